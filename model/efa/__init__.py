@@ -1,0 +1,1 @@
+"""Executable reference of the device, its driver half and its layouts."""

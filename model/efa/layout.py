@@ -1,0 +1,308 @@
+"""What the generated layouts are made of: structs over a byte image, and bits packed in a number.
+
+A struct holds the bytes themselves; every attribute is a view on them. So a union is simply two
+attributes on the same bytes, and reading, writing and packing can never disagree.
+"""
+
+from collections.abc import Mapping
+from operator import index as as_int
+from types import SimpleNamespace
+
+import numpy as np
+
+
+def _checked(place, value, width):
+    number = as_int(value)
+    if number < 0 or number >> width:
+        raise ValueError(f"{place}: {number:#x} does not fit {width} bits")
+    return number
+
+
+def _named(enum, value):
+    """The enum's member, or the plain number where it has none: hosts may send anything."""
+    return enum._value2member_map_.get(value, value) if enum else value
+
+
+class _Attribute:
+    def __init__(self, offset, size):
+        self.offset, self.size = offset, size
+        self.place = self.name = None
+
+    def __set_name__(self, owner, name):
+        self.name, self.place = name, f"{owner.NAME}.{name}"
+
+    def slice_of(self, image):
+        return image[self.offset : self.offset + self.size]
+
+
+class Number(_Attribute):
+    """An unsigned integer of whole bytes."""
+
+    def __init__(self, offset, size, enum=None, order="little"):
+        super().__init__(offset, size)
+        self.enum, self.order = enum, order
+        self.dtype = np.dtype(f"{'<' if order == 'little' else '>'}u{size}")
+
+    def __get__(self, struct, owner=None):
+        if struct is None:
+            return self
+        return _named(self.enum, int.from_bytes(self.slice_of(struct.image), self.order))
+
+    def __set__(self, struct, value):
+        number = _checked(self.place, value, self.size * 8)
+        struct.image[self.offset : self.offset + self.size] = number.to_bytes(self.size, self.order)
+
+
+class BitField:
+    """Bits inside a Number of the same struct."""
+
+    def __init__(self, container, lsb, width, enum=None):
+        self.container, self.lsb, self.width, self.enum = container, lsb, width, enum
+        self.mask = (1 << width) - 1
+
+    def __set_name__(self, owner, name):
+        self.name, self.place = name, f"{owner.NAME}.{name}"
+
+    def __get__(self, struct, owner=None):
+        if struct is None:
+            return self
+        return _named(self.enum, (getattr(struct, self.container) >> self.lsb) & self.mask)
+
+    def __set__(self, struct, value):
+        number = _checked(self.place, value, self.width)
+        rest = getattr(struct, self.container) & ~(self.mask << self.lsb)
+        setattr(struct, self.container, rest | number << self.lsb)
+
+
+class ByteString(_Attribute):
+    """Bytes without a numeric meaning; a shorter value is filled up with zeros."""
+
+    def __init__(self, offset, size):
+        super().__init__(offset, size)
+        self.dtype = np.dtype(("u1", (size,)))
+
+    def __get__(self, struct, owner=None):
+        return self if struct is None else bytes(self.slice_of(struct.image))
+
+    def __set__(self, struct, value):
+        data = bytes(value)
+        if len(data) > self.size:
+            raise ValueError(f"{self.place}: {len(data)} bytes do not fit {self.size}")
+        struct.image[self.offset : self.offset + self.size] = data.ljust(self.size, b"\0")
+
+
+class _Elements:
+    """A list-like view on the elements of an array."""
+
+    def __init__(self, place, items):
+        self._place, self._items = place, items
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, position):
+        if isinstance(position, slice):
+            return [item.value for item in self._items[position]]
+        return self._items[position].value
+
+    def __setitem__(self, position, value):
+        self._items[position].value = value
+
+    def __eq__(self, other):
+        return list(self) == list(other)
+
+    def __repr__(self):
+        return repr(list(self))
+
+    __hash__ = None
+
+
+class _Array(_Attribute):
+    def __init__(self, element, count, dtype):
+        super().__init__(element(0).offset, element(0).size * count)
+        self.elements = [element(i) for i in range(count)]
+        self.dtype = np.dtype((dtype, (count,)))
+
+    def __set_name__(self, owner, name):
+        super().__set_name__(owner, name)
+        for position, element in enumerate(self.elements):
+            element.name, element.place = f"{name}[{position}]", f"{self.place}[{position}]"
+
+    def __get__(self, struct, owner=None):
+        if struct is None:
+            return self
+        return _Elements(self.place, [_Element(struct, element) for element in self.elements])
+
+    def __set__(self, struct, values):
+        values = list(values)
+        if len(values) > len(self.elements):
+            raise ValueError(f"{self.place}: {len(values)} values for {len(self.elements)}")
+        self.slice_of(struct.image)[:] = bytes(self.size)
+        for element, value in zip(self.elements, values, strict=False):
+            element.__set__(struct, value)
+
+
+class _Element:
+    def __init__(self, struct, attribute):
+        self._struct, self._attribute = struct, attribute
+
+    @property
+    def value(self):
+        return self._attribute.__get__(self._struct)
+
+    @value.setter
+    def value(self, value):
+        self._attribute.__set__(self._struct, value)
+
+
+class NumberArray(_Array):
+    """Little-endian integers behind each other."""
+
+    def __init__(self, offset, size, count):
+        super().__init__(lambda i: Number(offset + i * size, size), count, np.dtype(f"<u{size}"))
+
+
+class Nested(_Attribute):
+    """A struct inside a struct: its attributes change the bytes of the outer one."""
+
+    def __init__(self, offset, cls):
+        super().__init__(offset, cls.SIZE)
+        self.cls, self.dtype = cls, cls.DTYPE
+
+    def __get__(self, struct, owner=None):
+        return self if struct is None else self.cls.over(self.slice_of(struct.image))
+
+    def __set__(self, struct, value):
+        if isinstance(value, Mapping):
+            value = self.cls(**value)
+        if not isinstance(value, self.cls):
+            raise TypeError(f"{self.place}: {type(value).__name__} is not {self.cls.__name__}")
+        struct.image[self.offset : self.offset + self.size] = value.pack()
+
+
+class NestedArray(_Array):
+    """Structs behind each other."""
+
+    def __init__(self, offset, cls, count):
+        super().__init__(lambda i: Nested(offset + i * cls.SIZE, cls), count, cls.DTYPE)
+
+
+class Struct:
+    """Base of the generated structs: keyword values in, bytes out, and back."""
+
+    __slots__ = ("image",)
+    NAME = "struct"
+    SIZE = 0
+
+    def __init_subclass__(cls):
+        own = vars(cls)
+        cls.FIELDS = {n: a for n, a in own.items() if isinstance(a, (_Attribute, BitField))}
+        whole = {n: a for n, a in cls.FIELDS.items() if isinstance(a, _Attribute)}
+        cls.DTYPE = np.dtype({
+            "names": list(whole),
+            "formats": [a.dtype for a in whole.values()],
+            "offsets": [a.offset for a in whole.values()],
+            "itemsize": cls.SIZE,
+        })
+
+    def __init__(self, **values):
+        self.image = memoryview(bytearray(self.SIZE))
+        for name, value in values.items():
+            if name not in self.FIELDS:
+                raise TypeError(f"{self.NAME} has no field {name}")
+            setattr(self, name, value)
+
+    @classmethod
+    def over(cls, image):
+        """A view on writable bytes: changes go to those bytes."""
+        result = cls.__new__(cls)
+        result.image = memoryview(image)[: cls.SIZE]
+        if len(result.image) < cls.SIZE:
+            raise ValueError(f"{cls.NAME}: {len(result.image)} bytes, needs {cls.SIZE}")
+        return result
+
+    @classmethod
+    def unpack(cls, data):
+        """A struct from its first SIZE bytes; what follows is ignored, as rings pad entries."""
+        return cls.over(bytearray(data))
+
+    def pack(self, size=None):
+        """The bytes, filled up with zeros to size where one is given."""
+        data = bytes(self.image)
+        if size is not None and size < self.SIZE:
+            raise ValueError(f"{self.NAME}: {self.SIZE} bytes do not fit {size}")
+        return data if size is None else data.ljust(size, b"\0")
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.image == other.image
+
+    __hash__ = None
+
+    def __repr__(self):
+        shown = []
+        for name, attribute in self.FIELDS.items():
+            value = getattr(self, name)
+            if isinstance(attribute, _Attribute) and not any(attribute.slice_of(self.image)):
+                continue
+            if not isinstance(attribute, BitField) or value:
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class BitLayout:
+    """Bits packed in one number: (name, lsb, width) and, where it has one, the enum."""
+
+    def __init__(self, name, width, fields):
+        self.name, self.width = name, width
+        self.fields = {f[0]: (f[1], f[2], f[3] if len(f) > 3 else None) for f in fields}
+
+    def pack(self, **values):
+        """The number; what is not given is 0."""
+        number = 0
+        for name, value in values.items():
+            if name not in self.fields:
+                raise TypeError(f"{self.name} has no field {name}")
+            lsb, width, _ = self.fields[name]
+            number |= _checked(f"{self.name}.{name}", value, width) << lsb
+        return number
+
+    def unpack(self, number):
+        """The fields as attributes."""
+        return SimpleNamespace(**{
+            name: _named(enum, (number >> lsb) & ((1 << width) - 1))
+            for name, (lsb, width, enum) in self.fields.items()
+        })
+
+
+class Constants(Mapping):
+    """Read-only nested values, as attributes and as items."""
+
+    def __init__(self, tree):
+        values = {k: Constants(v) if isinstance(v, dict) else v for k, v in tree.items()}
+        object.__setattr__(self, "_values", values)
+
+    def __getitem__(self, name):
+        return self._values[name]
+
+    def __getattr__(self, name):
+        try:
+            return object.__getattribute__(self, "_values")[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{name} is a constant: edit spec/")
+
+    def __iter__(self):
+        return iter(self._values)
+
+    def __len__(self):
+        return len(self._values)
+
+    def __repr__(self):
+        return f"Constants({self._values!r})"
+
+
+def layouts(*items):
+    """BitLayouts by name."""
+    return Constants({item.name: item for item in items})

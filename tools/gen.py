@@ -1,0 +1,62 @@
+"""Generates headers, Python layouts and reference pages from spec/; --check tells what is stale."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import gen_c
+import gen_docs
+import gen_python
+import gen_verilog
+import spec_model
+
+ROOT = Path(__file__).resolve().parent.parent
+
+OUTPUTS = {
+    "rtl/gen/efa_defs.vh": gen_verilog.header,
+    "model/efa/defs.py": gen_python.module,
+    "tb/native/efa_defs.h": gen_c.header,
+    "docs/registers.md": gen_docs.registers,
+    "docs/layouts.md": gen_docs.layouts,
+}
+
+
+def generate(root):
+    """Text of each generated file of the tree at root, by its path."""
+    spec = spec_model.load(root / "spec")
+    return {path: make(spec) for path, make in OUTPUTS.items()}
+
+
+def stale(root, texts):
+    """Paths whose file is missing or differs from the text generated now."""
+    return [
+        path
+        for path, text in texts.items()
+        if not (root / path).is_file() or (root / path).read_text(encoding="utf-8") != text
+    ]
+
+
+def main(arguments=None):
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail on stale files")
+    parser.add_argument("--root", type=Path, default=ROOT, help="tree to work on")
+    options = parser.parse_args(arguments)
+    try:
+        texts = generate(options.root)
+    except spec_model.SpecError as error:
+        print(error, file=sys.stderr)
+        return 1
+    old = stale(options.root, texts)
+    for path in old:
+        if options.check:
+            print(f"{path} is stale: run tools/gen.py", file=sys.stderr)
+            continue
+        (options.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (options.root / path).write_text(texts[path], encoding="utf-8")
+        print(f"wrote {path}")
+    return 1 if options.check and old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
