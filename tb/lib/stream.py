@@ -1,0 +1,237 @@
+"""Valid/ready agents for unit benches, found by port prefix.
+
+    clock_and_reset(dut)                      clk at 4 ns, rst low again after four cycles
+    src = StreamDriver(dut, "s_req", gaps=0.3)
+    snk = StreamMonitor(dut, "m_rsp", stalls=0.5)
+    src.post({"addr": 64, "len": 8}); beats = await snk.take(1)
+
+`gaps` and `stalls` are the share of cycles spent not valid or not ready, or a function that is
+called once a cycle and says whether to pause. Random choices come from the run's seed and the
+prefix. The monitor also holds the stream to its rules: a waiting valid stays, its payload stays,
+no unknown bit in a beat that is taken.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, with_timeout
+
+PERIOD_NS = 4
+Pause = float | Callable[[], bool]
+
+
+def run_seed() -> int:
+    return int(cocotb.RANDOM_SEED)
+
+
+def rng_for(name: str) -> random.Random:
+    return random.Random(f"{run_seed()}/{name}")
+
+
+def pauses(pause: Pause, name: str) -> Callable[[], bool]:
+    """One decision a cycle, from a share or from a function."""
+    if callable(pause):
+        return pause
+    if pause == 0:
+        return lambda: False
+    rng = rng_for(name)
+    return lambda: rng.random() < pause
+
+
+def periodic(idle: int, busy: int) -> Callable[[], bool]:
+    """Pause for `idle` cycles, go on for `busy`, and again."""
+    state = {"at": 0}
+
+    def decide() -> bool:
+        at = state["at"]
+        state["at"] = (at + 1) % (idle + busy)
+        return at < idle
+
+    return decide
+
+
+async def clock_and_reset(dut, cycles: int = 4) -> None:
+    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    await reset(dut, cycles)
+
+
+async def reset(dut, cycles: int = 4) -> None:
+    """Power-on reset; also used in the middle of traffic."""
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, cycles)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+
+
+def _payload(dut, prefix: str, fields: list[str] | None) -> dict:
+    """Payload signals by field name; a bare stream without payload has none."""
+    if fields is None:
+        start = prefix + "_"
+        fields = [
+            handle._name[len(start) :]
+            for handle in dut
+            if handle._name.startswith(start)
+            and handle._name not in (start + "valid", start + "ready")
+        ]
+    return {name: getattr(dut, f"{prefix}_{name}") for name in sorted(fields)}
+
+
+class StreamDriver:
+    """Produces beats on a stream the module consumes."""
+
+    def __init__(self, dut, prefix: str, gaps: Pause = 0, fields: list[str] | None = None):
+        self.dut = dut
+        self.prefix = prefix
+        self.valid = getattr(dut, prefix + "_valid")
+        self.ready = getattr(dut, prefix + "_ready", None)
+        self.payload = _payload(dut, prefix, fields)
+        self.waiting: deque[dict] = deque()
+        self.sent = 0
+        self._pause = pauses(gaps, prefix)
+        self._posted = Event()
+        self._idle = Event()
+        self._idle.set()
+        self.valid.value = 0
+        for signal in self.payload.values():
+            signal.value = 0
+        self._task = cocotb.start_soon(self._drive())
+
+    def post(self, *beats: dict) -> None:
+        """Queue beats; fields a beat does not name are driven 0."""
+        for beat in beats:
+            unknown = set(beat) - set(self.payload)
+            assert not unknown, f"{self.prefix} has no {sorted(unknown)}"
+        self.waiting.extend(beats)
+        self._idle.clear()
+        self._posted.set()
+
+    async def send(self, *beats: dict) -> None:
+        """Queue beats and return when the last one was taken."""
+        self.post(*beats)
+        await self.idle()
+
+    async def idle(self) -> None:
+        await self._idle.wait()
+
+    def clear(self) -> None:
+        """Forget what waits; for a reset in the middle of traffic."""
+        self.waiting.clear()
+        self._task.cancel()
+        self.valid.value = 0
+        self._idle.set()
+        self._task = cocotb.start_soon(self._drive())
+
+    async def _drive(self) -> None:
+        edge = RisingEdge(self.dut.clk)
+        while True:
+            if not self.waiting:
+                self._idle.set()
+                self._posted.clear()
+                await self._posted.wait()
+                await edge
+            while self.waiting:
+                while self._pause() or self.dut.rst.value == 1:
+                    await edge
+                beat = self.waiting[0]
+                for name, signal in self.payload.items():
+                    signal.value = beat.get(name, 0)
+                self.valid.value = 1
+                await edge
+                while self.ready is not None and self.ready.value != 1:
+                    await edge
+                self.waiting.popleft()
+                self.sent += 1
+                self.valid.value = 0
+
+
+class StreamMonitor:
+    """Consumes beats of a stream the module produces, and holds it to the stream's rules.
+
+    With `ready` absent (an observation port) every valid cycle is a beat."""
+
+    def __init__(
+        self,
+        dut,
+        prefix: str,
+        stalls: Pause = 0,
+        fields: list[str] | None = None,
+        on_beat: Callable[[dict], None] | None = None,
+    ):
+        self.dut = dut
+        self.prefix = prefix
+        self.valid = getattr(dut, prefix + "_valid")
+        self.ready = getattr(dut, prefix + "_ready", None)
+        self.payload = _payload(dut, prefix, fields)
+        self.beats: deque[dict] = deque()
+        self.taken = 0
+        self.on_beat = on_beat
+        self._pause = pauses(stalls, prefix)
+        self._arrived = Event()
+        if self.ready is not None:
+            self.ready.value = 0
+        self._task = cocotb.start_soon(self._watch())
+
+    def _read(self) -> dict:
+        beat = {}
+        for name, signal in self.payload.items():
+            value = signal.value
+            assert value.is_resolvable, f"{self.prefix}_{name} has unknown bits: {value}"
+            beat[name] = int(value)
+        return beat
+
+    def _raw(self) -> list:
+        return [str(signal.value) for signal in self.payload.values()]
+
+    async def _watch(self) -> None:
+        edge = RisingEdge(self.dut.clk)
+        is_ready = self.ready is None
+        held = None
+        while True:
+            await edge
+            if self.dut.rst.value != 0:
+                held, is_ready = None, self.ready is None
+                if self.ready is not None:
+                    self.ready.value = 0
+                continue
+            valid = self.valid.value
+            assert valid.is_resolvable, f"{self.prefix}_valid is unknown outside of reset"
+            if held is not None:
+                assert valid == 1, f"{self.prefix}_valid fell before ready"
+                now = self._raw()
+                assert now == held, f"{self.prefix} payload changed while waiting: {held} {now}"
+            held = None
+            if valid == 1 and is_ready:
+                beat = self._read()
+                self.taken += 1
+                self.beats.append(beat)
+                if self.on_beat is not None:
+                    self.on_beat(beat)
+                self._arrived.set()
+            elif valid == 1:
+                held = self._raw()
+            if self.ready is not None:
+                is_ready = not self._pause()
+                self.ready.value = int(is_ready)
+
+    async def take(self, count: int = 1, timeout_cycles: int = 10000) -> list[dict]:
+        """The next `count` beats, in order; fails when they do not come."""
+        try:
+            return await with_timeout(self._take(count), timeout_cycles * PERIOD_NS, "ns")
+        except SimTimeoutError:
+            raise AssertionError(
+                f"{self.prefix}: {len(self.beats)} of {count} beats in {timeout_cycles} cycles"
+            ) from None
+
+    async def _take(self, count: int) -> list[dict]:
+        while len(self.beats) < count:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return [self.beats.popleft() for _ in range(count)]
+
+    async def none(self, cycles: int) -> None:
+        """Nothing arrives for this long."""
+        await ClockCycles(self.dut.clk, cycles)
+        assert not self.beats, f"{self.prefix}: unexpected {self.beats[0]}"

