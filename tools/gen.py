@@ -8,7 +8,8 @@ import gen_c
 import gen_docs
 import gen_python
 import gen_verilog
-import spec_model
+from spec_model import SpecError
+from spec_read import load
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,7 +24,7 @@ OUTPUTS = {
 
 def generate(root):
     """Text of each generated file of the tree at root, by its path."""
-    spec = spec_model.load(root / "spec")
+    spec = load(root / "spec")
     return {path: make(spec) for path, make in OUTPUTS.items()}
 
 
@@ -44,7 +45,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         texts = generate(options.root)
-    except spec_model.SpecError as error:
+    except SpecError as error:
         print(error, file=sys.stderr)
         return 1
     old = stale(options.root, texts)

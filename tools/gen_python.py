@@ -1,6 +1,8 @@
 """Writes the description as Python classes on top of model/efa/layout.py."""
 
-from gen_verilog import TITLE
+import textwrap
+
+from gen_verilog import TITLE, WIDTH
 from spec_model import bare, sub_field_name
 
 
@@ -41,14 +43,32 @@ def attribute(item, name, base):
     return f"    {name} = {value}"
 
 
-def class_lines(spec, name, public_name, size, desc, rows):
+def docstring(sentence):
+    """A docstring inside a class, on as many lines as it needs."""
+    line = f'    """{sentence}"""'
+    if len(line) <= WIDTH:
+        return [line]
+    first, *rest = textwrap.wrap(sentence, WIDTH - 8)
+    return [f'    """{first}', *(f"    {part}" for part in rest), '    """']
+
+
+def statement(indent, opening, parts, closing):
+    """An expression in one line, or one part a line where it is too long."""
+    pad = " " * indent
+    line = f"{pad}{opening}{', '.join(parts)}{closing}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [pad + opening, *(f"{pad}    {part}," for part in parts), pad + closing]
+
+
+def class_lines(name, public_name, size, desc, rows):
     """A class from its already written rows."""
     title = f"{desc} ({size} bytes)." if desc else f"{size} bytes."
     return [
         "",
         "",
         f"class {name}(Struct):",
-        f'    """{title}"""',
+        *docstring(title),
         "",
         "    __slots__ = ()",
         f'    NAME = "{public_name}"',
@@ -64,8 +84,13 @@ def struct_lines(spec, struct):
         base = items[0].offset
         size = max(item.offset + item.size for item in items) - base
         rows = [attribute(item, item.name.split(".")[1], base) for item in items]
-        lines += class_lines(spec, union_class(struct, group), f"{struct.name}.{group}", size,
-                             f"Alternatives in {struct.name}", rows)
+        lines += class_lines(
+            union_class(struct, group),
+            f"{struct.name}.{group}",
+            size,
+            f"Alternatives in {struct.name}",
+            rows,
+        )
     rows = []
     for item in struct.fields:
         group = item.name.split(".")[0]
@@ -76,26 +101,31 @@ def struct_lines(spec, struct):
             continue
         rows.append(attribute(item, item.name, 0))
         for bits in item.bits:
-            enum = f", enum={camel(bits.enum)}" if bits.enum else ""
-            rows.append(f"    {sub_field_name(struct, item, bits)} = "
-                        f'BitField("{item.name}", {bits.lsb}, {bits.width}{enum})')
-    return lines + class_lines(spec, camel(struct.name), struct.name, struct.size, struct.desc, rows)
+            enum = [f"enum={camel(bits.enum)}"] if bits.enum else []
+            opening = f"{sub_field_name(struct, item, bits)} = BitField("
+            parts = [f'"{item.name}"', str(bits.lsb), str(bits.width), *enum]
+            rows += statement(4, opening, parts, ")")
+    return lines + class_lines(camel(struct.name), struct.name, struct.size, struct.desc, rows)
 
 
 def enum_lines(enum):
     """An IntEnum."""
     lines = ["", "", f"class {camel(enum.name)}(IntEnum):"]
-    lines += [f'    """{enum.desc or enum.name}."""', ""]
+    lines += [*docstring(f"{enum.desc or enum.name}."), ""]
     return lines + [f"    {value.short} = {value.value}" for value in enum.values]
 
 
 def layout_line(layout):
-    """A BitLayout as one expression on several lines."""
+    """A BitLayout, one field a line."""
+    lines = ["    BitLayout(", f'        "{layout.name}",', f"        {layout.width},"]
     fields = []
     for bits in layout.bits:
-        enum = f", {camel(bits.enum)}" if bits.enum else ""
-        fields.append(f'        ("{bits.name}", {bits.lsb}, {bits.width}{enum}),')
-    return [f'    BitLayout("{layout.name}", {layout.width}, (', *fields, "    )),"]
+        enum = [camel(bits.enum)] if bits.enum else []
+        parts = [f'"{bits.name}"', str(bits.lsb), str(bits.width), *enum]
+        fields += statement(12, "(", parts, "),")
+    if len(layout.bits) == 1:
+        return [*lines, f"        ({fields[0].strip()}),", "    ),"]
+    return [*lines, "        (", *fields, "        ),", "    ),"]
 
 
 def layout_table(name, layouts):
@@ -104,6 +134,13 @@ def layout_table(name, layouts):
     for layout in layouts:
         lines += layout_line(layout)
     return [*lines, ")"]
+
+
+def shown(value):
+    """A scalar as Python writes it, large numbers in hex."""
+    if isinstance(value, int) and value > 0xFFFF:
+        return f"0x{value:X}"
+    return repr(value)
 
 
 def tree_lines(tree, indent):
@@ -117,23 +154,21 @@ def tree_lines(tree, indent):
         elif isinstance(value, str):
             yield f'{pad}"{key}": bytes.fromhex("{value}"),'
         else:
-            shown = hex(value) if isinstance(value, int) and value > 0xFFFF else repr(value)
-            yield f'{pad}"{key}": {shown},'
+            yield f'{pad}"{key}": {shown(value)},'
 
 
 def table_lines(spec):
     """Constants, registers, limits, internal buses, events and the command tables."""
     lines = ["", ""]
-    lines += [f"{name} = {c['value']:#x}" if c["value"] > 0xFFFF else f"{name} = {c['value']}"
-              for name, c in spec.constants.items()]
+    lines += [f"{name} = {shown(c['value'])}" for name, c in spec.constants.items()]
     for name in ("poly", "init", "xorout"):
         if spec.crc16:
-            lines.append(f"CRC16_{name.upper()} = 0x{spec.crc16[name]:04x}")
+            lines.append(f"CRC16_{name.upper()} = 0x{spec.crc16[name]:04X}")
     if spec.registers:
         lines += ["", "", "class Reg(IntEnum):", '    """Byte offsets in the register BAR."""', ""]
-        lines += [f"    {r.name} = 0x{r.raw['offset']:02x}" for r in spec.registers]
+        lines += [f"    {r.name} = 0x{r.raw['offset']:02X}" for r in spec.registers]
         lines += ["", "", "REG_RESET = {"]
-        lines += [f"    Reg.{r.name}: 0x{r.raw['reset']:08x}," for r in spec.registers]
+        lines += [f"    Reg.{r.name}: 0x{r.raw['reset']:08X}," for r in spec.registers]
         lines += ["}"]
     lines += layout_table("REG_BITS", [r for r in spec.registers if r.bits])
     lines += layout_table("DOORBELL_BITS", [d for d in spec.doorbells if d.bits])
@@ -141,17 +176,21 @@ def table_lines(spec):
     if spec.events:
         lines += ["", "", "class Ev(IntEnum):", '    """Kinds of observed events."""', ""]
         lines += [f"    {e.name.upper()} = {i}" for i, e in enumerate(spec.events)]
-        lines += ["", ""]
+        lines += [""]
     lines += layout_table("EVENTS", spec.events)
     for name, tree in (("LIMITS", spec.limits), ("PROFILES", spec.profiles)):
-        lines += ["", f"{name} = Constants({{", *tree_lines(tree, 4), "})"]
+        lines += ["", f"{name} = Constants(", "    {", *tree_lines(tree, 8), "    }", ")"]
     if spec.commands:
         lines += ["", "COMMANDS = {"]
-        lines += [f"    AdminAqOpcode.{c['name']}: ({camel(c['request'])}, {camel(c['response'])}),"
-                  for c in spec.commands]
-        lines += ["}", "", "FEATURES = {"]
-        lines += [f"    AdminAqFeatureId.{f['name']}: ({camel(f['get'] or 'none')}, "
-                  f"{camel(f['set'] or 'none')})," for f in spec.features]
+        for command in spec.commands:
+            classes = [camel(command["request"]), camel(command["response"])]
+            lines += statement(4, f"AdminAqOpcode.{command['name']}: (", classes, "),")
+        lines += ["}"]
+    if spec.features:
+        lines += ["", "FEATURES = {"]
+        for feature in spec.features:
+            classes = [camel(feature[way]) if feature[way] else "None" for way in ("get", "set")]
+            lines += statement(4, f"AdminAqFeatureId.{feature['name']}: (", classes, "),")
         lines += ["}"]
     lines += ["", "STRUCTS = {", "    cls.NAME: cls", "    for cls in ("]
     lines += [f"        {camel(s.name)}," for s in spec.structs.values()]

@@ -68,7 +68,9 @@ class AdminAqOpcode(IntEnum):
 
 
 class AdminAqFeatureId(IntEnum):
-    """GET_FEATURE / SET_FEATURE ids; bit (1<<id) of device_attr.supported_features advertises each."""
+    """GET_FEATURE / SET_FEATURE ids; bit (1<<id) of device_attr.supported_features advertises
+    each.
+    """
 
     DEVICE_ATTR = 1
     AENQ_CONFIG = 2
@@ -905,7 +907,11 @@ class AdminFeatureQueueAttrDesc2(Struct):
     write_comp_err = BitField("supported_event_counter_qp_events", 7, 1)
     remote_read_comp = BitField("supported_event_counter_qp_events", 8, 1)
     remote_write_comp = BitField("supported_event_counter_qp_events", 9, 1)
-    supported_event_counter_qp_events__reserved = BitField("supported_event_counter_qp_events", 10, 22)
+    supported_event_counter_qp_events__reserved = BitField(
+        "supported_event_counter_qp_events",
+        10,
+        22,
+    )
     max_event_counters = Number(12, 4)
     event_counter_max_val = Number(16, 8)
 
@@ -1327,7 +1333,9 @@ class AdminHostInfo(Struct):
 
 
 class PblChunk(Struct):
-    """One page of the indirect MR page list; pointers to 4096-byte pages that each hold 512 little-endian u64 page addresses, then the link to the next chunk. (4096 bytes)."""
+    """One page of the indirect MR page list; pointers to 4096-byte pages that each hold 512
+    little-endian u64 page addresses, then the link to the next chunk. (4096 bytes).
+    """
 
     __slots__ = ()
     NAME = "efa_pbl_chunk"
@@ -1629,7 +1637,7 @@ EFA_ADMIN_API_VERSION_MAJOR = 0
 EFA_ADMIN_API_VERSION_MINOR = 3
 EFA_ASYNC_QUEUE_DEPTH = 16
 EFA_ADMIN_QUEUE_DEPTH = 32
-ADMIN_CMD_TIMEOUT_US = 0x1c9c380
+ADMIN_CMD_TIMEOUT_US = 0x1C9C380
 EFA_CHUNK_PAYLOAD_SIZE = 4096
 EFA_CHUNK_SIZE = 4096
 EFA_CHUNK_PTR_SIZE = 12
@@ -1644,7 +1652,7 @@ EFA_IO_TX_DESC_INLINE_MAX_SIZE_128 = 80
 EFA_IO_TX_DESC_IMM_DATA_SIZE = 4
 EFA_IO_TX_DESC_INLINE_PBL_SIZE = 1
 EFA_REG_READ_TIMEOUT_US = 50000
-EFA_MMIO_READ_INVALID = 0xffffffff
+EFA_MMIO_READ_INVALID = 0xFFFFFFFF
 EFA_POLL_INTERVAL_MS = 100
 EFA_CTRL_MAJOR = 0
 EFA_CTRL_MINOR = 0
@@ -1654,8 +1662,8 @@ EFA_MEM_BAR = 2
 EFA_MGMNT_MSIX_VEC_IDX = 0
 EFA_COMP_EQS_VEC_BASE = 1
 CRC16_POLY = 0x8005
-CRC16_INIT = 0xffff
-CRC16_XOROUT = 0xffff
+CRC16_INIT = 0xFFFF
+CRC16_XOROUT = 0xFFFF
 
 
 class Reg(IntEnum):
@@ -1670,15 +1678,15 @@ class Reg(IntEnum):
     ACQ_BASE_LO = 0x20
     ACQ_BASE_HI = 0x24
     ACQ_CAPS = 0x28
-    AQ_PROD_DB = 0x2c
+    AQ_PROD_DB = 0x2C
     AENQ_CAPS = 0x34
     AENQ_BASE_LO = 0x38
-    AENQ_BASE_HI = 0x3c
+    AENQ_BASE_HI = 0x3C
     AENQ_CONS_DB = 0x40
-    INTR_MASK = 0x4c
+    INTR_MASK = 0x4C
     DEV_CTL = 0x54
     DEV_STS = 0x58
-    MMIO_REG_READ = 0x5c
+    MMIO_REG_READ = 0x5C
     MMIO_RESP_LO = 0x60
     MMIO_RESP_HI = 0x64
     EQ_DB = 0x68
@@ -1709,157 +1717,235 @@ REG_RESET = {
 }
 
 REG_BITS = layouts(
-    BitLayout("VERSION", 32, (
-        ("MINOR_VERSION", 0, 8),
-        ("MAJOR_VERSION", 8, 8),
-    )),
-    BitLayout("CONTROLLER_VERSION", 32, (
-        ("SUBMINOR_VERSION", 0, 8),
-        ("MINOR_VERSION", 8, 8),
-        ("MAJOR_VERSION", 16, 8),
-        ("IMPL_ID", 24, 8),
-    )),
-    BitLayout("CAPS", 32, (
-        ("CONTIGUOUS_QUEUE_REQUIRED", 0, 1),
-        ("RESET_TIMEOUT", 1, 5),
-        ("DMA_ADDR_WIDTH", 8, 8),
-        ("ADMIN_CMD_TO", 16, 4),
-    )),
-    BitLayout("AQ_CAPS", 32, (
-        ("AQ_DEPTH", 0, 16),
-        ("AQ_ENTRY_SIZE", 16, 16),
-    )),
-    BitLayout("ACQ_CAPS", 32, (
-        ("ACQ_DEPTH", 0, 16),
-        ("ACQ_ENTRY_SIZE", 16, 8),
-        ("ACQ_MSIX_VECTOR", 24, 8),
-    )),
-    BitLayout("AENQ_CAPS", 32, (
-        ("AENQ_DEPTH", 0, 16),
-        ("AENQ_ENTRY_SIZE", 16, 8),
-        ("AENQ_MSIX_VECTOR", 24, 8),
-    )),
-    BitLayout("INTR_MASK", 32, (
-        ("EN", 0, 1),
-    )),
-    BitLayout("DEV_CTL", 32, (
-        ("DEV_RESET", 0, 1),
-        ("AQ_RESTART", 1, 1),
-        ("RESET_REASON", 28, 4, RegsResetReasonTypes),
-    )),
-    BitLayout("DEV_STS", 32, (
-        ("READY", 0, 1),
-        ("AQ_RESTART_IN_PROGRESS", 1, 1),
-        ("AQ_RESTART_FINISHED", 2, 1),
-        ("RESET_IN_PROGRESS", 3, 1),
-        ("RESET_FINISHED", 4, 1),
-        ("FATAL_ERROR", 5, 1),
-    )),
-    BitLayout("MMIO_REG_READ", 32, (
-        ("REQ_ID", 0, 16),
-        ("REG_OFF", 16, 16),
-    )),
-    BitLayout("EQ_DB", 32, (
-        ("EQN", 0, 16),
-        ("ARM", 31, 1),
-    )),
+    BitLayout(
+        "VERSION",
+        32,
+        (
+            ("MINOR_VERSION", 0, 8),
+            ("MAJOR_VERSION", 8, 8),
+        ),
+    ),
+    BitLayout(
+        "CONTROLLER_VERSION",
+        32,
+        (
+            ("SUBMINOR_VERSION", 0, 8),
+            ("MINOR_VERSION", 8, 8),
+            ("MAJOR_VERSION", 16, 8),
+            ("IMPL_ID", 24, 8),
+        ),
+    ),
+    BitLayout(
+        "CAPS",
+        32,
+        (
+            ("CONTIGUOUS_QUEUE_REQUIRED", 0, 1),
+            ("RESET_TIMEOUT", 1, 5),
+            ("DMA_ADDR_WIDTH", 8, 8),
+            ("ADMIN_CMD_TO", 16, 4),
+        ),
+    ),
+    BitLayout(
+        "AQ_CAPS",
+        32,
+        (
+            ("AQ_DEPTH", 0, 16),
+            ("AQ_ENTRY_SIZE", 16, 16),
+        ),
+    ),
+    BitLayout(
+        "ACQ_CAPS",
+        32,
+        (
+            ("ACQ_DEPTH", 0, 16),
+            ("ACQ_ENTRY_SIZE", 16, 8),
+            ("ACQ_MSIX_VECTOR", 24, 8),
+        ),
+    ),
+    BitLayout(
+        "AENQ_CAPS",
+        32,
+        (
+            ("AENQ_DEPTH", 0, 16),
+            ("AENQ_ENTRY_SIZE", 16, 8),
+            ("AENQ_MSIX_VECTOR", 24, 8),
+        ),
+    ),
+    BitLayout(
+        "INTR_MASK",
+        32,
+        (("EN", 0, 1),),
+    ),
+    BitLayout(
+        "DEV_CTL",
+        32,
+        (
+            ("DEV_RESET", 0, 1),
+            ("AQ_RESTART", 1, 1),
+            ("RESET_REASON", 28, 4, RegsResetReasonTypes),
+        ),
+    ),
+    BitLayout(
+        "DEV_STS",
+        32,
+        (
+            ("READY", 0, 1),
+            ("AQ_RESTART_IN_PROGRESS", 1, 1),
+            ("AQ_RESTART_FINISHED", 2, 1),
+            ("RESET_IN_PROGRESS", 3, 1),
+            ("RESET_FINISHED", 4, 1),
+            ("FATAL_ERROR", 5, 1),
+        ),
+    ),
+    BitLayout(
+        "MMIO_REG_READ",
+        32,
+        (
+            ("REQ_ID", 0, 16),
+            ("REG_OFF", 16, 16),
+        ),
+    ),
+    BitLayout(
+        "EQ_DB",
+        32,
+        (
+            ("EQN", 0, 16),
+            ("ARM", 31, 1),
+        ),
+    ),
 )
 
 DOORBELL_BITS = layouts(
-    BitLayout("CQ_DB", 32, (
-        ("CONSUMER_INDEX", 0, 16),
-        ("CMD_SN", 29, 2),
-        ("ARM", 31, 1),
-    )),
+    BitLayout(
+        "CQ_DB",
+        32,
+        (
+            ("CONSUMER_INDEX", 0, 16),
+            ("CMD_SN", 29, 2),
+            ("ARM", 31, 1),
+        ),
+    ),
 )
 
 INTERNAL = layouts(
-    BitLayout("qpc", 187, (
-        ("live", 0, 1),
-        ("state", 1, 3),
-        ("srd", 4, 1),
-        ("pd", 5, 10),
-        ("uar", 15, 10),
-        ("qp_num", 25, 16),
-        ("qkey", 41, 32),
-        ("scqn", 73, 12),
-        ("rcqn", 85, 12),
-        ("ssub", 97, 1),
-        ("rsub", 98, 1),
-        ("sq_line", 99, 20),
-        ("sq_log", 119, 4),
-        ("wqe128", 123, 1),
-        ("rq_live", 124, 1),
-        ("rq_base", 125, 58),
-        ("rq_log", 183, 4),
-    )),
-    BitLayout("cqc", 85, (
-        ("live", 0, 1),
-        ("uar", 1, 10),
-        ("base", 11, 58),
-        ("log", 69, 4),
-        ("wide", 73, 1),
-        ("two", 74, 1),
-        ("src_addr", 75, 1),
-        ("intr", 76, 1),
-        ("eqn", 77, 8),
-    )),
-    BitLayout("eqc", 71, (
-        ("live", 0, 1),
-        ("base", 1, 58),
-        ("log", 59, 4),
-        ("vector", 63, 8),
-    )),
-    BitLayout("mrc", 185, (
-        ("live", 0, 1),
-        ("key", 1, 20),
-        ("pd", 21, 10),
-        ("local_write", 31, 1),
-        ("remote_write", 32, 1),
-        ("remote_read", 33, 1),
-        ("phys", 34, 1),
-        ("shift", 35, 6),
-        ("mtt", 41, 16),
-        ("iova", 57, 64),
-        ("length", 121, 64),
-    )),
-    BitLayout("ahc", 28, (
-        ("live", 0, 1),
-        ("pd", 1, 10),
-        ("fabric", 11, 1),
-        ("node", 12, 16),
-    )),
-    BitLayout("cpl", 166, (
-        ("rx", 0, 1),
-        ("qpn", 1, 12),
-        ("qp_num", 13, 16),
-        ("cqn", 29, 12),
-        ("sub", 41, 1),
-        ("req_id", 42, 16),
-        ("status", 58, 8),
-        ("op_type", 66, 3),
-        ("has_imm", 69, 1),
-        ("length", 70, 16),
-        ("ah", 86, 16),
-        ("src_qpn", 102, 16),
-        ("imm", 118, 32),
-        ("src_node", 150, 16),
-    )),
-    BitLayout("acko", 128, (
-        ("dst_node", 0, 16),
-        ("dst_qpn", 16, 16),
-        ("src_qpn", 32, 16),
-        ("status", 48, 8),
-        ("psn", 56, 32),
-        ("msg_id", 88, 32),
-        ("path", 120, 8),
-    )),
-    BitLayout("acki", 72, (
-        ("dst_qpn", 0, 16),
-        ("src_node", 16, 16),
-        ("status", 32, 8),
-        ("msg_id", 40, 32),
-    )),
+    BitLayout(
+        "qpc",
+        187,
+        (
+            ("live", 0, 1),
+            ("state", 1, 3),
+            ("srd", 4, 1),
+            ("pd", 5, 10),
+            ("uar", 15, 10),
+            ("qp_num", 25, 16),
+            ("qkey", 41, 32),
+            ("scqn", 73, 12),
+            ("rcqn", 85, 12),
+            ("ssub", 97, 1),
+            ("rsub", 98, 1),
+            ("sq_line", 99, 20),
+            ("sq_log", 119, 4),
+            ("wqe128", 123, 1),
+            ("rq_live", 124, 1),
+            ("rq_base", 125, 58),
+            ("rq_log", 183, 4),
+        ),
+    ),
+    BitLayout(
+        "cqc",
+        85,
+        (
+            ("live", 0, 1),
+            ("uar", 1, 10),
+            ("base", 11, 58),
+            ("log", 69, 4),
+            ("wide", 73, 1),
+            ("two", 74, 1),
+            ("src_addr", 75, 1),
+            ("intr", 76, 1),
+            ("eqn", 77, 8),
+        ),
+    ),
+    BitLayout(
+        "eqc",
+        71,
+        (
+            ("live", 0, 1),
+            ("base", 1, 58),
+            ("log", 59, 4),
+            ("vector", 63, 8),
+        ),
+    ),
+    BitLayout(
+        "mrc",
+        185,
+        (
+            ("live", 0, 1),
+            ("key", 1, 20),
+            ("pd", 21, 10),
+            ("local_write", 31, 1),
+            ("remote_write", 32, 1),
+            ("remote_read", 33, 1),
+            ("phys", 34, 1),
+            ("shift", 35, 6),
+            ("mtt", 41, 16),
+            ("iova", 57, 64),
+            ("length", 121, 64),
+        ),
+    ),
+    BitLayout(
+        "ahc",
+        28,
+        (
+            ("live", 0, 1),
+            ("pd", 1, 10),
+            ("fabric", 11, 1),
+            ("node", 12, 16),
+        ),
+    ),
+    BitLayout(
+        "cpl",
+        166,
+        (
+            ("rx", 0, 1),
+            ("qpn", 1, 12),
+            ("qp_num", 13, 16),
+            ("cqn", 29, 12),
+            ("sub", 41, 1),
+            ("req_id", 42, 16),
+            ("status", 58, 8),
+            ("op_type", 66, 3),
+            ("has_imm", 69, 1),
+            ("length", 70, 16),
+            ("ah", 86, 16),
+            ("src_qpn", 102, 16),
+            ("imm", 118, 32),
+            ("src_node", 150, 16),
+        ),
+    ),
+    BitLayout(
+        "acko",
+        128,
+        (
+            ("dst_node", 0, 16),
+            ("dst_qpn", 16, 16),
+            ("src_qpn", 32, 16),
+            ("status", 48, 8),
+            ("psn", 56, 32),
+            ("msg_id", 88, 32),
+            ("path", 120, 8),
+        ),
+    ),
+    BitLayout(
+        "acki",
+        72,
+        (
+            ("dst_qpn", 0, 16),
+            ("src_node", 16, 16),
+            ("status", 32, 8),
+            ("msg_id", 40, 32),
+        ),
+    ),
 )
 
 
@@ -1891,225 +1977,316 @@ class Ev(IntEnum):
     RESET = 22
 
 
-
 EVENTS = layouts(
-    BitLayout("db", 50, (
-        ("kind", 0, 2),
-        ("verdict", 2, 3),
-        ("num", 5, 13),
-        ("value", 18, 32),
-    )),
-    BitLayout("llq", 39, (
-        ("verdict", 0, 3),
-        ("line", 3, 20),
-        ("dwords", 23, 16),
-    )),
-    BitLayout("wqe", 44, (
-        ("qpn", 0, 12),
-        ("msg", 12, 16),
-        ("req_id", 28, 16),
-    )),
-    BitLayout("check", 36, (
-        ("qpn", 0, 12),
-        ("msg", 12, 16),
-        ("status", 28, 8),
-    )),
-    BitLayout("rd", 24, (
-        ("client", 0, 3),
-        ("tag", 3, 8),
-        ("len", 11, 13),
-    )),
-    BitLayout("rdc", 12, (
-        ("client", 0, 3),
-        ("tag", 3, 8),
-        ("err", 11, 1),
-    )),
-    BitLayout("txf", 44, (
-        ("qpn", 0, 12),
-        ("msg", 12, 16),
-        ("length", 28, 16),
-    )),
-    BitLayout("txl", 28, (
-        ("qpn", 0, 12),
-        ("msg", 12, 16),
-    )),
-    BitLayout("ackout", 56, (
-        ("dst_qpn", 0, 16),
-        ("status", 16, 8),
-        ("msg_id", 24, 32),
-    )),
-    BitLayout("rxf", 56, (
-        ("opcode", 0, 8),
-        ("src_qpn", 8, 16),
-        ("dst_qpn", 24, 16),
-        ("length", 40, 16),
-    )),
-    BitLayout("rxl", 40, (
-        ("opcode", 0, 8),
-        ("src_qpn", 8, 16),
-        ("dst_qpn", 24, 16),
-    )),
-    BitLayout("rxv", 53, (
-        ("qpn", 0, 12),
-        ("status", 12, 8),
-        ("req_id", 20, 16),
-        ("length", 36, 16),
-        ("drop", 52, 1),
-    )),
-    BitLayout("rxw", 28, (
-        ("qpn", 0, 12),
-        ("req_id", 12, 16),
-    )),
-    BitLayout("cqe", 53, (
-        ("cqn", 0, 13),
-        ("sub", 13, 1),
-        ("q_type", 14, 2),
-        ("qpn", 16, 12),
-        ("req_id", 28, 16),
-        ("status", 44, 8),
-        ("overflow", 52, 1),
-    )),
-    BitLayout("eqe", 21, (
-        ("eqn", 0, 8),
-        ("cqn", 8, 13),
-    )),
-    BitLayout("irq", 8, (
-        ("vector", 0, 8),
-    )),
-    BitLayout("aqcmd", 20, (
-        ("cmd_id", 0, 12),
-        ("opcode", 12, 8),
-    )),
-    BitLayout("acq", 20, (
-        ("cmd_id", 0, 12),
-        ("status", 12, 8),
-    )),
-    BitLayout("qperr", 16, (
-        ("qpn", 0, 12),
-        ("cause", 12, 4),
-    )),
-    BitLayout("odd_host", 36, (
-        ("what", 0, 4),
-        ("detail", 4, 32),
-    )),
-    BitLayout("odd_admin", 36, (
-        ("what", 0, 4),
-        ("detail", 4, 32),
-    )),
-    BitLayout("odd_net", 36, (
-        ("what", 0, 4),
-        ("detail", 4, 32),
-    )),
-    BitLayout("reset", 2, (
-        ("step", 0, 2),
-    )),
+    BitLayout(
+        "db",
+        50,
+        (
+            ("kind", 0, 2),
+            ("verdict", 2, 3),
+            ("num", 5, 13),
+            ("value", 18, 32),
+        ),
+    ),
+    BitLayout(
+        "llq",
+        39,
+        (
+            ("verdict", 0, 3),
+            ("line", 3, 20),
+            ("dwords", 23, 16),
+        ),
+    ),
+    BitLayout(
+        "wqe",
+        44,
+        (
+            ("qpn", 0, 12),
+            ("msg", 12, 16),
+            ("req_id", 28, 16),
+        ),
+    ),
+    BitLayout(
+        "check",
+        36,
+        (
+            ("qpn", 0, 12),
+            ("msg", 12, 16),
+            ("status", 28, 8),
+        ),
+    ),
+    BitLayout(
+        "rd",
+        24,
+        (
+            ("client", 0, 3),
+            ("tag", 3, 8),
+            ("len", 11, 13),
+        ),
+    ),
+    BitLayout(
+        "rdc",
+        12,
+        (
+            ("client", 0, 3),
+            ("tag", 3, 8),
+            ("err", 11, 1),
+        ),
+    ),
+    BitLayout(
+        "txf",
+        44,
+        (
+            ("qpn", 0, 12),
+            ("msg", 12, 16),
+            ("length", 28, 16),
+        ),
+    ),
+    BitLayout(
+        "txl",
+        28,
+        (
+            ("qpn", 0, 12),
+            ("msg", 12, 16),
+        ),
+    ),
+    BitLayout(
+        "ackout",
+        56,
+        (
+            ("dst_qpn", 0, 16),
+            ("status", 16, 8),
+            ("msg_id", 24, 32),
+        ),
+    ),
+    BitLayout(
+        "rxf",
+        56,
+        (
+            ("opcode", 0, 8),
+            ("src_qpn", 8, 16),
+            ("dst_qpn", 24, 16),
+            ("length", 40, 16),
+        ),
+    ),
+    BitLayout(
+        "rxl",
+        40,
+        (
+            ("opcode", 0, 8),
+            ("src_qpn", 8, 16),
+            ("dst_qpn", 24, 16),
+        ),
+    ),
+    BitLayout(
+        "rxv",
+        53,
+        (
+            ("qpn", 0, 12),
+            ("status", 12, 8),
+            ("req_id", 20, 16),
+            ("length", 36, 16),
+            ("drop", 52, 1),
+        ),
+    ),
+    BitLayout(
+        "rxw",
+        28,
+        (
+            ("qpn", 0, 12),
+            ("req_id", 12, 16),
+        ),
+    ),
+    BitLayout(
+        "cqe",
+        53,
+        (
+            ("cqn", 0, 13),
+            ("sub", 13, 1),
+            ("q_type", 14, 2),
+            ("qpn", 16, 12),
+            ("req_id", 28, 16),
+            ("status", 44, 8),
+            ("overflow", 52, 1),
+        ),
+    ),
+    BitLayout(
+        "eqe",
+        21,
+        (
+            ("eqn", 0, 8),
+            ("cqn", 8, 13),
+        ),
+    ),
+    BitLayout(
+        "irq",
+        8,
+        (("vector", 0, 8),),
+    ),
+    BitLayout(
+        "aqcmd",
+        20,
+        (
+            ("cmd_id", 0, 12),
+            ("opcode", 12, 8),
+        ),
+    ),
+    BitLayout(
+        "acq",
+        20,
+        (
+            ("cmd_id", 0, 12),
+            ("status", 12, 8),
+        ),
+    ),
+    BitLayout(
+        "qperr",
+        16,
+        (
+            ("qpn", 0, 12),
+            ("cause", 12, 4),
+        ),
+    ),
+    BitLayout(
+        "odd_host",
+        36,
+        (
+            ("what", 0, 4),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
+        "odd_admin",
+        36,
+        (
+            ("what", 0, 4),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
+        "odd_net",
+        36,
+        (
+            ("what", 0, 4),
+            ("detail", 4, 32),
+        ),
+    ),
+    BitLayout(
+        "reset",
+        2,
+        (("step", 0, 2),),
+    ),
 )
 
-LIMITS = Constants({
-    "qpn_w": 6,
-    "cqn_w": 7,
-    "eqn_w": 3,
-    "pd_w": 6,
-    "uar_w": 6,
-    "ah_w": 8,
-    "mr_w": 8,
-    "mtt_w": 13,
-    "node_w": 6,
-    "msg_w": 10,
-    "msix_vectors": 9,
-    "tags": 256,
-    "llq_bytes": 0x200000,
-    "llq_page_bytes": 4096,
-    "db_page_bytes": 0x10000,
-    "db_cq_base": 32768,
-    "db_bar": 4,
-    "bar0_bytes": 16384,
-    "msix_table_offset": 8192,
-    "msix_pba_offset": 12288,
-    "max_sq_depth": 1024,
-    "max_rq_depth": 4096,
-    "max_cq_depth": 8192,
-    "max_eq_depth": 512,
-    "max_aq_depth": 1024,
-    "max_send_sges": 2,
-    "max_recv_sges": 2,
-    "inline_64": 32,
-    "inline_128": 80,
-    "max_mtu": 8928,
-    "max_mr_pages": 8192,
-    "mmio_reads": 8,
-    "completion_timeout_cycles": 0x10000,
-    "reserved_ah": 65535,
-    "gid_prefix": bytes.fromhex("fe80000000000000020000fffe00"),
-    "grh_bytes": 40,
-})
+LIMITS = Constants(
+    {
+        "qpn_w": 6,
+        "cqn_w": 7,
+        "eqn_w": 3,
+        "pd_w": 6,
+        "uar_w": 6,
+        "ah_w": 8,
+        "mr_w": 8,
+        "mtt_w": 13,
+        "node_w": 6,
+        "msg_w": 10,
+        "msix_vectors": 9,
+        "tags": 256,
+        "llq_bytes": 0x200000,
+        "llq_page_bytes": 4096,
+        "db_page_bytes": 0x10000,
+        "db_cq_base": 32768,
+        "db_bar": 4,
+        "bar0_bytes": 16384,
+        "msix_table_offset": 8192,
+        "msix_pba_offset": 12288,
+        "max_sq_depth": 1024,
+        "max_rq_depth": 4096,
+        "max_cq_depth": 8192,
+        "max_eq_depth": 512,
+        "max_aq_depth": 1024,
+        "max_send_sges": 2,
+        "max_recv_sges": 2,
+        "inline_64": 32,
+        "inline_128": 80,
+        "max_mtu": 8928,
+        "max_mr_pages": 8192,
+        "mmio_reads": 8,
+        "completion_timeout_cycles": 0x10000,
+        "reserved_ah": 65535,
+        "gid_prefix": bytes.fromhex("fe80000000000000020000fffe00"),
+        "grh_bytes": 40,
+    }
+)
 
-PROFILES = Constants({
-    "default": {
-        "vendor_id": 7439,
-        "device_id": 61345,
-        "version": 2,
-        "controller_version": 1,
-        "reset_timeout": 10,
-        "dma_addr_width": 52,
-        "admin_cmd_to": 0,
-        "supported_features": 766,
-        "page_size_cap": 0xfffff000,
-        "fw_version": 1,
-        "admin_api_version": 1,
-        "device_version": 1,
-        "phys_addr_width": 52,
-        "virt_addr_width": 64,
-        "device_caps": 0,
-        "max_rdma_size": 0,
-        "guid": 0,
-        "max_link_speed_gbps": 100,
-        "inline_buf_size": 32,
-        "inline_buf_size_ex": 80,
-        "sub_cqs_per_cq": 1,
-        "min_sq_depth": 0,
-        "max_wr_send_sges": 2,
-        "max_wr_recv_sges": 2,
-        "max_wr_rdma_sges": 1,
-        "max_tx_batch": 16,
-        "mtu": 4096,
-        "max_eq": 8,
-        "event_bitmask": 1,
-        "aenq_supported_groups": 30,
-    },
-    "recorded": {
-        "vendor_id": 7439,
-        "device_id": 61345,
-        "version": 2,
-        "controller_version": 1,
-        "reset_timeout": 10,
-        "dma_addr_width": 52,
-        "admin_cmd_to": 0,
-        "supported_features": 766,
-        "page_size_cap": 0xfffff000,
-        "fw_version": 1,
-        "admin_api_version": 1,
-        "device_version": 1,
-        "phys_addr_width": 52,
-        "virt_addr_width": 64,
-        "device_caps": 27,
-        "max_rdma_size": 0x40000000,
-        "guid": 0,
-        "max_link_speed_gbps": 100,
-        "inline_buf_size": 32,
-        "inline_buf_size_ex": 80,
-        "sub_cqs_per_cq": 2,
-        "min_sq_depth": 0,
-        "max_wr_send_sges": 2,
-        "max_wr_recv_sges": 2,
-        "max_wr_rdma_sges": 1,
-        "max_tx_batch": 16,
-        "mtu": 8928,
-        "max_eq": 8,
-        "event_bitmask": 1,
-        "aenq_supported_groups": 30,
-    },
-})
+PROFILES = Constants(
+    {
+        "default": {
+            "vendor_id": 7439,
+            "device_id": 61345,
+            "version": 2,
+            "controller_version": 1,
+            "reset_timeout": 10,
+            "dma_addr_width": 52,
+            "admin_cmd_to": 0,
+            "supported_features": 766,
+            "page_size_cap": 0xFFFFF000,
+            "fw_version": 1,
+            "admin_api_version": 1,
+            "device_version": 1,
+            "phys_addr_width": 52,
+            "virt_addr_width": 64,
+            "device_caps": 0,
+            "max_rdma_size": 0,
+            "guid": 0,
+            "max_link_speed_gbps": 100,
+            "inline_buf_size": 32,
+            "inline_buf_size_ex": 80,
+            "sub_cqs_per_cq": 1,
+            "min_sq_depth": 0,
+            "max_wr_send_sges": 2,
+            "max_wr_recv_sges": 2,
+            "max_wr_rdma_sges": 1,
+            "max_tx_batch": 16,
+            "mtu": 4096,
+            "max_eq": 8,
+            "event_bitmask": 1,
+            "aenq_supported_groups": 30,
+        },
+        "recorded": {
+            "vendor_id": 7439,
+            "device_id": 61345,
+            "version": 2,
+            "controller_version": 1,
+            "reset_timeout": 10,
+            "dma_addr_width": 52,
+            "admin_cmd_to": 0,
+            "supported_features": 766,
+            "page_size_cap": 0xFFFFF000,
+            "fw_version": 1,
+            "admin_api_version": 1,
+            "device_version": 1,
+            "phys_addr_width": 52,
+            "virt_addr_width": 64,
+            "device_caps": 27,
+            "max_rdma_size": 0x40000000,
+            "guid": 0,
+            "max_link_speed_gbps": 100,
+            "inline_buf_size": 32,
+            "inline_buf_size_ex": 80,
+            "sub_cqs_per_cq": 2,
+            "min_sq_depth": 0,
+            "max_wr_send_sges": 2,
+            "max_wr_recv_sges": 2,
+            "max_wr_rdma_sges": 1,
+            "max_tx_batch": 16,
+            "mtu": 8928,
+            "max_eq": 8,
+            "event_bitmask": 1,
+            "aenq_supported_groups": 30,
+        },
+    }
+)
 
 COMMANDS = {
     AdminAqOpcode.CREATE_QP: (AdminCreateQpCmd, AdminCreateQpResp),
@@ -2134,10 +2311,19 @@ COMMANDS = {
     AdminAqOpcode.ALLOC_MR: (AdminAllocMrCmd, AdminAllocMrResp),
     AdminAqOpcode.SERVICE: (AdminServiceCmd, AdminServiceResp),
     AdminAqOpcode.CREATE_EVENT_COUNTER: (AdminCreateEventCounterCmd, AdminCreateEventCounterResp),
-    AdminAqOpcode.DESTROY_EVENT_COUNTER: (AdminDestroyEventCounterCmd, AdminDestroyEventCounterResp),
-    AdminAqOpcode.ATTACH_EVENT_COUNTER: (AdminAttachDetachEventCounterCmd, AdminAttachDetachEventCounterResp),
+    AdminAqOpcode.DESTROY_EVENT_COUNTER: (
+        AdminDestroyEventCounterCmd,
+        AdminDestroyEventCounterResp,
+    ),
+    AdminAqOpcode.ATTACH_EVENT_COUNTER: (
+        AdminAttachDetachEventCounterCmd,
+        AdminAttachDetachEventCounterResp,
+    ),
     AdminAqOpcode.MODIFY_EVENT_COUNTER: (AdminModifyEventCounterCmd, AdminModifyEventCounterResp),
-    AdminAqOpcode.DETACH_EVENT_COUNTER: (AdminAttachDetachEventCounterCmd, AdminAttachDetachEventCounterResp),
+    AdminAqOpcode.DETACH_EVENT_COUNTER: (
+        AdminAttachDetachEventCounterCmd,
+        AdminAttachDetachEventCounterResp,
+    ),
 }
 
 FEATURES = {

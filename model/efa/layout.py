@@ -198,12 +198,14 @@ class Struct:
         own = vars(cls)
         cls.FIELDS = {n: a for n, a in own.items() if isinstance(a, (_Attribute, BitField))}
         whole = {n: a for n, a in cls.FIELDS.items() if isinstance(a, _Attribute)}
-        cls.DTYPE = np.dtype({
-            "names": list(whole),
-            "formats": [a.dtype for a in whole.values()],
-            "offsets": [a.offset for a in whole.values()],
-            "itemsize": cls.SIZE,
-        })
+        cls.DTYPE = np.dtype(
+            {
+                "names": list(whole),
+                "formats": [a.dtype for a in whole.values()],
+                "offsets": [a.offset for a in whole.values()],
+                "itemsize": cls.SIZE,
+            }
+        )
 
     def __init__(self, **values):
         self.image = memoryview(bytearray(self.SIZE))
@@ -268,10 +270,12 @@ class BitLayout:
 
     def unpack(self, number):
         """The fields as attributes."""
-        return SimpleNamespace(**{
-            name: _named(enum, (number >> lsb) & ((1 << width) - 1))
-            for name, (lsb, width, enum) in self.fields.items()
-        })
+        return SimpleNamespace(
+            **{
+                name: _named(enum, (number >> lsb) & ((1 << width) - 1))
+                for name, (lsb, width, enum) in self.fields.items()
+            }
+        )
 
 
 class Constants(Mapping):

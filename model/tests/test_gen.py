@@ -1,0 +1,310 @@
+"""The generator: what it refuses, that it sees stale files, and that its ranges are right."""
+
+import re
+import shutil
+from pathlib import Path
+
+import gen
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+STRUCT = """
+structs:
+  - name: efa_toy
+    size: 4
+    fields:
+      - {name: first, offset: 0, size: 2, type: u16, endian: le, enum: efa_toy_kind}
+      - name: flags
+        offset: 2
+        size: 2
+        type: u16
+        endian: le
+        bits:
+          - {name: low, lsb: 0, width: 4}
+          - {name: high, lsb: 4, width: 12}
+enums:
+  - name: efa_toy_kind
+    values:
+      - {name: EFA_TOY_KIND_A, value: 0}
+      - {name: EFA_TOY_KIND_B, value: 1}
+internal_structs:
+  - {name: toy_bus, fields: [{name: valid, bits: 1}, {name: count, bits: 7}]}
+events:
+  - {name: toy_seen, fields: [{name: what, bits: 4}]}
+"""
+
+
+def run(root, *arguments):
+    return gen.main(["--root", str(root), *arguments])
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """Writes a description into an empty tree and returns that tree."""
+    (tmp_path / "spec").mkdir()
+
+    def write(text=STRUCT):
+        (tmp_path / "spec" / "toy.yaml").write_text(text)
+        return tmp_path
+
+    return write
+
+
+REFUSED = {
+    "fields overlap": (
+        "name: flags\n        offset: 2",
+        "name: flags\n        offset: 1",
+        "efa_toy: flags: overlaps what ends at byte 2",
+    ),
+    "field overflows": ("size: 4", "size: 3", "efa_toy: flags: overflows the 3 bytes"),
+    "gap": ("size: 4", "size: 5", "efa_toy: bytes from 4 have no name"),
+    "gap before": (
+        "{name: first, offset: 0, size: 2, type: u16",
+        "{name: first, offset: 0, size: 1, type: u8",
+        "efa_toy: flags: bytes 1 to 1 before it have no name",
+    ),
+    "bits overlap": (
+        "lsb: 4, width: 12",
+        "lsb: 3, width: 13",
+        "efa_toy: flags: high: overlaps low at bit 3",
+    ),
+    "bits overflow": (
+        "lsb: 4, width: 12",
+        "lsb: 4, width: 13",
+        "efa_toy: flags: high: bits 4+13 overflow 16 bits",
+    ),
+    "bits without a name": (
+        "lsb: 4, width: 12",
+        "lsb: 4, width: 11",
+        "efa_toy: flags: 1 of its bits have no name",
+    ),
+    "size against type": (
+        "type: u16, endian: le, enum",
+        "type: u32, endian: le, enum",
+        "efa_toy: first: size 2 does not agree with type u32",
+    ),
+    "unknown type": (
+        "type: u16, endian: le, enum",
+        "type: u24, endian: le, enum",
+        "efa_toy: first: unknown type u24",
+    ),
+    "unknown enum": (
+        "enum: efa_toy_kind",
+        "enum: efa_toy_sort",
+        "efa_toy: first: unknown enum efa_toy_sort",
+    ),
+    "unknown struct": (
+        "type: u16, endian: le, enum: efa_toy_kind",
+        'type: "struct efa_none", endian: le',
+        "efa_toy: first: unknown struct efa_none",
+    ),
+    "enum value too wide": (
+        "KIND_B, value: 1",
+        "KIND_B, value: 65536",
+        "efa_toy: first: EFA_TOY_KIND_B = 65536 does not fit 16 bits",
+    ),
+    "enum value twice": (
+        "EFA_TOY_KIND_B",
+        "EFA_TOY_KIND_A",
+        "efa_toy_kind: EFA_TOY_KIND_A is defined twice",
+    ),
+    "field twice": ("name: flags", "name: first", "efa_toy: first: is defined twice"),
+    "bits twice": ("name: high", "name: low", "efa_toy: flags: low: is defined twice"),
+    "key twice": ("size: 4", "size: 4\n    size: 4", "line 5: size is given twice"),
+    "Verilog keyword": (
+        "name: first",
+        "name: reg",
+        "efa_toy: reg is a Verilog or SystemVerilog keyword",
+    ),
+    "SystemVerilog keyword": (
+        "name: low",
+        "name: checker",
+        "efa_toy: flags: checker is a Verilog or SystemVerilog keyword",
+    ),
+    "Python keyword": ("name: first", "name: lambda", "efa_toy: lambda is a Python keyword"),
+    "upper case": ("name: first", "name: First", "efa_toy: First is not a lower-case name"),
+    "bus keyword": (
+        "name: valid",
+        "name: wire",
+        "toy_bus: wire is a Verilog or SystemVerilog keyword",
+    ),
+    "event too wide": (
+        "name: what, bits: 4",
+        "name: what, bits: 65",
+        "toy_seen: an event has at most 64 bits",
+    ),
+    "struct of no form": ("    size: 4\n", "", "not in the expected form (KeyError: 'size')"),
+}
+
+
+@pytest.mark.parametrize("old, new, message", REFUSED.values(), ids=REFUSED)
+def test_contradiction_is_refused_and_named(toy, capsys, old, new, message):
+    assert old in STRUCT
+    root = toy(STRUCT.replace(old, new, 1))
+    assert run(root) == 1
+    assert f"spec/toy.yaml: {message}" in capsys.readouterr().err
+    assert not (root / "rtl").exists()
+
+
+def test_same_struct_in_two_files_is_refused(toy, capsys):
+    root = toy()
+    shutil.copy(root / "spec" / "toy.yaml", root / "spec" / "other.yaml")
+    assert run(root) == 1
+    assert "spec/toy.yaml: efa_toy: also defined in spec/other.yaml" in capsys.readouterr().err
+
+
+def test_macro_made_twice_is_refused(toy, capsys):
+    root = toy(STRUCT.replace("name: count", "name: w"))
+    assert run(root) == 1
+    assert "macro EFA_TOY_BUS__W is also made by" in capsys.readouterr().err
+
+
+def test_struct_inside_itself_is_refused(toy, capsys):
+    ring = "structs:\n"
+    for name, inner in (("efa_egg", "efa_hen"), ("efa_hen", "efa_egg")):
+        field = f'{{name: a, offset: 0, size: 4, type: "struct {inner}", endian: le}}'
+        ring += f"  - {{name: {name}, size: 4, fields: [{field}]}}\n"
+    assert run(toy(ring)) == 1
+    assert "spec/toy.yaml: efa_hen: contains itself" in capsys.readouterr().err
+
+
+def test_union_members_may_share_bytes(toy):
+    union = STRUCT.replace(
+        "      - name: flags",
+        "      - {name: second, offset: 0, size: 2, "
+        "type: u16, endian: le, union: u}\n      - name: flags",
+    )
+    root = toy(union.replace("enum: efa_toy_kind", "union: u"))
+    assert run(root) == 0
+    assert "`define EFA_TOY__SECOND 15:0" in (root / "rtl/gen/efa_defs.vh").read_text()
+
+
+def test_an_empty_description_is_generated(toy):
+    assert run(toy("")) == 0
+
+
+def test_stale_and_missing_files_are_named(toy, capsys):
+    root = toy()
+    assert run(root) == 0
+    assert run(root, "--check") == 0
+    (root / "docs/layouts.md").write_text("edited by hand")
+    (root / "model/efa/defs.py").unlink()
+    capsys.readouterr()
+    assert run(root, "--check") == 1
+    complaint = capsys.readouterr().err
+    assert "docs/layouts.md is stale" in complaint and "model/efa/defs.py is stale" in complaint
+    assert "efa_defs.vh" not in complaint
+    assert (root / "docs/layouts.md").read_text() == "edited by hand"
+
+
+def test_generated_files_of_this_tree_are_fresh():
+    assert run(ROOT, "--check") == 0
+
+
+def test_output_does_not_depend_on_the_run():
+    assert gen.generate(ROOT) == gen.generate(ROOT)
+
+
+def macros(path):
+    """Every macro of a header with its text; lines continued by a backslash are joined."""
+    text = (ROOT / path).read_text().replace("\\\n", " ")
+    return dict(re.findall(r"^[`#]define (\w+) +(\S.*)$", text, re.M))
+
+
+VERILOG = macros("rtl/gen/efa_defs.vh")
+NATIVE = macros("tb/native/efa_defs.h")
+
+
+def span(prefix):
+    """Lowest bit and width of a range macro."""
+    high, _, low = VERILOG[prefix].partition(":")
+    return int(low or high), int(high) - int(low or high) + 1
+
+
+def spec_structs():
+    for path in sorted((ROOT / "spec").glob("*.yaml")):
+        yield from (yaml.safe_load(path.read_text()) or {}).get("structs", [])
+
+
+STRUCTS = {struct["name"]: struct for struct in spec_structs()}
+
+
+def expected(struct, base=0):
+    """Path, lowest bit and width of each field, straight from the YAML and without the generator.
+
+    Both spellings of a sub-field are given; its own name only counts where nothing else has it.
+    """
+    subs = [b["name"] for f in struct["fields"] for b in f.get("bits", [])]
+    tops = [f["name"].split(".")[0] for f in struct["fields"]]
+    for field in struct["fields"]:
+        path = field["name"].replace(".", "__").upper()
+        lsb = base + field["offset"] * 8
+        yield path, lsb, field["size"] * 8
+        for bits in field.get("bits", []):
+            unique = subs.count(bits["name"]) == 1 and bits["name"] not in tops
+            name = bits["name"].upper() if unique else f"{path}__{bits['name'].upper()}"
+            yield name, lsb + bits["lsb"], bits["width"]
+        kind = re.fullmatch(r"(?:struct )?(\w+)(?:\[(\d+)\])?", field["type"])
+        inner, count = STRUCTS.get(kind[1]), int(kind[2] or 0)
+        size = field["size"] * 8 // (count or 1)
+        starts = {f"{path}__{i}": lsb + i * size for i in range(count if count <= 8 else 0)}
+        for name, start in starts.items():
+            yield name, start, size
+        for name, start in (starts if count else {path: lsb}).items():
+            for sub, sub_lsb, width in expected(inner, start) if inner else ():
+                yield f"{name}__{sub}", sub_lsb, width
+
+
+@pytest.mark.parametrize("struct", STRUCTS.values(), ids=STRUCTS)
+def test_ranges_agree_with_the_offsets(struct):
+    prefix = f"EFA_{struct['name'].removeprefix('efa_').upper()}"
+    assert VERILOG[f"{prefix}__BYTES"] == str(struct["size"])
+    assert VERILOG[f"{prefix}__BITS"] == str(struct["size"] * 8)
+    assert NATIVE[f"{prefix}__BYTES"] == f"{struct['size']}u"
+    for path, lsb, width in expected(struct):
+        assert span(f"{prefix}__{path}") == (lsb, width)
+        assert NATIVE[f"{prefix}__{path}__LSB"] == f"{lsb}u"
+        assert NATIVE[f"{prefix}__{path}__WIDTH"] == f"{width}u"
+
+
+def test_registers_agree_with_the_spec():
+    spec = yaml.safe_load((ROOT / "spec" / "regs.yaml").read_text())
+    for register in spec["registers"]["list"]:
+        prefix = f"EFA_REG__{register['name']}"
+        assert VERILOG[prefix] == f"16'h{register['offset']:04x}"
+        assert int(NATIVE[prefix].rstrip("u"), 0) == register["offset"]
+        assert VERILOG[f"{prefix}__RESET"] == f"32'h{register['reset']:08x}"
+        for field in register.get("fields", []):
+            assert span(f"{prefix}__{field['name']}") == (field["lsb"], field["width"])
+
+
+def test_enum_literals_have_the_width_of_their_fields():
+    assert VERILOG["EFA_IO_COMP_STATUS__OK"] == "8'd0"
+    assert VERILOG["EFA_ADMIN_AQ_OPCODE__CREATE_QP"] == "8'd1"
+    assert VERILOG["EFA_IO_SEND_OP_TYPE__RDMA_READ"] == "4'd1"
+    assert VERILOG["EFA_IO_SEND_OP_TYPE__RDMA_READ_W3"] == "3'd1"
+    assert VERILOG["EFA_ADMIN_QP_STATE__RTS"] == "32'd3"
+    assert VERILOG["EFA_ADMIN_QP_STATE__RTS_W3"] == "3'd3"
+    assert VERILOG["EFA_REGS_RESET_REASON_TYPES__SHUTDOWN"] == "4'd6"
+
+
+def packed_sections(section):
+    for path in sorted((ROOT / "spec").glob("*.yaml")):
+        yield from (yaml.safe_load(path.read_text()) or {}).get(section) or []
+
+
+def test_buses_and_events_are_packed_from_bit_0():
+    buses = [(f"EFA_{b['name'].upper()}", b) for b in packed_sections("internal_structs")]
+    events = [(f"EFA_EV_{e['name'].upper()}", e) for e in packed_sections("events")]
+    for prefix, layout in buses + events:
+        lsb = 0
+        for field in layout["fields"]:
+            assert span(f"{prefix}__{field['name'].upper()}") == (lsb, field["bits"])
+            lsb += field["bits"]
+        assert VERILOG[f"{prefix}__W"] == str(lsb)
+    for number, (_, event) in enumerate(events):
+        assert VERILOG[f"EFA_EV__{event['name'].upper()}"] == str(number)
+        assert NATIVE[f"EFA_EV__{event['name'].upper()}"] == f"{number}u"
+    assert VERILOG["EFA_EV__COUNT"] == str(len(events))
