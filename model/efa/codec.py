@@ -3,7 +3,7 @@
 import numpy as np
 
 from efa import defs
-from efa.layout import BitField, _checked
+from efa.layout import BitField, checked
 
 
 def _reflected(value, width):
@@ -60,10 +60,10 @@ def set_column(cls, records, path, values):
     if not isinstance(attribute, BitField):
         if values.dtype.kind in "iu" and values.size and column.dtype.kind == "u":
             for extreme in (values.min(), values.max()):
-                _checked(attribute.place, extreme, column.dtype.itemsize * 8)
+                checked(attribute.place, extreme, column.dtype.itemsize * 8)
         column[...] = values
         return
     for extreme in (values.min(), values.max()) if values.size else ():
-        _checked(attribute.place, extreme, attribute.width)
+        checked(attribute.place, extreme, attribute.width)
     keep = column.dtype.type(np.iinfo(column.dtype).max ^ attribute.mask << attribute.lsb)
     column[...] = column & keep | values.astype(column.dtype) << attribute.lsb

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 
 
-def _checked(place, value, width):
+def checked(place, value, width):
+    """The value as an int; refuses what does not fit, naming the place."""
     number = as_int(value)
     if number < 0 or number >> width:
         raise ValueError(f"{place}: {number:#x} does not fit {width} bits")
@@ -49,7 +50,7 @@ class Number(_Attribute):
         return _named(self.enum, int.from_bytes(self.slice_of(struct.image), self.order))
 
     def __set__(self, struct, value):
-        number = _checked(self.place, value, self.size * 8)
+        number = checked(self.place, value, self.size * 8)
         struct.image[self.offset : self.offset + self.size] = number.to_bytes(self.size, self.order)
 
 
@@ -69,7 +70,7 @@ class BitField:
         return _named(self.enum, (getattr(struct, self.container) >> self.lsb) & self.mask)
 
     def __set__(self, struct, value):
-        number = _checked(self.place, value, self.width)
+        number = checked(self.place, value, self.width)
         rest = getattr(struct, self.container) & ~(self.mask << self.lsb)
         setattr(struct, self.container, rest | number << self.lsb)
 
@@ -242,7 +243,10 @@ class Struct:
 
     def __repr__(self):
         shown = []
+        split = {a.container for a in self.FIELDS.values() if isinstance(a, BitField)}
         for name, attribute in self.FIELDS.items():
+            if name in split:
+                continue
             value = getattr(self, name)
             if isinstance(attribute, _Attribute) and not any(attribute.slice_of(self.image)):
                 continue
@@ -265,7 +269,7 @@ class BitLayout:
             if name not in self.fields:
                 raise TypeError(f"{self.name} has no field {name}")
             lsb, width, _ = self.fields[name]
-            number |= _checked(f"{self.name}.{name}", value, width) << lsb
+            number |= checked(f"{self.name}.{name}", value, width) << lsb
         return number
 
     def unpack(self, number):
