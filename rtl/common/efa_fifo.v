@@ -1,0 +1,106 @@
+// efa_fifo - order-keeping store; the first word falls through.
+//
+// In    s stream
+// Out   m stream; level: items held, 0 to 2^DEPTH_LOG2
+// Time  an item shows one cycle after it came (flops, DEPTH_LOG2 up to 5) or two (RAM, above);
+//       one item per cycle in and out; s_ready and level come from registers
+`include "efa_check.vh"
+
+module efa_fifo #(
+    parameter WIDTH = 8,
+    parameter DEPTH_LOG2 = 4
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire [WIDTH-1:0] s_data,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire [WIDTH-1:0] m_data,
+    output wire [DEPTH_LOG2:0] level
+);
+
+  localparam LEVEL_W = DEPTH_LOG2 + 1;
+  localparam [DEPTH_LOG2:0] FULL = {1'b1, {DEPTH_LOG2{1'b0}}};
+  localparam [DEPTH_LOG2:0] ONE = {{DEPTH_LOG2{1'b0}}, 1'b1};
+
+  generate
+    if (DEPTH_LOG2 < 1) begin : g_illegal
+      efa_fifo_needs_depth_log2_of_one_at_least u_illegal ();
+    end
+  endgenerate
+
+  reg [DEPTH_LOG2:0] level_q;
+  reg [DEPTH_LOG2-1:0] wr_addr_q;
+  reg [DEPTH_LOG2-1:0] rd_addr_q;
+
+  wire push = s_valid && s_ready;
+  wire pop = m_valid && m_ready;
+  wire fetch;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      level_q <= {LEVEL_W{1'b0}};
+      wr_addr_q <= {DEPTH_LOG2{1'b0}};
+      rd_addr_q <= {DEPTH_LOG2{1'b0}};
+    end else begin
+      if (push && !pop) level_q <= level_q + ONE;
+      else if (pop && !push) level_q <= level_q - ONE;
+      if (push) wr_addr_q <= wr_addr_q + ONE[DEPTH_LOG2-1:0];
+      if (fetch) rd_addr_q <= rd_addr_q + ONE[DEPTH_LOG2-1:0];
+    end
+  end
+
+  generate
+    if (DEPTH_LOG2 <= 5) begin : g_flops
+      reg [WIDTH-1:0] mem[0:(1<<DEPTH_LOG2)-1];
+      always @(posedge clk) begin
+        if (push) mem[wr_addr_q] <= s_data;
+      end
+      assign fetch = pop;
+      assign m_valid = level_q != {LEVEL_W{1'b0}};
+      assign m_data = mem[rd_addr_q];
+    end else begin : g_ram
+      // The RAM's output register is the head of the store, so the RAM itself holds one less.
+      reg head_q;
+      reg [DEPTH_LOG2:0] stored_q;
+
+      assign fetch = stored_q != {LEVEL_W{1'b0}} && (!head_q || m_ready);
+      assign m_valid = head_q;
+
+      always @(posedge clk) begin
+        if (rst) begin
+          head_q <= 1'b0;
+          stored_q <= {LEVEL_W{1'b0}};
+        end else begin
+          if (fetch) head_q <= 1'b1;
+          else if (m_ready) head_q <= 1'b0;
+          if (push && !fetch) stored_q <= stored_q + ONE;
+          else if (fetch && !push) stored_q <= stored_q - ONE;
+        end
+      end
+
+      efa_ram #(
+          .WIDTH(WIDTH),
+          .ADDR_W(DEPTH_LOG2)
+      ) u_ram (
+          .clk(clk),
+          .wr_en(push),
+          .wr_addr(wr_addr_q),
+          .wr_data(s_data),
+          .rd_en(fetch),
+          .rd_addr(rd_addr_q),
+          .rd_data(m_data)
+      );
+
+      `EFA_CHECK(level_q == stored_q + {{DEPTH_LOG2{1'b0}}, head_q}, "level lost an item")
+    end
+  endgenerate
+
+  assign s_ready = level_q != FULL;
+  assign level = level_q;
+
+  `EFA_CHECK(level_q <= FULL, "level beyond the depth")
+
+endmodule

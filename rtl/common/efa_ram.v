@@ -1,0 +1,31 @@
+// efa_ram - memory with one write and one read port.
+//
+// In    wr_en, wr_addr, wr_data; rd_en, rd_addr
+// Out   rd_data, keeps its value while rd_en is low
+// Time  a read answers one cycle later; reading the address written in the same cycle gives
+//       the old word; contents are unknown until written
+
+module efa_ram #(
+    parameter WIDTH = 8,
+    parameter ADDR_W = 4
+) (
+    input  wire clk,
+    input  wire wr_en,
+    input  wire [ADDR_W-1:0] wr_addr,
+    input  wire [WIDTH-1:0] wr_data,
+    input  wire rd_en,
+    input  wire [ADDR_W-1:0] rd_addr,
+    output wire [WIDTH-1:0] rd_data
+);
+
+  reg [WIDTH-1:0] mem[0:(1<<ADDR_W)-1];
+  reg [WIDTH-1:0] rd_data_q;
+
+  always @(posedge clk) begin
+    if (wr_en) mem[wr_addr] <= wr_data;
+    if (rd_en) rd_data_q <= mem[rd_addr];
+  end
+
+  assign rd_data = rd_data_q;
+
+endmodule

@@ -1,0 +1,49 @@
+// efa_skid - cuts a stream: no path from input to output, neither for data nor for ready.
+//
+// In    s stream
+// Out   m stream, same items in the same order
+// Time  one cycle; one item per cycle; holds at most two
+`include "efa_check.vh"
+
+module efa_skid #(
+    parameter WIDTH = 8
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire [WIDTH-1:0] s_data,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire [WIDTH-1:0] m_data
+);
+
+  reg valid_q;
+  reg spare_q;
+  reg [WIDTH-1:0] data_q;
+  reg [WIDTH-1:0] spare_data_q;
+
+  wire leave = !valid_q || m_ready;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      valid_q <= 1'b0;
+      spare_q <= 1'b0;
+    end else begin
+      if (leave) valid_q <= spare_q || s_valid;
+      spare_q <= !leave && (spare_q || s_valid);
+    end
+  end
+
+  always @(posedge clk) begin
+    if (leave) data_q <= spare_q ? spare_data_q : s_data;
+    if (!spare_q) spare_data_q <= s_data;
+  end
+
+  assign s_ready = !spare_q;
+  assign m_valid = valid_q;
+  assign m_data = data_q;
+
+  `EFA_CHECK(!spare_q || valid_q, "spare item without a first one")
+
+endmodule

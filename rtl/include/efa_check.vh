@@ -1,0 +1,27 @@
+// efa_check.vh - checks written beside the logic they guard.
+//
+// `EFA_CHECK(cond, "text") is a module item: at every rising edge of `clk` with `rst` low the
+// condition must hold, else the simulation ends with the text. `EFA_CHECK_ON names clock and
+// reset (blocks that live under core_rst). Netlists have none of it; under FORMAL it is an assert.
+`ifndef EFA_CHECK_VH
+`define EFA_CHECK_VH
+
+`ifdef FORMAL
+`define EFA_CHECK_ON(clock, reset, cond, text) \
+  always @(posedge clock) if (!(reset)) assert (cond);
+`else
+`ifdef SYNTHESIS
+`define EFA_CHECK_ON(clock, reset, cond, text)
+`else
+`define EFA_CHECK_ON(clock, reset, cond, text) \
+  always @(posedge clock) begin \
+    if (!(reset) && !(cond)) begin \
+      $display("CHECK FAILED %m at %0t: %s", $time, text); \
+      $finish; \
+    end \
+  end
+`endif
+`endif
+`define EFA_CHECK(cond, text) `EFA_CHECK_ON(clk, rst, cond, text)
+
+`endif
