@@ -1,0 +1,511 @@
+"""The admin queues: one function per command, each marked with its opcode.
+
+A function takes the device and the decoded command. It returns its response layout, None for a
+plain success, or raises Refusal; the checks stand in the order in which statuses win.
+"""
+
+from efa import defs
+from efa.codec import crc16
+from efa.features import attribute, statistics
+from efa.memory import HostReadError
+from efa.objects import Ah, Cq, Eq, Mr, Pd, Qp, Uar
+from efa.ring import EntryRing, WorkRing, is_power_of_two
+
+ENTRY_BYTES = defs.AdminAqEntry.SIZE
+MAX_RNR_RETRY = 7
+RING_ALIGNMENT = 64
+LIST_ALIGNMENT = 8
+ADDRESS_SPACE = 1 << 64
+EQE_WORDS = defs.AdminEqe.SIZE // 4
+ODD_DOORBELL, ODD_EVENTS, ODD_PHASE = 1, 2, 3
+
+_Opcode = defs.AdminAqOpcode
+_Status = defs.AdminAqCompletionStatus
+_State = defs.AdminQpState
+_Feature = defs.AdminAqFeatureId
+_CAPS = defs.AdminFeatureDeviceAttrDesc
+
+_MOVES = {
+    _State.RESET: {_State.INIT},
+    _State.INIT: {_State.INIT, _State.RTR, _State.ERR},
+    _State.RTR: {_State.RTS, _State.ERR},
+    _State.RTS: {_State.RTS, _State.SQD, _State.ERR},
+    _State.SQD: {_State.SQD, _State.RTS, _State.ERR},
+    _State.SQE: {_State.RTS, _State.ERR},
+    _State.ERR: {_State.ERR},
+}
+
+_COMMANDS = {}
+
+
+class Refusal(Exception):
+    """A command ends with this status and has changed nothing."""
+
+    def __init__(self, status):
+        super().__init__(status.name)
+        self.status = status
+
+
+def command(opcode):
+    """Marks the function that carries out an opcode."""
+
+    def mark(function):
+        _COMMANDS[opcode] = function
+        return function
+
+    return mark
+
+
+def well_formed(condition):
+    """Refuses what sets flags that this device does not know how to follow."""
+    if not condition:
+        raise Refusal(_Status.MALFORMED_REQUEST)
+
+
+def legal(condition):
+    """Refuses a parameter."""
+    if not condition:
+        raise Refusal(_Status.ILLEGAL_PARAMETER)
+
+
+def unused(condition):
+    """Refuses to take away what another object names."""
+    if not condition:
+        raise Refusal(_Status.RESOURCE_BUSY)
+
+
+def granted(resource):
+    """Refuses when there is nothing left to give; returns what was found."""
+    if resource is None:
+        raise Refusal(_Status.RESOURCE_ALLOCATION_FAILURE)
+    return resource
+
+
+def _capable(device, capability):
+    field = getattr(_CAPS, capability)
+    return device.profile.device_caps >> field.lsb & field.mask
+
+
+def _aligned(address, alignment):
+    return not address & (alignment - 1)
+
+
+class AdminQueues:
+    """AQ, ACQ and AENQ of a device, as they are after a reset."""
+
+    def __init__(self, device):
+        self.device = device
+        self.aq = self.acq = self.aenq = None
+        self.aq_base = self.acq_base = self.aenq_base = 0
+        self.acq_vector = self.aenq_vector = 0
+        self.masked = self.held_message = False
+        self.aenq_enabled_groups = 0
+
+    def _legal_ring(self, depth, entry_bytes):
+        return entry_bytes == ENTRY_BYTES and is_power_of_two(
+            depth, self.device.limits.max_aq_depth
+        )
+
+    def configure_aq(self, value):
+        """AQ_CAPS: enables the ring at its base, or disables it."""
+        caps = defs.REG_BITS.AQ_CAPS.unpack(value)
+        good = self._legal_ring(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE)
+        self.aq = WorkRing(caps.AQ_DEPTH) if good else None
+        self.aq_base = self.device.register_pair(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
+
+    def configure_acq(self, value):
+        """ACQ_CAPS: likewise; commands that waited for it are taken."""
+        caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
+        good = self._legal_ring(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE)
+        self.acq = EntryRing(caps.ACQ_DEPTH) if good else None
+        self.acq_base = self.device.register_pair(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI)
+        self.acq_vector = caps.ACQ_MSIX_VECTOR
+        self.device.when_master(self._serve)
+
+    def configure_aenq(self, value):
+        """AENQ_CAPS: likewise; no event is produced yet."""
+        caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
+        good = self._legal_ring(caps.AENQ_DEPTH, caps.AENQ_ENTRY_SIZE)
+        self.aenq = EntryRing(caps.AENQ_DEPTH) if good else None
+        self.aenq_base = self.device.register_pair(defs.Reg.AENQ_BASE_LO, defs.Reg.AENQ_BASE_HI)
+        self.aenq_vector = caps.AENQ_MSIX_VECTOR
+
+    def consume_events(self, value):
+        """AENQ_CONS_DB: a count of events that were never produced is reported."""
+        if value != (self.aenq.written if self.aenq else 0):
+            self.device.event("odd_admin", what=ODD_EVENTS, detail=value)
+
+    def ring(self, value):
+        """AQ_PROD_DB."""
+        if self.aq is None or not self.aq.ring(value):
+            self.device.event("odd_admin", what=ODD_DOORBELL, detail=value)
+        else:
+            self.device.when_master(self._serve)
+
+    def mask(self, value):
+        """INTR_MASK: a message that was held leaves when it becomes 0."""
+        self.masked = bool(defs.REG_BITS.INTR_MASK.unpack(value).EN)
+        if self.held_message and not self.masked:
+            self.held_message = False
+            self.device.interrupts.raise_vector(self.acq_vector)
+
+    def _serve(self):
+        while self.aq is not None and self.acq is not None and self.aq.waiting:
+            # A pass over the ring of 2^n entries toggles the phase; the doorbell alone is trusted.
+            phase = self.aq.taken // self.aq.depth & 1 ^ 1
+            slot = self.aq.take()
+            self.aq.complete()
+            try:
+                entry = self.device.memory.read(self.aq_base + slot * ENTRY_BYTES, ENTRY_BYTES)
+            except HostReadError:
+                self._respond(0, _Status.UNKNOWN_ERROR, None)
+                continue
+            self._execute(entry, phase)
+
+    def _execute(self, entry, phase):
+        device = self.device
+        common = defs.AdminAqCommonDesc.unpack(entry)
+        command_id = common.command_id__command_id
+        device.event("aqcmd", cmd_id=command_id, opcode=int(common.opcode))
+        if common.phase != phase:
+            device.event("odd_admin", what=ODD_PHASE, detail=command_id)
+        status, response = _Status.SUCCESS, None
+        try:
+            function = _COMMANDS.get(common.opcode)
+            if function is None:
+                raise Refusal(_Status.UNSUPPORTED_OPCODE)
+            response = function(device, defs.COMMANDS[common.opcode][0].unpack(entry))
+        except Refusal as refusal:
+            status = refusal.status
+        except HostReadError:
+            status = _Status.UNKNOWN_ERROR
+        self._respond(command_id, status, response)
+
+    def _respond(self, command_id, status, response):
+        slot, phase = self.acq.reserve()
+        image = bytearray(response.pack(ENTRY_BYTES) if response else ENTRY_BYTES)
+        header = defs.AdminAcqCommonDesc.over(image)
+        header.command_id, header.status, header.phase = command_id, status, phase
+        header.checksum = crc16(image)
+        device = self.device
+        device.event("acq", cmd_id=command_id, status=int(status))
+        device.dma_write(self.acq_base + slot * ENTRY_BYTES, bytes(image))
+        if self.masked:
+            self.held_message = True
+        else:
+            device.interrupts.raise_vector(self.acq_vector)
+
+
+@command(_Opcode.ALLOC_PD)
+def alloc_pd(device, cmd):
+    pds = device.objects.pds
+    number = granted(pds.free_number())
+    pds.add(number, Pd(number))
+    return defs.AdminAllocPdResp(pd=number)
+
+
+@command(_Opcode.DEALLOC_PD)
+def dealloc_pd(device, cmd):
+    objects = device.objects
+    legal(objects.pds.get(cmd.pd))
+    users = (objects.qps, objects.mrs, objects.ahs)
+    unused(all(item.pd != cmd.pd for table in users for item in table.live.values()))
+    objects.pds.remove(cmd.pd)
+
+
+@command(_Opcode.ALLOC_UAR)
+def alloc_uar(device, cmd):
+    uars = device.objects.uars
+    number = granted(uars.free_number())
+    uars.add(number, Uar(number))
+    return defs.AdminAllocUarResp(uar=number)
+
+
+@command(_Opcode.DEALLOC_UAR)
+def dealloc_uar(device, cmd):
+    objects = device.objects
+    legal(objects.uars.get(cmd.uar))
+    users = (objects.qps, objects.cqs)
+    unused(all(item.uar != cmd.uar for table in users for item in table.live.values()))
+    objects.uars.remove(cmd.uar)
+    objects.forget_uar(cmd.uar)
+
+
+@command(_Opcode.CREATE_EQ)
+def create_eq(device, cmd):
+    eqs, limits = device.objects.eqs, device.limits
+    base = _address(cmd.ba)
+    legal(is_power_of_two(cmd.depth, limits.max_eq_depth))
+    legal(cmd.entry_size_words == EQE_WORDS)
+    legal(cmd.msix_vec < limits.msix_vectors)
+    legal(_aligned(base, RING_ALIGNMENT))
+    number = granted(eqs.free_number())
+    eqs.add(number, Eq(number, base, cmd.msix_vec, EntryRing(cmd.depth)))
+    return defs.AdminCreateEqResp(eqn=number)
+
+
+@command(_Opcode.DESTROY_EQ)
+def destroy_eq(device, cmd):
+    objects = device.objects
+    eq = objects.eqs.get(cmd.eqn)
+    legal(eq)
+    unused(all(cq.eq is not eq for cq in objects.cqs.live.values()))
+    objects.eqs.remove(cmd.eqn)
+
+
+@command(_Opcode.CREATE_CQ)
+def create_cq(device, cmd):
+    objects, limits = device.objects, device.limits
+    base = _address(cmd.cq_ba)
+    entry_bytes = 4 * cmd.cq_entry_size_words
+    short, long = defs.IoRxCdesc.SIZE, defs.IoRxCdescEx.SIZE
+    well_formed(not cmd.virt)
+    legal(entry_bytes in (short, long))
+    legal(not cmd.set_src_addr or entry_bytes == long)
+    legal(not cmd.sq_comp_64_bit_req_id)
+    legal(is_power_of_two(cmd.sub_cq_depth, limits.max_cq_depth))
+    legal(cmd.num_sub_cqs == device.profile.sub_cqs_per_cq)
+    legal(objects.uars.get(cmd.uar))
+    eq = objects.eqs.get(cmd.eqn) if cmd.interrupt_mode_enabled else None
+    legal(eq or not cmd.interrupt_mode_enabled)
+    legal(_aligned(base, RING_ALIGNMENT))
+    number = granted(objects.cqs.free_number(cmd.uar))
+    rings = [EntryRing(cmd.sub_cq_depth) for _ in range(cmd.num_sub_cqs)]
+    cq = Cq(number, cmd.uar, base, entry_bytes, bool(cmd.set_src_addr), eq, rings)
+    objects.cqs.add(number, cq, cmd.uar)
+    return defs.AdminCreateCqResp(
+        cq_idx=number,
+        sub_cq_actual_depth=cmd.sub_cq_depth,
+        db_offset=device.datapath.cq_doorbell(cq),
+        db_valid=1,
+    )
+
+
+@command(_Opcode.DESTROY_CQ)
+def destroy_cq(device, cmd):
+    objects = device.objects
+    cq = objects.cqs.get(cmd.cq_idx)
+    legal(cq)
+    unused(all(cq not in (qp.send_cq, qp.recv_cq) for qp in objects.qps.live.values()))
+    objects.cqs.remove(cmd.cq_idx)
+
+
+@command(_Opcode.CREATE_AH)
+def create_ah(device, cmd):
+    objects = device.objects
+    legal(objects.pds.get(cmd.pd))
+    ah = objects.ah_of.get((cmd.pd, cmd.dest_addr))
+    if ah is None:
+        number = granted(objects.ahs.free_number())
+        ah = Ah(number, cmd.pd, cmd.dest_addr, device.datapath.node_of(cmd.dest_addr), refs=0)
+        objects.ahs.add(number, ah)
+        objects.ah_of[cmd.pd, cmd.dest_addr] = ah
+    ah.refs += 1
+    return defs.AdminCreateAhResp(ah=ah.index)
+
+
+@command(_Opcode.DESTROY_AH)
+def destroy_ah(device, cmd):
+    objects = device.objects
+    ah = objects.ahs.get(cmd.ah)
+    legal(ah and ah.pd == cmd.pd)
+    ah.refs -= 1
+    if not ah.refs:
+        objects.ahs.remove(ah.index)
+        del objects.ah_of[ah.pd, ah.gid]
+        device.datapath.sends.flush_ah(ah)
+
+
+@command(_Opcode.REG_MR)
+def reg_mr(device, cmd):
+    objects = device.objects
+    well_formed(not cmd.aq_common.ctrl_data_indirect)
+    legal(objects.pds.get(cmd.pd))
+    legal(cmd.mr_length)
+    legal(cmd.iova + cmd.mr_length <= ADDRESS_SPACE)
+    legal(not cmd.remote_read_enable or _capable(device, "rdma_read"))
+    legal(not cmd.remote_write_enable or _capable(device, "rdma_write"))
+    physical = bool(cmd.mem_addr_phy_mode_en)
+    count = 0 if physical else _page_count(device, cmd)
+    index = granted(objects.mrs.free_number())
+    start = granted(objects.translations.find(count))
+    pages = () if physical else _page_list(device, cmd, count)
+    key = objects.next_key(index)
+    objects.count_key(key)
+    objects.translations.give(start, count)
+    region = Mr(
+        index, key, cmd.pd, cmd.iova, cmd.mr_length, bool(cmd.local_write_enable), physical,
+        cmd.phys_page_size_shift, start, pages,
+    )  # fmt: skip
+    objects.mrs.add(index, region)
+    return defs.AdminRegMrResp(l_key=key, r_key=key)
+
+
+def _page_count(device, cmd):
+    """Pages of a region; refuses a list that cannot hold them."""
+    legal(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
+    page_bytes = 1 << cmd.phys_page_size_shift
+    inside = cmd.iova & (page_bytes - 1)
+    count = (inside + cmd.mr_length + page_bytes - 1) >> cmd.phys_page_size_shift
+    if cmd.aq_common.ctrl_data:
+        legal(cmd.pbl.pbl.length >= 8 * count)
+        legal(_aligned(_address(cmd.pbl.pbl.address), LIST_ALIGNMENT))
+    else:
+        legal(count <= len(cmd.pbl.inline_pbl_array))
+    return count
+
+
+def _page_list(device, cmd, count):
+    """Page addresses, judged last of all: a list in host memory is read only when it fits."""
+    if cmd.aq_common.ctrl_data:
+        data = device.memory.read(_address(cmd.pbl.pbl.address), 8 * count)
+        pages = [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8)]
+    else:
+        pages = cmd.pbl.inline_pbl_array[:count]
+    legal(all(_aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
+    return tuple(pages)
+
+
+@command(_Opcode.DEREG_MR)
+def dereg_mr(device, cmd):
+    objects = device.objects
+    mr = objects.mr_by_key(cmd.l_key)
+    legal(mr)
+    objects.mrs.remove(mr.index)
+    if mr.pages:
+        objects.translations.take_back(mr.first_translation)
+
+
+@command(_Opcode.CREATE_QP)
+def create_qp(device, cmd):
+    objects, limits = device.objects, device.limits
+    size = cmd.qp_alloc_size
+    well_formed(not cmd.sq_virt and not cmd.rq_virt)
+    legal(isinstance(cmd.qp_type, defs.AdminQpType))
+    legal(objects.pds.get(cmd.pd))
+    legal(objects.uars.get(cmd.uar))
+    send_cq, recv_cq = objects.cqs.get(cmd.send_cq_idx), objects.cqs.get(cmd.recv_cq_idx)
+    legal(send_cq and recv_cq and send_cq.uar == recv_cq.uar == cmd.uar)
+    depth, ring_bytes = size.send_queue_depth, size.send_queue_ring_size
+    legal(is_power_of_two(depth, limits.max_sq_depth))
+    wqe_bytes = next(
+        (n for n in (defs.IoTxWqe.SIZE, defs.IoTxWqe128.SIZE) if ring_bytes == n * depth), None
+    )
+    legal(wqe_bytes)
+    descriptors, rest = divmod(size.recv_queue_ring_size, defs.IoRxDesc.SIZE)
+    if size.recv_queue_ring_size:
+        legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
+        legal(_aligned(cmd.rq_base_addr, RING_ALIGNMENT))
+    legal(not cmd.unsolicited_write_recv or _capable(device, "unsolicited_write_recv"))
+    legal(not cmd.sq_64_bit_req_id or _capable(device, "sq_64_bit_req_id"))
+    index = granted(objects.qps.free_number(cmd.uar))
+    pages = max(1, ring_bytes // limits.llq_page_bytes)
+    first_page = granted(objects.llq.find(pages, cmd.uar))
+
+    retries = cmd.qp_type == defs.AdminQpType.SRD and _capable(device, "rnr_retry")
+    qp = Qp(
+        index, objects.next_qp_number(index), cmd.qp_type, cmd.pd, cmd.uar, send_cq, recv_cq,
+        wqe_bytes, first_page * limits.llq_page_bytes, WorkRing(depth),
+        cmd.rq_base_addr, WorkRing(descriptors), bool(cmd.unsolicited_write_recv),
+        rnr_retry=MAX_RNR_RETRY if retries else 0,
+    )  # fmt: skip
+    objects.count_qp(index)
+    objects.qps.add(index, qp, cmd.uar)
+    objects.llq.give(first_page, pages, qp)
+    device.datapath.unwrite(qp)
+    sq_doorbell, rq_doorbell = device.datapath.qp_doorbells(qp)
+    return defs.AdminCreateQpResp(
+        qp_handle=qp.number,
+        qp_num=qp.number,
+        send_sub_cq_idx=0,
+        recv_sub_cq_idx=device.profile.sub_cqs_per_cq - 1,
+        sq_db_offset=sq_doorbell,
+        rq_db_offset=rq_doorbell,
+        llq_descriptors_offset=qp.llq_base,
+    )
+
+
+@command(_Opcode.MODIFY_QP)
+def modify_qp(device, cmd):
+    qp = device.objects.qp_by_number(cmd.qp_handle)
+    legal(qp)
+    legal(not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
+    moves = cmd.modify_mask__qp_state
+    if moves:
+        before, after = qp.state, cmd.qp_state
+        legal(after == _State.RESET or after in _MOVES[before])
+        legal((before, after) != (_State.RESET, _State.INIT) or cmd.modify_mask__qkey)
+        legal((before, after) != (_State.RTR, _State.RTS) or cmd.modify_mask__sq_psn)
+    if cmd.modify_mask__rnr_retry:
+        legal(cmd.rnr_retry <= MAX_RNR_RETRY)
+        legal(qp.type == defs.AdminQpType.SRD and _capable(device, "rnr_retry"))
+        qp.rnr_retry = cmd.rnr_retry
+    if cmd.modify_mask__qkey:
+        qp.qkey = cmd.qkey
+    if cmd.modify_mask__sq_psn:
+        qp.sq_psn = cmd.sq_psn
+    if moves:
+        device.datapath.move(qp, cmd.qp_state)
+
+
+@command(_Opcode.QUERY_QP)
+def query_qp(device, cmd):
+    qp = device.objects.qp_by_number(cmd.qp_handle)
+    legal(qp)
+    return defs.AdminQueryQpResp(
+        qp_state=qp.state,
+        qkey=qp.qkey,
+        sq_psn=qp.sq_psn,
+        sq_draining=int(qp.state == _State.SQD and qp.sq.unfinished > 0),
+        rnr_retry=qp.rnr_retry,
+    )
+
+
+@command(_Opcode.DESTROY_QP)
+def destroy_qp(device, cmd):
+    objects = device.objects
+    qp = objects.qp_by_number(cmd.qp_handle)
+    legal(qp)
+    device.datapath.move(qp, _State.RESET)
+    objects.qps.remove(qp.index)
+    objects.llq.take_back(qp)
+
+
+@command(_Opcode.GET_FEATURE)
+def get_feature(device, cmd):
+    body = attribute(device, cmd.feature_common.feature_id)
+    legal(body)
+    return _with_body(defs.AdminGetFeatureResp, body)
+
+
+@command(_Opcode.SET_FEATURE)
+def set_feature(device, cmd):
+    feature = cmd.feature_common.feature_id
+    host_info = feature == _Feature.HOST_INFO
+    well_formed(not host_info or cmd.aq_common.ctrl_data)
+    legal(host_info or feature == _Feature.AENQ_CONFIG)
+    if host_info:
+        legal(cmd.control_buffer.length >= defs.AdminHostInfo.SIZE)
+        device.memory.read(_address(cmd.control_buffer.address), defs.AdminHostInfo.SIZE)
+    else:
+        groups = cmd.u.aenq.enabled_groups
+        legal(not groups & ~device.profile.aenq_supported_groups)
+        device.admin.aenq_enabled_groups = groups
+
+
+@command(_Opcode.GET_STATS)
+def get_stats(device, cmd):
+    legal(cmd.scope == defs.AdminGetStatsScope.ALL)
+    return _with_body(defs.AdminAcqGetStatsResp, statistics(device, cmd.type))
+
+
+def _with_body(response, body):
+    """A response whose union holds a body; the header is filled in when it is posted."""
+    result = response()
+    start = response.u.offset
+    result.image[start : start + body.SIZE] = body.pack()
+    return result
+
+
+def _address(words):
+    return words.mem_addr_high << 32 | words.mem_addr_low

@@ -1,0 +1,114 @@
+"""Completion entries, the events they raise, and the interrupts of event queues."""
+
+from efa import defs
+from efa.ring import distance
+from efa.wire import mask, precompiled
+
+_Common = defs.IoCdescCommon
+_Queue = defs.IoQueueType
+_ENTRY = precompiled(
+    defs.IoRxCdesc, "common.req_id", "common.status", "common.flags", "common.qp_num",
+    "length", "ah", "src_qp_num", "imm",
+)  # fmt: skip
+_SOURCE_AT = defs.IoRxCdescEx.u.offset
+_HAS_IMM = mask(_Common.has_imm)
+_SEND_FLAGS = _Queue.SEND_QUEUE << _Common.q_type.lsb
+_RECV_FLAGS = _Queue.RECV_QUEUE << _Common.q_type.lsb
+_CONSUMER = defs.DOORBELL_BITS.CQ_DB
+
+
+class Completions:
+    """All CQs and EQs of a device."""
+
+    def __init__(self, device):
+        self.device = device
+
+    # Entries. Errors and flushes say nothing behind the QP number.
+
+    def send(self, qp, req_id, status):
+        self._write(qp.send_cq, 0, qp, req_id, status, _SEND_FLAGS, (0, 0, 0, 0), b"")
+
+    def receive_error(self, qp, req_id, status):
+        cq = qp.recv_cq
+        self._write(cq, len(cq.rings) - 1, qp, req_id, status, _RECV_FLAGS, (0, 0, 0, 0), b"")
+
+    def receive(self, qp, req_id, length, gid, src_qpn, imm):
+        """A delivered message; imm is None without an immediate."""
+        cq, limits = qp.recv_cq, self.device.limits
+        ah = self.device.objects.ah_of.get((qp.pd, gid))
+        number = limits.reserved_ah if ah is None else ah.index
+        source = gid if ah is None and cq.set_src_addr else b""
+        flags = _RECV_FLAGS if imm is None else _RECV_FLAGS | _HAS_IMM
+        details = (length, number, src_qpn, imm or 0)
+        status = defs.IoCompStatus.OK
+        self._write(cq, len(cq.rings) - 1, qp, req_id, status, flags, details, source)
+
+    def _write(self, cq, sub, qp, req_id, status, flags, details, source):
+        ring = cq.rings[sub]
+        slot, phase = ring.reserve()
+        image = _ENTRY.pack(req_id, status, flags | phase, qp.number, *details)
+        if cq.entry_bytes > _SOURCE_AT:
+            image = (image + source).ljust(cq.entry_bytes, b"\0")
+        cq.written += 1
+        device = self.device
+        if device.on_event is not None:
+            unread = distance(cq.written, cq.consumer_index)
+            device.event(
+                "cqe", cqn=cq.index, sub=sub, q_type=flags >> _Common.q_type.lsb & 3,
+                qpn=qp.index, req_id=req_id, status=int(status),
+                overflow=int(unread > ring.depth * len(cq.rings)),
+            )  # fmt: skip
+        device.dma_write(cq.base + (sub * ring.depth + slot) * cq.entry_bytes, image)
+        if cq.armed:
+            cq.armed = False
+            self._event(cq)
+
+    # Doorbells of CQs and EQs.
+
+    def ring(self, cq, value):
+        """CQ doorbell: what the host has consumed, and whether it wants one event."""
+        doorbell = _CONSUMER.unpack(value)
+        cq.consumer_index = doorbell.CONSUMER_INDEX
+        if doorbell.ARM and cq.eq is not None:
+            if distance(cq.written, cq.consumer_index):
+                cq.armed = False
+                self.device.when_master(lambda: self._event(cq))
+            else:
+                cq.armed = True
+
+    def arm_eq(self, number):
+        """EQ doorbell: a message at once for entries it has not told of, else at the next one."""
+        eq = self.device.objects.eqs.get(number)
+        if eq is None:
+            return
+        eq.armed = True
+        self._tell(eq)
+        cqs = [cq for cq in self.device.objects.cqs.values() if cq.eq is eq]
+        for cq in cqs:
+            cq.posted = False
+        for cq in cqs:
+            if cq.kept:
+                cq.kept = False
+                self.device.when_master(lambda cq=cq: self._event(cq))
+
+    def _event(self, cq):
+        """One entry for each CQ between two arms of its EQ, so that the EQ never overflows."""
+        if cq.posted:
+            cq.kept = True
+            return
+        cq.posted = True
+        eq, device = cq.eq, self.device
+        slot, phase = eq.ring.reserve()
+        entry = defs.AdminEqe(
+            phase=phase, event_type=defs.AdminEqeEventType.COMPLETION,
+            u=defs.AdminEqeU(comp_event=defs.AdminCompEvent(cqn=cq.index)),
+        )  # fmt: skip
+        device.event("eqe", eqn=eq.index, cqn=cq.index)
+        device.dma_write(eq.base + slot * entry.SIZE, entry.pack())
+        eq.new = True
+        self._tell(eq)
+
+    def _tell(self, eq):
+        if eq.armed and eq.new:
+            eq.armed = eq.new = False
+            self.device.interrupts.raise_vector(eq.vector)

@@ -1,0 +1,209 @@
+"""Queues of the data path: doorbells, LLQ memory, QP states, and which half a packet belongs to."""
+
+from array import array
+
+from efa import defs
+from efa.completion import Completions
+from efa.receive import Receives
+from efa.ring import COUNTER_MASK
+from efa.send import Sends
+from efa.wire import precompiled
+
+SQ, RQ, CQ = range(3)
+TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
+NO_OWNER, RUNG, PARTIAL = 1, 2, 3
+CAUSE_SQ_DOORBELL, CAUSE_RQ_DOORBELL, CAUSE_UNWRITTEN, CAUSE_RUNG_SLOT = 1, 2, 3, 4
+ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
+DOORBELL_BYTES = 4
+QP_DOORBELL_BYTES = 2 * DOORBELL_BYTES
+LINE_SHIFT = 6
+LINE_BYTES = 1 << LINE_SHIFT
+LINE_WRITTEN = (1 << LINE_BYTES // 4) - 1
+
+_State = defs.AdminQpState
+_Opcode = defs.PktOpcode
+_DATA = {_Opcode.UD_SEND: defs.AdminQpType.UD, _Opcode.SRD_SEND: defs.AdminQpType.SRD}
+_ROUTE = precompiled(defs.PktHdr, "opcode", "length", "dst_node")
+_HEADER_BYTES = defs.PktHdr.SIZE
+
+
+class Datapath:
+    """Work queues of all QPs, as they are after a reset."""
+
+    def __init__(self, device):
+        limits = device.limits
+        self.device, self.objects = device, device.objects
+        self._page_shift = limits.llq_page_bytes.bit_length() - 1
+        self._llq = bytearray(limits.llq_bytes)
+        self._written = array("H", bytes(2 * (limits.llq_bytes >> LINE_SHIFT)))
+        self.completions = Completions(device)
+        self.sends = Sends(device, self)
+        self.receives = Receives(device, self)
+
+    def snapshot(self):
+        """What is not in the objects: LLQ content and the engines' own state."""
+        return {
+            "llq": bytes(self._llq),
+            "written": self._written.tolist(),
+            "sends": self.sends.snapshot(),
+        }
+
+    def node_of(self, gid):
+        """Fabric node of a GID, None outside the fabric."""
+        limits = self.device.limits
+        node = int.from_bytes(gid[-2:], "big")
+        inside = gid[:-2] == limits.gid_prefix and not node >> limits.node_w
+        return node if inside else None
+
+    # Doorbells.
+
+    def qp_doorbells(self, qp):
+        """Offsets of a QP's SQ and RQ doorbell."""
+        start = qp.uar * self.device.limits.db_page_bytes + qp.index * QP_DOORBELL_BYTES
+        return start, start + DOORBELL_BYTES
+
+    def cq_doorbell(self, cq):
+        """Offset of a CQ's doorbell."""
+        limits = self.device.limits
+        return cq.uar * limits.db_page_bytes + limits.db_cq_base + cq.index * DOORBELL_BYTES
+
+    def ring(self, offset, value):
+        """A store to the doorbell BAR; the address alone says which queue is meant."""
+        limits, objects = self.device.limits, self.objects
+        uar, inside = divmod(offset, limits.db_page_bytes)
+        if inside >= limits.db_cq_base:
+            kind, number = CQ, (inside - limits.db_cq_base) // DOORBELL_BYTES
+            owner = objects.cqs.get(number)
+        else:
+            number, word = divmod(inside // DOORBELL_BYTES, 2)
+            kind = RQ if word else SQ
+            owner = objects.qps.get(number)
+        if owner is None or owner.uar != uar:
+            verdict = FOREIGN
+        elif kind == CQ:
+            verdict = TAKEN
+        else:
+            verdict = self._judge(owner, owner.sq if kind == SQ else owner.rq, value)
+        self.device.event("db", kind=kind, verdict=verdict, num=number, value=value)
+        if verdict == TAKEN and kind == CQ:
+            self.completions.ring(owner, value)
+        elif verdict == TAKEN:
+            self.device.when_master(lambda: self._work(owner, kind))
+        elif verdict == BEYOND:
+            self.fail(owner, CAUSE_SQ_DOORBELL if kind == SQ else CAUSE_RQ_DOORBELL)
+
+    def _judge(self, qp, ring, value):
+        if qp.state == _State.RESET:
+            return WRONG_STATE
+        return TAKEN if ring.ring(value & COUNTER_MASK) else BEYOND
+
+    def _work(self, qp, kind):
+        if kind == SQ:
+            self.sends.work(qp)
+        elif qp.state == _State.ERR:
+            self.receives.flush(qp)
+
+    # LLQ memory.
+
+    def store_llq(self, offset, data):
+        """A piece of a send entry, inside one 64-byte line."""
+        event, line, end = self.device.event, offset >> LINE_SHIFT, offset + len(data)
+        start, stop = (offset + 3) & ~3, end & ~3
+        dwords = max(0, stop - start) >> 2
+        mask = ((1 << dwords) - 1) << ((start & (LINE_BYTES - 1)) >> 2)
+        page = offset >> self._page_shift
+        qp = self.objects.llq.owner[page] if offset < len(self._llq) else None
+        inside = offset - qp.llq_base if qp else 0
+        if qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
+            event("llq", verdict=NO_OWNER, line=line, dwords=mask)
+            return
+        if start != offset or stop != end:
+            event("llq", verdict=PARTIAL, line=line, dwords=mask)
+        if not dwords:
+            return
+        if qp.sq.is_waiting(inside // qp.wqe_bytes):
+            event("llq", verdict=RUNG, line=line, dwords=mask)
+            self.fail(qp, CAUSE_RUNG_SLOT)
+            return
+        event("llq", verdict=TAKEN, line=line, dwords=mask)
+        self._llq[start:stop] = data[start - offset : stop - offset]
+        self._written[line] |= mask
+
+    def take_wqe(self, qp):
+        """The next send entry, and whether all of it was written; its slot is unwritten then."""
+        start = qp.llq_base + qp.sq.take() * qp.wqe_bytes
+        wqe = bytes(self._llq[start : start + qp.wqe_bytes])
+        whole = True
+        for at in range(0, qp.wqe_bytes, LINE_BYTES):
+            line = (start + at) >> LINE_SHIFT
+            mask = self._written[line]
+            self._written[line] = 0
+            if mask != LINE_WRITTEN:
+                whole = False
+                wqe = _blanked(wqe, at, mask)
+        return wqe, whole
+
+    def unwrite(self, qp):
+        """Nothing in the QP's ring counts as written any more."""
+        first = qp.llq_base >> LINE_SHIFT
+        count = qp.sq.depth * qp.wqe_bytes >> LINE_SHIFT
+        self._written[first : first + count] = array("H", bytes(2 * count))
+
+    # QP states.
+
+    def move(self, qp, state):
+        """To a state that the move was found legal for, with all its consequences."""
+        qp.state = state
+        if state == _State.RESET:
+            self.sends.forget(qp)
+            qp.sq.clear()
+            qp.rq.clear()
+            qp.rq_failed = False
+            self.unwrite(qp)
+        elif state == _State.ERR:
+            self.device.when_master(lambda: self._flush(qp))
+        elif state == _State.RTS:
+            self.device.when_master(lambda: self.sends.work(qp))
+
+    def fail(self, qp, cause):
+        """A QP goes to ERR by itself."""
+        if qp.state != _State.ERR:
+            self.device.event("qperr", qpn=qp.index, cause=cause)
+            self.move(qp, _State.ERR)
+
+    def _flush(self, qp):
+        if qp.state == _State.ERR:
+            self.sends.flush(qp)
+            self.receives.flush(qp)
+
+    # Packets.
+
+    def receive(self, packet):
+        """A packet from the fabric."""
+        if len(packet) < _HEADER_BYTES:
+            self._drop(ODD_LENGTH, len(packet))
+            return
+        opcode, length, dst_node = _ROUTE.unpack_from(packet)
+        if dst_node != self.device.node_id:
+            self._drop(ODD_NODE, dst_node)
+        elif len(packet) != _HEADER_BYTES + length:
+            self._drop(ODD_LENGTH, length)
+        elif opcode in _DATA:
+            self.receives.deliver(packet, _DATA[opcode])
+        elif opcode == _Opcode.SRD_ACK:
+            self.sends.acknowledge(packet)
+        else:
+            self._drop(ODD_OPCODE, opcode)
+
+    def _drop(self, what, detail):
+        self.device.stats.rx_drops += 1
+        self.device.event("odd_net", what=what, detail=detail)
+
+
+def _blanked(wqe, at, mask):
+    """The entry with the unwritten dwords of one line as zeros."""
+    image = bytearray(wqe)
+    for dword in range(LINE_BYTES // 4):
+        if not mask >> dword & 1:
+            image[at + 4 * dword : at + 4 * dword + 4] = bytes(4)
+    return bytes(image)

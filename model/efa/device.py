@@ -1,0 +1,258 @@
+"""The reference device: what host stores, packets and resets do, at once and in order.
+
+It knows no time. A store has had all its consequences when store() returns; whatever leaves the
+device leaves through the on_* callbacks in the order in which hardware must show it.
+"""
+
+from types import SimpleNamespace
+
+from efa import defs
+from efa.admin import AdminQueues
+from efa.datapath import Datapath
+from efa.interrupts import ENTRY_BYTES, Interrupts
+from efa.objects import Objects, plain
+from efa.wire import precompiled
+
+LINE_BYTES = 64
+UNKNOWN = defs.EFA_MMIO_READ_INVALID
+ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST = 1, 2, 3
+RESET_BEGUN, RESET_DRAINED, RESET_DONE = range(3)
+
+_REG = defs.Reg
+_KNOWN = frozenset(_REG)
+_BITS = defs.REG_BITS
+_READ_RESPONSE = precompiled(defs.AdminMmioReqReadLessResp, "req_id", "reg_off", "reg_val")
+_BASES = (
+    _REG.AQ_BASE_LO, _REG.AQ_BASE_HI, _REG.ACQ_BASE_LO, _REG.ACQ_BASE_HI,
+    _REG.AENQ_BASE_LO, _REG.AENQ_BASE_HI,
+)  # fmt: skip
+_DURING_RESET = {_REG.DEV_CTL, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI, _REG.MMIO_REG_READ}
+
+
+def dwords(offset, data):
+    """Aligned dwords of a store: (offset, value), value None where a byte enable is missing."""
+    end = offset + len(data)
+    for start in range(offset & ~3, end, 4):
+        whole = start >= offset and start + 4 <= end
+        inside = data[start - offset : start - offset + 4] if whole else b""
+        yield start, int.from_bytes(inside, "little") if whole else None
+
+
+class Device:
+    """One function: BARs towards the host, packets towards the fabric."""
+
+    def __init__(self, memory, *, node_id=1, profile="default", limits=None):
+        overrides = dict(limits or {})
+        unknown = overrides.keys() - defs.LIMITS.keys()
+        if unknown:
+            raise ValueError(f"no such limits: {', '.join(sorted(unknown))}")
+        self.memory, self.node_id = memory, node_id
+        self.limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
+        self.profile = defs.PROFILES[profile]
+        self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
+        self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
+        self.interrupts = Interrupts(self.limits.msix_vectors, self._send_message)
+        self._bus_master = True
+        self._handlers = {
+            _REG.AQ_CAPS: lambda value: self.admin.configure_aq(value),
+            _REG.ACQ_CAPS: lambda value: self.admin.configure_acq(value),
+            _REG.AENQ_CAPS: lambda value: self.admin.configure_aenq(value),
+            _REG.AQ_PROD_DB: lambda value: self.admin.ring(value),
+            _REG.AENQ_CONS_DB: lambda value: self.admin.consume_events(value),
+            _REG.INTR_MASK: lambda value: self.admin.mask(value),
+            _REG.DEV_CTL: self._control,
+            _REG.MMIO_REG_READ: self._read_less,
+            _REG.EQ_DB: self._ring_eq,
+        }
+        self.flr()
+
+    # What the owner of the device calls.
+
+    def store(self, bar, offset, data):
+        """A posted host store of up to 64 bytes, split where it crosses a 64-byte line."""
+        room = LINE_BYTES - (offset & (LINE_BYTES - 1))
+        if len(data) > room:
+            self.store(bar, offset, data[:room])
+            self.store(bar, offset + room, data[room:])
+        elif bar == defs.EFA_MEM_BAR:
+            self.datapath.store_llq(offset, data)
+        elif bar == self.limits.db_bar:
+            for start, value in dwords(offset, data):
+                if value is None:
+                    self.event("odd_host", what=ODD_PARTIAL, detail=start)
+                else:
+                    self.datapath.ring(start, value)
+        elif bar == defs.EFA_REG_BAR:
+            for start, value in dwords(offset, data):
+                if value is None:
+                    self.event("odd_host", what=ODD_PARTIAL, detail=start)
+                else:
+                    self._store_register(start, value)
+
+    def load(self, bar, offset, size):
+        """An MMIO read; only BAR 0 can be read, the others answer zeros."""
+        if bar != defs.EFA_REG_BAR:
+            return bytes(size)
+        first, end = offset & ~3, offset + size
+        words = b"".join(
+            self._read_bar0(start).to_bytes(4, "little") for start in range(first, end, 4)
+        )
+        return words[offset - first : end - first]
+
+    def receive(self, packet):
+        """A packet comes in from the fabric."""
+        if not self.in_reset:
+            self.when_master(lambda: self.datapath.receive(packet))
+
+    def flr(self):
+        """Function-level reset: everything as after power-on."""
+        self.interrupts.clear()
+        self._forget()
+        self.in_reset = self.reset_finished = False
+
+    def set_bus_master(self, enabled):
+        """While off nothing that needs DMA is started; what came up meanwhile follows, in order."""
+        self._bus_master = enabled
+        while self._bus_master and self._held:
+            self._held.pop(0)()
+
+    def set_msix(self, enable, function_mask):
+        """Enable and function mask of the MSI-X capability."""
+        self.interrupts.configure(enable, function_mask)
+
+    def snapshot(self):
+        """The whole state as plain values; equal exactly when nothing changed."""
+        return {
+            "registers": dict(self._registers),
+            "reset": (self.in_reset, self.reset_finished),
+            "interrupts": ([list(entry) for entry in self.interrupts.table],
+                           self.interrupts.pending),
+            "objects": self.objects.snapshot(),
+            "stats": plain(self.stats),
+            "aenq_enabled_groups": self.admin.aenq_enabled_groups,
+            "datapath": self.datapath.snapshot(),
+        }  # fmt: skip
+
+    # What the parts of the device use.
+
+    def event(self, name, **values):
+        """Shows one step to an observer; the names are those of spec/events.yaml."""
+        if self.on_event is not None:
+            self.on_event(name, values)
+
+    def dma_write(self, address, data):
+        """A host write that leaves the device."""
+        self.memory.write(address, data)
+        if self.on_dma_write is not None:
+            self.on_dma_write(address, data)
+
+    def when_master(self, action):
+        """Does what needs DMA, now or when the host allows it."""
+        if self._bus_master:
+            action()
+        else:
+            self._held.append(action)
+
+    # Registers.
+
+    def _send_message(self, vector, address, data):
+        def send():
+            self.event("irq", vector=vector)
+            if self.on_interrupt is not None:
+                self.on_interrupt(vector, address, data)
+
+        self.when_master(send)
+
+    def _store_register(self, offset, value):
+        limits = self.limits
+        table = offset - limits.msix_table_offset
+        if 0 <= table < limits.msix_vectors * ENTRY_BYTES:
+            self.interrupts.write_table(table, value)
+        elif self.in_reset and offset not in _DURING_RESET:
+            return
+        elif offset in self._handlers:
+            self._handlers[offset](value)
+        elif offset in self._registers:
+            self._registers[offset] = value
+        else:
+            self.event("odd_host", what=ODD_REGISTER, detail=offset)
+
+    def _read_register(self, offset):
+        profile = self.profile
+        if offset == _REG.VERSION:
+            return profile.version
+        if offset == _REG.CONTROLLER_VERSION:
+            return profile.controller_version
+        if offset == _REG.CAPS:
+            return _BITS.CAPS.pack(
+                CONTIGUOUS_QUEUE_REQUIRED=1, RESET_TIMEOUT=profile.reset_timeout,
+                DMA_ADDR_WIDTH=profile.dma_addr_width, ADMIN_CMD_TO=profile.admin_cmd_to,
+            )  # fmt: skip
+        if offset == _REG.DEV_STS:
+            return _BITS.DEV_STS.pack(
+                READY=1, RESET_IN_PROGRESS=self.in_reset, RESET_FINISHED=self.reset_finished
+            )
+        return 0 if offset in _KNOWN else UNKNOWN
+
+    def _read_bar0(self, offset):
+        limits = self.limits
+        value = None
+        if offset >= limits.msix_pba_offset:
+            value = self.interrupts.read_pending(offset - limits.msix_pba_offset)
+        elif offset >= limits.msix_table_offset:
+            value = self.interrupts.read_table(offset - limits.msix_table_offset)
+        else:
+            value = self._read_register(offset)
+        return UNKNOWN if value is None else value
+
+    def _read_less(self, value):
+        request = _BITS.MMIO_REG_READ.unpack(value)
+        address = self.register_pair(_REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI)
+
+        def answer():
+            self._waiting_reads -= 1
+            register = self._read_register(request.REG_OFF)
+            response = _READ_RESPONSE.pack(request.REQ_ID, request.REG_OFF, register)
+            self.dma_write(address, response)
+
+        if self._waiting_reads == self.limits.mmio_reads:
+            self.event("odd_host", what=ODD_READ_LOST, detail=value)
+            return
+        self._waiting_reads += 1
+        self.when_master(answer)
+
+    def register_pair(self, low, high):
+        """The 64-bit address in two registers."""
+        return self._registers[high] << 32 | self._registers[low]
+
+    def _ring_eq(self, value):
+        doorbell = _BITS.EQ_DB.unpack(value)
+        if doorbell.ARM:
+            self.datapath.completions.arm_eq(doorbell.EQN)
+
+    # Resets.
+
+    def _control(self, value):
+        if _BITS.DEV_CTL.unpack(value).DEV_RESET:
+            if not self.in_reset:
+                self.in_reset, self.reset_finished = True, False
+                self.event("reset", step=RESET_BEGUN)
+                self.interrupts.forget_pending()
+                self._forget()
+                self.event("reset", step=RESET_DRAINED)
+        elif self.in_reset:
+            self.in_reset, self.reset_finished = False, True
+            self.event("reset", step=RESET_DONE)
+
+    def _forget(self):
+        """All state but the MSI-X table, as it is after a reset."""
+        self._registers = dict.fromkeys((*_BASES, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI), 0)
+        self._held = []
+        self._waiting_reads = 0
+        self.stats = SimpleNamespace(
+            tx_bytes=0, tx_pkts=0, rx_bytes=0, rx_pkts=0, rx_drops=0, qkey_viol=0,
+            send_bytes=0, send_wrs=0, recv_bytes=0, recv_wrs=0,
+        )  # fmt: skip
+        self.objects = Objects(self.limits)
+        self.datapath = Datapath(self)
+        self.admin = AdminQueues(self)

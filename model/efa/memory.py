@@ -1,0 +1,111 @@
+"""Host memory as a device sees it: bytes at 64-bit addresses, some of which refuse to be read."""
+
+PAGE_BYTES = 4096
+_PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
+_IN_PAGE = PAGE_BYTES - 1
+_ADDRESS_MASK = (1 << 64) - 1
+
+
+class HostReadError(Exception):
+    """A read touched a range that a test made fail."""
+
+    def __init__(self, address, size):
+        super().__init__(f"read of {size} bytes at {address:#x} failed")
+        self.address, self.size = address, size
+
+
+class HostMemory:
+    """What every kind of host memory offers; subclasses hold the bytes in peek and poke."""
+
+    def __init__(self):
+        self._failing = []
+        self.on_write = None
+
+    def read(self, address, size):
+        """Bytes as a device reads them; raises HostReadError where they were made to fail."""
+        if self._failing:
+            end = address + size
+            for start, stop in self._failing:
+                if address < stop and start < end:
+                    raise HostReadError(address, size)
+        return self.peek(address, size)
+
+    def write(self, address, data):
+        """Stores bytes, then tells the hook on_write(address, data) where one is set."""
+        self.poke(address, data)
+        if self.on_write is not None:
+            self.on_write(address, data)
+
+    def fail(self, address, size):
+        """Makes every read that touches the range fail, until heal()."""
+        self._failing.append((address, address + size))
+
+    def heal(self):
+        """Ends all failures."""
+        self._failing.clear()
+
+    def peek(self, address, size):
+        """Bytes without failures and hooks, for looking."""
+        raise NotImplementedError
+
+    def poke(self, address, data):
+        """Stores bytes without the hook."""
+        raise NotImplementedError
+
+
+class Memory(HostMemory):
+    """Sparse: pages exist once written, everything else reads as zero."""
+
+    def __init__(self):
+        super().__init__()
+        self._pages = {}
+
+    def peek(self, address, size):
+        start = address & _IN_PAGE
+        if start + size <= PAGE_BYTES:
+            page = self._pages.get((address & _ADDRESS_MASK) >> _PAGE_SHIFT)
+            return bytes(size) if page is None else bytes(page[start : start + size])
+        head = PAGE_BYTES - start
+        return self.peek(address, head) + b"".join(
+            self.peek(address + done, min(PAGE_BYTES, size - done))
+            for done in range(head, size, PAGE_BYTES)
+        )
+
+    def poke(self, address, data):
+        start, size = address & _IN_PAGE, len(data)
+        if start + size > PAGE_BYTES:
+            head = PAGE_BYTES - start
+            self.poke(address, data[:head])
+            for done in range(head, size, PAGE_BYTES):
+                self.poke(address + done, data[done : done + PAGE_BYTES])
+            return
+        number = (address & _ADDRESS_MASK) >> _PAGE_SHIFT
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = bytearray(PAGE_BYTES)
+        page[start : start + size] = data
+
+    def pages(self):
+        """Addresses of the pages that were ever written, ascending."""
+        return [number << _PAGE_SHIFT for number in sorted(self._pages)]
+
+
+class BufferMemory(HostMemory):
+    """A window of host memory on a buffer somebody else owns, such as a simulator's."""
+
+    def __init__(self, buffer, base=0):
+        super().__init__()
+        self._view = memoryview(buffer).cast("B")
+        self._base = base
+
+    def _place(self, address, size):
+        start = address - self._base
+        if start < 0 or start + size > len(self._view):
+            raise IndexError(f"{size} bytes at {address:#x} are outside this memory")
+        return slice(start, start + size)
+
+    def peek(self, address, size):
+        return bytes(self._view[self._place(address, size)])
+
+    def poke(self, address, data):
+        self._view[self._place(address, len(data))] = data

@@ -1,0 +1,181 @@
+"""What becomes of a data packet: judged, scattered, completed, acknowledged."""
+
+from efa import defs
+from efa.memory import HostReadError
+from efa.send import HEADER
+from efa.wire import mask, precompiled
+
+CAUSE_DESCRIPTOR_READ, CAUSE_NO_LAST = 6, 7
+DESCRIPTOR_BYTES = defs.IoRxDesc.SIZE
+GID_BYTES = len(defs.LIMITS.gid_prefix) + 2
+GRH_SOURCE, GRH_DESTINATION = 8, 24
+
+_State = defs.AdminQpState
+_Status = defs.IoCompStatus
+_READY = {_State.RTR, _State.RTS, _State.SQD, _State.SQE}
+_SRD = defs.AdminQpType.SRD
+_HAS_IMM = mask(defs.PktHdr.has_imm)
+_DESCRIPTOR = precompiled(
+    defs.IoRxDesc, "buf_addr_lo", "buf_addr_hi", "req_id", "length", "lkey_ctrl"
+)
+_KEY_MASK = mask(defs.IoRxDesc.lkey)
+_LAST = mask(defs.IoRxDesc.last)
+
+
+class Entry:
+    """A posted receive: its descriptors, taken together."""
+
+    __slots__ = ("req_id", "count", "buffers", "whole")
+
+    def __init__(self, descriptors):
+        self.req_id, self.count = descriptors[0][2], len(descriptors)
+        self.whole = bool(descriptors[-1][4] & _LAST)
+        self.buffers = [
+            (high << 32 | low, length, lkey & _KEY_MASK)
+            for low, high, _, length, lkey in descriptors
+        ]
+
+
+class Receives:
+    """The receiving half."""
+
+    def __init__(self, device, datapath):
+        self.device, self.datapath = device, datapath
+        self.completions = datapath.completions
+
+    def deliver(self, packet, qp_type):
+        """A well-formed data packet for this node."""
+        header = HEADER.unpack_from(packet)
+        _, flags, length, src_qpn, dst_qpn, qkey, _, _, imm, src_node, _, _, _ = header
+        device = self.device
+        qp = device.objects.qp_by_number(dst_qpn)
+        status, entry, failed, cause = self._claim(qp, qp_type, qkey, length)
+        device.event(
+            "rxv",
+            qpn=qp.index if qp else 0,
+            status=int(status),
+            req_id=entry.req_id if entry else 0,
+            length=length,
+            drop=int(entry is None),
+        )
+        if entry is not None:
+            qp.rq.take(entry.count)
+            if failed is None:
+                self._scatter(qp, entry, packet, src_node)
+                qp.rq.complete(entry.count)
+                device.stats.rx_pkts += 1
+                device.stats.rx_bytes += length
+                device.stats.recv_wrs += 1
+                device.stats.recv_bytes += length
+                gid = device.limits.gid_prefix + src_node.to_bytes(2, "big")
+                reported = length + self._prefix_bytes(qp_type)
+                self.completions.receive(
+                    qp, entry.req_id, reported, gid, src_qpn, imm if flags & _HAS_IMM else None
+                )
+            else:
+                qp.rq.complete(entry.count)
+                self.completions.receive_error(qp, entry.req_id, failed)
+        if status != _Status.OK:
+            device.stats.rx_drops += 1
+        if cause is not None:
+            self.datapath.fail(qp, cause)
+        if qp_type == _SRD:
+            self._acknowledge(header, status)
+
+    def flush(self, qp):
+        """QP in ERR: every whole receive that is posted completes, in order."""
+        try:
+            while (entry := self._next(qp)) is not None:
+                qp.rq.take(entry.count)
+                qp.rq.complete(entry.count)
+                self.completions.receive_error(qp, entry.req_id, _Status.FLUSHED)
+        except HostReadError:
+            qp.rq_failed = True
+
+    def _prefix_bytes(self, qp_type):
+        return 0 if qp_type == _SRD else self.device.limits.grh_bytes
+
+    def _claim(self, qp, qp_type, qkey, length):
+        """Status for the sender, receive entry used up, its status if bad, cause of going to ERR."""
+        if qp is None or qp.type != qp_type or qp.state not in _READY:
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
+        if qkey != qp.qkey:
+            self.device.stats.qkey_viol += 1
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
+        try:
+            entry = self._next(qp)
+        except HostReadError:
+            qp.rq_failed = True
+            return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, CAUSE_DESCRIPTOR_READ
+        if entry is None:
+            return _Status.REMOTE_ERROR_RNR, None, None, None
+        bad = _Status.REMOTE_ERROR_BAD_STATUS
+        if not entry.whole:
+            return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_NO_LAST
+        needed = length + self._prefix_bytes(qp_type)
+        if sum(size for _, size, _ in entry.buffers) < needed:
+            return _Status.REMOTE_ERROR_BAD_LENGTH, None, None, None
+        for address, size, key in entry.buffers:
+            if needed and size:
+                mr = self.device.objects.mr_by_key(key)
+                if (
+                    mr is None
+                    or mr.pd != qp.pd
+                    or not mr.local_write
+                    or not mr.covers(address, size)
+                ):
+                    return bad, entry, _Status.LOCAL_ERROR_INVALID_LKEY, None
+                needed -= min(needed, size)
+        return _Status.OK, entry, None, None
+
+    def _next(self, qp):
+        """The receive at the head of the ring, None while it is not whole; reads may fail."""
+        rq, descriptors = qp.rq, []
+        if qp.rq_failed:
+            return None
+        for ahead in range(self.device.limits.max_recv_sges):
+            if ahead >= rq.waiting:
+                return None
+            address = qp.rq_base + rq.slot(ahead) * DESCRIPTOR_BYTES
+            raw = self.device.memory.read(address, DESCRIPTOR_BYTES)
+            descriptors.append(_DESCRIPTOR.unpack(raw))
+            if descriptors[-1][4] & _LAST:
+                break
+        return Entry(descriptors)
+
+    def _scatter(self, qp, entry, packet, src_node):
+        device = self.device
+        data = memoryview(packet)[HEADER.size :]
+        if qp.type != _SRD:
+            data = self._grh(src_node) + bytes(data)
+        done = 0
+        for address, size, key in entry.buffers:
+            size = min(size, len(data) - done)
+            if not size:
+                continue
+            mr = device.objects.mr_by_key(key)
+            for host_address, count in mr.pieces(address, size):
+                device.dma_write(host_address, bytes(data[done : done + count]))
+                done += count
+        device.event("rxw", qpn=qp.index, req_id=entry.req_id)
+
+    def _grh(self, src_node):
+        """The 40 bytes in front of a datagram: both GIDs in their IB places, zeros elsewhere."""
+        device = self.device
+        image = bytearray(device.limits.grh_bytes)
+        source = device.limits.gid_prefix + src_node.to_bytes(2, "big")
+        image[GRH_SOURCE : GRH_SOURCE + GID_BYTES] = source
+        image[GRH_DESTINATION : GRH_DESTINATION + GID_BYTES] = device.gid
+        return bytes(image)
+
+    def _acknowledge(self, header, status):
+        _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = header
+        device = self.device
+        device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
+        if device.on_packet is not None:
+            device.on_packet(
+                HEADER.pack(
+                    defs.PktOpcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
+                    0, device.node_id, src_node, path, status,
+                )  # fmt: skip
+            )

@@ -1,0 +1,244 @@
+"""What becomes of a send: checked, gathered, sent as one packet, completed."""
+
+from dataclasses import dataclass
+
+from efa import defs
+from efa.memory import HostReadError
+from efa.objects import Ah, Qp
+from efa.wire import mask, precompiled
+
+CAUSE_UNWRITTEN, CAUSE_PAYLOAD_READ = 3, 5
+ODD_ACKNOWLEDGEMENT = 4
+NO_NODE = 0xFFFF
+_COUNT_MASK = 0xFFFFFFFF
+
+_State = defs.AdminQpState
+_Status = defs.IoCompStatus
+_Meta = defs.IoTxMetaDesc
+_SRD = defs.AdminQpType.SRD
+
+_META = precompiled(
+    _Meta, "req_id", "ctrl1", "ctrl2", "dest_qp_num", "length", "immediate_data", "ah", "qkey"
+)
+_BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
+_BUFFERS_AT = defs.IoTxWqe.data.offset
+_KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
+_ACK = precompiled(defs.PktHdr, "dst_qpn", "msg_id", "src_node", "status")
+HEADER = precompiled(
+    defs.PktHdr, "opcode", "flags", "length", "src_qpn", "dst_qpn", "qkey", "psn", "msg_id",
+    "imm", "src_node", "dst_node", "path", "status",
+)  # fmt: skip
+
+_OP_TYPE = mask(_Meta.op_type)
+_HAS_IMM = mask(_Meta.has_imm)
+_INLINE = mask(_Meta.inline_msg)
+_PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
+_MUST1 = mask(_Meta.meta_desc)
+_MUST_NOT1 = mask(_Meta.meta_extension)
+_MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
+_MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """An SRD send that waits for its acknowledgement; msg is its number on its queue."""
+
+    qp: Qp
+    msg: int
+    req_id: int
+    length: int
+    ah: Ah
+
+
+class Sends:
+    """The sending half: all QPs share the message contexts."""
+
+    def __init__(self, device, datapath):
+        self.device, self.datapath = device, datapath
+        self.completions = datapath.completions
+        self._window = 1 << device.limits.msg_w
+        self._inline = {
+            defs.IoTxWqe.SIZE: device.limits.inline_64,
+            defs.IoTxWqe128.SIZE: device.limits.inline_128,
+        }
+        self.messages = {}
+        self._blocked = {}
+        self._next_message = 0
+        self._next_psn = {}
+
+    def snapshot(self):
+        return {
+            "messages": sorted(self.messages),
+            "next": (self._next_message, dict(self._next_psn)),
+        }
+
+    def message_id(self, qp_index, msg):
+        """Packet id of send number msg of a QP while it waits, None otherwise."""
+        for message_id, message in self.messages.items():
+            if message.qp.index == qp_index and message.msg == msg:
+                return message_id
+        return None
+
+    # Work.
+
+    def work(self, qp):
+        """Takes what was rung: sends in RTS, flushes in ERR, leaves it else."""
+        sq = qp.sq
+        while sq.waiting:
+            if qp.state == _State.ERR:
+                self._flush_next(qp)
+            elif qp.state != _State.RTS:
+                return
+            elif qp.type == _SRD and len(self.messages) >= self._window:
+                self._blocked[qp.index] = qp
+                return
+            else:
+                self._send_next(qp)
+
+    def _flush_next(self, qp):
+        wqe, _ = self.datapath.take_wqe(qp)
+        self._complete(qp, _META.unpack_from(wqe)[0], _Status.FLUSHED)
+
+    def _send_next(self, qp):
+        device, msg = self.device, qp.sq.taken
+        wqe, whole = self.datapath.take_wqe(qp)
+        meta = _META.unpack_from(wqe)
+        req_id = meta[0]
+        device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id)
+        cause = payload = ah = None
+        if not whole:
+            status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
+        else:
+            status, ah, pieces = self._judge(qp, wqe, meta)
+            if status == _Status.OK:
+                try:
+                    payload = b"".join(
+                        piece if isinstance(piece, bytes) else device.memory.read(*piece)
+                        for piece in pieces
+                    )
+                except HostReadError:
+                    status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_PAYLOAD_READ
+        device.event("check", qpn=qp.index, msg=msg, status=int(status))
+        if status == _Status.OK:
+            self._transmit(qp, msg, meta, ah, payload)
+            return
+        self._complete(qp, req_id, status)
+        if cause is not None:
+            self.datapath.fail(qp, cause)
+
+    def _judge(self, qp, wqe, meta):
+        """Status, address handle and the pieces of the payload: bytes, or (address, size)."""
+        _, ctrl1, ctrl2, _, length, _, ah_number, _ = meta
+        objects, limits = self.device.objects, self.device.limits
+        if (
+            ctrl1 & (_MUST1 | _MUST_NOT1) != _MUST1
+            or ctrl2 & (_MUST2 | _MUST_NOT2) != _MUST2
+        ):  # fmt: skip
+            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
+        if ctrl1 & _OP_TYPE != defs.IoSendOpType.SEND:
+            return _Status.LOCAL_ERROR_UNSUPPORTED_OP, None, None
+        inline = ctrl1 & _INLINE
+        if length > (self._inline[qp.wqe_bytes] if inline else limits.max_send_sges):
+            return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
+        ah = objects.ahs.get(ah_number)
+        if ah is None or ah.pd != qp.pd:
+            return _Status.LOCAL_ERROR_INVALID_AH, None, None
+        if inline:
+            buffers, pieces = (), [wqe[_BUFFERS_AT : _BUFFERS_AT + length]]
+            total = length
+        else:
+            buffers = [
+                _BUFFER.unpack_from(wqe, _BUFFERS_AT + i * _BUFFER.size) for i in range(length)
+            ]
+            pieces, total = [], sum(buffer[0] for buffer in buffers)
+        if total > self.device.profile.mtu:
+            return _Status.LOCAL_ERROR_BAD_LENGTH, None, None
+        for size, lkey, low, high in buffers:
+            if size:
+                address = high << 32 | low
+                mr = objects.mr_by_key(lkey & _KEY_MASK)
+                if mr is None or mr.pd != qp.pd or not mr.covers(address, size):
+                    return _Status.LOCAL_ERROR_INVALID_LKEY, None, None
+                pieces += mr.pieces(address, size)
+        if ah.node is None and qp.type == _SRD:
+            return _Status.LOCAL_ERROR_UNREACH_REMOTE, None, None
+        return _Status.OK, ah, pieces
+
+    def _transmit(self, qp, msg, meta, ah, payload):
+        req_id, ctrl1, _, dest, _, imm, _, qkey = meta
+        device, length = self.device, len(payload)
+        node = NO_NODE if ah.node is None else ah.node
+        flags, imm = (_PKT_HAS_IMM, imm) if ctrl1 & _HAS_IMM else (0, 0)
+        if qp.type == _SRD:
+            opcode, message_id = defs.PktOpcode.SRD_SEND, self._next_message
+            psn = self._next_psn.get(node, 0)
+            self._next_psn[node] = (psn + 1) & _COUNT_MASK
+            self._next_message = (message_id + 1) & _COUNT_MASK
+            message = Message(qp, msg, req_id, length, ah)
+            self.messages[message_id] = qp.outstanding[message_id] = message
+        else:
+            opcode, message_id, psn = defs.PktOpcode.UD_SEND, 0, 0
+        packet = HEADER.pack(
+            opcode, flags, length, qp.number, dest, qkey, psn, message_id,
+            imm, device.node_id, node, 0, 0,
+        )  # fmt: skip
+        device.stats.tx_pkts += 1
+        device.stats.tx_bytes += length
+        device.event("txf", qpn=qp.index, msg=msg, length=length)
+        device.event("txl", qpn=qp.index, msg=msg)
+        if device.on_packet is not None:
+            device.on_packet(packet + payload)
+        if qp.type != _SRD:
+            self._complete(qp, req_id, _Status.OK, length)
+
+    # Ends.
+
+    def acknowledge(self, packet):
+        """An acknowledgement ends the send whose message id it echoes."""
+        dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
+        message = self.messages.get(message_id)
+        if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
+            self.device.event("odd_net", what=ODD_ACKNOWLEDGEMENT, detail=message_id)
+            return
+        self._end(message_id, status)
+        self._resume()
+
+    def flush(self, qp):
+        """QP in ERR: what was taken and not acknowledged, then what was rung."""
+        for message_id in list(qp.outstanding):
+            self._end(message_id, _Status.FLUSHED)
+        self._blocked.pop(qp.index, None)
+        self.work(qp)
+        self._resume()
+
+    def flush_ah(self, ah):
+        """Sends in flight to a destroyed address handle; their QPs go on."""
+        for message_id in [i for i, message in self.messages.items() if message.ah is ah]:
+            self._end(message_id, _Status.FLUSHED)
+        self._resume()
+
+    def forget(self, qp):
+        """RESET and destroy: no completion; late acknowledgements find nothing."""
+        for message_id in qp.outstanding:
+            del self.messages[message_id]
+        qp.outstanding.clear()
+        self._blocked.pop(qp.index, None)
+        self._resume()
+
+    def _end(self, message_id, status):
+        message = self.messages.pop(message_id)
+        del message.qp.outstanding[message_id]
+        self._complete(message.qp, message.req_id, status, message.length)
+
+    def _resume(self):
+        """Queues that waited for message contexts go on, in the order in which they began to."""
+        while self._blocked and len(self.messages) < self._window:
+            qp = self._blocked.pop(next(iter(self._blocked)))
+            self.work(qp)
+
+    def _complete(self, qp, req_id, status, length=0):
+        qp.sq.complete()
+        if status == _Status.OK:
+            self.device.stats.send_wrs += 1
+            self.device.stats.send_bytes += length
+        self.completions.send(qp, req_id, status)

@@ -1,0 +1,37 @@
+"""Generated layouts made fast: one precompiled struct for the fields a hot path looks at."""
+
+from struct import Struct
+
+from efa.layout import BitField, Number
+
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _place(cls, path):
+    """Offset and format of a field; dots descend into nested layouts."""
+    offset = 0
+    *outer, last = path.split(".")
+    for name in outer:
+        offset += cls.FIELDS[name].offset
+        cls = cls.FIELDS[name].cls
+    field = cls.FIELDS[last]
+    code = _CODES[field.size] if isinstance(field, Number) else f"{field.size}s"
+    return offset + field.offset, field.size, code
+
+
+def precompiled(cls, *paths, size=None):
+    """A struct.Struct of these fields in ascending order; everything between is padding."""
+    text, end = "<", 0
+    for path in paths:
+        offset, field_bytes, code = _place(cls, path)
+        if offset < end:
+            raise ValueError(f"{cls.NAME}.{path} is not behind the field named before it")
+        text += f"{offset - end}x{code}"
+        end = offset + field_bytes
+    return Struct(f"{text}{(size or cls.SIZE) - end}x")
+
+
+def mask(field):
+    """Mask of a bit field in the number that holds it."""
+    assert isinstance(field, BitField)
+    return field.mask << field.lsb
