@@ -7,7 +7,7 @@ device leaves through the on_* callbacks in the order in which hardware must sho
 from types import SimpleNamespace
 
 from efa import defs
-from efa.admin import AdminQueues
+from efa.admin_engine import AdminQueues
 from efa.datapath import Datapath
 from efa.interrupts import ENTRY_BYTES, Interrupts
 from efa.objects import Objects, plain

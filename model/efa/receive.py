@@ -25,7 +25,7 @@ _LAST = mask(defs.IoRxDesc.last)
 class Entry:
     """A posted receive: its descriptors, taken together."""
 
-    __slots__ = ("req_id", "count", "buffers", "whole")
+    __slots__ = ("buffers", "count", "req_id", "whole")
 
     def __init__(self, descriptors):
         self.req_id, self.count = descriptors[0][2], len(descriptors)
@@ -173,9 +173,8 @@ class Receives:
         device = self.device
         device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
         if device.on_packet is not None:
-            device.on_packet(
-                HEADER.pack(
-                    defs.PktOpcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
-                    0, device.node_id, src_node, path, status,
-                )  # fmt: skip
-            )
+            packet = HEADER.pack(
+                defs.PktOpcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,
+                0, device.node_id, src_node, path, status,
+            )  # fmt: skip
+            device.on_packet(packet)

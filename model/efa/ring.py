@@ -20,7 +20,7 @@ class WorkRing:
     The host reuses the slot of any completed entry, so room is counted from completed, not taken.
     """
 
-    __slots__ = ("depth", "_mask", "produced", "taken", "completed")
+    __slots__ = ("_mask", "completed", "depth", "produced", "taken")
 
     def __init__(self, depth):
         self.depth, self._mask = depth, depth - 1
