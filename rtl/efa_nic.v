@@ -75,6 +75,7 @@ module efa_nic #(
   wire recv_init_done;
   wire cpl_init_done;
   wire admin_init_done;
+  wire qp_init_done;
   wire [3:0] mps_log;
   wire [3:0] mrrs_log;
   wire reg_wr_valid;
@@ -277,6 +278,7 @@ module efa_nic #(
       .m_dma_wr_last(m_dma_wr_last),
       .core_rst(core_rst),
       .admin_init_done(admin_init_done),
+      .qp_init_done(qp_init_done),
       .send_init_done(send_init_done),
       .recv_init_done(recv_init_done),
       .cpl_init_done(cpl_init_done),
@@ -477,6 +479,7 @@ module efa_nic #(
       .qperr_recv_qpn(qperr_recv_qpn),
       .qperr_recv_cause(qperr_recv_cause),
       .core_rst(core_rst),
+      .qp_init_done(qp_init_done),
       .ev_qperr_valid(ev_valid[`EFA_EV__QPERR]),
       .ev_qperr_data(ev_data[64*`EFA_EV__QPERR+:64])
   );
@@ -673,7 +676,6 @@ module efa_nic #(
   );
 
   efa_cpl #(
-      .QPN_W(QPN_W),
       .CQN_W(CQN_W)
   ) u_cpl (
       .clk(clk),

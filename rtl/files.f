@@ -8,6 +8,13 @@ rtl/common/efa_stream_check.v
 rtl/common/efa_fifo.v
 rtl/common/efa_arb.v
 # level blocks
+rtl/queue/efa_cqe_format.v
+rtl/queue/efa_eq.v
+rtl/queue/efa_qp_ctx.v
+rtl/admin/efa_stats.v
+# level blocks 2
+rtl/queue/efa_cq.v
 # level wrappers
+rtl/efa_cpl.v
 # level top
 rtl/efa_nic.v

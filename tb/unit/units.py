@@ -20,5 +20,8 @@ class Unit:
 
 
 UNITS: dict[str, Unit] = {
+    "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
+    "eq": Unit("efa_eq"),
+    "qp_ctx": Unit("efa_qp_ctx"),
     # "fifo": Unit("efa_fifo", [{"DEPTH": 2}, {"DEPTH": 16}]),
 }

@@ -1,0 +1,79 @@
+// efa_stats - the counters GET_STATS answers from.
+//
+// In    st_* one event per cycle each, with the bytes of a message; stat_index
+// Out   stat_value the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
+//       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs, else 0)
+// Time  stat_value one cycle after stat_index; every event of every cycle is counted
+`include "efa_defs.vh"
+
+module efa_stats (
+    input  wire clk,
+    input  wire st_tx_valid,
+    input  wire [15:0] st_tx_bytes,
+    input  wire st_send_valid,
+    input  wire [15:0] st_send_bytes,
+    input  wire st_rx_valid,
+    input  wire [15:0] st_rx_bytes,
+    input  wire st_drop_valid,
+    input  wire st_qkey_valid,
+    input  wire [3:0] stat_index,
+    output wire [63:0] stat_value,
+    input  wire core_rst
+);
+
+  localparam PAIRS = 3;
+
+  // Packets and their bytes are counted together: transmit, send, receive.
+  wire [PAIRS-1:0] pair_valid = {st_rx_valid, st_send_valid, st_tx_valid};
+  wire [16*PAIRS-1:0] pair_bytes = {st_rx_bytes, st_send_bytes, st_tx_bytes};
+  wire [64*PAIRS-1:0] bytes;
+  wire [64*PAIRS-1:0] count;
+
+  genvar g;
+  generate
+    for (g = 0; g < PAIRS; g = g + 1) begin : g_pair
+      reg [63:0] bytes_q;
+      reg [63:0] count_q;
+      always @(posedge clk) begin
+        if (core_rst) begin
+          bytes_q <= 64'd0;
+          count_q <= 64'd0;
+        end else if (pair_valid[g]) begin
+          bytes_q <= bytes_q + {48'd0, pair_bytes[16*g+:16]};
+          count_q <= count_q + 64'd1;
+        end
+      end
+      assign bytes[64*g+:64] = bytes_q;
+      assign count[64*g+:64] = count_q;
+    end
+  endgenerate
+
+  reg [63:0] drops_q;
+  reg [63:0] qkey_q;
+  reg [63:0] value_q;
+
+  always @(posedge clk) begin
+    if (core_rst) begin
+      drops_q <= 64'd0;
+      qkey_q <= 64'd0;
+    end else begin
+      drops_q <= drops_q + {63'd0, st_drop_valid};
+      qkey_q <= qkey_q + {63'd0, st_qkey_valid};
+    end
+    case (stat_index)
+      4'd0: value_q <= bytes[63:0];
+      4'd1: value_q <= count[63:0];
+      // A delivered packet and a completed receive are the same event on this device.
+      4'd2, 4'd8: value_q <= bytes[191:128];
+      4'd3, 4'd9: value_q <= count[191:128];
+      4'd4: value_q <= drops_q;
+      4'd5: value_q <= qkey_q;
+      4'd6: value_q <= bytes[127:64];
+      4'd7: value_q <= count[127:64];
+      default: value_q <= 64'd0;
+    endcase
+  end
+
+  assign stat_value = value_q;
+
+endmodule

@@ -1,0 +1,162 @@
+// efa_cpl - the completion side: queue slots and entries (efa_cq), events and interrupts (efa_eq).
+//
+// In    txc, rxc finished work requests; cqc, eqc contexts; cqdb and register stores (EQ_DB)
+// Out   wr_cq, wr_eq host writes; irq_eq interrupt requests; rxdone; drain_cpl
+// Time  see efa_cq and efa_eq
+`include "efa_defs.vh"
+
+module efa_cpl #(
+    parameter CQN_W = 7
+) (
+    input  wire clk,
+    input  wire core_rst,
+    output wire cpl_init_done,
+    input  wire reg_wr_valid,
+    input  wire [15:0] reg_wr_offset,
+    input  wire [31:0] reg_wr_data,
+    output wire wr_cq_valid,
+    input  wire wr_cq_ready,
+    output wire [63:0] wr_cq_addr,
+    output wire [12:0] wr_cq_len,
+    output wire [511:0] wr_cq_data,
+    output wire wr_cq_last,
+    output wire wr_eq_valid,
+    input  wire wr_eq_ready,
+    output wire [63:0] wr_eq_addr,
+    output wire [12:0] wr_eq_len,
+    output wire [511:0] wr_eq_data,
+    output wire wr_eq_last,
+    output wire irq_eq_valid,
+    input  wire irq_eq_ready,
+    output wire [7:0] irq_eq_vector,
+    input  wire cqc_valid,
+    input  wire [CQN_W-1:0] cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] cqc_data,
+    input  wire eqc_valid,
+    input  wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
+    input  wire [`EFA_EQC__W-1:0] eqc_data,
+    input  wire drain_cpl_valid,
+    output wire drain_cpl_ready,
+    input  wire cqdb_valid,
+    input  wire [CQN_W-1:0] cqdb_cqn,
+    input  wire [31:0] cqdb_value,
+    input  wire txc_valid,
+    output wire txc_ready,
+    input  wire [`EFA_CPL__W-1:0] txc_data,
+    input  wire rxc_valid,
+    output wire rxc_ready,
+    input  wire [`EFA_CPL__W-1:0] rxc_data,
+    output wire rxdone_valid,
+    output wire ev_cqe_valid,
+    output wire [63:0] ev_cqe_data,
+    output wire ev_eqe_valid,
+    output wire [63:0] ev_eqe_data
+);
+
+  wire cq_init_done;
+  wire eq_init_done;
+  assign cpl_init_done = cq_init_done && eq_init_done;
+
+  wire commit_valid;
+  wire commit_ready;
+  wire [CQN_W-1:0] commit_cqn;
+  wire [15:0] commit_total;
+  wire event_valid;
+  wire event_ready;
+  wire [CQN_W-1:0] event_cqn;
+  wire [15:0] event_total;
+  wire [4:0] event_level;
+  wire [255:0] cqe;
+  wire [127:0] eqe;
+
+  assign wr_cq_data = {256'b0, cqe};
+  assign wr_cq_last = 1'b1;
+  assign wr_eq_data = {384'b0, eqe};
+  assign wr_eq_len = `EFA_ADMIN_EQE__BYTES;
+  assign wr_eq_last = 1'b1;
+
+  efa_cq #(
+      .CQN_W(CQN_W)
+  ) u_cq (
+      .clk(clk),
+      .rst(core_rst),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_data(cqc_data),
+      .cqdb_valid(cqdb_valid),
+      .cqdb_cqn(cqdb_cqn),
+      .cqdb_index(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
+      .s_txc_valid(txc_valid),
+      .s_txc_ready(txc_ready),
+      .s_txc_data(txc_data),
+      .s_rxc_valid(rxc_valid),
+      .s_rxc_ready(rxc_ready),
+      .s_rxc_data(rxc_data),
+      .m_wr_valid(wr_cq_valid),
+      .m_wr_ready(wr_cq_ready),
+      .m_wr_addr(wr_cq_addr),
+      .m_wr_len(wr_cq_len),
+      .m_wr_data(cqe),
+      .m_commit_valid(commit_valid),
+      .m_commit_ready(commit_ready),
+      .m_commit_cqn(commit_cqn),
+      .m_commit_total(commit_total),
+      .m_rxdone(rxdone_valid),
+      .drain_valid(drain_cpl_valid),
+      .drain_ready(drain_cpl_ready),
+      .init_done(cq_init_done),
+      .ev_cqe_valid(ev_cqe_valid),
+      .ev_cqe_data(ev_cqe_data)
+  );
+
+  // An event that waits for the host holds up only sixteen further entries of interrupt-mode CQs.
+  efa_fifo #(
+      .WIDTH(CQN_W + 16),
+      .DEPTH_LOG2(4)
+  ) u_commits (
+      .clk(clk),
+      .rst(core_rst),
+      .s_valid(commit_valid),
+      .s_ready(commit_ready),
+      .s_data({commit_cqn, commit_total}),
+      .m_valid(event_valid),
+      .m_ready(event_ready),
+      .m_data({event_cqn, event_total}),
+      .level(event_level)
+  );
+
+  efa_eq #(
+      .CQN_W(CQN_W)
+  ) u_eq (
+      .clk(clk),
+      .rst(core_rst),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_data(cqc_data),
+      .eqc_valid(eqc_valid),
+      .eqc_eqn(eqc_eqn),
+      .eqc_data(eqc_data),
+      .cqdb_valid(cqdb_valid),
+      .cqdb_cqn(cqdb_cqn),
+      .cqdb_value(cqdb_value),
+      .eqdb_valid(reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
+      .eqdb_value(reg_wr_data),
+      .s_commit_valid(event_valid),
+      .s_commit_ready(event_ready),
+      .s_commit_cqn(event_cqn),
+      .s_commit_total(event_total),
+      .m_wr_valid(wr_eq_valid),
+      .m_wr_ready(wr_eq_ready),
+      .m_wr_addr(wr_eq_addr),
+      .m_wr_data(eqe),
+      .m_irq_valid(irq_eq_valid),
+      .m_irq_ready(irq_eq_ready),
+      .m_irq_vector(irq_eq_vector),
+      .init_done(eq_init_done),
+      .ev_eqe_valid(ev_eqe_valid),
+      .ev_eqe_data(ev_eqe_data)
+  );
+
+  wire unused_level = &{1'b0, event_level};
+
+endmodule

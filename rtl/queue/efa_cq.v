@@ -1,0 +1,282 @@
+// efa_cq - the only owner of completion slots: reserves one, writes the entry, commits it.
+//
+// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices
+// Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs, in write order;
+//       m_rxdone a pulse per receive entry written; drain answered when what was inside has left
+// Time  one entry per cycle, also for one CQ; 3 cycles from s_*c to m_wr
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_cq #(
+    parameter CQN_W = 7
+) (
+    input  wire clk,
+    input  wire rst,
+
+    input  wire cqc_valid,
+    input  wire [CQN_W-1:0] cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] cqc_data,
+
+    input  wire cqdb_valid,
+    input  wire [CQN_W-1:0] cqdb_cqn,
+    input  wire [15:0] cqdb_index,
+
+    input  wire s_txc_valid,
+    output wire s_txc_ready,
+    input  wire [`EFA_CPL__W-1:0] s_txc_data,
+    input  wire s_rxc_valid,
+    output wire s_rxc_ready,
+    input  wire [`EFA_CPL__W-1:0] s_rxc_data,
+
+    output wire m_wr_valid,
+    input  wire m_wr_ready,
+    output wire [63:0] m_wr_addr,
+    output wire [12:0] m_wr_len,
+    output wire [255:0] m_wr_data,
+
+    output wire m_commit_valid,
+    input  wire m_commit_ready,
+    output wire [CQN_W-1:0] m_commit_cqn,
+    output wire [15:0] m_commit_total,
+
+    output wire m_rxdone,
+
+    input  wire drain_valid,
+    output wire drain_ready,
+
+    output wire init_done,
+
+    output wire ev_cqe_valid,
+    output wire [63:0] ev_cqe_data
+);
+
+  localparam CPL_W = `EFA_CPL__W;
+  localparam CQC_W = `EFA_CQC__W;
+
+  // Tables are cleared by a walk after reset: a CQ that was never created is not live.
+  reg [CQN_W:0] init_q;
+  wire init_run = !init_q[CQN_W];
+  assign init_done = !init_run;
+
+  // Selection between the two sources, oldest loser first.
+  wire [1:0] grant;
+  wire advance;
+  wire take = advance && |grant;
+  efa_arb #(
+      .N(2)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request({s_rxc_valid, s_txc_valid} & {2{init_done}}),
+      .s_hold(!advance),
+      .m_grant(grant)
+  );
+  assign s_txc_ready = advance && grant[0];
+  assign s_rxc_ready = advance && grant[1];
+  wire [CPL_W-1:0] s0_cpl = grant[1] ? s_rxc_data : s_txc_data;
+  wire [11:0] s0_number = s0_cpl[`EFA_CPL__CQN];
+  wire [CQN_W-1:0] s0_cqn = s0_number[CQN_W-1:0];
+
+  // Stage 1: context and counters of the CQ.
+  reg s1_valid_q;
+  reg [CPL_W-1:0] s1_cpl_q;
+  wire [11:0] s1_number = s1_cpl_q[`EFA_CPL__CQN];
+  wire [CQN_W-1:0] s1_cqn = s1_number[CQN_W-1:0];
+  wire s1_sub = s1_cpl_q[`EFA_CPL__SUB];
+  wire [CQC_W-1:0] s1_ctx;
+  wire [31:0] s1_ram_counts;
+  wire [15:0] s1_consumed;
+  reg s1_forward_q;
+  reg [31:0] s1_forward_counts_q;
+  wire [31:0] s1_counts = s1_forward_q ? s1_forward_counts_q : s1_ram_counts;
+  wire [15:0] s1_count = s1_sub ? s1_counts[31:16] : s1_counts[15:0];
+  wire [15:0] s1_bumped = s1_count + 16'd1;
+  wire [31:0] s1_next_counts = s1_sub ? {s1_bumped, s1_counts[15:0]} : {s1_counts[31:16], s1_bumped};
+  wire [15:0] s1_total = s1_next_counts[31:16] + s1_next_counts[15:0];
+
+  wire [3:0] s1_log = s1_ctx[`EFA_CQC__LOG];
+  wire s1_wide = s1_ctx[`EFA_CQC__WIDE];
+  wire [15:0] s1_mask = (16'd1 << s1_log) - 16'd1;
+  wire [15:0] s1_slot = s1_count & s1_mask;
+  wire [15:0] s1_lap = s1_count >> s1_log;
+  wire [16:0] s1_entry = ({16'd0, s1_sub} << s1_log) | {1'b0, s1_slot};
+  wire [21:0] s1_offset = s1_wide ? {s1_entry, 5'b0} : {1'b0, s1_entry, 4'b0};
+  wire s1_live = s1_ctx[`EFA_CQC__LIVE];
+  reg [(1<<CQN_W)-1:0] rung_q;
+  wire [15:0] s1_unread = s1_total - (rung_q[s1_cqn] ? s1_consumed : 16'd0);
+  wire [16:0] s1_room = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
+
+  // A context write owns the table's write port for a cycle; completions wait for it.
+  wire s1_commit = s1_valid_q && advance && !cqc_valid;
+
+  efa_ram #(
+      .WIDTH (CQC_W),
+      .ADDR_W(CQN_W)
+  ) u_ctx (
+      .clk(clk),
+      .wr_en(cqc_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
+      .wr_data(init_run ? {CQC_W{1'b0}} : cqc_data),
+      .rd_en(take),
+      .rd_addr(s0_cqn),
+      .rd_data(s1_ctx)
+  );
+
+  efa_ram #(
+      .WIDTH (32),
+      .ADDR_W(CQN_W)
+  ) u_counts (
+      .clk(clk),
+      .wr_en(cqc_valid || s1_commit || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_valid ? cqc_cqn : s1_cqn),
+      .wr_data(init_run || cqc_valid ? 32'd0 : s1_next_counts),
+      .rd_en(take),
+      .rd_addr(s0_cqn),
+      .rd_data(s1_ram_counts)
+  );
+
+  efa_ram #(
+      .WIDTH (16),
+      .ADDR_W(CQN_W)
+  ) u_consumed (
+      .clk(clk),
+      .wr_en(cqdb_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqdb_cqn),
+      .wr_data(init_run ? 16'd0 : cqdb_index),
+      .rd_en(take),
+      .rd_addr(s0_cqn),
+      .rd_data(s1_consumed)
+  );
+
+  // Stage 2: the entry, waiting for the host write stream and the event engine.
+  reg s2_valid_q;
+  reg s2_commit_q;
+  reg s2_rx_q;
+  reg s2_intr_q;
+  reg s2_wide_q;
+  reg s2_overflow_q;
+  reg s2_dead_q;
+  reg [57:0] s2_base_q;
+  reg [21:0] s2_offset_q;
+  reg [255:0] s2_cqe_q;
+  reg [CQN_W-1:0] s2_cqn_q;
+  reg [15:0] s2_total_q;
+  reg s2_sub_q;
+  reg [11:0] s2_qpn_q;
+
+  wire [255:0] s1_cqe;
+  efa_cqe_format u_format (
+      .s_cpl(s1_cpl_q),
+      .s_phase(!s1_lap[0]),
+      .s_wide(s1_wide),
+      .s_src_addr(s1_ctx[`EFA_CQC__SRC_ADDR]),
+      .m_cqe(s1_cqe)
+  );
+
+  // A write is offered until taken, then (interrupt mode) its commit until taken.
+  // The entry of a CQ that is gone leaves unwritten.
+  wire s2_drop = s2_valid_q && s2_dead_q;
+  wire wr_taken = s2_valid_q && !s2_dead_q && !s2_commit_q && m_wr_ready;
+  wire commit_taken = s2_commit_q && m_commit_ready;
+  wire s2_leaves = s2_drop || commit_taken || (wr_taken && !s2_intr_q);
+  assign advance = (!s2_valid_q || s2_leaves) && !cqc_valid;
+
+  assign m_wr_valid = s2_valid_q && !s2_dead_q && !s2_commit_q;
+  assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
+  assign m_wr_len = s2_wide_q ? 13'd32 : 13'd16;
+  assign m_wr_data = s2_cqe_q;
+  assign m_commit_valid = s2_commit_q;
+  assign m_commit_cqn = s2_cqn_q;
+  assign m_commit_total = s2_total_q;
+
+  reg rxdone_q;
+  assign m_rxdone = rxdone_q;
+
+  reg [15:0] in_q;
+  reg [15:0] out_q;
+  reg drain_q;
+  reg [15:0] drain_mark_q;
+  wire [15:0] drain_left = drain_mark_q - out_q;
+  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]);
+
+  integer i;
+  always @(posedge clk) begin
+    if (advance) begin
+      s1_cpl_q <= s0_cpl;
+      s1_forward_q <= s1_valid_q && s1_cqn == s0_cqn;
+      s1_forward_counts_q <= s1_next_counts;
+      s2_base_q <= s1_ctx[`EFA_CQC__BASE];
+      s2_offset_q <= s1_offset;
+      s2_dead_q <= !s1_live;
+      s2_cqe_q <= s1_cqe;
+      s2_cqn_q <= s1_cqn;
+      s2_total_q <= s1_total;
+      s2_rx_q <= s1_cpl_q[`EFA_CPL__RX];
+      s2_intr_q <= s1_ctx[`EFA_CQC__INTR];
+      s2_wide_q <= s1_wide;
+      s2_sub_q <= s1_sub;
+      s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
+      s2_overflow_q <= {1'b0, s1_unread} > s1_room;
+    end
+    if (drain_valid && !drain_q) begin
+      drain_mark_q <= in_q;
+    end
+    if (rst) begin
+      init_q <= {(CQN_W + 1) {1'b0}};
+      s1_valid_q <= 1'b0;
+      s2_valid_q <= 1'b0;
+      s2_commit_q <= 1'b0;
+      rxdone_q <= 1'b0;
+      in_q <= 16'd0;
+      out_q <= 16'd0;
+      drain_q <= 1'b0;
+      rung_q <= {(1 << CQN_W) {1'b0}};
+    end else begin
+      if (init_run) begin
+        init_q <= init_q + 1'b1;
+      end
+      if (advance) begin
+        s1_valid_q <= |grant;
+        s2_valid_q <= s1_valid_q;
+        s2_commit_q <= 1'b0;
+      end else begin
+        if (s2_leaves) begin
+          s2_valid_q <= 1'b0;
+          s2_commit_q <= 1'b0;
+        end else if (wr_taken) begin
+          s2_commit_q <= 1'b1;
+        end
+      end
+      rxdone_q <= (wr_taken || s2_drop) && s2_rx_q;
+      in_q <= in_q + {15'b0, take};
+      out_q <= out_q + {15'b0, s2_leaves};
+      drain_q <= drain_valid && !drain_ready;
+      for (i = 0; i < (1 << CQN_W); i = i + 1) begin
+        if (cqc_valid && cqc_cqn == i[CQN_W-1:0]) begin
+          rung_q[i] <= 1'b0;
+        end else if (cqdb_valid && cqdb_cqn == i[CQN_W-1:0]) begin
+          rung_q[i] <= 1'b1;
+        end
+      end
+    end
+  end
+
+  assign ev_cqe_valid = wr_taken;
+  reg [63:0] ev_data;
+  always @* begin
+    ev_data = 64'd0;
+    ev_data[`EFA_EV_CQE__CQN] = {{(13 - CQN_W) {1'b0}}, s2_cqn_q};
+    ev_data[`EFA_EV_CQE__SUB] = s2_sub_q;
+    ev_data[`EFA_EV_CQE__Q_TYPE] = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__Q_TYPE];
+    ev_data[`EFA_EV_CQE__QPN] = s2_qpn_q;
+    ev_data[`EFA_EV_CQE__REQ_ID] = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID];
+    ev_data[`EFA_EV_CQE__STATUS] = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
+    ev_data[`EFA_EV_CQE__OVERFLOW] = s2_overflow_q;
+  end
+  assign ev_cqe_data = ev_data;
+
+  wire unused_bits = &{1'b0, s1_lap[15:1], s1_ctx[`EFA_CQC__UAR], s1_ctx[`EFA_CQC__EQN], s0_number, s1_number};
+
+  `EFA_CHECK(!(s2_commit_q && !s2_valid_q), "efa_cq: a commit without its entry")
+
+endmodule

@@ -1,0 +1,427 @@
+// efa_eq - commit to event: arming of CQs and event queues, event entries, their interrupts.
+//
+// In    s_commit entries written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
+// Out   m_wr event entries; m_irq the vector of an armed queue, asked for after its entry was taken
+// Time  one commit per cycle while its CQ is not armed; an event 4 cycles after its commit;
+//       arming an event queue looks at 32 CQs a cycle for those that may post again
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_eq #(
+    parameter CQN_W = 7
+) (
+    input  wire clk,
+    input  wire rst,
+
+    input  wire cqc_valid,
+    input  wire [CQN_W-1:0] cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] cqc_data,
+    input  wire eqc_valid,
+    input  wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
+    input  wire [`EFA_EQC__W-1:0] eqc_data,
+
+    input  wire cqdb_valid,
+    input  wire [CQN_W-1:0] cqdb_cqn,
+    input  wire [31:0] cqdb_value,
+    input  wire eqdb_valid,
+    input  wire [31:0] eqdb_value,
+
+    input  wire s_commit_valid,
+    output wire s_commit_ready,
+    input  wire [CQN_W-1:0] s_commit_cqn,
+    input  wire [15:0] s_commit_total,
+
+    output wire m_wr_valid,
+    input  wire m_wr_ready,
+    output wire [63:0] m_wr_addr,
+    output wire [127:0] m_wr_data,
+
+    output wire m_irq_valid,
+    input  wire m_irq_ready,
+    output wire [7:0] m_irq_vector,
+
+    output wire init_done,
+
+    output wire ev_eqe_valid,
+    output wire [63:0] ev_eqe_data
+);
+
+  localparam EQN_W = `EFA_LIMITS__EQN_W;
+  localparam EQS = 1 << EQN_W;
+  localparam CQS = 1 << CQN_W;
+  localparam WORD_W = CQN_W - 5;
+
+  localparam [2:0] ST_IDLE = 3'd0;
+  localparam [2:0] ST_CQ_ARM = 3'd1;
+  localparam [2:0] ST_EVENT = 3'd2;
+  localparam [2:0] ST_POST = 3'd3;
+  localparam [2:0] ST_IRQ = 3'd4;
+  localparam [2:0] ST_EQ_ARM = 3'd5;
+  localparam [2:0] ST_SCAN = 3'd6;
+  localparam [2:0] ST_SCAN_CQ = 3'd7;
+
+  generate
+    if (CQN_W < 6) begin : g_illegal
+      efa_parameter_error cqn_w_must_be_at_least_6 ();
+    end
+  endgenerate
+
+  // What is known of each CQ.
+  reg [CQS-1:0] armed_q;
+  reg [CQS-1:0] posted_q;
+  reg [CQS-1:0] kept_q;
+  reg [CQS-1:0] request_q;
+  reg [CQS-1:0] queued_q;
+  reg [CQS-1:0] committed_q;
+  reg [CQS-1:0] rung_q;
+  // And of each event queue.
+  reg [EQS-1:0] eq_live_q;
+  reg [EQS-1:0] eq_armed_q;
+  reg [EQS-1:0] eq_new_q;
+  reg [EQS-1:0] eq_request_q;
+  reg [`EFA_EQC__W-1:0] eq_ctx_mem[0:EQS-1];
+  reg [15:0] eq_count_mem[0:EQS-1];
+
+  reg [2:0] state_q;
+  reg scanning_q;
+  reg commit_next_q;
+  reg [CQN_W-1:0] cqn_q;
+  reg [EQN_W-1:0] eqn_q;
+  reg [EQN_W-1:0] scan_eqn_q;
+  reg [WORD_W-1:0] word_q;
+  reg [31:0] todo_q;
+  reg word_loaded_q;
+  reg [CQN_W:0] init_q;
+  wire init_run = !init_q[CQN_W];
+  assign init_done = !init_run;
+
+  // CQs whose doorbell asked for an event, each at most once in the line.
+  wire arm_valid;
+  wire [CQN_W-1:0] arm_cqn;
+  wire arm_pop;
+  wire arm_push = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM] && !queued_q[cqdb_cqn];
+  wire arm_room;
+  wire [CQN_W:0] arm_level;
+  efa_fifo #(
+      .WIDTH(CQN_W),
+      .DEPTH_LOG2(CQN_W)
+  ) u_arms (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(arm_push),
+      .s_ready(arm_room),
+      .s_data(cqdb_cqn),
+      .m_valid(arm_valid),
+      .m_ready(arm_pop),
+      .m_data(arm_cqn),
+      .level(arm_level)
+  );
+
+  // Which event queue's arm is served next: the lowest number waiting.
+  reg [EQN_W-1:0] eq_pick;
+  integer e;
+  always @* begin
+    eq_pick = {EQN_W{1'b0}};
+    for (e = EQS - 1; e >= 0; e = e - 1) begin
+      if (eq_request_q[e]) begin
+        eq_pick = e[EQN_W-1:0];
+      end
+    end
+  end
+
+  wire idle = state_q == ST_IDLE && init_done;
+  wire take_commit = idle && s_commit_valid && (commit_next_q || !(|eq_request_q || arm_valid));
+  wire take_eq = idle && !take_commit && |eq_request_q;
+  wire take_arm = idle && !take_commit && !take_eq && arm_valid;
+  assign s_commit_ready = take_commit;
+  assign arm_pop = take_arm;
+
+  // The next CQ of the word that a scan looks at.
+  reg [4:0] scan_bit;
+  integer b;
+  always @* begin
+    scan_bit = 5'd0;
+    for (b = 31; b >= 0; b = b - 1) begin
+      if (todo_q[b]) begin
+        scan_bit = b[4:0];
+      end
+    end
+  end
+  wire [CQN_W-1:0] scan_cqn = {word_q, scan_bit};
+  wire scan_pick = state_q == ST_SCAN && word_loaded_q && |todo_q;
+
+  // Tables, read for the CQ that was chosen.
+  wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? s_commit_cqn : arm_cqn;
+  wire rd_en = scan_pick || take_commit || take_arm;
+  wire [9:0] ctx;
+  wire ctx_live = ctx[9] && ctx[8];
+  wire [EQN_W-1:0] ctx_eqn = ctx[EQN_W-1:0];
+  wire [15:0] consumed;
+  wire [15:0] total;
+  wire [15:0] rd_total = committed_q[cqn_q] ? total : 16'd0;
+  wire [15:0] rd_consumed = rung_q[cqn_q] ? consumed : 16'd0;
+
+  efa_ram #(
+      .WIDTH (10),
+      .ADDR_W(CQN_W)
+  ) u_ctx (
+      .clk(clk),
+      .wr_en(cqc_valid || init_run),
+      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
+      .wr_data(init_run ? 10'd0
+               : {cqc_data[`EFA_CQC__LIVE], cqc_data[`EFA_CQC__INTR], cqc_data[`EFA_CQC__EQN]}),
+      .rd_en(rd_en),
+      .rd_addr(rd_cqn),
+      .rd_data(ctx)
+  );
+
+  efa_ram #(
+      .WIDTH (16),
+      .ADDR_W(CQN_W)
+  ) u_consumed (
+      .clk(clk),
+      .wr_en(cqdb_valid),
+      .wr_addr(cqdb_cqn),
+      .wr_data(cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX]),
+      .rd_en(rd_en),
+      .rd_addr(rd_cqn),
+      .rd_data(consumed)
+  );
+
+  efa_ram #(
+      .WIDTH (16),
+      .ADDR_W(CQN_W)
+  ) u_total (
+      .clk(clk),
+      .wr_en(take_commit),
+      .wr_addr(s_commit_cqn),
+      .wr_data(s_commit_total),
+      .rd_en(rd_en),
+      .rd_addr(rd_cqn),
+      .rd_data(total)
+  );
+
+  // The event entry of cqn_q on eqn_q.
+  wire [`EFA_EQC__W-1:0] eq_ctx = eq_ctx_mem[eqn_q];
+  wire [15:0] eq_count = eq_count_mem[eqn_q];
+  wire [15:0] eq_slot = eq_count & ((16'd1 << eq_ctx[`EFA_EQC__LOG]) - 16'd1);
+  wire [15:0] eq_lap = eq_count >> eq_ctx[`EFA_EQC__LOG];
+  reg [127:0] eqe;
+  always @* begin
+    eqe = 128'd0;
+    eqe[`EFA_ADMIN_EQE__PHASE] = !eq_lap[0];
+    eqe[`EFA_ADMIN_EQE__EVENT_TYPE] = `EFA_ADMIN_EQE_EVENT_TYPE__COMPLETION;
+    eqe[`EFA_ADMIN_EQE__U__COMP_EVENT__CQN] = {{(16 - CQN_W) {1'b0}}, cqn_q};
+  end
+  assign m_wr_valid = state_q == ST_POST;
+  assign m_wr_addr = {eq_ctx[`EFA_EQC__BASE], 6'b0} + {44'b0, eq_slot, 4'b0};
+  assign m_wr_data = eqe;
+  assign m_irq_valid = state_q == ST_IRQ;
+  assign m_irq_vector = eq_ctx[`EFA_EQC__VECTOR];
+  wire [2:0] st_return = scanning_q ? ST_SCAN : ST_IDLE;
+
+  wire [15:0] eqdb_number = eqdb_value[`EFA_REG__EQ_DB__EQN];
+  wire [EQN_W-1:0] eqdb_eqn = eqdb_number[EQN_W-1:0];
+  wire eqdb_known = eqdb_number[15:EQN_W] == {(16 - EQN_W) {1'b0}};
+
+  always @(posedge clk) begin
+    if (take_commit || take_arm) begin
+      cqn_q <= rd_cqn;
+    end
+    if (scan_pick) begin
+      cqn_q <= scan_cqn;
+    end
+    if (state_q == ST_EVENT) begin
+      eqn_q <= ctx_eqn;
+    end
+    if (take_eq) begin
+      eqn_q <= eq_pick;
+      scan_eqn_q <= eq_pick;
+    end
+    if (state_q == ST_SCAN_CQ) begin
+      eqn_q <= scan_eqn_q;
+    end
+    if (state_q == ST_SCAN && !word_loaded_q) begin
+      todo_q <= posted_q[{word_q, 5'd0}+:32] | kept_q[{word_q, 5'd0}+:32];
+    end else if (scan_pick) begin
+      todo_q <= todo_q & (todo_q - 32'd1);
+    end
+    if (eqc_valid) begin
+      eq_ctx_mem[eqc_eqn] <= eqc_data;
+      eq_count_mem[eqc_eqn] <= 16'd0;
+    end else if (m_wr_valid && m_wr_ready) begin
+      eq_count_mem[eqn_q] <= eq_count + 16'd1;
+    end
+    if (rst) begin
+      state_q <= ST_IDLE;
+      scanning_q <= 1'b0;
+      commit_next_q <= 1'b0;
+      word_q <= {WORD_W{1'b0}};
+      word_loaded_q <= 1'b0;
+      init_q <= {(CQN_W + 1) {1'b0}};
+      armed_q <= {CQS{1'b0}};
+      posted_q <= {CQS{1'b0}};
+      kept_q <= {CQS{1'b0}};
+      request_q <= {CQS{1'b0}};
+      queued_q <= {CQS{1'b0}};
+      committed_q <= {CQS{1'b0}};
+      rung_q <= {CQS{1'b0}};
+      eq_live_q <= {EQS{1'b0}};
+      eq_armed_q <= {EQS{1'b0}};
+      eq_new_q <= {EQS{1'b0}};
+      eq_request_q <= {EQS{1'b0}};
+    end else begin
+      if (init_run) begin
+        init_q <= init_q + 1'b1;
+      end
+      case (state_q)
+        // A commit, an arm of an event queue or an arm of a CQ; commits are never starved.
+        ST_IDLE: begin
+          if (take_commit) begin
+            commit_next_q <= 1'b0;
+            committed_q[s_commit_cqn] <= 1'b1;
+            if (armed_q[s_commit_cqn]) begin
+              armed_q[s_commit_cqn] <= 1'b0;
+              state_q <= ST_EVENT;
+            end
+          end else if (take_eq) begin
+            commit_next_q <= 1'b1;
+            eq_request_q[eq_pick] <= 1'b0;
+            state_q <= ST_EQ_ARM;
+          end else if (take_arm) begin
+            commit_next_q <= 1'b1;
+            queued_q[arm_cqn] <= 1'b0;
+            request_q[arm_cqn] <= 1'b0;
+            if (request_q[arm_cqn]) begin
+              state_q <= ST_CQ_ARM;
+            end
+          end
+        end
+        // Is something unread already?
+        ST_CQ_ARM: begin
+          state_q <= ST_IDLE;
+          if (ctx_live) begin
+            if (rd_total != rd_consumed) begin
+              armed_q[cqn_q] <= 1'b0;
+              state_q <= ST_EVENT;
+            end else begin
+              armed_q[cqn_q] <= 1'b1;
+            end
+          end
+        end
+        // One entry per CQ between two arms of its queue; a further one is kept.
+        ST_EVENT: begin
+          state_q <= ST_IDLE;
+          if (ctx_live && eq_live_q[ctx_eqn]) begin
+            if (posted_q[cqn_q]) begin
+              kept_q[cqn_q] <= 1'b1;
+            end else begin
+              state_q <= ST_POST;
+            end
+          end
+        end
+        // The host write stream.
+        ST_POST: begin
+          if (m_wr_ready) begin
+            posted_q[cqn_q] <= 1'b1;
+            if (eq_armed_q[eqn_q]) begin
+              state_q <= ST_IRQ;
+            end else begin
+              eq_new_q[eqn_q] <= 1'b1;
+              state_q <= st_return;
+            end
+          end
+        end
+        // The interrupt to be taken.
+        ST_IRQ: begin
+          if (m_irq_ready) begin
+            eq_armed_q[eqn_q] <= 1'b0;
+            eq_new_q[eqn_q] <= 1'b0;
+            state_q <= st_return;
+          end
+        end
+        // Entries written since the last message are announced at once.
+        ST_EQ_ARM: begin
+          scanning_q <= 1'b1;
+          word_q <= {WORD_W{1'b0}};
+          word_loaded_q <= 1'b0;
+          state_q <= ST_SCAN;
+          if (eq_live_q[eqn_q]) begin
+            if (eq_new_q[eqn_q]) begin
+              state_q <= ST_IRQ;
+            end else begin
+              eq_armed_q[eqn_q] <= 1'b1;
+            end
+          end
+        end
+        // The next CQ that has an entry in an event queue or waits to get one.
+        ST_SCAN: begin
+          if (!word_loaded_q) begin
+            word_loaded_q <= 1'b1;
+          end else if (|todo_q) begin
+            state_q <= ST_SCAN_CQ;
+          end else begin
+            word_loaded_q <= 1'b0;
+            word_q <= word_q + 1'b1;
+            if (&word_q) begin
+              scanning_q <= 1'b0;
+              state_q <= ST_IDLE;
+            end
+          end
+        end
+        // It belongs to the armed queue: it may post again, and does if it waited.
+        default: begin
+          state_q <= ST_SCAN;
+          if (ctx_live && ctx_eqn == scan_eqn_q) begin
+            posted_q[cqn_q] <= 1'b0;
+            kept_q[cqn_q] <= 1'b0;
+            if (kept_q[cqn_q]) begin
+              state_q <= ST_POST;
+            end
+          end
+        end
+      endcase
+      if (cqdb_valid) begin
+        rung_q[cqdb_cqn] <= 1'b1;
+        if (cqdb_value[`EFA_CQ_DB__ARM]) begin
+          request_q[cqdb_cqn] <= 1'b1;
+          queued_q[cqdb_cqn] <= 1'b1;
+        end
+      end
+      if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM]
+          && eq_live_q[eqdb_eqn]) begin
+        eq_request_q[eqdb_eqn] <= 1'b1;
+      end
+      if (eqc_valid) begin
+        eq_live_q[eqc_eqn] <= eqc_data[`EFA_EQC__LIVE];
+        eq_armed_q[eqc_eqn] <= 1'b0;
+        eq_new_q[eqc_eqn] <= 1'b0;
+        eq_request_q[eqc_eqn] <= 1'b0;
+      end
+      if (cqc_valid) begin
+        armed_q[cqc_cqn] <= 1'b0;
+        posted_q[cqc_cqn] <= 1'b0;
+        kept_q[cqc_cqn] <= 1'b0;
+        request_q[cqc_cqn] <= 1'b0;
+        committed_q[cqc_cqn] <= 1'b0;
+        rung_q[cqc_cqn] <= 1'b0;
+      end
+    end
+  end
+
+  assign ev_eqe_valid = m_wr_valid && m_wr_ready;
+  reg [63:0] ev_data;
+  always @* begin
+    ev_data = 64'd0;
+    ev_data[`EFA_EV_EQE__EQN] = {{(8 - EQN_W) {1'b0}}, eqn_q};
+    ev_data[`EFA_EV_EQE__CQN] = {{(13 - CQN_W) {1'b0}}, cqn_q};
+  end
+  assign ev_eqe_data = ev_data;
+
+  wire unused_bits = &{1'b0, cqc_data, eq_lap[15:1], eq_ctx[`EFA_EQC__LIVE],
+                       cqdb_value[`EFA_CQ_DB__CMD_SN], cqdb_value[28:16], eqdb_value[30:16],
+                       arm_level, ctx[7:EQN_W]};
+
+  `EFA_CHECK(!(arm_push && !arm_room), "efa_eq: the line of arming CQs is full")
+
+endmodule

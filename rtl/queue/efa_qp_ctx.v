@@ -1,0 +1,248 @@
+// efa_qp_ctx - the one owner of QP contexts: copies for every reader, QP to ERR, change notices.
+//
+// In    qpa admin reads and writes (qpa_lock holds errors off), qperr_* engines that found a QP broken
+// Out   qpc_*_data what each reader asked for; qpchg_* notices that a QP's state changed
+// Time  reads: 1 cycle, one per cycle and port; a write or an error every 3 cycles and its notices
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_qp_ctx #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire [4*QPN_W-1:0] qpc_send_addr,
+    output wire [4*`EFA_QPC__W-1:0] qpc_send_data,
+    input  wire [2*QPN_W-1:0] qpc_recv_addr,
+    output wire [2*`EFA_QPC__W-1:0] qpc_recv_data,
+    input  wire qpa_lock,
+    input  wire qpa_valid,
+    output wire qpa_ready,
+    input  wire qpa_write,
+    input  wire [QPN_W-1:0] qpa_qpn,
+    input  wire [`EFA_QPC__W-1:0] qpa_wdata,
+    output wire qpa_rvalid,
+    output wire [`EFA_QPC__W-1:0] qpa_rdata,
+    output wire qpchg_send_valid,
+    input  wire qpchg_send_ready,
+    output wire qpchg_recv_valid,
+    input  wire qpchg_recv_ready,
+    output wire [QPN_W-1:0] qpchg_qpn,
+    output wire [2:0] qpchg_state,
+    input  wire qperr_send_valid,
+    output wire qperr_send_ready,
+    input  wire [QPN_W-1:0] qperr_send_qpn,
+    input  wire [3:0] qperr_send_cause,
+    input  wire qperr_recv_valid,
+    output wire qperr_recv_ready,
+    input  wire [QPN_W-1:0] qperr_recv_qpn,
+    input  wire [3:0] qperr_recv_cause,
+    input  wire core_rst,
+    output wire qp_init_done,
+    output wire ev_qperr_valid,
+    output wire [63:0] ev_qperr_data
+);
+
+  localparam QPC_W = `EFA_QPC__W;
+  localparam READERS = 6;
+  localparam [2:0] ST_INIT = 3'd0;
+  localparam [2:0] ST_IDLE = 3'd1;
+  localparam [2:0] ST_READ = 3'd2;
+  localparam [2:0] ST_JUDGE = 3'd3;
+  localparam [2:0] ST_NOTICE = 3'd4;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [QPN_W-1:0] walk_q;
+  reg [QPN_W-1:0] qpn_q;
+  reg [QPN_W-1:0] qpn_d;
+  reg [3:0] cause_q;
+  reg [3:0] cause_d;
+  reg [2:0] qpstate_q;
+  reg [2:0] qpstate_d;
+  reg send_due_q;
+  reg send_due_d;
+  reg recv_due_q;
+  reg recv_due_d;
+  reg last_recv_q;
+  reg last_recv_d;
+
+  reg wr_en;
+  reg [QPN_W-1:0] wr_addr;
+  reg [QPC_W-1:0] wr_data;
+  reg rd_en;
+  reg [QPN_W-1:0] rd_addr;
+  wire [QPC_W-1:0] rd_data;
+  reg admin_taken;
+  reg send_taken;
+  reg recv_taken;
+  reg broken;
+
+  wire pick_recv = qperr_recv_valid && (!qperr_send_valid || !last_recv_q);
+  wire [2:0] rd_state = rd_data[`EFA_QPC__STATE];
+  // RESET has nothing to lose and ERR is where an error leads to.
+  wire rd_breakable = rd_data[`EFA_QPC__LIVE] && rd_state != `EFA_ADMIN_QP_STATE__RESET_W3
+      && rd_state != `EFA_ADMIN_QP_STATE__ERR_W3;
+
+  assign qpa_ready = admin_taken;
+  assign qpa_rvalid = state_q == ST_READ;
+  assign qpa_rdata = rd_data;
+  assign qperr_send_ready = send_taken;
+  assign qperr_recv_ready = recv_taken;
+  assign qpchg_send_valid = state_q == ST_NOTICE && send_due_q;
+  assign qpchg_recv_valid = state_q == ST_NOTICE && recv_due_q;
+  assign qpchg_qpn = qpn_q;
+  assign qpchg_state = qpstate_q;
+  assign qp_init_done = state_q != ST_INIT;
+
+  always @* begin
+    state_d = state_q;
+    qpn_d = qpn_q;
+    cause_d = cause_q;
+    qpstate_d = qpstate_q;
+    send_due_d = send_due_q && !(qpchg_send_valid && qpchg_send_ready);
+    recv_due_d = recv_due_q && !(qpchg_recv_valid && qpchg_recv_ready);
+    last_recv_d = last_recv_q;
+    wr_en = 1'b0;
+    wr_addr = qpn_q;
+    wr_data = rd_data;
+    wr_data[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__ERR_W3;
+    rd_en = 1'b0;
+    rd_addr = qpa_qpn;
+    admin_taken = 1'b0;
+    send_taken = 1'b0;
+    recv_taken = 1'b0;
+    broken = 1'b0;
+    case (state_q)
+      // Every context is dead before the first command.
+      ST_INIT: begin
+        wr_en = 1'b1;
+        wr_addr = walk_q;
+        wr_data = {QPC_W{1'b0}};
+        if (&walk_q) begin
+          state_d = ST_IDLE;
+        end
+      end
+      // The next admin access, else the next error report.
+      ST_IDLE: begin
+        if (qpa_valid) begin
+          admin_taken = 1'b1;
+          qpn_d = qpa_qpn;
+          if (qpa_write) begin
+            wr_en = 1'b1;
+            wr_addr = qpa_qpn;
+            wr_data = qpa_wdata;
+            qpstate_d = qpa_wdata[`EFA_QPC__STATE];
+            send_due_d = 1'b1;
+            recv_due_d = 1'b1;
+            state_d = ST_NOTICE;
+          end else begin
+            rd_en = 1'b1;
+            state_d = ST_READ;
+          end
+        end else if (!qpa_lock && (qperr_send_valid || qperr_recv_valid)) begin
+          send_taken = !pick_recv;
+          recv_taken = pick_recv;
+          last_recv_d = pick_recv;
+          qpn_d = pick_recv ? qperr_recv_qpn : qperr_send_qpn;
+          cause_d = pick_recv ? qperr_recv_cause : qperr_send_cause;
+          rd_en = 1'b1;
+          rd_addr = qpn_d;
+          state_d = ST_JUDGE;
+        end
+      end
+      // Admin takes its data this cycle.
+      ST_READ: begin
+        state_d = ST_IDLE;
+      end
+      // The context of the QP an engine complained about.
+      ST_JUDGE: begin
+        state_d = ST_IDLE;
+        if (rd_breakable) begin
+          broken = 1'b1;
+          wr_en = 1'b1;
+          qpstate_d = `EFA_ADMIN_QP_STATE__ERR_W3;
+          send_due_d = 1'b1;
+          recv_due_d = 1'b1;
+          state_d = ST_NOTICE;
+        end
+      end
+      // Both sides have to hear of it.
+      ST_NOTICE: begin
+        if (!send_due_d && !recv_due_d) begin
+          state_d = ST_IDLE;
+        end
+      end
+      default: begin
+        state_d = ST_INIT;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    qpn_q <= qpn_d;
+    cause_q <= cause_d;
+    qpstate_q <= qpstate_d;
+    if (core_rst) begin
+      state_q <= ST_INIT;
+      walk_q <= {QPN_W{1'b0}};
+      send_due_q <= 1'b0;
+      recv_due_q <= 1'b0;
+      last_recv_q <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      send_due_q <= send_due_d;
+      recv_due_q <= recv_due_d;
+      last_recv_q <= last_recv_d;
+      if (state_q == ST_INIT) begin
+        walk_q <= walk_q + 1'b1;
+      end
+    end
+  end
+
+  efa_ram #(
+      .WIDTH (QPC_W),
+      .ADDR_W(QPN_W)
+  ) u_own (
+      .clk(clk),
+      .wr_en(wr_en),
+      .wr_addr(wr_addr),
+      .wr_data(wr_data),
+      .rd_en(rd_en),
+      .rd_addr(rd_addr),
+      .rd_data(rd_data)
+  );
+
+  wire [READERS*QPN_W-1:0] reader_addr = {qpc_recv_addr, qpc_send_addr};
+  wire [READERS*QPC_W-1:0] reader_data;
+  assign {qpc_recv_data, qpc_send_data} = reader_data;
+
+  genvar g;
+  generate
+    for (g = 0; g < READERS; g = g + 1) begin : g_reader
+      efa_ram #(
+          .WIDTH (QPC_W),
+          .ADDR_W(QPN_W)
+      ) u_copy (
+          .clk(clk),
+          .wr_en(wr_en),
+          .wr_addr(wr_addr),
+          .wr_data(wr_data),
+          .rd_en(1'b1),
+          .rd_addr(reader_addr[g*QPN_W+:QPN_W]),
+          .rd_data(reader_data[g*QPC_W+:QPC_W])
+      );
+    end
+  endgenerate
+
+  assign ev_qperr_valid = broken;
+  reg [63:0] ev_data;
+  always @* begin
+    ev_data = 64'd0;
+    ev_data[`EFA_EV_QPERR__QPN] = {{(12 - QPN_W) {1'b0}}, qpn_q};
+    ev_data[`EFA_EV_QPERR__CAUSE] = cause_q;
+  end
+  assign ev_qperr_data = ev_data;
+
+  `EFA_CHECK_ON(clk, core_rst, !(qpchg_send_valid && state_q == ST_IDLE), "efa_qp_ctx: a notice outside its state")
+
+endmodule

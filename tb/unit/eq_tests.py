@@ -1,0 +1,250 @@
+"""efa_eq: arming, event entries, interrupts."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+
+BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid"):
+            getattr(dut, name).value = 0
+        self.totals = {}
+        self.order = []
+        self.commits = StreamDriver(dut, "s_commit")
+        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=lambda b: self.order.append("eqe"))
+        self.irq = StreamMonitor(dut, "m_irq", stalls, on_beat=lambda b: self.order.append("irq"))
+
+    async def start(self, eqs=(0,), log=2):
+        await clock_and_reset(self.dut)
+        await self.configure(eqs, log)
+
+    async def configure(self, eqs=(0,), log=2):
+        while self.dut.init_done.value != 1:
+            await RisingEdge(self.dut.clk)
+        for eqn in eqs:
+            ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
+            await self.pulse("eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
+
+    async def pulse(self, valid, **values):
+        for name, value in values.items():
+            getattr(self.dut, name).value = value
+        getattr(self.dut, valid).value = 1
+        await RisingEdge(self.dut.clk)
+        getattr(self.dut, valid).value = 0
+
+    async def cq(self, cqn, eqn=0, intr=1):
+        ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
+        self.totals[cqn] = 0
+        await self.pulse("cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
+        await ClockCycles(self.dut.clk, 2)
+
+    def commit(self, cqn):
+        self.totals[cqn] += 1
+        self.commits.post({"cqn": cqn, "total": self.totals[cqn]})
+
+    async def arm_cq(self, cqn, consumed, arm=1):
+        value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
+        await self.pulse("cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
+
+    async def arm_eq(self, eqn):
+        await self.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await ClockCycles(self.dut.clk, 40)
+
+    async def settle(self):
+        await ClockCycles(self.dut.clk, 60)
+
+    def events(self):
+        """CQ numbers of the entries written since the last look."""
+        seen = []
+        while self.wr.beats:
+            data = self.wr.beats.popleft()["data"].to_bytes(16, "little")
+            seen.append(AdminEqe.unpack(data).u.comp_event.cqn)
+        return seen
+
+    def interrupts(self):
+        seen = [beat["vector"] for beat in self.irq.beats]
+        self.irq.beats.clear()
+        return seen
+
+
+@cocotb.test()
+async def completion_of_an_unarmed_queue_is_silent(dut):
+    """eq.cq.unarmed"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(3)
+    bench.commit(3)
+    await bench.settle()
+    assert bench.events() == [] and bench.interrupts() == []
+
+
+@cocotb.test()
+async def arm_is_one_shot(dut):
+    """eq.cq.one_shot"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(3)
+    await bench.arm_eq(0)
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    for _ in range(3):
+        bench.commit(3)
+    await bench.settle()
+    assert bench.events() == [3] and bench.interrupts() == [1]
+    assert bench.order == ["eqe", "irq"]
+
+
+@cocotb.test()
+async def arm_with_unread_entries_fires_at_once(dut):
+    """eq.cq.pending"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(7)
+    await bench.arm_eq(0)
+    bench.commit(7)
+    bench.commit(7)
+    await bench.settle()
+    await bench.arm_cq(7, 1)
+    await bench.settle()
+    assert bench.events() == [7] and bench.interrupts() == [1]
+    await bench.arm_eq(0)
+    await bench.arm_cq(7, 2)
+    await bench.settle()
+    assert bench.events() == [], "everything was read"
+    bench.commit(7)
+    await bench.settle()
+    assert bench.events() == [7] and bench.interrupts() == [1]
+
+
+@cocotb.test()
+async def queue_without_interrupt_mode_never_posts(dut):
+    """eq.cq.polled"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(7, intr=0)
+    await bench.arm_eq(0)
+    await bench.arm_cq(7, 5)
+    await bench.settle()
+    assert bench.events() == []
+
+
+@cocotb.test()
+async def event_queue_not_armed_keeps_its_interrupt(dut):
+    """eq.eq.new"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(1)
+    await bench.arm_cq(1, 0)
+    await bench.settle()
+    bench.commit(1)
+    await bench.settle()
+    assert bench.events() == [1] and bench.interrupts() == []
+    await bench.arm_eq(0)
+    assert bench.interrupts() == [1], "new since the last message: at once"
+    await bench.arm_eq(0)
+    assert bench.interrupts() == [], "nothing new: armed"
+
+
+@cocotb.test()
+async def second_event_of_a_queue_waits_for_the_arm(dut):
+    """eq.eq.kept"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(1)
+    await bench.cq(2)
+    await bench.arm_eq(0)
+    for _ in range(3):
+        await bench.arm_cq(1, 0xFFFF)
+        await bench.settle()
+    assert bench.events() == [1] and bench.interrupts() == [1]
+    await bench.arm_cq(2, 0xFFFF)
+    await bench.settle()
+    assert bench.events() == [2] and bench.interrupts() == []
+    await bench.arm_eq(0)
+    await bench.settle()
+    # The arm announces CQ 2's entry; the kept one of CQ 1 follows it into the ring.
+    assert bench.events() == [1] and bench.interrupts() == [1]
+    await bench.arm_eq(0)
+    assert bench.events() == [] and bench.interrupts() == [1]
+
+
+@cocotb.test()
+async def arm_frees_only_the_queues_of_its_event_queue(dut):
+    """eq.eq.separate"""
+    bench = Bench(dut)
+    await bench.start(eqs=(0, 5))
+    await bench.cq(40, eqn=5)
+    await bench.cq(100, eqn=0)
+    for cqn in (40, 100):
+        await bench.arm_cq(cqn, 1)
+        await bench.arm_cq(cqn, 1)
+        await bench.settle()
+        await bench.arm_cq(cqn, 1)
+        await bench.settle()
+    assert bench.events() == [40, 100]
+    await bench.arm_eq(5)
+    await bench.settle()
+    assert bench.events() == [40] and bench.interrupts() == [6]
+
+
+@cocotb.test()
+async def ring_wraps_with_its_phase(dut):
+    """eq.ring.wrap"""
+    bench = Bench(dut, stalls=0.4)
+    await bench.start(log=1)
+    await bench.cq(9)
+    for number in range(9):
+        await bench.arm_eq(0)
+        await bench.arm_cq(9, 0xFFFF)
+        beat = (await bench.wr.take(1))[0]
+        assert beat["addr"] == BASES[0] + 16 * (number % 2)
+        assert beat["data"] & 1 == 1 - (number // 2) % 2
+        await bench.settle()
+
+
+@cocotb.test()
+async def storm_of_arms_does_not_starve_commits(dut):
+    """eq.storm"""
+    bench = Bench(dut, stalls=0.3)
+    await bench.start()
+    rng = rng_for("storm")
+    cqns = list(range(0, 128, 3))
+    for cqn in cqns:
+        await bench.cq(cqn)
+    for _ in range(300):
+        bench.commit(rng.choice(cqns))
+        value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=0, ARM=1)
+        await bench.pulse("cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
+        if rng.random() < 0.05:
+            await bench.arm_eq(0)
+    await ClockCycles(dut.clk, 3000)
+    assert bench.commits.sent == 300
+    seen = set(bench.events())
+    await bench.arm_eq(0)
+    await bench.settle()
+    seen |= set(bench.events())
+    assert seen <= set(cqns) and len(seen) > 10
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_events(dut):
+    """eq.reset"""
+    bench = Bench(dut, stalls=0.8)
+    await bench.start()
+    for _ in range(3):
+        for cqn in range(20):
+            await bench.cq(cqn)
+            await bench.arm_cq(cqn, 1)
+        await reset(dut)
+        bench.wr.beats.clear()
+        await bench.configure()
+        await bench.cq(30)
+        await bench.arm_cq(30, 1)
+        await bench.settle()
+        assert bench.events() == [30]

@@ -1,0 +1,175 @@
+"""efa_qp_ctx: one owner of QP state, many readers."""
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, AdminQpState
+from tb.lib.stream import PERIOD_NS, rng_for
+
+QPC = INTERNAL.qpc
+SIDES = ("send", "recv")
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut = dut
+        self.notices = {side: [] for side in SIDES}
+        self.errors = []
+        dut.qpa_valid.value = dut.qpa_lock.value = dut.core_rst.value = 0
+        dut.qpc_send_addr.value = dut.qpc_recv_addr.value = 0
+        for side in SIDES:
+            getattr(dut, f"qperr_{side}_valid").value = 0
+            getattr(dut, f"qpchg_{side}_ready").value = 0
+
+    async def start(self, ready=1.0):
+        cocotb.start_soon(Clock(self.dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+        await self.reset()
+        cocotb.start_soon(self.watch(ready))
+
+    async def reset(self):
+        self.dut.core_rst.value = 1
+        await ClockCycles(self.dut.clk, 4)
+        self.dut.core_rst.value = 0
+        await RisingEdge(self.dut.clk)
+        while self.dut.qp_init_done.value != 1:
+            await RisingEdge(self.dut.clk)
+
+    async def watch(self, ready):
+        rng = rng_for("notice")
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.core_rst.value == 1:
+                continue
+            for side in SIDES:
+                taken = getattr(self.dut, f"qpchg_{side}_ready")
+                if getattr(self.dut, f"qpchg_{side}_valid").value == 1 and taken.value == 1:
+                    notice = (int(self.dut.qpchg_qpn.value), int(self.dut.qpchg_state.value))
+                    self.notices[side].append(notice)
+                taken.value = int(rng.random() < ready)
+            if self.dut.ev_qperr_valid.value == 1:
+                event = EVENTS.qperr.unpack(int(self.dut.ev_qperr_data.value))
+                self.errors.append((event.qpn, event.cause))
+
+    async def hold(self, valid, ready, **values):
+        for name, value in values.items():
+            getattr(self.dut, name).value = value
+        getattr(self.dut, valid).value = 1
+        while True:
+            await RisingEdge(self.dut.clk)
+            if getattr(self.dut, ready).value == 1:
+                break
+        getattr(self.dut, valid).value = 0
+
+    async def write(self, qpn, **fields):
+        await self.hold("qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn,
+                        qpa_wdata=QPC.pack(**fields))
+
+    async def read(self, qpn):
+        await self.hold("qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
+        while self.dut.qpa_rvalid.value != 1:
+            await RisingEdge(self.dut.clk)
+        return QPC.unpack(int(self.dut.qpa_rdata.value))
+
+    async def error(self, side, qpn, cause):
+        await self.hold(f"qperr_{side}_valid", f"qperr_{side}_ready",
+                        **{f"qperr_{side}_qpn": qpn, f"qperr_{side}_cause": cause})
+
+    async def settle(self):
+        await ClockCycles(self.dut.clk, 20)
+
+
+@cocotb.test()
+async def every_context_is_dead_after_reset(dut):
+    """qp_ctx.reset"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.write(5, live=1, state=AdminQpState.RTS)
+    await bench.settle()
+    await bench.reset()
+    for qpn in (0, 5, 63):
+        assert (await bench.read(qpn)).live == 0
+
+
+@cocotb.test()
+async def a_write_is_read_back_and_told_to_both_sides(dut):
+    """qp_ctx.write"""
+    bench = Bench(dut)
+    await bench.start(ready=0.3)
+    wanted = {}
+    rng = rng_for("write")
+    for qpn in (0, 7, 63):
+        state = rng.randrange(7)
+        wanted[qpn] = {"live": 1, "state": state, "qkey": rng.randrange(1 << 32), "rq_log": 9}
+        await bench.write(qpn, **wanted[qpn])
+    for qpn, fields in wanted.items():
+        got = await bench.read(qpn)
+        assert {name: getattr(got, name) for name in fields} == fields
+    await bench.settle()
+    told = [(qpn, fields["state"]) for qpn, fields in wanted.items()]
+    assert bench.notices == {"send": told, "recv": told}
+    assert bench.errors == []
+
+
+@cocotb.test()
+async def every_port_reads_its_own_address_each_cycle(dut):
+    """qp_ctx.readers"""
+    bench = Bench(dut)
+    await bench.start()
+    for qpn in range(64):
+        await bench.write(qpn, live=1, qkey=0x1000 + qpn)
+    await bench.settle()
+    rng = rng_for("readers")
+    before = None
+    for _ in range(50):
+        asked = [rng.randrange(64) for _ in range(6)]
+        dut.qpc_send_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[:4]))
+        dut.qpc_recv_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[4:]))
+        await RisingEdge(dut.clk)
+        if before is not None:
+            data = int(dut.qpc_send_data.value) | int(dut.qpc_recv_data.value) << (4 * QPC.width)
+            for port, qpn in enumerate(before):
+                image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
+                assert QPC.unpack(image).qkey == 0x1000 + qpn
+        before = asked
+
+
+@cocotb.test()
+async def an_error_moves_only_a_live_queue_out_of_reset(dut):
+    """qp_ctx.error"""
+    bench = Bench(dut)
+    await bench.start(ready=0.5)
+    for state in AdminQpState:
+        await bench.write(int(state), live=1, state=state)
+    await bench.write(20, live=0, state=AdminQpState.RTS)
+    await bench.settle()
+    for side in SIDES:
+        bench.notices[side].clear()
+    for number in [*(int(state) for state in AdminQpState), 20]:
+        await bench.error(SIDES[number % 2], number, number % 7 + 1)
+    await bench.settle()
+    breakable = [1, 2, 3, 4, 5]
+    assert [qpn for qpn, _ in bench.errors] == breakable
+    assert bench.notices["send"] == [(qpn, AdminQpState.ERR) for qpn in breakable]
+    assert bench.notices["recv"] == bench.notices["send"]
+    assert (await bench.read(0)).state == AdminQpState.RESET
+    assert (await bench.read(3)).state == AdminQpState.ERR
+    assert (await bench.read(20)).live == 0
+
+
+@cocotb.test()
+async def the_lock_holds_errors_off(dut):
+    """qp_ctx.lock"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.write(4, live=1, state=AdminQpState.RTS)
+    await bench.settle()
+    dut.qpa_lock.value = 1
+    task = cocotb.start_soon(bench.error("send", 4, 3))
+    await bench.settle()
+    assert not task.done()
+    await bench.write(4, live=1, state=AdminQpState.SQD)
+    dut.qpa_lock.value = 0
+    await bench.settle()
+    assert task.done() and bench.errors == [(4, 3)]
+    assert (await bench.read(4)).state == AdminQpState.ERR
