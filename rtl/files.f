@@ -12,6 +12,8 @@ rtl/queue/efa_cqe_format.v
 rtl/queue/efa_eq.v
 rtl/queue/efa_qp_ctx.v
 rtl/admin/efa_stats.v
+rtl/data/efa_mr_check.v
+rtl/data/efa_mr_walk.v
 # level blocks 2
 rtl/queue/efa_cq.v
 # level wrappers

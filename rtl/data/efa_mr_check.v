@@ -1,0 +1,171 @@
+// efa_mr_check - may this protection domain reach these bytes through this key?
+//
+// In    s what is asked; mr_* the regions as they are made and removed (kept here in a copy)
+// Out   m the verdict, and where the bytes are: offset from the region's first page
+// Time  verdict 3 cycles after the question, one question per cycle; waits as a whole for m_ready
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_mr_check #(
+    parameter USER_W = 1
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+    input  wire mr_valid,
+    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input  wire [`EFA_MRC__W-1:0] mr_data,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire [23:0] s_key,
+    input  wire [9:0] s_pd,
+    input  wire [63:0] s_addr,
+    input  wire [31:0] s_len,
+    input  wire s_write,
+    input  wire [USER_W-1:0] s_user,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire m_ok,
+    output wire m_phys,
+    output wire [5:0] m_shift,
+    output wire [15:0] m_mtt,
+    output wire [63:0] m_offset,
+    output wire [63:0] m_addr,
+    output wire [31:0] m_len,
+    output wire [USER_W-1:0] m_user
+);
+
+  localparam MR_W = `EFA_LIMITS__MR_W;
+  localparam [MR_W:0] ONE = 1;
+
+  // The walk over the table after a reset: every region dead.
+  reg [MR_W:0] walk_q;
+
+  // s1: the region is being read
+  reg s1_valid_q;
+  reg [23:0] s1_key_q;
+  reg [9:0] s1_pd_q;
+  reg [63:0] s1_addr_q;
+  reg [31:0] s1_len_q;
+  reg s1_write_q;
+  reg [USER_W-1:0] s1_user_q;
+
+  // s2: distances
+  reg s2_valid_q;
+  reg s2_allowed_q;
+  reg s2_none_q;
+  reg s2_below_q;  // the address lies before the region
+  reg s2_long_q;  // more bytes than the region has
+  reg [63:0] s2_distance_q;
+  reg [63:0] s2_room_q;
+  reg [63:0] s2_offset_q;
+  reg s2_phys_q;
+  reg [5:0] s2_shift_q;
+  reg [15:0] s2_mtt_q;
+  reg [63:0] s2_addr_q;
+  reg [31:0] s2_len_q;
+  reg [USER_W-1:0] s2_user_q;
+
+  // s3: verdict
+  reg s3_valid_q;
+  reg s3_ok_q;
+  reg s3_phys_q;
+  reg [5:0] s3_shift_q;
+  reg [15:0] s3_mtt_q;
+  reg [63:0] s3_offset_q;
+  reg [63:0] s3_addr_q;
+  reg [31:0] s3_len_q;
+  reg [USER_W-1:0] s3_user_q;
+
+  wire walking = !walk_q[MR_W];
+  wire move = !s3_valid_q || m_ready;
+
+  wire [`EFA_MRC__W-1:0] region;
+  wire [63:0] iova = region[`EFA_MRC__IOVA];
+  wire [63:0] first_page = iova & ({64{1'b1}} << region[`EFA_MRC__SHIFT]);
+  wire [64:0] distance = {1'b0, s1_addr_q} - {1'b0, iova};
+  wire [64:0] room = {1'b0, region[`EFA_MRC__LENGTH]} - {33'd0, s1_len_q};
+  wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
+      && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
+
+  assign init_done = !walking;
+  assign s_ready = move;
+  assign m_valid = s3_valid_q;
+  assign m_ok = s3_ok_q;
+  assign m_phys = s3_phys_q;
+  assign m_shift = s3_shift_q;
+  assign m_mtt = s3_mtt_q;
+  assign m_offset = s3_offset_q;
+  assign m_addr = s3_addr_q;
+  assign m_len = s3_len_q;
+  assign m_user = s3_user_q;
+
+  efa_ram #(
+      .WIDTH(`EFA_MRC__W),
+      .ADDR_W(MR_W)
+  ) u_table (
+      .clk(clk),
+      .wr_en(walking || mr_valid),
+      .wr_addr(walking ? walk_q[MR_W-1:0] : mr_index),
+      .wr_data(walking ? {`EFA_MRC__W{1'b0}} : mr_data),
+      .rd_en(move),
+      .rd_addr(s_key[MR_W-1:0]),
+      .rd_data(region)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= {MR_W + 1{1'b0}};
+      s1_valid_q <= 1'b0;
+      s2_valid_q <= 1'b0;
+      s3_valid_q <= 1'b0;
+    end else begin
+      if (walking) walk_q <= walk_q + ONE;
+      if (move) begin
+        s1_valid_q <= s_valid;
+        s2_valid_q <= s1_valid_q;
+        s3_valid_q <= s2_valid_q;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (move) begin
+      s1_key_q <= s_key;
+      s1_pd_q <= s_pd;
+      s1_addr_q <= s_addr;
+      s1_len_q <= s_len;
+      s1_write_q <= s_write;
+      s1_user_q <= s_user;
+
+      s2_allowed_q <= allowed;
+      s2_none_q <= s1_len_q == 32'd0;
+      s2_below_q <= distance[64];
+      s2_long_q <= room[64];
+      s2_distance_q <= distance[63:0];
+      s2_room_q <= room[63:0];
+      s2_offset_q <= s1_addr_q - first_page;
+      s2_phys_q <= region[`EFA_MRC__PHYS];
+      s2_shift_q <= region[`EFA_MRC__SHIFT];
+      s2_mtt_q <= region[`EFA_MRC__MTT];
+      s2_addr_q <= s1_addr_q;
+      s2_len_q <= s1_len_q;
+      s2_user_q <= s1_user_q;
+
+      s3_ok_q <= s2_none_q
+          || (s2_allowed_q && !s2_below_q && !s2_long_q && s2_distance_q <= s2_room_q);
+      s3_phys_q <= s2_phys_q;
+      s3_shift_q <= s2_shift_q;
+      s3_mtt_q <= s2_mtt_q;
+      s3_offset_q <= s2_offset_q;
+      s3_addr_q <= s2_addr_q;
+      s3_len_q <= s2_len_q;
+      s3_user_q <= s2_user_q;
+    end
+  end
+
+  wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
+
+  `EFA_CHECK(!walking || !s_valid, "question before the table was cleared")
+
+endmodule

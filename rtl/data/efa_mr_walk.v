@@ -1,0 +1,154 @@
+// efa_mr_walk - cuts a checked range into host accesses.
+//
+// In    s a range as efa_mr_check gives it (length 1 or more); mtt_* host pages as they are set
+// Out   m pieces in ascending order, none across a (1 << max_log) boundary, so none across a page;
+//       first_byte: bytes of the range before this piece; done: its last piece
+// Time  first piece 3 cycles after the range, one piece per cycle, ranges back to back;
+//       waits as a whole for m_ready
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_mr_walk #(
+    parameter USER_W = 1
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire mtt_valid,
+    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input  wire [51:0] mtt_data,
+    input  wire [3:0] max_log,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire s_phys,
+    input  wire [5:0] s_shift,
+    input  wire [15:0] s_mtt,
+    input  wire [63:0] s_offset,
+    input  wire [63:0] s_addr,
+    input  wire [15:0] s_len,
+    input  wire [USER_W-1:0] s_user,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire [63:0] m_addr,
+    output wire [12:0] m_len,
+    output wire m_done,
+    output wire [15:0] m_first_byte,
+    output wire [USER_W-1:0] m_user
+);
+
+  localparam MTT_W = `EFA_LIMITS__MTT_W;
+  localparam [12:0] ONE = 1;
+
+  // s1: the range that is being cut; where: byte offset in the region, or host address
+  reg s1_valid_q;
+  reg s1_phys_q;
+  reg [5:0] s1_shift_q;
+  reg [15:0] s1_mtt_q;
+  reg [63:0] s1_where_q;
+  reg [15:0] s1_left_q;
+  reg [15:0] s1_first_q;
+  reg [USER_W-1:0] s1_user_q;
+
+  // s2: a piece whose page is being read
+  reg s2_valid_q;
+  reg s2_phys_q;
+  reg [63:0] s2_where_q;
+  reg [63:0] s2_mask_q;
+  reg [MTT_W-1:0] s2_index_q;
+  reg [12:0] s2_len_q;
+  reg s2_done_q;
+  reg [15:0] s2_first_q;
+  reg [USER_W-1:0] s2_user_q;
+
+  // s3: a piece with its page
+  reg s3_valid_q;
+  reg s3_phys_q;
+  reg [63:0] s3_where_q;
+  reg [63:0] s3_mask_q;
+  reg [12:0] s3_len_q;
+  reg s3_done_q;
+  reg [15:0] s3_first_q;
+  reg [USER_W-1:0] s3_user_q;
+
+  wire move = !s3_valid_q || m_ready;
+
+  wire [12:0] block = ONE << max_log;
+  wire [12:0] step = block - ({1'b0, s1_where_q[11:0]} & (block - ONE));
+  wire done = s1_left_q <= {3'd0, step};
+  wire [63:0] page = s1_where_q >> s1_shift_q;
+  wire [51:0] host;
+  wire [63:0] translated = ({host, 12'd0} & ~s3_mask_q) | (s3_where_q & s3_mask_q);
+
+  assign s_ready = move && (!s1_valid_q || done);
+  assign m_valid = s3_valid_q;
+  assign m_addr = s3_phys_q ? s3_where_q : translated;
+  assign m_len = s3_len_q;
+  assign m_done = s3_done_q;
+  assign m_first_byte = s3_first_q;
+  assign m_user = s3_user_q;
+
+  efa_ram #(
+      .WIDTH(52),
+      .ADDR_W(MTT_W)
+  ) u_pages (
+      .clk(clk),
+      .wr_en(mtt_valid),
+      .wr_addr(mtt_index),
+      .wr_data(mtt_data),
+      .rd_en(move),
+      .rd_addr(s2_index_q),
+      .rd_data(host)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      s1_valid_q <= 1'b0;
+      s2_valid_q <= 1'b0;
+      s3_valid_q <= 1'b0;
+    end else if (move) begin
+      s1_valid_q <= s_valid || (s1_valid_q && !done);
+      s2_valid_q <= s1_valid_q;
+      s3_valid_q <= s2_valid_q;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (s_valid && s_ready) begin
+      s1_phys_q <= s_phys;
+      s1_shift_q <= s_shift;
+      s1_mtt_q <= s_mtt;
+      s1_where_q <= s_phys ? s_addr : s_offset;
+      s1_left_q <= s_len;
+      s1_first_q <= 16'd0;
+      s1_user_q <= s_user;
+    end else if (move) begin
+      s1_where_q <= s1_where_q + {51'd0, step};
+      s1_left_q <= s1_left_q - {3'd0, step};
+      s1_first_q <= s1_first_q + {3'd0, step};
+    end
+    if (move) begin
+      s2_phys_q <= s1_phys_q;
+      s2_where_q <= s1_where_q;
+      s2_mask_q <= ~({64{1'b1}} << s1_shift_q);
+      s2_index_q <= s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
+      s2_len_q <= done ? s1_left_q[12:0] : step;
+      s2_done_q <= done;
+      s2_first_q <= s1_first_q;
+      s2_user_q <= s1_user_q;
+
+      s3_phys_q <= s2_phys_q;
+      s3_where_q <= s2_where_q;
+      s3_mask_q <= s2_mask_q;
+      s3_len_q <= s2_len_q;
+      s3_done_q <= s2_done_q;
+      s3_first_q <= s2_first_q;
+      s3_user_q <= s2_user_q;
+    end
+  end
+
+  wire unused_high = &{1'b0, s1_mtt_q[15:MTT_W], page[63:MTT_W]};
+
+  `EFA_CHECK(!s_valid || s_len != 16'd0, "a range of no bytes has no pieces")
+  `EFA_CHECK(!s1_valid_q || (max_log >= 4'd7 && max_log <= 4'd12), "block size out of range")
+  `EFA_CHECK(!s1_valid_q || s1_phys_q || s1_shift_q >= 6'd12, "page smaller than 4 KB")
+
+endmodule
