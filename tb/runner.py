@@ -12,6 +12,7 @@ import argparse
 import ast
 import fcntl
 import hashlib
+import importlib.util
 import os
 import re
 import secrets
@@ -72,9 +73,11 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
 
 def planned_tests(module: str) -> list[str]:
     """Names of the tests a cocotb module declares, read from its text."""
-    path = ROOT / (module.replace(".", "/") + ".py")
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise RunFailed(f"no test module {module}")
     names = []
-    for node in ast.parse(path.read_text()).body:
+    for node in ast.parse(Path(spec.origin).read_text()).body:
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
             marks = [ast.unparse(mark).split("(")[0] for mark in node.decorator_list]
             if any(mark.split(".")[-1] in ("test", "parametrize") for mark in marks):
@@ -256,7 +259,7 @@ def run_unit(
     build_args = list(UNIT_BUILD[sim])
     if sim == "verilator":
         control = OUT / "control" / f"{top}.vlt"
-        _write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
+        write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
         files = [control, *files]
         build_args += waves_flags() if waves else []
     folder = build(sim, top, files, params, build_args, waves)
@@ -271,7 +274,7 @@ def run_unit(
     )  # fmt: skip
 
 
-def _write_once(path: Path, text: str) -> None:
+def write_once(path: Path, text: str) -> None:
     """Write a small generated file; runs in parallel may race, so it appears whole."""
     if path.exists() and path.read_text() == text:
         return

@@ -1,0 +1,159 @@
+// Small things every transactor needs: random choices, knobs, logs that Python maps.
+#pragma once
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "pins.h"
+
+namespace efa {
+
+// Own generator: the same seed gives the same choices with every compiler and simulator.
+class Rng {
+   public:
+    explicit Rng(u64 seed = 0) : state_(seed) { next(); }
+    u64 next() {
+        u64 z = (state_ += 0x9e3779b97f4a7c15ull);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+        return z ^ (z >> 31);
+    }
+    u64 below(u64 bound) { return bound <= 1 ? 0 : ((next() >> 32) * bound) >> 32; }
+    u64 between(u64 low, u64 high) { return high <= low ? low : low + below(high - low + 1); }
+    // `share` of 65536.
+    bool chance(u64 share) { return share != 0 && (next() >> 48) < share; }
+
+   private:
+    u64 state_;
+};
+
+// Running digest of everything that crossed the boundary; equal runs have equal digests.
+class Digest {
+   public:
+    void word(u64 value) {
+        state_ = (state_ ^ value) * 0x9fb21c651e98df25ull;
+        state_ ^= state_ >> 32;
+    }
+    void bytes(const u8 *from, u64 len) {
+        for (; len >= 8; from += 8, len -= 8) word(load(from, 8));
+        if (len != 0) word(load(from, len) ^ (len << 56));
+    }
+    u64 value() const { return state_; }
+    void clear() { state_ = 0xcbf29ce484222325ull; }
+
+   private:
+    static u64 load(const u8 *from, u64 len) {
+        u64 value = 0;
+        __builtin_memcpy(&value, from, len);
+        return value;
+    }
+    u64 state_ = 0xcbf29ce484222325ull;
+};
+
+// Every share is of 65536, every time in cycles, every rate in bytes per 256 cycles (0: no limit).
+#define EFA_KNOBS(X)                                                                             \
+    X(bme, 1) X(mps, 2) X(mrrs, 2) X(msix_enable, 1) X(msix_fmask, 0) X(profile, 0) X(node, 1)    \
+    X(msi_low, 0xfee00000) X(msi_high, 0xfeefffff)                                               \
+    X(mmio_gap, 0) X(mmio_gap_max, 8) X(mmio_accept_max, 64) X(mmio_init_max, 16384)             \
+    X(mcpl_stall, 0)                                                                             \
+    X(rd_latency_min, 125) X(rd_latency_max, 125) X(rd_tail, 0) X(rd_tail_max, 2000)             \
+    X(rd_reorder, 0) X(rd_interleave, 0) X(rd_split, 0) X(rd_rcb, 64) X(rd_stall, 0)             \
+    X(rd_gap, 0) X(rd_rate, 0) X(rd_late, 200000)                                                \
+    X(wr_stall, 0) X(wr_latency_min, 60) X(wr_latency_max, 60) X(wr_rate, 0)                     \
+    X(net_stall, 0) X(net_gap, 0) X(net_latency_min, 50) X(net_latency_max, 50) X(net_rate, 0)   \
+    X(net_loss, 0) X(net_dup, 0) X(net_reorder, 0) X(net_reorder_max, 500)                       \
+    X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1)
+
+struct Knobs {
+#define EFA_KNOB_MEMBER(name, value) u64 name = value;
+    EFA_KNOBS(EFA_KNOB_MEMBER)
+#undef EFA_KNOB_MEMBER
+    u64 *find(const std::string &wanted) {
+#define EFA_KNOB_FIND(name, value) \
+    if (wanted == #name) return &name;
+        EFA_KNOBS(EFA_KNOB_FIND)
+#undef EFA_KNOB_FIND
+        return nullptr;
+    }
+};
+
+// Records as Python sees them (tb/lib/native.py names the same fields).
+struct EventRecord {
+    u64 cycle, data;
+    u32 kind, device;
+};
+struct WriteRecord {
+    u64 cycle, addr, data_at;
+    u32 len, device;
+};
+struct InterruptRecord {
+    u64 cycle, addr;
+    u32 data, device;
+};
+struct PacketRecord {
+    u64 cycle, data_at;
+    u32 len, device, fate, dst_node;
+};
+struct LoadRecord {
+    u64 cycle, id;
+    u32 device, bytes;
+    u8 data[64];
+};
+
+enum PacketFate : u32 { kDelivered = 0, kNoNode = 1, kLost = 2, kDuplicated = 3, kReordered = 4 };
+
+// What one host access asks; the same layout in tb/lib/native.py.
+enum RequestKind : u32 {
+    kStore = 0,
+    kLoad = 1,
+    kDelay = 2,      // a cycles
+    kUntil = 3,      // cycle a
+    kWaitMemory = 4, // (word at addr & a) == b, as the host sees it
+    kMemory = 5,     // the host writes data[0 .. a) at addr
+    kPin = 6,        // knob bme, msix_enable, msix_fmask or FLR: a which, b value or cycles
+    kWaitLoads = 7,
+    kWaitInterrupts = 8,  // at least a since the start
+    kMark = 9,       // a load record with id, for the time of this point
+};
+struct Request {
+    u32 kind, bar;
+    u64 addr, be, a, b, id;
+    u8 data[64];
+};
+enum PinName : u64 { kPinBme = 0, kPinMsixEnable = 1, kPinMsixFmask = 2, kPinFlr = 3 };
+
+// Records since Python last took them, in one piece.
+template <class T>
+class Log {
+   public:
+    void add(const T &record) { records_.push_back(record), total_++; }
+    void clear() { records_.clear(); }
+    void restart() { records_.clear(), total_ = 0; }
+    u64 total() const { return total_; }
+    u64 size() const { return records_.size(); }
+    T *data() { return records_.data(); }
+
+   private:
+    std::vector<T> records_;
+    u64 total_ = 0;
+};
+
+// Leaky bucket over a rate in bytes per 256 cycles.
+class Rate {
+   public:
+    bool allow(u64 rate) const { return rate == 0 || credit_ > 0; }
+    void use(u64 rate, u64 bytes) {
+        if (rate != 0) credit_ -= static_cast<int64_t>(bytes) * 256;
+    }
+    void tick(u64 rate) {
+        if (rate == 0) return;
+        credit_ += static_cast<int64_t>(rate);
+        if (credit_ > 64 * 256) credit_ = 64 * 256;
+    }
+
+   private:
+    int64_t credit_ = 64 * 256;
+};
+
+}  // namespace efa

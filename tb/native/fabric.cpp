@@ -1,0 +1,149 @@
+#include "fabric.h"
+
+#include <cstring>
+
+#include "bench.h"
+#include "efa_defs.h"
+
+namespace efa {
+
+namespace {
+
+u64 field(const std::vector<u8> &packet, unsigned lsb, unsigned width) {
+    u64 value = 0;
+    std::memcpy(&value, packet.data() + lsb / 8, (width + 7) / 8);
+    return value;
+}
+
+constexpr u16 kNoSuchNode = 0xffff;
+
+}  // namespace
+
+void Fabric::restart(u64 seed) {
+    for (int device = 0; device < kMaxDevices; device++) {
+        side_[device] = Side();
+        side_[device].rng = Rng(seed ^ (0x6e657400ull + device));
+        sent[device] = 0;
+    }
+}
+
+void Fabric::step(int device, const Shown &seen, Driven &drive) {
+    leave(device, seen, drive);
+    arrive(device, seen, drive);
+}
+
+void Fabric::leave(int device, const Shown &seen, Driven &drive) {
+    Side &side = side_[device];
+    const Knobs &knobs = bench_.host[device]->knobs;
+    side.rate.tick(knobs.net_rate);
+    if (side.held && (!seen.net_valid || seen.net_keep != side.held_keep ||
+                      seen.net_last != side.held_last ||
+                      std::memcmp(seen.net_data, side.held_data, 64) != 0))
+        bench_.fail(device, "m_net changed while it waited");
+    side.held = false;
+    if (seen.net_valid && drive.out_ready) {
+        unsigned count = __builtin_popcountll(seen.net_keep);
+        if (count == 0 || (seen.net_keep & (seen.net_keep + 1)) != 0)
+            bench_.fail(device, "m_net keep %016lx is not bytes from 0 up", seen.net_keep);
+        if (count != 64 && !seen.net_last)
+            bench_.fail(device, "m_net flit of %u bytes is not the last one", count);
+        if ((seen.net_x & seen.net_keep) != 0) bench_.fail(device, "m_net data is unknown");
+        bench_.digest.word(0x100 + device);
+        bench_.digest.bytes(seen.net_data, count);
+        side.gathering.insert(side.gathering.end(), seen.net_data, seen.net_data + count);
+        side.rate.use(knobs.net_rate, count);
+        if (seen.net_last) {
+            route(device, side.gathering);
+            side.gathering.clear();
+        }
+    } else if (seen.net_valid) {
+        side.held = true;
+        side.held_keep = seen.net_keep;
+        side.held_last = seen.net_last;
+        std::memcpy(side.held_data, seen.net_data, 64);
+    }
+    drive.out_ready = side.rate.allow(knobs.net_rate) && !side.rng.chance(knobs.net_stall);
+}
+
+void Fabric::route(int device, const std::vector<u8> &packet) {
+    sent[device]++;
+    const Knobs &knobs = bench_.host[device]->knobs;
+    Rng &rng = side_[device].rng;
+    PacketRecord record{bench_.cycle, bench_.store_bytes(packet.data(), packet.size()),
+                        u32(packet.size()), u32(device), kDelivered, kNoSuchNode};
+    int target = -1;
+    if (packet.size() < EFA_PKT_HDR__BYTES) {
+        bench_.fail(device, "packet of %zu bytes has no header", packet.size());
+    } else {
+        u64 length = field(packet, EFA_PKT_HDR__LENGTH__LSB, EFA_PKT_HDR__LENGTH__WIDTH);
+        if (length + EFA_PKT_HDR__BYTES != packet.size())
+            bench_.fail(device, "packet of %zu bytes says %lu of payload", packet.size(), length);
+        record.dst_node = field(packet, EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__DST_NODE__WIDTH);
+        for (int other = 0; other < bench_.devices; other++)
+            if (bench_.host[other]->knobs.node == record.dst_node) target = other;
+    }
+    u64 due = bench_.cycle + rng.between(knobs.net_latency_min, knobs.net_latency_max);
+    if (target < 0) {
+        record.fate = kNoNode;
+    } else if (rng.chance(knobs.net_loss)) {
+        record.fate = kLost;
+    } else {
+        if (rng.chance(knobs.net_reorder)) {
+            record.fate = kReordered;
+            due += 1 + rng.below(knobs.net_reorder_max);
+        } else {
+            // What was not reordered on purpose keeps its order.
+            due = std::max(due, side_[device].last_due);
+            side_[device].last_due = due;
+        }
+        queue(target, due, packet);
+        if (rng.chance(knobs.net_dup)) {
+            record.fate = kDuplicated;
+            queue(target, due + 1 + rng.below(knobs.net_reorder_max), packet);
+        }
+    }
+    bench_.packets.add(record);
+}
+
+void Fabric::queue(int device, u64 due, const std::vector<u8> &packet) {
+    side_[device].coming.emplace(due, packet);
+}
+
+void Fabric::inject(int device, const u8 *from, u64 len, u64 delay) {
+    queue(device, bench_.cycle + delay, std::vector<u8>(from, from + len));
+}
+
+void Fabric::arrive(int device, const Shown &seen, Driven &drive) {
+    Side &side = side_[device];
+    const Knobs &knobs = bench_.host[device]->knobs;
+    if (drive.net_valid && seen.net_ready) {
+        drive.net_valid = false;
+        bench_.digest.word(0x200 + device);
+        if (drive.net_last) side.busy = false;
+    }
+    if (drive.net_valid) return;
+    if (!side.busy) {
+        auto first = side.coming.begin();
+        if (first == side.coming.end() || first->first > bench_.cycle) return;
+        side.entering.swap(first->second);
+        side.coming.erase(first);
+        side.entered = 0;
+        side.busy = true;
+    }
+    if (side.rng.chance(knobs.net_gap)) return;
+    u64 left = side.entering.size() - side.entered, count = std::min<u64>(left, 64);
+    std::memset(drive.net_data, 0, 64);
+    std::memcpy(drive.net_data, side.entering.data() + side.entered, count);
+    side.entered += count;
+    drive.net_keep = count == 64 ? ~u64(0) : (u64(1) << count) - 1;
+    drive.net_last = count == left;
+    drive.net_valid = drive.net_new = true;
+}
+
+bool Fabric::quiet() const {
+    for (const Side &side : side_)
+        if (side.busy || !side.coming.empty() || !side.gathering.empty()) return false;
+    return true;
+}
+
+}  // namespace efa

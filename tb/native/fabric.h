@@ -1,0 +1,47 @@
+// Joins the devices' packet streams: routes by destination node, delays, loses and reorders.
+#pragma once
+#include <map>
+#include <deque>
+
+#include "common.h"
+
+namespace efa {
+
+class Bench;
+
+class Fabric {
+   public:
+    explicit Fabric(Bench &bench) : bench_(bench) {}
+    void restart(u64 seed);
+    void step(int device, const Shown &seen, Driven &drive);
+    bool quiet() const;
+    // A packet from nowhere to a device, in `delay` cycles; it need not be well formed.
+    void inject(int device, const u8 *from, u64 len, u64 delay);
+
+    u64 sent[kMaxDevices] = {};
+
+   private:
+    void leave(int device, const Shown &seen, Driven &drive);
+    void arrive(int device, const Shown &seen, Driven &drive);
+    void route(int device, const std::vector<u8> &packet);
+    void queue(int device, u64 due, const std::vector<u8> &packet);
+
+    struct Side {
+        Rng rng{0};
+        std::vector<u8> gathering;
+        bool held = false;
+        u64 held_keep = 0;
+        bool held_last = false;
+        u8 held_data[64] = {};
+        Rate rate;
+        std::multimap<u64, std::vector<u8>> coming;  // by the cycle they may arrive in
+        std::vector<u8> entering;
+        u64 entered = 0;
+        bool busy = false;
+        u64 last_due = 0;
+    };
+    Bench &bench_;
+    Side side_[kMaxDevices];
+};
+
+}  // namespace efa

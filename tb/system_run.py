@@ -1,0 +1,129 @@
+"""Builds the device under the native bench and runs cocotb modules of tb/system on it."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tb.runner import (
+    OUT,
+    Outcome,
+    RunFailed,
+    build,
+    closure,
+    run,
+    waves_flags,
+    waves_wanted,
+    write_once,
+)
+from tb.simulators import ROOT, SimulatorMissing, clean_environment
+
+NATIVE = ROOT / "tb" / "native"
+LIBRARY = [NATIVE / f"{name}.cpp" for name in ("memory", "host", "fabric", "bench", "api")]
+HEADERS = sorted(NATIVE.glob("*.h"))
+TOP = "efa_tb"
+CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"
+# `fast` lets the optimiser choose values of unknowns; unit benches run with random ones instead.
+VERILATOR = [
+    "-O3", "--x-assign", "fast", "--x-initial", "fast", "--assert", "-Wno-fatal", "--noassert-case",
+    "-CFLAGS", f"{CXX} -I{NATIVE}", "-LDFLAGS", "-rdynamic", "--output-split", "20000",
+    "-MAKEFLAGS", "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2",
+]  # fmt: skip
+
+
+def native_module() -> Path:
+    """Folder of efa.vpi, the native library as Icarus loads it."""
+    compiler = shutil.which("iverilog-vpi")
+    if compiler is None:
+        raise SimulatorMissing("icarus: iverilog-vpi is not installed")
+    sources = [*LIBRARY, NATIVE / "main_icarus.cpp"]
+    state = hashlib.sha256()
+    for path in [*sources, *HEADERS]:
+        state.update(path.read_bytes())
+    folder = OUT / "build" / f"native-{state.hexdigest()[:16]}"
+    if (folder / "efa.vpi").exists():
+        return folder
+    part = folder.with_name(f"{folder.name}.{os.getpid()}")
+    part.mkdir(parents=True, exist_ok=True)
+    flags = subprocess.run([compiler, "--cflags"], capture_output=True, text=True, check=True)
+    command = ["g++", *flags.stdout.split(), "-std=c++17", "-O2", "-fPIC", "-shared", f"-I{NATIVE}"]
+    command += [*map(str, sources), "-o", str(part / "efa.vpi")]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment("icarus"))
+    if done.returncode != 0:
+        raise RunFailed(f"native library does not build\n{done.stderr[-4000:]}")
+    try:
+        part.rename(folder)
+    except OSError:
+        shutil.rmtree(part)
+    return folder
+
+
+def build_system(sim: str, params: dict, extra: tuple[str, ...] = ()) -> tuple[Path, list[str]]:
+    """Built device and the arguments its simulation needs. `extra` sources replace by name."""
+    sources = closure(TOP, extra)
+    waves = waves_wanted()
+    if sim == "icarus":
+        folder = build(sim, TOP, sources, params, ["-g2005"], waves)
+        return folder, [f"-M{native_module()}", "-mefa"]
+    control = OUT / "control" / "efa_tb.vlt"
+    write_once(control, f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "wake"\n')
+    build_args = VERILATOR + (waves_flags() if waves else [])
+    build_args += [str(path) for path in LIBRARY]
+    files = [control, *sources]
+    main = NATIVE / "main_verilator.cpp"
+    folder = build(sim, TOP, files, params, build_args, waves, (*LIBRARY, *HEADERS, main), main)
+    return folder, []
+
+
+def run_system(
+    test_module: str,
+    sim: str,
+    seed: int,
+    params: dict | None = None,
+    test: str | None = None,
+    env: dict[str, str] | None = None,
+    extra: tuple[str, ...] = (),
+) -> Outcome:
+    """A cocotb module of the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...)."""
+    params = params or {}
+    folder, test_args = build_system(sim, params, extra)
+    name = test_module.rsplit(".", 1)[-1].removesuffix("_tests")
+    replay = f"make system TEST={name} SIM={sim} SEED={seed}"
+    replay += f' PARAMS="{" ".join(f"{k}={v}" for k, v in params.items())}"' if params else ""
+    replay += f" ONLY={test}" if test else ""
+    wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), **(env or {})}
+    if sim == "icarus":
+        wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
+    return run(
+        name, sim, TOP, folder, test_module, seed, replay, params, test, wanted, test_args,
+        waves=waves_wanted(),
+    )  # fmt: skip
+
+
+def run_in_sim(job: dict, sim: str, seed: int = 1, params: dict | None = None) -> dict:
+    """Plays a job inside a simulation and returns what it gave.
+
+    `job["call"]` names a function `package.module:name`; it is called with a backend and
+    `job["arguments"]`, and what it returns (JSON-able) is the result."""
+    folder = OUT / "jobs"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:12]
+    ask = folder / f"{name}-{os.getpid()}.json"
+    answer = ask.with_suffix(".result.json")
+    ask.write_text(json.dumps(job))
+    try:
+        run_system(
+            "tb.system.job_player", sim, seed, params,
+            env={"EFA_JOB": str(ask), "EFA_RESULT": str(answer)},
+        )  # fmt: skip
+        return json.loads(answer.read_text())
+    finally:
+        for path in (ask, answer):
+            path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit("use: python -m tb.runner system <module>")
