@@ -1,0 +1,135 @@
+"""The driver's admin queue: commands out, responses matched by command id."""
+
+from efa import defs
+from efa.codec import crc16
+from efa.host_ring import ConsumerRing
+
+CONTEXT_BITS = (defs.EFA_ADMIN_QUEUE_DEPTH - 1).bit_length()
+COMMAND_ID_MASK = defs.AdminAqCommonDesc.command_id__command_id.mask
+PRODUCER_MASK = 0xFFFF
+OPCODES = {command: opcode for opcode, (command, _) in reversed(defs.COMMANDS.items())}
+
+
+class DriverError(Exception):
+    """The device refused or failed the driver; `status` is the admin status where it gave one."""
+
+    def __init__(self, text, status=None):
+        super().__init__(text)
+        self.status = status
+
+
+class Command:
+    """One submitted command; `response` is set when it has completed."""
+
+    def __init__(self, opcode, command_id, response_type):
+        self.opcode, self.command_id = opcode, command_id
+        self.response_type = response_type
+        self.response = None
+        self.status = None
+
+    @property
+    def done(self):
+        """True once the device has answered."""
+        return self.status is not None
+
+    def result(self):
+        """The response; raises DriverError when the device refused."""
+        if not self.done:
+            raise DriverError(f"{self.opcode.name} has not completed")
+        if self.status != defs.AdminAqCompletionStatus.SUCCESS:
+            shown = getattr(self.status, "name", self.status)
+            raise DriverError(f"{self.opcode.name}: {shown}", self.status)
+        return self.response
+
+
+class AdminQueue:
+    """AQ and ACQ in host memory, up to 32 commands outstanding.
+
+    `write_register(reg, value)` reaches the device; `check_crc` is what VERSION asks for.
+    """
+
+    depth = defs.EFA_ADMIN_QUEUE_DEPTH
+
+    def __init__(self, memory, allocator, write_register, check_crc):
+        self._memory, self._write_register = memory, write_register
+        self._check_crc = check_crc
+        self.aq_base = allocator.alloc(self.depth * defs.AdminAqEntry.SIZE)
+        self._acq = ConsumerRing(
+            memory, allocator.alloc(self.depth * defs.AdminAcqEntry.SIZE), self.depth,
+            defs.AdminAcqEntry, lambda entry: entry.acq_common_descriptor.phase)
+        self._allocator = allocator
+        self._produced = 0
+        self._contexts = [None] * self.depth
+        self.strays = []
+
+    def enable_aq(self):
+        """Registers of the submission ring: base low, base high, then the enabling CAPS."""
+        self._write_base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI, self.aq_base)
+        self._write_register(defs.Reg.AQ_CAPS, defs.REG_BITS.AQ_CAPS.pack(
+            AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=defs.AdminAqEntry.SIZE))
+
+    def enable_acq(self):
+        """Registers of the completion ring."""
+        self._write_base(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI, self._acq.base)
+        self._write_register(defs.Reg.ACQ_CAPS, defs.REG_BITS.ACQ_CAPS.pack(
+            ACQ_DEPTH=self.depth, ACQ_ENTRY_SIZE=defs.AdminAcqEntry.SIZE,
+            ACQ_MSIX_VECTOR=defs.EFA_MGMNT_MSIX_VEC_IDX))
+
+    def _write_base(self, low, high, address):
+        self._write_register(low, address & 0xFFFF_FFFF)
+        self._write_register(high, address >> 32)
+
+    @property
+    def outstanding(self):
+        """Commands without a response."""
+        return sum(context is not None for context in self._contexts)
+
+    @property
+    def full(self):
+        """True while no further command may be submitted."""
+        return None not in self._contexts
+
+    def submit(self, request):
+        """Puts a command into the ring and rings; returns its Command."""
+        opcode = OPCODES[type(request)]
+        slot = self._contexts.index(None)
+        lap, place = divmod(self._produced, self.depth)
+        header = request.aq_common
+        header.command_id = (slot | self._produced << CONTEXT_BITS) & COMMAND_ID_MASK
+        header.opcode = opcode
+        header.phase = 1 - lap % 2
+        command = Command(opcode, int(header.command_id), defs.COMMANDS[opcode][1])
+        self._contexts[slot] = command
+        entry = defs.AdminAqEntry
+        self._memory.write(self.aq_base + place * entry.SIZE, request.pack(entry.SIZE))
+        self._produced = self._produced + 1 & 0xFFFF_FFFF
+        self._write_register(defs.Reg.AQ_PROD_DB, self._produced & PRODUCER_MASK)
+        return command
+
+    def drain(self):
+        """Takes every response that has arrived."""
+        while (entry := self._acq.take()) is not None:
+            header = entry.acq_common_descriptor
+            if self._check_crc and not crc_matches(entry):
+                self.strays.append(f"response {header!r} with a wrong checksum")
+                continue
+            slot = header.command_id & self.depth - 1
+            command = self._contexts[slot]
+            if command is None or command.command_id != header.command_id:
+                self.strays.append(f"response to unknown command {header.command_id:#x}")
+                continue
+            self._contexts[slot] = None
+            command.response = command.response_type.unpack(entry.pack())
+            command.status = header.status
+
+    def free(self):
+        """Gives the rings back; the device must have been reset."""
+        self._allocator.free(self.aq_base)
+        self._allocator.free(self._acq.base)
+
+
+def crc_matches(entry):
+    """True when an ACQ entry carries the checksum of its own bytes."""
+    clean = defs.AdminAcqEntry.unpack(entry.pack())
+    clean.acq_common_descriptor.checksum = 0
+    return crc16(clean.pack()) == entry.acq_common_descriptor.checksum

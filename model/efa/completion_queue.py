@@ -1,0 +1,212 @@
+"""A completion queue in host memory, polled by the phase bit."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from efa import defs
+from efa.codec import get_column
+
+COUNTER_MASK = 0xFFFF
+CMD_SN_MASK = 3
+RX_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
+
+WC_DTYPE = np.dtype([
+    ("wr_id", "u8"), ("status", "u1"), ("opcode", "u1"), ("receive", "?"), ("has_imm", "?"),
+    ("qp_num", "u2"), ("src_qp", "u2"), ("ah", "u2"), ("byte_len", "u4"), ("imm", "u4"),
+])
+
+
+class VerbsError(Exception):
+    """Software asked for what cannot be done, or got a completion it cannot understand."""
+
+
+class Completion(NamedTuple):
+    """One finished work request."""
+
+    wr_id: int
+    status: defs.IoCompStatus
+    opcode: defs.IoSendOpType
+    receive: bool
+    qp_num: int
+    src_qp: int
+    ah: int
+    byte_len: int
+    imm: int | None
+
+
+def round_up_pow2(value):
+    """The power of two that is at least value."""
+    return 1 << max(0, value - 1).bit_length()
+
+
+class _SubQueue:
+    def __init__(self, base):
+        self.base, self.consumed = base, 0
+
+
+class CompletionQueue:
+    """Sub-queues back to back; `events=True` binds it to an event queue."""
+
+    def __init__(self, context, depth, entry_bytes=32, events=False, with_source=False, eq=0):
+        driver = context.driver
+        self.context, self.driver = context, driver
+        self.depth = round_up_pow2(depth)
+        self.entry = RX_ENTRY[entry_bytes]
+        if events and not driver.eqs:
+            raise VerbsError("the device has no event queue for completion events")
+        count = driver.queue_attr.sub_cqs_per_cq
+        ring_bytes = self.depth * entry_bytes
+        self.base = driver.allocator.alloc(count * ring_bytes)
+        try:
+            response = driver.create_cq(
+                context.uar, self.depth, self.base, entry_bytes,
+                eqn=driver.eqs[eq].number if events else None, set_src_addr=with_source)
+        except Exception:
+            driver.allocator.free(self.base)
+            raise
+        self.number = response.cq_idx
+        self._db_offset = response.db_offset if response.db_valid else None
+        self._subs = [_SubQueue(self.base + i * ring_bytes) for i in range(count)]
+        self._first_sub = 0
+        self._command_sn = 0
+
+    def destroy(self):
+        """Gives the queue back."""
+        self.driver.destroy_cq(self.number)
+        self.driver.cq_events.pop(self.number, None)
+        self.driver.allocator.free(self.base)
+
+    @property
+    def consumed(self):
+        """Completions taken from all sub-queues."""
+        return sum(sub.consumed for sub in self._subs)
+
+    # Polling
+
+    def poll(self, limit=16):
+        """Up to limit completions as a list, empty when there is nothing new."""
+        result = []
+        for row in self.poll_array(limit):
+            result.append(Completion(
+                int(row["wr_id"]), defs.IoCompStatus(int(row["status"])),
+                defs.IoSendOpType(int(row["opcode"])), bool(row["receive"]),
+                int(row["qp_num"]), int(row["src_qp"]), int(row["ah"]),
+                int(row["byte_len"]), int(row["imm"]) if row["has_imm"] else None))
+        return result
+
+    def poll_array(self, limit=256):
+        """Up to limit completions as an array of WC_DTYPE."""
+        parts, left = [], limit
+        count = len(self._subs)
+        for turn in range(count):
+            sub = self._subs[(self._first_sub + turn) % count]
+            # A ring that wraps is read in two runs.
+            for _ in range(2):
+                entries = self._take(sub, left)
+                if not len(entries):
+                    break
+                parts.append(self._resolve(sub, entries, lenient=bool(parts)))
+                left -= len(parts[-1])
+                if not left or len(parts[-1]) < len(entries):
+                    break
+            if not left:
+                break
+        self._first_sub = (self._first_sub + 1) % count
+        if not parts:
+            return np.zeros(0, WC_DTYPE)
+        self._ring(arm=0)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def _take(self, sub, limit):
+        """New entries from where the host stands to the end of the ring, not yet consumed."""
+        size = self.entry.SIZE
+        lap, slot = divmod(sub.consumed, self.depth)
+        run = min(limit, self.depth - slot)
+        data = self.driver.memory.read(sub.base + slot * size, run * size)
+        entries = np.frombuffer(data, self.entry.DTYPE)
+        fresh = get_column(self.entry, entries, self._path("common.phase")) == 1 - lap % 2
+        if not fresh.all():
+            entries = entries[: int(np.argmin(fresh))]
+        return entries
+
+    def _path(self, name):
+        return name if self.entry is defs.IoRxCdesc else f"base.{name}"
+
+    def _column(self, entries, name):
+        return get_column(self.entry, entries, self._path(name))
+
+    def _resolve(self, sub, entries, lenient):
+        """Entries as completions, consumed up to one that belongs to no live work request.
+
+        That one raises when it comes first, and is gone; a lenient call leaves it for the next.
+        """
+        result = np.zeros(len(entries), WC_DTYPE)
+        result["status"] = self._column(entries, "common.status")
+        result["opcode"] = self._column(entries, "common.op_type")
+        result["has_imm"] = self._column(entries, "common.has_imm")
+        result["qp_num"] = qp_nums = self._column(entries, "common.qp_num")
+        q_types = self._column(entries, "common.q_type")
+        result["receive"] = receive = q_types == defs.IoQueueType.RECV_QUEUE
+        for name, path in (("src_qp", "src_qp_num"), ("ah", "ah"), ("imm", "imm"),
+                           ("byte_len", "length")):
+            result[name] = np.where(receive, self._column(entries, path), 0)
+        if self.entry is defs.IoRxCdescEx:
+            wide = receive & (result["opcode"] == defs.IoSendOpType.RDMA_WRITE)
+            high = get_column(self.entry, entries, "u.rdma_write.length_hi").astype("u4")
+            result["byte_len"] += np.where(wide, high << 16, 0)
+        req_ids = self._column(entries, "common.req_id")
+        groups = []
+        owned = np.zeros(len(entries), bool)
+        for number in np.unique(qp_nums):
+            qp = self.context.qps.get(int(number))
+            for queue, side in ((qp.sq, ~receive), (qp.rq, receive)) if qp else ():
+                where = (qp_nums == number) & side
+                owned[where] = queue.owns(req_ids[where])
+                groups.append((queue, where))
+        count = len(entries) if owned.all() else int(np.argmin(owned))
+        if not count and not lenient:
+            sub.consumed += 1
+            shown = entries[0].tobytes().hex()
+            raise VerbsError(f"CQ {self.number}: completion of no live work request: {shown}")
+        sub.consumed += count
+        for queue, where in groups:
+            where = where[:count]
+            result["wr_id"][:count][where] = queue.complete(req_ids[:count][where])
+        return result[:count]
+
+    # Doorbell and events
+
+    def _ring(self, arm):
+        if self._db_offset is not None:
+            self.context.ring(self._db_offset, defs.DOORBELL_BITS.CQ_DB.pack(
+                CONSUMER_INDEX=self.consumed & COUNTER_MASK, CMD_SN=self._command_sn, ARM=arm))
+            self.context.push()
+
+    def req_notify(self):
+        """Asks for one event at the next completion."""
+        if self._db_offset is None:
+            raise VerbsError(f"CQ {self.number} has no doorbell")
+        self._ring(arm=1)
+
+    def get_event(self, **limits):
+        """Waits for a completion event of this queue and takes it."""
+        events = self.driver.cq_events
+        self.driver.wait(lambda: events[self.number] > 0, **limits)
+        events[self.number] -= 1
+        self._command_sn = self._command_sn + 1 & CMD_SN_MASK
+
+    def wait_for(self, count, **limits):
+        """Polls until count completions have come; they, as an array of WC_DTYPE."""
+        parts, have = [], 0
+
+        def enough():
+            nonlocal have
+            part = self.poll_array(count - have)
+            if len(part):
+                parts.append(part)
+                have += len(part)
+            return have >= count
+
+        self.driver.wait(enough, **limits)
+        return np.concatenate(parts) if parts else np.zeros(0, WC_DTYPE)

@@ -1,0 +1,335 @@
+"""Kernel half of the host's side: bring-up, admin queue, events, and the life of the device."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from efa import defs
+from efa.admin_queue import AdminQueue, DriverError
+from efa.backend import DeviceTimeout
+from efa.driver_objects import DriverObjects
+from efa.host_alloc import HostAllocator
+from efa.host_ring import ConsumerRing
+
+# A buffer for register answers starts with a sequence number that cannot match.
+STALE_SEQUENCE_STEP = 0x9A
+SEQUENCE_MASK = 0xFFFF
+POLL_CYCLES = 2_000
+FLAVOURS = ("newest", "3.1.0")
+MIN_VERSION = 1
+CRC_VERSION = 2
+WIDE_AQ_VERSION = 3
+
+_MANDATORY = (
+    defs.AdminAqFeatureId.AENQ_CONFIG,
+    defs.AdminAqFeatureId.NETWORK_ATTR,
+    defs.AdminAqFeatureId.QUEUE_ATTR_1,
+    defs.AdminAqFeatureId.HW_HINTS,
+)
+
+
+@dataclass
+class EventQueue:
+    """One EQ: its number, vector and the host's end of its ring."""
+
+    number: int
+    vector: int
+    ring: ConsumerRing
+
+
+class Driver(DriverObjects):
+    """Drives one device through a backend as the Linux driver does.
+
+    `flavour` chooses how admin interrupts are masked during probe; `cpus` bounds the vectors.
+    """
+
+    def __init__(self, backend, flavour="newest", cpus=2, allocator=None, seed=0):
+        if flavour not in FLAVOURS:
+            raise ValueError(f"unknown driver flavour {flavour}: one of {', '.join(FLAVOURS)}")
+        self.backend, self.flavour = backend, flavour
+        self.memory = backend.memory
+        self.allocator = allocator or HostAllocator(self.memory, seed=seed)
+        self.vectors = min(defs.LIMITS.msix_vectors, cpus + 1)
+        self.admin = None
+        self.eqs = []
+        self.features = {}
+        self.aenq_events = Counter()
+        self.cq_events = Counter()
+        self.unexpected_events = []
+        self._polling = False
+        self._dead = False
+        self._aenq = None
+        self._sequence = 0
+        self._response_buffer = self.allocator.alloc(defs.AdminMmioReqReadLessResp.SIZE)
+
+    # Registers
+
+    def write_register(self, register, value):
+        """Stores one 32-bit register."""
+        self.backend.store(defs.EFA_REG_BAR, int(register), value.to_bytes(4, "little"))
+
+    def read_register(self, register):
+        """Value of a register, read without a read: the device writes it to memory."""
+        self._sequence = self._sequence + 1 & SEQUENCE_MASK
+        response = defs.AdminMmioReqReadLessResp
+        stale = self._sequence + STALE_SEQUENCE_STEP & SEQUENCE_MASK
+        self.memory.write(self._response_buffer, response(req_id=stale).pack())
+        self.write_register(defs.Reg.MMIO_REG_READ, defs.REG_BITS.MMIO_REG_READ.pack(
+            REQ_ID=self._sequence, REG_OFF=int(register)))
+
+        def answer():
+            return response.unpack(self.memory.read(self._response_buffer, response.SIZE))
+
+        try:
+            self.backend.wait(lambda: answer().req_id == self._sequence)
+        except DeviceTimeout:
+            return defs.EFA_MMIO_READ_INVALID
+        return answer().reg_val if answer().reg_off == register else defs.EFA_MMIO_READ_INVALID
+
+    def _read_bits(self, register):
+        value = self.read_register(register)
+        if value == defs.EFA_MMIO_READ_INVALID:
+            raise DriverError(f"register {register.name} cannot be read")
+        return defs.REG_BITS[register.name].unpack(value)
+
+    def _set_response_address(self):
+        self.write_register(defs.Reg.MMIO_RESP_HI, self._response_buffer >> 32)
+        self.write_register(defs.Reg.MMIO_RESP_LO, self._response_buffer & 0xFFFF_FFFF)
+
+    # Life cycle
+
+    def probe(self):
+        """Everything from bus master on to a device that is ready for objects."""
+        self.backend.set_bus_master(True)
+        self._set_response_address()
+        self.reset(defs.RegsResetReasonTypes.NORMAL)
+        self._check_versions()
+        self.dma_width = self._read_bits(defs.Reg.CAPS).DMA_ADDR_WIDTH
+        try:
+            self._start_admin()
+            self._learn_features()
+            self._configure_aenq()
+            self._create_eqs()
+            self._send_host_info()
+        except DriverError:
+            self.reset(defs.RegsResetReasonTypes.INIT_ERR)
+            self._free_rings()
+            raise
+        return self
+
+    def reset(self, reason=defs.RegsResetReasonTypes.NORMAL):
+        """The reset handshake."""
+        if not self._read_bits(defs.Reg.DEV_STS).READY:
+            raise DriverError("device is not ready, reset is not possible")
+        polls = self._read_bits(defs.Reg.CAPS).RESET_TIMEOUT
+        if not polls:
+            raise DriverError("CAPS gives no reset timeout")
+        dev_ctl = defs.REG_BITS.DEV_CTL
+        self.write_register(defs.Reg.DEV_CTL, dev_ctl.pack(DEV_RESET=1, RESET_REASON=reason))
+        self._set_response_address()
+        self._await_reset_in_progress(1, polls)
+        self.write_register(defs.Reg.DEV_CTL, 0)
+        self._await_reset_in_progress(0, polls)
+        self._dead = False
+
+    def _await_reset_in_progress(self, value, polls):
+        for _ in range(polls):
+            status = self._read_bits(defs.Reg.DEV_STS)
+            if status.RESET_IN_PROGRESS == value:
+                return
+            self.pause(POLL_CYCLES)
+        raise DriverError(f"RESET_IN_PROGRESS did not become {value}")
+
+    def _check_versions(self):
+        self.version = self.read_register(defs.Reg.VERSION)
+        if not MIN_VERSION <= self.version < defs.EFA_MMIO_READ_INVALID:
+            raise DriverError(f"interface version {self.version:#x} is too old")
+        if self.flavour == "newest" and self.version >= WIDE_AQ_VERSION:
+            raise DriverError("interface 0.3 wants 128-byte admin entries, which we do not speak")
+        controller = self._read_bits(defs.Reg.CONTROLLER_VERSION)
+        if not (controller.MAJOR_VERSION | controller.MINOR_VERSION | controller.SUBMINOR_VERSION):
+            raise DriverError("controller version is 0")
+
+    def _start_admin(self):
+        newest = self.flavour == "newest"
+        if not self._read_bits(defs.Reg.DEV_STS).READY:
+            raise DriverError("device is not ready, admin queue cannot start")
+        if newest:
+            self._mask_admin_interrupt(1)
+        self.admin = AdminQueue(self.memory, self.allocator, self.write_register,
+                                check_crc=newest and self.version >= CRC_VERSION)
+        self.admin.enable_aq()
+        self.admin.enable_acq()
+        if not newest:
+            self._mask_admin_interrupt(0)
+        self._start_aenq()
+        self._read_bits(defs.Reg.CAPS)
+        if newest:
+            # The interrupt handler exists only now; until here the queue would be polled.
+            self._mask_admin_interrupt(0)
+
+    def _mask_admin_interrupt(self, masked):
+        self._polling = bool(masked)
+        self.write_register(defs.Reg.INTR_MASK, defs.REG_BITS.INTR_MASK.pack(EN=masked))
+
+    def _start_aenq(self):
+        entry, depth = defs.AdminAenqEntry, defs.EFA_ASYNC_QUEUE_DEPTH
+        base = self.allocator.alloc(depth * entry.SIZE)
+        self._aenq = ConsumerRing(self.memory, base, depth, entry,
+                                  lambda event: event.aenq_common_desc.phase)
+        self.write_register(defs.Reg.AENQ_BASE_LO, base & 0xFFFF_FFFF)
+        self.write_register(defs.Reg.AENQ_BASE_HI, base >> 32)
+        self.write_register(defs.Reg.AENQ_CAPS, defs.REG_BITS.AENQ_CAPS.pack(
+            AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=entry.SIZE,
+            AENQ_MSIX_VECTOR=defs.EFA_MGMNT_MSIX_VEC_IDX))
+        self.write_register(defs.Reg.AENQ_CONS_DB, 0)
+
+    def _learn_features(self):
+        ids = defs.AdminAqFeatureId
+        self.device_attr = self.get_feature(ids.DEVICE_ATTR)
+        if self.device_attr.admin_api_version < 1:
+            raise DriverError("admin API version is 0")
+        missing = [i.name for i in _MANDATORY if not self.supports(i)]
+        if missing:
+            raise DriverError(f"device lacks {', '.join(missing)}")
+        self.queue_attr = self.get_feature(ids.QUEUE_ATTR_1)
+        if self.supports(ids.QUEUE_ATTR_2):
+            self.queue_attr_2 = self.get_feature(ids.QUEUE_ATTR_2)
+            self.inline_bytes = self.queue_attr_2.inline_buf_size_ex
+        else:
+            self.inline_bytes = self.queue_attr.inline_buf_size
+        network = self.get_feature(ids.NETWORK_ATTR)
+        self.gid, self.mtu = network.addr, network.mtu
+        self.event_queue_attr = (
+            self.get_feature(ids.EVENT_QUEUE_ATTR) if self.supports(ids.EVENT_QUEUE_ATTR) else None)
+        self.db_bar = self.device_attr.db_bar
+        self.get_feature(ids.HW_HINTS)
+
+    def _configure_aenq(self):
+        supported = self.get_feature(defs.AdminAqFeatureId.AENQ_CONFIG).supported_groups
+        groups = defs.EFA_AENQ_ENABLED_GROUPS
+        if groups & ~supported:
+            raise DriverError(f"event groups {groups:#x} wanted, {supported:#x} supported")
+        self.set_aenq_groups(groups)
+
+    def _create_eqs(self):
+        if self.event_queue_attr is None:
+            return
+        depth = self.event_queue_attr.max_eq_depth & 0xFFFF
+        for index in range(min(self.event_queue_attr.max_eq, self.vectors - 1)):
+            vector = defs.EFA_COMP_EQS_VEC_BASE + index
+            base = self.allocator.alloc(depth * defs.AdminEqe.SIZE)
+            number = self.create_eq(depth, vector, base)
+            ring = ConsumerRing(self.memory, base, depth, defs.AdminEqe, lambda eqe: eqe.phase)
+            self.eqs.append(EventQueue(number, vector, ring))
+            self._arm_eq(number)
+
+    def _arm_eq(self, number):
+        self.write_register(defs.Reg.EQ_DB, defs.REG_BITS.EQ_DB.pack(EQN=number, ARM=1))
+
+    def _send_host_info(self):
+        if not self.supports(defs.AdminAqFeatureId.HOST_INFO):
+            return
+        info = defs.AdminHostInfo(
+            os_dist_str=b"co-simulation", kernel_ver_str=b"python", intree=1,
+            spec_major=defs.EFA_COMMON_SPEC_VERSION_MAJOR,
+            spec_minor=defs.EFA_COMMON_SPEC_VERSION_MINOR)
+        try:
+            self.set_host_info(info)
+        except DriverError:
+            # As in Linux: the device may refuse what only informs it.
+            if self._dead:
+                raise
+
+    def remove(self, reason=defs.RegsResetReasonTypes.NORMAL):
+        """Driver unbind: event queues away, reset, rings back."""
+        for eq in self.eqs:
+            self.destroy_eq(eq.number)
+        self.reset(reason)
+        self.backend.set_bus_master(False)
+        self._free_rings()
+
+    def shutdown(self):
+        """System shutdown."""
+        self.remove(defs.RegsResetReasonTypes.SHUTDOWN)
+
+    def _free_rings(self):
+        for eq in self.eqs:
+            self.allocator.free(eq.ring.base)
+        if self._aenq is not None:
+            self.allocator.free(self._aenq.base)
+        if self.admin is not None:
+            self.admin.free()
+        self.eqs, self._aenq, self.admin = [], None, None
+
+    # Interrupts, events and waiting
+
+    def service(self):
+        """The interrupt handlers of every vector that fired since the last call."""
+        for vector in self.backend.interrupts():
+            if vector == defs.EFA_MGMNT_MSIX_VEC_IDX:
+                self._admin_interrupt()
+            for eq in self.eqs:
+                if eq.vector == vector:
+                    self._eq_interrupt(eq)
+        if self._polling and self.admin is not None:
+            self.admin.drain()
+
+    def _admin_interrupt(self):
+        if self.admin is None:
+            return
+        self.admin.drain()
+        before = self._aenq.consumed
+        while (event := self._aenq.take()) is not None:
+            self.aenq_events[event.aenq_common_desc.group] += 1
+        if self._aenq.consumed != before:
+            self.write_register(defs.Reg.AENQ_CONS_DB, self._aenq.consumed & 0xFFFF_FFFF)
+
+    def _eq_interrupt(self, eq):
+        while (eqe := eq.ring.take()) is not None:
+            if eqe.event_type == defs.AdminEqeEventType.COMPLETION:
+                self.cq_events[eqe.u.comp_event.cqn] += 1
+            else:
+                self.unexpected_events.append(eqe)
+        self._arm_eq(eq.number)
+
+    def wait(self, condition, **limits):
+        """Waits for a condition while interrupts are served."""
+        def look():
+            self.service()
+            return condition()
+
+        self.backend.wait(look, **limits)
+
+    def pause(self, cycles):
+        """Lets the device work for a while."""
+        try:
+            self.wait(lambda: False, timeout_cycles=cycles)
+        except DeviceTimeout:
+            return
+
+    # Admin commands
+
+    def submit(self, request):
+        """Puts a command on the admin queue; waits only while 32 are outstanding."""
+        if self._dead or self.admin is None:
+            raise DriverError("the admin queue is stopped")
+        if self.admin.full:
+            self._await(lambda: not self.admin.full, "a free admin context")
+        return self.admin.submit(request)
+
+    def finish(self, command):
+        """Waits for a submitted command; its response, or DriverError with the status."""
+        self._await(lambda: command.done, command.opcode.name)
+        return command.result()
+
+    def execute(self, request):
+        """Submits a command and waits for its response."""
+        return self.finish(self.submit(request))
+
+    def _await(self, condition, what):
+        try:
+            self.wait(condition)
+        except DeviceTimeout as error:
+            # One lost completion or interrupt stops the queue for good, as in Linux.
+            self._dead = True
+            raise DriverError(f"{what}: no completion") from error

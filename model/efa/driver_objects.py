@@ -1,0 +1,159 @@
+"""The driver's object commands: each builds one admin command and returns what came back."""
+
+from dataclasses import dataclass
+
+from efa import defs
+
+ADDRESS_BYTES = 8
+INLINE_PAGES = defs.AdminRegMrCmdPbl.FIELDS["inline_pbl_array"].size // ADDRESS_BYTES
+EQE_WORDS = defs.AdminEqe.SIZE // 4
+
+
+def mem_addr(address):
+    """A DMA address as its two halves."""
+    return {"mem_addr_low": address & 0xFFFF_FFFF, "mem_addr_high": address >> 32}
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a memory region allows besides being sent from."""
+
+    local_write: bool = True
+    remote_write: bool = False
+    remote_read: bool = False
+
+
+LOCAL_ACCESS = Access()
+
+
+class DriverObjects:
+    """Object commands over `execute`; mixed into the driver, which owns queue and memory."""
+
+    def supports(self, feature):
+        """True when the device advertised a feature id."""
+        return bool(self.device_attr.supported_features >> feature & 1)
+
+    def get_feature(self, feature):
+        """A feature's descriptor."""
+        request = defs.AdminGetFeatureCmd(feature_common={"feature_id": feature})
+        response = self.execute(request)
+        return defs.FEATURES[feature][0].unpack(bytes(response.u.image))
+
+    def set_aenq_groups(self, groups):
+        """Enables asynchronous event groups."""
+        self.execute(defs.AdminSetFeatureCmd(
+            feature_common={"feature_id": defs.AdminAqFeatureId.AENQ_CONFIG},
+            u=defs.AdminSetFeatureCmdU(aenq={"enabled_groups": groups})))
+
+    def set_host_info(self, info):
+        """Tells the device who we are, through a control buffer."""
+        buffer = self.allocator.alloc(info.SIZE)
+        self.memory.write(buffer, info.pack())
+        try:
+            self.execute(defs.AdminSetFeatureCmd(
+                aq_common={"ctrl_data": 1},
+                control_buffer={"length": info.SIZE, "address": mem_addr(buffer)},
+                feature_common={"feature_id": defs.AdminAqFeatureId.HOST_INFO}))
+        finally:
+            self.allocator.free(buffer)
+
+    def get_stats(self, kind=defs.AdminGetStatsType.BASIC):
+        """Counters of the whole device."""
+        response = self.execute(defs.AdminAqGetStatsCmd(
+            type=kind, scope=defs.AdminGetStatsScope.ALL))
+        return getattr(response.u, f"{kind.name.lower()}_stats")
+
+    def alloc_uar(self):
+        """Number of a new UAR."""
+        return self.execute(defs.AdminAllocUarCmd()).uar
+
+    def dealloc_uar(self, uar):
+        """Gives a UAR back."""
+        self.execute(defs.AdminDeallocUarCmd(uar=uar))
+
+    def alloc_pd(self):
+        """Number of a new protection domain."""
+        return self.execute(defs.AdminAllocPdCmd()).pd
+
+    def dealloc_pd(self, pd):
+        """Gives a protection domain back."""
+        self.execute(defs.AdminDeallocPdCmd(pd=pd))
+
+    def create_eq(self, depth, vector, base):
+        """Number of a new event queue; arming is the caller's."""
+        return self.execute(defs.AdminCreateEqCmd(
+            depth=depth, msix_vec=vector, entry_size_words=EQE_WORDS,
+            ba=mem_addr(base), completion_events=1)).eqn
+
+    def destroy_eq(self, number):
+        """Destroys an event queue."""
+        self.execute(defs.AdminDestroyEqCmd(eqn=number))
+
+    def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False):
+        """Response of CREATE_CQ; eqn asks for completion events on that event queue."""
+        return self.execute(defs.AdminCreateCqCmd(
+            interrupt_mode_enabled=eqn is not None, eqn=eqn or 0,
+            cq_entry_size_words=entry_bytes // 4, set_src_addr=set_src_addr,
+            sub_cq_depth=depth, cq_ba=mem_addr(base), uar=uar,
+            num_sub_cqs=self.queue_attr.sub_cqs_per_cq))
+
+    def destroy_cq(self, number):
+        """Destroys a completion queue."""
+        self.execute(defs.AdminDestroyCqCmd(cq_idx=number))
+
+    def create_qp(self, **fields):
+        """Response of CREATE_QP; fields are those of the command."""
+        return self.execute(defs.AdminCreateQpCmd(**fields))
+
+    def modify_qp(self, handle, **attributes):
+        """Changes the named attributes: qp_state, cur_qp_state, qkey, sq_psn, rnr_retry."""
+        request = defs.AdminModifyQpCmd(qp_handle=handle)
+        for name, value in attributes.items():
+            setattr(request, name, value)
+            setattr(request, f"modify_mask__{name}", 1)
+        self.execute(request)
+
+    def query_qp(self, handle):
+        """Response of QUERY_QP."""
+        return self.execute(defs.AdminQueryQpCmd(qp_handle=handle))
+
+    def destroy_qp(self, handle):
+        """Destroys a queue pair."""
+        self.execute(defs.AdminDestroyQpCmd(qp_handle=handle))
+
+    def create_ah(self, pd, gid):
+        """Number of the address handle of a GID."""
+        return self.execute(defs.AdminCreateAhCmd(dest_addr=gid, pd=pd)).ah
+
+    def destroy_ah(self, pd, ah):
+        """Destroys an address handle."""
+        self.execute(defs.AdminDestroyAhCmd(ah=ah, pd=pd))
+
+    def reg_mr(self, pd, iova, length, pages, page_shift, access=LOCAL_ACCESS):
+        """Response of REG_MR: page list inline up to four pages, else through memory."""
+        request = defs.AdminRegMrCmd(
+            pd=pd, iova=iova, mr_length=length, phys_page_size_shift=page_shift,
+            local_write_enable=access.local_write, remote_write_enable=access.remote_write,
+            remote_read_enable=access.remote_read)
+        if len(pages) <= INLINE_PAGES:
+            request.pbl.inline_pbl_array = pages
+            return self.execute(request)
+        size = len(pages) * ADDRESS_BYTES
+        page_list = self.allocator.alloc(size)
+        self.memory.write(page_list, b"".join(p.to_bytes(ADDRESS_BYTES, "little") for p in pages))
+        request.aq_common.ctrl_data = 1
+        request.pbl.pbl = {"length": size, "address": mem_addr(page_list)}
+        try:
+            return self.execute(request)
+        finally:
+            self.allocator.free(page_list)
+
+    def reg_mr_physical(self, pd, access=LOCAL_ACCESS):
+        """Response of REG_MR for all memory: IOVA is the DMA address."""
+        return self.execute(defs.AdminRegMrCmd(
+            pd=pd, mr_length=1 << self.dma_width, mem_addr_phy_mode_en=1,
+            local_write_enable=access.local_write))
+
+    def dereg_mr(self, l_key):
+        """Ends a memory region."""
+        self.execute(defs.AdminDeregMrCmd(l_key=l_key))

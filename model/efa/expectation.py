@@ -1,0 +1,183 @@
+"""What a step of a session leads to, and whether that is what the device did.
+
+Writes are compared as the entries that result from them, whatever the pieces: each ring the host
+handed out is a region of slots; writes elsewhere are payload.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from efa import defs
+
+REGISTER_ANSWER = "register answer"
+ADMIN_RESPONSE = "admin response"
+ASYNC_EVENT = "asynchronous event"
+COMPLETION = "completion"
+EVENT = "completion event"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A ring in host memory that the device writes; `tag` says which one to the comparison."""
+
+    kind: str
+    base: int
+    entry_bytes: int
+    count: int
+    tag: object = None
+
+    @property
+    def end(self):
+        """First address behind it."""
+        return self.base + self.entry_bytes * self.count
+
+
+@dataclass(slots=True)
+class Slot:
+    """One entry: its bytes as far as written, and the line of the session that began it."""
+
+    region: Region
+    address: int
+    line: int | None = None
+    image: bytearray = None
+    missing: set = None
+
+    def __post_init__(self):
+        self.image = bytearray(self.region.entry_bytes)
+        self.missing = set(range(self.region.entry_bytes))
+
+    def put(self, at, data):
+        """Adds written bytes."""
+        self.image[at : at + len(data)] = data
+        self.missing.difference_update(range(at, at + len(data)))
+
+
+class Regions:
+    """The rings that exist now, by address."""
+
+    def __init__(self):
+        self._regions = []
+
+    def add(self, region):
+        """Adds a ring; one that lay there before is gone."""
+        self._regions = [r for r in self._regions if r.end <= region.base or region.end <= r.base]
+        self._regions.append(region)
+
+    def remove(self, kind, tag=None):
+        """Removes the rings of a kind, or that with the tag."""
+        self._regions = [r for r in self._regions
+                         if r.kind != kind or (tag is not None and r.tag != tag)]
+
+    def clear(self):
+        """Removes all."""
+        self._regions = []
+
+    def split(self, address, data):
+        """Cuts a write into (region, slot address, offset in slot, bytes); region may be None."""
+        while data:
+            region = next((r for r in self._regions if r.base <= address < r.end), None)
+            if region is None:
+                ahead = [r.base - address for r in self._regions
+                         if address < r.base < address + len(data)]
+                take = min(ahead, default=len(data))
+                yield None, address, 0, data[:take]
+            else:
+                at = (address - region.base) % region.entry_bytes
+                take = min(len(data), region.entry_bytes - at)
+                yield region, address - at, at, data[:take]
+            address, data = address + take, data[take:]
+
+
+@dataclass
+class Payload:
+    """Bytes that must arrive somewhere in host memory."""
+
+    line: int
+    address: int
+    data: bytes
+    left: int = 0
+
+    def __post_init__(self):
+        self.left = len(self.data)
+
+
+@dataclass
+class Expectation:
+    """Everything one step leads to."""
+
+    slots: dict = field(default_factory=dict)
+    payload: list = field(default_factory=list)
+    interrupts: Counter = field(default_factory=Counter)
+
+    def __bool__(self):
+        return bool(self.slots or self.payload or self.interrupts)
+
+
+def expect(step, regions, wanted, admin_vector):
+    """The expectation of a step; `wanted(kind, vector)` leaves out what is not played."""
+    result = Expectation()
+    happened = sorted(
+        [(line, address, data) for line, address, data in step.writes]
+        + [(line, vector, None) for line, vector in step.interrupts],
+        key=lambda item: item[0])
+    last_kind = None
+    for line, where, data in happened:
+        if data is None:
+            own_clock = where == admin_vector and last_kind == ASYNC_EVENT
+            if not own_clock and wanted(None, where):
+                result.interrupts[where] += 1
+            last_kind = None
+            continue
+        for region, address, at, part in regions.split(where, data):
+            last_kind = region.kind if region else None
+            if region is None:
+                if wanted(None, None):
+                    result.payload.append(Payload(line, address, part))
+            elif region.kind != ASYNC_EVENT and wanted(region.kind, None):
+                slot = result.slots.setdefault(address, Slot(region, address, line))
+                slot.put(at, part)
+    return result
+
+
+def _field_mask(layout, size, paths):
+    """A number with ones where the named fields of a layout are; dots descend."""
+    image = bytearray(size)
+    for path in paths:
+        cls, base = layout, 0
+        *outer, last = path.split(".")
+        for name in outer:
+            base += cls.FIELDS[name].offset
+            cls = cls.FIELDS[name].cls
+        attribute = cls.FIELDS[last]
+        start = base + attribute.offset
+        image[start : start + attribute.size] = b"\xff" * attribute.size
+    return int.from_bytes(image, "little")
+
+
+_COMMON = ("base.common.req_id", "base.common.status", "base.common.flags", "base.common.qp_num")
+_ENTRY = defs.IoRxCdescEx
+_SEND_MASK = _field_mask(_ENTRY, _ENTRY.SIZE, _COMMON)
+_RECEIVE_MASK = _field_mask(
+    _ENTRY, _ENTRY.SIZE, (*_COMMON, "base.length", "base.src_qp_num", "base.imm"))
+_WIDE_MASK = _RECEIVE_MASK | _field_mask(_ENTRY, _ENTRY.SIZE, ("u.rdma_write.length_hi",))
+
+
+def completion_matches(expected, came):
+    """True when two completion entries agree in the fields that are compared."""
+    entry = _ENTRY.unpack(bytes(expected).ljust(_ENTRY.SIZE, b"\0"))
+    common = entry.base.common
+    if common.q_type != defs.IoQueueType.RECV_QUEUE:
+        mask = _SEND_MASK
+    else:
+        write = common.op_type == defs.IoSendOpType.RDMA_WRITE
+        mask = _WIDE_MASK if write else _RECEIVE_MASK
+    difference = int.from_bytes(expected, "little") ^ int.from_bytes(came, "little")
+    return not difference & mask
+
+
+def decode_completion(image):
+    """A completion entry in words."""
+    common = defs.IoCdescCommon.unpack(image)
+    if common.q_type == defs.IoQueueType.RECV_QUEUE:
+        return repr(defs.IoRxCdesc.unpack(image))
+    return repr(defs.IoTxCdesc.unpack(image))

@@ -1,0 +1,64 @@
+"""Hands out pages of host memory for rings, buffers and page lists."""
+
+import random
+
+PAGE_BYTES = 4096
+# Above the first megabytes, where a real machine keeps other things, and inside 1 GiB, which
+# every backend's host memory covers.
+DEFAULT_BASE = 0x0100_0000
+DEFAULT_BYTES = 0x3000_0000
+SCATTER_POOL = 4
+
+
+class OutOfHostMemory(Exception):
+    """The window of host memory is used up."""
+
+
+class HostAllocator:
+    """Page-grained allocator over a window of host memory; freed blocks are reused by size."""
+
+    def __init__(self, memory, base=DEFAULT_BASE, size=DEFAULT_BYTES, seed=0):
+        if base % PAGE_BYTES or size % PAGE_BYTES:
+            raise ValueError("the window of host memory is not made of whole pages")
+        self.memory = memory
+        self._next, self._end = base, base + size
+        self._free = {}
+        self._live = {}
+        self._random = random.Random(seed)
+
+    def alloc(self, size, zero=True):
+        """Address of a page-aligned, contiguous block; zeroed as a kernel's coherent memory is."""
+        pages = max(1, -(-size // PAGE_BYTES))
+        blocks = self._free.get(pages)
+        address = blocks.pop() if blocks else self._extend(pages)
+        self._live[address] = pages
+        if zero:
+            self.memory.write(address, bytes(pages * PAGE_BYTES))
+        return address
+
+    def scattered(self, count):
+        """Addresses of single pages in no order and with holes, as user memory has them."""
+        singles = self._free.setdefault(1, [])
+        if len(singles) < count * SCATTER_POOL:
+            start = self._extend(count * SCATTER_POOL)
+            singles += [start + i * PAGE_BYTES for i in range(count * SCATTER_POOL)]
+        pages = self._random.sample(singles, count)
+        taken = set(pages)
+        self._free[1] = [page for page in singles if page not in taken]
+        for page in pages:
+            self._live[page] = 1
+        return pages
+
+    def free(self, address):
+        """Takes a block or a scattered page back."""
+        pages = self._live.pop(address, None)
+        if pages is None:
+            raise ValueError(f"{address:#x} is not allocated")
+        self._free.setdefault(pages, []).append(address)
+
+    def _extend(self, pages):
+        address = self._next
+        if address + pages * PAGE_BYTES > self._end:
+            raise OutOfHostMemory(f"{pages} pages do not fit: window ends at {self._end:#x}")
+        self._next += pages * PAGE_BYTES
+        return address

@@ -1,0 +1,26 @@
+"""The host's end of a ring that the device writes: where to look next, and what is new there."""
+
+
+class ConsumerRing:
+    """Entries of one size; new ones are told by the phase bit, which flips at each lap."""
+
+    def __init__(self, memory, base, depth, entry, phase_of):
+        """`entry` is the layout, `phase_of` reads the phase bit from an entry of it."""
+        self.memory, self.base, self.depth = memory, base, depth
+        self._entry, self._phase_of = entry, phase_of
+        self.consumed = 0
+
+    @property
+    def bytes(self):
+        """Size of the ring."""
+        return self.depth * self._entry.SIZE
+
+    def take(self):
+        """The next entry, or None when the device has not written it yet."""
+        lap, slot = divmod(self.consumed, self.depth)
+        address = self.base + slot * self._entry.SIZE
+        entry = self._entry.unpack(self.memory.read(address, self._entry.SIZE))
+        if self._phase_of(entry) != 1 - lap % 2:
+            return None
+        self.consumed += 1
+        return entry

@@ -1,0 +1,309 @@
+"""A queue pair: work requests out through LLQ memory, receive descriptors in host memory."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from efa import defs
+from efa.codec import set_column
+from efa.completion_queue import COUNTER_MASK, VerbsError, round_up_pow2
+
+State = defs.AdminQpState
+WQE = {64: defs.IoTxWqe, 128: defs.IoTxWqe128}
+INLINE_64 = defs.EFA_IO_TX_DESC_INLINE_MAX_SIZE
+MAX_DESCRIPTOR_BYTES = 0xFFFF
+REQ_ID_BITS = 16
+
+
+@dataclass
+class Sge:
+    """A piece of registered memory."""
+
+    addr: int
+    length: int
+    l_key: int
+
+
+@dataclass
+class SendWr:
+    """One SEND: inline bytes, or up to two pieces of memory."""
+
+    ah: int
+    dest_qp: int
+    qkey: int
+    sges: list[Sge] = field(default_factory=list)
+    inline: bytes | None = None
+    imm: int | None = None
+    wr_id: int = 0
+
+
+class WorkQueue:
+    """Ids of work requests in flight: a pool of slots, a generation above them."""
+
+    def __init__(self, depth, generation):
+        self.depth = depth
+        self._slot_bits = max(0, depth - 1).bit_length()
+        self._generation = generation << self._slot_bits & (1 << REQ_ID_BITS) - 1
+        self.wr_ids = np.zeros(depth, "u8")
+        self.clear()
+
+    def clear(self):
+        """Forgets everything in flight."""
+        self._free = np.arange(self.depth - 1, -1, -1, dtype="u2")
+        self._free_count = self.depth
+        self._live = np.zeros(self.depth, bool)
+        self.produced = 0
+
+    @property
+    def room(self):
+        """Work requests that may be posted now."""
+        return self._free_count
+
+    @property
+    def outstanding(self):
+        """Work requests posted and not completed."""
+        return self.depth - self._free_count
+
+    def take(self, wr_ids):
+        """Request ids for new work requests."""
+        count = len(wr_ids)
+        if count > self._free_count:
+            raise VerbsError(f"{count} work requests, room for {self._free_count}")
+        self._free_count -= count
+        slots = self._free[self._free_count : self._free_count + count][::-1]
+        self.wr_ids[slots] = wr_ids
+        self._live[slots] = True
+        return slots | np.uint16(self._generation)
+
+    def owns(self, req_ids):
+        """Which of these ids belong to work requests in flight; repeats are strangers."""
+        slots = req_ids & ((1 << self._slot_bits) - 1)
+        known = (req_ids == (slots | self._generation)) & (slots < self.depth)
+        known[known] = self._live[slots[known]]
+        first = np.zeros(len(req_ids), bool)
+        first[np.unique(req_ids, return_index=True)[1]] = True
+        return known & first
+
+    def complete(self, req_ids):
+        """Frees these ids, each of which owns() knows; gives their wr_ids."""
+        slots = req_ids & ((1 << self._slot_bits) - 1)
+        self._live[slots] = False
+        self._free[self._free_count : self._free_count + len(slots)] = slots
+        self._free_count += len(slots)
+        return self.wr_ids[slots]
+
+
+class QueuePair:
+    """One QP; `max_inline` above 32 selects 128-byte work requests."""
+
+    def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
+                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64):
+        self.pd, self.context, self.driver = pd, pd.context, pd.driver
+        if max_inline > self.driver.inline_bytes:
+            raise VerbsError(
+                f"{max_inline} inline bytes, the device takes {self.driver.inline_bytes}")
+        self.kind, self.max_recv_sge, self.max_inline = kind, max_recv_sge, max_inline
+        self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
+        sq_depth = round_up_pow2(max(max_send_wr, self.driver.queue_attr.min_sq_depth))
+        self._descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
+        self._rq_bytes = self._descriptors * defs.IoRxDesc.SIZE
+        self._rq_base = self.driver.allocator.alloc(self._rq_bytes)
+        try:
+            response = self._create(send_cq, recv_cq, sq_depth)
+        except Exception:
+            self.driver.allocator.free(self._rq_base)
+            raise
+        self.number, self.handle = response.qp_num, response.qp_handle
+        self._sq_db, self._rq_db = response.sq_db_offset, response.rq_db_offset
+        self._llq = response.llq_descriptors_offset
+        self.state = State.RESET
+        generation = self.number
+        self.sq = WorkQueue(sq_depth, generation)
+        self.rq = WorkQueue(max(1, self._descriptors // max_recv_sge), generation)
+        self._sq_phase = 0
+        batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE
+        self._batch = batch or sq_depth
+        self.context.qps[self.number] = self
+
+    def _create(self, send_cq, recv_cq, sq_depth):
+        return self.driver.create_qp(
+            pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
+            send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number, rq_base_addr=self._rq_base,
+            qp_alloc_size={
+                "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
+                "recv_queue_ring_size": self._rq_bytes,
+                "recv_queue_depth": self._descriptors // self.max_recv_sge})
+
+    def destroy(self):
+        """Gives the queue pair back; work in flight is forgotten."""
+        self.driver.destroy_qp(self.handle)
+        del self.context.qps[self.number]
+        self.driver.allocator.free(self._rq_base)
+
+    # States
+
+    def modify(self, state, **attributes):
+        """Changes the state, as every verbs change does with the current one named."""
+        self.driver.modify_qp(self.handle, qp_state=state, cur_qp_state=self.state, **attributes)
+        self.state = state
+        if state == State.RESET:
+            # The phase goes on, as in libefa: only the counters start again.
+            self.sq.clear()
+            self.rq.clear()
+
+    def to_rts(self, qkey, sq_psn=0):
+        """RESET to RTS in the usual three steps."""
+        self.modify(State.INIT, qkey=qkey)
+        self.modify(State.RTR)
+        self.modify(State.RTS, sq_psn=sq_psn)
+        return self
+
+    def query(self):
+        """What the device says of the queue pair."""
+        return self.driver.query_qp(self.handle)
+
+    # Sending
+
+    def post_send(self, *requests):
+        """Posts SENDs, each a SendWr, in one go."""
+        entries = [self._entry(request) for request in requests]
+        wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
+        self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
+
+    def _entry(self, request):
+        inline = request.inline is not None
+        if inline and len(request.inline) > self.max_inline:
+            raise VerbsError(
+                f"{len(request.inline)} inline bytes, {self.max_inline} were asked for")
+        most = 0 if inline else self.driver.queue_attr.max_wr_send_sges
+        if len(request.sges) > most:
+            raise VerbsError(f"{len(request.sges)} pieces of memory do not fit a work request")
+        entry = self.wqe(meta=meta_desc(
+            ah=request.ah, dest_qp_num=request.dest_qp, qkey=request.qkey,
+            has_imm=request.imm is not None, immediate_data=request.imm or 0, inline_msg=inline,
+            length=len(request.inline) if inline else len(request.sges)))
+        if inline:
+            entry.data.inline_data = request.inline
+        else:
+            entry.data.sgl = [
+                {"length": sge.length, "lkey": sge.l_key, "buf_addr_lo": sge.addr & 0xFFFF_FFFF,
+                 "buf_addr_hi": sge.addr >> 32} for sge in request.sges]
+        return entry.pack()
+
+    def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
+        """Work requests for count SENDs as an array; every value may be one or an array.
+
+        inline is one bytes value or an array of rows; sges are up to two of (addr, length, l_key).
+        """
+        wqes = np.zeros(count, self.wqe.DTYPE)
+        wqes[:] = np.frombuffer(self.wqe(meta=meta_desc()).pack(), self.wqe.DTYPE)
+        columns = {"ah": ah, "dest_qp_num": dest_qp, "qkey": qkey, "length": len(sges)}
+        if imm is not None:
+            columns |= {"has_imm": 1, "immediate_data": imm}
+        if inline is not None:
+            if isinstance(inline, bytes):
+                inline = np.frombuffer(inline, "u1")
+            rows = np.atleast_2d(inline)
+            if rows.shape[1] > self.max_inline:
+                raise VerbsError(f"{rows.shape[1]} inline bytes, {self.max_inline} were asked for")
+            columns |= {"inline_msg": 1, "length": rows.shape[1]}
+            wqes["data"]["inline_data"][:, : rows.shape[1]] = rows
+        for name, values in columns.items():
+            set_column(self.wqe, wqes, f"meta.{name}", np.broadcast_to(values, count))
+        for index, (addr, length, l_key) in enumerate(sges):
+            piece = wqes["data"]["sgl"][:, index]
+            addr = np.broadcast_to(np.asarray(addr, "u8"), count)
+            piece["length"], piece["lkey"] = length, l_key
+            piece["buf_addr_lo"], piece["buf_addr_hi"] = addr & 0xFFFF_FFFF, addr >> np.uint64(32)
+        return wqes
+
+    def post_send_many(self, wr_ids, **values):
+        """Posts one SEND for each wr_id; values are those of sends()."""
+        self.post_wqes(self.sends(len(wr_ids), **values), np.asarray(wr_ids, "u8"))
+
+    def post_wqes(self, wqes, wr_ids):
+        """Copies work requests into the ring, a doorbell for each batch the device allows."""
+        if self.state not in (State.RTS, State.SQD):
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send")
+        count = len(wqes)
+        set_column(self.wqe, wqes, "meta.req_id", self.sq.take(wr_ids))
+        slots = (self.sq.produced + np.arange(count)) % self.sq.depth
+        laps = np.cumsum(slots == 0) - (slots[0] == 0 if count else 0)
+        set_column(self.wqe, wqes, "meta.phase", (self._sq_phase + laps) % 2)
+        data, size = wqes.tobytes(), self.wqe.SIZE
+        done = 0
+        while done < count:
+            slot = int(slots[done])
+            run = min(self._batch, count - done)
+            first = min(run, self.sq.depth - slot)
+            self.context.wc.copy(self._llq + slot * size, data[done * size : (done + first) * size])
+            if first < run:
+                self.context.wc.copy(self._llq, data[(done + first) * size : (done + run) * size])
+            self.context.wc.flush()
+            self.sq.produced += run
+            self.context.ring(self._sq_db, self.sq.produced & COUNTER_MASK)
+            done += run
+        if count:
+            ended = int(slots[-1]) == self.sq.depth - 1
+            self._sq_phase = int(self._sq_phase + laps[-1] + ended) % 2
+        self.context.push()
+
+    # Receiving
+
+    def post_recv(self, sges, wr_id=0):
+        """Posts one receive of up to max_recv_sge pieces of memory."""
+        if not 0 < len(sges) <= self.max_recv_sge:
+            raise VerbsError(f"{len(sges)} pieces of memory, {self.max_recv_sge} were asked for")
+        descriptors = np.zeros(len(sges), defs.IoRxDesc.DTYPE)
+        for name in ("addr", "length", "l_key"):
+            values = np.array([getattr(sge, name) for sge in sges], "u8")
+            self._fill(descriptors, name, values)
+        flags = np.zeros(len(sges), "u4")
+        flags[0] = 1
+        set_column(defs.IoRxDesc, descriptors, "first", flags)
+        set_column(defs.IoRxDesc, descriptors, "last", flags[::-1])
+        descriptors["req_id"][0] = self._take_receives(np.array([wr_id], "u8"))[0]
+        self._write_descriptors(descriptors)
+
+    def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
+        """Posts one receive of one piece of memory for each wr_id."""
+        descriptors = np.zeros(len(wr_ids), defs.IoRxDesc.DTYPE)
+        for name, values in (("addr", addrs), ("length", lengths), ("l_key", l_keys)):
+            self._fill(descriptors, name, np.broadcast_to(np.asarray(values, "u8"), len(wr_ids)))
+        for name in ("first", "last"):
+            set_column(defs.IoRxDesc, descriptors, name, np.ones(len(wr_ids), "u4"))
+        descriptors["req_id"] = self._take_receives(np.asarray(wr_ids, "u8"))
+        self._write_descriptors(descriptors)
+
+    def _take_receives(self, wr_ids):
+        if self.state in (State.RESET, State.ERR):
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot receive")
+        return self.rq.take(wr_ids)
+
+    @staticmethod
+    def _fill(descriptors, name, values):
+        if name == "addr":
+            descriptors["buf_addr_lo"] = values & np.uint64(0xFFFF_FFFF)
+            descriptors["buf_addr_hi"] = values >> np.uint64(32)
+        elif name == "length":
+            # A descriptor counts 16 bits; libefa cuts larger buffers.
+            descriptors["length"] = np.minimum(values, MAX_DESCRIPTOR_BYTES)
+        else:
+            set_column(defs.IoRxDesc, descriptors, "lkey", values)
+
+    def _write_descriptors(self, descriptors):
+        data, size = descriptors.tobytes(), defs.IoRxDesc.SIZE
+        slot = self.rq.produced % self._descriptors
+        first = min(len(descriptors), self._descriptors - slot)
+        self.driver.memory.write(self._rq_base + slot * size, data[: first * size])
+        if first < len(descriptors):
+            self.driver.memory.write(self._rq_base, data[first * size :])
+        self.rq.produced += len(descriptors)
+        self.context.ring(self._rq_db, self.rq.produced & COUNTER_MASK)
+        self.context.push()
+
+
+def meta_desc(**values):
+    """The part every work request starts with; what libefa always sets is set."""
+    return defs.IoTxMetaDesc(
+        op_type=defs.IoSendOpType.SEND, meta_desc=1, first=1, last=1, comp_req=1, **values)

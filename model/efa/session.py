@@ -1,0 +1,124 @@
+"""Reads recorded sessions: what one device and its host exchanged, line by line.
+
+A session is gzip of JSON lists: ["reset"], ["w", bar, offset, hex], and below a store what it
+led to: ["m", address, hex] host memory the device read, ["d", address, hex] device writes and
+["i", vector] interrupts.
+"""
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_STORE_BYTES = 64
+BARS = range(6)
+
+
+class SessionError(Exception):
+    """The file is no recorded session; the text names file and line."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A host store, or a reset where data is None, with everything the device did next."""
+
+    line: int
+    bar: int = 0
+    offset: int = 0
+    data: bytes | None = None
+    memory: list = field(default_factory=list)
+    writes: list = field(default_factory=list)
+    interrupts: list = field(default_factory=list)
+
+    @property
+    def value(self):
+        """The stored bytes as a number."""
+        return int.from_bytes(self.data, "little")
+
+
+def read_session(path):
+    """The steps of a session; raises SessionError naming file and line."""
+    path = Path(path)
+    steps = []
+    number = 0
+    try:
+        with gzip.open(path, "rb") as stream:
+            for number, text in enumerate(stream, 1):
+                _add(steps, number, text)
+    except _LineError as error:
+        raise SessionError(f"{path}:{number}: {error}") from None
+    except EOFError:
+        raise SessionError(
+            f"{path}:{number}: the file ends in the middle (truncated gzip)") from None
+    except gzip.BadGzipFile as error:
+        raise SessionError(f"{path}:{number}: not a gzip file ({error})") from None
+    except zlib.error as error:
+        raise SessionError(f"{path}:{number}: damaged gzip data ({error})") from None
+    except OSError as error:
+        raise SessionError(f"{path}: {error.strerror or error}") from None
+    if not steps:
+        raise SessionError(f"{path}: the session is empty")
+    return steps
+
+
+class _LineError(Exception):
+    pass
+
+
+def _add(steps, number, text):
+    try:
+        row = json.loads(text)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise _LineError(f"no JSON: {error}") from None
+    if not isinstance(row, list) or not row or not isinstance(row[0], str):
+        raise _LineError("a line is a list that starts with its kind")
+    kind, *values = row
+    if kind not in _KINDS:
+        raise _LineError(f"unknown kind {kind!r}, known are {', '.join(_KINDS)}")
+    names = _KINDS[kind]
+    if len(values) != len(names):
+        raise _LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)})")
+    values = [_value(name, value) for name, value in zip(names, values, strict=True)]
+    if kind == "reset":
+        if steps:
+            raise _LineError("a second reset: a session has one, at its start")
+        steps.append(Step(number))
+        return
+    if not steps:
+        raise _LineError("the session does not start with a reset")
+    if kind == "w":
+        bar, offset, data = values
+        if offset // MAX_STORE_BYTES != (offset + len(data) - 1) // MAX_STORE_BYTES:
+            raise _LineError(f"store of {len(data)} bytes at {offset:#x} crosses a 64-byte line")
+        steps.append(Step(number, bar, offset, data))
+    elif kind == "m":
+        steps[-1].memory.append((number, *values))
+    elif kind == "d":
+        steps[-1].writes.append((number, *values))
+    else:
+        steps[-1].interrupts.append((number, *values))
+
+
+_KINDS = {
+    "reset": (),
+    "w": ("bar", "offset", "bytes"),
+    "m": ("address", "bytes"),
+    "d": ("address", "bytes"),
+    "i": ("vector",),
+}
+_LIMITS = {"bar": len(BARS), "offset": 1 << 32, "address": 1 << 64, "vector": 1 << 11}
+
+
+def _value(name, value):
+    if name == "bytes":
+        try:
+            data = bytes.fromhex(value)
+        except (TypeError, ValueError):
+            raise _LineError(f"bytes are not hexadecimal: {str(value)[:40]!r}") from None
+        if not data:
+            raise _LineError("bytes are empty")
+        return data
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[name]:
+        raise _LineError(f"{name} is not a number below {_LIMITS[name]:#x}: {str(value)[:40]}")
+    return value

@@ -1,0 +1,138 @@
+"""Provider half of the host's side: what libefa does in the process, without the kernel.
+
+A Context stands for one process that opened the device: it owns a UAR and one store buffer, and
+everything made from it goes with it.
+"""
+
+from efa import defs
+from efa.completion_queue import CompletionQueue
+from efa.driver_objects import LOCAL_ACCESS
+from efa.host_alloc import PAGE_BYTES
+from efa.memory_region import FIRST_IOVA, PAGE_SHIFT, MemoryRegion
+from efa.queue_pair import QueuePair
+from efa.wc import WcBuffer
+
+
+def gid_of(node_id):
+    """The GID of a node of the fabric."""
+    prefix = defs.LIMITS.gid_prefix
+    return prefix + node_id.to_bytes(len(defs.AdminCreateAhCmd().dest_addr) - len(prefix), "big")
+
+
+class Context:
+    """One opened device; `wc_policy` and `seed` choose how its CPU combines stores."""
+
+    def __init__(self, driver, wc_policy="ideal", seed=0):
+        self.driver, self.backend = driver, driver.backend
+        self.qps = {}
+        self._posted = []
+        self.wc = WcBuffer(self._posted.extend, wc_policy, seed)
+        self._next_iova = FIRST_IOVA
+        self.uar = driver.alloc_uar()
+
+    def alloc_pd(self):
+        """A protection domain."""
+        return ProtectionDomain(self)
+
+    def create_cq(self, depth, **options):
+        """A completion queue of at least depth entries in each of its sub-queues."""
+        return CompletionQueue(self, depth, **options)
+
+    def close(self):
+        """Closes the device; all objects are gone by then."""
+        self.driver.dealloc_uar(self.uar)
+
+    def new_iova(self, length, offset):
+        """A user address range nobody else has, offset bytes into a page."""
+        iova = self._next_iova + offset
+        pages = -(-(offset + length) // PAGE_BYTES)
+        self._next_iova += (pages + 1) * PAGE_BYTES
+        return iova
+
+    # Stores: collected while a call works, posted once at its end
+
+    def ring(self, offset, value):
+        """A doorbell: a 32-bit store to uncached memory, after what was stored before."""
+        self._posted.append((self.driver.db_bar, offset, value.to_bytes(4, "little")))
+
+    def push(self):
+        """Hands what was stored to the bus."""
+        if self._posted:
+            items, self._posted[:] = list(self._posted), []
+            self.backend.stores(items)
+
+
+class ProtectionDomain:
+    """What memory, addresses and queue pairs belong to."""
+
+    def __init__(self, context):
+        self.context, self.driver = context, context.driver
+        self.number = self.driver.alloc_pd()
+
+    def dealloc(self):
+        """Gives the domain back."""
+        self.driver.dealloc_pd(self.number)
+
+    def reg_mr(self, length, access=LOCAL_ACCESS, offset=0, scattered=False):
+        """A new buffer of length bytes, registered; starts offset bytes into its first page."""
+        allocator = self.driver.allocator
+        count = max(1, -(-(offset + length) // PAGE_BYTES))
+        if scattered:
+            pages = allocator.scattered(count)
+            blocks = list(pages)
+        else:
+            base = allocator.alloc(count * PAGE_BYTES)
+            pages = [base + i * PAGE_BYTES for i in range(count)]
+            blocks = [base]
+        iova = self.context.new_iova(length, offset)
+        region = RegisteredRegion(self.driver, blocks, pages, iova, length)
+        region.register(self.number, access)
+        return region
+
+    def create_ah(self, gid):
+        """An address handle."""
+        return AddressHandle(self, gid)
+
+    def create_qp(self, send_cq, recv_cq, kind=defs.AdminQpType.SRD, **options):
+        """A queue pair in state RESET; options are those of QueuePair."""
+        return QueuePair(self, send_cq, recv_cq, kind, **options)
+
+
+class RegisteredRegion(MemoryRegion):
+    """A buffer that the driver registered and takes back."""
+
+    def __init__(self, driver, blocks, pages, iova, length):
+        super().__init__(driver.memory, pages, iova, length)
+        self._driver, self._blocks = driver, blocks
+
+    def register(self, pd, access):
+        """REG_MR; a refused registration leaves no memory behind."""
+        try:
+            response = self._driver.reg_mr(
+                pd, self.iova, self.length, self.pages, PAGE_SHIFT, access)
+        except Exception:
+            self._free()
+            raise
+        self.l_key, self.r_key = response.l_key, response.r_key
+
+    def dereg(self):
+        """DEREG_MR; the buffer's memory is free afterwards."""
+        self._driver.dereg_mr(self.l_key)
+        self._free()
+
+    def _free(self):
+        for block in self._blocks:
+            self._driver.allocator.free(block)
+
+
+class AddressHandle:
+    """Where a send goes."""
+
+    def __init__(self, pd, gid):
+        self._pd = pd
+        self.gid = gid
+        self.number = pd.driver.create_ah(pd.number, gid)
+
+    def destroy(self):
+        """Gives the handle back."""
+        self._pd.driver.destroy_ah(self._pd.number, self.number)
