@@ -299,7 +299,9 @@ def waves_flags() -> list[str]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tb.runner", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=("unit", "system"))
-    parser.add_argument("name", help="unit of tb/unit/units.py, or module of tb/system without _tests")
+    parser.add_argument(
+        "name", help="unit of tb/unit/units.py, or module of tb/system without _tests"
+    )
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--test", help="only tests whose name matches this expression")

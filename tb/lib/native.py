@@ -19,9 +19,7 @@ REQUEST = np.dtype(
     [("kind", "<u4"), ("bar", "<u4"), ("addr", "<u8"), ("be", "<u8"), ("a", "<u8"), ("b", "<u8"),
      ("id", "<u8"), ("data", "u1", 64)]
 )  # fmt: skip
-CONDITION = np.dtype(
-    [("kind", "<u4"), ("device", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")]
-)
+CONDITION = np.dtype([("kind", "<u4"), ("device", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")])
 EVENT = np.dtype([("cycle", "<u8"), ("data", "<u8"), ("kind", "<u4"), ("device", "<u4")])
 WRITE = np.dtype(
     [("cycle", "<u8"), ("addr", "<u8"), ("data_at", "<u8"), ("len", "<u4"), ("device", "<u4")]

@@ -65,7 +65,7 @@ void Bench::watch(const Shown &seen, int device) {
         u64 data;
         std::memcpy(&data, seen.ev_data + 8 * kind, 8);
         events_seen[device][kind]++;
-        digest.word(u64(kind) << 56 ^ data ^ device);
+        digest.word(u64(kind) << 56 ^ data ^ device ^ cycle << 24);
         if ((seen.ev_x >> kind & 1) != 0) fail(device, "ev_data of kind %u is unknown", kind);
         if (knobs.ev_log && (knobs.ev_mask >> kind & 1))
             events.add({cycle, data, kind, u32(device)});
