@@ -1,0 +1,442 @@
+"""A host in miniature for the model's tests: admin commands, queues and entries, nothing hidden."""
+
+from efa import defs
+from efa.codec import crc16
+from efa.device import Device
+from efa.fabric import Fabric
+from efa.memory import Memory
+from efa.wire import mask
+
+Reg = defs.Reg
+Opcode = defs.AdminAqOpcode
+Status = defs.AdminAqCompletionStatus
+Comp = defs.IoCompStatus
+State = defs.AdminQpState
+ENTRY = 64
+QUEUE_DEPTH = 32
+QKEY = 0x1234
+SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
+
+
+class Refused(Exception):
+    """An admin command did not succeed."""
+
+    def __init__(self, status):
+        super().__init__(status)
+        self.status = status
+
+
+class Host:
+    """One device with its memory and what its owner hears; brought up unless told otherwise."""
+
+    def __init__(self, node_id=1, profile="default", limits=None, *, up=True):
+        self.memory = Memory()
+        self.device = Device(self.memory, node_id=node_id, profile=profile, limits=limits)
+        self.writes, self.interrupts, self.events, self.packets = [], [], [], []
+        self.device.on_dma_write = lambda address, data: self.writes.append((address, data))
+        self.device.on_interrupt = lambda *message: self.interrupts.append(message)
+        self.device.on_event = lambda name, values: self.events.append((name, values))
+        self.device.on_packet = self.packets.append
+        self._next_address = 0x10_0000
+        self.commands = 0
+        if up:
+            self.bring_up()
+
+    def allocate(self, size, alignment=4096):
+        """Address of fresh zeroed memory."""
+        start = -(-self._next_address // alignment) * alignment
+        self._next_address = start + size
+        return start
+
+    def reg(self, offset, value):
+        self.device.store(0, offset, value.to_bytes(4, "little"))
+
+    def read_less(self, offset, sequence=1):
+        """Value of a register by the way the driver reads it."""
+        address = self.allocate(8, 8)
+        self.reg(Reg.MMIO_RESP_HI, address >> 32)
+        self.reg(Reg.MMIO_RESP_LO, address & 0xFFFFFFFF)
+        bits = defs.REG_BITS.MMIO_REG_READ
+        self.reg(Reg.MMIO_REG_READ, bits.pack(REQ_ID=sequence, REG_OFF=offset))
+        answer = defs.AdminMmioReqReadLessResp.unpack(self.memory.read(address, 8))
+        assert (answer.req_id, answer.reg_off) == (sequence, offset)
+        return answer.reg_val
+
+    def base(self, low, high, address):
+        self.reg(low, address & 0xFFFFFFFF)
+        self.reg(high, address >> 32)
+
+    def bring_up(self, depth=QUEUE_DEPTH):
+        """Admin queues, and MSI-X with every vector unmasked."""
+        self.depth, self.commands = depth, 0
+        self.aq, self.acq = self.allocate(ENTRY * depth), self.allocate(ENTRY * depth)
+        self.base(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, self.aq)
+        caps = defs.REG_BITS
+        self.reg(Reg.AQ_CAPS, caps.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=ENTRY))
+        self.base(Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, self.acq)
+        self.reg(Reg.ACQ_CAPS, caps.ACQ_CAPS.pack(ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=ENTRY))
+        for vector in range(self.device.limits.msix_vectors):
+            self.vector(vector)
+
+    def vector(self, vector, masked=False):
+        """Programs an MSI-X table entry: address 0xfee00000 + 16 x vector, data 0x40 + vector."""
+        words = (0xFEE00000 + 16 * vector, 0, 0x40 + vector, int(masked))
+        start = self.device.limits.msix_table_offset + 16 * vector
+        self.device.store(0, start, b"".join(w.to_bytes(4, "little") for w in words))
+
+    def write_command(self, opcode, flags=None, **values):
+        """Writes the next AQ entry without the doorbell; returns its id."""
+        layout = defs.COMMANDS[opcode][0] if opcode in defs.COMMANDS else defs.AdminAqCommonDesc
+        entry = layout()
+        for path, value in values.items():
+            put(entry, path, value)
+        common = defs.AdminAqCommonDesc.over(entry.image)
+        common.command_id__command_id = command_id = self.commands & 0xFFF
+        common.opcode = opcode
+        common.phase = 1 ^ (self.commands // self.depth & 1)
+        common.flags |= sum(mask(common.FIELDS[name]) for name in flags or ())
+        slot = self.commands % self.depth
+        self.memory.write(self.aq + ENTRY * slot, entry.pack(ENTRY))
+        self.commands += 1
+        return command_id
+
+    def ring_aq(self):
+        self.reg(Reg.AQ_PROD_DB, self.commands & 0xFFFF)
+
+    def response(self, number):
+        """The ACQ entry of the number-th command (from 1), checked in every header field."""
+        slot, phase = (number - 1) % self.depth, 1 ^ ((number - 1) // self.depth & 1)
+        raw = self.memory.read(self.acq + ENTRY * slot, ENTRY)
+        header = defs.AdminAcqCommonDesc.unpack(raw)
+        assert header.phase == phase and header.reserved == 0
+        zeroed = bytearray(raw)
+        defs.AdminAcqCommonDesc.over(zeroed).checksum = 0
+        assert header.checksum == crc16(zeroed)
+        return header, raw
+
+    def command(self, opcode, flags=None, **values):
+        """Carries out one command; its response layout, or Refused with its status."""
+        command_id = self.write_command(opcode, flags, **values)
+        self.ring_aq()
+        header, raw = self.response(self.commands)
+        assert header.command_id == command_id
+        if header.status != Status.SUCCESS:
+            assert not any(raw[8:])
+            raise Refused(header.status)
+        return defs.COMMANDS[opcode][1].unpack(raw)
+
+    def refusal(self, opcode, flags=None, **values):
+        """Status of a command that must be refused and must change nothing."""
+        before = self.device.snapshot()
+        try:
+            self.command(opcode, flags, **values)
+        except Refused as refused:
+            assert self.device.snapshot() == before
+            return refused.status
+        raise AssertionError(f"{opcode!r} was not refused")
+
+    # Objects.
+
+    def pd(self):
+        return self.command(Opcode.ALLOC_PD).pd
+
+    def uar(self):
+        return self.command(Opcode.ALLOC_UAR).uar
+
+    def ah(self, pd, node=1, gid=None):
+        gid = gid or self.device.limits.gid_prefix + node.to_bytes(2, "big")
+        return self.command(Opcode.CREATE_AH, pd=pd, dest_addr=gid).ah
+
+    def eq(self, depth=16, vector=1):
+        eq = Eq(self, depth)
+        answer = self.command(
+            Opcode.CREATE_EQ, depth=depth, msix_vec=vector, entry_size_words=4,
+            **words("ba", eq.base),
+        )  # fmt: skip
+        eq.number = answer.eqn
+        return eq
+
+    def cq(self, uar, depth=16, entry_words=4, eq=None, **values):
+        subs = self.device.profile.sub_cqs_per_cq
+        cq = Cq(self, depth, entry_words * 4, subs)
+        if eq is not None:
+            values |= {"interrupt_mode_enabled": 1, "eqn": eq.number}
+        answer = self.command(
+            Opcode.CREATE_CQ, cq_entry_size_words=entry_words, sub_cq_depth=depth,
+            num_sub_cqs=subs, uar=uar, **words("cq_ba", cq.base), **values,
+        )  # fmt: skip
+        assert answer.sub_cq_actual_depth == depth and answer.db_valid
+        cq.number, cq.doorbell = answer.cq_idx, answer.db_offset
+        return cq
+
+    def mr(self, pd, address, length, pages=None, shift=12, local_write=1, iova=None, **values):
+        """Registers host memory; without a page list, memory that lies in one piece."""
+        iova = address if iova is None else iova
+        if pages is None:
+            first = address & -(1 << shift)
+            pages = range(first, address + length, 1 << shift)
+        pages = list(pages)
+        flags = None
+        if len(pages) > 4:
+            table = self.allocate(8 * len(pages), 8)
+            self.memory.write(table, b"".join(p.to_bytes(8, "little") for p in pages))
+            values |= words("pbl.pbl.address", table) | {"pbl.pbl.length": 8 * len(pages)}
+            flags = ("ctrl_data",)
+        else:
+            values["pbl.inline_pbl_array"] = pages
+        answer = self.command(
+            Opcode.REG_MR, flags, pd=pd, mr_length=length, phys_page_size_shift=shift,
+            local_write_enable=local_write, iova=iova, **values,
+        )  # fmt: skip
+        assert answer.l_key == answer.r_key
+        return answer.l_key
+
+    def qp(self, pd, uar, scq, rcq=None, **options):
+        return Qp(self, pd, uar, scq, rcq or scq, **options)
+
+    def doorbell(self, offset, value):
+        self.device.store(self.device.limits.db_bar, offset, value.to_bytes(4, "little"))
+
+    def names(self, *wanted):
+        """Observed events of these names since the last look."""
+        found = [values for name, values in self.events if name in wanted]
+        self.events.clear()
+        return found
+
+
+class Ring:
+    """A ring that the device fills: poll gives each new entry once."""
+
+    def __init__(self, host, depth, entry_bytes, base):
+        self.host, self.depth, self.entry_bytes, self.base = host, depth, entry_bytes, base
+        self.consumed = 0
+
+    def poll(self):
+        result = []
+        while True:
+            slot, phase = self.consumed % self.depth, 1 ^ (self.consumed // self.depth & 1)
+            raw = self.host.memory.read(self.base + slot * self.entry_bytes, self.entry_bytes)
+            if self.phase(raw) != phase:
+                return result
+            result.append(raw)
+            self.consumed += 1
+
+
+class Eq(Ring):
+    def __init__(self, host, depth):
+        super().__init__(host, depth, 16, host.allocate(16 * depth, 64))
+
+    @staticmethod
+    def phase(raw):
+        return defs.AdminEqe.unpack(raw).phase
+
+    def arm(self):
+        self.host.reg(Reg.EQ_DB, defs.REG_BITS.EQ_DB.pack(EQN=self.number, ARM=1))
+
+    def cqns(self):
+        return [defs.AdminEqe.unpack(raw).u.comp_event.cqn for raw in self.poll()]
+
+
+class Sub(Ring):
+    @staticmethod
+    def phase(raw):
+        return defs.IoCdescCommon.unpack(raw).phase
+
+
+class Cq:
+    """A CQ; poll gives the entries of one sub-CQ, decoded."""
+
+    def __init__(self, host, depth, entry_bytes, subs):
+        self.host, self.entry_bytes = host, entry_bytes
+        self.base = host.allocate(depth * entry_bytes * subs, 64)
+        self.subs = [
+            Sub(host, depth, entry_bytes, self.base + i * depth * entry_bytes) for i in range(subs)
+        ]
+
+    def poll(self, sub=0):
+        layout = defs.IoRxCdescEx if self.entry_bytes == 32 else defs.IoRxCdesc
+        return [layout.unpack(raw) for raw in self.subs[sub].poll()]
+
+    def results(self, sub=0):
+        """(request id, status, queue type) of new entries."""
+        entries = self.poll(sub)
+        commons = [e.base.common if self.entry_bytes == 32 else e.common for e in entries]
+        return [(c.req_id, c.status, int(c.q_type)) for c in commons]
+
+    def ring(self, consumed, arm=0):
+        value = defs.DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed & 0xFFFF, ARM=arm)
+        self.host.doorbell(self.doorbell, value)
+
+
+class Qp:
+    """A QP with the provider's counters."""
+
+    def __init__(
+        self, host, pd, uar, scq, rcq, kind=SRD, sq_depth=8, rq_depth=8, wqe_bytes=64, **values
+    ):  # fmt: skip
+        self.host, self.pd, self.wqe_bytes, self.sq_depth = host, pd, wqe_bytes, sq_depth
+        self.rq_depth = rq_depth
+        self.rq_base = host.allocate(16 * rq_depth) if rq_depth else 0
+        sizes = {
+            "send_queue_ring_size": sq_depth * wqe_bytes, "send_queue_depth": sq_depth,
+            "recv_queue_ring_size": 16 * rq_depth, "recv_queue_depth": rq_depth // 2,
+        }  # fmt: skip
+        self.answer = answer = host.command(
+            Opcode.CREATE_QP, pd=pd, qp_type=kind, uar=uar, send_cq_idx=scq.number,
+            recv_cq_idx=rcq.number, rq_base_addr=self.rq_base,
+            **{f"qp_alloc_size.{name}": value for name, value in sizes.items()}, **values,
+        )  # fmt: skip
+        self.handle, self.number, self.llq = (
+            answer.qp_handle, answer.qp_num, answer.llq_descriptors_offset
+        )  # fmt: skip
+        self.sent = self.posted = 0
+
+    def modify(self, state=None, **values):
+        chosen = {f"modify_mask__{name}": 1 for name in values}
+        if state is not None:
+            values["qp_state"], chosen["modify_mask__qp_state"] = state, 1
+        self.host.command(Opcode.MODIFY_QP, qp_handle=self.handle, **values, **chosen)
+        if state == State.RESET:
+            self.sent = self.posted = 0
+        return self
+
+    def to(self, state, qkey=QKEY):
+        """From RESET along the usual way."""
+        for step in (State.INIT, State.RTR, State.RTS, State.SQD):
+            extra = {State.INIT: {"qkey": qkey}, State.RTS: {"sq_psn": 0}}.get(step, {})
+            self.modify(step, **extra)
+            if step == state:
+                return self
+        raise ValueError(state)
+
+    def query(self):
+        return self.host.command(Opcode.QUERY_QP, qp_handle=self.handle)
+
+    def destroy(self):
+        self.host.command(Opcode.DESTROY_QP, qp_handle=self.handle)
+
+    def slot(self, number=None):
+        """BAR offset of a WQE slot."""
+        number = self.sent if number is None else number
+        return self.llq + number % self.sq_depth * self.wqe_bytes
+
+    def store(self, image, number=None):
+        """Stores a WQE in 64-byte lines, without the doorbell."""
+        for at in range(0, len(image), 64):
+            self.host.device.store(2, self.slot(number) + at, bytes(image[at : at + 64]))
+
+    def ring(self, count=None):
+        if count is None:
+            count = self.sent
+        self.host.doorbell(self.answer.sq_db_offset, count & 0xFFFF)
+
+    def send(self, wqe, ring=True):
+        self.store(wqe)
+        self.sent += 1
+        if ring:
+            self.ring()
+
+    def post(self, *buffers, req_id=0, last=True, ring=True):
+        """Posts one receive of (address, length, lkey) buffers."""
+        for number, (address, length, lkey) in enumerate(buffers):
+            descriptor = defs.IoRxDesc(
+                buf_addr_lo=address & 0xFFFFFFFF, buf_addr_hi=address >> 32, length=length,
+                lkey=lkey, first=number == 0, req_id=req_id if number == 0 else 0,
+                last=last and number == len(buffers) - 1,
+            )  # fmt: skip
+            slot = self.posted % self.rq_depth
+            self.host.memory.write(self.rq_base + 16 * slot, descriptor.pack())
+            self.posted += 1
+        if ring:
+            self.ring_rq()
+
+    def ring_rq(self, count=None):
+        count = self.posted if count is None else count
+        self.host.doorbell(self.answer.rq_db_offset, count & 0xFFFF)
+
+
+def words(path, address):
+    """The two halves of an address under a path."""
+    return {
+        f"{path}.mem_addr_low": address & 0xFFFFFFFF,
+        f"{path}.mem_addr_high": address >> 32,
+    }
+
+
+def put(layout, path, value):
+    *outer, last = path.split(".")
+    for name in outer:
+        layout = getattr(layout, name)
+    setattr(layout, last, value)
+
+
+def wqe(dest, ah, buffers=(), inline=None, size=64, req_id=0, imm=None, qkey=QKEY, **meta):
+    """A correct send entry; meta overrides fields of its first half."""
+    layout = defs.IoTxWqe if size == 64 else defs.IoTxWqe128
+    entry = layout()
+    values = {
+        "req_id": req_id, "meta_desc": 1, "first": 1, "last": 1, "comp_req": 1,
+        "dest_qp_num": dest, "ah": ah, "qkey": qkey, "length": len(buffers),
+    }  # fmt: skip
+    if imm is not None:
+        values |= {"has_imm": 1, "immediate_data": imm}
+    if inline is not None:
+        values |= {"inline_msg": 1, "length": len(inline)}
+        entry.data.inline_data = inline
+    for number, (address, length, lkey) in enumerate(buffers):
+        entry.data.sgl[number] = defs.IoTxBufDesc(
+            length=length, lkey=lkey, buf_addr_lo=address & 0xFFFFFFFF, buf_addr_hi=address >> 32
+        )
+    for name, value in (values | meta).items():
+        setattr(entry.meta, name, value)
+    return entry.pack()
+
+
+class Pair:
+    """Two QPs that can talk: on one device to itself, or on two devices of a fabric."""
+
+    def __init__(self, kind=SRD, two=False, profile="default", limits=None, **options):
+        self.a = Host(1, profile, limits)
+        self.b = Host(2, profile, limits) if two else self.a
+        self.fabric = Fabric([self.a.device, self.b.device] if two else [self.a.device])
+        entry_words = options.pop("entry_words", 4)
+        cq_depth = options.pop("cq_depth", 64)
+        cq_values = options.pop("cq_values", {})
+        self.pd, self.uar = self.a.pd(), self.a.uar()
+        self.cq = self.a.cq(self.uar, cq_depth, entry_words, **cq_values)
+        self.pd_b, uar_b = (self.b.pd(), self.b.uar()) if two else (self.pd, self.uar)
+        self.rcq = self.b.cq(uar_b, cq_depth, entry_words, **cq_values)
+        self.tx = self.a.qp(self.pd, self.uar, self.cq, kind=kind, **options).to(State.RTS)
+        self.rx = self.b.qp(self.pd_b, uar_b, self.rcq, kind=kind, **options).to(State.RTS)
+        self.ah = self.a.ah(self.pd, self.b.device.node_id)
+        self.space = self.a.allocate(0x8000)
+        self.key = self.a.mr(self.pd, self.space, 0x8000)
+        self.space_b = self.b.allocate(0x8000)
+        self.key_b = self.b.mr(self.pd_b, self.space_b, 0x8000)
+
+    def buffer(self, at, length):
+        return (self.space + at, length, self.key)
+
+    def sink(self, at, length):
+        return (self.space_b + at, length, self.key_b)
+
+    def fill(self, at, data):
+        self.a.memory.write(self.space + at, data)
+
+    def received(self, at, length):
+        return self.b.memory.read(self.space_b + at, length)
+
+    def wqe(self, *buffers, **values):
+        values.setdefault("size", self.tx.wqe_bytes)
+        return wqe(self.rx.number, self.ah, buffers, **values)
+
+    def send(self, *buffers, **values):
+        """Sends one message and lets the fabric run."""
+        self.tx.send(self.wqe(*buffers, **values))
+        self.fabric.run()
+
+    def status(self):
+        """Status of the one new send completion."""
+        [(_, status, queue)] = self.cq.results()
+        assert queue == defs.IoQueueType.SEND_QUEUE
+        return status
