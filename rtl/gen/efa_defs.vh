@@ -2432,6 +2432,66 @@
 `define EFA_ACKI__STATUS 39:32
 `define EFA_ACKI__MSG_ID 71:40
 
+// internal wqi
+`define EFA_WQI__W 989
+`define EFA_WQI__BARRIER 0
+`define EFA_WQI__MARK 1
+`define EFA_WQI__FLUSH 2
+`define EFA_WQI__TORN 3
+`define EFA_WQI__QPN 15:4
+`define EFA_WQI__MSG 31:16
+`define EFA_WQI__SRD 32
+`define EFA_WQI__PD 42:33
+`define EFA_WQI__QP_NUM 58:43
+`define EFA_WQI__SCQN 70:59
+`define EFA_WQI__SSUB 71
+`define EFA_WQI__WQE128 72
+`define EFA_WQI__REQ_ID 88:73
+`define EFA_WQI__OP_TYPE 92:89
+`define EFA_WQI__ENTRY 988:93
+
+// internal txm
+`define EFA_TXM__W 202
+`define EFA_TXM__KIND 1:0
+`define EFA_TXM__MARK 2
+`define EFA_TXM__STATUS 10:3
+`define EFA_TXM__QPN 22:11
+`define EFA_TXM__MSG 38:23
+`define EFA_TXM__SRD 39
+`define EFA_TXM__QP_NUM 55:40
+`define EFA_TXM__SCQN 67:56
+`define EFA_TXM__SSUB 68
+`define EFA_TXM__REQ_ID 84:69
+`define EFA_TXM__OP_TYPE 87:85
+`define EFA_TXM__DST_QPN 103:88
+`define EFA_TXM__NODE 119:104
+`define EFA_TXM__QKEY 151:120
+`define EFA_TXM__HAS_IMM 152
+`define EFA_TXM__IMM 184:153
+`define EFA_TXM__LENGTH 200:185
+`define EFA_TXM__INLINED 201
+
+// internal sge
+`define EFA_SGE__W 167
+`define EFA_SGE__LEN 15:0
+`define EFA_SGE__PHYS 16
+`define EFA_SGE__SHIFT 22:17
+`define EFA_SGE__MTT 38:23
+`define EFA_SGE__OFFSET 102:39
+`define EFA_SGE__ADDR 166:103
+
+// internal sctx
+`define EFA_SCTX__W 124
+`define EFA_SCTX__GEN 31:0
+`define EFA_SCTX__NODE 47:32
+`define EFA_SCTX__QPN 59:48
+`define EFA_SCTX__QP_NUM 75:60
+`define EFA_SCTX__SCQN 87:76
+`define EFA_SCTX__SSUB 88
+`define EFA_SCTX__REQ_ID 104:89
+`define EFA_SCTX__OP_TYPE 107:105
+`define EFA_SCTX__LENGTH 123:108
+
 // events
 `define EFA_EV__DB 0
 `define EFA_EV__LLQ 1
