@@ -103,27 +103,5 @@ def run_system(
     )  # fmt: skip
 
 
-def run_in_sim(job: dict, sim: str, seed: int = 1, params: dict | None = None) -> dict:
-    """Plays a job inside a simulation and returns what it gave.
-
-    `job["call"]` names a function `package.module:name`; it is called with a backend and
-    `job["arguments"]`, and what it returns (JSON-able) is the result."""
-    folder = OUT / "jobs"
-    folder.mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:12]
-    ask = folder / f"{name}-{os.getpid()}.json"
-    answer = ask.with_suffix(".result.json")
-    ask.write_text(json.dumps(job))
-    try:
-        run_system(
-            "tb.system.job_player", sim, seed, params,
-            env={"EFA_JOB": str(ask), "EFA_RESULT": str(answer)},
-        )  # fmt: skip
-        return json.loads(answer.read_text())
-    finally:
-        for path in (ask, answer):
-            path.unlink(missing_ok=True)
-
-
 if __name__ == "__main__":
     sys.exit("use: python -m tb.runner system <module>")

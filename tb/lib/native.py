@@ -1,12 +1,10 @@
 """The native bench seen from Python: memory, accesses, logs, and the one wake-up signal.
 
-    bench = Native(dut); bench.start(seed=7)
-    bench.memory(0).write(0x1000, b"...")
-    bench.post(0, [store(4, 0x40, data), wait_memory(addr, mask, value), ...])
-    await bench.run(until=[idle(50)], cycles=20000)
-    for event in bench.events(): ...
-
-Layouts are those of tb/native/common.h.
+bench = Native(dut); bench.start(seed=7)
+bench.memory(0).write(0x1000, b"...")
+bench.post(0, [store(4, 0x40, data), wait_memory(addr, mask, value), ...])
+await bench.run(until=[idle(50)], cycles=20000)
+for event in bench.events(): ...
 """
 
 import ctypes
@@ -15,135 +13,28 @@ import os
 import numpy as np
 from cocotb.triggers import ValueChange
 
-REQUEST = np.dtype(
-    [("kind", "<u4"), ("bar", "<u4"), ("addr", "<u8"), ("be", "<u8"), ("a", "<u8"), ("b", "<u8"),
-     ("id", "<u8"), ("data", "u1", 64)]
-)  # fmt: skip
-CONDITION = np.dtype([("kind", "<u4"), ("device", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")])
-EVENT = np.dtype([("cycle", "<u8"), ("data", "<u8"), ("kind", "<u4"), ("device", "<u4")])
-WRITE = np.dtype(
-    [("cycle", "<u8"), ("addr", "<u8"), ("data_at", "<u8"), ("len", "<u4"), ("device", "<u4")]
+from tb.lib.requests import *  # noqa: F403 - benches build accesses and conditions with these
+from tb.lib.requests import (
+    BYTES,
+    CONDITION,
+    EVENT,
+    EVENTS,
+    FAULT_ERROR,
+    INTERRUPT,
+    INTERRUPTS,
+    LOAD,
+    LOADS,
+    PACKET,
+    PACKETS,
+    U64,
+    WRITE,
+    WRITES,
+    batch,
 )
-INTERRUPT = np.dtype([("cycle", "<u8"), ("addr", "<u8"), ("data", "<u4"), ("device", "<u4")])
-PACKET = np.dtype(
-    [("cycle", "<u8"), ("data_at", "<u8"), ("len", "<u4"), ("device", "<u4"), ("fate", "<u4"),
-     ("dst_node", "<u4")]
-)  # fmt: skip
-LOAD = np.dtype(
-    [("cycle", "<u8"), ("id", "<u8"), ("device", "<u4"), ("bytes", "<u4"), ("data", "u1", 64)]
-)
-
-EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES = range(6)
-FAULT_ERROR, FAULT_DROP, FAULT_LATE = 1, 2, 3
-LINE = 64
-U64 = (1 << 64) - 1
 
 
 class BoundaryBroken(AssertionError):
     """The device broke a rule of docs/boundary.md, or the bench was used wrongly."""
-
-
-# ---- host accesses, as `post` takes them ----
-
-
-def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
-    return (kind, bar, addr, be, a, b, ident, np.frombuffer(data.ljust(LINE, b"\0"), np.uint8))
-
-
-def store(bar: int, offset: int, data: bytes):
-    """A posted store of 1 to 64 bytes inside one line."""
-    at = offset % LINE
-    if not data or at + len(data) > LINE:
-        raise ValueError(f"store of {len(data)} bytes at {offset:#x} leaves its line")
-    be = ((1 << len(data)) - 1) << at
-    return _request(0, bar, offset - at, be, data=bytes(at) + bytes(data))
-
-
-def load(bar: int, offset: int, size: int, ident: int):
-    """A read of a BAR; its answer is in loads() under `ident`, by byte lane of the line."""
-    at = offset % LINE
-    if size < 1 or at + size > LINE:
-        raise ValueError(f"load of {size} bytes at {offset:#x} leaves its line")
-    return _request(1, bar, offset - at, ((1 << size) - 1) << at, ident=ident)
-
-
-def delay(cycles: int):
-    return _request(2, a=cycles)
-
-
-def until_cycle(cycle: int):
-    return _request(3, a=cycle)
-
-
-def wait_memory(addr: int, mask: int, value: int):
-    """Go on when the 8 bytes at `addr`, masked, are `value`: host software polling, natively."""
-    return _request(4, addr=addr, a=mask, b=value)
-
-
-def host_write(addr: int, data: bytes):
-    """The CPU writes its own memory, in order with its stores; at most 64 bytes."""
-    return _request(5, addr=addr, a=len(data), data=bytes(data))
-
-
-def pin(name: str, value: int):
-    """bme, msix_enable or msix_fmask to `value`; flr held for `value` cycles."""
-    return _request(6, a=("bme", "msix_enable", "msix_fmask", "flr").index(name), b=value)
-
-
-def wait_loads():
-    return _request(7)
-
-
-def wait_interrupts(count: int):
-    return _request(8, a=count)
-
-
-def mark(ident: int):
-    """A record in loads() of the cycle in which the host came by here."""
-    return _request(9, ident=ident)
-
-
-# ---- conditions, as `run` takes them ----
-
-
-def cycle_is(cycle):
-    return (0, 0, cycle, 0, 0)
-
-
-def memory_is(addr, mask, value, device=0):
-    return (1, device, addr, mask, value)
-
-
-def events_are(kind, count, device=0):
-    return (2, device, kind, count, 0)
-
-
-def interrupts_are(count, device=0):
-    return (3, device, count, 0, 0)
-
-
-def drained(device=0):
-    return (4, device, 0, 0, 0)
-
-
-def idle(cycles=32):
-    return (5, 0, cycles, 0, 0)
-
-
-def loads_are(count, device=0):
-    return (6, device, count, 0, 0)
-
-
-def packets_are(count, device=0):
-    return (7, device, count, 0, 0)
-
-
-def writes_are(count):
-    return (8, 0, count, 0, 0)
-
-
-def flr_done(value=1, device=0):
-    return (9, device, value, 0, 0)
 
 
 def _library():
@@ -246,15 +137,18 @@ class Native:
         return self.library.efa_cycle()
 
     @property
+    def activity(self) -> int:
+        """DMA writes and interrupts that became visible so far."""
+        return self.total(WRITES) + self.total(INTERRUPTS)
+
+    @property
     def digest(self) -> int:
         return self.library.efa_digest()
 
     def post(self, device: int, requests) -> None:
         """Host accesses in order: a list of the above, or an array of REQUEST."""
-        batch = requests
-        if not isinstance(batch, np.ndarray):
-            batch = np.array(list(requests), dtype=REQUEST)
-        self.library.efa_post(device, batch.ctypes.data, len(batch))
+        items = batch(requests)
+        self.library.efa_post(device, items.ctypes.data, len(items))
 
     def inject(self, device: int, packet: bytes, delay: int = 1) -> None:
         """A packet from the fabric to a device; it need not be well formed."""

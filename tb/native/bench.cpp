@@ -121,7 +121,7 @@ int Bench::satisfied(const Shown *seen) const {
             case kIdle: holds = quiet_cycles_ >= one.a; break;
             case kLoads: holds = at.loads_done >= one.a; break;
             case kPackets: holds = fabric.sent[one.device] >= one.a; break;
-            case kWrites: holds = writes.total() + interrupts.total() >= one.a; break;
+            case kWrites: holds = writes.total() + interrupts.total() >= one.a && cycle >= one.b; break;
             case kFlrDone: holds = seen[one.device].flr_done == (one.a != 0); break;
         }
         if (holds) return number;

@@ -20,7 +20,7 @@ enum ConditionKind : u32 {
     kIdle = 5,        // nothing outstanding anywhere for a cycles
     kLoads = 6,       // at least a answered
     kPackets = 7,     // at least a left the device
-    kWrites = 8,      // at least a DMA writes visible, interrupts included
+    kWrites = 8,      // at least a DMA writes and interrupts visible, not before cycle b
     kFlrDone = 9,     // m_cfg_flr_done is a
 };
 

@@ -1,0 +1,321 @@
+"""The RTL as a backend of the host's software (efa.backend.Backend).
+
+Inside a cocotb test, software that blocks runs in a thread:
+
+    backends = in_simulation(native)            # a backend for each device
+    await bridge(software)(backends[0])
+
+Outside, `open_simulator("verilator")` starts a simulation that serves this process over a
+socket; host memory is mapped from the simulator, so looking at it costs no message.
+"""
+
+import mmap
+import os
+import socket
+import tempfile
+import threading
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+import numpy as np
+
+from efa.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
+from tb.lib import requests as host
+from tb.runner import RunFailed
+from tb.simulators import SimulatorMissing, simulator_missing
+
+PAGE = 1 << 16
+CONNECT_SECONDS = 600
+FLR_CYCLES = 4
+SETTLED_CYCLES = 64
+# A host without any access under way for so long will not see anything happen any more. Longer
+# than the device's completion timeout, which is the slowest thing that it does by itself.
+DEAD_CYCLES = 100_000
+
+
+class RtlBackend(Backend):
+    """One simulated device. `link` carries accesses, logs and time; see SimLink."""
+
+    def __init__(self, link, name, device=0, node_id=1, record=False):
+        self.link = link
+        self.name = name
+        self.device = device
+        self.node_id = node_id
+        self.record = record
+        self.memory = link.memory(device)
+        self._loads = 0
+        self._set_up_msix()
+
+    def _set_up_msix(self):
+        self.stores(msix_table_stores())
+
+    def stores(self, items):
+        self.link.post(self.device, [host.store(bar, at, data) for bar, at, data in items])
+
+    def load(self, bar, offset, size):
+        ident = self.link.next_load()
+        self.link.post(self.device, [host.load(bar, offset, size, ident)])
+        self._loads += 1
+        if self.link.run([host.loads_are(self._loads, self.device)], 1_000_000) < 0:
+            raise DeviceTimeout(f"read of BAR {bar} at {offset:#x} was not answered")
+        line = self.link.load_answer(ident)
+        return line[offset % host.LINE : offset % host.LINE + size]
+
+    def wait(self, condition, timeout_cycles=1_000_000):
+        deadline = self.cycles + timeout_cycles
+        while not condition():
+            left = deadline - self.cycles
+            if left <= 0:
+                raise DeviceTimeout(f"not within {timeout_cycles} cycles")
+            news = host.writes_are(self.link.writes_seen() + 1)
+            woken = self.link.run([news, host.idle(DEAD_CYCLES)], left)
+            if woken == 1 and not condition():
+                raise DeviceTimeout("the device is idle, and it has not happened")
+
+    def settle(self):
+        if self.link.run([host.idle(SETTLED_CYCLES)], 100_000_000) < 0:
+            raise DeviceTimeout("device and fabric do not come to rest")
+
+    def _news(self, kind):
+        self.link.collect()
+        return self.link.take(kind, self.device)
+
+    def interrupts(self):
+        return self._news("interrupts")
+
+    def writes(self):
+        return self._news("writes")
+
+    def packets(self):
+        return self._news("packets")
+
+    def flr(self):
+        self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
+        self.link.run([host.drained(self.device)], 1_000_000)
+        self.link.run([], 4 * FLR_CYCLES)
+        if self.link.run([host.flr_done(1, self.device)], 1_000_000) < 0:
+            raise DeviceTimeout("function-level reset does not end")
+        self._set_up_msix()
+
+    def set_bus_master(self, on):
+        self.link.post(self.device, [host.pin("bme", int(bool(on)))])
+
+    @property
+    def cycles(self):
+        return self.link.cycle
+
+    def close(self):
+        self.link.close()
+
+
+class Link:
+    """What RtlBackend needs of a bench; how it is reached differs."""
+
+    def __init__(self, devices):
+        self._kept = [{"writes": [], "interrupts": [], "packets": []} for _ in range(devices)]
+        self._answers = {}
+        self._ident = 0
+        self.record = False
+
+    def next_load(self):
+        self._ident += 1
+        return self._ident
+
+    def load_answer(self, ident):
+        for record in self.log("loads"):
+            self._answers[int(record["id"])] = record["data"].tobytes()
+        return self._answers.pop(ident)
+
+    def take(self, kind, device):
+        kept = self._kept[device][kind]
+        self._kept[device][kind] = []
+        return kept
+
+    def collect(self):
+        """Sort what the logs hold by device."""
+        for record in self.log("interrupts"):
+            self._kept[record["device"]]["interrupts"].append(int(record["data"]))
+        for kind in ("writes", "packets"):
+            records, data = self.log(kind)
+            if not self.record:
+                continue
+            for record, content in zip(records, data, strict=True):
+                item = content if kind == "packets" else (int(record["addr"]), content)
+                self._kept[record["device"]][kind].append(item)
+
+    def close(self):
+        pass
+
+
+class InnerLink(Link):
+    """In the simulator's process: `run` resumes the simulation from a bridged thread."""
+
+    def __init__(self, native):
+        from cocotb.task import resume
+
+        super().__init__(native.devices)
+        self.native = native
+        self.run = resume(native.run)
+        self.post = native.post
+        self.memory = native.memory
+
+    def log(self, kind):
+        return getattr(self.native, kind)()
+
+    def writes_seen(self):
+        return self.native.activity
+
+    @property
+    def cycle(self):
+        return self.native.cycle
+
+
+def in_simulation(native, record=False):
+    """Backends of a running cocotb test; use them in a function called through `bridge`."""
+    link = InnerLink(native)
+    link.record = record
+    name = os.environ["EFA_SIM"]
+    return [RtlBackend(link, name, d, 1 + d, record) for d in range(native.devices)]
+
+
+class MappedMemory:
+    """Host memory of a simulation in another process, mapped here."""
+
+    def __init__(self, link, device):
+        self._link = link
+        self._device = device
+        pid, fd, size = link.call("memory_file", device)
+        handle = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR)
+        self._map = mmap.mmap(handle, size)
+        os.close(handle)
+        self._pages = {}
+
+    def _at(self, address):
+        number = address // PAGE
+        offset = self._pages.get(number)
+        if offset is None:
+            offset = self._link.call("memory_map", self._device, number * PAGE, PAGE)
+            self._pages[number] = offset
+        return offset + address % PAGE
+
+    def read(self, address, size):
+        parts = []
+        while size:
+            part = min(size, PAGE - address % PAGE)
+            at = self._at(address)
+            parts.append(self._map[at : at + part])
+            address, size = address + part, size - part
+        return b"".join(parts)
+
+    def write(self, address, data):
+        data = memoryview(bytes(data))
+        while len(data):
+            part = min(len(data), PAGE - address % PAGE)
+            at = self._at(address)
+            self._map[at : at + part] = data[:part]
+            address, data = address + part, data[part:]
+
+    def view(self, address, size):
+        offset = self._link.call("memory_map", self._device, address, size)
+        if offset < 0:
+            raise ValueError(f"{size} bytes at {address:#x} were not laid out in one piece")
+        return np.frombuffer(self._map, np.uint8, size, offset)
+
+    def fail(self, address, size, fault=host.FAULT_ERROR):
+        self._link.call("memory_fail", self._device, address, size, fault)
+
+    def heal(self):
+        self._link.call("memory_heal", self._device)
+
+
+class OuterLink(Link):
+    """A simulation in a process of its own, served by tb/system/serve_tests.py."""
+
+    def __init__(self, sim, seed, params, devices, knobs):
+        from tb.system_run import run_system
+
+        super().__init__(devices)
+        self.failure = None
+        folder = Path(tempfile.mkdtemp(prefix="efa-"))
+        address = str(folder / "socket")
+        listener = Listener(address, family="AF_UNIX")
+
+        def simulate():
+            try:
+                run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
+            except (RunFailed, SimulatorMissing) as error:
+                self.failure = str(error)
+            finally:
+                # Wakes accept() where the simulation never came so far.
+                with socket.socket(socket.AF_UNIX) as end:
+                    if end.connect_ex(address) == 0:
+                        end.close()
+
+        self._thread = threading.Thread(target=simulate, daemon=True)
+        self._thread.start()
+        try:
+            self._connection = listener.accept()
+            self._cycle, self._activity = self.call("start", seed, devices, knobs)
+        except (EOFError, OSError) as error:
+            self._thread.join()
+            raise BackendUnavailable(self.failure or f"{sim}: {error}") from error
+        finally:
+            listener.close()
+            folder.rmdir()
+
+    def call(self, name, *arguments):
+        try:
+            self._connection.send((name, arguments))
+            good, result = self._connection.recv()
+        except (EOFError, OSError) as error:
+            self._thread.join(60)
+            raise RuntimeError(self.failure or f"the simulation ended: {error}") from error
+        if not good:
+            raise AssertionError(result)
+        return result
+
+    def post(self, device, requests):
+        self.call("post", device, host.batch(requests))
+
+    def run(self, until, cycles):
+        woken, self._cycle, self._activity = self.call("run", until, cycles)
+        return woken
+
+    def log(self, kind):
+        return self.call(kind)
+
+    def memory(self, device):
+        return MappedMemory(self, device)
+
+    def writes_seen(self):
+        return self._activity
+
+    @property
+    def cycle(self):
+        return self._cycle
+
+    def close(self):
+        if self._connection.closed:
+            return
+        self._connection.send(("close", ()))
+        self._connection.close()
+        self._thread.join()
+        if self.failure is not None:
+            raise RuntimeError(self.failure)
+
+
+def open_simulator(
+    sim, profile="default", record=False, nodes=1, node_id=1, seed=1, params=None, **knobs
+):
+    """A simulated device for software of this process; with several nodes a list of them."""
+    reason = simulator_missing(sim)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    knobs = {"profile": int(profile == "recorded"), **knobs}
+    params = {**({"DEVICES": nodes} if nodes > 1 else {}), **(params or {})}
+    link = OuterLink(
+        sim, seed, params, nodes, [{"node": node_id + d, **knobs} for d in range(nodes)]
+    )
+    link.record = record
+    backends = [RtlBackend(link, sim, d, node_id + d, record) for d in range(nodes)]
+    return backends[0] if nodes == 1 else backends
