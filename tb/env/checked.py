@@ -1,0 +1,116 @@
+"""The RTL backend with a scoreboard watching: same calls, every one of them checked.
+
+    scoreboard, backends = checked(native)
+    await bridge(software)(backends[0])
+    scoreboard.check()
+"""
+
+import os
+
+from tb.env.scoreboard import Scoreboard
+from tb.lib.host import InnerLink, RtlBackend
+
+LOGS = ("packets", "writes", "interrupts", "events")
+
+
+class TappedLink(InnerLink):
+    """Shows the scoreboard what the devices did, by cycle, before software sees it."""
+
+    def __init__(self, native):
+        super().__init__(native)
+        self.scoreboard = None
+        self.tail = []
+
+    def collect(self):
+        """All logs, merged. A packet counts when it left, before anything it leads to."""
+        native, board = self.native, self.scoreboard
+        happened = []
+        records, data = native.packets()
+        for record, content in zip(records.tolist(), data, strict=True):
+            happened.append((record[0], 0, record[3], content))
+        records, data = native.writes()
+        for record, content in zip(records.tolist(), data, strict=True):
+            happened.append((record[0], 1, record[4], (record[1], content)))
+        for cycle, _, vector, device in native.interrupts().tolist():
+            happened.append((cycle, 2, device, vector))
+        for cycle, value, kind, device in native.events().tolist():
+            happened.append((cycle, 3, device, (kind, value)))
+        # A packet is matched when its last flit has left, its arrival may be seen in that cycle.
+        happened.sort(key=lambda item: item[0])
+        for cycle, kind, device, what in happened:
+            if kind == 0:
+                board.packet(device, cycle, what)
+            elif kind == 1:
+                board.write(device, cycle, *what)
+                if self.record:
+                    self._kept[device]["writes"].append(what)
+            elif kind == 2:
+                board.interrupt(device, cycle, what)
+                self._kept[device]["interrupts"].append(what)
+            else:
+                board.event(device, cycle, *what)
+
+    def log(self, kind):
+        if kind in LOGS:
+            raise RuntimeError(f"{kind} belong to the scoreboard")
+        return super().log(kind)
+
+
+class MirroredMemory:
+    """Host memory of a device; what the CPU writes reaches the model's copy too."""
+
+    def __init__(self, memory, on_write):
+        self._memory, self._on_write = memory, on_write
+        self.read = memory.read
+
+    def write(self, address, data):
+        self._memory.write(address, data)
+        self._on_write(address, bytes(data))
+
+
+class CheckedBackend(RtlBackend):
+    """One device of a tapped simulation."""
+
+    def __init__(self, link, device, node_id):
+        self._board = link.scoreboard
+        super().__init__(link, os.environ["EFA_SIM"], device, node_id)
+        self.memory = MirroredMemory(
+            self.memory, lambda address, data: self._board.host_write(device, address, data)
+        )
+
+    def stores(self, items):
+        items = list(items)
+        self.link.collect()
+        for bar, offset, data in items:
+            self._board.store(self.device, bar, offset, data)
+        super().stores(items)
+
+    def wait(self, condition, timeout_cycles=1_000_000):
+        def collected():
+            self.link.collect()
+            return condition()
+
+        super().wait(collected, timeout_cycles)
+
+    def settle(self):
+        super().settle()
+        self.link.collect()
+
+    def flr(self):
+        self.link.collect()
+        super().flr()
+        self.link.collect()
+        self._board.flr(self.device)
+
+
+def checked(native, profile="default"):
+    """Scoreboard and backends of a running cocotb test whose native bench has been started."""
+    link = TappedLink(native)
+    memories = [native.memory(d) for d in range(native.devices)]
+    link.scoreboard = Scoreboard(memories, profile)
+    for shadow in link.scoreboard.shadows:
+        shadow.device.set_msix(True, False)
+    backends = [CheckedBackend(link, d, 1 + d) for d in range(native.devices)]
+    return link.scoreboard, backends
+
+

@@ -1,0 +1,229 @@
+"""Compares what leaves the devices with what the reference models say, at once and to the end.
+
+Stores reach the models when they are posted. Packets reach them when the device they go to has
+taken them in, so that both see the same order. Within a queue order must hold; between queues
+any order is legal. What is left over at the end, a ring entry in the wrong slot or phase, a
+difference in host memory, or a run in which nothing was compared: each fails.
+"""
+
+from collections import Counter, defaultdict, deque
+
+from efa import defs
+from efa.expectation import ADMIN_RESPONSE, COMPLETION
+from tb.env.shadow import (
+    PAGE_BYTES,
+    Shadow,
+    clear_checksum,
+    clear_phase,
+    comparable_packet,
+    completion_key,
+    packet_key,
+    pages,
+)
+
+RX_LAST = defs.Ev.RXL
+ADMIN_VECTOR = 0
+
+
+class Difference(AssertionError):
+    """Device and model disagree; the text names device, cycle, what was expected and what came."""
+
+
+class Scoreboard:
+    """`memories` are the host memories that the devices write."""
+
+    def __init__(self, memories, profile="default", first_node=1):
+        self.memories = memories
+        self.shadows = [Shadow(first_node + d, profile) for d in range(len(memories))]
+        self.by_node = {shadow.device.node_id: d for d, shadow in enumerate(self.shadows)}
+        self.compared = Counter()
+        self.listeners = []
+        self._flying = [defaultdict(deque) for _ in memories]
+        self._admin_interrupts = Counter()
+        self._next_psn = Counter()
+
+    # The host's side, as it happens
+
+    def store(self, device, bar, offset, data):
+        """A host store that was just posted."""
+        self.shadows[device].store(bar, offset, data)
+
+    def host_write(self, device, address, data):
+        """The CPU wrote its memory."""
+        self.shadows[device].memory.poke(address, data)
+
+    def flr(self, device):
+        """Function-level reset of one device."""
+        self.shadows[device].flr()
+
+    # The device's side, in the order of its cycles
+
+    def write(self, device, cycle, address, data):
+        """A DMA write of a device."""
+        shadow = self.shadows[device]
+        where = f"device {device}, cycle {cycle}"
+        try:
+            ring, entry = shadow.sort(address, data)
+        except ValueError as error:
+            raise Difference(f"{where}: {error}") from None
+        if ring is None:
+            self._plain_write(shadow, where, address, data)
+            return
+        slot = (address - ring.region.base) // ring.region.entry_bytes
+        lap, wanted_slot = divmod(ring.written, ring.region.count)
+        entry, phase = clear_phase(ring.kind, entry)
+        if slot != wanted_slot or phase != 1 - lap % 2:
+            raise Difference(
+                f"{where}: {ring} got slot {slot} phase {phase}, "
+                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - lap % 2}"
+            )
+        ring.written += 1
+        if ring.kind == ADMIN_RESPONSE:
+            self._response(shadow, where, entry, phase)
+        elif ring.kind == COMPLETION:
+            self._completion(shadow, where, ring, entry)
+        else:
+            self._event(shadow, where, ring, entry)
+
+    def _plain_write(self, shadow, where, address, data):
+        if shadow.answers and shadow.answers[0][0] == address:
+            _, wanted = shadow.answers.popleft()
+            if data != wanted:
+                raise Difference(f"{where}: register answer {data.hex()}, not {wanted.hex()}")
+            self.compared["register answers"] += 1
+            return
+        # Payload and anything that strays is caught by comparing memory at the end.
+        shadow.touched.update(pages(address, address + len(data)))
+        self.compared["payload writes"] += 1
+
+    def _response(self, shadow, where, entry, phase):
+        image = bytearray(entry)
+        image[3] |= phase
+        try:
+            bare = clear_checksum(bytes(image))
+        except ValueError as error:
+            raise Difference(f"{where}: admin response {image.hex()}: {error}") from None
+        bare, _ = clear_phase(ADMIN_RESPONSE, bare)
+        command_id = defs.AdminAcqEntry.unpack(bare).acq_common_descriptor.command_id
+        owed = shadow.responses.get(command_id)
+        if not owed:
+            raise Difference(f"{where}: response to command {command_id:#x}, which is not open")
+        wanted = owed.popleft()
+        if bare != wanted:
+            raise Difference(
+                f"{where}: response to command {command_id:#x}\n"
+                f"  expected {wanted.hex()}\n  got      {bare.hex()}"
+            )
+        self.compared["admin responses"] += 1
+        self._tell("response", bare)
+
+    def _completion(self, shadow, where, ring, entry):
+        key = completion_key(ring, entry)
+        owed = shadow.completions.get(key, [])
+        # SRD acknowledges in any order, so sends are looked up; receives keep theirs.
+        sends = key[3] == defs.IoQueueType.SEND_QUEUE
+        if entry not in (owed if sends else owed[:1]):
+            expected = "\n           ".join(one.hex() for one in owed[:3]) or "nothing"
+            raise Difference(
+                f"{where}: {ring}, queue pair {key[2]:#x}\n"
+                f"  expected {expected}\n  got      {entry.hex()}"
+            )
+        owed.remove(entry)
+        self.compared["completions"] += 1
+        self._tell("completion", entry)
+
+    def _event(self, shadow, where, ring, entry):
+        # How many events merge depends on when the host looked: each must be one that was due.
+        if not shadow.events[ring.number, entry]:
+            raise Difference(f"{where}: {ring} got {entry.hex()}, which no armed queue asked for")
+        shadow.event_seen.add((ring.number, entry))
+        self.compared["events"] += 1
+
+    def packet(self, device, cycle, packet):
+        """A packet that left a device."""
+        where = f"device {device}, cycle {cycle}"
+        header = defs.PktHdr.unpack(packet)
+        key = packet_key(header)
+        owed = self.shadows[device].packets.get(key)
+        if not owed:
+            raise Difference(f"{where}: packet {packet[:64].hex()} is not due")
+        wanted = owed.popleft()
+        if comparable_packet(packet) != comparable_packet(wanted):
+            raise Difference(
+                f"{where}: packet\n  expected {wanted.hex()}\n  got      {packet.hex()}"
+            )
+        if header.opcode == defs.PktOpcode.SRD_SEND:
+            to = (device, header.dst_node)
+            if header.psn != self._next_psn[to]:
+                raise Difference(f"{where}: psn {header.psn}, not {self._next_psn[to]}, to {to[1]}")
+            self._next_psn[to] = self._next_psn[to] + 1 & 0xFFFFFFFF
+        self.compared["packets"] += 1
+        self._tell("packet", packet)
+        target = self.by_node.get(header.dst_node)
+        if target is not None:
+            short = (int(header.opcode), header.src_qpn, header.dst_qpn)
+            self._flying[target][short].append(wanted)
+
+    def event(self, device, cycle, kind, data):
+        """Something an ev_* port showed: a packet taken in is what the model gets now."""
+        if kind == RX_LAST:
+            seen = defs.EVENTS.rxl.unpack(data)
+            key = (int(seen.opcode), seen.src_qpn, seen.dst_qpn)
+            waiting = self._flying[device].get(key)
+            if waiting:
+                self.shadows[device].device.receive(waiting.popleft())
+        self._tell("event", (device, cycle, kind, data))
+
+    def interrupt(self, device, cycle, vector):
+        """An MSI-X message."""
+        self.compared["interrupts"] += 1
+        if vector == ADMIN_VECTOR:
+            self._admin_interrupts[device] += 1
+        elif not self.shadows[device].interrupts[vector]:
+            raise Difference(f"device {device}, cycle {cycle}: vector {vector} was never due")
+
+    def _tell(self, what, item):
+        for listener in self.listeners:
+            listener(what, item)
+
+    # The end
+
+    def check(self, least=1):
+        """Fails on anything unmet; returns what was compared."""
+        for number, shadow in enumerate(self.shadows):
+            self._nothing_owed(number, shadow)
+            self._memory_equal(number, shadow)
+        total = sum(self.compared.values())
+        if total < least:
+            raise Difference(f"only {total} things were compared, at least {least} were planned")
+        return dict(self.compared)
+
+    def _nothing_owed(self, number, shadow):
+        owed = [
+            *(f"response to command {c:#x}" for c, due in shadow.responses.items() for _ in due),
+            *(f"completion {entry.hex()}" for due in shadow.completions.values() for entry in due),
+            *(f"packet {packet[:32].hex()}" for due in shadow.packets.values() for packet in due),
+            *(f"register answer at {address:#x}" for address, _ in shadow.answers),
+            *(f"event {entry.hex()} of EQ {eqn}" for eqn, entry in shadow.events
+              if (eqn, entry) not in shadow.event_seen),
+            *(f"packet on its way: {key}" for key, due in self._flying[number].items() if due),
+        ]  # fmt: skip
+        wanted = shadow.interrupts[ADMIN_VECTOR]
+        if self._admin_interrupts[number] != wanted:
+            owed.append(f"{wanted} admin interrupts, got {self._admin_interrupts[number]}")
+        if owed:
+            shown = "\n  ".join(owed[:8])
+            raise Difference(f"device {number} still owes {len(owed)} things:\n  {shown}")
+
+    def _memory_equal(self, number, shadow):
+        """Every page that device or model ever wrote, byte for byte; rings were compared before."""
+        for page in sorted(shadow.touched - shadow.ring_pages):
+            wanted = shadow.memory.peek(page, PAGE_BYTES)
+            got = self.memories[number].read(page, PAGE_BYTES)
+            if wanted != got:
+                at = next(i for i in range(PAGE_BYTES) if wanted[i] != got[i])
+                raise Difference(
+                    f"device {number}: host memory differs from {page + at:#x} on\n"
+                    f"  expected {wanted[at : at + 32].hex()}\n  got      {got[at : at + 32].hex()}"
+                )
+            self.compared["memory pages"] += 1

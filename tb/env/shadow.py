@@ -1,0 +1,173 @@
+"""The reference model beside one simulated device: fed with the same stores, asked what is due.
+
+Its outputs are sorted into what the scoreboard can compare whatever the device's timing: admin
+responses by command id, completions by queue pair, packets by sender and receiver.
+"""
+
+from collections import Counter, defaultdict, deque
+
+from efa import defs
+from efa.codec import crc16
+from efa.device import Device
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, Region, Regions
+from efa.memory import Memory
+
+ACK = defs.PktOpcode.SRD_ACK
+RINGS = (ADMIN_RESPONSE, COMPLETION, EVENT)
+
+
+PAGE_BYTES = 4096
+
+
+def pages(start, end):
+    """Addresses of the pages that a range touches."""
+    return range(start // PAGE_BYTES * PAGE_BYTES, end, PAGE_BYTES)
+
+
+class Ring:
+    """A ring the device writes, and how many entries of it were written so far."""
+
+    def __init__(self, kind, number, sub, base, entry_bytes, depth):
+        self.region = Region(kind, base, entry_bytes, depth, self)
+        self.kind, self.number, self.sub = kind, number, sub
+        self.written = 0
+
+    def __repr__(self):
+        return f"{self.kind} ring {self.number}.{self.sub}"
+
+
+def clear_phase(kind, entry):
+    """The entry without its phase bit, and the bit."""
+    at = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}[kind]
+    image = bytearray(entry)
+    phase = image[at] & 1
+    image[at] &= 0xFE
+    return bytes(image), phase
+
+
+def clear_checksum(entry):
+    """An admin response without its checksum; raises ValueError where that is wrong."""
+    bare = defs.AdminAcqEntry.unpack(entry)
+    head = bare.acq_common_descriptor
+    checksum, head.checksum = head.checksum, 0
+    wanted = crc16(bare.pack())
+    if checksum != wanted:
+        raise ValueError(f"checksum {checksum:#06x}, should be {wanted:#06x}")
+    return bare.pack()
+
+
+def packet_key(header):
+    """Packets of one key keep their order; everything else may pass each other."""
+    return (header.opcode, header.src_node, header.dst_node, header.src_qpn, header.dst_qpn)
+
+
+def comparable_packet(packet):
+    """The packet without what a device chooses for itself."""
+    image = bytearray(packet)
+    header = defs.PktHdr.over(image)
+    header.psn = header.msg_id = header.path = 0
+    return bytes(image)
+
+
+class Shadow:
+    """One reference device and what it still owes."""
+
+    def __init__(self, node_id, profile):
+        self.memory = Memory()
+        self.regions = Regions()
+        self.device = Device(self.memory, node_id=node_id, profile=profile)
+        self.device.on_dma_write = self._on_write
+        self.device.on_packet = self._on_packet
+        self.device.on_interrupt = self._on_interrupt
+        self.responses = defaultdict(deque)
+        self.completions = defaultdict(list)
+        self.events = Counter()
+        self.event_seen = set()
+        self.answers = deque()
+        self.packets = defaultdict(deque)
+        self.interrupts = Counter()
+        self.touched = set()
+        self.rings = {}
+        self.ring_pages = set()
+
+    def store(self, bar, offset, data):
+        """A host store, and the rings that came to be by it."""
+        self.device.store(bar, offset, data)
+        if bar == defs.EFA_REG_BAR:
+            self._find_rings()
+
+    def flr(self):
+        """Function-level reset; nothing is due any more."""
+        self.device.flr()
+        self.forget()
+
+    def forget(self):
+        """Drops what is due: a reset took it back."""
+        for owed in (self.responses, self.completions, self.events, self.packets):
+            owed.clear()
+        self.answers.clear()
+        self.event_seen.clear()
+
+    def _find_rings(self):
+        """Rings appear with the commands and registers that name them."""
+        device, seen = self.device, {}
+        admin = device.admin
+        if admin.acq is not None:
+            seen[id(admin.acq)] = (ADMIN_RESPONSE, 0, 0, admin.acq_base,
+                                   defs.AdminAcqEntry.SIZE, admin.acq.depth)
+        for cq in device.objects.cqs.values():
+            for sub, ring in enumerate(cq.rings):
+                base = cq.base + sub * ring.depth * cq.entry_bytes
+                seen[id(ring)] = (COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth)
+        for eq in device.objects.eqs.values():
+            seen[id(eq.ring)] = (EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth)
+        for name, place in seen.items():
+            if name not in self.rings or self.rings[name][0] != place:
+                ring = Ring(*place)
+                self.rings[name] = (place, ring)
+                self.regions.add(ring.region)
+                self.ring_pages.update(pages(ring.region.base, ring.region.end))
+        self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
+
+    def sort(self, address, data):
+        """(ring or None, what the write is) of a device's write."""
+        region, start, at, part = next(iter(self.regions.split(address, data)))
+        if region is None or region.kind not in RINGS:
+            return None, data
+        if at or len(part) != region.entry_bytes or len(data) != region.entry_bytes:
+            raise ValueError(f"{region.tag}: {len(data)} bytes at {address:#x} are no whole entry")
+        return region.tag, part
+
+    def _on_write(self, address, data):
+        self.touched.update(pages(address, address + len(data)))
+        ring, entry = self.sort(address, data)
+        if ring is None:
+            if len(data) == defs.AdminMmioReqReadLessResp.SIZE and self._is_answer(address):
+                self.answers.append((address, bytes(data)))
+            return
+        entry, _ = clear_phase(ring.kind, entry)
+        if ring.kind == ADMIN_RESPONSE:
+            bare = defs.AdminAcqEntry.unpack(entry)
+            bare.acq_common_descriptor.checksum = 0
+            self.responses[bare.acq_common_descriptor.command_id].append(bare.pack())
+        elif ring.kind == COMPLETION:
+            self.completions[completion_key(ring, entry)].append(entry)
+        else:
+            self.events[ring.number, entry] += 1
+
+    def _is_answer(self, address):
+        device = self.device
+        return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
+
+    def _on_packet(self, packet):
+        header = defs.PktHdr.unpack(packet)
+        self.packets[packet_key(header)].append(bytes(packet))
+
+    def _on_interrupt(self, vector, _address, _data):
+        self.interrupts[vector] += 1
+
+
+def completion_key(ring, entry):
+    """Completions of one key are compared with each other."""
+    common = defs.IoCdescCommon.unpack(entry)
+    return (ring.number, ring.sub, common.qp_num, int(common.q_type))

@@ -1,0 +1,83 @@
+"""Host software of the system tests: what a process and its kernel set up to send and receive."""
+
+import random
+
+from efa import defs
+from efa.driver import Driver
+from efa.queue_pair import SendWr, Sge
+from efa.verbs import Context, gid_of
+
+UD, SRD = defs.AdminQpType.UD, defs.AdminQpType.SRD
+QKEY = 0x1234
+GRH = defs.LIMITS.grh_bytes
+BUFFER_BYTES = 1 << 18
+
+
+class Endpoint:
+    """One queue pair with its CQ and registered memory."""
+
+    def __init__(self, node, kind=SRD, depth=64, entry_bytes=32, events=False, cq=None, **options):
+        self.node, self.kind, self.depth = node, kind, depth
+        self.context, self.pd = node.context, node.pd
+        self.cq = cq or node.context.create_cq(4 * depth, entry_bytes=entry_bytes, events=events)
+        self.qp = node.pd.create_qp(
+            self.cq, self.cq, kind, max_send_wr=depth, max_recv_wr=depth, **options
+        ).to_rts(QKEY)
+        self.buffer = node.pd.reg_mr(BUFFER_BYTES, scattered=True)
+        self.skip = GRH if kind == UD else 0
+
+    def towards(self, peer):
+        """Address of a peer endpoint, as sends take it."""
+        return {
+            "ah": self.node.ah_of(peer.node.backend.node_id),
+            "dest_qp": peer.qp.number,
+            "qkey": QKEY,
+        }
+
+    def sge(self, offset, length):
+        """A piece of the registered buffer."""
+        return Sge(self.buffer.addr + offset, length, self.buffer.l_key)
+
+    def send(self, peer, data, wr_id=0, offset=0, split=None, inline=False, imm=None):
+        """One message from the buffer: in one or two pieces, or inline."""
+        if inline:
+            self.qp.post_send(SendWr(**self.towards(peer), inline=data, wr_id=wr_id, imm=imm))
+            return
+        self.buffer.write(offset, data)
+        cut = len(data) if split is None else split
+        pieces = [self.sge(offset, cut)]
+        if split is not None:
+            pieces.append(self.sge(offset + cut, len(data) - cut))
+        self.qp.post_send(SendWr(**self.towards(peer), sges=pieces, wr_id=wr_id, imm=imm))
+
+    def receive(self, size, wr_id=0, offset=0, split=None):
+        """A posted receive of so many payload bytes."""
+        room = self.skip + size
+        cut = room if split is None else split
+        pieces = [self.sge(offset, cut)]
+        if split is not None:
+            pieces.append(self.sge(offset + cut, room - cut))
+        self.qp.post_recv(pieces, wr_id=wr_id)
+
+
+class Node:
+    """The kernel driver and one process on a device."""
+
+    def __init__(self, backend, policy="ideal", seed=1, **options):
+        self.backend = backend
+        self.driver = Driver(backend, seed=seed, **options).probe()
+        self.context = Context(self.driver, policy, seed)
+        self.pd = self.context.alloc_pd()
+        self._ahs = {}
+        self.random = random.Random(seed)
+
+    def ah_of(self, node_id):
+        """Number of the address handle of a node, created when first asked for."""
+        if node_id not in self._ahs:
+            self._ahs[node_id] = self.pd.create_ah(gid_of(node_id))
+        return self._ahs[node_id].number
+
+
+def pattern(size, seed):
+    """Bytes that show where they belong."""
+    return random.Random(seed).randbytes(size)
