@@ -1,8 +1,9 @@
 """The RTL backend with a scoreboard watching: same calls, every one of them checked.
 
-    scoreboard, backends = checked(native)
-    await bridge(software)(backends[0])
-    scoreboard.check()
+scoreboard, open_backends = checked(native)
+backends = await bridge(open_backends)()
+await bridge(software)(backends[0])
+scoreboard.check()
 """
 
 import os
@@ -96,21 +97,36 @@ class CheckedBackend(RtlBackend):
         super().settle()
         self.link.collect()
 
+    def set_bus_master(self, on):
+        self.link.collect()
+        self._board.bus_master(self.device, on)
+        super().set_bus_master(on)
+
     def flr(self):
         self.link.collect()
+        self._board.flr(self.device)
         super().flr()
         self.link.collect()
-        self._board.flr(self.device)
+
+    def fail_reads(self, address, size):
+        """DMA reads that touch the range fail, on both sides."""
+        self.link.native.memory(self.device).fail(address, size)
+        self._board.fail_reads(self.device, address, size)
+
+    def pause(self, cycles):
+        """Time passes."""
+        self.link.run([], cycles)
+        self.link.collect()
 
 
 def checked(native, profile="default"):
-    """Scoreboard and backends of a running cocotb test whose native bench has been started."""
+    """Scoreboard of a bench that was started, and a function that opens its backends.
+
+    The function blocks on the simulation, so it is called through `bridge`.
+    """
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
     link.scoreboard = Scoreboard(memories, profile)
     for shadow in link.scoreboard.shadows:
         shadow.device.set_msix(True, False)
-    backends = [CheckedBackend(link, d, 1 + d) for d in range(native.devices)]
-    return link.scoreboard, backends
-
-
+    return link.scoreboard, lambda: [CheckedBackend(link, d, 1 + d) for d in range(native.devices)]

@@ -87,34 +87,48 @@ class Shadow:
         self.packets = defaultdict(deque)
         self.interrupts = Counter()
         self.touched = set()
+        # Between the host's reset and its end in the device: what still leaves is not compared.
+        self.dying = False
         self.rings = {}
         self.ring_pages = set()
 
     def store(self, bar, offset, data):
         """A host store, and the rings that came to be by it."""
+        was_in_reset = self.device.in_reset
         self.device.store(bar, offset, data)
+        self.dying |= self.device.in_reset and not was_in_reset
         if bar == defs.EFA_REG_BAR:
             self._find_rings()
 
     def flr(self):
-        """Function-level reset; nothing is due any more."""
+        """Function-level reset."""
         self.device.flr()
-        self.forget()
+        self.dying = True
 
-    def forget(self):
-        """Drops what is due: a reset took it back."""
+    def reborn(self, memory):
+        """The device has drained: nothing of before is due, and nothing of it may come any more.
+
+        How far it got is its own affair, so memory is as the device left it."""
+        self.dying = False
         for owed in (self.responses, self.completions, self.events, self.packets):
             owed.clear()
-        self.answers.clear()
         self.event_seen.clear()
+        for page in self.touched:
+            self.memory.poke(page, memory.read(page, PAGE_BYTES))
 
     def _find_rings(self):
         """Rings appear with the commands and registers that name them."""
         device, seen = self.device, {}
         admin = device.admin
         if admin.acq is not None:
-            seen[id(admin.acq)] = (ADMIN_RESPONSE, 0, 0, admin.acq_base,
-                                   defs.AdminAcqEntry.SIZE, admin.acq.depth)
+            seen[id(admin.acq)] = (
+                ADMIN_RESPONSE,
+                0,
+                0,
+                admin.acq_base,
+                defs.AdminAcqEntry.SIZE,
+                admin.acq.depth,
+            )
         for cq in device.objects.cqs.values():
             for sub, ring in enumerate(cq.rings):
                 base = cq.base + sub * ring.depth * cq.entry_bytes

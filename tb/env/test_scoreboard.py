@@ -2,73 +2,14 @@
 
 import pytest
 
-from efa import defs
 from efa.admin_queue import DriverError
-from efa.backend import DeviceTimeout, ModelBackend, msix_table_stores
+from efa.backend import DeviceTimeout, ModelBackend
 from efa.completion_queue import VerbsError
-from tb.env.checked import MirroredMemory
+from tb.env.model_dut import ModelDut
 from tb.env.scoreboard import Difference, Scoreboard
 from tb.env.software import SRD, UD, Endpoint, Node, pattern
 
 CQE_BYTES = 32
-
-
-class Dut(ModelBackend):
-    """The model in the device's place; `fault(kind, value)` may change or drop what it puts out."""
-
-    def __init__(self, fault=lambda kind, value: value):
-        self.board = None
-        self._fault = fault
-        self._clock = 0
-        super().__init__()
-        self.board = Scoreboard([self.memory])
-        self.board.shadows[0].device.set_msix(True, False)
-        self.memory = MirroredMemory(
-            self.memory, lambda address, data: self.board.host_write(0, address, data)
-        )
-        for item in msix_table_stores():
-            self.board.store(0, *item)
-        receive = self.device.receive
-
-        def taken_in(packet):
-            head = defs.PktHdr.unpack(packet)
-            seen = defs.EVENTS.rxl.pack(
-                opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn
-            )
-            self.board.event(0, self._tick(), defs.Ev.RXL, seen)
-            receive(packet)
-
-        self.device.receive = taken_in
-
-    def _tick(self):
-        self._clock += 1
-        return self._clock
-
-    def stores(self, items):
-        for item in items:
-            if self.board is not None:
-                self.board.store(0, *item)
-            super().stores([item])
-
-    def _on_write(self, address, data):
-        super()._on_write(address, data)
-        if self.board is None:
-            return
-        data = self._fault("write", bytes(data))
-        if data is not None:
-            self.device_memory.poke(address, data)
-            self.board.write(0, self._tick(), address, data)
-
-    def _on_interrupt(self, vector, address, data):
-        super()._on_interrupt(vector, address, data)
-        if self.board is not None and self._fault("interrupt", vector) is not None:
-            self.board.interrupt(0, self._tick(), vector)
-
-    def _on_packet(self, packet):
-        changed = self._fault("packet", bytes(packet))
-        if changed is not None:
-            self.board.packet(0, self._tick(), changed)
-        super()._on_packet(packet)
 
 
 def traffic(dut):
@@ -87,7 +28,7 @@ def traffic(dut):
 
 def test_the_model_agrees_with_itself():
     """bench.scoreboard.agree"""
-    counts = traffic(Dut()).check()
+    counts = traffic(ModelDut.single()).check()
     assert counts["packets"] == 12 and counts["completions"] == 16
     assert counts["admin responses"] > 15 and counts["memory pages"] > 0
 
@@ -146,7 +87,7 @@ def lose_packet(kind, value):
 )  # fmt: skip
 def test_a_fault_fails_the_run(fault):
     """bench.scoreboard.fault"""
-    dut = Dut(fault)
+    dut = ModelDut.single(fault)
     with pytest.raises((Difference, DeviceTimeout, DriverError, VerbsError)) as caught:
         traffic(dut).check()
     # A fault may first show to the host's software; the scoreboard must see it all the same.

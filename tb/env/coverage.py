@@ -1,0 +1,149 @@
+"""Functional coverage of what left the devices and what they showed: named bins, holes listed.
+
+The bins are declared with cocotb-coverage; `sample` is given what the scoreboard hears.
+"""
+
+import json
+from pathlib import Path
+
+from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
+
+from efa import defs
+
+STATUS = defs.IoCompStatus
+# What a lossless device without RDMA can report.
+SEND_STATUSES = (
+    STATUS.OK, STATUS.FLUSHED, STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR,
+    STATUS.LOCAL_ERROR_UNSUPPORTED_OP, STATUS.LOCAL_ERROR_INVALID_AH,
+    STATUS.LOCAL_ERROR_INVALID_LKEY, STATUS.LOCAL_ERROR_BAD_LENGTH,
+    STATUS.REMOTE_ERROR_BAD_DEST_QPN, STATUS.REMOTE_ERROR_RNR, STATUS.REMOTE_ERROR_BAD_LENGTH,
+    STATUS.REMOTE_ERROR_BAD_STATUS, STATUS.LOCAL_ERROR_UNREACH_REMOTE,
+)  # fmt: skip
+RECEIVE_STATUSES = (
+    STATUS.OK, STATUS.FLUSHED, STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR,
+    STATUS.LOCAL_ERROR_INVALID_LKEY,
+)  # fmt: skip
+COMPLETIONS = [("send", int(s)) for s in SEND_STATUSES] + [
+    ("receive", int(s)) for s in RECEIVE_STATUSES
+]
+COMMANDS = [
+    int(defs.AdminAqOpcode[name])
+    for name in (
+        "CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP", "CREATE_AH", "DESTROY_AH", "REG_MR",
+        "DEREG_MR", "CREATE_CQ", "DESTROY_CQ", "GET_FEATURE", "SET_FEATURE", "GET_STATS",
+        "ALLOC_PD", "DEALLOC_PD", "ALLOC_UAR", "DEALLOC_UAR", "CREATE_EQ", "DESTROY_EQ",
+    )
+]  # fmt: skip
+SIZES = ("0", "1..32 (one flit)", "33..96", "97..512", "513..4096", "over 4096")
+DOORBELLS = [("SQ", 0), ("SQ", 1), ("SQ", 2), ("SQ", 3), ("RQ", 0), ("RQ", 1), ("RQ", 3),
+             ("CQ", 0), ("CQ", 1)]  # fmt: skip
+
+
+def size_bin(length):
+    """The size class of a message, by the shape its packet has."""
+    for bound, name in zip((0, 32, 96, 512, 4096), SIZES, strict=False):
+        if length <= bound:
+            return name
+    return SIZES[-1]
+
+
+SECTIONS = coverage_section(
+    CoverPoint("nic.packet.opcode", xf=lambda o, *_: o, bins=[int(o) for o in defs.PktOpcode]),
+    CoverPoint("nic.packet.size", xf=lambda _o, size, _i: size_bin(size), bins=list(SIZES)),
+    CoverPoint("nic.packet.imm", xf=lambda _o, _s, imm: imm, bins=[0, 1]),
+    CoverCross("nic.packet.opcode_size", items=["nic.packet.opcode", "nic.packet.size"],
+               ign_bins=[(int(defs.PktOpcode.SRD_ACK), size) for size in SIZES[1:]]),
+)  # fmt: skip
+
+
+@SECTIONS
+def _packet(opcode, size, imm):
+    pass
+
+
+@CoverPoint("nic.completion", xf=lambda side, status: (side, status), bins=COMPLETIONS)
+def _completion(side, status):
+    pass
+
+
+@CoverPoint("nic.command.status", xf=lambda status: status,
+            bins=[int(s) for s in defs.AdminAqCompletionStatus
+                  if s.name not in ("BAD_OPCODE", "UNKNOWN_ERROR")])  # fmt: skip
+def _response(status):
+    pass
+
+
+@CoverPoint("nic.command.opcode", xf=lambda opcode: opcode, bins=COMMANDS)
+def _command(opcode):
+    pass
+
+
+@CoverPoint("nic.doorbell", xf=lambda kind, verdict: (("SQ", "RQ", "CQ")[kind], verdict),
+            bins=DOORBELLS)  # fmt: skip
+def _doorbell(kind, verdict):
+    pass
+
+
+@CoverPoint("nic.llq.verdict", xf=lambda verdict: verdict, bins=[0, 1, 2, 3])
+def _llq(verdict):
+    pass
+
+
+@CoverPoint("nic.qperr.cause", xf=lambda cause: cause, bins=list(range(1, 8)))
+def _qperr(cause):
+    pass
+
+
+@CoverPoint("nic.event_entry", xf=lambda seen: seen, bins=[True])
+def _event_entry(seen):
+    pass
+
+
+@CoverPoint("nic.reset.step", xf=lambda step: step, bins=[0, 1, 2])
+def _reset(step):
+    pass
+
+
+def sample(what, item):
+    """One thing the scoreboard heard of; see Scoreboard.listeners."""
+    if what == "packet":
+        head = defs.PktHdr.unpack(item)
+        _packet(int(head.opcode), head.length, head.has_imm)
+    elif what == "completion":
+        common = defs.IoCdescCommon.unpack(item)
+        receive = common.q_type == defs.IoQueueType.RECV_QUEUE
+        _completion("receive" if receive else "send", int(common.status))
+    elif what == "response":
+        _response(int(defs.AdminAcqEntry.unpack(item).acq_common_descriptor.status))
+    elif what == "event":
+        _observed(*item[2:])
+
+
+def _observed(kind, data):
+    if kind == defs.Ev.AQCMD:
+        _command(int(defs.EVENTS.aqcmd.unpack(data).opcode))
+    elif kind == defs.Ev.DB:
+        seen = defs.EVENTS.db.unpack(data)
+        _doorbell(seen.kind, seen.verdict)
+    elif kind == defs.Ev.LLQ:
+        _llq(defs.EVENTS.llq.unpack(data).verdict)
+    elif kind == defs.Ev.QPERR:
+        _qperr(defs.EVENTS.qperr.unpack(data).cause)
+    elif kind == defs.Ev.EQE:
+        _event_entry(True)
+    elif kind == defs.Ev.RESET:
+        _reset(defs.EVENTS.reset.unpack(data).step)
+
+
+def points():
+    """Name of each coverage point: hits of each of its bins."""
+    return {
+        name: {str(bin_): int(hits) for bin_, hits in point.detailed_coverage.items()}
+        for name, point in sorted(coverage_db.items())
+        if hasattr(point, "detailed_coverage")
+    }
+
+
+def save(path):
+    """Writes the bins of this run, for tools/coverage.py to merge."""
+    Path(path).write_text(json.dumps(points(), indent=1) + "\n")

@@ -1,0 +1,106 @@
+"""The model in the device's place: shows that scoreboard and scenarios work, without a simulator.
+
+`fault(kind, value)` may change or drop (None) what the device puts out: "write", "packet" or
+"interrupt".
+"""
+
+from efa import defs
+from efa.backend import ModelBackend, msix_table_stores
+from efa.fabric import Fabric
+from tb.env.checked import MirroredMemory
+from tb.env.scoreboard import Scoreboard
+
+
+def no_fault(_kind, value):
+    return value
+
+
+class ModelDut(ModelBackend):
+    """One model device that a scoreboard watches."""
+
+    def __init__(self, number, fabric, profile="default", fault=no_fault):
+        self.number, self.board = number, None
+        self._fault, self._clock = fault, 0
+        super().__init__(node_id=1 + number, profile=profile, fabric=fabric)
+        self.device.on_event = self._shown
+        self._receive, self.device.receive = self.device.receive, self._taken_in
+
+    @classmethod
+    def several(cls, count, profile="default", fault=no_fault):
+        """Devices on one fabric, watched by one scoreboard."""
+        fabric = Fabric()
+        devices = [cls(number, fabric, profile, fault) for number in range(count)]
+        board = Scoreboard([device.memory for device in devices], profile)
+        for device in devices:
+            device.watch(board)
+        return devices
+
+    @classmethod
+    def single(cls, fault=no_fault):
+        return cls.several(1, fault=fault)[0]
+
+    def watch(self, board):
+        """From here on everything is compared."""
+        board.shadows[self.number].device.set_msix(True, False)
+        self.memory = MirroredMemory(
+            self.memory, lambda address, data: board.host_write(self.number, address, data)
+        )
+        for item in msix_table_stores():
+            board.store(self.number, *item)
+        self.board = board
+
+    def _tick(self):
+        self._clock += 1
+        return self._clock
+
+    def stores(self, items):
+        for item in items:
+            if self.board is not None:
+                self.board.store(self.number, *item)
+            super().stores([item])
+
+    def set_bus_master(self, on):
+        if self.board is not None:
+            self.board.bus_master(self.number, on)
+        super().set_bus_master(on)
+
+    def flr(self):
+        self.board.flr(self.number)
+        self._shown("reset", {"step": 1})
+        super().flr()
+
+    def fail_reads(self, address, size):
+        self.device_memory.fail(address, size)
+        self.board.fail_reads(self.number, address, size)
+
+    def pause(self, _cycles):
+        """The model knows no time."""
+
+    def _shown(self, name, fields):
+        if name == "reset" and self.board is not None:
+            event = defs.EVENTS.reset.pack(**fields)
+            self.board.event(self.number, self._tick(), defs.Ev.RESET, event)
+
+    def _taken_in(self, packet):
+        head = defs.PktHdr.unpack(packet)
+        seen = defs.EVENTS.rxl.pack(opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn)
+        self.board.event(self.number, self._tick(), defs.Ev.RXL, seen)
+        self._receive(packet)
+
+    def _on_write(self, address, data):
+        super()._on_write(address, data)
+        data = self._fault("write", bytes(data))
+        if self.board is not None and data is not None:
+            self.device_memory.poke(address, data)
+            self.board.write(self.number, self._tick(), address, data)
+
+    def _on_interrupt(self, vector, address, data):
+        super()._on_interrupt(vector, address, data)
+        if self.board is not None and self._fault("interrupt", vector) is not None:
+            self.board.interrupt(self.number, self._tick(), vector)
+
+    def _on_packet(self, packet):
+        changed = self._fault("packet", bytes(packet))
+        if changed is not None:
+            self.board.packet(self.number, self._tick(), changed)
+        super()._on_packet(packet)

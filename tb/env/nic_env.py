@@ -1,0 +1,199 @@
+"""The pyuvm environment of the device: agents, scoreboard, coverage, and the base of its tests.
+
+The host agent's items are pieces of host software (driver and verbs calls), which run against
+the device in the simulation; its monitor publishes everything that leaves the device. The
+network agent injects packets of its own making. Transactors and their timing are native.
+"""
+
+import json
+import os
+import random
+
+import cocotb
+from cocotb.task import bridge
+from pyuvm import (
+    ConfigDB,
+    uvm_agent,
+    uvm_analysis_port,
+    uvm_driver,
+    uvm_env,
+    uvm_monitor,
+    uvm_scoreboard,
+    uvm_sequence,
+    uvm_sequence_item,
+    uvm_sequencer,
+    uvm_subscriber,
+    uvm_test,
+)
+
+from tb.env import coverage
+from tb.env.checked import checked
+from tb.lib.native import Native
+
+# Everything at once: latency without order, split and interleaved answers, stalls on all streams.
+ROUGH = {
+    "mmio_gap": 8000, "mcpl_stall": 16000,
+    "rd_latency_min": 40, "rd_latency_max": 400, "rd_tail": 600, "rd_reorder": 1,
+    "rd_interleave": 1, "rd_split": 20000, "rd_stall": 8000, "rd_gap": 8000,
+    "wr_stall": 16000, "wr_latency_min": 5, "wr_latency_max": 90,
+    "net_stall": 8000, "net_gap": 8000, "net_latency_min": 5, "net_latency_max": 120,
+}  # fmt: skip
+
+
+class HostItem(uvm_sequence_item):
+    """A piece of host software: called with the item's arguments, its result is kept."""
+
+    def __init__(self, work, *arguments, **named):
+        super().__init__(getattr(work, "__name__", "work"))
+        self.work = lambda: work(*arguments, **named)
+        self.result = None
+
+
+class HostSequence(uvm_sequence):
+    """Sequences of host software; `await self.do(function, ...)` runs one piece."""
+
+    async def do(self, work, *arguments, **named):
+        item = HostItem(work, *arguments, **named)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return item.result
+
+
+class HostDriver(uvm_driver):
+    """Runs items, one after the other, in a thread that the simulation waits for."""
+
+    async def run_phase(self):
+        while True:
+            item = await self.seq_item_port.get_next_item()
+            item.result = await bridge(item.work)()
+            self.seq_item_port.item_done()
+
+
+class BoundaryMonitor(uvm_monitor):
+    """Publishes what the scoreboard hears: packets, completions, responses, shown events."""
+
+    def build_phase(self):
+        self.ap = uvm_analysis_port("ap", self)
+        board = ConfigDB().get(self, "", "BOARD")
+        board.listeners.append(lambda what, item: self.ap.write((what, item)))
+
+
+class HostAgent(uvm_agent):
+    """The host of one device."""
+
+    def build_phase(self):
+        self.sequencer = uvm_sequencer("sequencer", self)
+        self.driver = HostDriver("driver", self)
+        self.monitor = BoundaryMonitor("monitor", self)
+
+    def connect_phase(self):
+        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+
+class PacketItem(uvm_sequence_item):
+    """A packet out of nowhere, for one device."""
+
+    def __init__(self, packet, device=0):
+        super().__init__("packet")
+        self.packet, self.device = bytes(packet), device
+
+
+class NetDriver(uvm_driver):
+    """Injects packets; the fabric does the timing."""
+
+    async def run_phase(self):
+        native = ConfigDB().get(self, "", "NATIVE")
+        while True:
+            item = await self.seq_item_port.get_next_item()
+            native.inject(item.device, item.packet)
+            self.seq_item_port.item_done()
+
+
+class NetAgent(uvm_agent):
+    """A peer on the fabric that sends what it likes."""
+
+    def build_phase(self):
+        self.sequencer = uvm_sequencer("sequencer", self)
+        self.driver = NetDriver("driver", self)
+
+    def connect_phase(self):
+        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+
+class NicCoverage(uvm_subscriber):
+    """Functional coverage of everything published."""
+
+    def write(self, seen):
+        coverage.sample(*seen)
+
+    def report_phase(self):
+        folder = os.environ.get("EFA_COVERAGE")
+        if folder:
+            name = f"{os.environ['EFA_SIM']}-{self.get_parent().get_parent().get_type_name()}"
+            coverage.save(os.path.join(folder, f"{name}.json"))
+
+
+class NicScoreboard(uvm_scoreboard):
+    """Holds the comparison; nothing compared is a failure."""
+
+    def build_phase(self):
+        self.board = ConfigDB().get(self, "", "BOARD")
+
+    def check_phase(self):
+        counts = self.board.check(least=ConfigDB().get(self, "", "LEAST"))
+        self.logger.info("compared: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+class NicEnv(uvm_env):
+    """Agents, scoreboard and coverage, joined."""
+
+    def build_phase(self):
+        self.host = HostAgent("host", self)
+        self.net = NetAgent("net", self)
+        self.scoreboard = NicScoreboard("scoreboard", self)
+        self.coverage = NicCoverage("coverage", self)
+
+    def connect_phase(self):
+        self.host.monitor.ap.connect(self.coverage.analysis_export)
+
+
+class WorkSequence(HostSequence):
+    """One scenario of tb/seq as a sequence."""
+
+    def __init__(self, work, backends, seed):
+        super().__init__(work.__name__)
+        self.work, self.backends, self.random = work, backends, random.Random(seed)
+
+    async def body(self):
+        await self.do(self.work, self.backends, self.random)
+
+
+class NicTest(uvm_test):
+    """Base of the system tests: a subclass names its scenario (tb/seq), profile and timing.
+
+    `least` is how many things have to be compared at least."""
+
+    work = None
+    profile = "default"
+    knobs = {}
+    least = 20
+
+    def build_phase(self):
+        params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
+        self.native = Native(cocotb.top)
+        self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
+        for device in range(self.native.devices):
+            recorded = int(self.profile == "recorded")
+            self.native.knobs(device, node=1 + device, profile=recorded, **self.knobs)
+        board, self.open_backends = checked(self.native, self.profile)
+        for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
+            ConfigDB().set(None, "*", name, value)
+        self.env = NicEnv("env", self)
+
+    async def run_phase(self):
+        self.raise_objection()
+        backends = await bridge(self.open_backends)()
+        sequence = WorkSequence(type(self).work, backends, int(cocotb.RANDOM_SEED))
+        await sequence.start(self.env.host.sequencer)
+        await bridge(backends[0].settle)()
+        self.drop_objection()

@@ -1,0 +1,43 @@
+"""Every scenario of tb/seq on the model in the device's place: they are right before RTL runs."""
+
+import random
+
+import pytest
+
+from tb.env.model_dut import ModelDut
+from tb.seq import admin, bringup, completion, recv, send, stress
+
+ONE_DEVICE = [
+    bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
+    bringup.masked_vector, bringup.function_level_reset, admin.every_object, admin.every_refusal,
+    admin.everything_taken, admin.many_commands, admin.long_page_list, send.every_size,
+    send.inline_forms, send.store_buffers, send.batches, send.local_errors,
+    send.stores_of_others, send.torn_entry, send.drained_and_flushed, send.payload_read_fails,
+    recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
+    recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
+    stress.resets_under_load, stress.everything,
+]  # fmt: skip
+RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
+TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]
+
+
+def run(scenario, seed, count=1, profile="default"):
+    devices = ModelDut.several(count, profile)
+    scenario(devices, random.Random(seed))
+    devices[0].settle()
+    assert devices[0].board.check(least=20)
+
+
+@pytest.mark.parametrize("scenario", ONE_DEVICE, ids=lambda one: one.__name__)
+def test_one_device(scenario, seed):
+    run(scenario, seed)
+
+
+@pytest.mark.parametrize("scenario", RECORDED, ids=lambda one: one.__name__)
+def test_recorded_profile(scenario, seed):
+    run(scenario, seed, profile="recorded")
+
+
+@pytest.mark.parametrize("scenario", TWO_DEVICES, ids=lambda one: one.__name__)
+def test_two_devices(scenario, seed):
+    run(scenario, seed, count=2)

@@ -1,0 +1,73 @@
+"""Bring-up: probe as old and new drivers do it, resets, registers, interrupts masked and not."""
+
+from efa import defs
+from efa.driver import FLAVOURS, Driver
+from tb.env.software import Node
+
+UNKNOWN_OFFSET = 0x7C
+
+
+def both_flavours(backends, _rng):
+    """Probe and remove, twice each: the second finds a device that remembers nothing."""
+    for flavour in FLAVOURS * 2:
+        driver = Driver(backends[0], flavour=flavour).probe()
+        assert driver.gid[-2:] == backends[0].node_id.to_bytes(2, "big")
+        uar, pd = driver.alloc_uar(), driver.alloc_pd()
+        assert (uar, pd) == (0, 0)
+        driver.remove()
+
+
+def registers(backends, _rng):
+    """Read-less reads of every register; unknown and write-only ones; loads say the same."""
+    driver = Driver(backends[0])
+    backends[0].set_bus_master(True)
+    driver._set_response_address()
+    for register in defs.Reg:
+        value = driver.read_register(register)
+        assert value == int.from_bytes(backends[0].load(0, int(register), 4), "little")
+    assert backends[0].load(0, UNKNOWN_OFFSET, 4) == b"\xff" * 4
+    assert backends[0].load(2, 0, 8) == bytes(8)
+    # A store without all four bytes of a dword, one to a read-only register: nothing happens.
+    backends[0].store(0, int(defs.Reg.DEV_CTL), b"\x01")
+    backends[0].store(0, int(defs.Reg.VERSION), b"\xff" * 4)
+    assert driver.read_register(defs.Reg.VERSION) == driver.read_register(defs.Reg.VERSION) == 2
+
+
+def masked_admin_interrupt(backends, _rng):
+    """A response under the mask is announced once when it is lifted; polling needs no vector."""
+    driver = Driver(backends[0]).probe()
+    driver._mask_admin_interrupt(1)
+    backends[0].settle()
+    backends[0].interrupts()
+    driver.alloc_pd()
+    driver.alloc_pd()
+    backends[0].settle()
+    assert backends[0].interrupts() == []
+    driver._mask_admin_interrupt(0)
+    backends[0].settle()
+    assert backends[0].interrupts() == [0]
+
+
+def masked_vector(backends, _rng):
+    """A masked vector sets its pending bit, and fires when the mask goes."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    control = defs.LIMITS.msix_table_offset + 12
+    backend.store(0, control, (1).to_bytes(4, "little"))
+    command = driver.submit(defs.AdminAllocPdCmd())
+    backend.settle()
+    assert backend.interrupts() == []
+    assert backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
+    backend.store(0, control, bytes(4))
+    driver.finish(command)
+    assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
+
+
+def function_level_reset(backends, _rng):
+    """FLR forgets everything; the driver comes up as on a new device."""
+    for _ in range(3):
+        node = Node(backends[0])
+        assert node.pd.number == 0
+        node.pd.reg_mr(10_000)
+        backends[0].settle()
+        backends[0].flr()

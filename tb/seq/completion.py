@@ -1,0 +1,58 @@
+"""Completion side: entry sizes, shared queues, sub-queues, events and their arming."""
+
+from efa import defs
+from tb.env.software import SRD, UD, Endpoint, Node, pattern
+from tb.seq.send import exchange
+
+STATUS = defs.IoCompStatus
+
+
+def shared_queue(backends, rng):
+    """Several queue pairs of both kinds complete into one queue that wraps often."""
+    node = Node(backends[0])
+    cq = node.context.create_cq(32, entry_bytes=16)
+    ends = [Endpoint(node, kind, depth=8, cq=cq) for kind in (UD, SRD, SRD, UD)]
+    for turn in range(60):
+        a = rng.choice(ends)
+        b = rng.choice([end for end in ends if end.kind == a.kind])
+        b.receive(100, wr_id=turn)
+        a.send(b, pattern(50, turn), wr_id=1000 + turn)
+        done = cq.wait_for(2)
+        assert sorted(int(one["wr_id"]) for one in done) == [turn, 1000 + turn]
+
+
+def events(backends, rng):
+    """Armed before and after the completion; an event each time it was asked for."""
+    node = Node(backends[0], cpus=4)
+    ends = [Endpoint(node, events=True) for _ in range(3)]
+    for turn in range(12):
+        a, b = rng.sample(ends, 2)
+        early = rng.random() < 0.5
+        if early:
+            b.cq.req_notify()
+        b.receive(64, wr_id=turn)
+        a.send(b, pattern(30, turn), inline=True)
+        if not early:
+            backends[0].settle()
+            b.cq.req_notify()
+        b.cq.get_event()
+        assert b.cq.wait_for(1)[0]["wr_id"] == turn
+        a.cq.wait_for(1)
+        backends[0].settle()
+
+
+def sub_queues(backends, rng):
+    """The recorded profile: two sub-queues, sends in one, receives in the other."""
+    node = Node(backends[0])
+    a, b = Endpoint(node), Endpoint(node)
+    for turn in range(30):
+        exchange(a, b, pattern(rng.randrange(200), turn))
+
+
+def large_datagrams(backends, _rng):
+    """The recorded profile's MTU."""
+    node = Node(backends[0])
+    for kind in (UD, SRD):
+        a, b = Endpoint(node, kind), Endpoint(node, kind)
+        for size in (4097, 8000, 8928):
+            exchange(a, b, pattern(size, size), offset=33, split=4000)

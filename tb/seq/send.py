@@ -1,0 +1,261 @@
+"""Send path: every size and form, every completion status a sender can get, hostile stores."""
+
+import numpy as np
+
+from efa import defs
+from efa.codec import set_column
+from efa.wc import POLICIES
+from tb.env.software import QKEY, SRD, UD, Endpoint, Node, pattern
+
+STATUS = defs.IoCompStatus
+OP = defs.IoSendOpType
+SIZES = (0, 1, 31, 32, 33, 63, 64, 65, 96, 97, 255, 512, 1000, 2048, 4000, 4096)
+
+
+def exchange(a, b, data, **how):
+    """One message from a to b, with both completions; returns them."""
+    b.receive(len(data), wr_id=1)
+    a.send(b, data, wr_id=2, **how)
+    got = b.cq.wait_for(1)[0]
+    sent = a.cq.wait_for(1)[0] if a.cq is not b.cq else got
+    assert (got["status"], sent["status"]) == (STATUS.OK, STATUS.OK)
+    assert got["byte_len"] == b.skip + len(data)
+    assert b.buffer.read(b.skip, len(data)) == data
+    return got, sent
+
+
+def every_size(backends, rng):
+    """UD and SRD, from one and from two buffers, at odd addresses, with and without immediate."""
+    node = Node(backends[0])
+    for kind in (UD, SRD):
+        a, b = Endpoint(node, kind), Endpoint(node, kind)
+        for turn, size in enumerate(SIZES):
+            split = rng.randrange(size + 1) if turn % 2 else None
+            exchange(a, b, pattern(size, turn), offset=8192 * 2 - rng.randrange(100),
+                     split=split, imm=turn if turn % 3 else None)  # fmt: skip
+
+
+def inline_forms(backends, _rng):
+    """Inline up to 32 bytes in 64-byte entries and up to 80 in 128-byte ones."""
+    node = Node(backends[0])
+    for max_inline in (32, 80):
+        for kind in (UD, SRD):
+            a, b = Endpoint(node, kind, max_inline=max_inline), Endpoint(node, kind)
+            for size in (0, 1, 31, 32, *([33, 64, 79, 80] if max_inline > 32 else [])):
+                exchange(a, b, pattern(size, size), inline=True, imm=size)
+            exchange(a, b, pattern(700, 1), split=300)
+
+
+def store_buffers(backends, _rng):
+    """Entries arrive in any pieces and order, as CPUs send them."""
+    for seed, policy in enumerate(POLICIES):
+        node = Node(backends[0], policy=policy, seed=seed)
+        a, b = Endpoint(node, max_inline=80), Endpoint(node)
+        for turn in range(12):
+            exchange(a, b, pattern(60, turn), inline=True)
+        backends[0].settle()
+
+
+def two_devices(backends, rng):
+    """Back to back: both send to each other at once, and complete."""
+    nodes = [Node(backend, seed=7 + n) for n, backend in enumerate(backends)]
+    for kind in (UD, SRD):
+        a, b = (Endpoint(node, kind) for node in nodes)
+        for turn in range(20):
+            size = rng.choice(SIZES)
+            for right in (a, b):
+                right.receive(size, wr_id=turn, offset=100_000)
+            for left, right in ((a, b), (b, a)):
+                left.send(right, pattern(size, turn), wr_id=turn, offset=turn)
+            for side in (a, b):
+                done = side.cq.wait_for(2)
+                assert set(done["status"]) == {STATUS.OK}
+            assert a.buffer.read(100_000 + a.skip, size) == pattern(size, turn)
+
+
+def batches(backends, rng):
+    """Many entries a doorbell, rings that wrap in the middle of a batch, over several queues."""
+    node = Node(backends[0], policy="reorder")
+    ends = [Endpoint(node, depth=1 << rng.randrange(2, 7)) for _ in range(6)]
+    for _ in range(15):
+        for end in ends:
+            peer = rng.choice(ends)
+            count = rng.randrange(1, end.depth)
+            ids = np.arange(count)
+            base = peer.buffer.addr
+            batch = min(count, peer.depth - 1)
+            peer.qp.post_recv_many(ids[:batch], base + 64 * ids[:batch], 64, peer.buffer.l_key)
+            values = {**end.towards(peer), "inline": pattern(24, count)}
+            end.qp.post_send_many(ids[:batch], **values)
+            done = 0
+            while done < batch:
+                done += len(end.cq.wait_for(1))
+            if peer is not end:
+                peer.cq.wait_for(batch)
+            else:
+                end.cq.wait_for(batch)
+            backends[0].settle()
+
+
+def ring_wraps(backends, _rng):
+    """The producer counts past 65,535 of a small ring: slots, laps and doorbells go on."""
+    node = Node(backends[0])
+    a, b = Endpoint(node, UD, depth=64), Endpoint(node, UD, depth=2)
+    nobody = {**a.towards(b), "inline": b"x"}
+    for _ in range(1100):
+        a.qp.post_send_many(np.arange(60), **nobody)
+        a.cq.wait_for(60)
+    exchange(a, b, b"after the wrap", inline=True)
+
+
+def raw(end, wqes):
+    """Work requests of any content, in one batch; returns the completions' statuses."""
+    # Joined as bytes: numpy would lay a dtype with unions out anew.
+    wqes = np.frombuffer(b"".join(wqe.tobytes() for wqe in wqes), end.qp.wqe.DTYPE).copy()
+    end.qp.post_wqes(wqes, np.arange(len(wqes)))
+    return [STATUS(int(s)) for s in end.cq.wait_for(len(wqes))["status"]]
+
+
+def changed(end, wqe, **fields):
+    """The entries with meta fields (or a piece's, as sgl0_length) set."""
+    wqe = wqe.copy()
+    for name, value in fields.items():
+        if name.startswith("sgl"):
+            index, field = int(name[3]), name[5:]
+            if field == "lkey":
+                wqe["data"]["sgl"][:, index]["lkey"] = value
+            else:
+                wqe["data"]["sgl"][:, index][field] = value
+        else:
+            set_column(end.qp.wqe, wqe, f"meta.{name}", np.full(len(wqe), value))
+    return wqe
+
+
+def local_errors(backends, _rng):
+    """Each check of a work request, in its order; the queue goes on after each."""
+    node = Node(backends[0])
+    foreign = node.context.alloc_pd()
+    foreign_mr = foreign.reg_mr(8192)
+    foreign_ah = node.driver.create_ah(foreign.number, node.driver.gid)
+    outside = node.driver.create_ah(node.pd.number, bytes(16))
+    for kind in (UD, SRD):
+        a, b = Endpoint(node, kind), Endpoint(node, kind)
+        to = a.towards(b)
+        piece = (a.buffer.addr, 64, a.buffer.l_key)
+        good = a.qp.sends(1, **to, sges=[piece, piece])
+        inline = a.qp.sends(1, **to, inline=b"abc")
+        internal = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+        lkey = STATUS.LOCAL_ERROR_INVALID_LKEY
+        cases = [
+            (internal, changed(a, good, meta_desc=0)), (internal, changed(a, good, first=0)),
+            (internal, changed(a, good, last=0)), (internal, changed(a, good, comp_req=0)),
+            (internal, changed(a, good, meta_extension=1)),
+            (internal, changed(a, good, reserved25=1)), (internal, changed(a, good, reserved29=5)),
+            (STATUS.LOCAL_ERROR_UNSUPPORTED_OP, changed(a, good, op_type=1)),
+            (STATUS.LOCAL_ERROR_UNSUPPORTED_OP, changed(a, good, op_type=2)),
+            (STATUS.LOCAL_ERROR_UNSUPPORTED_OP, changed(a, good, op_type=15)),
+            (internal, changed(a, good, length=3)), (internal, changed(a, inline, length=33)),
+            (STATUS.LOCAL_ERROR_INVALID_AH, changed(a, good, ah=foreign_ah)),
+            (STATUS.LOCAL_ERROR_INVALID_AH, changed(a, good, ah=0xFFFF)),
+            (STATUS.LOCAL_ERROR_INVALID_AH, changed(a, good, ah=77)),
+            (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl0_length=4033)),
+            (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl1_length=0xFFFFFFFF)),
+            (lkey, changed(a, good, sgl0_lkey=0)), (lkey, changed(a, good, sgl1_lkey=0x12345)),
+            (lkey, changed(a, good, sgl0_lkey=foreign_mr.l_key)),
+            (lkey, changed(a, good, sgl1_buf_addr_hi=0xFFFFFFFF)),
+            (lkey, changed(a, good, sgl0_buf_addr_lo=(a.buffer.addr - 1) & 0xFFFFFFFF)),
+        ]  # fmt: skip
+        if kind == SRD:
+            cases.append((STATUS.LOCAL_ERROR_UNREACH_REMOTE, changed(a, good, ah=outside)))
+        assert raw(a, [wqe for _, wqe in cases]) == [status for status, _ in cases]
+        exchange(a, b, b"still alive")
+        if kind == UD:
+            assert raw(a, [changed(a, inline, ah=outside)]) == [STATUS.OK]
+
+
+def stores_of_others(backends, _rng):
+    """Doorbells through foreign pages, for dead queues, beyond the ring; torn entries."""
+    node = Node(backends[0])
+    driver, backend = node.driver, backends[0]
+    other_uar = driver.alloc_uar()
+    a, b = Endpoint(node), Endpoint(node)
+    page = defs.LIMITS.db_page_bytes
+    own = a.qp._sq_db
+    one = (1).to_bytes(4, "little")
+    for offset in (
+        own + page * (other_uar - node.context.uar),
+        own + 8 * 40,
+        a.qp._rq_db + page * 63,
+        own % page + defs.LIMITS.db_cq_base + 4 * 90,
+    ):
+        backend.store(driver.db_bar, offset, one)
+    backend.store(driver.db_bar, own, b"\x01\x00")
+    exchange(a, b, b"unharmed")
+    # Stores into LLQ memory of nobody, and pieces that are no whole dwords.
+    backend.store(2, defs.LIMITS.llq_bytes - 64, bytes(64))
+    backend.store(2, a.qp._llq + 1, b"\xff" * 3)
+    exchange(a, b, b"unharmed still")
+    # A doorbell for more than the ring holds: that queue alone goes to ERR.
+    backend.store(driver.db_bar, own, (a.qp.sq.produced + 65).to_bytes(4, "little"))
+    backend.settle()
+    assert a.qp.query().qp_state == defs.AdminQpState.ERR
+    exchange(b, Endpoint(node), b"the others go on")
+
+
+def torn_entry(backends, _rng):
+    """An entry with a hole completes with an internal error; nothing of it goes out."""
+    node = Node(backends[0])
+    driver, backend = node.driver, backends[0]
+    for missing in (0, 5, 15):
+        a, b = Endpoint(node), Endpoint(node)
+        wqe = a.qp.sends(1, **a.towards(b), inline=b"torn")
+        set_column(a.qp.wqe, wqe, "meta.req_id", a.qp.sq.take(np.array([9])))
+        image = wqe.tobytes()
+        for dword in range(16):
+            if dword != missing:
+                at = 4 * dword
+                backend.store(2, a.qp._llq + at, image[at : at + 4])
+        backend.store(driver.db_bar, a.qp._sq_db, (1).to_bytes(4, "little"))
+        backend.settle()
+        assert a.qp.query().qp_state == defs.AdminQpState.ERR
+
+
+def drained_and_flushed(backends, _rng):
+    """SQD holds what was not taken, RTS sends it, ERR flushes sends and receives, RESET forgets."""
+    state = defs.AdminQpState
+    node = Node(backends[0])
+    a, b = Endpoint(node), Endpoint(node)
+    for turn in range(4):
+        b.receive(64, wr_id=turn)
+    a.qp.modify(state.SQD)
+    a.send(b, b"later", wr_id=1, inline=True)
+    backends[0].settle()
+    assert a.qp.query().sq_draining == 0 and not len(a.cq.poll_array())
+    a.qp.modify(state.RTS)
+    assert a.cq.wait_for(1)[0]["status"] == STATUS.OK
+    b.cq.wait_for(1)
+    a.qp.modify(state.SQD)
+    a.send(b, b"never", wr_id=2, inline=True)
+    a.receive(64, wr_id=3)
+    a.receive(64, wr_id=4)
+    a.qp.modify(state.ERR)
+    flushed = a.cq.wait_for(3)
+    assert set(flushed["status"]) == {STATUS.FLUSHED} and flushed["receive"].sum() == 2
+    a.qp.modify(state.RESET)
+    a.qp.to_rts(QKEY)
+    exchange(a, b, b"as new")
+    backends[0].settle()
+
+
+def payload_read_fails(backends, _rng):
+    """A host read that fails ends its work request and breaks its queue, no other."""
+    node = Node(backends[0])
+    a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
+    page = next(iter(a.buffer.pieces(0, 64)))[0] & ~4095
+    backends[0].fail_reads(page, 4096)
+    b.receive(64)
+    a.send(b, pattern(64, 1))
+    assert a.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+    backends[0].settle()
+    assert a.qp.query().qp_state == defs.AdminQpState.ERR
+    exchange(c, b, b"goes on")

@@ -1,0 +1,71 @@
+"""Resets in the middle of traffic, and long random runs with everything at once."""
+
+import numpy as np
+
+from efa import defs
+from tb.env.software import SRD, UD, Endpoint, Node, pattern
+
+STATUS = defs.IoCompStatus
+
+
+def resets_under_load(backends, rng):
+    """A register reset or FLR while sends, receives and commands are under way; then as new."""
+    for turn in range(8):
+        node = Node(backends[0], seed=turn)
+        a, b = Endpoint(node), Endpoint(node)
+        for number in range(30):
+            b.receive(2000, wr_id=number, offset=2048 * number)
+        for number in range(20):
+            a.send(
+                b, pattern(rng.choice((20, 500, 2000)), number), wr_id=number, offset=2048 * number
+            )
+        for _ in range(5):
+            node.driver.submit(defs.AdminAllocPdCmd())
+        backends[0].pause(rng.randrange(600))
+        if turn % 2:
+            backends[0].flr()
+        else:
+            node.driver.reset()
+        backends[0].settle()
+        backends[0].interrupts()
+
+
+def everything(backends, rng, rounds=40, queues=12):
+    """Queues of all kinds and depths, all sizes, all devices; each round closed and checked."""
+    nodes = [Node(backend, policy="adversarial", seed=n) for n, backend in enumerate(backends)]
+    limit = nodes[0].driver.mtu
+    ends = [
+        Endpoint(nodes[n % len(nodes)], rng.choice((UD, SRD)), depth=32,
+                 entry_bytes=rng.choice((16, 32)), max_inline=rng.choice((32, 80)),
+                 max_recv_sge=rng.choice((1, 2)))
+        for n in range(queues)
+    ]  # fmt: skip
+    for turn in range(rounds):
+        expected = dict.fromkeys(ends, 0)
+        plan = []
+        for a in ends:
+            peers = [end for end in ends if end.kind == a.kind]
+            b = rng.choice(peers)
+            if any(b is other for _, other, _ in plan):
+                continue
+            plan.append((a, b, rng.randrange(1, 9)))
+        for a, b, count in plan:
+            for number in range(count):
+                split = rng.randrange(limit) if b.qp.max_recv_sge == 2 else None
+                b.receive(limit, wr_id=number, offset=9100 * number, split=split)
+            expected[a] += count
+            expected[b] += count
+        for a, b, count in plan:
+            for number in range(count):
+                size = rng.choice((0, 7, 32, 64, 200, 1500, limit))
+                inline = size <= a.qp.max_inline
+                a.send(b, pattern(size, turn * 64 + number), wr_id=number,
+                       offset=100_000 + 9000 * number, inline=inline,
+                       split=rng.randrange(size) if size and not inline else None,
+                       imm=rng.choice((None, turn)))  # fmt: skip
+        for end, count in expected.items():
+            if count:
+                done = end.cq.wait_for(count)
+                assert set(np.unique(done["status"])) == {STATUS.OK}
+    for backend in backends:
+        backend.settle()

@@ -1,0 +1,41 @@
+"""Admin commands on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.seq import admin
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryObjectIsMadeAndUnmade(NicTest):
+    """admin.objects"""
+
+    work = staticmethod(admin.every_object)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryRuleIsEnforced(NicTest):
+    """admin.refusals"""
+
+    work = staticmethod(admin.every_refusal)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class NumbersRunOutAndComeBack(NicTest):
+    """admin.limits"""
+
+    work = staticmethod(admin.everything_taken)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ThirtyCommandsAtOnce(NicTest):
+    """admin.concurrent"""
+
+    work = staticmethod(admin.many_commands)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class LongPageListIsRead(NicTest):
+    """admin.page_list"""
+
+    work = staticmethod(admin.long_page_list)

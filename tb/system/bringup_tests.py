@@ -1,0 +1,41 @@
+"""Bring-up on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.seq import bringup
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ProbeAndRemoveInBothFlavours(NicTest):
+    """bringup.probe"""
+
+    work = staticmethod(bringup.both_flavours)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RegistersAnswerReadsOfBothKinds(NicTest):
+    """bringup.registers"""
+
+    work = staticmethod(bringup.registers)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class MaskedAdminInterruptIsHeldAndSentOnce(NicTest):
+    """bringup.intr_mask"""
+
+    work = staticmethod(bringup.masked_admin_interrupt)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class MaskedVectorIsPendingUntilUnmasked(NicTest):
+    """bringup.msix_mask"""
+
+    work = staticmethod(bringup.masked_vector)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class FunctionLevelResetForgetsEverything(NicTest):
+    """bringup.flr"""
+
+    work = staticmethod(bringup.function_level_reset)

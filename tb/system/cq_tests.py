@@ -1,0 +1,44 @@
+"""Completions and events on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import completion
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class QueuesShareACompletionQueue(NicTest):
+    """cq.shared"""
+
+    work = staticmethod(completion.shared_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsWhenAskedFor(NicTest):
+    """cq.events"""
+
+    work = staticmethod(completion.events)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsOnARoughHost(NicTest):
+    """cq.events.rough"""
+
+    work = staticmethod(completion.events)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class SubQueuesOfTheRecordedProfile(NicTest):
+    """cq.sub_queues"""
+
+    work = staticmethod(completion.sub_queues)
+    profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class LargestPackets(NicTest):
+    """cq.mtu"""
+
+    work = staticmethod(completion.large_datagrams)
+    profile = "recorded"

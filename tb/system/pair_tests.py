@@ -1,0 +1,27 @@
+"""Two devices back to back on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.seq import recv, send, stress
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BackToBack(NicTest):
+    """pair.exchange"""
+
+    work = staticmethod(send.two_devices)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class UnknownPeersAreNamed(NicTest):
+    """pair.unknown"""
+
+    work = staticmethod(recv.unknown_peer)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverythingBetweenTwo(NicTest):
+    """pair.stress"""
+
+    work = staticmethod(stress.everything)

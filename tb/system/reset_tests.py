@@ -1,0 +1,21 @@
+"""Resets in the middle of traffic on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import stress
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ResetsInTheMiddleOfTraffic(NicTest):
+    """reset.traffic"""
+
+    work = staticmethod(stress.resets_under_load)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ResetsOnARoughHost(NicTest):
+    """reset.traffic.rough"""
+
+    work = staticmethod(stress.resets_under_load)
+    knobs = ROUGH

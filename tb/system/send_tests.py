@@ -1,0 +1,85 @@
+"""The send path on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import send
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverySizeArrives(NicTest):
+    """send.sizes"""
+
+    work = staticmethod(send.every_size)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class InlineInBothEntrySizes(NicTest):
+    """send.inline"""
+
+    work = staticmethod(send.inline_forms)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class AnyStoreBufferDeliversWholeEntries(NicTest):
+    """send.llq"""
+
+    work = staticmethod(send.store_buffers)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BatchesOverSeveralQueues(NicTest):
+    """send.batches"""
+
+    work = staticmethod(send.batches)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryLocalErrorIsNamed(NicTest):
+    """send.errors"""
+
+    work = staticmethod(send.local_errors)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class HostileStoresHarmNobodyElse(NicTest):
+    """send.isolation"""
+
+    work = staticmethod(send.stores_of_others)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class TornEntryBreaksOnlyItsQueue(NicTest):
+    """send.torn"""
+
+    work = staticmethod(send.torn_entry)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DrainedAndFlushed(NicTest):
+    """send.states"""
+
+    work = staticmethod(send.drained_and_flushed)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class FailedPayloadReadBreaksOnlyItsQueue(NicTest):
+    """send.read_error"""
+
+    work = staticmethod(send.payload_read_fails)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverySizeArrivesOnARoughHost(NicTest):
+    """send.sizes.rough"""
+
+    work = staticmethod(send.every_size)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BatchesOnARoughHost(NicTest):
+    """send.batches.rough"""
+
+    work = staticmethod(send.batches)
+    knobs = ROUGH

@@ -1,0 +1,29 @@
+"""Everything at once on the device (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import stress
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverythingAtOnce(NicTest):
+    """stress.smooth"""
+
+    work = staticmethod(stress.everything)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverythingOnARoughHost(NicTest):
+    """stress.rough"""
+
+    work = staticmethod(stress.everything)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverythingInTheRecordedProfile(NicTest):
+    """stress.recorded"""
+
+    work = staticmethod(stress.everything)
+    profile = "recorded"
