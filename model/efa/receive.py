@@ -96,7 +96,7 @@ class Receives:
         return 0 if qp_type == _SRD else self.device.limits.grh_bytes
 
     def _claim(self, qp, qp_type, qkey, length):
-        """Status for the sender, receive entry used up, its status if bad, cause of going to ERR."""
+        """Status for the sender, receive used up, its status if bad, cause of going to ERR."""
         if qp is None or qp.type != qp_type or qp.state not in _READY:
             return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
         if qkey != qp.qkey:
