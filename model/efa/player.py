@@ -324,15 +324,19 @@ class _Player:
             self._compare(slot, came)
             if slot.region.kind == COMPLETION:
                 datagrams += self._is_datagram(slot.image)
+        self._check_slots()
         self._compare_payload(wanted, defs.LIMITS.grh_bytes * datagrams)
         self.interrupts -= wanted.interrupts
         self.result.interrupts += wanted.interrupts.total()
         self._check_nothing_left()
 
-    def _check_nothing_left(self):
+    def _check_slots(self):
         for slot in self.slots.values():
             raise _Difference(self.line, f"{slot.region.kind} at {slot.address:#x} was not "
                               f"expected here: came {slot.image.hex()}")
+
+    def _check_nothing_left(self):
+        self._check_slots()
         for address, data in self.payload:
             raise _Difference(self.line, f"write of {len(data)} bytes at {address:#x} was not "
                               f"expected here: came {_short(data)}")

@@ -1,0 +1,111 @@
+"""The program: what it prints, what it writes, and by which code it exits."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from efa import cli
+
+SESSIONS = Path(__file__).parent / "data" / "sessions"
+PROBE = str(SESSIONS / "probe.jsonl.gz")
+MODEL = Path(__file__).parents[1]
+
+
+def test_play_passes_with_one_line(capsys):
+    assert cli.main(["play", PROBE]) == cli.PASSED
+    out, err = capsys.readouterr()
+    assert out.startswith("passed probe.jsonl.gz on model: 55 stores")
+    assert out.count("\n") == 1
+    assert not err
+
+
+def test_play_writes_its_result_as_json(tmp_path, capsys):
+    path = tmp_path / "result.json"
+    assert cli.main(["play", PROBE, "--json", str(path)]) == cli.PASSED
+    result = json.loads(path.read_text())
+    assert result["verdict"] == "passed"
+    assert result["admin_responses"] == 18
+
+
+def test_control_plays_registers_alone(capsys):
+    session = str(SESSIONS / "pingpong.jsonl.gz")
+    assert cli.main(["play", "--control", session]) == cli.PASSED
+    assert "completions" not in capsys.readouterr().out
+
+
+def test_a_difference_exits_1_and_names_the_line(tmp_path, capsys):
+    path, out = tmp_path / "edited.jsonl.gz", tmp_path / "result.json"
+    with gzip.open(PROBE, "rt") as source, gzip.open(path, "wt") as target:
+        for number, line in enumerate(source, 1):
+            target.write(line.replace("0100", "0101") if number == 6 else line)
+    assert cli.main(["play", str(path), "--json", str(out)]) == cli.FAILED
+    assert "edited.jsonl.gz:5: register answer" in capsys.readouterr().err
+    assert json.loads(out.read_text())["line"] == 5
+
+
+def test_a_file_that_is_no_session_exits_2(tmp_path, capsys):
+    path = tmp_path / "plain.jsonl.gz"
+    path.write_text("no gzip")
+    assert cli.main(["play", str(path)]) == cli.UNUSABLE
+    assert "not a gzip file" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_exits_2_before_playing(capsys):
+    assert cli.main(["play", PROBE, "--json", "/nowhere/result.json"]) == cli.UNUSABLE
+    assert "no folder" in capsys.readouterr().err
+
+
+def test_an_unavailable_backend_exits_2(monkeypatch, capsys):
+    def unavailable(*_args, **_options):
+        raise cli.BackendUnavailable("no simulator here")
+
+    monkeypatch.setattr(cli, "open_backend", unavailable)
+    assert cli.main(["play", PROBE, "--backend", "icarus"]) == cli.UNUSABLE
+    assert capsys.readouterr().err == "efa-cosim: no simulator here\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["play"], ["play", PROBE, "--backend", "quantum"],
+                                       ["juggle"]])
+def test_wrong_usage_exits_2(arguments, capsys):
+    with pytest.raises(SystemExit) as error:
+        cli.main(arguments)
+    assert error.value.code == cli.UNUSABLE
+    assert "usage: efa-cosim" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["--help"], "exit codes: 0 passed, 1 failed, 2 usage"), (["play", "--help"], "--control")])
+def test_help_teaches(arguments, text, capsys):
+    with pytest.raises(SystemExit) as error:
+        cli.main(arguments)
+    assert error.value.code == 0
+    out = capsys.readouterr().out
+    assert text in out
+    assert "examples:" in out
+
+
+def test_an_interrupt_is_one_line_and_130(monkeypatch, capsys):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "play", interrupted)
+    assert cli.main(["play", PROBE]) == cli.INTERRUPTED
+    assert capsys.readouterr().err == "efa-cosim: interrupted\n"
+
+
+def test_the_program_runs_as_a_module():
+    environment = {**os.environ, "PYTHONPATH": str(MODEL)}
+    done = subprocess.run([sys.executable, "-m", "efa.cli", "play", PROBE], env=environment,
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_long_plays_tell_their_progress(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    assert cli.main(["play", PROBE]) == cli.PASSED
+    assert "probe.jsonl.gz: 0 of 57 steps" in capsys.readouterr().err

@@ -1,0 +1,353 @@
+"""Recorded sessions of unmodified software pass; every kind of change to one is noticed."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from efa import defs, objects
+from efa.backend import ModelBackend
+from efa.codec import crc16
+from efa.player import PlayError, play
+from efa.session import SessionError, read_session
+
+SESSIONS = Path(__file__).parent / "data" / "sessions"
+Op = defs.AdminAqOpcode
+Reg = defs.Reg
+COUNTS = {
+    "probe": {"stores": 55, "register_answers": 13, "admin_responses": 18, "interrupts": 18},
+    "devinfo": {"stores": 62, "register_answers": 13, "admin_responses": 25, "interrupts": 25},
+    "pingpong": {"stores": 2887, "register_answers": 13, "admin_responses": 50, "interrupts": 50,
+                 "completions": 400, "payload_bytes": 204_800, "packets": 200},
+}
+
+
+def model(**options):
+    return ModelBackend(**{"profile": "recorded", "record": True, **options})
+
+
+def session(name):
+    return SESSIONS / f"{name}.jsonl.gz"
+
+
+def rows_of(name):
+    with gzip.open(session(name), "rt") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def written(folder, rows):
+    path = folder / "edited.jsonl.gz"
+    with gzip.open(path, "wt", compresslevel=1) as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
+
+
+def flip(text, at=0):
+    """The hex text with one bit of byte `at` turned over."""
+    data = bytearray.fromhex(text)
+    data[at] ^= 1
+    return data.hex()
+
+
+def command_index(rows, opcode, number=0):
+    """Index of the AQ entry of the number-th command of an opcode."""
+    found = [i for i, row in enumerate(rows) if row[0] == "m"
+             and rows[i - 1][:3] == ["w", 0, Reg.AQ_PROD_DB] and int(row[2][4:6], 16) == opcode]
+    return found[number]
+
+
+@pytest.mark.parametrize("node_id", [1, 5])
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_session_passes(name, node_id):
+    result = play(session(name), model(node_id=node_id))
+    for counter, value in COUNTS[name].items():
+        assert getattr(result, counter) == value, counter
+    assert result.backend == "model"
+
+
+def test_control_alone_leaves_the_data_path_out():
+    result = play(session("pingpong"), model(), control_only=True)
+    assert (result.completions, result.payload_bytes, result.packets) == (0, 0, 0)
+    assert result.admin_responses == 50
+    assert result.skipped > 2800
+
+
+def test_progress_is_told():
+    told = []
+    play(session("pingpong"), model(), progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 2891)
+    assert len(told) > 10
+
+
+def test_a_session_plays_twice_on_one_device():
+    backend = model()
+    for _ in range(2):
+        play(session("pingpong"), backend)
+
+
+def test_numbers_of_another_device_are_translated(monkeypatch):
+    """A device that hands its numbers out from the top differs from the recorded one in all."""
+    def highest_free(table, uar=None):
+        free = (n for n in reversed(range(table.count))
+                if n not in table.live and table.touched.get(n, uar) == uar)
+        return next(free, None)
+
+    monkeypatch.setattr(objects.Table, "free_number", highest_free)
+    assert play(session("pingpong"), model()).completions == 400
+
+
+def first(rows, condition, start=0):
+    return next(i for i in range(start, len(rows)) if condition(rows[i], rows, i))
+
+
+def is_completion_head(row, rows, i):
+    return row[0] == "d" and len(row[2]) == 6 and len(rows[i - 1][2]) == 56
+
+
+EDITS = {
+    # An expected effect changed: the difference is at the changed line or its entry's first.
+    "request id of a completion": (is_completion_head, lambda row: flip(row[2], 0), -1),
+    "status of a completion": (is_completion_head, lambda row: flip(row[2], 2), -1),
+    "length of a receive": (
+        lambda row, rows, i: row[0] == "d" and len(row[2]) == 56 and row[2][4:8] == "2804",
+        lambda row: flip(row[2], 2), 0),
+    "payload": (lambda row, rows, i: row[0] == "d" and len(row[2]) == 2048,
+                lambda row: flip(row[2], 700), 0),
+    "sequence number of a register answer": (
+        lambda row, rows, i: row[0] == "d" and len(row[2]) == 4, lambda row: flip(row[2]), -1),
+    "offset of a register answer": (
+        lambda row, rows, i: row[0] == "d" and len(row[2]) == 12, lambda row: flip(row[2]), 0),
+    "status of a response": (
+        lambda row, rows, i: row[0] == "d" and len(row[2]) == 6 and len(rows[i - 1][2]) == 120,
+        lambda row: flip(row[2], 2), -1),
+    "phase of a response": (
+        lambda row, rows, i: row[0] == "d" and len(row[2]) == 2 and len(rows[i - 2][2]) == 120,
+        lambda row: flip(row[2]), -2),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_a_changed_effect_is_found_at_its_line(tmp_path, what):
+    rows = rows_of("pingpong")
+    condition, edit, distance = EDITS[what]
+    index = first(rows, condition)
+    rows[index][2] = edit(rows[index])
+    with pytest.raises(PlayError) as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index + 1 + distance
+    assert "expected" in str(error.value)
+    assert f"edited.jsonl.gz:{error.value.line}: " in str(error.value)
+
+
+def test_a_changed_payload_in_host_memory_is_found(tmp_path):
+    rows = rows_of("pingpong")
+    index = first(rows, lambda row, rows, i: row[0] == "m" and len(row[2]) == 2048)
+    target = first(rows, lambda row, rows, i: row[0] == "d" and len(row[2]) == 2048, index)
+    rows[index][2] = flip(rows[index][2], 1023)
+    with pytest.raises(PlayError, match="payload") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == target + 1
+
+
+def test_a_missing_interrupt_counts_as_one_too_many(tmp_path):
+    rows = rows_of("probe")
+    index = first(rows, lambda row, rows, i: row[0] == "i")
+    del rows[index]
+    with pytest.raises(PlayError, match="interrupt 0 was not expected") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line <= index + 1
+
+
+def test_an_interrupt_more_does_not_come(tmp_path):
+    rows = rows_of("probe")
+    index = first(rows, lambda row, rows, i: row[0] == "i")
+    rows.insert(index, ["i", 0])
+    with pytest.raises(PlayError, match="interrupt 0: expected 2, came 1"):
+        play(written(tmp_path, rows), model())
+
+
+def test_an_interrupt_of_another_vector_does_not_come(tmp_path):
+    rows = rows_of("probe")
+    index = first(rows, lambda row, rows, i: row[0] == "i")
+    rows[index][1] = 3
+    with pytest.raises(PlayError, match="interrupt 3: expected 1, came 0") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index + 1
+
+
+def test_a_completion_that_was_not_recorded_is_found(tmp_path):
+    rows = rows_of("pingpong")
+    index = first(rows, is_completion_head)
+    del rows[index - 1 : index + 2]
+    with pytest.raises(PlayError, match="completion at .* was not expected"):
+        play(written(tmp_path, rows), model())
+
+
+def test_an_entry_that_the_device_does_not_write_is_waited_for_and_told(tmp_path):
+    rows = rows_of("probe")
+    doorbell = first(rows, lambda row, rows, i: row[:3] == ["w", 0, Reg.AQ_PROD_DB])
+    rows[doorbell][3] = "00000000"
+    with pytest.raises(PlayError):
+        play(written(tmp_path, rows), model())
+
+
+def test_a_skipped_command_is_told(tmp_path):
+    rows = rows_of("probe")
+    index = command_index(rows, Op.GET_FEATURE, 2)
+    del rows[index]
+    with pytest.raises(PlayError, match="not in the session") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index
+
+
+def test_a_number_that_was_never_handed_out_is_told(tmp_path):
+    rows = rows_of("pingpong")
+    index = command_index(rows, Op.CREATE_QP)
+    command = defs.AdminCreateQpCmd.unpack(bytes.fromhex(rows[index][2]))
+    command.pd = 77
+    rows[index][2] = command.pack().hex()
+    with pytest.raises(PlayError, match="cannot be played: pd 0x4d") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index + 1
+
+
+def test_a_refused_command_shows_both_statuses(tmp_path):
+    rows = rows_of("pingpong")
+    index = command_index(rows, Op.CREATE_CQ)
+    command = defs.AdminCreateCqCmd.unpack(bytes.fromhex(rows[index][2]))
+    command.num_sub_cqs = 7
+    rows[index][2] = command.pack(64).hex()
+    with pytest.raises(PlayError, match="CREATE_CQ: .*SUCCESS.*ILLEGAL_PARAMETER") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index + 2
+
+
+def test_another_profile_refuses_what_was_recorded():
+    with pytest.raises(PlayError, match="CREATE_CQ"):
+        play(session("pingpong"), model(profile="default"))
+
+
+def test_a_wrong_checksum_of_the_device_is_found():
+    backend = model()
+    write = backend.device.dma_write
+
+    def spoilt(address, data):
+        if len(data) == defs.AdminAcqEntry.SIZE:
+            entry = defs.AdminAcqEntry.unpack(bytes(data))
+            entry.acq_common_descriptor.checksum ^= 1
+            data = entry.pack()
+        write(address, data)
+
+    backend.device.dma_write = spoilt
+    with pytest.raises(PlayError, match="checksum is wrong"):
+        play(session("probe"), backend)
+
+
+def test_a_write_to_nowhere_is_found():
+    backend = model()
+    write = backend.device.dma_write
+
+    def stray(address, data):
+        write(address, data)
+        if len(data) == 1024 + defs.LIMITS.grh_bytes or len(data) == 1024:
+            write(0x1000, b"stray")
+
+    backend.device.dma_write = stray
+    with pytest.raises(PlayError, match="outside rings and payload"):
+        play(session("pingpong"), backend)
+
+
+def test_a_doorbell_of_no_queue_is_told(tmp_path):
+    rows = rows_of("pingpong")
+    index = first(rows, lambda row, rows, i: row[:2] == ["w", 2] and row[2] > 1 << 26)
+    rows[index][2] += 0x800
+    with pytest.raises(PlayError, match="no queue has a doorbell") as error:
+        play(written(tmp_path, rows), model())
+    assert error.value.line == index + 1
+
+
+# Files that are no sessions
+
+BROKEN = {
+    "unknown kind": (["x", 1], "unknown kind 'x'"),
+    "no list": ({"w": 1}, "a line is a list"),
+    "odd hex": (["d", 16, "abc"], "not hexadecimal"),
+    "no bytes": (["d", 16, ""], "bytes are empty"),
+    "missing value": (["w", 0, 92], "takes 3 values"),
+    "no number": (["i", "0"], "vector is not a number"),
+    "negative": (["m", -1, "00"], "address is not a number"),
+    "unknown BAR": (["w", 9, 0, "00000000"], "bar is not a number"),
+    "line crossing": (["w", 2, 60, "0000000000000000"], "crosses a 64-byte line"),
+    "second reset": (["reset"], "a second reset"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_line_is_named(tmp_path, what):
+    row, text = BROKEN[what]
+    rows = rows_of("probe")
+    rows.insert(20, row)
+    with pytest.raises(SessionError, match=text) as error:
+        read_session(written(tmp_path, rows))
+    assert "edited.jsonl.gz:21: " in str(error.value)
+
+
+def test_a_missing_reset_is_named(tmp_path):
+    with pytest.raises(SessionError, match=":1: the session does not start with a reset"):
+        read_session(written(tmp_path, rows_of("probe")[1:]))
+
+
+def test_a_truncated_file_is_named(tmp_path):
+    path = tmp_path / "cut.jsonl.gz"
+    whole = session("pingpong").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SessionError, match=r"cut.jsonl.gz:\d+: .*truncated"):
+        read_session(path)
+
+
+def test_damaged_bytes_are_named(tmp_path):
+    path = tmp_path / "bad.jsonl.gz"
+    whole = bytearray(session("pingpong").read_bytes())
+    for at in range(5000, 5100):
+        whole[at] ^= 0x55
+    path.write_bytes(whole)
+    with pytest.raises(SessionError, match="bad.jsonl.gz:"):
+        read_session(path)
+
+
+def test_text_is_not_gzip(tmp_path):
+    path = tmp_path / "plain.jsonl.gz"
+    path.write_text('["reset"]\n')
+    with pytest.raises(SessionError, match="not a gzip file"):
+        read_session(path)
+
+
+def test_bad_json_is_named(tmp_path):
+    path = tmp_path / "bad.jsonl.gz"
+    with gzip.open(path, "wt") as stream:
+        stream.write('["reset"]\n["w", 0, 100\n')
+    with pytest.raises(SessionError, match=":2: no JSON"):
+        read_session(path)
+
+
+def test_an_empty_file_is_no_session(tmp_path):
+    with pytest.raises(SessionError, match="empty"):
+        read_session(written(tmp_path, []))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(SessionError, match="absent.gz: No such file"):
+        read_session(tmp_path / "absent.gz")
+
+
+def test_the_checksums_of_the_sessions_are_as_we_compute_them():
+    step = next(s for s in read_session(session("probe")) if len(s.writes) == 3)
+    image = bytearray(defs.AdminAcqEntry.SIZE)
+    base = min(address for _, address, _ in step.writes)
+    for _, address, data in step.writes:
+        image[address - base : address - base + len(data)] = data
+    entry = defs.AdminAcqEntry.unpack(image)
+    recorded = entry.acq_common_descriptor.checksum
+    entry.acq_common_descriptor.checksum = 0
+    assert crc16(entry.pack()) == recorded

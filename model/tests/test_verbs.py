@@ -1,0 +1,306 @@
+"""The provider half on two reference models joined by a fabric, through every store buffer."""
+
+import numpy as np
+import pytest
+
+from efa import defs
+from efa.admin_queue import DriverError
+from efa.backend import DeviceTimeout, open_backend
+from efa.completion_queue import VerbsError, round_up_pow2
+from efa.driver import Driver
+from efa.driver_objects import Access
+from efa.queue_pair import SendWr, Sge
+from efa.verbs import Context, gid_of
+from efa.wc import POLICIES
+
+UD, SRD = defs.AdminQpType.UD, defs.AdminQpType.SRD
+Status = defs.IoCompStatus
+State = defs.AdminQpState
+QKEY = 0x1234
+GRH = defs.LIMITS.grh_bytes
+
+
+class Side:
+    """One process on one node: everything needed to send and to receive."""
+
+    def __init__(self, backend, policy="ideal", kind=SRD, depth=64, entry_bytes=32, events=False,
+                 seed=1, **qp_options):
+        self.backend = backend
+        self.driver = Driver(backend, seed=seed).probe()
+        self.context = Context(self.driver, policy, seed)
+        self.pd = self.context.alloc_pd()
+        self.cq = self.context.create_cq(4 * depth, entry_bytes=entry_bytes, events=events)
+        self.qp = self.pd.create_qp(self.cq, self.cq, kind, max_send_wr=depth, max_recv_wr=depth,
+                                    **qp_options).to_rts(QKEY)
+        self.buffer = self.pd.reg_mr(1 << 18, scattered=True)
+
+    def towards(self, peer):
+        self.ah = self.pd.create_ah(gid_of(peer.backend.node_id))
+        self.to = {"ah": self.ah.number, "dest_qp": peer.qp.number, "qkey": QKEY}
+        return self
+
+    def sge(self, offset, length):
+        return Sge(self.buffer.addr + offset, length, self.buffer.l_key)
+
+    def close(self):
+        self.ah.destroy()
+        self.qp.destroy()
+        self.cq.destroy()
+        self.buffer.dereg()
+        self.pd.dealloc()
+        self.context.close()
+        self.driver.remove()
+        assert len(self.driver.allocator._live) == 1
+
+
+def pair(profile="default", **options):
+    """Two sides that know each other."""
+    left, right = (Side(backend, seed=n, **options)
+                   for n, backend in enumerate(open_backend("model", nodes=2, profile=profile)))
+    return left.towards(right), right.towards(left)
+
+
+def pattern(size, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, size, "u1").tobytes()
+
+
+@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", [UD, SRD])
+def test_ping_pong_arrives_byte_for_byte(kind, policy, profile):
+    sides = pair(profile, policy=policy, kind=kind)
+    skip = GRH if kind == UD else 0
+    for turn, size in enumerate([1, 63, 64, 500, 4096, 8, 33, 4000]):
+        a, b = sides[turn % 2], sides[1 - turn % 2]
+        data = pattern(size, turn)
+        a.buffer.write(7, data)
+        b.qp.post_recv([b.sge(10_001, skip + size)], wr_id=turn)
+        a.qp.post_send(SendWr(**a.to, sges=[a.sge(7, size)], wr_id=turn + 100, imm=turn or None))
+        got, sent = b.cq.wait_for(1)[0], a.cq.wait_for(1)[0]
+        assert (got["wr_id"], got["status"], got["byte_len"]) == (turn, Status.OK, skip + size)
+        assert (got["src_qp"], got["ah"]) == (a.qp.number, b.ah.number)
+        assert (got["has_imm"], got["imm"]) == (turn > 0, turn)
+        assert (sent["wr_id"], sent["status"], sent["receive"]) == (turn + 100, Status.OK, False)
+        assert b.buffer.read(10_001 + skip, size) == data
+    for side in sides:
+        side.close()
+
+
+@pytest.mark.parametrize(("max_inline", "size"), [(32, 1), (32, 32), (80, 80), (80, 5)])
+def test_inline_sends_of_both_entry_sizes(max_inline, size):
+    a, b = pair(max_inline=max_inline)
+    data = pattern(size)
+    b.qp.post_recv([b.sge(0, size)])
+    a.qp.post_send(SendWr(**a.to, inline=data))
+    assert b.cq.wait_for(1)["status"][0] == Status.OK
+    assert b.buffer.read(0, size) == data
+
+
+def test_gather_of_two_and_scatter_over_two():
+    a, b = pair(max_recv_sge=2)
+    data = pattern(5000)[:4000]
+    a.buffer.write(100, data[:1500])
+    a.buffer.write(9000, data[1500:])
+    b.qp.post_recv([b.sge(3, 700), b.sge(20_000, 5000)])
+    a.qp.post_send(SendWr(**a.to, sges=[a.sge(100, 1500), a.sge(9000, 2500)]))
+    assert b.cq.wait_for(1)["byte_len"][0] == 4000
+    assert b.buffer.read(3, 700) + b.buffer.read(20_000, 3300) == data
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("depth", [4, 64])
+@pytest.mark.parametrize("max_inline", [32, 80])
+def test_batches_wrap_every_ring_many_times(depth, max_inline, policy):
+    a, b = pair(depth=depth, max_inline=max_inline, policy=policy)
+    size, laps = 16, 16
+    sent = 0
+    for lap in range(laps):
+        count = max(1, (lap * 7) % depth)
+        rows = np.frombuffer(pattern(count * size, lap), "u1").reshape(count, size)
+        ids = np.arange(sent, sent + count)
+        b.qp.post_recv_many(ids, b.buffer.addr + np.arange(count) * size, size, b.buffer.l_key)
+        a.qp.post_send_many(ids, inline=rows, imm=ids, **a.to)
+        done, got = a.cq.wait_for(count), b.cq.wait_for(count)
+        assert sorted(done["wr_id"]) == list(ids)
+        assert list(got["wr_id"]) == list(got["imm"]) == list(ids)
+        assert not done["status"].any()
+        assert b.buffer.read(0, count * size) == rows.tobytes()
+        sent += count
+    assert sent > 4 * depth
+    assert a.qp.sq.room == depth
+
+
+def test_counters_wrap_at_16_bits():
+    a, b = pair(depth=1024)
+    sent = 0
+    while sent < 0x10000 + 2048:
+        ids = np.arange(sent, sent + 1024)
+        b.qp.post_recv_many(ids, b.buffer.addr, 64, b.buffer.l_key)
+        a.qp.post_send_many(ids, sges=[(a.buffer.addr, 8, a.buffer.l_key)], **a.to)
+        assert not a.cq.wait_for(1024)["status"].any()
+        assert list(b.cq.wait_for(1024)["wr_id"]) == list(ids)
+        sent += 1024
+
+
+def test_a_batch_beyond_max_tx_batch_rings_more_than_once():
+    a, b = pair()
+    rung = []
+    stores = a.backend.stores
+    a.backend.stores = lambda items: (rung.extend(
+        int.from_bytes(data, "little") for bar, _, data in items if bar == a.driver.db_bar),
+        stores(items))
+    b.qp.post_recv_many(range(40), b.buffer.addr, 64, b.buffer.l_key)
+    a.qp.post_send_many(range(40), inline=b"x", **a.to)
+    assert rung[:3] == [16, 32, 40]
+
+
+@pytest.mark.parametrize("entry_bytes", [16, 32])
+def test_completion_events_wake_once_for_each_arm(entry_bytes):
+    a, b = pair(events=True, entry_bytes=entry_bytes)
+    b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
+    b.cq.req_notify()
+    with pytest.raises(DeviceTimeout):
+        b.cq.get_event()
+    a.qp.post_send(SendWr(**a.to, inline=b"one"))
+    b.cq.get_event()
+    assert len(b.cq.poll()) == 1
+    a.qp.post_send(SendWr(**a.to, inline=b"two"))
+    with pytest.raises(DeviceTimeout):
+        b.cq.get_event()
+    # Armed late: what is already there raises the event at once.
+    b.cq.req_notify()
+    b.cq.get_event()
+    assert [c.byte_len for c in b.cq.poll()] == [3]
+    assert not b.cq.poll()
+    assert len(a.cq.poll()) == 2
+
+
+def test_a_send_without_a_receive_completes_rnr():
+    a, b = pair()
+    a.qp.post_send(SendWr(**a.to, inline=b"early", wr_id=9))
+    sent = a.cq.wait_for(1)[0]
+    assert (sent["status"], sent["wr_id"]) == (Status.REMOTE_ERROR_RNR, 9)
+
+
+@pytest.mark.parametrize(("spoil", "status"), [
+    ({"dest_qp": 0x7F3F}, Status.REMOTE_ERROR_BAD_DEST_QPN),
+    ({"qkey": QKEY + 1}, Status.REMOTE_ERROR_BAD_DEST_QPN),
+    ({"ah": 200}, Status.LOCAL_ERROR_INVALID_AH)])
+def test_bad_destinations_fail_that_send_alone(spoil, status):
+    a, b = pair()
+    b.qp.post_recv_many(range(2), b.buffer.addr, 64, b.buffer.l_key)
+    a.qp.post_send(SendWr(**{**a.to, **spoil}, inline=b"lost"), SendWr(**a.to, inline=b"found"))
+    assert list(a.cq.wait_for(2)["status"]) == [status, Status.OK]
+    assert len(b.cq.wait_for(1)) == 1
+
+
+def test_a_region_is_reachable_only_inside_its_bounds():
+    a, b = pair()
+    b.qp.post_recv([b.sge(0, 64)])
+    beyond = Sge(a.buffer.addr + a.buffer.length - 4, 8, a.buffer.l_key)
+    a.qp.post_send(SendWr(**a.to, sges=[beyond]))
+    assert a.cq.wait_for(1)["status"][0] == Status.LOCAL_ERROR_INVALID_LKEY
+
+
+def test_a_receive_needs_local_write():
+    a, b = pair()
+    read_only = b.pd.reg_mr(100, Access(local_write=False))
+    b.qp.post_recv([Sge(read_only.addr, 100, read_only.l_key)])
+    a.qp.post_send(SendWr(**a.to, inline=b"no"))
+    assert a.cq.wait_for(1)["status"][0] == Status.REMOTE_ERROR_BAD_STATUS
+    assert b.cq.wait_for(1)["status"][0] == Status.LOCAL_ERROR_INVALID_LKEY
+
+
+def test_err_flushes_everything_and_reset_starts_again():
+    a, b = pair()
+    b.qp.post_recv_many(range(5), b.buffer.addr, 64, b.buffer.l_key)
+    b.qp.modify(State.ERR)
+    flushed = b.cq.wait_for(5)
+    assert set(flushed["status"]) == {Status.FLUSHED}
+    assert list(flushed["wr_id"]) == list(range(5))
+    with pytest.raises(VerbsError, match="ERR"):
+        b.qp.post_recv([b.sge(0, 8)])
+    b.qp.modify(State.RESET)
+    b.qp.to_rts(QKEY)
+    b.qp.post_recv([b.sge(0, 64)])
+    a.qp.post_send(SendWr(**a.to, inline=b"again"))
+    assert b.cq.wait_for(1)["status"][0] == Status.OK
+    assert b.qp.query().qp_state == State.RTS
+
+
+def test_the_phase_goes_on_over_a_reset():
+    a, b = pair(depth=4)
+    for _ in range(3):
+        for lap in range(2):
+            b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
+            a.qp.post_send_many(range(3), inline=bytes([lap]), **a.to)
+            assert not a.cq.wait_for(3)["status"].any()
+            assert len(b.cq.wait_for(3)) == 3
+        a.qp.modify(State.RESET)
+        a.qp.to_rts(QKEY)
+
+
+def test_more_than_the_ring_holds_is_refused_here():
+    a, b = pair(depth=4)
+    with pytest.raises(VerbsError, match="room for 4"):
+        a.qp.post_send_many(range(5), inline=b"x", **a.to)
+    with pytest.raises(VerbsError, match="inline"):
+        a.qp.post_send(SendWr(**a.to, inline=bytes(33)))
+    with pytest.raises(VerbsError, match="pieces"):
+        a.qp.post_send(SendWr(**a.to, sges=[a.sge(0, 1)] * 3))
+    with pytest.raises(VerbsError, match="pieces"):
+        a.qp.post_recv([])
+    fresh = a.pd.create_qp(a.cq, a.cq)
+    with pytest.raises(VerbsError, match="cannot send"):
+        fresh.post_send(SendWr(**a.to, inline=b"x"))
+
+
+def test_a_completion_of_nobody_is_told_once_and_skipped():
+    a, b = pair()
+    b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
+    a.qp.post_send_many(range(3), inline=b"x", **a.to)
+    a.backend.settle()
+    entry = defs.IoRxCdescEx
+    second = b.cq.base + entry.SIZE
+    image = entry.unpack(b.driver.memory.read(second, entry.SIZE))
+    image.base.common.qp_num = 0x5555
+    b.driver.memory.write(second, image.pack())
+    assert [c.wr_id for c in b.cq.poll()] == [0]
+    with pytest.raises(VerbsError, match="no live work request"):
+        b.cq.poll()
+    assert [c.wr_id for c in b.cq.poll()] == [2]
+
+
+def test_a_completion_that_repeats_is_nobodys():
+    a, b = pair()
+    b.qp.post_recv_many(range(2), b.buffer.addr, 64, b.buffer.l_key)
+    a.qp.post_send_many(range(2), inline=b"x", **a.to)
+    a.backend.settle()
+    size = defs.IoRxCdescEx.SIZE
+    first = b.driver.memory.read(b.cq.base, size)
+    b.driver.memory.write(b.cq.base + size, first)
+    assert [c.wr_id for c in b.cq.poll()] == [0]
+    with pytest.raises(VerbsError, match="no live work request"):
+        b.cq.poll()
+
+
+def test_objects_in_use_are_kept_by_the_device():
+    a, b = pair()
+    with pytest.raises(DriverError, match="RESOURCE_BUSY"):
+        a.cq.destroy()
+    with pytest.raises(DriverError, match="RESOURCE_BUSY"):
+        a.pd.dealloc()
+    with pytest.raises(DriverError, match="RESOURCE_BUSY"):
+        a.context.close()
+
+
+def test_events_need_an_event_queue():
+    backend = open_backend("model")
+    driver = Driver(backend, cpus=0).probe()
+    with pytest.raises(VerbsError, match="no event queue"):
+        Context(driver).create_cq(16, events=True)
+
+
+@pytest.mark.parametrize(("value", "power"), [(1, 1), (2, 2), (3, 4), (64, 64), (65, 128)])
+def test_depths_are_rounded_up(value, power):
+    assert round_up_pow2(value) == power

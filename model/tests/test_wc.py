@@ -1,0 +1,127 @@
+"""The store buffer: whatever the policy, memory ends as stored and nothing leaves after a flush."""
+
+import random
+
+import pytest
+
+from efa import defs
+from efa.wc import DWORD_BYTES, LINE_BYTES, POLICIES, WcBuffer
+
+RING_BYTES = 2048
+
+
+def stored(items):
+    """The memory that these stores leave behind."""
+    memory = bytearray(RING_BYTES)
+    for _, offset, data in items:
+        memory[offset : offset + len(data)] = data
+    return bytes(memory)
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_all_bytes_leave_by_the_flush_in_legal_pieces(policy, seed):
+    items = []
+    buffer = WcBuffer(items.extend, policy, seed)
+    data = noise(1024, seed)
+    buffer.copy(256, data)
+    buffer.flush()
+    assert stored(items)[256 : 256 + 1024] == data
+    for bar, offset, piece in items:
+        assert bar == defs.EFA_MEM_BAR
+        assert 0 < len(piece) <= LINE_BYTES
+        assert not offset % DWORD_BYTES
+        assert not len(piece) % DWORD_BYTES
+        assert offset // LINE_BYTES == (offset + len(piece) - 1) // LINE_BYTES
+    left = len(items)
+    buffer.flush()
+    assert len(items) == left
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_later_store_to_the_same_place_wins(policy):
+    items = []
+    buffer = WcBuffer(items.extend, policy, seed=3)
+    for lap in range(20):
+        buffer.copy(0, noise(512, lap))
+        for at in range(64, 128, 8):
+            buffer.store(at, noise(8, lap + at))
+    buffer.flush()
+    expected = bytearray(noise(512, 19))
+    for at in range(64, 128, 8):
+        expected[at : at + 8] = noise(8, 19 + at)
+    assert stored(items)[:512] == bytes(expected)
+
+
+def test_ideal_sends_whole_lines_in_order():
+    items = []
+    WcBuffer(items.extend).copy(0, noise(256))
+    assert [(offset, len(data)) for _, offset, data in items] == [
+        (0, 64), (64, 64), (128, 64), (192, 64)]
+
+
+def test_ideal_completes_a_line_that_was_begun():
+    items = []
+    buffer = WcBuffer(items.extend)
+    buffer.store(0, b"begunbeg")
+    assert not items
+    buffer.copy(0, noise(64))
+    assert items == [(defs.EFA_MEM_BAR, 0, noise(64))]
+
+
+def test_a_partial_line_leaves_as_its_contiguous_pieces():
+    items = []
+    buffer = WcBuffer(items.extend)
+    buffer.store(0, b"12345678")
+    buffer.store(8, b"abcdefgh")
+    buffer.store(32, b"ABCD")
+    buffer.flush()
+    assert items == [(2, 0, b"12345678abcdefgh"), (2, 32, b"ABCD")]
+
+
+def test_unkind_policies_do_tear_and_reorder():
+    def offsets(policy):
+        items = []
+        buffer = WcBuffer(items.extend, policy, seed=7)
+        buffer.copy(0, noise(1024))
+        buffer.flush()
+        return [(offset, len(data)) for _, offset, data in items]
+
+    assert any(size < LINE_BYTES for _, size in offsets("split"))
+    assert [o // 64 for o, _ in offsets("split")] == sorted(o // 64 for o, _ in offsets("split"))
+    assert all(size == LINE_BYTES for _, size in offsets("reorder"))
+    assert offsets("reorder") != sorted(offsets("reorder"))
+    assert any(size < LINE_BYTES for _, size in offsets("adversarial"))
+
+
+def test_a_seed_repeats_and_another_differs():
+    def run(seed):
+        items = []
+        buffer = WcBuffer(items.extend, "adversarial", seed)
+        buffer.copy(0, noise(1024))
+        buffer.flush()
+        return items
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(4, 64), (0, 12)])
+def test_a_copy_that_is_not_8_byte_stores_is_refused(offset, size):
+    with pytest.raises(ValueError, match="8-byte"):
+        WcBuffer(list).copy(offset, bytes(size))
+
+
+@pytest.mark.parametrize(("offset", "size"), [(60, 8), (2, 4), (0, 6)])
+def test_a_store_that_is_not_dwords_of_a_line_is_refused(offset, size):
+    with pytest.raises(ValueError, match="dwords"):
+        WcBuffer(list).store(offset, bytes(size))
+
+
+def test_an_unknown_policy_names_the_known_ones():
+    with pytest.raises(ValueError, match="adversarial"):
+        WcBuffer(list, "kind")
