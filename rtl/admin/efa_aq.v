@@ -1,0 +1,165 @@
+// efa_aq - the admin rings' registers, the legality of their doorbells, and the held message.
+//
+// In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written
+// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages;
+//       ev_odd doorbells that were ignored
+// Time  one store per cycle; a note may become a message at once or when INTR_MASK falls
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_aq (
+    input  wire clk,
+    input  wire rst,
+    input  wire reg_wr_valid,
+    input  wire [15:0] reg_wr_offset,
+    input  wire [31:0] reg_wr_data,
+
+    output wire rings_on,
+    output wire aq_start,
+    output wire [63:0] aq_base,
+    output wire [3:0] aq_log,
+    output wire [15:0] aq_producer,
+    input  wire aq_taken,
+
+    output wire acq_on,
+    output wire acq_start,
+    output wire [63:0] acq_base,
+    output wire [3:0] acq_log,
+    output wire [7:0] acq_vector,
+
+    input  wire s_note_valid,
+    input  wire [7:0] s_note_vector,
+    output wire irq_valid,
+    input  wire irq_ready,
+    output wire [7:0] irq_vector,
+
+    output wire ev_odd_valid,
+    output wire [63:0] ev_odd_data
+);
+
+  localparam [15:0] ENTRY_BYTES = `EFA_ADMIN_AQ_ENTRY__BYTES;
+  localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
+  localparam [3:0] ODD_AQ = 4'd1;
+  localparam [3:0] ODD_AENQ = 4'd2;
+
+  reg [63:0] aq_base_reg_q;
+  reg [63:0] acq_base_reg_q;
+  reg [63:0] aq_base_q;
+  reg [63:0] acq_base_q;
+  reg aq_on_q;
+  reg acq_on_q;
+  reg aq_start_q;
+  reg acq_start_q;
+  reg [3:0] aq_log_q;
+  reg [3:0] acq_log_q;
+  reg [7:0] acq_vector_q;
+  reg [15:0] producer_q;
+  reg [15:0] taken_q;
+  reg mask_q;
+  reg due_q;
+  reg [7:0] due_vector_q;
+  reg irq_valid_q;
+  reg [7:0] irq_vector_q;
+  reg odd_valid_q;
+  reg [3:0] odd_what_q;
+  reg [31:0] odd_detail_q;
+
+  `include "efa_admin_fn.vh"
+
+  wire aq_legal = legal_depth(reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH)
+      && reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE] == ENTRY_BYTES;
+  wire acq_legal = legal_depth(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH)
+      && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
+
+  wire to_aq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_CAPS;
+  wire to_acq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS;
+  wire to_aq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_PROD_DB;
+  wire to_aenq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
+
+  // How far the doorbell goes, and how far it may.
+  wire [15:0] rung = reg_wr_data[15:0] - producer_q;
+  wire [15:0] room = (16'd1 << aq_log_q) - (producer_q - taken_q);
+  wire ring_legal = aq_on_q && rung <= room;
+  // Nothing is ever posted to the AENQ, so any consumer count but 0 is ahead.
+  wire aenq_ahead = reg_wr_data != 32'd0;
+
+  wire send = due_q && !mask_q && (!irq_valid_q || irq_ready);
+
+  assign rings_on = aq_on_q && acq_on_q;
+  assign aq_start = aq_start_q;
+  assign aq_base = aq_base_q;
+  assign aq_log = aq_log_q;
+  assign aq_producer = producer_q;
+  assign acq_on = acq_on_q;
+  assign acq_start = acq_start_q;
+  assign acq_base = acq_base_q;
+  assign acq_log = acq_log_q;
+  assign acq_vector = acq_vector_q;
+  assign irq_valid = irq_valid_q;
+  assign irq_vector = irq_vector_q;
+  assign ev_odd_valid = odd_valid_q;
+  assign ev_odd_data = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
+
+  always @(posedge clk) begin
+    if (rst) begin
+      aq_base_reg_q <= 64'd0;
+      acq_base_reg_q <= 64'd0;
+      aq_on_q <= 1'b0;
+      acq_on_q <= 1'b0;
+      aq_start_q <= 1'b0;
+      acq_start_q <= 1'b0;
+      aq_log_q <= 4'd0;
+      producer_q <= 16'd0;
+      taken_q <= 16'd0;
+      mask_q <= 1'b0;
+      due_q <= 1'b0;
+      irq_valid_q <= 1'b0;
+      odd_valid_q <= 1'b0;
+    end else begin
+      aq_start_q <= to_aq_caps && aq_legal;
+      acq_start_q <= to_acq_caps && acq_legal;
+      odd_valid_q <= to_aq_db && !ring_legal || to_aenq_db && aenq_ahead;
+      if (aq_taken) taken_q <= taken_q + 16'd1;
+      if (to_aq_caps) begin
+        aq_on_q <= aq_legal;
+        producer_q <= 16'd0;
+        taken_q <= 16'd0;
+        aq_log_q <= log2(reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH]);
+      end else if (to_aq_db && ring_legal) begin
+        producer_q <= reg_wr_data[15:0];
+      end
+      if (to_acq_caps) acq_on_q <= acq_legal;
+      if (reg_wr_valid) begin
+        case (reg_wr_offset)
+          `EFA_REG__AQ_BASE_LO: aq_base_reg_q[31:0] <= reg_wr_data;
+          `EFA_REG__AQ_BASE_HI: aq_base_reg_q[63:32] <= reg_wr_data;
+          `EFA_REG__ACQ_BASE_LO: acq_base_reg_q[31:0] <= reg_wr_data;
+          `EFA_REG__ACQ_BASE_HI: acq_base_reg_q[63:32] <= reg_wr_data;
+          `EFA_REG__INTR_MASK: mask_q <= reg_wr_data[`EFA_REG__INTR_MASK__EN];
+          default: begin
+          end
+        endcase
+      end
+      if (s_note_valid) due_q <= 1'b1;
+      else if (send) due_q <= 1'b0;
+      if (send) irq_valid_q <= 1'b1;
+      else if (irq_ready) irq_valid_q <= 1'b0;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (to_aq_caps) aq_base_q <= aq_base_reg_q;
+    if (to_acq_caps) begin
+      acq_base_q <= acq_base_reg_q;
+      acq_log_q <= log2(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH]);
+      acq_vector_q <= reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
+    end
+    if (s_note_valid) due_vector_q <= s_note_vector;
+    if (send) irq_vector_q <= due_vector_q;
+    odd_what_q <= to_aq_db ? ODD_AQ : ODD_AENQ;
+    odd_detail_q <= reg_wr_data;
+  end
+
+  `EFA_CHECK(!(aq_taken && !to_aq_caps && producer_q == taken_q), "entry taken that was not rung")
+
+endmodule

@@ -1,0 +1,95 @@
+// efa_aq_fetch - brings rung admin commands in, eight reads at a time, in ring order.
+//
+// In    ring set-up and producer count; lines read (s_line)
+// Out   m_line the reads; m_cmd commands in order, err: its read failed; aq_taken one came in;
+//       ev_odd an entry whose phase bit is not of this pass, or that could not be read
+// Time  one command per cycle; a ring set up anew drops what is still under way of the old one
+`include "efa_defs.vh"
+
+module efa_aq_fetch (
+    input  wire clk,
+    input  wire rst,
+    input  wire rings_on,
+    input  wire aq_start,
+    input  wire [63:0] aq_base,
+    input  wire [3:0] aq_log,
+    input  wire [15:0] aq_producer,
+    output wire aq_taken,
+
+    output wire m_line_valid,
+    input  wire m_line_ready,
+    output wire [63:0] m_line_addr,
+    output wire [6:0] m_line_len,
+    input  wire s_line_valid,
+    output wire s_line_ready,
+    input  wire [511:0] s_line_data,
+    input  wire s_line_err,
+
+    output wire m_cmd_valid,
+    input  wire m_cmd_ready,
+    output wire [511:0] m_cmd_data,
+    output wire m_cmd_err,
+
+    output wire ev_odd_valid,
+    output wire [63:0] ev_odd_data
+);
+
+  localparam [3:0] ODD_PHASE = 4'd3;
+  localparam [3:0] ODD_READ = 4'd4;
+
+  reg [15:0] asked_q;
+  reg [15:0] came_q;
+  reg [15:0] drop_q;
+  reg odd_valid_q;
+  reg odd_read_q;
+  reg [31:0] odd_detail_q;
+
+  wire [15:0] slot = asked_q & ((16'd1 << aq_log) - 16'd1);
+  wire dropping = drop_q != 16'd0;
+  wire ask = m_line_valid && m_line_ready;
+  wire drop = dropping && s_line_valid;
+  wire take = m_cmd_valid && m_cmd_ready;
+  wire phase_wrong = s_line_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__PHASE]
+      == came_q[aq_log];
+
+  assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
+  assign m_line_addr = {aq_base[63:6] + {42'd0, slot}, 6'd0};
+  assign m_line_len = 7'd64;
+  assign s_line_ready = !aq_start && (dropping || m_cmd_ready);
+  assign m_cmd_valid = s_line_valid && !aq_start && !dropping;
+  assign m_cmd_data = s_line_data;
+  assign m_cmd_err = s_line_err;
+  assign aq_taken = take;
+  assign ev_odd_valid = odd_valid_q;
+  assign ev_odd_data = {
+    {64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_read_q ? ODD_READ : ODD_PHASE
+  };
+
+  always @(posedge clk) begin
+    if (rst) begin
+      asked_q <= 16'd0;
+      came_q <= 16'd0;
+      drop_q <= 16'd0;
+      odd_valid_q <= 1'b0;
+    end else begin
+      odd_valid_q <= take && (s_line_err || phase_wrong);
+      if (aq_start) begin
+        asked_q <= 16'd0;
+        came_q <= 16'd0;
+        drop_q <= drop_q + (asked_q - came_q);
+      end else begin
+        if (ask) asked_q <= asked_q + 16'd1;
+        if (take) came_q <= came_q + 16'd1;
+        if (drop) drop_q <= drop_q - 16'd1;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    odd_read_q <= s_line_err;
+    odd_detail_q <= {16'd0, came_q};
+  end
+
+  wire unused_base = &{1'b0, aq_base[5:0]};
+
+endmodule

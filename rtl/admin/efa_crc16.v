@@ -1,0 +1,79 @@
+// efa_crc16 - checksum of a 64-byte admin entry whose checksum field is zero.
+//
+// In    s_data the entry, held while it is worked on
+// Out   m_crc of the s_data two cycles before
+// Time  two stages: parity over quarters of the entry, then over the quarters
+`include "efa_defs.vh"
+
+module efa_crc16 (
+    input  wire clk,
+    input  wire [511:0] s_data,
+    output wire [15:0] m_crc
+);
+
+  localparam BITS = 512;
+  localparam QUARTERS = 4;
+  localparam QUARTER = BITS / QUARTERS;
+
+  // Least significant bit first: the polynomial read backwards.
+  function [15:0] reversed;
+    input [15:0] value;
+    integer k;
+    begin
+      for (k = 0; k < 16; k = k + 1) reversed[k] = value[15-k];
+    end
+  endfunction
+
+  localparam [15:0] POLY = reversed(`EFA_CRC16__POLY);
+
+  // Which bits of the entry decide one bit of the checksum.
+  function [BITS-1:0] deciding;
+    input [3:0] crc_bit;
+    reg [15:0] reach;
+    integer k;
+    begin
+      reach = POLY;
+      for (k = BITS - 1; k >= 0; k = k - 1) begin
+        deciding[k] = reach[crc_bit];
+        reach = {1'b0, reach[15:1]} ^ (reach[0] ? POLY : 16'd0);
+      end
+    end
+  endfunction
+
+  // What the start value leaves after a whole entry of zeros.
+  function [15:0] left_of_start;
+    input [15:0] start;
+    integer k;
+    begin
+      left_of_start = start;
+      for (k = 0; k < BITS; k = k + 1) begin
+        left_of_start = {1'b0, left_of_start[15:1]} ^ (left_of_start[0] ? POLY : 16'd0);
+      end
+    end
+  endfunction
+
+  localparam [15:0] START = left_of_start(`EFA_CRC16__INIT) ^ `EFA_CRC16__XOROUT;
+
+  reg [16*QUARTERS-1:0] part_q;
+  reg [15:0] crc_q;
+
+  assign m_crc = crc_q;
+
+  genvar b;
+  genvar q;
+  generate
+    for (b = 0; b < 16; b = b + 1) begin : g_bit
+      localparam [BITS-1:0] MASK = deciding(b);
+      for (q = 0; q < QUARTERS; q = q + 1) begin : g_quarter
+        always @(posedge clk) begin
+          part_q[QUARTERS*b+q] <=
+              ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
+        end
+      end
+      always @(posedge clk) begin
+        crc_q[b] <= START[b] ^ (^part_q[QUARTERS*b+:QUARTERS]);
+      end
+    end
+  endgenerate
+
+endmodule

@@ -1,0 +1,100 @@
+// efa_dispatch - hands each admin command to the unit of its family, in order.
+//
+// In    s_cmd commands in ring order
+// Out   m_cmd one valid and ready per unit, shared payload; m_rsp the refusals made here:
+//       an opcode nobody has, an entry that could not be read; ev_aqcmd
+// Time  one command per cycle; a unit at work holds the commands behind
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+
+module efa_dispatch #(
+    parameter UNITS = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cmd_valid,
+    output wire s_cmd_ready,
+    input  wire [511:0] s_cmd_data,
+    input  wire s_cmd_err,
+
+    output wire [UNITS-1:0] m_cmd_valid,
+    input  wire [UNITS-1:0] m_cmd_ready,
+    output wire [511:0] m_cmd_data,
+
+    output wire m_rsp_valid,
+    input  wire m_rsp_ready,
+    output wire [11:0] m_rsp_id,
+    output wire [7:0] m_rsp_status,
+
+    output wire ev_aqcmd_valid,
+    output wire [63:0] ev_aqcmd_data
+);
+
+  localparam [UNITS-1:0] ONE = 1;
+
+  reg valid_q;
+  reg [511:0] cmd_q;
+  reg [UNITS-1:0] unit_q;
+  reg refuse_q;
+  reg err_q;
+  reg ev_valid_q;
+  reg [19:0] ev_data_q;
+
+  reg [UNITS-1:0] unit;
+  always @* begin
+    unit = {UNITS{1'b0}};
+    case (s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE])
+      `EFA_ADMIN_AQ_OPCODE__ALLOC_PD, `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD,
+      `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR, `EFA_ADMIN_AQ_OPCODE__DEALLOC_UAR:
+        unit = ONE;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_AH, `EFA_ADMIN_AQ_OPCODE__DESTROY_AH: unit = ONE << 1;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_CQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_CQ,
+      `EFA_ADMIN_AQ_OPCODE__CREATE_EQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ:
+        unit = ONE << 2;
+      `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR: unit = ONE << 3;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_QP, `EFA_ADMIN_AQ_OPCODE__MODIFY_QP,
+      `EFA_ADMIN_AQ_OPCODE__QUERY_QP, `EFA_ADMIN_AQ_OPCODE__DESTROY_QP:
+        unit = ONE << 4;
+      `EFA_ADMIN_AQ_OPCODE__GET_FEATURE, `EFA_ADMIN_AQ_OPCODE__SET_FEATURE,
+      `EFA_ADMIN_AQ_OPCODE__GET_STATS:
+        unit = ONE << 5;
+      default: unit = {UNITS{1'b0}};
+    endcase
+  end
+
+  wire leave = (unit_q & m_cmd_ready) != {UNITS{1'b0}} || refuse_q && m_rsp_ready;
+
+  assign s_cmd_ready = !valid_q || leave;
+  assign m_cmd_valid = unit_q & {UNITS{valid_q}};
+  assign m_cmd_data = cmd_q;
+  assign m_rsp_valid = valid_q && refuse_q;
+  assign m_rsp_id =
+      err_q ? 12'd0 : cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
+  assign m_rsp_status = err_q ? `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR
+      : `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
+  assign ev_aqcmd_valid = ev_valid_q;
+  assign ev_aqcmd_data = {{64 - `EFA_EV_AQCMD__W{1'b0}}, ev_data_q};
+
+  always @(posedge clk) begin
+    if (rst) begin
+      valid_q <= 1'b0;
+      ev_valid_q <= 1'b0;
+    end else begin
+      if (s_cmd_ready) valid_q <= s_cmd_valid;
+      ev_valid_q <= valid_q && leave && !err_q;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (s_cmd_ready) begin
+      cmd_q <= s_cmd_data;
+      unit_q <= s_cmd_err ? {UNITS{1'b0}} : unit;
+      refuse_q <= s_cmd_err || unit == {UNITS{1'b0}};
+      err_q <= s_cmd_err;
+    end
+    ev_data_q[`EFA_EV_AQCMD__CMD_ID] <=
+        cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
+    ev_data_q[`EFA_EV_AQCMD__OPCODE] <= cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
+  end
+
+endmodule

@@ -1,0 +1,143 @@
+// efa_line_rd - reads pieces of host memory of up to 64 bytes, many at a time, answered in order.
+//
+// In    s_line address and length inside one 64-byte line; rdc the answers to this client's reads
+// Out   rd requests with the slot as cookie; m_line bytes from bit 0 up, err: the read failed
+// Time  2^SLOT_W outstanding; one line per cycle in and out; 3 cycles from the last answer beat
+`include "efa_check.vh"
+
+module efa_line_rd #(
+    parameter SLOT_W = 3
+) (
+    input  wire clk,
+    input  wire rst,
+
+    input  wire s_line_valid,
+    output wire s_line_ready,
+    input  wire [63:0] s_line_addr,
+    input  wire [6:0] s_line_len,
+
+    output wire rd_valid,
+    input  wire rd_ready,
+    output wire [63:0] rd_addr,
+    output wire [6:0] rd_len,
+    output wire [SLOT_W-1:0] rd_slot,
+
+    input  wire rdc_valid,
+    input  wire [SLOT_W-1:0] rdc_slot,
+    input  wire [5:0] rdc_offset,
+    input  wire [511:0] rdc_data,
+    input  wire [6:0] rdc_bytes,
+    input  wire rdc_last,
+    input  wire rdc_err,
+
+    output wire m_line_valid,
+    input  wire m_line_ready,
+    output wire [511:0] m_line_data,
+    output wire m_line_err
+);
+
+  localparam SLOTS = 1 << SLOT_W;
+  localparam [SLOT_W:0] ONE = 1;
+
+  reg [SLOT_W:0] tail_q;
+  reg [SLOT_W:0] head_q;
+  reg [SLOTS-1:0] done_q;
+  reg [SLOTS-1:0] err_q;
+  reg rd_valid_q;
+  reg [63:0] rd_addr_q;
+  reg [6:0] rd_len_q;
+  reg [SLOT_W-1:0] rd_slot_q;
+  reg beat_q;
+  reg [SLOT_W-1:0] beat_slot_q;
+  reg [5:0] beat_offset_q;
+  reg [511:0] beat_data_q;
+  reg [6:0] beat_bytes_q;
+  reg beat_last_q;
+  reg beat_err_q;
+  reg out_q;
+  reg out_err_q;
+
+  wire [SLOT_W:0] held = tail_q - head_q;
+  wire [SLOT_W-1:0] tail_slot = tail_q[SLOT_W-1:0];
+  wire [SLOT_W-1:0] head_slot = head_q[SLOT_W-1:0];
+  wire ask = s_line_valid && s_line_ready;
+  wire fetch = held != {SLOT_W + 1{1'b0}} && done_q[head_slot] && (!out_q || m_line_ready);
+
+  assign s_line_ready = !held[SLOT_W] && (!rd_valid_q || rd_ready);
+  assign rd_valid = rd_valid_q;
+  assign rd_addr = rd_addr_q;
+  assign rd_len = rd_len_q;
+  assign rd_slot = rd_slot_q;
+  assign m_line_valid = out_q;
+  assign m_line_err = out_err_q;
+
+  // A beat's bytes go to their place in the line.
+  reg [63:0] lanes;
+  integer i;
+  always @* begin
+    for (i = 0; i < 64; i = i + 1) begin
+      lanes[i] = i[6:0] < beat_bytes_q;
+    end
+    lanes = lanes << beat_offset_q;
+  end
+
+  efa_ram_be #(
+      .WIDTH(512),
+      .ADDR_W(SLOT_W),
+      .LANES(64)
+  ) u_lines (
+      .clk(clk),
+      .wr_en(beat_q),
+      .wr_lanes(lanes),
+      .wr_addr(beat_slot_q),
+      .wr_data(beat_data_q << {beat_offset_q, 3'b000}),
+      .rd_en(fetch),
+      .rd_addr(head_slot),
+      .rd_data(m_line_data)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      tail_q <= {SLOT_W + 1{1'b0}};
+      head_q <= {SLOT_W + 1{1'b0}};
+      done_q <= {SLOTS{1'b0}};
+      rd_valid_q <= 1'b0;
+      beat_q <= 1'b0;
+      out_q <= 1'b0;
+    end else begin
+      beat_q <= rdc_valid;
+      if (rd_ready) rd_valid_q <= 1'b0;
+      if (ask) begin
+        rd_valid_q <= 1'b1;
+        tail_q <= tail_q + ONE;
+        done_q[tail_slot] <= 1'b0;
+      end
+      if (beat_q && beat_last_q) done_q[beat_slot_q] <= 1'b1;
+      if (fetch) begin
+        head_q <= head_q + ONE;
+        out_q <= 1'b1;
+      end else if (m_line_ready) begin
+        out_q <= 1'b0;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (ask) begin
+      rd_addr_q <= s_line_addr;
+      rd_len_q <= s_line_len;
+      rd_slot_q <= tail_slot;
+    end
+    beat_slot_q <= rdc_slot;
+    beat_offset_q <= rdc_offset;
+    beat_data_q <= rdc_data;
+    beat_bytes_q <= rdc_bytes;
+    beat_last_q <= rdc_last;
+    beat_err_q <= rdc_err;
+    if (beat_q && beat_last_q) err_q[beat_slot_q] <= beat_err_q;
+    if (fetch) out_err_q <= err_q[head_slot];
+  end
+
+  `EFA_CHECK(!(beat_q && beat_last_q && done_q[beat_slot_q]), "read answered twice")
+
+endmodule

@@ -1,0 +1,387 @@
+// efa_objects - the one owner of object numbers and reference counts.
+//
+// In    s_obj requests of UNITS command units, served in turn; held until s_obj_ready
+// Out   the answer, valid with s_obj_ready: code, number found, its UAR, generation, referenced
+// Time  4 cycles; FIND one more per number looked at, from the lowest that may be free;
+//       freeing a UAR walks the CQs, QPs and LLQ pages, one per cycle
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+`include "efa_check.vh"
+
+module efa_objects #(
+    parameter QPN_W = 6,
+    parameter CQN_W = 7,
+    parameter LLQ_AW = 21,
+    parameter UNITS = 5
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+
+    input  wire [UNITS-1:0] s_obj_valid,
+    output wire [UNITS-1:0] s_obj_ready,
+    input  wire [3*UNITS-1:0] s_obj_op,
+    input  wire [3*UNITS-1:0] s_obj_kind,
+    input  wire [32*UNITS-1:0] s_obj_index,
+    input  wire [16*UNITS-1:0] s_obj_uar,
+    input  wire [4*UNITS-1:0] s_obj_log,
+    output wire [1:0] obj_code,
+    output wire [15:0] obj_index,
+    output wire [15:0] obj_uar,
+    output wire [15:0] obj_gen,
+    output wire obj_referenced
+);
+
+  localparam LLQ_W = LLQ_AW - $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
+  // One table; the kinds that remember their UAR come last, for the walk.
+  localparam BASE_PD = 0;
+  localparam BASE_UAR = BASE_PD + (1 << `EFA_LIMITS__PD_W);
+  localparam BASE_AH = BASE_UAR + (1 << `EFA_LIMITS__UAR_W);
+  localparam BASE_MR = BASE_AH + (1 << `EFA_LIMITS__AH_W);
+  localparam BASE_EQ = BASE_MR + (1 << `EFA_LIMITS__MR_W);
+  localparam BASE_CQ = BASE_EQ + (1 << `EFA_LIMITS__EQN_W);
+  localparam BASE_QP = BASE_CQ + (1 << CQN_W);
+  localparam BASE_LLQ = BASE_QP + (1 << QPN_W);
+  localparam TOTAL = BASE_LLQ + (1 << LLQ_W);
+  localparam ADDR_W = $clog2(TOTAL + 1);
+  localparam UAR_W = 10;
+  localparam REF_W = 24;
+  localparam ENTRY_W = 2 + UAR_W + REF_W + 16;
+  localparam [ADDR_W-1:0] ONE = 1;
+  localparam [ADDR_W-1:0] LAST = TOTAL - 1;
+  localparam [ADDR_W-1:0] FIRST_QP = BASE_QP;
+  localparam [ADDR_W-1:0] FIRST_LLQ = BASE_LLQ;
+  localparam [ADDR_W-1:0] WALK_FROM = BASE_CQ;
+  // Keys are 20 bits: the generation has what the number leaves, and is never 0.
+  localparam [15:0] MR_LAST_GEN = (1 << (20 - `EFA_LIMITS__MR_W)) - 1;
+
+  localparam [2:0] ST_INIT = 3'd0;
+  localparam [2:0] ST_IDLE = 3'd1;
+  localparam [2:0] ST_LOOK = 3'd2;
+  localparam [2:0] ST_JUDGE = 3'd3;
+  localparam [2:0] ST_SCAN = 3'd4;
+  localparam [2:0] ST_PAGES = 3'd5;
+  localparam [2:0] ST_WALK = 3'd6;
+  localparam [2:0] ST_DONE = 3'd7;
+
+  generate
+    if (LLQ_W < 5 || LLQ_W > 14 || QPN_W > 12 || CQN_W > 12) begin : g_illegal
+      efa_parameter_error object_counts_out_of_range ();
+    end
+  endgenerate
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [UNITS-1:0] unit_q;
+  reg [2:0] op_q;
+  reg [2:0] kind_q;
+  reg [31:0] index_q;
+  reg [15:0] uar_q;
+  reg [3:0] log_q;
+  reg [ADDR_W-1:0] scan_q;
+  reg [ADDR_W-1:0] scan_d;
+  reg looked_q;
+  reg looked_d;
+  reg [ADDR_W-1:0] at_q;
+  reg run_q;
+  reg run_d;
+  reg [1:0] code_q;
+  reg [1:0] code_d;
+  reg [ADDR_W-1:0] found_q;
+  reg [ADDR_W-1:0] found_d;
+  reg [UAR_W-1:0] of_uar_q;
+  reg [15:0] gen_q;
+  reg referenced_q;
+  reg [8*ADDR_W-1:0] hint_q;
+
+  wire [UNITS-1:0] grant;
+  efa_arb #(
+      .N(UNITS)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request(state_q == ST_IDLE ? s_obj_valid : {UNITS{1'b0}}),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  // The request of the unit whose turn it is.
+  reg [2:0] pick_op;
+  reg [2:0] pick_kind;
+  reg [31:0] pick_index;
+  reg [15:0] pick_uar;
+  reg [3:0] pick_log;
+  integer i;
+  always @* begin
+    pick_op = 3'd0;
+    pick_kind = 3'd0;
+    pick_index = 32'd0;
+    pick_uar = 16'd0;
+    pick_log = 4'd0;
+    for (i = 0; i < UNITS; i = i + 1) begin
+      pick_op = pick_op | (s_obj_op[3*i+:3] & {3{grant[i]}});
+      pick_kind = pick_kind | (s_obj_kind[3*i+:3] & {3{grant[i]}});
+      pick_index = pick_index | (s_obj_index[32*i+:32] & {32{grant[i]}});
+      pick_uar = pick_uar | (s_obj_uar[16*i+:16] & {16{grant[i]}});
+      pick_log = pick_log | (s_obj_log[4*i+:4] & {4{grant[i]}});
+    end
+  end
+
+  // Where a kind lives.
+  reg [ADDR_W-1:0] base;
+  reg [ADDR_W-1:0] size;
+  reg by_uar;
+  always @* begin
+    by_uar = 1'b0;
+    case (kind_q)
+      `EFA_OBJ_KIND__PD: begin
+        base = BASE_PD;
+        size = 1 << `EFA_LIMITS__PD_W;
+      end
+      `EFA_OBJ_KIND__UAR: begin
+        base = BASE_UAR;
+        size = 1 << `EFA_LIMITS__UAR_W;
+      end
+      `EFA_OBJ_KIND__AH: begin
+        base = BASE_AH;
+        size = 1 << `EFA_LIMITS__AH_W;
+      end
+      `EFA_OBJ_KIND__MR: begin
+        base = BASE_MR;
+        size = 1 << `EFA_LIMITS__MR_W;
+      end
+      `EFA_OBJ_KIND__EQ: begin
+        base = BASE_EQ;
+        size = 1 << `EFA_LIMITS__EQN_W;
+      end
+      `EFA_OBJ_KIND__CQ: begin
+        base = BASE_CQ;
+        size = 1 << CQN_W;
+        by_uar = 1'b1;
+      end
+      `EFA_OBJ_KIND__QP: begin
+        base = BASE_QP;
+        size = 1 << QPN_W;
+        by_uar = 1'b1;
+      end
+      default: begin
+        base = BASE_LLQ;
+        size = 1 << LLQ_W;
+        by_uar = 1'b1;
+      end
+    endcase
+  end
+
+  wire [ADDR_W-1:0] index = index_q[ADDR_W-1:0];
+  wire in_range = index_q < {{32 - ADDR_W{1'b0}}, size};
+  wire [ADDR_W-1:0] block = (ONE << log_q) - ONE;  // a block's numbers but the first
+  wire [ADDR_W-1:0] hint = hint_q[ADDR_W*kind_q+:ADDR_W];
+
+  reg wr_en;
+  reg [ADDR_W-1:0] wr_addr;
+  reg [ENTRY_W-1:0] wr_data;
+  reg rd_en;
+  reg [ADDR_W-1:0] rd_addr;
+  wire [ENTRY_W-1:0] rd_data;
+  efa_ram #(
+      .WIDTH(ENTRY_W),
+      .ADDR_W(ADDR_W)
+  ) u_ram (
+      .clk(clk),
+      .wr_en(wr_en),
+      .wr_addr(wr_addr),
+      .wr_data(wr_data),
+      .rd_en(rd_en),
+      .rd_addr(rd_addr),
+      .rd_data(rd_data)
+  );
+
+  wire taken;
+  wire touched;
+  wire [UAR_W-1:0] of_uar;
+  wire [REF_W-1:0] refs;
+  wire [15:0] gen;
+  assign {taken, touched, of_uar, refs, gen} = rd_data;
+  wire referenced = refs != {REF_W{1'b0}};
+  wire same_uar = of_uar == uar_q[UAR_W-1:0];
+  wire [15:0] next_gen =
+      kind_q == `EFA_OBJ_KIND__MR && gen == MR_LAST_GEN ? 16'd1 : gen + 16'd1;
+  // Nobody has it, and no other UAR that still exists can reach it through an old mapping.
+  wire available = !taken && (!by_uar || !touched || same_uar);
+  wire run = available && ((at_q & block) == {ADDR_W{1'b0}} || run_q);
+  wire judging = state_q == ST_JUDGE;
+  wire mark_taken = op_q == `EFA_OBJ_OP__TAKE;
+
+  assign init_done = state_q != ST_INIT;
+  assign s_obj_ready = state_q == ST_DONE ? unit_q : {UNITS{1'b0}};
+  assign obj_code = code_q;
+  assign obj_index = {{16 - ADDR_W{1'b0}}, found_q};
+  assign obj_uar = {{16 - UAR_W{1'b0}}, of_uar_q};
+  assign obj_gen = gen_q;
+  assign obj_referenced = referenced_q;
+
+  always @* begin
+    state_d = state_q;
+    scan_d = scan_q + ONE;
+    looked_d = 1'b0;
+    run_d = run;
+    code_d = code_q;
+    found_d = found_q;
+    wr_en = 1'b0;
+    wr_addr = base + index;
+    wr_data = rd_data;
+    rd_en = 1'b0;
+    rd_addr = base + scan_q;
+    case (state_q)
+      // Every number is free; the first generation of a QP is 0, of a key 1.
+      ST_INIT: begin
+        wr_en = 1'b1;
+        wr_addr = scan_q;
+        wr_data = {
+          {ENTRY_W - 16{1'b0}}, {16{scan_q >= FIRST_QP && scan_q < FIRST_LLQ}}
+        };
+        if (scan_q == LAST) state_d = ST_IDLE;
+      end
+      // A unit's request.
+      ST_IDLE: begin
+        if (grant != {UNITS{1'b0}}) state_d = ST_LOOK;
+      end
+      // Which entries the operation needs.
+      ST_LOOK: begin
+        rd_addr = base + index;
+        if (op_q == `EFA_OBJ_OP__FIND) begin
+          scan_d = hint & ~block;
+          state_d = ST_SCAN;
+        end else if (!in_range) begin
+          code_d = `EFA_OBJ_CODE__ABSENT;
+          state_d = ST_DONE;
+        end else if (kind_q == `EFA_OBJ_KIND__LLQ) begin
+          scan_d = index;
+          state_d = ST_PAGES;
+        end else begin
+          rd_en = 1'b1;
+          state_d = ST_JUDGE;
+        end
+      end
+      // The entry; refused or changed.
+      ST_JUDGE: begin
+        state_d = ST_DONE;
+        scan_d = WALK_FROM;
+        code_d = taken ? `EFA_OBJ_CODE__OK : `EFA_OBJ_CODE__ABSENT;
+        case (op_q)
+          `EFA_OBJ_OP__TAKE: begin
+            code_d = `EFA_OBJ_CODE__OK;
+            wr_en = 1'b1;
+            wr_data = {2'b11, uar_q[UAR_W-1:0], {REF_W{1'b0}}, next_gen};
+          end
+          `EFA_OBJ_OP__FREE: begin
+            wr_data[ENTRY_W-1] = 1'b0;
+            if (taken && referenced) begin
+              code_d = `EFA_OBJ_CODE__BUSY;
+            end else if (taken) begin
+              wr_en = 1'b1;
+              if (kind_q == `EFA_OBJ_KIND__UAR) state_d = ST_WALK;
+            end
+          end
+          `EFA_OBJ_OP__REF, `EFA_OBJ_OP__REF_OF_UAR: begin
+            wr_data[16+:REF_W] = refs + {{REF_W - 1{1'b0}}, 1'b1};
+            if (op_q == `EFA_OBJ_OP__REF_OF_UAR && !same_uar) begin
+              code_d = `EFA_OBJ_CODE__ABSENT;
+            end else if (taken && &refs) begin
+              code_d = `EFA_OBJ_CODE__NONE;
+            end else begin
+              wr_en = taken;
+            end
+          end
+          `EFA_OBJ_OP__UNREF: begin
+            wr_data[16+:REF_W] = refs - {{REF_W - 1{1'b0}}, 1'b1};
+            wr_en = 1'b1;
+          end
+          default: begin
+          end
+        endcase
+      end
+      // The lowest whole block that is available.
+      ST_SCAN: begin
+        rd_en = 1'b1;
+        looked_d = scan_q < size;
+        code_d = `EFA_OBJ_CODE__OK;
+        found_d = at_q & ~block;
+        if (looked_q) begin
+          if (run && (at_q & block) == block) state_d = ST_DONE;
+        end else if (scan_q >= size) begin
+          code_d = `EFA_OBJ_CODE__NONE;
+          state_d = ST_DONE;
+        end
+      end
+      // The pages of a ring, taken or given back together.
+      ST_PAGES: begin
+        wr_en = 1'b1;
+        wr_addr = base + scan_q;
+        wr_data = {mark_taken, 1'b1, uar_q[UAR_W-1:0], {REF_W + 16{1'b0}}};
+        code_d = `EFA_OBJ_CODE__OK;
+        if ((scan_q & block) == block) state_d = ST_DONE;
+      end
+      // A UAR went away: nobody can reach its old numbers any more. index_q is that UAR.
+      ST_WALK: begin
+        rd_en = 1'b1;
+        rd_addr = scan_q;
+        looked_d = scan_q <= LAST;
+        wr_en = looked_q && of_uar == index_q[UAR_W-1:0];
+        wr_addr = at_q;
+        wr_data[ENTRY_W-2] = 1'b0;
+        if (looked_q && at_q == LAST) state_d = ST_DONE;
+      end
+      // The answer stands for one cycle.
+      default: begin
+        state_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  wire freed = op_q == `EFA_OBJ_OP__FREE && wr_en
+      && (judging || state_q == ST_PAGES && scan_q == index);
+  wire took = mark_taken && state_q == ST_PAGES && state_d == ST_DONE || mark_taken && judging;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_INIT;
+      scan_q <= {ADDR_W{1'b0}};
+      looked_q <= 1'b0;
+      hint_q <= {8 * ADDR_W{1'b0}};
+    end else begin
+      state_q <= state_d;
+      scan_q <= scan_d;
+      looked_q <= looked_d;
+      // Below the hint every number is taken.
+      if (took && index == hint) hint_q[ADDR_W*kind_q+:ADDR_W] <= hint + block + ONE;
+      else if (freed && index < hint) hint_q[ADDR_W*kind_q+:ADDR_W] <= index;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (state_q == ST_IDLE) begin
+      unit_q <= grant;
+      op_q <= pick_op;
+      kind_q <= pick_kind;
+      index_q <= pick_index;
+      uar_q <= pick_uar;
+      log_q <= pick_log;
+    end
+    at_q <= scan_q;
+    run_q <= run_d;
+    code_q <= code_d;
+    found_q <= found_d;
+    if (judging) begin
+      of_uar_q <= of_uar;
+      gen_q <= mark_taken ? next_gen : gen;
+      referenced_q <= referenced;
+    end
+  end
+
+  wire unused_uar = &{1'b0, uar_q[15:UAR_W]};
+
+  `EFA_CHECK(!(judging && mark_taken && taken), "number taken twice")
+  `EFA_CHECK(!(judging && op_q == `EFA_OBJ_OP__UNREF && !referenced), "reference given back twice")
+
+endmodule

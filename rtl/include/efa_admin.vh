@@ -1,0 +1,39 @@
+// efa_admin.vh - what the command units and the owner of objects say to each other.
+`ifndef EFA_ADMIN_VH
+`define EFA_ADMIN_VH
+
+// kinds of objects
+`define EFA_OBJ_KIND__PD 3'd0
+`define EFA_OBJ_KIND__UAR 3'd1
+`define EFA_OBJ_KIND__AH 3'd2
+`define EFA_OBJ_KIND__MR 3'd3
+`define EFA_OBJ_KIND__EQ 3'd4
+`define EFA_OBJ_KIND__CQ 3'd5
+`define EFA_OBJ_KIND__QP 3'd6
+`define EFA_OBJ_KIND__LLQ 3'd7
+
+// operations; FIND reserves nothing, since each kind is taken by one unit only
+`define EFA_OBJ_OP__FIND 3'd0
+`define EFA_OBJ_OP__TAKE 3'd1
+`define EFA_OBJ_OP__FREE 3'd2
+`define EFA_OBJ_OP__REF 3'd3
+`define EFA_OBJ_OP__REF_OF_UAR 3'd4
+`define EFA_OBJ_OP__UNREF 3'd5
+`define EFA_OBJ_OP__CHECK 3'd6
+
+// answers
+`define EFA_OBJ_CODE__OK 2'd0
+`define EFA_OBJ_CODE__ABSENT 2'd1
+`define EFA_OBJ_CODE__BUSY 2'd2
+`define EFA_OBJ_CODE__NONE 2'd3
+
+// bytes of a response beyond its header
+`define EFA_ADMIN_BODY_W 448
+
+// kinds of sqop and rqop
+`define EFA_QOP__INIT 2'd0
+`define EFA_QOP__CLEAR 2'd1
+`define EFA_QOP__FREE 2'd2
+`define EFA_QOP__QUERY 2'd3
+
+`endif

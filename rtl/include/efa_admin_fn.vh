@@ -1,0 +1,20 @@
+// efa_admin_fn.vh - functions of the command units; included inside a module.
+
+// Log2 of a power of two.
+function [3:0] log2;
+  input [15:0] value;
+  begin
+    log2 = {
+      |(value & 16'hff00), |(value & 16'hf0f0), |(value & 16'hcccc), |(value & 16'haaaa)
+    };
+  end
+endfunction
+
+// Whether a count is a power of two in 1..most.
+function legal_depth;
+  input [15:0] value;
+  input [15:0] most;
+  begin
+    legal_depth = value != 16'd0 && (value & (value - 16'd1)) == 16'd0 && value <= most;
+  end
+endfunction
