@@ -8,6 +8,13 @@ rtl/common/efa_stream_check.v
 rtl/common/efa_fifo.v
 rtl/common/efa_arb.v
 # level blocks
+rtl/host/efa_rd_timeout.v
+rtl/host/efa_mmio.v
+rtl/host/efa_regs.v
+rtl/host/efa_odd.v
+rtl/host/efa_reset.v
+rtl/host/efa_irq.v
+rtl/host/efa_dma_wr.v
 rtl/queue/efa_cqe_format.v
 rtl/queue/efa_eq.v
 rtl/queue/efa_qp_ctx.v
@@ -15,8 +22,10 @@ rtl/admin/efa_stats.v
 rtl/data/efa_mr_check.v
 rtl/data/efa_mr_walk.v
 # level blocks 2
+rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v
 # level wrappers
+rtl/host/efa_host.v
 rtl/efa_cpl.v
 # level top
 rtl/efa_nic.v

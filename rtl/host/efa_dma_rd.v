@@ -1,0 +1,398 @@
+// efa_dma_rd - host reads: three clients, TAGS of them outstanding, answered in any order.
+//
+// In    rd_<c> requests of adm, rq, tx; s_dma_rd_cpl  one beat per cycle
+//       s_cfg_bme, stop: no new request
+// Out   m_dma_rd; rdc  beats to the client that asked, with their byte offset in the request
+//       idle: no request waits to leave or be answered; late: a completion nobody waits for
+// Time  a request leaves one cycle after it was taken, one per cycle; a beat is delivered two
+//       cycles after it came. A read not answered within TIMEOUT_CYCLES (to that + 4 * TAGS) ends
+//       with err; its tag is not used again until its late completion came, which is dropped.
+//       After rst TAGS cycles of initialisation; s_dma_rd_cpl_ready is low then and in the one
+//       cycle that a timeout takes.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_dma_rd #(
+    parameter TAGS = 256,
+    parameter TIMEOUT_CYCLES = 65536
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_bme,
+    input  wire stop,
+    input  wire [3:0] mrrs_log,
+    output wire init_done,
+    output wire idle,
+    input  wire rd_adm_valid,
+    output wire rd_adm_ready,
+    input  wire [63:0] rd_adm_addr,
+    input  wire [12:0] rd_adm_len,
+    input  wire [31:0] rd_adm_cookie,
+    input  wire rd_rq_valid,
+    output wire rd_rq_ready,
+    input  wire [63:0] rd_rq_addr,
+    input  wire [12:0] rd_rq_len,
+    input  wire [31:0] rd_rq_cookie,
+    input  wire rd_tx_valid,
+    output wire rd_tx_ready,
+    input  wire [63:0] rd_tx_addr,
+    input  wire [12:0] rd_tx_len,
+    input  wire [31:0] rd_tx_cookie,
+    output wire m_dma_rd_valid,
+    input  wire m_dma_rd_ready,
+    output wire [63:0] m_dma_rd_addr,
+    output wire [12:0] m_dma_rd_len,
+    output wire [7:0] m_dma_rd_tag,
+    input  wire s_dma_rd_cpl_valid,
+    output wire s_dma_rd_cpl_ready,
+    input  wire [7:0] s_dma_rd_cpl_tag,
+    input  wire [511:0] s_dma_rd_cpl_data,
+    input  wire [6:0] s_dma_rd_cpl_bytes,
+    input  wire s_dma_rd_cpl_last,
+    input  wire s_dma_rd_cpl_err,
+    output wire rdc_adm_valid,
+    output wire rdc_rq_valid,
+    output wire rdc_tx_valid,
+    output wire [31:0] rdc_cookie,
+    output wire [12:0] rdc_offset,
+    output wire [511:0] rdc_data,
+    output wire [6:0] rdc_bytes,
+    output wire rdc_last,
+    output wire rdc_err,
+    output wire late_valid,
+    output wire [7:0] late_tag,
+    output wire ev_rd_valid,
+    output wire [63:0] ev_rd_data,
+    output wire ev_rdc_valid,
+    output wire [63:0] ev_rdc_data
+);
+
+  localparam N = 3;
+  localparam TAG_W = $clog2(TAGS);
+  localparam REQ_W = 64 + 13 + 32;
+  localparam [TAG_W-1:0] TAG_ONE = 1;
+  localparam [8:0] TAG_END = TAGS;
+  localparam [TAG_W:0] LIVE_ONE = 1;
+
+  generate
+    if (TAGS < 16 || TAGS > 256 || (1 << TAG_W) != TAGS) begin : g_illegal
+      efa_dma_rd_needs_tags_16_to_256_a_power_of_two u_illegal ();
+    end
+  endgenerate
+
+  // After rst every tag is free and its records are those of a finished read.
+  reg walk_q;
+  reg [TAG_W-1:0] walk_tag_q;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= 1'b1;
+      walk_tag_q <= {TAG_W{1'b0}};
+    end else if (walk_q) begin
+      walk_q <= walk_tag_q != {TAG_W{1'b1}};
+      walk_tag_q <= walk_tag_q + TAG_ONE;
+    end
+  end
+
+  assign init_done = !walk_q;
+
+  // Requests. A tag carries the phase of its last use: a read is outstanding while the phase of
+  // its request differs from that of its last completion.
+  wire free_valid;
+  wire free_take;
+  wire [TAG_W-1:0] free_tag;
+  wire free_phase;
+  wire give;
+  wire [TAG_W-1:0] give_tag;
+  wire give_phase;
+  wire give_room;
+  wire [TAG_W:0] unused_free;
+
+  efa_fifo #(
+      .WIDTH(TAG_W + 1),
+      .DEPTH_LOG2(TAG_W)
+  ) u_free (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(walk_q || give),
+      .s_ready(give_room),
+      .s_data(walk_q ? {walk_tag_q, 1'b0} : {give_tag, give_phase}),
+      .m_valid(free_valid),
+      .m_ready(free_take),
+      .m_data({free_tag, free_phase}),
+      .level(unused_free)
+  );
+
+  reg out_valid_q;
+  reg [N-1:0] out_client_q;
+  reg [REQ_W-1:0] out_q;
+  reg [TAG_W-1:0] out_tag_q;
+  reg out_phase_q;
+  reg [TAG_W:0] live_q;  // requests taken and neither answered nor given up
+
+  wire room = !out_valid_q || m_dma_rd_ready;
+  wire start = room && free_valid && !walk_q && s_cfg_bme && !stop;
+  wire [N-1:0] grant;
+
+  efa_arb #(
+      .N(N)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request({rd_tx_valid, rd_rq_valid, rd_adm_valid} & {N{start}}),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  wire [REQ_W-1:0] request = ({rd_adm_addr, rd_adm_len, rd_adm_cookie} & {REQ_W{grant[0]}})
+      | ({rd_rq_addr, rd_rq_len, rd_rq_cookie} & {REQ_W{grant[1]}})
+      | ({rd_tx_addr, rd_tx_len, rd_tx_cookie} & {REQ_W{grant[2]}});
+
+  assign free_take = grant != {N{1'b0}};
+  assign {rd_tx_ready, rd_rq_ready, rd_adm_ready} = grant;
+
+  always @(posedge clk) begin
+    if (rst) out_valid_q <= 1'b0;
+    else if (room) out_valid_q <= free_take;
+  end
+
+  always @(posedge clk) begin
+    if (room) begin
+      out_client_q <= grant;
+      out_q <= request;
+      out_tag_q <= free_tag;
+      out_phase_q <= !free_phase;
+    end
+  end
+
+  wire leave = out_valid_q && m_dma_rd_ready;
+  wire [31:0] out_cookie = out_q[31:0];
+  wire [12:0] out_len = out_q[44:32];
+
+  assign m_dma_rd_valid = out_valid_q;
+  assign m_dma_rd_addr = out_q[45+:64];
+  assign m_dma_rd_len = out_len;
+  assign m_dma_rd_tag = {{(8 - TAG_W) {1'b0}}, out_tag_q};
+
+  // What is known of a read: written when it leaves.
+  localparam ASK_W = 1 + N + 32 + 13;
+  reg [31:0] now_q;
+  wire ask_wr = walk_q || leave;
+  wire [TAG_W-1:0] ask_tag = walk_q ? walk_tag_q : out_tag_q;
+  wire ask_phase = walk_q ? 1'b0 : out_phase_q;
+
+  always @(posedge clk) begin
+    if (rst) now_q <= 32'd0;
+    else now_q <= now_q + 32'd1;
+  end
+
+  // Completions, with given-up reads in between: s0 reads the records, s1 judges.
+  reg ready_q;
+  reg slot_q;  // the scan uses this cycle
+  wire [TAG_W-1:0] scan_tag;
+  wire scan_phase;
+  wire s0_valid = slot_q || (s_dma_rd_cpl_valid && s_dma_rd_cpl_ready);
+  wire [TAG_W-1:0] s0_tag = slot_q ? scan_tag : s_dma_rd_cpl_tag[TAG_W-1:0];
+
+  assign s_dma_rd_cpl_ready = ready_q;
+
+  reg s1_valid_q;
+  reg s1_slot_q;
+  reg s1_slot_phase_q;
+  reg s1_known_q;
+  reg [7:0] s1_tag8_q;
+  reg [511:0] s1_data_q;
+  reg [6:0] s1_bytes_q;
+  reg s1_last_q;
+  reg s1_err_q;
+  wire [TAG_W-1:0] s1_tag = s1_tag8_q[TAG_W-1:0];
+
+  always @(posedge clk) begin
+    if (rst) s1_valid_q <= 1'b0;
+    else s1_valid_q <= s0_valid;
+  end
+
+  always @(posedge clk) begin
+    s1_slot_q <= slot_q;
+    s1_slot_phase_q <= scan_phase;
+    s1_known_q <= slot_q || {1'b0, s_dma_rd_cpl_tag} < TAG_END;
+    s1_tag8_q <= slot_q ? {{(8 - TAG_W) {1'b0}}, scan_tag} : s_dma_rd_cpl_tag;
+    s1_data_q <= s_dma_rd_cpl_data;
+    s1_bytes_q <= slot_q ? 7'd0 : s_dma_rd_cpl_bytes;
+    s1_last_q <= slot_q || s_dma_rd_cpl_last;
+    s1_err_q <= slot_q || s_dma_rd_cpl_err;
+  end
+
+  wire ask_now_phase;
+  wire [N-1:0] ask_now_client;
+  wire [31:0] ask_now_cookie;
+  wire [12:0] ask_now_len;
+
+  efa_ram #(
+      .WIDTH(ASK_W),
+      .ADDR_W(TAG_W)
+  ) u_ask (
+      .clk(clk),
+      .wr_en(ask_wr),
+      .wr_addr(ask_tag),
+      .wr_data({ask_phase, out_client_q, out_cookie, out_len}),
+      .rd_en(s0_valid),
+      .rd_addr(s0_tag),
+      .rd_data({ask_now_phase, ask_now_client, ask_now_cookie, ask_now_len})
+  );
+
+  // How far a read is: phase of the last completed use, given up, broken, bytes so far. Only s1
+  // writes it; a beat right behind one of its own tag takes what that one wrote.
+  localparam HAVE_W = 1 + 1 + 1 + 13;
+  wire have_wr;
+  wire [HAVE_W-1:0] have_new;
+  wire [HAVE_W-1:0] have_ram;
+  reg [HAVE_W-1:0] have_last_q;
+  reg same_q;
+  wire [HAVE_W-1:0] have = same_q ? have_last_q : have_ram;
+  wire have_phase;
+  wire have_given_up;
+  wire have_broken;
+  wire [12:0] have_offset;
+  assign {have_phase, have_given_up, have_broken, have_offset} = have;
+
+  efa_ram #(
+      .WIDTH(HAVE_W),
+      .ADDR_W(TAG_W)
+  ) u_have (
+      .clk(clk),
+      .wr_en(walk_q || have_wr),
+      .wr_addr(walk_q ? walk_tag_q : s1_tag),
+      .wr_data(walk_q ? {HAVE_W{1'b0}} : have_new),
+      .rd_en(s0_valid),
+      .rd_addr(s0_tag),
+      .rd_data(have_ram)
+  );
+
+  always @(posedge clk) begin
+    have_last_q <= have_new;
+    same_q <= have_wr && s0_valid && s0_tag == s1_tag;
+  end
+
+  // The scan means the use of the tag it saw, not one that began since.
+  wire same_use = !s1_slot_q || s1_slot_phase_q == ask_now_phase;
+  wire outstanding = s1_known_q && same_use && ask_now_phase != have_phase;
+  wire waiting = s1_valid_q && outstanding && !have_given_up;
+  wire [12:0] beat_end = have_offset + {6'd0, s1_bytes_q};
+  wire too_much = s1_bytes_q > 7'd64 || {1'b0, have_offset} + {7'd0, s1_bytes_q} >
+      {1'b0, ask_now_len};
+  wire broken = have_broken || (!s1_err_q && too_much);
+  wire err = s1_err_q || broken || beat_end != ask_now_len;
+  wire ends = s1_valid_q && s1_last_q;
+  wire answered = ends && outstanding && !s1_slot_q;
+  wire deliver = waiting && (s1_last_q || !broken);
+
+  assign have_wr = s1_valid_q && outstanding;
+  assign have_new = answered ? {ask_now_phase, 1'b0, 1'b0, 13'd0} :
+      {have_phase, have_given_up || s1_slot_q, broken, too_much ? have_offset : beat_end};
+  assign give = answered;
+  assign give_tag = s1_tag;
+  assign give_phase = ask_now_phase;
+  assign late_valid = ends && !s1_slot_q && !waiting;
+  assign late_tag = s1_tag8_q;
+
+  reg [N-1:0] rdc_valid_q;
+  reg [31:0] rdc_cookie_q;
+  reg [12:0] rdc_offset_q;
+  reg [511:0] rdc_data_q;
+  reg [6:0] rdc_bytes_q;
+  reg rdc_last_q;
+  reg rdc_err_q;
+  reg [7:0] rdc_tag_q;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      rdc_valid_q <= {N{1'b0}};
+      live_q <= {TAG_W + 1{1'b0}};
+    end else begin
+      rdc_valid_q <= ask_now_client & {N{deliver}};
+      if (free_take && !(waiting && s1_last_q)) live_q <= live_q + LIVE_ONE;
+      else if (!free_take && waiting && s1_last_q) live_q <= live_q - LIVE_ONE;
+    end
+  end
+
+  always @(posedge clk) begin
+    rdc_cookie_q <= ask_now_cookie;
+    rdc_offset_q <= have_offset;
+    rdc_data_q <= s1_data_q;
+    rdc_bytes_q <= s1_last_q && err ? 7'd0 : s1_bytes_q;
+    rdc_last_q <= s1_last_q;
+    rdc_err_q <= s1_last_q && err;
+    rdc_tag_q <= s1_tag8_q;
+  end
+
+  assign {rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} = rdc_valid_q;
+  assign rdc_cookie = rdc_cookie_q;
+  assign rdc_offset = rdc_offset_q;
+  assign rdc_data = rdc_data_q;
+  assign rdc_bytes = rdc_bytes_q;
+  assign rdc_last = rdc_last_q;
+  assign rdc_err = rdc_err_q;
+  assign idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rdc_valid_q == {N{1'b0}};
+
+  wire slot_ask;
+
+  efa_rd_timeout #(
+      .TAG_W(TAG_W),
+      .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
+  ) u_timeout (
+      .clk(clk),
+      .rst(rst || walk_q),
+      .now(now_q),
+      .ask_wr(ask_wr),
+      .ask_tag(ask_tag),
+      .ask_phase(ask_phase),
+      .have_wr(walk_q || have_wr),
+      .have_tag(walk_q ? walk_tag_q : s1_tag),
+      .have_phase(walk_q ? 1'b0 : have_new[HAVE_W-1]),
+      .have_given_up(walk_q ? 1'b0 : have_new[HAVE_W-2]),
+      .slot_ask(slot_ask),
+      .slot_done(slot_q),
+      .slot_tag(scan_tag),
+      .slot_phase(scan_phase)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      ready_q <= 1'b0;
+      slot_q <= 1'b0;
+    end else begin
+      ready_q <= !walk_q && !(slot_ask && !slot_q);
+      slot_q <= slot_ask && !slot_q;
+    end
+  end
+
+  // One-hot 001, 010, 100 is client 0, 1, 2.
+  reg [63:0] rd_data;
+  reg [63:0] rdc_ev;
+  always @* begin
+    rd_data = 64'd0;
+    rd_data[`EFA_EV_RD__CLIENT] = {1'b0, out_client_q[2:1]};
+    rd_data[`EFA_EV_RD__TAG] = m_dma_rd_tag;
+    rd_data[`EFA_EV_RD__LEN] = out_len;
+    rdc_ev = 64'd0;
+    rdc_ev[`EFA_EV_RDC__CLIENT] = {1'b0, rdc_valid_q[2:1]};
+    rdc_ev[`EFA_EV_RDC__TAG] = rdc_tag_q;
+    rdc_ev[`EFA_EV_RDC__ERR] = rdc_err_q;
+  end
+
+  assign ev_rd_valid = leave;
+  assign ev_rd_data = rd_data;
+  assign ev_rdc_valid = rdc_valid_q != {N{1'b0}} && rdc_last_q;
+  assign ev_rdc_data = rdc_ev;
+
+  wire [12:0] limit = 13'd1 << mrrs_log;
+  wire [12:0] within = request[57:45] & (limit - 13'd1);
+
+  `EFA_CHECK(!free_take || within + request[44:32] <= limit, "a read crosses the size boundary")
+  `EFA_CHECK(!free_take || request[44:32] != 13'd0, "a read without bytes")
+  `EFA_CHECK(!give || give_room, "a tag came back twice")
+
+  wire unused_rd = &{1'b0, unused_free, give_room, within};
+
+endmodule

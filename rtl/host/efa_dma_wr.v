@@ -1,0 +1,156 @@
+// efa_dma_wr - one stream of host writes from six clients, packet by packet in turn.
+//
+// In    wr_<c>  packets: adm, rx, cq, eq (engines), reg (answers to read-less reads, one beat),
+//       irq (messages, one beat; its offer may be withdrawn before it is taken)
+//       s_cfg_bme, stop_core, stop_all: no new packet (of the engines and irq, of anybody)
+// Out   m_dma_wr in the order of the clients' handshakes; core_idle, idle: nothing is open and
+//       nothing waits (of the engines and irq, of anybody)
+// Time  one cycle, one beat per cycle, no gap between packets
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_dma_wr (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_bme,
+    input  wire stop_core,
+    input  wire stop_all,
+    input  wire [3:0] mps_log,
+    output wire core_idle,
+    output wire idle,
+    input  wire wr_adm_valid,
+    output wire wr_adm_ready,
+    input  wire [63:0] wr_adm_addr,
+    input  wire [12:0] wr_adm_len,
+    input  wire [511:0] wr_adm_data,
+    input  wire wr_adm_last,
+    input  wire wr_rx_valid,
+    output wire wr_rx_ready,
+    input  wire [63:0] wr_rx_addr,
+    input  wire [12:0] wr_rx_len,
+    input  wire [511:0] wr_rx_data,
+    input  wire wr_rx_last,
+    input  wire wr_cq_valid,
+    output wire wr_cq_ready,
+    input  wire [63:0] wr_cq_addr,
+    input  wire [12:0] wr_cq_len,
+    input  wire [511:0] wr_cq_data,
+    input  wire wr_cq_last,
+    input  wire wr_eq_valid,
+    output wire wr_eq_ready,
+    input  wire [63:0] wr_eq_addr,
+    input  wire [12:0] wr_eq_len,
+    input  wire [511:0] wr_eq_data,
+    input  wire wr_eq_last,
+    input  wire wr_reg_valid,
+    output wire wr_reg_ready,
+    input  wire [63:0] wr_reg_addr,
+    input  wire [63:0] wr_reg_data,
+    input  wire wr_irq_valid,
+    output wire wr_irq_ready,
+    input  wire [63:0] wr_irq_addr,
+    input  wire [31:0] wr_irq_data,
+    output wire m_dma_wr_valid,
+    input  wire m_dma_wr_ready,
+    output wire [63:0] m_dma_wr_addr,
+    output wire [12:0] m_dma_wr_len,
+    output wire [511:0] m_dma_wr_data,
+    output wire m_dma_wr_last
+);
+
+  localparam N = 6;
+  localparam BEAT_W = 64 + 13 + 1 + 512;
+  localparam [N-1:0] IS_REG = 6'b010000;
+  localparam [12:0] REG_BYTES = `EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__BYTES;
+  localparam [12:0] IRQ_BYTES = 13'd4;
+  localparam [12:0] BEAT_BYTES = 13'd64;
+
+  wire [N-1:0] valid = {
+    wr_irq_valid, wr_reg_valid, wr_eq_valid, wr_cq_valid, wr_rx_valid, wr_adm_valid
+  };
+  wire [N*BEAT_W-1:0] beats = {
+    {wr_irq_addr, IRQ_BYTES, 1'b1, 480'd0, wr_irq_data},
+    {wr_reg_addr, REG_BYTES, 1'b1, 448'd0, wr_reg_data},
+    {wr_eq_addr, wr_eq_len, wr_eq_last, wr_eq_data},
+    {wr_cq_addr, wr_cq_len, wr_cq_last, wr_cq_data},
+    {wr_rx_addr, wr_rx_len, wr_rx_last, wr_rx_data},
+    {wr_adm_addr, wr_adm_len, wr_adm_last, wr_adm_data}
+  };
+
+  reg open_q;  // a packet has begun and its last beat has not come
+  reg out_valid_q;
+  reg out_reg_q;
+  reg [BEAT_W-1:0] out_q;
+
+  // A packet is chosen only in the cycle its first beat is taken, so nobody holds the turn idle.
+  wire room = !out_valid_q || m_dma_wr_ready;
+  wire may_start = s_cfg_bme && !stop_all && room && !open_q;
+  wire [N-1:0] request = valid & {N{may_start}} & (stop_core ? IS_REG : {N{1'b1}});
+  wire [N-1:0] grant;
+
+  reg [BEAT_W-1:0] beat;
+  integer i;
+  always @* begin
+    beat = {BEAT_W{1'b0}};
+    for (i = 0; i < N; i = i + 1) begin
+      beat = beat | (beats[BEAT_W*i+:BEAT_W] & {BEAT_W{grant[i]}});
+    end
+  end
+
+  wire taken = room && (valid & grant) != {N{1'b0}};
+  wire last = beat[512];
+  wire open_d = taken ? !last : open_q;
+
+  efa_arb #(
+      .N(N)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request(request),
+      .s_hold(open_d),
+      .m_grant(grant)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      open_q <= 1'b0;
+      out_valid_q <= 1'b0;
+    end else begin
+      open_q <= open_d;
+      if (room) out_valid_q <= taken;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (room) begin
+      out_q <= beat;
+      out_reg_q <= grant == IS_REG;
+    end
+  end
+
+  assign {wr_irq_ready, wr_reg_ready, wr_eq_ready, wr_cq_ready, wr_rx_ready, wr_adm_ready} =
+      grant & {N{room}};
+  assign m_dma_wr_valid = out_valid_q;
+  assign {m_dma_wr_addr, m_dma_wr_len, m_dma_wr_last, m_dma_wr_data} = out_q;
+  assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
+  assign idle = !open_q && !out_valid_q;
+
+  // What the clients promised, watched where it becomes the device's promise.
+  reg [12:0] left_q;
+  wire [12:0] len = beat[513+:13];
+  wire [63:0] addr = beat[526+:64];
+  wire [12:0] left = open_q ? left_q : len;
+  wire [12:0] limit = 13'd1 << mps_log;
+  wire [12:0] within = addr[12:0] & (limit - 13'd1);
+
+  always @(posedge clk) begin
+    if (taken) left_q <= left - BEAT_BYTES;
+  end
+
+  `EFA_CHECK(!taken || last == (left <= BEAT_BYTES), "a write has not the beats of its length")
+  `EFA_CHECK(!taken || within + len <= limit, "a write crosses the payload boundary")
+  `EFA_CHECK(!taken || len != 13'd0, "a write without bytes")
+
+  wire unused_promise = &{1'b0, left, within, addr[63:13]};
+
+endmodule

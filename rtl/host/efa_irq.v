@@ -1,0 +1,227 @@
+// efa_irq - MSI-X: the vector table and pending bits in BAR 0, and the messages.
+//
+// In    irq_adm, irq_eq  one message of a vector; acc  dwords of BAR 0 in order (efa_mmio)
+//       host_rst  every vector masked, table zero; core_rst  requests and pending bits forgotten
+// Out   wr_irq  a message as a 4-byte write, withdrawn when its vector gets masked before it left
+//       hit, rdata  answer to a load of table or pending bits, one cycle after acc
+// Time  three cycles for a message; after host_rst the table is cleared, one entry per cycle
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_irq (
+    input  wire clk,
+    input  wire host_rst,
+    input  wire core_rst,
+    output wire init_done,
+    input  wire s_cfg_msix_enable,
+    input  wire s_cfg_msix_fmask,
+    input  wire acc_valid,
+    input  wire acc_write,
+    input  wire [31:0] acc_offset,
+    input  wire [31:0] acc_data,
+    output wire hit,
+    output wire [31:0] rdata,
+    input  wire irq_adm_valid,
+    output wire irq_adm_ready,
+    input  wire [7:0] irq_adm_vector,
+    input  wire irq_eq_valid,
+    output wire irq_eq_ready,
+    input  wire [7:0] irq_eq_vector,
+    output wire wr_irq_valid,
+    input  wire wr_irq_ready,
+    output wire [63:0] wr_irq_addr,
+    output wire [31:0] wr_irq_data,
+    output wire ev_irq_valid,
+    output wire [63:0] ev_irq_data
+);
+
+  localparam VECTORS = `EFA_LIMITS__MSIX_VECTORS;
+  localparam VEC_W = $clog2(VECTORS);
+  localparam ENTRIES = 1 << VEC_W;
+  localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
+  localparam [31:0] TABLE_BYTES = 16 * VECTORS;
+  localparam [31:0] PBA = `EFA_LIMITS__MSIX_PBA_OFFSET;
+  localparam [31:0] PBA_BYTES = 8 * ((VECTORS + 63) / 64);
+  localparam [8:0] VECTOR_END = VECTORS;
+  localparam [VEC_W-1:0] VECTOR_LAST = VECTORS - 1;
+  localparam [VEC_W-1:0] VECTOR_ONE = 1;
+  localparam [1:0] ST_IDLE = 2'd0;
+  localparam [1:0] ST_LOOK = 2'd1;
+  localparam [1:0] ST_SEND = 2'd2;
+
+  generate
+    if (VECTORS < 2 || VECTORS > 256) begin : g_illegal
+      efa_irq_needs_2_to_256_vectors u_illegal ();
+    end
+  endgenerate
+
+  reg walk_q;
+  reg [VEC_W-1:0] walk_addr_q;
+  reg [ENTRIES-1:0] mask_q;
+  reg [ENTRIES-1:0] pending_q;
+  reg [1:0] state_q;
+  reg [VEC_W-1:0] vector_q;
+  reg [VEC_W-1:0] scan_q;
+
+  wire [31:0] from_table = acc_offset - TABLE;
+  wire [31:0] from_pba = acc_offset - PBA;
+  wire in_table = from_table < TABLE_BYTES;
+  wire in_pba = from_pba < PBA_BYTES;
+  wire [VEC_W-1:0] entry = from_table[4+:VEC_W];
+  wire [1:0] dword = from_table[3:2];
+  wire store = acc_valid && acc_write && in_table && !walk_q;
+  wire store_mask = store && dword == 2'd3;
+
+  // The table: message fields in RAM, once for messages and once for loads.
+  wire tab_wr = walk_q || (store && dword != 2'd3);
+  wire [2:0] tab_lanes = walk_q ? 3'b111 : 3'b001 << dword;
+  wire [VEC_W-1:0] tab_addr = walk_q ? walk_addr_q : entry;
+  wire [95:0] tab_data = walk_q ? 96'd0 : {3{acc_data}};
+  wire [95:0] message;
+  wire [95:0] shown;
+
+  efa_ram_be #(
+      .WIDTH(96),
+      .ADDR_W(VEC_W),
+      .LANES(3)
+  ) u_message (
+      .clk(clk),
+      .wr_en(tab_wr),
+      .wr_lanes(tab_lanes),
+      .wr_addr(tab_addr),
+      .wr_data(tab_data),
+      .rd_en(state_q == ST_LOOK),
+      .rd_addr(vector_q),
+      .rd_data(message)
+  );
+
+  efa_ram_be #(
+      .WIDTH(96),
+      .ADDR_W(VEC_W),
+      .LANES(3)
+  ) u_shown (
+      .clk(clk),
+      .wr_en(tab_wr),
+      .wr_lanes(tab_lanes),
+      .wr_addr(tab_addr),
+      .wr_data(tab_data),
+      .rd_en(1'b1),
+      .rd_addr(entry),
+      .rd_data(shown)
+  );
+
+  always @(posedge clk) begin
+    if (host_rst) begin
+      walk_q <= 1'b1;
+      walk_addr_q <= {VEC_W{1'b0}};
+    end else if (walk_q) begin
+      walk_q <= walk_addr_q != {VEC_W{1'b1}};
+      walk_addr_q <= walk_addr_q + VECTOR_ONE;
+    end
+  end
+
+  assign init_done = !walk_q && !host_rst;
+
+  always @(posedge clk) begin
+    if (host_rst) mask_q <= {ENTRIES{1'b1}};
+    else if (store_mask) mask_q[entry] <= acc_data[0];
+  end
+
+  // Loads.
+  wire [255:0] pending_all = {{(256 - ENTRIES) {1'b0}}, pending_q};
+  reg hit_q;
+  reg [3:0] pick_q;
+  reg [31:0] flags_q;
+  reg [31:0] picked;
+
+  always @(posedge clk) begin
+    hit_q <= in_table || in_pba;
+    pick_q <= in_pba ? 4'b1000 : 4'b0001 << dword;
+    flags_q <= in_pba ? pending_all[32*from_pba[4:2]+:32] : {31'd0, mask_q[entry]};
+  end
+
+  always @* begin
+    picked = flags_q & {32{pick_q[3]}};
+    picked = picked | (shown[31:0] & {32{pick_q[0]}});
+    picked = picked | (shown[63:32] & {32{pick_q[1]}});
+    picked = picked | (shown[95:64] & {32{pick_q[2]}});
+  end
+
+  assign hit = hit_q;
+  assign rdata = picked;
+
+  // Messages: a request, or a pending vector that the scan found open.
+  wire open_q = s_cfg_msix_enable && !s_cfg_msix_fmask && !mask_q[vector_q];
+  wire scan_open = s_cfg_msix_enable && !s_cfg_msix_fmask && pending_q[scan_q] && !mask_q[scan_q];
+  wire idle = state_q == ST_IDLE;
+  wire [2:0] grant;
+
+  efa_arb #(
+      .N(3)
+  ) u_arb (
+      .clk(clk),
+      .rst(core_rst),
+      .s_request({scan_open, irq_eq_valid, irq_adm_valid} & {3{idle}}),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  wire [7:0] asked = grant[0] ? irq_adm_vector : irq_eq_vector;
+  wire known = {1'b0, asked} < VECTOR_END;
+  wire take = grant[2] || (grant[1:0] != 2'b00 && known);
+  wire park = state_q == ST_SEND && !open_q && s_cfg_msix_enable;
+  wire leave = wr_irq_valid && wr_irq_ready;
+
+  assign irq_adm_ready = grant[0];
+  assign irq_eq_ready = grant[1];
+  assign wr_irq_valid = state_q == ST_SEND && open_q;
+  assign wr_irq_addr = {message[63:2], 2'b00};
+  assign wr_irq_data = message[95:64];
+
+  always @(posedge clk) begin
+    if (core_rst) begin
+      state_q <= ST_IDLE;
+      pending_q <= {ENTRIES{1'b0}};
+      scan_q <= {VEC_W{1'b0}};
+    end else begin
+      case (state_q)
+        // a request or an unmasked pending vector
+        ST_IDLE: begin
+          if (take) state_q <= ST_LOOK;
+        end
+        // the table
+        ST_LOOK: begin
+          state_q <= ST_SEND;
+        end
+        // the write stream; masked meanwhile: pending, disabled: lost
+        default: begin
+          if (leave || !open_q) state_q <= ST_IDLE;
+        end
+      endcase
+      if (grant[2]) pending_q[scan_q] <= 1'b0;
+      if (park) pending_q[vector_q] <= 1'b1;
+      if (!scan_open || grant[2]) begin
+        scan_q <= scan_q == VECTOR_LAST ? {VEC_W{1'b0}} : scan_q + VECTOR_ONE;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (idle) vector_q <= grant[2] ? scan_q : asked[VEC_W-1:0];
+  end
+
+  reg [63:0] data;
+  always @* begin
+    data = 64'd0;
+    data[`EFA_EV_IRQ__VECTOR] = {{(8 - VEC_W) {1'b0}}, vector_q};
+  end
+
+  assign ev_irq_valid = leave;
+  assign ev_irq_data = data;
+
+  `EFA_CHECK_ON(clk, core_rst, !(grant[1:0] != 2'b00) || known, "request of a vector that is not")
+
+  wire unused_irq = &{1'b0, from_table[31:4], from_pba[31:5], from_pba[1:0], message[1:0],
+                      acc_data[31:1]};
+
+endmodule

@@ -1,0 +1,83 @@
+// efa_odd - joins the reports of what was ignored at the host boundary into one event.
+//
+// In    part, reg: from stores, never both in one cycle; late: a read completion of no request
+// Out   ev_odd_host
+// Time  stores at once; late completions wait for a free cycle, sixteen of them
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_odd (
+    input  wire clk,
+    input  wire rst,
+    input  wire part_valid,
+    input  wire [31:0] part_offset,
+    input  wire odd_valid,
+    input  wire [3:0] odd_what,
+    input  wire [31:0] odd_detail,
+    input  wire late_valid,
+    input  wire [7:0] late_tag,
+    output wire ev_odd_host_valid,
+    output wire [63:0] ev_odd_host_data
+);
+
+  localparam [3:0] WHAT_PART = 4'd1;
+  localparam [3:0] WHAT_LATE = 4'd4;
+
+  wire store = part_valid || odd_valid;
+  wire held_valid;
+  wire [7:0] held_tag;
+  wire held_room;
+  wire [4:0] unused_level;
+
+  efa_fifo #(
+      .WIDTH(8),
+      .DEPTH_LOG2(4)
+  ) u_late (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(late_valid),
+      .s_ready(held_room),
+      .s_data(late_tag),
+      .m_valid(held_valid),
+      .m_ready(!store),
+      .m_data(held_tag),
+      .level(unused_level)
+  );
+
+  reg valid_q;
+  reg [3:0] what_q;
+  reg [31:0] detail_q;
+
+  always @(posedge clk) begin
+    if (rst) valid_q <= 1'b0;
+    else valid_q <= store || held_valid;
+  end
+
+  always @(posedge clk) begin
+    if (part_valid) begin
+      what_q <= WHAT_PART;
+      detail_q <= part_offset;
+    end else if (odd_valid) begin
+      what_q <= odd_what;
+      detail_q <= odd_detail;
+    end else begin
+      what_q <= WHAT_LATE;
+      detail_q <= {24'd0, held_tag};
+    end
+  end
+
+  reg [63:0] data;
+  always @* begin
+    data = 64'd0;
+    data[`EFA_EV_ODD_HOST__WHAT] = what_q;
+    data[`EFA_EV_ODD_HOST__DETAIL] = detail_q;
+  end
+
+  assign ev_odd_host_valid = valid_q;
+  assign ev_odd_host_data = data;
+
+  `EFA_CHECK(!(part_valid && odd_valid), "two reports of one store")
+
+  wire unused_odd = &{1'b0, unused_level, held_room};
+
+endmodule

@@ -1,0 +1,104 @@
+// efa_rd_timeout - finds host reads that were not answered in time, one tag after the other.
+//
+// In    now  a cycle counter; ask  a read of this tag left; have  how far that read is
+// Out   slot_ask, slot_tag, slot_phase  give this use of the tag up; held until slot_done
+// Time  two cycles per tag; a read is found TIMEOUT_CYCLES after it left, plus at most one round
+`include "efa_check.vh"
+
+module efa_rd_timeout #(
+    parameter TAG_W = 8,
+    parameter TIMEOUT_CYCLES = 65536
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire [31:0] now,
+    input  wire ask_wr,
+    input  wire [TAG_W-1:0] ask_tag,
+    input  wire ask_phase,
+    input  wire have_wr,
+    input  wire [TAG_W-1:0] have_tag,
+    input  wire have_phase,
+    input  wire have_given_up,
+    output wire slot_ask,
+    input  wire slot_done,
+    output wire [TAG_W-1:0] slot_tag,
+    output wire slot_phase
+);
+
+  localparam [31:0] TIMEOUT = TIMEOUT_CYCLES;
+  localparam [TAG_W-1:0] TAG_ONE = 1;
+  localparam [1:0] ST_READ = 2'd0;
+  localparam [1:0] ST_LOOK = 2'd1;
+  localparam [1:0] ST_SLOT = 2'd2;
+
+  reg [1:0] state_q;
+  reg [TAG_W-1:0] tag_q;
+
+  wire reading = state_q == ST_READ;
+  wire asked_phase;
+  wire [31:0] asked_at;
+  wire done_phase;
+  wire given_up;
+
+  efa_ram #(
+      .WIDTH(1 + 32),
+      .ADDR_W(TAG_W)
+  ) u_ask (
+      .clk(clk),
+      .wr_en(ask_wr),
+      .wr_addr(ask_tag),
+      .wr_data({ask_phase, now}),
+      .rd_en(reading),
+      .rd_addr(tag_q),
+      .rd_data({asked_phase, asked_at})
+  );
+
+  efa_ram #(
+      .WIDTH(2),
+      .ADDR_W(TAG_W)
+  ) u_have (
+      .clk(clk),
+      .wr_en(have_wr),
+      .wr_addr(have_tag),
+      .wr_data({have_phase, have_given_up}),
+      .rd_en(reading),
+      .rd_addr(tag_q),
+      .rd_data({done_phase, given_up})
+  );
+
+  wire [31:0] age = now - asked_at;
+  wire expired = asked_phase != done_phase && !given_up && age >= TIMEOUT;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_READ;
+      tag_q <= {TAG_W{1'b0}};
+    end else begin
+      case (state_q)
+        // the tag's records
+        ST_READ: begin
+          state_q <= ST_LOOK;
+        end
+        // a verdict
+        ST_LOOK: begin
+          state_q <= expired ? ST_SLOT : ST_READ;
+          if (!expired) tag_q <= tag_q + TAG_ONE;
+        end
+        // a cycle without a completion
+        default: begin
+          if (slot_done) begin
+            state_q <= ST_READ;
+            tag_q <= tag_q + TAG_ONE;
+          end
+        end
+      endcase
+    end
+  end
+
+  assign slot_ask = state_q == ST_SLOT;
+  assign slot_tag = tag_q;
+  assign slot_phase = asked_phase;
+
+  `EFA_CHECK(!slot_done || slot_ask, "a slot nobody asked for")
+
+endmodule

@@ -1,0 +1,172 @@
+// efa_regs - registers of the host side: identity, status, and reads answered through memory.
+//
+// In    acc      dwords of BAR 0 in order (efa_mmio); dev_sts bits and resp_clear (efa_reset)
+// Out   reg_wr   register stores for everybody, none during a reset; ctl stores to DEV_CTL
+//       rdata    value for a load, one cycle after acc
+//       wr_reg   the answer to a MMIO_REG_READ as an 8-byte write, works during a reset
+//       odd      a store that was ignored or a read that was lost
+// Time  one store or load per cycle; an answer is offered one cycle after its store and carries
+//       the register as it was then; EFA_LIMITS__MMIO_READS answers may wait
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_regs (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_profile,
+    input  wire in_reset,
+    input  wire in_flr,
+    input  wire resp_clear,
+    input  wire sts_progress,
+    input  wire sts_finished,
+    input  wire acc_valid,
+    input  wire acc_write,
+    input  wire [31:0] acc_offset,
+    input  wire [31:0] acc_data,
+    output wire [31:0] rdata,
+    output wire reg_wr_valid,
+    output wire [15:0] reg_wr_offset,
+    output wire [31:0] reg_wr_data,
+    output wire ctl_valid,
+    output wire ctl_reset,
+    output wire wr_reg_valid,
+    input  wire wr_reg_ready,
+    output wire [63:0] wr_reg_addr,
+    output wire [63:0] wr_reg_data,
+    output wire odd_valid,
+    output wire [3:0] odd_what,
+    output wire [31:0] odd_detail
+);
+
+  localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
+  localparam [31:0] TABLE_END = `EFA_LIMITS__MSIX_TABLE_OFFSET + 16 * `EFA_LIMITS__MSIX_VECTORS;
+  localparam READS_LOG2 = $clog2(`EFA_LIMITS__MMIO_READS);
+
+  localparam [4:0] RESET_TIMEOUT_0 = `EFA_PROFILE_DEFAULT__RESET_TIMEOUT;
+  localparam [4:0] RESET_TIMEOUT_1 = `EFA_PROFILE_RECORDED__RESET_TIMEOUT;
+  localparam [7:0] ADDR_WIDTH_0 = `EFA_PROFILE_DEFAULT__DMA_ADDR_WIDTH;
+  localparam [7:0] ADDR_WIDTH_1 = `EFA_PROFILE_RECORDED__DMA_ADDR_WIDTH;
+  localparam [3:0] CMD_TO_0 = `EFA_PROFILE_DEFAULT__ADMIN_CMD_TO;
+  localparam [3:0] CMD_TO_1 = `EFA_PROFILE_RECORDED__ADMIN_CMD_TO;
+
+  generate
+    if ((1 << READS_LOG2) != `EFA_LIMITS__MMIO_READS) begin : g_illegal
+      efa_regs_needs_mmio_reads_a_power_of_two u_illegal ();
+    end
+  endgenerate
+
+  reg [31:0] resp_lo_q;
+  reg [31:0] resp_hi_q;
+  reg [31:0] rdata_q;
+
+  reg [31:0] caps;
+  reg [31:0] dev_sts;
+  always @* begin
+    caps = 32'd0;
+    caps[`EFA_REG__CAPS__CONTIGUOUS_QUEUE_REQUIRED] = 1'b1;
+    caps[`EFA_REG__CAPS__RESET_TIMEOUT] = s_cfg_profile ? RESET_TIMEOUT_1 : RESET_TIMEOUT_0;
+    caps[`EFA_REG__CAPS__DMA_ADDR_WIDTH] = s_cfg_profile ? ADDR_WIDTH_1 : ADDR_WIDTH_0;
+    caps[`EFA_REG__CAPS__ADMIN_CMD_TO] = s_cfg_profile ? CMD_TO_1 : CMD_TO_0;
+    dev_sts = 32'd0;
+    dev_sts[`EFA_REG__DEV_STS__READY] = 1'b1;
+    dev_sts[`EFA_REG__DEV_STS__RESET_IN_PROGRESS] = sts_progress;
+    dev_sts[`EFA_REG__DEV_STS__RESET_FINISHED] = sts_finished;
+  end
+
+  function stored;  // takes stores
+    input [15:0] offset;
+    case (offset)
+      `EFA_REG__AQ_BASE_LO, `EFA_REG__AQ_BASE_HI, `EFA_REG__AQ_CAPS, `EFA_REG__AQ_PROD_DB,
+      `EFA_REG__ACQ_BASE_LO, `EFA_REG__ACQ_BASE_HI, `EFA_REG__ACQ_CAPS,
+      `EFA_REG__AENQ_BASE_LO, `EFA_REG__AENQ_BASE_HI, `EFA_REG__AENQ_CAPS,
+      `EFA_REG__AENQ_CONS_DB, `EFA_REG__INTR_MASK, `EFA_REG__DEV_CTL, `EFA_REG__MMIO_REG_READ,
+      `EFA_REG__MMIO_RESP_LO, `EFA_REG__MMIO_RESP_HI, `EFA_REG__EQ_DB:
+      stored = 1'b1;
+      default: stored = 1'b0;
+    endcase
+  endfunction
+
+  function [31:0] value;  // what a read of this offset gives
+    input [15:0] offset;
+    input recorded;
+    input [31:0] caps_now;
+    input [31:0] sts_now;
+    case (offset)
+      `EFA_REG__VERSION:
+      value = recorded ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
+      `EFA_REG__CONTROLLER_VERSION:
+      value = recorded ? `EFA_PROFILE_RECORDED__CONTROLLER_VERSION :
+          `EFA_PROFILE_DEFAULT__CONTROLLER_VERSION;
+      `EFA_REG__CAPS: value = caps_now;
+      `EFA_REG__DEV_STS: value = sts_now;
+      default: value = stored(offset) ? 32'd0 : `EFA_MMIO_READ_INVALID;
+    endcase
+  endfunction
+
+  wire [15:0] offset = acc_offset[15:0];
+  wire near = acc_offset < TABLE;
+  wire in_table = acc_offset >= TABLE && acc_offset < TABLE_END;
+  wire store = acc_valid && acc_write && near && !in_flr;
+  wire ask = store && offset == `EFA_REG__MMIO_REG_READ;
+
+  assign reg_wr_valid = store && !in_reset;
+  assign reg_wr_offset = offset;
+  assign reg_wr_data = acc_data;
+  assign ctl_valid = store && offset == `EFA_REG__DEV_CTL;
+  assign ctl_reset = acc_data[`EFA_REG__DEV_CTL__DEV_RESET];
+
+  always @(posedge clk) begin
+    if (rst || resp_clear) begin
+      resp_lo_q <= 32'd0;
+      resp_hi_q <= 32'd0;
+    end else if (store) begin
+      if (offset == `EFA_REG__MMIO_RESP_LO) resp_lo_q <= acc_data;
+      if (offset == `EFA_REG__MMIO_RESP_HI) resp_hi_q <= acc_data;
+    end
+  end
+
+  always @(posedge clk) begin
+    rdata_q <= near ? value(offset, s_cfg_profile, caps, dev_sts) : `EFA_MMIO_READ_INVALID;
+  end
+
+  assign rdata = rdata_q;
+
+  reg [63:0] answer;
+  always @* begin
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] =
+        acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] =
+        value(acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF], s_cfg_profile, caps, dev_sts);
+  end
+
+  wire ask_ready;
+  wire [READS_LOG2:0] unused_level;
+
+  efa_fifo #(
+      .WIDTH(64 + 61),
+      .DEPTH_LOG2(READS_LOG2)
+  ) u_reads (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(ask),
+      .s_ready(ask_ready),
+      .s_data({resp_hi_q, resp_lo_q[31:3], answer}),
+      .m_valid(wr_reg_valid),
+      .m_ready(wr_reg_ready),
+      .m_data({wr_reg_addr[63:3], wr_reg_data}),
+      .level(unused_level)
+  );
+
+  assign wr_reg_addr[2:0] = 3'd0;
+
+  wire lost = ask && !ask_ready;
+  wire ignored = acc_valid && acc_write && !in_table && !(near && stored(offset));
+
+  assign odd_valid = lost || ignored;
+  assign odd_what = lost ? 4'd3 : 4'd2;
+  assign odd_detail = lost ? acc_data : acc_offset;
+
+  wire unused_regs = &{1'b0, unused_level, acc_offset[31:16], resp_lo_q[2:0]};
+
+endmodule

@@ -1,0 +1,197 @@
+// efa_reset - power-on, register and function-level reset, each the same walk:
+// drain what was started, reset the core, wait until its tables are initialised.
+//
+// In    ctl stores to DEV_CTL; s_cfg_flr (its rising edge counts); how quiet the engines are
+// Out   quiesce from the request on; core_rst; host_rst when the host side forgets too (power-on,
+//       FLR); in_reset; in_flr; opened after the power-on walk; DEV_STS bits; ev_reset
+// Time  a DEV_CTL store shows in sts_progress one cycle later; core_rst lasts 8 cycles; a register
+//       reset ends after DEV_CTL = 0 was stored, the others by themselves
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_reset (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_flr,
+    output wire m_cfg_flr_done,
+    input  wire ctl_valid,
+    input  wire ctl_reset,
+    input  wire init_done,
+    input  wire net_quiet,
+    input  wire rd_idle,
+    input  wire wr_idle,
+    input  wire wr_core_idle,
+    output wire core_rst,
+    output wire host_rst,
+    output wire quiesce,
+    output wire in_reset,
+    output wire in_flr,
+    output wire opened,
+    output wire resp_clear,
+    output wire sts_progress,
+    output wire sts_finished,
+    output wire ev_reset_valid,
+    output wire [63:0] ev_reset_data
+);
+
+  localparam [2:0] ST_CORE = 3'd0;
+  localparam [2:0] ST_INIT = 3'd1;
+  localparam [2:0] ST_IDLE = 3'd2;
+  localparam [2:0] ST_DRAIN = 3'd3;
+  localparam [2:0] ST_RELEASE = 3'd4;
+  // Cycles of core_rst, and cycles before an engine's answer to quiesce or core_rst counts.
+  localparam [2:0] SETTLE = 3'd7;
+  localparam [1:0] STEP_BEGUN = 2'd0;
+  localparam [1:0] STEP_DRAINED = 2'd1;
+  localparam [1:0] STEP_DONE = 2'd2;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [2:0] count_q;
+  reg boot_q;
+  reg boot_d;
+  reg flr_q;  // this walk is a function-level reset
+  reg flr_d;
+  reg flr_asked_q;
+  reg flr_asked_d;
+  reg flr_seen_q;
+  reg progress_q;
+  reg progress_d;
+  reg finished_q;
+  reg finished_d;
+  reg released_q;
+  reg core_rst_q;
+  reg host_rst_q;
+  reg ev_valid_q;
+  reg ev_valid_d;
+  reg [1:0] ev_step_q;
+  reg [1:0] ev_step_d;
+
+  wire settled = count_q == SETTLE;
+  wire begin_ctl = state_q == ST_IDLE && !flr_asked_q && ctl_valid && ctl_reset;
+  wire drained = settled && net_quiet && rd_idle && (flr_q ? wr_idle : wr_core_idle);
+
+  always @* begin
+    state_d = state_q;
+    boot_d = boot_q;
+    flr_d = flr_q;
+    flr_asked_d = flr_asked_q || (s_cfg_flr && !flr_seen_q);
+    progress_d = progress_q;
+    finished_d = finished_q;
+    ev_valid_d = 1'b0;
+    ev_step_d = STEP_BEGUN;
+    case (state_q)
+      // a fixed time under core_rst
+      ST_CORE: begin
+        if (settled) state_d = ST_INIT;
+      end
+      // tables initialised
+      ST_INIT: begin
+        if (settled && init_done) begin
+          boot_d = 1'b0;
+          flr_d = 1'b0;
+          state_d = progress_q ? ST_RELEASE : ST_IDLE;
+          ev_valid_d = !boot_q && !progress_q;
+          ev_step_d = STEP_DONE;
+        end
+      end
+      // a request
+      ST_IDLE: begin
+        if (begin_ctl) begin
+          state_d = ST_DRAIN;
+          progress_d = 1'b1;
+          finished_d = 1'b0;
+          ev_valid_d = 1'b1;
+        end
+      end
+      // what was started has left, what was asked has come
+      ST_DRAIN: begin
+        if (drained && !flr_asked_q) begin
+          state_d = ST_CORE;
+          ev_valid_d = 1'b1;
+          ev_step_d = STEP_DRAINED;
+        end
+      end
+      // the host stores DEV_CTL = 0
+      default: begin
+        if (released_q) begin
+          state_d = ST_IDLE;
+          progress_d = 1'b0;
+          finished_d = 1'b1;
+          ev_valid_d = 1'b1;
+          ev_step_d = STEP_DONE;
+        end
+      end
+    endcase
+    // A function-level reset waits for the walk under core_rst and takes over anything else.
+    if (flr_asked_q && (state_q == ST_IDLE || state_q == ST_DRAIN || state_q == ST_RELEASE)) begin
+      state_d = ST_DRAIN;
+      flr_d = 1'b1;
+      flr_asked_d = s_cfg_flr && !flr_seen_q;
+      progress_d = 1'b0;
+      finished_d = 1'b0;
+      ev_valid_d = 1'b1;
+      ev_step_d = STEP_BEGUN;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_CORE;
+      count_q <= 3'd0;
+      boot_q <= 1'b1;
+      flr_q <= 1'b0;
+      flr_asked_q <= 1'b0;
+      flr_seen_q <= 1'b0;
+      progress_q <= 1'b0;
+      finished_q <= 1'b0;
+      released_q <= 1'b0;
+      core_rst_q <= 1'b1;
+      host_rst_q <= 1'b1;
+      ev_valid_q <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      if (state_d != state_q) count_q <= 3'd0;
+      else if (!settled) count_q <= count_q + 3'd1;
+      boot_q <= boot_d;
+      flr_q <= flr_d;
+      flr_asked_q <= flr_asked_d;
+      flr_seen_q <= s_cfg_flr;
+      progress_q <= progress_d;
+      finished_q <= finished_d;
+      if (begin_ctl) released_q <= 1'b0;
+      else if (ctl_valid && !ctl_reset) released_q <= 1'b1;
+      core_rst_q <= state_d == ST_CORE;
+      host_rst_q <= state_d == ST_CORE && (boot_d || flr_d);
+      ev_valid_q <= ev_valid_d;
+    end
+  end
+
+  always @(posedge clk) begin
+    ev_step_q <= ev_step_d;
+  end
+
+  assign m_cfg_flr_done = state_q == ST_IDLE && !flr_asked_q;
+  assign core_rst = core_rst_q;
+  assign host_rst = host_rst_q;
+  assign quiesce = state_q != ST_IDLE;
+  assign in_reset = state_q != ST_IDLE;
+  assign in_flr = flr_q;
+  assign opened = !boot_q;
+  assign resp_clear = begin_ctl;
+  assign sts_progress = progress_q;
+  assign sts_finished = finished_q;
+  assign ev_reset_valid = ev_valid_q;
+
+  reg [63:0] data;
+  always @* begin
+    data = 64'd0;
+    data[`EFA_EV_RESET__STEP] = ev_step_q;
+  end
+
+  assign ev_reset_data = data;
+
+  `EFA_CHECK(!progress_q || in_reset, "RESET_IN_PROGRESS without a reset")
+  `EFA_CHECK(!host_rst_q || core_rst_q, "host side reset without the core")
+
+endmodule
