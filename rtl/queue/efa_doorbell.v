@@ -1,0 +1,221 @@
+// efa_doorbell - what was rung, by whom, by how much, and is it legal?
+//
+// In    db_* doorbell stores; qpc, cqc whose pages they are; completed: sends finished per QP
+// Out   work_*: a send queue has more entries; err_*: it was rung beyond its ring; rqdb_*, cqdb_*
+//       for the other engines; prod_rd_*: the producer counts, three readers
+// Time  effect 3 cycles after the store, one store per cycle, back to back for one queue too
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_doorbell #(
+    parameter QPN_W = 6,
+    parameter CQN_W = 7
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+    input  wire db_valid,
+    input  wire [31:0] db_offset,
+    input  wire [31:0] db_data,
+    output wire [QPN_W-1:0] qpc_addr,
+    input  wire [`EFA_QPC__W-1:0] qpc_data,
+    input  wire cqc_valid,
+    input  wire [CQN_W-1:0] cqc_cqn,
+    input  wire [`EFA_CQC__W-1:0] cqc_data,
+    output wire [QPN_W-1:0] completed_addr,
+    input  wire [15:0] completed_data,
+    input  wire s_clear_valid,
+    output wire s_clear_ready,
+    input  wire [QPN_W-1:0] s_clear_qpn,
+    input  wire [3*QPN_W-1:0] prod_rd_addr,
+    output wire [3*16-1:0] prod_rd_data,
+    output wire work_valid,
+    output wire [QPN_W-1:0] work_qpn,
+    output wire err_valid,
+    output wire [QPN_W-1:0] err_qpn,
+    output wire rqdb_valid,
+    output wire [QPN_W-1:0] rqdb_qpn,
+    output wire [15:0] rqdb_value,
+    output wire cqdb_valid,
+    output wire [CQN_W-1:0] cqdb_cqn,
+    output wire [31:0] cqdb_value,
+    output wire ev_db_valid,
+    output wire [63:0] ev_db_data
+);
+
+  localparam PAGE_W = $clog2(`EFA_LIMITS__DB_PAGE_BYTES);
+  localparam [PAGE_W-1:0] CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
+  localparam NUM_W = 13;
+  localparam UAR_W = 10;
+  localparam CQ_W = 1 + UAR_W;
+  localparam [CQN_W:0] ONE = 1;
+  localparam [1:0] KIND_SQ = 2'd0;
+  localparam [1:0] KIND_RQ = 2'd1;
+  localparam [1:0] KIND_CQ = 2'd2;
+  localparam [2:0] VERDICT_TAKEN = 3'd0;
+  localparam [2:0] VERDICT_FOREIGN = 3'd1;
+  localparam [2:0] VERDICT_BEYOND = 3'd2;
+  localparam [2:0] VERDICT_STATE = 3'd3;
+
+  // The walk over the CQ copy after a reset.
+  reg [CQN_W:0] walk_q;
+
+  // s0: the store, its contexts being read
+  reg s0_valid_q;
+  reg [1:0] s0_kind_q;
+  reg [31-PAGE_W:0] s0_uar_q;
+  reg [NUM_W-1:0] s0_num_q;
+  reg [31:0] s0_value_q;
+
+  // s1: judged
+  reg s1_valid_q;
+  reg [1:0] s1_kind_q;
+  reg [31-PAGE_W:0] s1_uar_q;
+  reg [NUM_W-1:0] s1_num_q;
+  reg [31:0] s1_value_q;
+
+  // s2: in effect; s3: what was in effect a cycle ago, which a read in s0 has just missed
+  reg s2_valid_q;
+  reg [1:0] s2_kind_q;
+  reg [NUM_W-1:0] s2_num_q;
+  reg [31:0] s2_value_q;
+  reg [2:0] s2_verdict_q;
+  reg s2_more_q;
+  reg s3_write_q;
+  reg [QPN_W-1:0] s3_qpn_q;
+  reg [15:0] s3_value_q;
+
+  wire walking = !walk_q[CQN_W];
+  wire [PAGE_W-1:0] inner = db_offset[PAGE_W-1:0];
+  wire [PAGE_W-1:0] inner_cq = inner - CQ_BASE;
+  wire is_cq = inner >= CQ_BASE;
+
+  wire [15:0] prod_read;
+  wire [CQ_W-1:0] cq_read;
+
+  wire s2_write = s2_valid_q && s2_kind_q == KIND_SQ && s2_verdict_q == VERDICT_TAKEN;
+  wire [QPN_W-1:0] s1_qpn = s1_num_q[QPN_W-1:0];
+  wire [QPN_W-1:0] s2_qpn = s2_num_q[QPN_W-1:0];
+
+  reg [15:0] prod;
+  always @* begin
+    prod = prod_read;
+    if (s3_write_q && s3_qpn_q == s1_qpn) prod = s3_value_q;
+    if (s2_write && s2_qpn == s1_qpn) prod = s2_value_q[15:0];
+  end
+
+  wire qp_known = s1_num_q >> QPN_W == {NUM_W{1'b0}};
+  wire cq_known = s1_num_q >> CQN_W == {NUM_W{1'b0}};
+  wire qp_mine = qp_known && qpc_data[`EFA_QPC__LIVE]
+      && s1_uar_q == {{32-PAGE_W-UAR_W{1'b0}}, qpc_data[`EFA_QPC__UAR]};
+  wire cq_mine = cq_known && cq_read[0] && s1_uar_q == {{32-PAGE_W-UAR_W{1'b0}}, cq_read[CQ_W-1:1]};
+  wire in_reset = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RESET_W3;
+
+  wire [15:0] depth = 16'd1 << qpc_data[`EFA_QPC__SQ_LOG];
+  wire [15:0] rung = s1_value_q[15:0] - completed_data;
+  wire [15:0] posted = prod - completed_data;
+  wire legal = rung <= depth && rung >= posted;
+
+  reg [2:0] verdict;
+  always @* begin
+    verdict = VERDICT_TAKEN;
+    if (s1_kind_q == KIND_CQ) begin
+      if (!cq_mine) verdict = VERDICT_FOREIGN;
+    end else if (!qp_mine) begin
+      verdict = VERDICT_FOREIGN;
+    end else if (in_reset) begin
+      verdict = VERDICT_STATE;
+    end else if (s1_kind_q == KIND_SQ && !legal) begin
+      verdict = VERDICT_BEYOND;
+    end
+  end
+
+  reg [63:0] event_data;
+  always @* begin
+    event_data = 64'd0;
+    event_data[`EFA_EV_DB__KIND] = s2_kind_q;
+    event_data[`EFA_EV_DB__VERDICT] = s2_verdict_q;
+    event_data[`EFA_EV_DB__NUM] = s2_num_q;
+    event_data[`EFA_EV_DB__VALUE] = s2_value_q;
+  end
+
+  assign init_done = !walking;
+  assign qpc_addr = s0_num_q[QPN_W-1:0];
+  assign completed_addr = s0_num_q[QPN_W-1:0];
+  assign s_clear_ready = !s2_write;
+  assign work_valid = s2_write && s2_more_q;
+  assign work_qpn = s2_qpn;
+  assign err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_verdict_q == VERDICT_BEYOND;
+  assign err_qpn = s2_qpn;
+  assign rqdb_valid = s2_valid_q && s2_kind_q == KIND_RQ && s2_verdict_q == VERDICT_TAKEN;
+  assign rqdb_qpn = s2_qpn;
+  assign rqdb_value = s2_value_q[15:0];
+  assign cqdb_valid = s2_valid_q && s2_kind_q == KIND_CQ && s2_verdict_q == VERDICT_TAKEN;
+  assign cqdb_cqn = s2_num_q[CQN_W-1:0];
+  assign cqdb_value = s2_value_q;
+  assign ev_db_valid = s2_valid_q;
+  assign ev_db_data = event_data;
+
+  efa_ram_nr #(
+      .WIDTH(16),
+      .ADDR_W(QPN_W),
+      .READS(4)
+  ) u_producer (
+      .clk(clk),
+      .wr_en(s2_write || s_clear_valid),
+      .wr_addr(s2_write ? s2_qpn : s_clear_qpn),
+      .wr_data(s2_write ? s2_value_q[15:0] : 16'd0),
+      .rd_addr({prod_rd_addr, s0_num_q[QPN_W-1:0]}),
+      .rd_data({prod_rd_data, prod_read})
+  );
+
+  efa_ram #(
+      .WIDTH(CQ_W),
+      .ADDR_W(CQN_W)
+  ) u_cq (
+      .clk(clk),
+      .wr_en(walking || cqc_valid),
+      .wr_addr(walking ? walk_q[CQN_W-1:0] : cqc_cqn),
+      .wr_data(walking ? {CQ_W{1'b0}} : {cqc_data[`EFA_CQC__UAR], cqc_data[`EFA_CQC__LIVE]}),
+      .rd_en(1'b1),
+      .rd_addr(s0_num_q[CQN_W-1:0]),
+      .rd_data(cq_read)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= {CQN_W + 1{1'b0}};
+      s0_valid_q <= 1'b0;
+      s1_valid_q <= 1'b0;
+      s2_valid_q <= 1'b0;
+      s3_write_q <= 1'b0;
+    end else begin
+      if (walking) walk_q <= walk_q + ONE;
+      s0_valid_q <= db_valid;
+      s1_valid_q <= s0_valid_q;
+      s2_valid_q <= s1_valid_q;
+      s3_write_q <= s2_write;
+    end
+  end
+
+  always @(posedge clk) begin
+    s0_kind_q <= is_cq ? KIND_CQ : inner[2] ? KIND_RQ : KIND_SQ;
+    s0_uar_q <= db_offset[31:PAGE_W];
+    s0_num_q <= is_cq ? inner_cq[NUM_W+1:2] : {1'b0, inner[NUM_W+1:3]};
+    s0_value_q <= db_data;
+    s1_kind_q <= s0_kind_q;
+    s1_uar_q <= s0_uar_q;
+    s1_num_q <= s0_num_q;
+    s1_value_q <= s0_value_q;
+    s2_kind_q <= s1_kind_q;
+    s2_num_q <= s1_num_q;
+    s2_value_q <= s1_value_q;
+    s2_verdict_q <= verdict;
+    s2_more_q <= s1_value_q[15:0] != prod;
+    s3_qpn_q <= s2_qpn;
+    s3_value_q <= s2_value_q[15:0];
+  end
+
+  wire unused_context = &{1'b0, qpc_data, cqc_data, inner_cq};
+
+endmodule

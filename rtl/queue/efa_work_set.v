@@ -1,0 +1,63 @@
+// efa_work_set - queues that have work, in the order they got it, each at most once.
+//
+// In    now_*: never refused; s: gives way to now
+// Out   m: the next queue; from the cycle in which it is taken it may be put in again
+// Time  one in and one out per cycle; shows up 1 or 2 cycles after it was put in (efa_fifo)
+`include "efa_check.vh"
+
+module efa_work_set #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire now_valid,
+    input  wire [QPN_W-1:0] now_qpn,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire [QPN_W-1:0] s_qpn,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire [QPN_W-1:0] m_qpn
+);
+
+  reg [(1<<QPN_W)-1:0] inside_q;
+
+  wire take = m_valid && m_ready;
+  wire put = now_valid || s_valid;
+  wire [QPN_W-1:0] put_qpn = now_valid ? now_qpn : s_qpn;
+  wire fresh = !inside_q[put_qpn] || (take && m_qpn == put_qpn);
+  wire room;
+  wire [QPN_W+1:0] level;
+
+  assign s_ready = !now_valid;
+
+  // One bit deeper than there are queues: never full, also while one is taken and put back at once.
+  efa_fifo #(
+      .WIDTH(QPN_W),
+      .DEPTH_LOG2(QPN_W + 1)
+  ) u_order (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(put && fresh),
+      .s_ready(room),
+      .s_data(put_qpn),
+      .m_valid(m_valid),
+      .m_ready(m_ready),
+      .m_data(m_qpn),
+      .level(level)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      inside_q <= {(1 << QPN_W) {1'b0}};
+    end else begin
+      if (take) inside_q[m_qpn] <= 1'b0;
+      if (put) inside_q[put_qpn] <= 1'b1;
+    end
+  end
+
+  wire unused_level = &{1'b0, level};
+
+  `EFA_CHECK(room, "a queue is in the set twice")
+
+endmodule
