@@ -22,9 +22,17 @@ rtl/admin/efa_stats.v
 rtl/data/efa_mr_check.v
 rtl/data/efa_mr_walk.v
 # level blocks 2
+rtl/data/efa_rx_retire.v
+rtl/data/efa_rx_jobs.v
+rtl/transport/efa_pkt_in.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v
+# level blocks 3
+rtl/queue/efa_rq.v
+rtl/data/efa_rx_judge.v
+rtl/data/efa_rx_scatter.v
 # level wrappers
+rtl/efa_recv.v
 rtl/host/efa_host.v
 rtl/efa_cpl.v
 # level top

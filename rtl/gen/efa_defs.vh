@@ -2492,6 +2492,23 @@
 `define EFA_SCTX__OP_TYPE 107:105
 `define EFA_SCTX__LENGTH 123:108
 
+// internal rxj
+`define EFA_RXJ__W 667
+`define EFA_RXJ__PACKET 0
+`define EFA_RXJ__WRITE 1
+`define EFA_RXJ__GRH 2
+`define EFA_RXJ__LENGTH 18:3
+`define EFA_RXJ__LINE 34:19
+`define EFA_RXJ__SIZE0 50:35
+`define EFA_RXJ__SIZE1 66:51
+`define EFA_RXJ__PLACE0 217:67
+`define EFA_RXJ__PLACE1 368:218
+`define EFA_RXJ__COMPLETE 369
+`define EFA_RXJ__COUNT 371:370
+`define EFA_RXJ__CPL 537:372
+`define EFA_RXJ__ACK 538
+`define EFA_RXJ__ACKO 666:539
+
 // events
 `define EFA_EV__DB 0
 `define EFA_EV__LLQ 1

@@ -20,8 +20,12 @@ class Unit:
 
 
 UNITS: dict[str, Unit] = {
+    "ram_be": Unit("efa_ram_be", [{}, {"WIDTH": 96, "LANES": 3}]),
+    "fifo": Unit("efa_fifo", [{"DEPTH_LOG2": 1}, {"DEPTH_LOG2": 3}, {"DEPTH_LOG2": 6}]),
+    "skid": Unit("efa_skid"),
+    "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "eq": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
-    # "fifo": Unit("efa_fifo", [{"DEPTH": 2}, {"DEPTH": 16}]),
+    "recv": Unit("efa_recv"),
 }

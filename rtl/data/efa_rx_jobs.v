@@ -1,0 +1,69 @@
+// efa_rx_jobs - one line of jobs out of judged packets and flushed receive entries.
+//
+// In    s_job judged packets; s_flush entries of a QP in ERR
+// Out   m_write the jobs that write, to the scatter; m_retire all of them, in the same order
+// Time  same cycle; a job per cycle
+`include "efa_defs.vh"
+
+module efa_rx_jobs #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_job_valid,
+    output wire s_job_ready,
+    input  wire [`EFA_RXJ__W-1:0] s_job,
+    input  wire s_flush_valid,
+    output wire s_flush_ready,
+    input  wire [QPN_W-1:0] s_flush_qpn,
+    input  wire [`EFA_QPC__W-1:0] s_flush_qpc,
+    input  wire [15:0] s_flush_req_id,
+    input  wire [1:0] s_flush_count,
+    output wire m_write_valid,
+    input  wire m_write_ready,
+    output wire m_retire_valid,
+    input  wire m_retire_ready,
+    output wire [`EFA_RXJ__W-1:0] m_job
+);
+
+  wire [1:0] grant;
+  wire taken;
+  efa_arb #(
+      .N(2)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request({s_flush_valid, s_job_valid}),
+      .s_hold(!taken),
+      .m_grant(grant)
+  );
+
+  reg [`EFA_CPL__W-1:0] cpl;
+  reg [`EFA_RXJ__W-1:0] flush;
+  always @* begin
+    cpl = {`EFA_CPL__W{1'b0}};
+    cpl[`EFA_CPL__RX] = 1'b1;
+    cpl[`EFA_CPL__QPN] = {{(12 - QPN_W) {1'b0}}, s_flush_qpn};
+    cpl[`EFA_CPL__QP_NUM] = s_flush_qpc[`EFA_QPC__QP_NUM];
+    cpl[`EFA_CPL__CQN] = s_flush_qpc[`EFA_QPC__RCQN];
+    cpl[`EFA_CPL__SUB] = s_flush_qpc[`EFA_QPC__RSUB];
+    cpl[`EFA_CPL__REQ_ID] = s_flush_req_id;
+    cpl[`EFA_CPL__STATUS] = `EFA_IO_COMP_STATUS__FLUSHED;
+    cpl[`EFA_CPL__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__SEND_W3;
+    flush = {`EFA_RXJ__W{1'b0}};
+    flush[`EFA_RXJ__COMPLETE] = 1'b1;
+    flush[`EFA_RXJ__COUNT] = s_flush_count;
+    flush[`EFA_RXJ__CPL] = cpl;
+  end
+
+  assign m_job = grant[1] ? flush : s_job;
+  wire writes = m_job[`EFA_RXJ__WRITE];
+  assign taken = |grant && m_retire_ready && (!writes || m_write_ready);
+  assign m_write_valid = |grant && writes && m_retire_ready;
+  assign m_retire_valid = taken;
+  assign s_job_ready = grant[0] && taken;
+  assign s_flush_ready = grant[1] && taken;
+
+  wire unused_bits = &{1'b0, s_flush_qpc};
+
+endmodule

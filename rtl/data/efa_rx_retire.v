@@ -1,0 +1,152 @@
+// efa_rx_retire - ends jobs in order: completion after the data, acknowledgement after both.
+//
+// In    s_job every job; written a job's data is out; s_done_entry a completion entry is out
+// Out   m_rxc completions; m_acko acknowledgements; free lines of the packet buffer;
+//       done descriptors that were reported; statistics; drained: what was inside has left
+// Time  a job per cycle while completions are taken
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_rx_retire #(
+    parameter LINE_W = 9
+) (
+    input  wire clk,
+    input  wire rst,
+
+    input  wire s_job_valid,
+    output wire s_job_ready,
+    input  wire [`EFA_RXJ__W-1:0] s_job,
+    input  wire written,
+    input  wire s_done_entry,
+
+    output wire m_rxc_valid,
+    input  wire m_rxc_ready,
+    output wire [`EFA_CPL__W-1:0] m_rxc_data,
+    output wire m_acko_valid,
+    input  wire m_acko_ready,
+    output wire [`EFA_ACKO__W-1:0] m_acko_data,
+
+    output wire free_valid,
+    output wire [LINE_W-1:0] free_lines,
+    output wire done_valid,
+    output wire [11:0] done_qpn,
+    output wire [1:0] done_count,
+
+    input  wire s_stored,
+    input  wire s_flushed,
+    input  wire s_drain,
+    input  wire s_fetches_drained,
+    output wire m_drained,
+
+    input  wire [1:0] s_drops,
+    output wire st_drop_valid,
+    output wire st_rx_valid,
+    output wire [15:0] st_rx_bytes,
+    output wire ev_rxw_valid,
+    output wire [63:0] ev_rxw_data
+);
+
+  localparam ACKO_W = `EFA_ACKO__W;
+  localparam PENDING_LOG2 = 6;
+
+  wire [`EFA_CPL__W-1:0] cpl = s_job[`EFA_RXJ__CPL];
+  wire writes = s_job[`EFA_RXJ__WRITE];
+  wire completes = s_job[`EFA_RXJ__COMPLETE];
+  wire acks = s_job[`EFA_RXJ__ACK];
+  wire [15:0] length = s_job[`EFA_RXJ__LENGTH];
+  wire [16:0] bytes = {1'b0, length} + 17'd95;  // header, and up to a line less one byte
+
+  // Data of how many jobs is out and not yet used up; at most the write store's beats.
+  reg [3:0] written_q;
+  wire data_out = !writes || written_q != 4'd0;
+  wire pending_room;
+  wire ready = s_job_valid && data_out && pending_room;
+  assign m_rxc_valid = ready && completes;
+  assign m_rxc_data = cpl;
+  assign s_job_ready = ready && (!completes || m_rxc_ready);
+  wire end_of_job = s_job_valid && s_job_ready;
+
+  // Acknowledgements in the order of jobs; one that has a completion waits for its entry.
+  wire head_valid;
+  wire head_waits;
+  wire head_acks;
+  wire head_ready;
+  wire [PENDING_LOG2:0] pending_level;
+  reg [PENDING_LOG2:0] entries_q;
+  wire head_free = head_valid && (!head_waits || entries_q != {(PENDING_LOG2 + 1) {1'b0}});
+  efa_fifo #(
+      .WIDTH(2 + ACKO_W),
+      .DEPTH_LOG2(PENDING_LOG2)
+  ) u_pending (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(end_of_job && (completes || acks)),
+      .s_ready(pending_room),
+      .s_data({completes, acks, s_job[`EFA_RXJ__ACKO]}),
+      .m_valid(head_valid),
+      .m_ready(head_ready),
+      .m_data({head_waits, head_acks, m_acko_data}),
+      .level(pending_level)
+  );
+  assign m_acko_valid = head_free && head_acks;
+  assign head_ready = head_free && (!head_acks || m_acko_ready);
+
+  always @(posedge clk) begin
+    if (rst) begin
+      written_q <= 4'd0;
+      entries_q <= {(PENDING_LOG2 + 1) {1'b0}};
+    end else begin
+      written_q <= written_q + {3'd0, written} - {3'd0, end_of_job && writes};
+      entries_q <= entries_q + {{PENDING_LOG2{1'b0}}, s_done_entry}
+          - {{PENDING_LOG2{1'b0}}, head_valid && head_ready && head_waits};
+    end
+  end
+
+  assign free_valid = end_of_job && s_job[`EFA_RXJ__PACKET];
+  assign free_lines = bytes[6+:LINE_W];
+  assign done_valid = end_of_job && completes;
+  assign done_qpn = cpl[`EFA_CPL__QPN];
+  assign done_count = s_job[`EFA_RXJ__COUNT];
+
+  // Everything that came in before a drain began has gone out when the counts meet.
+  reg [15:0] in_q;
+  reg [15:0] out_q;
+  reg draining_q;
+  reg [15:0] mark_q;
+  wire [15:0] left = mark_q - out_q;
+  assign m_drained = draining_q && s_fetches_drained && (left == 16'd0 || left[15]);
+
+  // Two places may drop a packet in one cycle; each counts.
+  reg [3:0] drops_q;
+  wire drop_out = drops_q != 4'd0;
+  assign st_drop_valid = drop_out;
+  always @(posedge clk) begin
+    if (s_drain && !draining_q) mark_q <= in_q;
+    if (rst) begin
+      in_q <= 16'd0;
+      out_q <= 16'd0;
+      draining_q <= 1'b0;
+      drops_q <= 4'd0;
+    end else begin
+      in_q <= in_q + {15'd0, s_stored} + {15'd0, s_flushed};
+      out_q <= out_q + {15'd0, end_of_job};
+      draining_q <= s_drain && !m_drained;
+      drops_q <= drops_q + {3'd0, s_drops[0]} + {3'd0, s_drops[1]} - {3'd0, drop_out};
+    end
+  end
+
+  assign st_rx_valid = done_valid && cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  assign st_rx_bytes = length;
+
+  reg [63:0] ev_data;
+  always @* begin
+    ev_data = 64'd0;
+    ev_data[`EFA_EV_RXW__QPN] = cpl[`EFA_CPL__QPN];
+    ev_data[`EFA_EV_RXW__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
+  end
+  assign ev_rxw_valid = st_rx_valid;
+  assign ev_rxw_data = ev_data;
+
+  wire unused_bits = &{1'b0, s_job, bytes, pending_level};
+
+endmodule

@@ -1,0 +1,230 @@
+// efa_rx_scatter - writes a packet's bytes into the buffers of its receive entry.
+//
+// In    s_job jobs in order (those that write); s_win_data 64 bytes of the packet buffer
+// Out   m_win_pos what to look at; m_wr host writes, GRH first for datagrams; done the last write
+//       of a job was taken
+// Time  6 cycles from s_job to the first write, then a beat per cycle; a job per 2 cycles at best
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_rx_scatter #(
+    parameter LINE_W = 9
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire [15:0] s_cfg_node_id,
+    input  wire [3:0] mps_log,
+
+    input  wire mtt_valid,
+    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input  wire [51:0] mtt_data,
+
+    input  wire s_job_valid,
+    output wire s_job_ready,
+    input  wire [`EFA_RXJ__W-1:0] s_job,
+
+    output wire [LINE_W+5:0] m_win_pos,
+    input  wire [511:0] s_win_data,
+
+    output wire m_wr_valid,
+    input  wire m_wr_ready,
+    output wire [63:0] m_wr_addr,
+    output wire [12:0] m_wr_len,
+    output wire [511:0] m_wr_data,
+    output wire m_wr_last,
+    output wire done
+);
+
+  localparam POS_W = LINE_W + 6;
+  localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
+  localparam GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
+  localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
+  localparam USER_W = 1 + 1 + POS_W + 16;
+
+  // ---- cut the job's bytes by source and buffer ----
+  reg busy_q;
+  reg [`EFA_RXJ__W-1:0] job_q;
+  reg second_q;
+  reg [15:0] used_q;  // bytes of this buffer that are spoken for
+  reg [5:0] grh_left_q;
+  reg [15:0] left_q;
+  reg [POS_W-1:0] pos_q;
+
+  wire [15:0] size = second_q ? job_q[`EFA_RXJ__SIZE1] : job_q[`EFA_RXJ__SIZE0];
+  wire [15:0] room = size - used_q;
+  wire from_grh = grh_left_q != 6'd0;
+  wire [15:0] wanted = from_grh ? {10'd0, grh_left_q} : left_q;
+  wire [15:0] part = wanted < room ? wanted : room;
+  wire [PLACE_W-1:0] place = second_q ? job_q[`EFA_RXJ__PLACE1] : job_q[`EFA_RXJ__PLACE0];
+  wire last_part = part == wanted && !(from_grh && left_q != 16'd0);
+  wire [63:0] place_addr = place[63:0];
+  wire [63:0] place_offset = place[127:64];
+  wire [15:0] src_node;
+  wire [`EFA_CPL__W-1:0] cpl = job_q[`EFA_RXJ__CPL];
+  assign src_node = cpl[`EFA_CPL__SRC_NODE];
+
+  wire walk_ready;
+  wire walk_valid = busy_q && room != 16'd0;
+  wire step = walk_valid && walk_ready;
+  wire next_buffer = busy_q && room == 16'd0;
+  wire finished = step && last_part;
+  assign s_job_ready = !busy_q || finished;
+
+  wire piece_valid;
+  wire piece_ready;
+  wire [63:0] piece_addr;
+  wire [12:0] piece_len;
+  wire piece_done;
+  wire [15:0] piece_first;
+  wire [USER_W-1:0] piece_user;
+  efa_mr_walk #(
+      .USER_W(USER_W)
+  ) u_walk (
+      .clk(clk),
+      .rst(rst),
+      .mtt_valid(mtt_valid),
+      .mtt_index(mtt_index),
+      .mtt_data(mtt_data),
+      .max_log(mps_log),
+      .s_valid(walk_valid),
+      .s_ready(walk_ready),
+      .s_phys(place[150]),
+      .s_shift(place[149:144]),
+      .s_mtt(place[143:128]),
+      .s_offset(place_offset + {48'd0, used_q}),
+      .s_addr(place_addr + {48'd0, used_q}),
+      .s_len(part),
+      .s_user({last_part, from_grh, pos_q, src_node}),
+      .m_valid(piece_valid),
+      .m_ready(piece_ready),
+      .m_addr(piece_addr),
+      .m_len(piece_len),
+      .m_done(piece_done),
+      .m_first_byte(piece_first),
+      .m_user(piece_user)
+  );
+
+  wire [`EFA_RXJ__W-1:0] new_job = s_job;
+  wire [15:0] new_line = new_job[`EFA_RXJ__LINE];
+  always @(posedge clk) begin
+    if (s_job_valid && s_job_ready) begin
+      job_q <= s_job;
+      second_q <= 1'b0;
+      used_q <= 16'd0;
+      grh_left_q <= new_job[`EFA_RXJ__GRH] ? GRH_BYTES[5:0] : 6'd0;
+      left_q <= new_job[`EFA_RXJ__LENGTH];
+      pos_q <= new_job[`EFA_RXJ__GRH] ? {POS_W{1'b0}}
+          : {new_line[LINE_W-1:0], 6'd0} + HDR_BYTES[POS_W-1:0];
+    end else if (next_buffer) begin
+      second_q <= 1'b1;
+      used_q <= 16'd0;
+    end else if (step) begin
+      used_q <= used_q + part;
+      pos_q <= pos_q + part[POS_W-1:0];
+      if (from_grh) begin
+        grh_left_q <= grh_left_q - part[5:0];
+        if (part == wanted) begin
+          pos_q <= {job_line[LINE_W-1:0], 6'd0} + HDR_BYTES[POS_W-1:0];
+        end
+      end else begin
+        left_q <= left_q - part;
+      end
+    end
+    if (rst) begin
+      busy_q <= 1'b0;
+    end else if (s_job_ready) begin
+      busy_q <= s_job_valid;
+    end
+  end
+  wire [15:0] job_line = job_q[`EFA_RXJ__LINE];
+
+  // ---- pieces to beats; a beat is started only when the store behind has room for it ----
+  reg [12:0] sent_q;
+  reg [3:0] credit_q;
+  wire [12:0] beat_left = piece_len - sent_q;
+  wire beat_last = beat_left <= 13'd64;
+  wire beat = piece_valid && credit_q != 4'd0;
+  wire [15:0] user_node = piece_user[15:0];
+  wire [POS_W-1:0] user_pos = piece_user[16+:POS_W];
+  wire user_grh = piece_user[16+POS_W];
+  wire user_last = piece_user[17+POS_W];
+  wire [POS_W-1:0] at = user_pos + piece_first[POS_W-1:0] + {{(POS_W - 13) {1'b0}}, sent_q};
+  assign m_win_pos = at;
+  assign piece_ready = beat && beat_last;
+
+  // Source and destination GID of the header that a datagram's receiver expects.
+  wire [127:0] src_gid = {user_node[7:0], user_node[15:8], `EFA_LIMITS__GID_PREFIX};
+  wire [127:0] dst_gid = {s_cfg_node_id[7:0], s_cfg_node_id[15:8], `EFA_LIMITS__GID_PREFIX};
+  wire [319:0] grh = {dst_gid, src_gid, 64'd0};
+  wire [319:0] grh_from = grh >> {at[5:0], 3'd0};
+
+  localparam META_W = 64 + 13 + 1 + 1 + 1;
+  wire [META_W-1:0] meta = {
+    piece_addr, piece_len, beat_last, beat_last && piece_done && user_last, user_grh
+  };
+  reg b1_valid_q;
+  reg [META_W-1:0] b1_meta_q;
+  reg [319:0] b1_grh_q;
+  reg b2_valid_q;
+  reg [META_W-1:0] b2_meta_q;
+  reg [319:0] b2_grh_q;
+
+  // Lanes behind the last byte are driven 0, not with whatever the buffer holds there.
+  wire [63:0] beat_keep = beat_last ? ~({64{1'b1}} << beat_left) : {64{1'b1}};
+  reg [63:0] b1_keep_q;
+  reg [63:0] b2_keep_q;
+  wire [511:0] b2_bytes = b2_meta_q[0] ? {192'd0, b2_grh_q} : s_win_data;
+  reg [511:0] b2_data;
+  integer i;
+  always @* begin
+    for (i = 0; i < 64; i = i + 1) begin
+      b2_data[8*i+:8] = b2_bytes[8*i+:8] & {8{b2_keep_q[i]}};
+    end
+  end
+
+  wire out_room;
+  wire out_job_end;
+  wire [3:0] out_level;
+  wire wr_taken = m_wr_valid && m_wr_ready;
+  efa_fifo #(
+      .WIDTH(64 + 13 + 1 + 1 + 512),
+      .DEPTH_LOG2(3)
+  ) u_out (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(b2_valid_q),
+      .s_ready(out_room),
+      .s_data({b2_meta_q[META_W-1:1], b2_data}),
+      .m_valid(m_wr_valid),
+      .m_ready(m_wr_ready),
+      .m_data({m_wr_addr, m_wr_len, m_wr_last, out_job_end, m_wr_data}),
+      .level(out_level)
+  );
+  assign done = wr_taken && out_job_end;
+
+  always @(posedge clk) begin
+    b1_meta_q <= meta;
+    b1_grh_q <= grh_from;
+    b1_keep_q <= beat_keep;
+    b2_keep_q <= b1_keep_q;
+    b2_meta_q <= b1_meta_q;
+    b2_grh_q <= b1_grh_q;
+    if (rst) begin
+      sent_q <= 13'd0;
+      credit_q <= 4'd8;
+      b1_valid_q <= 1'b0;
+      b2_valid_q <= 1'b0;
+    end else begin
+      b1_valid_q <= beat;
+      b2_valid_q <= b1_valid_q;
+      if (beat) sent_q <= beat_last ? 13'd0 : sent_q + 13'd64;
+      credit_q <= credit_q + {3'd0, wr_taken} - {3'd0, beat};
+    end
+  end
+
+  wire unused_bits = &{1'b0, out_level, job_q, cpl, piece_first, new_job, new_line, job_line};
+
+  `EFA_CHECK(!(b2_valid_q && !out_room), "efa_rx_scatter: a beat without room")
+  `EFA_CHECK(!(busy_q && second_q && next_buffer), "efa_rx_scatter: bytes beyond the entry")
+
+endmodule

@@ -1,0 +1,400 @@
+// efa_recv - the receive side: packets in, receive rings, judgement, scatter, acknowledgements due.
+//
+// In    s_net packets; rqdb, rqop, qpchg; contexts and tables; rdc descriptor answers; rxdone
+// Out   wr_rx payload; rxc completions; acko, acki acknowledgements due and come; rd_rq reads
+// Time  see efa_pkt_in, efa_rx_judge, efa_rx_scatter
+`include "efa_defs.vh"
+
+module efa_recv #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    output wire [2*QPN_W-1:0] qpc_recv_addr,
+    input  wire [2*`EFA_QPC__W-1:0] qpc_recv_data,
+    input  wire rst,
+    input  wire [15:0] s_cfg_node_id,
+    input  wire s_net_valid,
+    output wire s_net_ready,
+    input  wire [511:0] s_net_data,
+    input  wire [63:0] s_net_keep,
+    input  wire s_net_last,
+    input  wire core_rst,
+    output wire recv_init_done,
+    input  wire [3:0] mrrs_log,
+    input  wire [3:0] mps_log,
+    output wire rd_rq_valid,
+    input  wire rd_rq_ready,
+    output wire [63:0] rd_rq_addr,
+    output wire [12:0] rd_rq_len,
+    output wire [31:0] rd_rq_cookie,
+    input  wire rdc_rq_valid,
+    input  wire [31:0] rdc_cookie,
+    input  wire [12:0] rdc_offset,
+    input  wire [511:0] rdc_data,
+    input  wire [6:0] rdc_bytes,
+    input  wire rdc_last,
+    input  wire rdc_err,
+    output wire wr_rx_valid,
+    input  wire wr_rx_ready,
+    output wire [63:0] wr_rx_addr,
+    output wire [12:0] wr_rx_len,
+    output wire [511:0] wr_rx_data,
+    output wire wr_rx_last,
+    input  wire qpchg_recv_valid,
+    output wire qpchg_recv_ready,
+    input  wire [QPN_W-1:0] qpchg_qpn,
+    input  wire [2:0] qpchg_state,
+    output wire qperr_recv_valid,
+    input  wire qperr_recv_ready,
+    output wire [QPN_W-1:0] qperr_recv_qpn,
+    output wire [3:0] qperr_recv_cause,
+    input  wire mr_valid,
+    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input  wire [`EFA_MRC__W-1:0] mr_data,
+    input  wire mtt_valid,
+    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input  wire [51:0] mtt_data,
+    input  wire ah_valid,
+    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input  wire [`EFA_AHC__W-1:0] ah_data,
+    input  wire rqop_valid,
+    output wire rqop_ready,
+    input  wire [1:0] rqop_kind,
+    input  wire [QPN_W-1:0] rqop_qpn,
+    input  wire [`EFA_QPC__W-1:0] rqop_qpc,
+    input  wire drain_recv_valid,
+    output wire drain_recv_ready,
+    input  wire rqdb_valid,
+    input  wire [QPN_W-1:0] rqdb_qpn,
+    input  wire [15:0] rqdb_value,
+    output wire rxc_valid,
+    input  wire rxc_ready,
+    output wire [`EFA_CPL__W-1:0] rxc_data,
+    input  wire rxdone_valid,
+    output wire acko_valid,
+    input  wire acko_ready,
+    output wire [`EFA_ACKO__W-1:0] acko_data,
+    output wire acki_valid,
+    input  wire acki_ready,
+    output wire [`EFA_ACKI__W-1:0] acki_data,
+    output wire st_rx_valid,
+    output wire [15:0] st_rx_bytes,
+    output wire st_drop_valid,
+    output wire st_qkey_valid,
+    output wire ev_rxf_valid,
+    output wire [63:0] ev_rxf_data,
+    output wire ev_rxl_valid,
+    output wire [63:0] ev_rxl_data,
+    output wire ev_rxv_valid,
+    output wire [63:0] ev_rxv_data,
+    output wire ev_rxw_valid,
+    output wire [63:0] ev_rxw_data,
+    output wire ev_odd_net_valid,
+    output wire [63:0] ev_odd_net_data
+);
+
+  localparam LINE_W = 9;
+  localparam RXJ_W = `EFA_RXJ__W;
+  localparam QPC_W = `EFA_QPC__W;
+
+  wire pkt_valid;
+  wire pkt_ready;
+  wire [`EFA_PKT_HDR__BITS-1:0] pkt_header;
+  wire [LINE_W-1:0] pkt_line;
+  wire stored;
+  wire [LINE_W+5:0] win_pos;
+  wire [511:0] win_data;
+  wire free_valid;
+  wire [LINE_W-1:0] free_lines;
+  wire drop_in;
+  wire drop_judge;
+
+  efa_pkt_in #(
+      .LINE_W(LINE_W)
+  ) u_pkt_in (
+      .clk(clk),
+      .rst(rst),
+      .core_rst(core_rst),
+      .s_cfg_node_id(s_cfg_node_id),
+      .s_net_valid(s_net_valid),
+      .s_net_ready(s_net_ready),
+      .s_net_data(s_net_data),
+      .s_net_keep(s_net_keep),
+      .s_net_last(s_net_last),
+      .m_pkt_valid(pkt_valid),
+      .m_pkt_ready(pkt_ready),
+      .m_pkt_header(pkt_header),
+      .m_pkt_line(pkt_line),
+      .stored(stored),
+      .m_acki_valid(acki_valid),
+      .m_acki_ready(acki_ready),
+      .m_acki_data(acki_data),
+      .s_win_pos(win_pos),
+      .m_win_data(win_data),
+      .s_free_valid(free_valid),
+      .s_free_lines(free_lines),
+      .drop(drop_in),
+      .ev_rxf_valid(ev_rxf_valid),
+      .ev_rxf_data(ev_rxf_data),
+      .ev_rxl_valid(ev_rxl_valid),
+      .ev_rxl_data(ev_rxl_data),
+      .ev_odd_net_valid(ev_odd_net_valid),
+      .ev_odd_net_data(ev_odd_net_data)
+  );
+
+  wire claim_asked;
+  wire [QPN_W-1:0] claim_qpn;
+  wire claim_valid;
+  wire claim_none;
+  wire claim_broken;
+  wire claim_whole;
+  wire [1:0] claim_count;
+  wire [255:0] claim_descs;
+  wire claim_done;
+  wire [1:0] claim_take;
+  wire job_valid;
+  wire job_ready;
+  wire [RXJ_W-1:0] job;
+  wire judge_err_valid;
+  wire judge_err_ready;
+  wire [QPN_W-1:0] judge_err_qpn;
+  wire [3:0] judge_err_cause;
+
+  efa_rx_judge #(
+      .QPN_W (QPN_W),
+      .LINE_W(LINE_W)
+  ) u_judge (
+      .clk(clk),
+      .rst(core_rst),
+      .s_cfg_node_id(s_cfg_node_id),
+      .init_done(recv_init_done),
+      .s_pkt_valid(pkt_valid),
+      .s_pkt_ready(pkt_ready),
+      .s_pkt_header(pkt_header),
+      .s_pkt_line(pkt_line),
+      .qpc_addr(qpc_recv_addr[0+:QPN_W]),
+      .qpc_data(qpc_recv_data[0+:QPC_W]),
+      .mr_valid(mr_valid),
+      .mr_index(mr_index),
+      .mr_data(mr_data),
+      .ah_valid(ah_valid),
+      .ah_index(ah_index),
+      .ah_data(ah_data),
+      .m_claim_valid(claim_asked),
+      .m_claim_qpn(claim_qpn),
+      .s_claim_valid(claim_valid),
+      .s_claim_none(claim_none),
+      .s_claim_broken(claim_broken),
+      .s_claim_whole(claim_whole),
+      .s_claim_count(claim_count),
+      .s_claim_descs(claim_descs),
+      .m_claim_done(claim_done),
+      .m_claim_take(claim_take),
+      .m_job_valid(job_valid),
+      .m_job_ready(job_ready),
+      .m_job(job),
+      .m_err_valid(judge_err_valid),
+      .m_err_ready(judge_err_ready),
+      .m_err_qpn(judge_err_qpn),
+      .m_err_cause(judge_err_cause),
+      .drop(drop_judge),
+      .qkey_wrong(st_qkey_valid),
+      .ev_rxv_valid(ev_rxv_valid),
+      .ev_rxv_data(ev_rxv_data)
+  );
+
+  wire done_valid;
+  wire [11:0] done_qpn;
+  wire [1:0] done_count;
+  wire flush_valid;
+  wire flush_ready;
+  wire [QPN_W-1:0] flush_qpn;
+  wire [QPC_W-1:0] flush_qpc;
+  wire [15:0] flush_req_id;
+  wire [1:0] flush_count;
+  wire rq_err_valid;
+  wire rq_err_ready;
+  wire [QPN_W-1:0] rq_err_qpn;
+  wire [3:0] rq_err_cause;
+  wire fetches_drained;
+
+  efa_rq #(
+      .QPN_W(QPN_W)
+  ) u_rq (
+      .clk(clk),
+      .rst(core_rst),
+      .qpc_addr(qpc_recv_addr[QPN_W+:QPN_W]),
+      .qpc_data(qpc_recv_data[QPC_W+:QPC_W]),
+      .rqdb_valid(rqdb_valid),
+      .rqdb_qpn(rqdb_qpn),
+      .rqdb_value(rqdb_value),
+      .rqop_valid(rqop_valid),
+      .rqop_ready(rqop_ready),
+      .rqop_kind(rqop_kind),
+      .rqop_qpn(rqop_qpn),
+      .rqop_qpc(rqop_qpc),
+      .s_qpchg_valid(qpchg_recv_valid),
+      .s_qpchg_ready(qpchg_recv_ready),
+      .s_qpchg_qpn(qpchg_qpn),
+      .m_rd_valid(rd_rq_valid),
+      .m_rd_ready(rd_rq_ready),
+      .m_rd_addr(rd_rq_addr),
+      .m_rd_len(rd_rq_len),
+      .m_rd_cookie(rd_rq_cookie),
+      .rdc_valid(rdc_rq_valid),
+      .rdc_cookie(rdc_cookie),
+      .rdc_offset(rdc_offset),
+      .rdc_data(rdc_data),
+      .rdc_bytes(rdc_bytes),
+      .rdc_last(rdc_last),
+      .rdc_err(rdc_err),
+      .s_claim_valid(claim_asked),
+      .s_claim_qpn(claim_qpn),
+      .m_claim_valid(claim_valid),
+      .m_claim_none(claim_none),
+      .m_claim_broken(claim_broken),
+      .m_claim_whole(claim_whole),
+      .m_claim_count(claim_count),
+      .m_claim_descs(claim_descs),
+      .s_claim_done(claim_done),
+      .s_claim_take(claim_take),
+      .s_done_valid(done_valid),
+      .s_done_qpn(done_qpn[QPN_W-1:0]),
+      .s_done_count(done_count),
+      .m_flush_valid(flush_valid),
+      .m_flush_ready(flush_ready),
+      .m_flush_qpn(flush_qpn),
+      .m_flush_qpc(flush_qpc),
+      .m_flush_req_id(flush_req_id),
+      .m_flush_count(flush_count),
+      .m_err_valid(rq_err_valid),
+      .m_err_ready(rq_err_ready),
+      .m_err_qpn(rq_err_qpn),
+      .m_err_cause(rq_err_cause),
+      .s_drain(drain_recv_valid),
+      .m_drained(fetches_drained)
+  );
+
+  wire [1:0] err_grant;
+  efa_arb #(
+      .N(2)
+  ) u_err (
+      .clk(clk),
+      .rst(core_rst),
+      .s_request({rq_err_valid, judge_err_valid}),
+      .s_hold(!qperr_recv_ready),
+      .m_grant(err_grant)
+  );
+  assign qperr_recv_valid = |err_grant;
+  assign qperr_recv_qpn = err_grant[1] ? rq_err_qpn : judge_err_qpn;
+  assign qperr_recv_cause = err_grant[1] ? rq_err_cause : judge_err_cause;
+  assign judge_err_ready = err_grant[0] && qperr_recv_ready;
+  assign rq_err_ready = err_grant[1] && qperr_recv_ready;
+
+  wire write_valid;
+  wire write_ready;
+  wire line_valid;
+  wire line_ready;
+  wire [RXJ_W-1:0] line_job;
+  efa_rx_jobs #(
+      .QPN_W(QPN_W)
+  ) u_jobs (
+      .clk(clk),
+      .rst(core_rst),
+      .s_job_valid(job_valid),
+      .s_job_ready(job_ready),
+      .s_job(job),
+      .s_flush_valid(flush_valid),
+      .s_flush_ready(flush_ready),
+      .s_flush_qpn(flush_qpn),
+      .s_flush_qpc(flush_qpc),
+      .s_flush_req_id(flush_req_id),
+      .s_flush_count(flush_count),
+      .m_write_valid(write_valid),
+      .m_write_ready(write_ready),
+      .m_retire_valid(line_valid),
+      .m_retire_ready(line_ready),
+      .m_job(line_job)
+  );
+
+  wire written;
+  efa_rx_scatter #(
+      .LINE_W(LINE_W)
+  ) u_scatter (
+      .clk(clk),
+      .rst(core_rst),
+      .s_cfg_node_id(s_cfg_node_id),
+      .mps_log(mps_log),
+      .mtt_valid(mtt_valid),
+      .mtt_index(mtt_index),
+      .mtt_data(mtt_data),
+      .s_job_valid(write_valid),
+      .s_job_ready(write_ready),
+      .s_job(line_job),
+      .m_win_pos(win_pos),
+      .s_win_data(win_data),
+      .m_wr_valid(wr_rx_valid),
+      .m_wr_ready(wr_rx_ready),
+      .m_wr_addr(wr_rx_addr),
+      .m_wr_len(wr_rx_len),
+      .m_wr_data(wr_rx_data),
+      .m_wr_last(wr_rx_last),
+      .done(written)
+  );
+
+  wire retire_valid;
+  wire retire_ready;
+  wire [RXJ_W-1:0] retire_job;
+  wire [3:0] line_level;
+  efa_fifo #(
+      .WIDTH(RXJ_W),
+      .DEPTH_LOG2(3)
+  ) u_line (
+      .clk(clk),
+      .rst(core_rst),
+      .s_valid(line_valid),
+      .s_ready(line_ready),
+      .s_data(line_job),
+      .m_valid(retire_valid),
+      .m_ready(retire_ready),
+      .m_data(retire_job),
+      .level(line_level)
+  );
+
+  efa_rx_retire #(
+      .LINE_W(LINE_W)
+  ) u_retire (
+      .clk(clk),
+      .rst(core_rst),
+      .s_job_valid(retire_valid),
+      .s_job_ready(retire_ready),
+      .s_job(retire_job),
+      .written(written),
+      .s_done_entry(rxdone_valid),
+      .m_rxc_valid(rxc_valid),
+      .m_rxc_ready(rxc_ready),
+      .m_rxc_data(rxc_data),
+      .m_acko_valid(acko_valid),
+      .m_acko_ready(acko_ready),
+      .m_acko_data(acko_data),
+      .free_valid(free_valid),
+      .free_lines(free_lines),
+      .done_valid(done_valid),
+      .done_qpn(done_qpn),
+      .done_count(done_count),
+      .s_stored(stored),
+      .s_flushed(flush_valid && flush_ready),
+      .s_drain(drain_recv_valid),
+      .s_fetches_drained(fetches_drained),
+      .m_drained(drain_recv_ready),
+      .s_drops({drop_judge, drop_in}),
+      .st_drop_valid(st_drop_valid),
+      .st_rx_valid(st_rx_valid),
+      .st_rx_bytes(st_rx_bytes),
+      .ev_rxw_valid(ev_rxw_valid),
+      .ev_rxw_data(ev_rxw_data)
+  );
+
+  wire unused_bits = &{1'b0, mrrs_log, qpchg_state, done_qpn, line_level};
+
+endmodule

@@ -1,0 +1,258 @@
+// efa_pkt_in - packets from the fabric: judged by their header, stored whole, handed on at the last flit.
+//
+// In    s_net flits; s_win a byte position to look at; s_free lines that are done with, in order
+// Out   m_pkt header and first line of a stored packet; m_acki acknowledgements, which are not
+//       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet
+// Time  one flit per cycle; m_pkt 2 cycles after the last flit; a window 2 cycles after its position
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_pkt_in #(
+    parameter LINE_W = 9
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire core_rst,
+    input  wire [15:0] s_cfg_node_id,
+
+    input  wire s_net_valid,
+    output wire s_net_ready,
+    input  wire [511:0] s_net_data,
+    input  wire [63:0] s_net_keep,
+    input  wire s_net_last,
+
+    output wire m_pkt_valid,
+    input  wire m_pkt_ready,
+    output wire [`EFA_PKT_HDR__BITS-1:0] m_pkt_header,
+    output wire [LINE_W-1:0] m_pkt_line,
+    output wire stored,
+
+    output wire m_acki_valid,
+    input  wire m_acki_ready,
+    output wire [`EFA_ACKI__W-1:0] m_acki_data,
+
+    input  wire [LINE_W+5:0] s_win_pos,
+    output wire [511:0] m_win_data,
+
+    input  wire s_free_valid,
+    input  wire [LINE_W-1:0] s_free_lines,
+
+    output wire drop,
+
+    output wire ev_rxf_valid,
+    output wire [63:0] ev_rxf_data,
+    output wire ev_rxl_valid,
+    output wire [63:0] ev_rxl_data,
+    output wire ev_odd_net_valid,
+    output wire [63:0] ev_odd_net_data
+);
+
+  localparam HDR_W = `EFA_PKT_HDR__BITS;
+  localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
+  localparam LINES = 1 << LINE_W;
+  localparam [3:0] ODD_OPCODE = 4'd1;
+  localparam [3:0] ODD_NODE = 4'd2;
+  localparam [3:0] ODD_LENGTH = 4'd3;
+  localparam PKT_LOG2 = 6;
+  localparam ACK_LOG2 = 4;
+
+  // Where in a packet the stream stands survives a reset of the core: its rest is discarded.
+  reg inside_q;
+  reg bad_q;
+  reg [3:0] why_q;
+  reg [HDR_W-1:0] header_q;
+  reg [8:0] index_q;
+
+  wire take = s_net_valid && s_net_ready;
+  wire first = take && !inside_q;
+  wire [HDR_W-1:0] header = inside_q ? header_q : s_net_data[HDR_W-1:0];
+  wire [7:0] opcode = header[`EFA_PKT_HDR__OPCODE];
+  wire [15:0] length = header[`EFA_PKT_HDR__LENGTH];
+  wire is_ack = opcode == `EFA_PKT_OPCODE__SRD_ACK;
+  wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND;
+  wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id;
+  wire [16:0] bytes = {1'b0, length} + HDR_BYTES[16:0];
+  wire [5:0] tail = bytes[5:0];
+  wire [10:0] flits = bytes[16:6] + {10'd0, |tail};
+  wire [8:0] index = inside_q ? index_q : 9'd0;
+  wire at_end = {2'b0, index} + 11'd1 == flits;
+  wire [63:0] tail_keep = tail == 6'd0 ? {64{1'b1}} : ~({64{1'b1}} << tail);
+  wire [63:0] want_keep = at_end ? tail_keep : {64{1'b1}};
+  wire fits = s_net_last == at_end && s_net_keep == want_keep
+      && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
+  wire bad = (inside_q && bad_q) || core_rst || !known || !ours || !fits;
+  wire [3:0] why = inside_q && bad_q ? why_q
+      : !known ? ODD_OPCODE : !ours ? ODD_NODE : ODD_LENGTH;
+  wire ended = take && s_net_last;
+  wire good_end = ended && !bad;
+  wire store_end = good_end && !is_ack;
+
+  // Lines: written ahead, committed with the last flit, freed in the order they were committed.
+  reg [LINE_W:0] wr_q;
+  reg [LINE_W:0] start_q;
+  reg [LINE_W:0] rd_q;
+  wire [LINE_W:0] used = wr_q - rd_q;
+  wire store = take && !is_ack && !bad;
+  wire [LINE_W:0] start = inside_q ? start_q : wr_q;
+
+  wire [PKT_LOG2:0] pkt_level;
+  wire [ACK_LOG2:0] ack_level;
+  wire pkt_room;
+  wire ack_room;
+  assign s_net_ready = core_rst || (used != LINES[LINE_W:0] && pkt_level[PKT_LOG2:1] != 6'd31
+      && ack_level[ACK_LOG2:1] != 4'd7);
+
+  always @(posedge clk) begin
+    if (first) begin
+      header_q <= s_net_data[HDR_W-1:0];
+      start_q <= wr_q;
+    end
+    if (take) begin
+      index_q <= index + 9'd1;
+      why_q <= why;
+    end
+    if (rst) begin
+      inside_q <= 1'b0;
+      bad_q <= 1'b0;
+    end else begin
+      if (take) begin
+        inside_q <= !s_net_last;
+        bad_q <= bad;
+      end else if (core_rst) begin
+        bad_q <= 1'b1;
+      end
+    end
+    if (core_rst) begin
+      wr_q <= {(LINE_W + 1) {1'b0}};
+      rd_q <= {(LINE_W + 1) {1'b0}};
+    end else begin
+      if (store) begin
+        wr_q <= wr_q + 1'b1;
+      end else if (take && bad && !is_ack) begin
+        wr_q <= start;
+      end
+      if (s_free_valid) begin
+        rd_q <= rd_q + {1'b0, s_free_lines};
+      end
+    end
+  end
+
+  assign stored = store_end;
+  efa_fifo #(
+      .WIDTH(HDR_W + LINE_W),
+      .DEPTH_LOG2(PKT_LOG2)
+  ) u_packets (
+      .clk(clk),
+      .rst(core_rst),
+      .s_valid(store_end),
+      .s_ready(pkt_room),
+      .s_data({header, start[LINE_W-1:0]}),
+      .m_valid(m_pkt_valid),
+      .m_ready(m_pkt_ready),
+      .m_data({m_pkt_header, m_pkt_line}),
+      .level(pkt_level)
+  );
+
+  reg [`EFA_ACKI__W-1:0] acki;
+  always @* begin
+    acki = {`EFA_ACKI__W{1'b0}};
+    acki[`EFA_ACKI__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
+    acki[`EFA_ACKI__SRC_NODE] = header[`EFA_PKT_HDR__SRC_NODE];
+    acki[`EFA_ACKI__STATUS] = header[`EFA_PKT_HDR__STATUS];
+    acki[`EFA_ACKI__MSG_ID] = header[`EFA_PKT_HDR__MSG_ID];
+  end
+
+  efa_fifo #(
+      .WIDTH(`EFA_ACKI__W),
+      .DEPTH_LOG2(ACK_LOG2)
+  ) u_acks (
+      .clk(clk),
+      .rst(core_rst),
+      .s_valid(good_end && is_ack),
+      .s_ready(ack_room),
+      .s_data(acki),
+      .m_valid(m_acki_valid),
+      .m_ready(m_acki_ready),
+      .m_data(m_acki_data),
+      .level(ack_level)
+  );
+
+  // Two banks, so that a window over two lines is one access.
+  wire [LINE_W-1:0] win_line = s_win_pos[LINE_W+5:6];
+  wire [LINE_W-1:0] win_next = win_line + 1'b1;
+  reg win_odd_q;
+  reg [5:0] win_at_q;
+  wire [511:0] even;
+  wire [511:0] odd;
+  wire [1023:0] two = win_odd_q ? {even, odd} : {odd, even};
+  wire [1023:0] shifted = two >> {win_at_q, 3'b000};
+  reg [511:0] win_q;
+  assign m_win_data = win_q;
+
+  always @(posedge clk) begin
+    win_odd_q <= win_line[0];
+    win_at_q <= s_win_pos[5:0];
+    win_q <= shifted[511:0];
+  end
+
+  efa_ram #(
+      .WIDTH (512),
+      .ADDR_W(LINE_W - 1)
+  ) u_even (
+      .clk(clk),
+      .wr_en(store && !wr_q[0]),
+      .wr_addr(wr_q[LINE_W-1:1]),
+      .wr_data(s_net_data),
+      .rd_en(1'b1),
+      .rd_addr(win_line[0] ? win_next[LINE_W-1:1] : win_line[LINE_W-1:1]),
+      .rd_data(even)
+  );
+
+  efa_ram #(
+      .WIDTH (512),
+      .ADDR_W(LINE_W - 1)
+  ) u_odd (
+      .clk(clk),
+      .wr_en(store && wr_q[0]),
+      .wr_addr(wr_q[LINE_W-1:1]),
+      .wr_data(s_net_data),
+      .rd_en(1'b1),
+      .rd_addr(win_line[LINE_W-1:1]),
+      .rd_data(odd)
+  );
+
+  // What is discarded because of a reset is nobody's fault.
+  wire fault = ended && bad && !core_rst && why != 4'd0;
+  assign drop = fault;
+
+  reg [63:0] rxf_data;
+  reg [63:0] rxl_data;
+  reg [63:0] odd_data;
+  always @* begin
+    rxf_data = 64'd0;
+    rxf_data[`EFA_EV_RXF__OPCODE] = opcode;
+    rxf_data[`EFA_EV_RXF__SRC_QPN] = header[`EFA_PKT_HDR__SRC_QPN];
+    rxf_data[`EFA_EV_RXF__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
+    rxf_data[`EFA_EV_RXF__LENGTH] = length;
+    rxl_data = 64'd0;
+    rxl_data[`EFA_EV_RXL__OPCODE] = opcode;
+    rxl_data[`EFA_EV_RXL__SRC_QPN] = header[`EFA_PKT_HDR__SRC_QPN];
+    rxl_data[`EFA_EV_RXL__DST_QPN] = header[`EFA_PKT_HDR__DST_QPN];
+    odd_data = 64'd0;
+    odd_data[`EFA_EV_ODD_NET__WHAT] = why;
+    odd_data[`EFA_EV_ODD_NET__DETAIL] = header[31:0];
+  end
+  assign ev_rxf_valid = first && !core_rst;
+  assign ev_rxf_data = rxf_data;
+  assign ev_rxl_valid = good_end;
+  assign ev_rxl_data = rxl_data;
+  assign ev_odd_net_valid = fault;
+  assign ev_odd_net_data = odd_data;
+
+  wire unused_bits = &{1'b0, shifted[1023:512], pkt_level[0], ack_level[0], pkt_room, ack_room,
+                       win_next[0], start[LINE_W]};
+
+  `EFA_CHECK_ON(clk, core_rst, !(store_end && !pkt_room), "efa_pkt_in: no room for a packet")
+  `EFA_CHECK_ON(clk, core_rst, used <= LINES[LINE_W:0], "efa_pkt_in: freed more than was stored")
+
+endmodule
