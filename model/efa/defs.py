@@ -1969,7 +1969,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "txm",
-        202,
+        222,
         (
             ("kind", 0, 2),
             ("mark", 2, 1),
@@ -1989,6 +1989,8 @@ INTERNAL = layouts(
             ("imm", 153, 32),
             ("length", 185, 16),
             ("inlined", 201, 1),
+            ("ah", 202, 16),
+            ("age", 218, 4),
         ),
     ),
     BitLayout(
@@ -2005,7 +2007,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "sctx",
-        124,
+        144,
         (
             ("gen", 0, 32),
             ("node", 32, 16),
@@ -2016,6 +2018,8 @@ INTERNAL = layouts(
             ("req_id", 89, 16),
             ("op_type", 105, 3),
             ("length", 108, 16),
+            ("ah", 124, 16),
+            ("age", 140, 4),
         ),
     ),
     BitLayout(

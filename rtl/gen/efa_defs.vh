@@ -2451,7 +2451,7 @@
 `define EFA_WQI__ENTRY 988:93
 
 // internal txm
-`define EFA_TXM__W 202
+`define EFA_TXM__W 222
 `define EFA_TXM__KIND 1:0
 `define EFA_TXM__MARK 2
 `define EFA_TXM__STATUS 10:3
@@ -2470,6 +2470,8 @@
 `define EFA_TXM__IMM 184:153
 `define EFA_TXM__LENGTH 200:185
 `define EFA_TXM__INLINED 201
+`define EFA_TXM__AH 217:202
+`define EFA_TXM__AGE 221:218
 
 // internal sge
 `define EFA_SGE__W 167
@@ -2481,7 +2483,7 @@
 `define EFA_SGE__ADDR 166:103
 
 // internal sctx
-`define EFA_SCTX__W 124
+`define EFA_SCTX__W 144
 `define EFA_SCTX__GEN 31:0
 `define EFA_SCTX__NODE 47:32
 `define EFA_SCTX__QPN 59:48
@@ -2491,6 +2493,8 @@
 `define EFA_SCTX__REQ_ID 104:89
 `define EFA_SCTX__OP_TYPE 107:105
 `define EFA_SCTX__LENGTH 123:108
+`define EFA_SCTX__AH 139:124
+`define EFA_SCTX__AGE 143:140
 
 // internal rxj
 `define EFA_RXJ__W 667
