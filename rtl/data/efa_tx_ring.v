@@ -1,0 +1,201 @@
+// efa_tx_ring - payload between host memory and packets: a ring of 64-byte lines in two banks.
+//
+// In    rdc_* answers to host reads, in any order; slot_* messages that enter; take_* leave;
+//       rd_* line reads
+// Out   ready, failed per message slot: all its reads were answered, one of them with an error;
+//       rd_data
+// Time  a beat of any alignment is in the ring 3 cycles after it came, one beat per cycle; reads
+//       1 cycle
+//
+// A beat covers at most two neighbouring lines, one in each bank. Answers are counted against a
+// goal that moves on with each message of a slot, so no count is ever cleared.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_tx_ring #(
+    parameter SLOT_W = 8,
+    parameter LINE_W = 9
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+    input  wire rdc_valid,
+    input  wire [31:0] rdc_cookie,
+    input  wire [12:0] rdc_offset,
+    input  wire [511:0] rdc_data,
+    input  wire [6:0] rdc_bytes,
+    input  wire rdc_last,
+    input  wire rdc_err,
+    input  wire slot_valid,
+    input  wire [SLOT_W-1:0] slot_index,
+    input  wire [7:0] slot_reads,
+    input  wire take_valid,
+    input  wire [SLOT_W-1:0] take_index,
+    output wire [(1<<SLOT_W)-1:0] ready,
+    output wire [(1<<SLOT_W)-1:0] failed,
+    input  wire rd_en,
+    input  wire [LINE_W-1:0] rd_line,
+    output wire [511:0] rd_data
+);
+
+  localparam POS_W = LINE_W + 6;
+  localparam N = 1 << SLOT_W;
+  localparam ROW_W = LINE_W - 1;
+  localparam [SLOT_W:0] ONE_SLOT = 1;
+  localparam [LINE_W-1:0] ONE_LINE = 1;
+
+  reg [SLOT_W:0] walk_q;
+  reg [N-1:0] ready_q;
+  reg [N-1:0] failed_q;
+
+  // c0: a beat and its place
+  reg c0_valid_q;
+  reg [POS_W-1:0] c0_pos_q;
+  reg [SLOT_W-1:0] c0_slot_q;
+  reg [511:0] c0_data_q;
+  reg [6:0] c0_bytes_q;
+  reg c0_last_q;
+  reg c0_err_q;
+
+  // c1: turned to its place, counts read
+  reg c1_valid_q;
+  reg [LINE_W-1:0] c1_line_q;
+  reg [SLOT_W-1:0] c1_slot_q;
+  reg [511:0] c1_data_q;
+  reg [127:0] c1_lanes_q;
+  reg c1_last_q;
+  reg c1_err_q;
+
+  // The count written a cycle ago, which the read of c1 has just missed.
+  reg c2_valid_q;
+  reg [SLOT_W-1:0] c2_slot_q;
+  reg [7:0] c2_count_q;
+
+  reg rd_odd_q;
+
+  wire walking = !walk_q[SLOT_W];
+  wire [1023:0] turned = {2{c0_data_q}} >> (10'd512 - {1'b0, c0_pos_q[5:0], 3'd0});
+  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << c0_bytes_q)} << c0_pos_q[5:0];
+
+  wire [7:0] answered;
+  wire [7:0] goal;
+  wire [7:0] goal_before;
+  wire [7:0] count = (c2_valid_q && c2_slot_q == c1_slot_q ? c2_count_q : answered) + 8'd1;
+  wire counted = c1_valid_q && c1_last_q;
+
+  wire odd = c1_line_q[0];
+  wire [LINE_W-1:0] c1_next = c1_line_q + ONE_LINE;
+  wire stored = c1_valid_q && !c1_err_q;
+  wire [511:0] rd_even;
+  wire [511:0] rd_odd;
+
+  // The slot that enters next has its goal read ahead: slots are given out in turn.
+  wire [SLOT_W-1:0] goal_ahead = slot_valid ? slot_index + ONE_SLOT[SLOT_W-1:0] : slot_index;
+
+  assign init_done = !walking;
+  assign ready = ready_q;
+  assign failed = failed_q;
+  assign rd_data = rd_odd_q ? rd_odd : rd_even;
+
+  efa_ram_be #(
+      .WIDTH(512),
+      .ADDR_W(ROW_W),
+      .LANES(64)
+  ) u_even (
+      .clk(clk),
+      .wr_en(stored),
+      .wr_lanes(odd ? c1_lanes_q[127:64] : c1_lanes_q[63:0]),
+      .wr_addr(odd ? c1_next[LINE_W-1:1] : c1_line_q[LINE_W-1:1]),
+      .wr_data(c1_data_q),
+      .rd_en(rd_en),
+      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_data(rd_even)
+  );
+
+  efa_ram_be #(
+      .WIDTH(512),
+      .ADDR_W(ROW_W),
+      .LANES(64)
+  ) u_odd (
+      .clk(clk),
+      .wr_en(stored),
+      .wr_lanes(odd ? c1_lanes_q[63:0] : c1_lanes_q[127:64]),
+      .wr_addr(c1_line_q[LINE_W-1:1]),
+      .wr_data(c1_data_q),
+      .rd_en(rd_en),
+      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_data(rd_odd)
+  );
+
+  efa_ram #(
+      .WIDTH(8),
+      .ADDR_W(SLOT_W)
+  ) u_answered (
+      .clk(clk),
+      .wr_en(walking || counted),
+      .wr_addr(walking ? walk_q[SLOT_W-1:0] : c1_slot_q),
+      .wr_data(walking ? 8'd0 : count),
+      .rd_en(1'b1),
+      .rd_addr(c0_slot_q),
+      .rd_data(answered)
+  );
+
+  efa_ram_nr #(
+      .WIDTH(8),
+      .ADDR_W(SLOT_W),
+      .READS(2)
+  ) u_goal (
+      .clk(clk),
+      .wr_en(walking || slot_valid),
+      .wr_addr(walking ? walk_q[SLOT_W-1:0] : slot_index),
+      .wr_data(walking ? 8'd0 : goal_before + slot_reads),
+      .rd_addr({goal_ahead, c0_slot_q}),
+      .rd_data({goal_before, goal})
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= {SLOT_W + 1{1'b0}};
+      ready_q <= {N{1'b0}};
+      failed_q <= {N{1'b0}};
+      c0_valid_q <= 1'b0;
+      c1_valid_q <= 1'b0;
+      c2_valid_q <= 1'b0;
+    end else begin
+      if (walking) walk_q <= walk_q + ONE_SLOT;
+      if (take_valid) ready_q[take_index] <= 1'b0;
+      if (slot_valid) begin
+        ready_q[slot_index] <= slot_reads == 8'd0;
+        failed_q[slot_index] <= 1'b0;
+      end
+      if (counted && count == goal) ready_q[c1_slot_q] <= 1'b1;
+      if (counted && c1_err_q) failed_q[c1_slot_q] <= 1'b1;
+      c0_valid_q <= rdc_valid;
+      c1_valid_q <= c0_valid_q;
+      c2_valid_q <= counted;
+    end
+  end
+
+  always @(posedge clk) begin
+    c0_pos_q <= rdc_cookie[POS_W-1:0] + {{POS_W-13{1'b0}}, rdc_offset};
+    c0_slot_q <= rdc_cookie[POS_W+:SLOT_W];
+    c0_data_q <= rdc_data;
+    c0_bytes_q <= rdc_bytes;
+    c0_last_q <= rdc_last;
+    c0_err_q <= rdc_err;
+    c1_line_q <= c0_pos_q[POS_W-1:6];
+    c1_slot_q <= c0_slot_q;
+    c1_data_q <= turned[511:0];
+    c1_lanes_q <= lanes;
+    c1_last_q <= c0_last_q;
+    c1_err_q <= c0_err_q && c0_last_q;
+    c2_slot_q <= c1_slot_q;
+    c2_count_q <= count;
+    if (rd_en) rd_odd_q <= rd_line[0];
+  end
+
+  wire unused_bits = &{1'b0, rdc_cookie, turned[1023:512], c1_next[0]};
+
+  `EFA_CHECK(!(counted && slot_valid && c1_slot_q == slot_index), "an answer for a free slot")
+
+endmodule

@@ -1,0 +1,259 @@
+// efa_wqe_check - may this send entry go out, and as what?
+//
+// In    s_item taken entries and barriers (EFA_WQI); the address handles and regions as they come
+//       and go (kept here in copies)
+// Out   m what leaves (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
+// Time  5 cycles, one entry per cycle, in order; waits as a whole for m_ready
+//
+// The first check that fails names the status; the order is that of decision 0001.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_wqe_check (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+    input  wire s_cfg_profile,
+    input  wire mr_valid,
+    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input  wire [`EFA_MRC__W-1:0] mr_data,
+    input  wire ah_valid,
+    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input  wire [`EFA_AHC__W-1:0] ah_data,
+    input  wire s_item_valid,
+    output wire s_item_ready,
+    input  wire [`EFA_WQI__W-1:0] s_item_data,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire [`EFA_TXM__W-1:0] m_msg,
+    output wire [`EFA_SGE__W-1:0] m_first,
+    output wire [`EFA_SGE__W-1:0] m_second,
+    output wire [639:0] m_inline,
+    output wire ev_check_valid,
+    output wire [63:0] ev_check_data
+);
+
+  localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam [AH_W:0] ONE = 1;
+  localparam USER_W = `EFA_TXM__W + 640 + 1;
+  localparam [15:0] INLINE_64 = `EFA_LIMITS__INLINE_64;
+  localparam [15:0] INLINE_128 = `EFA_LIMITS__INLINE_128;
+  localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
+  localparam [32:0] MTU_DEFAULT = `EFA_PROFILE_DEFAULT__MTU;
+  localparam [32:0] MTU_RECORDED = `EFA_PROFILE_RECORDED__MTU;
+  localparam [1:0] KIND_PACKET = 2'd0;
+  localparam [1:0] KIND_DONE = 2'd1;
+  localparam [1:0] KIND_BARRIER = 2'd2;
+
+  reg [AH_W:0] walk_q;
+  reg k_valid_q;
+  reg [`EFA_WQI__W-1:0] k_item_q;
+
+  wire walking = !walk_q[AH_W];
+  wire move;
+  wire [`EFA_AHC__W-1:0] handle;
+
+  wire [895:0] s_entry = s_item_data[`EFA_WQI__ENTRY];
+  wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
+
+  wire [895:0] entry = k_item_q[`EFA_WQI__ENTRY];
+  wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
+  wire [15:0] count = entry[`EFA_IO_TX_WQE__META__LENGTH];
+  wire inlined = entry[`EFA_IO_TX_WQE__META__INLINE_MSG];
+  wire [9:0] pd = k_item_q[`EFA_WQI__PD];
+  wire srd = k_item_q[`EFA_WQI__SRD];
+  wire has_imm = entry[`EFA_IO_TX_WQE__META__HAS_IMM];
+
+  wire [31:0] len0 = !inlined && count >= 16'd1 ?
+      entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
+  wire [31:0] len1 = !inlined && count >= 16'd2 ?
+      entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
+  wire [32:0] length = inlined ? {17'd0, count} : {1'b0, len0} + {1'b0, len1};
+
+  wire well_formed = entry[`EFA_IO_TX_WQE__META__META_DESC] && entry[`EFA_IO_TX_WQE__META__FIRST]
+      && entry[`EFA_IO_TX_WQE__META__LAST] && entry[`EFA_IO_TX_WQE__META__COMP_REQ]
+      && !entry[`EFA_IO_TX_WQE__META__META_EXTENSION] && !entry[`EFA_IO_TX_WQE__META__RESERVED25]
+      && entry[`EFA_IO_TX_WQE__META__RESERVED29] == 3'd0;
+  wire is_send = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__SEND;
+  wire [15:0] inline_most = k_item_q[`EFA_WQI__WQE128] ? INLINE_128 : INLINE_64;
+  wire counted = count <= (inlined ? inline_most : MAX_SGES);
+  wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE] && handle[`EFA_AHC__PD] == pd;
+  wire fits = length <= (s_cfg_profile ? MTU_RECORDED : MTU_DEFAULT);
+
+  reg [7:0] status;
+  always @* begin
+    status = `EFA_IO_COMP_STATUS__OK;
+    if (k_item_q[`EFA_WQI__FLUSH]) status = `EFA_IO_COMP_STATUS__FLUSHED;
+    else if (k_item_q[`EFA_WQI__TORN]) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    else if (!well_formed) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    else if (!is_send) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNSUPPORTED_OP;
+    else if (!counted) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    else if (!handle_ok) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_AH;
+    else if (!fits) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_BAD_LENGTH;
+  end
+
+  reg [`EFA_TXM__W-1:0] asked;
+  always @* begin
+    asked = {`EFA_TXM__W{1'b0}};
+    asked[`EFA_TXM__KIND] = k_item_q[`EFA_WQI__BARRIER] ? KIND_BARRIER : KIND_PACKET;
+    asked[`EFA_TXM__MARK] = k_item_q[`EFA_WQI__MARK];
+    asked[`EFA_TXM__STATUS] = status;
+    asked[`EFA_TXM__QPN] = k_item_q[`EFA_WQI__QPN];
+    asked[`EFA_TXM__MSG] = k_item_q[`EFA_WQI__MSG];
+    asked[`EFA_TXM__SRD] = srd;
+    asked[`EFA_TXM__QP_NUM] = k_item_q[`EFA_WQI__QP_NUM];
+    asked[`EFA_TXM__SCQN] = k_item_q[`EFA_WQI__SCQN];
+    asked[`EFA_TXM__SSUB] = k_item_q[`EFA_WQI__SSUB];
+    asked[`EFA_TXM__REQ_ID] = k_item_q[`EFA_WQI__REQ_ID];
+    asked[`EFA_TXM__OP_TYPE] = op_type[2:0];
+    asked[`EFA_TXM__DST_QPN] = entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM];
+    asked[`EFA_TXM__NODE] = handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;
+    asked[`EFA_TXM__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
+    asked[`EFA_TXM__HAS_IMM] = has_imm;
+    asked[`EFA_TXM__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
+    asked[`EFA_TXM__LENGTH] = length[15:0];
+    // Nothing to gather is as good as inline.
+    asked[`EFA_TXM__INLINED] = inlined || length == 33'd0;
+  end
+
+  wire [3:0] op_type = k_item_q[`EFA_WQI__OP_TYPE];
+  wire nowhere = srd && !handle[`EFA_AHC__FABRIC];
+
+  wire first_ok;
+  wire second_ok;
+  wire second_valid;
+  wire second_ready;
+  wire second_init;
+  wire first_init;
+  wire second_user;
+  wire [31:0] first_len;
+  wire [31:0] second_len;
+  wire [USER_W-1:0] user;
+  wire m_nowhere;
+  wire [`EFA_TXM__W-1:0] judged;
+  assign {m_nowhere, m_inline, judged} = user;
+
+  reg [`EFA_TXM__W-1:0] msg;
+  always @* begin
+    msg = judged;
+    if (judged[`EFA_TXM__STATUS] == `EFA_IO_COMP_STATUS__OK) begin
+      if (!first_ok || !second_ok) begin
+        msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
+      end else if (m_nowhere) begin
+        msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
+      end
+    end
+    if (judged[`EFA_TXM__KIND] == KIND_PACKET
+        && msg[`EFA_TXM__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
+      msg[`EFA_TXM__KIND] = KIND_DONE;
+    end
+  end
+
+  reg [63:0] event_data;
+  always @* begin
+    event_data = 64'd0;
+    event_data[`EFA_EV_CHECK__QPN] = msg[`EFA_TXM__QPN];
+    event_data[`EFA_EV_CHECK__MSG] = msg[`EFA_TXM__MSG];
+    event_data[`EFA_EV_CHECK__STATUS] = msg[`EFA_TXM__STATUS];
+  end
+
+  assign init_done = !walking && first_init && second_init;
+  assign s_item_ready = move;
+  assign m_msg = msg;
+  assign m_first[`EFA_SGE__LEN] = first_len[15:0];
+  assign m_second[`EFA_SGE__LEN] = second_len[15:0];
+  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TXM__KIND] != KIND_BARRIER;
+  assign ev_check_data = event_data;
+
+  efa_ram #(
+      .WIDTH(`EFA_AHC__W),
+      .ADDR_W(AH_W)
+  ) u_handles (
+      .clk(clk),
+      .wr_en(walking || ah_valid),
+      .wr_addr(walking ? walk_q[AH_W-1:0] : ah_index),
+      .wr_data(walking ? {`EFA_AHC__W{1'b0}} : ah_data),
+      .rd_en(move),
+      .rd_addr(s_ah[AH_W-1:0]),
+      .rd_data(handle)
+  );
+
+  efa_mr_check #(
+      .USER_W(USER_W)
+  ) u_first (
+      .clk(clk),
+      .rst(rst),
+      .init_done(first_init),
+      .mr_valid(mr_valid),
+      .mr_index(mr_index),
+      .mr_data(mr_data),
+      .s_valid(k_valid_q),
+      .s_ready(move),
+      .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__0__LKEY__LKEY]),
+      .s_pd(pd),
+      .s_addr({entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
+               entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]}),
+      .s_len(len0),
+      .s_write(1'b0),
+      .s_user({nowhere, entry[895:256], asked}),
+      .m_valid(m_valid),
+      .m_ready(m_ready),
+      .m_ok(first_ok),
+      .m_phys(m_first[`EFA_SGE__PHYS]),
+      .m_shift(m_first[`EFA_SGE__SHIFT]),
+      .m_mtt(m_first[`EFA_SGE__MTT]),
+      .m_offset(m_first[`EFA_SGE__OFFSET]),
+      .m_addr(m_first[`EFA_SGE__ADDR]),
+      .m_len(first_len),
+      .m_user(user)
+  );
+
+  efa_mr_check #(
+      .USER_W(1)
+  ) u_second (
+      .clk(clk),
+      .rst(rst),
+      .init_done(second_init),
+      .mr_valid(mr_valid),
+      .mr_index(mr_index),
+      .mr_data(mr_data),
+      .s_valid(k_valid_q),
+      .s_ready(second_ready),
+      .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY]),
+      .s_pd(pd),
+      .s_addr({entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
+               entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]}),
+      .s_len(len1),
+      .s_write(1'b0),
+      .s_user(1'b0),
+      .m_valid(second_valid),
+      .m_ready(m_ready),
+      .m_ok(second_ok),
+      .m_phys(m_second[`EFA_SGE__PHYS]),
+      .m_shift(m_second[`EFA_SGE__SHIFT]),
+      .m_mtt(m_second[`EFA_SGE__MTT]),
+      .m_offset(m_second[`EFA_SGE__OFFSET]),
+      .m_addr(m_second[`EFA_SGE__ADDR]),
+      .m_len(second_len),
+      .m_user(second_user)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= {AH_W + 1{1'b0}};
+      k_valid_q <= 1'b0;
+    end else begin
+      if (walking) walk_q <= walk_q + ONE;
+      if (move) k_valid_q <= s_item_valid;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (move) k_item_q <= s_item_data;
+  end
+
+  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, op_type[3], first_len[31:16], second_len[31:16]};
+
+  `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks ran apart")
+
+endmodule

@@ -1,0 +1,150 @@
+// efa_sq_ops - makes, clears, frees and asks a send queue; drains the send side.
+//
+// In    s_op admin's wish (0 make, 1 clear, 2 free, 3 ask), s_drain; what the parts answer
+// Out   clear_* counts and faults of the queue to 0; llq_* its ring; purge_* its sends without
+//       acknowledgement forgotten; m_mark a barrier
+// Time  asking 3 cycles; the others one cycle per ring line and up to one per message context;
+//       draining as long as what was taken needs
+`include "efa_defs.vh"
+
+module efa_sq_ops #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_op_valid,
+    output wire s_op_ready,
+    input  wire [1:0] s_op_kind,
+    input  wire [QPN_W-1:0] s_op_qpn,
+    output wire s_op_busy,
+    input  wire s_drain_valid,
+    output wire s_drain_ready,
+    output wire [QPN_W-1:0] count_addr,
+    input  wire [15:0] prod_data,
+    input  wire [15:0] completed_data,
+    output wire clear_prod_valid,
+    input  wire clear_prod_ready,
+    output wire clear_taken_valid,
+    input  wire clear_taken_ready,
+    output wire clear_completed_valid,
+    input  wire clear_completed_ready,
+    output wire clear_fault_valid,
+    output wire llq_valid,
+    input  wire llq_ready,
+    output wire llq_own,
+    output wire llq_disown,
+    output wire purge_valid,
+    input  wire purge_ready,
+    output wire m_mark_valid,
+    input  wire m_mark_ready,
+    input  wire mark_done
+);
+
+  localparam [1:0] KIND_MAKE = 2'd0;
+  localparam [1:0] KIND_FREE = 2'd2;
+  localparam [1:0] KIND_ASK = 2'd3;
+  localparam [2:0] ST_WISH = 3'd0;
+  localparam [2:0] ST_COUNTS = 3'd1;
+  localparam [2:0] ST_CLEAR = 3'd2;
+  localparam [2:0] ST_RING = 3'd3;
+  localparam [2:0] ST_PURGE = 3'd4;
+  localparam [2:0] ST_DONE = 3'd5;
+  localparam [1:0] DR_WISH = 2'd0;
+  localparam [1:0] DR_MARK = 2'd1;
+  localparam [1:0] DR_PASS = 2'd2;
+  localparam [1:0] DR_DONE = 2'd3;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [2:0] due_q;  // counts still to be cleared
+  reg [2:0] due_d;
+  reg [1:0] drain_q;
+  reg [1:0] drain_d;
+  reg busy_q;
+
+  assign s_op_ready = state_q == ST_DONE;
+  assign s_op_busy = busy_q;
+  assign s_drain_ready = drain_q == DR_DONE;
+  assign count_addr = s_op_qpn;
+  assign clear_prod_valid = state_q == ST_CLEAR && due_q[0];
+  assign clear_taken_valid = state_q == ST_CLEAR && due_q[1];
+  assign clear_completed_valid = state_q == ST_CLEAR && due_q[2];
+  assign clear_fault_valid = state_q == ST_CLEAR;
+  assign llq_valid = state_q == ST_RING;
+  assign llq_own = s_op_kind == KIND_MAKE;
+  assign llq_disown = s_op_kind == KIND_FREE;
+  assign purge_valid = state_q == ST_PURGE;
+  assign m_mark_valid = drain_q == DR_MARK;
+
+  always @* begin
+    state_d = state_q;
+    due_d = due_q;
+    case (state_q)
+      // An operation; the counts are read for it meanwhile.
+      ST_WISH: begin
+        due_d = 3'b111;
+        if (s_op_valid) state_d = s_op_kind == KIND_ASK ? ST_COUNTS : ST_CLEAR;
+      end
+      // The counts have been read.
+      ST_COUNTS: begin
+        state_d = ST_DONE;
+      end
+      // A write port free at each count.
+      ST_CLEAR: begin
+        due_d = due_q & ~{clear_completed_ready, clear_taken_ready, clear_prod_ready};
+        if (due_d == 3'b000) state_d = ST_RING;
+      end
+      // The ring's lines unwritten, its pages with their owner.
+      ST_RING: begin
+        if (llq_ready) state_d = s_op_kind == KIND_MAKE ? ST_DONE : ST_PURGE;
+      end
+      // Message contexts forgotten.
+      ST_PURGE: begin
+        if (purge_ready) state_d = ST_DONE;
+      end
+      // Ready tells the admin side.
+      ST_DONE: begin
+        state_d = ST_WISH;
+      end
+      default: begin
+        state_d = ST_WISH;
+      end
+    endcase
+
+    drain_d = drain_q;
+    case (drain_q)
+      // A wish to drain.
+      DR_WISH: begin
+        if (s_drain_valid) drain_d = DR_MARK;
+      end
+      // The barrier has entered.
+      DR_MARK: begin
+        if (m_mark_ready) drain_d = DR_PASS;
+      end
+      // The barrier has come out.
+      DR_PASS: begin
+        if (mark_done) drain_d = DR_DONE;
+      end
+      // Ready tells the admin side.
+      default: begin
+        drain_d = DR_WISH;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_WISH;
+      drain_q <= DR_WISH;
+    end else begin
+      state_q <= state_d;
+      drain_q <= drain_d;
+    end
+  end
+
+  always @(posedge clk) begin
+    due_q <= due_d;
+    if (state_q == ST_COUNTS) busy_q <= prod_data != completed_data;
+  end
+
+endmodule
