@@ -1,0 +1,75 @@
+# The only door: whatever a person or CI runs is a target. `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+SEED ?=
+SIM ?= verilator,icarus
+JOBS ?= 2
+PYTEST := $(BIN)/pytest -q --sim $(SIM) $(if $(SEED),--seed $(SEED))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup simulators gen lint fmt model unit system test run play sweep report synth \
+	bench-sim lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+	@echo "  options: SIM=verilator|icarus  SEED=7  JOBS=2  WAVES=1  UNIT=cq  TEST=send  FILE=session.jsonl.gz"
+
+setup: $(STAMP) ## .venv with everything the project uses, Verilator included
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v g++ >/dev/null && command -v perl >/dev/null || \
+		{ echo "needed: g++ and perl (Debian: apt install g++ make perl)"; exit 2; }
+	@echo "setting up .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+simulators: $(STAMP)
+	@$(BIN)/python tools/simulators.py
+
+gen: $(STAMP) ## write headers, codecs and reference pages from spec/
+	$(BIN)/python tools/gen.py
+
+lint: $(STAMP) simulators ## generated files fresh, RTL through four tools, Python through ruff
+	$(BIN)/python tools/lint.py
+
+fmt: $(STAMP) ## format Verilog and Python
+	$(BIN)/python tools/lint.py --fix
+
+model: $(STAMP) ## tests of the model, the host's software and the generator
+	$(BIN)/pytest -q -n $(JOBS) model/tests tb/env
+
+unit: $(STAMP) simulators ## unit benches, all or UNIT=name
+	$(PYTEST) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
+
+system: $(STAMP) simulators ## the whole device, all areas or TEST=area
+	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
+
+test: lint ## everything that must hold before a commit lands
+	$(PYTEST) -n $(JOBS) model/tests tb
+
+run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
+	$(BIN)/efa-cosim run
+
+play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
+	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
+
+sweep: $(STAMP) ## sweep sizes and queues on the RTL
+	$(BIN)/efa-cosim sweep
+
+report: $(STAMP) ## render reports/run again from its data
+	$(BIN)/efa-cosim report reports/run
+
+synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
+	$(BIN)/python tools/synth.py --jobs $(JOBS)
+
+bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
+	$(BIN)/python -m tb.bench_sim
+
+lock: ## pin what is installed in .venv
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+
+clean: ## forget builds and runs; .venv stays
+	rm -rf sim/out reports/run reports/synth

