@@ -52,6 +52,7 @@ module efa_host #(
     output wire m_dma_wr_last,
     output wire core_rst,
     input  wire admin_init_done,
+    input  wire qp_init_done,
     input  wire send_init_done,
     input  wire recv_init_done,
     input  wire cpl_init_done,
@@ -173,8 +174,8 @@ module efa_host #(
   wire wr_reg_ready;
   wire wr_irq_ready;
 
-  wire init_done = irq_init_done && rd_init_done && admin_init_done && send_init_done &&
-      recv_init_done && cpl_init_done;
+  wire init_done = irq_init_done && rd_init_done && admin_init_done && qp_init_done &&
+      send_init_done && recv_init_done && cpl_init_done;
   wire [31:0] acc_rdata = irq_hit ? irq_rdata : reg_rdata;
 
   // 128 bytes to 4 KB; the codes above mean nothing on this bus.
