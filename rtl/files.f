@@ -21,7 +21,28 @@ rtl/queue/efa_qp_ctx.v
 rtl/admin/efa_stats.v
 rtl/data/efa_mr_check.v
 rtl/data/efa_mr_walk.v
+rtl/admin/efa_crc16.v
+rtl/admin/efa_features.v
+rtl/admin/efa_mr_pages.v
+rtl/admin/efa_mr_list.v
+rtl/admin/efa_mtt_alloc.v
+rtl/admin/efa_qp_rules.v
+rtl/admin/efa_aq.v
+rtl/admin/efa_aq_fetch.v
+rtl/admin/efa_line_rd.v
+rtl/admin/efa_admin_rd.v
+rtl/admin/efa_admin_odd.v
+rtl/admin/efa_dispatch.v
+rtl/admin/efa_objects.v
+rtl/admin/efa_drain.v
+rtl/admin/efa_cmd_pd.v
+rtl/admin/efa_cmd_ah.v
+rtl/admin/efa_cmd_cq.v
 # level blocks 2
+rtl/admin/efa_admin_post.v
+rtl/admin/efa_cmd_info.v
+rtl/admin/efa_cmd_mr.v
+rtl/admin/efa_cmd_qp.v
 rtl/data/efa_rx_retire.v
 rtl/data/efa_rx_jobs.v
 rtl/transport/efa_pkt_in.v
@@ -32,6 +53,7 @@ rtl/queue/efa_rq.v
 rtl/data/efa_rx_judge.v
 rtl/data/efa_rx_scatter.v
 # level wrappers
+rtl/admin/efa_admin.v
 rtl/efa_recv.v
 rtl/host/efa_host.v
 rtl/efa_cpl.v

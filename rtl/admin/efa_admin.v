@@ -1,0 +1,585 @@
+// efa_admin - the admin side of the device: rings, commands, objects. Wires only.
+//
+// In    register stores; answers of host reads; readiness of the engines
+// Out   host reads and writes, interrupts; contexts and tables for every engine; statistics index
+// Time  commands of different families at the same time, those of a family one after the other
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+
+module efa_admin #(
+    parameter QPN_W = 6,
+    parameter CQN_W = 7,
+    parameter LLQ_AW = 21
+) (
+    input  wire clk,
+    input  wire [15:0] s_cfg_node_id,
+    input  wire s_cfg_profile,
+    input  wire core_rst,
+    output wire admin_init_done,
+    input  wire [3:0] mrrs_log,
+    input  wire reg_wr_valid,
+    input  wire [15:0] reg_wr_offset,
+    input  wire [31:0] reg_wr_data,
+    output wire rd_adm_valid,
+    input  wire rd_adm_ready,
+    output wire [63:0] rd_adm_addr,
+    output wire [12:0] rd_adm_len,
+    output wire [31:0] rd_adm_cookie,
+    input  wire rdc_adm_valid,
+    input  wire [31:0] rdc_cookie,
+    input  wire [12:0] rdc_offset,
+    input  wire [511:0] rdc_data,
+    input  wire [6:0] rdc_bytes,
+    input  wire rdc_last,
+    input  wire rdc_err,
+    output wire wr_adm_valid,
+    input  wire wr_adm_ready,
+    output wire [63:0] wr_adm_addr,
+    output wire [12:0] wr_adm_len,
+    output wire [511:0] wr_adm_data,
+    output wire wr_adm_last,
+    output wire irq_adm_valid,
+    input  wire irq_adm_ready,
+    output wire [7:0] irq_adm_vector,
+    output wire qpa_lock,
+    output wire qpa_valid,
+    input  wire qpa_ready,
+    output wire qpa_write,
+    output wire [QPN_W-1:0] qpa_qpn,
+    output wire [`EFA_QPC__W-1:0] qpa_wdata,
+    input  wire qpa_rvalid,
+    input  wire [`EFA_QPC__W-1:0] qpa_rdata,
+    output wire cqc_valid,
+    output wire [CQN_W-1:0] cqc_cqn,
+    output wire [`EFA_CQC__W-1:0] cqc_data,
+    output wire eqc_valid,
+    output wire [`EFA_LIMITS__EQN_W-1:0] eqc_eqn,
+    output wire [`EFA_EQC__W-1:0] eqc_data,
+    output wire mr_valid,
+    output wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    output wire [`EFA_MRC__W-1:0] mr_data,
+    output wire mtt_valid,
+    output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    output wire [51:0] mtt_data,
+    output wire ah_valid,
+    output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    output wire [`EFA_AHC__W-1:0] ah_data,
+    output wire sqop_valid,
+    input  wire sqop_ready,
+    output wire [1:0] sqop_kind,
+    output wire [QPN_W-1:0] sqop_qpn,
+    output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    input  wire sqop_busy,
+    output wire rqop_valid,
+    input  wire rqop_ready,
+    output wire [1:0] rqop_kind,
+    output wire [QPN_W-1:0] rqop_qpn,
+    output wire [`EFA_QPC__W-1:0] rqop_qpc,
+    output wire drain_send_valid,
+    input  wire drain_send_ready,
+    output wire drain_recv_valid,
+    input  wire drain_recv_ready,
+    output wire drain_cpl_valid,
+    input  wire drain_cpl_ready,
+    output wire [3:0] stat_index,
+    input  wire [63:0] stat_value,
+    output wire ev_aqcmd_valid,
+    output wire [63:0] ev_aqcmd_data,
+    output wire ev_acq_valid,
+    output wire [63:0] ev_acq_data,
+    output wire ev_odd_admin_valid,
+    output wire [63:0] ev_odd_admin_data
+);
+
+  localparam BODY_W = `EFA_ADMIN_BODY_W;
+  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information.
+  localparam UNITS = 6;
+  localparam OBJ_UNITS = 5;
+  localparam SOURCES = UNITS + 1;
+  localparam READERS = 3;
+  localparam READ_AQ = 0;
+  localparam READ_LIST = 1;
+  localparam READ_HOST = 2;
+  localparam AQ_SLOT_W = 3;
+  localparam SLOT_W = 4;
+  localparam DRAINERS = 3;
+
+  wire rst = core_rst;
+
+  // Rings
+  wire rings_on;
+  wire aq_start;
+  wire [63:0] aq_base;
+  wire [3:0] aq_log;
+  wire [15:0] aq_producer;
+  wire aq_taken;
+  wire acq_on;
+  wire acq_start;
+  wire [63:0] acq_base;
+  wire [3:0] acq_log;
+  wire [7:0] acq_vector;
+  wire note_valid;
+  wire [7:0] note_vector;
+  wire odd_ring_valid;
+  wire [63:0] odd_ring_data;
+  wire odd_entry_valid;
+  wire [63:0] odd_entry_data;
+
+  // Reads of host memory
+  wire [READERS-1:0] line_valid;
+  wire [READERS-1:0] line_ready;
+  wire [64*READERS-1:0] line_addr;
+  wire [7*READERS-1:0] line_len;
+  wire [READERS-1:0] back_valid;
+  wire [READERS-1:0] back_ready;
+  wire [512*READERS-1:0] back_data;
+  wire [READERS-1:0] back_err;
+  wire [READERS-1:0] rd_valid;
+  wire [READERS-1:0] rd_ready;
+  wire [64*READERS-1:0] rd_addr;
+  wire [7*READERS-1:0] rd_len;
+  wire [SLOT_W*READERS-1:0] rd_slot;
+  wire [READERS-1:0] rdc_valid;
+  wire [SLOT_W-1:0] rdc_slot;
+
+  // Commands and responses
+  wire aqe_valid;
+  wire aqe_ready;
+  wire [511:0] aqe_data;
+  wire aqe_err;
+  wire [UNITS-1:0] cmd_valid;
+  wire [UNITS-1:0] cmd_ready;
+  wire [511:0] cmd_data;
+  wire [SOURCES-1:0] rsp_valid;
+  wire [SOURCES-1:0] rsp_ready;
+  wire [12*SOURCES-1:0] rsp_id;
+  wire [8*SOURCES-1:0] rsp_status;
+  wire [BODY_W*SOURCES-1:0] rsp_body;
+  assign rsp_body[BODY_W*UNITS+:BODY_W] = {BODY_W{1'b0}};
+
+  // Objects
+  wire [OBJ_UNITS-1:0] obj_valid;
+  wire [OBJ_UNITS-1:0] obj_ready;
+  wire [3*OBJ_UNITS-1:0] obj_op;
+  wire [3*OBJ_UNITS-1:0] obj_kind;
+  wire [32*OBJ_UNITS-1:0] obj_index;
+  wire [16*OBJ_UNITS-1:0] obj_uar;
+  wire [4*OBJ_UNITS-1:0] obj_log;
+  wire [1:0] obj_rsp_code;
+  wire [15:0] obj_rsp_index;
+  wire [15:0] obj_rsp_uar;
+  wire [15:0] obj_rsp_gen;
+  wire obj_rsp_referenced;
+
+  wire [DRAINERS-1:0] drain_valid;
+  wire [DRAINERS-1:0] drain_ready;
+
+  assign wr_adm_len = 13'd64;
+  assign wr_adm_last = 1'b1;
+
+  efa_aq u_aq (
+      .clk(clk),
+      .rst(rst),
+      .reg_wr_valid(reg_wr_valid),
+      .reg_wr_offset(reg_wr_offset),
+      .reg_wr_data(reg_wr_data),
+      .rings_on(rings_on),
+      .aq_start(aq_start),
+      .aq_base(aq_base),
+      .aq_log(aq_log),
+      .aq_producer(aq_producer),
+      .aq_taken(aq_taken),
+      .acq_on(acq_on),
+      .acq_start(acq_start),
+      .acq_base(acq_base),
+      .acq_log(acq_log),
+      .acq_vector(acq_vector),
+      .s_note_valid(note_valid),
+      .s_note_vector(note_vector),
+      .irq_valid(irq_adm_valid),
+      .irq_ready(irq_adm_ready),
+      .irq_vector(irq_adm_vector),
+      .ev_odd_valid(odd_ring_valid),
+      .ev_odd_data(odd_ring_data)
+  );
+
+  efa_aq_fetch u_fetch (
+      .clk(clk),
+      .rst(rst),
+      .rings_on(rings_on),
+      .aq_start(aq_start),
+      .aq_base(aq_base),
+      .aq_log(aq_log),
+      .aq_producer(aq_producer),
+      .aq_taken(aq_taken),
+      .m_line_valid(line_valid[READ_AQ]),
+      .m_line_ready(line_ready[READ_AQ]),
+      .m_line_addr(line_addr[64*READ_AQ+:64]),
+      .m_line_len(line_len[7*READ_AQ+:7]),
+      .s_line_valid(back_valid[READ_AQ]),
+      .s_line_ready(back_ready[READ_AQ]),
+      .s_line_data(back_data[512*READ_AQ+:512]),
+      .s_line_err(back_err[READ_AQ]),
+      .m_cmd_valid(aqe_valid),
+      .m_cmd_ready(aqe_ready),
+      .m_cmd_data(aqe_data),
+      .m_cmd_err(aqe_err),
+      .ev_odd_valid(odd_entry_valid),
+      .ev_odd_data(odd_entry_data)
+  );
+
+  efa_admin_odd u_odd (
+      .clk(clk),
+      .rst(rst),
+      .s_ring_valid(odd_ring_valid),
+      .s_ring_data(odd_ring_data),
+      .s_entry_valid(odd_entry_valid),
+      .s_entry_data(odd_entry_data),
+      .ev_odd_valid(ev_odd_admin_valid),
+      .ev_odd_data(ev_odd_admin_data)
+  );
+
+  genvar g;
+  generate
+    for (g = 0; g < READERS; g = g + 1) begin : g_reader
+      localparam MY_SLOT_W = g == READ_LIST ? SLOT_W : AQ_SLOT_W;
+      wire [MY_SLOT_W-1:0] my_slot;
+      if (MY_SLOT_W < SLOT_W) begin : g_narrow
+        assign rd_slot[SLOT_W*g+:SLOT_W] = {{SLOT_W - MY_SLOT_W{1'b0}}, my_slot};
+      end else begin : g_full
+        assign rd_slot[SLOT_W*g+:SLOT_W] = my_slot;
+      end
+      efa_line_rd #(
+          .SLOT_W(MY_SLOT_W)
+      ) u_line (
+          .clk(clk),
+          .rst(rst),
+          .s_line_valid(line_valid[g]),
+          .s_line_ready(line_ready[g]),
+          .s_line_addr(line_addr[64*g+:64]),
+          .s_line_len(line_len[7*g+:7]),
+          .rd_valid(rd_valid[g]),
+          .rd_ready(rd_ready[g]),
+          .rd_addr(rd_addr[64*g+:64]),
+          .rd_len(rd_len[7*g+:7]),
+          .rd_slot(my_slot),
+          .rdc_valid(rdc_valid[g]),
+          .rdc_slot(rdc_slot[MY_SLOT_W-1:0]),
+          .rdc_offset(rdc_offset[5:0]),
+          .rdc_data(rdc_data),
+          .rdc_bytes(rdc_bytes),
+          .rdc_last(rdc_last),
+          .rdc_err(rdc_err),
+          .m_line_valid(back_valid[g]),
+          .m_line_ready(back_ready[g]),
+          .m_line_data(back_data[512*g+:512]),
+          .m_line_err(back_err[g])
+      );
+    end
+  endgenerate
+
+  efa_admin_rd #(
+      .READERS(READERS),
+      .SLOT_W(SLOT_W)
+  ) u_rd (
+      .clk(clk),
+      .rst(rst),
+      .s_rd_valid(rd_valid),
+      .s_rd_ready(rd_ready),
+      .s_rd_addr(rd_addr),
+      .s_rd_len(rd_len),
+      .s_rd_slot(rd_slot),
+      .m_rd_valid(rd_adm_valid),
+      .m_rd_ready(rd_adm_ready),
+      .m_rd_addr(rd_adm_addr),
+      .m_rd_len(rd_adm_len),
+      .m_rd_cookie(rd_adm_cookie),
+      .s_rdc_valid(rdc_adm_valid),
+      .s_rdc_cookie(rdc_cookie),
+      .m_rdc_valid(rdc_valid),
+      .m_rdc_slot(rdc_slot)
+  );
+
+  efa_dispatch #(
+      .UNITS(UNITS)
+  ) u_dispatch (
+      .clk(clk),
+      .rst(rst),
+      .s_cmd_valid(aqe_valid),
+      .s_cmd_ready(aqe_ready),
+      .s_cmd_data(aqe_data),
+      .s_cmd_err(aqe_err),
+      .m_cmd_valid(cmd_valid),
+      .m_cmd_ready(cmd_ready),
+      .m_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[UNITS]),
+      .m_rsp_ready(rsp_ready[UNITS]),
+      .m_rsp_id(rsp_id[12*UNITS+:12]),
+      .m_rsp_status(rsp_status[8*UNITS+:8]),
+      .ev_aqcmd_valid(ev_aqcmd_valid),
+      .ev_aqcmd_data(ev_aqcmd_data)
+  );
+
+  efa_cmd_pd u_pd (
+      .clk(clk),
+      .rst(rst),
+      .s_cmd_valid(cmd_valid[0]),
+      .s_cmd_ready(cmd_ready[0]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[0]),
+      .m_rsp_ready(rsp_ready[0]),
+      .m_rsp_id(rsp_id[12*0+:12]),
+      .m_rsp_status(rsp_status[8*0+:8]),
+      .m_rsp_body(rsp_body[BODY_W*0+:BODY_W]),
+      .obj_valid(obj_valid[0]),
+      .obj_ready(obj_ready[0]),
+      .obj_op(obj_op[3*0+:3]),
+      .obj_kind(obj_kind[3*0+:3]),
+      .obj_index(obj_index[32*0+:32]),
+      .obj_uar(obj_uar[16*0+:16]),
+      .obj_log(obj_log[4*0+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_index(obj_rsp_index)
+  );
+
+  efa_cmd_ah u_ah (
+      .clk(clk),
+      .rst(rst),
+      .s_cmd_valid(cmd_valid[1]),
+      .s_cmd_ready(cmd_ready[1]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[1]),
+      .m_rsp_ready(rsp_ready[1]),
+      .m_rsp_id(rsp_id[12*1+:12]),
+      .m_rsp_status(rsp_status[8*1+:8]),
+      .m_rsp_body(rsp_body[BODY_W*1+:BODY_W]),
+      .obj_valid(obj_valid[1]),
+      .obj_ready(obj_ready[1]),
+      .obj_op(obj_op[3*1+:3]),
+      .obj_kind(obj_kind[3*1+:3]),
+      .obj_index(obj_index[32*1+:32]),
+      .obj_uar(obj_uar[16*1+:16]),
+      .obj_log(obj_log[4*1+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_index(obj_rsp_index),
+      .obj_rsp_referenced(obj_rsp_referenced),
+      .ah_valid(ah_valid),
+      .ah_index(ah_index),
+      .ah_data(ah_data)
+  );
+
+  efa_cmd_cq #(
+      .CQN_W(CQN_W)
+  ) u_cq (
+      .clk(clk),
+      .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
+      .s_cmd_valid(cmd_valid[2]),
+      .s_cmd_ready(cmd_ready[2]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[2]),
+      .m_rsp_ready(rsp_ready[2]),
+      .m_rsp_id(rsp_id[12*2+:12]),
+      .m_rsp_status(rsp_status[8*2+:8]),
+      .m_rsp_body(rsp_body[BODY_W*2+:BODY_W]),
+      .obj_valid(obj_valid[2]),
+      .obj_ready(obj_ready[2]),
+      .obj_op(obj_op[3*2+:3]),
+      .obj_kind(obj_kind[3*2+:3]),
+      .obj_index(obj_index[32*2+:32]),
+      .obj_uar(obj_uar[16*2+:16]),
+      .obj_log(obj_log[4*2+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_index(obj_rsp_index),
+      .obj_rsp_uar(obj_rsp_uar),
+      .m_drain_valid(drain_valid[0]),
+      .m_drain_ready(drain_ready[0]),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_data(cqc_data),
+      .eqc_valid(eqc_valid),
+      .eqc_eqn(eqc_eqn),
+      .eqc_data(eqc_data)
+  );
+
+  efa_cmd_mr u_mr (
+      .clk(clk),
+      .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
+      .s_cmd_valid(cmd_valid[3]),
+      .s_cmd_ready(cmd_ready[3]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[3]),
+      .m_rsp_ready(rsp_ready[3]),
+      .m_rsp_id(rsp_id[12*3+:12]),
+      .m_rsp_status(rsp_status[8*3+:8]),
+      .m_rsp_body(rsp_body[BODY_W*3+:BODY_W]),
+      .obj_valid(obj_valid[3]),
+      .obj_ready(obj_ready[3]),
+      .obj_op(obj_op[3*3+:3]),
+      .obj_kind(obj_kind[3*3+:3]),
+      .obj_index(obj_index[32*3+:32]),
+      .obj_uar(obj_uar[16*3+:16]),
+      .obj_log(obj_log[4*3+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_index(obj_rsp_index),
+      .obj_rsp_gen(obj_rsp_gen),
+      .m_line_valid(line_valid[READ_LIST]),
+      .m_line_ready(line_ready[READ_LIST]),
+      .m_line_addr(line_addr[64*READ_LIST+:64]),
+      .m_line_len(line_len[7*READ_LIST+:7]),
+      .s_line_valid(back_valid[READ_LIST]),
+      .s_line_ready(back_ready[READ_LIST]),
+      .s_line_data(back_data[512*READ_LIST+:512]),
+      .s_line_err(back_err[READ_LIST]),
+      .m_drain_valid(drain_valid[1]),
+      .m_drain_ready(drain_ready[1]),
+      .mtt_valid(mtt_valid),
+      .mtt_index(mtt_index),
+      .mtt_data(mtt_data),
+      .mr_valid(mr_valid),
+      .mr_index(mr_index),
+      .mr_data(mr_data)
+  );
+
+  efa_cmd_qp #(
+      .QPN_W(QPN_W)
+  ) u_qp (
+      .clk(clk),
+      .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
+      .s_cmd_valid(cmd_valid[4]),
+      .s_cmd_ready(cmd_ready[4]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[4]),
+      .m_rsp_ready(rsp_ready[4]),
+      .m_rsp_id(rsp_id[12*4+:12]),
+      .m_rsp_status(rsp_status[8*4+:8]),
+      .m_rsp_body(rsp_body[BODY_W*4+:BODY_W]),
+      .obj_valid(obj_valid[4]),
+      .obj_ready(obj_ready[4]),
+      .obj_op(obj_op[3*4+:3]),
+      .obj_kind(obj_kind[3*4+:3]),
+      .obj_index(obj_index[32*4+:32]),
+      .obj_uar(obj_uar[16*4+:16]),
+      .obj_log(obj_log[4*4+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_index(obj_rsp_index),
+      .obj_rsp_gen(obj_rsp_gen),
+      .m_drain_valid(drain_valid[2]),
+      .m_drain_ready(drain_ready[2]),
+      .qpa_lock(qpa_lock),
+      .qpa_valid(qpa_valid),
+      .qpa_ready(qpa_ready),
+      .qpa_write(qpa_write),
+      .qpa_qpn(qpa_qpn),
+      .qpa_wdata(qpa_wdata),
+      .qpa_rvalid(qpa_rvalid),
+      .qpa_rdata(qpa_rdata),
+      .sqop_valid(sqop_valid),
+      .sqop_ready(sqop_ready),
+      .sqop_kind(sqop_kind),
+      .sqop_qpn(sqop_qpn),
+      .sqop_qpc(sqop_qpc),
+      .sqop_busy(sqop_busy),
+      .rqop_valid(rqop_valid),
+      .rqop_ready(rqop_ready),
+      .rqop_kind(rqop_kind),
+      .rqop_qpn(rqop_qpn),
+      .rqop_qpc(rqop_qpc)
+  );
+
+  efa_cmd_info #(
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W)
+  ) u_info (
+      .clk(clk),
+      .rst(rst),
+      .s_cfg_profile(s_cfg_profile),
+      .s_cfg_node_id(s_cfg_node_id),
+      .s_cmd_valid(cmd_valid[5]),
+      .s_cmd_ready(cmd_ready[5]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[5]),
+      .m_rsp_ready(rsp_ready[5]),
+      .m_rsp_id(rsp_id[12*5+:12]),
+      .m_rsp_status(rsp_status[8*5+:8]),
+      .m_rsp_body(rsp_body[BODY_W*5+:BODY_W]),
+      .m_line_valid(line_valid[READ_HOST]),
+      .m_line_ready(line_ready[READ_HOST]),
+      .m_line_addr(line_addr[64*READ_HOST+:64]),
+      .m_line_len(line_len[7*READ_HOST+:7]),
+      .s_line_valid(back_valid[READ_HOST]),
+      .s_line_ready(back_ready[READ_HOST]),
+      .s_line_err(back_err[READ_HOST]),
+      .stat_index(stat_index),
+      .stat_value(stat_value)
+  );
+
+  efa_objects #(
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W),
+      .LLQ_AW(LLQ_AW),
+      .UNITS(OBJ_UNITS)
+  ) u_objects (
+      .clk(clk),
+      .rst(rst),
+      .init_done(admin_init_done),
+      .s_obj_valid(obj_valid),
+      .s_obj_ready(obj_ready),
+      .s_obj_op(obj_op),
+      .s_obj_kind(obj_kind),
+      .s_obj_index(obj_index),
+      .s_obj_uar(obj_uar),
+      .s_obj_log(obj_log),
+      .obj_code(obj_rsp_code),
+      .obj_index(obj_rsp_index),
+      .obj_uar(obj_rsp_uar),
+      .obj_gen(obj_rsp_gen),
+      .obj_referenced(obj_rsp_referenced)
+  );
+
+  efa_drain #(
+      .UNITS(DRAINERS)
+  ) u_drain (
+      .clk(clk),
+      .rst(rst),
+      .s_drain_valid(drain_valid),
+      .s_drain_late(3'b001),
+      .s_drain_ready(drain_ready),
+      .drain_send_valid(drain_send_valid),
+      .drain_send_ready(drain_send_ready),
+      .drain_recv_valid(drain_recv_valid),
+      .drain_recv_ready(drain_recv_ready),
+      .drain_cpl_valid(drain_cpl_valid),
+      .drain_cpl_ready(drain_cpl_ready)
+  );
+
+  efa_admin_post #(
+      .SOURCES(SOURCES)
+  ) u_post (
+      .clk(clk),
+      .rst(rst),
+      .acq_on(acq_on),
+      .acq_start(acq_start),
+      .acq_base(acq_base),
+      .acq_log(acq_log),
+      .acq_vector(acq_vector),
+      .s_rsp_valid(rsp_valid),
+      .s_rsp_ready(rsp_ready),
+      .s_rsp_id(rsp_id),
+      .s_rsp_status(rsp_status),
+      .s_rsp_body(rsp_body),
+      .m_wr_valid(wr_adm_valid),
+      .m_wr_ready(wr_adm_ready),
+      .m_wr_addr(wr_adm_addr),
+      .m_wr_data(wr_adm_data),
+      .m_note_valid(note_valid),
+      .m_note_vector(note_vector),
+      .ev_acq_valid(ev_acq_valid),
+      .ev_acq_data(ev_acq_data)
+  );
+
+  wire unused_bits = &{1'b0, mrrs_log, rdc_offset, back_data[512*READ_HOST+:512]};
+
+endmodule

@@ -1,0 +1,253 @@
+// efa_cmd_ah - address handles: CREATE_AH, DESTROY_AH; one handle per PD and GID, counted.
+//
+// In    s_cmd; answers of efa_objects
+// Out   m_rsp; obj requests; ah_* a handle made or removed, for every engine
+// Time  about 25 cycles and one per handle number ever used, to find the PD and GID
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+
+module efa_cmd_ah (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cmd_valid,
+    output wire s_cmd_ready,
+    input  wire [511:0] s_cmd_data,
+
+    output wire m_rsp_valid,
+    input  wire m_rsp_ready,
+    output wire [11:0] m_rsp_id,
+    output wire [7:0] m_rsp_status,
+    output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
+
+    output wire obj_valid,
+    input  wire obj_ready,
+    output wire [2:0] obj_op,
+    output wire [2:0] obj_kind,
+    output wire [31:0] obj_index,
+    output wire [15:0] obj_uar,
+    output wire [3:0] obj_log,
+    input  wire [1:0] obj_rsp_code,
+    input  wire [15:0] obj_rsp_index,
+    input  wire obj_rsp_referenced,
+
+    output wire ah_valid,
+    output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    output wire [`EFA_AHC__W-1:0] ah_data
+);
+
+  localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam AHS = 1 << AH_W;
+  localparam TABLE_W = 16 + 128;
+  localparam [AH_W:0] ONE = 1;
+
+  localparam [3:0] ST_IDLE = 4'd0;
+  localparam [3:0] ST_PD = 4'd1;
+  localparam [3:0] ST_SEARCH = 4'd2;
+  localparam [3:0] ST_AGAIN = 4'd3;
+  localparam [3:0] ST_FIND = 4'd4;
+  localparam [3:0] ST_TAKE = 4'd5;
+  localparam [3:0] ST_CHECK = 4'd6;
+  localparam [3:0] ST_COMPARE = 4'd7;
+  localparam [3:0] ST_LESS = 4'd8;
+  localparam [3:0] ST_FREE = 4'd9;
+  localparam [3:0] ST_TELL = 4'd10;
+  localparam [3:0] ST_PD_BACK = 4'd11;
+  localparam [3:0] ST_RSP = 4'd12;
+
+  reg [3:0] state_q;
+  reg [3:0] state_d;
+  reg [511:0] cmd_q;
+  reg [7:0] status_q;
+  reg [7:0] status_d;
+  reg [15:0] index_q;
+  reg [15:0] index_d;
+  reg [AHS-1:0] live_q;
+  reg [AH_W:0] used_q;  // one above the highest number ever taken
+  reg [AH_W:0] scan_q;
+  reg [AH_W:0] scan_d;
+  reg looked_q;
+  reg [AH_W-1:0] at_q;
+  reg last_ref_q;
+
+  `include "efa_obj_status.vh"
+
+  wire create = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
+      == `EFA_ADMIN_AQ_OPCODE__CREATE_AH;
+  wire [15:0] pd =
+      create ? cmd_q[`EFA_ADMIN_CREATE_AH_CMD__PD] : cmd_q[`EFA_ADMIN_DESTROY_AH_CMD__PD];
+  wire [127:0] gid = cmd_q[`EFA_ADMIN_CREATE_AH_CMD__DEST_ADDR];
+  wire idle = state_q == ST_IDLE;
+  wire searching = state_q == ST_SEARCH;
+  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+
+  wire [TABLE_W-1:0] entry_pd_gid;
+  efa_ram #(
+      .WIDTH(TABLE_W),
+      .ADDR_W(AH_W)
+  ) u_table (
+      .clk(clk),
+      .wr_en(state_q == ST_TELL && create),
+      .wr_addr(index_q[AH_W-1:0]),
+      .wr_data({pd, gid}),
+      .rd_en(searching || state_q == ST_CHECK),
+      .rd_addr(searching ? scan_q[AH_W-1:0] : index_q[AH_W-1:0]),
+      .rd_data(entry_pd_gid)
+  );
+  wire [15:0] entry_pd = entry_pd_gid[128+:16];
+  wire [127:0] entry_gid = entry_pd_gid[127:0];
+  wire hit = looked_q && live_q[at_q] && entry_pd_gid == {pd, gid};
+
+  // The last two bytes of a GID are the node, big endian.
+  wire [127:0] told_gid = create ? gid : entry_gid;
+  wire [15:0] node = {told_gid[119:112], told_gid[127:120]};
+  wire in_fabric = told_gid[111:0] == `EFA_LIMITS__GID_PREFIX
+      && (node >> `EFA_LIMITS__NODE_W) == 16'd0;
+  reg [`EFA_AHC__W-1:0] told;
+  always @* begin
+    told[`EFA_AHC__LIVE] = create;
+    told[`EFA_AHC__PD] = pd[9:0];
+    told[`EFA_AHC__FABRIC] = in_fabric;
+    told[`EFA_AHC__NODE] = node;
+  end
+
+  assign s_cmd_ready = idle;
+  assign m_rsp_valid = state_q == ST_RSP;
+  assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
+  assign m_rsp_status = status_q;
+  assign ah_valid = state_q == ST_TELL;
+  assign ah_index = index_q[AH_W-1:0];
+  assign ah_data = told;
+
+  reg [511:0] entry;
+  always @* begin
+    entry = 512'd0;
+    if (create) entry[`EFA_ADMIN_CREATE_AH_RESP__AH] = index_q;
+  end
+  assign m_rsp_body = entry[511:64];
+
+  reg [2:0] op;
+  always @* begin
+    case (state_q)
+      ST_PD, ST_AGAIN: op = `EFA_OBJ_OP__REF;
+      ST_FIND: op = `EFA_OBJ_OP__FIND;
+      ST_TAKE: op = `EFA_OBJ_OP__TAKE;
+      ST_CHECK: op = `EFA_OBJ_OP__CHECK;
+      ST_FREE: op = `EFA_OBJ_OP__FREE;
+      default: op = `EFA_OBJ_OP__UNREF;
+    endcase
+  end
+  wire of_pd = state_q == ST_PD || state_q == ST_PD_BACK;
+  assign obj_valid = !idle && !searching && state_q != ST_COMPARE && state_q != ST_TELL
+      && state_q != ST_RSP;
+  assign obj_op = op;
+  assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__AH;
+  assign obj_index = {16'd0, of_pd ? pd : index_q};
+  assign obj_uar = 16'd0;
+  assign obj_log = 4'd0;
+
+  always @* begin
+    state_d = state_q;
+    status_d = status_q;
+    index_d = index_q;
+    scan_d = searching ? scan_q + ONE : {AH_W + 1{1'b0}};
+    case (state_q)
+      // A command.
+      ST_IDLE: begin
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        index_d = s_cmd_data[`EFA_ADMIN_DESTROY_AH_CMD__AH];
+        if (s_cmd_valid) begin
+          state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
+              == `EFA_ADMIN_AQ_OPCODE__CREATE_AH ? ST_PD : ST_CHECK;
+        end
+      end
+      // A new handle names its PD; taken first so that it stays while we search.
+      ST_PD: begin
+        status_d = obj_status(obj_rsp_code);
+        if (obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
+      end
+      // A live handle of the same PD and GID.
+      ST_SEARCH: begin
+        index_d = {{16 - AH_W{1'b0}}, at_q};
+        if (hit) state_d = ST_AGAIN;
+        else if (scan_q >= used_q && !looked_q) state_d = ST_FIND;
+      end
+      // It is given out once more; the PD was named already.
+      ST_AGAIN: begin
+        status_d = obj_status(obj_rsp_code);
+        if (obj_ready) state_d = ST_PD_BACK;
+      end
+      // A free number for a new one.
+      ST_FIND: begin
+        status_d = obj_status(obj_rsp_code);
+        index_d = obj_rsp_index;
+        if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
+      end
+      // The number taken.
+      ST_TAKE: begin
+        if (obj_ready) state_d = ST_TELL;
+      end
+      // Whether the handle to destroy is there.
+      ST_CHECK: begin
+        status_d = obj_status(obj_rsp_code);
+        if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
+      end
+      // And of the PD named; given out more than once it stays.
+      ST_COMPARE: begin
+        if (entry_pd != pd) begin
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          state_d = ST_RSP;
+        end else begin
+          state_d = last_ref_q ? ST_FREE : ST_LESS;
+        end
+      end
+      // One reference less.
+      ST_LESS: begin
+        if (obj_ready) state_d = ST_RSP;
+      end
+      // The last one: the number is free.
+      ST_FREE: begin
+        if (obj_ready) state_d = ST_TELL;
+      end
+      // Every engine hears of it.
+      ST_TELL: begin
+        state_d = create ? ST_RSP : ST_PD_BACK;
+      end
+      // The PD is no longer named.
+      ST_PD_BACK: begin
+        if (obj_ready) state_d = ST_RSP;
+      end
+      // The response.
+      default: begin
+        if (m_rsp_ready) state_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_IDLE;
+      live_q <= {AHS{1'b0}};
+      used_q <= {AH_W + 1{1'b0}};
+      looked_q <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      looked_q <= searching && scan_q < used_q;
+      if (ah_valid) begin
+        live_q[ah_index] <= create;
+        if ({1'b0, ah_index} >= used_q) used_q <= {1'b0, ah_index} + ONE;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (idle) cmd_q <= s_cmd_data;
+    status_q <= status_d;
+    index_q <= index_d;
+    scan_q <= scan_d;
+    at_q <= scan_q[AH_W-1:0];
+    if (state_q == ST_CHECK) last_ref_q <= !obj_rsp_referenced;
+  end
+
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0], index_q};
+
+endmodule

@@ -1,0 +1,365 @@
+// efa_cmd_mr - memory regions: REG_MR with pages in the command, in a list, or none; DEREG_MR.
+//
+// In    s_cmd; answers of efa_objects; s_line pieces of page lists
+// Out   m_rsp; obj requests; m_line reads of lists; mtt_*, mr_* for every engine; m_drain
+// Time  about 40 cycles and one per page and the search for a block; DEREG_MR as long as drains take
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+
+module efa_cmd_mr (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_profile,
+    input  wire s_cmd_valid,
+    output wire s_cmd_ready,
+    input  wire [511:0] s_cmd_data,
+
+    output wire m_rsp_valid,
+    input  wire m_rsp_ready,
+    output wire [11:0] m_rsp_id,
+    output wire [7:0] m_rsp_status,
+    output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
+
+    output wire obj_valid,
+    input  wire obj_ready,
+    output wire [2:0] obj_op,
+    output wire [2:0] obj_kind,
+    output wire [31:0] obj_index,
+    output wire [15:0] obj_uar,
+    output wire [3:0] obj_log,
+    input  wire [1:0] obj_rsp_code,
+    input  wire [15:0] obj_rsp_index,
+    input  wire [15:0] obj_rsp_gen,
+
+    output wire m_line_valid,
+    input  wire m_line_ready,
+    output wire [63:0] m_line_addr,
+    output wire [6:0] m_line_len,
+    input  wire s_line_valid,
+    output wire s_line_ready,
+    input  wire [511:0] s_line_data,
+    input  wire s_line_err,
+
+    output wire m_drain_valid,
+    input  wire m_drain_ready,
+
+    output wire mtt_valid,
+    output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    output wire [51:0] mtt_data,
+    output wire mr_valid,
+    output wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    output wire [`EFA_MRC__W-1:0] mr_data
+);
+
+  localparam MR_W = `EFA_LIMITS__MR_W;
+  localparam MTT_W = `EFA_LIMITS__MTT_W;
+  localparam KEY_W = 20;
+  localparam [66:0] POOL = 1 << MTT_W;
+
+  localparam [3:0] ST_IDLE = 4'd0;
+  localparam [3:0] ST_SIZE = 4'd1;
+  localparam [3:0] ST_JUDGE = 4'd2;
+  localparam [3:0] ST_PD = 4'd3;
+  localparam [3:0] ST_FIND = 4'd4;
+  localparam [3:0] ST_BLOCK = 4'd5;
+  localparam [3:0] ST_LIST = 4'd6;
+  localparam [3:0] ST_TAKE = 4'd7;
+  localparam [3:0] ST_PLACE = 4'd8;
+  localparam [3:0] ST_CHECK = 4'd9;
+  localparam [3:0] ST_TELL = 4'd10;
+  localparam [3:0] ST_DRAIN = 4'd11;
+  localparam [3:0] ST_REMOVE = 4'd12;
+  localparam [3:0] ST_PD_BACK = 4'd13;
+  localparam [3:0] ST_FREE = 4'd14;
+  localparam [3:0] ST_RSP = 4'd15;
+
+  reg [3:0] state_q;
+  reg [3:0] state_d;
+  reg [511:0] cmd_q;
+  reg [7:0] status_q;
+  reg [7:0] status_d;
+  reg [15:0] index_q;
+  reg [15:0] index_d;
+  reg [15:0] gen_q;
+  reg [1:0] stage_q;
+  reg started_q;
+
+  `include "efa_obj_status.vh"
+
+  wire idle = state_q == ST_IDLE;
+  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire reg_mr = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
+      == `EFA_ADMIN_AQ_OPCODE__REG_MR;
+  wire physical = cmd_q[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
+  wire [31:0] key_asked = s_cmd_data[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
+  wire [31:0] key_given = cmd_q[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
+  wire [15:0] pd = cmd_q[`EFA_ADMIN_REG_MR_CMD__PD];
+
+  wire illegal;
+  wire [66:0] pages;
+  wire [63:0] mask;
+  efa_mr_pages u_pages (
+      .clk(clk),
+      .s_cfg_profile(s_cfg_profile),
+      .s_cmd(cmd_q),
+      .m_illegal(illegal),
+      .m_pages(pages),
+      .m_mask(mask)
+  );
+
+  wire kept_physical;
+  wire [15:0] kept_pd;
+  wire block_ready;
+  wire block_fits;
+  wire [MTT_W:0] block_base;
+  reg [MTT_W:0] base_q;
+  efa_mtt_alloc u_blocks (
+      .clk(clk),
+      .rst(rst),
+      .s_find(state_q == ST_BLOCK),
+      .s_insert(state_q == ST_PLACE),
+      .s_remove(state_q == ST_REMOVE && !kept_physical),
+      .s_ready(block_ready),
+      .s_index(index_q[MR_W-1:0]),
+      .s_need(pages[MTT_W:0]),
+      .m_fits(block_fits),
+      .m_base(block_base)
+  );
+
+  wire list_done;
+  wire misaligned;
+  wire failed;
+  efa_mr_list u_list (
+      .clk(clk),
+      .rst(rst),
+      .s_start(state_q == ST_LIST && !started_q),
+      .s_cmd(cmd_q),
+      .s_pages(pages[MTT_W:0]),
+      .s_mask(mask),
+      .s_first(base_q[MTT_W-1:0]),
+      .m_line_valid(m_line_valid),
+      .m_line_ready(m_line_ready),
+      .m_line_addr(m_line_addr),
+      .m_line_len(m_line_len),
+      .s_line_valid(s_line_valid),
+      .s_line_ready(s_line_ready),
+      .s_line_data(s_line_data),
+      .s_line_err(s_line_err),
+      .mtt_valid(mtt_valid),
+      .mtt_index(mtt_index),
+      .mtt_data(mtt_data),
+      .m_done(list_done),
+      .m_misaligned(misaligned),
+      .m_failed(failed)
+  );
+
+  // What must be known of a region the day it goes.
+  efa_ram #(
+      .WIDTH(17),
+      .ADDR_W(MR_W)
+  ) u_kept (
+      .clk(clk),
+      .wr_en(state_q == ST_TELL && reg_mr),
+      .wr_addr(index_q[MR_W-1:0]),
+      .wr_data({physical, pd}),
+      .rd_en(state_q == ST_CHECK),
+      .rd_addr(index_q[MR_W-1:0]),
+      .rd_data({kept_physical, kept_pd})
+  );
+
+  // A key is the number below its generation.
+  wire [31:0] gen_wide = {16'd0, gen_q};
+  wire [31:0] key = {
+    {32 - KEY_W{1'b0}}, gen_wide[KEY_W-MR_W-1:0], index_q[MR_W-1:0]
+  };
+  wire [31:0] key_there = {
+    {32 - KEY_W{1'b0}}, obj_rsp_gen[KEY_W-MR_W-1:0], index_q[MR_W-1:0]
+  };
+
+  reg [`EFA_MRC__W-1:0] mrc;
+  always @* begin
+    mrc = {`EFA_MRC__W{1'b0}};
+    if (reg_mr) begin
+      mrc[`EFA_MRC__LIVE] = 1'b1;
+      mrc[`EFA_MRC__KEY] = key[KEY_W-1:0];
+      mrc[`EFA_MRC__PD] = pd[9:0];
+      mrc[`EFA_MRC__LOCAL_WRITE] = cmd_q[`EFA_ADMIN_REG_MR_CMD__LOCAL_WRITE_ENABLE];
+      mrc[`EFA_MRC__REMOTE_WRITE] = cmd_q[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE];
+      mrc[`EFA_MRC__REMOTE_READ] = cmd_q[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE];
+      mrc[`EFA_MRC__PHYS] = physical;
+      mrc[`EFA_MRC__SHIFT] = cmd_q[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
+      mrc[`EFA_MRC__MTT] = physical ? 16'd0 : {{16 - MTT_W{1'b0}}, base_q[MTT_W-1:0]};
+      mrc[`EFA_MRC__IOVA] = cmd_q[`EFA_ADMIN_REG_MR_CMD__IOVA];
+      mrc[`EFA_MRC__LENGTH] = cmd_q[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
+    end
+  end
+
+  assign s_cmd_ready = idle;
+  assign m_rsp_valid = state_q == ST_RSP;
+  assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
+  assign m_rsp_status = status_q;
+  assign m_drain_valid = state_q == ST_DRAIN;
+  assign mr_valid = state_q == ST_TELL;
+  assign mr_index = index_q[MR_W-1:0];
+  assign mr_data = mrc;
+
+  reg [511:0] entry;
+  always @* begin
+    entry = 512'd0;
+    if (reg_mr) begin
+      entry[`EFA_ADMIN_REG_MR_RESP__L_KEY] = key;
+      entry[`EFA_ADMIN_REG_MR_RESP__R_KEY] = key;
+    end
+  end
+  assign m_rsp_body = entry[511:64];
+
+  wire of_pd = state_q == ST_PD || state_q == ST_PD_BACK;
+  reg [2:0] op;
+  always @* begin
+    case (state_q)
+      ST_PD: op = `EFA_OBJ_OP__REF;
+      ST_PD_BACK: op = `EFA_OBJ_OP__UNREF;
+      ST_FIND: op = `EFA_OBJ_OP__FIND;
+      ST_TAKE: op = `EFA_OBJ_OP__TAKE;
+      ST_CHECK: op = `EFA_OBJ_OP__CHECK;
+      default: op = `EFA_OBJ_OP__FREE;
+    endcase
+  end
+  assign obj_valid = of_pd || state_q == ST_FIND || state_q == ST_TAKE || state_q == ST_CHECK
+      || state_q == ST_FREE;
+  assign obj_op = op;
+  assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
+  assign obj_index = {16'd0, !of_pd ? index_q : reg_mr ? pd : kept_pd};
+  assign obj_uar = 16'd0;
+  assign obj_log = 4'd0;
+
+  always @* begin
+    state_d = state_q;
+    status_d = status_q;
+    index_d = index_q;
+    case (state_q)
+      // A command; a key's number is its low part.
+      ST_IDLE: begin
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        index_d = {{16 - MR_W{1'b0}}, key_asked[MR_W-1:0]};
+        if (s_cmd_valid) begin
+          state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
+              == `EFA_ADMIN_AQ_OPCODE__REG_MR ? ST_SIZE : ST_CHECK;
+        end
+      end
+      // The three stages of the page count.
+      ST_SIZE: begin
+        if (stage_q == 2'd3) state_d = ST_JUDGE;
+      end
+      // Whether it is well formed.
+      ST_JUDGE: begin
+        if (cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT]) begin
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+          state_d = ST_RSP;
+        end else if (illegal) begin
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          state_d = ST_RSP;
+        end else begin
+          state_d = ST_PD;
+        end
+      end
+      // A region names its PD.
+      ST_PD: begin
+        status_d = obj_status(obj_rsp_code);
+        if (obj_ready) state_d = ok ? ST_FIND : ST_RSP;
+      end
+      // A free number; more pages than the pool has fit nowhere.
+      ST_FIND: begin
+        status_d = obj_status(obj_rsp_code);
+        index_d = obj_rsp_index;
+        if (obj_ready) begin
+          if (!ok) begin
+            state_d = ST_PD_BACK;
+          end else if (physical) begin
+            state_d = ST_TAKE;
+          end else if (pages > POOL) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
+            state_d = ST_PD_BACK;
+          end else begin
+            state_d = ST_BLOCK;
+          end
+        end
+      end
+      // A block of translations.
+      ST_BLOCK: begin
+        if (block_ready) begin
+          if (!block_fits) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
+          end
+          state_d = block_fits ? ST_LIST : ST_PD_BACK;
+        end
+      end
+      // The pages go into it; nobody looks there before the region lives.
+      ST_LIST: begin
+        if (list_done) begin
+          if (failed) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
+          else if (misaligned) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          state_d = failed || misaligned ? ST_PD_BACK : ST_TAKE;
+        end
+      end
+      // The number taken, with the next generation of its key.
+      ST_TAKE: begin
+        if (obj_ready) state_d = physical ? ST_TELL : ST_PLACE;
+      end
+      // The block taken.
+      ST_PLACE: begin
+        if (block_ready) state_d = ST_TELL;
+      end
+      // The region of a key: there, and of this generation.
+      ST_CHECK: begin
+        if (obj_ready) begin
+          state_d = ST_TELL;
+          if (!ok || key_there != key_given) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            state_d = ST_RSP;
+          end
+        end
+      end
+      // Every engine hears of it.
+      ST_TELL: begin
+        state_d = reg_mr ? ST_RSP : ST_DRAIN;
+      end
+      // Nobody works on the region any more.
+      ST_DRAIN: begin
+        if (m_drain_ready) state_d = ST_REMOVE;
+      end
+      // Its block, PD and number are given back.
+      ST_REMOVE: begin
+        if (kept_physical || block_ready) state_d = ST_FREE;
+      end
+      ST_FREE: begin
+        if (obj_ready) state_d = ST_PD_BACK;
+      end
+      ST_PD_BACK: begin
+        if (obj_ready) state_d = ST_RSP;
+      end
+      // The response.
+      default: begin
+        if (m_rsp_ready) state_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) state_q <= ST_IDLE;
+    else state_q <= state_d;
+  end
+
+  always @(posedge clk) begin
+    if (idle) cmd_q <= s_cmd_data;
+    status_q <= status_d;
+    index_q <= index_d;
+    stage_q <= state_q == ST_SIZE ? stage_q + 2'd1 : 2'd0;
+    started_q <= state_q == ST_LIST;
+    if (state_q == ST_BLOCK) base_q <= block_base;
+    if (state_q == ST_TAKE) gen_q <= obj_rsp_gen;
+  end
+
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0], base_q[MTT_W], obj_rsp_gen, gen_wide, index_q, key_asked};
+
+endmodule

@@ -1,0 +1,462 @@
+// efa_cmd_qp - queue pairs: CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP.
+//
+// In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines
+// Out   m_rsp; obj requests; qpa reads and writes, locked while one follows the other;
+//       sqop, rqop what the engines do to a QP; m_drain
+// Time  create about 70 cycles, modify and query 10; reset and destroy as long as drains take
+`include "efa_defs.vh"
+`include "efa_admin.vh"
+
+module efa_cmd_qp #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire s_cfg_profile,
+    input  wire s_cmd_valid,
+    output wire s_cmd_ready,
+    input  wire [511:0] s_cmd_data,
+
+    output wire m_rsp_valid,
+    input  wire m_rsp_ready,
+    output wire [11:0] m_rsp_id,
+    output wire [7:0] m_rsp_status,
+    output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
+
+    output wire obj_valid,
+    input  wire obj_ready,
+    output wire [2:0] obj_op,
+    output wire [2:0] obj_kind,
+    output wire [31:0] obj_index,
+    output wire [15:0] obj_uar,
+    output wire [3:0] obj_log,
+    input  wire [1:0] obj_rsp_code,
+    input  wire [15:0] obj_rsp_index,
+    input  wire [15:0] obj_rsp_gen,
+
+    output wire m_drain_valid,
+    input  wire m_drain_ready,
+
+    output wire qpa_lock,
+    output wire qpa_valid,
+    input  wire qpa_ready,
+    output wire qpa_write,
+    output wire [QPN_W-1:0] qpa_qpn,
+    output wire [`EFA_QPC__W-1:0] qpa_wdata,
+    input  wire qpa_rvalid,
+    input  wire [`EFA_QPC__W-1:0] qpa_rdata,
+    output wire sqop_valid,
+    input  wire sqop_ready,
+    output wire [1:0] sqop_kind,
+    output wire [QPN_W-1:0] sqop_qpn,
+    output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    input  wire sqop_busy,
+    output wire rqop_valid,
+    input  wire rqop_ready,
+    output wire [1:0] rqop_kind,
+    output wire [QPN_W-1:0] rqop_qpn,
+    output wire [`EFA_QPC__W-1:0] rqop_qpc
+);
+
+  localparam QPC_W = `EFA_QPC__W;
+  localparam [15:0] SUBS_DEFAULT = `EFA_PROFILE_DEFAULT__SUB_CQS_PER_CQ;
+  localparam [15:0] SUBS_RECORDED = `EFA_PROFILE_RECORDED__SUB_CQS_PER_CQ;
+  localparam DB_PAGE_LOG = $clog2(`EFA_LIMITS__DB_PAGE_BYTES);
+  localparam LLQ_PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
+  localparam LINE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
+  localparam [31:0] PAGE_LINES_LOG = LLQ_PAGE_LOG - LINE_LOG;
+  // Those a QP names, in the order they are named.
+  localparam [1:0] REF_PD = 2'd0;
+  localparam [1:0] REF_UAR = 2'd1;
+  localparam [1:0] REF_SCQ = 2'd2;
+  localparam [1:0] REF_RCQ = 2'd3;
+
+  localparam [4:0] ST_IDLE = 5'd0;
+  localparam [4:0] ST_JUDGE = 5'd1;
+  localparam [4:0] ST_REF = 5'd2;
+  localparam [4:0] ST_FIND = 5'd3;
+  localparam [4:0] ST_FIND_LLQ = 5'd4;
+  localparam [4:0] ST_TAKE = 5'd5;
+  localparam [4:0] ST_TAKE_LLQ = 5'd6;
+  localparam [4:0] ST_READ = 5'd7;
+  localparam [4:0] ST_ANSWER = 5'd8;
+  localparam [4:0] ST_COMPARE = 5'd9;
+  localparam [4:0] ST_WRITE = 5'd10;
+  localparam [4:0] ST_DRAIN = 5'd11;
+  localparam [4:0] ST_SQOP = 5'd12;
+  localparam [4:0] ST_RQOP = 5'd13;
+  localparam [4:0] ST_FREE_LLQ = 5'd14;
+  localparam [4:0] ST_FREE = 5'd15;
+  localparam [4:0] ST_UNREF = 5'd16;
+  localparam [4:0] ST_RSP = 5'd17;
+
+  reg [4:0] state_q;
+  reg [4:0] state_d;
+  reg [511:0] cmd_q;
+  reg [7:0] status_q;
+  reg [7:0] status_d;
+  reg [QPC_W-1:0] qpc_q;
+  reg [QPC_W-1:0] qpc_d;
+  reg [QPN_W-1:0] qpn_q;
+  reg [QPN_W-1:0] qpn_d;
+  reg [15:0] page_q;
+  reg [15:0] page_d;
+  reg [1:0] step_q;
+  reg [1:0] step_d;
+  reg busy_q;
+  reg busy_d;
+
+  `include "efa_obj_status.vh"
+
+  wire idle = state_q == ST_IDLE;
+  wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
+  wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_QP;
+  wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_QP;
+  wire query = opcode == `EFA_ADMIN_AQ_OPCODE__QUERY_QP;
+  wire destroy = opcode == `EFA_ADMIN_AQ_OPCODE__DESTROY_QP;
+  wire [31:0] handle = modify ? cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__QP_HANDLE]
+      : cmd_q[`EFA_ADMIN_QUERY_QP_CMD__QP_HANDLE];
+  wire handle_in_range = (handle >> 16) == 32'd0;
+  wire [2:0] qp_state = qpc_q[`EFA_QPC__STATE];
+  wire qp_srd = qpc_q[`EFA_QPC__SRD];
+  wire handle_there = qpc_q[`EFA_QPC__LIVE] && qpc_q[`EFA_QPC__QP_NUM] == handle[15:0];
+  wire [31:0] to_state = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__QP_STATE];
+  wire with_state = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE];
+  wire with_qkey = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QKEY];
+  wire to_reset = modify && with_state && to_state == `EFA_ADMIN_QP_STATE__RESET;
+  wire two_subs = (s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT) == 16'd2;
+  wire [31:0] send_cq = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SEND_CQ_IDX];
+  wire [31:0] recv_cq = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RECV_CQ_IDX];
+  wire [15:0] cmd_pd = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__PD];
+  wire [15:0] cmd_uar = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UAR];
+  wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
+  wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
+  wire rq_asked =
+      cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
+
+  wire create_illegal;
+  wire modify_illegal;
+  wire wqe128;
+  wire [3:0] sq_log;
+  wire [3:0] rq_log;
+  wire [3:0] pages_log;
+  wire rnr_capable;
+  efa_qp_rules u_rules (
+      .s_cfg_profile(s_cfg_profile),
+      .s_cmd(cmd_q),
+      .s_state(qp_state),
+      .s_srd(qp_srd),
+      .m_create_illegal(create_illegal),
+      .m_wqe128(wqe128),
+      .m_sq_log(sq_log),
+      .m_rq_log(rq_log),
+      .m_pages_log(pages_log),
+      .m_rnr_capable(rnr_capable),
+      .m_modify_illegal(modify_illegal)
+  );
+
+  // Attributes that only QUERY_QP reads.
+  wire [31:0] psn_there;
+  wire [2:0] rnr_there;
+  reg [31:0] psn_new;
+  reg [2:0] rnr_new;
+  always @* begin
+    psn_new = psn_there;
+    rnr_new = rnr_there;
+    if (create) begin
+      psn_new = 32'd0;
+      rnr_new = qp_srd && rnr_capable ? 3'd7 : 3'd0;
+    end else begin
+      if (cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__SQ_PSN]) begin
+        psn_new = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__SQ_PSN];
+      end
+      if (cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY]) rnr_new = rnr_given[2:0];
+    end
+  end
+  efa_ram #(
+      .WIDTH(35),
+      .ADDR_W(QPN_W)
+  ) u_attributes (
+      .clk(clk),
+      .wr_en(state_q == ST_WRITE && qpa_ready),
+      .wr_addr(qpn_q),
+      .wr_data({rnr_new, psn_new}),
+      .rd_en(state_q == ST_READ),
+      .rd_addr(qpn_q),
+      .rd_data({rnr_there, psn_there})
+  );
+
+  // The ring's place is known from its context when it is given back.
+  wire [19:0] ring_line = qpc_q[`EFA_QPC__SQ_LINE];
+  wire [19:0] ring_page = ring_line >> (LLQ_PAGE_LOG - LINE_LOG);
+  wire [31:0] ring_lines_log =
+      {28'd0, qpc_q[`EFA_QPC__SQ_LOG]} + {31'd0, qpc_q[`EFA_QPC__WQE128]};
+  wire [31:0] ring_pages_log =
+      ring_lines_log > PAGE_LINES_LOG ? ring_lines_log - PAGE_LINES_LOG : 32'd0;
+  wire [31:0] qp_num_wide = {obj_rsp_gen, {16{1'b0}}} >> (16 - QPN_W);
+
+  assign s_cmd_ready = idle;
+  assign m_rsp_valid = state_q == ST_RSP;
+  assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
+  assign m_rsp_status = status_q;
+  assign m_drain_valid = state_q == ST_DRAIN;
+  // A QP must not break between being read and being written.
+  assign qpa_lock = state_q == ST_READ || state_q == ST_ANSWER || state_q == ST_COMPARE
+      || state_q == ST_WRITE;
+  assign qpa_valid = state_q == ST_READ || state_q == ST_WRITE;
+  assign qpa_write = state_q == ST_WRITE;
+  assign qpa_qpn = qpn_q;
+  assign qpa_wdata = qpc_q;
+  assign sqop_valid = state_q == ST_SQOP;
+  assign sqop_kind = create ? `EFA_QOP__INIT : modify ? `EFA_QOP__CLEAR
+      : destroy ? `EFA_QOP__FREE : `EFA_QOP__QUERY;
+  assign sqop_qpn = qpn_q;
+  assign sqop_qpc = qpc_q;
+  assign rqop_valid = state_q == ST_RQOP;
+  assign rqop_kind = sqop_kind;
+  assign rqop_qpn = qpn_q;
+  assign rqop_qpc = qpc_q;
+
+  wire [31:0] db_offset =
+      ({22'd0, qpc_q[`EFA_QPC__UAR]} << DB_PAGE_LOG) + {{29 - QPN_W{1'b0}}, qpn_q, 3'd0};
+  reg [511:0] entry;
+  always @* begin
+    entry = 512'd0;
+    if (create) begin
+      entry[`EFA_ADMIN_CREATE_QP_RESP__QP_HANDLE] = {16'd0, qpc_q[`EFA_QPC__QP_NUM]};
+      entry[`EFA_ADMIN_CREATE_QP_RESP__QP_NUM] = qpc_q[`EFA_QPC__QP_NUM];
+      entry[`EFA_ADMIN_CREATE_QP_RESP__SEND_SUB_CQ_IDX] = {15'd0, qpc_q[`EFA_QPC__SSUB]};
+      entry[`EFA_ADMIN_CREATE_QP_RESP__RECV_SUB_CQ_IDX] = {15'd0, qpc_q[`EFA_QPC__RSUB]};
+      entry[`EFA_ADMIN_CREATE_QP_RESP__SQ_DB_OFFSET] = db_offset;
+      entry[`EFA_ADMIN_CREATE_QP_RESP__RQ_DB_OFFSET] = db_offset + 32'd4;
+      entry[`EFA_ADMIN_CREATE_QP_RESP__LLQ_DESCRIPTORS_OFFSET] = {12'd0, ring_line} << LINE_LOG;
+    end else if (query) begin
+      entry[`EFA_ADMIN_QUERY_QP_RESP__QP_STATE] = {29'd0, qp_state};
+      entry[`EFA_ADMIN_QUERY_QP_RESP__QKEY] = qpc_q[`EFA_QPC__QKEY];
+      entry[`EFA_ADMIN_QUERY_QP_RESP__SQ_PSN] = psn_there;
+      entry[`EFA_ADMIN_QUERY_QP_RESP__SQ_DRAINING] = {7'd0, busy_q};
+      entry[`EFA_ADMIN_QUERY_QP_RESP__RNR_RETRY] = {5'd0, rnr_there};
+    end
+  end
+  assign m_rsp_body = entry[511:64];
+
+  // What a QP names: as the command says it while it is made, as the context keeps it later.
+  reg [2:0] ref_kind;
+  reg [31:0] ref_index;
+  wire making = state_q == ST_REF;
+  always @* begin
+    ref_kind = `EFA_OBJ_KIND__CQ;
+    case (step_q)
+      REF_PD: begin
+        ref_kind = `EFA_OBJ_KIND__PD;
+        ref_index = making ? {16'd0, cmd_pd} : {22'd0, qpc_q[`EFA_QPC__PD]};
+      end
+      REF_UAR: begin
+        ref_kind = `EFA_OBJ_KIND__UAR;
+        ref_index = making ? {16'd0, cmd_uar} : {22'd0, qpc_q[`EFA_QPC__UAR]};
+      end
+      REF_SCQ: ref_index = making ? send_cq : {20'd0, qpc_q[`EFA_QPC__SCQN]};
+      default: ref_index = making ? recv_cq : {20'd0, qpc_q[`EFA_QPC__RCQN]};
+    endcase
+  end
+
+  reg [2:0] op;
+  reg [2:0] kind;
+  reg [31:0] index;
+  always @* begin
+    op = `EFA_OBJ_OP__FREE;
+    kind = `EFA_OBJ_KIND__QP;
+    index = {{32 - QPN_W{1'b0}}, qpn_q};
+    case (state_q)
+      ST_REF, ST_UNREF: begin
+        op = !making ? `EFA_OBJ_OP__UNREF : step_q[1] ? `EFA_OBJ_OP__REF_OF_UAR
+            : `EFA_OBJ_OP__REF;
+        kind = ref_kind;
+        index = ref_index;
+      end
+      ST_FIND: op = `EFA_OBJ_OP__FIND;
+      ST_TAKE: op = `EFA_OBJ_OP__TAKE;
+      ST_FIND_LLQ, ST_TAKE_LLQ, ST_FREE_LLQ: begin
+        op = state_q == ST_FIND_LLQ ? `EFA_OBJ_OP__FIND
+            : state_q == ST_TAKE_LLQ ? `EFA_OBJ_OP__TAKE : `EFA_OBJ_OP__FREE;
+        kind = `EFA_OBJ_KIND__LLQ;
+        index = {16'd0, page_q};
+      end
+      default: op = `EFA_OBJ_OP__FREE;
+    endcase
+  end
+  assign obj_valid = state_q == ST_REF || state_q == ST_FIND || state_q == ST_FIND_LLQ
+      || state_q == ST_TAKE || state_q == ST_TAKE_LLQ || state_q == ST_FREE_LLQ
+      || state_q == ST_FREE || state_q == ST_UNREF;
+  assign obj_op = op;
+  assign obj_kind = kind;
+  assign obj_index = index;
+  assign obj_uar = create ? cmd_uar : {6'd0, qpc_q[`EFA_QPC__UAR]};
+  assign obj_log = kind != `EFA_OBJ_KIND__LLQ ? 4'd0 : create ? pages_log : ring_pages_log[3:0];
+
+  always @* begin
+    state_d = state_q;
+    status_d = status_q;
+    qpc_d = qpc_q;
+    qpn_d = qpn_q;
+    page_d = page_q;
+    step_d = step_q;
+    busy_d = busy_q;
+    case (state_q)
+      // A command.
+      ST_IDLE: begin
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        step_d = REF_PD;
+        busy_d = 1'b0;
+        if (s_cmd_valid) state_d = ST_JUDGE;
+      end
+      // Whether it is well formed; a new QP's context begins.
+      ST_JUDGE: begin
+        if (create) begin
+          qpc_d = {QPC_W{1'b0}};
+          qpc_d[`EFA_QPC__LIVE] = 1'b1;
+          qpc_d[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__RESET_W3;
+          qpc_d[`EFA_QPC__SRD] =
+              cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_TYPE] == `EFA_ADMIN_QP_TYPE__SRD;
+          qpc_d[`EFA_QPC__PD] = cmd_pd[9:0];
+          qpc_d[`EFA_QPC__UAR] = cmd_uar[9:0];
+          qpc_d[`EFA_QPC__SCQN] = send_cq[11:0];
+          qpc_d[`EFA_QPC__RCQN] = recv_cq[11:0];
+          qpc_d[`EFA_QPC__RSUB] = two_subs;
+          qpc_d[`EFA_QPC__SQ_LOG] = sq_log;
+          qpc_d[`EFA_QPC__WQE128] = wqe128;
+          qpc_d[`EFA_QPC__RQ_LIVE] = rq_asked;
+          qpc_d[`EFA_QPC__RQ_BASE] = rq_asked ? rq_base[63:6] : 58'd0;
+          qpc_d[`EFA_QPC__RQ_LOG] = rq_asked ? rq_log : 4'd0;
+          if (cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_VIRT]
+              || cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_VIRT]) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+            state_d = ST_RSP;
+          end else if (create_illegal) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            state_d = ST_RSP;
+          end else begin
+            state_d = ST_REF;
+          end
+        end else begin
+          qpn_d = handle[QPN_W-1:0];
+          status_d = handle_in_range ? `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS
+              : `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          state_d = handle_in_range ? ST_READ : ST_RSP;
+        end
+      end
+      // A QP names its PD, UAR and CQs; what was named before a refusal is let go.
+      ST_REF: begin
+        status_d = obj_status(obj_rsp_code);
+        if (obj_ready) begin
+          step_d = ok ? step_q + 2'd1 : step_q - 2'd1;
+          if (!ok) state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
+          else if (step_q == REF_RCQ) state_d = ST_FIND;
+        end
+      end
+      // A free number and free pages.
+      ST_FIND: begin
+        status_d = obj_status(obj_rsp_code);
+        qpn_d = obj_rsp_index[QPN_W-1:0];
+        step_d = REF_RCQ;
+        if (obj_ready) state_d = ok ? ST_FIND_LLQ : ST_UNREF;
+      end
+      ST_FIND_LLQ: begin
+        status_d = obj_status(obj_rsp_code);
+        page_d = obj_rsp_index;
+        if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
+      end
+      // Both taken.
+      ST_TAKE: begin
+        qpc_d[`EFA_QPC__QP_NUM] = qp_num_wide[15:0] | {{16 - QPN_W{1'b0}}, qpn_q};
+        if (obj_ready) state_d = ST_TAKE_LLQ;
+      end
+      ST_TAKE_LLQ: begin
+        qpc_d[`EFA_QPC__SQ_LINE] = {4'd0, page_q} << (LLQ_PAGE_LOG - LINE_LOG);
+        if (obj_ready) state_d = ST_WRITE;
+      end
+      // The context of the QP named.
+      ST_READ: begin
+        if (qpa_ready) state_d = ST_ANSWER;
+      end
+      ST_ANSWER: begin
+        qpc_d = qpa_rdata;
+        if (qpa_rvalid) state_d = ST_COMPARE;
+      end
+      // Whether it is that QP, and what becomes of it.
+      ST_COMPARE: begin
+        page_d = ring_page[15:0];
+        if (!handle_there || modify && modify_illegal) begin
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          state_d = ST_RSP;
+        end else if (query) begin
+          state_d = qp_state == `EFA_ADMIN_QP_STATE__SQD_W3 ? ST_SQOP : ST_RSP;
+        end else begin
+          if (destroy) qpc_d[`EFA_QPC__LIVE] = 1'b0;
+          if (destroy) qpc_d[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__RESET_W3;
+          if (modify && with_state) qpc_d[`EFA_QPC__STATE] = to_state[2:0];
+          if (modify && with_qkey) begin
+            qpc_d[`EFA_QPC__QKEY] = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__QKEY];
+          end
+          state_d = ST_WRITE;
+        end
+      end
+      // The context as it is from now on.
+      ST_WRITE: begin
+        if (qpa_ready) state_d = create ? ST_SQOP : destroy || to_reset ? ST_DRAIN : ST_RSP;
+      end
+      // Nobody works on the QP any more.
+      ST_DRAIN: begin
+        if (m_drain_ready) state_d = ST_SQOP;
+      end
+      // The engines begin, clear or forget it.
+      ST_SQOP: begin
+        busy_d = query && sqop_busy;
+        if (sqop_ready) state_d = query ? ST_RSP : ST_RQOP;
+      end
+      ST_RQOP: begin
+        step_d = REF_RCQ;
+        if (rqop_ready) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
+      end
+      // Its pages, number and what it named are given back.
+      ST_FREE_LLQ: begin
+        if (obj_ready) state_d = ST_FREE;
+      end
+      ST_FREE: begin
+        if (obj_ready) state_d = ST_UNREF;
+      end
+      ST_UNREF: begin
+        if (obj_ready) begin
+          step_d = step_q - 2'd1;
+          if (step_q == REF_PD) state_d = ST_RSP;
+        end
+      end
+      // The response.
+      default: begin
+        if (m_rsp_ready) state_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) state_q <= ST_IDLE;
+    else state_q <= state_d;
+  end
+
+  always @(posedge clk) begin
+    if (idle) cmd_q <= s_cmd_data;
+    status_q <= status_d;
+    qpc_q <= qpc_d;
+    qpn_q <= qpn_d;
+    page_q <= page_d;
+    step_q <= step_d;
+    busy_q <= busy_d;
+  end
+
+  wire unused_bits = &{
+    1'b0, cmd_q, entry[63:0], rnr_given, obj_rsp_index, qp_num_wide, ring_page, ring_pages_log,
+    rq_base[5:0], cmd_pd, cmd_uar, send_cq, recv_cq, to_state
+  };
+
+endmodule

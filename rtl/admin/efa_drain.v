@@ -1,0 +1,85 @@
+// efa_drain - runs the data path empty for one command unit at a time: sends, receives, completions.
+//
+// In    s_drain held until ready; s_late: completions only, for queues that no QP uses
+// Out   drain_* to the engines, each held until its ready
+// Time  as long as the engines take
+module efa_drain #(
+    parameter UNITS = 3
+) (
+    input  wire clk,
+    input  wire rst,
+    input  wire [UNITS-1:0] s_drain_valid,
+    input  wire [UNITS-1:0] s_drain_late,
+    output wire [UNITS-1:0] s_drain_ready,
+    output wire drain_send_valid,
+    input  wire drain_send_ready,
+    output wire drain_recv_valid,
+    input  wire drain_recv_ready,
+    output wire drain_cpl_valid,
+    input  wire drain_cpl_ready
+);
+
+  localparam [2:0] ST_IDLE = 3'd0;
+  localparam [2:0] ST_SEND = 3'd1;
+  localparam [2:0] ST_RECV = 3'd2;
+  localparam [2:0] ST_CPL = 3'd3;
+  localparam [2:0] ST_DONE = 3'd4;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [UNITS-1:0] unit_q;
+
+  wire idle = state_q == ST_IDLE;
+  wire [UNITS-1:0] grant;
+  efa_arb #(
+      .N(UNITS)
+  ) u_arb (
+      .clk(clk),
+      .rst(rst),
+      .s_request(idle ? s_drain_valid : {UNITS{1'b0}}),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  assign drain_send_valid = state_q == ST_SEND;
+  assign drain_recv_valid = state_q == ST_RECV;
+  assign drain_cpl_valid = state_q == ST_CPL;
+  assign s_drain_ready = state_q == ST_DONE ? unit_q : {UNITS{1'b0}};
+
+  always @* begin
+    state_d = state_q;
+    case (state_q)
+      // A unit that took something away.
+      ST_IDLE: begin
+        if ((grant & s_drain_late) != {UNITS{1'b0}}) state_d = ST_CPL;
+        else if (grant != {UNITS{1'b0}}) state_d = ST_SEND;
+      end
+      // What sends hold has left; it may have become completions.
+      ST_SEND: begin
+        if (drain_send_ready) state_d = ST_RECV;
+      end
+      // What receives hold has left.
+      ST_RECV: begin
+        if (drain_recv_ready) state_d = ST_CPL;
+      end
+      // Completions and events are written.
+      ST_CPL: begin
+        if (drain_cpl_ready) state_d = ST_DONE;
+      end
+      // The unit goes on.
+      default: begin
+        state_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) state_q <= ST_IDLE;
+    else state_q <= state_d;
+  end
+
+  always @(posedge clk) begin
+    if (idle) unit_q <= grant;
+  end
+
+endmodule

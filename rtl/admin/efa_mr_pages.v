@@ -1,0 +1,68 @@
+// efa_mr_pages - how many pages a region spans, and whether its numbers make sense.
+//
+// In    s_cmd a REG_MR command, held
+// Out   m_illegal, m_pages, m_mask (low bits inside a page): of the command three cycles before
+// Time  three stages
+`include "efa_defs.vh"
+
+module efa_mr_pages (
+    input  wire clk,
+    input  wire s_cfg_profile,
+    input  wire [511:0] s_cmd,
+    output wire m_illegal,
+    output wire [66:0] m_pages,
+    output wire [63:0] m_mask
+);
+
+  localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
+  localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
+  // The capability bits, by their place in the attribute.
+  localparam CAP_RDMA_READ = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ
+      - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+  localparam CAP_RDMA_WRITE = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
+      - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+
+  wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
+  wire [31:0] page_caps = s_cfg_profile ? `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP
+      : `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
+  wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
+  wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
+  wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
+  wire physical = s_cmd[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
+  wire listed = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA];
+  wire [31:0] list_bytes = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__LENGTH];
+  wire [63:0] list_addr = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__ADDRESS];
+
+  reg [63:0] mask_q;
+  reg [64:0] end_q;
+  reg [65:0] span_q;
+  reg [66:0] pages_q;
+  reg odd_q;
+  reg odd2_q;
+  reg illegal_q;
+  wire [63:0] offset = iova & mask_q;
+  wire [66:0] pages = {1'b0, span_q} >> shift;
+
+  assign m_illegal = illegal_q;
+  assign m_pages = pages_q;
+  assign m_mask = mask_q;
+
+  always @(posedge clk) begin
+    mask_q <= (64'd1 << shift) - 64'd1;
+    end_q <= {1'b0, iova} + {1'b0, length};
+    odd_q <= length == 64'd0
+        || !physical && !(page_caps[shift[4:0]] && !shift[5])
+        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE] && !caps[CAP_RDMA_READ]
+        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE] && !caps[CAP_RDMA_WRITE]
+        || !physical && listed && list_addr[2:0] != 3'd0;
+    // Rounded up to whole pages.
+    span_q <= {2'd0, offset} + {2'd0, length} + {2'd0, mask_q};
+    odd2_q <= odd_q || end_q[64] && end_q[63:0] != 64'd0;
+    pages_q <= pages;
+    illegal_q <= odd2_q || !physical
+        && (listed ? {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
+  end
+
+  wire unused_cmd = &{1'b0, s_cmd, list_addr, caps};
+
+endmodule

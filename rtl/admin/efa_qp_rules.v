@@ -1,0 +1,102 @@
+// efa_qp_rules - what may be asked of a QP: creation sizes and flags, state transitions, attributes.
+//
+// In    s_cmd a CREATE_QP or MODIFY_QP command; s_qpc the QP's context now
+// Out   m_create_illegal, m_modify_illegal; m_pages_log of the ring in LLQ memory; m_rnr_capable
+// Time  same cycle
+`include "efa_defs.vh"
+
+module efa_qp_rules (
+    input  wire s_cfg_profile,
+    input  wire [511:0] s_cmd,
+    input  wire [2:0] s_state,
+    input  wire s_srd,
+    output wire m_create_illegal,
+    output wire m_wqe128,
+    output wire [3:0] m_sq_log,
+    output wire [3:0] m_rq_log,
+    output wire [3:0] m_pages_log,
+    output wire m_rnr_capable,
+    output wire m_modify_illegal
+);
+
+  localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
+  localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
+  // Capability bits by their place in the attribute, whose bit 0 is RDMA_READ.
+  localparam CAP_BASE = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+  localparam CAP_RNR = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY - CAP_BASE;
+  localparam CAP_UNSOLICITED =
+      `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__UNSOLICITED_WRITE_RECV - CAP_BASE;
+  localparam CAP_WIDE_ID = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID - CAP_BASE;
+  localparam [15:0] MAX_SQ_DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
+  localparam [15:0] MAX_RQ_DEPTH = `EFA_LIMITS__MAX_RQ_DEPTH;
+  localparam WQE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
+  localparam DESC_LOG = $clog2(`EFA_IO_RX_DESC__BYTES);
+  localparam [31:0] FIRST_LOG = WQE_LOG;
+  localparam [31:0] PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
+
+  `include "efa_admin_fn.vh"
+
+  wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
+
+  // Creation.
+  wire [7:0] qp_type = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__QP_TYPE];
+  wire [31:0] sq_depth = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__SEND_QUEUE_DEPTH];
+  wire [31:0] sq_bytes = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__SEND_QUEUE_RING_SIZE];
+  wire [31:0] rq_bytes = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE];
+  wire [63:0] rq_base = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
+  wire [31:0] rq_depth = rq_bytes >> DESC_LOG;
+  wire sq_legal = sq_depth[31:16] == 16'd0 && legal_depth(sq_depth[15:0], MAX_SQ_DEPTH);
+  wire by64 = sq_bytes == sq_depth << WQE_LOG;
+  wire by128 = sq_bytes == sq_depth << (WQE_LOG + 1);
+  wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0
+      && legal_depth(rq_depth[15:0], MAX_RQ_DEPTH) && rq_base[5:0] == 6'd0;
+  wire [31:0] ring_log = {28'd0, m_sq_log} + FIRST_LOG + {31'd0, by128};
+  wire [31:0] pages_log = ring_log - PAGE_LOG;
+
+  assign m_wqe128 = by128;
+  assign m_sq_log = log2(sq_depth[15:0]);
+  assign m_rq_log = log2(rq_depth[15:0]);
+  assign m_pages_log = ring_log > PAGE_LOG ? pages_log[3:0] : 4'd0;
+  assign m_rnr_capable = caps[CAP_RNR];
+  assign m_create_illegal =
+      qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type != `EFA_ADMIN_QP_TYPE__SRD
+      || !sq_legal || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal
+      || s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED]
+      || s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_WIDE_ID];
+
+  // Modification.
+  wire [31:0] to = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__QP_STATE];
+  wire [31:0] from = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__CUR_QP_STATE];
+  wire with_qkey = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QKEY];
+  wire with_psn = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__SQ_PSN];
+  reg reachable;
+  always @* begin
+    case (to)
+      `EFA_ADMIN_QP_STATE__RESET: reachable = 1'b1;
+      `EFA_ADMIN_QP_STATE__INIT: begin
+        reachable = s_state == `EFA_ADMIN_QP_STATE__RESET_W3 && with_qkey
+            || s_state == `EFA_ADMIN_QP_STATE__INIT_W3;
+      end
+      `EFA_ADMIN_QP_STATE__RTR: reachable = s_state == `EFA_ADMIN_QP_STATE__INIT_W3;
+      `EFA_ADMIN_QP_STATE__RTS: begin
+        reachable = s_state == `EFA_ADMIN_QP_STATE__RTR_W3 && with_psn
+            || s_state == `EFA_ADMIN_QP_STATE__RTS_W3 || s_state == `EFA_ADMIN_QP_STATE__SQD_W3
+            || s_state == `EFA_ADMIN_QP_STATE__SQE_W3;
+      end
+      `EFA_ADMIN_QP_STATE__SQD: begin
+        reachable = s_state == `EFA_ADMIN_QP_STATE__RTS_W3
+            || s_state == `EFA_ADMIN_QP_STATE__SQD_W3;
+      end
+      `EFA_ADMIN_QP_STATE__ERR: reachable = s_state != `EFA_ADMIN_QP_STATE__RESET_W3;
+      default: reachable = 1'b0;
+    endcase
+  end
+  wire rnr_illegal = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY] > 8'd7 || !s_srd || !m_rnr_capable;
+  assign m_modify_illegal =
+      s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__CUR_QP_STATE] && from != {29'd0, s_state}
+      || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] && !reachable
+      || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY] && rnr_illegal;
+
+  wire unused_bits = &{1'b0, s_cmd, caps, rq_base, pages_log[31:4]};
+
+endmodule
