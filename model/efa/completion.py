@@ -14,6 +14,7 @@ _SOURCE_AT = defs.IoRxCdescEx.u.offset
 _HAS_IMM = mask(_Common.has_imm)
 _SEND_FLAGS = _Queue.SEND_QUEUE << _Common.q_type.lsb
 _RECV_FLAGS = _Queue.RECV_QUEUE << _Common.q_type.lsb
+_OP_TYPE_LSB = _Common.op_type.lsb
 _CONSUMER = defs.DOORBELL_BITS.CQ_DB
 
 
@@ -25,8 +26,10 @@ class Completions:
 
     # Entries. Errors and flushes say nothing behind the QP number.
 
-    def send(self, qp, req_id, status):
-        self._write(qp.send_cq, 0, qp, req_id, status, _SEND_FLAGS, (0, 0, 0, 0), b"")
+    def send(self, qp, req_id, status, op):
+        """A finished send: its operation stands in the entry whatever became of it."""
+        flags = _SEND_FLAGS | op << _OP_TYPE_LSB
+        self._write(qp.send_cq, 0, qp, req_id, status, flags, (0, 0, 0, 0), b"")
 
     def receive_error(self, qp, req_id, status):
         cq = qp.recv_cq

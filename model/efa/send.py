@@ -29,6 +29,7 @@ HEADER = precompiled(
     "imm", "src_node", "dst_node", "path", "status",
 )  # fmt: skip
 
+_CQE_OP_TYPE = (1 << defs.IoCdescCommon.op_type.width) - 1
 _OP_TYPE = mask(_Meta.op_type)
 _HAS_IMM = mask(_Meta.has_imm)
 _INLINE = mask(_Meta.inline_msg)
@@ -37,6 +38,11 @@ _MUST1 = mask(_Meta.meta_desc)
 _MUST_NOT1 = mask(_Meta.meta_extension)
 _MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
+
+
+def _completed_op(meta):
+    """Operation of a work request as its completion shows it: three bits of four."""
+    return meta[1] & _CQE_OP_TYPE
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +103,8 @@ class Sends:
 
     def _flush_next(self, qp):
         wqe, _ = self.datapath.take_wqe(qp)
-        self._complete(qp, _META.unpack_from(wqe)[0], _Status.FLUSHED)
+        meta = _META.unpack_from(wqe)
+        self._complete(qp, meta[0], _Status.FLUSHED, op=_completed_op(meta))
 
     def _send_next(self, qp):
         device, msg = self.device, qp.sq.taken
@@ -122,7 +129,7 @@ class Sends:
         if status == _Status.OK:
             self._transmit(qp, msg, meta, ah, payload)
             return
-        self._complete(qp, req_id, status)
+        self._complete(qp, req_id, status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
 
@@ -236,9 +243,9 @@ class Sends:
             qp = self._blocked.pop(next(iter(self._blocked)))
             self.work(qp)
 
-    def _complete(self, qp, req_id, status, length=0):
+    def _complete(self, qp, req_id, status, length=0, op=defs.IoSendOpType.SEND):
         qp.sq.complete()
         if status == _Status.OK:
             self.device.stats.send_wrs += 1
             self.device.stats.send_bytes += length
-        self.completions.send(qp, req_id, status)
+        self.completions.send(qp, req_id, status, op)
