@@ -5,7 +5,7 @@
 // Out   m_dma_rd; rdc  beats to the client that asked, with their byte offset in the request
 //       idle: no request waits to leave or be answered; late: a completion nobody waits for
 // Time  a request leaves one cycle after it was taken, one per cycle; a beat is delivered two
-//       cycles after it came. A read not answered within TIMEOUT_CYCLES (to that + 4 * TAGS) ends
+//       cycles after it came. A read not answered place TIMEOUT_CYCLES (to that + 4 * TAGS) ends
 //       with err; its tag is not used again until its late completion came, which is dropped.
 //       After rst TAGS cycles of initialisation; s_dma_rd_cpl_ready is low then and in the one
 //       cycle that a timeout takes.
@@ -387,12 +387,12 @@ module efa_dma_rd #(
   assign ev_rdc_data = rdc_ev;
 
   wire [12:0] limit = 13'd1 << mrrs_log;
-  wire [12:0] within = request[57:45] & (limit - 13'd1);
+  wire [12:0] place = request[57:45] & (limit - 13'd1);
 
-  `EFA_CHECK(!free_take || within + request[44:32] <= limit, "a read crosses the size boundary")
+  `EFA_CHECK(!free_take || place + request[44:32] <= limit, "a read crosses the size boundary")
   `EFA_CHECK(!free_take || request[44:32] != 13'd0, "a read without bytes")
   `EFA_CHECK(!give || give_room, "a tag came back twice")
 
-  wire unused_rd = &{1'b0, unused_free, give_room, within};
+  wire unused_rd = &{1'b0, unused_free, give_room, place};
 
 endmodule

@@ -141,16 +141,16 @@ module efa_dma_wr (
   wire [63:0] addr = beat[526+:64];
   wire [12:0] left = open_q ? left_q : len;
   wire [12:0] limit = 13'd1 << mps_log;
-  wire [12:0] within = addr[12:0] & (limit - 13'd1);
+  wire [12:0] place = addr[12:0] & (limit - 13'd1);
 
   always @(posedge clk) begin
     if (taken) left_q <= left - BEAT_BYTES;
   end
 
   `EFA_CHECK(!taken || last == (left <= BEAT_BYTES), "a write has not the beats of its length")
-  `EFA_CHECK(!taken || within + len <= limit, "a write crosses the payload boundary")
+  `EFA_CHECK(!taken || place + len <= limit, "a write crosses the payload boundary")
   `EFA_CHECK(!taken || len != 13'd0, "a write without bytes")
 
-  wire unused_promise = &{1'b0, left, within, addr[63:13]};
+  wire unused_promise = &{1'b0, left, place, addr[63:13]};
 
 endmodule
