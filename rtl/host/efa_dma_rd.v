@@ -5,7 +5,7 @@
 // Out   m_dma_rd; rdc  beats to the client that asked, with their byte offset in the request
 //       idle: no request waits to leave or be answered; late: a completion nobody waits for
 // Time  a request leaves one cycle after it was taken, one per cycle; a beat is delivered two
-//       cycles after it came. A read not answered place TIMEOUT_CYCLES (to that + 4 * TAGS) ends
+//       cycles after it came. A read not answered within TIMEOUT_CYCLES (to that + 4 * TAGS) ends
 //       with err; its tag is not used again until its late completion came, which is dropped.
 //       After rst TAGS cycles of initialisation; s_dma_rd_cpl_ready is low then and in the one
 //       cycle that a timeout takes.
