@@ -7,6 +7,7 @@ rtl/common/efa_stream_check.v
 # level common 2
 rtl/common/efa_fifo.v
 rtl/common/efa_arb.v
+rtl/common/efa_ram_nr.v
 # level blocks
 rtl/host/efa_rd_timeout.v
 rtl/host/efa_mmio.v
@@ -38,7 +39,19 @@ rtl/admin/efa_drain.v
 rtl/admin/efa_cmd_pd.v
 rtl/admin/efa_cmd_ah.v
 rtl/admin/efa_cmd_cq.v
+rtl/queue/efa_doorbell.v
+rtl/queue/efa_llq.v
+rtl/queue/efa_work_set.v
+rtl/queue/efa_sq_fault.v
+rtl/queue/efa_sq_ops.v
+rtl/data/efa_tx_ring.v
+rtl/transport/efa_ah_age.v
+rtl/transport/efa_net_out.v
+rtl/transport/efa_srd.v
 # level blocks 2
+rtl/queue/efa_sq.v
+rtl/data/efa_wqe_check.v
+rtl/data/efa_tx_room.v
 rtl/admin/efa_admin_post.v
 rtl/admin/efa_cmd_info.v
 rtl/admin/efa_cmd_mr.v
@@ -52,9 +65,11 @@ rtl/queue/efa_cq.v
 rtl/queue/efa_rq.v
 rtl/data/efa_rx_judge.v
 rtl/data/efa_rx_scatter.v
+rtl/data/efa_tx.v
 # level wrappers
 rtl/admin/efa_admin.v
 rtl/efa_recv.v
+rtl/efa_send.v
 rtl/host/efa_host.v
 rtl/efa_cpl.v
 # level top

@@ -20,6 +20,7 @@ module efa_wqe_check (
     input  wire ah_valid,
     input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     input  wire [`EFA_AHC__W-1:0] ah_data,
+    input  wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
     input  wire s_item_valid,
     output wire s_item_ready,
     input  wire [`EFA_WQI__W-1:0] s_item_data,
@@ -48,6 +49,7 @@ module efa_wqe_check (
   reg [AH_W:0] walk_q;
   reg k_valid_q;
   reg [`EFA_WQI__W-1:0] k_item_q;
+  reg [3:0] k_age_q;  // of the handle, as old as the copy that was read with it
 
   wire walking = !walk_q[AH_W];
   wire move;
@@ -79,6 +81,9 @@ module efa_wqe_check (
   wire counted = count <= (inlined ? inline_most : MAX_SGES);
   wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE] && handle[`EFA_AHC__PD] == pd;
   wire fits = length <= (s_cfg_profile ? MTU_RECORDED : MTU_DEFAULT);
+
+  wire [3:0] op_type = k_item_q[`EFA_WQI__OP_TYPE];
+  wire nowhere = srd && !handle[`EFA_AHC__FABRIC];
 
   reg [7:0] status;
   always @* begin
@@ -114,10 +119,9 @@ module efa_wqe_check (
     asked[`EFA_TXM__LENGTH] = length[15:0];
     // Nothing to gather is as good as inline.
     asked[`EFA_TXM__INLINED] = inlined || length == 33'd0;
+    asked[`EFA_TXM__AH] = ah;
+    asked[`EFA_TXM__AGE] = k_age_q;
   end
-
-  wire [3:0] op_type = k_item_q[`EFA_WQI__OP_TYPE];
-  wire nowhere = srd && !handle[`EFA_AHC__FABRIC];
 
   wire first_ok;
   wire second_ok;
@@ -249,7 +253,10 @@ module efa_wqe_check (
   end
 
   always @(posedge clk) begin
-    if (move) k_item_q <= s_item_data;
+    if (move) begin
+      k_item_q <= s_item_data;
+      k_age_q <= ah_age[4*s_ah[AH_W-1:0]+:4];
+    end
   end
 
   wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, op_type[3], first_len[31:16], second_len[31:16]};

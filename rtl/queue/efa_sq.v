@@ -2,10 +2,14 @@
 //
 // In    work_* rung queues, s_again queues to look at anew; s_mark asks for a barrier;
 //       contexts, producer counts, LLQ lines; down, flush_ok: a broken queue waits or is flushed
+//       credit_*: message contexts that became free
 // Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword
 // Time  one 64-byte entry per cycle, a 128-byte one in two; a visit takes up to QUANTUM entries of
 //       a queue, the next visit starts in the next cycle; first entry 3 cycles after its queue
 //       is next; waits as a whole for m_ready
+//
+// An SRD entry is taken only with a message context set aside for it, so a queue whose
+// acknowledgements stay away never stands in the way of others behind this stage.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -27,6 +31,8 @@ module efa_sq #(
     input  wire s_clear_valid,
     output wire s_clear_ready,
     input  wire [QPN_W-1:0] s_clear_qpn,
+    input  wire credit_freed,
+    input  wire credit_unused,
     input  wire [(1<<QPN_W)-1:0] down,
     input  wire [(1<<QPN_W)-1:0] flush_ok,
     output wire [QPN_W-1:0] qpc_addr,
@@ -50,6 +56,9 @@ module efa_sq #(
 
   localparam LINE_W = LLQ_AW - 6;
   localparam [15:0] LIMIT = QUANTUM;
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam [MSG_W:0] CONTEXTS = 1 << MSG_W;
+  localparam [MSG_W:0] ONE = 1;
 
   // p: the next queue, its context and counts read anew every cycle
   reg p_valid_q;
@@ -66,6 +75,11 @@ module efa_sq #(
   reg a_second_q;
   reg [15:0] a_count_q;
   reg [4:0] a_left_q;
+
+  reg a_credit_q;  // a_left_q contexts are set aside
+
+  // Message contexts neither in use nor set aside.
+  reg [MSG_W:0] credits_q;
 
   // s1: its line has been read
   reg s1_valid_q;
@@ -97,7 +111,9 @@ module efa_sq #(
 
   wire a_wide = a_qpc_q[`EFA_QPC__WQE128];
   wire a_entry_end = a_second_q || !a_wide;
-  wire a_last = a_entry_end && a_left_q == 5'd1;
+  // A visit of none only puts its queue back.
+  wire a_none = a_left_q == 5'd0;
+  wire a_last = (a_entry_end && a_left_q == 5'd1) || a_none;
   wire a_issue = a_valid_q && move;
   // The visit stays until its queue is back in the set, if it has to be.
   wire a_end = a_issue && a_last && (!a_again_q || again_ready);
@@ -109,10 +125,14 @@ module efa_sq #(
   wire p_follows = a_known_q && a_qpn_q == p_qpn_q;
   wire p_go = p_valid_q && p_fresh_q && a_free && (p_follows || !p_late);
   wire [15:0] taken_read;
-  wire [15:0] a_count_next = a_valid_q && a_issue && a_entry_end ? a_count_q + 16'd1 : a_count_q;
+  wire [15:0] a_count_next = a_issue && a_entry_end && !a_none ? a_count_q + 16'd1 : a_count_q;
   wire [15:0] p_taken = p_follows ? a_count_next : taken_read;
   wire [15:0] p_waiting = prod_data - p_taken;
-  wire p_over = p_waiting > LIMIT;
+  wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_down;
+  wire [15:0] p_credits = {{15-MSG_W{1'b0}}, credits_q};
+  wire [15:0] p_limit = p_counts && p_credits < LIMIT ? p_credits : LIMIT;
+  wire p_over = p_waiting > p_limit;
+  wire [4:0] p_left = p_over ? p_limit[4:0] : p_waiting[4:0];
   wire p_down = down[p_qpn_q];
   wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !p_down;
   wire p_flush = p_down && flush_ok[p_qpn_q];
@@ -134,6 +154,10 @@ module efa_sq #(
   wire broken = commit && torn && !s1_flush_q;
   wire drop_a = broken && a_qpn_q == s1_qpn_q;
   wire drop_p = broken && p_qpn_q == s1_qpn_q;
+
+  // What a visit sets aside, and what it gives back when it is cut short.
+  wire [4:0] spent = p_go && p_take && p_counts && !drop_p ? p_left : 5'd0;
+  wire [4:0] back = a_valid_q && drop_a && a_credit_q ? a_left_q : 5'd0;
 
   wire [19:0] a_slot = {4'd0, a_count_q} & ((20'd1 << a_qpc_q[`EFA_QPC__SQ_LOG]) - 20'd1);
   wire [19:0] a_place = a_qpc_q[`EFA_QPC__SQ_LINE]
@@ -224,7 +248,11 @@ module efa_sq #(
       s1_valid_q <= 1'b0;
       s1_done_q <= 1'b0;
       s2_valid_q <= 1'b0;
+      credits_q <= CONTEXTS;
     end else begin
+      credits_q <= credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
+          + (credit_unused ? ONE : {MSG_W + 1{1'b0}}) + {{MSG_W-4{1'b0}}, back}
+          - {{MSG_W-4{1'b0}}, spent};
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       p_fresh_q <= (p_valid_q && !p_go) || (next_valid && next_ready);
       if (a_free) begin
@@ -235,7 +263,7 @@ module efa_sq #(
         a_known_q <= 1'b0;
       end
       if (s_clear_valid) a_known_q <= 1'b0;
-      if (move) s1_valid_q <= a_valid_q && !a_hold && !drop_a;
+      if (move) s1_valid_q <= a_valid_q && !a_none && !a_hold && !drop_a;
       s1_done_q <= commit;
       if (move) s2_valid_q <= s1_end || mark_go;
     end
@@ -249,13 +277,14 @@ module efa_sq #(
       a_flush_q <= p_flush;
       a_second_q <= 1'b0;
       a_count_q <= p_taken;
-      a_left_q <= p_over ? LIMIT[4:0] : p_waiting[4:0];
+      a_left_q <= p_left;
+      a_credit_q <= p_counts;
       a_again_q <= p_over;
     end else begin
       if (a_put && again_ready) a_again_q <= 1'b0;
       if (a_issue && !a_hold) begin
-        a_second_q <= a_wide && !a_second_q;
-        if (a_entry_end) begin
+        a_second_q <= a_wide && !a_second_q && !a_none;
+        if (a_entry_end && !a_none) begin
           a_count_q <= a_count_q + 16'd1;
           a_left_q <= a_left_q - 5'd1;
         end
@@ -278,5 +307,7 @@ module efa_sq #(
   end
 
   wire unused_bits = &{1'b0, a_place, s1_qpc_q};
+
+  `EFA_CHECK(credits_q <= CONTEXTS, "more contexts free than there are")
 
 endmodule

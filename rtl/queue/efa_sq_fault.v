@@ -1,10 +1,11 @@
 // efa_sq_fault - send queues that broke: reports them and leads each through its flush.
 //
 // In    torn_, rung_, store_, read_ err: what broke a queue; s_notice its QP reached ERR by any way;
-//       clear_*: it starts anew
+//       clear_*: it starts anew; ah_gone: an address handle was destroyed
 // Out   down: takes and sends nothing; qperr_* the report; m_mark a barrier behind what was taken,
 //       m_walk then its sends without acknowledgement complete, m_again then it may be taken
-//       from for flushing (flush_ok): so completions keep the posting order
+//       from for flushing (flush_ok): so completions keep the posting order. A destroyed address
+//       handle gives a round too: what was sent through it is flushed by the walk
 // Time  down from the next cycle; a report within 2^QPN_W cycles; queues that break during
 //       a round of barrier and walk are served together by the next one
 `include "efa_defs.vh"
@@ -26,6 +27,7 @@ module efa_sq_fault #(
     input  wire [QPN_W-1:0] notice_qpn,
     input  wire clear_valid,
     input  wire [QPN_W-1:0] clear_qpn,
+    input  wire ah_gone,
     output wire [(1<<QPN_W)-1:0] down,
     output wire [(1<<QPN_W)-1:0] flush_ok,
     output wire qperr_valid,
@@ -63,6 +65,8 @@ module efa_sq_fault #(
   reg [N-1:0] round_d;
   reg [N-1:0] request_q;
   reg [N-1:0] request_d;
+  reg handles_q;  // an address handle went since the last round began
+  reg handles_d;
   reg [N-1:0] flush_ok_q;
   reg [N-1:0] flush_ok_d;
   reg [N-1:0] down_q;
@@ -97,15 +101,17 @@ module efa_sq_fault #(
     index_d = index_q;
     round_d = round_q;
     request_d = request_q;
+    handles_d = handles_q;
     flush_ok_d = flush_ok_q;
     down_d = down_q;
     case (state_q)
-      // A queue in ERR.
+      // A queue in ERR, a destroyed address handle.
       ST_REQUEST: begin
         index_d = {QPN_W{1'b0}};
         round_d = request_q;
         request_d = {N{1'b0}};
-        if (request_q != {N{1'b0}}) state_d = ST_MARK;
+        handles_d = 1'b0;
+        if (handles_q || request_q != {N{1'b0}}) state_d = ST_MARK;
       end
       // The barrier has entered behind everything taken.
       ST_MARK: begin
@@ -135,6 +141,7 @@ module efa_sq_fault #(
       request_d[notice_qpn] = 1'b1;
       down_d[notice_qpn] = 1'b1;
     end
+    if (ah_gone) handles_d = 1'b1;
     if (rung_err_valid) down_d[rung_err_qpn] = 1'b1;
     if (torn_err_valid) down_d[torn_err_qpn] = 1'b1;
     if (store_err_valid) down_d[store_err_qpn] = 1'b1;
@@ -152,6 +159,7 @@ module efa_sq_fault #(
       state_q <= ST_REQUEST;
       round_q <= {N{1'b0}};
       request_q <= {N{1'b0}};
+      handles_q <= 1'b0;
       flush_ok_q <= {N{1'b0}};
       down_q <= {N{1'b0}};
       rung_q <= {N{1'b0}};
@@ -164,6 +172,7 @@ module efa_sq_fault #(
       state_q <= state_d;
       round_q <= round_d;
       request_q <= request_d;
+      handles_q <= handles_d;
       flush_ok_q <= flush_ok_d;
       down_q <= down_d;
       if (hand_move) begin

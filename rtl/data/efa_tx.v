@@ -1,0 +1,328 @@
+// efa_tx - sends messages out in the order they were checked, each as one packet.
+//
+// In    s checked messages; rdc_* payload; down: queues that send no more; ctx_* the message
+//       context an SRD send takes with it
+// Out   rd_* payload reads; m flits, completions without a packet, barriers, in order;
+//       read_err_*: a payload read failed; unused: an SRD message ended without a context
+// Time  a message without reads leaves 5 cycles after it came; one flit per cycle, messages back to
+//       back; one message per cycle when they are one flit
+//
+// Flit i of a packet is line i of the message in the payload ring: its payload starts behind the
+// room for the header, so gathering is only a byte position.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_tx #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire init_done,
+    input  wire [15:0] s_cfg_node_id,
+    input  wire [3:0] mrrs_log,
+    input  wire mtt_valid,
+    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input  wire [51:0] mtt_data,
+    input  wire s_valid,
+    output wire s_ready,
+    input  wire [`EFA_TXM__W-1:0] s_msg,
+    input  wire [`EFA_SGE__W-1:0] s_first,
+    input  wire [`EFA_SGE__W-1:0] s_second,
+    input  wire [639:0] s_inline,
+    output wire rd_valid,
+    input  wire rd_ready,
+    output wire [63:0] rd_addr,
+    output wire [12:0] rd_len,
+    output wire [31:0] rd_cookie,
+    input  wire rdc_valid,
+    input  wire [31:0] rdc_cookie,
+    input  wire [12:0] rdc_offset,
+    input  wire [511:0] rdc_data,
+    input  wire [6:0] rdc_bytes,
+    input  wire rdc_last,
+    input  wire rdc_err,
+    input  wire [(1<<QPN_W)-1:0] down,
+    output wire read_err_valid,
+    output wire [QPN_W-1:0] read_err_qpn,
+    output wire unused_valid,
+    input  wire ctx_ready,
+    input  wire [31:0] ctx_id,
+    output wire ctx_valid,
+    output wire [`EFA_TXM__W-1:0] ctx_msg,
+    output wire m_valid,
+    input  wire m_ready,
+    output wire m_net,
+    output wire m_done,
+    output wire m_first,
+    output wire m_last,
+    output wire [511:0] m_data,
+    output wire [63:0] m_keep,
+    output wire [`EFA_TXM__W-1:0] m_msg
+);
+
+  localparam SLOT_W = 8;
+  localparam LINE_W = 9;
+  localparam NODE_W = `EFA_LIMITS__NODE_W;
+  localparam HDR_BITS = `EFA_PKT_HDR__BITS;
+  localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
+  localparam [1:0] KIND_PACKET = 2'd0;
+  localparam [1:0] KIND_BARRIER = 2'd2;
+  localparam [SLOT_W-1:0] ONE_SLOT = 1;
+  localparam [LINE_W-1:0] ONE_LINE = 1;
+  localparam [NODE_W:0] ONE_NODE = 1;
+
+  // The walk over the sequence numbers after a reset.
+  reg [NODE_W:0] walk_q;
+
+  // l0: the next message in turn, once its payload is there
+  reg [SLOT_W-1:0] head_q;
+
+  // l1: a message on its way out, its line that leaves next
+  reg l1_valid_q;
+  reg l1_failed_q;
+  reg l1_begun_q;
+  reg [7:0] l1_flit_q;
+  reg [LINE_W-1:0] line_q;
+
+  // l2: a flit, its line being there
+  reg l2_valid_q;
+  reg l2_net_q;
+  reg l2_done_q;
+  reg l2_first_q;
+  reg l2_last_q;
+  reg [7:0] l2_flit_q;
+  reg [31:0] l2_id_q;
+  reg [`EFA_TXM__W-1:0] l2_msg_q;
+  reg [639:0] l2_inline_q;
+
+  // The sequence number given last, which the read for l2 may have missed.
+  reg psn_valid_q;
+  reg [NODE_W-1:0] psn_node_q;
+  reg [31:0] psn_q;
+
+  wire walking = !walk_q[NODE_W];
+  wire ring_init;
+  wire slot_valid;
+  wire [SLOT_W-1:0] slot_index;
+  wire [7:0] slot_reads;
+  wire [`EFA_TXM__W-1:0] slot_msg;
+  wire [639:0] slot_inline;
+  wire [(1<<SLOT_W)-1:0] ready;
+  wire [(1<<SLOT_W)-1:0] failed;
+  wire [511:0] line_data;
+
+  wire [`EFA_TXM__W-1:0] msg;
+  wire [639:0] msg_inline;
+  wire [15:0] length = msg[`EFA_TXM__LENGTH];
+  wire [1:0] kind = msg[`EFA_TXM__KIND];
+  wire srd = msg[`EFA_TXM__SRD];
+  wire [11:0] msg_qpn = msg[`EFA_TXM__QPN];
+  wire is_packet = kind == KIND_PACKET;
+  wire [15:0] whole = length + HDR + 16'd63;
+  wire [7:0] flits = whole[13:6];
+  wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TXM__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
+
+  // A queue that broke sends nothing more: UD ends here, SRD takes its context along, unsent,
+  // so that the flush finds it in its place.
+  wire broken = is_packet && !l1_begun_q && !l1_failed_q && down[msg_qpn[QPN_W-1:0]];
+  wire sends = is_packet && !l1_failed_q && !broken;
+  wire silent = broken && srd;
+  wire takes_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
+  wire last_flit = !sends || l1_flit_q == flits - 8'd1;
+
+  wire l2_move = !l2_valid_q || m_ready;
+  wire l1_step = l1_valid_q && l2_move && (!takes_ctx || ctx_ready);
+  wire l1_end = l1_step && last_flit;
+  wire l0_go = ready[head_q] && (!l1_valid_q || l1_end);
+
+  reg [`EFA_TXM__W-1:0] out_msg;
+  always @* begin
+    out_msg = msg;
+    if (is_packet && l1_failed_q) begin
+      out_msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    end else if (broken) begin
+      out_msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__FLUSHED;
+    end
+  end
+
+  wire [15:0] l2_node_whole = l2_msg_q[`EFA_TXM__NODE];
+  wire [NODE_W-1:0] l2_node = l2_node_whole[NODE_W-1:0];
+  wire l2_srd = l2_msg_q[`EFA_TXM__SRD];
+  wire [15:0] l1_node = msg[`EFA_TXM__NODE];
+  wire [31:0] psn_read;
+  wire [31:0] psn = psn_valid_q && psn_node_q == l2_node ? psn_q + 32'd1 : psn_read;
+  wire psn_given = l2_valid_q && m_ready && l2_net_q && l2_first_q && l2_srd;
+
+  reg [HDR_BITS-1:0] header;
+  always @* begin
+    header = {HDR_BITS{1'b0}};
+    header[`EFA_PKT_HDR__OPCODE] = l2_srd ? `EFA_PKT_OPCODE__SRD_SEND : `EFA_PKT_OPCODE__UD_SEND;
+    header[`EFA_PKT_HDR__HAS_IMM] = l2_msg_q[`EFA_TXM__HAS_IMM];
+    header[`EFA_PKT_HDR__LENGTH] = l2_msg_q[`EFA_TXM__LENGTH];
+    header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TXM__QP_NUM];
+    header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TXM__DST_QPN];
+    header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TXM__QKEY];
+    header[`EFA_PKT_HDR__PSN] = l2_srd ? psn : 32'd0;
+    header[`EFA_PKT_HDR__MSG_ID] = l2_srd ? l2_id_q : 32'd0;
+    header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TXM__IMM];
+    header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
+    header[`EFA_PKT_HDR__DST_NODE] = l2_node_whole;
+  end
+
+  wire l2_inlined = l2_msg_q[`EFA_TXM__INLINED];
+  wire [511:0] body = !l2_inlined ? line_data
+      : l2_first_q ? {l2_inline_q[255:0], 256'd0} : {128'd0, l2_inline_q[639:256]};
+  wire [15:0] l2_total = l2_msg_q[`EFA_TXM__LENGTH] + HDR;
+  wire [15:0] l2_left = l2_total - {2'd0, l2_flit_q, 6'd0};
+
+  assign init_done = !walking && ring_init;
+  assign read_err_valid = l1_step && is_packet && l1_failed_q;
+  assign read_err_qpn = msg_qpn[QPN_W-1:0];
+  // Whatever had a context set aside and ends without one.
+  assign unused_valid = l1_step && srd
+      && ((is_packet && l1_failed_q)
+          || (!is_packet && kind != KIND_BARRIER
+              && msg[`EFA_TXM__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
+  assign ctx_valid = l1_step && takes_ctx;
+  assign ctx_msg = msg;
+  assign m_valid = l2_valid_q;
+  assign m_net = l2_net_q;
+  assign m_done = l2_done_q;
+  assign m_first = l2_first_q;
+  assign m_last = l2_last_q;
+  assign m_data = l2_first_q ? {body[511:HDR_BITS], header} : body;
+  assign m_keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
+  assign m_msg = l2_msg_q;
+
+  efa_tx_room #(
+      .SLOT_W(SLOT_W),
+      .LINE_W(LINE_W)
+  ) u_room (
+      .clk(clk),
+      .rst(rst),
+      .mrrs_log(mrrs_log),
+      .mtt_valid(mtt_valid),
+      .mtt_index(mtt_index),
+      .mtt_data(mtt_data),
+      .s_valid(s_valid),
+      .s_ready(s_ready),
+      .s_msg(s_msg),
+      .s_first(s_first),
+      .s_second(s_second),
+      .s_inline(s_inline),
+      .slot_valid(slot_valid),
+      .slot_index(slot_index),
+      .slot_reads(slot_reads),
+      .slot_msg(slot_msg),
+      .slot_inline(slot_inline),
+      .free_slot(l1_end),
+      .free_lines(lines),
+      .rd_valid(rd_valid),
+      .rd_ready(rd_ready),
+      .rd_addr(rd_addr),
+      .rd_len(rd_len),
+      .rd_cookie(rd_cookie)
+  );
+
+  efa_tx_ring #(
+      .SLOT_W(SLOT_W),
+      .LINE_W(LINE_W)
+  ) u_ring (
+      .clk(clk),
+      .rst(rst),
+      .init_done(ring_init),
+      .rdc_valid(rdc_valid),
+      .rdc_cookie(rdc_cookie),
+      .rdc_offset(rdc_offset),
+      .rdc_data(rdc_data),
+      .rdc_bytes(rdc_bytes),
+      .rdc_last(rdc_last),
+      .rdc_err(rdc_err),
+      .slot_valid(slot_valid),
+      .slot_index(slot_index),
+      .slot_reads(slot_reads),
+      .take_valid(l0_go),
+      .take_index(head_q),
+      .ready(ready),
+      .failed(failed),
+      .rd_en(l1_step),
+      .rd_line(line_q),
+      .rd_data(line_data)
+  );
+
+  efa_ram #(
+      .WIDTH(`EFA_TXM__W + 640),
+      .ADDR_W(SLOT_W)
+  ) u_list (
+      .clk(clk),
+      .wr_en(slot_valid),
+      .wr_addr(slot_index),
+      .wr_data({slot_inline, slot_msg}),
+      .rd_en(l0_go),
+      .rd_addr(head_q),
+      .rd_data({msg_inline, msg})
+  );
+
+  efa_ram #(
+      .WIDTH(32),
+      .ADDR_W(NODE_W)
+  ) u_psn (
+      .clk(clk),
+      .wr_en(walking || psn_given),
+      .wr_addr(walking ? walk_q[NODE_W-1:0] : l2_node),
+      .wr_data(walking ? 32'd0 : psn + 32'd1),
+      .rd_en(l1_step),
+      .rd_addr(l1_node[NODE_W-1:0]),
+      .rd_data(psn_read)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      walk_q <= {NODE_W + 1{1'b0}};
+      head_q <= {SLOT_W{1'b0}};
+      l1_valid_q <= 1'b0;
+      l1_begun_q <= 1'b0;
+      line_q <= {LINE_W{1'b0}};
+      l2_valid_q <= 1'b0;
+      psn_valid_q <= 1'b0;
+    end else begin
+      if (walking) walk_q <= walk_q + ONE_NODE;
+      if (l0_go) head_q <= head_q + ONE_SLOT;
+      if (l0_go || l1_end) l1_valid_q <= l0_go;
+      if (l1_step) l1_begun_q <= !last_flit;
+      if (l1_end && !sends) line_q <= line_q + lines;
+      else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
+      if (l2_move) l2_valid_q <= l1_step && !silent;
+      if (psn_given) psn_valid_q <= 1'b1;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (l0_go) begin
+      l1_failed_q <= failed[head_q];
+      l1_flit_q <= 8'd0;
+    end else if (l1_step) begin
+      l1_flit_q <= l1_flit_q + 8'd1;
+    end
+    if (l1_step) begin
+      l2_net_q <= sends;
+      // What has no packet, or nobody to acknowledge it, completes here.
+      l2_done_q <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
+      l2_first_q <= !l1_begun_q;
+      l2_last_q <= last_flit;
+      l2_flit_q <= l1_flit_q;
+      if (!l1_begun_q) l2_id_q <= ctx_id;
+      l2_msg_q <= out_msg;
+      l2_inline_q <= msg_inline;
+    end
+    if (psn_given) begin
+      psn_node_q <= l2_node;
+      psn_q <= psn;
+    end
+  end
+
+  wire unused_bits = &{1'b0, whole, l1_node, msg_qpn};
+
+  `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "a packet of no flit")
+
+endmodule

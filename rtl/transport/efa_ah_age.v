@@ -1,0 +1,35 @@
+// efa_ah_age - how often each address handle was destroyed, modulo 16.
+//
+// In    ah_* address handles as they come and go
+// Out   age, four bits for each; gone: one was destroyed
+// Time  new age in the cycle after the removal
+//
+// A send carries the age its handle had when it was taken. Another age later means that the handle
+// was destroyed meanwhile, also when its number is in use again.
+`include "efa_defs.vh"
+
+module efa_ah_age (
+    input  wire clk,
+    input  wire rst,
+    input  wire ah_valid,
+    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input  wire [`EFA_AHC__W-1:0] ah_data,
+    output wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] age,
+    output wire gone
+);
+
+  localparam N = 1 << `EFA_LIMITS__AH_W;
+
+  reg [4*N-1:0] age_q;
+
+  assign age = age_q;
+  assign gone = ah_valid && !ah_data[`EFA_AHC__LIVE];
+
+  always @(posedge clk) begin
+    if (rst) age_q <= {4 * N{1'b0}};
+    else if (gone) age_q[4*ah_index+:4] <= age_q[4*ah_index+:4] + 4'd1;
+  end
+
+  wire unused_bits = &{1'b0, ah_data};
+
+endmodule

@@ -1,0 +1,311 @@
+// efa_srd - remembers SRD sends until they are acknowledged, and hands every send completion over.
+//
+// In    s_ctx a send that leaves; acki acknowledgements; s_done completions of what has left, and
+//       barriers; s_walk flushes queues and sends of destroyed address handles, s_purge forgets a
+//       queue's sends
+// Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
+//       freed: a context is free again; completed_rd_*: sends finished per queue
+// Time  completion 4 cycles after its cause, one per cycle; a walk looks at one context or 16 free
+//       ones per cycle; waits as a whole for txc_ready
+//
+// Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
+// sends in posting order. What the QP has forgotten (dead, RESET) completes no more.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_srd #(
+    parameter QPN_W = 6
+) (
+    input  wire clk,
+    input  wire rst,
+    output wire ctx_ready,
+    output wire [31:0] ctx_id,
+    input  wire s_ctx_valid,
+    input  wire [`EFA_TXM__W-1:0] s_ctx_msg,
+    input  wire acki_valid,
+    output wire acki_ready,
+    input  wire [`EFA_ACKI__W-1:0] acki_data,
+    input  wire s_done_valid,
+    output wire s_done_ready,
+    input  wire [`EFA_TXM__W-1:0] s_done_msg,
+    input  wire s_walk_valid,
+    output wire s_walk_ready,
+    input  wire [(1<<QPN_W)-1:0] s_walk_set,
+    input  wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
+    input  wire s_purge_valid,
+    output wire s_purge_ready,
+    input  wire [QPN_W-1:0] s_purge_qpn,
+    output wire [QPN_W-1:0] qpc_addr,
+    input  wire [`EFA_QPC__W-1:0] qpc_data,
+    input  wire s_clear_valid,
+    output wire s_clear_ready,
+    input  wire [QPN_W-1:0] s_clear_qpn,
+    input  wire [2*QPN_W-1:0] completed_rd_addr,
+    output wire [2*16-1:0] completed_rd_data,
+    output wire freed,
+    output wire mark_valid,
+    output wire mark_id,
+    output wire txc_valid,
+    input  wire txc_ready,
+    output wire [`EFA_CPL__W-1:0] txc_data,
+    output wire st_send_valid,
+    output wire [15:0] st_send_bytes
+);
+
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam N = 1 << MSG_W;
+  localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam [31:0] ONE_ID = 1;
+  localparam [MSG_W:0] ONE = 1;
+  localparam [MSG_W:0] GROUP = 16;
+  localparam [1:0] KIND_BARRIER = 2'd2;
+  localparam [1:0] FROM_DONE = 2'd0;
+  localparam [1:0] FROM_ACK = 2'd1;
+  localparam [1:0] FROM_WALK = 2'd2;
+  localparam [1:0] ST_IDLE = 2'd0;
+  localparam [1:0] ST_LOOK = 2'd1;
+  localparam [1:0] ST_TAIL = 2'd2;
+  localparam [1:0] ST_DONE = 2'd3;
+
+  // Contexts in use, and the next one in the circle: generation and index are one count.
+  reg [N-1:0] used_q;
+  reg [31:0] next_q;
+
+  // The walk: how far, and for whom.
+  reg [1:0] walk_q;
+  reg [1:0] walk_d;
+  reg [MSG_W:0] seen_q;
+  reg [MSG_W:0] seen_d;
+  reg [MSG_W-1:0] from_q;
+  reg [MSG_W-1:0] from_d;
+  reg purging_q;
+  reg purging_d;
+
+  // c1: its context read
+  reg c1_valid_q;
+  reg [1:0] c1_from_q;
+  reg [MSG_W-1:0] c1_index_q;
+  reg [`EFA_ACKI__W-1:0] c1_ack_q;
+  reg [`EFA_TXM__W-1:0] c1_msg_q;
+
+  // c2: a completion, its QP read; c3: handed over
+  reg c2_valid_q;
+  reg c2_barrier_q;
+  reg c2_mark_q;
+  reg [`EFA_CPL__W-1:0] c2_cpl_q;
+  reg c3_valid_q;
+  reg c3_barrier_q;
+  reg c3_mark_q;
+  reg [`EFA_CPL__W-1:0] c3_cpl_q;
+
+  // The count written a cycle ago, which the read for c3 has just missed.
+  reg late_q;
+  reg [QPN_W-1:0] late_qpn_q;
+  reg [15:0] late_count_q;
+
+  wire move = !c3_valid_q || c3_barrier_q || txc_ready;
+
+  wire [MSG_W-1:0] next_index = next_q[MSG_W-1:0];
+  wire [MSG_W-1:0] look = from_q + seen_q[MSG_W-1:0];
+  wire [MSG_W-1:0] look_group = {look[MSG_W-1:4], 4'd0};
+  wire group_free = look[3:0] == 4'd0 && used_q[look_group+:16] == 16'd0
+      && seen_q + GROUP <= {1'b1, {MSG_W{1'b0}}};
+  wire look_hit = walk_q == ST_LOOK && used_q[look];
+
+  // Who gets the pipeline: what has left, an acknowledgement, the walk, in turn.
+  wire [2:0] request = move ? {look_hit, acki_valid, s_done_valid} : 3'b000;
+  wire [2:0] grant;
+  wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
+  wire [MSG_W-1:0] c0_index = grant[1] ? ack_id[MSG_W-1:0] : look;
+
+  reg [`EFA_SCTX__W-1:0] new_ctx;
+  always @* begin
+    new_ctx = {`EFA_SCTX__W{1'b0}};
+    new_ctx[`EFA_SCTX__GEN] = {{MSG_W{1'b0}}, next_q[31:MSG_W]};
+    new_ctx[`EFA_SCTX__NODE] = s_ctx_msg[`EFA_TXM__NODE];
+    new_ctx[`EFA_SCTX__QPN] = s_ctx_msg[`EFA_TXM__QPN];
+    new_ctx[`EFA_SCTX__QP_NUM] = s_ctx_msg[`EFA_TXM__QP_NUM];
+    new_ctx[`EFA_SCTX__SCQN] = s_ctx_msg[`EFA_TXM__SCQN];
+    new_ctx[`EFA_SCTX__SSUB] = s_ctx_msg[`EFA_TXM__SSUB];
+    new_ctx[`EFA_SCTX__REQ_ID] = s_ctx_msg[`EFA_TXM__REQ_ID];
+    new_ctx[`EFA_SCTX__OP_TYPE] = s_ctx_msg[`EFA_TXM__OP_TYPE];
+    new_ctx[`EFA_SCTX__LENGTH] = s_ctx_msg[`EFA_TXM__LENGTH];
+    new_ctx[`EFA_SCTX__AH] = s_ctx_msg[`EFA_TXM__AH];
+    new_ctx[`EFA_SCTX__AGE] = s_ctx_msg[`EFA_TXM__AGE];
+  end
+
+  wire [`EFA_SCTX__W-1:0] ctx;
+  wire [11:0] ctx_qpn = ctx[`EFA_SCTX__QPN];
+  wire [15:0] ctx_ah = ctx[`EFA_SCTX__AH];
+  wire [31:0] c1_id = c1_ack_q[`EFA_ACKI__MSG_ID];
+  wire c1_used = used_q[c1_index_q];
+  wire acked = c1_from_q == FROM_ACK && c1_used
+      && ctx[`EFA_SCTX__GEN] == {{MSG_W{1'b0}}, c1_id[31:MSG_W]}
+      && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
+      && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
+  wire stale = ah_age[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SCTX__AGE];
+  wire walked = c1_from_q == FROM_WALK && c1_used
+      && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
+  wire left = c1_from_q == FROM_DONE;
+  wire release_ctx = c1_valid_q && move && (acked || walked);
+  wire c1_barrier = left && c1_msg_q[`EFA_TXM__KIND] == KIND_BARRIER;
+  wire [7:0] c1_status = left ? c1_msg_q[`EFA_TXM__STATUS]
+      : acked ? c1_ack_q[`EFA_ACKI__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
+  wire [2:0] c1_op = left ? c1_msg_q[`EFA_TXM__OP_TYPE] : ctx[`EFA_SCTX__OP_TYPE];
+
+  reg [`EFA_CPL__W-1:0] c1_cpl;
+  always @* begin
+    c1_cpl = {`EFA_CPL__W{1'b0}};
+    c1_cpl[`EFA_CPL__QPN] = left ? c1_msg_q[`EFA_TXM__QPN] : ctx[`EFA_SCTX__QPN];
+    c1_cpl[`EFA_CPL__QP_NUM] = left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM];
+    c1_cpl[`EFA_CPL__CQN] = left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN];
+    c1_cpl[`EFA_CPL__SUB] = left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB];
+    c1_cpl[`EFA_CPL__REQ_ID] = left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID];
+    c1_cpl[`EFA_CPL__STATUS] = c1_status;
+    if (c1_status == `EFA_IO_COMP_STATUS__OK) c1_cpl[`EFA_CPL__OP_TYPE] = c1_op;
+    c1_cpl[`EFA_CPL__LENGTH] = left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH];
+  end
+
+  wire [11:0] c1_qpn = c1_cpl[`EFA_CPL__QPN];
+  wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
+  wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
+  wire c2_lives = qpc_data[`EFA_QPC__LIVE]
+      && qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3
+      && qpc_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
+
+  wire handed = txc_valid && txc_ready;
+  wire [15:0] count_read;
+  wire [15:0] count = (late_q && late_qpn_q == c3_qpn[QPN_W-1:0] ? late_count_q : count_read) + 16'd1;
+
+  assign ctx_ready = !used_q[next_index];
+  assign ctx_id = next_q;
+  assign acki_ready = grant[1];
+  assign s_done_ready = grant[0];
+  assign s_walk_ready = walk_q == ST_DONE && !purging_q;
+  assign s_purge_ready = walk_q == ST_DONE && purging_q;
+  assign s_clear_ready = !handed;
+  // The QP is read anew every cycle while its completion waits.
+  assign qpc_addr = move ? c1_qpn[QPN_W-1:0] : c2_qpn[QPN_W-1:0];
+  assign freed = release_ctx;
+  assign mark_valid = c3_valid_q && c3_barrier_q;
+  assign mark_id = c3_mark_q;
+  assign txc_valid = c3_valid_q && !c3_barrier_q;
+  assign txc_data = c3_cpl_q;
+  assign st_send_valid = handed && c3_cpl_q[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  assign st_send_bytes = c3_cpl_q[`EFA_CPL__LENGTH];
+
+  efa_arb #(
+      .N(3)
+  ) u_turns (
+      .clk(clk),
+      .rst(rst),
+      .s_request(request),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  efa_ram #(
+      .WIDTH(`EFA_SCTX__W),
+      .ADDR_W(MSG_W)
+  ) u_contexts (
+      .clk(clk),
+      .wr_en(s_ctx_valid),
+      .wr_addr(next_index),
+      .wr_data(new_ctx),
+      .rd_en(move),
+      .rd_addr(c0_index),
+      .rd_data(ctx)
+  );
+
+  efa_ram_nr #(
+      .WIDTH(16),
+      .ADDR_W(QPN_W),
+      .READS(3)
+  ) u_completed (
+      .clk(clk),
+      .wr_en(handed || s_clear_valid),
+      .wr_addr(handed ? c3_qpn[QPN_W-1:0] : s_clear_qpn),
+      .wr_data(handed ? count : 16'd0),
+      .rd_addr({completed_rd_addr, move ? c2_qpn[QPN_W-1:0] : c3_qpn[QPN_W-1:0]}),
+      .rd_data({completed_rd_data, count_read})
+  );
+
+  always @* begin
+    walk_d = walk_q;
+    seen_d = seen_q;
+    from_d = from_q;
+    purging_d = purging_q;
+    case (walk_q)
+      // A round of flushing, or a queue to forget.
+      ST_IDLE: begin
+        seen_d = {MSG_W + 1{1'b0}};
+        from_d = next_index;
+        purging_d = s_purge_valid;
+        if (s_walk_valid || s_purge_valid) walk_d = ST_LOOK;
+      end
+      // Every context looked at once.
+      ST_LOOK: begin
+        if (seen_q[MSG_W]) walk_d = ST_TAIL;
+        else if (group_free) seen_d = seen_q + GROUP;
+        else if (!look_hit || grant[2]) seen_d = seen_q + ONE;
+      end
+      // The last one judged.
+      ST_TAIL: begin
+        if (!c1_valid_q || c1_from_q != FROM_WALK) walk_d = ST_DONE;
+      end
+      // Ready tells who asked.
+      default: begin
+        walk_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      used_q <= {N{1'b0}};
+      next_q <= 32'd0;
+      walk_q <= ST_IDLE;
+      c1_valid_q <= 1'b0;
+      c2_valid_q <= 1'b0;
+      c3_valid_q <= 1'b0;
+      late_q <= 1'b0;
+    end else begin
+      walk_q <= walk_d;
+      if (s_ctx_valid || !ctx_ready) next_q <= next_q + ONE_ID;
+      if (release_ctx) used_q[c1_index_q] <= 1'b0;
+      if (s_ctx_valid) used_q[next_index] <= 1'b1;
+      late_q <= handed;
+      if (move) begin
+        c1_valid_q <= grant != 3'd0;
+        c2_valid_q <= c1_valid_q && (left || acked || (walked && !purging_q));
+        c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    seen_q <= seen_d;
+    from_q <= from_d;
+    purging_q <= purging_d;
+    late_qpn_q <= c3_qpn[QPN_W-1:0];
+    late_count_q <= count;
+    if (move) begin
+      c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
+      c1_index_q <= c0_index;
+      c1_ack_q <= acki_data;
+      c1_msg_q <= s_done_msg;
+      c2_barrier_q <= c1_barrier;
+      c2_mark_q <= c1_msg_q[`EFA_TXM__MARK];
+      c2_cpl_q <= c1_cpl;
+      c3_barrier_q <= c2_barrier_q;
+      c3_mark_q <= c2_mark_q;
+      c3_cpl_q <= c2_cpl_q;
+    end
+  end
+
+  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, c1_qpn,
+      c2_qpn, c3_qpn, qpc_data};
+
+  `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")
+
+endmodule
