@@ -1,0 +1,270 @@
+"""A small host and small engines around efa_admin, for its unit tests.
+
+    bench = AdminBench(dut); await bench.start()
+    status, response = await bench.run(AdminAllocPdCmd(), AdminAqOpcode.ALLOC_PD, AdminAllocPdResp)
+
+The host answers reads late, in any order and in several beats; the engines answer when they like.
+Everything the device tells them is kept in order in `bench.told`.
+"""
+
+from types import SimpleNamespace
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from efa.defs import INTERNAL, REG_BITS, AdminAcqEntry, Reg
+from tb.lib.stream import PERIOD_NS, rng_for
+
+AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
+MEMORY = 0x40_0000
+BROKEN = 0x1_0000_0000  # reads from here fail
+ENGINES = ("sqop", "rqop", "drain_send", "drain_recv", "drain_cpl")
+TABLES = {"cqc": "cqn", "eqc": "eqn", "mr": "index", "mtt": "index", "ah": "index"}
+
+
+def crc16(data: bytes) -> int:
+    crc = 0xFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xA001 if crc & 1 else 0)
+    return crc ^ 0xFFFF
+
+
+class AdminBench:
+    def __init__(self, dut, profile=0, node=5, slow=True):
+        self.dut = dut
+        self.profile, self.node, self.slow = profile, node, slow
+        self.rng = rng_for("admin")
+        self.memory = bytearray(MEMORY)
+        self.told = []  # (what, key, value) of every table write and engine order
+        self.contexts = {}
+        self.irqs = []
+        self.odd = []
+        self.dispatched = []
+        self.busy = 0
+        self.wr_stalled = False
+        self.tasks = []
+
+    async def start(self, depth=32, vector=0, rings=True):
+        dut = self.dut
+        for name in ("reg_wr_valid", "rdc_adm_valid", "qpa_ready", "qpa_rvalid", "sqop_busy",
+                     "rd_adm_ready", "wr_adm_ready", "irq_adm_ready", "reg_wr_offset",
+                     "reg_wr_data", "rdc_cookie", "rdc_offset", "rdc_data", "rdc_bytes",
+                     "rdc_last", "rdc_err", "qpa_rdata", "stat_value"):  # fmt: skip
+            getattr(dut, name).value = 0
+        for name in ENGINES:
+            getattr(dut, name + "_ready").value = 0
+        dut.s_cfg_profile.value = self.profile
+        dut.s_cfg_node_id.value = self.node
+        dut.mrrs_log.value = 9
+        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+        await self.reset()
+        if rings:
+            await self.rings(depth, vector)
+
+    async def reset(self):
+        for task in self.tasks:
+            task.cancel()
+        for name in ("rdc_adm_valid", "rd_adm_ready", "wr_adm_ready", "irq_adm_ready",
+                     "qpa_ready", "qpa_rvalid"):  # fmt: skip
+            getattr(self.dut, name).value = 0
+        for name in ENGINES:
+            getattr(self.dut, name + "_ready").value = 0
+        self.dut.core_rst.value = 1
+        await ClockCycles(self.dut.clk, 4)
+        self.dut.core_rst.value = 0
+        while not (self.dut.admin_init_done.value.is_resolvable and self.dut.admin_init_done.value):
+            await RisingEdge(self.dut.clk)
+        self.tasks = [cocotb.start_soon(task) for task in (
+            self._reads(), self._writes(), self._interrupts(), self._watch(), self._contexts(),
+            self._statistics(), *(self._engine(name) for name in ENGINES))]  # fmt: skip
+
+    async def store(self, register, value):
+        self.dut.reg_wr_valid.value = 1
+        self.dut.reg_wr_offset.value = int(register)
+        self.dut.reg_wr_data.value = value
+        await RisingEdge(self.dut.clk)
+        self.dut.reg_wr_valid.value = 0
+
+    async def rings(self, depth, vector):
+        self.depth, self.produced, self.consumed, self.next_id = depth, 0, 0, 0
+        self.memory[ACQ : ACQ + 64 * depth] = bytes(64 * depth)
+        await self.store(Reg.AQ_BASE_LO, AQ)
+        await self.store(Reg.AQ_BASE_HI, 0)
+        caps = REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=64)
+        await self.store(Reg.AQ_CAPS, caps)
+        await self.store(Reg.ACQ_BASE_LO, ACQ)
+        await self.store(Reg.ACQ_BASE_HI, 0)
+        caps = REG_BITS.ACQ_CAPS.pack(ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=64, ACQ_MSIX_VECTOR=vector)
+        await self.store(Reg.ACQ_CAPS, caps)
+
+    def post(self, command, opcode, **flags):
+        """Write an entry without ringing; its id."""
+        header = command.aq_common
+        header.opcode = opcode
+        header.command_id__command_id = self.next_id
+        header.phase = 1 - (self.produced // self.depth) % 2
+        for name, value in flags.items():
+            setattr(header, name, value)
+        place = AQ + 64 * (self.produced % self.depth)
+        self.memory[place : place + 64] = command.pack(64)
+        self.produced = (self.produced + 1) % 65536
+        number, self.next_id = self.next_id, (self.next_id + 1) % 4096
+        return number
+
+    async def ring(self):
+        await self.store(Reg.AQ_PROD_DB, self.produced)
+
+    async def completion(self, cycles=20000):
+        """The next ACQ entry, held to phase and checksum."""
+        place = ACQ + 64 * (self.consumed % self.depth)
+        phase = 1 - (self.consumed // self.depth) % 2
+        for _ in range(cycles):
+            image = bytes(self.memory[place : place + 64])
+            if image[3] & 1 == phase:
+                break
+            await RisingEdge(self.dut.clk)
+        else:
+            raise AssertionError(f"no response {self.consumed} in {cycles} cycles")
+        self.consumed = (self.consumed + 1) % 65536
+        entry = AdminAcqEntry.unpack(image)
+        checksum = entry.acq_common_descriptor.checksum
+        assert checksum == crc16(image[:4] + b"\0\0" + image[6:]), "checksum"
+        if entry.acq_common_descriptor.status:
+            assert not any(image[8:]), "a refusal has only its header"
+        return image
+
+    async def run(self, command, opcode, response=AdminAcqEntry, **flags):
+        number = self.post(command, opcode, **flags)
+        await self.ring()
+        image = await self.completion()
+        header = AdminAcqEntry.unpack(image).acq_common_descriptor
+        assert header.command_id == number
+        result = response.unpack(image)
+        return int(header.status), result
+
+    # The host.
+
+    async def _reads(self):
+        dut, waiting = self.dut, []
+        ready = 0
+        while True:
+            await RisingEdge(dut.clk)
+            if ready and dut.rd_adm_valid.value == 1:
+                addr, size = int(dut.rd_adm_addr.value), int(dut.rd_adm_len.value)
+                assert 1 <= size <= 64 and addr % 64 + size <= 64
+                late = self.rng.randrange(5, 120) if self.slow else 40
+                waiting.append(SimpleNamespace(addr=addr, size=size, at=0, late=late,
+                                               cookie=int(dut.rd_adm_cookie.value)))  # fmt: skip
+            ready = int(not self.slow or self.rng.random() < 0.8)
+            dut.rd_adm_ready.value = ready
+            for read in waiting:
+                read.late -= 1
+            due = [read for read in waiting if read.late <= 0]
+            dut.rdc_adm_valid.value = int(bool(due))
+            if due:
+                read = self.rng.choice(due) if self.slow else due[0]
+                left = read.size - read.at
+                take = self.rng.randrange(1, left + 1) if self.slow else left
+                err = int(read.addr >= BROKEN)
+                start = read.addr + read.at
+                data = b"" if err else bytes(self.memory[start : start + take])
+                dut.rdc_cookie.value = read.cookie
+                dut.rdc_offset.value = read.at
+                dut.rdc_bytes.value = take
+                dut.rdc_data.value = int.from_bytes(data, "little")
+                read.at += take
+                dut.rdc_last.value = int(read.at == read.size)
+                dut.rdc_err.value = err if read.at == read.size else 0
+                if read.at == read.size:
+                    waiting.remove(read)
+
+    async def _writes(self):
+        dut, ready = self.dut, 0
+        while True:
+            await RisingEdge(dut.clk)
+            if ready and dut.wr_adm_valid.value == 1:
+                assert dut.wr_adm_last.value == 1 and int(dut.wr_adm_len.value) == 64
+                place = int(dut.wr_adm_addr.value)
+                self.memory[place : place + 64] = int(dut.wr_adm_data.value).to_bytes(64, "little")
+                self.told.append(("acq", place, None))
+            ready = int(not self.wr_stalled and self.rng.random() < 0.7)
+            dut.wr_adm_ready.value = ready
+
+    async def _interrupts(self):
+        dut, ready = self.dut, 0
+        while True:
+            await RisingEdge(dut.clk)
+            if ready and dut.irq_adm_valid.value == 1:
+                self.irqs.append(int(dut.irq_adm_vector.value))
+            ready = int(self.rng.random() < 0.5)
+            dut.irq_adm_ready.value = ready
+
+    # The engines.
+
+    async def _engine(self, name):
+        dut = self.dut
+        valid, ready = getattr(dut, name + "_valid"), getattr(dut, name + "_ready")
+        while True:
+            await RisingEdge(dut.clk)
+            if valid.value == 1:
+                await ClockCycles(dut.clk, self.rng.randrange(0, 12))
+                key = value = None
+                if name in ("sqop", "rqop"):
+                    key = int(getattr(dut, name + "_qpn").value)
+                    value = int(getattr(dut, name + "_kind").value)
+                dut.sqop_busy.value = self.busy
+                ready.value = 1
+                await RisingEdge(dut.clk)
+                assert valid.value == 1, f"{name} let go"
+                ready.value = 0
+                self.told.append((name, key, value))
+                await FallingEdge(dut.clk)
+
+    async def _contexts(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.qpa_valid.value != 1:
+                continue
+            await ClockCycles(dut.clk, self.rng.randrange(0, 6))
+            dut.qpa_ready.value = 1
+            await RisingEdge(dut.clk)
+            dut.qpa_ready.value = 0
+            qpn = int(dut.qpa_qpn.value)
+            if dut.qpa_write.value == 1:
+                self.contexts[qpn] = int(dut.qpa_wdata.value)
+                self.told.append(("qpc", qpn, INTERNAL.qpc.unpack(self.contexts[qpn])))
+            else:
+                assert dut.qpa_lock.value == 1
+                dut.qpa_rdata.value = self.contexts.get(qpn, 0)
+                dut.qpa_rvalid.value = 1
+                await RisingEdge(dut.clk)
+                dut.qpa_rvalid.value = 0
+                dut.qpa_rdata.value = (1 << INTERNAL.qpc.width) - 1
+
+    async def _statistics(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.stat_index.value.is_resolvable:
+                self.dut.stat_value.value = 1000 + int(self.dut.stat_index.value)
+
+    async def _watch(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            for name, key in TABLES.items():
+                if getattr(dut, name + "_valid").value == 1:
+                    value = int(getattr(dut, name + "_data").value)
+                    index = int(getattr(dut, f"{name}_{key}").value)
+                    if name != "mtt":
+                        value = getattr(INTERNAL, {"mr": "mrc", "ah": "ahc"}.get(name, name)).unpack(
+                            value
+                        )
+                    self.told.append((name, index, value))
+            if dut.ev_odd_admin_valid.value == 1:
+                self.odd.append(int(dut.ev_odd_admin_data.value) & 15)
+            if dut.ev_aqcmd_valid.value == 1:
+                self.dispatched.append(int(dut.ev_aqcmd_data.value) & 0xFFF)

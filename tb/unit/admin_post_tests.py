@@ -1,0 +1,150 @@
+"""efa_admin_post: the golden image, wraps and phases, checksums of random entries, arbitration."""
+
+from pathlib import Path
+
+import cocotb
+import yaml
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.unit.admin_bench import crc16
+
+BASE = 0x12_3456_7000
+SOURCES = 7
+BODY = 448
+GOLDEN = yaml.safe_load((Path(__file__).parents[2] / "spec" / "golden.yaml").read_text())
+
+
+def find(tree, key):
+    if isinstance(tree, dict):
+        if key in tree:
+            return tree[key]
+        tree = list(tree.values())
+    for item in tree if isinstance(tree, list) else []:
+        found = find(item, key)
+        if found is not None:
+            return found
+    return None
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        self.rng = rng_for("post")
+        for name in ("s_rsp_valid", "s_rsp_id", "s_rsp_status", "s_rsp_body", "acq_start"):
+            getattr(dut, name).value = 0
+        dut.acq_on.value = 1
+        dut.acq_base.value = BASE
+        dut.acq_log.value = 2
+        dut.acq_vector.value = 3
+        self.wr = StreamMonitor(dut, "m_wr", stalls)
+        self.note = StreamMonitor(dut, "m_note")
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await self.setup()
+
+    async def setup(self):
+        self.dut.acq_start.value = 1
+        await RisingEdge(self.dut.clk)
+        self.dut.acq_start.value = 0
+        await RisingEdge(self.dut.clk)
+
+    async def send(self, offers, cycles=2000):
+        """Offer {source: (id, status, body)} at once until all were taken; the order taken."""
+        dut, order = self.dut, []
+        ids = statuses = bodies = valid = 0
+        for source, (number, status, body) in offers.items():
+            ids |= number << 12 * source
+            statuses |= status << 8 * source
+            bodies |= body << BODY * source
+            valid |= 1 << source
+        dut.s_rsp_id.value, dut.s_rsp_status.value, dut.s_rsp_body.value = ids, statuses, bodies
+        dut.s_rsp_valid.value = valid
+        for _ in range(cycles):
+            await RisingEdge(dut.clk)
+            taken = int(dut.s_rsp_ready.value) & valid
+            if taken:
+                order.append(taken.bit_length() - 1)
+                valid &= ~taken
+                dut.s_rsp_valid.value = valid
+            if not valid:
+                return order
+        raise AssertionError("responses not taken")
+
+
+def expected(number, status, body, phase):
+    head = number.to_bytes(2, "little") + bytes([status, phase, 0, 0, 0, 0])
+    image = head + (0 if status else body).to_bytes(56, "little")
+    return image[:4] + crc16(image).to_bytes(2, "little") + image[6:]
+
+
+@cocotb.test(timeout_time=50, timeout_unit="us")
+async def a_success_is_the_golden_image(dut):
+    """admin.post.golden"""
+    bench = Bench(dut)
+    await bench.start()
+    golden = next(i for i in find(GOLDEN, "crc_images") if i["name"].startswith("acq"))
+    await bench.send({2: (0x21, 0, 0)})
+    (beat,) = await bench.wr.take()
+    assert beat["data"].to_bytes(64, "little").hex() == golden["hex"]
+    assert beat["addr"] == BASE
+    assert (await bench.note.take())[0]["vector"] == 3
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def random_responses_have_phase_place_and_checksum(dut):
+    """admin.post.wrap"""
+    bench = Bench(dut, stalls=0.4)
+    await bench.start()
+    for count in range(40):
+        number, status = bench.rng.randrange(4096), bench.rng.choice([0, 0, 5])
+        body = bench.rng.getrandbits(BODY)
+        await bench.send({bench.rng.randrange(SOURCES): (number, status, body)})
+        (beat,) = await bench.wr.take()
+        image = expected(number, status, body, 1 - count // 4 % 2)
+        assert beat["data"].to_bytes(64, "little") == image, count
+        assert beat["addr"] == BASE + 64 * (count % 4)
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def every_source_gets_its_turn(dut):
+    """admin.post.arbitration"""
+    bench = Bench(dut)
+    await bench.start()
+    order = await bench.send({source: (source, 0, source) for source in range(SOURCES)})
+    beats = await bench.wr.take(SOURCES)
+    assert sorted(order) == list(range(SOURCES))
+    assert [beat["data"] & 0xFFF for beat in beats] == order
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def a_disabled_ring_swallows_responses(dut):
+    """admin.post.disabled"""
+    bench = Bench(dut)
+    await bench.start()
+    dut.acq_on.value = 0
+    await bench.send({0: (1, 0, 1), 6: (2, 3, 0)})
+    await bench.wr.none(50)
+    dut.acq_on.value = 1
+    await bench.setup()
+    await bench.send({0: (3, 0, 1)})
+    (beat,) = await bench.wr.take()
+    assert beat["data"].to_bytes(64, "little") == expected(3, 0, 1, 1)
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def a_reset_in_mid_response_forgets_it(dut):
+    """admin.post.reset"""
+    bench = Bench(dut, stalls=lambda: True)
+    await bench.start()
+    await bench.send({1: (1, 0, 1)})
+    await ClockCycles(dut.clk, 10)
+    await reset(dut)
+    await bench.setup()
+    assert dut.m_wr_valid.value == 0
+    bench.wr._pause = lambda: False
+    await bench.send({1: (9, 0, 5)})
+    (beat,) = await bench.wr.take()
+    assert beat["data"].to_bytes(64, "little") == expected(9, 0, 5, 1)
+    assert beat["addr"] == BASE

@@ -1,0 +1,302 @@
+"""efa_admin: rings, every command and every refusal, with slow hosts and engines around it."""
+
+import cocotb
+from cocotb.utils import get_sim_time
+from cocotb.triggers import ClockCycles
+
+from efa.defs import (
+    LIMITS, PROFILES, AdminAcqEntry, AdminAllocPdCmd, AdminAllocPdResp, AdminAllocUarCmd,
+    AdminAllocUarResp, AdminAqCompletionStatus, AdminAqEntry, AdminAqFeatureId,
+    AdminAqGetStatsCmd, AdminAqOpcode, AdminDeallocPdCmd, AdminDeallocUarCmd, AdminGetFeatureCmd,
+    AdminGetFeatureResp, AdminSetFeatureCmd, Reg,
+)  # fmt: skip
+from tb.unit.admin_bench import BROKEN, FREE, AdminBench
+
+Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
+OK, ILLEGAL = Status.SUCCESS, Status.ILLEGAL_PARAMETER
+SPEC = {"default": 0, "recorded": 1}
+
+
+class Objects:
+    """Short names for the commands that need no fields."""
+
+    def __init__(self, bench):
+        self.bench = bench
+
+    async def pd(self):
+        status, answer = await self.bench.run(AdminAllocPdCmd(), Op.ALLOC_PD, AdminAllocPdResp)
+        return status, answer.pd
+
+    async def uar(self):
+        status, answer = await self.bench.run(AdminAllocUarCmd(), Op.ALLOC_UAR, AdminAllocUarResp)
+        return status, answer.uar
+
+    async def drop_pd(self, number):
+        return (await self.bench.run(AdminDeallocPdCmd(pd=number), Op.DEALLOC_PD))[0]
+
+    async def drop_uar(self, number):
+        return (await self.bench.run(AdminDeallocUarCmd(uar=number), Op.DEALLOC_UAR))[0]
+
+
+async def get_feature(bench, number):
+    command = AdminGetFeatureCmd()
+    command.feature_common.feature_id = number
+    return await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def features_of_the_default_profile(dut):
+    """admin.info.features"""
+    await features(dut, "default")
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def features_of_the_recorded_profile(dut):
+    """admin.info.features.recorded"""
+    await features(dut, "recorded")
+
+
+async def features(dut, name):
+    bench = AdminBench(dut, profile=SPEC[name], node=0x0102)
+    await bench.start()
+    profile = PROFILES[name]
+    status, answer = await get_feature(bench, Feature.DEVICE_ATTR)
+    attr = answer.u.device_attr
+    assert status == OK and attr.supported_features == profile.supported_features
+    assert attr.page_size_cap == profile.page_size_cap and attr.db_bar == LIMITS.db_bar
+    assert attr.device_caps == profile.device_caps
+    assert attr.max_rdma_size == profile.max_rdma_size
+    assert attr.max_link_speed_gbps == profile.max_link_speed_gbps
+    status, answer = await get_feature(bench, Feature.QUEUE_ATTR_1)
+    attr = answer.u.queue_attr_1
+    assert status == OK
+    for field in ("max_sq_depth", "max_rq_depth", "max_cq_depth", "max_mr_pages"):
+        assert getattr(attr, field) == LIMITS[field]
+    for field in ("inline_buf_size", "sub_cqs_per_cq", "min_sq_depth", "max_wr_send_sges",
+                  "max_wr_recv_sges", "max_wr_rdma_sges", "max_tx_batch"):  # fmt: skip
+        assert getattr(attr, field) == profile[field], field
+    for field, width in (("max_qp", "qpn_w"), ("max_cq", "cqn_w"), ("max_mr", "mr_w"),
+                         ("max_pd", "pd_w"), ("max_ah", "ah_w")):  # fmt: skip
+        assert getattr(attr, field) == 1 << LIMITS[width], field
+    assert attr.max_llq_size == LIMITS.max_sq_depth * 64
+    status, answer = await get_feature(bench, Feature.QUEUE_ATTR_2)
+    assert status == OK and answer.u.queue_attr_2.inline_buf_size_ex == profile.inline_buf_size_ex
+    status, answer = await get_feature(bench, Feature.NETWORK_ATTR)
+    assert bytes(answer.u.network_attr.addr) == LIMITS.gid_prefix + b"\1\2"
+    assert answer.u.network_attr.mtu == profile.mtu
+    status, answer = await get_feature(bench, Feature.EVENT_QUEUE_ATTR)
+    attr = answer.u.event_queue_attr
+    assert (attr.max_eq, attr.max_eq_depth) == (profile.max_eq, LIMITS.max_eq_depth)
+    status, answer = await get_feature(bench, Feature.HW_HINTS)
+    assert status == OK and not any(answer.pack()[8:])
+    for number in (0, 6, 8, 10, 255):
+        assert (await get_feature(bench, number))[0] == ILLEGAL
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def settings_and_statistics(dut):
+    """admin.info.set"""
+    bench = AdminBench(dut)
+    await bench.start()
+    command = AdminSetFeatureCmd()
+    command.feature_common.feature_id = Feature.AENQ_CONFIG
+    command.u.aenq.enabled_groups = 0x3E
+    assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL  # bit 5 is not supported
+    command.u.aenq.enabled_groups = 0x1E
+    assert (await bench.run(command, Op.SET_FEATURE))[0] == OK
+    _, answer = await get_feature(bench, Feature.AENQ_CONFIG)
+    assert answer.u.aenq.supported_groups == answer.u.aenq.enabled_groups == 0x1E
+    command.feature_common.feature_id = 3
+    assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL
+    info = AdminSetFeatureCmd()
+    info.feature_common.feature_id = Feature.HOST_INFO
+    info.control_buffer.length = 180
+    for place in (FREE, FREE + 0x31, FREE + 0x3F):
+        info.control_buffer.address.mem_addr_low = place
+        assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == OK
+    info.control_buffer.address.mem_addr_high = BROKEN >> 32
+    status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
+    assert status == Status.UNKNOWN_ERROR
+    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=0))[0] == Status.MALFORMED_REQUEST
+    info.control_buffer.length = 179
+    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == ILLEGAL
+    for kind, first, count in ((0, 0, 6), (1, 6, 4), (2, 0, 0), (3, 0, 0), (4, 0, 0), (9, 0, 0)):
+        command = AdminAqGetStatsCmd(type=kind)
+        status, answer = await bench.run(command, Op.GET_STATS)
+        values = [int.from_bytes(answer.pack()[8 + 8 * i :][:8], "little") for i in range(7)]
+        assert status == OK
+        assert values == [1000 + first + i for i in range(count)] + [0] * (7 - count)
+    assert (await bench.run(AdminAqGetStatsCmd(scope=1), Op.GET_STATS))[0] == ILLEGAL
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def unknown_opcodes_are_refused(dut):
+    """admin.dispatch.unsupported"""
+    bench = AdminBench(dut)
+    await bench.start()
+    for opcode in (0, 20, 21, 25, 29, 30, 255):
+        assert (await bench.run(AdminAqEntryCommand(), opcode))[0] == Status.UNSUPPORTED_OPCODE
+
+
+class AdminAqEntryCommand:
+    """An entry of nothing but its header."""
+
+    def __init__(self):
+        self.entry = AdminAqEntry()
+        self.aq_common = self.entry.aq_common_descriptor
+
+    def pack(self, size):
+        return self.entry.pack(size)
+
+
+@cocotb.test(timeout_time=2000, timeout_unit="us")
+async def numbers_run_out_and_come_back(dut):
+    """admin.pd.numbers"""
+    bench = AdminBench(dut, slow=False)
+    await bench.start()
+    objects = Objects(bench)
+    for number in range(1 << LIMITS.pd_w):
+        assert await objects.pd() == (OK, number)
+    assert (await objects.pd())[0] == Status.RESOURCE_ALLOCATION_FAILURE
+    assert await objects.drop_pd(17) == OK
+    assert await objects.drop_pd(17) == ILLEGAL
+    assert await objects.drop_pd(1 << LIMITS.pd_w) == ILLEGAL
+    assert await objects.drop_pd(0xFFFF) == ILLEGAL
+    assert await objects.pd() == (OK, 17)
+    for number in range(1 << LIMITS.uar_w):
+        assert await objects.uar() == (OK, number)
+    assert (await objects.uar())[0] == Status.RESOURCE_ALLOCATION_FAILURE
+    assert await objects.drop_uar(63) == OK
+    assert await objects.drop_uar(63) == ILLEGAL
+
+
+@cocotb.test(timeout_time=2000, timeout_unit="us")
+async def a_full_ring_of_commands_is_answered_and_wraps(dut):
+    """admin.aq.wrap"""
+    bench = AdminBench(dut)
+    await bench.start(depth=8, vector=2)
+    for _ in range(5):
+        ids = []
+        for count in range(8):
+            if count % 2:
+                ids.append(bench.post(AdminAllocPdCmd(), Op.ALLOC_PD))
+            else:
+                ids.append(bench.post(AdminAqGetStatsCmd(), Op.GET_STATS))
+        await bench.ring()
+        answers = [AdminAcqEntry.unpack(await bench.completion()) for _ in range(8)]
+        assert sorted(a.acq_common_descriptor.command_id for a in answers) == ids
+    await ClockCycles(dut.clk, 50)
+    assert bench.irqs and set(bench.irqs) == {2}
+    assert bench.odd == [] and bench.dispatched == list(range(40))
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def illegal_doorbells_change_nothing(dut):
+    """admin.aq.doorbell"""
+    bench = AdminBench(dut)
+    await bench.start(rings=False)
+    await bench.store(Reg.AQ_PROD_DB, 1)
+    await ClockCycles(dut.clk, 5)
+    assert bench.odd == [1]
+    await bench.rings(8, 0)
+    for value in (9, 0xFFFF):
+        await bench.store(Reg.AQ_PROD_DB, value)
+    await bench.store(Reg.AENQ_CONS_DB, 0)
+    await bench.store(Reg.AENQ_CONS_DB, 1)
+    await ClockCycles(dut.clk, 5)
+    assert bench.odd == [1, 1, 1, 2]
+    assert (await Objects(bench).pd())[0] == OK
+    bench.produced += 8
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+    bench.produced -= 9
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=0)
+    await bench.ring()
+    await bench.completion()
+    assert bench.odd == [1, 1, 1, 2, 3]
+    await bench.store(Reg.AQ_CAPS, 8 | 128 << 16)
+    await bench.store(Reg.AQ_PROD_DB, 3)
+    await ClockCycles(dut.clk, 5)
+    assert bench.odd[-1] == 1
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_failed_entry_read_is_answered(dut):
+    """admin.aq.read_error"""
+    bench = AdminBench(dut)
+    await bench.start()
+    await bench.store(Reg.AQ_BASE_HI, BROKEN >> 32)
+    await bench.store(Reg.AQ_CAPS, 32 | 64 << 16)
+    bench.next_id = 7
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+    await bench.ring()
+    header = AdminAcqEntry.unpack(await bench.completion()).acq_common_descriptor
+    assert (header.command_id, header.status) == (0, Status.UNKNOWN_ERROR)
+    await ClockCycles(dut.clk, 5)
+    assert bench.odd == [4]
+    await bench.store(Reg.AQ_BASE_HI, 0)
+    await bench.store(Reg.AQ_CAPS, 32 | 64 << 16)
+    bench.produced = 0
+    assert await Objects(bench).pd() == (OK, 0)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_masked_interrupt_is_kept(dut):
+    """admin.irq.mask"""
+    bench = AdminBench(dut)
+    await bench.start(vector=4)
+    await bench.store(Reg.INTR_MASK, 1)
+    for _ in range(3):
+        await Objects(bench).pd()
+    await ClockCycles(dut.clk, 100)
+    assert bench.irqs == []
+    await bench.store(Reg.INTR_MASK, 0)
+    await ClockCycles(dut.clk, 30)
+    assert bench.irqs == [4]
+    await Objects(bench).pd()
+    await ClockCycles(dut.clk, 30)
+    assert bench.irqs == [4, 4]
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_ring_set_up_anew_starts_over(dut):
+    """admin.aq.restart"""
+    bench = AdminBench(dut)
+    await bench.start()
+    for _ in range(8):
+        bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+    await bench.ring()
+    await ClockCycles(dut.clk, 30)
+    await bench.store(Reg.ACQ_CAPS, 0)
+    await ClockCycles(dut.clk, 400)
+    await bench.rings(16, 0)
+    assert (await Objects(bench).pd())[0] == OK
+    assert bench.consumed == 1
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_reset_in_mid_traffic_clears_all(dut):
+    """admin.reset"""
+    bench = AdminBench(dut)
+    await bench.start()
+    for _ in range(20):
+        bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+    await bench.ring()
+    await ClockCycles(dut.clk, 150)
+    await bench.reset()
+    await bench.rings(32, 0)
+    assert await Objects(bench).pd() == (OK, 0)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def short_commands_take_tens_of_cycles(dut):
+    """admin.time"""
+    bench = AdminBench(dut, slow=False)
+    await bench.start()
+    await Objects(bench).pd()
+    begin = get_sim_time("ns")
+    await Objects(bench).pd()
+    cycles = (get_sim_time("ns") - begin) / 4
+    assert cycles < 40 + 45, cycles  # 40 of them are the host's read
+
+
+

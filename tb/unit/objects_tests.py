@@ -1,0 +1,260 @@
+"""efa_objects: numbers, references, touched numbers and pages, against a plain account in Python."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.stream import clock_and_reset, reset, rng_for
+
+FIND, TAKE, FREE, REF, REF_OF_UAR, UNREF, CHECK = range(7)
+PD, UAR, AH, MR, EQ, CQ, QP, LLQ = range(8)
+OK, ABSENT, BUSY, NONE = range(4)
+BY_UAR = (CQ, QP, LLQ)
+UNITS = 5
+
+
+class Account:
+    """What the numbers should be."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+        self.taken = {kind: {} for kind in sizes}  # number: references
+        self.touched = {kind: {} for kind in sizes}  # number: UAR
+        self.gens = {}
+
+    def free(self, kind, number, uar):
+        return number not in self.taken[kind] and (
+            kind not in BY_UAR or self.touched[kind].get(number, uar) == uar
+        )
+
+    def find(self, kind, uar, log):
+        for base in range(0, self.sizes[kind], 1 << log):
+            if all(self.free(kind, base + i, uar) for i in range(1 << log)):
+                return base
+        return None
+
+    def take(self, kind, base, uar, log):
+        for number in range(base, base + (1 << log)):
+            self.taken[kind][number] = 0
+            self.touched[kind][number] = uar
+        last = (1 << 20 - LIMITS.mr_w) - 1
+        gen = self.gens.get((kind, base), -1 if kind == QP else 0)
+        gen = 1 if kind == MR and gen == last else gen + 1
+        self.gens[kind, base] = gen
+        return gen & 0xFFFF
+
+    def release(self, kind, base, log):
+        for number in range(base, base + (1 << log)):
+            del self.taken[kind][number]
+        if kind == UAR:
+            for other in BY_UAR:
+                touched = self.touched[other]
+                self.touched[other] = {n: u for n, u in touched.items() if u != base}
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut = dut
+        self.rng = rng_for("objects")
+        dut.s_obj_valid.value = 0
+        pages = 1 << int(dut.LLQ_AW.value) - 12
+        self.account = Account({
+            PD: 1 << LIMITS.pd_w, UAR: 1 << LIMITS.uar_w, AH: 1 << LIMITS.ah_w,
+            MR: 1 << LIMITS.mr_w, EQ: 1 << LIMITS.eqn_w, CQ: 1 << int(dut.CQN_W.value),
+            QP: 1 << int(dut.QPN_W.value), LLQ: pages,
+        })  # fmt: skip
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await self.ready()
+
+    async def ready(self):
+        while self.dut.init_done.value != 1:
+            await RisingEdge(self.dut.clk)
+
+    async def ask(self, op, kind, index=0, uar=0, log=0, unit=0):
+        dut = self.dut
+        dut.s_obj_op.value = op << 3 * unit
+        dut.s_obj_kind.value = kind << 3 * unit
+        dut.s_obj_index.value = index << 32 * unit
+        dut.s_obj_uar.value = uar << 16 * unit
+        dut.s_obj_log.value = log << 4 * unit
+        dut.s_obj_valid.value = 1 << unit
+        cycles = 0
+        while True:
+            await RisingEdge(dut.clk)
+            cycles += 1
+            if int(dut.s_obj_ready.value):
+                break
+            assert cycles < 3000, "no answer"
+        assert int(dut.s_obj_ready.value) == 1 << unit
+        dut.s_obj_valid.value = 0
+        self.cycles = cycles
+        self.gen = dut.obj_gen.value
+        self.found = dut.obj_index.value
+        return int(dut.obj_code.value)
+
+    async def find(self, kind, uar=0, log=0):
+        code = await self.ask(FIND, kind, 0, uar, log, self.rng.randrange(UNITS))
+        want = self.account.find(kind, uar, log)
+        assert code == (NONE if want is None else OK), (kind, uar, log, want)
+        assert want is None or int(self.found) == want, (kind, uar, log, int(self.found), want)
+        return want
+
+    async def take(self, kind, number, uar=0, log=0):
+        assert await self.ask(TAKE, kind, number, uar, log) == OK
+        gen = self.account.take(kind, number, uar, log)
+        assert kind == LLQ or int(self.gen) == gen, (kind, number)
+
+    async def free(self, kind, number, uar=0, log=0):
+        refs = self.account.taken[kind].get(number)
+        want = ABSENT if refs is None else BUSY if refs else OK
+        assert await self.ask(FREE, kind, number, uar, log) == want
+        if want == OK:
+            self.account.release(kind, number, log)
+        return want
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def lowest_numbers_first_until_none(dut):
+    """admin.objects.lowest_free"""
+    bench = Bench(dut)
+    await bench.start()
+    for number in range(1 << LIMITS.eqn_w):
+        assert await bench.find(EQ) == number
+        await bench.take(EQ, number)
+    assert await bench.find(EQ) is None
+    await bench.free(EQ, 5)
+    await bench.free(EQ, 2)
+    assert await bench.find(EQ) == 2
+    assert await bench.ask(CHECK, EQ, 2) == ABSENT
+    assert await bench.ask(CHECK, EQ, 1 << 20) == ABSENT
+    assert bench.cycles <= 4
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def references_keep_an_object(dut):
+    """admin.objects.references"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(CQ, await bench.find(CQ, 3), 3)
+    assert await bench.ask(REF_OF_UAR, CQ, 0, 4) == ABSENT
+    assert await bench.ask(REF_OF_UAR, CQ, 0, 3) == OK
+    assert await bench.ask(FREE, CQ, 0) == BUSY
+    assert await bench.ask(UNREF, CQ, 0) == OK
+    assert await bench.ask(FREE, CQ, 0) == OK
+    assert await bench.ask(FREE, CQ, 0) == ABSENT
+    assert await bench.ask(REF, CQ, 0) == ABSENT
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def a_number_stays_with_its_uar(dut):
+    """admin.objects.touched"""
+    bench = Bench(dut)
+    await bench.start()
+    for number in (0, 1):
+        await bench.take(UAR, number)
+    await bench.take(QP, await bench.find(QP, 0), 0)
+    await bench.take(LLQ, await bench.find(LLQ, 0, 1), 0, 1)
+    await bench.free(QP, 0)
+    await bench.free(LLQ, 0, 0, 1)
+    assert await bench.find(QP, 1) == 1
+    assert await bench.find(LLQ, 1, 1) == 2
+    assert await bench.find(QP, 0) == 0
+    await bench.free(UAR, 0)
+    assert await bench.find(QP, 1) == 0
+    assert await bench.find(LLQ, 1, 1) == 0
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def random_life_matches_the_account(dut):
+    """admin.objects.random"""
+    bench = Bench(dut)
+    await bench.start()
+    rng, account = bench.rng, bench.account
+    for number in range(4):
+        await bench.take(UAR, number)
+    held = {}
+    for _ in range(1200):
+        kind = rng.choice([PD, MR, EQ, CQ, QP, LLQ, LLQ])
+        log = rng.randrange(6) if kind == LLQ else 0
+        uar = rng.choice(list(account.taken[UAR]))
+        choice = rng.random()
+        if choice < 0.6:
+            number = await bench.find(kind, uar, log)
+            if number is not None:
+                await bench.take(kind, number, uar, log)
+                held[kind, number] = (uar, log)
+        elif choice < 0.95 and any(k == kind for k, _ in held):
+            number = rng.choice([n for k, n in held if k == kind])
+            uar, log = held[kind, number]
+            if kind != LLQ and rng.random() < 0.2:
+                assert await bench.ask(REF, kind, number) == OK
+                account.taken[kind][number] += 1
+                assert await bench.ask(FREE, kind, number) == BUSY
+                assert await bench.ask(UNREF, kind, number) == OK
+                account.taken[kind][number] -= 1
+            await bench.free(kind, number, uar, log)
+            del held[kind, number]
+            if rng.random() < 0.02:  # drop all of one UAR, so that it can go
+                for (k, n), (u, g) in list(held.items()):
+                    if u == uar:
+                        await bench.free(k, n, u, g)
+                        del held[k, n]
+                await bench.free(UAR, uar)
+                await bench.take(UAR, await bench.find(UAR))
+        elif choice >= 0.95 and uar not in [u for u, _ in held.values()]:
+            await bench.free(UAR, uar)
+            await bench.take(UAR, await bench.find(UAR))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def generations_turn(dut):
+    """admin.objects.generation"""
+    bench = Bench(dut)
+    await bench.start()
+    last = (1 << 20 - LIMITS.mr_w) - 1
+    for count in range(last + 3):
+        await bench.take(MR, 0)
+        assert int(bench.gen) == count % last + 1
+        await bench.free(MR, 0)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def units_wait_for_each_other(dut):
+    """admin.objects.arbitration"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(PD, 0)
+    dut.s_obj_op.value = sum(CHECK << 3 * unit for unit in range(UNITS))
+    dut.s_obj_kind.value = 0
+    dut.s_obj_index.value = 1 << 32 * 3  # the fourth asks for a number that is not there
+    dut.s_obj_valid.value = (1 << UNITS) - 1
+    seen = []
+    while len(seen) < 2 * UNITS:
+        await RisingEdge(dut.clk)
+        ready = int(dut.s_obj_ready.value)
+        if ready:
+            seen.append(ready.bit_length() - 1)
+            assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
+    assert sorted(seen[:UNITS]) == list(range(UNITS))
+    assert seen[:UNITS] == seen[UNITS:]
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def a_reset_frees_everything(dut):
+    """admin.objects.reset"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(QP, 0, 7)
+    dut.s_obj_valid.value = 1
+    dut.s_obj_op.value = FIND
+    await RisingEdge(dut.clk)
+    await RisingEdge(dut.clk)
+    dut.s_obj_valid.value = 0
+    await reset(dut)
+    await bench.ready()
+    bench.account = Bench(dut).account
+    assert await bench.find(QP, 1) == 0
+    await bench.take(QP, 0, 1)
+    assert int(bench.gen) == 0
