@@ -260,9 +260,9 @@ class AdminBench:
                     value = int(getattr(dut, name + "_data").value)
                     index = int(getattr(dut, f"{name}_{key}").value)
                     if name != "mtt":
-                        value = getattr(INTERNAL, {"mr": "mrc", "ah": "ahc"}.get(name, name)).unpack(
-                            value
-                        )
+                        value = getattr(
+                            INTERNAL, {"mr": "mrc", "ah": "ahc"}.get(name, name)
+                        ).unpack(value)
                     self.told.append((name, index, value))
             if dut.ev_odd_admin_valid.value == 1:
                 self.odd.append(int(dut.ev_odd_admin_data.value) & 15)

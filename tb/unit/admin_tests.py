@@ -1,14 +1,31 @@
 """efa_admin: rings, every command and every refusal, with slow hosts and engines around it."""
 
 import cocotb
-from cocotb.utils import get_sim_time
 from cocotb.triggers import ClockCycles
+from cocotb.utils import get_sim_time
 
 from efa.defs import (
-    LIMITS, PROFILES, AdminAcqEntry, AdminAllocPdCmd, AdminAllocPdResp, AdminAllocUarCmd,
-    AdminAllocUarResp, AdminAqCompletionStatus, AdminAqEntry, AdminAqFeatureId,
-    AdminAqGetStatsCmd, AdminAqOpcode, AdminDeallocPdCmd, AdminDeallocUarCmd, AdminGetFeatureCmd,
-    AdminGetFeatureResp, AdminSetFeatureCmd, Reg,
+    LIMITS,
+    PROFILES,
+    AdminAcqEntry,
+    AdminAllocPdCmd,
+    AdminAllocPdResp,
+    AdminAllocUarCmd,
+    AdminAllocUarResp,
+    AdminAqCompletionStatus,
+    AdminAqEntry,
+    AdminAqFeatureId,
+    AdminAqGetStatsCmd,
+    AdminAqOpcode,
+    AdminCreateEqCmd,
+    AdminCreateEqResp,
+    AdminDeallocPdCmd,
+    AdminDeallocUarCmd,
+    AdminDestroyEqCmd,
+    AdminGetFeatureCmd,
+    AdminGetFeatureResp,
+    AdminSetFeatureCmd,
+    Reg,
 )  # fmt: skip
 from tb.unit.admin_bench import BROKEN, FREE, AdminBench
 
@@ -127,6 +144,38 @@ async def settings_and_statistics(dut):
         assert status == OK
         assert values == [1000 + first + i for i in range(count)] + [0] * (7 - count)
     assert (await bench.run(AdminAqGetStatsCmd(scope=1), Op.GET_STATS))[0] == ILLEGAL
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def a_driver_probes(dut):
+    """admin.probe"""
+    bench = AdminBench(dut, profile=SPEC["recorded"])
+    await bench.start()
+    for number in (Feature.DEVICE_ATTR, Feature.QUEUE_ATTR_1, Feature.QUEUE_ATTR_2,
+                   Feature.NETWORK_ATTR, Feature.EVENT_QUEUE_ATTR, Feature.HW_HINTS,
+                   Feature.AENQ_CONFIG):  # fmt: skip
+        assert (await get_feature(bench, number))[0] == OK
+    groups = AdminSetFeatureCmd()
+    groups.feature_common.feature_id = Feature.AENQ_CONFIG
+    groups.u.aenq.enabled_groups = 0x1E
+    assert (await bench.run(groups, Op.SET_FEATURE))[0] == OK
+    for number in range(2):
+        queue = AdminCreateEqCmd(depth=512, msix_vec=number + 1, entry_size_words=4)
+        queue.ba.mem_addr_low = FREE + 0x2000 * number
+        status, answer = await bench.run(queue, Op.CREATE_EQ, AdminCreateEqResp)
+        assert (status, answer.eqn) == (OK, number)
+    info = AdminSetFeatureCmd()
+    info.feature_common.feature_id = Feature.HOST_INFO
+    info.control_buffer.length = 180
+    info.control_buffer.address.mem_addr_low = FREE
+    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == OK
+    for kind in range(5):
+        assert (await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS))[0] == OK
+    for number in range(2):
+        status, _ = await bench.run(AdminDestroyEqCmd(eqn=number), Op.DESTROY_EQ)
+        assert status == OK
+    await ClockCycles(dut.clk, 30)
+    assert len(bench.irqs) == bench.consumed and bench.odd == []
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -297,6 +346,3 @@ async def short_commands_take_tens_of_cycles(dut):
     await Objects(bench).pd()
     cycles = (get_sim_time("ns") - begin) / 4
     assert cycles < 40 + 45, cycles  # 40 of them are the host's read
-
-
-

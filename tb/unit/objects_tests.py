@@ -1,4 +1,4 @@
-"""efa_objects: numbers, references, touched numbers and pages, against a plain account in Python."""
+"""efa_objects: numbers, references, touched numbers and pages, against a plain account."""
 
 import cocotb
 from cocotb.triggers import RisingEdge

@@ -31,10 +31,12 @@ UNITS: dict[str, Unit] = {
     ),
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}]),
     "admin": Unit("efa_admin"),
+    "admin_objects": Unit("efa_admin"),
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects"),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "eq": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "recv": Unit("efa_recv"),
+    "send": Unit("efa_send"),
 }
