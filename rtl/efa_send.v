@@ -129,9 +129,9 @@ module efa_send #(
   wire [QPN_W-1:0] count_ops_addr;
   wire [15:0] prod_llq;
   wire [15:0] prod_sq;
-  wire [15:0] prod_ops;
   wire [QPN_W-1:0] taken_addr;
   wire [15:0] taken;
+  wire [15:0] taken_ops;
   wire [QPN_W-1:0] completed_db_addr;
   wire [15:0] completed_db;
   wire [15:0] completed_ops;
@@ -244,8 +244,8 @@ module efa_send #(
       .s_clear_valid(clear_prod_valid),
       .s_clear_ready(clear_prod_ready),
       .s_clear_qpn(sqop_qpn),
-      .prod_rd_addr({count_ops_addr, prod_sq_addr, prod_llq_addr}),
-      .prod_rd_data({prod_ops, prod_sq, prod_llq}),
+      .prod_rd_addr({prod_sq_addr, prod_llq_addr}),
+      .prod_rd_data({prod_sq, prod_llq}),
       .work_valid(work_valid),
       .work_qpn(work_qpn),
       .err_valid(rung_err_valid),
@@ -319,8 +319,8 @@ module efa_send #(
       .qpc_data(qpc_send_data[2*QPC_W+:QPC_W]),
       .prod_addr(prod_sq_addr),
       .prod_data(prod_sq),
-      .taken_addr(taken_addr),
-      .taken_data(taken),
+      .taken_addr({count_ops_addr, taken_addr}),
+      .taken_data({taken_ops, taken}),
       .rd_en(line_rd_en),
       .rd_line(line_rd_line),
       .rd_data(line_rd_data),
@@ -382,7 +382,7 @@ module efa_send #(
       .s_drain_valid(drain_send_valid),
       .s_drain_ready(drain_send_ready),
       .count_addr(count_ops_addr),
-      .prod_data(prod_ops),
+      .taken_data(taken_ops),
       .completed_data(completed_ops),
       .clear_prod_valid(clear_prod_valid),
       .clear_prod_ready(clear_prod_ready),

@@ -27,8 +27,8 @@ module efa_doorbell #(
     input  wire s_clear_valid,
     output wire s_clear_ready,
     input  wire [QPN_W-1:0] s_clear_qpn,
-    input  wire [3*QPN_W-1:0] prod_rd_addr,
-    output wire [3*16-1:0] prod_rd_data,
+    input  wire [2*QPN_W-1:0] prod_rd_addr,
+    output wire [2*16-1:0] prod_rd_data,
     output wire work_valid,
     output wire [QPN_W-1:0] work_qpn,
     output wire err_valid,
@@ -159,7 +159,7 @@ module efa_doorbell #(
   efa_ram_nr #(
       .WIDTH(16),
       .ADDR_W(QPN_W),
-      .READS(4)
+      .READS(3)
   ) u_producer (
       .clk(clk),
       .wr_en(s2_write || s_clear_valid),

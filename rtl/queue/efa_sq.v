@@ -39,8 +39,8 @@ module efa_sq #(
     input  wire [`EFA_QPC__W-1:0] qpc_data,
     output wire [QPN_W-1:0] prod_addr,
     input  wire [15:0] prod_data,
-    input  wire [QPN_W-1:0] taken_addr,
-    output wire [15:0] taken_data,
+    input  wire [2*QPN_W-1:0] taken_addr,
+    output wire [2*16-1:0] taken_data,
     output wire rd_en,
     output wire [LLQ_AW-6-1:0] rd_line,
     input  wire [511:0] rd_data,
@@ -229,7 +229,7 @@ module efa_sq #(
   efa_ram_nr #(
       .WIDTH(16),
       .ADDR_W(QPN_W),
-      .READS(2)
+      .READS(3)
   ) u_taken (
       .clk(clk),
       .wr_en(commit || s_clear_valid),

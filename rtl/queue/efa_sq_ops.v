@@ -20,7 +20,7 @@ module efa_sq_ops #(
     input  wire s_drain_valid,
     output wire s_drain_ready,
     output wire [QPN_W-1:0] count_addr,
-    input  wire [15:0] prod_data,
+    input  wire [15:0] taken_data,
     input  wire [15:0] completed_data,
     output wire clear_prod_valid,
     input  wire clear_prod_ready,
@@ -144,7 +144,7 @@ module efa_sq_ops #(
 
   always @(posedge clk) begin
     due_q <= due_d;
-    if (state_q == ST_COUNTS) busy_q <= prod_data != completed_data;
+    if (state_q == ST_COUNTS) busy_q <= taken_data != completed_data;
   end
 
 endmodule

@@ -162,7 +162,7 @@ module efa_srd #(
     c1_cpl[`EFA_CPL__SUB] = left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB];
     c1_cpl[`EFA_CPL__REQ_ID] = left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID];
     c1_cpl[`EFA_CPL__STATUS] = c1_status;
-    if (c1_status == `EFA_IO_COMP_STATUS__OK) c1_cpl[`EFA_CPL__OP_TYPE] = c1_op;
+    c1_cpl[`EFA_CPL__OP_TYPE] = c1_op;
     c1_cpl[`EFA_CPL__LENGTH] = left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH];
   end
 

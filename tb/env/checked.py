@@ -6,6 +6,7 @@ await bridge(software)(backends[0])
 scoreboard.check()
 """
 
+import bisect
 import os
 
 from tb.env.scoreboard import Scoreboard
@@ -20,12 +21,15 @@ class TappedLink(InnerLink):
     def __init__(self, native):
         super().__init__(native)
         self.scoreboard = None
-        self.tail = []
+        self._ahead = []
 
     def collect(self):
-        """All logs, merged. A packet counts when it left, before anything it leads to."""
+        """All logs, merged. A packet counts when it left, before anything it leads to.
+
+        A write is logged when it becomes visible, under the cycle in which it was handed over:
+        what is not older than a write still on its way waits for it."""
         native, board = self.native, self.scoreboard
-        happened = []
+        settled, happened = native.settled, self._ahead
         records, data = native.packets()
         for record, content in zip(records.tolist(), data, strict=True):
             happened.append((record[0], 0, record[3], content))
@@ -34,11 +38,14 @@ class TappedLink(InnerLink):
             happened.append((record[0], 1, record[4], (record[1], content)))
         for cycle, _, vector, device in native.interrupts().tolist():
             happened.append((cycle, 2, device, vector))
+            self._kept[device]["interrupts"].append(vector)
         for cycle, value, kind, device in native.events().tolist():
             happened.append((cycle, 3, device, (kind, value)))
         # A packet is matched when its last flit has left, its arrival may be seen in that cycle.
         happened.sort(key=lambda item: item[0])
-        for cycle, kind, device, what in happened:
+        count = bisect.bisect_left(happened, settled, key=lambda item: item[0])
+        self._ahead = happened[count:]
+        for cycle, kind, device, what in happened[:count]:
             if kind == 0:
                 board.packet(device, cycle, what)
             elif kind == 1:
@@ -47,7 +54,6 @@ class TappedLink(InnerLink):
                     self._kept[device]["writes"].append(what)
             elif kind == 2:
                 board.interrupt(device, cycle, what)
-                self._kept[device]["interrupts"].append(what)
             else:
                 board.event(device, cycle, *what)
 

@@ -44,6 +44,7 @@ def _library():
     for name, result, arguments in (
         ("start", None, [i32, u64]),
         ("cycle", u64, []),
+        ("settled", u64, []),
         ("digest", u64, []),
         ("waiting", i32, []),
         ("woken", i32, []),
@@ -140,6 +141,11 @@ class Native:
     def activity(self) -> int:
         """DMA writes and interrupts that became visible so far."""
         return self.total(WRITES) + self.total(INTERRUPTS)
+
+    @property
+    def settled(self) -> int:
+        """Everything handed over before this cycle is in the logs and in host memory."""
+        return self.library.efa_settled()
 
     @property
     def digest(self) -> int:

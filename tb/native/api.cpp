@@ -1,6 +1,8 @@
 // What tb/lib/native.py calls, in the simulator's own process.
 #include <cstring>
 
+#include <algorithm>
+
 #include "bench.h"
 
 using namespace efa;
@@ -19,6 +21,12 @@ extern "C" {
 
 void efa_start(int devices, u64 seed) { bench().start(devices, seed); }
 u64 efa_cycle() { return bench().cycle; }
+u64 efa_settled() {
+    u64 first = bench().cycle;
+    for (int d = 0; d < bench().devices; d++)
+        first = std::min(first, bench().host[d]->settled(first));
+    return first;
+}
 u64 efa_digest() { return bench().digest.value(); }
 int efa_waiting() { return bench().waiting(); }
 int efa_woken() { return bench().woken; }

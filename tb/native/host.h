@@ -16,6 +16,8 @@ class Host {
     void step(const Shown &seen, Driven &drive);
     bool quiet() const;
     bool drained() const { return requests_.empty() && !store_waits_; }
+    // Handover of the oldest write that is not visible yet; what came before is in the logs.
+    u64 settled(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
 
     Knobs knobs;
