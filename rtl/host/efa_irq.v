@@ -76,7 +76,7 @@ module efa_irq (
   wire tab_wr = walk_q || (store && dword != 2'd3);
   wire [2:0] tab_lanes = walk_q ? 3'b111 : 3'b001 << dword;
   wire [VEC_W-1:0] tab_addr = walk_q ? walk_addr_q : entry;
-  wire [95:0] tab_data = walk_q ? 96'd0 : {3{acc_data}};
+  wire [95:0] tab_data = walk_q ? 96'd0 : {acc_data, acc_data, acc_data[31:2], 2'b00};
   wire [95:0] message;
   wire [95:0] shown;
 
@@ -175,7 +175,7 @@ module efa_irq (
   assign irq_adm_ready = grant[0];
   assign irq_eq_ready = grant[1];
   assign wr_irq_valid = state_q == ST_SEND && open_q;
-  assign wr_irq_addr = {message[63:2], 2'b00};
+  assign wr_irq_addr = message[63:0];
   assign wr_irq_data = message[95:64];
 
   always @(posedge clk) begin
@@ -221,7 +221,6 @@ module efa_irq (
 
   `EFA_CHECK_ON(clk, core_rst, !(grant[1:0] != 2'b00) || known, "request of a vector that is not")
 
-  wire unused_irq = &{1'b0, from_table[31:4], from_pba[31:5], from_pba[1:0], message[1:0],
-                      acc_data[31:1]};
+  wire unused_irq = &{1'b0, from_table[31:4], from_pba[31:5], from_pba[1:0]};
 
 endmodule

@@ -172,8 +172,9 @@ module efa_reset (
   end
 
   assign m_cfg_flr_done = state_q == ST_IDLE && !flr_asked_q;
-  assign core_rst = core_rst_q;
-  assign host_rst = host_rst_q;
+  // With rst beside, the core is under reset from the first edge on, not only from the second.
+  assign core_rst = core_rst_q || rst;
+  assign host_rst = host_rst_q || rst;
   assign quiesce = state_q != ST_IDLE;
   assign in_reset = state_q != ST_IDLE;
   assign in_flr = flr_q;

@@ -1,0 +1,351 @@
+"""efa_host: host reads and writes, their order, faults and stops."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, Reg
+from tb.lib.stream import StreamMonitor, rng_for
+from tb.unit.host_bench import RESET_BIT, RESP, HostBench, chunks, packet
+
+CLIENTS = ("adm", "rq", "tx")
+WRITERS = ("adm", "rx", "cq", "eq")
+LIMIT = 512
+
+
+class Reader:
+    """Answers reads from what their address says; checks what each client gets."""
+
+    def __init__(self, bench, rng):
+        self.bench, self.rng = bench, rng
+        self.asked = {c: {} for c in CLIENTS}
+        self.count = 0
+
+    @staticmethod
+    def memory(addr, length):
+        return bytes((at * 2654435761 >> 7) & 0xFF for at in range(addr, addr + length))
+
+    def ask(self, client, length, addr=None):
+        if addr is None:
+            addr = LIMIT * self.rng.randrange(1 << 30) + self.rng.randrange(LIMIT - length + 1)
+        cookie = (self.count * 7919 + 1) & 0xFFFF_FFFF
+        self.count += 1
+        self.asked[client][cookie] = (addr, length)
+        self.bench.ask[client].post({"addr": addr, "len": length, "cookie": cookie})
+        return addr
+
+    def cut(self, request):
+        """The answer to a request in random pieces."""
+        left, sizes = request["len"], []
+        while left:
+            sizes.append(min(left, self.rng.choice([64, 64, 1, 37, 60])))
+            left -= sizes[-1]
+        return chunks(request["tag"], self.memory(request["addr"], request["len"]), sizes)
+
+    def check(self):
+        """Each request complete, its bytes in place; returns cookies that ended in error."""
+        failed = []
+        for client in CLIENTS:
+            got, ended = {}, []
+            for beat in self.bench.rdc[client].beats:
+                cookie = beat["cookie"]
+                addr, length = self.asked[client][cookie]
+                assert cookie not in ended, "a beat after the last one"
+                assert beat["offset"] == got.get(cookie, 0)
+                if beat["bytes"]:
+                    data = beat["data"].to_bytes(64, "little")[: beat["bytes"]]
+                    assert data == self.memory(addr + beat["offset"], beat["bytes"])
+                got[cookie] = got.get(cookie, 0) + beat["bytes"]
+                if beat["last"]:
+                    ended.append(cookie)
+                    if beat["err"]:
+                        failed.append(cookie)
+                    else:
+                        assert got[cookie] == length
+            assert sorted(ended) == sorted(self.asked[client])
+        return failed
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.5)])
+async def reads(dut, pace):
+    """dma.read.order: interleaved completions in any order, every byte at its place."""
+    bench = await HostBench(dut, *pace).start()
+    rng = rng_for("reads")
+    reader = Reader(bench, rng)
+    ev_rd, ev_rdc = StreamMonitor(dut, "ev_rd"), StreamMonitor(dut, "ev_rdc")
+    total = 240
+    for _ in range(total):
+        reader.ask(rng.choice(CLIENTS), rng.choice([1, 16, 64, 65, 200, LIMIT]))
+    open_reads, done = [], 0
+    outstanding = set()
+    while done < total:
+        while bench.rd.beats:
+            request = bench.rd.beats.popleft()
+            assert request["tag"] not in outstanding
+            outstanding.add(request["tag"])
+            open_reads.append(reader.cut(request))
+        assert len(outstanding) <= int(dut.TAGS.value)
+        if open_reads and (len(open_reads) > 5 or not bench.ask["tx"].waiting):
+            for _ in range(rng.randrange(1, 5)):
+                if open_reads:
+                    pieces = rng.choice(open_reads)
+                    beat = pieces.pop(0)
+                    if not pieces:
+                        open_reads.remove(pieces)
+                        done += 1
+                        outstanding.discard(beat["tag"])
+                    await bench.rdcpl.send(beat)
+        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, 10)
+    assert reader.check() == [] and bench.odds() == []
+    assert ev_rd.taken == ev_rdc.taken == total
+    told = [EVENTS.rd.unpack(beat["data"]).client for beat in ev_rd.beats]
+    assert [told.count(number) for number in range(3)] == [len(reader.asked[c]) for c in CLIENTS]
+
+
+@cocotb.test()
+async def same_tag_back_to_back(dut):
+    """dma.read.burst: whole reads at a beat per cycle, offsets without a hole, two cycles late."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("burst"))
+    for _ in range(8):
+        reader.ask("tx", LIMIT)
+    beats = []
+    for request in await bench.rd.take(8):
+        beats += chunks(request["tag"], reader.memory(request["addr"], LIMIT), [64] * 8)
+    bench.rdcpl.post(*beats)
+    await bench.until("s_dma_rd_cpl_valid")
+    seen = []
+    for cycle in range(80):
+        if dut.rdc_tx_valid.value == 1:
+            seen.append(cycle)
+        assert dut.s_dma_rd_cpl_ready.value == 1
+        await RisingEdge(dut.clk)
+    assert seen == list(range(2, 66))
+    assert reader.check() == []
+
+
+@cocotb.test()
+async def request_rate(dut):
+    """dma.read.rate: a request per cycle while tags last, clients in turn, then none."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("rate"))
+    tags = int(dut.TAGS.value)
+    cycles = []
+    bench.rd.on_beat = lambda beat: cycles.append(cocotb.simtime.get_sim_time("ns"))
+    for _ in range(tags):
+        for client in CLIENTS:
+            reader.ask(client, 64)
+    await ClockCycles(dut.clk, tags + 40)
+    assert len(cycles) == tags and cycles[-1] - cycles[0] == 4 * (tags - 1)
+    assert sorted(beat["tag"] for beat in bench.rd.beats) == list(range(tags))
+
+
+@cocotb.test()
+async def failed_reads(dut):
+    """dma.read.error: failed, short and overlong answers end with err; nothing beyond len."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("error"))
+    for _ in range(5):
+        reader.ask("adm", 100)
+    requests = await bench.rd.take(5)
+    answers = [chunks(r["tag"], reader.memory(r["addr"], 100), [64, 36]) for r in requests]
+    answers[0][1].update(err=1, bytes=0)
+    answers[1][0].update(err=1, last=1, bytes=0)
+    answers[2][0]["last"] = 1
+    answers[3][1]["bytes"] = 64
+    for answer in (answers[0], answers[1][:1], answers[2][:1], answers[3], answers[4]):
+        bench.rdcpl.post(*answer)
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 10)
+    expected = [cookie for cookie, _ in list(reader.asked["adm"].items())[:4]]
+    assert sorted(reader.check()) == sorted(expected)
+    assert bench.odds() == []
+
+
+@cocotb.test()
+async def late_answer(dut):
+    """dma.read.timeout: a read given up fails once, its tag rests until the late answer came."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("late"))
+    tags, limit = int(dut.TAGS.value), int(dut.TIMEOUT_CYCLES.value)
+    reader.ask("tx", 128)
+    request = (await bench.rd.take())[0]
+    late = chunks(request["tag"], reader.memory(request["addr"], 128), [64, 64])
+    bench.rdcpl.post(late[0])
+    await ClockCycles(dut.clk, limit - 10)
+    assert len(bench.rdc["tx"].beats) == 1
+    await ClockCycles(dut.clk, 10 + 4 * tags + 8)
+    assert [beat["last"] for beat in bench.rdc["tx"].beats] == [0, 1]
+    for _ in range(tags):
+        reader.ask("rq", 8)
+    await ClockCycles(dut.clk, tags + 20)
+    assert len(bench.rd.beats) == tags - 1
+    assert request["tag"] not in [beat["tag"] for beat in bench.rd.beats]
+    bench.rdcpl.post(late[1])
+    await bench.rdcpl.idle()
+    last = None
+    for held in await bench.rd.take(tags):
+        last = held
+        bench.rdcpl.post(*chunks(held["tag"], reader.memory(held["addr"], 8), [8]))
+    assert last["tag"] == request["tag"]
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 10)
+    assert len(reader.check()) == 1
+    assert bench.odds() == [(4, request["tag"])]
+
+
+@cocotb.test()
+async def late_across_flr(dut):
+    """dma.read.quarantine: a given-up tag stays unused across a function-level reset."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("flr"))
+    tags = int(dut.TAGS.value)
+    reader.ask("tx", 64)
+    request = (await bench.rd.take())[0]
+    dut.s_cfg_flr.value = 1
+    await ClockCycles(dut.clk, 2)
+    dut.s_cfg_flr.value = 0
+    await bench.until("m_cfg_flr_done", 0)
+    await bench.until("m_cfg_flr_done", 1, int(dut.TIMEOUT_CYCLES.value) + 4 * tags + 200)
+    assert bench.rdc["tx"].beats[-1]["err"] == 1
+    for _ in range(tags - 1):
+        reader.ask("rq", 8)
+    held = await bench.rd.take(tags - 1)
+    assert request["tag"] not in [beat["tag"] for beat in held]
+    bench.rdcpl.post(*chunks(request["tag"], bytes(64), [64]))
+    for beat in held:
+        bench.rdcpl.post(*chunks(beat["tag"], reader.memory(beat["addr"], 8), [8]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 10)
+    assert len(reader.check()) == 1 and bench.odds() == [(4, request["tag"])]
+
+
+@cocotb.test()
+async def unknown_answer(dut):
+    """dma.read.unknown: completions nobody asked for are dropped and reported."""
+    bench = await HostBench(dut).start()
+    tags = [0, int(dut.TAGS.value) - 1, 255]
+    for tag in tags:
+        bench.rdcpl.post(*chunks(tag, bytes(80), [64, 16]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 12)
+    assert bench.odds() == [(4, tag) for tag in tags]
+    assert not any(bench.rdc[client].beats for client in CLIENTS)
+
+
+async def write_traffic(bench, rng, count):
+    """Random packets of every writer; returns what each sent."""
+    sent = {c: [] for c in WRITERS}
+    for index in range(count):
+        client = rng.choice(WRITERS)
+        length = rng.choice([1, 16, 64, 65, 200, LIMIT])
+        base = (WRITERS.index(client) + 1 << 40) + LIMIT * index
+        addr = base + rng.randrange(LIMIT - length + 1)
+        payload = rng.randbytes(length)
+        sent[client].append((addr, payload))
+        bench.put[client].post(*packet(addr, payload))
+    return sent
+
+
+def packets(beats):
+    """Whole packets out of the write stream: a header that stays, and all its bytes."""
+    found, data, head = [], b"", None
+    for beat in beats:
+        if head is None:
+            head = (beat["addr"], beat["len"])
+        assert head == (beat["addr"], beat["len"])
+        data += beat["data"].to_bytes(64, "little")
+        if beat["last"]:
+            assert len(data) == -(-beat["len"] // 64) * 64
+            found.append((head[0], data[: head[1]]))
+            head, data = None, b""
+    assert head is None
+    return found
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.6), (0.5, 0.3)])
+async def writes(dut, pace):
+    """dma.write.order: packets whole and unmixed, each client's in order, all of them."""
+    bench = await HostBench(dut, *pace).start()
+    sent = await write_traffic(bench, rng_for("writes"), 120)
+    for client in WRITERS:
+        await bench.put[client].idle()
+    await ClockCycles(dut.clk, 40)
+    found = packets(bench.wr.beats)
+    for number, client in enumerate(WRITERS):
+        assert [one for one in found if one[0] >> 40 == number + 1] == sent[client]
+    assert len(found) == 120
+
+
+@cocotb.test()
+async def write_rate(dut):
+    """dma.write.rate: a beat per cycle over packets of all clients, in turn."""
+    bench = await HostBench(dut).start()
+    for index in range(20):
+        for number, client in enumerate(WRITERS):
+            bench.put[client].post(*packet((number + 1 << 40) + 64 * index, bytes(64)))
+    times = []
+    bench.wr.on_beat = lambda beat: times.append(cocotb.simtime.get_sim_time("ns"))
+    beats = await bench.wr.take(80)
+    assert times[-1] - times[0] == 4 * 79
+    turns = [beat["addr"] >> 40 for beat in beats]
+    assert all(sorted(turns[i : i + 4]) == [1, 2, 3, 4] for i in range(0, 80, 4))
+
+
+@cocotb.test()
+async def no_bus_master(dut):
+    """dma.bme: without bus mastering nothing new starts, an open packet ends; then all goes on."""
+    bench = await HostBench(dut).start()
+    reader = Reader(bench, rng_for("bme"))
+    bench.vector(0, 0xFEE0_0000, 1)
+    bench.set_resp()
+    await bench.settle()
+    body = packet(0x9000, bytes(range(256)))
+    bench.put["rx"].post(*body[:2])
+    await bench.wr.take(2)
+    dut.s_cfg_bme.value = 0
+    bench.put["rx"].post(*body[2:], *packet(0xA000, bytes(64)))
+    bench.put["cq"].post(*packet(0xB000, bytes(16)))
+    bench.irq["adm"].post({"vector": 0})
+    bench.ask_register(Reg.VERSION, 1)
+    reader.ask("adm", 64)
+    assert [beat["addr"] for beat in await bench.wr.take(2)] == [0x9000, 0x9000]
+    await bench.wr.none(50)
+    assert not bench.rd.beats
+    dut.s_cfg_bme.value = 1
+    addresses = {beat["addr"] for beat in await bench.wr.take(4)}
+    assert addresses == {0xA000, 0xB000, 0xFEE0_0000, RESP}
+    await bench.rd.take()
+
+
+@cocotb.test()
+async def reset_under_load(dut):
+    """dma.reset: register resets under full traffic; no packet torn, no read lost, then again."""
+    bench = await HostBench(dut, gaps=0.2, stalls=0.3).start()
+    rng = rng_for("load")
+    reader = Reader(bench, rng)
+    bench.rd.on_beat = lambda beat: bench.rdcpl.post(*reader.cut(beat))
+    for _ in range(4):
+        for _ in range(30):
+            reader.ask(rng.choice(CLIENTS), rng.choice([64, LIMIT]))
+        sent = await write_traffic(bench, rng, 40)
+        await ClockCycles(dut.clk, rng.randrange(20, 80))
+        bench.store(Reg.DEV_CTL, RESET_BIT)
+        bench.store(Reg.DEV_CTL, 0)
+        await bench.until("core_rst", 1)
+        assert dut.m_dma_rd_valid.value == 0 and dut.m_dma_wr_valid.value == 0
+        await bench.until("m_cfg_flr_done")
+        assert bench.taken_steps() == [0, 1, 2]
+        for client in WRITERS:
+            await bench.put[client].idle()
+        for client in CLIENTS:
+            await bench.ask[client].idle()
+        await ClockCycles(dut.clk, 150)
+        await bench.rdcpl.idle()
+        found = packets(bench.wr.beats)
+        assert sorted(found) == sorted(one for client in WRITERS for one in sent[client])
+        bench.wr.beats.clear()
+    await ClockCycles(dut.clk, 20)
+    assert reader.check() == []

@@ -1,0 +1,165 @@
+"""What the unit tests of the host side share: the bus's two ends and the engines' place."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
+
+from efa.defs import EVENTS, LIMITS, Reg
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
+
+LINE = 64
+RESP = 0x1_2345_6780
+RESET_BIT = 1
+PROGRESS, FINISHED = 1 << 3, 1 << 4
+
+
+class HostBench:
+    """Agents on every stream of efa_host; the engines are initialised and quiet."""
+
+    def __init__(self, dut, gaps=0.0, stalls=0.0, profile=0):
+        self.dut = dut
+        self.tag = 0
+        self.fields("s_cfg", bme=1, flr=0, mps=2, mrrs=2, msix_enable=1, msix_fmask=0)
+        dut.s_cfg_profile.value = profile
+        dut.net_quiet.value = 1
+        for name in ("admin", "qp", "send", "recv", "cpl"):
+            getattr(dut, f"{name}_init_done").value = 1
+        self.mmio = StreamDriver(
+            dut, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"]
+        )
+        self.cpl = StreamMonitor(dut, "m_mmio_cpl", stalls)
+        self.rd = StreamMonitor(dut, "m_dma_rd", stalls)
+        self.rdcpl = StreamDriver(dut, "s_dma_rd_cpl", gaps)
+        self.wr = StreamMonitor(dut, "m_dma_wr", stalls)
+        self.ask = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx")}
+        shared = ["cookie", "offset", "data", "bytes", "last", "err"]
+        self.rdc = {c: Beats(dut, f"rdc_{c}_valid", "rdc", shared) for c in self.ask}
+        self.put = {c: StreamDriver(dut, f"wr_{c}", gaps) for c in ("adm", "rx", "cq", "eq")}
+        self.irq = {c: StreamDriver(dut, f"irq_{c}", gaps) for c in ("adm", "eq")}
+        self.llq = StreamMonitor(dut, "llq")
+        self.db = StreamMonitor(dut, "db")
+        self.reg = StreamMonitor(dut, "reg_wr")
+        self.odd = StreamMonitor(dut, "ev_odd_host")
+        self.steps = StreamMonitor(dut, "ev_reset")
+
+    def fields(self, prefix, **values):
+        for name, value in values.items():
+            getattr(self.dut, f"{prefix}_{name}").value = value
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await self.until("s_mmio_ready")
+        return self
+
+    async def until(self, name, value=1, cycles=4000):
+        async def wait():
+            while getattr(self.dut, name).value != value:
+                await RisingEdge(self.dut.clk)
+
+        await with_timeout(wait(), 4 * cycles, "ns")
+
+    # What the host stores and loads; offsets may lie anywhere in a line.
+    def line(self, write, bar, offset, size, value, tag=0):
+        lane = offset % LINE
+        return {
+            "write": write, "bar": bar, "addr": offset - lane, "be": ((1 << size) - 1) << lane,
+            "data": value << (8 * lane), "tag": tag,
+        }  # fmt: skip
+
+    def store(self, offset, value, size=4, bar=0):
+        self.mmio.post(self.line(1, bar, offset, size, value))
+
+    def load(self, offset, size=4, bar=0):
+        self.tag = (self.tag + 1) % 256
+        self.mmio.post(self.line(0, bar, offset, size, 0, self.tag))
+        return self.tag
+
+    async def read(self, offset, size=4, bar=0):
+        tag = self.load(offset, size, bar)
+        beat = (await self.cpl.take())[0]
+        assert beat["tag"] == tag
+        lane = offset % LINE
+        asked = ((1 << (8 * size)) - 1) << (8 * lane)
+        assert beat["data"] & ~asked == 0, "lanes that were not asked for"
+        return beat["data"] >> (8 * lane)
+
+    def ask_register(self, offset, seq):
+        self.store(Reg.MMIO_REG_READ, offset << 16 | seq)
+
+    async def answer(self, offset, seq, addr=RESP):
+        beat = (await self.wr.take())[0]
+        assert (beat["addr"], beat["len"], beat["last"]) == (addr, 8, 1), beat
+        assert beat["data"] & 0xFFFF_FFFF == offset << 16 | seq, beat
+        return beat["data"] >> 32
+
+    async def register(self, offset, seq=7):
+        self.ask_register(offset, seq)
+        return await self.answer(offset, seq)
+
+    def set_resp(self, addr=RESP):
+        self.store(Reg.MMIO_RESP_HI, addr >> 32)
+        self.store(Reg.MMIO_RESP_LO, addr & 0xFFFF_FFFF)
+
+    def vector(self, number, addr, data, mask=0):
+        entry = LIMITS.msix_table_offset + 16 * number
+        for index, value in enumerate((addr & 0xFFFF_FFFF, addr >> 32, data, mask)):
+            self.store(entry + 4 * index, value)
+
+    async def settle(self, cycles=30):
+        await self.mmio.idle()
+        await ClockCycles(self.dut.clk, cycles)
+
+    def odds(self):
+        events = [EVENTS.odd_host.unpack(beat["data"]) for beat in self.odd.beats]
+        self.odd.beats.clear()
+        return [(event.what, event.detail) for event in events]
+
+    def taken_steps(self):
+        found = [beat["data"] for beat in self.steps.beats]
+        self.steps.beats.clear()
+        return found
+
+
+class Beats:
+    """Beats without ready whose payload is shared by several valids."""
+
+    def __init__(self, dut, valid, prefix, fields):
+        self.beats = []
+        self._task = cocotb.start_soon(self._watch(dut, valid, prefix, fields))
+
+    async def _watch(self, dut, valid, prefix, fields):
+        signals = {name: getattr(dut, f"{prefix}_{name}") for name in fields}
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 0 and getattr(dut, valid).value == 1:
+                beat = {}
+                for name, signal in signals.items():
+                    known = signal.value.is_resolvable or name == "data"
+                    assert known, f"{prefix}_{name} is unknown"
+                    beat[name] = int(signal.value) if signal.value.is_resolvable else None
+                self.beats.append(beat)
+
+
+def packet(addr, payload, fields=None):
+    """Beats of a host write."""
+    beats = []
+    for at in range(0, len(payload), LINE):
+        part = payload[at : at + LINE]
+        beats.append({
+            "addr": addr, "len": len(payload), "data": int.from_bytes(part, "little"),
+            "last": int(at + LINE >= len(payload)), **(fields or {}),
+        })  # fmt: skip
+    return beats
+
+
+def chunks(tag, payload, sizes):
+    """Completion beats of a read, cut as given."""
+    beats, at = [], 0
+    for size in sizes:
+        part = payload[at : at + size]
+        at += size
+        beats.append({
+            "tag": tag, "data": int.from_bytes(part, "little"), "bytes": len(part),
+            "last": int(at >= len(payload)), "err": 0,
+        })  # fmt: skip
+    assert at >= len(payload)
+    return beats
