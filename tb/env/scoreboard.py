@@ -22,7 +22,7 @@ from tb.env.shadow import (
 )
 
 RX_LAST, RESET = defs.Ev.RXL, defs.Ev.RESET
-DRAINED = 1
+DRAINED, DONE = 1, 2
 ADMIN_VECTOR = 0
 
 
@@ -40,6 +40,8 @@ class Scoreboard:
         self.compared = Counter()
         self.listeners = []
         self._flying = [defaultdict(deque) for _ in memories]
+        # Were on their way to a device when it was reset: they may or may not have come in.
+        self._doubtful = [defaultdict(deque) for _ in memories]
         self._admin_interrupts = Counter()
         self._next_psn = Counter()
 
@@ -194,11 +196,16 @@ class Scoreboard:
         if kind == RX_LAST:
             seen = defs.EVENTS.rxl.unpack(data)
             key = (int(seen.opcode), seen.src_qpn, seen.dst_qpn)
-            waiting = self._flying[device].get(key)
+            waiting = self._doubtful[device].get(key) or self._flying[device].get(key)
             if waiting:
                 self.shadows[device].device.receive(waiting.popleft())
-        elif kind == RESET and defs.EVENTS.reset.unpack(data).step == DRAINED:
-            self._reborn(device)
+        elif kind == RESET:
+            step = defs.EVENTS.reset.unpack(data).step
+            if step == DRAINED:
+                self._reborn(device)
+            elif step == DONE:
+                # By now the fabric has nothing of before.
+                self._doubtful[device].clear()
         self._tell("event", (device, cycle, kind, data))
 
     def interrupt(self, device, cycle, vector):
@@ -218,6 +225,9 @@ class Scoreboard:
             raise Difference(f"device {device} reset itself")
         shadow.reborn(self.memories[device])
         self._admin_interrupts[device] = shadow.interrupts[ADMIN_VECTOR]
+        for key, packets in self._flying[device].items():
+            self._doubtful[device][key].extend(packets)
+        self._flying[device].clear()
         for to in [to for to in self._next_psn if to[0] == device]:
             del self._next_psn[to]
 
