@@ -7,6 +7,7 @@ the complaints of those that fail; exit status 1 when any failed. --fix formats 
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import time
@@ -44,9 +45,9 @@ def listed():
     wrong += [f"{name}: twice in rtl/files.f" for name in set(names) if names.count(name) > 1]
     place = {Path(name).stem: at for at, name in enumerate(names)}
     for name in set(names) & set(there):
-        for word in (ROOT / name).read_text().split():
-            if word in place and place[word] > place[Path(name).stem]:
-                wrong.append(f"{name}: uses {word}, which stands below it in rtl/files.f")
+        for used in re.findall(r"^ +(efa_\w+) (?:#\(|u_)", (ROOT / name).read_text(), re.M):
+            if place.get(used, 0) > place[Path(name).stem]:
+                wrong.append(f"{name}: uses {used}, which stands below it in rtl/files.f")
     return bool(wrong), "\n".join(sorted(set(wrong)))
 
 

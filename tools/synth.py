@@ -151,17 +151,16 @@ def main():
                     else f"  over {MAX_DEPTH}: {row['depth_ends_at']}"
                 )
                 print(
-                    f"{row['module']:12} {row['luts']:8} {row['flip_flops']:8} {row['ram_bits']:11} "
-                    f"{row['depth']:6} {row['seconds']:6}{note}",
+                    f"{row['module']:12} {row['luts']:8} {row['flip_flops']:8} "
+                    f"{row['ram_bits']:11} {row['depth']:6} {row['seconds']:6}{note}",
                     flush=True,
                 )
     rows.sort(key=lambda row: modules.index(row["module"]))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"max_depth": MAX_DEPTH, "blocks": rows}, indent=2) + "\n")
     failed = [row["module"] for row in rows if "error" in row]
-    print(
-        f"synth: {len(rows)} blocks, {'failed: ' + ', '.join(failed) if failed else 'no latch, no loop'}"
-    )
+    verdict = f"failed: {', '.join(failed)}" if failed else "no latch, no loop"
+    print(f"synth: {len(rows)} blocks, {verdict}")
     return 1 if failed else 0
 
 

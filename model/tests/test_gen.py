@@ -139,7 +139,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("old, new, message", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("old", "new", "message"), REFUSED.values(), ids=REFUSED)
 def test_contradiction_is_refused_and_named(toy, capsys, old, new, message):
     assert old in STRUCT
     root = toy(STRUCT.replace(old, new, 1))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+
 from efa import codec, defs
 from efa.layout import BitField, Nested, Number
 

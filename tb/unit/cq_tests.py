@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa import defs
-from efa.defs import INTERNAL, IoCompStatus, IoQueueType, IoRxCdescEx, LIMITS
+from efa.defs import INTERNAL, LIMITS, IoCompStatus, IoQueueType, IoRxCdescEx
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 
 BASE = 0x12_3400_0000

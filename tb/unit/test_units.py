@@ -16,7 +16,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("name,params", CASES)
+@pytest.mark.parametrize(("name", "params"), CASES)
 def test_unit(name, params, sim, seed):
     unit = UNITS[name]
     try:
