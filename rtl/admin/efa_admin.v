@@ -7,48 +7,48 @@
 `include "efa_admin.vh"
 
 module efa_admin #(
-    parameter QPN_W = 6,
-    parameter CQN_W = 7,
+    parameter QPN_W  = 6,
+    parameter CQN_W  = 7,
     parameter LLQ_AW = 21
 ) (
-    input  wire clk,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire s_cfg_profile,
-    input  wire core_rst,
+    input wire clk,
+    input wire [15:0] s_cfg_node_id,
+    input wire s_cfg_profile,
+    input wire core_rst,
     output wire admin_init_done,
-    input  wire [3:0] mrrs_log,
-    input  wire reg_wr_valid,
-    input  wire [15:0] reg_wr_offset,
-    input  wire [31:0] reg_wr_data,
+    input wire [3:0] mrrs_log,
+    input wire reg_wr_valid,
+    input wire [15:0] reg_wr_offset,
+    input wire [31:0] reg_wr_data,
     output wire rd_adm_valid,
-    input  wire rd_adm_ready,
+    input wire rd_adm_ready,
     output wire [63:0] rd_adm_addr,
     output wire [12:0] rd_adm_len,
     output wire [31:0] rd_adm_cookie,
-    input  wire rdc_adm_valid,
-    input  wire [31:0] rdc_cookie,
-    input  wire [12:0] rdc_offset,
-    input  wire [511:0] rdc_data,
-    input  wire [6:0] rdc_bytes,
-    input  wire rdc_last,
-    input  wire rdc_err,
+    input wire rdc_adm_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
     output wire wr_adm_valid,
-    input  wire wr_adm_ready,
+    input wire wr_adm_ready,
     output wire [63:0] wr_adm_addr,
     output wire [12:0] wr_adm_len,
     output wire [511:0] wr_adm_data,
     output wire wr_adm_last,
     output wire irq_adm_valid,
-    input  wire irq_adm_ready,
+    input wire irq_adm_ready,
     output wire [7:0] irq_adm_vector,
     output wire qpa_lock,
     output wire qpa_valid,
-    input  wire qpa_ready,
+    input wire qpa_ready,
     output wire qpa_write,
     output wire [QPN_W-1:0] qpa_qpn,
     output wire [`EFA_QPC__W-1:0] qpa_wdata,
-    input  wire qpa_rvalid,
-    input  wire [`EFA_QPC__W-1:0] qpa_rdata,
+    input wire qpa_rvalid,
+    input wire [`EFA_QPC__W-1:0] qpa_rdata,
     output wire cqc_valid,
     output wire [CQN_W-1:0] cqc_cqn,
     output wire [`EFA_CQC__W-1:0] cqc_data,
@@ -65,24 +65,24 @@ module efa_admin #(
     output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     output wire [`EFA_AHC__W-1:0] ah_data,
     output wire sqop_valid,
-    input  wire sqop_ready,
+    input wire sqop_ready,
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
-    input  wire sqop_busy,
+    input wire sqop_busy,
     output wire rqop_valid,
-    input  wire rqop_ready,
+    input wire rqop_ready,
     output wire [1:0] rqop_kind,
     output wire [QPN_W-1:0] rqop_qpn,
     output wire [`EFA_QPC__W-1:0] rqop_qpc,
     output wire drain_send_valid,
-    input  wire drain_send_ready,
+    input wire drain_send_ready,
     output wire drain_recv_valid,
-    input  wire drain_recv_ready,
+    input wire drain_recv_ready,
     output wire drain_cpl_valid,
-    input  wire drain_cpl_ready,
+    input wire drain_cpl_ready,
     output wire [3:0] stat_index,
-    input  wire [63:0] stat_value,
+    input wire [63:0] stat_value,
     output wire ev_aqcmd_valid,
     output wire [63:0] ev_aqcmd_data,
     output wire ev_acq_valid,
@@ -174,7 +174,7 @@ module efa_admin #(
   wire [DRAINERS-1:0] drain_valid;
   wire [DRAINERS-1:0] drain_ready;
 
-  assign wr_adm_len = 13'd64;
+  assign wr_adm_len  = 13'd64;
   assign wr_adm_last = 1'b1;
 
   efa_aq u_aq (
@@ -280,7 +280,7 @@ module efa_admin #(
 
   efa_admin_rd #(
       .READERS(READERS),
-      .SLOT_W(SLOT_W)
+      .SLOT_W (SLOT_W)
   ) u_rd (
       .clk(clk),
       .rst(rst),
@@ -517,10 +517,10 @@ module efa_admin #(
   );
 
   efa_objects #(
-      .QPN_W(QPN_W),
-      .CQN_W(CQN_W),
+      .QPN_W (QPN_W),
+      .CQN_W (CQN_W),
       .LLQ_AW(LLQ_AW),
-      .UNITS(OBJ_UNITS)
+      .UNITS (OBJ_UNITS)
   ) u_objects (
       .clk(clk),
       .rst(rst),

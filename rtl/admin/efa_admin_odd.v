@@ -4,12 +4,12 @@
 // Out   ev_odd; when both come at once the entry waits, a second one meanwhile is lost
 // Time  same cycle, or the next free one
 module efa_admin_odd (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_ring_valid,
-    input  wire [63:0] s_ring_data,
-    input  wire s_entry_valid,
-    input  wire [63:0] s_entry_data,
+    input wire clk,
+    input wire rst,
+    input wire s_ring_valid,
+    input wire [63:0] s_ring_data,
+    input wire s_entry_valid,
+    input wire [63:0] s_entry_data,
     output wire ev_odd_valid,
     output wire [63:0] ev_odd_data
 );
@@ -18,7 +18,7 @@ module efa_admin_odd (
   reg [63:0] data_q;
 
   assign ev_odd_valid = s_ring_valid || waits_q || s_entry_valid;
-  assign ev_odd_data = s_ring_valid ? s_ring_data : waits_q ? data_q : s_entry_data;
+  assign ev_odd_data  = s_ring_valid ? s_ring_data : waits_q ? data_q : s_entry_data;
 
   always @(posedge clk) begin
     if (rst) waits_q <= 1'b0;

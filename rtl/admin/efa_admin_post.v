@@ -9,22 +9,22 @@
 module efa_admin_post #(
     parameter SOURCES = 7
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire acq_on,
-    input  wire acq_start,
-    input  wire [63:0] acq_base,
-    input  wire [3:0] acq_log,
-    input  wire [7:0] acq_vector,
+    input wire clk,
+    input wire rst,
+    input wire acq_on,
+    input wire acq_start,
+    input wire [63:0] acq_base,
+    input wire [3:0] acq_log,
+    input wire [7:0] acq_vector,
 
-    input  wire [SOURCES-1:0] s_rsp_valid,
+    input wire [SOURCES-1:0] s_rsp_valid,
     output wire [SOURCES-1:0] s_rsp_ready,
-    input  wire [12*SOURCES-1:0] s_rsp_id,
-    input  wire [8*SOURCES-1:0] s_rsp_status,
-    input  wire [`EFA_ADMIN_BODY_W*SOURCES-1:0] s_rsp_body,
+    input wire [12*SOURCES-1:0] s_rsp_id,
+    input wire [8*SOURCES-1:0] s_rsp_status,
+    input wire [`EFA_ADMIN_BODY_W*SOURCES-1:0] s_rsp_body,
 
     output wire m_wr_valid,
-    input  wire m_wr_ready,
+    input wire m_wr_ready,
     output wire [63:0] m_wr_addr,
     output wire [511:0] m_wr_data,
 
@@ -166,8 +166,8 @@ module efa_admin_post #(
       body_q <= pick_body;
     end
     if (state_q == ST_ENTRY) begin
-      entry_q <= entry;
-      line_q <= acq_base[63:6] + {42'd0, slot};
+      entry_q  <= entry;
+      line_q   <= acq_base[63:6] + {42'd0, slot};
       vector_q <= acq_vector;
     end
     crc_q <= state_q == ST_CRC ? crc : crc_q;

@@ -5,22 +5,22 @@
 // Time  one cycle; one request per cycle
 module efa_admin_rd #(
     parameter READERS = 3,
-    parameter SLOT_W = 4
+    parameter SLOT_W  = 4
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire [READERS-1:0] s_rd_valid,
+    input wire clk,
+    input wire rst,
+    input wire [READERS-1:0] s_rd_valid,
     output wire [READERS-1:0] s_rd_ready,
-    input  wire [64*READERS-1:0] s_rd_addr,
-    input  wire [7*READERS-1:0] s_rd_len,
-    input  wire [SLOT_W*READERS-1:0] s_rd_slot,
+    input wire [64*READERS-1:0] s_rd_addr,
+    input wire [7*READERS-1:0] s_rd_len,
+    input wire [SLOT_W*READERS-1:0] s_rd_slot,
     output wire m_rd_valid,
-    input  wire m_rd_ready,
+    input wire m_rd_ready,
     output wire [63:0] m_rd_addr,
     output wire [12:0] m_rd_len,
     output wire [31:0] m_rd_cookie,
-    input  wire s_rdc_valid,
-    input  wire [31:0] s_rdc_cookie,
+    input wire s_rdc_valid,
+    input wire [31:0] s_rdc_cookie,
     output wire [READERS-1:0] m_rdc_valid,
     output wire [SLOT_W-1:0] m_rdc_slot
 );
@@ -49,11 +49,11 @@ module efa_admin_rd #(
   integer i;
   always @* begin
     addr = 64'd0;
-    len = 7'd0;
+    len  = 7'd0;
     slot = {SLOT_W{1'b0}};
     for (i = 0; i < READERS; i = i + 1) begin
       addr = addr | (s_rd_addr[64*i+:64] & {64{grant[i]}});
-      len = len | (s_rd_len[7*i+:7] & {7{grant[i]}});
+      len  = len | (s_rd_len[7*i+:7] & {7{grant[i]}});
       slot = slot | (s_rd_slot[SLOT_W*i+:SLOT_W] & {SLOT_W{grant[i]}});
     end
   end

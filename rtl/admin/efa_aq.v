@@ -8,18 +8,18 @@
 `include "efa_check.vh"
 
 module efa_aq (
-    input  wire clk,
-    input  wire rst,
-    input  wire reg_wr_valid,
-    input  wire [15:0] reg_wr_offset,
-    input  wire [31:0] reg_wr_data,
+    input wire clk,
+    input wire rst,
+    input wire reg_wr_valid,
+    input wire [15:0] reg_wr_offset,
+    input wire [31:0] reg_wr_data,
 
     output wire rings_on,
     output wire aq_start,
     output wire [63:0] aq_base,
     output wire [3:0] aq_log,
     output wire [15:0] aq_producer,
-    input  wire aq_taken,
+    input wire aq_taken,
 
     output wire acq_on,
     output wire acq_start,
@@ -27,10 +27,10 @@ module efa_aq (
     output wire [3:0] acq_log,
     output wire [7:0] acq_vector,
 
-    input  wire s_note_valid,
-    input  wire [7:0] s_note_vector,
+    input wire s_note_valid,
+    input wire [7:0] s_note_vector,
     output wire irq_valid,
-    input  wire irq_ready,
+    input wire irq_ready,
     output wire [7:0] irq_vector,
 
     output wire ev_odd_valid,
@@ -66,10 +66,12 @@ module efa_aq (
 
   `include "efa_admin_fn.vh"
 
-  wire aq_legal = legal_depth(reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH)
-      && reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE] == ENTRY_BYTES;
-  wire acq_legal = legal_depth(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH)
-      && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
+  wire aq_legal = legal_depth(
+      reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH
+  ) && reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE] == ENTRY_BYTES;
+  wire acq_legal = legal_depth(
+      reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH
+  ) && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
 
   wire to_aq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_CAPS;
   wire to_acq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS;
@@ -116,7 +118,7 @@ module efa_aq (
       irq_valid_q <= 1'b0;
       odd_valid_q <= 1'b0;
     end else begin
-      aq_start_q <= to_aq_caps && aq_legal;
+      aq_start_q  <= to_aq_caps && aq_legal;
       acq_start_q <= to_acq_caps && acq_legal;
       odd_valid_q <= to_aq_db && !ring_legal || to_aenq_db && aenq_ahead;
       if (aq_taken) taken_q <= taken_q + 16'd1;
@@ -131,11 +133,11 @@ module efa_aq (
       if (to_acq_caps) acq_on_q <= acq_legal;
       if (reg_wr_valid) begin
         case (reg_wr_offset)
-          `EFA_REG__AQ_BASE_LO: aq_base_reg_q[31:0] <= reg_wr_data;
-          `EFA_REG__AQ_BASE_HI: aq_base_reg_q[63:32] <= reg_wr_data;
+          `EFA_REG__AQ_BASE_LO:  aq_base_reg_q[31:0] <= reg_wr_data;
+          `EFA_REG__AQ_BASE_HI:  aq_base_reg_q[63:32] <= reg_wr_data;
           `EFA_REG__ACQ_BASE_LO: acq_base_reg_q[31:0] <= reg_wr_data;
           `EFA_REG__ACQ_BASE_HI: acq_base_reg_q[63:32] <= reg_wr_data;
-          `EFA_REG__INTR_MASK: mask_q <= reg_wr_data[`EFA_REG__INTR_MASK__EN];
+          `EFA_REG__INTR_MASK:   mask_q <= reg_wr_data[`EFA_REG__INTR_MASK__EN];
           default: begin
           end
         endcase
@@ -156,7 +158,7 @@ module efa_aq (
     end
     if (s_note_valid) due_vector_q <= s_note_vector;
     if (send) irq_vector_q <= due_vector_q;
-    odd_what_q <= to_aq_db ? ODD_AQ : ODD_AENQ;
+    odd_what_q   <= to_aq_db ? ODD_AQ : ODD_AENQ;
     odd_detail_q <= reg_wr_data;
   end
 

@@ -7,26 +7,26 @@
 `include "efa_defs.vh"
 
 module efa_aq_fetch (
-    input  wire clk,
-    input  wire rst,
-    input  wire rings_on,
-    input  wire aq_start,
-    input  wire [63:0] aq_base,
-    input  wire [3:0] aq_log,
-    input  wire [15:0] aq_producer,
+    input wire clk,
+    input wire rst,
+    input wire rings_on,
+    input wire aq_start,
+    input wire [63:0] aq_base,
+    input wire [3:0] aq_log,
+    input wire [15:0] aq_producer,
     output wire aq_taken,
 
     output wire m_line_valid,
-    input  wire m_line_ready,
+    input wire m_line_ready,
     output wire [63:0] m_line_addr,
     output wire [6:0] m_line_len,
-    input  wire s_line_valid,
+    input wire s_line_valid,
     output wire s_line_ready,
-    input  wire [511:0] s_line_data,
-    input  wire s_line_err,
+    input wire [511:0] s_line_data,
+    input wire s_line_err,
 
     output wire m_cmd_valid,
-    input  wire m_cmd_ready,
+    input wire m_cmd_ready,
     output wire [511:0] m_cmd_data,
     output wire m_cmd_err,
 
@@ -75,8 +75,8 @@ module efa_aq_fetch (
       odd_valid_q <= take && (s_line_err || phase_wrong);
       if (aq_start) begin
         asked_q <= 16'd0;
-        came_q <= 16'd0;
-        drop_q <= drop_q + (asked_q - came_q);
+        came_q  <= 16'd0;
+        drop_q  <= drop_q + (asked_q - came_q);
       end else begin
         if (ask) asked_q <= asked_q + 16'd1;
         if (take) came_q <= came_q + 16'd1;
@@ -86,7 +86,7 @@ module efa_aq_fetch (
   end
 
   always @(posedge clk) begin
-    odd_read_q <= s_line_err;
+    odd_read_q   <= s_line_err;
     odd_detail_q <= {16'd0, came_q};
   end
 

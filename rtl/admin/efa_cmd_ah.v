@@ -7,28 +7,28 @@
 `include "efa_admin.vh"
 
 module efa_cmd_ah (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire obj_valid,
-    input  wire obj_ready,
+    input wire obj_ready,
     output wire [2:0] obj_op,
     output wire [2:0] obj_kind,
     output wire [31:0] obj_index,
     output wire [15:0] obj_uar,
     output wire [3:0] obj_log,
-    input  wire [1:0] obj_rsp_code,
-    input  wire [15:0] obj_rsp_index,
-    input  wire obj_rsp_referenced,
+    input wire [1:0] obj_rsp_code,
+    input wire [15:0] obj_rsp_index,
+    input wire obj_rsp_referenced,
 
     output wire ah_valid,
     output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
@@ -82,7 +82,7 @@ module efa_cmd_ah (
 
   wire [TABLE_W-1:0] entry_pd_gid;
   efa_ram #(
-      .WIDTH(TABLE_W),
+      .WIDTH (TABLE_W),
       .ADDR_W(AH_W)
   ) u_table (
       .clk(clk),
@@ -100,8 +100,9 @@ module efa_cmd_ah (
   // The last two bytes of a GID are the node, big endian.
   wire [127:0] told_gid = create ? gid : entry_gid;
   wire [15:0] node = {told_gid[119:112], told_gid[127:120]};
-  wire in_fabric = told_gid[111:0] == `EFA_LIMITS__GID_PREFIX
-      && (node >> `EFA_LIMITS__NODE_W) == 16'd0;
+  wire in_fabric = told_gid[111:0] ==
+  `EFA_LIMITS__GID_PREFIX
+  && (node >> `EFA_LIMITS__NODE_W) == 16'd0;
   reg [`EFA_AHC__W-1:0] told;
   always @* begin
     told[`EFA_AHC__LIVE] = create;
@@ -146,15 +147,15 @@ module efa_cmd_ah (
   assign obj_log = 4'd0;
 
   always @* begin
-    state_d = state_q;
+    state_d  = state_q;
     status_d = status_q;
-    index_d = index_q;
-    scan_d = searching ? scan_q + ONE : {AH_W + 1{1'b0}};
+    index_d  = index_q;
+    scan_d   = searching ? scan_q + ONE : {AH_W + 1{1'b0}};
     case (state_q)
       // A command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        index_d = s_cmd_data[`EFA_ADMIN_DESTROY_AH_CMD__AH];
+        index_d  = s_cmd_data[`EFA_ADMIN_DESTROY_AH_CMD__AH];
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
               == `EFA_ADMIN_AQ_OPCODE__CREATE_AH ? ST_PD : ST_CHECK;
@@ -179,7 +180,7 @@ module efa_cmd_ah (
       // A free number for a new one.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
-        index_d = obj_rsp_index;
+        index_d  = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
       end
       // The number taken.
@@ -195,7 +196,7 @@ module efa_cmd_ah (
       ST_COMPARE: begin
         if (entry_pd != pd) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else begin
           state_d = last_ref_q ? ST_FREE : ST_LESS;
         end
@@ -225,12 +226,12 @@ module efa_cmd_ah (
 
   always @(posedge clk) begin
     if (rst) begin
-      state_q <= ST_IDLE;
-      live_q <= {AHS{1'b0}};
-      used_q <= {AH_W + 1{1'b0}};
+      state_q  <= ST_IDLE;
+      live_q   <= {AHS{1'b0}};
+      used_q   <= {AH_W + 1{1'b0}};
       looked_q <= 1'b0;
     end else begin
-      state_q <= state_d;
+      state_q  <= state_d;
       looked_q <= searching && scan_q < used_q;
       if (ah_valid) begin
         live_q[ah_index] <= create;

@@ -9,29 +9,29 @@
 module efa_cmd_cq #(
     parameter CQN_W = 7
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cfg_profile,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cfg_profile,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire obj_valid,
-    input  wire obj_ready,
+    input wire obj_ready,
     output wire [2:0] obj_op,
     output wire [2:0] obj_kind,
     output wire [31:0] obj_index,
     output wire [15:0] obj_uar,
     output wire [3:0] obj_log,
-    input  wire [1:0] obj_rsp_code,
-    input  wire [15:0] obj_rsp_index,
-    input  wire [15:0] obj_rsp_uar,
+    input wire [1:0] obj_rsp_code,
+    input wire [15:0] obj_rsp_index,
+    input wire [15:0] obj_rsp_uar,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
@@ -82,10 +82,12 @@ module efa_cmd_cq #(
   `include "efa_obj_status.vh"
 
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
-  wire of_eq = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_EQ
-      || opcode == `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ;
-  wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_EQ
-      || opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_CQ;
+  wire of_eq = opcode ==
+  `EFA_ADMIN_AQ_OPCODE__CREATE_EQ
+  || opcode == `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ;
+  wire create = opcode ==
+  `EFA_ADMIN_AQ_OPCODE__CREATE_EQ
+  || opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_CQ;
   wire idle = state_q == ST_IDLE;
   wire tell = state_q == ST_TELL;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
@@ -93,9 +95,10 @@ module efa_cmd_cq #(
   // What can be judged without looking anything up.
   wire [15:0] eq_depth = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__DEPTH];
   wire [63:0] eq_base = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__BA];
-  wire eq_illegal = !legal_depth(eq_depth, MAX_EQ_DEPTH)
-      || cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__ENTRY_SIZE_WORDS] != 5'd4
-      || cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__MSIX_VEC] >= VECTORS || eq_base[5:0] != 6'd0;
+  wire eq_illegal = !legal_depth(
+      eq_depth, MAX_EQ_DEPTH
+  ) || cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__ENTRY_SIZE_WORDS] != 5'd4 ||
+      cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__MSIX_VEC] >= VECTORS || eq_base[5:0] != 6'd0;
   wire [15:0] cq_depth = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SUB_CQ_DEPTH];
   wire [63:0] cq_base = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__CQ_BA];
   wire [4:0] cq_words = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__CQ_ENTRY_SIZE_WORDS];
@@ -106,8 +109,9 @@ module efa_cmd_cq #(
   wire [15:0] subs = s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT;
   wire cq_illegal = cq_words != 5'd4 && !cq_wide || cq_src && !cq_wide
       || cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SQ_COMP_64_BIT_REQ_ID]
-      || !legal_depth(cq_depth, MAX_CQ_DEPTH)
-      || cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__NUM_SUB_CQS] != subs || cq_base[5:0] != 6'd0;
+      || !legal_depth(
+      cq_depth, MAX_CQ_DEPTH
+  ) || cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__NUM_SUB_CQS] != subs || cq_base[5:0] != 6'd0;
 
   reg [`EFA_EQC__W-1:0] eqc;
   reg [`EFA_CQC__W-1:0] cqc;
@@ -134,7 +138,7 @@ module efa_cmd_cq #(
   // Which event queue each CQ names, for the day it goes.
   wire [EQN_W:0] kept_eq;
   efa_ram #(
-      .WIDTH(1 + EQN_W),
+      .WIDTH (1 + EQN_W),
       .ADDR_W(CQN_W)
   ) u_eq_of_cq (
       .clk(clk),
@@ -175,8 +179,8 @@ module efa_cmd_cq #(
   end
   assign m_rsp_body = entry[511:64];
 
-  reg [2:0] op;
-  reg [2:0] kind;
+  reg [ 2:0] op;
+  reg [ 2:0] kind;
   reg [15:0] index;
   always @* begin
     op = `EFA_OBJ_OP__FREE;
@@ -228,10 +232,10 @@ module efa_cmd_cq #(
           state_d = ST_FREE;
         end else if (!of_eq && cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__VIRT]) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else if (of_eq ? eq_illegal : cq_illegal) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else begin
           state_d = of_eq ? ST_FIND : ST_UAR;
         end
@@ -243,14 +247,14 @@ module efa_cmd_cq #(
       end
       // And in interrupt mode its event queue.
       ST_EQ: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d   = obj_status(obj_rsp_code);
         eq_named_d = ok;
         if (obj_ready) state_d = ok ? ST_FIND : ST_UAR_BACK;
       end
       // A free number, else all is given back.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
-        index_d = obj_rsp_index;
+        index_d  = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : of_eq ? ST_RSP : ST_EQ_BACK;
       end
       // The number taken.

@@ -10,29 +10,29 @@ module efa_cmd_info #(
     parameter QPN_W = 6,
     parameter CQN_W = 7
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cfg_profile,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cfg_profile,
+    input wire [15:0] s_cfg_node_id,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire m_line_valid,
-    input  wire m_line_ready,
+    input wire m_line_ready,
     output wire [63:0] m_line_addr,
     output wire [6:0] m_line_len,
-    input  wire s_line_valid,
+    input wire s_line_valid,
     output wire s_line_ready,
-    input  wire s_line_err,
+    input wire s_line_err,
 
-    output wire [3:0] stat_index,
+    output wire [ 3:0] stat_index,
     input  wire [63:0] stat_value
 );
 
@@ -117,30 +117,30 @@ module efa_cmd_info #(
   assign stat_index = index_q;
 
   always @* begin
-    state_d = state_q;
+    state_d  = state_q;
     status_d = status_q;
-    body_d = body_q;
+    body_d   = body_q;
     groups_d = groups_q;
-    index_d = index_q + 4'd1;
-    step_d = step_q;
-    addr_d = addr_q;
-    left_d = left_q;
-    open_d = open_q + {2'd0, ask} - {2'd0, came};
+    index_d  = index_q + 4'd1;
+    step_d   = step_q;
+    addr_d   = addr_q;
+    left_d   = left_q;
+    open_d   = open_q + {2'd0, ask} - {2'd0, came};
     case (state_q)
       // A command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        open_d = 3'd0;
+        open_d   = 3'd0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
       // Answered at once, refused, or the longer ways.
       ST_JUDGE: begin
-        state_d = ST_RSP;
-        body_d = get ? feature_body : {BODY_W{1'b0}};
-        index_d = stats_basic ? STAT_BASIC : STAT_MESSAGES;
-        step_d = 3'd0;
-        addr_d = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__ADDRESS];
-        left_d = HOST_INFO_BYTES[7:0];
+        state_d  = ST_RSP;
+        body_d   = get ? feature_body : {BODY_W{1'b0}};
+        index_d  = stats_basic ? STAT_BASIC : STAT_MESSAGES;
+        step_d   = 3'd0;
+        addr_d   = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__ADDRESS];
+        left_d   = HOST_INFO_BYTES[7:0];
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
         if (get) begin
           if (known) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
@@ -159,7 +159,7 @@ module efa_cmd_info #(
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
           end else if (buffer_len >= HOST_INFO_BYTES) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-            state_d = ST_HOST;
+            state_d  = ST_HOST;
           end
         end
       end
@@ -187,10 +187,10 @@ module efa_cmd_info #(
 
   always @(posedge clk) begin
     if (rst) begin
-      state_q <= ST_IDLE;
+      state_q  <= ST_IDLE;
       groups_q <= 32'd0;
     end else begin
-      state_q <= state_d;
+      state_q  <= state_d;
       groups_q <= groups_d;
     end
   end
@@ -198,12 +198,12 @@ module efa_cmd_info #(
   always @(posedge clk) begin
     if (idle) cmd_q <= s_cmd_data;
     status_q <= status_d;
-    body_q <= body_d;
-    index_q <= index_d;
-    step_q <= step_d;
-    addr_q <= addr_d;
-    left_q <= left_d;
-    open_q <= open_d;
+    body_q   <= body_d;
+    index_q  <= index_d;
+    step_q   <= step_d;
+    addr_q   <= addr_d;
+    left_q   <= left_d;
+    open_q   <= open_d;
   end
 
   wire unused_bits = &{1'b0, cmd_q, piece[7]};

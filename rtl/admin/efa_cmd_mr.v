@@ -7,38 +7,38 @@
 `include "efa_admin.vh"
 
 module efa_cmd_mr (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cfg_profile,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cfg_profile,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire obj_valid,
-    input  wire obj_ready,
+    input wire obj_ready,
     output wire [2:0] obj_op,
     output wire [2:0] obj_kind,
     output wire [31:0] obj_index,
     output wire [15:0] obj_uar,
     output wire [3:0] obj_log,
-    input  wire [1:0] obj_rsp_code,
-    input  wire [15:0] obj_rsp_index,
-    input  wire [15:0] obj_rsp_gen,
+    input wire [1:0] obj_rsp_code,
+    input wire [15:0] obj_rsp_index,
+    input wire [15:0] obj_rsp_gen,
 
     output wire m_line_valid,
-    input  wire m_line_ready,
+    input wire m_line_ready,
     output wire [63:0] m_line_addr,
     output wire [6:0] m_line_len,
-    input  wire s_line_valid,
+    input wire s_line_valid,
     output wire s_line_ready,
-    input  wire [511:0] s_line_data,
-    input  wire s_line_err,
+    input wire [511:0] s_line_data,
+    input wire s_line_err,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
@@ -155,7 +155,7 @@ module efa_cmd_mr (
 
   // What must be known of a region the day it goes.
   efa_ram #(
-      .WIDTH(17),
+      .WIDTH (17),
       .ADDR_W(MR_W)
   ) u_kept (
       .clk(clk),
@@ -169,12 +169,8 @@ module efa_cmd_mr (
 
   // A key is the number below its generation.
   wire [31:0] gen_wide = {16'd0, gen_q};
-  wire [31:0] key = {
-    {32 - KEY_W{1'b0}}, gen_wide[KEY_W-MR_W-1:0], index_q[MR_W-1:0]
-  };
-  wire [31:0] key_there = {
-    {32 - KEY_W{1'b0}}, obj_rsp_gen[KEY_W-MR_W-1:0], index_q[MR_W-1:0]
-  };
+  wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_wide[KEY_W-MR_W-1:0], index_q[MR_W-1:0]};
+  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[KEY_W-MR_W-1:0], index_q[MR_W-1:0]};
 
   reg [`EFA_MRC__W-1:0] mrc;
   always @* begin
@@ -234,14 +230,14 @@ module efa_cmd_mr (
   assign obj_log = 4'd0;
 
   always @* begin
-    state_d = state_q;
+    state_d  = state_q;
     status_d = status_q;
-    index_d = index_q;
+    index_d  = index_q;
     case (state_q)
       // A command; a key's number is its low part.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        index_d = {{16 - MR_W{1'b0}}, key_asked[MR_W-1:0]};
+        index_d  = {{16 - MR_W{1'b0}}, key_asked[MR_W-1:0]};
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
               == `EFA_ADMIN_AQ_OPCODE__REG_MR ? ST_SIZE : ST_CHECK;
@@ -255,10 +251,10 @@ module efa_cmd_mr (
       ST_JUDGE: begin
         if (cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT]) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else if (illegal) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else begin
           state_d = ST_PD;
         end
@@ -271,7 +267,7 @@ module efa_cmd_mr (
       // A free number; more pages than the pool has fit nowhere.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
-        index_d = obj_rsp_index;
+        index_d  = obj_rsp_index;
         if (obj_ready) begin
           if (!ok) begin
             state_d = ST_PD_BACK;
@@ -279,7 +275,7 @@ module efa_cmd_mr (
             state_d = ST_TAKE;
           end else if (pages > POOL) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
-            state_d = ST_PD_BACK;
+            state_d  = ST_PD_BACK;
           end else begin
             state_d = ST_BLOCK;
           end
@@ -316,7 +312,7 @@ module efa_cmd_mr (
           state_d = ST_TELL;
           if (!ok || key_there != key_given) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-            state_d = ST_RSP;
+            state_d  = ST_RSP;
           end
         end
       end
@@ -352,9 +348,9 @@ module efa_cmd_mr (
 
   always @(posedge clk) begin
     if (idle) cmd_q <= s_cmd_data;
-    status_q <= status_d;
-    index_q <= index_d;
-    stage_q <= state_q == ST_SIZE ? stage_q + 2'd1 : 2'd0;
+    status_q  <= status_d;
+    index_q   <= index_d;
+    stage_q   <= state_q == ST_SIZE ? stage_q + 2'd1 : 2'd0;
     started_q <= state_q == ST_LIST;
     if (state_q == ST_BLOCK) base_q <= block_base;
     if (state_q == ST_TAKE) gen_q <= obj_rsp_gen;

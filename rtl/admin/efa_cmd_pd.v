@@ -7,27 +7,27 @@
 `include "efa_admin.vh"
 
 module efa_cmd_pd (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire obj_valid,
-    input  wire obj_ready,
+    input wire obj_ready,
     output wire [2:0] obj_op,
     output wire [2:0] obj_kind,
     output wire [31:0] obj_index,
     output wire [15:0] obj_uar,
     output wire [3:0] obj_log,
-    input  wire [1:0] obj_rsp_code,
-    input  wire [15:0] obj_rsp_index
+    input wire [1:0] obj_rsp_code,
+    input wire [15:0] obj_rsp_index
 );
 
   localparam [1:0] ST_IDLE = 2'd0;
@@ -99,14 +99,17 @@ module efa_cmd_pd (
   always @(posedge clk) begin
     if (idle) begin
       id_q <= s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-      uar_q <= opcode == `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR
-          || opcode == `EFA_ADMIN_AQ_OPCODE__DEALLOC_UAR;
-      alloc_q <= opcode == `EFA_ADMIN_AQ_OPCODE__ALLOC_PD
-          || opcode == `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR;
-      index_q <= opcode == `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD
-          ? s_cmd_data[`EFA_ADMIN_DEALLOC_PD_CMD__PD] : s_cmd_data[`EFA_ADMIN_DEALLOC_UAR_CMD__UAR];
+      uar_q <= opcode ==
+      `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR
+      || opcode == `EFA_ADMIN_AQ_OPCODE__DEALLOC_UAR;
+      alloc_q <= opcode ==
+      `EFA_ADMIN_AQ_OPCODE__ALLOC_PD
+      || opcode == `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR;
+      index_q <= opcode ==
+      `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD
+      ? s_cmd_data[`EFA_ADMIN_DEALLOC_PD_CMD__PD] : s_cmd_data[`EFA_ADMIN_DEALLOC_UAR_CMD__UAR];
     end else if (first && obj_ready) begin
-      index_q <= obj_rsp_index;
+      index_q  <= obj_rsp_index;
       status_q <= obj_status(obj_rsp_code);
     end
   end

@@ -10,49 +10,49 @@
 module efa_cmd_qp #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cfg_profile,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cfg_profile,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
+    input wire [511:0] s_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_rsp_body,
 
     output wire obj_valid,
-    input  wire obj_ready,
+    input wire obj_ready,
     output wire [2:0] obj_op,
     output wire [2:0] obj_kind,
     output wire [31:0] obj_index,
     output wire [15:0] obj_uar,
     output wire [3:0] obj_log,
-    input  wire [1:0] obj_rsp_code,
-    input  wire [15:0] obj_rsp_index,
-    input  wire [15:0] obj_rsp_gen,
+    input wire [1:0] obj_rsp_code,
+    input wire [15:0] obj_rsp_index,
+    input wire [15:0] obj_rsp_gen,
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
 
     output wire qpa_lock,
     output wire qpa_valid,
-    input  wire qpa_ready,
+    input wire qpa_ready,
     output wire qpa_write,
     output wire [QPN_W-1:0] qpa_qpn,
     output wire [`EFA_QPC__W-1:0] qpa_wdata,
-    input  wire qpa_rvalid,
-    input  wire [`EFA_QPC__W-1:0] qpa_rdata,
+    input wire qpa_rvalid,
+    input wire [`EFA_QPC__W-1:0] qpa_rdata,
     output wire sqop_valid,
-    input  wire sqop_ready,
+    input wire sqop_ready,
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
-    input  wire sqop_busy,
+    input wire sqop_busy,
     output wire rqop_valid,
-    input  wire rqop_ready,
+    input wire rqop_ready,
     output wire [1:0] rqop_kind,
     output wire [QPN_W-1:0] rqop_qpn,
     output wire [`EFA_QPC__W-1:0] rqop_qpc
@@ -132,8 +132,7 @@ module efa_cmd_qp #(
   wire [15:0] cmd_uar = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UAR];
   wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
   wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
-  wire rq_asked =
-      cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
+  wire rq_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
 
   wire create_illegal;
   wire modify_illegal;
@@ -158,9 +157,9 @@ module efa_cmd_qp #(
 
   // Attributes that only QUERY_QP reads.
   wire [31:0] psn_there;
-  wire [2:0] rnr_there;
-  reg [31:0] psn_new;
-  reg [2:0] rnr_new;
+  wire [ 2:0] rnr_there;
+  reg  [31:0] psn_new;
+  reg  [ 2:0] rnr_new;
   always @* begin
     psn_new = psn_there;
     rnr_new = rnr_there;
@@ -175,7 +174,7 @@ module efa_cmd_qp #(
     end
   end
   efa_ram #(
-      .WIDTH(35),
+      .WIDTH (35),
       .ADDR_W(QPN_W)
   ) u_attributes (
       .clk(clk),
@@ -190,11 +189,18 @@ module efa_cmd_qp #(
   // The ring's place is known from its context when it is given back.
   wire [19:0] ring_line = qpc_q[`EFA_QPC__SQ_LINE];
   wire [19:0] ring_page = ring_line >> (LLQ_PAGE_LOG - LINE_LOG);
-  wire [31:0] ring_lines_log =
-      {28'd0, qpc_q[`EFA_QPC__SQ_LOG]} + {31'd0, qpc_q[`EFA_QPC__WQE128]};
+  wire [31:0] ring_lines_log = {28'd0, qpc_q[`EFA_QPC__SQ_LOG]} + {31'd0, qpc_q[`EFA_QPC__WQE128]};
   wire [31:0] ring_pages_log =
       ring_lines_log > PAGE_LINES_LOG ? ring_lines_log - PAGE_LINES_LOG : 32'd0;
   wire [31:0] qp_num_wide = {obj_rsp_gen, {16{1'b0}}} >> (16 - QPN_W);
+
+  reg [1:0] qop_kind;
+  always @* begin
+    qop_kind = `EFA_QOP__QUERY;
+    if (create) qop_kind = `EFA_QOP__INIT;
+    if (modify) qop_kind = `EFA_QOP__CLEAR;
+    if (destroy) qop_kind = `EFA_QOP__FREE;
+  end
 
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
@@ -209,12 +215,11 @@ module efa_cmd_qp #(
   assign qpa_qpn = qpn_q;
   assign qpa_wdata = qpc_q;
   assign sqop_valid = state_q == ST_SQOP;
-  assign sqop_kind = create ? `EFA_QOP__INIT : modify ? `EFA_QOP__CLEAR
-      : destroy ? `EFA_QOP__FREE : `EFA_QOP__QUERY;
+  assign sqop_kind = qop_kind;
   assign sqop_qpn = qpn_q;
   assign sqop_qpc = qpc_q;
   assign rqop_valid = state_q == ST_RQOP;
-  assign rqop_kind = sqop_kind;
+  assign rqop_kind = qop_kind;
   assign rqop_qpn = qpn_q;
   assign rqop_qpc = qpc_q;
 
@@ -249,11 +254,11 @@ module efa_cmd_qp #(
     ref_kind = `EFA_OBJ_KIND__CQ;
     case (step_q)
       REF_PD: begin
-        ref_kind = `EFA_OBJ_KIND__PD;
+        ref_kind  = `EFA_OBJ_KIND__PD;
         ref_index = making ? {16'd0, cmd_pd} : {22'd0, qpc_q[`EFA_QPC__PD]};
       end
       REF_UAR: begin
-        ref_kind = `EFA_OBJ_KIND__UAR;
+        ref_kind  = `EFA_OBJ_KIND__UAR;
         ref_index = making ? {16'd0, cmd_uar} : {22'd0, qpc_q[`EFA_QPC__UAR]};
       end
       REF_SCQ: ref_index = making ? send_cq : {20'd0, qpc_q[`EFA_QPC__SCQN]};
@@ -261,8 +266,8 @@ module efa_cmd_qp #(
     endcase
   end
 
-  reg [2:0] op;
-  reg [2:0] kind;
+  reg [ 2:0] op;
+  reg [ 2:0] kind;
   reg [31:0] index;
   always @* begin
     op = `EFA_OBJ_OP__FREE;
@@ -270,17 +275,18 @@ module efa_cmd_qp #(
     index = {{32 - QPN_W{1'b0}}, qpn_q};
     case (state_q)
       ST_REF, ST_UNREF: begin
-        op = !making ? `EFA_OBJ_OP__UNREF : step_q[1] ? `EFA_OBJ_OP__REF_OF_UAR
-            : `EFA_OBJ_OP__REF;
-        kind = ref_kind;
+        op = `EFA_OBJ_OP__UNREF;
+        if (making) op = `EFA_OBJ_OP__REF;
+        if (making && step_q[1]) op = `EFA_OBJ_OP__REF_OF_UAR;
+        kind  = ref_kind;
         index = ref_index;
       end
       ST_FIND: op = `EFA_OBJ_OP__FIND;
       ST_TAKE: op = `EFA_OBJ_OP__TAKE;
       ST_FIND_LLQ, ST_TAKE_LLQ, ST_FREE_LLQ: begin
-        op = state_q == ST_FIND_LLQ ? `EFA_OBJ_OP__FIND
-            : state_q == ST_TAKE_LLQ ? `EFA_OBJ_OP__TAKE : `EFA_OBJ_OP__FREE;
-        kind = `EFA_OBJ_KIND__LLQ;
+        if (state_q == ST_FIND_LLQ) op = `EFA_OBJ_OP__FIND;
+        if (state_q == ST_TAKE_LLQ) op = `EFA_OBJ_OP__TAKE;
+        kind  = `EFA_OBJ_KIND__LLQ;
         index = {16'd0, page_q};
       end
       default: op = `EFA_OBJ_OP__FREE;
@@ -307,8 +313,8 @@ module efa_cmd_qp #(
       // A command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        step_d = REF_PD;
-        busy_d = 1'b0;
+        step_d   = REF_PD;
+        busy_d   = 1'b0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
       // Whether it is well formed; a new QP's context begins.
@@ -332,18 +338,20 @@ module efa_cmd_qp #(
           if (cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_VIRT]
               || cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_VIRT]) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
-            state_d = ST_RSP;
+            state_d  = ST_RSP;
           end else if (create_illegal) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-            state_d = ST_RSP;
+            state_d  = ST_RSP;
           end else begin
             state_d = ST_REF;
           end
         end else begin
-          qpn_d = handle[QPN_W-1:0];
-          status_d = handle_in_range ? `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS
-              : `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-          state_d = handle_in_range ? ST_READ : ST_RSP;
+          qpn_d   = handle[QPN_W-1:0];
+          state_d = ST_READ;
+          if (!handle_in_range) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            state_d  = ST_RSP;
+          end
         end
       end
       // A QP names its PD, UAR and CQs; what was named before a refusal is let go.
@@ -364,7 +372,7 @@ module efa_cmd_qp #(
       end
       ST_FIND_LLQ: begin
         status_d = obj_status(obj_rsp_code);
-        page_d = obj_rsp_index;
+        page_d   = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
       end
       // Both taken.
@@ -389,7 +397,7 @@ module efa_cmd_qp #(
         page_d = ring_page[15:0];
         if (!handle_there || modify && modify_illegal) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
-          state_d = ST_RSP;
+          state_d  = ST_RSP;
         end else if (query) begin
           state_d = qp_state == `EFA_ADMIN_QP_STATE__SQD_W3 ? ST_SQOP : ST_RSP;
         end else begin

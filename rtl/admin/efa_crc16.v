@@ -6,8 +6,8 @@
 `include "efa_defs.vh"
 
 module efa_crc16 (
-    input  wire clk,
-    input  wire [511:0] s_data,
+    input wire clk,
+    input wire [511:0] s_data,
     output wire [15:0] m_crc
 );
 
@@ -66,8 +66,7 @@ module efa_crc16 (
       localparam [BITS-1:0] MASK = deciding(b);
       for (q = 0; q < QUARTERS; q = q + 1) begin : g_quarter
         always @(posedge clk) begin
-          part_q[QUARTERS*b+q] <=
-              ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
+          part_q[QUARTERS*b+q] <= ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
         end
       end
       always @(posedge clk) begin

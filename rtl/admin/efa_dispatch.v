@@ -10,19 +10,19 @@
 module efa_dispatch #(
     parameter UNITS = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_cmd_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_cmd_valid,
     output wire s_cmd_ready,
-    input  wire [511:0] s_cmd_data,
-    input  wire s_cmd_err,
+    input wire [511:0] s_cmd_data,
+    input wire s_cmd_err,
 
     output wire [UNITS-1:0] m_cmd_valid,
-    input  wire [UNITS-1:0] m_cmd_ready,
+    input wire [UNITS-1:0] m_cmd_ready,
     output wire [511:0] m_cmd_data,
 
     output wire m_rsp_valid,
-    input  wire m_rsp_ready,
+    input wire m_rsp_ready,
     output wire [11:0] m_rsp_id,
     output wire [7:0] m_rsp_status,
 
@@ -31,6 +31,8 @@ module efa_dispatch #(
 );
 
   localparam [UNITS-1:0] ONE = 1;
+  localparam [7:0] UNREAD = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
+  localparam [7:0] UNSUPPORTED = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
 
   reg valid_q;
   reg [511:0] cmd_q;
@@ -46,18 +48,18 @@ module efa_dispatch #(
     case (s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE])
       `EFA_ADMIN_AQ_OPCODE__ALLOC_PD, `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD,
       `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR, `EFA_ADMIN_AQ_OPCODE__DEALLOC_UAR:
-        unit = ONE;
+      unit = ONE;
       `EFA_ADMIN_AQ_OPCODE__CREATE_AH, `EFA_ADMIN_AQ_OPCODE__DESTROY_AH: unit = ONE << 1;
       `EFA_ADMIN_AQ_OPCODE__CREATE_CQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_CQ,
       `EFA_ADMIN_AQ_OPCODE__CREATE_EQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ:
-        unit = ONE << 2;
+      unit = ONE << 2;
       `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR: unit = ONE << 3;
       `EFA_ADMIN_AQ_OPCODE__CREATE_QP, `EFA_ADMIN_AQ_OPCODE__MODIFY_QP,
       `EFA_ADMIN_AQ_OPCODE__QUERY_QP, `EFA_ADMIN_AQ_OPCODE__DESTROY_QP:
-        unit = ONE << 4;
+      unit = ONE << 4;
       `EFA_ADMIN_AQ_OPCODE__GET_FEATURE, `EFA_ADMIN_AQ_OPCODE__SET_FEATURE,
       `EFA_ADMIN_AQ_OPCODE__GET_STATS:
-        unit = ONE << 5;
+      unit = ONE << 5;
       default: unit = {UNITS{1'b0}};
     endcase
   end
@@ -70,8 +72,7 @@ module efa_dispatch #(
   assign m_rsp_valid = valid_q && refuse_q;
   assign m_rsp_id =
       err_q ? 12'd0 : cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = err_q ? `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR
-      : `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
+  assign m_rsp_status = err_q ? UNREAD : UNSUPPORTED;
   assign ev_aqcmd_valid = ev_valid_q;
   assign ev_aqcmd_data = {{64 - `EFA_EV_AQCMD__W{1'b0}}, ev_data_q};
 

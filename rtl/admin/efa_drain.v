@@ -6,17 +6,17 @@
 module efa_drain #(
     parameter UNITS = 3
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire [UNITS-1:0] s_drain_valid,
-    input  wire [UNITS-1:0] s_drain_late,
+    input wire clk,
+    input wire rst,
+    input wire [UNITS-1:0] s_drain_valid,
+    input wire [UNITS-1:0] s_drain_late,
     output wire [UNITS-1:0] s_drain_ready,
     output wire drain_send_valid,
-    input  wire drain_send_ready,
+    input wire drain_send_ready,
     output wire drain_recv_valid,
-    input  wire drain_recv_ready,
+    input wire drain_recv_ready,
     output wire drain_cpl_valid,
-    input  wire drain_cpl_ready
+    input wire drain_cpl_ready
 );
 
   localparam [2:0] ST_IDLE = 3'd0;

@@ -10,10 +10,10 @@ module efa_features #(
     parameter QPN_W = 6,
     parameter CQN_W = 7
 ) (
-    input  wire s_cfg_profile,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire [7:0] s_feature,
-    input  wire [31:0] s_groups,
+    input wire s_cfg_profile,
+    input wire [15:0] s_cfg_node_id,
+    input wire [7:0] s_feature,
+    input wire [31:0] s_groups,
     output wire m_known,
     output wire [`EFA_ADMIN_BODY_W-1:0] m_body
 );
@@ -75,15 +75,16 @@ module efa_features #(
   reg [511:0] entry;
 
   assign m_known = known;
-  assign m_body = entry[511:64];
+  assign m_body  = entry[511:64];
 
   always @* begin
     known = 1'b1;
     entry = 512'd0;
     case (s_feature)
       `EFA_ADMIN_AQ_FEATURE_ID__DEVICE_ATTR: begin
-        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__SUPPORTED_FEATURES] =
-            {32'd0, r ? SUPPORTED_R : SUPPORTED_D};
+        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__SUPPORTED_FEATURES] = {
+          32'd0, r ? SUPPORTED_R : SUPPORTED_D
+        };
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__PAGE_SIZE_CAP] = {
           32'd0, r ? `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP : `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP
         };
@@ -102,7 +103,7 @@ module efa_features #(
       end
       `EFA_ADMIN_AQ_FEATURE_ID__AENQ_CONFIG: begin
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__AENQ__SUPPORTED_GROUPS] = r ? GROUPS_R : GROUPS_D;
-        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__AENQ__ENABLED_GROUPS] = s_groups;
+        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__AENQ__ENABLED_GROUPS]   = s_groups;
       end
       `EFA_ADMIN_AQ_FEATURE_ID__NETWORK_ATTR: begin
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__NETWORK_ATTR__ADDR] = {
@@ -119,8 +120,7 @@ module efa_features #(
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MAX_CQ] = 32'd1 << CQN_W;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MAX_CQ_DEPTH] = CQ_DEPTH;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__SUB_CQS_PER_CQ] = r ? SUBS_R : SUBS_D;
-        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MIN_SQ_DEPTH] =
-            r ? MIN_SQ_R : MIN_SQ_D;
+        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MIN_SQ_DEPTH] = r ? MIN_SQ_R : MIN_SQ_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MAX_WR_SEND_SGES] =
             r ? SEND_SGES_R : SEND_SGES_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MAX_WR_RECV_SGES] =
@@ -138,8 +138,7 @@ module efa_features #(
       `EFA_ADMIN_AQ_FEATURE_ID__HW_HINTS: begin
       end
       `EFA_ADMIN_AQ_FEATURE_ID__EVENT_QUEUE_ATTR: begin
-        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__EVENT_QUEUE_ATTR__MAX_EQ] =
-            r ? MAX_EQ_R : MAX_EQ_D;
+        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__EVENT_QUEUE_ATTR__MAX_EQ] = r ? MAX_EQ_R : MAX_EQ_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__EVENT_QUEUE_ATTR__MAX_EQ_DEPTH] = EQ_DEPTH;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__EVENT_QUEUE_ATTR__EVENT_BITMASK] =
             r ? EVENTS_R : EVENTS_D;

@@ -8,30 +8,30 @@
 module efa_line_rd #(
     parameter SLOT_W = 3
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
 
-    input  wire s_line_valid,
+    input wire s_line_valid,
     output wire s_line_ready,
-    input  wire [63:0] s_line_addr,
-    input  wire [6:0] s_line_len,
+    input wire [63:0] s_line_addr,
+    input wire [6:0] s_line_len,
 
     output wire rd_valid,
-    input  wire rd_ready,
+    input wire rd_ready,
     output wire [63:0] rd_addr,
     output wire [6:0] rd_len,
     output wire [SLOT_W-1:0] rd_slot,
 
-    input  wire rdc_valid,
-    input  wire [SLOT_W-1:0] rdc_slot,
-    input  wire [5:0] rdc_offset,
-    input  wire [511:0] rdc_data,
-    input  wire [6:0] rdc_bytes,
-    input  wire rdc_last,
-    input  wire rdc_err,
+    input wire rdc_valid,
+    input wire [SLOT_W-1:0] rdc_slot,
+    input wire [5:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
 
     output wire m_line_valid,
-    input  wire m_line_ready,
+    input wire m_line_ready,
     output wire [511:0] m_line_data,
     output wire m_line_err
 );
@@ -82,9 +82,9 @@ module efa_line_rd #(
   end
 
   efa_ram_be #(
-      .WIDTH(512),
+      .WIDTH (512),
       .ADDR_W(SLOT_W),
-      .LANES(64)
+      .LANES (64)
   ) u_lines (
       .clk(clk),
       .wr_en(beat_q),
@@ -115,7 +115,7 @@ module efa_line_rd #(
       if (beat_q && beat_last_q) done_q[beat_slot_q] <= 1'b1;
       if (fetch) begin
         head_q <= head_q + ONE;
-        out_q <= 1'b1;
+        out_q  <= 1'b1;
       end else if (m_line_ready) begin
         out_q <= 1'b0;
       end
@@ -125,7 +125,7 @@ module efa_line_rd #(
   always @(posedge clk) begin
     if (ask) begin
       rd_addr_q <= s_line_addr;
-      rd_len_q <= s_line_len;
+      rd_len_q  <= s_line_len;
       rd_slot_q <= tail_slot;
     end
     beat_slot_q <= rdc_slot;

@@ -6,22 +6,22 @@
 `include "efa_defs.vh"
 
 module efa_mr_list (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_start,
-    input  wire [511:0] s_cmd,
-    input  wire [`EFA_LIMITS__MTT_W:0] s_pages,
-    input  wire [63:0] s_mask,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] s_first,
+    input wire clk,
+    input wire rst,
+    input wire s_start,
+    input wire [511:0] s_cmd,
+    input wire [`EFA_LIMITS__MTT_W:0] s_pages,
+    input wire [63:0] s_mask,
+    input wire [`EFA_LIMITS__MTT_W-1:0] s_first,
 
     output wire m_line_valid,
-    input  wire m_line_ready,
+    input wire m_line_ready,
     output wire [63:0] m_line_addr,
     output wire [6:0] m_line_len,
-    input  wire s_line_valid,
+    input wire s_line_valid,
     output wire s_line_ready,
-    input  wire [511:0] s_line_data,
-    input  wire s_line_err,
+    input wire [511:0] s_line_data,
+    input wire s_line_err,
 
     output wire mtt_valid,
     output wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
@@ -125,9 +125,9 @@ module efa_mr_list (
         ask_addr_q <= ask_addr_q + {47'd0, piece, 3'd0};
       end
       if (move) begin
-        left_q <= left_q - ONE;
+        left_q  <= left_q - ONE;
         index_q <= index_q + ONE[PAGES_W-2:0];
-        word_q <= listed && line_ends ? 3'd0 : word_q + 3'd1;
+        word_q  <= listed && line_ends ? 3'd0 : word_q + 3'd1;
         if (listed && line_ends) last_word_q <= 3'd7;
         if (listed && s_line_err) failed_q <= 1'b1;
       end

@@ -6,9 +6,9 @@
 `include "efa_defs.vh"
 
 module efa_mr_pages (
-    input  wire clk,
-    input  wire s_cfg_profile,
-    input  wire [511:0] s_cmd,
+    input wire clk,
+    input wire s_cfg_profile,
+    input wire [511:0] s_cmd,
     output wire m_illegal,
     output wire [66:0] m_pages,
     output wire [63:0] m_mask
@@ -16,15 +16,18 @@ module efa_mr_pages (
 
   localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
   localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
+  localparam [31:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
+  localparam [31:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
   // The capability bits, by their place in the attribute.
-  localparam CAP_RDMA_READ = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ
-      - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
-  localparam CAP_RDMA_WRITE = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
-      - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+  localparam CAP_RDMA_READ =
+  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ
+  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+  localparam CAP_RDMA_WRITE =
+  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
+  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
 
   wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
-  wire [31:0] page_caps = s_cfg_profile ? `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP
-      : `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
+  wire [31:0] page_caps = s_cfg_profile ? PAGES_RECORDED : PAGES_DEFAULT;
   wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
   wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
   wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];

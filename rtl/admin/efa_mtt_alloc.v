@@ -10,14 +10,14 @@
 `include "efa_check.vh"
 
 module efa_mtt_alloc (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_find,
-    input  wire s_insert,
-    input  wire s_remove,
+    input wire clk,
+    input wire rst,
+    input wire s_find,
+    input wire s_insert,
+    input wire s_remove,
     output wire s_ready,
-    input  wire [`EFA_LIMITS__MR_W-1:0] s_index,
-    input  wire [`EFA_LIMITS__MTT_W:0] s_need,
+    input wire [`EFA_LIMITS__MR_W-1:0] s_index,
+    input wire [`EFA_LIMITS__MTT_W:0] s_need,
     output wire m_fits,
     output wire [`EFA_LIMITS__MTT_W:0] m_base
 );
@@ -70,7 +70,7 @@ module efa_mtt_alloc (
   wire [POS_W-1:0] range_to;
 
   efa_ram #(
-      .WIDTH(NODE_W),
+      .WIDTH (NODE_W),
       .ADDR_W(NODE_W)
   ) u_next (
       .clk(clk),
@@ -82,7 +82,7 @@ module efa_mtt_alloc (
       .rd_data(next)
   );
   efa_ram #(
-      .WIDTH(NODE_W),
+      .WIDTH (NODE_W),
       .ADDR_W(NODE_W)
   ) u_prev (
       .clk(clk),
@@ -94,7 +94,7 @@ module efa_mtt_alloc (
       .rd_data(prev)
   );
   efa_ram #(
-      .WIDTH(2 * POS_W),
+      .WIDTH (2 * POS_W),
       .ADDR_W(NODE_W)
   ) u_range (
       .clk(clk),
@@ -107,11 +107,11 @@ module efa_mtt_alloc (
   );
 
   wire [NODE_W-1:0] node = {1'b0, s_index};
-  wire [POS_W-1:0] gap = range_from - end_q;
+  wire [ POS_W-1:0] gap = range_from - end_q;
 
   assign s_ready = state_q == ST_DONE;
-  assign m_fits = fits_q;
-  assign m_base = end_q;
+  assign m_fits  = fits_q;
+  assign m_base  = end_q;
 
   always @* begin
     state_d = state_q;
@@ -148,11 +148,11 @@ module efa_mtt_alloc (
       end
       // A request.
       ST_IDLE: begin
-        next_rd_node = node;
+        next_rd_node  = node;
         range_rd_node = node;
         if (s_find) begin
-          here_d = hint_q;
-          end_d = hint_end_q;
+          here_d  = hint_q;
+          end_d   = hint_end_q;
           state_d = ST_NEXT;
         end else if (s_insert) begin
           state_d = ST_LINK;
@@ -167,7 +167,7 @@ module efa_mtt_alloc (
       // Where that one lies.
       ST_RANGE: begin
         behind_d = next;
-        state_d = ST_GAP;
+        state_d  = ST_GAP;
       end
       // Whether the block fits between.
       ST_GAP: begin
@@ -177,7 +177,7 @@ module efa_mtt_alloc (
           state_d = ST_DONE;
         end else begin
           here_d = behind_q;
-          end_d = range_to;
+          end_d  = range_to;
           if (here_q == hint_q && gap == {POS_W{1'b0}}) begin
             hint_d = behind_q;
             hint_end_d = range_to;
@@ -187,8 +187,8 @@ module efa_mtt_alloc (
       end
       // The new region stands between the two.
       ST_LINK: begin
-        next_wr = 1'b1;
-        prev_wr = 1'b1;
+        next_wr  = 1'b1;
+        prev_wr  = 1'b1;
         range_wr = 1'b1;
         if (here_q == hint_q) begin
           hint_d = node;

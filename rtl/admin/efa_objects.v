@@ -9,22 +9,22 @@
 `include "efa_check.vh"
 
 module efa_objects #(
-    parameter QPN_W = 6,
-    parameter CQN_W = 7,
+    parameter QPN_W  = 6,
+    parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
-    parameter UNITS = 5
+    parameter UNITS  = 5
 ) (
     input  wire clk,
     input  wire rst,
     output wire init_done,
 
-    input  wire [UNITS-1:0] s_obj_valid,
+    input wire [UNITS-1:0] s_obj_valid,
     output wire [UNITS-1:0] s_obj_ready,
-    input  wire [3*UNITS-1:0] s_obj_op,
-    input  wire [3*UNITS-1:0] s_obj_kind,
-    input  wire [32*UNITS-1:0] s_obj_index,
-    input  wire [16*UNITS-1:0] s_obj_uar,
-    input  wire [4*UNITS-1:0] s_obj_log,
+    input wire [3*UNITS-1:0] s_obj_op,
+    input wire [3*UNITS-1:0] s_obj_kind,
+    input wire [32*UNITS-1:0] s_obj_index,
+    input wire [16*UNITS-1:0] s_obj_uar,
+    input wire [4*UNITS-1:0] s_obj_log,
     output wire [1:0] obj_code,
     output wire [15:0] obj_index,
     output wire [15:0] obj_uar,
@@ -155,18 +155,18 @@ module efa_objects #(
         size = 1 << `EFA_LIMITS__EQN_W;
       end
       `EFA_OBJ_KIND__CQ: begin
-        base = BASE_CQ;
-        size = 1 << CQN_W;
+        base   = BASE_CQ;
+        size   = 1 << CQN_W;
         by_uar = 1'b1;
       end
       `EFA_OBJ_KIND__QP: begin
-        base = BASE_QP;
-        size = 1 << QPN_W;
+        base   = BASE_QP;
+        size   = 1 << QPN_W;
         by_uar = 1'b1;
       end
       default: begin
-        base = BASE_LLQ;
-        size = 1 << LLQ_W;
+        base   = BASE_LLQ;
+        size   = 1 << LLQ_W;
         by_uar = 1'b1;
       end
     endcase
@@ -184,7 +184,7 @@ module efa_objects #(
   reg [ADDR_W-1:0] rd_addr;
   wire [ENTRY_W-1:0] rd_data;
   efa_ram #(
-      .WIDTH(ENTRY_W),
+      .WIDTH (ENTRY_W),
       .ADDR_W(ADDR_W)
   ) u_ram (
       .clk(clk),
@@ -204,8 +204,7 @@ module efa_objects #(
   assign {taken, touched, of_uar, refs, gen} = rd_data;
   wire referenced = refs != {REF_W{1'b0}};
   wire same_uar = of_uar == uar_q[UAR_W-1:0];
-  wire [15:0] next_gen =
-      kind_q == `EFA_OBJ_KIND__MR && gen == MR_LAST_GEN ? 16'd1 : gen + 16'd1;
+  wire [15:0] next_gen = kind_q == `EFA_OBJ_KIND__MR && gen == MR_LAST_GEN ? 16'd1 : gen + 16'd1;
   // Nobody has it, and no other UAR that still exists can reach it through an old mapping.
   wire available = !taken && (!by_uar || !touched || same_uar);
   wire run = available && ((at_q & block) == {ADDR_W{1'b0}} || run_q);
@@ -235,11 +234,9 @@ module efa_objects #(
     case (state_q)
       // Every number is free; the first generation of a QP is 0, of a key 1.
       ST_INIT: begin
-        wr_en = 1'b1;
+        wr_en   = 1'b1;
         wr_addr = scan_q;
-        wr_data = {
-          {ENTRY_W - 16{1'b0}}, {16{scan_q >= FIRST_QP && scan_q < FIRST_LLQ}}
-        };
+        wr_data = {{ENTRY_W - 16{1'b0}}, {16{scan_q >= FIRST_QP && scan_q < FIRST_LLQ}}};
         if (scan_q == LAST) state_d = ST_IDLE;
       end
       // A unit's request.
@@ -250,28 +247,28 @@ module efa_objects #(
       ST_LOOK: begin
         rd_addr = base + index;
         if (op_q == `EFA_OBJ_OP__FIND) begin
-          scan_d = hint & ~block;
+          scan_d  = hint & ~block;
           state_d = ST_SCAN;
         end else if (!in_range) begin
-          code_d = `EFA_OBJ_CODE__ABSENT;
+          code_d  = `EFA_OBJ_CODE__ABSENT;
           state_d = ST_DONE;
         end else if (kind_q == `EFA_OBJ_KIND__LLQ) begin
-          scan_d = index;
+          scan_d  = index;
           state_d = ST_PAGES;
         end else begin
-          rd_en = 1'b1;
+          rd_en   = 1'b1;
           state_d = ST_JUDGE;
         end
       end
       // The entry; refused or changed.
       ST_JUDGE: begin
         state_d = ST_DONE;
-        scan_d = WALK_FROM;
-        code_d = taken ? `EFA_OBJ_CODE__OK : `EFA_OBJ_CODE__ABSENT;
+        scan_d  = WALK_FROM;
+        code_d  = taken ? `EFA_OBJ_CODE__OK : `EFA_OBJ_CODE__ABSENT;
         case (op_q)
           `EFA_OBJ_OP__TAKE: begin
-            code_d = `EFA_OBJ_CODE__OK;
-            wr_en = 1'b1;
+            code_d  = `EFA_OBJ_CODE__OK;
+            wr_en   = 1'b1;
             wr_data = {2'b11, uar_q[UAR_W-1:0], {REF_W{1'b0}}, next_gen};
           end
           `EFA_OBJ_OP__FREE: begin
@@ -310,16 +307,16 @@ module efa_objects #(
         if (looked_q) begin
           if (run && (at_q & block) == block) state_d = ST_DONE;
         end else if (scan_q >= size) begin
-          code_d = `EFA_OBJ_CODE__NONE;
+          code_d  = `EFA_OBJ_CODE__NONE;
           state_d = ST_DONE;
         end
       end
       // The pages of a ring, taken or given back together.
       ST_PAGES: begin
-        wr_en = 1'b1;
+        wr_en   = 1'b1;
         wr_addr = base + scan_q;
         wr_data = {mark_taken, 1'b1, uar_q[UAR_W-1:0], {REF_W + 16{1'b0}}};
-        code_d = `EFA_OBJ_CODE__OK;
+        code_d  = `EFA_OBJ_CODE__OK;
         if ((scan_q & block) == block) state_d = ST_DONE;
       end
       // A UAR went away: nobody can reach its old numbers any more. index_q is that UAR.
@@ -345,13 +342,13 @@ module efa_objects #(
 
   always @(posedge clk) begin
     if (rst) begin
-      state_q <= ST_INIT;
-      scan_q <= {ADDR_W{1'b0}};
+      state_q  <= ST_INIT;
+      scan_q   <= {ADDR_W{1'b0}};
       looked_q <= 1'b0;
-      hint_q <= {8 * ADDR_W{1'b0}};
+      hint_q   <= {8 * ADDR_W{1'b0}};
     end else begin
-      state_q <= state_d;
-      scan_q <= scan_d;
+      state_q  <= state_d;
+      scan_q   <= scan_d;
       looked_q <= looked_d;
       // Below the hint every number is taken.
       if (took && index == hint) hint_q[ADDR_W*kind_q+:ADDR_W] <= hint + block + ONE;

@@ -6,10 +6,10 @@
 `include "efa_defs.vh"
 
 module efa_qp_rules (
-    input  wire s_cfg_profile,
-    input  wire [511:0] s_cmd,
-    input  wire [2:0] s_state,
-    input  wire s_srd,
+    input wire s_cfg_profile,
+    input wire [511:0] s_cmd,
+    input wire [2:0] s_state,
+    input wire s_srd,
     output wire m_create_illegal,
     output wire m_wqe128,
     output wire [3:0] m_sq_log,
@@ -48,8 +48,9 @@ module efa_qp_rules (
   wire sq_legal = sq_depth[31:16] == 16'd0 && legal_depth(sq_depth[15:0], MAX_SQ_DEPTH);
   wire by64 = sq_bytes == sq_depth << WQE_LOG;
   wire by128 = sq_bytes == sq_depth << (WQE_LOG + 1);
-  wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0
-      && legal_depth(rq_depth[15:0], MAX_RQ_DEPTH) && rq_base[5:0] == 6'd0;
+  wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0 && legal_depth(
+      rq_depth[15:0], MAX_RQ_DEPTH
+  ) && rq_base[5:0] == 6'd0;
   wire [31:0] ring_log = {28'd0, m_sq_log} + FIRST_LOG + {31'd0, by128};
   wire [31:0] pages_log = ring_log - PAGE_LOG;
 
@@ -58,11 +59,11 @@ module efa_qp_rules (
   assign m_rq_log = log2(rq_depth[15:0]);
   assign m_pages_log = ring_log > PAGE_LOG ? pages_log[3:0] : 4'd0;
   assign m_rnr_capable = caps[CAP_RNR];
-  assign m_create_illegal =
-      qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type != `EFA_ADMIN_QP_TYPE__SRD
-      || !sq_legal || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal
-      || s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED]
-      || s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_WIDE_ID];
+  assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
+      `EFA_ADMIN_QP_TYPE__SRD
+      || !sq_legal || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal ||
+          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED] ||
+          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_WIDE_ID];
 
   // Modification.
   wire [31:0] to = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__QP_STATE];
@@ -80,12 +81,14 @@ module efa_qp_rules (
       `EFA_ADMIN_QP_STATE__RTR: reachable = s_state == `EFA_ADMIN_QP_STATE__INIT_W3;
       `EFA_ADMIN_QP_STATE__RTS: begin
         reachable = s_state == `EFA_ADMIN_QP_STATE__RTR_W3 && with_psn
-            || s_state == `EFA_ADMIN_QP_STATE__RTS_W3 || s_state == `EFA_ADMIN_QP_STATE__SQD_W3
-            || s_state == `EFA_ADMIN_QP_STATE__SQE_W3;
+            || s_state == `EFA_ADMIN_QP_STATE__RTS_W3 || s_state ==
+        `EFA_ADMIN_QP_STATE__SQD_W3
+        || s_state == `EFA_ADMIN_QP_STATE__SQE_W3;
       end
       `EFA_ADMIN_QP_STATE__SQD: begin
-        reachable = s_state == `EFA_ADMIN_QP_STATE__RTS_W3
-            || s_state == `EFA_ADMIN_QP_STATE__SQD_W3;
+        reachable = s_state ==
+        `EFA_ADMIN_QP_STATE__RTS_W3
+        || s_state == `EFA_ADMIN_QP_STATE__SQD_W3;
       end
       `EFA_ADMIN_QP_STATE__ERR: reachable = s_state != `EFA_ADMIN_QP_STATE__RESET_W3;
       default: reachable = 1'b0;

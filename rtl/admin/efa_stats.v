@@ -7,18 +7,18 @@
 `include "efa_defs.vh"
 
 module efa_stats (
-    input  wire clk,
-    input  wire st_tx_valid,
-    input  wire [15:0] st_tx_bytes,
-    input  wire st_send_valid,
-    input  wire [15:0] st_send_bytes,
-    input  wire st_rx_valid,
-    input  wire [15:0] st_rx_bytes,
-    input  wire st_drop_valid,
-    input  wire st_qkey_valid,
-    input  wire [3:0] stat_index,
+    input wire clk,
+    input wire st_tx_valid,
+    input wire [15:0] st_tx_bytes,
+    input wire st_send_valid,
+    input wire [15:0] st_send_bytes,
+    input wire st_rx_valid,
+    input wire [15:0] st_rx_bytes,
+    input wire st_drop_valid,
+    input wire st_qkey_valid,
+    input wire [3:0] stat_index,
     output wire [63:0] stat_value,
-    input  wire core_rst
+    input wire core_rst
 );
 
   localparam PAIRS = 3;
@@ -55,10 +55,10 @@ module efa_stats (
   always @(posedge clk) begin
     if (core_rst) begin
       drops_q <= 64'd0;
-      qkey_q <= 64'd0;
+      qkey_q  <= 64'd0;
     end else begin
       drops_q <= drops_q + {63'd0, st_drop_valid};
-      qkey_q <= qkey_q + {63'd0, st_qkey_valid};
+      qkey_q  <= qkey_q + {63'd0, st_qkey_valid};
     end
     case (stat_index)
       4'd0: value_q <= bytes[63:0];
