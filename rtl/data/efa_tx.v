@@ -175,6 +175,17 @@ module efa_tx #(
   wire [15:0] l2_total = l2_msg_q[`EFA_TXM__LENGTH] + HDR;
   wire [15:0] l2_left = l2_total - {2'd0, l2_flit_q, 6'd0};
 
+  wire [63:0] keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
+
+  // What the ring held before does not leave behind the end of a packet.
+  reg [511:0] kept;
+  integer lane;
+  always @* begin
+    for (lane = 0; lane < 64; lane = lane + 1) begin
+      kept[8*lane+:8] = body[8*lane+:8] & {8{keep[lane]}};
+    end
+  end
+
   assign init_done = !walking && ring_init;
   assign read_err_valid = l1_step && is_packet && l1_failed_q;
   assign read_err_qpn = msg_qpn[QPN_W-1:0];
@@ -190,8 +201,8 @@ module efa_tx #(
   assign m_done = l2_done_q;
   assign m_first = l2_first_q;
   assign m_last = l2_last_q;
-  assign m_data = l2_first_q ? {body[511:HDR_BITS], header} : body;
-  assign m_keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
+  assign m_data = l2_first_q ? {kept[511:HDR_BITS], header} : kept;
+  assign m_keep = keep;
   assign m_msg = l2_msg_q;
 
   efa_tx_room #(
