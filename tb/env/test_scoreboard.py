@@ -5,9 +5,9 @@ import pytest
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout, ModelBackend
 from efa.completion_queue import VerbsError
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 from tb.env.model_dut import ModelDut
 from tb.env.scoreboard import Difference, Scoreboard
-from tb.env.software import SRD, UD, Endpoint, Node, pattern
 
 CQE_BYTES = 32
 

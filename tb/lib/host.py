@@ -89,6 +89,10 @@ class RtlBackend(Backend):
     def packets(self):
         return self._news("packets")
 
+    def events(self):
+        """What the ev_* ports showed since the last call (efa.events.DTYPE)."""
+        return self.link.log("events")
+
     def flr(self):
         self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
         self.link.run([host.drained(self.device)], 1_000_000)

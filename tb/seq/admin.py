@@ -3,7 +3,7 @@
 from efa import defs
 from efa.admin_queue import DriverError
 from efa.driver import Driver
-from tb.env.software import QKEY, Node
+from efa.endpoints import QKEY, Node
 
 STATUS = defs.AdminAqCompletionStatus
 STATE = defs.AdminQpState

@@ -2,7 +2,7 @@
 
 from efa import defs
 from efa.driver import FLAVOURS, Driver
-from tb.env.software import Node
+from efa.endpoints import Node
 
 UNKNOWN_OFFSET = 0x7C
 

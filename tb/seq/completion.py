@@ -1,7 +1,7 @@
 """Completion side: entry sizes, shared queues, sub-queues, events and their arming."""
 
 from efa import defs
-from tb.env.software import SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 from tb.seq.send import exchange
 
 STATUS = defs.IoCompStatus

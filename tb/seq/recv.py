@@ -3,7 +3,7 @@
 import numpy as np
 
 from efa import defs
-from tb.env.software import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from tb.seq.send import exchange
 
 STATUS = defs.IoCompStatus

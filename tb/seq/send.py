@@ -4,8 +4,8 @@ import numpy as np
 
 from efa import defs
 from efa.codec import set_column
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa.wc import POLICIES
-from tb.env.software import QKEY, SRD, UD, Endpoint, Node, pattern
 
 STATUS = defs.IoCompStatus
 OP = defs.IoSendOpType

@@ -3,7 +3,7 @@
 import numpy as np
 
 from efa import defs
-from tb.env.software import SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 
 STATUS = defs.IoCompStatus
 

@@ -1,4 +1,4 @@
-"""Host software of the system tests: what a process and its kernel set up to send and receive."""
+"""What a process and its kernel set up to send and receive; shared by sweeps and system tests."""
 
 import random
 

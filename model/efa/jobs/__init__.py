@@ -1,0 +1,1 @@
+"""The jobs of the program, one module and one subcommand each."""

@@ -1,0 +1,23 @@
+"""efa-cosim report: renders the page of a run again from its figures."""
+
+import sys
+from pathlib import Path
+
+from efa.report import ReportError, read_summary, write_report
+
+
+def add_command(commands):
+    parser = commands.add_parser("report", help="render a report again from its summary.json",
+                                 description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of a report, such as reports/run")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Renders and returns the exit code."""
+    try:
+        print(write_report(options.folder, read_summary(options.folder)))
+    except ReportError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,124 @@
+"""efa-cosim run: recorded sessions on RTL and model, sweeps, report."""
+
+import argparse
+import platform
+import sys
+import time
+from collections import defaultdict
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from efa import defs
+from efa.backend import open_backend
+from efa.player import PlayError, play
+from efa.report import ReportError, write_report
+from efa.session import SessionError
+from efa.workload import Mismatch, latency_sweep, new_node, rate_sweep
+
+ROOT = Path(__file__).resolve().parents[3]
+SESSIONS = ROOT / "model/tests/data/sessions"
+RTL = "verilator"
+TEXT = """\
+The main job: plays the recorded pingpong of unmodified EFA software into the RTL and into the
+reference model, compares everything that leaves both, sweeps message size and queue count with
+the project's own driver, and writes a report with plots.
+"""
+EPILOG = """\
+examples:
+  efa-cosim run                          writes reports/run/index.html and summary.json
+  efa-cosim run --session probe --out /tmp/report
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("run", help="the main job: sessions, sweeps, report",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--session", action="append", metavar="NAME",
+                        help="a session of model/tests/data/sessions (default: pingpong)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/run", metavar="FOLDER",
+                        help="where the report goes (default: reports/run)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Runs all and returns the exit code."""
+    started = time.monotonic()
+    sessions, figures, stages, wrong = [], [], [], []
+    try:
+        for name in options.session or ["pingpong"]:
+            sessions += _session(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
+        say("building and opening the RTL for the sweeps")
+        with open_backend(RTL, seed=options.seed) as backend:
+            node = new_node(backend, options.seed)
+            figures, found = latency_sweep(node, progress=say)
+            stages = [asdict(stage) for stage in found]
+            figures += rate_sweep(node, progress=say)
+    except Mismatch as error:
+        wrong.append(str(error))
+    except SessionError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    verdict = "failed" if wrong else "passed"
+    compared = sum(s["dma_writes"] + s["packets"] + s["interrupts"] for s in sessions)
+    messages = sum(figure.messages for figure in figures)
+    text = "; ".join(wrong) or (
+        f"{compared} DMA writes, packets and interrupts of {len(sessions)} plays compared, "
+        f"{messages} swept messages checked")
+    summary = {
+        "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
+        "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
+                      "python": platform.python_version()},
+        "sessions": sessions, "figures": [figure.as_dict() for figure in figures],
+        "waterfall": stages,
+    }  # fmt: skip
+    try:
+        page = write_report(options.out, summary)
+    except ReportError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    print(f"{verdict}: {text} ({time.monotonic() - started:.0f} s), report: {page}")
+    return 1 if wrong else 0
+
+
+def say(text):
+    """A line of progress."""
+    print(f"  {text}", flush=True)
+
+
+def _session(path, seed, wrong):
+    """Plays a session on model and RTL and compares their packets with each other."""
+    rows, packets = [], {}
+    for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
+        say(f"playing {path.stem.split('.')[0]} on {backend_name}")
+        row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
+        try:
+            with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
+                played = play(path, backend)
+                packets[backend_name] = by_queue(backend.packets())
+        except PlayError as error:
+            row |= {"verdict": "failed", "line": error.line, "dma_writes": 0, "packets": 0,
+                    "interrupts": 0}
+            wrong.append(f"{path.name} on {backend_name}: {error}")
+        else:
+            writes = played.register_answers + played.admin_responses + played.completions
+            writes += played.events
+            row |= {**played.as_dict(), "name": path.name, "dma_writes": writes,
+                    "packets": sum(map(len, packets[backend_name].values()))}
+        rows.append(row)
+    if len(packets) == 2 and packets["model"] != packets[RTL]:
+        wrong.append(f"{path.name}: packets of RTL and model differ")
+    return rows
+
+
+def by_queue(packets):
+    """Packets in order for each sender and receiver, without what a device chooses for itself."""
+    result = defaultdict(list)
+    for packet in packets:
+        image = bytearray(packet)
+        header = defs.PktHdr.over(image)
+        header.psn = header.msg_id = header.path = 0
+        result[int(header.opcode), header.src_qpn, header.dst_qpn].append(bytes(image))
+    return dict(result)

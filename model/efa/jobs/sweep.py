@@ -1,0 +1,75 @@
+"""efa-cosim sweep: latency and rate over sizes and queues of your choice."""
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+
+from efa.backend import open_backend
+from efa.endpoints import SRD, UD
+from efa.jobs.run import ROOT, RTL, say
+from efa.report import ReportError, write_report
+from efa.workload import LATENCY_SIZES, QUEUES, Mismatch, latency_sweep, new_node, rate_sweep
+
+MOST_BYTES, MOST_QUEUES = 4096, 16
+EPILOG = """\
+examples:
+  efa-cosim sweep
+  efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("sweep", help="latency and rate over sizes and queues",
+                                 description=__doc__, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=_numbers(0, MOST_BYTES), default=list(LATENCY_SIZES),
+                        help="message sizes in bytes, with commas")
+    parser.add_argument("--queues", type=_numbers(1, MOST_QUEUES), default=list(QUEUES),
+                        help="queue counts, with commas")
+    parser.add_argument("--rd-latency", type=int, default=125, metavar="CYCLES",
+                        help="host read latency (default: %(default)s)")
+    parser.add_argument("--backend", choices=("verilator", "icarus"), default=RTL)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/sweep", metavar="FOLDER")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Sweeps, writes report and CSV, returns the exit code."""
+    knobs = {"rd_latency_min": options.rd_latency, "rd_latency_max": options.rd_latency}
+    try:
+        with open_backend(options.backend, seed=options.seed, **knobs) as backend:
+            node = new_node(backend, options.seed)
+            figures, _ = latency_sweep(node, options.sizes, (UD, SRD), progress=say)
+            sizes = [size for size in options.sizes if size]
+            figures += rate_sweep(node, sizes, options.queues, progress=say)
+        rows = [figure.as_dict() for figure in figures]
+        page = write_report(options.out, {
+            "verdict": "passed", "text": f"{len(rows)} points", "command": "efa-cosim sweep",
+            "seed": options.seed, "sessions": [], "figures": rows, "waterfall": []})
+        with (options.out / "figures.csv").open("w", newline="") as stream:
+            table = csv.DictWriter(stream, fieldnames=rows[0])
+            table.writeheader()
+            table.writerows(rows)
+    except Mismatch as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    except (ReportError, OSError) as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    print(f"passed: {len(rows)} points, report: {page}")
+    return 0
+
+
+def _numbers(least, most):
+    def parse(text):
+        try:
+            values = sorted({int(part) for part in text.split(",")})
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"not numbers with commas: {text}") from None
+        if not values or values[0] < least or values[-1] > most:
+            raise argparse.ArgumentTypeError(f"{text}: each must be {least} to {most}")
+        return values
+
+    return parse

@@ -1,0 +1,23 @@
+"""efa-cosim test: the project's tests, all or an area, on the simulators you name."""
+
+import subprocess
+import sys
+
+from efa.jobs.run import ROOT
+
+
+def add_command(commands):
+    parser = commands.add_parser("test", help="run the tests", description=__doc__)
+    parser.add_argument("what", nargs="?", default="", help="select tests, as pytest -k")
+    parser.add_argument("--sim", default="verilator,icarus", help="verilator, icarus or both")
+    parser.add_argument("--seed", type=int, help="seed of every random choice")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Runs pytest on the project; its exit code 0 passes, 1 fails, anything else is usage."""
+    command = [sys.executable, "-m", "pytest", "-q", "--sim", options.sim, "model/tests", "tb"]
+    command += ["-k", options.what] if options.what else []
+    command += ["--seed", str(options.seed)] if options.seed is not None else []
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return code if code in (0, 1) else 2

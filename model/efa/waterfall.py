@@ -1,0 +1,107 @@
+"""Where the cycles of one message went, from what the device showed.
+
+For a message on an otherwise idle device: every event between the doorbell and the last
+completion is a milestone, each gap between neighbours is a stage, and the stages sum exactly to
+the latency. A message whose milestones are not all there is refused.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from efa import defs
+from efa.events import where
+
+
+class WaterfallError(Exception):
+    """The events do not tell the whole way of a message; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Cycles between two milestones."""
+
+    name: str
+    start: int
+    cycles: int
+
+
+# Milestone: what it is called, and the stage that ends with it.
+SEND = (
+    ("wqe", "schedule, take the entry"),
+    ("check", "check entry, keys, range"),
+    ("rd", "ask the host for payload"),
+    ("rdc", "host read, last answer"),
+    ("txf", "build header, first flit out"),
+    ("txl", "rest of the packet out"),
+    ("rxf", "fabric"),
+    ("rxl", "rest of the packet in"),
+    ("rxv", "judge, claim a receive entry"),
+    ("rxw", "payload written to the host"),
+    ("cqe", "receive completion written"),
+    ("ackout", "acknowledgement out"),
+    ("ack", "fabric"),
+    ("done", "send completion written"),
+)
+
+
+def waterfall(events, qpn, peer, srd):
+    """Stages of the only message in these events; qpn and peer are the indices of its queues.
+
+    Returns a list of Stage, doorbell to send completion (SRD) or receive completion (UD)."""
+    start = _one(where(events, "db", kind=0, verdict=0, num=qpn), "doorbell")
+    at = {
+        "wqe": _one(where(events, "wqe", qpn=qpn), "entry taken"),
+        "check": _one(where(events, "check", qpn=qpn), "entry checked"),
+        "txf": _one(where(events, "txf", qpn=qpn), "first flit out"),
+        "txl": _one(where(events, "txl", qpn=qpn), "last flit out"),
+        "rxv": _one(where(events, "rxv", qpn=peer), "packet judged"),
+        "rxw": _one(where(events, "rxw", qpn=peer), "payload written"),
+        "cqe": _one(where(events, "cqe", qpn=peer, q_type=2), "receive completion"),
+    }
+    reads = where(events, "rd", client=2)
+    if len(reads):
+        at["rd"] = int(reads["cycle"].max())
+        at["rdc"] = int(where(events, "rdc", client=2)["cycle"].max())
+    data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)
+    at["rxf"] = _one(where(events, "rxf", opcode=data), "first flit in")
+    at["rxl"] = _one(where(events, "rxl", opcode=data), "last flit in")
+    if srd:
+        at["ackout"] = _one(where(events, "ackout"), "acknowledgement out")
+        at["ack"] = _one(
+            where(events, "rxl", opcode=int(defs.PktOpcode.SRD_ACK)), "acknowledgement in"
+        )
+        at["done"] = _one(where(events, "cqe", qpn=qpn, q_type=1), "send completion")
+    stages, before = [], start
+    for name, text in SEND:
+        if name not in at:
+            continue
+        # Two milestones may fall together or, across streams, change places by a cycle.
+        now = max(at[name], before)
+        stages.append(Stage(text, before - start, now - before))
+        before = now
+    return stages
+
+
+def _one(found, what):
+    if len(found) != 1:
+        raise WaterfallError(f"{len(found)} events for '{what}', expected one")
+    return int(found["cycle"][0])
+
+
+def latencies(events, qpn, peer, srd):
+    """Cycles from doorbell to the last completion for each message of a queue, one at a time."""
+    rings = where(events, "db", kind=0, verdict=0, num=qpn)["cycle"]
+    ends = where(events, "cqe", qpn=qpn if srd else peer, q_type=1 if srd else 2)["cycle"]
+    if len(rings) != len(ends):
+        raise WaterfallError(f"{len(rings)} doorbells, {len(ends)} completions")
+    return (ends - rings).astype(np.int64)
+
+
+def rate(events):
+    """Messages per cycle between the first and the last send completion, and their number."""
+    done = where(events, "cqe", q_type=1)
+    if len(done) < 2:
+        raise WaterfallError("fewer than two completions")
+    cycles = int(done["cycle"][-1]) - int(done["cycle"][0])
+    return (len(done) - 1) / cycles, len(done)
