@@ -6,15 +6,15 @@
 //       the old word; contents are unknown until written
 
 module efa_ram_nr #(
-    parameter WIDTH = 8,
+    parameter WIDTH  = 8,
     parameter ADDR_W = 4,
-    parameter READS = 2
+    parameter READS  = 2
 ) (
-    input  wire clk,
-    input  wire wr_en,
-    input  wire [ADDR_W-1:0] wr_addr,
-    input  wire [WIDTH-1:0] wr_data,
-    input  wire [READS*ADDR_W-1:0] rd_addr,
+    input wire clk,
+    input wire wr_en,
+    input wire [ADDR_W-1:0] wr_addr,
+    input wire [WIDTH-1:0] wr_data,
+    input wire [READS*ADDR_W-1:0] rd_addr,
     output wire [READS*WIDTH-1:0] rd_data
 );
 
@@ -23,7 +23,7 @@ module efa_ram_nr #(
   generate
     for (port = 0; port < READS; port = port + 1) begin : g_port
       efa_ram #(
-          .WIDTH(WIDTH),
+          .WIDTH (WIDTH),
           .ADDR_W(ADDR_W)
       ) u_copy (
           .clk(clk),

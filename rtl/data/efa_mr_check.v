@@ -9,22 +9,22 @@
 module efa_mr_check #(
     parameter USER_W = 1
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire mr_valid,
-    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input  wire [`EFA_MRC__W-1:0] mr_data,
-    input  wire s_valid,
+    input wire mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input wire [`EFA_MRC__W-1:0] mr_data,
+    input wire s_valid,
     output wire s_ready,
-    input  wire [23:0] s_key,
-    input  wire [9:0] s_pd,
-    input  wire [63:0] s_addr,
-    input  wire [31:0] s_len,
-    input  wire s_write,
-    input  wire [USER_W-1:0] s_user,
+    input wire [23:0] s_key,
+    input wire [9:0] s_pd,
+    input wire [63:0] s_addr,
+    input wire [31:0] s_len,
+    input wire s_write,
+    input wire [USER_W-1:0] s_user,
     output wire m_valid,
-    input  wire m_ready,
+    input wire m_ready,
     output wire m_ok,
     output wire m_phys,
     output wire [5:0] m_shift,
@@ -101,7 +101,7 @@ module efa_mr_check #(
   assign m_user = s3_user_q;
 
   efa_ram #(
-      .WIDTH(`EFA_MRC__W),
+      .WIDTH (`EFA_MRC__W),
       .ADDR_W(MR_W)
   ) u_table (
       .clk(clk),

@@ -11,23 +11,23 @@
 module efa_mr_walk #(
     parameter USER_W = 1
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire mtt_valid,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input  wire [51:0] mtt_data,
-    input  wire [3:0] max_log,
-    input  wire s_valid,
+    input wire clk,
+    input wire rst,
+    input wire mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input wire [51:0] mtt_data,
+    input wire [3:0] max_log,
+    input wire s_valid,
     output wire s_ready,
-    input  wire s_phys,
-    input  wire [5:0] s_shift,
-    input  wire [15:0] s_mtt,
-    input  wire [63:0] s_offset,
-    input  wire [63:0] s_addr,
-    input  wire [15:0] s_len,
-    input  wire [USER_W-1:0] s_user,
+    input wire s_phys,
+    input wire [5:0] s_shift,
+    input wire [15:0] s_mtt,
+    input wire [63:0] s_offset,
+    input wire [63:0] s_addr,
+    input wire [15:0] s_len,
+    input wire [USER_W-1:0] s_user,
     output wire m_valid,
-    input  wire m_ready,
+    input wire m_ready,
     output wire [63:0] m_addr,
     output wire [12:0] m_len,
     output wire m_done,
@@ -87,7 +87,7 @@ module efa_mr_walk #(
   assign m_user = s3_user_q;
 
   efa_ram #(
-      .WIDTH(52),
+      .WIDTH (52),
       .ADDR_W(MTT_W)
   ) u_pages (
       .clk(clk),
@@ -113,35 +113,35 @@ module efa_mr_walk #(
 
   always @(posedge clk) begin
     if (s_valid && s_ready) begin
-      s1_phys_q <= s_phys;
+      s1_phys_q  <= s_phys;
       s1_shift_q <= s_shift;
-      s1_mtt_q <= s_mtt;
+      s1_mtt_q   <= s_mtt;
       s1_where_q <= s_phys ? s_addr : s_offset;
-      s1_left_q <= s_len;
+      s1_left_q  <= s_len;
       s1_first_q <= 16'd0;
-      s1_user_q <= s_user;
+      s1_user_q  <= s_user;
     end else if (move) begin
       s1_where_q <= s1_where_q + {51'd0, step};
-      s1_left_q <= s1_left_q - {3'd0, step};
+      s1_left_q  <= s1_left_q - {3'd0, step};
       s1_first_q <= s1_first_q + {3'd0, step};
     end
     if (move) begin
-      s2_phys_q <= s1_phys_q;
+      s2_phys_q  <= s1_phys_q;
       s2_where_q <= s1_where_q;
-      s2_mask_q <= ~({64{1'b1}} << s1_shift_q);
+      s2_mask_q  <= ~({64{1'b1}} << s1_shift_q);
       s2_index_q <= s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
-      s2_len_q <= done ? s1_left_q[12:0] : step;
-      s2_done_q <= done;
+      s2_len_q   <= done ? s1_left_q[12:0] : step;
+      s2_done_q  <= done;
       s2_first_q <= s1_first_q;
-      s2_user_q <= s1_user_q;
+      s2_user_q  <= s1_user_q;
 
-      s3_phys_q <= s2_phys_q;
+      s3_phys_q  <= s2_phys_q;
       s3_where_q <= s2_where_q;
-      s3_mask_q <= s2_mask_q;
-      s3_len_q <= s2_len_q;
-      s3_done_q <= s2_done_q;
+      s3_mask_q  <= s2_mask_q;
+      s3_len_q   <= s2_len_q;
+      s3_done_q  <= s2_done_q;
       s3_first_q <= s2_first_q;
-      s3_user_q <= s2_user_q;
+      s3_user_q  <= s2_user_q;
     end
   end
 

@@ -15,42 +15,42 @@
 module efa_tx #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire [3:0] mrrs_log,
-    input  wire mtt_valid,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input  wire [51:0] mtt_data,
-    input  wire s_valid,
+    input wire [15:0] s_cfg_node_id,
+    input wire [3:0] mrrs_log,
+    input wire mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input wire [51:0] mtt_data,
+    input wire s_valid,
     output wire s_ready,
-    input  wire [`EFA_TXM__W-1:0] s_msg,
-    input  wire [`EFA_SGE__W-1:0] s_first,
-    input  wire [`EFA_SGE__W-1:0] s_second,
-    input  wire [639:0] s_inline,
+    input wire [`EFA_TXM__W-1:0] s_msg,
+    input wire [`EFA_SGE__W-1:0] s_first,
+    input wire [`EFA_SGE__W-1:0] s_second,
+    input wire [639:0] s_inline,
     output wire rd_valid,
-    input  wire rd_ready,
+    input wire rd_ready,
     output wire [63:0] rd_addr,
     output wire [12:0] rd_len,
     output wire [31:0] rd_cookie,
-    input  wire rdc_valid,
-    input  wire [31:0] rdc_cookie,
-    input  wire [12:0] rdc_offset,
-    input  wire [511:0] rdc_data,
-    input  wire [6:0] rdc_bytes,
-    input  wire rdc_last,
-    input  wire rdc_err,
-    input  wire [(1<<QPN_W)-1:0] down,
+    input wire rdc_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
+    input wire [(1<<QPN_W)-1:0] down,
     output wire read_err_valid,
     output wire [QPN_W-1:0] read_err_qpn,
     output wire unused_valid,
-    input  wire ctx_ready,
-    input  wire [31:0] ctx_id,
+    input wire ctx_ready,
+    input wire [31:0] ctx_id,
     output wire ctx_valid,
     output wire [`EFA_TXM__W-1:0] ctx_msg,
     output wire m_valid,
-    input  wire m_ready,
+    input wire m_ready,
     output wire m_net,
     output wire m_done,
     output wire m_first,
@@ -262,7 +262,7 @@ module efa_tx #(
   );
 
   efa_ram #(
-      .WIDTH(`EFA_TXM__W + 640),
+      .WIDTH (`EFA_TXM__W + 640),
       .ADDR_W(SLOT_W)
   ) u_list (
       .clk(clk),
@@ -275,7 +275,7 @@ module efa_tx #(
   );
 
   efa_ram #(
-      .WIDTH(32),
+      .WIDTH (32),
       .ADDR_W(NODE_W)
   ) u_psn (
       .clk(clk),
@@ -311,17 +311,17 @@ module efa_tx #(
   always @(posedge clk) begin
     if (l0_go) begin
       l1_failed_q <= failed[head_q];
-      l1_flit_q <= 8'd0;
+      l1_flit_q   <= 8'd0;
     end else if (l1_step) begin
       l1_flit_q <= l1_flit_q + 8'd1;
     end
     if (l1_step) begin
-      l2_net_q <= sends;
+      l2_net_q   <= sends;
       // What has no packet, or nobody to acknowledge it, completes here.
-      l2_done_q <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
+      l2_done_q  <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
       l2_first_q <= !l1_begun_q;
-      l2_last_q <= last_flit;
-      l2_flit_q <= l1_flit_q;
+      l2_last_q  <= last_flit;
+      l2_flit_q  <= l1_flit_q;
       if (!l1_begun_q) l2_id_q <= ctx_id;
       l2_msg_q <= out_msg;
       l2_inline_q <= msg_inline;

@@ -16,25 +16,25 @@ module efa_tx_ring #(
     parameter SLOT_W = 8,
     parameter LINE_W = 9
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire rdc_valid,
-    input  wire [31:0] rdc_cookie,
-    input  wire [12:0] rdc_offset,
-    input  wire [511:0] rdc_data,
-    input  wire [6:0] rdc_bytes,
-    input  wire rdc_last,
-    input  wire rdc_err,
-    input  wire slot_valid,
-    input  wire [SLOT_W-1:0] slot_index,
-    input  wire [7:0] slot_reads,
-    input  wire take_valid,
-    input  wire [SLOT_W-1:0] take_index,
+    input wire rdc_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
+    input wire slot_valid,
+    input wire [SLOT_W-1:0] slot_index,
+    input wire [7:0] slot_reads,
+    input wire take_valid,
+    input wire [SLOT_W-1:0] take_index,
     output wire [(1<<SLOT_W)-1:0] ready,
     output wire [(1<<SLOT_W)-1:0] failed,
-    input  wire rd_en,
-    input  wire [LINE_W-1:0] rd_line,
+    input wire rd_en,
+    input wire [LINE_W-1:0] rd_line,
     output wire [511:0] rd_data
 );
 
@@ -98,9 +98,9 @@ module efa_tx_ring #(
   assign rd_data = rd_odd_q ? rd_odd : rd_even;
 
   efa_ram_be #(
-      .WIDTH(512),
+      .WIDTH (512),
       .ADDR_W(ROW_W),
-      .LANES(64)
+      .LANES (64)
   ) u_even (
       .clk(clk),
       .wr_en(stored),
@@ -113,9 +113,9 @@ module efa_tx_ring #(
   );
 
   efa_ram_be #(
-      .WIDTH(512),
+      .WIDTH (512),
       .ADDR_W(ROW_W),
-      .LANES(64)
+      .LANES (64)
   ) u_odd (
       .clk(clk),
       .wr_en(stored),
@@ -128,7 +128,7 @@ module efa_tx_ring #(
   );
 
   efa_ram #(
-      .WIDTH(8),
+      .WIDTH (8),
       .ADDR_W(SLOT_W)
   ) u_answered (
       .clk(clk),
@@ -141,9 +141,9 @@ module efa_tx_ring #(
   );
 
   efa_ram_nr #(
-      .WIDTH(8),
+      .WIDTH (8),
       .ADDR_W(SLOT_W),
-      .READS(2)
+      .READS (2)
   ) u_goal (
       .clk(clk),
       .wr_en(walking || slot_valid),
@@ -165,7 +165,7 @@ module efa_tx_ring #(
       if (walking) walk_q <= walk_q + ONE_SLOT;
       if (take_valid) ready_q[take_index] <= 1'b0;
       if (slot_valid) begin
-        ready_q[slot_index] <= slot_reads == 8'd0;
+        ready_q[slot_index]  <= slot_reads == 8'd0;
         failed_q[slot_index] <= 1'b0;
       end
       if (counted && count == goal) ready_q[c1_slot_q] <= 1'b1;
@@ -177,19 +177,19 @@ module efa_tx_ring #(
   end
 
   always @(posedge clk) begin
-    c0_pos_q <= rdc_cookie[POS_W-1:0] + {{POS_W-13{1'b0}}, rdc_offset};
-    c0_slot_q <= rdc_cookie[POS_W+:SLOT_W];
-    c0_data_q <= rdc_data;
+    c0_pos_q   <= rdc_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rdc_offset};
+    c0_slot_q  <= rdc_cookie[POS_W+:SLOT_W];
+    c0_data_q  <= rdc_data;
     c0_bytes_q <= rdc_bytes;
-    c0_last_q <= rdc_last;
-    c0_err_q <= rdc_err;
-    c1_line_q <= c0_pos_q[POS_W-1:6];
-    c1_slot_q <= c0_slot_q;
-    c1_data_q <= turned[511:0];
+    c0_last_q  <= rdc_last;
+    c0_err_q   <= rdc_err;
+    c1_line_q  <= c0_pos_q[POS_W-1:6];
+    c1_slot_q  <= c0_slot_q;
+    c1_data_q  <= turned[511:0];
     c1_lanes_q <= lanes;
-    c1_last_q <= c0_last_q;
-    c1_err_q <= c0_err_q && c0_last_q;
-    c2_slot_q <= c1_slot_q;
+    c1_last_q  <= c0_last_q;
+    c1_err_q   <= c0_err_q && c0_last_q;
+    c2_slot_q  <= c1_slot_q;
     c2_count_q <= count;
     if (rd_en) rd_odd_q <= rd_line[0];
   end

@@ -12,27 +12,27 @@ module efa_tx_room #(
     parameter SLOT_W = 8,
     parameter LINE_W = 9
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire [3:0] mrrs_log,
-    input  wire mtt_valid,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input  wire [51:0] mtt_data,
-    input  wire s_valid,
+    input wire clk,
+    input wire rst,
+    input wire [3:0] mrrs_log,
+    input wire mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input wire [51:0] mtt_data,
+    input wire s_valid,
     output wire s_ready,
-    input  wire [`EFA_TXM__W-1:0] s_msg,
-    input  wire [`EFA_SGE__W-1:0] s_first,
-    input  wire [`EFA_SGE__W-1:0] s_second,
-    input  wire [639:0] s_inline,
+    input wire [`EFA_TXM__W-1:0] s_msg,
+    input wire [`EFA_SGE__W-1:0] s_first,
+    input wire [`EFA_SGE__W-1:0] s_second,
+    input wire [639:0] s_inline,
     output wire slot_valid,
     output wire [SLOT_W-1:0] slot_index,
     output wire [7:0] slot_reads,
     output wire [`EFA_TXM__W-1:0] slot_msg,
     output wire [639:0] slot_inline,
-    input  wire free_slot,
-    input  wire [LINE_W-1:0] free_lines,
+    input wire free_slot,
+    input wire [LINE_W-1:0] free_lines,
     output wire rd_valid,
-    input  wire rd_ready,
+    input wire rd_ready,
     output wire [63:0] rd_addr,
     output wire [12:0] rd_len,
     output wire [31:0] rd_cookie
@@ -71,8 +71,8 @@ module efa_tx_room #(
     reg [16:0] span;
     begin
       block = ONE_BYTE << log;
-      span = ({5'd0, from} & (block - ONE_BYTE)) + {1'b0, len} + block - ONE_BYTE;
-      span = span >> log;
+      span  = ({5'd0, from} & (block - ONE_BYTE)) + {1'b0, len} + block - ONE_BYTE;
+      span  = span >> log;
       reads = len == 16'd0 ? 8'd0 : span[7:0];
     end
   endfunction
@@ -117,7 +117,7 @@ module efa_tx_room #(
   assign slot_reads = r_gathers ? r_reads_first_q + r_reads_next_q : 8'd0;
   assign slot_msg = r_msg_q;
   assign slot_inline = r_inline_q;
-  assign rd_cookie = {{32-SLOT_W-POS_W{1'b0}}, rd_slot, rd_pos + rd_first[POS_W-1:0]};
+  assign rd_cookie = {{32 - SLOT_W - POS_W{1'b0}}, rd_slot, rd_pos + rd_first[POS_W-1:0]};
 
   efa_fifo #(
       .WIDTH(ASK_W),
@@ -195,7 +195,8 @@ module efa_tx_room #(
     end
   end
 
-  wire unused_bits = &{1'b0, first_from, second_from, r_first_len, s_lines, ask_level, rd_done, rd_first};
+  wire unused_sizes = &{1'b0, first_from, second_from, r_first_len, s_lines};
+  wire unused_walk = &{1'b0, ask_level, rd_done, rd_first};
 
   `EFA_CHECK(lines_used_q <= LINES && slots_used_q <= SLOTS, "more given than there is")
 

@@ -10,22 +10,22 @@
 `include "efa_check.vh"
 
 module efa_wqe_check (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire s_cfg_profile,
-    input  wire mr_valid,
-    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input  wire [`EFA_MRC__W-1:0] mr_data,
-    input  wire ah_valid,
-    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input  wire [`EFA_AHC__W-1:0] ah_data,
-    input  wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
-    input  wire s_item_valid,
+    input wire s_cfg_profile,
+    input wire mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input wire [`EFA_MRC__W-1:0] mr_data,
+    input wire ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input wire [`EFA_AHC__W-1:0] ah_data,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
+    input wire s_item_valid,
     output wire s_item_ready,
-    input  wire [`EFA_WQI__W-1:0] s_item_data,
+    input wire [`EFA_WQI__W-1:0] s_item_data,
     output wire m_valid,
-    input  wire m_ready,
+    input wire m_ready,
     output wire [`EFA_TXM__W-1:0] m_msg,
     output wire [`EFA_SGE__W-1:0] m_first,
     output wire [`EFA_SGE__W-1:0] m_second,
@@ -170,7 +170,7 @@ module efa_wqe_check (
   assign ev_check_data = event_data;
 
   efa_ram #(
-      .WIDTH(`EFA_AHC__W),
+      .WIDTH (`EFA_AHC__W),
       .ADDR_W(AH_W)
   ) u_handles (
       .clk(clk),
@@ -195,8 +195,10 @@ module efa_wqe_check (
       .s_ready(move),
       .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__0__LKEY__LKEY]),
       .s_pd(pd),
-      .s_addr({entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
-               entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]}),
+      .s_addr({
+        entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
+        entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]
+      }),
       .s_len(len0),
       .s_write(1'b0),
       .s_user({nowhere, entry[895:256], asked}),
@@ -225,8 +227,10 @@ module efa_wqe_check (
       .s_ready(second_ready),
       .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY]),
       .s_pd(pd),
-      .s_addr({entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
-               entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]}),
+      .s_addr({
+        entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
+        entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
+      }),
       .s_len(len1),
       .s_write(1'b0),
       .s_user(1'b0),
@@ -255,11 +259,12 @@ module efa_wqe_check (
   always @(posedge clk) begin
     if (move) begin
       k_item_q <= s_item_data;
-      k_age_q <= ah_age[4*s_ah[AH_W-1:0]+:4];
+      k_age_q  <= ah_age[4*s_ah[AH_W-1:0]+:4];
     end
   end
 
-  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, op_type[3], first_len[31:16], second_len[31:16]};
+  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, op_type[3]};
+  wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 
   `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks ran apart")
 

@@ -11,23 +11,23 @@ module efa_doorbell #(
     parameter QPN_W = 6,
     parameter CQN_W = 7
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire db_valid,
-    input  wire [31:0] db_offset,
-    input  wire [31:0] db_data,
+    input wire db_valid,
+    input wire [31:0] db_offset,
+    input wire [31:0] db_data,
     output wire [QPN_W-1:0] qpc_addr,
-    input  wire [`EFA_QPC__W-1:0] qpc_data,
-    input  wire cqc_valid,
-    input  wire [CQN_W-1:0] cqc_cqn,
-    input  wire [`EFA_CQC__W-1:0] cqc_data,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire cqc_valid,
+    input wire [CQN_W-1:0] cqc_cqn,
+    input wire [`EFA_CQC__W-1:0] cqc_data,
     output wire [QPN_W-1:0] completed_addr,
-    input  wire [15:0] completed_data,
-    input  wire s_clear_valid,
+    input wire [15:0] completed_data,
+    input wire s_clear_valid,
     output wire s_clear_ready,
-    input  wire [QPN_W-1:0] s_clear_qpn,
-    input  wire [2*QPN_W-1:0] prod_rd_addr,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire [2*QPN_W-1:0] prod_rd_addr,
     output wire [2*16-1:0] prod_rd_data,
     output wire work_valid,
     output wire [QPN_W-1:0] work_qpn,
@@ -157,9 +157,9 @@ module efa_doorbell #(
   assign ev_db_data = event_data;
 
   efa_ram_nr #(
-      .WIDTH(16),
+      .WIDTH (16),
       .ADDR_W(QPN_W),
-      .READS(3)
+      .READS (3)
   ) u_producer (
       .clk(clk),
       .wr_en(s2_write || s_clear_valid),
@@ -170,7 +170,7 @@ module efa_doorbell #(
   );
 
   efa_ram #(
-      .WIDTH(CQ_W),
+      .WIDTH (CQ_W),
       .ADDR_W(CQN_W)
   ) u_cq (
       .clk(clk),

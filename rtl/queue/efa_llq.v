@@ -14,31 +14,31 @@
 `include "efa_check.vh"
 
 module efa_llq #(
-    parameter QPN_W = 6,
+    parameter QPN_W  = 6,
     parameter LLQ_AW = 21
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire init_done,
-    input  wire llq_valid,
-    input  wire [LLQ_AW-6-1:0] llq_line,
-    input  wire [15:0] llq_dwen,
-    input  wire llq_part,
-    input  wire [511:0] llq_data,
-    input  wire s_op_valid,
+    input wire llq_valid,
+    input wire [LLQ_AW-6-1:0] llq_line,
+    input wire [15:0] llq_dwen,
+    input wire llq_part,
+    input wire [511:0] llq_data,
+    input wire s_op_valid,
     output wire s_op_ready,
-    input  wire s_op_own,
-    input  wire s_op_disown,
-    input  wire [QPN_W-1:0] s_op_qpn,
-    input  wire [`EFA_QPC__W-1:0] s_op_qpc,
+    input wire s_op_own,
+    input wire s_op_disown,
+    input wire [QPN_W-1:0] s_op_qpn,
+    input wire [`EFA_QPC__W-1:0] s_op_qpc,
     output wire [QPN_W-1:0] qpc_addr,
-    input  wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
     output wire [QPN_W-1:0] prod_addr,
-    input  wire [15:0] prod_data,
+    input wire [15:0] prod_data,
     output wire [QPN_W-1:0] taken_addr,
-    input  wire [15:0] taken_data,
-    input  wire rd_en,
-    input  wire [LLQ_AW-6-1:0] rd_line,
+    input wire [15:0] taken_data,
+    input wire rd_en,
+    input wire [LLQ_AW-6-1:0] rd_line,
     output wire [511:0] rd_data,
     output wire [15:0] rd_parity,
     output wire err_valid,
@@ -97,7 +97,7 @@ module efa_llq #(
   // A ring's lines, and its pages at the first line of each.
   wire [RING_W-1:0] op_lines =
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
-  wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20-RING_W{1'b0}}, op_line_q};
+  wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
   wire s5_write = s5_valid_q && s5_inside_q && !s5_rung_q && s5_dwen != 16'd0;
   wire op_step = s_op_valid && !s5_write;
@@ -110,7 +110,7 @@ module efa_llq #(
   wire [15:0] s5_dwen = dwen_q[5*16+:16];
   wire [511:0] s5_data = data_q[5*512+:512];
 
-  wire [20:0] s3_place = {{21-LINE_W{1'b0}}, s3_line} - {1'b0, qpc_data[`EFA_QPC__SQ_LINE]};
+  wire [20:0] s3_place = {{21 - LINE_W{1'b0}}, s3_line} - {1'b0, qpc_data[`EFA_QPC__SQ_LINE]};
   wire [15:0] s3_slot = qpc_data[`EFA_QPC__WQE128] ? {1'b0, s3_place[15:1]} : s3_place[15:0];
   wire [15:0] s3_depth = 16'd1 << qpc_data[`EFA_QPC__SQ_LOG];
 
@@ -130,7 +130,7 @@ module efa_llq #(
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_LLQ__VERDICT] = verdict;
-    event_data[`EFA_EV_LLQ__LINE] = {{20-LINE_W{1'b0}}, s5_line};
+    event_data[`EFA_EV_LLQ__LINE] = {{20 - LINE_W{1'b0}}, s5_line};
     event_data[`EFA_EV_LLQ__DWORDS] = s5_dwen;
   end
 
@@ -145,7 +145,7 @@ module efa_llq #(
   assign ev_llq_data = event_data;
 
   efa_ram #(
-      .WIDTH(QPN_W + 1),
+      .WIDTH (QPN_W + 1),
       .ADDR_W(PAGE_W)
   ) u_owner (
       .clk(clk),
@@ -158,9 +158,9 @@ module efa_llq #(
   );
 
   efa_ram_be #(
-      .WIDTH(512),
+      .WIDTH (512),
       .ADDR_W(LINE_W),
-      .LANES(16)
+      .LANES (16)
   ) u_lines (
       .clk(clk),
       .wr_en(s5_write),
@@ -173,9 +173,9 @@ module efa_llq #(
   );
 
   efa_ram_be #(
-      .WIDTH(16),
+      .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES(16)
+      .LANES (16)
   ) u_parity (
       .clk(clk),
       .wr_en(s5_write || s_op_valid),

@@ -14,41 +14,41 @@
 `include "efa_check.vh"
 
 module efa_sq #(
-    parameter QPN_W = 6,
-    parameter LLQ_AW = 21,
+    parameter QPN_W   = 6,
+    parameter LLQ_AW  = 21,
     parameter QUANTUM = 16
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire work_valid,
-    input  wire [QPN_W-1:0] work_qpn,
-    input  wire s_again_valid,
+    input wire clk,
+    input wire rst,
+    input wire work_valid,
+    input wire [QPN_W-1:0] work_qpn,
+    input wire s_again_valid,
     output wire s_again_ready,
-    input  wire [QPN_W-1:0] s_again_qpn,
-    input  wire s_mark_valid,
+    input wire [QPN_W-1:0] s_again_qpn,
+    input wire s_mark_valid,
     output wire s_mark_ready,
-    input  wire s_mark_id,
-    input  wire s_clear_valid,
+    input wire s_mark_id,
+    input wire s_clear_valid,
     output wire s_clear_ready,
-    input  wire [QPN_W-1:0] s_clear_qpn,
-    input  wire credit_freed,
-    input  wire credit_unused,
-    input  wire [(1<<QPN_W)-1:0] down,
-    input  wire [(1<<QPN_W)-1:0] flush_ok,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire credit_freed,
+    input wire credit_unused,
+    input wire [(1<<QPN_W)-1:0] down,
+    input wire [(1<<QPN_W)-1:0] flush_ok,
     output wire [QPN_W-1:0] qpc_addr,
-    input  wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
     output wire [QPN_W-1:0] prod_addr,
-    input  wire [15:0] prod_data,
-    input  wire [2*QPN_W-1:0] taken_addr,
+    input wire [15:0] prod_data,
+    input wire [2*QPN_W-1:0] taken_addr,
     output wire [2*16-1:0] taken_data,
     output wire rd_en,
     output wire [LLQ_AW-6-1:0] rd_line,
-    input  wire [511:0] rd_data,
-    input  wire [15:0] rd_parity,
+    input wire [511:0] rd_data,
+    input wire [15:0] rd_parity,
     output wire torn_valid,
     output wire [QPN_W-1:0] torn_qpn,
     output wire m_item_valid,
-    input  wire m_item_ready,
+    input wire m_item_ready,
     output wire [`EFA_WQI__W-1:0] m_item_data,
     output wire ev_wqe_valid,
     output wire [63:0] ev_wqe_data
@@ -129,7 +129,7 @@ module efa_sq #(
   wire [15:0] p_taken = p_follows ? a_count_next : taken_read;
   wire [15:0] p_waiting = prod_data - p_taken;
   wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_down;
-  wire [15:0] p_credits = {{15-MSG_W{1'b0}}, credits_q};
+  wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
   wire [15:0] p_limit = p_counts && p_credits < LIMIT ? p_credits : LIMIT;
   wire p_over = p_waiting > p_limit;
   wire [4:0] p_left = p_over ? p_limit[4:0] : p_waiting[4:0];
@@ -160,8 +160,7 @@ module efa_sq #(
   wire [4:0] back = a_valid_q && drop_a && a_credit_q ? a_left_q : 5'd0;
 
   wire [19:0] a_slot = {4'd0, a_count_q} & ((20'd1 << a_qpc_q[`EFA_QPC__SQ_LOG]) - 20'd1);
-  wire [19:0] a_place = a_qpc_q[`EFA_QPC__SQ_LINE]
-      + (a_wide ? {a_slot[18:0], a_second_q} : a_slot);
+  wire [19:0] a_place = a_qpc_q[`EFA_QPC__SQ_LINE] + (a_wide ? {a_slot[18:0], a_second_q} : a_slot);
 
   reg [`EFA_WQI__W-1:0] item;
   always @* begin
@@ -172,7 +171,7 @@ module efa_sq #(
     end else begin
       item[`EFA_WQI__FLUSH] = s1_flush_q;
       item[`EFA_WQI__TORN] = torn;
-      item[`EFA_WQI__QPN] = {{12-QPN_W{1'b0}}, s1_qpn_q};
+      item[`EFA_WQI__QPN] = {{12 - QPN_W{1'b0}}, s1_qpn_q};
       item[`EFA_WQI__MSG] = s1_count_q;
       item[`EFA_WQI__SRD] = s1_qpc_q[`EFA_QPC__SRD];
       item[`EFA_WQI__PD] = s1_qpc_q[`EFA_QPC__PD];
@@ -181,7 +180,7 @@ module efa_sq #(
       item[`EFA_WQI__SSUB] = s1_qpc_q[`EFA_QPC__SSUB];
       item[`EFA_WQI__WQE128] = s1_wide;
       if (head) begin
-        item[`EFA_WQI__REQ_ID] = front[`EFA_IO_TX_WQE__META__REQ_ID];
+        item[`EFA_WQI__REQ_ID]  = front[`EFA_IO_TX_WQE__META__REQ_ID];
         item[`EFA_WQI__OP_TYPE] = front[`EFA_IO_TX_WQE__META__OP_TYPE];
       end
       item[`EFA_WQI__ENTRY] = {rd_data[383:0], front};
@@ -227,9 +226,9 @@ module efa_sq #(
   );
 
   efa_ram_nr #(
-      .WIDTH(16),
+      .WIDTH (16),
       .ADDR_W(QPN_W),
-      .READS(3)
+      .READS (3)
   ) u_taken (
       .clk(clk),
       .wr_en(commit || s_clear_valid),
@@ -241,14 +240,14 @@ module efa_sq #(
 
   always @(posedge clk) begin
     if (rst) begin
-      p_valid_q <= 1'b0;
-      p_fresh_q <= 1'b0;
-      a_valid_q <= 1'b0;
-      a_known_q <= 1'b0;
+      p_valid_q  <= 1'b0;
+      p_fresh_q  <= 1'b0;
+      a_valid_q  <= 1'b0;
+      a_known_q  <= 1'b0;
       s1_valid_q <= 1'b0;
-      s1_done_q <= 1'b0;
+      s1_done_q  <= 1'b0;
       s2_valid_q <= 1'b0;
-      credits_q <= CONTEXTS;
+      credits_q  <= CONTEXTS;
     end else begin
       credits_q <= credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
           + (credit_unused ? ONE : {MSG_W + 1{1'b0}}) + {{MSG_W-4{1'b0}}, back}
@@ -286,7 +285,7 @@ module efa_sq #(
         a_second_q <= a_wide && !a_second_q && !a_none;
         if (a_entry_end && !a_none) begin
           a_count_q <= a_count_q + 16'd1;
-          a_left_q <= a_left_q - 5'd1;
+          a_left_q  <= a_left_q - 5'd1;
         end
       end
     end
@@ -297,9 +296,9 @@ module efa_sq #(
       s1_flush_q <= a_flush_q;
       s1_count_q <= a_count_q;
       if (s1_valid_q && !s1_second_q) begin
-        half_data_q <= rd_data;
+        half_data_q  <= rd_data;
         half_whole_q <= s1_whole;
-        half_head_q <= s1_head;
+        half_head_q  <= s1_head;
       end
       s2_item_q <= item;
     end

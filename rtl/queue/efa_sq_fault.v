@@ -1,7 +1,7 @@
 // efa_sq_fault - send queues that broke: reports them and leads each through its flush.
 //
-// In    torn_, rung_, store_, read_ err: what broke a queue; s_notice its QP reached ERR by any way;
-//       clear_*: it starts anew; ah_gone: an address handle was destroyed
+// In    torn_, rung_, store_, read_ err: what broke a queue; notice_*: its QP reached ERR by any
+//       way; clear_*: it starts anew; ah_gone: an address handle was destroyed
 // Out   down: takes and sends nothing; qperr_* the report; m_mark a barrier behind what was taken,
 //       m_walk then its sends without acknowledgement complete, m_again then it may be taken
 //       from for flushing (flush_ok): so completions keep the posting order. A destroyed address
@@ -13,35 +13,35 @@
 module efa_sq_fault #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire rung_err_valid,
-    input  wire [QPN_W-1:0] rung_err_qpn,
-    input  wire torn_err_valid,
-    input  wire [QPN_W-1:0] torn_err_qpn,
-    input  wire store_err_valid,
-    input  wire [QPN_W-1:0] store_err_qpn,
-    input  wire read_err_valid,
-    input  wire [QPN_W-1:0] read_err_qpn,
-    input  wire notice_valid,
-    input  wire [QPN_W-1:0] notice_qpn,
-    input  wire clear_valid,
-    input  wire [QPN_W-1:0] clear_qpn,
-    input  wire ah_gone,
+    input wire clk,
+    input wire rst,
+    input wire rung_err_valid,
+    input wire [QPN_W-1:0] rung_err_qpn,
+    input wire torn_err_valid,
+    input wire [QPN_W-1:0] torn_err_qpn,
+    input wire store_err_valid,
+    input wire [QPN_W-1:0] store_err_qpn,
+    input wire read_err_valid,
+    input wire [QPN_W-1:0] read_err_qpn,
+    input wire notice_valid,
+    input wire [QPN_W-1:0] notice_qpn,
+    input wire clear_valid,
+    input wire [QPN_W-1:0] clear_qpn,
+    input wire ah_gone,
     output wire [(1<<QPN_W)-1:0] down,
     output wire [(1<<QPN_W)-1:0] flush_ok,
     output wire qperr_valid,
-    input  wire qperr_ready,
+    input wire qperr_ready,
     output wire [QPN_W-1:0] qperr_qpn,
     output wire [3:0] qperr_cause,
     output wire m_mark_valid,
-    input  wire m_mark_ready,
-    input  wire mark_done,
+    input wire m_mark_ready,
+    input wire mark_done,
     output wire m_walk_valid,
-    input  wire m_walk_ready,
+    input wire m_walk_ready,
     output wire [(1<<QPN_W)-1:0] m_walk_set,
     output wire m_again_valid,
-    input  wire m_again_ready,
+    input wire m_again_ready,
     output wire [QPN_W-1:0] m_again_qpn
 );
 
@@ -107,8 +107,8 @@ module efa_sq_fault #(
     case (state_q)
       // A queue in ERR, a destroyed address handle.
       ST_REQUEST: begin
-        index_d = {QPN_W{1'b0}};
-        round_d = request_q;
+        index_d   = {QPN_W{1'b0}};
+        round_d   = request_q;
         request_d = {N{1'b0}};
         handles_d = 1'b0;
         if (handles_q || request_q != {N{1'b0}}) state_d = ST_MARK;
@@ -188,10 +188,10 @@ module efa_sq_fault #(
       if (store_err_valid) store_q[store_err_qpn] <= 1'b1;
       if (read_err_valid) read_q[read_err_qpn] <= 1'b1;
       if (clear_valid) begin
-        rung_q[clear_qpn] <= 1'b0;
-        torn_q[clear_qpn] <= 1'b0;
+        rung_q[clear_qpn]  <= 1'b0;
+        torn_q[clear_qpn]  <= 1'b0;
         store_q[clear_qpn] <= 1'b0;
-        read_q[clear_qpn] <= 1'b0;
+        read_q[clear_qpn]  <= 1'b0;
       end
     end
   end

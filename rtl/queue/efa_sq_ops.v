@@ -10,34 +10,34 @@
 module efa_sq_ops #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_op_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_op_valid,
     output wire s_op_ready,
-    input  wire [1:0] s_op_kind,
-    input  wire [QPN_W-1:0] s_op_qpn,
+    input wire [1:0] s_op_kind,
+    input wire [QPN_W-1:0] s_op_qpn,
     output wire s_op_busy,
-    input  wire s_drain_valid,
+    input wire s_drain_valid,
     output wire s_drain_ready,
     output wire [QPN_W-1:0] count_addr,
-    input  wire [15:0] taken_data,
-    input  wire [15:0] completed_data,
+    input wire [15:0] taken_data,
+    input wire [15:0] completed_data,
     output wire clear_prod_valid,
-    input  wire clear_prod_ready,
+    input wire clear_prod_ready,
     output wire clear_taken_valid,
-    input  wire clear_taken_ready,
+    input wire clear_taken_ready,
     output wire clear_completed_valid,
-    input  wire clear_completed_ready,
+    input wire clear_completed_ready,
     output wire clear_fault_valid,
     output wire llq_valid,
-    input  wire llq_ready,
+    input wire llq_ready,
     output wire llq_own,
     output wire llq_disown,
     output wire purge_valid,
-    input  wire purge_ready,
+    input wire purge_ready,
     output wire m_mark_valid,
-    input  wire m_mark_ready,
-    input  wire mark_done
+    input wire m_mark_ready,
+    input wire mark_done
 );
 
   localparam [1:0] KIND_MAKE = 2'd0;
@@ -78,7 +78,7 @@ module efa_sq_ops #(
 
   always @* begin
     state_d = state_q;
-    due_d = due_q;
+    due_d   = due_q;
     case (state_q)
       // An operation; the counts are read for it meanwhile.
       ST_WISH: begin

@@ -8,15 +8,15 @@
 module efa_work_set #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire now_valid,
-    input  wire [QPN_W-1:0] now_qpn,
-    input  wire s_valid,
+    input wire clk,
+    input wire rst,
+    input wire now_valid,
+    input wire [QPN_W-1:0] now_qpn,
+    input wire s_valid,
     output wire s_ready,
-    input  wire [QPN_W-1:0] s_qpn,
+    input wire [QPN_W-1:0] s_qpn,
     output wire m_valid,
-    input  wire m_ready,
+    input wire m_ready,
     output wire [QPN_W-1:0] m_qpn
 );
 

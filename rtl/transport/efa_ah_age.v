@@ -9,11 +9,11 @@
 `include "efa_defs.vh"
 
 module efa_ah_age (
-    input  wire clk,
-    input  wire rst,
-    input  wire ah_valid,
-    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input  wire [`EFA_AHC__W-1:0] ah_data,
+    input wire clk,
+    input wire rst,
+    input wire ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input wire [`EFA_AHC__W-1:0] ah_data,
     output wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] age,
     output wire gone
 );
@@ -22,7 +22,7 @@ module efa_ah_age (
 
   reg [4*N-1:0] age_q;
 
-  assign age = age_q;
+  assign age  = age_q;
   assign gone = ah_valid && !ah_data[`EFA_AHC__LIVE];
 
   always @(posedge clk) begin

@@ -9,30 +9,30 @@
 `include "efa_check.vh"
 
 module efa_net_out (
-    input  wire clk,
-    input  wire rst,
-    input  wire quiesce,
+    input wire clk,
+    input wire rst,
+    input wire quiesce,
     output wire net_quiet,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire s_valid,
+    input wire [15:0] s_cfg_node_id,
+    input wire s_valid,
     output wire s_ready,
-    input  wire s_net,
-    input  wire s_done,
-    input  wire s_first,
-    input  wire s_last,
-    input  wire [511:0] s_data,
-    input  wire [63:0] s_keep,
-    input  wire [`EFA_TXM__W-1:0] s_msg,
-    input  wire acko_valid,
+    input wire s_net,
+    input wire s_done,
+    input wire s_first,
+    input wire s_last,
+    input wire [511:0] s_data,
+    input wire [63:0] s_keep,
+    input wire [`EFA_TXM__W-1:0] s_msg,
+    input wire acko_valid,
     output wire acko_ready,
-    input  wire [`EFA_ACKO__W-1:0] acko_data,
+    input wire [`EFA_ACKO__W-1:0] acko_data,
     output wire m_net_valid,
-    input  wire m_net_ready,
+    input wire m_net_ready,
     output wire [511:0] m_net_data,
     output wire [63:0] m_net_keep,
     output wire m_net_last,
     output wire m_done_valid,
-    input  wire m_done_ready,
+    input wire m_done_ready,
     output wire [`EFA_TXM__W-1:0] m_done_msg,
     output wire st_tx_valid,
     output wire [15:0] st_tx_bytes,
@@ -178,14 +178,14 @@ module efa_net_out (
 
   always @(posedge clk) begin
     if (o_free) begin
-      o_ack_q <= take_ack;
-      o_net_q <= take_ack || s_net;
-      o_done_q <= s_done;
+      o_ack_q   <= take_ack;
+      o_net_q   <= take_ack || s_net;
+      o_done_q  <= s_done;
       o_first_q <= s_first;
-      o_last_q <= take_ack || s_last;
-      o_data_q <= take_ack ? {256'd0, ack_header} : s_data;
-      o_keep_q <= take_ack ? {{64-HDR{1'b0}}, {HDR{1'b1}}} : s_keep;
-      o_msg_q <= s_msg;
+      o_last_q  <= take_ack || s_last;
+      o_data_q  <= take_ack ? {256'd0, ack_header} : s_data;
+      o_keep_q  <= take_ack ? {{64 - HDR{1'b0}}, {HDR{1'b1}}} : s_keep;
+      o_msg_q   <= s_msg;
     end
   end
 

@@ -16,37 +16,37 @@
 module efa_srd #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
     output wire ctx_ready,
     output wire [31:0] ctx_id,
-    input  wire s_ctx_valid,
-    input  wire [`EFA_TXM__W-1:0] s_ctx_msg,
-    input  wire acki_valid,
+    input wire s_ctx_valid,
+    input wire [`EFA_TXM__W-1:0] s_ctx_msg,
+    input wire acki_valid,
     output wire acki_ready,
-    input  wire [`EFA_ACKI__W-1:0] acki_data,
-    input  wire s_done_valid,
+    input wire [`EFA_ACKI__W-1:0] acki_data,
+    input wire s_done_valid,
     output wire s_done_ready,
-    input  wire [`EFA_TXM__W-1:0] s_done_msg,
-    input  wire s_walk_valid,
+    input wire [`EFA_TXM__W-1:0] s_done_msg,
+    input wire s_walk_valid,
     output wire s_walk_ready,
-    input  wire [(1<<QPN_W)-1:0] s_walk_set,
-    input  wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
-    input  wire s_purge_valid,
+    input wire [(1<<QPN_W)-1:0] s_walk_set,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
+    input wire s_purge_valid,
     output wire s_purge_ready,
-    input  wire [QPN_W-1:0] s_purge_qpn,
+    input wire [QPN_W-1:0] s_purge_qpn,
     output wire [QPN_W-1:0] qpc_addr,
-    input  wire [`EFA_QPC__W-1:0] qpc_data,
-    input  wire s_clear_valid,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire s_clear_valid,
     output wire s_clear_ready,
-    input  wire [QPN_W-1:0] s_clear_qpn,
-    input  wire [2*QPN_W-1:0] completed_rd_addr,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire [2*QPN_W-1:0] completed_rd_addr,
     output wire [2*16-1:0] completed_rd_data,
     output wire freed,
     output wire mark_valid,
     output wire mark_id,
     output wire txc_valid,
-    input  wire txc_ready,
+    input wire txc_ready,
     output wire [`EFA_CPL__W-1:0] txc_data,
     output wire st_send_valid,
     output wire [15:0] st_send_bytes
@@ -169,13 +169,14 @@ module efa_srd #(
   wire [11:0] c1_qpn = c1_cpl[`EFA_CPL__QPN];
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
   wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
-  wire c2_lives = qpc_data[`EFA_QPC__LIVE]
-      && qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3
-      && qpc_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
+  wire c2_lives = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__STATE] !=
+  `EFA_ADMIN_QP_STATE__RESET_W3
+  && qpc_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
 
   wire handed = txc_valid && txc_ready;
   wire [15:0] count_read;
-  wire [15:0] count = (late_q && late_qpn_q == c3_qpn[QPN_W-1:0] ? late_count_q : count_read) + 16'd1;
+  wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
+  wire [15:0] count = (late_same ? late_count_q : count_read) + 16'd1;
 
   assign ctx_ready = !used_q[next_index];
   assign ctx_id = next_q;
@@ -205,7 +206,7 @@ module efa_srd #(
   );
 
   efa_ram #(
-      .WIDTH(`EFA_SCTX__W),
+      .WIDTH (`EFA_SCTX__W),
       .ADDR_W(MSG_W)
   ) u_contexts (
       .clk(clk),
@@ -218,9 +219,9 @@ module efa_srd #(
   );
 
   efa_ram_nr #(
-      .WIDTH(16),
+      .WIDTH (16),
       .ADDR_W(QPN_W),
-      .READS(3)
+      .READS (3)
   ) u_completed (
       .clk(clk),
       .wr_en(handed || s_clear_valid),

@@ -39,4 +39,6 @@ UNITS: dict[str, Unit] = {
     "qp_ctx": Unit("efa_qp_ctx"),
     "recv": Unit("efa_recv"),
     "send": Unit("efa_send"),
+    "mr_check": Unit("efa_mr_check"),
+    "mr_walk": Unit("efa_mr_walk"),
 }

@@ -1,0 +1,122 @@
+"""efa_mr_check: every reason to refuse, against the rule written down once more in Python."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+
+TOP = 1 << 64
+
+
+async def start(dut, stalls=0.0, gaps=0.0):
+    dut.mr_valid.value = 0
+    source = StreamDriver(dut, "s", gaps, ["key", "pd", "addr", "len", "write", "user"])
+    sink = StreamMonitor(dut, "m", stalls)
+    await clock_and_reset(dut)
+    await cleared(dut)
+    return source, sink
+
+
+async def cleared(dut):
+    while dut.init_done.value != 1:
+        await RisingEdge(dut.clk)
+
+
+async def put(dut, index, **fields):
+    dut.mr_valid.value, dut.mr_index.value = 1, index
+    dut.mr_data.value = INTERNAL.mrc.pack(**fields)
+    await RisingEdge(dut.clk)
+    dut.mr_valid.value = 0
+
+
+def allowed(regions, ask):
+    if ask["len"] == 0:
+        return 1
+    region = regions.get(ask["key"] % (1 << LIMITS.mr_w))
+    if region is None or region["key"] != ask["key"] or region["pd"] != ask["pd"]:
+        return 0
+    if ask["write"] and not region["local_write"]:
+        return 0
+    inside = ask["addr"] - region["iova"]
+    return int(0 <= inside and inside + ask["len"] <= region["length"])
+
+
+def near(rng, *values):
+    return max(0, rng.choice(values) + rng.choice((-1, 0, 0, 1)))
+
+
+@cocotb.test()
+async def verdicts_match_the_rule(dut):
+    """data.mr_check.rule"""
+    rng = rng_for("mr_check")
+    source, sink = await start(dut, stalls=0.3, gaps=0.2)
+    regions = {}
+    for index in rng.sample(range(1 << LIMITS.mr_w), 12):
+        shift = rng.choice((12, 13, 21, 31))
+        length = rng.choice((1, 4096, rng.randrange(1, 1 << 33)))
+        iova = rng.choice((0, TOP - length, rng.getrandbits(63)))
+        regions[index] = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index,
+                          "pd": rng.randrange(4), "local_write": rng.getrandbits(1),
+                          "phys": rng.getrandbits(1), "shift": shift, "mtt": rng.getrandbits(13),
+                          "iova": iova, "length": length}  # fmt: skip
+        await put(dut, index, **regions[index])
+    asks = []
+    for user in range(3000):
+        region = rng.choice(list(regions.values()))
+        size = near(rng, 0, 1, region["length"]) & 0xFFFFFFFF
+        end = region["iova"] + region["length"]
+        addr = near(rng, region["iova"], end, end - size) % TOP
+        key = region["key"] ^ rng.choice((0, 0, 0, 0, 0, 1 << LIMITS.mr_w, 1 << 20, 1))
+        asks.append({"key": key, "pd": region["pd"] ^ (rng.random() < 0.1), "addr": addr,
+                     "len": size, "write": rng.getrandbits(1), "user": user & 1})  # fmt: skip
+    source.post(*asks)
+    good = 0
+    for ask in asks:
+        beat = (await sink.take(1))[0]
+        assert beat["ok"] == allowed(regions, ask), ask
+        assert (beat["addr"], beat["len"], beat["user"]) == (ask["addr"], ask["len"], ask["user"])
+        if beat["ok"] and ask["len"]:
+            good += 1
+            region = regions[ask["key"] % (1 << LIMITS.mr_w)]
+            place = (region["phys"], region["shift"], region["mtt"])
+            assert (beat["phys"], beat["shift"], beat["mtt"]) == place
+            page = region["iova"] >> region["shift"] << region["shift"]
+            assert beat["offset"] == ask["addr"] - page
+    assert good > 300
+
+
+@cocotb.test()
+async def removed_and_reset_regions_are_dead(dut):
+    """data.mr_check.removed"""
+    source, sink = await start(dut)
+    region = {"key": 0x107, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
+    ask = {"key": 0x107, "pd": 1, "addr": 0x1000, "len": 1}
+    for live in (1, 0, 1):
+        await put(dut, 7, live=live, **region)
+        source.post(ask)
+        assert (await sink.take(1))[0]["ok"] == live
+    source.post(*[ask] * 20)
+    await ClockCycles(dut.clk, 6)
+    await reset(dut)
+    source.clear()
+    await cleared(dut)
+    sink.beats.clear()
+    source.post(ask)
+    assert (await sink.take(1))[0]["ok"] == 0
+
+
+@cocotb.test()
+async def three_cycles_one_each(dut):
+    """data.mr_check.time"""
+    source, sink = await start(dut)
+    source.post(*[{"len": 0, "user": n & 1} for n in range(100)])
+    while not (dut.s_valid.value == 1 and dut.s_ready.value == 1):
+        await RisingEdge(dut.clk)
+    cycles = 0
+    while dut.m_valid.value != 1:
+        await RisingEdge(dut.clk)
+        cycles += 1
+    assert cycles == 3
+    await ClockCycles(dut.clk, 101)
+    assert sink.taken == 100
