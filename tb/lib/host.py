@@ -28,6 +28,7 @@ PAGE = 1 << 16
 CONNECT_SECONDS = 600
 FLR_CYCLES = 4
 SETTLED_CYCLES = 64
+MOST_PATIENCE = 64
 # A host without any access under way for so long will not see anything happen any more. Longer
 # than the device's completion timeout, which is the slowest thing that it does by itself.
 DEAD_CYCLES = 100_000
@@ -63,14 +64,23 @@ class RtlBackend(Backend):
 
     def wait(self, condition, timeout_cycles=1_000_000):
         deadline = self.cycles + timeout_cycles
+        patience = 1
         while not condition():
             left = deadline - self.cycles
             if left <= 0:
                 raise DeviceTimeout(f"not within {timeout_cycles} cycles")
-            news = host.writes_are(self.link.writes_seen() + 1)
-            woken = self.link.run([news, host.idle(DEAD_CYCLES)], left)
+            # A look costs more than many cycles: wait for more and more news, or for silence.
+            news = host.writes_are(self.link.writes_seen() + patience)
+            patience = min(2 * patience, MOST_PATIENCE)
+            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], left)
             if woken == 1 and not condition():
-                raise DeviceTimeout("the device is idle, and it has not happened")
+                self._wait_out_silence(condition, left)
+
+    def _wait_out_silence(self, condition, left):
+        """Nothing is on its way: only the device's own clock can still bring news."""
+        news = host.writes_are(self.link.writes_seen() + 1)
+        if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
+            raise DeviceTimeout("the device is idle, and it has not happened")
 
     def settle(self):
         if self.link.run([host.idle(SETTLED_CYCLES)], 100_000_000) < 0:

@@ -1,0 +1,59 @@
+"""make bench-sim: cycles per second of the whole device, by CPU time of one core.
+
+Clocks only, traffic on all queues with everything checked, and a naive bench (Python awake every
+clock) on the same RTL; Verilator, and Icarus where it is installed. Writes
+reports/bench_sim/summary.json.
+"""
+
+import argparse
+import json
+import sys
+
+from tb.runner import RunFailed, run_unit
+from tb.simulators import ROOT, SIMULATORS, simulator_missing
+from tb.system_run import run_system
+
+OUT = ROOT / "reports/bench_sim/summary.json"
+MARK = 100_000  # cycles per second with traffic, Verilator
+SHARE = 0.5  # of clocks only
+
+
+def measure(sim):
+    """Figures of one simulator."""
+    print(f"{sim}: building and running the whole device", flush=True)
+    outcome = run_system("tb.system.speed_tests", sim, 1)
+    figures = json.loads((outcome.folder / "speed.json").read_text())
+    print(f"{sim}: building and running the naive bench", flush=True)
+    outcome = run_unit("naive", "efa_nic", None, "tb.unit.naive_tests", sim, 1)
+    return {**figures, **json.loads((outcome.folder / "speed.json").read_text())}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sim", choices=SIMULATORS, action="append", help="default: all present")
+    options = parser.parse_args()
+    rows = {}
+    for sim in options.sim or SIMULATORS:
+        reason = simulator_missing(sim)
+        if reason:
+            print(f"skipped: {reason}")
+            continue
+        try:
+            rows[sim] = measure(sim)
+        except RunFailed as error:
+            print(error, file=sys.stderr)
+            return 1
+    for sim, row in rows.items():
+        share = row["traffic"] / row["clocks_only"]
+        print(
+            f"{sim}: {row['traffic']:,.0f} cycles/s with traffic ({row['messages']} messages, "
+            f"{row['compared']} things compared), {row['clocks_only']:,.0f} with clocks only "
+            f"({share:.0%}), naive bench {row['naive']:,.0f}"
+        )
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps({"mark": MARK, "share": SHARE, "simulators": rows}, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""How fast the whole device simulates: clocks only, and with traffic on all queues, all checked.
+
+Not a test of the device: `make bench-sim` runs it and reads the figures it leaves.
+"""
+
+import json
+import os
+import time
+
+import cocotb
+import numpy as np
+from cocotb.task import bridge
+
+from efa import defs
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from tb.env.checked import checked
+from tb.lib.native import Native
+
+CLOCKS = 100_000
+QUEUES = 16
+PER_QUEUE = 60
+ROUNDS = 6
+SIZE = 1024
+
+
+def keep(**figures):
+    """Adds figures to the file that tb/bench_sim.py reads from the run's folder."""
+    path, known = "speed.json", {}
+    if os.path.exists(path):
+        with open(path) as stream:
+            known = json.load(stream)
+    with open(path, "w") as stream:
+        json.dump({**known, **figures}, stream)
+
+
+@cocotb.test()
+async def clocks_only(dut):
+    """bench.speed.clocks"""
+    native = Native(dut)
+    native.start(1)
+    await native.run([], 20_000)
+    scale = 1 if os.environ["EFA_SIM"] == "verilator" else 20
+    before, started = native.cycle, time.process_time()
+    await native.run([], CLOCKS // scale)
+    cycles = native.cycle - before
+    keep(clocks_only=cycles / (time.process_time() - started), clocks_only_cycles=cycles)
+
+
+def traffic(backend, board, rounds):
+    """Queues of both kinds send to their neighbours, round after round; every message checked."""
+    node = Node(backend)
+    ends = [Endpoint(node, UD if n % 4 == 0 else SRD, depth=64) for n in range(QUEUES)]
+    peers = {}
+    for kind in (UD, SRD):
+        same = [end for end in ends if end.kind == kind]
+        peers |= dict(zip(same, same[1:] + same[:1], strict=True))
+    ids = np.arange(PER_QUEUE)
+    for end in ends:
+        end.buffer.write(0, pattern(SIZE, end.qp.number))
+        end.to = end.towards(peers[end])
+    backend.settle()
+    before, started = backend.cycles, time.process_time()
+    for _ in range(rounds):
+        for end in ends:
+            at = end.buffer.addr + 8192 + 2048 * ids
+            end.qp.post_recv_many(ids, at, end.skip + SIZE, end.buffer.l_key)
+        for end in ends:
+            end.qp.post_send_many(ids, **end.to, sges=[(end.buffer.addr, SIZE, end.buffer.l_key)])
+        for end in ends:
+            done = end.cq.wait_for(2 * PER_QUEUE)
+            assert not done["status"].any()
+    backend.settle()
+    cycles, seconds = backend.cycles - before, time.process_time() - started
+    compared = board.check()
+    keep(traffic=cycles / seconds, traffic_cycles=cycles, seconds=seconds,
+         messages=rounds * QUEUES * PER_QUEUE, compared=sum(compared.values()))  # fmt: skip
+
+
+@cocotb.test()
+async def traffic_on_all_queues(dut):
+    """bench.speed.traffic"""
+    native = Native(dut)
+    wanted = sum(1 << int(defs.Ev[name]) for name in ("RXL", "RESET"))
+    native.start(1, ev_mask=wanted)
+    board, open_backends = checked(native)
+    backend = (await bridge(open_backends)())[0]
+    rounds = ROUNDS if os.environ["EFA_SIM"] == "verilator" else 1
+    await bridge(traffic)(backend, board, rounds)
