@@ -78,6 +78,7 @@ module efa_rx_judge #(
   localparam [3:0] ST_VERDICT = 4'd7;
   localparam [3:0] ST_ERR = 4'd8;
   localparam [3:0] ST_JOB = 4'd9;
+  localparam [3:0] ST_SETTLE = 4'd10;
 
   reg [3:0] state_q;
   reg [3:0] state_d;
@@ -203,7 +204,7 @@ module efa_rx_judge #(
   assign m_claim_qpn = qpn;
   assign m_claim_done = claimed_q && state_q == ST_JOB && m_job_ready;
   assign m_claim_take = take_q;
-  assign s_pkt_ready = state_q == ST_PACKET && !walking;
+  assign s_pkt_ready = state_q == ST_PACKET && init_done;
   assign m_job_valid = state_q == ST_JOB;
   assign m_err_valid = state_q == ST_ERR;
   assign m_err_qpn = qpn;
@@ -291,7 +292,11 @@ module efa_rx_judge #(
       end
       // the report that an entry has no end; its completion went before
       ST_ERR: begin
-        if (m_err_ready) state_d = ST_PACKET;
+        if (m_err_ready) state_d = ST_SETTLE;
+      end
+      // the context to show it: the next packet may be for the same QP
+      ST_SETTLE: begin
+        state_d = ST_PACKET;
       end
       // the job to be taken
       default: begin
@@ -399,7 +404,7 @@ module efa_rx_judge #(
     ev_data = 64'd0;
     ev_data[`EFA_EV_RXV__QPN] = {{(12 - QPN_W) {1'b0}}, qpn};
     ev_data[`EFA_EV_RXV__STATUS] = status_q;
-    ev_data[`EFA_EV_RXV__REQ_ID] = desc0[`EFA_IO_RX_DESC__REQ_ID];
+    ev_data[`EFA_EV_RXV__REQ_ID] = complete_q ? desc0[`EFA_IO_RX_DESC__REQ_ID] : 16'd0;
     ev_data[`EFA_EV_RXV__LENGTH] = length;
     ev_data[`EFA_EV_RXV__DROP] = !complete_q;
   end

@@ -50,6 +50,7 @@ module efa_pkt_in #(
   localparam HDR_W = `EFA_PKT_HDR__BITS;
   localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
   localparam LINES = 1 << LINE_W;
+  localparam [3:0] NO_FAULT = 4'd0;
   localparam [3:0] ODD_OPCODE = 4'd1;
   localparam [3:0] ODD_NODE = 4'd2;
   localparam [3:0] ODD_LENGTH = 4'd3;
@@ -103,14 +104,8 @@ module efa_pkt_in #(
       && ack_level[ACK_LOG2:1] != 4'd7);
 
   always @(posedge clk) begin
-    if (first) begin
-      header_q <= s_net_data[HDR_W-1:0];
-      start_q <= wr_q;
-    end
-    if (take) begin
-      index_q <= index + 9'd1;
-      why_q <= why;
-    end
+    if (first) header_q <= s_net_data[HDR_W-1:0];
+    if (take) index_q <= index + 9'd1;
     if (rst) begin
       inside_q <= 1'b0;
       bad_q <= 1'b0;
@@ -123,9 +118,14 @@ module efa_pkt_in #(
       end
     end
     if (core_rst) begin
+      // A packet that is inside now has nothing to give back and no reason to be reported.
+      why_q <= NO_FAULT;
+      start_q <= {(LINE_W + 1) {1'b0}};
       wr_q <= {(LINE_W + 1) {1'b0}};
       rd_q <= {(LINE_W + 1) {1'b0}};
     end else begin
+      if (take) why_q <= why;
+      if (first) start_q <= wr_q;
       if (store) begin
         wr_q <= wr_q + 1'b1;
       end else if (take && bad && !is_ack) begin
@@ -221,8 +221,7 @@ module efa_pkt_in #(
       .rd_data(odd)
   );
 
-  // What is discarded because of a reset is nobody's fault.
-  wire fault = ended && bad && !core_rst && why != 4'd0;
+  wire fault = ended && bad && !core_rst && why != NO_FAULT;
   assign drop = fault;
 
   reg [63:0] rxf_data;

@@ -17,12 +17,17 @@ from tb.env.shadow import (
     clear_phase,
     comparable_packet,
     completion_key,
+    header_of,
     packet_key,
     pages,
 )
 
 RX_LAST, RESET = defs.Ev.RXL, defs.Ev.RESET
 DRAINED, DONE = 1, 2
+RX_LAST_KEY = [
+    (lsb, (1 << width) - 1)
+    for lsb, width, _ in map(defs.EVENTS.rxl.fields.get, ("opcode", "src_qpn", "dst_qpn"))
+]
 ADMIN_VECTOR = 0
 
 
@@ -162,7 +167,7 @@ class Scoreboard:
     def packet(self, device, cycle, packet):
         """A packet that left a device."""
         where = f"device {device}, cycle {cycle}"
-        header = defs.PktHdr.unpack(packet)
+        header = header_of(packet)
         if self.shadows[device].dying:
             self._fly(header, packet)
             return
@@ -188,14 +193,13 @@ class Scoreboard:
         """On its way: the model at its end gets it when the device there has it."""
         target = self.by_node.get(header.dst_node)
         if target is not None:
-            key = (int(header.opcode), header.src_qpn, header.dst_qpn)
+            key = (header.opcode, header.src_qpn, header.dst_qpn)
             self._flying[target][key].append(packet)
 
     def event(self, device, cycle, kind, data):
         """Something an ev_* port showed: a packet taken in is what the model gets now."""
         if kind == RX_LAST:
-            seen = defs.EVENTS.rxl.unpack(data)
-            key = (int(seen.opcode), seen.src_qpn, seen.dst_qpn)
+            key = tuple(data >> lsb & mask for lsb, mask in RX_LAST_KEY)
             waiting = self._doubtful[device].get(key) or self._flying[device].get(key)
             if waiting:
                 self.shadows[device].device.receive(waiting.popleft())

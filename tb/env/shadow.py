@@ -5,16 +5,14 @@ responses by command id, completions by queue pair, packets by sender and receiv
 """
 
 from collections import Counter, defaultdict, deque
+from typing import NamedTuple
 
 from efa import defs
 from efa.codec import crc16
 from efa.device import Device
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, Region, Regions
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, Region
 from efa.memory import Memory
-
-ACK = defs.PktOpcode.SRD_ACK
-RINGS = (ADMIN_RESPONSE, COMPLETION, EVENT)
-
+from efa.wire import precompiled
 
 PAGE_BYTES = 4096
 
@@ -56,17 +54,44 @@ def clear_checksum(entry):
     return bare.pack()
 
 
+_HEADER = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "psn", "src_node", "dst_node")
+_ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
+_Q_TYPE = defs.IoCdescCommon.q_type
+_PSN = defs.PktHdr.psn.offset
+_MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
+_PATH = defs.PktHdr.path.offset
+
+
+class Header(NamedTuple):
+    """What the comparison needs of a packet's header, as plain numbers."""
+
+    opcode: int
+    src_qpn: int
+    dst_qpn: int
+    psn: int
+    src_node: int
+    dst_node: int
+
+
+def header_of(packet):
+    """The Header of a packet."""
+    return Header(*_HEADER.unpack_from(packet))
+
+
 def packet_key(header):
     """Packets of one key keep their order; everything else may pass each other."""
     return (header.opcode, header.src_node, header.dst_node, header.src_qpn, header.dst_qpn)
 
 
 def comparable_packet(packet):
-    """The packet without what a device chooses for itself."""
-    image = bytearray(packet)
-    header = defs.PktHdr.over(image)
-    header.psn = header.msg_id = header.path = 0
-    return bytes(image)
+    """The packet without what a device chooses for itself: psn, msg_id, path."""
+    return (
+        packet[:_PSN]
+        + bytes(_MSG_ID_END - _PSN)
+        + packet[_MSG_ID_END:_PATH]
+        + b"\0"
+        + packet[_PATH + 1 :]
+    )
 
 
 class Shadow:
@@ -74,7 +99,7 @@ class Shadow:
 
     def __init__(self, node_id, profile):
         self.memory = Memory()
-        self.regions = Regions()
+        self._by_page = defaultdict(list)
         self.device = Device(self.memory, node_id=node_id, profile=profile)
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
@@ -139,18 +164,27 @@ class Shadow:
             if name not in self.rings or self.rings[name][0] != place:
                 ring = Ring(*place)
                 self.rings[name] = (place, ring)
-                self.regions.add(ring.region)
+                for page in pages(ring.region.base, ring.region.end):
+                    self._by_page[page // PAGE_BYTES].insert(0, ring)
                 self.ring_pages.update(pages(ring.region.base, ring.region.end))
         self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
 
     def sort(self, address, data):
         """(ring or None, what the write is) of a device's write."""
-        region, start, at, part = next(iter(self.regions.split(address, data)))
-        if region is None or region.kind not in RINGS:
+        ring = self._ring_at(address)
+        if ring is None:
             return None, data
-        if at or len(part) != region.entry_bytes or len(data) != region.entry_bytes:
-            raise ValueError(f"{region.tag}: {len(data)} bytes at {address:#x} are no whole entry")
-        return region.tag, part
+        size = ring.region.entry_bytes
+        if (address - ring.region.base) % size or len(data) != size:
+            raise ValueError(f"{ring}: {len(data)} bytes at {address:#x} are no whole entry")
+        return ring, data
+
+    def _ring_at(self, address):
+        """The youngest ring that this address lies in."""
+        for ring in self._by_page.get(address // PAGE_BYTES, ()):
+            if ring.region.base <= address < ring.region.end:
+                return ring
+        return None
 
     def _on_write(self, address, data):
         self.touched.update(pages(address, address + len(data)))
@@ -174,8 +208,7 @@ class Shadow:
         return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
 
     def _on_packet(self, packet):
-        header = defs.PktHdr.unpack(packet)
-        self.packets[packet_key(header)].append(bytes(packet))
+        self.packets[packet_key(header_of(packet))].append(bytes(packet))
 
     def _on_interrupt(self, vector, _address, _data):
         self.interrupts[vector] += 1
@@ -183,5 +216,5 @@ class Shadow:
 
 def completion_key(ring, entry):
     """Completions of one key are compared with each other."""
-    common = defs.IoCdescCommon.unpack(entry)
-    return (ring.number, ring.sub, common.qp_num, int(common.q_type))
+    flags, qp_num = _ENTRY.unpack_from(entry)
+    return (ring.number, ring.sub, qp_num, flags >> _Q_TYPE.lsb & 3)
