@@ -8,7 +8,8 @@ JOBS ?= 2
 PYTEST := $(BIN)/pytest -q --sim $(SIM) $(if $(SEED),--seed $(SEED))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup simulators gen lint fmt model unit system test run play sweep report synth \
+# A failure prints the line that repeats it.
+.PHONY: help setup simulators gen lint fmt model unit system test icarus run play sweep report synth \
 	bench-sim lock clean
 
 help: ## this list
@@ -49,6 +50,9 @@ system: $(STAMP) simulators ## the whole device, all areas or TEST=area
 
 test: lint ## everything that must hold before a commit lands
 	$(PYTEST) -n $(JOBS) model/tests tb
+
+icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
+	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run

@@ -11,6 +11,7 @@ SEED = pytest.StashKey[int]()
 def pytest_addoption(parser):
     group = parser.getgroup("simulation")
     group.addoption("--sim", default=",".join(SIMULATORS), help="verilator, icarus or both")
+    group.addoption("--long", action="store_true", help="also what takes minutes on Icarus")
     group.addoption("--seed", type=int, default=None, help="seed of every random choice")
 
 

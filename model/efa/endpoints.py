@@ -78,6 +78,13 @@ class Node:
         return self._ahs[node_id].number
 
 
+def know_each_other(nodes):
+    """Every node has a handle of every other: what a completion says of its sender is settled."""
+    for node in nodes:
+        for other in nodes:
+            node.ah_of(other.backend.node_id)
+
+
 def pattern(size, seed):
     """Bytes that show where they belong."""
     return random.Random(seed).randbytes(size)

@@ -4,7 +4,7 @@ import numpy as np
 
 from efa import defs
 from efa.codec import set_column
-from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, know_each_other, pattern
 from efa.wc import POLICIES
 
 STATUS = defs.IoCompStatus
@@ -59,6 +59,7 @@ def store_buffers(backends, _rng):
 def two_devices(backends, rng):
     """Back to back: both send to each other at once, and complete."""
     nodes = [Node(backend, seed=7 + n) for n, backend in enumerate(backends)]
+    know_each_other(nodes)
     for kind in (UD, SRD):
         a, b = (Endpoint(node, kind) for node in nodes)
         for turn in range(20):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from efa import defs
-from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa.endpoints import SRD, UD, Endpoint, Node, know_each_other, pattern
 
 STATUS = defs.IoCompStatus
 
@@ -33,6 +33,7 @@ def resets_under_load(backends, rng):
 def everything(backends, rng, rounds=40, queues=12):
     """Queues of all kinds and depths, all sizes, all devices; each round closed and checked."""
     nodes = [Node(backend, policy="adversarial", seed=n) for n, backend in enumerate(backends)]
+    know_each_other(nodes)
     limit = nodes[0].driver.mtu
     ends = [
         Endpoint(nodes[n % len(nodes)], rng.choice((UD, SRD)), depth=32,

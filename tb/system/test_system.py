@@ -7,10 +7,14 @@ from tb.system_run import run_system
 
 AREAS = ("bringup", "admin", "send", "recv", "cq", "reset", "stress")
 BUILDS = [(area, {}) for area in AREAS] + [("pair", {"DEVICES": 2})]
+# Minutes each on Icarus: `make icarus` runs them, not every commit.
+LONG_ON_ICARUS = ("reset", "stress", "pair")
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])
-def test_area(area, params, sim, seed):
+def test_area(area, params, sim, seed, request):
+    if sim == "icarus" and area in LONG_ON_ICARUS and not request.config.getoption("--long"):
+        pytest.skip(f"{area} on icarus takes minutes: `make icarus` runs it")
     try:
         run_system(f"tb.system.{area}_tests", sim, seed, params)
     except RunFailed as error:

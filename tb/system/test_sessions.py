@@ -1,0 +1,22 @@
+"""Recorded sessions of unmodified EFA software on the RTL, through the program's own command."""
+
+import json
+
+import pytest
+
+from efa.cli import main
+from tb.simulators import ROOT
+
+SESSIONS = ROOT / "model/tests/data/sessions"
+
+
+@pytest.mark.parametrize("name", ["probe", "devinfo", "pingpong"])
+def test_session(name, sim, seed, tmp_path):
+    result = tmp_path / "result.json"
+    file = SESSIONS / f"{name}.jsonl.gz"
+    assert main(["play", str(file), "--backend", sim, "--json", str(result)]) == 0
+    played = json.loads(result.read_text())
+    assert played["verdict"] == "passed"
+    assert played["admin_responses"] >= 18
+    if name == "pingpong":
+        assert (played["completions"], played["packets"]) == (400, 200)
