@@ -28,19 +28,23 @@ class AdminQueues:
             depth, self.device.limits.max_aq_depth
         )
 
+    def _base(self, low, high):
+        """Rings start at an entry's own alignment, whatever the low bits say."""
+        return self.device.register_pair(low, high) & -ENTRY_BYTES
+
     def configure_aq(self, value):
         """AQ_CAPS: enables the ring at its base, or disables it."""
         caps = defs.REG_BITS.AQ_CAPS.unpack(value)
         good = self._legal_ring(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE)
         self.aq = WorkRing(caps.AQ_DEPTH) if good else None
-        self.aq_base = self.device.register_pair(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
+        self.aq_base = self._base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
 
     def configure_acq(self, value):
         """ACQ_CAPS: likewise; commands that waited for it are taken."""
         caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
         good = self._legal_ring(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE)
         self.acq = EntryRing(caps.ACQ_DEPTH) if good else None
-        self.acq_base = self.device.register_pair(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI)
+        self.acq_base = self._base(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI)
         self.acq_vector = caps.ACQ_MSIX_VECTOR
         self.device.when_master(self._serve)
 

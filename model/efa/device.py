@@ -107,6 +107,7 @@ class Device:
     def flr(self):
         """Function-level reset: everything as after power-on."""
         self.interrupts.clear()
+        self._held, self._waiting_reads = [], 0
         self._forget()
         self.in_reset = self.reset_finished = False
 
@@ -114,7 +115,7 @@ class Device:
         """While off nothing that needs DMA is started; what came up meanwhile follows, in order."""
         self._bus_master = enabled
         while self._bus_master and self._held:
-            self._held.pop(0)()
+            self._held.pop(0)[0]()
 
     def set_msix(self, enable, function_mask):
         """Enable and function mask of the MSI-X capability."""
@@ -146,12 +147,12 @@ class Device:
         if self.on_dma_write is not None:
             self.on_dma_write(address, data)
 
-    def when_master(self, action):
+    def when_master(self, action, survives_reset=False):
         """Does what needs DMA, now or when the host allows it."""
         if self._bus_master:
             action()
         else:
-            self._held.append(action)
+            self._held.append((action, survives_reset))
 
     # Registers.
 
@@ -207,11 +208,11 @@ class Device:
 
     def _read_less(self, value):
         request = _BITS.MMIO_REG_READ.unpack(value)
-        address = self.register_pair(_REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI)
+        address = self.register_pair(_REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI) & -_READ_RESPONSE.size
+        register = self._read_register(request.REG_OFF)
 
         def answer():
             self._waiting_reads -= 1
-            register = self._read_register(request.REG_OFF)
             response = _READ_RESPONSE.pack(request.REQ_ID, request.REG_OFF, register)
             self.dma_write(address, response)
 
@@ -219,7 +220,7 @@ class Device:
             self.event("odd_host", what=ODD_READ_LOST, detail=value)
             return
         self._waiting_reads += 1
-        self.when_master(answer)
+        self.when_master(answer, survives_reset=True)
 
     def register_pair(self, low, high):
         """The 64-bit address in two registers."""
@@ -245,10 +246,9 @@ class Device:
             self.event("reset", step=RESET_DONE)
 
     def _forget(self):
-        """All state but the MSI-X table, as it is after a reset."""
+        """All state but the MSI-X table, as it is after a reset; the driver still polls DEV_STS."""
         self._registers = dict.fromkeys((*_BASES, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI), 0)
-        self._held = []
-        self._waiting_reads = 0
+        self._held = [entry for entry in self._held if entry[1]]
         self.stats = SimpleNamespace(
             tx_bytes=0, tx_pkts=0, rx_bytes=0, rx_pkts=0, rx_drops=0, qkey_viol=0,
             send_bytes=0, send_wrs=0, recv_bytes=0, recv_wrs=0,

@@ -199,6 +199,20 @@ def test_a_reset_forgets_what_waited_for_bus_mastering():
     assert host.writes == []
 
 
+def test_a_waiting_answer_keeps_its_value_over_a_reset_but_not_over_an_flr(host):
+    host.reg(Reg.MMIO_RESP_LO, 0x7004)
+    host.device.set_bus_master(False)
+    host.reg(Reg.MMIO_REG_READ, Reg.DEV_STS << 16 | 1)
+    host.reg(Reg.DEV_CTL, RESET)
+    host.device.set_bus_master(True)
+    assert host.writes == [(0x7000, bytes.fromhex("01005800") + READY.to_bytes(4, "little"))]
+    host.device.set_bus_master(False)
+    host.reg(Reg.MMIO_REG_READ, 2)
+    host.device.flr()
+    host.device.set_bus_master(True)
+    assert len(host.writes) == 1
+
+
 # The admin rings.
 
 
@@ -319,3 +333,12 @@ def test_responses_are_one_64_byte_write_each_and_carry_the_whole_id():
     ]  # fmt: skip
     with pytest.raises(Refused):
         host.command(0x7F)
+
+
+def test_low_bits_of_the_ring_bases_are_taken_as_zero():
+    host, caps = Host(), defs.REG_BITS
+    host.base(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, host.aq | 0x3F)
+    host.reg(Reg.AQ_CAPS, caps.AQ_CAPS.pack(AQ_DEPTH=32, AQ_ENTRY_SIZE=64))
+    host.base(Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, host.acq | 0x20)
+    host.reg(Reg.ACQ_CAPS, caps.ACQ_CAPS.pack(ACQ_DEPTH=32, ACQ_ENTRY_SIZE=64))
+    assert host.pd() == 0
