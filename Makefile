@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -q --sim $(SIM) $(if $(SEED),--seed $(SEED))
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
-.PHONY: help setup simulators gen lint fmt model unit system test icarus run play sweep report synth \
+.PHONY: help setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
 	bench-sim lock clean
 
 help: ## this list
@@ -53,6 +53,11 @@ test: lint ## everything that must hold before a commit lands
 
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
+
+cover: $(STAMP) ## functional coverage of the system tests on Verilator, holes listed
+	@rm -rf sim/out/coverage && mkdir -p sim/out/coverage
+	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
+	$(BIN)/python tools/coverage.py sim/out/coverage
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run

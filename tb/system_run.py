@@ -95,6 +95,8 @@ def run_system(
     replay += f' PARAMS="{" ".join(f"{k}={v}" for k, v in params.items())}"' if params else ""
     replay += f" ONLY={test}" if test else ""
     wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), **(env or {})}
+    if "EFA_COVERAGE" in os.environ:
+        wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(

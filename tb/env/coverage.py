@@ -140,7 +140,7 @@ def points():
     return {
         name: {str(bin_): int(hits) for bin_, hits in point.detailed_coverage.items()}
         for name, point in sorted(coverage_db.items())
-        if hasattr(point, "detailed_coverage")
+        if isinstance(point, CoverPoint | CoverCross)
     }
 
 

@@ -196,6 +196,19 @@ def stores_of_others(backends, _rng):
     backend.store(2, defs.LIMITS.llq_bytes - 64, bytes(64))
     backend.store(2, a.qp._llq + 1, b"\xff" * 3)
     exchange(a, b, b"unharmed still")
+    # Doorbells of a queue in RESET are not taken.
+    fresh = node.pd.create_qp(a.cq, a.cq, SRD)
+    for offset in (fresh._sq_db, fresh._rq_db):
+        backend.store(driver.db_bar, offset, one)
+    backend.settle()
+    assert fresh.query().qp_state == defs.AdminQpState.RESET
+    # A receive doorbell beyond the ring breaks that queue alone, and flushes what was posted.
+    c = Endpoint(node)
+    c.receive(64, wr_id=5)
+    backend.store(driver.db_bar, c.qp._rq_db, (1 + 64).to_bytes(4, "little"))
+    assert c.cq.wait_for(1)[0]["status"] == STATUS.FLUSHED
+    backend.settle()
+    assert c.qp.query().qp_state == defs.AdminQpState.ERR
     # A doorbell for more than the ring holds: that queue alone goes to ERR.
     backend.store(driver.db_bar, own, (a.qp.sq.produced + 65).to_bytes(4, "little"))
     backend.settle()

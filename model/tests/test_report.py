@@ -1,0 +1,89 @@
+"""The report: whole or not at all, every figure on the page, refusals that name the path."""
+
+import json
+
+import pytest
+
+from efa import report
+from efa.cli import main
+from efa.report import ReportError, read_summary, render, write_report
+
+
+def summary():
+    latency = [
+        {"name": "latency", "value": 100.0 + size, "unit": "cycles", "messages": 8, "limit": None,
+         "kind": kind, "size": size, "queues": 1}
+        for kind in ("UD", "SRD") for size in (0, 32, 4096)
+    ]  # fmt: skip
+    rates = [
+        {"name": "message rate", "value": 0.06, "unit": "messages/cycle", "messages": 128,
+         "limit": 0.33, "kind": "SRD", "size": size, "queues": queues}
+        for size, queues in ((32, 1), (32, 16), (1024, 16))
+    ]  # fmt: skip
+    return {
+        "verdict": "passed", "text": "all <equal>", "command": "efa-cosim run", "seed": 1,
+        "sessions": [{"name": "probe", "backend": "model", "verdict": "passed"}],
+        "figures": latency + rates,
+        "waterfall": [{"name": "fabric", "start": 0, "cycles": 51},
+                      {"name": "judge", "start": 51, "cycles": 15}],
+    }  # fmt: skip
+
+
+def test_page_is_self_contained_and_tells_every_figure():
+    page = render(summary())
+    assert page.count("<svg") == 3
+    assert "all &lt;equal&gt;" in page
+    assert "66 cycles from the doorbell" in page
+    assert "src=" not in page
+    assert "stylesheet" not in page
+
+
+def test_same_summary_gives_the_same_page():
+    assert render(summary()) == render(summary())
+
+
+def test_report_replaces_the_old_one_as_a_whole(tmp_path):
+    folder = tmp_path / "run"
+    write_report(folder, {**summary(), "seed": 1})
+    write_report(folder, {**summary(), "seed": 2})
+    assert read_summary(folder)["seed"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_full_disk_leaves_the_old_report_and_one_message(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+
+    def full(*_arguments, **_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report.Path, "write_text", full)
+    with pytest.raises(ReportError, match="run: report not written: No space left"):
+        write_report(folder, {**summary(), "seed": 3})
+    monkeypatch.undo()
+    assert read_summary(folder)["seed"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(("content", "message"), [(None, "efa-cosim run"), ("{", "no JSON"),
+                                                  ("[]", "not the summary")])  # fmt: skip
+def test_bad_summary_is_refused(tmp_path, content, message, capsys):
+    if content is not None:
+        (tmp_path / "summary.json").write_text(content)
+    assert main(["report", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_report_command_renders_again(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps(summary()))
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "index.html").exists()
+
+
+def test_sweep_refuses_sizes_out_of_range(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["sweep", "--sizes", "9000"])
+    assert caught.value.code == 2
+    assert "must be 0 to 4096" in capsys.readouterr().err

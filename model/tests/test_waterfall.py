@@ -1,0 +1,53 @@
+"""Stages of one message from its events: they sum to the latency, a missing one is refused."""
+
+import numpy as np
+import pytest
+
+from efa import defs
+from efa.events import DTYPE
+from efa.waterfall import WaterfallError, latencies, rate, waterfall
+
+SRD, ACK = int(defs.PktOpcode.SRD_SEND), int(defs.PktOpcode.SRD_ACK)
+WAY = [
+    (10, "db", {"kind": 0, "verdict": 0, "num": 4}), (14, "wqe", {"qpn": 4}),
+    (20, "check", {"qpn": 4}), (26, "rd", {"client": 2}), (150, "rdc", {"client": 2}),
+    (156, "txf", {"qpn": 4}), (157, "txl", {"qpn": 4}), (207, "rxf", {"opcode": SRD}),
+    (208, "rxl", {"opcode": SRD}), (220, "rxv", {"qpn": 9}), (228, "rxw", {"qpn": 9}),
+    (230, "cqe", {"qpn": 9, "q_type": 2}), (236, "ackout", {}), (287, "rxl", {"opcode": ACK}),
+    (293, "cqe", {"qpn": 4, "q_type": 1}),
+]  # fmt: skip
+
+
+def events(rows):
+    packed = [
+        (cycle, defs.EVENTS[name].pack(**fields), int(defs.Ev[name.upper()]), 0)
+        for cycle, name, fields in rows
+    ]
+    return np.array(packed, DTYPE)
+
+
+def test_stages_sum_exactly_to_the_latency():
+    stages = waterfall(events(WAY), 4, 9, srd=True)
+    assert sum(stage.cycles for stage in stages) == 293 - 10
+    assert all(a.start + a.cycles == b.start for a, b in zip(stages, stages[1:], strict=False))
+
+
+# An inline message has no host read; everything else must be there.
+NEEDED = [place for place, row in enumerate(WAY) if row[1] not in ("rd", "rdc")]
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_a_missing_milestone_is_refused(missing):
+    rows = WAY[:missing] + WAY[missing + 1 :]
+    with pytest.raises(WaterfallError, match="0 events"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
+def test_latency_of_each_message_in_turn():
+    later = [(cycle + 1000, name, fields) for cycle, name, fields in WAY]
+    assert latencies(events(WAY + later), 4, 9, srd=True).tolist() == [283, 283]
+
+
+def test_rate_counts_between_first_and_last():
+    rows = [(100 + 5 * n, "cqe", {"q_type": 1}) for n in range(11)]
+    assert rate(events(rows)) == (0.2, 11)
