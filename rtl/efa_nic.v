@@ -601,6 +601,7 @@ module efa_nic #(
       .s_net_keep(s_net_keep),
       .s_net_last(s_net_last),
       .core_rst(core_rst),
+      .quiesce(quiesce),
       .recv_init_done(recv_init_done),
       .mrrs_log(mrrs_log),
       .mps_log(mps_log),

@@ -13,6 +13,7 @@ module efa_pkt_in #(
     input  wire clk,
     input  wire rst,
     input  wire core_rst,
+    input  wire quiesce,
     input  wire [15:0] s_cfg_node_id,
 
     input  wire s_net_valid,
@@ -58,6 +59,7 @@ module efa_pkt_in #(
   localparam ACK_LOG2 = 4;
 
   // Where in a packet the stream stands survives a reset of the core: its rest is discarded.
+  wire away = core_rst || quiesce;  // a reset is under way: nobody is at home
   reg inside_q;
   reg bad_q;
   reg [3:0] why_q;
@@ -81,7 +83,7 @@ module efa_pkt_in #(
   wire [63:0] want_keep = at_end ? tail_keep : {64{1'b1}};
   wire fits = s_net_last == at_end && s_net_keep == want_keep
       && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
-  wire bad = (inside_q && bad_q) || core_rst || !known || !ours || !fits;
+  wire bad = (inside_q && bad_q) || away || !known || !ours || !fits;
   wire [3:0] why = inside_q && bad_q ? why_q
       : !known ? ODD_OPCODE : !ours ? ODD_NODE : ODD_LENGTH;
   wire ended = take && s_net_last;
@@ -100,7 +102,7 @@ module efa_pkt_in #(
   wire [ACK_LOG2:0] ack_level;
   wire pkt_room;
   wire ack_room;
-  assign s_net_ready = core_rst || (used != LINES[LINE_W:0] && pkt_level[PKT_LOG2:1] != 6'd31
+  assign s_net_ready = away || (used != LINES[LINE_W:0] && pkt_level[PKT_LOG2:1] != 6'd31
       && ack_level[ACK_LOG2:1] != 4'd7);
 
   always @(posedge clk) begin
@@ -113,7 +115,7 @@ module efa_pkt_in #(
       if (take) begin
         inside_q <= !s_net_last;
         bad_q <= bad;
-      end else if (core_rst) begin
+      end else if (away) begin
         bad_q <= 1'b1;
       end
     end
@@ -241,7 +243,7 @@ module efa_pkt_in #(
     odd_data[`EFA_EV_ODD_NET__WHAT] = why;
     odd_data[`EFA_EV_ODD_NET__DETAIL] = header[31:0];
   end
-  assign ev_rxf_valid = first && !core_rst;
+  assign ev_rxf_valid = first && !away;
   assign ev_rxf_data = rxf_data;
   assign ev_rxl_valid = good_end;
   assign ev_rxl_data = rxl_data;

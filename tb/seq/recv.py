@@ -72,6 +72,10 @@ def refused_srd(backends, _rng):
     b.qp.post_recv([key_of(read_only)], wr_id=2)
     assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS
     assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_INVALID_LKEY
+    foreign = node.context.alloc_pd().reg_mr(4096)
+    b.qp.post_recv([key_of(foreign)], wr_id=2)
+    assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS, "another protection domain"
+    assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_INVALID_LKEY
     b.receive(100, wr_id=3)
     assert status_of() == STATUS.OK
     b.cq.wait_for(1)
@@ -84,7 +88,7 @@ def refused_srd(backends, _rng):
     assert b.qp.query().qp_state == STATE.ERR
     assert status_of() == bad_qpn, "in ERR"
     stats = node.driver.get_stats()
-    assert stats.qkey_viol == 1 and stats.rx_drops == 10
+    assert stats.qkey_viol == 1 and stats.rx_drops == 11
 
 
 def no_write():

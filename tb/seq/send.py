@@ -162,7 +162,10 @@ def local_errors(backends, _rng):
             (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl0_length=4033)),
             (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl1_length=0xFFFFFFFF)),
             (lkey, changed(a, good, sgl0_lkey=0)), (lkey, changed(a, good, sgl1_lkey=0x12345)),
-            (lkey, changed(a, good, sgl0_lkey=foreign_mr.l_key)),
+            # Inside that region, so that only its protection domain is wrong.
+            (lkey, changed(a, good, sgl0_lkey=foreign_mr.l_key,
+                           sgl0_buf_addr_lo=foreign_mr.addr & 0xFFFFFFFF,
+                           sgl0_buf_addr_hi=foreign_mr.addr >> 32)),
             (lkey, changed(a, good, sgl1_buf_addr_hi=0xFFFFFFFF)),
             (lkey, changed(a, good, sgl0_buf_addr_lo=(a.buffer.addr - 1) & 0xFFFFFFFF)),
         ]  # fmt: skip
