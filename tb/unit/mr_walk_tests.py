@@ -39,7 +39,7 @@ async def pieces_cover_the_range(dut, max_log):
     source, sink = await start(dut, max_log, stalls=0.3, gaps=0.3)
     shift, first = rng.choice((12, 14, 30)), rng.randrange(1000)
     pages = {}
-    for index in range(first, first + 8):
+    for index in range(first, first + 10):
         pages[index] = rng.getrandbits(51 - shift) << shift
         await page(dut, index, pages[index])
     asks = []
