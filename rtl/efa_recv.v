@@ -8,75 +8,75 @@
 module efa_recv #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
+    input wire clk,
     output wire [2*QPN_W-1:0] qpc_recv_addr,
-    input  wire [2*`EFA_QPC__W-1:0] qpc_recv_data,
-    input  wire rst,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire s_net_valid,
+    input wire [2*`EFA_QPC__W-1:0] qpc_recv_data,
+    input wire rst,
+    input wire [15:0] s_cfg_node_id,
+    input wire s_net_valid,
     output wire s_net_ready,
-    input  wire [511:0] s_net_data,
-    input  wire [63:0] s_net_keep,
-    input  wire s_net_last,
-    input  wire core_rst,
-    input  wire quiesce,
+    input wire [511:0] s_net_data,
+    input wire [63:0] s_net_keep,
+    input wire s_net_last,
+    input wire core_rst,
+    input wire quiesce,
     output wire recv_init_done,
-    input  wire [3:0] mrrs_log,
-    input  wire [3:0] mps_log,
+    input wire [3:0] mrrs_log,
+    input wire [3:0] mps_log,
     output wire rd_rq_valid,
-    input  wire rd_rq_ready,
+    input wire rd_rq_ready,
     output wire [63:0] rd_rq_addr,
     output wire [12:0] rd_rq_len,
     output wire [31:0] rd_rq_cookie,
-    input  wire rdc_rq_valid,
-    input  wire [31:0] rdc_cookie,
-    input  wire [12:0] rdc_offset,
-    input  wire [511:0] rdc_data,
-    input  wire [6:0] rdc_bytes,
-    input  wire rdc_last,
-    input  wire rdc_err,
+    input wire rdc_rq_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
     output wire wr_rx_valid,
-    input  wire wr_rx_ready,
+    input wire wr_rx_ready,
     output wire [63:0] wr_rx_addr,
     output wire [12:0] wr_rx_len,
     output wire [511:0] wr_rx_data,
     output wire wr_rx_last,
-    input  wire qpchg_recv_valid,
+    input wire qpchg_recv_valid,
     output wire qpchg_recv_ready,
-    input  wire [QPN_W-1:0] qpchg_qpn,
-    input  wire [2:0] qpchg_state,
+    input wire [QPN_W-1:0] qpchg_qpn,
+    input wire [2:0] qpchg_state,
     output wire qperr_recv_valid,
-    input  wire qperr_recv_ready,
+    input wire qperr_recv_ready,
     output wire [QPN_W-1:0] qperr_recv_qpn,
     output wire [3:0] qperr_recv_cause,
-    input  wire mr_valid,
-    input  wire [`EFA_LIMITS__MR_W-1:0] mr_index,
-    input  wire [`EFA_MRC__W-1:0] mr_data,
-    input  wire mtt_valid,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input  wire [51:0] mtt_data,
-    input  wire ah_valid,
-    input  wire [`EFA_LIMITS__AH_W-1:0] ah_index,
-    input  wire [`EFA_AHC__W-1:0] ah_data,
-    input  wire rqop_valid,
+    input wire mr_valid,
+    input wire [`EFA_LIMITS__MR_W-1:0] mr_index,
+    input wire [`EFA_MRC__W-1:0] mr_data,
+    input wire mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input wire [51:0] mtt_data,
+    input wire ah_valid,
+    input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
+    input wire [`EFA_AHC__W-1:0] ah_data,
+    input wire rqop_valid,
     output wire rqop_ready,
-    input  wire [1:0] rqop_kind,
-    input  wire [QPN_W-1:0] rqop_qpn,
-    input  wire [`EFA_QPC__W-1:0] rqop_qpc,
-    input  wire drain_recv_valid,
+    input wire [1:0] rqop_kind,
+    input wire [QPN_W-1:0] rqop_qpn,
+    input wire [`EFA_QPC__W-1:0] rqop_qpc,
+    input wire drain_recv_valid,
     output wire drain_recv_ready,
-    input  wire rqdb_valid,
-    input  wire [QPN_W-1:0] rqdb_qpn,
-    input  wire [15:0] rqdb_value,
+    input wire rqdb_valid,
+    input wire [QPN_W-1:0] rqdb_qpn,
+    input wire [15:0] rqdb_value,
     output wire rxc_valid,
-    input  wire rxc_ready,
+    input wire rxc_ready,
     output wire [`EFA_CPL__W-1:0] rxc_data,
-    input  wire rxdone_valid,
+    input wire rxdone_valid,
     output wire acko_valid,
-    input  wire acko_ready,
+    input wire acko_ready,
     output wire [`EFA_ACKO__W-1:0] acko_data,
     output wire acki_valid,
-    input  wire acki_ready,
+    input wire acki_ready,
     output wire [`EFA_ACKI__W-1:0] acki_data,
     output wire st_rx_valid,
     output wire [15:0] st_rx_bytes,
@@ -108,7 +108,7 @@ module efa_recv #(
   wire free_valid;
   wire [LINE_W-1:0] free_lines;
   wire drop_in;
-  wire drop_judge;
+  wire drop_judged;
 
   efa_pkt_in #(
       .LINE_W(LINE_W)
@@ -157,10 +157,16 @@ module efa_recv #(
   wire job_valid;
   wire job_ready;
   wire [RXJ_W-1:0] job;
+  wire [1:0] job_ask;
+  wire [255:0] job_descs;
+  wire [9:0] job_pd;
   wire judge_err_valid;
   wire judge_err_ready;
   wire [QPN_W-1:0] judge_err_qpn;
   wire [3:0] judge_err_cause;
+  wire judge_init_done;
+  wire check_init_done;
+  assign recv_init_done = judge_init_done && check_init_done;
 
   efa_rx_judge #(
       .QPN_W (QPN_W),
@@ -168,17 +174,14 @@ module efa_recv #(
   ) u_judge (
       .clk(clk),
       .rst(core_rst),
-      .s_cfg_node_id(s_cfg_node_id),
-      .init_done(recv_init_done),
+      .s_open(recv_init_done),
+      .init_done(judge_init_done),
       .s_pkt_valid(pkt_valid),
       .s_pkt_ready(pkt_ready),
       .s_pkt_header(pkt_header),
       .s_pkt_line(pkt_line),
       .qpc_addr(qpc_recv_addr[0+:QPN_W]),
       .qpc_data(qpc_recv_data[0+:QPC_W]),
-      .mr_valid(mr_valid),
-      .mr_index(mr_index),
-      .mr_data(mr_data),
       .ah_valid(ah_valid),
       .ah_index(ah_index),
       .ah_data(ah_data),
@@ -195,14 +198,14 @@ module efa_recv #(
       .m_job_valid(job_valid),
       .m_job_ready(job_ready),
       .m_job(job),
+      .m_ask(job_ask),
+      .m_descs(job_descs),
+      .m_pd(job_pd),
       .m_err_valid(judge_err_valid),
       .m_err_ready(judge_err_ready),
       .m_err_qpn(judge_err_qpn),
       .m_err_cause(judge_err_cause),
-      .drop(drop_judge),
-      .qkey_wrong(st_qkey_valid),
-      .ev_rxv_valid(ev_rxv_valid),
-      .ev_rxv_data(ev_rxv_data)
+      .qkey_wrong(st_qkey_valid)
   );
 
   wire done_valid;
@@ -218,6 +221,7 @@ module efa_recv #(
   wire rq_err_ready;
   wire [QPN_W-1:0] rq_err_qpn;
   wire [3:0] rq_err_cause;
+  wire settled;
   wire fetches_drained;
 
   efa_rq #(
@@ -274,6 +278,7 @@ module efa_recv #(
       .m_err_qpn(rq_err_qpn),
       .m_err_cause(rq_err_cause),
       .s_drain(drain_recv_valid),
+      .m_settled(settled),
       .m_drained(fetches_drained)
   );
 
@@ -293,11 +298,10 @@ module efa_recv #(
   assign judge_err_ready = err_grant[0] && qperr_recv_ready;
   assign rq_err_ready = err_grant[1] && qperr_recv_ready;
 
-  wire write_valid;
-  wire write_ready;
-  wire line_valid;
-  wire line_ready;
-  wire [RXJ_W-1:0] line_job;
+  wire queued_valid;
+  wire queued_ready;
+  wire [RXJ_W-1:0] queued_job;
+  wire [1:0] queued_ask;
   efa_rx_jobs #(
       .QPN_W(QPN_W)
   ) u_jobs (
@@ -306,17 +310,45 @@ module efa_recv #(
       .s_job_valid(job_valid),
       .s_job_ready(job_ready),
       .s_job(job),
+      .s_ask(job_ask),
       .s_flush_valid(flush_valid),
       .s_flush_ready(flush_ready),
       .s_flush_qpn(flush_qpn),
       .s_flush_qpc(flush_qpc),
       .s_flush_req_id(flush_req_id),
       .s_flush_count(flush_count),
+      .m_job_valid(queued_valid),
+      .m_job_ready(queued_ready),
+      .m_job(queued_job),
+      .m_ask(queued_ask)
+  );
+
+  wire write_valid;
+  wire write_ready;
+  wire line_valid;
+  wire line_ready;
+  wire [RXJ_W-1:0] line_job;
+  efa_rx_check u_check (
+      .clk(clk),
+      .rst(core_rst),
+      .init_done(check_init_done),
+      .s_job_valid(queued_valid),
+      .s_job_ready(queued_ready),
+      .s_job(queued_job),
+      .s_ask(queued_ask),
+      .s_descs(job_descs),
+      .s_pd(job_pd),
+      .mr_valid(mr_valid),
+      .mr_index(mr_index),
+      .mr_data(mr_data),
       .m_write_valid(write_valid),
       .m_write_ready(write_ready),
       .m_retire_valid(line_valid),
       .m_retire_ready(line_ready),
-      .m_job(line_job)
+      .m_job(line_job),
+      .drop(drop_judged),
+      .ev_rxv_valid(ev_rxv_valid),
+      .ev_rxv_data(ev_rxv_data)
   );
 
   wire written;
@@ -386,10 +418,10 @@ module efa_recv #(
       .done_count(done_count),
       .s_stored(stored),
       .s_flushed(flush_valid && flush_ready),
-      .s_drain(drain_recv_valid),
+      .s_drain(drain_recv_valid && settled),
       .s_fetches_drained(fetches_drained),
       .m_drained(drain_recv_ready),
-      .s_drops({drop_judge, drop_in}),
+      .s_drops({drop_judged, drop_in}),
       .st_drop_valid(st_drop_valid),
       .st_rx_valid(st_rx_valid),
       .st_rx_bytes(st_rx_bytes),

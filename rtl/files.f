@@ -57,6 +57,12 @@ rtl/admin/efa_cmd_info.v
 rtl/admin/efa_cmd_mr.v
 rtl/admin/efa_cmd_qp.v
 rtl/data/efa_rx_retire.v
+rtl/queue/efa_rq_counts.v
+rtl/queue/efa_rq_cache.v
+rtl/queue/efa_rq_claim.v
+rtl/queue/efa_rq_fetch.v
+rtl/queue/efa_rq_err.v
+rtl/data/efa_rx_check.v
 rtl/data/efa_rx_jobs.v
 rtl/transport/efa_pkt_in.v
 rtl/host/efa_dma_rd.v

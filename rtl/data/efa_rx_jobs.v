@@ -1,40 +1,39 @@
 // efa_rx_jobs - one line of jobs out of judged packets and flushed receive entries.
 //
-// In    s_job judged packets; s_flush entries of a QP in ERR
-// Out   m_write the jobs that write, to the scatter; m_retire all of them, in the same order
+// In    s_job judged packets with the buffers to be checked; s_flush entries of a QP in ERR
+// Out   m_job all of them, in the order in which their queues have them
 // Time  same cycle; a job per cycle
 `include "efa_defs.vh"
 
 module efa_rx_jobs #(
     parameter QPN_W = 6
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire s_job_valid,
+    input wire clk,
+    input wire rst,
+    input wire s_job_valid,
     output wire s_job_ready,
-    input  wire [`EFA_RXJ__W-1:0] s_job,
-    input  wire s_flush_valid,
+    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire [1:0] s_ask,
+    input wire s_flush_valid,
     output wire s_flush_ready,
-    input  wire [QPN_W-1:0] s_flush_qpn,
-    input  wire [`EFA_QPC__W-1:0] s_flush_qpc,
-    input  wire [15:0] s_flush_req_id,
-    input  wire [1:0] s_flush_count,
-    output wire m_write_valid,
-    input  wire m_write_ready,
-    output wire m_retire_valid,
-    input  wire m_retire_ready,
-    output wire [`EFA_RXJ__W-1:0] m_job
+    input wire [QPN_W-1:0] s_flush_qpn,
+    input wire [`EFA_QPC__W-1:0] s_flush_qpc,
+    input wire [15:0] s_flush_req_id,
+    input wire [1:0] s_flush_count,
+    output wire m_job_valid,
+    input wire m_job_ready,
+    output wire [`EFA_RXJ__W-1:0] m_job,
+    output wire [1:0] m_ask
 );
 
   wire [1:0] grant;
-  wire taken;
   efa_arb #(
       .N(2)
   ) u_arb (
       .clk(clk),
       .rst(rst),
       .s_request({s_flush_valid, s_job_valid}),
-      .s_hold(!taken),
+      .s_hold(!m_job_ready),
       .m_grant(grant)
   );
 
@@ -56,13 +55,11 @@ module efa_rx_jobs #(
     flush[`EFA_RXJ__CPL] = cpl;
   end
 
+  assign m_job_valid = grant != 2'b00;
   assign m_job = grant[1] ? flush : s_job;
-  wire writes = m_job[`EFA_RXJ__WRITE];
-  assign taken = |grant && m_retire_ready && (!writes || m_write_ready);
-  assign m_write_valid = |grant && writes && m_retire_ready;
-  assign m_retire_valid = taken;
-  assign s_job_ready = grant[0] && taken;
-  assign s_flush_ready = grant[1] && taken;
+  assign m_ask = grant[1] ? 2'b00 : s_ask;
+  assign s_job_ready = grant[0] && m_job_ready;
+  assign s_flush_ready = grant[1] && m_job_ready;
 
   wire unused_bits = &{1'b0, s_flush_qpc};
 

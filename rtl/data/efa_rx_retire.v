@@ -10,20 +10,20 @@
 module efa_rx_retire #(
     parameter LINE_W = 9
 ) (
-    input  wire clk,
-    input  wire rst,
+    input wire clk,
+    input wire rst,
 
-    input  wire s_job_valid,
+    input wire s_job_valid,
     output wire s_job_ready,
-    input  wire [`EFA_RXJ__W-1:0] s_job,
-    input  wire written,
-    input  wire s_done_entry,
+    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire written,
+    input wire s_done_entry,
 
     output wire m_rxc_valid,
-    input  wire m_rxc_ready,
+    input wire m_rxc_ready,
     output wire [`EFA_CPL__W-1:0] m_rxc_data,
     output wire m_acko_valid,
-    input  wire m_acko_ready,
+    input wire m_acko_ready,
     output wire [`EFA_ACKO__W-1:0] m_acko_data,
 
     output wire free_valid,
@@ -38,7 +38,7 @@ module efa_rx_retire #(
     input  wire s_fetches_drained,
     output wire m_drained,
 
-    input  wire [1:0] s_drops,
+    input wire [1:0] s_drops,
     output wire st_drop_valid,
     output wire st_rx_valid,
     output wire [15:0] st_rx_bytes,
@@ -62,7 +62,7 @@ module efa_rx_retire #(
   wire pending_room;
   wire ready = s_job_valid && data_out && pending_room;
   assign m_rxc_valid = ready && completes;
-  assign m_rxc_data = cpl;
+  assign m_rxc_data  = cpl;
   assign s_job_ready = ready && (!completes || m_rxc_ready);
   wire end_of_job = s_job_valid && s_job_ready;
 
@@ -89,7 +89,7 @@ module efa_rx_retire #(
       .level(pending_level)
   );
   assign m_acko_valid = head_free && head_acks;
-  assign head_ready = head_free && (!head_acks || m_acko_ready);
+  assign head_ready   = head_free && (!head_acks || m_acko_ready);
 
   always @(posedge clk) begin
     if (rst) begin
@@ -102,34 +102,50 @@ module efa_rx_retire #(
     end
   end
 
-  assign free_valid = end_of_job && s_job[`EFA_RXJ__PACKET];
+  wire packet_gone = end_of_job && s_job[`EFA_RXJ__PACKET];
+  wire flushed_gone = end_of_job && !s_job[`EFA_RXJ__PACKET];
+  assign free_valid = packet_gone;
   assign free_lines = bytes[6+:LINE_W];
   assign done_valid = end_of_job && completes;
-  assign done_qpn = cpl[`EFA_CPL__QPN];
+  assign done_qpn   = cpl[`EFA_CPL__QPN];
   assign done_count = s_job[`EFA_RXJ__COUNT];
 
-  // Everything that came in before a drain began has gone out when the counts meet.
-  reg [15:0] in_q;
-  reg [15:0] out_q;
+  // Everything that was inside when a drain began has gone when the counts meet: of packets and
+  // of flushed entries, each leaving in the order they came.
+  reg [15:0] packets_in_q;
+  reg [15:0] packets_out_q;
+  reg [15:0] packets_mark_q;
+  reg [15:0] flushed_in_q;
+  reg [15:0] flushed_out_q;
+  reg [15:0] flushed_mark_q;
   reg draining_q;
-  reg [15:0] mark_q;
-  wire [15:0] left = mark_q - out_q;
-  assign m_drained = draining_q && s_fetches_drained && (left == 16'd0 || left[15]);
+  wire [15:0] packets_left = packets_mark_q - packets_out_q;
+  wire [15:0] flushed_left = flushed_mark_q - flushed_out_q;
+  assign m_drained = draining_q && s_fetches_drained
+      && (packets_left == 16'd0 || packets_left[15])
+      && (flushed_left == 16'd0 || flushed_left[15]);
 
   // Two places may drop a packet in one cycle; each counts.
   reg [3:0] drops_q;
   wire drop_out = drops_q != 4'd0;
   assign st_drop_valid = drop_out;
   always @(posedge clk) begin
-    if (s_drain && !draining_q) mark_q <= in_q;
+    if (s_drain && !draining_q) begin
+      packets_mark_q <= packets_in_q;
+      flushed_mark_q <= flushed_in_q;
+    end
     if (rst) begin
-      in_q <= 16'd0;
-      out_q <= 16'd0;
+      packets_in_q <= 16'd0;
+      packets_out_q <= 16'd0;
+      flushed_in_q <= 16'd0;
+      flushed_out_q <= 16'd0;
       draining_q <= 1'b0;
       drops_q <= 4'd0;
     end else begin
-      in_q <= in_q + {15'd0, s_stored} + {15'd0, s_flushed};
-      out_q <= out_q + {15'd0, end_of_job};
+      packets_in_q <= packets_in_q + {15'd0, s_stored};
+      packets_out_q <= packets_out_q + {15'd0, packet_gone};
+      flushed_in_q <= flushed_in_q + {15'd0, s_flushed};
+      flushed_out_q <= flushed_out_q + {15'd0, flushed_gone};
       draining_q <= s_drain && !m_drained;
       drops_q <= drops_q + {3'd0, s_drops[0]} + {3'd0, s_drops[1]} - {3'd0, drop_out};
     end
@@ -145,7 +161,7 @@ module efa_rx_retire #(
     ev_data[`EFA_EV_RXW__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
   end
   assign ev_rxw_valid = st_rx_valid;
-  assign ev_rxw_data = ev_data;
+  assign ev_rxw_data  = ev_data;
 
   wire unused_bits = &{1'b0, s_job, bytes, pending_level};
 

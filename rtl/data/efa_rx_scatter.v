@@ -10,24 +10,24 @@
 module efa_rx_scatter #(
     parameter LINE_W = 9
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire [15:0] s_cfg_node_id,
-    input  wire [3:0] mps_log,
+    input wire clk,
+    input wire rst,
+    input wire [15:0] s_cfg_node_id,
+    input wire [3:0] mps_log,
 
-    input  wire mtt_valid,
-    input  wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
-    input  wire [51:0] mtt_data,
+    input wire mtt_valid,
+    input wire [`EFA_LIMITS__MTT_W-1:0] mtt_index,
+    input wire [51:0] mtt_data,
 
-    input  wire s_job_valid,
+    input wire s_job_valid,
     output wire s_job_ready,
-    input  wire [`EFA_RXJ__W-1:0] s_job,
+    input wire [`EFA_RXJ__W-1:0] s_job,
 
     output wire [LINE_W+5:0] m_win_pos,
-    input  wire [511:0] s_win_data,
+    input wire [511:0] s_win_data,
 
     output wire m_wr_valid,
-    input  wire m_wr_ready,
+    input wire m_wr_ready,
     output wire [63:0] m_wr_addr,
     output wire [12:0] m_wr_len,
     output wire [511:0] m_wr_data,
@@ -117,10 +117,10 @@ module efa_rx_scatter #(
           : {new_line[LINE_W-1:0], 6'd0} + HDR_BYTES[POS_W-1:0];
     end else if (next_buffer) begin
       second_q <= 1'b1;
-      used_q <= 16'd0;
+      used_q   <= 16'd0;
     end else if (step) begin
       used_q <= used_q + part;
-      pos_q <= pos_q + part[POS_W-1:0];
+      pos_q  <= pos_q + part[POS_W-1:0];
       if (from_grh) begin
         grh_left_q <= grh_left_q - part[5:0];
         if (part == wanted) begin
@@ -149,7 +149,7 @@ module efa_rx_scatter #(
   wire user_grh = piece_user[16+POS_W];
   wire user_last = piece_user[17+POS_W];
   wire [POS_W-1:0] at = user_pos + piece_first[POS_W-1:0] + {{(POS_W - 13) {1'b0}}, sent_q};
-  assign m_win_pos = at;
+  assign m_win_pos   = at;
   assign piece_ready = beat && beat_last;
 
   // Source and destination GID of the header that a datagram's receiver expects.
@@ -204,11 +204,11 @@ module efa_rx_scatter #(
 
   always @(posedge clk) begin
     b1_meta_q <= meta;
-    b1_grh_q <= grh_from;
+    b1_grh_q  <= grh_from;
     b1_keep_q <= beat_keep;
     b2_keep_q <= b1_keep_q;
     b2_meta_q <= b1_meta_q;
-    b2_grh_q <= b1_grh_q;
+    b2_grh_q  <= b1_grh_q;
     if (rst) begin
       sent_q <= 13'd0;
       credit_q <= 4'd8;

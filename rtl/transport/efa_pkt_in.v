@@ -1,42 +1,42 @@
-// efa_pkt_in - packets from the fabric: judged by their header, stored whole, handed on at the last flit.
+// efa_pkt_in - packets from the fabric: judged by their header, stored whole, then handed on.
 //
 // In    s_net flits; s_win a byte position to look at; s_free lines that are done with, in order
 // Out   m_pkt header and first line of a stored packet; m_acki acknowledgements, which are not
 //       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet
-// Time  one flit per cycle; m_pkt 2 cycles after the last flit; a window 2 cycles after its position
+// Time  one flit per cycle; m_pkt 2 cycles after the last flit, a window 2 after its position
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_pkt_in #(
     parameter LINE_W = 9
 ) (
-    input  wire clk,
-    input  wire rst,
-    input  wire core_rst,
-    input  wire quiesce,
-    input  wire [15:0] s_cfg_node_id,
+    input wire clk,
+    input wire rst,
+    input wire core_rst,
+    input wire quiesce,
+    input wire [15:0] s_cfg_node_id,
 
-    input  wire s_net_valid,
+    input wire s_net_valid,
     output wire s_net_ready,
-    input  wire [511:0] s_net_data,
-    input  wire [63:0] s_net_keep,
-    input  wire s_net_last,
+    input wire [511:0] s_net_data,
+    input wire [63:0] s_net_keep,
+    input wire s_net_last,
 
     output wire m_pkt_valid,
-    input  wire m_pkt_ready,
+    input wire m_pkt_ready,
     output wire [`EFA_PKT_HDR__BITS-1:0] m_pkt_header,
     output wire [LINE_W-1:0] m_pkt_line,
     output wire stored,
 
     output wire m_acki_valid,
-    input  wire m_acki_ready,
+    input wire m_acki_ready,
     output wire [`EFA_ACKI__W-1:0] m_acki_data,
 
-    input  wire [LINE_W+5:0] s_win_pos,
+    input wire [LINE_W+5:0] s_win_pos,
     output wire [511:0] m_win_data,
 
-    input  wire s_free_valid,
-    input  wire [LINE_W-1:0] s_free_lines,
+    input wire s_free_valid,
+    input wire [LINE_W-1:0] s_free_lines,
 
     output wire drop,
 
@@ -58,8 +58,10 @@ module efa_pkt_in #(
   localparam PKT_LOG2 = 6;
   localparam ACK_LOG2 = 4;
 
+  // A reset has begun or is under way: what comes is discarded without a word.
+  wire away = core_rst || quiesce;
+
   // Where in a packet the stream stands survives a reset of the core: its rest is discarded.
-  wire away = core_rst || quiesce;  // a reset is under way: nobody is at home
   reg inside_q;
   reg bad_q;
   reg [3:0] why_q;
@@ -84,8 +86,7 @@ module efa_pkt_in #(
   wire fits = s_net_last == at_end && s_net_keep == want_keep
       && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
   wire bad = (inside_q && bad_q) || away || !known || !ours || !fits;
-  wire [3:0] why = inside_q && bad_q ? why_q
-      : !known ? ODD_OPCODE : !ours ? ODD_NODE : ODD_LENGTH;
+  wire [3:0] why = inside_q && bad_q ? why_q : !known ? ODD_OPCODE : !ours ? ODD_NODE : ODD_LENGTH;
   wire ended = take && s_net_last;
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
@@ -223,7 +224,7 @@ module efa_pkt_in #(
       .rd_data(odd)
   );
 
-  wire fault = ended && bad && !core_rst && why != NO_FAULT;
+  wire fault = ended && bad && !away && why != NO_FAULT;
   assign drop = fault;
 
   reg [63:0] rxf_data;

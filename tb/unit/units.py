@@ -38,6 +38,7 @@ UNITS: dict[str, Unit] = {
     "eq": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "recv": Unit("efa_recv"),
+    "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
     "mr_check": Unit("efa_mr_check"),
     "mr_walk": Unit("efa_mr_walk"),

@@ -1,0 +1,128 @@
+// efa_rq_cache - receive descriptors that came from host memory ahead of need.
+//
+// In    rdc answers of reads, whose cookie names ring and first descriptor; rd_* a ring and a
+//       count, for each of two readers; s_clear a ring whose descriptors are forgotten
+// Out   descriptors count and count + 1, and whether each of them is here
+// Time  a beat per cycle; a read 1 cycle after its count; a clear 2^SLOT_W / 4 cycles
+//
+// A slot keeps which lap of the ring through the cache it was filled in, so that answers may
+// come in any order and an old descriptor is never taken for the one that follows it.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_rq_cache #(
+    parameter QPN_W  = 6,
+    parameter SLOT_W = 5
+) (
+    input wire clk,
+    input wire rst,
+
+    input wire rdc_valid,
+    input wire [QPN_W-1:0] rdc_qpn,
+    input wire [15:0] rdc_count,
+    input wire [12:0] rdc_offset,
+    input wire [511:0] rdc_data,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_err,
+
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+
+    input wire [2*QPN_W-1:0] rd_qpn,
+    input wire [2*16-1:0] rd_count,
+    output wire [2*256-1:0] rd_descs,
+    output wire [2*2-1:0] rd_here
+);
+
+  localparam DESC_W = `EFA_IO_RX_DESC__BITS;
+  localparam LANES = 4;
+  localparam ROW_W = SLOT_W - 2;
+  localparam LANE_W = DESC_W + 1;
+  localparam [ROW_W-1:0] LAST_ROW = {ROW_W{1'b1}};
+
+  generate
+    if (SLOT_W < 4 || SLOT_W > 8) begin : g_illegal
+      efa_rq_cache_needs_16_to_256_slots u_illegal ();
+    end
+  endgenerate
+
+  // a: a beat, as it is stored
+  reg a_valid_q;
+  reg [QPN_W-1:0] a_qpn_q;
+  reg [SLOT_W:0] a_count_q;
+  reg [2:0] a_number_q;
+  reg [511:0] a_data_q;
+
+  reg [ROW_W-1:0] clear_row_q;
+  wire clear = s_clear_valid && !a_valid_q;
+  assign s_clear_ready = clear && clear_row_q == LAST_ROW;
+
+  always @(posedge clk) begin
+    a_qpn_q <= rdc_qpn;
+    a_count_q <= rdc_count[SLOT_W:0] + rdc_offset[SLOT_W+4:4];
+    a_number_q <= rdc_bytes[6:4];
+    a_data_q <= rdc_data;
+    if (rst) begin
+      a_valid_q   <= 1'b0;
+      clear_row_q <= {ROW_W{1'b0}};
+    end else begin
+      a_valid_q <= rdc_valid && !rdc_err;
+      if (clear) clear_row_q <= clear_row_q + 1'b1;
+    end
+  end
+
+  wire [2*LANES*LANE_W-1:0] lanes;
+
+  genvar g;
+  generate
+    for (g = 0; g < LANES; g = g + 1) begin : g_lane
+      localparam [1:0] LANE = g;
+      wire [1:0] behind = LANE - a_count_q[1:0];
+      wire [SLOT_W:0] at = a_count_q + {{(SLOT_W - 1) {1'b0}}, behind};
+      // Descriptor count + 1 may stand in the next row.
+      wire [1:0] ahead0 = LANE - rd_count[1:0];
+      wire [1:0] ahead1 = LANE - rd_count[17:16];
+      wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead0};
+      wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead1};
+      wire [LANE_W-1:0] word0;
+      wire [LANE_W-1:0] word1;
+      efa_ram_nr #(
+          .WIDTH (LANE_W),
+          .ADDR_W(QPN_W + ROW_W),
+          .READS (2)
+      ) u_slots (
+          .clk(clk),
+          .wr_en(clear || (a_valid_q && {1'b0, behind} < a_number_q)),
+          .wr_addr(clear ? {s_clear_qpn, clear_row_q} : {a_qpn_q, at[SLOT_W-1:2]}),
+          // The first lap is 0.
+          .wr_data(clear ? {1'b1, {DESC_W{1'b0}}} : {at[SLOT_W], a_data_q[DESC_W*behind+:DESC_W]}),
+          .rd_addr({rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2], rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
+          .rd_data({word1, word0})
+      );
+      assign lanes[LANE_W*g+:LANE_W] = word0;
+      assign lanes[LANE_W*(LANES+g)+:LANE_W] = word1;
+      wire unused_at = &{1'b0, at[1:0], at0[1:0], at1[1:0]};
+    end
+
+    for (g = 0; g < 2; g = g + 1) begin : g_reader
+      reg [SLOT_W:0] count_q;
+      wire [SLOT_W:0] second = count_q + 1'b1;
+      wire [LANES*LANE_W-1:0] row = lanes[LANES*LANE_W*g+:LANES*LANE_W];
+      wire [LANE_W-1:0] word0 = row[LANE_W*count_q[1:0]+:LANE_W];
+      wire [LANE_W-1:0] word1 = row[LANE_W*second[1:0]+:LANE_W];
+      always @(posedge clk) begin
+        count_q <= rd_count[16*g+:SLOT_W+1];
+      end
+      assign rd_descs[256*g+:256] = {word1[DESC_W-1:0], word0[DESC_W-1:0]};
+      assign rd_here[2*g+:2] = {word1[DESC_W] == second[SLOT_W], word0[DESC_W] == count_q[SLOT_W]};
+      wire unused_second = &{1'b0, second};
+    end
+  endgenerate
+
+  wire unused_bits = &{1'b0, rdc_count, rdc_offset, rdc_bytes, rd_count};
+
+  `EFA_CHECK(!rdc_valid || rdc_err || (rdc_offset[3:0] == 4'd0 && rdc_bytes[3:0] == 4'd0),
+             "efa_rq_cache: a descriptor came in two beats")
+
+endmodule

@@ -1,0 +1,152 @@
+// efa_rq_counts - how far each receive ring is posted, claimed and reported.
+//
+// In    rqdb producer counts; take the next claimed count; s_done descriptors reported;
+//       s_clear a ring that begins again at 0
+// Out   prod, cons for two readers; move a ring has more; wrong it was rung beyond its size
+// Time  a doorbell and a report per cycle, also back to back for one ring; a read 1 cycle
+`include "efa_check.vh"
+
+module efa_rq_counts #(
+    parameter QPN_W = 6
+) (
+    input wire clk,
+    input wire rst,
+
+    input wire rqdb_valid,
+    input wire [QPN_W-1:0] rqdb_qpn,
+    input wire [15:0] rqdb_value,
+    output wire move_valid,
+    output wire wrong_valid,
+    output wire [QPN_W-1:0] rung_qpn,
+
+    input wire take_valid,
+    input wire [QPN_W-1:0] take_qpn,
+    input wire [15:0] take_value,
+
+    input wire s_done_valid,
+    input wire [QPN_W-1:0] s_done_qpn,
+    input wire [1:0] s_done_count,
+
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire s_clear_sized,
+    input wire s_clear_live,
+    input wire [3:0] s_clear_log,
+
+    input wire [2*QPN_W-1:0] rd_qpn,
+    output wire [2*16-1:0] rd_prod,
+    output wire [2*16-1:0] rd_cons
+);
+
+  // A doorbell: d1 judges it; what the one before and a report left is not in the RAM yet.
+  reg d1_valid_q;
+  reg [QPN_W-1:0] d1_qpn_q;
+  reg [15:0] d1_value_q;
+  reg d1_forward_q;
+  reg [15:0] d1_forward_prod_q;
+  wire [15:0] d1_prod_ram;
+  wire [15:0] d1_done_ram;
+  reg d1_reported_q;
+  reg [15:0] d1_reported_done_q;
+  wire [15:0] d1_done = d1_reported_q ? d1_reported_done_q : d1_done_ram;
+  wire d1_live;
+  wire [3:0] d1_log;
+  wire [15:0] d1_prod = d1_forward_q ? d1_forward_prod_q : d1_prod_ram;
+  wire [15:0] d1_new = d1_value_q - d1_prod;
+  wire [15:0] d1_used = d1_prod - d1_done;
+  wire [15:0] d1_size = d1_live ? 16'd1 << d1_log : 16'd0;
+  wire d1_legal = {1'b0, d1_new} + {1'b0, d1_used} <= {1'b0, d1_size};
+
+  assign move_valid = d1_valid_q && d1_legal && d1_new != 16'd0;
+  assign wrong_valid = d1_valid_q && !d1_legal;
+  assign rung_qpn = d1_qpn_q;
+
+  // A report: f1 adds.
+  reg f1_valid_q;
+  reg [QPN_W-1:0] f1_qpn_q;
+  reg [1:0] f1_count_q;
+  reg f1_forward_q;
+  reg [15:0] f1_forward_value_q;
+  wire [15:0] f1_ram;
+  wire [15:0] f1_after = (f1_forward_q ? f1_forward_value_q : f1_ram) + {14'd0, f1_count_q};
+
+  wire clear = s_clear_valid && !move_valid && !f1_valid_q && !take_valid;
+  assign s_clear_ready = clear;
+
+  efa_ram_nr #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W),
+      .READS (3)
+  ) u_prod (
+      .clk(clk),
+      .wr_en(move_valid || clear),
+      .wr_addr(clear ? s_clear_qpn : d1_qpn_q),
+      .wr_data(clear ? 16'd0 : d1_value_q),
+      .rd_addr({rd_qpn, rqdb_qpn}),
+      .rd_data({rd_prod, d1_prod_ram})
+  );
+
+  efa_ram_nr #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W),
+      .READS (2)
+  ) u_cons (
+      .clk(clk),
+      .wr_en(take_valid || clear),
+      .wr_addr(clear ? s_clear_qpn : take_qpn),
+      .wr_data(clear ? 16'd0 : take_value),
+      .rd_addr(rd_qpn),
+      .rd_data(rd_cons)
+  );
+
+  efa_ram_nr #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W),
+      .READS (2)
+  ) u_done (
+      .clk(clk),
+      .wr_en(f1_valid_q || clear),
+      .wr_addr(clear ? s_clear_qpn : f1_qpn_q),
+      .wr_data(clear ? 16'd0 : f1_after),
+      .rd_addr({s_done_qpn, rqdb_qpn}),
+      .rd_data({f1_ram, d1_done_ram})
+  );
+
+  efa_ram #(
+      .WIDTH (5),
+      .ADDR_W(QPN_W)
+  ) u_size (
+      .clk(clk),
+      .wr_en(clear && s_clear_sized),
+      .wr_addr(s_clear_qpn),
+      .wr_data({s_clear_live, s_clear_log}),
+      .rd_en(1'b1),
+      .rd_addr(rqdb_qpn),
+      .rd_data({d1_live, d1_log})
+  );
+
+  always @(posedge clk) begin
+    d1_qpn_q <= rqdb_qpn;
+    d1_value_q <= rqdb_value;
+    d1_forward_q <= d1_valid_q && d1_qpn_q == rqdb_qpn;
+    d1_forward_prod_q <= d1_legal ? d1_value_q : d1_prod;
+    d1_reported_q <= f1_valid_q && f1_qpn_q == rqdb_qpn;
+    d1_reported_done_q <= f1_after;
+    f1_qpn_q <= s_done_qpn;
+    f1_count_q <= s_done_count;
+    f1_forward_q <= f1_valid_q && f1_qpn_q == s_done_qpn;
+    f1_forward_value_q <= f1_after;
+    if (rst) begin
+      d1_valid_q <= 1'b0;
+      f1_valid_q <= 1'b0;
+    end else begin
+      d1_valid_q <= rqdb_valid;
+      f1_valid_q <= s_done_valid;
+    end
+  end
+
+  `EFA_CHECK(!(clear && d1_valid_q && d1_qpn_q == s_clear_qpn),
+             "efa_rq_counts: a ring is rung while it is cleared")
+
+endmodule

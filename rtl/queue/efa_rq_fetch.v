@@ -1,0 +1,299 @@
+// efa_rq_fetch - looks after receive rings: fetches ahead, flushes what a QP in ERR still has.
+//
+// In    move, s_want, s_chg rings to look at; rdc_end, rdc_failed a read is over; counts and
+//       cached descriptors of m_qpn; s_claim the ring that a packet holds the head of
+// Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W of a ring; m_flush receive entries to
+//       complete FLUSHED; refuse the claimed ring is no more; broken rings whose read failed;
+//       settled, drained: no look, no read of before s_drain is left
+// Time  a look 3 cycles, and 3 for each read; an entry flushed every 8 cycles
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_rq_fetch #(
+    parameter QPN_W  = 6,
+    parameter SLOT_W = 5
+) (
+    input wire clk,
+    input wire rst,
+
+    output wire [QPN_W-1:0] m_qpn,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [15:0] s_prod,
+    input wire [15:0] s_cons,
+    output wire [15:0] head,
+    input wire [255:0] s_descs,
+    input wire [1:0] s_here,
+
+    input wire move_valid,
+    input wire [QPN_W-1:0] move_qpn,
+    input wire s_want_valid,
+    output wire s_want_ready,
+    input wire [QPN_W-1:0] s_want_qpn,
+    input wire s_chg_valid,
+    output wire s_chg_ready,
+    input wire [QPN_W-1:0] s_chg_qpn,
+    input wire rdc_end,
+    input wire rdc_failed,
+    input wire [QPN_W-1:0] rdc_qpn,
+    input wire rdc_epoch,
+
+    input wire s_claim_valid,
+    input wire [QPN_W-1:0] s_claim_qpn,
+    input wire s_claim_done,
+    output wire refuse,
+    output wire claim_broken,
+
+    output wire m_rd_valid,
+    input wire m_rd_ready,
+    output wire [63:0] m_rd_addr,
+    output wire [12:0] m_rd_len,
+    output wire [15:0] m_rd_count,
+    output wire m_rd_epoch,
+
+    output wire m_flush_valid,
+    input wire m_flush_ready,
+    output wire [`EFA_QPC__W-1:0] m_flush_qpc,
+    output wire [15:0] m_flush_req_id,
+    output wire [1:0] m_flush_count,
+    output wire take_valid,
+    output wire [15:0] take_value,
+
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+
+    input  wire s_drain,
+    output wire settled,
+    output wire drained
+);
+
+  localparam QPS = 1 << QPN_W;
+  localparam QPC_W = `EFA_QPC__W;
+  localparam [15:0] SLOTS = 16'd1 << SLOT_W;
+
+  localparam [2:0] ST_IDLE = 3'd0;
+  localparam [2:0] ST_READ = 3'd1;
+  localparam [2:0] ST_LOOK = 3'd2;
+  localparam [2:0] ST_FETCH = 3'd3;
+  localparam [2:0] ST_CACHE = 3'd4;
+  localparam [2:0] ST_FLUSH = 3'd5;
+  localparam [2:0] ST_LATER = 3'd6;
+  localparam [2:0] ST_AGAIN = 3'd7;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [QPN_W-1:0] qpn_q;
+  reg [QPC_W-1:0] qpc_q;
+  reg [15:0] cons_q;
+  reg [15:0] asked_q;
+  reg [15:0] cached_q;
+  reg [15:0] more_q;
+  reg stale_q;
+  reg [QPS-1:0] broken_q;
+
+  // ---- rings to look at: new work, and what a look or a read left to be done ----
+  wire look_valid;
+  wire [QPN_W-1:0] look_qpn;
+  wire set_ready;
+  wire again_valid;
+  wire [QPN_W-1:0] again_qpn;
+  wire later_ready;
+  wire later = state_q == ST_LATER;
+  reg last_again_q;
+  wire pick_again = again_valid && !(look_valid && last_again_q);
+  wire pop = state_q == ST_IDLE && (look_valid || again_valid);
+
+  efa_work_set #(
+      .QPN_W(QPN_W)
+  ) u_look (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(move_valid),
+      .now_qpn(move_qpn),
+      .s_valid(s_want_valid || s_chg_valid),
+      .s_ready(set_ready),
+      .s_qpn(s_want_valid ? s_want_qpn : s_chg_qpn),
+      .m_valid(look_valid),
+      .m_ready(pop && !pick_again),
+      .m_qpn(look_qpn)
+  );
+  assign s_want_ready = set_ready;
+  assign s_chg_ready  = set_ready && !s_want_valid;
+
+  efa_work_set #(
+      .QPN_W(QPN_W)
+  ) u_again (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(rdc_end && !rdc_failed),
+      .now_qpn(rdc_qpn),
+      .s_valid(later),
+      .s_ready(later_ready),
+      .s_qpn(qpn_q),
+      .m_valid(again_valid),
+      .m_ready(pop && pick_again),
+      .m_qpn(again_qpn)
+  );
+
+  assign m_qpn = state_q != ST_IDLE ? qpn_q : pick_again ? again_qpn : look_qpn;
+  assign head  = cons_q;
+
+  // ---- how far each ring was asked for ----
+  wire fetch = state_q == ST_FETCH && m_rd_ready;
+  wire clear = s_clear_valid && !fetch;
+  wire [15:0] asked;
+  assign s_clear_ready = clear;
+  efa_ram #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W)
+  ) u_asked (
+      .clk(clk),
+      .wr_en(fetch || clear),
+      .wr_addr(fetch ? qpn_q : s_clear_qpn),
+      .wr_data(fetch ? asked_q + {12'd0, m_rd_len[7:4]} : 16'd0),
+      .rd_en(1'b1),
+      .rd_addr(m_qpn),
+      .rd_data(asked)
+  );
+
+  // ---- the ring that is looked at ----
+  wire [2:0] qp_state = qpc_q[`EFA_QPC__STATE];
+  wire there = qpc_q[`EFA_QPC__LIVE] && qpc_q[`EFA_QPC__RQ_LIVE]
+      && qp_state != `EFA_ADMIN_QP_STATE__RESET_W3;
+  wire dead = qp_state == `EFA_ADMIN_QP_STATE__ERR_W3;
+  wire claimed = s_claim_valid && s_claim_qpn == qpn_q;
+  assign refuse = state_q == ST_LOOK && !there && claimed;
+  assign claim_broken = broken_q[s_claim_qpn];
+
+  // A read stays inside 128 bytes of host memory and inside the ring; it is asked for when the
+  // cache has room for all it can bring.
+  wire [15:0] size = 16'd1 << qpc_q[`EFA_QPC__RQ_LOG];
+  wire [15:0] index = asked_q & (size - 16'd1);
+  wire [63:0] addr = {qpc_q[`EFA_QPC__RQ_BASE], 6'b0} + {44'b0, index, 4'b0};
+  wire [15:0] to_end = size - index;
+  wire [3:0] to_line = 4'd8 - {1'b0, addr[6:4]};
+  wire [3:0] bound = to_end < {12'd0, to_line} ? to_end[3:0] : to_line;
+  wire [3:0] number = more_q < {12'd0, bound} ? more_q[3:0] : bound;
+  wire can_fetch = more_q != 16'd0 && cached_q + {12'd0, number} <= SLOTS;
+
+  assign m_rd_valid = state_q == ST_FETCH;
+  assign m_rd_addr  = addr;
+  assign m_rd_len   = {5'd0, number, 4'd0};
+  assign m_rd_count = asked_q;
+
+  wire last0 = s_descs[`EFA_IO_RX_DESC__LAST];
+  wire whole = s_here[0] && (last0 || s_here[1]);
+  wire [1:0] used = last0 ? 2'd1 : 2'd2;
+  assign m_flush_valid = state_q == ST_FLUSH && whole;
+  assign m_flush_qpc = qpc_q;
+  assign m_flush_req_id = s_descs[`EFA_IO_RX_DESC__REQ_ID];
+  assign m_flush_count = used;
+  assign take_valid = m_flush_valid && m_flush_ready;
+  assign take_value = cons_q + {14'd0, used};
+
+  always @* begin
+    state_d = state_q;
+    case (state_q)
+      // a ring to look at
+      ST_IDLE: begin
+        if (pop) state_d = ST_READ;
+      end
+      // its counts and context
+      ST_READ: begin
+        state_d = ST_LOOK;
+      end
+      // what is there to do
+      ST_LOOK: begin
+        state_d = ST_IDLE;
+        if (stale_q) begin
+          state_d = ST_AGAIN;
+        end else if (there && !broken_q[qpn_q]) begin
+          if (can_fetch) begin
+            state_d = ST_FETCH;
+          end else if (dead && cached_q != 16'd0) begin
+            // A packet that holds the head came first.
+            state_d = claimed ? ST_LATER : ST_CACHE;
+          end
+        end
+      end
+      // the read request to be taken
+      ST_FETCH: begin
+        if (m_rd_ready) state_d = ST_AGAIN;
+      end
+      // the descriptors at its head
+      ST_CACHE: begin
+        state_d = ST_FLUSH;
+      end
+      // their completion to be taken; an entry without its end stays
+      ST_FLUSH: begin
+        if (!whole) state_d = ST_IDLE;
+        else if (m_flush_ready) state_d = ST_LATER;
+      end
+      // to stand in line again, behind the others
+      ST_LATER: begin
+        if (later_ready) state_d = ST_IDLE;
+      end
+      // counts that have moved
+      default: begin
+        state_d = ST_READ;
+      end
+    endcase
+  end
+
+  // ---- reads that were out when a drain began, told by the epoch they carry ----
+  reg epoch_q;
+  reg settled_q;
+  reg draining_q;
+  reg [15:0] out_q[0:1];
+  assign m_rd_epoch = epoch_q;
+  assign settled = settled_q;
+  assign drained = draining_q && out_q[!epoch_q] == 16'd0;
+
+  always @(posedge clk) begin
+    if (pop) begin
+      qpn_q <= m_qpn;
+      last_again_q <= pick_again;
+    end
+    if (state_q == ST_READ) begin
+      qpc_q <= qpc_data;
+      cons_q <= s_cons;
+      asked_q <= asked;
+      cached_q <= asked - s_cons;
+      more_q <= s_prod - asked;
+    end
+    if (rst) begin
+      state_q <= ST_IDLE;
+      stale_q <= 1'b0;
+      broken_q <= {QPS{1'b0}};
+      epoch_q <= 1'b0;
+      settled_q <= 1'b0;
+      draining_q <= 1'b0;
+      out_q[0] <= 16'd0;
+      out_q[1] <= 16'd0;
+    end else begin
+      state_q <= state_d;
+      // A claim that ends while counts are read may have moved the head.
+      stale_q <= (s_claim_done && s_claim_qpn == m_qpn)
+          || (stale_q && state_q != ST_IDLE && state_q != ST_AGAIN);
+      if (rdc_end && rdc_failed) broken_q[rdc_qpn] <= 1'b1;
+      if (clear) broken_q[s_clear_qpn] <= 1'b0;
+
+      // What looks do after the drain was asked for, they do in sight of the new contexts.
+      settled_q <= s_drain && (settled_q || state_q == ST_IDLE);
+      // The new epoch must be empty before reads are counted in it.
+      if (settled_q && !draining_q && out_q[!epoch_q] == 16'd0) begin
+        draining_q <= 1'b1;
+        epoch_q <= !epoch_q;
+      end else if (!s_drain) begin
+        draining_q <= 1'b0;
+      end
+      if (fetch && !(rdc_end && rdc_epoch == epoch_q)) out_q[epoch_q] <= out_q[epoch_q] + 16'd1;
+      if (rdc_end && !(fetch && rdc_epoch == epoch_q)) out_q[rdc_epoch] <= out_q[rdc_epoch] - 16'd1;
+    end
+  end
+
+  wire unused_bits = &{1'b0, s_descs, s_here};
+
+  `EFA_CHECK(!rdc_end || out_q[rdc_epoch] != 16'd0, "efa_rq_fetch: an answer to no read")
+
+endmodule
