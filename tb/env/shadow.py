@@ -7,10 +7,12 @@ responses by command id, completions by queue pair, packets by sender and receiv
 from collections import Counter, defaultdict, deque
 from typing import NamedTuple
 
+import numpy as np
+
 from efa import defs
 from efa.codec import crc16
 from efa.device import Device
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, Region
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
 from efa.memory import Memory
 from efa.wire import precompiled
 
@@ -26,8 +28,9 @@ class Ring:
     """A ring the device writes, and how many entries of it were written so far."""
 
     def __init__(self, kind, number, sub, base, entry_bytes, depth):
-        self.region = Region(kind, base, entry_bytes, depth, self)
         self.kind, self.number, self.sub = kind, number, sub
+        self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
+        self.end = base + entry_bytes * depth
         self.written = 0
 
     def __repr__(self):
@@ -116,6 +119,7 @@ class Shadow:
         self.dying = False
         self.rings = {}
         self.ring_pages = set()
+        self.ring_page_array = np.empty(0, np.uint64)
 
     def store(self, bar, offset, data):
         """A host store, and the rings that came to be by it."""
@@ -164,9 +168,10 @@ class Shadow:
             if name not in self.rings or self.rings[name][0] != place:
                 ring = Ring(*place)
                 self.rings[name] = (place, ring)
-                for page in pages(ring.region.base, ring.region.end):
+                for page in pages(ring.base, ring.end):
                     self._by_page[page // PAGE_BYTES].insert(0, ring)
-                self.ring_pages.update(pages(ring.region.base, ring.region.end))
+                self.ring_pages.update(pages(ring.base, ring.end))
+                self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
         self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
 
     def sort(self, address, data):
@@ -174,21 +179,30 @@ class Shadow:
         ring = self._ring_at(address)
         if ring is None:
             return None, data
-        size = ring.region.entry_bytes
-        if (address - ring.region.base) % size or len(data) != size:
+        size = ring.entry_bytes
+        if (address - ring.base) % size or len(data) != size:
             raise ValueError(f"{ring}: {len(data)} bytes at {address:#x} are no whole entry")
         return ring, data
 
     def _ring_at(self, address):
         """The youngest ring that this address lies in."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
-            if ring.region.base <= address < ring.region.end:
+            if ring.base <= address < ring.end:
                 return ring
         return None
 
+    def touch(self, address, size):
+        """Somebody wrote here: what both sides hold is compared in the end."""
+        page, last = address & -PAGE_BYTES, address + size - 1
+        self.touched.add(page)
+        if last - page >= PAGE_BYTES:
+            self.touched.update(pages(address, last + 1))
+
     def _on_write(self, address, data):
-        self.touched.update(pages(address, address + len(data)))
-        ring, entry = self.sort(address, data)
+        self.touch(address, len(data))
+        ring, entry = None, data
+        if address // PAGE_BYTES in self._by_page:
+            ring, entry = self.sort(address, data)
         if ring is None:
             if len(data) == defs.AdminMmioReqReadLessResp.SIZE and self._is_answer(address):
                 self.answers.append((address, bytes(data)))
