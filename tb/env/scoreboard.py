@@ -40,9 +40,9 @@ class Difference(AssertionError):
 class Scoreboard:
     """`memories` are the host memories that the devices write."""
 
-    def __init__(self, memories, profile="default", first_node=1):
+    def __init__(self, memories, profile="default", first_node=1, limits=None):
         self.memories = memories
-        self.shadows = [Shadow(first_node + d, profile) for d in range(len(memories))]
+        self.shadows = [Shadow(first_node + d, profile, limits) for d in range(len(memories))]
         self.by_node = {shadow.device.node_id: d for d, shadow in enumerate(self.shadows)}
         self.compared = Counter()
         self.listeners = []

@@ -17,6 +17,8 @@ from efa.memory import Memory
 from efa.wire import precompiled
 
 PAGE_BYTES = 4096
+# Which queue gets a message context when all are in use is a matter of time: here none ever waits.
+UNBOUND = {"msg_w": 24}
 
 
 def pages(start, end):
@@ -100,10 +102,12 @@ def comparable_packet(packet):
 class Shadow:
     """One reference device and what it still owes."""
 
-    def __init__(self, node_id, profile):
+    def __init__(self, node_id, profile, limits=None):
         self.memory = Memory()
         self._by_page = defaultdict(list)
-        self.device = Device(self.memory, node_id=node_id, profile=profile)
+        self.device = Device(
+            self.memory, node_id=node_id, profile=profile, limits={**(limits or {}), **UNBOUND}
+        )
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
         self.device.on_interrupt = self._on_interrupt
