@@ -1,0 +1,111 @@
+"""efa_odd: every report becomes one event, stores first."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS
+from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+
+PART, REGISTER, LATE = 1, 2, 4
+
+
+class Bench:
+    """Reports go in by cycle; the events that came of them are kept with theirs."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.quiet()
+        self.events = StreamMonitor(dut, "ev_odd_host")
+
+    def quiet(self):
+        for name in ("part", "odd", "late"):
+            getattr(self.dut, f"{name}_valid").value = 0
+
+    async def report(self, part=None, odd=None, late=None):
+        """What is reported in one cycle."""
+        dut = self.dut
+        dut.part_valid.value = part is not None
+        dut.part_offset.value = part or 0
+        dut.odd_valid.value = odd is not None
+        dut.odd_what.value, dut.odd_detail.value = odd or (0, 0)
+        dut.late_valid.value = late is not None
+        dut.late_tag.value = late or 0
+        await RisingEdge(dut.clk)
+        self.quiet()
+
+    def seen(self):
+        found = [EVENTS.odd_host.unpack(beat["data"]) for beat in self.events.beats]
+        self.events.beats.clear()
+        return [(event.what, event.detail) for event in found]
+
+
+@cocotb.test()
+async def each_report_once(dut):
+    """host.odd.each: reports of all kinds in random cycles, none lost, tags in order."""
+    bench, rng = Bench(dut), rng_for("odd")
+    await clock_and_reset(dut)
+    stores, late, waiting = [], [], 0
+    for number in range(400):
+        part = odd = tag = None
+        kind = rng.randrange(4)
+        if kind == 0:
+            part = 4 * number
+            stores.append((PART, part))
+        elif kind == 1:
+            odd = (REGISTER, number)
+            stores.append(odd)
+        waiting = max(0, waiting - (kind > 1))
+        if waiting < 12 and rng.random() < 0.4:
+            tag = rng.randrange(256)
+            late.append((LATE, tag))
+            waiting += 1
+        await bench.report(part, odd, tag)
+    await ClockCycles(dut.clk, 40)
+    seen = bench.seen()
+    assert [one for one in seen if one[0] != LATE] == stores
+    assert [one for one in seen if one[0] == LATE] == late
+
+
+@cocotb.test()
+async def sixteen_wait(dut):
+    """host.odd.store: late completions wait for sixteen cycles of stores, and follow them."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    depth = timing("efa_odd", "late").depth
+    for number in range(depth):
+        await bench.report(part=4 * number, late=number)
+    await ClockCycles(dut.clk, depth + 4)
+    stores = [(PART, 4 * number) for number in range(depth)]
+    assert bench.seen() == stores + [(LATE, number) for number in range(depth)]
+
+
+@cocotb.test()
+async def cycles(dut):
+    """host.odd.cycles: a store's event, and a late completion's in an idle module."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    for path, report in (("store", {"part": 64}), ("late", {"late": 3})):
+        await bench.report(**report)
+        waited = 0
+        while dut.ev_odd_host_valid.value == 0:
+            await RisingEdge(dut.clk)
+            waited += 1
+            assert waited < 9
+        assert waited == timing("efa_odd", path).latency, path
+
+
+@cocotb.test()
+async def reset_forgets(dut):
+    """host.odd.reset: what waited is forgotten."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    for number in range(8):
+        await bench.report(part=number, late=number)
+    await reset(dut)
+    bench.seen()
+    await ClockCycles(dut.clk, 20)
+    assert bench.seen() == []
+    await bench.report(odd=(REGISTER, 5))
+    await ClockCycles(dut.clk, 3)
+    assert bench.seen() == [(REGISTER, 5)]

@@ -1,0 +1,132 @@
+"""efa_rd_timeout: reads that stay unanswered are given up once, in time; others never."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+
+
+class Bench:
+    """Keeps the tables' two writers, and gives slots when asked."""
+
+    def __init__(self, dut, slots=1.0):
+        self.dut, self.rng, self.slots = dut, rng_for("rd_timeout"), slots
+        self.tags = 1 << int(dut.TAG_W.value)
+        self.timeout = int(dut.TIMEOUT_CYCLES.value)
+        self.phase = [0] * self.tags
+        self.given_up = []
+        self.now = 0
+        for name in ("ask_wr", "have_wr", "slot_done", "now", "ask_tag", "ask_phase", "have_tag",
+                     "have_phase", "have_given_up"):  # fmt: skip
+            getattr(dut, name).value = 0
+
+    async def start(self):
+        # efa_dma_rd, who writes both tables, does so for the first time under reset.
+        await clock_and_reset(self.dut)
+        self.dut.rst.value = 1
+        for tag in range(self.tags):
+            await self.have(tag, 0)
+            await self.ask(tag, 0)
+        await reset(self.dut)
+        self._task = cocotb.start_soon(self._run())
+        return self
+
+    async def _run(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            self.now = (self.now + 1) & 0xFFFF_FFFF
+            dut.now.value = self.now
+            if dut.slot_done.value == 1 and dut.slot_ask.value == 1:
+                tag, phase = int(dut.slot_tag.value), int(dut.slot_phase.value)
+                self.given_up.append((tag, phase, self.now))
+                dut.slot_done.value = 0
+                cocotb.start_soon(self.have(tag, phase, given_up=1))
+            elif dut.slot_ask.value == 1 and dut.slot_done.value == 0:
+                dut.slot_done.value = int(self.rng.random() < self.slots)
+            else:
+                dut.slot_done.value = 0
+
+    async def ask(self, tag, phase):
+        dut = self.dut
+        dut.ask_tag.value, dut.ask_phase.value, dut.ask_wr.value = tag, phase, 1
+        await RisingEdge(dut.clk)
+        dut.ask_wr.value = 0
+
+    async def have(self, tag, phase, given_up=0):
+        dut = self.dut
+        dut.have_tag.value, dut.have_phase.value = tag, phase
+        dut.have_given_up.value, dut.have_wr.value = given_up, 1
+        await RisingEdge(dut.clk)
+        dut.have_wr.value = 0
+
+    async def use(self, tag):
+        """A read of this tag leaves; returns when."""
+        self.phase[tag] ^= 1
+        await self.ask(tag, self.phase[tag])
+        return self.now
+
+
+@cocotb.test()
+async def each_once_in_time(dut):
+    """host.rd_timeout.found: unanswered reads, each once, within a round of the limit."""
+    bench = await Bench(dut).start()
+    asked = {tag: await bench.use(tag) for tag in range(0, bench.tags, 3)}
+    round_trip = timing("efa_rd_timeout", "tag").interval * bench.tags
+    await ClockCycles(dut.clk, bench.timeout + 4 * round_trip)
+    assert sorted(tag for tag, _, _ in bench.given_up) == sorted(asked)
+    for tag, phase, at in bench.given_up:
+        assert phase == 1
+        # A slot costs a cycle or two of the round.
+        late = at - asked[tag] - bench.timeout
+        assert -4 <= late <= round_trip + 4 * len(asked), (tag, late)
+
+
+@cocotb.test()
+async def answered_in_time(dut):
+    """host.rd_timeout.answered: a read that was answered is never given up, used again neither."""
+    bench = await Bench(dut).start()
+    for _ in range(3):
+        for tag in range(bench.tags):
+            await bench.use(tag)
+        for tag in range(bench.tags):
+            await bench.have(tag, bench.phase[tag])
+        await ClockCycles(dut.clk, bench.timeout // 2)
+    await ClockCycles(dut.clk, 2 * bench.timeout)
+    assert not bench.given_up
+
+
+@cocotb.test()
+async def clock_wraps(dut):
+    """host.rd_timeout.wrap: the cycle counter wraps while a read waits."""
+    bench = await Bench(dut).start()
+    bench.now = 0xFFFF_FFF0
+    await ClockCycles(dut.clk, 2)
+    await bench.use(2)
+    await ClockCycles(dut.clk, bench.timeout // 2)
+    assert not bench.given_up
+    await ClockCycles(dut.clk, bench.timeout + 8 * bench.tags)
+    assert [tag for tag, _, _ in bench.given_up] == [2]
+
+
+@cocotb.test()
+async def slot_held(dut):
+    """host.rd_timeout.slot: the question stays until a slot came, however late."""
+    bench = await Bench(dut, slots=0.02).start()
+    for tag in range(4):
+        await bench.use(tag)
+    await ClockCycles(dut.clk, bench.timeout + 1200)
+    assert sorted(tag for tag, _, _ in bench.given_up) == [0, 1, 2, 3]
+
+
+@cocotb.test()
+async def reset_in_traffic(dut):
+    """host.rd_timeout.reset: begins its rounds again; the records stay the other's affair."""
+    bench = await Bench(dut).start()
+    await bench.use(1)
+    await ClockCycles(dut.clk, bench.timeout // 2)
+    await reset(dut)
+    assert dut.slot_ask.value == 0
+    await ClockCycles(dut.clk, bench.timeout + 8 * bench.tags)
+    assert [tag for tag, _, _ in bench.given_up] == [1]
