@@ -87,8 +87,13 @@ class Backend(ABC):
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
-        self.close()
+    def __exit__(self, kind, *_exc):
+        try:
+            self.close()
+        except (OSError, RuntimeError):
+            # What ended the work is told; that the simulator went down with it is no news.
+            if kind is None:
+                raise
 
 
 def msix_table_stores(vectors=None):

@@ -4,6 +4,7 @@ Both are written into a folder beside the target, which replaces it at the end: 
 half a report. Pictures are SVG, drawn by matplotlib from the figures alone.
 """
 
+import csv
 import html
 import io
 import json
@@ -18,7 +19,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-SUMMARY, PAGE = "summary.json", "index.html"
+SUMMARY, PAGE, TABLE = "summary.json", "index.html", "figures.csv"
 COLOURS = {"UD": "#2563eb", "SRD": "#059669", "limit": "#9ca3af"}
 STAGE_COLOURS = ("#2563eb", "#059669", "#d97706", "#dc2626", "#7c3aed", "#0891b2", "#4b5563")
 CLOCK_MHZ = 250
@@ -44,16 +45,17 @@ class ReportError(Exception):
 
 
 def write_report(folder, summary):
-    """Writes summary.json and index.html into a folder that is replaced as a whole."""
+    """Writes summary, figures as a table and page into a folder that is replaced as a whole."""
     folder = Path(folder)
+    check_target(folder)
     page = render(summary)
     text = json.dumps(summary, indent=2) + "\n"
     part = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         part.chmod(0o755)
         (part / SUMMARY).write_text(text, encoding="utf-8")
+        (part / TABLE).write_text(_csv(summary["figures"]), encoding="utf-8")
         (part / PAGE).write_text(page, encoding="utf-8")
         _replace(part, folder)
     except OSError as error:
@@ -64,15 +66,48 @@ def write_report(folder, summary):
     return folder / PAGE
 
 
+def check_target(folder):
+    """Refuses a folder that no report can replace: asked before minutes of work, and again after.
+
+    Replacing takes all that is inside, so the folder may hold nothing but a report."""
+    folder = Path(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        if not os.access(folder.parent, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
+    strange = sorted(held - {SUMMARY, PAGE, TABLE})
+    if strange:
+        raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
+                          "which is no part of a report; name another folder")
+
+
+def _csv(figures):
+    stream = io.StringIO()
+    if figures:
+        table = csv.DictWriter(stream, fieldnames=figures[0], lineterminator="\n")
+        table.writeheader()
+        table.writerows(figures)
+    return stream.getvalue()
+
+
 def _replace(part, folder):
     """The new folder under the old name; the old one goes last."""
     if not folder.exists():
         os.rename(part, folder)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    os.rename(folder, old / "old")
-    os.rename(part, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    kept = old / "old"
+    try:
+        os.rename(folder, kept)
+        os.rename(part, folder)
+    finally:
+        # Whatever came between the two, one report stands under the name.
+        if kept.exists() and not folder.exists():
+            os.rename(kept, folder)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_summary(folder):

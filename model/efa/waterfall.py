@@ -61,8 +61,11 @@ def waterfall(events, qpn, peer, srd):
     }
     reads = where(events, "rd", client=2)
     if len(reads):
+        answers = where(events, "rdc", client=2)
+        if len(answers) != len(reads):
+            raise WaterfallError(f"{len(reads)} host reads, {len(answers)} answers")
         at["rd"] = int(reads["cycle"].max())
-        at["rdc"] = int(where(events, "rdc", client=2)["cycle"].max())
+        at["rdc"] = int(answers["cycle"].max())
     data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)
     at["rxf"] = _one(where(events, "rxf", opcode=data), "first flit in")
     at["rxl"] = _one(where(events, "rxl", opcode=data), "last flit in")
@@ -77,9 +80,14 @@ def waterfall(events, qpn, peer, srd):
         if name not in at:
             continue
         # Two milestones may fall together or, across streams, change places by a cycle.
+        if at[name] + 1 < before:
+            raise WaterfallError(f"'{text}' ends {before - at[name]} cycles before it begins")
         now = max(at[name], before)
         stages.append(Stage(text, before - start, now - before))
         before = now
+    end = at["done" if srd else "cqe"]
+    if before != end:
+        raise WaterfallError(f"stages sum to {before - start} cycles, the latency is {end - start}")
     return stages
 
 

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from efa import report
+from efa.backend import DeviceTimeout, ModelBackend, open_model
 from efa.cli import main
+from efa.jobs import run
 from efa.report import ReportError, read_summary, render, write_report
 
 
@@ -63,6 +65,64 @@ def test_full_disk_leaves_the_old_report_and_one_message(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert read_summary(folder)["seed"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_folder_with_anything_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ReportError, match=r"holds thesis\.tex"):
+        write_report(tmp_path, summary())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_interrupted_between_two_names_the_old_report_comes_back(tmp_path, monkeypatch):
+    folder, rename, calls = tmp_path / "run", report.os.rename, []
+    write_report(folder, {**summary(), "seed": 1})
+
+    def second_is_interrupted(old, new):
+        calls.append(new)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    monkeypatch.setattr(report.os, "rename", second_is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(folder, {**summary(), "seed": 2})
+    assert read_summary(folder)["seed"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_table_holds_every_figure_and_stays_when_rendered_again(tmp_path):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+    assert main(["report", str(folder)]) == 0
+    rows = (folder / report.TABLE).read_text().splitlines()
+    assert len(rows) == 1 + len(summary()["figures"])
+
+
+@pytest.mark.parametrize("wrong", [DeviceTimeout("never came"), RuntimeError("never came")])
+def test_run_tells_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, capsys, wrong):
+    def sweep(*_arguments, **_named):
+        raise wrong
+
+    monkeypatch.setattr(run, "open_backend", lambda name, **_: open_model(record=True))
+    monkeypatch.setattr(run, "_session", lambda *_: [])
+    monkeypatch.setattr(run, "latency_sweep", sweep)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1].startswith("failed: never came")
+    assert not told.err
+    assert read_summary(tmp_path / "run")["verdict"] == "failed"
+
+
+def test_what_ends_the_work_is_not_hidden_by_a_simulator_that_is_gone():
+    class Gone(ModelBackend):
+        def close(self):
+            raise BrokenPipeError
+
+    with pytest.raises(KeyboardInterrupt), Gone():
+        raise KeyboardInterrupt
+    with pytest.raises(BrokenPipeError), Gone():
+        pass
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "efa-cosim run"), ("{", "no JSON"),

@@ -43,6 +43,26 @@ def test_a_missing_milestone_is_refused(missing):
         waterfall(events(rows), 4, 9, srd=True)
 
 
+def test_a_read_without_answer_is_refused():
+    rows = [row for row in WAY if row[1] != "rdc"]
+    with pytest.raises(WaterfallError, match="1 host reads, 0 answers"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
+@pytest.mark.parametrize("place", range(1, len(WAY)))
+def test_a_milestone_out_of_order_is_refused(place):
+    _, name, fields = WAY[place]
+    rows = [*WAY[:place], (WAY[place - 1][0] - 2, name, fields), *WAY[place + 1 :]]
+    with pytest.raises(WaterfallError, match="cycles before it begins"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
+def test_a_last_milestone_that_is_not_the_end_is_refused():
+    rows = [*WAY[:-1], (WAY[-2][0] - 1, *WAY[-1][1:])]
+    with pytest.raises(WaterfallError, match="the latency is"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
 def test_latency_of_each_message_in_turn():
     later = [(cycle + 1000, name, fields) for cycle, name, fields in WAY]
     assert latencies(events(WAY + later), 4, 9, srd=True).tolist() == [283, 283]

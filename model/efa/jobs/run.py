@@ -10,15 +10,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 from efa import defs
-from efa.backend import open_backend
+from efa.admin_queue import DriverError
+from efa.backend import DeviceTimeout, open_backend
+from efa.completion_queue import VerbsError
 from efa.player import PlayError, play
-from efa.report import ReportError, write_report
+from efa.report import ReportError, check_target, write_report
 from efa.session import SessionError
+from efa.waterfall import WaterfallError
 from efa.workload import Mismatch, latency_sweep, new_node, rate_sweep
 
 ROOT = Path(__file__).resolve().parents[3]
 SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
+# What a wrong device makes of a sweep: RuntimeError is a simulation that ended, AssertionError
+# a broken rule of the boundary.
+DEVICE_WRONG = (Mismatch, DeviceTimeout, DriverError, VerbsError, WaterfallError, RuntimeError,
+                AssertionError)
 TEXT = """\
 The main job: plays the recorded pingpong of unmodified EFA software into the RTL and into the
 reference model, compares everything that leaves both, sweeps message size and queue count with
@@ -48,6 +55,7 @@ def work(options):
     started = time.monotonic()
     sessions, figures, stages, wrong = [], [], [], []
     try:
+        check_target(options.out)
         for name in options.session or ["pingpong"]:
             sessions += _session(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
         say("building and opening the RTL for the sweeps")
@@ -56,9 +64,9 @@ def work(options):
             figures, found = latency_sweep(node, progress=say)
             stages = [asdict(stage) for stage in found]
             figures += rate_sweep(node, progress=say)
-    except Mismatch as error:
+    except DEVICE_WRONG as error:
         wrong.append(str(error))
-    except SessionError as error:
+    except (SessionError, ReportError) as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
     verdict = "failed" if wrong else "passed"

@@ -1,15 +1,14 @@
 """efa-cosim sweep: latency and rate over sizes and queues of your choice."""
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
 from efa.backend import open_backend
 from efa.endpoints import SRD, UD
-from efa.jobs.run import ROOT, RTL, say
-from efa.report import ReportError, write_report
-from efa.workload import LATENCY_SIZES, QUEUES, Mismatch, latency_sweep, new_node, rate_sweep
+from efa.jobs.run import DEVICE_WRONG, ROOT, RTL, say
+from efa.report import ReportError, check_target, write_report
+from efa.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 
 MOST_BYTES, MOST_QUEUES = 4096, 16
 EPILOG = """\
@@ -39,6 +38,7 @@ def work(options):
     """Sweeps, writes report and CSV, returns the exit code."""
     knobs = {"rd_latency_min": options.rd_latency, "rd_latency_max": options.rd_latency}
     try:
+        check_target(options.out)
         with open_backend(options.backend, seed=options.seed, **knobs) as backend:
             node = new_node(backend, options.seed)
             figures, _ = latency_sweep(node, options.sizes, (UD, SRD), progress=say)
@@ -48,14 +48,10 @@ def work(options):
         page = write_report(options.out, {
             "verdict": "passed", "text": f"{len(rows)} points", "command": "efa-cosim sweep",
             "seed": options.seed, "sessions": [], "figures": rows, "waterfall": []})
-        with (options.out / "figures.csv").open("w", newline="") as stream:
-            table = csv.DictWriter(stream, fieldnames=rows[0])
-            table.writeheader()
-            table.writerows(rows)
-    except Mismatch as error:
+    except DEVICE_WRONG as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
-    except (ReportError, OSError) as error:
+    except ReportError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
     print(f"passed: {len(rows)} points, report: {page}")
