@@ -132,6 +132,7 @@ def render(summary):
         f"<style>{STYLE}</style><h1>RTL against reference model</h1>",
         f"<p class='verdict {html.escape(verdict)}'>{html.escape(verdict)}: "
         f"{html.escape(summary.get('text', ''))}</p>",
+        _differences(summary.get("differences", ())),
         "<h2>Recorded sessions</h2>", _sessions(summary["sessions"]),
     ]  # fmt: skip
     figures = summary["figures"]
@@ -155,6 +156,10 @@ def render(summary):
             "send completion; the stages sum exactly to it.")]
     parts += ["<h2>All figures</h2>", _table(figures), _colophon(summary)]
     return "\n".join(parts) + "\n"
+
+
+def _differences(texts):
+    return "".join(f"<p class=failed>{html.escape(text)}</p>" for text in texts[1:])
 
 
 def _sessions(sessions):

