@@ -68,13 +68,15 @@ class PlayResult:
         return asdict(self)
 
 
-def play(path, backend, control_only=False, progress=None, outputs=None):
+def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
     """Plays a session; raises SessionError or PlayError. The backend must record its writes.
 
+    `steps` are those of the file where it has been read already.
     `control_only` plays the register BAR alone. `progress(done, total)` is called now and then.
     `outputs` (efa.outputs.Outputs) gets all that leaves the device, to compare it with another.
     """
-    return _Player(Path(path), backend, control_only, progress, outputs).run()
+    player = _Player(Path(path), backend, control_only, progress, outputs)
+    return player.run(read_session(path) if steps is None else steps)
 
 
 class _Player:
@@ -94,9 +96,8 @@ class _Player:
         self.batch, self.batch_memory = [], {}
         self.line = 0
 
-    def run(self):
+    def run(self, steps):
         """The whole session."""
-        steps = read_session(self.path)
         started, start_cycles = time.monotonic(), self.backend.cycles
         try:
             for number, step in enumerate(steps):

@@ -1,7 +1,7 @@
-"""The report of a run: summary.json and a self-contained index.html beside it.
+"""The report of a run: summary.json, and beside it a self-contained index.html and its parts.
 
-Both are written into a folder beside the target, which replaces it at the end: there is never
-half a report. Pictures are SVG, drawn by matplotlib from the figures alone.
+All is written into a folder beside the target, which replaces it at the end: there is never
+half a report.
 """
 
 import csv
@@ -13,16 +13,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("svg")
-
-import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from efa.files import write_whole
 
 SUMMARY, PAGE, TABLE = "summary.json", "index.html", "figures.csv"
-COLOURS = {"UD": "#2563eb", "SRD": "#059669", "limit": "#9ca3af"}
-STAGE_COLOURS = ("#2563eb", "#059669", "#d97706", "#dc2626", "#7c3aed", "#0891b2", "#4b5563")
+PICTURES = ("latency", "rates", "waterfall")
+PARTS = {SUMMARY, PAGE, TABLE, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
+TITLE = "RTL against reference model"
 STYLE = """
 :root{color-scheme:light dark;--ink:#0f172a;--dim:#475569;--paper:#ffffff;--line:#cbd5e1}
 @media (prefers-color-scheme:dark){
@@ -45,18 +42,19 @@ class ReportError(Exception):
 
 
 def write_report(folder, summary):
-    """Writes summary, figures as a table and page into a folder that is replaced as a whole."""
+    """Writes summary, table of figures, pictures and page; the folder is replaced as a whole."""
     folder = Path(folder)
     check_target(folder)
-    page = render(summary)
-    text = json.dumps(summary, indent=2) + "\n"
+    pictures = draw(summary)
+    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["figures"]),
+             PAGE: render(summary, pictures)}
+    files |= {f"{name}.svg": text for name, text in pictures.items()}
     part = None
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         part.chmod(0o755)
-        (part / SUMMARY).write_text(text, encoding="utf-8")
-        (part / TABLE).write_text(_csv(summary["figures"]), encoding="utf-8")
-        (part / PAGE).write_text(page, encoding="utf-8")
+        for name, text in files.items():
+            write_whole(part / name, text)
         _replace(part, folder)
     except OSError as error:
         raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
@@ -78,7 +76,7 @@ def check_target(folder):
             raise PermissionError(13, "Permission denied")
     except OSError as error:
         raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
-    strange = sorted(held - {SUMMARY, PAGE, TABLE})
+    strange = sorted(held - PARTS)
     if strange:
         raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
                           "which is no part of a report; name another folder")
@@ -124,36 +122,50 @@ def read_summary(folder):
     return summary
 
 
-def render(summary):
+def draw(summary):
+    """The pictures that the figures of a summary allow, as SVG text by name."""
+    # Takes a second to import, which help and refusals need not wait for.
+    from efa import plots
+
+    figures = summary["figures"]
+    data = {
+        "latency": [f for f in figures if f["name"] == "latency"],
+        "rates": [f for f in figures if f["name"] == "message rate"],
+        "waterfall": summary.get("waterfall"),
+    }
+    return {name: getattr(plots, name)(data[name]) for name in PICTURES if data[name]}
+
+
+def render(summary, pictures):
     """The page as text."""
-    verdict = summary["verdict"]
+    verdict, figures = summary["verdict"], summary["figures"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
-        f"<style>{STYLE}</style><h1>RTL against reference model</h1>",
+        f"<style>{STYLE}</style><h1>{html.escape(summary.get('title', TITLE))}</h1>",
         f"<p class='verdict {html.escape(verdict)}'>{html.escape(verdict)}: "
         f"{html.escape(summary.get('text', ''))}</p>",
         _differences(summary.get("differences", ())),
-        "<h2>Recorded sessions</h2>", _sessions(summary["sessions"]),
     ]  # fmt: skip
-    figures = summary["figures"]
-    latency = [f for f in figures if f["name"] == "latency"]
-    rates = [f for f in figures if f["name"] == "message rate"]
-    if latency:
-        parts += ["<h2>Latency against size</h2>", _figure(
-            _latency_plot(latency),
-            "One message at a time on an idle device, median of "
-            f"{latency[0]['messages']}: doorbell store to receive completion (UD) or to send "
-            "completion (SRD). Up to 32 bytes travel in the entry, more are read from the host.")]
-    if rates:
-        parts += ["<h2>Message rate</h2>", _figure(
-            _rate_plots(rates),
-            "All queues of one device send to each other, everything posted at once. "
-            "Dashed: what the busiest port allows.")]
-    if summary.get("waterfall"):
-        parts += ["<h2>One 64-byte SRD message</h2>", _figure(
-            _waterfall_plot(summary["waterfall"]),
-            f"{sum(s['cycles'] for s in summary['waterfall'])} cycles from the doorbell to the "
-            "send completion; the stages sum exactly to it.")]
+    if summary["sessions"]:
+        parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
+    captions = {
+        "latency": ("Latency against size",
+                    "One message at a time on an idle device, median: doorbell store to receive "
+                    "completion (UD) or to send completion (SRD). Up to 32 bytes travel in the "
+                    "entry, more are read from the host."),
+        "rates": ("Message rate",
+                  "All queues of one device send to each other, everything posted at once; from "
+                  "the first flit out to the last completion. Dashed: what the busiest port "
+                  "allows at best."),
+        "waterfall": ("One 64-byte SRD message",
+                      f"{sum(s['cycles'] for s in summary.get('waterfall', ()))} cycles from the "
+                      "doorbell to the send completion; the stages sum exactly to it."),
+    }  # fmt: skip
+    for name in PICTURES:
+        if name in pictures:
+            heading, caption = captions[name]
+            parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
+                      f"{html.escape(caption)}</figcaption></figure>"]
     parts += ["<h2>All figures</h2>", _table(figures), _colophon(summary)]
     return "\n".join(parts) + "\n"
 
@@ -173,7 +185,9 @@ def _sessions(sessions):
 
 
 def _table(figures):
-    columns = ("name", "kind", "size", "queues", "value", "unit", "limit", "messages")
+    columns = ("name", "kind", "size", "queues", "host_read_latency", "seed", "value", "unit",
+               "limit", "messages")
+    columns = [name for name in columns if any(name in figure for figure in figures)]
     rows = []
     for figure in figures:
         cells = []
@@ -182,7 +196,7 @@ def _table(figures):
             shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
             cells.append(f"<td>{html.escape(str(shown))}</td>")
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in columns)
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
@@ -191,74 +205,3 @@ def _colophon(summary):
     return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>, "
             f"seed {summary.get('seed')}, {html.escape(facts)}. Cycles at {CLOCK_MHZ} MHz nominal; "
             "the numbers are in summary.json.</p>")
-
-
-def _figure(svg, caption):
-    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
-
-
-def _svg(figure):
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    plt.close(figure)
-    return stream.getvalue().split("?>", 1)[1].split("dtd\">", 1)[-1]
-
-
-def _axes(width=8.0, height=3.6, columns=1):
-    matplotlib.rcParams.update({
-        "svg.hashsalt": "efa", "font.size": 10, "axes.spines.top": False,
-        "axes.spines.right": False, "axes.grid": True, "grid.color": "#e5e7eb",
-        "axes.edgecolor": "#6b7280", "svg.fonttype": "none"})
-    return plt.subplots(1, columns, figsize=(width, height), squeeze=False)
-
-
-def _latency_plot(figures):
-    figure, axes = _axes()
-    axis = axes[0][0]
-    for kind in sorted({f["kind"] for f in figures}):
-        points = sorted((f["size"], f["value"]) for f in figures if f["kind"] == kind)
-        axis.plot([max(size, 4) for size, _ in points], [value for _, value in points],
-                  marker="o", color=COLOURS[kind], label=kind)
-    axis.set_xscale("log", base=2)
-    sizes = sorted({f["size"] for f in figures})
-    axis.set_xticks([max(size, 4) for size in sizes], [str(size) for size in sizes])
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("message size, bytes")
-    axis.set_ylabel("latency, cycles")
-    axis.legend(frameon=False)
-    return _svg(figure)
-
-
-def _rate_plots(figures):
-    figure, axes = _axes(9.0, 3.6, 2)
-    most = max(f["queues"] for f in figures)
-    at_32 = sorted((f["queues"], f["value"], f["limit"]) for f in figures if f["size"] == 32)
-    by_size = sorted((f["size"], f["value"], f["limit"]) for f in figures if f["queues"] == most)
-    for axis, points, label in ((axes[0][0], by_size, f"message size, bytes ({most} queues)"),
-                                (axes[0][1], at_32, "queues (32 bytes)")):
-        where = [point[0] for point in points]
-        axis.plot(where, [p[1] for p in points], marker="o", color=COLOURS["SRD"], label="SRD")
-        axis.plot(where, [p[2] for p in points], "--", color=COLOURS["limit"], label="limit")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(where, [str(one) for one in where])
-        axis.set_ylim(bottom=0)
-        axis.set_xlabel(label)
-    axes[0][0].set_ylabel("messages per cycle")
-    axes[0][0].legend(frameon=False)
-    figure.tight_layout()
-    return _svg(figure)
-
-
-def _waterfall_plot(stages):
-    figure, axes = _axes(8.0, 0.32 * len(stages) + 0.9)
-    axis = axes[0][0]
-    for row, stage in enumerate(stages):
-        colour = STAGE_COLOURS[row % len(STAGE_COLOURS)]
-        axis.barh(row, stage["cycles"], left=stage["start"], color=colour, height=0.6)
-        axis.text(stage["start"] + stage["cycles"] + 2, row, f"{stage['cycles']}",
-                  va="center", fontsize=9, color="#374151")
-    axis.set_yticks(range(len(stages)), [stage["name"] for stage in stages])
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    axis.set_xlabel("cycles since the doorbell")
-    return _svg(figure)

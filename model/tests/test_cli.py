@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from efa import cli
+from efa.backend import BackendUnavailable
+from efa.jobs import play
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 PROBE = str(SESSIONS / "probe.jsonl.gz")
@@ -62,9 +64,9 @@ def test_a_folder_that_is_not_there_exits_2_before_playing(capsys):
 
 def test_an_unavailable_backend_exits_2(monkeypatch, capsys):
     def unavailable(*_args, **_options):
-        raise cli.BackendUnavailable("no simulator here")
+        raise BackendUnavailable("no simulator here")
 
-    monkeypatch.setattr(cli, "open_backend", unavailable)
+    monkeypatch.setattr(play, "open_backend", unavailable)
     assert cli.main(["play", PROBE, "--backend", "icarus"]) == cli.UNUSABLE
     assert capsys.readouterr().err == "efa-cosim: no simulator here\n"
 
@@ -90,10 +92,10 @@ def test_help_teaches(arguments, text, capsys):
 
 
 def test_an_interrupt_is_one_line_and_130(monkeypatch, capsys):
-    def interrupted(*_args):
+    def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "play", interrupted)
+    monkeypatch.setattr(play, "play", interrupted)
     assert cli.main(["play", PROBE]) == cli.INTERRUPTED
     assert capsys.readouterr().err == "efa-cosim: interrupted\n"
 
@@ -106,6 +108,6 @@ def test_the_program_runs_as_a_module():
 
 
 def test_long_plays_tell_their_progress(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(play, "PROGRESS_AFTER_SECONDS", -1.0)
     assert cli.main(["play", PROBE]) == cli.PASSED
     assert "probe.jsonl.gz: 0 of 57 steps" in capsys.readouterr().err

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from efa import report
+from efa import files, report
 from efa.backend import DeviceTimeout, ModelBackend, open_model
 from efa.cli import main
 from efa.jobs import run
-from efa.report import ReportError, read_summary, render, write_report
+from efa.report import ReportError, draw, read_summary, render, write_report
 
 
 def summary():
@@ -31,8 +31,12 @@ def summary():
     }  # fmt: skip
 
 
+def page_of(told):
+    return render(told, draw(told))
+
+
 def test_page_is_self_contained_and_tells_every_figure():
-    page = render(summary())
+    page = page_of(summary())
     assert page.count("<svg") == 3
     assert "all &lt;equal&gt;" in page
     assert "66 cycles from the doorbell" in page
@@ -41,7 +45,7 @@ def test_page_is_self_contained_and_tells_every_figure():
 
 
 def test_same_summary_gives_the_same_page():
-    assert render(summary()) == render(summary())
+    assert page_of(summary()) == page_of(summary())
 
 
 def test_report_replaces_the_old_one_as_a_whole(tmp_path):
@@ -59,7 +63,7 @@ def test_full_disk_leaves_the_old_report_and_one_message(tmp_path, monkeypatch):
     def full(*_arguments, **_named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report.Path, "write_text", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(ReportError, match="run: report not written: No space left"):
         write_report(folder, {**summary(), "seed": 3})
     monkeypatch.undo()

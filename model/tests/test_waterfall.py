@@ -68,6 +68,26 @@ def test_latency_of_each_message_in_turn():
     assert latencies(events(WAY + later), 4, 9, srd=True).tolist() == [283, 283]
 
 
-def test_rate_counts_between_first_and_last():
-    rows = [(100 + 5 * n, "cqe", {"q_type": 1}) for n in range(11)]
-    assert rate(events(rows)) == (0.2, 11)
+def burst(messages, apart=5):
+    """Every message leaves, is received and completes `apart` cycles after the one before."""
+    return [(cycle + apart * number, name, fields) for number in range(messages)
+            for cycle, name, fields in ((100, "txf", {}), (200, "cqe", {"q_type": 2}),
+                                        (250, "cqe", {"q_type": 1}))]
+
+
+def test_rate_is_over_the_whole_burst():
+    value, messages = rate(events(burst(11)))
+    assert (value, messages) == (11 / (250 + 50 - 100 + 1), 11)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_rate_refuses_a_burst_that_is_not_whole(missing):
+    rows = burst(5)
+    del rows[missing]
+    with pytest.raises(WaterfallError, match="messages out"):
+        rate(events(rows))
+
+
+def test_rate_of_nothing_is_refused():
+    with pytest.raises(WaterfallError, match="0 messages out"):
+        rate(events([]))

@@ -1,4 +1,4 @@
-"""efa-cosim report: renders the page of a run again from its figures."""
+"""efa-cosim report: renders the page and pictures of a run again from its summary.json."""
 
 import sys
 from pathlib import Path

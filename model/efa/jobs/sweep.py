@@ -6,7 +6,7 @@ from pathlib import Path
 
 from efa.backend import open_backend
 from efa.endpoints import SRD, UD
-from efa.jobs.run import DEVICE_WRONG, ROOT, RTL, say
+from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, numbers, say
 from efa.report import ReportError, check_target, write_report
 from efa.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 
@@ -22,9 +22,9 @@ def add_command(commands):
     parser = commands.add_parser("sweep", help="latency and rate over sizes and queues",
                                  description=__doc__, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=_numbers(0, MOST_BYTES), default=list(LATENCY_SIZES),
+    parser.add_argument("--sizes", type=numbers(0, MOST_BYTES), default=list(LATENCY_SIZES),
                         help="message sizes in bytes, with commas")
-    parser.add_argument("--queues", type=_numbers(1, MOST_QUEUES), default=list(QUEUES),
+    parser.add_argument("--queues", type=numbers(1, MOST_QUEUES), default=list(QUEUES),
                         help="queue counts, with commas")
     parser.add_argument("--rd-latency", type=int, default=125, metavar="CYCLES",
                         help="host read latency (default: %(default)s)")
@@ -41,7 +41,7 @@ def work(options):
         check_target(options.out)
         with open_backend(options.backend, seed=options.seed, **knobs) as backend:
             node = new_node(backend, options.seed)
-            figures, _ = latency_sweep(node, options.sizes, (UD, SRD), progress=say)
+            figures = latency_sweep(node, options.sizes, (UD, SRD), progress=say)
             sizes = [size for size in options.sizes if size]
             figures += rate_sweep(node, sizes, options.queues, progress=say)
         rows = [figure.as_dict() for figure in figures]
@@ -56,16 +56,3 @@ def work(options):
         return 2
     print(f"passed: {len(rows)} points, report: {page}")
     return 0
-
-
-def _numbers(least, most):
-    def parse(text):
-        try:
-            values = sorted({int(part) for part in text.split(",")})
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"not numbers with commas: {text}") from None
-        if not values or values[0] < least or values[-1] > most:
-            raise argparse.ArgumentTypeError(f"{text}: each must be {least} to {most}")
-        return values
-
-    return parse

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from efa.jobs.run import ROOT
+from efa.jobs.common import ROOT
 
 
 def add_command(commands):
