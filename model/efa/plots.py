@@ -33,7 +33,7 @@ def latency(figures):
     _log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles")
-    axis.legend(loc="upper left", fontsize=9, frameon=False)
+    _legend(figure, axis)
     return _svg(figure)
 
 
@@ -64,8 +64,8 @@ def rates(figures):
     axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes[0].yaxis.set_minor_locator(NullLocator())
     axes[1].set_ylim(bottom=0)
-    axes[0].legend(loc="lower left", fontsize=9, frameon=False)
     figure.tight_layout()
+    _legend(figure, axes[0])
     return _svg(figure)
 
 
@@ -86,7 +86,7 @@ def waterfall(stages):
     axis.set_xlabel("cycles since the doorbell")
     axis.margins(x=0.06)
     if named - {""}:
-        axis.legend(loc="lower left", fontsize=9, frameon=False)
+        _legend(figure, axis)
     return _svg(figure)
 
 
@@ -121,6 +121,13 @@ def _log_axis(axis, where, names, label):
     axis.set_xticks(where, shown)
     axis.minorticks_off()
     axis.set_xlabel(label)
+
+
+def _legend(figure, axis):
+    """Below the axes, where no line can run through it."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+                  fontsize=9, frameon=False)
 
 
 def _axes(width, height, columns=1):

@@ -201,7 +201,9 @@ def _table(figures):
 
 
 def _colophon(summary):
-    facts = ", ".join(f"{name} {value}" for name, value in summary.get("made_with", {}).items())
-    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>, "
-            f"seed {summary.get('seed')}, {html.escape(facts)}. Cycles at {CLOCK_MHZ} MHz nominal; "
-            "the numbers are in summary.json.</p>")
+    facts = [f"{name} {value}" for name, value in summary.get("made_with", {}).items()]
+    if "seed" in summary:
+        facts.insert(0, f"seed {summary['seed']}")
+    told = "".join(f", {html.escape(fact)}" for fact in facts)
+    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{told}. "
+            f"Cycles at {CLOCK_MHZ} MHz nominal; the numbers are in {SUMMARY} and {TABLE}.</p>")
