@@ -5,7 +5,7 @@ import signal
 import sys
 from importlib import import_module
 
-PASSED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # Each job lives in a module of its own, which adds its subcommand.
 JOBS = ("run", "play", "sweep", "report", "test")
 
@@ -25,9 +25,11 @@ def main(arguments=None):
 
     Everything heavy is imported inside, so that an interrupt is one line from the start."""
     try:
-        _end_like_an_exception(signal.SIGTERM)
+        _end_by_exception()
         code = _work(arguments)
         sys.stdout.flush()
+    except _Terminated:
+        return _told("terminated", TERMINATED)
     except KeyboardInterrupt:
         return _told("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -60,20 +62,30 @@ def _reason(error):
     return f"{where}{error.strerror or error}"
 
 
-def _end_like_an_exception(number):
-    """A signal leaves through every `with` and `finally`, so no simulator stays behind."""
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, leaving through every `with` and `finally`, so that no simulator stays behind."""
+
+
+def _end_by_exception():
     def leave(*_):
-        raise SystemExit(128 + number)
+        raise _Terminated
 
     try:
-        signal.signal(number, leave)
+        signal.signal(signal.SIGTERM, leave)
     except ValueError:
         # Not in the main thread: whoever started it there answers signals.
         return
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage is one line that names the way to the help."""
+
+    def error(self, message):
+        self.exit(UNUSABLE, f"efa-cosim: {message}; `{self.prog} --help` shows how\n")
+
+
 def _parser():
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="efa-cosim", description=__doc__, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -138,12 +138,12 @@ def _grid(path, root):
                         "`sizes: [8, 64]`")
     values = {}
     for key, node in root.value:
-        name = key.value
+        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
         line = key.start_mark.line + 1
         if name not in ALLOWED:
-            close = difflib.get_close_matches(str(name), ALLOWED, 1)
+            close = difflib.get_close_matches(name, ALLOWED, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(ALLOWED)}"
-            raise GridError(f"{path}:{line}: unknown key {str(name)[:40]!r}; {hint}")
+            raise GridError(f"{path}:{line}: unknown key {name[:40]!r}; {hint}")
         if name in values:
             raise GridError(f"{path}:{line}: {name!r} a second time")
         values[name] = _values(path, name, node)
@@ -155,9 +155,11 @@ def _grid(path, root):
         raise GridError(f"{path}:1: 'backend' takes one value")
     grid = Grid(**values)
     count = len(grid.jobs())
-    if not 0 < count <= MOST_JOBS:
-        raise GridError(f"{path}:1: {count} jobs, must be 1 to {MOST_JOBS}; "
-                        "rates are not measured at 0 bytes")
+    if not count:
+        raise GridError(f"{path}:1: nothing to measure: there are no rates at 0 bytes")
+    if count > MOST_JOBS:
+        raise GridError(f"{path}:1: {count} jobs, at most {MOST_JOBS} are allowed; "
+                        "cut the grid into several files")
     return grid
 
 

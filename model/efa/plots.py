@@ -54,7 +54,8 @@ def rates(figures):
         for kind in sorted({f["kind"] for f in chosen}):
             limit = {f[over]: f["limit"] for f in chosen if f["kind"] == kind}
             axis.plot(sorted(limit), [limit[x] for x in sorted(limit)], "--", linewidth=1.2,
-                      color=COLOURS[kind], alpha=0.6, label=f"{kind}, what the ports allow")
+                      color=COLOURS.get(kind, GREY), alpha=0.6,
+                      label=f"{kind}, what the ports allow")
         where = sorted({f[over] for f in chosen})
         _log_axis(axis, where, where, label)
         axis.set_ylabel("messages per cycle")
@@ -101,7 +102,7 @@ def _series(figures, over):
                   for place in sorted({f[over] for f in found})}
         label = kind if len(waits) == 1 else f"{kind}, host read {wait} cycles"
         shade = 1.0 if len(waits) == 1 else 1.0 - 0.55 * waits.index(wait) / (len(waits) - 1)
-        style = {"color": COLOURS[kind], "alpha": shade,
+        style = {"color": COLOURS.get(kind, GREY), "alpha": shade,
                  "marker": MARKERS[waits.index(wait) % len(MARKERS)]}
         yield label, style, points
 

@@ -8,6 +8,7 @@ import csv
 import html
 import io
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -57,7 +58,7 @@ def write_report(folder, summary):
             write_whole(part / name, text)
         _replace(part, folder)
     except OSError as error:
-        raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
+        raise _not_written(folder, error) from error
     finally:
         if part is not None and part.exists():
             shutil.rmtree(part, ignore_errors=True)
@@ -72,14 +73,19 @@ def check_target(folder):
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        if not os.access(folder.parent, os.W_OK):
-            raise PermissionError(13, "Permission denied")
+        # Asking for permission is not enough: some file systems refuse in other ways.
+        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)).rmdir()
     except OSError as error:
-        raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
+        raise _not_written(folder, error) from error
     strange = sorted(held - PARTS)
     if strange:
         raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
                           "which is no part of a report; name another folder")
+
+
+def _not_written(folder, error):
+    return ReportError(f"{folder}: report not written: {error.strerror or error}; "
+                       "make room or name another folder")
 
 
 def _csv(figures):
@@ -109,17 +115,45 @@ def _replace(part, folder):
 
 
 def read_summary(folder):
-    """summary.json of a report folder."""
+    """summary.json of a report folder; raises ReportError where it is none."""
     path = Path(folder) / SUMMARY
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: no JSON: {error}") from error
-    if not isinstance(summary, dict) or "figures" not in summary:
-        raise ReportError(f"{path}: not the summary of a run")
+    wrong = _fault(summary, {"verdict": str, "sessions": list, "figures": list})
+    for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", STAGE)):
+        rows = summary.get(name, []) if wrong is None else []
+        if not isinstance(rows, list):
+            wrong = f"{name} is no list"
+            continue
+        faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
+        wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
+                              None)
+    if wrong:
+        raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
     return summary
+
+
+NUMBER = (int, float)
+FIGURE = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
+          "messages": int, "limit": (*NUMBER, type(None))}
+STAGE = {"name": str, "start": NUMBER, "cycles": NUMBER}
+
+
+def _fault(row, shape):
+    """What keeps a row from having a shape, None where nothing does."""
+    if not isinstance(row, dict):
+        return "no object"
+    for name, kind in shape.items():
+        value = row.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"{name} is missing or wrong"
+        if isinstance(value, NUMBER) and not (math.isfinite(value) and value >= 0):
+            return f"{name} is {value}"
+    return None
 
 
 def draw(summary):

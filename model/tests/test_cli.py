@@ -77,7 +77,9 @@ def test_wrong_usage_exits_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         cli.main(arguments)
     assert error.value.code == cli.UNUSABLE
-    assert "usage: efa-cosim" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("efa-cosim: ") and told.endswith("--help` shows how\n")
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(("arguments", "text"), [

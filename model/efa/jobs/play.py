@@ -74,8 +74,13 @@ def work(options):
     finally:
         progress.clear()
     print(text, file=sys.stdout if code == 0 else sys.stderr)
-    if options.json:
-        write_whole(options.json, json.dumps(result, indent=2) + "\n")
+    try:
+        if options.json:
+            write_whole(options.json, json.dumps(result, indent=2) + "\n")
+    except OSError as error:
+        print(f"efa-cosim: {options.json}: not written: {error.strerror or error}; "
+              "make room or name another file", file=sys.stderr)
+        return code or 2
     return code
 
 

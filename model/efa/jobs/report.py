@@ -20,4 +20,7 @@ def work(options):
     except ReportError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        print(f"efa-cosim: {options.folder}: not the summary of a run: {error!r}", file=sys.stderr)
+        return 2
     return 0

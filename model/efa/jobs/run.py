@@ -75,8 +75,8 @@ def work(options):
     try:
         page = write_report(options.out, summary)
     except ReportError as error:
-        print(f"efa-cosim: {error}", file=sys.stderr)
-        return 2
+        print(f"efa-cosim: {error} ({verdict}: {text})", file=sys.stderr)
+        return 1 if wrong else 2
     print(f"{verdict}: {text} ({time.monotonic() - started:.0f} s), report: {page}")
     return 1 if wrong else 0
 
