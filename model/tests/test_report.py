@@ -8,7 +8,7 @@ from efa import files, report
 from efa.backend import DeviceTimeout, ModelBackend, open_model
 from efa.cli import main
 from efa.jobs import run
-from efa.report import ReportError, draw, read_summary, render, write_report
+from efa.report import ReportError, check_target, draw, read_summary, render, write_report
 
 
 def summary():
@@ -144,6 +144,47 @@ def test_report_command_renders_again(tmp_path):
     (folder / "summary.json").write_text(json.dumps(summary()))
     assert main(["report", str(folder)]) == 0
     assert (folder / "index.html").exists()
+
+
+def spoilt_figure(**changes):
+    told = summary()
+    told["figures"][0] |= changes
+    return told
+
+
+@pytest.mark.parametrize(("told", "message"), [
+    ({**summary(), "verdict": 3}, "verdict is missing or wrong"),
+    ({**summary(), "figures": {}}, "figures is missing or wrong"),
+    ({**summary(), "figures": [3]}, "figures 0: no object"),
+    ({**summary(), "waterfall": 3}, "waterfall is no list"),
+    ({**summary(), "waterfall": [{"name": "x"}]}, "waterfall 0: start is missing or wrong"),
+    (spoilt_figure(value="much"), "figures 0: value is missing or wrong"),
+    (spoilt_figure(value=float("nan")), "figures 0: value is nan"),
+    (spoilt_figure(messages=-1), "figures 0: messages is -1"),
+    (spoilt_figure(limit=[]), "figures 0: limit is missing or wrong"),
+    (spoilt_figure(host_read_latency=[]), "not the summary of a run"),
+])  # fmt: skip
+def test_an_edited_summary_is_refused_in_one_line(tmp_path, told, message, capsys):
+    (tmp_path / report.SUMMARY).write_text(json.dumps(told))
+    assert main(["report", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [report.SUMMARY]
+
+
+@pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/run", "/proc/run"])
+def test_a_target_that_cannot_be_is_refused_before_the_work(folder):
+    with pytest.raises(ReportError, match=r"not written: .*; make room or name another folder"):
+        check_target(folder)
+
+
+def test_every_figure_of_the_page_is_in_the_summary(tmp_path):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+    page, told = (folder / report.PAGE).read_text(), read_summary(folder)
+    assert page.count("<tr><td>") == len(told["figures"]) + len(told["sessions"])
+    assert {path.name for path in folder.iterdir()} == report.PARTS
 
 
 def test_sweep_refuses_sizes_out_of_range(capsys):

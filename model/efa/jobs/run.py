@@ -122,7 +122,8 @@ def play_both(path, seed, wrong):
                     "dma_writes": 0, "packets": 0, "interrupts": 0}
             wrong.append(f"{path.name} on {backend_name}: {one_line(error)}")
         else:
-            row |= {**played.as_dict(), "name": path.name, **outputs.counts()}
+            row |= {**played.as_dict(), "name": path.name, "backend": backend_name,
+                    **outputs.counts()}
             sent.append(outputs)
         rows.append(row)
     if len(sent) == len(rows):
