@@ -21,7 +21,7 @@ from tb.simulators import ROOT, SimulatorMissing
 
 GENTLE_SECONDS = 5.0
 POLL_SECONDS = 0.02
-TELLING = re.compile(r"%Error|\berror\b|No space left|failure", re.IGNORECASE)
+TELLING = re.compile(r"%Error|\berror\b|No space left", re.IGNORECASE)
 LOG = re.compile(r"^log: (\S+)$", re.MULTILINE)
 MOST_CHARACTERS = 300
 
@@ -70,7 +70,11 @@ def brief(text):
         return ""
     if lines[0].startswith("Traceback"):
         return lines[-1][:MOST_CHARACTERS]
-    telling = next((line for line in lines[1:] if TELLING.search(line)), None)
+    # A run says in its second line what was wrong; a build's log has it anywhere.
+    if lines[0].endswith("FAILED"):
+        telling = lines[1] if len(lines) > 1 else None
+    else:
+        telling = next((line for line in lines[1:] if TELLING.search(line)), None)
     log = LOG.search(text)
     told = lines[0] if telling is None else f"{lines[0].rstrip(':')}: {telling}"
     return told[:MOST_CHARACTERS] + (f" (log: {log[1]})" if log else "")

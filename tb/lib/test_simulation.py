@@ -15,6 +15,8 @@ from tb.lib.simulation import Simulation, _end_group, brief
      "verilator: efa_tb does not build: %Error: a.v:3: bad (log: sim/out/b.log)"),
     ("serve on icarus, seed 1: FAILED\n  serve: failure boundary broken\nlog: r.log\nrepeat: x",
      "serve on icarus, seed 1: FAILED: serve: failure boundary broken (log: r.log)"),
+    ("serve on icarus, seed 1: FAILED\n  no results file: it ended early\nINFO error\nlog: r.log",
+     "serve on icarus, seed 1: FAILED: no results file: it ended early (log: r.log)"),
     ("Traceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left on device",
      "OSError: [Errno 28] No space left on device"),
     ("one line", "one line"),
