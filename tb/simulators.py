@@ -71,6 +71,8 @@ def clean_environment(sim: str) -> dict[str, str]:
             env["OBJCACHE"] = "ccache"
     env["PATH"] = os.pathsep.join(path)
     env["PYTHONHASHSEED"] = "0"
+    # Its threads would only spin: no bench does linear algebra.
+    env["OPENBLAS_NUM_THREADS"] = "1"
     return env
 
 

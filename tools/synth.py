@@ -52,7 +52,7 @@ def script(module, output, parameters):
 
 
 def levels(cells):
-    """LUT levels of the longest path and the net it ends on.
+    """LUT levels of the longest path, and the nets it begins and ends on.
 
     Registers, black boxes and ports begin and end a path. Raises ValueError on a loop."""
     driver = {}
@@ -77,9 +77,11 @@ def levels(cells):
                 path[net] = "open"
                 stack.append(todo[0])
     if not depth:
-        return 0, None
-    end = max(depth, key=depth.__getitem__)
-    return depth[end], end
+        return 0, None, None
+    end = start = max(depth, key=depth.__getitem__)
+    while path[start] is not None:
+        start = path[start]
+    return depth[end], cells[driver[start]]["connections"]["A"][0], end
 
 
 def measure(module, parameters):
@@ -106,9 +108,15 @@ def measure(module, parameters):
             width, depth = (int(cell["parameters"][p], 2) for p in ("WIDTH", "ADDR_W"))
             bits += width << depth
     try:
-        depth, end = levels(cells)
+        depth, start, end = levels(cells)
     except ValueError as error:
         return {**figures, "error": str(error)}
+    # A path that ends in a register is known by what the register holds.
+    for cell in cells.values():
+        pins = cell["connections"]
+        if "DFF" in cell["type"] and end in (pins["D"][0], pins.get("E", [None])[0]):
+            end = pins["Q"][0]
+            break
     names = {
         bit: f"{name}[{index}]"
         for name, net in netlist["netnames"].items()
@@ -120,7 +128,8 @@ def measure(module, parameters):
         "flip_flops": sum(n for kind, n in kinds.items() if "DFF" in kind),
         "ram_bits": bits,
         "depth": depth,
-        "depth_ends_at": names.get(end, "an unnamed net"),
+        "depth_from": names.get(start, "an unnamed net"),
+        "depth_to": names.get(end, "an unnamed net"),
     }
     if latches:
         figures["error"] = f"{latches} latches"
@@ -148,7 +157,7 @@ def main():
                 note = (
                     ""
                     if row["depth"] <= MAX_DEPTH
-                    else f"  over {MAX_DEPTH}: {row['depth_ends_at']}"
+                    else f"  over {MAX_DEPTH}: {row['depth_from']} to {row['depth_to']}"
                 )
                 print(
                     f"{row['module']:12} {row['luts']:8} {row['flip_flops']:8} "

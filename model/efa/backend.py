@@ -45,8 +45,12 @@ class Backend(ABC):
         """The bytes of a host read of a BAR."""
 
     @abstractmethod
-    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES):
-        """Lets the device work until condition() is true; raises DeviceTimeout."""
+    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
+        """Lets the device work until condition() is true; raises DeviceTimeout.
+
+        word() may name a word of host memory, (address, mask, value), without which condition()
+        cannot be true: a backend that can watch it saves its looks until then.
+        """
 
     @abstractmethod
     def settle(self):
@@ -167,7 +171,7 @@ class ModelBackend(Backend):
     def load(self, bar, offset, size):
         return self.device.load(bar, offset, size)
 
-    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES):
+    def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
         for _ in range(min(timeout_cycles, self.max_rounds)):
             before = self._activity
             if condition():

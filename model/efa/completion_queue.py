@@ -9,6 +9,8 @@ from efa.codec import get_column
 
 COUNTER_MASK = 0xFFFF
 CMD_SN_MASK = 3
+# The phase bit in the first eight bytes of an entry.
+PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 RX_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
 
 WC_DTYPE = np.dtype([
@@ -196,6 +198,14 @@ class CompletionQueue:
         events[self.number] -= 1
         self._command_sn = self._command_sn + 1 & CMD_SN_MASK
 
+    def _phase_word(self, ahead):
+        """Where the phase bit of the ahead-th entry from here will show; None with sub-queues."""
+        if len(self._subs) > 1:
+            return None
+        lap, slot = divmod(self._subs[0].consumed + min(ahead, self.depth) - 1, self.depth)
+        at = self.base + slot * self.entry.SIZE
+        return at, PHASE, 0 if lap % 2 else PHASE
+
     def wait_for(self, count, **limits):
         """Polls until count completions have come; they, as an array of WC_DTYPE."""
         parts, have = [], 0
@@ -208,5 +218,5 @@ class CompletionQueue:
                 have += len(part)
             return have >= count
 
-        self.driver.wait(enough, **limits)
+        self.driver.wait(enough, word=lambda: self._phase_word(count - have), **limits)
         return np.concatenate(parts) if parts else np.zeros(0, WC_DTYPE)

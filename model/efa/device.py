@@ -137,7 +137,9 @@ class Device:
     # What the parts of the device use.
 
     def event(self, name, **values):
-        """Shows one step to an observer; the names are those of spec/events.yaml."""
+        """Shows one step to an observer; the names are those of spec/events.yaml.
+
+        What happens for every message asks on_event first: naming the values costs too."""
         if self.on_event is not None:
             self.on_event(name, values)
 

@@ -50,14 +50,15 @@ class Receives:
         device = self.device
         qp = device.objects.qp_by_number(dst_qpn)
         status, entry, failed, cause = self._claim(qp, qp_type, qkey, length)
-        device.event(
-            "rxv",
-            qpn=qp.index if qp else 0,
-            status=int(status),
-            req_id=entry.req_id if entry else 0,
-            length=length,
-            drop=int(entry is None),
-        )
+        if device.on_event is not None:
+            device.event(
+                "rxv",
+                qpn=qp.index if qp else 0,
+                status=int(status),
+                req_id=entry.req_id if entry else 0,
+                length=length,
+                drop=int(entry is None),
+            )
         if entry is not None:
             qp.rq.take(entry.count)
             if failed is None:
@@ -157,7 +158,8 @@ class Receives:
             for host_address, count in mr.pieces(address, size):
                 device.dma_write(host_address, bytes(data[done : done + count]))
                 done += count
-        device.event("rxw", qpn=qp.index, req_id=entry.req_id)
+        if device.on_event is not None:
+            device.event("rxw", qpn=qp.index, req_id=entry.req_id)
 
     def _grh(self, src_node):
         """The 40 bytes in front of a datagram: both GIDs in their IB places, zeros elsewhere."""
@@ -171,7 +173,8 @@ class Receives:
     def _acknowledge(self, header, status):
         _, _, _, src_qpn, dst_qpn, _, psn, message_id, _, src_node, _, path, _ = header
         device = self.device
-        device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
+        if device.on_event is not None:
+            device.event("ackout", dst_qpn=src_qpn, status=int(status), msg_id=message_id)
         if device.on_packet is not None:
             packet = HEADER.pack(
                 defs.PktOpcode.SRD_ACK, 0, 0, dst_qpn, src_qpn, 0, psn, message_id,

@@ -111,7 +111,8 @@ class Sends:
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
         req_id = meta[0]
-        device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id)
+        if device.on_event is not None:
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id)
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
@@ -125,7 +126,8 @@ class Sends:
                     )
                 except HostReadError:
                     status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_PAYLOAD_READ
-        device.event("check", qpn=qp.index, msg=msg, status=int(status))
+        if device.on_event is not None:
+            device.event("check", qpn=qp.index, msg=msg, status=int(status))
         if status == _Status.OK:
             self._transmit(qp, msg, meta, ah, payload)
             return
@@ -191,8 +193,9 @@ class Sends:
         )  # fmt: skip
         device.stats.tx_pkts += 1
         device.stats.tx_bytes += length
-        device.event("txf", qpn=qp.index, msg=msg, length=length)
-        device.event("txl", qpn=qp.index, msg=msg)
+        if device.on_event is not None:
+            device.event("txf", qpn=qp.index, msg=msg, length=length)
+            device.event("txl", qpn=qp.index, msg=msg)
         if device.on_packet is not None:
             device.on_packet(packet + payload)
         if qp.type != _SRD:

@@ -45,6 +45,8 @@ module efa_mr_walk #(
   reg [15:0] s1_mtt_q;
   reg [63:0] s1_where_q;
   reg [15:0] s1_left_q;
+  reg [12:0] s1_step_q;  // bytes to the next boundary
+  reg s1_done_q;  // what is left does not cross it
   reg [15:0] s1_first_q;
   reg [USER_W-1:0] s1_user_q;
 
@@ -72,13 +74,14 @@ module efa_mr_walk #(
   wire move = !s3_valid_q || m_ready;
 
   wire [12:0] block = ONE << max_log;
-  wire [12:0] step = block - ({1'b0, s1_where_q[11:0]} & (block - ONE));
-  wire done = s1_left_q <= {3'd0, step};
+  wire [11:0] s_low = s_phys ? s_addr[11:0] : s_offset[11:0];
+  wire [12:0] s_step = block - ({1'b0, s_low} & (block - ONE));
+  wire [15:0] s1_rest = s1_left_q - {3'd0, s1_step_q};
   wire [63:0] page = s1_where_q >> s1_shift_q;
   wire [51:0] host;
   wire [63:0] translated = ({host, 12'd0} & ~s3_mask_q) | (s3_where_q & s3_mask_q);
 
-  assign s_ready = move && (!s1_valid_q || done);
+  assign s_ready = move && (!s1_valid_q || s1_done_q);
   assign m_valid = s3_valid_q;
   assign m_addr = s3_phys_q ? s3_where_q : translated;
   assign m_len = s3_len_q;
@@ -105,7 +108,7 @@ module efa_mr_walk #(
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else if (move) begin
-      s1_valid_q <= s_valid || (s1_valid_q && !done);
+      s1_valid_q <= s_valid || (s1_valid_q && !s1_done_q);
       s2_valid_q <= s1_valid_q;
       s3_valid_q <= s2_valid_q;
     end
@@ -118,20 +121,25 @@ module efa_mr_walk #(
       s1_mtt_q   <= s_mtt;
       s1_where_q <= s_phys ? s_addr : s_offset;
       s1_left_q  <= s_len;
+      s1_step_q  <= s_step;
+      s1_done_q  <= s_len <= {3'd0, s_step};
       s1_first_q <= 16'd0;
       s1_user_q  <= s_user;
     end else if (move) begin
-      s1_where_q <= s1_where_q + {51'd0, step};
-      s1_left_q  <= s1_left_q - {3'd0, step};
-      s1_first_q <= s1_first_q + {3'd0, step};
+      // Only the first piece may begin inside a block.
+      s1_where_q <= s1_where_q + {51'd0, s1_step_q};
+      s1_left_q  <= s1_rest;
+      s1_step_q  <= block;
+      s1_done_q  <= s1_rest <= {3'd0, block};
+      s1_first_q <= s1_first_q + {3'd0, s1_step_q};
     end
     if (move) begin
       s2_phys_q  <= s1_phys_q;
       s2_where_q <= s1_where_q;
       s2_mask_q  <= ~({64{1'b1}} << s1_shift_q);
       s2_index_q <= s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
-      s2_len_q   <= done ? s1_left_q[12:0] : step;
-      s2_done_q  <= done;
+      s2_len_q   <= s1_done_q ? s1_left_q[12:0] : s1_step_q;
+      s2_done_q  <= s1_done_q;
       s2_first_q <= s1_first_q;
       s2_user_q  <= s1_user_q;
 

@@ -126,6 +126,7 @@ module efa_rx_retire #(
       && (flushed_left == 16'd0 || flushed_left[15]);
 
   // Two places may drop a packet in one cycle; each counts.
+  reg [1:0] dropped_q;
   reg [3:0] drops_q;
   wire drop_out = drops_q != 4'd0;
   assign st_drop_valid = drop_out;
@@ -140,6 +141,7 @@ module efa_rx_retire #(
       flushed_in_q <= 16'd0;
       flushed_out_q <= 16'd0;
       draining_q <= 1'b0;
+      dropped_q <= 2'b00;
       drops_q <= 4'd0;
     end else begin
       packets_in_q <= packets_in_q + {15'd0, s_stored};
@@ -147,7 +149,8 @@ module efa_rx_retire #(
       flushed_in_q <= flushed_in_q + {15'd0, s_flushed};
       flushed_out_q <= flushed_out_q + {15'd0, flushed_gone};
       draining_q <= s_drain && !m_drained;
-      drops_q <= drops_q + {3'd0, s_drops[0]} + {3'd0, s_drops[1]} - {3'd0, drop_out};
+      dropped_q <= s_drops;
+      drops_q <= drops_q + {3'd0, dropped_q[0]} + {3'd0, dropped_q[1]} - {3'd0, drop_out};
     end
   end
 

@@ -118,8 +118,9 @@ module efa_tx #(
   wire srd = msg[`EFA_TXM__SRD];
   wire [11:0] msg_qpn = msg[`EFA_TXM__QPN];
   wire is_packet = kind == KIND_PACKET;
-  wire [15:0] whole = length + HDR + 16'd63;
-  wire [7:0] flits = whole[13:6];
+  wire [15:0] last_byte = length + HDR - 16'd1;
+  wire [7:0] last_index = last_byte[13:6];
+  wire [7:0] flits = last_index + 8'd1;
   wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TXM__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
 
   // A queue that broke sends nothing more: UD ends here, SRD takes its context along, unsent,
@@ -128,7 +129,7 @@ module efa_tx #(
   wire sends = is_packet && !l1_failed_q && !broken;
   wire silent = broken && srd;
   wire takes_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
-  wire last_flit = !sends || l1_flit_q == flits - 8'd1;
+  wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
   wire l1_step = l1_valid_q && l2_move && (!takes_ctx || ctx_ready);
@@ -332,7 +333,7 @@ module efa_tx #(
     end
   end
 
-  wire unused_bits = &{1'b0, whole, l1_node, msg_qpn};
+  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn};
 
   `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "a packet of no flit")
 

@@ -71,6 +71,10 @@ module efa_tx_ring #(
   reg [SLOT_W-1:0] c2_slot_q;
   reg [7:0] c2_count_q;
 
+  // A slot that was taken stops being ready a cycle later: its turn comes again after all others.
+  reg taken_q;
+  reg [SLOT_W-1:0] taken_slot_q;
+
   reg rd_odd_q;
 
   wire walking = !walk_q[SLOT_W];
@@ -158,12 +162,14 @@ module efa_tx_ring #(
       walk_q <= {SLOT_W + 1{1'b0}};
       ready_q <= {N{1'b0}};
       failed_q <= {N{1'b0}};
+      taken_q <= 1'b0;
       c0_valid_q <= 1'b0;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE_SLOT;
-      if (take_valid) ready_q[take_index] <= 1'b0;
+      taken_q <= take_valid;
+      if (taken_q) ready_q[taken_slot_q] <= 1'b0;
       if (slot_valid) begin
         ready_q[slot_index]  <= slot_reads == 8'd0;
         failed_q[slot_index] <= 1'b0;
@@ -189,6 +195,7 @@ module efa_tx_ring #(
     c1_lanes_q <= lanes;
     c1_last_q  <= c0_last_q;
     c1_err_q   <= c0_err_q && c0_last_q;
+    taken_slot_q <= take_index;
     c2_slot_q  <= c1_slot_q;
     c2_count_q <= count;
     if (rd_en) rd_odd_q <= rd_line[0];

@@ -63,7 +63,11 @@ module efa_tx_room #(
   reg [SLOT_W-1:0] slot_q;
   reg [LINE_W-1:0] line_q;
   reg [SLOT_W:0] slots_used_q;
-  reg [LINE_W:0] lines_used_q;
+  reg [LINE_W:0] lines_free_q;
+
+  // What left in the cycle before.
+  reg freed_q;
+  reg [LINE_W-1:0] freed_lines_q;
 
   // Host reads a buffer takes: the blocks of the greatest read size that it touches.
   function [7:0] reads(input [11:0] from, input [15:0] len, input [3:0] log);
@@ -87,7 +91,10 @@ module efa_tx_room #(
   wire r_gathers = r_lines_q != {LINE_W{1'b0}};
   wire has_first = r_first_q[`EFA_SGE__LEN] != 16'd0 && r_gathers;
   wire has_next = r_next_q[`EFA_SGE__LEN] != 16'd0 && r_gathers;
-  wire room = slots_used_q != SLOTS && {1'b0, r_lines_q} <= LINES - lines_used_q;
+  wire room = slots_used_q != SLOTS && {1'b0, r_lines_q} <= lines_free_q;
+  // Both counts that may come next, so that only the choice waits for room.
+  wire [LINE_W:0] lines_kept = lines_free_q + (freed_q ? {1'b0, freed_lines_q} : {LINE_W + 1{1'b0}});
+  wire [LINE_W:0] lines_given = lines_kept - {1'b0, r_lines_q};
   wire ask_ready;
   // One buffer is asked for in a cycle, the message enters the list with its first one.
   wire both = has_first && has_next;
@@ -168,7 +175,8 @@ module efa_tx_room #(
       slot_q <= {SLOT_W{1'b0}};
       line_q <= {LINE_W{1'b0}};
       slots_used_q <= {SLOT_W + 1{1'b0}};
-      lines_used_q <= {LINE_W + 1{1'b0}};
+      lines_free_q <= LINES;
+      freed_q <= 1'b0;
     end else begin
       if (s_ready) r_valid_q <= s_valid;
       if (leave) r_second_q <= 1'b0;
@@ -176,14 +184,15 @@ module efa_tx_room #(
       if (enter) slot_q <= slot_q + ONE_SLOT[SLOT_W-1:0];
       // The second buffer's position counts from the message's own first line.
       if (leave) line_q <= line_q + r_lines_q;
-      if (enter && !free_slot) slots_used_q <= slots_used_q + ONE_SLOT;
-      if (free_slot && !enter) slots_used_q <= slots_used_q - ONE_SLOT;
-      lines_used_q <= lines_used_q + (enter ? {1'b0, r_lines_q} : {LINE_W + 1{1'b0}})
-          - (free_slot ? {1'b0, free_lines} : {LINE_W + 1{1'b0}});
+      freed_q <= free_slot;
+      if (enter && !freed_q) slots_used_q <= slots_used_q + ONE_SLOT;
+      if (freed_q && !enter) slots_used_q <= slots_used_q - ONE_SLOT;
+      lines_free_q <= enter ? lines_given : lines_kept;
     end
   end
 
   always @(posedge clk) begin
+    freed_lines_q <= free_lines;
     if (s_ready) begin
       r_msg_q <= s_msg;
       r_first_q <= s_first;
@@ -198,6 +207,6 @@ module efa_tx_room #(
   wire unused_sizes = &{1'b0, first_from, second_from, r_first_len, s_lines};
   wire unused_walk = &{1'b0, ask_level, rd_done, rd_first};
 
-  `EFA_CHECK(lines_used_q <= LINES && slots_used_q <= SLOTS, "more given than there is")
+  `EFA_CHECK(lines_free_q <= LINES && slots_used_q <= SLOTS, "more given than there is")
 
 endmodule

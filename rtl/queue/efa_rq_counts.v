@@ -3,7 +3,8 @@
 // In    rqdb producer counts; take the next claimed count; s_done descriptors reported;
 //       s_clear a ring that begins again at 0
 // Out   prod, cons for two readers; move a ring has more; wrong it was rung beyond its size
-// Time  a doorbell and a report per cycle, also back to back for one ring; a read 1 cycle
+// Time  move or wrong 2 cycles after the doorbell, which counts after 1; a doorbell and a report
+//       per cycle, also back to back for one ring; a read 1 cycle
 `include "efa_check.vh"
 
 module efa_rq_counts #(
@@ -53,14 +54,21 @@ module efa_rq_counts #(
   wire d1_live;
   wire [3:0] d1_log;
   wire [15:0] d1_prod = d1_forward_q ? d1_forward_prod_q : d1_prod_ram;
-  wire [15:0] d1_new = d1_value_q - d1_prod;
-  wire [15:0] d1_used = d1_prod - d1_done;
   wire [15:0] d1_size = d1_live ? 16'd1 << d1_log : 16'd0;
-  wire d1_legal = {1'b0, d1_new} + {1'b0, d1_used} <= {1'b0, d1_size};
+  // Posted and not reported: before the doorbell, and after it.
+  wire [15:0] d1_used = d1_prod - d1_done;
+  wire [15:0] d1_rung = d1_value_q - d1_done;
+  wire d1_legal = d1_rung <= d1_size && d1_rung >= d1_used;
 
-  assign move_valid = d1_valid_q && d1_legal && d1_new != 16'd0;
-  assign wrong_valid = d1_valid_q && !d1_legal;
-  assign rung_qpn = d1_qpn_q;
+  wire d1_moves = d1_valid_q && d1_legal && d1_value_q != d1_prod;
+
+  // What came of a doorbell, told when the counts show it.
+  reg d2_moved_q;
+  reg d2_wrong_q;
+  reg [QPN_W-1:0] d2_qpn_q;
+  assign move_valid = d2_moved_q;
+  assign wrong_valid = d2_wrong_q;
+  assign rung_qpn = d2_qpn_q;
 
   // A report: f1 adds.
   reg f1_valid_q;
@@ -71,7 +79,7 @@ module efa_rq_counts #(
   wire [15:0] f1_ram;
   wire [15:0] f1_after = (f1_forward_q ? f1_forward_value_q : f1_ram) + {14'd0, f1_count_q};
 
-  wire clear = s_clear_valid && !move_valid && !f1_valid_q && !take_valid;
+  wire clear = s_clear_valid && !d1_moves && !f1_valid_q && !take_valid;
   assign s_clear_ready = clear;
 
   efa_ram_nr #(
@@ -80,7 +88,7 @@ module efa_rq_counts #(
       .READS (3)
   ) u_prod (
       .clk(clk),
-      .wr_en(move_valid || clear),
+      .wr_en(d1_moves || clear),
       .wr_addr(clear ? s_clear_qpn : d1_qpn_q),
       .wr_data(clear ? 16'd0 : d1_value_q),
       .rd_addr({rd_qpn, rqdb_qpn}),
@@ -128,6 +136,7 @@ module efa_rq_counts #(
 
   always @(posedge clk) begin
     d1_qpn_q <= rqdb_qpn;
+    d2_qpn_q <= d1_qpn_q;
     d1_value_q <= rqdb_value;
     d1_forward_q <= d1_valid_q && d1_qpn_q == rqdb_qpn;
     d1_forward_prod_q <= d1_legal ? d1_value_q : d1_prod;
@@ -139,9 +148,13 @@ module efa_rq_counts #(
     f1_forward_value_q <= f1_after;
     if (rst) begin
       d1_valid_q <= 1'b0;
+      d2_moved_q <= 1'b0;
+      d2_wrong_q <= 1'b0;
       f1_valid_q <= 1'b0;
     end else begin
       d1_valid_q <= rqdb_valid;
+      d2_moved_q <= d1_moves;
+      d2_wrong_q <= d1_valid_q && !d1_legal;
       f1_valid_q <= s_done_valid;
     end
   end

@@ -115,28 +115,44 @@ module efa_sq #(
   wire a_none = a_left_q == 5'd0;
   wire a_last = (a_entry_end && a_left_q == 5'd1) || a_none;
   wire a_issue = a_valid_q && move;
-  // The visit stays until its queue is back in the set, if it has to be.
-  wire a_end = a_issue && a_last && (!a_again_q || again_ready);
+  // The visit stays a cycle longer than its queue takes to get back into the set, if it has to.
+  wire a_end = a_issue && a_last && !a_again_q;
   wire a_free = !a_valid_q || a_end;
-  wire a_hold = a_last && a_again_q && !again_ready;
+  wire a_hold = a_last && a_again_q;
 
   // What stands between reading the table and a count that is on its way into it.
   wire p_late = (s1_valid_q && s1_qpn_q == p_qpn_q) || (s1_done_q && s1_done_qpn_q == p_qpn_q);
   wire p_follows = a_known_q && a_qpn_q == p_qpn_q;
   wire p_go = p_valid_q && p_fresh_q && a_free && (p_follows || !p_late);
   wire [15:0] taken_read;
-  wire [15:0] a_count_next = a_issue && a_entry_end && !a_none ? a_count_q + 16'd1 : a_count_q;
+  wire a_counts = a_issue && a_entry_end && !a_none;
+  wire [15:0] a_count_next = a_counts ? a_count_q + 16'd1 : a_count_q;
   wire [15:0] p_taken = p_follows ? a_count_next : taken_read;
-  wire [15:0] p_waiting = prod_data - p_taken;
   wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_down;
   wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
-  wire [15:0] p_limit = p_counts && p_credits < LIMIT ? p_credits : LIMIT;
-  wire p_over = p_waiting > p_limit;
-  wire [4:0] p_left = p_over ? p_limit[4:0] : p_waiting[4:0];
+  wire [4:0] p_limit = p_counts && p_credits < LIMIT ? p_credits[4:0] : LIMIT[4:0];
+
+  // What a visit finds: entries at all, more than it may take, how many if not.
+  function [6:0] visit(input [15:0] waiting, input [4:0] limit);
+    visit = {
+      waiting != 16'd0, waiting[15:5] != 11'd0 || waiting[4:0] > limit, waiting[4:0]
+    };
+  endfunction
+
+  // Worked out for each count it may start from: which one it is comes late.
+  wire [6:0] p_visit_read = visit(prod_data - taken_read, p_limit);
+  wire [6:0] p_visit_stay = visit(prod_data - a_count_q, p_limit);
+  wire [6:0] p_visit_next = visit(prod_data - a_count_q - 16'd1, p_limit);
+  wire p_waits;
+  wire p_over;
+  wire [4:0] p_few;
+  wire [4:0] p_left = p_over ? p_limit : p_few;
+  assign {p_waits, p_over, p_few} = !p_follows ? p_visit_read
+      : a_counts ? p_visit_next : p_visit_stay;
   wire p_down = down[p_qpn_q];
   wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !p_down;
   wire p_flush = p_down && flush_ok[p_qpn_q];
-  wire p_take = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
+  wire p_take = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waits;
 
   // A barrier waits until whatever was looked at has been taken, and nothing more is looked at.
   wire empty = !p_valid_q && !a_valid_q && !s1_valid_q;
@@ -156,8 +172,12 @@ module efa_sq #(
   wire drop_p = broken && p_qpn_q == s1_qpn_q;
 
   // What a visit sets aside, and what it gives back when it is cut short.
-  wire [4:0] spent = p_go && p_take && p_counts && !drop_p ? p_left : 5'd0;
+  wire spend = p_go && p_take && p_counts && !drop_p;
   wire [4:0] back = a_valid_q && drop_a && a_credit_q ? a_left_q : 5'd0;
+  wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
+      + (credit_unused ? ONE : {MSG_W + 1{1'b0}}) + {{MSG_W-4{1'b0}}, back};
+  wire [MSG_W:0] spent_limit = unspent - {{MSG_W-4{1'b0}}, p_limit};
+  wire [MSG_W:0] spent_few = unspent - {{MSG_W-4{1'b0}}, p_few};
 
   wire [19:0] a_slot = {4'd0, a_count_q} & ((20'd1 << a_qpc_q[`EFA_QPC__SQ_LOG]) - 20'd1);
   wire [19:0] a_place = a_qpc_q[`EFA_QPC__SQ_LINE] + (a_wide ? {a_slot[18:0], a_second_q} : a_slot);
@@ -249,9 +269,7 @@ module efa_sq #(
       s2_valid_q <= 1'b0;
       credits_q  <= CONTEXTS;
     end else begin
-      credits_q <= credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
-          + (credit_unused ? ONE : {MSG_W + 1{1'b0}}) + {{MSG_W-4{1'b0}}, back}
-          - {{MSG_W-4{1'b0}}, spent};
+      credits_q <= !spend ? unspent : p_over ? spent_limit : spent_few;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       p_fresh_q <= (p_valid_q && !p_go) || (next_valid && next_ready);
       if (a_free) begin

@@ -49,7 +49,7 @@ module efa_pkt_in #(
 );
 
   localparam HDR_W = `EFA_PKT_HDR__BITS;
-  localparam HDR_BYTES = `EFA_PKT_HDR__BYTES;
+  localparam [16:0] LAST_OF_HEADER = `EFA_PKT_HDR__BYTES - 1;
   localparam LINES = 1 << LINE_W;
   localparam [3:0] NO_FAULT = 4'd0;
   localparam [3:0] ODD_OPCODE = 4'd1;
@@ -76,14 +76,13 @@ module efa_pkt_in #(
   wire is_ack = opcode == `EFA_PKT_OPCODE__SRD_ACK;
   wire known = is_ack || opcode == `EFA_PKT_OPCODE__UD_SEND || opcode == `EFA_PKT_OPCODE__SRD_SEND;
   wire ours = header[`EFA_PKT_HDR__DST_NODE] == s_cfg_node_id;
-  wire [16:0] bytes = {1'b0, length} + HDR_BYTES[16:0];
-  wire [5:0] tail = bytes[5:0];
-  wire [10:0] flits = bytes[16:6] + {10'd0, |tail};
+  wire [16:0] last_byte = {1'b0, length} + LAST_OF_HEADER;
+  wire [10:0] last_index = last_byte[16:6];
   wire [8:0] index = inside_q ? index_q : 9'd0;
-  wire at_end = {2'b0, index} + 11'd1 == flits;
-  wire [63:0] tail_keep = tail == 6'd0 ? {64{1'b1}} : ~({64{1'b1}} << tail);
-  wire [63:0] want_keep = at_end ? tail_keep : {64{1'b1}};
-  wire fits = s_net_last == at_end && s_net_keep == want_keep
+  wire at_end = {2'b0, index} == last_index;
+  wire [63:0] tail_keep = ~({64{1'b1}} << 1 << last_byte[5:0]);
+  wire keep_fits = at_end ? s_net_keep == tail_keep : &s_net_keep;
+  wire fits = s_net_last == at_end && keep_fits
       && length <= `EFA_LIMITS__MAX_MTU && !(is_ack && length != 16'd0);
   wire bad = (inside_q && bad_q) || away || !known || !ours || !fits;
   wire [3:0] why = inside_q && bad_q ? why_q : !known ? ODD_OPCODE : !ours ? ODD_NODE : ODD_LENGTH;

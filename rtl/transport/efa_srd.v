@@ -70,6 +70,7 @@ module efa_srd #(
   // Contexts in use, and the next one in the circle: generation and index are one count.
   reg [N-1:0] used_q;
   reg [31:0] next_q;
+  reg next_free_q;
 
   // The walk: how far, and for whom.
   reg [1:0] walk_q;
@@ -106,6 +107,7 @@ module efa_srd #(
   wire move = !c3_valid_q || c3_barrier_q || txc_ready;
 
   wire [MSG_W-1:0] next_index = next_q[MSG_W-1:0];
+  wire [MSG_W-1:0] after_next = next_index + ONE[MSG_W-1:0];
   wire [MSG_W-1:0] look = from_q + seen_q[MSG_W-1:0];
   wire [MSG_W-1:0] look_group = {look[MSG_W-1:4], 4'd0};
   wire group_free = look[3:0] == 4'd0 && used_q[look_group+:16] == 16'd0
@@ -178,7 +180,7 @@ module efa_srd #(
   wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
   wire [15:0] count = (late_same ? late_count_q : count_read) + 16'd1;
 
-  assign ctx_ready = !used_q[next_index];
+  assign ctx_ready = next_free_q;
   assign ctx_id = next_q;
   assign acki_ready = grant[1];
   assign s_done_ready = grant[0];
@@ -265,6 +267,7 @@ module efa_srd #(
     if (rst) begin
       used_q <= {N{1'b0}};
       next_q <= 32'd0;
+      next_free_q <= 1'b1;
       walk_q <= ST_IDLE;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
@@ -272,7 +275,10 @@ module efa_srd #(
       late_q <= 1'b0;
     end else begin
       walk_q <= walk_d;
-      if (s_ctx_valid || !ctx_ready) next_q <= next_q + ONE_ID;
+      if (s_ctx_valid || !next_free_q) begin
+        next_q <= next_q + ONE_ID;
+        next_free_q <= !used_q[after_next] || (release_ctx && c1_index_q == after_next);
+      end
       if (release_ctx) used_q[c1_index_q] <= 1'b0;
       if (s_ctx_valid) used_q[next_index] <= 1'b1;
       late_q <= handed;

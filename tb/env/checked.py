@@ -7,11 +7,14 @@ scoreboard.check()
 """
 
 import bisect
+import gc
+import operator
 import os
 
 from tb.env.scoreboard import Scoreboard
 from tb.lib.host import InnerLink, RtlBackend
 
+CYCLE = operator.itemgetter(0)
 LOGS = ("packets", "writes", "interrupts", "events")
 
 
@@ -22,6 +25,7 @@ class TappedLink(InnerLink):
         super().__init__(native)
         self.scoreboard = None
         self._ahead = []
+        self._collected = -1
 
     def collect(self):
         """All logs, merged. A packet counts when it left, before anything it leads to.
@@ -29,33 +33,46 @@ class TappedLink(InnerLink):
         A write is logged when it becomes visible, under the cycle in which it was handed over:
         what is not older than a write still on its way waits for it."""
         native, board = self.native, self.scoreboard
+        if native.cycle == self._collected:
+            return
+        self._collected = native.cycle
         settled, happened = native.settled, self._ahead
         records, data = native.packets()
         for record, content in zip(records.tolist(), data, strict=True):
-            happened.append((record[0], 0, record[3], content))
-        records, data = native.writes()
-        for record, content in zip(records.tolist(), data, strict=True):
-            happened.append((record[0], 1, record[4], (record[1], content)))
+            happened.append((record[0], board.packet, record[3], (content,)))
+        happened += self._writes()
         for cycle, _, vector, device in native.interrupts().tolist():
-            happened.append((cycle, 2, device, vector))
+            happened.append((cycle, board.interrupt, device, (vector,)))
             self._kept[device]["interrupts"].append(vector)
         for cycle, value, kind, device in native.events().tolist():
-            happened.append((cycle, 3, device, (kind, value)))
+            happened.append((cycle, board.event, device, (kind, value)))
         # A packet is matched when its last flit has left, its arrival may be seen in that cycle.
-        happened.sort(key=lambda item: item[0])
-        count = bisect.bisect_left(happened, settled, key=lambda item: item[0])
+        happened.sort(key=CYCLE)
+        count = bisect.bisect_left(happened, settled, key=CYCLE)
         self._ahead = happened[count:]
-        for cycle, kind, device, what in happened[:count]:
-            if kind == 0:
-                board.packet(device, cycle, what)
-            elif kind == 1:
-                board.write(device, cycle, *what)
-                if self.record:
-                    self._kept[device]["writes"].append(what)
-            elif kind == 2:
-                board.interrupt(device, cycle, what)
-            else:
-                board.event(device, cycle, *what)
+        for cycle, compare, device, what in happened[:count]:
+            compare(device, cycle, *what)
+            if self.record and compare == board.write:
+                self._kept[device]["writes"].append(what)
+
+    def _writes(self):
+        """DMA writes as collect() sorts them. Where only memory must be right, no more is done."""
+        board = self.scoreboard
+        single = None
+
+        def wanted(records):
+            nonlocal single
+            single = board.looks_at(records["device"], records["addr"])
+            return single | self.record
+
+        records, data = self.native.writes(wanted)
+        if not self.record:
+            board.payload_writes(records["device"][~single], records["addr"][~single])
+        return [
+            (cycle, board.write, device, (address, content))
+            for (cycle, address, _, _, device), content in zip(records.tolist(), data, strict=True)
+            if content
+        ]
 
     def log(self, kind):
         if kind in LOGS:
@@ -92,12 +109,12 @@ class CheckedBackend(RtlBackend):
             self._board.store(self.device, bar, offset, data)
         super().stores(items)
 
-    def wait(self, condition, timeout_cycles=1_000_000):
+    def wait(self, condition, timeout_cycles=1_000_000, word=None):
         def collected():
             self.link.collect()
             return condition()
 
-        super().wait(collected, timeout_cycles)
+        super().wait(collected, timeout_cycles, word)
 
     def settle(self):
         super().settle()
@@ -125,14 +142,17 @@ class CheckedBackend(RtlBackend):
         self.link.collect()
 
 
-def checked(native, profile="default"):
+def checked(native, profile="default", limits=None):
     """Scoreboard of a bench that was started, and a function that opens its backends.
 
     The function blocks on the simulation, so it is called through `bridge`.
     """
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
-    link.scoreboard = Scoreboard(memories, profile)
+    link.scoreboard = Scoreboard(memories, profile, limits=limits)
+    # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
+    gc.freeze()
+    gc.set_threshold(200_000)
     for shadow in link.scoreboard.shadows:
         shadow.device.set_msix(True, False)
     return link.scoreboard, lambda: [CheckedBackend(link, d, 1 + d) for d in range(native.devices)]

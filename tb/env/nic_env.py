@@ -168,6 +168,16 @@ class WorkSequence(HostSequence):
         await self.do(self.work, self.backends, self.random)
 
 
+def limits_of(params):
+    """Limits of the model of a device that was built with these parameters."""
+    limits = {}
+    if "QPN_W" in params:
+        limits |= {"qpn_w": params["QPN_W"], "cqn_w": params["QPN_W"] + 1}
+    if "LLQ_AW" in params:
+        limits["llq_bytes"] = 1 << params["LLQ_AW"]
+    return limits
+
+
 class NicTest(uvm_test):
     """Base of the system tests: a subclass names its scenario (tb/seq), profile and timing.
 
@@ -185,7 +195,7 @@ class NicTest(uvm_test):
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
             self.native.knobs(device, node=1 + device, profile=recorded, **self.knobs)
-        board, self.open_backends = checked(self.native, self.profile)
+        board, self.open_backends = checked(self.native, self.profile, limits_of(params))
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)

@@ -7,14 +7,18 @@ responses by command id, completions by queue pair, packets by sender and receiv
 from collections import Counter, defaultdict, deque
 from typing import NamedTuple
 
+import numpy as np
+
 from efa import defs
 from efa.codec import crc16
 from efa.device import Device
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, Region
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
 from efa.memory import Memory
 from efa.wire import precompiled
 
 PAGE_BYTES = 4096
+# Which queue gets a message context when all are in use is a matter of time: here none ever waits.
+UNBOUND = {"msg_w": 24}
 
 
 def pages(start, end):
@@ -26,8 +30,9 @@ class Ring:
     """A ring the device writes, and how many entries of it were written so far."""
 
     def __init__(self, kind, number, sub, base, entry_bytes, depth):
-        self.region = Region(kind, base, entry_bytes, depth, self)
         self.kind, self.number, self.sub = kind, number, sub
+        self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
+        self.end = base + entry_bytes * depth
         self.written = 0
 
     def __repr__(self):
@@ -97,10 +102,12 @@ def comparable_packet(packet):
 class Shadow:
     """One reference device and what it still owes."""
 
-    def __init__(self, node_id, profile):
+    def __init__(self, node_id, profile, limits=None):
         self.memory = Memory()
         self._by_page = defaultdict(list)
-        self.device = Device(self.memory, node_id=node_id, profile=profile)
+        self.device = Device(
+            self.memory, node_id=node_id, profile=profile, limits={**(limits or {}), **UNBOUND}
+        )
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
         self.device.on_interrupt = self._on_interrupt
@@ -116,6 +123,7 @@ class Shadow:
         self.dying = False
         self.rings = {}
         self.ring_pages = set()
+        self.ring_page_array = np.empty(0, np.uint64)
 
     def store(self, bar, offset, data):
         """A host store, and the rings that came to be by it."""
@@ -164,9 +172,10 @@ class Shadow:
             if name not in self.rings or self.rings[name][0] != place:
                 ring = Ring(*place)
                 self.rings[name] = (place, ring)
-                for page in pages(ring.region.base, ring.region.end):
+                for page in pages(ring.base, ring.end):
                     self._by_page[page // PAGE_BYTES].insert(0, ring)
-                self.ring_pages.update(pages(ring.region.base, ring.region.end))
+                self.ring_pages.update(pages(ring.base, ring.end))
+                self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
         self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
 
     def sort(self, address, data):
@@ -174,21 +183,30 @@ class Shadow:
         ring = self._ring_at(address)
         if ring is None:
             return None, data
-        size = ring.region.entry_bytes
-        if (address - ring.region.base) % size or len(data) != size:
+        size = ring.entry_bytes
+        if (address - ring.base) % size or len(data) != size:
             raise ValueError(f"{ring}: {len(data)} bytes at {address:#x} are no whole entry")
         return ring, data
 
     def _ring_at(self, address):
         """The youngest ring that this address lies in."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
-            if ring.region.base <= address < ring.region.end:
+            if ring.base <= address < ring.end:
                 return ring
         return None
 
+    def touch(self, address, size):
+        """Somebody wrote here: what both sides hold is compared in the end."""
+        page, last = address & -PAGE_BYTES, address + size - 1
+        self.touched.add(page)
+        if last - page >= PAGE_BYTES:
+            self.touched.update(pages(address, last + 1))
+
     def _on_write(self, address, data):
-        self.touched.update(pages(address, address + len(data)))
-        ring, entry = self.sort(address, data)
+        self.touch(address, len(data))
+        ring, entry = None, data
+        if address // PAGE_BYTES in self._by_page:
+            ring, entry = self.sort(address, data)
         if ring is None:
             if len(data) == defs.AdminMmioReqReadLessResp.SIZE and self._is_answer(address):
                 self.answers.append((address, bytes(data)))

@@ -15,7 +15,7 @@ ONE_DEVICE = [
     send.stores_of_others, send.torn_entry, send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
-    stress.resets_under_load, stress.everything,
+    stress.resets_under_load, stress.every_queue, stress.everything,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]

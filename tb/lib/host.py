@@ -61,16 +61,21 @@ class RtlBackend(Backend):
         line = self.link.load_answer(ident)
         return line[offset % host.LINE : offset % host.LINE + size]
 
-    def wait(self, condition, timeout_cycles=1_000_000):
+    def wait(self, condition, timeout_cycles=1_000_000, word=None):
         deadline = self.cycles + timeout_cycles
         patience = 1
         while not condition():
             left = deadline - self.cycles
             if left <= 0:
                 raise DeviceTimeout(f"not within {timeout_cycles} cycles")
-            # A look costs more than many cycles: wait for more and more news, or for silence.
-            news = host.writes_are(self.link.writes_seen() + patience)
-            patience = min(2 * patience, MOST_PATIENCE)
+            # A look costs more than many cycles: wait for the word that must come first, else for
+            # more and more news, or for silence.
+            needed = word() if word is not None else None
+            if needed is not None:
+                news = host.memory_is(*needed, self.device)
+            else:
+                news = host.writes_are(self.link.writes_seen() + patience)
+                patience = min(2 * patience, MOST_PATIENCE)
             woken = self.link.run([news, host.idle(SETTLED_CYCLES)], left)
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)

@@ -189,12 +189,19 @@ class Native:
         self.library.efa_log_clear(which)
         return records
 
-    def _take_with_bytes(self, which, dtype):
-        store_of_bytes = self._log(BYTES, np.dtype("u1"))
+    def _take_with_bytes(self, which, dtype, wanted=None):
+        """Records and the bytes of each, empty where none were kept or they are not wanted."""
+        store = ctypes.c_void_p()
+        self.library.efa_log(BYTES, ctypes.byref(store))
         records = self._log(which, dtype).copy()
+        kept = records["data_at"] != U64
+        if wanted is not None:
+            kept &= wanted(records)
         data = [
-            b"" if int(at) == U64 else store_of_bytes[at : at + size].tobytes()
-            for at, size in zip(records["data_at"], records["len"], strict=True)
+            ctypes.string_at(store.value + at, size) if keep else b""
+            for keep, at, size in zip(
+                kept.tolist(), records["data_at"].tolist(), records["len"].tolist(), strict=True
+            )
         ]
         self.library.efa_log_clear(which)
         return records, data
@@ -203,9 +210,9 @@ class Native:
         """What the ev_* ports showed since the last call (dtype EVENT)."""
         return self._take(EVENTS, EVENT)
 
-    def writes(self) -> tuple[np.ndarray, list[bytes]]:
-        """DMA writes in order, and their bytes."""
-        return self._take_with_bytes(WRITES, WRITE)
+    def writes(self, wanted=None) -> tuple[np.ndarray, list[bytes]]:
+        """DMA writes in order, and their bytes; `wanted` says of an array of records whose."""
+        return self._take_with_bytes(WRITES, WRITE, wanted)
 
     def interrupts(self) -> np.ndarray:
         return self._take(INTERRUPTS, INTERRUPT)

@@ -3,12 +3,15 @@
 Layouts are those of tb/native/common.h and bench.h.
 """
 
+import struct
+
 import numpy as np
 
 REQUEST = np.dtype(
     [("kind", "<u4"), ("bar", "<u4"), ("addr", "<u8"), ("be", "<u8"), ("a", "<u8"), ("b", "<u8"),
      ("id", "<u8"), ("data", "u1", 64)]
 )  # fmt: skip
+_REQUEST = struct.Struct("<IIQQQQQ64s")
 CONDITION = np.dtype([("kind", "<u4"), ("device", "<u4"), ("a", "<u8"), ("b", "<u8"), ("c", "<u8")])
 EVENT = np.dtype([("cycle", "<u8"), ("data", "<u8"), ("kind", "<u4"), ("device", "<u4")])
 WRITE = np.dtype(
@@ -33,7 +36,7 @@ U64 = (1 << 64) - 1
 
 
 def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
-    return (kind, bar, addr, be, a, b, ident, np.frombuffer(data.ljust(LINE, b"\0"), np.uint8))
+    return _REQUEST.pack(kind, bar, addr, be, a, b, ident, data)
 
 
 def store(bar: int, offset: int, data: bytes):
@@ -136,4 +139,4 @@ def batch(requests) -> np.ndarray:
     """Host accesses as the native bench takes them."""
     if isinstance(requests, np.ndarray):
         return requests
-    return np.array(list(requests), dtype=REQUEST)
+    return np.frombuffer(b"".join(requests), REQUEST)

@@ -3,9 +3,11 @@
 import numpy as np
 
 from efa import defs
-from efa.endpoints import SRD, UD, Endpoint, Node, know_each_other, pattern
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, know_each_other, pattern
 
 STATUS = defs.IoCompStatus
+QPS_PER_CQ = 8
+SLOT_BYTES = 256
 
 
 def resets_under_load(backends, rng):
@@ -28,6 +30,35 @@ def resets_under_load(backends, rng):
             node.driver.reset()
         backends[0].settle()
         backends[0].interrupts()
+
+
+def every_queue(backends, rng):
+    """As many queue pairs as the device has, all sending to their neighbours and further ones."""
+    node = Node(backends[0])
+    count = node.driver.queue_attr.max_qp
+    buffer = node.pd.reg_mr(SLOT_BYTES * count)
+    cqs = [node.context.create_cq(8 * QPS_PER_CQ) for _ in range(count // QPS_PER_CQ)]
+    qps = [
+        node.pd.create_qp(cqs[n // QPS_PER_CQ], cqs[n // QPS_PER_CQ], UD if n % 4 == 0 else SRD,
+                          max_send_wr=4, max_recv_wr=4).to_rts(QKEY)
+        for n in range(count)
+    ]  # fmt: skip
+    ids = np.arange(2)
+    buffer.write(0, pattern(SLOT_BYTES * count, 1))
+    # A multiple of four: the neighbour is of the same kind.
+    for step in (4, count // 2 + 4):
+        for n, qp in enumerate(qps):
+            at = buffer.addr + SLOT_BYTES * n + 128 + 64 * ids
+            qp.post_recv_many(ids, at, 64, buffer.l_key)
+        order = list(range(count))
+        rng.shuffle(order)
+        for n in order:
+            piece = (buffer.addr + SLOT_BYTES * n, 24, buffer.l_key)
+            peer = qps[(n + step) % count]
+            qps[n].post_send_many(ids, ah=node.ah_of(node.backend.node_id), dest_qp=peer.number,
+                                  qkey=QKEY, sges=[piece])  # fmt: skip
+        for cq in cqs:
+            assert not cq.wait_for(4 * QPS_PER_CQ)["status"].any()
 
 
 def everything(backends, rng, rounds=40, queues=12):

@@ -22,6 +22,13 @@ class EverythingOnARoughHost(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryQueueAtOnce(NicTest):
+    """stress.queues"""
+
+    work = staticmethod(stress.every_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverythingInTheRecordedProfile(NicTest):
     """stress.recorded"""
 

@@ -60,8 +60,10 @@ async def store(dut, offset, value):
 @cocotb.test()
 async def register_reads(dut):
     """bench.speed.naive"""
-    for name in ("s_mmio_valid", "s_dma_rd_cpl_valid", "s_net_valid", "s_cfg_flr",
-                 "s_cfg_profile", "s_cfg_msix_fmask"):  # fmt: skip
+    for name in (
+        "m_dma_wr_ready", "m_dma_rd_ready", "m_net_ready", "s_mmio_valid", "s_dma_rd_cpl_valid",
+        "s_net_valid", "s_cfg_flr", "s_cfg_profile", "s_cfg_msix_fmask",
+    ):  # fmt: skip
         getattr(dut, name).value = 0
     for name, value in (("bme", 1), ("msix_enable", 1), ("mps", 2), ("mrrs", 2), ("node_id", 1)):
         getattr(dut, f"s_cfg_{name}").value = value

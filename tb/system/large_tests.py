@@ -1,0 +1,13 @@
+"""A device of 1,024 queue pairs, by parameter (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import NicTest
+from tb.seq import stress
+
+
+@pyuvm.test(timeout_time=400, timeout_unit="ms")
+class EveryQueueOfALargeDevice(NicTest):
+    """stress.large"""
+
+    work = staticmethod(stress.every_queue)
