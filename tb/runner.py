@@ -129,6 +129,10 @@ def build(
         if stamp.exists():
             os.utime(target)
             return target
+        # What an interrupted build left may be half an object file that looks like a whole one.
+        for path in target.iterdir():
+            if path.name != "lock":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         runner = make_runner(sim)
         if main is not None and sim == "verilator":
             runner.native_main = main
@@ -148,7 +152,9 @@ def build(
             )
         except (RuntimeError, SystemExit) as error:
             text = log.read_text() if log.exists() else str(error)
-            raise RunFailed(f"{sim}: {top} does not build\n{text[-6000:]}") from error
+            raise RunFailed(
+                f"{sim}: {top} does not build\n{text[-6000:]}\nlog: {log.relative_to(ROOT)}"
+            ) from error
         stamp.touch()
         _prune(folder, prefix, target)
     return target

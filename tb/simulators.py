@@ -52,7 +52,7 @@ def simulator_missing(sim: str) -> str | None:
     except SimulatorMissing as error:
         return str(error)
     if shutil.which("g++") is None or shutil.which("make") is None:
-        return "verilator: needs g++ and make"
+        return "verilator: needs g++ and make (apt install g++ make)"
     return None
 
 

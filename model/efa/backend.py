@@ -88,11 +88,22 @@ class Backend(ABC):
     def close(self):  # noqa: B027 - most backends hold nothing
         """Gives back what the backend holds: a simulator, shared memory."""
 
+    def abort(self):
+        """Gives it back at once, whatever is under way, without asking whether all was well."""
+        self.close()
+
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
-        self.close()
+    def __exit__(self, kind, *_exc):
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.abort()
+        except (OSError, RuntimeError):
+            # What ended the work is told; that the simulator went down with it is no news.
+            return
 
 
 def msix_table_stores(vectors=None):

@@ -68,18 +68,21 @@ class PlayResult:
         return asdict(self)
 
 
-def play(path, backend, control_only=False, progress=None):
+def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
     """Plays a session; raises SessionError or PlayError. The backend must record its writes.
 
+    `steps` are those of the file where it has been read already.
     `control_only` plays the register BAR alone. `progress(done, total)` is called now and then.
+    `outputs` (efa.outputs.Outputs) gets all that leaves the device, to compare it with another.
     """
-    return _Player(Path(path), backend, control_only, progress).run()
+    player = _Player(Path(path), backend, control_only, progress, outputs)
+    return player.run(read_session(path) if steps is None else steps)
 
 
 class _Player:
-    def __init__(self, path, backend, control_only, progress):
+    def __init__(self, path, backend, control_only, progress, outputs):
         self.path, self.backend = path, backend
-        self.control_only, self.progress = control_only, progress
+        self.control_only, self.progress, self.outputs = control_only, progress, outputs
         self.result = PlayResult(path.name, backend.name, control_only)
         self.translation = Translation()
         self.regions = Regions()
@@ -93,9 +96,8 @@ class _Player:
         self.batch, self.batch_memory = [], {}
         self.line = 0
 
-    def run(self):
+    def run(self, steps):
         """The whole session."""
-        steps = read_session(self.path)
         started, start_cycles = time.monotonic(), self.backend.cycles
         try:
             for number, step in enumerate(steps):
@@ -107,6 +109,8 @@ class _Player:
             self.backend.settle()
             self._collect()
             self._check_nothing_left()
+            if self.outputs is not None:
+                self.outputs.finish(self.backend.memory)
         except _Difference as error:
             raise PlayError(self.path, error.line, str(error)) from None
         except Unplayable as error:
@@ -163,6 +167,8 @@ class _Player:
         for address, data in memory:
             self.batch_memory[address] = data
             self.backend.memory.write(address, data)
+            if self.outputs is not None:
+                self.outputs.touch(address, len(data))
 
     def _flush(self):
         """Hands the collected stores to the device, LLQ pieces with our numbers in them."""
@@ -274,8 +280,10 @@ class _Player:
 
     def _collect(self):
         """Takes what the device has done since the last look."""
-        for address, data in self.backend.writes():
-            for region, start, at, part in self.regions.split(address, data):
+        writes = [(address, data, list(self.regions.split(address, data)))
+                  for address, data in self.backend.writes()]
+        for _, _, parts in writes:
+            for region, start, at, part in parts:
                 if region is None:
                     self.payload.append((start, part))
                     continue
@@ -284,8 +292,16 @@ class _Player:
                 if region.kind == ASYNC_EVENT and not slot.missing:
                     del self.slots[start]
                     self.own_events += 1
-        self.interrupts.update(self.backend.interrupts())
-        self.result.packets += len(self.backend.packets())
+        interrupts, packets = self.backend.interrupts(), self.backend.packets()
+        self.interrupts.update(interrupts)
+        self.result.packets += len(packets)
+        if self.outputs is not None:
+            for address, data, parts in writes:
+                self.outputs.write(self.line, address, data, parts)
+            for vector in interrupts:
+                self.outputs.interrupt(vector)
+            for packet in packets:
+                self.outputs.packet(self.line, packet)
 
     def _arrived(self, wanted):
         self._collect()

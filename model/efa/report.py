@@ -1,27 +1,26 @@
-"""The report of a run: summary.json and a self-contained index.html beside it.
+"""The report of a run: summary.json, and beside it a self-contained index.html and its parts.
 
-Both are written into a folder beside the target, which replaces it at the end: there is never
-half a report. Pictures are SVG, drawn by matplotlib from the figures alone.
+All is written into a folder beside the target, which replaces it at the end: there is never
+half a report.
 """
 
+import csv
 import html
 import io
 import json
+import math
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import matplotlib
+from efa.files import write_whole
 
-matplotlib.use("svg")
-
-import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
-
-SUMMARY, PAGE = "summary.json", "index.html"
-COLOURS = {"UD": "#2563eb", "SRD": "#059669", "limit": "#9ca3af"}
-STAGE_COLOURS = ("#2563eb", "#059669", "#d97706", "#dc2626", "#7c3aed", "#0891b2", "#4b5563")
+SUMMARY, PAGE, TABLE = "summary.json", "index.html", "figures.csv"
+PICTURES = ("latency", "rates", "waterfall")
+PARTS = {SUMMARY, PAGE, TABLE, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
+TITLE = "RTL against reference model"
 STYLE = """
 :root{color-scheme:light dark;--ink:#0f172a;--dim:#475569;--paper:#ffffff;--line:#cbd5e1}
 @media (prefers-color-scheme:dark){
@@ -44,24 +43,58 @@ class ReportError(Exception):
 
 
 def write_report(folder, summary):
-    """Writes summary.json and index.html into a folder that is replaced as a whole."""
+    """Writes summary, table of figures, pictures and page; the folder is replaced as a whole."""
     folder = Path(folder)
-    page = render(summary)
-    text = json.dumps(summary, indent=2) + "\n"
+    check_target(folder)
+    pictures = draw(summary)
+    files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["figures"]),
+             PAGE: render(summary, pictures)}
+    files |= {f"{name}.svg": text for name, text in pictures.items()}
     part = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         part.chmod(0o755)
-        (part / SUMMARY).write_text(text, encoding="utf-8")
-        (part / PAGE).write_text(page, encoding="utf-8")
+        for name, text in files.items():
+            write_whole(part / name, text)
         _replace(part, folder)
     except OSError as error:
-        raise ReportError(f"{folder}: report not written: {error.strerror or error}") from error
+        raise _not_written(folder, error) from error
     finally:
         if part is not None and part.exists():
             shutil.rmtree(part, ignore_errors=True)
     return folder / PAGE
+
+
+def check_target(folder):
+    """Refuses a folder that no report can replace: asked before minutes of work, and again after.
+
+    Replacing takes all that is inside, so the folder may hold nothing but a report."""
+    folder = Path(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        # Asking for permission is not enough: some file systems refuse in other ways.
+        Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)).rmdir()
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    strange = sorted(held - PARTS)
+    if strange:
+        raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
+                          "which is no part of a report; name another folder")
+
+
+def _not_written(folder, error):
+    return ReportError(f"{folder}: report not written: {error.strerror or error}; "
+                       "make room or name another folder")
+
+
+def _csv(figures):
+    stream = io.StringIO()
+    if figures:
+        table = csv.DictWriter(stream, fieldnames=figures[0], lineterminator="\n")
+        table.writeheader()
+        table.writerows(figures)
+    return stream.getvalue()
 
 
 def _replace(part, folder):
@@ -70,56 +103,109 @@ def _replace(part, folder):
         os.rename(part, folder)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    os.rename(folder, old / "old")
-    os.rename(part, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    kept = old / "old"
+    try:
+        os.rename(folder, kept)
+        os.rename(part, folder)
+    finally:
+        # Whatever came between the two, one report stands under the name.
+        if kept.exists() and not folder.exists():
+            os.rename(kept, folder)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_summary(folder):
-    """summary.json of a report folder."""
+    """summary.json of a report folder; raises ReportError where it is none."""
     path = Path(folder) / SUMMARY
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: no JSON: {error}") from error
-    if not isinstance(summary, dict) or "figures" not in summary:
-        raise ReportError(f"{path}: not the summary of a run")
+    wrong = _fault(summary, {"verdict": str, "sessions": list, "figures": list})
+    for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", STAGE)):
+        rows = summary.get(name, []) if wrong is None else []
+        if not isinstance(rows, list):
+            wrong = f"{name} is no list"
+            continue
+        faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
+        wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
+                              None)
+    if wrong:
+        raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
     return summary
 
 
-def render(summary):
+NUMBER = (int, float)
+FIGURE = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
+          "messages": int, "limit": (*NUMBER, type(None))}
+STAGE = {"name": str, "start": NUMBER, "cycles": NUMBER}
+
+
+def _fault(row, shape):
+    """What keeps a row from having a shape, None where nothing does."""
+    if not isinstance(row, dict):
+        return "no object"
+    for name, kind in shape.items():
+        value = row.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"{name} is missing or wrong"
+        if isinstance(value, NUMBER) and not (math.isfinite(value) and value >= 0):
+            return f"{name} is {value}"
+    return None
+
+
+def draw(summary):
+    """The pictures that the figures of a summary allow, as SVG text by name."""
+    # Takes a second to import, which help and refusals need not wait for.
+    from efa import plots
+
+    figures = summary["figures"]
+    data = {
+        "latency": [f for f in figures if f["name"] == "latency"],
+        "rates": [f for f in figures if f["name"] == "message rate"],
+        "waterfall": summary.get("waterfall"),
+    }
+    return {name: getattr(plots, name)(data[name]) for name in PICTURES if data[name]}
+
+
+def render(summary, pictures):
     """The page as text."""
-    verdict = summary["verdict"]
+    verdict, figures = summary["verdict"], summary["figures"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
-        f"<style>{STYLE}</style><h1>RTL against reference model</h1>",
+        f"<style>{STYLE}</style><h1>{html.escape(summary.get('title', TITLE))}</h1>",
         f"<p class='verdict {html.escape(verdict)}'>{html.escape(verdict)}: "
         f"{html.escape(summary.get('text', ''))}</p>",
-        "<h2>Recorded sessions</h2>", _sessions(summary["sessions"]),
+        _differences(summary.get("differences", ())),
     ]  # fmt: skip
-    figures = summary["figures"]
-    latency = [f for f in figures if f["name"] == "latency"]
-    rates = [f for f in figures if f["name"] == "message rate"]
-    if latency:
-        parts += ["<h2>Latency against size</h2>", _figure(
-            _latency_plot(latency),
-            "One message at a time on an idle device, median of "
-            f"{latency[0]['messages']}: doorbell store to receive completion (UD) or to send "
-            "completion (SRD). Up to 32 bytes travel in the entry, more are read from the host.")]
-    if rates:
-        parts += ["<h2>Message rate</h2>", _figure(
-            _rate_plots(rates),
-            "All queues of one device send to each other, everything posted at once. "
-            "Dashed: what the busiest port allows.")]
-    if summary.get("waterfall"):
-        parts += ["<h2>One 64-byte SRD message</h2>", _figure(
-            _waterfall_plot(summary["waterfall"]),
-            f"{sum(s['cycles'] for s in summary['waterfall'])} cycles from the doorbell to the "
-            "send completion; the stages sum exactly to it.")]
+    if summary["sessions"]:
+        parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
+    captions = {
+        "latency": ("Latency against size",
+                    "One message at a time on an idle device, median: doorbell store to receive "
+                    "completion (UD) or to send completion (SRD). Up to 32 bytes travel in the "
+                    "entry, more are read from the host."),
+        "rates": ("Message rate",
+                  "All queues of one device send to each other, everything posted at once; from "
+                  "the first flit out to the last completion. Dashed: what the busiest port "
+                  "allows at best."),
+        "waterfall": ("One 64-byte SRD message",
+                      f"{sum(s['cycles'] for s in summary.get('waterfall', ()))} cycles from the "
+                      "doorbell to the send completion; the stages sum exactly to it."),
+    }  # fmt: skip
+    for name in PICTURES:
+        if name in pictures:
+            heading, caption = captions[name]
+            parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
+                      f"{html.escape(caption)}</figcaption></figure>"]
     parts += ["<h2>All figures</h2>", _table(figures), _colophon(summary)]
     return "\n".join(parts) + "\n"
+
+
+def _differences(texts):
+    return "".join(f"<p class=failed>{html.escape(text)}</p>" for text in texts[1:])
 
 
 def _sessions(sessions):
@@ -133,7 +219,9 @@ def _sessions(sessions):
 
 
 def _table(figures):
-    columns = ("name", "kind", "size", "queues", "value", "unit", "limit", "messages")
+    columns = ("name", "kind", "size", "queues", "host_read_latency", "seed", "value", "unit",
+               "limit", "messages")
+    columns = [name for name in columns if any(name in figure for figure in figures)]
     rows = []
     for figure in figures:
         cells = []
@@ -142,83 +230,14 @@ def _table(figures):
             shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
             cells.append(f"<td>{html.escape(str(shown))}</td>")
         rows.append("<tr>" + "".join(cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in columns)
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def _colophon(summary):
-    facts = ", ".join(f"{name} {value}" for name, value in summary.get("made_with", {}).items())
-    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>, "
-            f"seed {summary.get('seed')}, {html.escape(facts)}. Cycles at {CLOCK_MHZ} MHz nominal; "
-            "the numbers are in summary.json.</p>")
-
-
-def _figure(svg, caption):
-    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
-
-
-def _svg(figure):
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    plt.close(figure)
-    return stream.getvalue().split("?>", 1)[1].split("dtd\">", 1)[-1]
-
-
-def _axes(width=8.0, height=3.6, columns=1):
-    matplotlib.rcParams.update({
-        "svg.hashsalt": "efa", "font.size": 10, "axes.spines.top": False,
-        "axes.spines.right": False, "axes.grid": True, "grid.color": "#e5e7eb",
-        "axes.edgecolor": "#6b7280", "svg.fonttype": "none"})
-    return plt.subplots(1, columns, figsize=(width, height), squeeze=False)
-
-
-def _latency_plot(figures):
-    figure, axes = _axes()
-    axis = axes[0][0]
-    for kind in sorted({f["kind"] for f in figures}):
-        points = sorted((f["size"], f["value"]) for f in figures if f["kind"] == kind)
-        axis.plot([max(size, 4) for size, _ in points], [value for _, value in points],
-                  marker="o", color=COLOURS[kind], label=kind)
-    axis.set_xscale("log", base=2)
-    sizes = sorted({f["size"] for f in figures})
-    axis.set_xticks([max(size, 4) for size in sizes], [str(size) for size in sizes])
-    axis.set_ylim(bottom=0)
-    axis.set_xlabel("message size, bytes")
-    axis.set_ylabel("latency, cycles")
-    axis.legend(frameon=False)
-    return _svg(figure)
-
-
-def _rate_plots(figures):
-    figure, axes = _axes(9.0, 3.6, 2)
-    most = max(f["queues"] for f in figures)
-    at_32 = sorted((f["queues"], f["value"], f["limit"]) for f in figures if f["size"] == 32)
-    by_size = sorted((f["size"], f["value"], f["limit"]) for f in figures if f["queues"] == most)
-    for axis, points, label in ((axes[0][0], by_size, f"message size, bytes ({most} queues)"),
-                                (axes[0][1], at_32, "queues (32 bytes)")):
-        where = [point[0] for point in points]
-        axis.plot(where, [p[1] for p in points], marker="o", color=COLOURS["SRD"], label="SRD")
-        axis.plot(where, [p[2] for p in points], "--", color=COLOURS["limit"], label="limit")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(where, [str(one) for one in where])
-        axis.set_ylim(bottom=0)
-        axis.set_xlabel(label)
-    axes[0][0].set_ylabel("messages per cycle")
-    axes[0][0].legend(frameon=False)
-    figure.tight_layout()
-    return _svg(figure)
-
-
-def _waterfall_plot(stages):
-    figure, axes = _axes(8.0, 0.32 * len(stages) + 0.9)
-    axis = axes[0][0]
-    for row, stage in enumerate(stages):
-        colour = STAGE_COLOURS[row % len(STAGE_COLOURS)]
-        axis.barh(row, stage["cycles"], left=stage["start"], color=colour, height=0.6)
-        axis.text(stage["start"] + stage["cycles"] + 2, row, f"{stage['cycles']}",
-                  va="center", fontsize=9, color="#374151")
-    axis.set_yticks(range(len(stages)), [stage["name"] for stage in stages])
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    axis.set_xlabel("cycles since the doorbell")
-    return _svg(figure)
+    facts = [f"{name} {value}" for name, value in summary.get("made_with", {}).items()]
+    if "seed" in summary:
+        facts.insert(0, f"seed {summary['seed']}")
+    told = "".join(f", {html.escape(fact)}" for fact in facts)
+    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{told}. "
+            f"Cycles at {CLOCK_MHZ} MHz nominal; the numbers are in {SUMMARY} and {TABLE}.</p>")

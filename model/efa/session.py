@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_STORE_BYTES = 64
+MAX_LINE_BYTES = 1 << 20
 BARS = range(6)
 
 
@@ -44,21 +45,28 @@ def read_session(path):
     number = 0
     try:
         with gzip.open(path, "rb") as stream:
-            for number, text in enumerate(stream, 1):
+            while text := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
                 _add(steps, number, text)
     except _LineError as error:
         raise SessionError(f"{path}:{number}: {error}") from None
     except EOFError:
-        raise SessionError(
-            f"{path}:{number}: the file ends in the middle (truncated gzip)") from None
-    except gzip.BadGzipFile as error:
-        raise SessionError(f"{path}:{number}: not a gzip file ({error})") from None
+        raise SessionError(f"{path}:{number + 1}: the file ends in the middle (truncated gzip): "
+                           "get a whole copy of it") from None
+    except gzip.BadGzipFile:
+        raise SessionError(f"{path}: not a gzip file; a session is JSON lines in gzip, such as "
+                           "model/tests/data/sessions/probe.jsonl.gz") from None
     except zlib.error as error:
-        raise SessionError(f"{path}:{number}: damaged gzip data ({error})") from None
+        raise SessionError(f"{path}:{number + 1}: damaged gzip data ({error}): "
+                           "get a whole copy of it") from None
     except OSError as error:
-        raise SessionError(f"{path}: {error.strerror or error}") from None
+        raise SessionError(f"{path}: {error.strerror or error}; name a session, such as "
+                           "model/tests/data/sessions/probe.jsonl.gz") from None
     if not steps:
         raise SessionError(f"{path}: the session is empty")
+    if not any(step.writes or step.interrupts for step in steps):
+        raise SessionError(f"{path}:{number}: the session ends before its device did anything: "
+                           "there is nothing to compare")
     return steps
 
 
@@ -67,10 +75,16 @@ class _LineError(Exception):
 
 
 def _add(steps, number, text):
+    if len(text) > MAX_LINE_BYTES:
+        raise _LineError(f"a line of more than {MAX_LINE_BYTES} bytes")
     try:
         row = json.loads(text)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise _LineError(f"no JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        raise _LineError(f"no JSON: {error.msg}, character {error.pos + 1}") from None
+    except UnicodeDecodeError as error:
+        raise _LineError(f"no JSON: not UTF-8, byte {error.start + 1}") from None
+    except (ValueError, RecursionError):
+        raise _LineError("no JSON: a number too long, or lists too deep") from None
     if not isinstance(row, list) or not row or not isinstance(row[0], str):
         raise _LineError("a line is a list that starts with its kind")
     kind, *values = row
@@ -87,6 +101,8 @@ def _add(steps, number, text):
         return
     if not steps:
         raise _LineError("the session does not start with a reset")
+    if kind in ("m", "d") and values[0] + len(values[1]) > _LIMITS["address"]:
+        raise _LineError(f"{len(values[1])} bytes at {values[0]:#x} pass the end of memory")
     if kind == "w":
         bar, offset, data = values
         if offset // MAX_STORE_BYTES != (offset + len(data) - 1) // MAX_STORE_BYTES:
@@ -120,5 +136,6 @@ def _value(name, value):
             raise _LineError("bytes are empty")
         return data
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[name]:
-        raise _LineError(f"{name} is not a number below {_LIMITS[name]:#x}: {str(value)[:40]}")
+        raise _LineError(f"{name} is not a number from 0 to {_LIMITS[name] - 1:#x}: "
+                         f"{str(value)[:40]!r}")
     return value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from efa import defs
-from efa.events import where
+from efa.events import of_kind, where
 
 
 class WaterfallError(Exception):
@@ -19,29 +19,31 @@ class WaterfallError(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Cycles between two milestones."""
+    """Cycles between two milestones, and who spends them."""
 
     name: str
     start: int
     cycles: int
+    where: str = ""
 
 
-# Milestone: what it is called, and the stage that ends with it.
-SEND = (
-    ("wqe", "schedule, take the entry"),
-    ("check", "check entry, keys, range"),
-    ("rd", "ask the host for payload"),
-    ("rdc", "host read, last answer"),
-    ("txf", "build header, first flit out"),
-    ("txl", "rest of the packet out"),
-    ("rxf", "fabric"),
-    ("rxl", "rest of the packet in"),
-    ("rxv", "judge, claim a receive entry"),
-    ("rxw", "payload written to the host"),
-    ("cqe", "receive completion written"),
-    ("ackout", "acknowledgement out"),
-    ("ack", "fabric"),
-    ("done", "send completion written"),
+# Milestone: the stage that ends with it, and who is at work.
+SENDER, HOST, FABRIC, RECEIVER = "sending device", "host", "fabric", "receiving device"
+WAY = (
+    ("wqe", "schedule, take the entry", SENDER),
+    ("check", "check entry, keys, range", SENDER),
+    ("rd", "ask the host for payload", SENDER),
+    ("rdc", "host read, last answer", HOST),
+    ("txf", "build header, first flit out", SENDER),
+    ("txl", "rest of the packet out", SENDER),
+    ("rxf", "to the receiver", FABRIC),
+    ("rxl", "rest of the packet in", RECEIVER),
+    ("rxv", "judge, claim a receive entry", RECEIVER),
+    ("rxw", "payload written to the host", RECEIVER),
+    ("cqe", "receive completion written", RECEIVER),
+    ("ackout", "acknowledgement out", RECEIVER),
+    ("ack", "back to the sender", FABRIC),
+    ("done", "send completion written", SENDER),
 )
 
 
@@ -61,8 +63,11 @@ def waterfall(events, qpn, peer, srd):
     }
     reads = where(events, "rd", client=2)
     if len(reads):
+        answers = where(events, "rdc", client=2)
+        if len(answers) != len(reads):
+            raise WaterfallError(f"{len(reads)} host reads, {len(answers)} answers")
         at["rd"] = int(reads["cycle"].max())
-        at["rdc"] = int(where(events, "rdc", client=2)["cycle"].max())
+        at["rdc"] = int(answers["cycle"].max())
     data = int(defs.PktOpcode.SRD_SEND if srd else defs.PktOpcode.UD_SEND)
     at["rxf"] = _one(where(events, "rxf", opcode=data), "first flit in")
     at["rxl"] = _one(where(events, "rxl", opcode=data), "last flit in")
@@ -73,13 +78,18 @@ def waterfall(events, qpn, peer, srd):
         )
         at["done"] = _one(where(events, "cqe", qpn=qpn, q_type=1), "send completion")
     stages, before = [], start
-    for name, text in SEND:
+    for name, text, place in WAY:
         if name not in at:
             continue
         # Two milestones may fall together or, across streams, change places by a cycle.
+        if at[name] + 1 < before:
+            raise WaterfallError(f"'{text}' ends {before - at[name]} cycles before it begins")
         now = max(at[name], before)
-        stages.append(Stage(text, before - start, now - before))
+        stages.append(Stage(text, before - start, now - before, place))
         before = now
+    end = at["done" if srd else "cqe"]
+    if before != end:
+        raise WaterfallError(f"stages sum to {before - start} cycles, the latency is {end - start}")
     return stages
 
 
@@ -99,9 +109,15 @@ def latencies(events, qpn, peer, srd):
 
 
 def rate(events):
-    """Messages per cycle between the first and the last send completion, and their number."""
-    done = where(events, "cqe", q_type=1)
-    if len(done) < 2:
-        raise WaterfallError("fewer than two completions")
-    cycles = int(done["cycle"][-1]) - int(done["cycle"][0])
-    return (len(done) - 1) / cycles, len(done)
+    """Messages per cycle of a burst, and how many they were.
+
+    From the first flit out to the last completion, so that every beat of every message on every
+    port behind the doorbell lies inside: what is measured so can never beat what a port allows.
+    The way of the first message lies inside too, so a short burst shows less than a long one."""
+    sent, done = of_kind(events, "txf"), of_kind(events, "cqe")
+    messages = len(where(events, "cqe", q_type=2))
+    if not messages or len(sent) != messages or len(done) != 2 * messages:
+        raise WaterfallError(f"{len(sent)} messages out, {messages} received, "
+                             f"{len(done)} completions")
+    cycles = int(done["cycle"].max()) - int(sent["cycle"].min()) + 1
+    return messages / cycles, messages

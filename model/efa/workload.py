@@ -12,14 +12,17 @@ from efa import defs
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa.waterfall import latencies, rate, waterfall
 
-CLOCK_MHZ = 250
 FLIT_BYTES = 64
 HEADER_BYTES = defs.PktHdr.SIZE
 INLINE_BYTES = defs.LIMITS.inline_64
 LATENCY_SIZES = (0, 8, 32, 33, 64, 256, 1024, 2048, 4096)
 RATE_SIZES = (8, 32, 64, 256, 1024, 4096)
+HOST_READ_LATENCY = 125
 QUEUES = (1, 2, 4, 8, 16)
-DEPTH = 128
+MESSAGES = 8
+SHOWN_SIZE = 64
+# A burst long enough that the way of its first message does not count for much.
+LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
 
 
 class Mismatch(Exception):
@@ -28,7 +31,10 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; limit: what the ports allow at best, None where nothing does."""
+    """One measured number, in `unit`, over so many messages.
+
+    limit: what the ports allow at best, None where nothing does. size in bytes,
+    host_read_latency in cycles."""
 
     name: str
     value: float
@@ -38,6 +44,8 @@ class Figure:
     kind: str = ""
     size: int = 0
     queues: int = 1
+    host_read_latency: int = HOST_READ_LATENCY
+    seed: int = 1
 
     def as_dict(self):
         """Plain values for JSON."""
@@ -62,48 +70,60 @@ def rate_limit(kind, size, batch):
     return 1 / max(net, writes, mmio)
 
 
-def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), count=8, progress=None):
-    """Latency of one message at a time: Figures in cycles, and the waterfall of a 64-byte SRD."""
-    figures, stages = [], []
-    backend = node.backend
+def latency_point(node, kind, size, count=MESSAGES):
+    """Latency of one message at a time on an idle device: the median, in cycles."""
+    backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
+    backend.settle()
+    backend.events()
+    for number in range(count):
+        data = pattern(size, number)
+        b.receive(size, wr_id=number)
+        backend.settle()
+        a.send(b, data, wr_id=number, inline=size <= INLINE_BYTES)
+        got, sent = b.cq.wait_for(1)[0], a.cq.wait_for(1)[0]
+        if got["status"] or sent["status"] or b.buffer.read(b.skip, size) != data:
+            raise Mismatch(f"latency, {kind.name}, {size} bytes: message {number} of {count} came "
+                           f"with status {sent['status']} and {got['status']}, or other data")
+    backend.settle()
+    cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
+    destroy(a, b)
+    return Figure("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
+
+
+def message_stages(node, kind=SRD, size=SHOWN_SIZE):
+    """The waterfall of one message: the second one, whose receive entry is there in time."""
+    backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
+    for number in range(2):
+        b.receive(size)
+        backend.settle()
+        backend.events()
+        a.send(b, pattern(size, number), inline=size <= INLINE_BYTES)
+        b.cq.wait_for(1)
+        a.cq.wait_for(1)
+        backend.settle()
+    stages = waterfall(backend.events(), index_of(a), index_of(b), kind == SRD)
+    destroy(a, b)
+    return stages
+
+
+def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
+    """Figures of latency_point for each kind and size."""
+    figures = []
     for kind in kinds:
-        a, b = Endpoint(node, kind), Endpoint(node, kind)
         for size in sizes:
-            if progress:
-                progress(f"latency, {kind.name}, {size} bytes")
-            backend.settle()
-            backend.events()
-            for number in range(count):
-                data = pattern(size, number)
-                b.receive(size, wr_id=number)
-                backend.settle()
-                a.send(b, data, wr_id=number, inline=size <= INLINE_BYTES)
-                got = b.cq.wait_for(1)[0]
-                a.cq.wait_for(1)
-                if got["status"] or b.buffer.read(b.skip, size) != data:
-                    raise Mismatch(f"{kind.name}, {size} bytes, message {number}")
-            backend.settle()
-            qpn, peer = index_of(a), index_of(b)
-            events = backend.events()
-            cycles = latencies(events, qpn, peer, kind == SRD)
-            figures.append(Figure(
-                "latency", float(np.median(cycles)), "cycles", count, None, kind.name, size))
-            if kind == SRD and size == 64:
-                b.receive(size)
-                backend.settle()
-                backend.events()
-                a.send(b, pattern(size, 99))
-                b.cq.wait_for(1)
-                a.cq.wait_for(1)
-                backend.settle()
-                stages = waterfall(backend.events(), qpn, peer, True)
-        destroy(a, b)
-    return figures, stages
+            _tell(progress, f"latency, {kind.name}, {size} bytes")
+            figures.append(latency_point(node, kind, size))
+    return figures
 
 
-def rate_point(node, kind, size, queues, per_queue=DEPTH):
+def per_queue_of(queues):
+    """How many messages each of so many queues sends at once."""
+    return max(LEAST_PER_QUEUE, min(MOST_PER_QUEUE, BURST // queues))
+
+
+def rate_point(node, kind, size, queues):
     """Message rate of queues that send to their neighbours, everything posted at once."""
-    backend = node.backend
+    backend, per_queue = node.backend, per_queue_of(queues)
     ends = [Endpoint(node, kind, depth=2 * per_queue) for _ in range(queues)]
     ids = np.arange(per_queue)
     for end in ends:
@@ -115,31 +135,39 @@ def rate_point(node, kind, size, queues, per_queue=DEPTH):
         how = {"inline": pattern(size, 1)} if size <= INLINE_BYTES else {
             "sges": [(end.buffer.addr, size, end.buffer.l_key)]}
         end.qp.post_send_many(ids, **end.towards(peer), **how)
+    what = f"rate, {kind.name}, {size} bytes, {queues} queues"
     for end in ends:
         done = end.cq.wait_for(2 * per_queue)
         if done["status"].any():
-            raise Mismatch(f"{kind.name}, {size} bytes, {queues} queues: status {done['status']}")
+            raise Mismatch(f"{what}: completions with status {sorted(set(done['status']) - {0})}")
     backend.settle()
     value, messages = rate(backend.events())
+    if messages != queues * per_queue:
+        raise Mismatch(f"{what}: {messages} messages came, {queues * per_queue} were sent")
     if any(end.buffer.read(8192 + end.skip, size) != pattern(size, 1) for end in ends):
-        raise Mismatch(f"{kind.name}, {size} bytes, {queues} queues: data differs")
+        raise Mismatch(f"{what}: data differs")
     destroy(*ends)
-    batch = node.driver.queue_attr.max_tx_batch
-    return Figure("message rate", value, "messages/cycle", messages,
-                  rate_limit(kind, size, batch), kind.name, size, queues)
+    limit = rate_limit(kind, size, node.driver.queue_attr.max_tx_batch)
+    if value > limit:
+        raise Mismatch(f"{what}: {value:.6f} messages a cycle, the ports allow {limit:.6f}")
+    return Figure("message rate", value, "messages/cycle", messages, limit, kind.name, size, queues)
 
 
-def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(SRD,), progress=None):
+def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=None):
     """Rate against size at the most queues, and against queues at 32 bytes."""
     most = max(queues)
     points = [(kind, size, most) for kind in kinds for size in sizes]
     points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
     figures = []
     for kind, size, count in points:
-        if progress:
-            progress(f"rate, {kind.name}, {size} bytes, {count} queues")
+        _tell(progress, f"rate, {kind.name}, {size} bytes, {count} queues")
         figures.append(rate_point(node, kind, size, count))
     return figures
+
+
+def _tell(progress, text):
+    if progress:
+        progress(text)
 
 
 def new_node(backend, seed=1):

@@ -3,13 +3,16 @@
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from efa import cli
+from efa import cli, files
+from efa.backend import BackendUnavailable, DeviceTimeout
+from efa.jobs import play
 
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 PROBE = str(SESSIONS / "probe.jsonl.gz")
@@ -62,9 +65,9 @@ def test_a_folder_that_is_not_there_exits_2_before_playing(capsys):
 
 def test_an_unavailable_backend_exits_2(monkeypatch, capsys):
     def unavailable(*_args, **_options):
-        raise cli.BackendUnavailable("no simulator here")
+        raise BackendUnavailable("no simulator here")
 
-    monkeypatch.setattr(cli, "open_backend", unavailable)
+    monkeypatch.setattr(play, "open_backend", unavailable)
     assert cli.main(["play", PROBE, "--backend", "icarus"]) == cli.UNUSABLE
     assert capsys.readouterr().err == "efa-cosim: no simulator here\n"
 
@@ -75,7 +78,9 @@ def test_wrong_usage_exits_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         cli.main(arguments)
     assert error.value.code == cli.UNUSABLE
-    assert "usage: efa-cosim" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("efa-cosim: ") and told.endswith("--help` shows how\n")
+    assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
@@ -90,10 +95,10 @@ def test_help_teaches(arguments, text, capsys):
 
 
 def test_an_interrupt_is_one_line_and_130(monkeypatch, capsys):
-    def interrupted(*_args):
+    def interrupted(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "play", interrupted)
+    monkeypatch.setattr(play, "play", interrupted)
     assert cli.main(["play", PROBE]) == cli.INTERRUPTED
     assert capsys.readouterr().err == "efa-cosim: interrupted\n"
 
@@ -106,6 +111,56 @@ def test_the_program_runs_as_a_module():
 
 
 def test_long_plays_tell_their_progress(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(play, "PROGRESS_AFTER_SECONDS", -1.0)
     assert cli.main(["play", PROBE]) == cli.PASSED
     assert "probe.jsonl.gz: 0 of 57 steps" in capsys.readouterr().err
+
+
+def program(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": str(MODEL)}
+    return subprocess.run([sys.executable, "-m", "efa.cli", *arguments], env=environment,
+                          stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
+def test_an_output_that_is_full_is_one_line_and_2():
+    with open("/dev/full", "w") as full:
+        done = program("play", PROBE, stdout=full)
+    assert (done.returncode, done.stderr) == (2, "efa-cosim: No space left on device\n")
+
+
+def test_a_result_that_cannot_be_written_is_one_line_and_2(tmp_path, monkeypatch, capsys):
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    path = tmp_path / "result.json"
+    assert cli.main(["play", PROBE, "--json", str(path)]) == cli.UNUSABLE
+    assert capsys.readouterr().err == (
+        f"efa-cosim: {path}: not written: No space left on device; "
+        "make room or name another file\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")])
+def test_a_signal_is_one_line_and_its_code(number, code, word, tmp_path):
+    pipe = tmp_path / "session.gz"
+    os.mkfifo(pipe)
+    environment = {**os.environ, "PYTHONPATH": str(MODEL)}
+    process = subprocess.Popen([sys.executable, "-m", "efa.cli", "play", str(pipe)],
+                               env=environment, stderr=subprocess.PIPE, text=True)
+    # Opening for writing ends when the program has opened for reading: it is at work now.
+    with open(pipe, "wb"):
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (code, f"efa-cosim: {word}\n")
+
+
+def test_a_device_that_hangs_is_a_failed_play(monkeypatch, capsys):
+    def hanging(*_arguments, **_options):
+        raise DeviceTimeout("function-level reset does not end")
+
+    monkeypatch.setattr(play, "play", hanging)
+    assert cli.main(["play", PROBE]) == cli.FAILED
+    assert capsys.readouterr().err == (
+        f"failed: {PROBE} on model: function-level reset does not end\n")

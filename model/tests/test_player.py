@@ -283,6 +283,17 @@ BROKEN = {
 }
 
 
+BROKEN |= {
+    "pass the end of memory": (["d", (1 << 64) - 1, "0011"], "pass the end of memory"),
+    "a fraction": (["w", 0, 4.5, "00000000"], "offset is not a number"),
+    "a truth": (["i", True], "vector is not a number"),
+    "a version": (["version", 2], "unknown kind 'version'"),
+    "no text": (["d", 16, 12], "not hexadecimal"),
+    "a long store": (["w", 0, 0, "00" * 65], "crosses a 64-byte line"),
+    "a long line": (["m", 0, "00" * (1 << 19)], "a line of more than 1048576 bytes"),
+}
+
+
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_line_is_named(tmp_path, what):
     row, text = BROKEN[what]
@@ -329,6 +340,32 @@ def test_bad_json_is_named(tmp_path):
         stream.write('["reset"]\n["w", 0, 100\n')
     with pytest.raises(SessionError, match=":2: no JSON"):
         read_session(path)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("[" * 100_000, "lists too deep"), ('["w", 0, 1' + "0" * 5000 + ', "00"]', "number too long"),
+    ('["w", 0, 1e400, "00"]', "offset is not a number"), ('["w", NaN, 4, "00"]', "bar is not"),
+    ("", "no JSON"), ('["w", 0, 100', "character 14"), ("\udcff", "not UTF-8, byte 1")])
+def test_lines_that_no_device_wrote_are_named(tmp_path, text, told):
+    path = tmp_path / "bad.jsonl.gz"
+    with gzip.open(path, "wb") as stream:
+        stream.write(b'["reset"]\n' + text.encode(errors="surrogateescape") + b"\n")
+    with pytest.raises(SessionError, match=told) as error:
+        read_session(path)
+    assert "bad.jsonl.gz:2: " in str(error.value)
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 11, 100, -9, -8, -1])
+def test_a_cut_anywhere_is_no_session(tmp_path, length):
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes(session("pingpong").read_bytes()[:length])
+    with pytest.raises(SessionError, match=r"cut\.jsonl\.gz"):
+        read_session(path)
+
+
+def test_a_session_in_which_nothing_happens_is_refused(tmp_path):
+    with pytest.raises(SessionError, match="nothing to compare"):
+        read_session(written(tmp_path, rows_of("probe")[:1]))
 
 
 def test_an_empty_file_is_no_session(tmp_path):

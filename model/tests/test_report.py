@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from efa import report
+from efa import files, report
+from efa.backend import DeviceTimeout, ModelBackend, open_model
 from efa.cli import main
-from efa.report import ReportError, read_summary, render, write_report
+from efa.jobs import run
+from efa.report import ReportError, check_target, draw, read_summary, render, write_report
 
 
 def summary():
@@ -29,8 +31,12 @@ def summary():
     }  # fmt: skip
 
 
+def page_of(told):
+    return render(told, draw(told))
+
+
 def test_page_is_self_contained_and_tells_every_figure():
-    page = render(summary())
+    page = page_of(summary())
     assert page.count("<svg") == 3
     assert "all &lt;equal&gt;" in page
     assert "66 cycles from the doorbell" in page
@@ -39,7 +45,7 @@ def test_page_is_self_contained_and_tells_every_figure():
 
 
 def test_same_summary_gives_the_same_page():
-    assert render(summary()) == render(summary())
+    assert page_of(summary()) == page_of(summary())
 
 
 def test_report_replaces_the_old_one_as_a_whole(tmp_path):
@@ -57,12 +63,70 @@ def test_full_disk_leaves_the_old_report_and_one_message(tmp_path, monkeypatch):
     def full(*_arguments, **_named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report.Path, "write_text", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(ReportError, match="run: report not written: No space left"):
         write_report(folder, {**summary(), "seed": 3})
     monkeypatch.undo()
     assert read_summary(folder)["seed"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_folder_with_anything_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ReportError, match=r"holds thesis\.tex"):
+        write_report(tmp_path, summary())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_interrupted_between_two_names_the_old_report_comes_back(tmp_path, monkeypatch):
+    folder, rename, calls = tmp_path / "run", report.os.rename, []
+    write_report(folder, {**summary(), "seed": 1})
+
+    def second_is_interrupted(old, new):
+        calls.append(new)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    monkeypatch.setattr(report.os, "rename", second_is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(folder, {**summary(), "seed": 2})
+    assert read_summary(folder)["seed"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_table_holds_every_figure_and_stays_when_rendered_again(tmp_path):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+    assert main(["report", str(folder)]) == 0
+    rows = (folder / report.TABLE).read_text().splitlines()
+    assert len(rows) == 1 + len(summary()["figures"])
+
+
+@pytest.mark.parametrize("wrong", [DeviceTimeout("never came"), RuntimeError("never came")])
+def test_run_tells_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, capsys, wrong):
+    def sweep(*_arguments, **_named):
+        raise wrong
+
+    monkeypatch.setattr(run, "open_backend", lambda name, **_: open_model(record=True))
+    monkeypatch.setattr(run, "play_both", lambda *_: [])
+    monkeypatch.setattr(run, "latency_sweep", sweep)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1].startswith("failed: never came")
+    assert not told.err
+    assert read_summary(tmp_path / "run")["verdict"] == "failed"
+
+
+def test_what_ends_the_work_is_not_hidden_by_a_simulator_that_is_gone():
+    class Gone(ModelBackend):
+        def close(self):
+            raise BrokenPipeError
+
+    with pytest.raises(KeyboardInterrupt), Gone():
+        raise KeyboardInterrupt
+    with pytest.raises(BrokenPipeError), Gone():
+        pass
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "efa-cosim run"), ("{", "no JSON"),
@@ -80,6 +144,47 @@ def test_report_command_renders_again(tmp_path):
     (folder / "summary.json").write_text(json.dumps(summary()))
     assert main(["report", str(folder)]) == 0
     assert (folder / "index.html").exists()
+
+
+def spoilt_figure(**changes):
+    told = summary()
+    told["figures"][0] |= changes
+    return told
+
+
+@pytest.mark.parametrize(("told", "message"), [
+    ({**summary(), "verdict": 3}, "verdict is missing or wrong"),
+    ({**summary(), "figures": {}}, "figures is missing or wrong"),
+    ({**summary(), "figures": [3]}, "figures 0: no object"),
+    ({**summary(), "waterfall": 3}, "waterfall is no list"),
+    ({**summary(), "waterfall": [{"name": "x"}]}, "waterfall 0: start is missing or wrong"),
+    (spoilt_figure(value="much"), "figures 0: value is missing or wrong"),
+    (spoilt_figure(value=float("nan")), "figures 0: value is nan"),
+    (spoilt_figure(messages=-1), "figures 0: messages is -1"),
+    (spoilt_figure(limit=[]), "figures 0: limit is missing or wrong"),
+    (spoilt_figure(host_read_latency=[]), "not the summary of a run"),
+])  # fmt: skip
+def test_an_edited_summary_is_refused_in_one_line(tmp_path, told, message, capsys):
+    (tmp_path / report.SUMMARY).write_text(json.dumps(told))
+    assert main(["report", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [report.SUMMARY]
+
+
+@pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/run", "/proc/run"])
+def test_a_target_that_cannot_be_is_refused_before_the_work(folder):
+    with pytest.raises(ReportError, match=r"not written: .*; make room or name another folder"):
+        check_target(folder)
+
+
+def test_every_figure_of_the_page_is_in_the_summary(tmp_path):
+    folder = tmp_path / "run"
+    write_report(folder, summary())
+    page, told = (folder / report.PAGE).read_text(), read_summary(folder)
+    assert page.count("<tr><td>") == len(told["figures"]) + len(told["sessions"])
+    assert {path.name for path in folder.iterdir()} == report.PARTS
 
 
 def test_sweep_refuses_sizes_out_of_range(capsys):

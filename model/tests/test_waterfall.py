@@ -43,11 +43,51 @@ def test_a_missing_milestone_is_refused(missing):
         waterfall(events(rows), 4, 9, srd=True)
 
 
+def test_a_read_without_answer_is_refused():
+    rows = [row for row in WAY if row[1] != "rdc"]
+    with pytest.raises(WaterfallError, match="1 host reads, 0 answers"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
+@pytest.mark.parametrize("place", range(1, len(WAY)))
+def test_a_milestone_out_of_order_is_refused(place):
+    _, name, fields = WAY[place]
+    rows = [*WAY[:place], (WAY[place - 1][0] - 2, name, fields), *WAY[place + 1 :]]
+    with pytest.raises(WaterfallError, match="cycles before it begins"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
+def test_a_last_milestone_that_is_not_the_end_is_refused():
+    rows = [*WAY[:-1], (WAY[-2][0] - 1, *WAY[-1][1:])]
+    with pytest.raises(WaterfallError, match="the latency is"):
+        waterfall(events(rows), 4, 9, srd=True)
+
+
 def test_latency_of_each_message_in_turn():
     later = [(cycle + 1000, name, fields) for cycle, name, fields in WAY]
     assert latencies(events(WAY + later), 4, 9, srd=True).tolist() == [283, 283]
 
 
-def test_rate_counts_between_first_and_last():
-    rows = [(100 + 5 * n, "cqe", {"q_type": 1}) for n in range(11)]
-    assert rate(events(rows)) == (0.2, 11)
+def burst(messages, apart=5):
+    """Every message leaves, is received and completes `apart` cycles after the one before."""
+    return [(cycle + apart * number, name, fields) for number in range(messages)
+            for cycle, name, fields in ((100, "txf", {}), (200, "cqe", {"q_type": 2}),
+                                        (250, "cqe", {"q_type": 1}))]
+
+
+def test_rate_is_over_the_whole_burst():
+    value, messages = rate(events(burst(11)))
+    assert (value, messages) == (11 / (250 + 50 - 100 + 1), 11)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_rate_refuses_a_burst_that_is_not_whole(missing):
+    rows = burst(5)
+    del rows[missing]
+    with pytest.raises(WaterfallError, match="messages out"):
+        rate(events(rows))
+
+
+def test_rate_of_nothing_is_refused():
+    with pytest.raises(WaterfallError, match="0 messages out"):
+        rate(events([]))

@@ -13,19 +13,18 @@ import mmap
 import os
 import socket
 import tempfile
-import threading
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 
 from efa.backend import Backend, BackendUnavailable, DeviceTimeout, msix_table_stores
 from tb.lib import requests as host
-from tb.runner import RunFailed
-from tb.simulators import SimulatorMissing, simulator_missing
+from tb.lib.simulation import Simulation
+from tb.simulators import simulator_missing
 
 PAGE = 1 << 16
-CONNECT_SECONDS = 600
+ACCEPT_POLL_SECONDS = 0.2
 FLR_CYCLES = 4
 SETTLED_CYCLES = 64
 MOST_PATIENCE = 64
@@ -126,6 +125,9 @@ class RtlBackend(Backend):
     def close(self):
         self.link.close()
 
+    def abort(self):
+        self.link.abort()
+
 
 class Link:
     """What RtlBackend needs of a bench; how it is reached differs."""
@@ -163,6 +165,9 @@ class Link:
                 self._kept[record["device"]][kind].append(item)
 
     def close(self):
+        pass
+
+    def abort(self):
         pass
 
 
@@ -251,44 +256,39 @@ class OuterLink(Link):
     """A simulation in a process of its own, served by tb/system/serve_tests.py."""
 
     def __init__(self, sim, seed, params, devices, knobs):
-        from tb.system_run import run_system
-
         super().__init__(devices)
-        self.failure = None
-        folder = Path(tempfile.mkdtemp(prefix="efa-"))
-        address = str(folder / "socket")
-        listener = Listener(address, family="AF_UNIX")
+        self._connection = None
+        with tempfile.TemporaryDirectory(prefix="efa-", ignore_cleanup_errors=True) as folder:
+            address = str(Path(folder) / "socket")
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(address)
+                listener.listen(1)
+                self._simulation = Simulation(sim, seed, params, address)
+                try:
+                    self._connection = self._accept(listener)
+                    self._cycle, self._activity = self.call("start", seed, devices, knobs)
+                except BaseException:
+                    self.abort()
+                    raise
 
-        def simulate():
+    def _accept(self, listener):
+        """The simulator's end, once it is built; it may also have died before."""
+        listener.settimeout(ACCEPT_POLL_SECONDS)
+        while True:
             try:
-                run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
-            except (RunFailed, SimulatorMissing) as error:
-                self.failure = str(error)
-            finally:
-                # Wakes accept() where the simulation never came so far.
-                with socket.socket(socket.AF_UNIX) as end:
-                    if end.connect_ex(address) == 0:
-                        end.close()
-
-        self._thread = threading.Thread(target=simulate, daemon=True)
-        self._thread.start()
-        try:
-            self._connection = listener.accept()
-            self._cycle, self._activity = self.call("start", seed, devices, knobs)
-        except (EOFError, OSError) as error:
-            self._thread.join()
-            raise BackendUnavailable(self.failure or f"{sim}: {error}") from error
-        finally:
-            listener.close()
-            folder.rmdir()
+                return Connection(listener.accept()[0].detach())
+            except TimeoutError:
+                if not self._simulation.running:
+                    text = self._simulation.failure()
+                    raise BackendUnavailable(text or "the simulation ended at once") from None
 
     def call(self, name, *arguments):
         try:
             self._connection.send((name, arguments))
             good, result = self._connection.recv()
         except (EOFError, OSError) as error:
-            self._thread.join(60)
-            raise RuntimeError(self.failure or f"the simulation ended: {error}") from error
+            text = self._simulation.failure()
+            raise RuntimeError(text or f"the simulation ended: {error}") from error
         if not good:
             raise AssertionError(result)
         return result
@@ -316,11 +316,18 @@ class OuterLink(Link):
     def close(self):
         if self._connection.closed:
             return
-        self._connection.send(("close", ()))
-        self._connection.close()
-        self._thread.join()
-        if self.failure is not None:
-            raise RuntimeError(self.failure)
+        try:
+            self._connection.send(("close", ()))
+        finally:
+            self._connection.close()
+            text = self._simulation.failure()
+        if text is not None:
+            raise RuntimeError(text)
+
+    def abort(self):
+        if self._connection is not None:
+            self._connection.close()
+        self._simulation.end()
 
 
 def open_simulator(

@@ -1,4 +1,4 @@
-"""efa-cosim report: renders the page of a run again from its figures."""
+"""efa-cosim report: renders the page and pictures of a run again from its summary.json."""
 
 import sys
 from pathlib import Path
@@ -19,5 +19,8 @@ def work(options):
         print(write_report(options.folder, read_summary(options.folder)))
     except ReportError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        print(f"efa-cosim: {options.folder}: not the summary of a run: {error!r}", file=sys.stderr)
         return 2
     return 0

@@ -4,30 +4,30 @@ import argparse
 import platform
 import sys
 import time
-from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from efa import defs
 from efa.backend import open_backend
+from efa.endpoints import SRD, UD
+from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, SESSIONS, one_line, say, seed
+from efa.outputs import Outputs, differences
 from efa.player import PlayError, play
-from efa.report import ReportError, write_report
-from efa.session import SessionError
-from efa.workload import Mismatch, latency_sweep, new_node, rate_sweep
+from efa.report import ReportError, check_target, write_report
+from efa.session import SessionError, read_session
+from efa.workload import Figure, latency_sweep, message_stages, new_node, rate_sweep
 
-ROOT = Path(__file__).resolve().parents[3]
-SESSIONS = ROOT / "model/tests/data/sessions"
-RTL = "verilator"
 TEXT = """\
 The main job: plays the recorded pingpong of unmodified EFA software into the RTL and into the
-reference model, compares everything that leaves both, sweeps message size and queue count with
-the project's own driver, and writes a report with plots.
+reference model, compares everything that leaves both, with the recording and with each other,
+sweeps message size and queue count with the project's own driver, and writes a report with plots.
 """
 EPILOG = """\
 examples:
   efa-cosim run                          writes reports/run/index.html and summary.json
   efa-cosim run --session probe --out /tmp/report
+
+exit codes: 0 nothing differed, 1 something did (the report says what), 2 usage or environment
 """
 
 
@@ -35,11 +35,14 @@ def add_command(commands):
     parser = commands.add_parser("run", help="the main job: sessions, sweeps, report",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--session", action="append", metavar="NAME",
-                        help="a session of model/tests/data/sessions (default: pingpong)")
+    known = sorted(path.name.split(".")[0] for path in SESSIONS.glob("*.jsonl.gz"))
+    parser.add_argument("--session", action="append", choices=known,
+                        help="a session of model/tests/data/sessions, may be repeated "
+                             "(default: pingpong)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/run", metavar="FOLDER",
                         help="where the report goes (default: reports/run)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=seed, default=1,
+                        help="of every random choice (default: %(default)s)")
     parser.set_defaults(work=work)
 
 
@@ -48,92 +51,94 @@ def work(options):
     started = time.monotonic()
     sessions, figures, stages, wrong = [], [], [], []
     try:
+        check_target(options.out)
         for name in options.session or ["pingpong"]:
-            sessions += _session(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
-        say("building and opening the RTL for the sweeps")
+            sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
+        say("opening the RTL for the sweeps")
         with open_backend(RTL, seed=options.seed) as backend:
-            node = new_node(backend, options.seed)
-            figures, found = latency_sweep(node, progress=say)
-            stages = [asdict(stage) for stage in found]
-            figures += rate_sweep(node, progress=say)
-    except Mismatch as error:
-        wrong.append(str(error))
-    except SessionError as error:
+            measure(new_node(backend, options.seed), figures, stages)
+    except DEVICE_WRONG as error:
+        wrong.append(one_line(error))
+    except (SessionError, ReportError) as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
+    text = _text(sessions, figures, wrong)
     verdict = "failed" if wrong else "passed"
-    compared = sum(s["dma_writes"] + s["packets"] + s["interrupts"] for s in sessions)
-    messages = sum(figure.messages for figure in figures)
-    text = "; ".join(wrong) or (
-        f"{compared} DMA writes, packets and interrupts of {len(sessions)} plays compared, "
-        f"{messages} swept messages checked")
     summary = {
         "verdict": verdict, "text": text, "command": "efa-cosim run", "seed": options.seed,
         "made_with": {"verilator": version("verilator"), "cocotb": version("cocotb"),
                       "python": platform.python_version()},
-        "sessions": sessions, "figures": [figure.as_dict() for figure in figures],
+        "differences": wrong, "sessions": sessions,
+        "figures": [replace(figure, seed=options.seed).as_dict() for figure in figures],
         "waterfall": stages,
     }  # fmt: skip
     try:
         page = write_report(options.out, summary)
     except ReportError as error:
-        print(f"efa-cosim: {error}", file=sys.stderr)
-        return 2
+        print(f"efa-cosim: {error} ({verdict}: {text})", file=sys.stderr)
+        return 1 if wrong else 2
     print(f"{verdict}: {text} ({time.monotonic() - started:.0f} s), report: {page}")
     return 1 if wrong else 0
 
 
-def say(text):
-    """A line of progress."""
-    print(f"  {text}", flush=True)
+def measure(node, figures, stages):
+    """The sweeps; what was measured before something went wrong stays in both lists."""
+    figures += latency_sweep(node, kinds=(UD, SRD), progress=say)
+    say("way of one 64-byte SRD message")
+    found = message_stages(node)
+    stages += [{**asdict(stage), "unit": "cycles", "messages": 1} for stage in found]
+    figures.append(Figure("doorbell to send completion, one message",
+                          float(sum(stage.cycles for stage in found)), "cycles", 1,
+                          kind="SRD", size=64))
+    figures += rate_sweep(node, kinds=(UD, SRD), progress=say)
 
 
-def _session(path, seed, wrong):
-    """Plays a session on model and RTL and compares their packets with each other."""
-    rows, packets = [], {}
+def _text(sessions, figures, wrong):
+    """The verdict in words: the first difference, or what was compared."""
+    if wrong:
+        return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
+    names = ("DMA writes", "packets", "interrupts")
+    compared = [sum(row[name.lower().replace(" ", "_")] for row in sessions) for name in names]
+    told = ", ".join(f"{count} {name}" for count, name in zip(compared, names, strict=True))
+    messages = sum(figure.messages for figure in figures)
+    return (f"{told} of {len(sessions)} plays compared with the recording and with each other, "
+            f"{messages} swept messages checked")
+
+
+def play_both(path, seed, wrong):
+    """Plays a session on model and RTL, compares all that left them; the rows of both.
+
+    What differs is added to `wrong`. Raises SessionError where the file is no session."""
+    rows, sent, steps = [], [], read_session(path)
     for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
-        say(f"playing {path.stem.split('.')[0]} on {backend_name}")
+        say(f"playing {path.name.split('.')[0]} on {backend_name}")
         row = {"name": path.name, "backend": backend_name, "verdict": "passed"}
+        outputs = Outputs(backend_name)
         try:
             with open_backend(backend_name, profile="recorded", record=True, **more) as backend:
-                kept = keep_packets(backend)
-                played = play(path, backend)
-                packets[backend_name] = by_queue(kept)
-        except PlayError as error:
-            row |= {"verdict": "failed", "line": error.line, "dma_writes": 0, "packets": 0,
-                    "interrupts": 0}
-            wrong.append(f"{path.name} on {backend_name}: {error}")
+                played = play(path, backend, outputs=outputs, steps=steps)
+        except (PlayError, *DEVICE_WRONG) as error:
+            row |= {"verdict": "failed", "line": getattr(error, "line", None),
+                    "dma_writes": 0, "packets": 0, "interrupts": 0}
+            wrong.append(f"{path.name} on {backend_name}: {one_line(error)}")
         else:
-            writes = played.register_answers + played.admin_responses + played.completions
-            writes += played.events
-            row |= {**played.as_dict(), "name": path.name, "dma_writes": writes}
+            row |= {**played.as_dict(), "name": path.name, "backend": backend_name,
+                    **outputs.counts()}
+            sent.append(outputs)
         rows.append(row)
-    if len(packets) == 2 and packets["model"] != packets[RTL]:
-        wrong.append(f"{path.name}: packets of RTL and model differ")
-    if not sum(row["dma_writes"] for row in rows):
-        wrong.append(f"{path.name}: nothing was compared")
+    if len(sent) == len(rows):
+        _compare(path.name, rows, sent, wrong)
     return rows
 
 
-def keep_packets(backend):
-    """A list that gets every packet of the backend as the player takes it."""
-    kept, take = [], backend.packets
-
-    def packets():
-        new = take()
-        kept.extend(new)
-        return new
-
-    backend.packets = packets
-    return kept
-
-
-def by_queue(packets):
-    """Packets in order for each sender and receiver, without what a device chooses for itself."""
-    result = defaultdict(list)
-    for packet in packets:
-        image = bytearray(packet)
-        header = defs.PktHdr.over(image)
-        header.psn = header.msg_id = header.path = 0
-        result[int(header.opcode), header.src_qpn, header.dst_qpn].append(bytes(image))
-    return dict(result)
+def _compare(name, rows, sent, wrong):
+    """What left both, with each other."""
+    found = differences(*sent)
+    wrong += [f"{name}: {text}" for text in found]
+    if found:
+        rows[-1]["verdict"] = "failed"
+    for row in rows:
+        nothing = [what for what in ("dma_writes", "interrupts") if not row[what]]
+        if nothing:
+            row["verdict"] = "failed"
+            wrong.append(f"{name} on {row['backend']}: no {nothing[0]} were compared")

@@ -1,75 +1,144 @@
-"""efa-cosim sweep: latency and rate over sizes and queues of your choice."""
+"""efa-cosim sweep: latency and rate over a grid, from a file or from a few options."""
 
 import argparse
-import csv
+import os
 import sys
+import time
+from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from efa.backend import open_backend
+from efa.backend import BackendUnavailable, open_backend
 from efa.endpoints import SRD, UD
-from efa.jobs.run import ROOT, RTL, say
-from efa.report import ReportError, write_report
-from efa.workload import LATENCY_SIZES, QUEUES, Mismatch, latency_sweep, new_node, rate_sweep
+from efa.grid import GridError, read_grid
+from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, numbers, one_line, say, seed
+from efa.jobs.pool import Pool
+from efa.report import ReportError, check_target, write_report
+from efa.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 
-MOST_BYTES, MOST_QUEUES = 4096, 16
+MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
+TEXT = """\
+Measures latency and message rate on the RTL with the project's own driver; every message is
+checked. With FILE, a YAML grid, every combination of its values is a job in a process of its own.
+"""
 EPILOG = """\
+a FILE, as sim/sweeps/example.yaml (only sizes are needed, a single value needs no brackets):
+  sizes: [8, 64, 1024, 4096]        # bytes, 0 to 4096
+  queues: [1, 8]                    # of the rates, 1 to 16
+  kinds: [UD, SRD]
+  host_read_latency: [125, 500]     # cycles, 1 to 10000
+  seeds: [1, 2]                     # plots show the median
+  measure: [latency, rate]
+  backend: verilator                # or icarus
+
+what is written, into the folder --out: summary.json with every figure, its unit and the number of
+messages behind it, figures.csv, latency.svg, rates.svg, and index.html with all of it
+
 examples:
-  efa-cosim sweep
+  efa-cosim sweep sim/sweeps/example.yaml --jobs 2
   efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
 """
 
 
 def add_command(commands):
-    parser = commands.add_parser("sweep", help="latency and rate over sizes and queues",
-                                 description=__doc__, epilog=EPILOG,
+    parser = commands.add_parser("sweep", help="latency and rate over sizes, queues, hosts, seeds",
+                                 description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=_numbers(0, MOST_BYTES), default=list(LATENCY_SIZES),
-                        help="message sizes in bytes, with commas")
-    parser.add_argument("--queues", type=_numbers(1, MOST_QUEUES), default=list(QUEUES),
-                        help="queue counts, with commas")
-    parser.add_argument("--rd-latency", type=int, default=125, metavar="CYCLES",
-                        help="host read latency (default: %(default)s)")
-    parser.add_argument("--backend", choices=("verilator", "icarus"), default=RTL)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=ROOT / "reports/sweep", metavar="FOLDER")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a grid in YAML")
+    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+                        help="processes at a time, with FILE (default: the cores, at most 4)")
+    parser.add_argument("--sizes", type=numbers(0, MOST_BYTES),
+                        help="without FILE: message sizes in bytes, with commas")
+    parser.add_argument("--queues", type=numbers(1, MOST_QUEUES),
+                        help="without FILE: queue counts, with commas")
+    parser.add_argument("--rd-latency", type=number(1, MOST_WAIT), metavar="CYCLES",
+                        help="without FILE: host read latency (default: 125)")
+    parser.add_argument("--backend", choices=("verilator", "icarus"),
+                        help=f"without FILE: the simulator (default: {RTL})")
+    parser.add_argument("--seed", type=seed, help="without FILE: of every random choice (1)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER",
+                        help="where the results go (default: reports/sweep, or "
+                             "reports/sweep-NAME for NAME.yaml)")
     parser.set_defaults(work=work)
 
 
 def work(options):
-    """Sweeps, writes report and CSV, returns the exit code."""
-    knobs = {"rd_latency_min": options.rd_latency, "rd_latency_max": options.rd_latency}
+    """Sweeps, writes the report, returns the exit code."""
+    name = f"sweep-{options.file.stem}" if options.file else "sweep"
+    folder = options.out or ROOT / "reports" / name
     try:
-        with open_backend(options.backend, seed=options.seed, **knobs) as backend:
-            node = new_node(backend, options.seed)
-            figures, _ = latency_sweep(node, options.sizes, (UD, SRD), progress=say)
-            sizes = [size for size in options.sizes if size]
-            figures += rate_sweep(node, sizes, options.queues, progress=say)
-        rows = [figure.as_dict() for figure in figures]
-        page = write_report(options.out, {
-            "verdict": "passed", "text": f"{len(rows)} points", "command": "efa-cosim sweep",
-            "seed": options.seed, "sessions": [], "figures": rows, "waterfall": []})
-        with (options.out / "figures.csv").open("w", newline="") as stream:
-            table = csv.DictWriter(stream, fieldnames=rows[0])
-            table.writeheader()
-            table.writerows(rows)
-    except Mismatch as error:
-        print(f"failed: {error}", file=sys.stderr)
+        _check_together(options)
+        check_target(folder)
+        summary = _of_file(options) if options.file else _of_options(options)
+        page = write_report(folder, summary)
+    except DEVICE_WRONG as error:
+        print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
-    except (ReportError, OSError) as error:
+    except (GridError, ReportError) as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
         return 2
-    print(f"passed: {len(rows)} points, report: {page}")
-    return 0
+    print(f"{summary['verdict']}: {summary['text']}, report: {page}")
+    return 0 if summary["verdict"] == "passed" else 1
 
 
-def _numbers(least, most):
-    def parse(text):
-        try:
-            values = sorted({int(part) for part in text.split(",")})
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"not numbers with commas: {text}") from None
-        if not values or values[0] < least or values[-1] > most:
-            raise argparse.ArgumentTypeError(f"{text}: each must be {least} to {most}")
-        return values
+def _check_together(options):
+    """A file says it all; what would be ignored is refused."""
+    if options.file is None:
+        if options.jobs is not None:
+            raise GridError("--jobs goes with a FILE; `efa-cosim sweep --help` shows one")
+        return
+    for name in ("sizes", "queues", "rd_latency", "backend", "seed"):
+        if getattr(options, name) is not None:
+            raise GridError(f"--{name.replace('_', '-')} does not go with a FILE; "
+                            f"write it into {options.file}")
 
-    return parse
+
+def _of_options(options):
+    """One device after the other in this process."""
+    wait, one_seed = options.rd_latency or 125, 1 if options.seed is None else options.seed
+    sizes, queues = options.sizes or LATENCY_SIZES, options.queues or QUEUES
+    with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
+                      rd_latency_max=wait) as backend:
+        node = new_node(backend, one_seed)
+        figures = latency_sweep(node, sizes, (UD, SRD), progress=say)
+        figures += rate_sweep(node, [size for size in sizes if size], queues, progress=say)
+    rows = [replace(figure, host_read_latency=wait, seed=one_seed).as_dict() for figure in figures]
+    return _summary("efa-cosim sweep", rows, [], {"seed": one_seed})
+
+
+def _of_file(options):
+    """Every job of the grid, in parallel processes."""
+    grid = read_grid(options.file)
+    jobs = grid.jobs()
+    width = options.jobs or min(4, os.cpu_count() or 1)
+    say(f"{len(jobs)} jobs, {min(width, len(jobs))} at a time; the first may build the RTL")
+    started, done, wrong = time.monotonic(), {}, []
+    with Pool(jobs, width) as pool:
+        for finished in pool.results():
+            if finished.code == 2:
+                raise BackendUnavailable(finished.reason)
+            done[finished.job] = finished.figures
+            if finished.code:
+                wrong.append(f"{finished.job}: {finished.reason}")
+            say(_progress(finished, len(done), len(jobs), time.monotonic() - started))
+    rows = [row for job in jobs for row in done[job]]
+    return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
+                    {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)})
+
+
+def _progress(finished, done, total, seconds):
+    left = seconds / done * (total - done)
+    state = "FAILED" if finished.code else "done"
+    ahead = f", about {left:.0f} s left" if done < total else ""
+    return f"[{done:>{len(str(total))}}/{total}] {finished.job}: {state}{ahead}"
+
+
+def _summary(command, rows, wrong, more):
+    counts = Counter(row["name"] for row in rows)
+    told = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+    messages = sum(row["messages"] for row in rows)
+    text = f"{len(rows)} figures ({told}), {messages} messages checked"
+    if wrong:
+        text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
+    return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,
+            "differences": wrong, "sessions": [], "figures": rows, "waterfall": [], **more}

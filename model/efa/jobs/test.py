@@ -3,14 +3,18 @@
 import subprocess
 import sys
 
-from efa.jobs.run import ROOT
+from efa.jobs.common import ROOT, seed
+
+NOTHING_SELECTED = 5
 
 
 def add_command(commands):
     parser = commands.add_parser("test", help="run the tests", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="select tests, as pytest -k")
-    parser.add_argument("--sim", default="verilator,icarus", help="verilator, icarus or both")
-    parser.add_argument("--seed", type=int, help="seed of every random choice")
+    parser.add_argument("--sim", default="verilator,icarus",
+                        choices=("verilator", "icarus", "verilator,icarus"),
+                        help="where simulated tests run (default: %(default)s)")
+    parser.add_argument("--seed", type=seed, help="seed of every random choice")
     parser.set_defaults(work=work)
 
 
@@ -20,4 +24,6 @@ def work(options):
     command += ["-k", options.what] if options.what else []
     command += ["--seed", str(options.seed)] if options.seed is not None else []
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if code == NOTHING_SELECTED:
+        print(f"efa-cosim: no test matches {options.what!r}", file=sys.stderr)
     return code if code in (0, 1) else 2

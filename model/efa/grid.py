@@ -1,0 +1,187 @@
+"""Sweep files: a grid of values, as YAML, turned into independent jobs.
+
+Every refusal names file, line and key, and says what is allowed there.
+"""
+
+import difflib
+import itertools
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import yaml
+
+MOST_FILE_BYTES = 1 << 20
+MOST_JOBS = 1000
+LATENCY, RATE = "latency", "rate"
+
+
+class GridError(Exception):
+    """The file is no sweep; the text names file, line and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process measures: a size on one device, host and seed.
+
+    size in bytes, host_read_latency in cycles; `queues` are those of the rates."""
+
+    backend: str
+    kind: str
+    size: int
+    host_read_latency: int
+    seed: int
+    queues: tuple
+    measure: tuple
+
+    def __str__(self):
+        return (f"{self.kind}, {self.size} bytes, host read latency {self.host_read_latency}, "
+                f"seed {self.seed}")
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Whole numbers from least to most."""
+
+    least: int
+    most: int
+
+    def __str__(self):
+        return f"a whole number, {self.least} to {self.most}"
+
+    def read(self, node):
+        """The value of a scalar; ValueError where it is none of these."""
+        value = int(node.value, 0) if node.tag.endswith(":int") else None
+        if value is None or not self.least <= value <= self.most:
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple
+
+    def __str__(self):
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, node):
+        """The value of a scalar; ValueError where it is none of these."""
+        if node.value not in self.words:
+            raise ValueError
+        return node.value
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values of a sweep; every combination is measured."""
+
+    sizes: tuple
+    queues: tuple = (1,)
+    kinds: tuple = ("UD", "SRD")
+    host_read_latency: tuple = (125,)
+    seeds: tuple = (1,)
+    measure: tuple = (LATENCY, RATE)
+    backend: tuple = ("verilator",)
+
+    def jobs(self):
+        """One Job for each combination but queues, which share a device."""
+        found = []
+        for kind, wait, size, seed in itertools.product(
+                self.kinds, self.host_read_latency, self.sizes, self.seeds):
+            # A rate counts payload beats: with none there is nothing to see of it.
+            measure = tuple(what for what in self.measure if size or what == LATENCY)
+            if measure:
+                found.append(Job(self.backend[0], kind, size, wait, seed, self.queues, measure))
+        return found
+
+
+ALLOWED = {
+    "sizes": Range(0, 4096),
+    "queues": Range(1, 16),
+    "kinds": Choice(("UD", "SRD")),
+    "host_read_latency": Range(1, 10_000),
+    "seeds": Range(0, (1 << 31) - 1),
+    "measure": Choice((LATENCY, RATE)),
+    "backend": Choice(("verilator", "icarus")),
+}
+
+
+def read_grid(path):
+    """The Grid of a file; raises GridError."""
+    path = Path(path)
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise GridError(f"{path}: {error.strerror or error}") from None
+    if len(text) > MOST_FILE_BYTES:
+        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: this is no sweep file")
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        what = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise GridError(f"{path}:{line}: no YAML: {what}") from None
+    return _grid(path, root)
+
+
+def _grid(path, root):
+    if not isinstance(root, yaml.MappingNode):
+        line = root.start_mark.line + 1 if root else 1
+        raise GridError(f"{path}:{line}: a sweep is a list of `key: values`, such as "
+                        "`sizes: [8, 64]`")
+    values = {}
+    for key, node in root.value:
+        name = key.value if isinstance(key, yaml.ScalarNode) else "a nested value"
+        line = key.start_mark.line + 1
+        if name not in ALLOWED:
+            close = difflib.get_close_matches(name, ALLOWED, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(ALLOWED)}"
+            raise GridError(f"{path}:{line}: unknown key {name[:40]!r}; {hint}")
+        if name in values:
+            raise GridError(f"{path}:{line}: {name!r} a second time")
+        values[name] = _values(path, name, node)
+    needed = [field.name for field in fields(Grid) if field.name == "sizes"]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise GridError(f"{path}:1: {missing[0]!r} is missing, such as `{missing[0]}: [8, 64]`")
+    if len(values.get("backend", "-")) != 1:
+        raise GridError(f"{path}:1: 'backend' takes one value")
+    grid = Grid(**values)
+    count = len(grid.jobs())
+    if not count:
+        raise GridError(f"{path}:1: nothing to measure: there are no rates at 0 bytes")
+    if count > MOST_JOBS:
+        raise GridError(f"{path}:1: {count} jobs, at most {MOST_JOBS} are allowed; "
+                        "cut the grid into several files")
+    return grid
+
+
+def _values(path, name, node):
+    """The values of a key: a list or a single one."""
+    allowed = ALLOWED[name]
+    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    values = []
+    for item in items:
+        line = item.start_mark.line + 1
+        try:
+            if not isinstance(item, yaml.ScalarNode):
+                raise ValueError
+            value = allowed.read(item)
+        except ValueError:
+            shown = item.value[:40] if isinstance(item, yaml.ScalarNode) else "a nested value"
+            raise GridError(f"{path}:{line}: {name}: {shown!r} is not allowed, "
+                            f"must be {allowed}") from None
+        if value in values:
+            raise GridError(f"{path}:{line}: {name}: {value!r} a second time")
+        values.append(value)
+    if not values:
+        raise GridError(f"{path}:{node.start_mark.line + 1}: {name}: the list is empty, "
+                        f"must hold {allowed}")
+    return tuple(values)

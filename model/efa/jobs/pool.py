@@ -1,0 +1,84 @@
+"""Jobs in parallel processes: each starts fresh, none outlives the pool."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass
+
+POLL_SECONDS = 0.05
+END_SECONDS = 15.0
+
+
+@dataclass
+class Finished:
+    """A job that ended: its figures, or by which exit code and why it failed."""
+
+    job: object
+    code: int
+    seconds: float
+    figures: list
+    reason: str = ""
+
+
+class Pool:
+    """`width` processes of `python -m module JSON` at a time."""
+
+    def __init__(self, jobs, width, module="efa.jobs.point"):
+        self._waiting, self._width, self._module = deque(jobs), width, module
+        self._running = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        """Ends what still runs: first asked, so that it takes its simulator along."""
+        for _, process, *_ in self._running:
+            process.terminate()
+        deadline = time.monotonic() + END_SECONDS
+        for _, process, *_ in self._running:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def results(self):
+        """Finished jobs, as they end."""
+        while self._waiting or self._running:
+            while self._waiting and len(self._running) < self._width:
+                self._start(self._waiting.popleft())
+            ended = [entry for entry in self._running if entry[1].poll() is not None]
+            self._running = [entry for entry in self._running if entry not in ended]
+            for entry in ended:
+                yield self._finished(*entry)
+            if not ended:
+                time.sleep(POLL_SECONDS)
+
+    def _start(self, job):
+        out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed where the job's end is told
+        err = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        # A session of its own: an interrupt at the terminal is the pool's to pass on.
+        process = subprocess.Popen(
+            [sys.executable, "-m", self._module, json.dumps(job.as_dict())], env=environment,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        self._running.append((job, process, time.monotonic(), out, err))
+
+    @staticmethod
+    def _finished(job, process, started, out, err):
+        with out, err:
+            out.seek(0)
+            err.seek(0)
+            told = err.read().strip().splitlines()
+            code, figures = process.returncode, []
+            if code == 0:
+                try:
+                    figures = json.load(out)
+                except ValueError:
+                    code, told = 1, ["the job ended without its figures"]
+        reason = told[-1] if told else f"the job ended with code {code}"
+        return Finished(job, code, time.monotonic() - started, figures, "" if code == 0 else reason)

@@ -1,0 +1,145 @@
+"""The report's pictures, SVG text drawn by matplotlib from figures and stages alone."""
+
+import io
+import statistics
+
+import matplotlib
+
+matplotlib.use("svg")
+
+import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter  # noqa: E402
+
+COLOURS = {"UD": "#2563eb", "SRD": "#059669"}
+MARKERS = "os^Dv<>"
+STAGE_COLOURS = {"sending device": "#2563eb", "receiving device": "#059669", "host": "#d97706",
+                 "fabric": "#9ca3af"}
+INK, GREY = "#374151", "#6b7280"
+# Zero has no place on a logarithmic axis; it is drawn here and named 0.
+ZERO_AT = 4
+DEFAULTS = {
+    "svg.hashsalt": "efa", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e5e7eb",
+    "axes.edgecolor": GREY, "axes.axisbelow": True, "legend.frameon": False,
+}  # fmt: skip
+
+
+def latency(figures):
+    """Latency against message size, a line for each kind and host read latency."""
+    figure, (axis,) = _axes(8.0, 3.8)
+    for label, style, points in _series(figures, "size"):
+        _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
+    sizes = sorted({f["size"] for f in figures})
+    _log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("latency, cycles")
+    _legend(figure, axis)
+    return _svg(figure)
+
+
+def rates(figures):
+    """Message rate against size and against queues, with what the ports allow."""
+    most = max(f["queues"] for f in figures)
+    sizes = sorted({f["size"] for f in figures},
+                   key=lambda size: (-len({f["queues"] for f in figures if f["size"] == size}),
+                                     abs(size - 32)))
+    figure, axes = _axes(10.0, 4.0, 2)
+    for axis, chosen, over, label in (
+            (axes[0], [f for f in figures if f["queues"] == most], "size",
+             f"message size, bytes ({most} queue{'s' if most > 1 else ''})"),
+            (axes[1], [f for f in figures if f["size"] == sizes[0]], "queues",
+             f"queues ({sizes[0]} bytes)")):
+        for name, style, points in _series(chosen, over):
+            _line(axis, points, points.values(), name, style)
+        for kind in sorted({f["kind"] for f in chosen}):
+            limit = {f[over]: f["limit"] for f in chosen if f["kind"] == kind}
+            axis.plot(sorted(limit), [limit[x] for x in sorted(limit)], "--", linewidth=1.2,
+                      color=COLOURS.get(kind, GREY), alpha=0.6,
+                      label=f"{kind}, what the ports allow")
+        where = sorted({f[over] for f in chosen})
+        _log_axis(axis, where, where, label)
+        axis.set_ylabel("messages per cycle")
+    # By size they span decades: what lies close to its limit would not be seen from zero.
+    axes[0].set_yscale("log")
+    axes[0].yaxis.set_major_formatter(ScalarFormatter())
+    axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_minor_locator(NullLocator())
+    axes[1].set_ylim(bottom=0)
+    figure.tight_layout()
+    _legend(figure, axes[0])
+    return _svg(figure)
+
+
+def waterfall(stages):
+    """Where the cycles of one message went: a bar for each stage, its cycles beside it."""
+    figure, (axis,) = _axes(8.0, 0.32 * len(stages) + 0.9)
+    named = set()
+    for row, stage in enumerate(stages):
+        place = stage.get("where", "")
+        axis.barh(row, stage["cycles"], left=stage["start"], height=0.6,
+                  color=STAGE_COLOURS.get(place, GREY), label="" if place in named else place)
+        named.add(place)
+        axis.annotate(f"{stage['cycles']}", (stage["start"] + stage["cycles"], row), (4, 0),
+                      textcoords="offset points", va="center", fontsize=9, color=INK)
+    axis.set_yticks(range(len(stages)), [stage["name"] for stage in stages])
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("cycles since the doorbell")
+    axis.margins(x=0.06)
+    if named - {""}:
+        _legend(figure, axis)
+    return _svg(figure)
+
+
+def _series(figures, over):
+    """(label, style, {place: median over the seeds}) for each kind and host read latency."""
+    keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in figures})
+    waits = sorted({wait for _, wait in keys})
+    for kind, wait in keys:
+        found = [f for f in figures
+                 if (f["kind"], f.get("host_read_latency", 0)) == (kind, wait)]
+        points = {place: statistics.median(f["value"] for f in found if f[over] == place)
+                  for place in sorted({f[over] for f in found})}
+        label = kind if len(waits) == 1 else f"{kind}, host read {wait} cycles"
+        shade = 1.0 if len(waits) == 1 else 1.0 - 0.55 * waits.index(wait) / (len(waits) - 1)
+        style = {"color": COLOURS.get(kind, GREY), "alpha": shade,
+                 "marker": MARKERS[waits.index(wait) % len(MARKERS)]}
+        yield label, style, points
+
+
+def _line(axis, where, values, label, style):
+    axis.plot(list(where), list(values), label=label, markersize=5, linewidth=1.6, **style)
+
+
+def _log_axis(axis, where, names, label):
+    """Marks where something was measured, leaving out names that would touch their neighbour."""
+    axis.set_xscale("log", base=2)
+    shown, last = [], None
+    for place, name in zip(where, names, strict=True):
+        apart = last is None or place >= 1.3 * last
+        shown.append(str(name) if apart else "")
+        last = place if apart else last
+    axis.set_xticks(where, shown)
+    axis.minorticks_off()
+    axis.set_xlabel(label)
+
+
+def _legend(figure, axis):
+    """Below the axes, where no line can run through it."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+                  fontsize=9, frameon=False)
+
+
+def _axes(width, height, columns=1):
+    with plt.rc_context(DEFAULTS):
+        figure, axes = plt.subplots(1, columns, figsize=(width, height), squeeze=False)
+    return figure, axes[0]
+
+
+def _svg(figure):
+    stream = io.StringIO()
+    with plt.rc_context(DEFAULTS):
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+    return stream.getvalue().split("?>", 1)[1].split("dtd\">", 1)[-1].strip() + "\n"

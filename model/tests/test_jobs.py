@@ -1,0 +1,253 @@
+"""The jobs: run, sweep and their processes, on the reference model in place of the RTL."""
+
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from timed import TimedModel
+
+from efa.backend import BackendUnavailable, DeviceTimeout, open_model
+from efa.cli import main
+from efa.endpoints import SRD
+from efa.grid import Job
+from efa.jobs import point, run, sweep
+from efa.jobs.pool import Pool
+from efa.report import read_summary
+from efa.workload import Mismatch, latency_point, rate_point
+
+JOB = Job("verilator", "SRD", 64, 125, 7, (1,), ("latency",))
+FIGURE = {"name": "latency", "value": 5.0, "unit": "cycles", "messages": 8, "limit": None,
+          "kind": "SRD", "size": 64, "queues": 1, "host_read_latency": 125, "seed": 7}
+GRID = "sizes: [8, 64]\nkinds: SRD\n"
+
+
+def opened(name, profile="default", record=False, **_knobs):
+    """The model under every name, with a clock where a simulator was asked for."""
+    kind = open_model if name == "model" else TimedModel
+    return kind(profile=profile, record=record)
+
+
+def small_measure(node, figures, _stages):
+    figures += [latency_point(node, SRD, 64), rate_point(node, SRD, 64, 1)]
+
+
+@pytest.fixture
+def model_alone(monkeypatch):
+    for module in (run, point):
+        monkeypatch.setattr(module, "open_backend", opened)
+    monkeypatch.setattr(run, "measure", small_measure)
+
+
+# run
+
+def test_run_compares_measures_and_reports(model_alone, tmp_path, capsys):
+    assert main(["run", "--out", str(tmp_path / "run"), "--seed", "3"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1].startswith("passed: 1326 DMA writes, 400 packets, 100 interrupts of 2 plays")
+    summary = read_summary(tmp_path / "run")
+    assert summary["verdict"] == "passed"
+    for row, backend in zip(summary["sessions"], ("model", "verilator"), strict=True):
+        assert (row["name"], row["backend"]) == ("pingpong.jsonl.gz", backend)
+        assert (row["dma_writes"], row["packets"], row["interrupts"]) == (663, 200, 50)
+    for figure in summary["figures"]:
+        assert figure["unit"] in ("cycles", "messages/cycle")
+        assert figure["messages"] > 0
+        assert figure["seed"] == 3
+        assert figure["limit"] is None or figure["value"] <= figure["limit"]
+
+
+def test_run_fails_when_one_sent_something_else(model_alone, monkeypatch, tmp_path, capsys):
+    def other(name, **options):
+        backend = opened(name, **options)
+        take = backend.packets
+        if name != "model":
+            backend.packets = lambda: [packet[:-1] + b"!" for packet in take()]
+        return backend
+
+    monkeypatch.setattr(run, "open_backend", other)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 1
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("failed: pingpong.jsonl.gz: packet (opcode 1, queue pair 0x")
+    summary = read_summary(tmp_path / "run")
+    assert summary["verdict"] == "failed"
+    assert len(summary["differences"]) == 1
+    assert summary["differences"][0] in (tmp_path / "run/index.html").read_text().replace(
+        "&#x27;", "'")
+
+
+def test_run_fails_in_words_when_the_device_hangs(model_alone, monkeypatch, tmp_path, capsys):
+    def hanging(path, backend, **_options):
+        raise DeviceTimeout("not within\n 7 cycles")
+
+    monkeypatch.setattr(run, "play", hanging)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 1
+    told = capsys.readouterr()
+    assert "pingpong.jsonl.gz on model: not within 7 cycles (and 1 more differences)" in told.out
+    assert not told.err
+
+
+def test_run_tells_the_verdict_where_the_report_is_refused(model_alone, monkeypatch, tmp_path,
+                                                           capsys):
+    def full(*_arguments):
+        raise run.ReportError("run: report not written: No space left on device")
+
+    monkeypatch.setattr(run, "write_report", full)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 2
+    assert "No space left on device (passed: " in capsys.readouterr().err
+
+
+def test_run_without_simulator_exits_2(model_alone, monkeypatch, tmp_path, capsys):
+    def missing(name, **options):
+        if name == "model":
+            return opened(name, **options)
+        raise BackendUnavailable("verilator: needs g++ and make (apt install g++ make)")
+
+    monkeypatch.setattr(run, "open_backend", missing)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err == (
+        "efa-cosim: verilator: needs g++ and make (apt install g++ make)\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_interrupted_leaves_no_report(model_alone, monkeypatch, tmp_path, capsys):
+    def interrupted(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "measure", interrupted)
+    assert main(["run", "--out", str(tmp_path / "run")]) == 130
+    assert capsys.readouterr().err == "efa-cosim: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+# One job of a sweep
+
+def test_a_job_measures_what_it_was_asked(model_alone, capsys):
+    job = Job("verilator", "UD", 64, 500, 7, (1, 2), ("latency", "rate"))
+    assert point.main(json.dumps(job.as_dict())) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert [(f["name"], f["queues"]) for f in figures] == [
+        ("latency", 1), ("message rate", 1), ("message rate", 2)]
+    assert {(f["kind"], f["host_read_latency"], f["seed"]) for f in figures} == {("UD", 500, 7)}
+
+
+@pytest.mark.parametrize(("error", "code"), [
+    (Mismatch("message 3\n differs"), 1), (RuntimeError("gone"), 1),
+    (BackendUnavailable("no g++"), 2)])
+def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
+    def failing(*_arguments, **_options):
+        raise error
+
+    monkeypatch.setattr(point, "open_backend", failing)
+    assert point.main(json.dumps(JOB.as_dict())) == code
+    told = capsys.readouterr()
+    assert told.err == " ".join(str(error).split()) + "\n"
+    assert not told.out
+
+
+# Processes
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Makes a module of one job; its name. The job's JSON is `job` there."""
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    (tmp_path / "modules").mkdir()
+
+    def made(text):
+        path = tmp_path / "modules/fakepoint.py"
+        path.write_text(f"import json, os, sys, time\njob = json.loads(sys.argv[1])\n{text}\n")
+        return path.stem
+
+    return made
+
+
+GOOD = f"print(json.dumps([{{**{FIGURE!r}, 'size': job['size']}}]))"
+
+
+def test_jobs_run_in_processes_of_their_own(module):
+    with Pool([JOB] * 3, 2, module(GOOD)) as pool:
+        finished = list(pool.results())
+    assert [(one.code, one.figures) for one in finished] == [(0, [FIGURE])] * 3
+
+
+@pytest.mark.parametrize(("text", "code", "reason"), [
+    ("sys.exit('first\\nlast words')", 1, "last words"),
+    ("sys.exit(2)", 2, "the job ended with code 2"),
+    ("os.kill(os.getpid(), 9)", -9, "the job ended with code -9"),
+    ("print('[')", 1, "the job ended without its figures"),
+])
+def test_a_job_that_ends_badly_has_a_reason(module, text, code, reason):
+    with Pool([JOB], 1, module(text)) as pool:
+        (finished,) = pool.results()
+    assert (finished.code, finished.reason, finished.figures) == (code, reason, [])
+
+
+def test_no_process_outlives_an_interrupt(module, tmp_path):
+    name = module(f"open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'w'); time.sleep(600)")
+    pool = Pool([JOB] * 2, 2, name)
+
+    def interrupted():
+        results = pool.results()
+        with pool:
+            pool._start(JOB)
+            while not (pids := [p.name for p in tmp_path.iterdir() if p.name.isdigit()]):
+                time.sleep(0.01)
+            started.extend(map(int, pids))
+            raise KeyboardInterrupt
+        results.close()
+
+    started = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for pid in started:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+# sweep
+
+@pytest.fixture
+def grid(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(GRID)
+    return path
+
+
+def test_a_sweep_reports_every_job(module, monkeypatch, grid, tmp_path, capsys):
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(GOOD)))
+    assert main(["sweep", str(grid), "--jobs", "2", "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "[1/2]" in out and "s left" in out
+    assert "[2/2]" in out
+    assert out.splitlines()[-1].startswith("passed: 2 figures (2 of latency), 16 messages checked")
+    summary = read_summary(tmp_path / "out")
+    assert [figure["size"] for figure in summary["figures"]] == [8, 64]
+    assert summary["grid"]["sizes"] == [8, 64]
+    assert (tmp_path / "out/latency.svg").exists()
+
+
+def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypatch, grid, tmp_path,
+                                                               capsys):
+    text = f"if job['size'] == 8: sys.exit('message 3 differs')\n{GOOD}"
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(text)))
+    assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith(
+        "failed: SRD, 8 bytes, host read latency 125, seed 1: message 3 differs")
+    summary = read_summary(tmp_path / "out")
+    assert summary["verdict"] == "failed"
+    assert [figure["size"] for figure in summary["figures"]] == [64]
+
+
+def test_a_sweep_without_simulator_ends_at_once_with_2(module, monkeypatch, grid, tmp_path, capsys):
+    text = "sys.stderr.write('no g++'); sys.exit(2)"
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(text)))
+    assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "efa-cosim: no g++\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_is_refused_before_any_job(module, monkeypatch, grid, capsys):
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module("sys.exit('ran')")))
+    assert main(["sweep", str(grid), "--out", os.fspath(grid)]) == 2
+    assert "small.yaml: report not written" in capsys.readouterr().err

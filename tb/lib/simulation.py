@@ -1,0 +1,112 @@
+"""One simulation in a process group of its own: started, and ended with all that it began.
+
+A build starts compilers, a run starts the simulator: whatever ends this process, an exception, an
+interrupt, a plain exit, takes them along. What goes wrong there is told in one line; the whole
+text is in the log that the line names.
+
+    python -m tb.lib.simulation '["verilator", 1, {}, "/path/of/socket"]'
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+
+from tb.simulators import ROOT, SimulatorMissing
+
+GENTLE_SECONDS = 5.0
+POLL_SECONDS = 0.02
+TELLING = re.compile(r"%Error|\berror\b|No space left", re.IGNORECASE)
+LOG = re.compile(r"^log: (\S+)$", re.MULTILINE)
+MOST_CHARACTERS = 300
+
+
+class Simulation:
+    """Builds and runs tb/system/serve_tests.py, which connects to the socket at `address`."""
+
+    def __init__(self, sim, seed, params, address):
+        self.sim = sim
+        self._told = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tb.lib.simulation", json.dumps([sim, seed, params, address])],
+            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=self._told, start_new_session=True,
+        )  # fmt: skip
+        self._end = weakref.finalize(self, _end_group, self._process)
+
+    @property
+    def running(self):
+        return self._process.poll() is None
+
+    def failure(self, seconds=60.0):
+        """Waits for the end; why it failed, in one line, None where it passed."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return f"{self.sim}: the simulation did not end within {seconds:.0f} s"
+        # Its number may be another's from now on.
+        self._end.detach()
+        if code == 0:
+            return None
+        self._told.seek(0)
+        return brief(self._told.read()) or f"{self.sim}: the simulation ended with code {code}"
+
+    def end(self):
+        """Ends it now, with all that it started."""
+        self._end()
+
+
+def brief(text):
+    """The first line of a failure, the first that tells an error, and the log's name."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    if lines[0].startswith("Traceback"):
+        return lines[-1][:MOST_CHARACTERS]
+    # A run says in its second line what was wrong; a build's log has it anywhere.
+    if lines[0].endswith("FAILED"):
+        telling = lines[1] if len(lines) > 1 else None
+    else:
+        telling = next((line for line in lines[1:] if TELLING.search(line)), None)
+    log = LOG.search(text)
+    told = lines[0] if telling is None else f"{lines[0].rstrip(':')}: {telling}"
+    return told[:MOST_CHARACTERS] + (f" (log: {log[1]})" if log else "")
+
+
+def _end_group(process):
+    """Asks the group to end, so that half-written objects go, then insists."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + GENTLE_SECONDS
+        try:
+            os.killpg(process.pid, number)
+            while time.monotonic() < deadline:
+                process.poll()
+                os.killpg(process.pid, 0)
+                time.sleep(POLL_SECONDS)
+        except ProcessLookupError:
+            return
+
+
+def main(argument):
+    """Builds, runs, and tells a failure on standard error."""
+    from tb.runner import RunFailed
+    from tb.system_run import run_system
+
+    sim, seed, params, address = json.loads(argument)
+    try:
+        run_system("tb.system.serve_tests", sim, seed, params, env={"EFA_SOCKET": address})
+    except (RunFailed, SimulatorMissing, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

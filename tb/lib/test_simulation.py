@@ -1,0 +1,45 @@
+"""Simulations in a process of their own: what is told of a failure, and that nothing stays."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from tb.lib.simulation import Simulation, _end_group, brief
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("", ""),
+    ("verilator: efa_tb does not build\nmake: x\n%Error: a.v:3: bad\nmore\nlog: sim/out/b.log\n",
+     "verilator: efa_tb does not build: %Error: a.v:3: bad (log: sim/out/b.log)"),
+    ("serve on icarus, seed 1: FAILED\n  serve: failure boundary broken\nlog: r.log\nrepeat: x",
+     "serve on icarus, seed 1: FAILED: serve: failure boundary broken (log: r.log)"),
+    ("serve on icarus, seed 1: FAILED\n  no results file: it ended early\nINFO error\nlog: r.log",
+     "serve on icarus, seed 1: FAILED: no results file: it ended early (log: r.log)"),
+    ("Traceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left on device",
+     "OSError: [Errno 28] No space left on device"),
+    ("one line", "one line"),
+])
+def test_a_failure_is_one_line(text, told):
+    assert brief(text) == told
+
+
+def test_a_simulation_that_cannot_start_says_why(tmp_path):
+    simulation = Simulation("quantum", 1, {}, str(tmp_path / "socket"))
+    assert "quantum: unknown simulator" in simulation.failure()
+    assert not simulation.running
+
+
+def test_ending_takes_along_what_it_started(tmp_path):
+    script = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
+    process = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
+        time.sleep(0.01)
+    child = int((tmp_path / "pid").read_text())
+    _end_group(process)
+    assert process.poll() is not None
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
