@@ -2,8 +2,10 @@
 //
 // In    s_job every job; written a job's data is out; s_done_entry a completion entry is out
 // Out   m_rxc completions; m_acko acknowledgements; free lines of the packet buffer;
-//       done descriptors that were reported; statistics; drained: what was inside has left
-// Time  a job per cycle while completions are taken
+//       done descriptors that were reported; statistics; drained, for a cycle: what was inside when
+//       s_drain rose has left
+// Time  completion in the cycle of the job when its data is out, a job per cycle; acknowledgement
+//       2 cycles after the job and 1 after the entry; 64 jobs may wait for their entries
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -48,6 +50,7 @@ module efa_rx_retire #(
 
   localparam ACKO_W = `EFA_ACKO__W;
   localparam PENDING_LOG2 = 6;
+  localparam DROPS_LOG2 = 7;
 
   wire [`EFA_CPL__W-1:0] cpl = s_job[`EFA_RXJ__CPL];
   wire writes = s_job[`EFA_RXJ__WRITE];
@@ -125,10 +128,11 @@ module efa_rx_retire #(
       && (packets_left == 16'd0 || packets_left[15])
       && (flushed_left == 16'd0 || flushed_left[15]);
 
-  // Two places may drop a packet in one cycle; each counts.
+  // Two places may drop a packet in one cycle; each counts. Those that wait are fewer than the
+  // packets that are stored: each flit from the network ends in one drop at most.
   reg [1:0] dropped_q;
-  reg [3:0] drops_q;
-  wire drop_out = drops_q != 4'd0;
+  reg [DROPS_LOG2:0] drops_q;
+  wire drop_out = drops_q != {(DROPS_LOG2 + 1) {1'b0}};
   assign st_drop_valid = drop_out;
   always @(posedge clk) begin
     if (s_drain && !draining_q) begin
@@ -142,7 +146,7 @@ module efa_rx_retire #(
       flushed_out_q <= 16'd0;
       draining_q <= 1'b0;
       dropped_q <= 2'b00;
-      drops_q <= 4'd0;
+      drops_q <= {(DROPS_LOG2 + 1) {1'b0}};
     end else begin
       packets_in_q <= packets_in_q + {15'd0, s_stored};
       packets_out_q <= packets_out_q + {15'd0, packet_gone};
@@ -150,7 +154,8 @@ module efa_rx_retire #(
       flushed_out_q <= flushed_out_q + {15'd0, flushed_gone};
       draining_q <= s_drain && !m_drained;
       dropped_q <= s_drops;
-      drops_q <= drops_q + {3'd0, dropped_q[0]} + {3'd0, dropped_q[1]} - {3'd0, drop_out};
+      drops_q <= drops_q + {{DROPS_LOG2{1'b0}}, dropped_q[0]}
+          + {{DROPS_LOG2{1'b0}}, dropped_q[1]} - {{DROPS_LOG2{1'b0}}, drop_out};
     end
   end
 

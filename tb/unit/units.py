@@ -45,4 +45,5 @@ UNITS: dict[str, Unit] = {
     "send": Unit("efa_send"),
     "mr_check": Unit("efa_mr_check"),
     "mr_walk": Unit("efa_mr_walk"),
+    "rx_retire": Unit("efa_rx_retire"),
 }

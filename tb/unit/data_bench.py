@@ -1,0 +1,211 @@
+"""What the benches of rtl/data and rtl/transport share: ports by other names, moments, regions."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import INTERNAL, LIMITS
+from tb.lib.stream import StreamMonitor
+from tb.lib.timing import timing
+
+TOP = 1 << 64
+
+
+class Ports:
+    """A design with some ports under other names, for agents that find theirs by prefix.
+
+    Ports(dut, m_job_data="m_job", rst="core_rst")"""
+
+    def __init__(self, dut, **names):
+        self._dut, self._names = dut, names
+
+    def __getattr__(self, name):
+        return getattr(self._dut, self._names.get(name, name))
+
+    def __iter__(self):
+        return iter(self._dut)
+
+
+def idle(dut, *names):
+    """Drive inputs to 0."""
+    for name in names:
+        getattr(dut, name).value = 0
+
+
+async def until(dut, condition, what, cycles=5000):
+    """Wait for clock edges until condition(); fails after so many."""
+    for _ in range(cycles):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"{what}: not within {cycles} cycles")
+
+
+async def taken(driver, cycles=50000):
+    """Wait until a driver's last beat was taken; fails after so many cycles."""
+    await until(driver.dut, lambda: not driver.waiting, f"{driver.prefix} taken", cycles)
+
+
+async def high(dut, name, cycles=5000):
+    """Wait until a one-bit output is 1."""
+    await until(dut, lambda: getattr(dut, name).value == 1, name, cycles)
+
+
+async def pulse(dut, valid, **values):
+    """One cycle of `valid` with its payload."""
+    for name, value in values.items():
+        getattr(dut, name).value = value
+    getattr(dut, valid).value = 1
+    await RisingEdge(dut.clk)
+    getattr(dut, valid).value = 0
+
+
+class RawMonitor(StreamMonitor):
+    """Takes payload as bit strings: parts that mean nothing in a beat may be unknown there."""
+
+    def _read(self):
+        return {name: str(signal.value) for name, signal in self.payload.items()}
+
+
+class Raw:
+    """Fields of a bundle given as a bit string: a number, where the field is known."""
+
+    def __init__(self, layout, bits):
+        self._layout, self._bits = layout, bits
+
+    def raw(self, name):
+        """A field's own bit string."""
+        lsb, width, _ = self._layout.fields[name]
+        end = len(self._bits) - lsb
+        return self._bits[end - width : end]
+
+    def __getattr__(self, name):
+        return int(self.raw(name), 2)
+
+
+class Moments:
+    """The cycles in which streams had a handshake, or a bare signal was 1.
+
+    Moments(dut, "s_item", "done"): what has a _valid port is a stream, with or without _ready."""
+
+    def __init__(self, dut, *names):
+        self.seen = {name: [] for name in names}
+        self._watched = [
+            (name, [getattr(dut, part) for part in self._parts(dut, name)]) for name in names
+        ]
+        self._clk, self._cycle = dut.clk, 0
+        cocotb.start_soon(self._watch())
+
+    @staticmethod
+    def _parts(dut, name):
+        if not hasattr(dut, name + "_valid"):
+            return [name]
+        ready = [name + "_ready"] if hasattr(dut, name + "_ready") else []
+        return [name + "_valid", *ready]
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self._clk)
+            self._cycle += 1
+            for name, signals in self._watched:
+                if all(signal.value == 1 for signal in signals):
+                    self.seen[name].append(self._cycle)
+
+    def __getitem__(self, name):
+        return self.seen[name]
+
+    def clear(self):
+        """Forget what was seen."""
+        for cycles in self.seen.values():
+            cycles.clear()
+
+    def latency(self, begin, end):
+        """Cycles from the first handshake of one to the first of the other."""
+        return self.seen[end][0] - self.seen[begin][0]
+
+    def intervals(self, name):
+        """The distances between neighbours, as a set."""
+        seen = self.seen[name]
+        return {after - before for before, after in zip(seen, seen[1:], strict=False)}
+
+    def hold(self, module, path, begin, end):
+        """Latency and interval are those that spec/timing.yaml promises: each interval, or where
+        that is no whole number their mean."""
+        promised = timing(module, path)
+        assert self.latency(begin, end) == promised.latency, self.seen
+        if isinstance(promised.interval, float):
+            seen = self.seen[end]
+            assert (seen[-1] - seen[0]) / (len(seen) - 1) == promised.interval, self.seen
+        elif promised.interval is not None:
+            assert self.intervals(end) == {promised.interval}, self.seen
+
+
+class Regions:
+    """Memory regions as efa_mr_check and efa_mr_walk are told of them, and what they allow."""
+
+    def __init__(self, rng, first_page=3):
+        self.rng, self.table, self.pages, self._mtt = rng, {}, {}, first_page
+
+    def make(self, index, pd, size, **fields):
+        """A region of `size` bytes at some address, with its pages; returns its fields."""
+        rng = self.rng
+        phys = fields.get("phys", 0)
+        shift = fields.get("shift", 12)
+        iova = rng.getrandbits(40) << 4
+        count = 0 if phys else ((iova % (1 << shift)) + size + (1 << shift) - 1) >> shift
+        region = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index, "pd": pd,
+                  "local_write": 1, "phys": phys, "shift": shift, "mtt": self._mtt,
+                  "iova": iova, "length": size, **fields}  # fmt: skip
+        for number in range(count):
+            self.pages[self._mtt + number] = rng.getrandbits(51 - shift) << shift
+        self._mtt += count
+        self.table[index] = region
+        return region
+
+    async def tell(self, dut, index=None, pages=True):
+        """Over mr_* and, where the module has them, mtt_*."""
+        for at in [index] if index is not None else list(self.table):
+            await pulse(dut, "mr_valid", mr_index=at, mr_data=INTERNAL.mrc.pack(**self.table[at]))
+        if pages:
+            await self.tell_pages(dut)
+
+    async def tell_pages(self, dut):
+        """Over mtt_*."""
+        for index, address in self.pages.items():
+            await pulse(dut, "mtt_valid", mtt_index=index, mtt_data=address >> 12)
+
+    def allows(self, key, pd, addr, size, write=False):
+        """Decision 0001: key, domain, range, local write; a length of 0 is never looked at."""
+        if size == 0:
+            return True
+        region = self.table.get(key % (1 << LIMITS.mr_w))
+        if region is None or not region["live"] or region["key"] != key or region["pd"] != pd:
+            return False
+        inside = addr - region["iova"]
+        return 0 <= inside and inside + size <= region["length"] and (
+            not write or bool(region["local_write"]))  # fmt: skip
+
+    def place(self, key, addr):
+        """(phys, shift, mtt, offset, addr) of a byte of a region."""
+        region = self.table[key % (1 << LIMITS.mr_w)]
+        page = region["iova"] >> region["shift"] << region["shift"]
+        return region["phys"], region["shift"], region["mtt"], (addr - page) % TOP, addr
+
+    def host(self, place, at):
+        """Host address of byte `at` behind a place."""
+        phys, shift, mtt, offset, addr = place
+        if phys:
+            return addr + at
+        where = offset + at
+        return self.pages[mtt + (where >> shift)] + where % (1 << shift)
+
+
+def pieces(host, size, log):
+    """(host address, length) of the accesses that cover `size` bytes: host(at) is the address of
+    byte `at`; none crosses a block of 1 << log bytes."""
+    found, at = [], 0
+    while at < size:
+        start = host(at)
+        length = min(size - at, (1 << log) - start % (1 << log))
+        found.append((start, length))
+        at += length
+    return found

@@ -1,0 +1,284 @@
+"""efa_rx_retire: completion after the data, acknowledgement after both, and who counts what."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, IoCompStatus
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, Ports, high, idle, pulse, taken, until
+
+OK = IoCompStatus.OK
+AHEAD = 8  # jobs whose data may be out while they still stand in the line
+
+
+class Bench:
+    """Jobs go in; `written` and `s_done_entry` follow as the write and completion paths do."""
+
+    def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
+        self.dut, self.rng, self.rate = dut, rng_for("rx_retire"), rate
+        idle(dut, "written", "s_done_entry", "s_stored", "s_flushed", "s_drain",
+             "s_fetches_drained", "s_drops")  # fmt: skip
+        self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
+        self.rxc = StreamMonitor(dut, "m_rxc", stalls, ["data"], on_beat=self._completion)
+        self.acko = StreamMonitor(dut, "m_acko", stalls, ["data"], on_beat=self._ack)
+        self.free = StreamMonitor(dut, "free", 0, ["lines"])
+        self.done = StreamMonitor(dut, "done", 0, ["qpn", "count"])
+        self.stat = StreamMonitor(dut, "st_rx", 0, ["bytes"])
+        self.event = StreamMonitor(dut, "ev_rxw", 0, ["data"])
+        self.forget()
+
+    def forget(self):
+        self.cpls, self.acks, self.frees, self.dones, self.stats = deque(), deque(), [], [], []
+        self.events, self.posted, self.number = [], [], 0
+        self.writes = self.to_write = self.written = self.entries = self.owed = 0
+        self.reports = True
+        for monitor in (self.free, self.done, self.stat, self.event, self.rxc, self.acko):
+            monitor.beats.clear()
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        cocotb.start_soon(self._paths())
+
+    def job(self, **fields):
+        rng = self.rng
+        qpn, number = rng.getrandbits(6), self.number
+        self.number = (number + 1) & 0xFFFF
+        status = fields.pop("status", OK)
+        cpl = INTERNAL.cpl.pack(rx=1, qpn=qpn, req_id=number, status=status)
+        acko = INTERNAL.acko.pack(dst_qpn=number, status=rng.randrange(19))
+        fields = {"packet": 1, "write": 0, "complete": 0, "ack": 0, "length": rng.randrange(8929),
+                  "count": rng.randrange(1, 3), **fields}  # fmt: skip
+        self.jobs.post({"data": INTERNAL.rxj.pack(cpl=cpl, acko=acko, **fields)})
+        self.writes += fields["write"]
+        self.to_write += fields["write"]
+        completes = sum(c[0] is not None for c in self.posted) + fields["complete"]
+        self.posted.append((cpl if fields["complete"] else None,))
+        if fields["complete"]:
+            self.cpls.append((cpl, self.writes))
+            self.dones.append({"qpn": qpn, "count": fields["count"]})
+            if status == OK:
+                self.stats.append({"bytes": fields["length"]})
+                self.events.append((qpn, number))
+        if fields["ack"]:
+            self.acks.append((acko, completes if fields["complete"] else 0, self.writes))
+        if fields["packet"]:
+            self.frees.append({"lines": (fields["length"] + 32 + 63) // 64})
+
+    def random_job(self):
+        rng = self.rng
+        if rng.random() < 0.2:
+            self.job(packet=0, complete=1, length=0, status=IoCompStatus.FLUSHED)
+        else:
+            complete = int(rng.random() < 0.7)
+            self.job(write=rng.getrandbits(1), complete=complete, ack=rng.getrandbits(1),
+                     status=OK if rng.random() < 0.8 else 5)  # fmt: skip
+
+    def _completion(self, beat):
+        cpl, writes = self.cpls.popleft()
+        assert beat["data"] == cpl
+        assert self.written >= writes, "a completion before its data"
+        self.owed += 1
+
+    def _ack(self, beat):
+        acko, entries, writes = self.acks.popleft()
+        assert beat["data"] == acko
+        assert self.entries >= entries, "an acknowledgement before the completion entry"
+        assert self.written >= writes, "an acknowledgement before the data"
+
+    async def _paths(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                dut.written.value = dut.s_done_entry.value = 0
+                continue
+            # What was driven in the cycle before has been seen.
+            self.written += int(dut.written.value)
+            self.entries += int(dut.s_done_entry.value)
+            ahead = self.writes - self.to_write - self._retired_writes()
+            write = self.to_write and ahead < AHEAD and self.rng.random() < self.rate
+            self.to_write -= int(bool(write))
+            dut.written.value = int(bool(write))
+            entry = self.owed and self.reports and self.rng.random() < self.rate
+            self.owed -= int(bool(entry))
+            dut.s_done_entry.value = int(bool(entry))
+
+    def _retired_writes(self):
+        """Writing jobs that have left, at least: those before the last completion seen."""
+        return self.cpls[0][1] - 1 if self.cpls else self.writes
+
+    async def drain(self, cycles=1 << 20):
+        """Until everything that is inside now has left."""
+        self.dut.s_drain.value = 1
+        await RisingEdge(self.dut.clk)
+        await high(self.dut, "m_drained", cycles)
+        self.dut.s_drain.value = 0
+
+    async def settle(self):
+        await taken(self.jobs)
+        await until(self.dut, lambda: not (self.cpls or self.acks), "completions, acks", 20000)
+        await ClockCycles(self.dut.clk, 15)
+        assert list(self.free.beats) == self.frees
+        assert list(self.done.beats) == self.dones
+        assert list(self.stat.beats) == self.stats
+        told = [EVENTS.rxw.unpack(beat["data"]) for beat in self.event.beats]
+        assert [(event.qpn, event.req_id) for event in told] == self.events
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 1.0), (0.5, 0.0, 0.5), (0.0, 0.4, 0.2), (0.3, 0.3, 0.6)])
+async def jobs_end_in_order(dut, pace):
+    """data.rx_retire.order: no completion before its data, no acknowledgement before its entry"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    for _ in range(200):
+        bench.random_job()
+    await bench.settle()
+
+
+@cocotb.test()
+async def entries_are_late(dut):
+    """data.rx_retire.depth: acknowledgements wait for completion entries, so many of them"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.reports = False
+    depth = timing("efa_rx_retire", "acknowledgement").depth
+    for _ in range(depth + 4):
+        bench.job(complete=1, ack=1)
+    await ClockCycles(dut.clk, depth + 30)
+    assert bench.jobs.sent == depth and bench.acko.taken == 0 and dut.s_job_ready.value == 0
+    bench.reports = True
+    await bench.settle()
+
+
+@cocotb.test()
+async def drain_waits_for_what_is_inside(dut):
+    """data.rx_retire.drain: packets and flushed entries each; what comes later is not waited for"""
+    bench = Bench(dut)
+    await bench.start()
+    for packets, flushed, fetches in ((0, 0, 0), (3, 0, 0), (0, 2, 0), (3, 2, 1)):
+        for _ in range(packets):
+            await pulse(dut, "s_stored")
+        for _ in range(flushed):
+            await pulse(dut, "s_flushed")
+        dut.s_fetches_drained.value = int(not fetches)
+        drain = cocotb.start_soon(bench.drain())
+        await ClockCycles(dut.clk, 2)
+        # Those who come now are not waited for, and leave after the others.
+        for _ in range(4):
+            await pulse(dut, "s_stored")
+            await pulse(dut, "s_flushed")
+        for left in range(packets + flushed, 0, -1):
+            assert not drain.done(), f"{left} still inside"
+            packet = left > flushed
+            bench.job(packet=int(packet), complete=int(not packet), length=0)
+            await bench.settle()
+        if fetches:
+            # More than those that were inside have gone by the time the reads are back.
+            bench.job(packet=1)
+            bench.job(packet=0, complete=1)
+            await bench.settle()
+            assert not drain.done()
+            dut.s_fetches_drained.value = 1
+        await ClockCycles(dut.clk, 6)
+        assert drain.done(), "never drained"
+        for _ in range(4 - fetches):
+            bench.job(packet=1)
+            bench.job(packet=0, complete=1)
+        await bench.settle()
+        assert dut.m_drained.value == 0
+
+
+@cocotb.test()
+async def drain_past_the_wrap_of_its_counts(dut):
+    """data.rx_retire.wrap: 65536 packets later a drain still waits for those inside"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.free._task.cancel()
+    dut.s_job.value = INTERNAL.rxj.pack(packet=1)
+    dut.s_job_valid.value = dut.s_stored.value = 1
+    await ClockCycles(dut.clk, (1 << 16) - 2)
+    dut.s_job_valid.value = 0
+    await ClockCycles(dut.clk, 4)
+    dut.s_stored.value = 0
+    await RisingEdge(dut.clk)
+    # Four are inside, on both sides of the wrap.
+    dut.s_fetches_drained.value = 1
+    drain = cocotb.start_soon(bench.drain())
+    await ClockCycles(dut.clk, 5)
+    dut.s_job_valid.value = 1
+    for _ in range(4):
+        assert not drain.done()
+        await RisingEdge(dut.clk)
+    dut.s_job_valid.value = 0
+    await ClockCycles(dut.clk, 3)
+    assert drain.done()
+
+
+@cocotb.test()
+async def each_drop_counts(dut):
+    """data.rx_retire.drops: also while malformed packets and refused ones end in the same cycles"""
+    bench = Bench(dut)
+    await bench.start()
+    seen = Moments(dut, "st_drop_valid")
+    dropped = 0
+    # A full store of packets may be refused while malformed ones keep coming.
+    for drops in [3] * 70 + [bench.rng.randrange(4) for _ in range(50)]:
+        dut.s_drops.value = drops
+        dropped += drops.bit_count()
+        await RisingEdge(dut.clk)
+    dut.s_drops.value = 0
+    await ClockCycles(dut.clk, 150)
+    assert len(seen["st_drop_valid"]) == dropped
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_retire.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_job", "m_rxc", "s_done_entry", "m_acko")
+    for _ in range(20):
+        bench.job(complete=1)
+    await bench.settle()
+    moments.hold("efa_rx_retire", "job", "s_job", "m_rxc")
+    bench.forget()
+    moments.clear()
+    for _ in range(20):
+        bench.job(ack=1)
+    await bench.settle()
+    moments.hold("efa_rx_retire", "acknowledgement", "s_job", "m_acko")
+    bench.forget()
+    moments.clear()
+    bench.job(complete=1, ack=1)
+    await bench.settle()
+    moments.hold("efa_rx_retire", "entry", "s_done_entry", "m_acko")
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_retire.reset: no count of data, entries, drops or of a drain survives"""
+    bench = Bench(dut, 0.3, 0.0, 0.5)
+    await bench.start()
+    for turn in range(4):
+        for _ in range(60):
+            bench.random_job()
+        dut.s_drain.value = 1
+        dut.s_drops.value = 3
+        await ClockCycles(dut.clk, 25 + turn)
+        dut.s_drops.value = dut.s_drain.value = 0
+        await pulse(dut, "s_stored")
+        bench.jobs.clear()
+        await reset(dut)
+        bench.forget()
+        drops = Moments(dut, "st_drop_valid")
+        dut.s_fetches_drained.value = 1
+        await bench.drain(6)
+        dut.s_fetches_drained.value = 0
+        for _ in range(30):
+            bench.random_job()
+        await bench.settle()
+        assert not drops["st_drop_valid"]
