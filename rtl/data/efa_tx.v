@@ -4,8 +4,8 @@
 //       context an SRD send takes with it
 // Out   rd_* payload reads; m flits, completions without a packet, barriers, in order;
 //       read_err_*: a payload read failed; unused: an SRD message ended without a context
-// Time  a message without reads leaves 5 cycles after it came; one flit per cycle, messages back to
-//       back; one message per cycle when they are one flit
+// Time  first flit 4 cycles after a message without reads came, 5 after a message's last answer;
+//       one flit per cycle, messages back to back; one message per cycle when they are one flit
 //
 // Flit i of a packet is line i of the message in the payload ring: its payload starts behind the
 // room for the header, so gathering is only a byte position.

@@ -1,11 +1,11 @@
 // efa_tx_ring - payload between host memory and packets: a ring of 64-byte lines in two banks.
 //
-// In    rdc_* answers to host reads, in any order; slot_* messages that enter; take_* leave;
-//       rd_* line reads
+// In    rdc_* answers to host reads, in any order; slot_* messages that enter, slot_index being the
+//       next one's at all times; take_* leave; rd_* line reads
 // Out   ready, failed per message slot: all its reads were answered, one of them with an error;
 //       rd_data
-// Time  a beat of any alignment is in the ring 3 cycles after it came, one beat per cycle; reads
-//       1 cycle
+// Time  a beat of any alignment is in the ring, and the last one's slot ready, 3 cycles after it
+//       came, one beat per cycle; reads 1 cycle, rd_data stays while nothing is read
 //
 // A beat covers at most two neighbouring lines, one in each bank. Answers are counted against a
 // goal that moves on with each message of a slot, so no count is ever cleared.

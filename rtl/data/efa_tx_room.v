@@ -3,7 +3,7 @@
 // In    s checked messages with their buffers; free_* what has left
 // Out   slot_* a message is in the list (its data, its reads); rd_* host reads, cookie = slot and
 //       byte position in the ring
-// Time  2 cycles, one message per cycle, one with two buffers in two; first read 5 cycles after;
+// Time  1 cycle, one message per cycle, one with two buffers in two; first read 5 cycles after;
 //       waits for room for the whole message before its first read
 `include "efa_defs.vh"
 `include "efa_check.vh"

@@ -3,7 +3,7 @@
 // In    s_item taken entries and barriers (EFA_WQI); the address handles and regions as they come
 //       and go (kept here in copies)
 // Out   m what leaves (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
-// Time  5 cycles, one entry per cycle, in order; waits as a whole for m_ready
+// Time  4 cycles, one entry per cycle, in order; waits as a whole for m_ready
 //
 // The first check that fails names the status; the order is that of decision 0001.
 `include "efa_defs.vh"

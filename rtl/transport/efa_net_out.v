@@ -4,7 +4,7 @@
 //       to be sent, 2^11 of them wait here
 // Out   m_net; m_done completions of what has left and barriers, in order of leaving;
 //       net_quiet: asked to be quiet and between packets
-// Time  1 cycle, one flit per cycle; when both wait they take turns
+// Time  1 cycle, one flit per cycle, an acknowledgement 3, m_done 2; when both wait they take turns
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -4,9 +4,9 @@
 //       barriers; s_walk flushes queues and sends of destroyed address handles, s_purge forgets a
 //       queue's sends
 // Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
-//       freed: a context is free again; completed_rd_*: sends finished per queue
-// Time  completion 4 cycles after its cause, one per cycle; a walk looks at one context or 16 free
-//       ones per cycle; waits as a whole for txc_ready
+//       freed: a context is free again; completed_rd_*: sends finished per queue since s_clear
+// Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 16 free
+//       ones per cycle, 3 cycles more; waits as a whole for txc_ready
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
 // sends in posting order. What the QP has forgotten (dead, RESET) completes no more.

@@ -45,5 +45,11 @@ UNITS: dict[str, Unit] = {
     "send": Unit("efa_send"),
     "mr_check": Unit("efa_mr_check"),
     "mr_walk": Unit("efa_mr_walk"),
+    "srd": Unit("efa_srd", [{}, {"QPN_W": 10}]),
+    "tx_ring": Unit("efa_tx_ring", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
+    "tx_room": Unit("efa_tx_room"),
+    "tx": Unit("efa_tx", [{}, {"QPN_W": 10}]),
+    "wqe_check": Unit("efa_wqe_check"),
+    "net_out": Unit("efa_net_out"),
     "rx_retire": Unit("efa_rx_retire"),
 }

@@ -1,0 +1,400 @@
+"""efa_srd: which sends complete, with what, in which order, and which contexts are free again."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, high, idle, taken, until
+
+N = 1 << LIMITS.msg_w
+QUEUES = 6
+PACKET, DONE, BARRIER = range(3)
+OK, FLUSHED = IoCompStatus.OK, IoCompStatus.FLUSHED
+SAME = ("qpn", "qp_num", "req_id", "op_type", "length")
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0, predicts=True):
+        self.dut, self.rng = dut, rng_for("srd")
+        self.live = {qpn: {"live": 1, "state": AdminQpState.RTS, "qp_num": qpn + 0x440}
+                     for qpn in range(QUEUES)}  # fmt: skip
+        self.open = {}  # id: message that waits for its acknowledgement
+        self.expected, self.marks, self.wanted_marks = deque(), [], []
+        self.completed = dict.fromkeys(range(QUEUES), 0)
+        self.freed = 0
+        self.give = deque()  # messages that wait for a context
+        self.given = []  # (id, message) in order
+        self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
+        idle(dut, "s_ctx_valid", "s_ctx_msg", "s_walk_valid", "s_walk_set", "ah_age", "qpc_data",
+             "s_purge_valid", "s_purge_qpn", "s_clear_valid", "s_clear_qpn",
+             "completed_rd_addr")  # fmt: skip
+        self.acks = StreamDriver(dut, "acki", gaps)
+        self.done = StreamDriver(dut, "s_done", gaps)
+        self.txc = StreamMonitor(dut, "txc", stalls, on_beat=self._completion)
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        cocotb.start_soon(self._contexts())
+        cocotb.start_soon(self._qps())
+        cocotb.start_soon(self._watch())
+        for qpn in range(QUEUES):
+            await self.clear(qpn)
+
+    async def clear(self, qpn):
+        """A queue's count begins at 0."""
+        self.dut.s_clear_qpn.value, self.dut.s_clear_valid.value = qpn, 1
+        await RisingEdge(self.dut.clk)
+        await high(self.dut, "s_clear_ready")
+        self.dut.s_clear_valid.value = 0
+
+    async def silent(self, cycles=20):
+        """Whatever was asked, nothing comes of it."""
+        await taken(self.acks)
+        before = self.txc.taken
+        await ClockCycles(self.dut.clk, cycles)
+        assert self.txc.taken == before
+
+    def message(self, qpn, **changes):
+        """A checked send of a queue, as efa_tx hands it over."""
+        self.req_id = self.req_id + 1 & 0xFFFF
+        return {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": qpn + 0x440, "scqn": qpn + 7,
+                "ssub": qpn & 1, "req_id": self.req_id, "op_type": 0, "node": qpn + 20,
+                "length": self.rng.randrange(9000), "ah": qpn, **changes}  # fmt: skip
+
+    def completion(self, message, status):
+        return INTERNAL.cpl.pack(status=status, cqn=message["scqn"], sub=message["ssub"],
+                                 **{name: message[name] for name in SAME})  # fmt: skip
+
+    def lives(self, message):
+        qp = self.live[message["qpn"]]
+        return (qp["live"] and qp["state"] != AdminQpState.RESET
+                and qp["qp_num"] == message["qp_num"])  # fmt: skip
+
+    def expect(self, message, status):
+        if self.lives(message):
+            self.expected.append(self.completion(message, status))
+
+    def ack(self, number, message, status=OK, **changes):
+        self.acks.post({"data": INTERNAL.acki.pack(**{
+            "dst_qpn": message["qp_num"], "src_node": message["node"], "status": status,
+            "msg_id": number, **changes})})  # fmt: skip
+
+    def left(self, message, status=OK, **changes):
+        message = {**message, "kind": DONE, "status": status, **changes}
+        self.done.post({"msg": INTERNAL.txm.pack(**message)})
+
+    async def send(self, *messages):
+        """Each message takes a context; returns their ids."""
+        before = len(self.given)
+        self.give.extend(messages)
+        await until(self.dut, lambda: not self.give, "contexts")
+        return [number for number, _ in self.given[before:]]
+
+    async def settle(self):
+        """All that was asked has come out."""
+        await taken(self.acks)
+        await taken(self.done)
+        await until(self.dut, lambda: not self.expected, f"{len(self.expected)} completions")
+        await ClockCycles(self.dut.clk, 12)
+        assert not self.expected and self.marks == self.wanted_marks
+
+    async def walk(self, queues=()):
+        self.dut.s_walk_set.value = sum(1 << qpn for qpn in queues)
+        self.dut.s_walk_valid.value = 1
+        await RisingEdge(self.dut.clk)
+        await high(self.dut, "s_walk_ready")
+        self.dut.s_walk_valid.value = 0
+
+    async def purge(self, qpn):
+        self.dut.s_purge_qpn.value, self.dut.s_purge_valid.value = qpn, 1
+        await RisingEdge(self.dut.clk)
+        await high(self.dut, "s_purge_ready")
+        self.dut.s_purge_valid.value = 0
+
+    async def count(self, qpn):
+        """Sends finished on a queue, by both read ports."""
+        width = len(self.dut.completed_rd_addr) // 2
+        self.dut.completed_rd_addr.value = qpn << width | qpn
+        await ClockCycles(self.dut.clk, 3)
+        both = int(self.dut.completed_rd_data.value)
+        assert both >> 16 == both & 0xFFFF
+        return both & 0xFFFF
+
+    async def _contexts(self):
+        """A send takes the context that is shown in the cycle it leaves."""
+        dut = self.dut
+        while True:
+            await FallingEdge(dut.clk)
+            take = self.give and dut.ctx_ready.value == 1 and dut.rst.value == 0
+            dut.s_ctx_valid.value = int(bool(take))
+            if take:
+                message = self.give.popleft()
+                number = int(dut.ctx_id.value)
+                assert number not in self.open
+                self.given.append((number, message))
+                self.open[number] = message
+                dut.s_ctx_msg.value = INTERNAL.txm.pack(**message)
+
+    async def _qps(self):
+        """The copy of the QP contexts: one cycle."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            asked = self.dut.qpc_addr.value
+            fields = self.live.get(int(asked), {}) if asked.is_resolvable else {}
+            self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
+
+    async def _watch(self):
+        """What is taken in decides, in the order it is taken, what must come out."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                continue
+            self.freed += int(dut.freed.value)
+            if dut.mark_valid.value == 1:
+                self.marks.append(int(dut.mark_id.value))
+            if not self.predicts:
+                continue
+            if dut.acki_valid.value == 1 and dut.acki_ready.value == 1:
+                ack = INTERNAL.acki.unpack(int(dut.acki_data.value))
+                message = self.open.get(ack.msg_id)
+                if message and (ack.dst_qpn, ack.src_node) == (message["qp_num"], message["node"]):
+                    del self.open[ack.msg_id]
+                    self.expect(message, ack.status)
+            if dut.s_done_valid.value == 1 and dut.s_done_ready.value == 1:
+                raw = INTERNAL.txm.unpack(int(dut.s_done_msg.value))
+                if raw.kind == BARRIER:
+                    self.wanted_marks.append(raw.mark)
+                else:
+                    self.expect(vars(raw), raw.status)
+
+    def _completion(self, beat):
+        if self.predicts:
+            assert self.expected, f"a completion of nothing: {INTERNAL.cpl.unpack(beat['data'])}"
+            assert beat["data"] == self.expected.popleft()
+        self.completed[INTERNAL.cpl.unpack(beat["data"]).qpn] += 1
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.3)])
+async def acknowledged_sends_complete(dut, pace):
+    """transport.srd.ack: any order, any status, among what completes when it leaves."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    for _ in range(12):
+        messages = [bench.message(bench.rng.randrange(QUEUES)) for _ in range(20)]
+        numbers = await bench.send(*messages)
+        pairs = list(zip(numbers, messages, strict=True))
+        bench.rng.shuffle(pairs)
+        for number, message in pairs[3:]:
+            bench.ack(number, message, bench.rng.choice((OK, *range(1, 19))))
+            if bench.rng.random() < 0.4:
+                bench.left(bench.message(bench.rng.randrange(QUEUES), op_type=5), OK)
+            if bench.rng.random() < 0.1:
+                bench.left(bench.message(0, mark=bench.rng.getrandbits(1)), kind=BARRIER)
+    await bench.settle()
+    assert bench.freed == 12 * 17
+    for qpn in range(QUEUES):
+        assert await bench.count(qpn) == bench.completed[qpn] > 0
+
+
+@cocotb.test()
+async def foreign_acknowledgements_are_dropped(dut):
+    """transport.srd.stranger: of nothing, of another node, queue or generation, and a second one"""
+    bench = Bench(dut)
+    await bench.start()
+    messages = [bench.message(qpn) for qpn in range(4)]
+    numbers = await bench.send(*messages)
+    first, message = numbers[0], messages[0]
+    for changes in ({"msg_id": first + 100}, {"msg_id": first + N}, {"msg_id": first | 1 << 31},
+                    {"src_node": message["node"] + 1}, {"dst_qpn": message["qp_num"] + 64},
+                    {"dst_qpn": message["qp_num"] ^ 1}):  # fmt: skip
+        bench.ack(first, message, **changes)
+    await bench.silent()
+    assert bench.freed == 0
+    for _ in range(2):
+        bench.ack(first, message)
+    await bench.settle()
+    assert bench.txc.taken == 1 and bench.freed == 1
+
+
+@cocotb.test()
+async def flush_in_posting_order(dut):
+    """transport.srd.flush: the queues of the set, past the end of the circle too; others wait on"""
+    bench = Bench(dut, 0.4)
+    await bench.start()
+    old = bench.message(5)
+    (keep,) = await bench.send(old)
+    # Nearly once around, so that the next sends lie on both sides of the circle's end.
+    for _ in range(10):
+        messages = [bench.message(bench.rng.randrange(3)) for _ in range(101)]
+        for number, message in zip(await bench.send(*messages), messages, strict=True):
+            bench.ack(number, message)
+        await bench.settle()
+    messages = [bench.message(bench.rng.randrange(4)) for _ in range(60)]
+    numbers = await bench.send(*messages)
+    assert numbers[0] < N < numbers[-1] and N + keep not in numbers
+    for number, message in zip(numbers, messages, strict=True):
+        if message["qpn"] in (1, 3):
+            del bench.open[number]
+            bench.expect(message, FLUSHED)
+    await bench.walk([1, 3])
+    await bench.settle()
+    for number, message in [*zip(numbers, messages, strict=True), (keep, old)]:
+        bench.ack(number, message)
+    await bench.settle()
+    assert not bench.open
+
+
+@cocotb.test()
+async def sends_of_a_destroyed_handle_flush(dut):
+    """transport.srd.stale: the age its handle had is not the age it has"""
+    bench = Bench(dut)
+    await bench.start()
+    ages = {3: 5, 255: 15}
+    dut.ah_age.value = sum(age << 4 * index for index, age in ages.items())
+    messages = [bench.message(2, ah=ah, age=age)
+                for ah, age in ((3, 5), (3, 4), (255, 15), (255, 0), (0, 0))]  # fmt: skip
+    numbers = await bench.send(*messages)
+    for place in (1, 3):
+        del bench.open[numbers[place]]
+        bench.expect(messages[place], FLUSHED)
+    await bench.walk()
+    await bench.settle()
+    assert bench.freed == 2
+    for number, message in zip(numbers, messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    assert bench.txc.taken == 5
+
+
+@cocotb.test()
+async def purged_sends_are_forgotten(dut):
+    """transport.srd.purge: no completion, no count, the context is free; others stay"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    messages = [bench.message(number % 3) for number in range(60)]
+    numbers = await bench.send(*messages)
+    for number, message in zip(numbers, messages, strict=True):
+        if message["qpn"] == 1:
+            del bench.open[number]
+    await bench.purge(1)
+    await ClockCycles(dut.clk, 5)
+    assert bench.freed == 20 and bench.txc.taken == 0
+    for number, message in zip(numbers, messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    assert bench.txc.taken == 40 and await bench.count(1) == 0
+    await bench.clear(0)
+    assert [await bench.count(qpn) for qpn in range(3)] == [0, 0, 20]
+
+
+@cocotb.test()
+async def dead_queues_complete_nothing(dut):
+    """transport.srd.dead: gone, in RESET, or another generation; their contexts are free again"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.live[1]["live"] = 0
+    bench.live[2]["state"] = AdminQpState.RESET
+    bench.live[3]["qp_num"] += 64
+    bench.live[4]["state"] = AdminQpState.ERR
+    messages = [bench.message(qpn) for qpn in range(5)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+        bench.left(message)
+    await bench.settle()
+    assert bench.freed == 5 and bench.txc.taken == 4
+    assert [await bench.count(qpn) for qpn in range(5)] == [2, 0, 0, 0, 2]
+
+
+@cocotb.test()
+async def all_contexts_in_use(dut):
+    """transport.srd.full: its depth; one that is freed is given again, as a new generation"""
+    bench = Bench(dut)
+    await bench.start()
+    messages = [bench.message(number % QUEUES) for number in range(N)]
+    numbers = await bench.send(*messages)
+    assert len(set(numbers)) == N == timing("efa_srd", "ack").depth
+    await ClockCycles(dut.clk, 3 * N)
+    assert dut.ctx_ready.value == 0
+    bench.ack(numbers[77], messages[77])
+    await bench.settle()
+    (number,) = await bench.send(bench.message(1))
+    assert number % N == numbers[77] % N and number not in numbers
+    # A late acknowledgement of the former holder.
+    bench.ack(numbers[77], messages[77])
+    await bench.silent()
+
+
+@cocotb.test()
+async def counts_wrap(dut):
+    """transport.srd.wrap: one completion per cycle, the count of a queue modulo 65536"""
+    bench = Bench(dut, predicts=False)
+    await bench.start()
+    bench.txc._task.cancel()
+    dut.txc_ready.value = 1
+    dut.s_done_msg.value = INTERNAL.txm.pack(**bench.message(4, kind=DONE))
+    dut.s_done_valid.value = 1
+    await ClockCycles(dut.clk, 65536 + 5)
+    dut.s_done_valid.value = 0
+    await ClockCycles(dut.clk, 10)
+    assert await bench.count(4) == 5 and await bench.count(3) == 0
+
+
+@cocotb.test()
+async def cycles(dut):
+    """transport.srd.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_done", "acki", "txc", "s_walk_valid", "s_walk")
+    for _ in range(20):
+        bench.left(bench.message(0))
+    await bench.settle()
+    moments.hold("efa_srd", "done", "s_done", "txc")
+    moments.clear()
+    messages = [bench.message(number % 3) for number in range(20)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    moments.hold("efa_srd", "ack", "acki", "txc")
+    # The circle stands at a multiple of 16, so each look meets 16.
+    messages = [bench.message(0) for _ in range(12)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+    assert number % 16 == 15
+    await bench.settle()
+    await bench.walk([1])
+    await ClockCycles(dut.clk, 2)
+    moments.hold("efa_srd", "walk", "s_walk_valid", "s_walk")
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """transport.srd.reset"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for _ in range(3):
+        messages = [bench.message(number % QUEUES) for number in range(30)]
+        for number, message in zip(await bench.send(*messages), messages, strict=True):
+            bench.ack(number, message)
+        dut.s_walk_valid.value = 1
+        await ClockCycles(dut.clk, 9)
+        bench.acks.clear()
+        bench.done.clear()
+        dut.s_walk_valid.value = 0
+        await reset(dut)
+        bench.expected.clear()
+        bench.open.clear()
+        await bench.silent(5)
+        for qpn in range(QUEUES):
+            await bench.clear(qpn)
+        message = bench.message(2)
+        (number,) = await bench.send(message)
+        assert number == 0
+        bench.ack(number, message)
+        await bench.settle()
+        assert await bench.count(2) == 1

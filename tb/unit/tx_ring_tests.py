@@ -1,0 +1,235 @@
+"""efa_tx_ring: bytes at any place, in any order of answers; each message is ready once, in time."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.utils import get_sim_time
+
+from tb.lib.stream import PERIOD_NS, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import high, idle, pulse
+
+BEAT = timing("efa_tx_ring", "beat")
+
+
+class Bench:
+    def __init__(self, dut, name="tx_ring"):
+        self.dut, self.rng = dut, rng_for(name)
+        self.slots = 1 << int(dut.SLOT_W.value)
+        self.bytes = 64 << int(dut.LINE_W.value)
+        self.next, self.at = 0, 0
+        self.rose, self.due = {}, {}
+        idle(dut, "rdc_valid", "slot_valid", "slot_index", "take_valid", "rd_en", "rd_line")
+
+    @property
+    def cycle(self):
+        return int(get_sim_time("ns")) // PERIOD_NS
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await high(self.dut, "init_done")
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self):
+        """The cycle in which a slot was first seen ready."""
+        before = 0
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value == 1:
+                before = 0
+                continue
+            now = int(self.dut.ready.value)
+            for slot in range(self.slots):
+                if (now & ~before) >> slot & 1:
+                    assert slot not in self.rose, f"slot {slot} ready twice"
+                    self.rose[slot] = self.cycle
+            before = now
+
+    async def enter(self, reads):
+        """The next message, which awaits so many answers; its slot."""
+        slot = self.next
+        self.next = (slot + 1) % self.slots
+        self.dut.slot_valid.value, self.dut.slot_reads.value = 1, reads
+        await RisingEdge(self.dut.clk)
+        self.dut.slot_valid.value, self.dut.slot_index.value = 0, self.next
+        if reads == 0:
+            self.due[slot] = self.cycle + 1
+        return slot
+
+    def place(self, size):
+        """Room for a message in the ring, one behind the other."""
+        at = self.at
+        self.at = (at + size + self.rng.randrange(64)) % self.bytes
+        return at
+
+    def beats(self, slot, at, data, failed=False):
+        """The answer to one read, cut anywhere."""
+        found, offset = [], 0
+        while offset < len(data):
+            count = min(self.rng.choice((1, 63, 64, 64, self.rng.randrange(1, 65))),
+                        len(data) - offset)  # fmt: skip
+            noise = self.rng.getrandbits(512) << 8 * count & (1 << 512) - 1
+            last = offset + count == len(data)
+            piece = int.from_bytes(data[offset : offset + count], "little")
+            found.append({"cookie": slot * self.bytes + at, "offset": offset,
+                          "data": piece | noise, "bytes": count, "last": int(last),
+                          "err": int(failed and last)})  # fmt: skip
+            offset += count
+        return found
+
+    async def answer(self, beat):
+        for name, value in beat.items():
+            getattr(self.dut, f"rdc_{name}").value = value
+        self.dut.rdc_valid.value = 1
+        await RisingEdge(self.dut.clk)
+        self.dut.rdc_valid.value = 0
+
+    async def take(self, slot):
+        await pulse(self.dut, "take_valid", take_index=slot)
+        # Messages are taken in turn, so a slot may stop being ready somewhat later.
+        await ClockCycles(self.dut.clk, 2)
+        assert not int(self.dut.ready.value) >> slot & 1
+        assert self.rose.pop(slot) == self.due.pop(slot)
+
+    async def bytes_at(self, at, size):
+        found, first = "", at // 64
+        for line in range((at % 64 + size + 63) // 64):
+            await pulse(self.dut, "rd_en", rd_line=(first + line) % (self.bytes // 64))
+            self.dut.rd_line.value = self.rng.randrange(self.bytes // 64)
+            await ClockCycles(self.dut.clk, timing("efa_tx_ring", "read").latency)
+            found = str(self.dut.rd_data.value) + found
+        # What was never written may be unknown around the bytes that were.
+        end = len(found) - 8 * (at % 64)
+        return int("0" + found[end - 8 * size : end], 2).to_bytes(size, "little")
+
+    async def round(self, count, gaps=0.2):
+        """So many messages at once, their answers mixed; then each is read and leaves."""
+        rng, messages, waiting, left = self.rng, [], [], {}
+        for _ in range(count):
+            sizes = [rng.choice((1, 64, rng.randrange(1, 200))) for _ in range(rng.randrange(4))]
+            slot = await self.enter(len(sizes))
+            at = self.place(sum(sizes))
+            failed = bool(sizes) and rng.random() < 0.2
+            data = rng.randbytes(sum(sizes))
+            messages.append((slot, at, data, failed))
+            left[slot] = len(sizes)
+            broken, done = rng.randrange(len(sizes) or 1), 0
+            for number, size in enumerate(sizes):
+                waiting.append(self.beats(slot, (at + done) % self.bytes,
+                                          data[done : done + size],
+                                          failed and number == broken))  # fmt: skip
+                done += size
+        while waiting:
+            if rng.random() < gaps:
+                await RisingEdge(self.dut.clk)
+            answer = rng.choice(waiting)
+            beat = answer.pop(0)
+            if not answer:
+                waiting.remove(answer)
+            slot = beat["cookie"] // self.bytes
+            await self.answer(beat)
+            left[slot] -= beat["last"]
+            if left[slot] == 0 and beat["last"]:
+                self.due[slot] = self.cycle + BEAT.latency
+        await ClockCycles(self.dut.clk, BEAT.latency + 1)
+        for slot, at, data, failed in messages:
+            assert int(self.dut.failed.value) >> slot & 1 == failed
+            if not failed:
+                assert await self.bytes_at(at, len(data)) == data
+            await self.take(slot)
+        assert not self.due and not self.rose
+
+
+@cocotb.test()
+async def bytes_find_their_place(dut):
+    """data.tx_ring.place: any alignment, over the ring's end, messages and answers mixed"""
+    bench = Bench(dut)
+    await bench.start()
+    for _ in range(30):
+        await bench.round(bench.rng.randrange(1, 8))
+
+
+@cocotb.test()
+async def answers_are_counted_round_and_round(dut):
+    """data.tx_ring.wrap: the count of a slot passes 256 more than once"""
+    bench = Bench(dut, "wrap")
+    await bench.start()
+    for turn in range(2 * bench.slots + 1):
+        if turn % bench.slots > 1:
+            await bench.take(await bench.enter(0)) if turn else None
+            continue
+        slot = await bench.enter(150)
+        for number in range(150):
+            assert slot not in bench.rose
+            await bench.answer(bench.beats(slot, number, b"x")[0])
+        bench.due[slot] = bench.cycle + BEAT.latency
+        await ClockCycles(dut.clk, 5)
+        await bench.take(slot)
+
+
+@cocotb.test()
+async def a_beat_each_cycle(dut):
+    """data.tx_ring.time: whole beats of neighbouring slots without a gap, each ready in time"""
+    bench = Bench(dut, "time")
+    await bench.start()
+    assert BEAT.interval == 1
+    slots = [await bench.enter(2) for _ in range(6)]
+    data = bench.rng.randbytes(64 * 12)
+    dut.rdc_valid.value, dut.rdc_bytes.value = 1, 64
+    dut.rdc_offset.value = dut.rdc_err.value = 0
+    dut.rdc_last.value = 1
+    for number in range(12):
+        slot = slots[number // 2]
+        dut.rdc_cookie.value = slot * bench.bytes + 37 + 64 * number
+        dut.rdc_data.value = int.from_bytes(data[64 * number :][:64], "little")
+        await RisingEdge(dut.clk)
+        bench.due[slot] = bench.cycle + BEAT.latency
+    dut.rdc_valid.value = 0
+    await ClockCycles(dut.clk, 6)
+    assert await bench.bytes_at(37, len(data)) == data
+    for slot in slots:
+        await bench.take(slot)
+
+
+@cocotb.test()
+async def a_line_each_cycle(dut):
+    """data.tx_ring.read: and it stays while nothing is read"""
+    bench = Bench(dut, "read")
+    await bench.start()
+    promised = timing("efa_tx_ring", "read")
+    assert (promised.latency, promised.interval) == (1, 1)
+    slot = await bench.enter(1)
+    data = bench.rng.randbytes(64 * 8)
+    for number in range(8):
+        await bench.answer({"cookie": slot * bench.bytes, "offset": 64 * number, "bytes": 64,
+                            "data": int.from_bytes(data[64 * number :][:64], "little"),
+                            "last": number == 7, "err": 0})  # fmt: skip
+    await ClockCycles(dut.clk, 4)
+    dut.rd_en.value = 1
+    for line in range(9):
+        dut.rd_line.value = min(line, 7)
+        dut.rd_en.value = int(line < 8)
+        await RisingEdge(dut.clk)
+        if line:
+            assert int(dut.rd_data.value).to_bytes(64, "little") == data[64 * (line - 1) :][:64]
+    dut.rd_line.value = 0
+    await ClockCycles(dut.clk, 3)
+    assert int(dut.rd_data.value).to_bytes(64, "little") == data[-64:]
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.tx_ring.reset: half answered and failed slots count from nothing again"""
+    bench = Bench(dut, "reset")
+    await bench.start()
+    for _ in range(3):
+        for _ in range(4):
+            slot = await bench.enter(3)
+            await bench.answer(bench.beats(slot, 0, b"x", True)[0])
+            await bench.answer(bench.beats(slot, 1, b"y")[0])
+        await reset(dut)
+        bench.next = 0
+        bench.rose.clear()
+        dut.slot_index.value = 0
+        assert dut.ready.value == 0
+        await high(dut, "init_done")
+        await bench.round(min(8, bench.slots))

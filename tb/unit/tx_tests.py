@@ -1,0 +1,325 @@
+"""efa_tx: checked messages to packets, in order, whatever host reads and queues do meanwhile."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, RawMonitor, Regions, high, idle, taken, until
+from tb.unit.tx_room_tests import sge
+
+NODE, LOG = 9, 9
+PACKET, DONE, BARRIER = range(3)
+FAILED, FLUSHED = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR, IoCompStatus.FLUSHED
+FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
+FIRST_ID = 0x7FF0
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
+        self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
+        self.regions = Regions(self.rng)
+        self.memory, self.broken, self.answers = {}, set(), []
+        self.wanted = deque()  # what must leave: (bytes or None, message, done)
+        self.psn, self.down = {}, set()
+        self.id = self.number = FIRST_ID  # of the last message posted, of the next to leave
+        self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
+        self.got = b""
+        idle(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
+        dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
+        self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
+        self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
+        self.rd = StreamMonitor(dut, "rd", stalls, ["addr", "len", "cookie"], on_beat=self._asked)
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await high(self.dut, "init_done")
+        self.region = self.regions.make(0, 1, 1 << 16, phys=1)
+        self.paged = self.regions.make(1, 1, 1 << 16)
+        await self.regions.tell_pages(self.dut)
+        cocotb.start_soon(self._run())
+
+    def message(self, *sizes, kind=PACKET, srd=1, qpn=1, broken=False, status=0, inline=None,
+                **fields):  # fmt: skip
+        """Post one, and note what must become of it by the header of efa_tx."""
+        rng = self.rng
+        beat, payload = {}, b""
+        for name, size in zip(("first", "second"), sizes, strict=False):
+            region = rng.choice((self.region, self.paged))
+            start = region["iova"] + rng.randrange(1 << 15)
+            place = self.regions.place(region["key"], start)
+            data = rng.randbytes(size)
+            for at, byte in enumerate(data):
+                self.memory.setdefault(self.regions.host(place, at), byte)
+            payload += bytes(self.memory[self.regions.host(place, at)] for at in range(size))
+            beat[name] = sge(place, size)
+            if broken and size:
+                self.broken.add(self.regions.host(place, rng.randrange(size)))
+        if inline is not None:
+            payload = inline
+            noise = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
+            beat["inline"] = int.from_bytes(inline, "little") | noise
+        message = {"kind": kind, "status": status, "qpn": qpn, "srd": srd,
+                   "qp_num": qpn + 64, "dst_qpn": rng.getrandbits(16), "node": rng.randrange(4),
+                   "qkey": rng.getrandbits(32), "has_imm": rng.getrandbits(1),
+                   "length": len(payload), "inlined": int(inline is not None),
+                   "mark": rng.getrandbits(1), **fields}  # fmt: skip
+        message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
+        beat["msg"] = INTERNAL.txm.pack(**message)
+        self.source.post(beat)
+        self._want(message, payload, broken)
+
+    def _want(self, message, payload, broken):
+        kind, srd, qpn = message["kind"], message["srd"], message["qpn"]
+        if kind == BARRIER:
+            self.wanted.append((None, message, 0))
+        elif kind == DONE:
+            self.wanted.append((None, message, 1))
+            if srd and message["status"] != FLUSHED:
+                self.wanted_pulses.append("unused")
+        elif broken:
+            self.wanted.append((None, {**message, "status": FAILED}, 1))
+            self.wanted_pulses += [("read_err", qpn)] + ["unused"] * srd
+        elif qpn in self.down:
+            if srd:
+                self.wanted_ctx.append(message)
+                self.id += 1
+            else:
+                self.wanted.append((None, {**message, "status": FLUSHED}, 1))
+        else:
+            self.wanted.append((self._packet(message, payload), message, 0 if srd else 1))
+
+    def _packet(self, message, payload):
+        header = PktHdr(
+            opcode=PktOpcode.UD_SEND, has_imm=message["has_imm"], length=len(payload),
+            src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
+            imm=message["imm"], src_node=NODE, dst_node=message["node"],
+        )  # fmt: skip
+        if message["srd"]:
+            node = message["node"]
+            header.opcode, header.msg_id = PktOpcode.SRD_SEND, self.id
+            header.psn = self.psn.get(node, 0)
+            self.psn[node] = header.psn + 1
+            self.wanted_ctx.append(message)
+            self.id += 1
+        return bytes(header.pack()) + payload
+
+    def _flit(self, beat):
+        raw, message, done = self.wanted[0]
+        # Only a flit's data is known.
+        beat = {name: int(value, 2) for name, value in beat.items() if name != "data" or raw}
+        assert beat["net"] == int(raw is not None)
+        assert beat["first"] == int(not self.got)
+        assert beat["msg"] == INTERNAL.txm.pack(**message)
+        if raw is None:
+            assert beat["last"] == 1 and beat["done"] == done
+            self.wanted.popleft()
+            return
+        count = min(64, len(raw) - len(self.got))
+        assert beat["keep"] == (1 << count) - 1
+        data = beat["data"]
+        assert data >> 8 * count == 0, "something behind the end of the packet"
+        self.got += data.to_bytes(64, "little")[:count]
+        assert beat["last"] == int(len(self.got) == len(raw))
+        assert beat["done"] == int(beat["last"] and done)
+        if beat["last"]:
+            assert self.got == raw
+            self.got = b""
+            self.wanted.popleft()
+
+    def _asked(self, beat):
+        addr, size = beat["addr"], beat["len"]
+        failed = any(addr <= at < addr + size for at in self.broken)
+        self.answers.append([addr, size, beat["cookie"], 0, failed])
+
+    async def _run(self):
+        """Host answers in any order, contexts, and the pulses of those that end otherwise."""
+        dut, rng = self.dut, self.rng
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.answers.clear()
+                dut.rdc_valid.value = 0
+                continue
+            if dut.ctx_valid.value == 1:
+                assert dut.ctx_ready.value == 1, "took a context that was not there"
+                self.ctx.append(int(dut.ctx_msg.value))
+                self.number += 1
+            if dut.read_err_valid.value == 1:
+                self.pulses.append(("read_err", int(dut.read_err_qpn.value)))
+            if dut.unused_valid.value == 1:
+                self.pulses.append("unused")
+            dut.ctx_id.value = self.number
+            dut.ctx_ready.value = int(rng.random() < self.rate)
+            dut.down.value = sum(1 << qpn for qpn in self.down)
+            dut.rdc_valid.value = 0
+            if self.answers and rng.random() < self.rate:
+                self._answer(rng.choice(self.answers[:1] if self.rate == 1 else self.answers))
+
+    def _answer(self, answer):
+        addr, size, cookie, offset, failed = answer
+        count = min(64 - (addr + offset) % 64, size - offset)
+        data = bytes(self.memory.get(addr + offset + n, 0) for n in range(count))
+        last = failed or offset + count == size
+        for name, value in (("valid", 1), ("cookie", cookie), ("offset", offset),
+                            ("data", int.from_bytes(data, "little")), ("bytes", count),
+                            ("last", int(last)), ("err", int(failed))):  # fmt: skip
+            getattr(self.dut, f"rdc_{name}").value = value
+        answer[3] += count
+        if last:
+            self.answers.remove(answer)
+
+    async def settle(self):
+        await taken(self.source)
+        await until(self.dut, lambda: not self.wanted, f"{len(self.wanted)} to leave", 30000)
+        await ClockCycles(self.dut.clk, 20)
+        assert self.ctx == [INTERNAL.txm.pack(**message) for message in self.wanted_ctx]
+        assert sorted(map(str, self.pulses)) == sorted(map(str, self.wanted_pulses))
+
+
+def some_message(bench, largest):
+    """A message of any kind."""
+    rng = bench.rng
+    dice, srd, qpn = rng.random(), rng.getrandbits(1), rng.randrange(6)
+    if dice < 0.1:
+        bench.message(kind=BARRIER, srd=srd)
+    elif dice < 0.25:
+        bench.message(kind=DONE, srd=srd, status=rng.choice((FLUSHED, 4, 5)), qpn=qpn)
+    elif dice < 0.5:
+        bench.message(inline=rng.randbytes(rng.choice((0, 1, 31, 32, 33, 80))), srd=srd, qpn=qpn)
+    else:
+        first = rng.choice((0, 1, 31, 32, 33, 64, 96, rng.randrange(largest)))
+        bench.message(first, rng.choice((0, 1, 64, rng.randrange(1, largest))) + (first == 0),
+                      srd=srd, qpn=qpn)  # fmt: skip
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 1.0, 400), (0.4, 0.3, 0.6, 400), (0.1, 0.0, 0.9, 4400)])
+async def packets_leave_in_order(dut, pace):
+    """data.tx.order: gathered, inline, completions and barriers between them; a number per node"""
+    bench = Bench(dut, *pace[:3])
+    await bench.start()
+    for _ in range(30 if pace[3] > 1000 else 150):
+        some_message(bench, pace[3])
+    await bench.settle()
+
+
+@cocotb.test()
+async def largest_packets(dut):
+    """data.tx.mtu: the ring holds three of them and turns"""
+    bench = Bench(dut)
+    await bench.start()
+    for number in range(8):
+        cut = bench.rng.randrange(LIMITS.max_mtu)
+        bench.message(cut, LIMITS.max_mtu - cut - number % 2, srd=number & 1)
+    await bench.settle()
+
+
+@cocotb.test()
+async def failed_reads_send_nothing(dut):
+    """data.tx.read_error: QP_INTERNAL_ERROR, told of its queue, and the context comes back"""
+    bench = Bench(dut, 0.3, 0.0, 0.7)
+    await bench.start()
+    for number in range(40):
+        bench.message(bench.rng.randrange(1, 1500), bench.rng.randrange(700), srd=number & 1,
+                      qpn=number % 7, broken=number % 3 == 0)  # fmt: skip
+        # A byte that fails must not lie in anybody else's buffer.
+        await bench.settle()
+        bench.broken.clear()
+    assert len(bench.pulses) > 14
+
+
+@cocotb.test()
+async def broken_queues_send_nothing(dut):
+    """data.tx.down: UD completes FLUSHED; SRD takes its context along unsent; others go on"""
+    bench = Bench(dut, 0.3, 0.2, 0.8)
+    await bench.start()
+    for down in (set(), {1, 3}, {63}, set()):
+        bench.down = down
+        await ClockCycles(dut.clk, 2)
+        for number in range(40):
+            bench.message(number % 5, 70, srd=number // 2 & 1, qpn=(1, 2, 3, 63)[number % 4])
+        await bench.settle()
+
+
+@cocotb.test()
+async def a_packet_that_began_ends(dut):
+    """data.tx.begun: its queue breaks while its flits leave"""
+    bench = Bench(dut, 0.3)
+    await bench.start()
+    for srd in (0, 1) * 4:
+        bench.message(1000, srd=srd, qpn=4)
+        await until(dut, lambda: bench.got, "first flit")
+        bench.down = {4}
+        await bench.settle()
+        bench.down = set()
+        await ClockCycles(dut.clk, 2)
+
+
+@cocotb.test()
+async def no_context_no_packet(dut):
+    """data.tx.context: what waits for a context stops those behind it"""
+    bench = Bench(dut, rate=0.0)
+    await bench.start()
+    bench.message(inline=b"ud", srd=0)
+    bench.message(inline=b"srd")
+    bench.message(inline=b"behind", srd=0)
+    await ClockCycles(dut.clk, 60)
+    assert len(bench.wanted) == 2
+    bench.rate = 1.0
+    await bench.settle()
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.tx.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s", "m", "rdc_valid")
+    for _ in range(20):
+        bench.message(inline=bytes(32))
+    await bench.settle()
+    moments.hold("efa_tx", "message", "s", "m")
+    bench.message(inline=bytes(80))
+    await bench.settle()
+    moments.clear()
+    bench.regions.pages.clear()
+    bench.paged = bench.region
+    bench.message(1)
+    await bench.settle()
+    assert moments.latency("rdc_valid", "m") == timing("efa_tx", "answer").latency
+    moments.clear()
+    bench.rate = 0.0
+    bench.message(3000, srd=0)
+    for _ in range(10):
+        bench.message(100, srd=0)
+    await ClockCycles(dut.clk, 40)
+    bench.rate = 1.0
+    await bench.settle()
+    assert len(moments["m"]) == 48 + 30 and moments["m"][47] - moments["m"][0] == 47
+    assert timing("efa_tx", "flit").interval == 1
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.tx.reset: sequence numbers from 0 again, nothing left of a packet that had begun"""
+    bench = Bench(dut, 0.4, 0.0, 0.7)
+    await bench.start()
+    for turn in range(3):
+        for _ in range(60):
+            some_message(bench, 900)
+        await ClockCycles(dut.clk, 300 + 7 * turn)
+        bench.source.clear()
+        await reset(dut)
+        bench.wanted.clear()
+        for noted in (bench.ctx, bench.wanted_ctx, bench.pulses, bench.wanted_pulses, bench.psn):
+            noted.clear()
+        bench.got = b""
+        bench.id = bench.number = FIRST_ID
+        await high(dut, "init_done")
+        for _ in range(10):
+            some_message(bench, 900)
+        await bench.settle()

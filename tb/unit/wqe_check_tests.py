@@ -1,0 +1,304 @@
+"""efa_wqe_check: the first check that fails names the status; what passes leaves whole."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.unit.data_bench import Moments, Regions, high, idle, pulse
+
+STATUS = IoCompStatus
+INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+PACKET, DONE, BARRIER = range(3)
+COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id")
+MTU = {0: PROFILES.default.mtu, 1: PROFILES.recorded.mtu}
+MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"meta_extension": 1},
+             {"reserved25": 1}, {"reserved29": 1}, {"reserved29": 4}]  # fmt: skip
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0, profile=1):
+        self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
+        self.regions, self.handles, self.ages = Regions(self.rng), {}, {}
+        self.expected, self.events = [], []
+        idle(dut, "mr_valid", "ah_valid", "ah_age")
+        dut.s_cfg_profile.value = profile
+        self.source = StreamDriver(dut, "s_item", gaps, ["data"])
+        self.sink = StreamMonitor(dut, "m", stalls, ["msg", "first", "second", "inline"])
+        self.event = StreamMonitor(dut, "ev_check", 0, ["data"])
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await high(self.dut, "init_done")
+        rng = self.rng
+        for index in (1, 77, 255):
+            self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << 20)),
+                              phys=rng.getrandbits(1))  # fmt: skip
+        await self.regions.tell(self.dut, pages=False)
+        for index, pd in ((0, 1), (3, 1), (254, 2), (255, 0)):
+            await self.handle(index, live=1, pd=pd, fabric=int(index != 3),
+                              node=rng.getrandbits(6))  # fmt: skip
+
+    async def handle(self, index, **fields):
+        self.handles[index] = fields
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(**fields))
+
+    def age(self, index, age):
+        self.ages[index] = age
+        self.dut.ah_age.value = sum(age << 4 * index for index, age in self.ages.items())
+
+    def good(self, wide=0):
+        """Meta descriptor, buffers and inline bytes of an entry that passes."""
+        rng = self.rng
+        index = rng.choice((0, 254, 255))
+        pd = self.handles[index]["pd"]
+        meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": index,
+                "dest_qp_num": rng.getrandbits(16), "qkey": rng.getrandbits(32),
+                "has_imm": rng.getrandbits(1), "immediate_data": rng.getrandbits(32),
+                "phase": rng.getrandbits(1), "length": 0}  # fmt: skip
+        buffers, inline = [], b""
+        region = next((r for r in self.regions.table.values() if r["pd"] == pd), None)
+        if region is None or rng.random() < 0.3:
+            inline = rng.randbytes(rng.randrange((LIMITS.inline_128 if wide else 32) + 1))
+            meta.update(inline_msg=1, length=len(inline))
+        else:
+            left = MTU[self.profile]
+            for _ in range(rng.randrange(3)):
+                size = rng.choice((0, 1, left, rng.randrange(left + 1)))
+                size = min(size, region["length"])
+                left -= size
+                place = rng.randrange(region["length"] - size + 1)
+                buffers.append((region["iova"] + place, size, region["key"]))
+            meta["length"] = len(buffers)
+        return pd, meta, buffers, inline
+
+    def post(self, pd, meta, buffers=(), inline=b"", wide=0, **item):
+        """One entry, its expected outcome noted."""
+        rng, wqe = self.rng, IoTxWqe128()
+        for name, value in meta.items():
+            setattr(wqe.meta, name, value)
+        if inline:
+            wqe.data.inline_data = inline
+        for number, (addr, size, key) in enumerate(buffers):
+            sge = wqe.data.sgl[number]
+            sge.length, sge.lkey = size, key | rng.getrandbits(8) << 24
+            sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
+        image = int.from_bytes(bytes(wqe.pack())[:112], "little")
+        item = {"qpn": rng.getrandbits(12), "msg": rng.getrandbits(16), "srd": rng.getrandbits(1),
+                "pd": pd, "qp_num": rng.getrandbits(16), "scqn": rng.getrandbits(12),
+                "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
+                "op_type": meta.get("op_type", 0), **item}  # fmt: skip
+        self.source.post({"data": INTERNAL.wqi.pack(entry=image, **item)})
+        status = self.judge(item, meta, buffers)
+        self.expected.append((item, meta, buffers, image >> 256, status))
+        return status
+
+    def judge(self, item, meta, buffers):
+        """The order of decision 0001."""
+        count, inlined = meta["length"], meta.get("inline_msg", 0)
+        handle = self.handles.get(meta["ah"], {"live": 0})
+        size = count if inlined else sum(size for _, size, _ in buffers[:count])
+        most = (LIMITS.inline_128 if item["wqe128"] else LIMITS.inline_64) if inlined else 2
+        if item.get("flush"):
+            return STATUS.FLUSHED
+        if item.get("torn") or any(change.items() <= meta.items() for change in MALFORMED):
+            return INTERNAL_ERROR
+        if meta.get("op_type", 0) != 0:
+            return STATUS.LOCAL_ERROR_UNSUPPORTED_OP
+        if count > most:
+            return INTERNAL_ERROR
+        if not handle["live"] or handle["pd"] != item["pd"]:
+            return STATUS.LOCAL_ERROR_INVALID_AH
+        if size > MTU[self.profile]:
+            return STATUS.LOCAL_ERROR_BAD_LENGTH
+        for addr, length, key in () if inlined else buffers[:count]:
+            if not self.regions.allows(key, item["pd"], addr, length):
+                return STATUS.LOCAL_ERROR_INVALID_LKEY
+        if item["srd"] and not handle["fabric"]:
+            return STATUS.LOCAL_ERROR_UNREACH_REMOTE
+        return STATUS.OK
+
+    def compare(self, beat, wanted):
+        item, meta, buffers, tail, status = wanted
+        msg = INTERNAL.txm.unpack(beat["msg"])
+        if item.get("barrier"):
+            assert (msg.kind, msg.mark) == (BARRIER, item["mark"])
+            return
+        assert (msg.kind, msg.status) == (DONE if status else PACKET, status), (item, meta)
+        for name in COPIED:
+            assert getattr(msg, name) == item[name], name
+        assert msg.op_type == item["op_type"] & 7
+        if status:
+            return
+        handle = self.handles[meta["ah"]]
+        inlined = meta.get("inline_msg", 0)
+        used = [] if inlined else buffers[: meta["length"]]
+        size = meta["length"] if inlined else sum(length for _, length, _ in used)
+        assert msg.dst_qpn == meta["dest_qp_num"] and msg.qkey == meta["qkey"]
+        assert msg.node == (handle["node"] if handle["fabric"] else 0xFFFF)
+        assert (msg.has_imm, msg.imm) == (
+            meta["has_imm"], meta["immediate_data"] * meta["has_imm"])  # fmt: skip
+        assert (msg.length, msg.inlined) == (size, int(inlined or size == 0))
+        assert (msg.ah, msg.age) == (meta["ah"], self.ages.get(meta["ah"], 0))
+        if inlined:
+            assert beat["inline"] == tail
+        for number, name in enumerate(("first", "second")):
+            sge = INTERNAL.sge.unpack(beat[name])
+            addr, length, key = used[number] if number < len(used) else (0, 0, 0)
+            assert sge.len == length
+            if length:
+                place = (sge.phys, sge.shift, sge.mtt, sge.offset, sge.addr)
+                assert place == self.regions.place(key, addr)
+
+    async def settle(self):
+        beats = await self.sink.take(len(self.expected))
+        for beat, wanted in zip(beats, self.expected, strict=True):
+            self.compare(beat, wanted)
+        real = [w for w in self.expected if not w[0].get("barrier")]
+        for seen, (item, *_, status) in zip(await self.event.take(len(real)), real, strict=True):
+            event = EVENTS.check.unpack(seen["data"])
+            assert (event.qpn, event.msg, event.status) == (item["qpn"], item["msg"], status)
+        self.expected.clear()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.3, 0.3)])
+async def entries_and_their_faults(dut, pace):
+    """data.wqe_check.rule: good ones, and ones with up to three faults, in both profiles"""
+    bench = Bench(dut, *pace, profile=int(pace[0] == 0))
+    await bench.start()
+    rng, seen = bench.rng, set()
+    for index in bench.handles:
+        bench.age(index, rng.getrandbits(4))
+    faults = [
+        lambda meta, buffers, item: item.update(flush=1),
+        lambda meta, buffers, item: item.update(torn=1),
+        lambda meta, buffers, item: meta.update(rng.choice(MALFORMED)),
+        lambda meta, buffers, item: meta.update(op_type=rng.choice((1, 2, 8, 15))),
+        lambda meta, buffers, item: meta.update(length=rng.choice((3, 33, 81, 0x8000))),
+        lambda meta, buffers, item: meta.update(ah=rng.choice((3, 9, 0x1FF, 0xFF00, 0xFFFF))),
+        lambda meta, buffers, item: item.update(pd=1, srd=1) or meta.update(ah=3),
+        lambda meta, buffers, item: item.update(pd=rng.choice((0, 2, 513))),
+        lambda meta, buffers, item: buffers and buffers.append(
+            (0, rng.choice((MTU[bench.profile] + 1, 0xFFFFFFFF)), 5)),
+        lambda meta, buffers, item: buffers and buffers.append(
+            (buffers[0][0] - rng.choice((1, 1 << 63)) & (1 << 64) - 1, 8929, buffers[0][2])),
+        lambda meta, buffers, item: buffers and buffers.append(
+            (buffers[0][0], 1, buffers[0][2] ^ 1 << rng.randrange(24))),
+    ]  # fmt: skip
+    for _ in range(500):
+        if rng.random() < 0.05:
+            bench.post(0, {"length": 0, "ah": 0}, barrier=1, mark=rng.getrandbits(1))
+            continue
+        wide = rng.getrandbits(1)
+        pd, meta, buffers, inline = bench.good(wide)
+        item = {"pd": pd}
+        for fault in rng.sample(faults, rng.choice((0, 0, 1, 1, 1, 2, 3))):
+            fault(meta, buffers, item)
+            if len(buffers) > 2:
+                buffers.pop(rng.randrange(2))
+            if not meta.get("inline_msg") and meta["length"] < 3:
+                meta["length"] = len(buffers)
+        seen.add(bench.post(item.pop("pd"), meta, buffers, inline, wide, **item))
+    await bench.settle()
+    assert seen >= {0, 1, 2, 3, 4, 5, 6, STATUS.LOCAL_ERROR_UNREACH_REMOTE}
+
+
+@cocotb.test()
+async def limits(dut):
+    """data.wqe_check.limits: the last byte that fits, and one more"""
+    for profile in (0, 1):
+        bench = Bench(dut, profile=profile)
+        await bench.start()
+        region = bench.regions.make(9, 6, 1 << 16)
+        await bench.regions.tell(dut, 9, pages=False)
+        await bench.handle(9, live=1, pd=6, fabric=1, node=1)
+        meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 9, "dest_qp_num": 0,
+                "qkey": 0, "has_imm": 0, "immediate_data": 0}  # fmt: skip
+        got = []
+        for extra in (0, 1):
+            sizes = [(MTU[profile] + extra, 0), (1, MTU[profile] - 1 + extra)]
+            for both in sizes:
+                buffers = [(region["iova"], size, region["key"]) for size in both]
+                got.append(bench.post(6, {**meta, "length": 2}, buffers))
+            end = region["iova"] + region["length"]
+            got.append(bench.post(6, {**meta, "length": 1},
+                                  [(end - 64 + extra, 64, region["key"])]))  # fmt: skip
+            for wide, most in ((0, 32), (1, 80)):
+                got.append(bench.post(6, {**meta, "inline_msg": 1, "length": most + extra},
+                                      (), bytes(range(1, 81)), wide))  # fmt: skip
+        assert got == [0] * 5 + [6, 6, 5, INTERNAL_ERROR, INTERNAL_ERROR]
+        await bench.settle()
+        await reset(dut)
+
+
+@cocotb.test()
+async def a_handle_changes_under_the_entries(dut):
+    """data.wqe_check.age: no entry has one handle's life and another one's age"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.age(0, 7)
+    pd, handle = bench.handles[0]["pd"], dict(bench.handles[0])
+    meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 0, "inline_msg": 1,
+            "length": 0}  # fmt: skip
+    for _ in range(30):
+        bench.post(pd, meta)
+    await ClockCycles(dut.clk, 12)
+    await bench.handle(0, **{**handle, "live": 0})
+    bench.age(0, 8)
+    await bench.handle(0, **handle)
+    beats = await bench.sink.take(30)
+    told = [INTERNAL.txm.unpack(beat["msg"]) for beat in beats]
+    dead = [n for n, msg in enumerate(told) if msg.status == STATUS.LOCAL_ERROR_INVALID_AH]
+    assert len(dead) == 1 and 0 < dead[0] < 29
+    assert [msg.age for msg in told[: dead[0]]] == [7] * dead[0]
+    assert [msg.age for msg in told[dead[0] + 1 :]] == [8] * (29 - dead[0])
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.wqe_check.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_item", "m")
+    for _ in range(30):
+        pd, meta, buffers, inline = bench.good()
+        bench.post(pd, meta, buffers, inline)
+    await bench.settle()
+    moments.hold("efa_wqe_check", "entry", "s_item", "m")
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.wqe_check.reset: nothing of what was inside comes out; handles and regions are dead"""
+    bench = Bench(dut, 0.7)
+    await bench.start()
+    for _ in range(40):
+        pd, meta, buffers, inline = bench.good()
+        bench.post(pd, meta, buffers, inline)
+    await ClockCycles(dut.clk, 20)
+    bench.source.clear()
+    await reset(dut)
+    for noted in (bench.expected, bench.sink.beats, bench.event.beats):
+        noted.clear()
+    await high(dut, "init_done")
+    await bench.sink.none(10)
+    before, bench.handles = bench.handles, {}
+    for index, handle in before.items():
+        bench.post(handle["pd"], {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1,
+                                  "ah": index, "inline_msg": 1, "length": 1}, (), b"x")  # fmt: skip
+    await bench.settle()
+    for index, handle in before.items():
+        await bench.handle(index, **handle)
+    table, bench.regions.table = bench.regions.table, {}
+    for region in table.values():
+        index = next(i for i in bench.handles)
+        await bench.handle(index, live=1, pd=region["pd"], fabric=1, node=1)
+        status = bench.post(
+            region["pd"],
+            {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": index, "length": 1},
+            [(region["iova"], 1, region["key"])],
+        )
+        assert status == STATUS.LOCAL_ERROR_INVALID_LKEY
+        await bench.settle()
+    await RisingEdge(dut.clk)
