@@ -4,7 +4,8 @@
 //       mr_* the regions
 // Out   m_retire every job in order, now with the places of its buffers or with a refusal;
 //       m_write, in the same cycle, for those that write
-// Time  5 cycles; a job per cycle, per 2 cycles when both buffers are asked for
+// Time  4 cycles, four jobs in five cycles; a job per 2 cycles when both buffers are asked for;
+//       1 cycle, a job per cycle when none is
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -3,7 +3,7 @@
 // In    s_job jobs in order (those that write); s_win_data 64 bytes of the packet buffer
 // Out   m_win_pos what to look at; m_wr host writes, GRH first for datagrams; done the last write
 //       of a job was taken
-// Time  6 cycles from s_job to the first write, then a beat per cycle; a job per 2 cycles at best
+// Time  7 cycles from s_job to the first write, then a beat per cycle; a job per cycle at best
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -3,7 +3,8 @@
 // In    s_net flits; s_win a byte position to look at; s_free lines that are done with, in order
 // Out   m_pkt header and first line of a stored packet; m_acki acknowledgements, which are not
 //       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet
-// Time  one flit per cycle; m_pkt 2 cycles after the last flit, a window 2 after its position
+// Time  one flit per cycle; m_pkt 2 cycles after the last flit, m_acki 1, a window 2 after its
+//       position; 62 packets and 14 acknowledgements may wait, then all of s_net does
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

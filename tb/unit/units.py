@@ -50,6 +50,12 @@ UNITS: dict[str, Unit] = {
     "tx_room": Unit("efa_tx_room"),
     "tx": Unit("efa_tx", [{}, {"QPN_W": 10}]),
     "wqe_check": Unit("efa_wqe_check"),
+    "pkt_in": Unit("efa_pkt_in"),
     "net_out": Unit("efa_net_out"),
+    "rx_scatter": Unit("efa_rx_scatter"),
     "rx_retire": Unit("efa_rx_retire"),
+    "rx_check": Unit("efa_rx_check"),
+    "rx_judge": Unit("efa_rx_judge"),
+    "stats": Unit("efa_stats"),
+    "rx_jobs": Unit("efa_rx_jobs", [{}, {"QPN_W": 10}]),
 }

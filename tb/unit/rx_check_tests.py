@@ -1,0 +1,215 @@
+"""efa_rx_check: each job leaves once, in order, with the places of its buffers or a refusal."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, IoCompStatus, IoRxDesc
+from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, Ports, Raw, Regions, high, idle, taken, until
+from tb.unit.rx_scatter_tests import packed_place
+
+STATUS = IoCompStatus
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0):
+        self.dut, self.rng = dut, rng_for("rx_check")
+        self.regions, self.wanted = Regions(self.rng), deque()
+        idle(dut, "mr_valid", "m_write_ready", "m_retire_ready")
+        names = {"s_job_data": "s_job", "s_job_ask": "s_ask", "s_job_descs": "s_descs",
+                 "s_job_pd": "s_pd"}  # fmt: skip
+        self.jobs = StreamDriver(Ports(dut, **names), "s_job", gaps, ["data", "ask", "descs", "pd"])
+        self.pause = {name: pauses(stalls, name) for name in ("m_write", "m_retire")}
+        self.taken = self.number = 0
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await high(self.dut, "init_done")
+        for index in range(6):
+            self.regions.make(index, index % 2, 1 << 14, local_write=int(index < 4),
+                              phys=index & 1)  # fmt: skip
+        await self.regions.tell(self.dut, pages=False)
+        cocotb.start_soon(self._watch())
+
+    def descriptor(self, pd, good):
+        """(image, allowed, place) of a receive descriptor."""
+        rng = self.rng
+        size = rng.choice((0, 1, 64, rng.randrange(9000)))
+        region = self.regions.table[pd + 2 * rng.randrange(2)]
+        key, addr = region["key"], region["iova"] + rng.randrange((1 << 14) - size + 1)
+        if not good:
+            fault = rng.randrange(4)
+            if fault == 0:
+                key ^= 1 << rng.randrange(24)
+            elif fault == 1:
+                region = self.regions.table[1 - pd]
+                key, addr = region["key"], region["iova"]
+            elif fault == 2:
+                region = self.regions.table[4 + pd]
+                key, addr = region["key"], region["iova"]
+            else:
+                addr = region["iova"] + (1 << 14) - size + 1
+        desc = IoRxDesc(length=size, buf_addr_lo=addr & 0xFFFFFFFF, buf_addr_hi=addr >> 32)
+        image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96
+        allowed = self.regions.allows(key, pd, addr, size, write=True)
+        known = allowed and size
+        return image, allowed, packed_place(self.regions.place(key, addr)) if known else None
+
+    def job(self, ask, good=(1, 1), **fields):
+        """A job with the descriptors it asks for; what must leave is noted."""
+        rng = self.rng
+        pd = rng.randrange(2)
+        both = [self.descriptor(pd, one) for one in good]
+        fields.setdefault("packet", int(ask != 0 or rng.random() < 0.7))
+        status = 0 if ask else rng.choice((0, 9, 11))
+        cpl = {"rx": 1, "qpn": rng.getrandbits(6), "req_id": self.number & 0xFFFF, "length": 5}
+        acko = {"status": status, "msg_id": rng.getrandbits(32)}
+        fields = {"write": int(ask != 0 or rng.random() < 0.3), "complete": int(status == 0),
+                  "length": rng.randrange(9000), "line": rng.getrandbits(9), **fields}  # fmt: skip
+        self.number += 1
+        self.jobs.post({
+            "data": INTERNAL.rxj.pack(cpl=INTERNAL.cpl.pack(**cpl),
+                                      acko=INTERNAL.acko.pack(**acko), **fields),
+            "ask": ask, "descs": both[0][0] | both[1][0] << 128, "pd": pd})  # fmt: skip
+        refused = any(ask >> n & 1 and not both[n][1] for n in (0, 1))
+        if refused:
+            cpl["status"] = STATUS.LOCAL_ERROR_INVALID_LKEY
+            acko["status"] = STATUS.REMOTE_ERROR_BAD_STATUS
+            fields["write"] = 0
+        places = [None if refused or not ask >> n & 1 else both[n][2] for n in (0, 1)]
+        self.wanted.append(({**fields, "cpl": INTERNAL.cpl.pack(**cpl),
+                             "acko": INTERNAL.acko.pack(**acko)}, places, cpl, acko))  # fmt: skip
+        return refused
+
+    async def _watch(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                continue
+            retires = dut.m_retire_valid.value == 1 and dut.m_retire_ready.value == 1
+            writes = dut.m_write_valid.value == 1 and dut.m_write_ready.value == 1
+            assert retires or not writes, "a job that writes and does not retire"
+            assert retires or not (dut.drop.value == 1 or dut.ev_rxv_valid.value == 1)
+            if retires:
+                self._leaves(writes)
+            for name, pause in self.pause.items():
+                getattr(dut, name + "_ready").value = int(not pause())
+
+    def _leaves(self, writes):
+        dut = self.dut
+        fields, places, cpl, acko = self.wanted.popleft()
+        self.taken += 1
+        job = Raw(INTERNAL.rxj, str(dut.m_job.value))
+        for name, value in fields.items():
+            assert getattr(job, name) == value, name
+        for name, place in zip(("place0", "place1"), places, strict=True):
+            assert place is None or getattr(job, name) == place, name
+        assert writes == bool(fields["write"])
+        assert (dut.ev_rxv_valid.value == 1) == bool(fields["packet"])
+        assert (dut.drop.value == 1) == bool(fields["packet"] and acko["status"])
+        if fields["packet"]:
+            event = EVENTS.rxv.unpack(int(dut.ev_rxv_data.value))
+            assert (event.qpn, event.status, event.req_id, event.length, event.drop) == (
+                cpl["qpn"], acko["status"], cpl["req_id"], fields["length"],
+                1 - fields["complete"])  # fmt: skip
+
+    async def settle(self):
+        await taken(self.jobs)
+        await until(self.dut, lambda: not self.wanted, "jobs")
+        before = self.taken
+        await ClockCycles(self.dut.clk, 12)
+        assert self.taken == before
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.5), (0.3, 0.3)])
+async def jobs_leave_judged(dut, pace):
+    """data.rx_check.rule: none, one or two buffers asked for; key, domain, range, local write"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    refused = 0
+    for _ in range(300):
+        good = [bench.rng.random() < 0.8 for _ in range(2)]
+        refused += bench.job(bench.rng.randrange(4), good)
+    await bench.settle()
+    assert refused > 25
+
+
+@cocotb.test()
+async def one_side_waits(dut):
+    """data.rx_check.sides: a job that writes waits for both takers, another one for its own"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.pause["m_write"] = lambda: True
+    await ClockCycles(dut.clk, 2)
+    bench.job(0, write=0)
+    bench.job(3)
+    bench.job(0, write=0)
+    await ClockCycles(dut.clk, 20)
+    assert bench.taken == 1 and dut.m_retire_valid.value == 0
+    bench.pause = {"m_write": lambda: False, "m_retire": lambda: True}
+    await ClockCycles(dut.clk, 20)
+    assert bench.taken == 1 and dut.m_write_valid.value == 0
+    bench.pause["m_retire"] = lambda: False
+    await bench.settle()
+    assert bench.taken == 3
+
+
+@cocotb.test()
+async def nobody_takes_jobs(dut):
+    """data.rx_check.full: its depth, and no verdict is lost"""
+    bench = Bench(dut, 1.0)
+    await bench.start()
+    for _ in range(10):
+        bench.job(3)
+    await ClockCycles(dut.clk, 60)
+    assert bench.jobs.sent == timing("efa_rx_check", "job").depth
+    bench.pause = {name: (lambda: False) for name in bench.pause}
+    await bench.settle()
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_check.time"""
+    bench = Bench(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 2)
+    moments = Moments(dut, "s_job", "m_retire")
+    for ask, path in ((1, "job"), (2, "job"), (3, "two_buffers"), (0, "unasked")):
+        for _ in range(17):
+            bench.job(ask)
+        await bench.settle()
+        moments.hold("efa_rx_check", path, "s_job", "m_retire")
+        moments.clear()
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_check.reset: no half-asked job, no verdict of an old one meets a new one"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for turn in range(8):
+        for _ in range(12):
+            bench.job(3)
+        await ClockCycles(dut.clk, 6 + turn)
+        bench.jobs.clear()
+        await reset(dut)
+        bench.wanted.clear()
+        await high(dut, "init_done")
+        if turn % 2:
+            for live in (0, 1):
+                for region in bench.regions.table.values():
+                    region["live"] = live
+                if not live:
+                    bench.job(1)
+                    bench.job(2)
+            await bench.settle()
+        await bench.regions.tell(dut, pages=False)
+        bench.job(1)
+        bench.job(3, (0, 1))
+        bench.job(2)
+        await bench.settle()

@@ -1,0 +1,108 @@
+"""efa_rx_jobs: two sources, one line; what a flushed entry says is spelled out."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import INTERNAL, IoCompStatus, IoSendOpType
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, Ports, idle
+
+FLUSH = ["qpn", "qpc", "req_id", "count"]
+
+
+async def start(dut, gaps=0.0, stalls=0.0):
+    jobs = Ports(dut, s_job_data="s_job", s_job_ask="s_ask", m_job_data="m_job", m_job_ask="m_ask")
+    packets = StreamDriver(jobs, "s_job", gaps, ["data", "ask"])
+    flushes = StreamDriver(dut, "s_flush", gaps, FLUSH)
+    sink = StreamMonitor(jobs, "m_job", stalls, ["data", "ask"])
+    await clock_and_reset(dut)
+    return packets, flushes, sink
+
+
+def packet(rng, number):
+    image = INTERNAL.rxj.pack(packet=1, length=number) | rng.getrandbits(128) << 500
+    return {"data": image, "ask": rng.getrandbits(2)}
+
+
+def flush(rng, number, dut):
+    return {"qpn": rng.getrandbits(int(dut.QPN_W.value)), "qpc": rng.getrandbits(187),
+            "req_id": number, "count": rng.randrange(1, 3)}  # fmt: skip
+
+
+def flushed(ask):
+    """The job of a flushed receive entry: a FLUSHED completion and nothing else."""
+    qpc = INTERNAL.qpc.unpack(ask["qpc"])
+    cpl = INTERNAL.cpl.pack(
+        rx=1, qpn=ask["qpn"], qp_num=qpc.qp_num, cqn=qpc.rcqn, sub=qpc.rsub,
+        req_id=ask["req_id"], status=IoCompStatus.FLUSHED, op_type=IoSendOpType.SEND,
+    )  # fmt: skip
+    return {"data": INTERNAL.rxj.pack(complete=1, count=ask["count"], cpl=cpl), "ask": 0}
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.6), (0.4, 0.4)])
+async def both_arrive_whole_and_in_order(dut, pace):
+    """data.rx_jobs.order"""
+    packets, flushes, sink = await start(dut, *pace)
+    rng = rng_for("jobs")
+    sent = [packet(rng, number) for number in range(60)]
+    ended = [flush(rng, number, dut) for number in range(60)]
+    packets.post(*sent)
+    flushes.post(*ended)
+    got = await sink.take(120)
+    assert [beat for beat in got if INTERNAL.rxj.unpack(beat["data"]).packet] == sent
+    others = [beat for beat in got if not INTERNAL.rxj.unpack(beat["data"]).packet]
+    assert others == [flushed(ask) for ask in ended]
+
+
+@cocotb.test()
+async def they_take_turns(dut):
+    """data.rx_jobs.turns: neither waits for more than one of the other; alone a job per cycle."""
+    packets, flushes, sink = await start(dut)
+    rng = rng_for("turns")
+    moments = Moments(dut, "s_job", "s_flush", "m_job")
+    packets.post(*[packet(rng, number) for number in range(30)])
+    flushes.post(*[flush(rng, number, dut) for number in range(20)])
+    kinds = [INTERNAL.rxj.unpack(beat["data"]).packet for beat in await sink.take(50)]
+    assert kinds[:40] in ([0, 1] * 20, [1, 0] * 20)
+    assert moments.intervals("m_job") == {timing("efa_rx_jobs", "job").interval}
+
+
+@cocotb.test()
+async def same_cycle(dut):
+    """data.rx_jobs.time"""
+    idle(dut, "s_job_valid", "s_job", "s_ask", "s_flush_valid", "s_flush_qpn", "s_flush_qpc",
+         "s_flush_req_id", "s_flush_count", "m_job_ready")  # fmt: skip
+    await clock_and_reset(dut)
+    assert timing("efa_rx_jobs", "job").latency == 0
+    for valid in (dut.s_job_valid, dut.s_flush_valid):
+        await RisingEdge(dut.clk)
+        await Timer(1, "ns")
+        assert dut.m_job_valid.value == 0
+        valid.value = 1
+        await Timer(100, "ps")
+        assert dut.m_job_valid.value == 1
+        dut.m_job_ready.value = 1
+        await RisingEdge(dut.clk)
+        valid.value = 0
+        dut.m_job_ready.value = 0
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_jobs.reset: a choice that was held is forgotten."""
+    held = {"on": True}
+    packets, flushes, sink = await start(dut, 0.0, lambda: held["on"])
+    rng = rng_for("reset")
+    flushes.post(flush(rng, 1, dut))
+    await ClockCycles(dut.clk, 5)
+    flushes.clear()
+    await reset(dut)
+    sink.beats.clear()
+    await sink.none(3)
+    assert dut.m_job_valid.value == 0
+    held["on"] = False
+    job = packet(rng, 3)
+    packets.post(job)
+    assert await sink.take(1) == [job]

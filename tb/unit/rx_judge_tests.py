@@ -1,0 +1,383 @@
+"""efa_rx_judge: decision 0001's order of refusal, and what a packet may take with it."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminQpState,
+    IoCompStatus,
+    IoRxDesc,
+    IoSendOpType,
+    PktHdr,
+    PktOpcode,
+)
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, high, idle, pulse, taken, until
+
+STATUS = IoCompStatus
+QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
+STATES = AdminQpState
+TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
+CLAIM_CYCLES = 3  # efa_rq_claim, descriptors at hand
+
+
+class Bench:
+    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0):
+        self.dut, self.rng, self.late = dut, rng_for("rx_judge"), late
+        self.qps, self.rings, self.handles = {}, {}, {}
+        self.wanted, self.claims, self.wrong_keys, self.wanted_errs = deque(), [], [0, 0], []
+        self.claim_ends = []
+        idle(dut, "s_open", "ah_valid", "s_claim_valid", "s_claim_none", "s_claim_broken",
+             "s_claim_whole", "s_claim_count", "s_claim_descs", "qpc_data")  # fmt: skip
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line"])
+        names = {"m_job_data": "m_job", "m_job_ask": "m_ask", "m_job_descs": "m_descs",
+                 "m_job_pd": "m_pd"}  # fmt: skip
+        self.jobs = RawMonitor(Ports(dut, **names), "m_job", stalls,
+                               ["data", "ask", "descs", "pd"], on_beat=self._job)  # fmt: skip
+        self.errs = StreamMonitor(dut, "m_err", stalls or err_stalls, ["qpn", "cause"])
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await high(self.dut, "init_done")
+        self.dut.s_open.value = 1
+        cocotb.start_soon(self._contexts())
+        cocotb.start_soon(self._claim())
+        cocotb.start_soon(self._keys())
+
+    def qp(self, qpn, state=STATES.RTS, srd=1, pd=3, **fields):
+        self.qps[qpn] = {"live": 1, "state": state, "srd": srd, "pd": pd, "qp_num": qpn + 0x440,
+                         "qkey": QKEY, "rcqn": qpn + 9, "rsub": qpn & 1, **fields}  # fmt: skip
+        self.rings[qpn] = deque()
+
+    async def handle(self, index, pd, node, live=1, fabric=1):
+        if fabric:
+            self.handles[pd, node] = index if live else None
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(
+            live=live, pd=pd, fabric=fabric, node=node))  # fmt: skip
+
+    def post(self, qpn, kind, *sizes):
+        """What the head of a QP's ring will be: a whole entry, "none", "broken" or "endless"."""
+        descs = 0
+        for number in range(2):
+            size = sizes[number] if number < len(sizes) else self.rng.getrandbits(16)
+            desc = IoRxDesc(req_id=self.rng.getrandbits(16), length=size,
+                            buf_addr_lo=self.rng.getrandbits(32))  # fmt: skip
+            descs |= int.from_bytes(desc.pack(), "little") << 128 * number
+        self.rings[qpn].append((kind, len(sizes) if kind == "whole" else 2, descs, sizes))
+
+    def send(self, qpn, length, **fields):
+        """A packet; what must become of it follows from the rings as they are now."""
+        rng = self.rng
+        header = PktHdr(**{
+            "opcode": PktOpcode.SRD_SEND, "length": length, "has_imm": rng.getrandbits(1),
+            "src_qpn": rng.getrandbits(16), "dst_qpn": qpn + 0x440, "qkey": QKEY,
+            "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "imm": rng.getrandbits(32),
+            "src_node": rng.randrange(8), "path": rng.getrandbits(8), **fields})  # fmt: skip
+        line = rng.getrandbits(9)
+        self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line})
+        self.wanted.append((header, line))
+
+    def _verdict(self, header):
+        """(status, whether its QP is named, the claimed entry or None, need)"""
+        srd = header.opcode == PktOpcode.SRD_SEND
+        qpn = header.dst_qpn % 64
+        qp = self.qps.get(qpn, {"live": 0})
+        need = header.length + (0 if srd else GRH)
+        if (not qp["live"] or qp["qp_num"] != header.dst_qpn or qp["srd"] != srd
+                or qp["state"] not in TAKES):  # fmt: skip
+            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, None, need
+        if qp["qkey"] != header.qkey:
+            self.wrong_keys[0] += 1
+            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, None, need
+        kind, _, _, sizes = entry = self.rings[qpn][0]
+        if kind == "broken":
+            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, entry, need
+        if kind == "none":
+            return STATUS.REMOTE_ERROR_RNR, entry, need
+        if kind == "endless":
+            self.wanted_errs.append({"qpn": qpn, "cause": NO_LAST})
+            return STATUS.REMOTE_ERROR_BAD_STATUS, entry, need
+        if sum(sizes) < need:
+            return STATUS.REMOTE_ERROR_BAD_LENGTH, entry, need
+        return STATUS.OK, entry, need
+
+    def _job(self, beat):
+        header, line = self.wanted.popleft()
+        qpn = header.dst_qpn % 64
+        status, entry, need = self._verdict(header)
+        srd = header.opcode == PktOpcode.SRD_SEND
+        job = Raw(INTERNAL.rxj, beat["data"])
+        acko, cpl = Raw(INTERNAL.acko, job.raw("acko")), Raw(INTERNAL.cpl, job.raw("cpl"))
+        complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
+        assert acko.status == status
+        assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
+        assert (job.length, job.line) == (header.length, line)
+        assert (acko.dst_node, acko.dst_qpn, acko.src_qpn, acko.psn, acko.msg_id, acko.path) == (
+            header.src_node, header.src_qpn, header.dst_qpn, header.psn, header.msg_id,
+            header.path)  # fmt: skip
+        assert job.write == int(status == STATUS.OK and need > 0)
+        assert cpl.qpn == qpn
+        if complete:
+            kind, count, descs, sizes = self.rings[qpn].popleft()
+            qp = self.qps[qpn]
+            first = IoRxDesc.unpack((descs & (1 << 128) - 1).to_bytes(16, "little"))
+            assert job.count == count and int(beat["pd"], 2) == qp["pd"]
+            assert (cpl.rx, cpl.qp_num, cpl.cqn, cpl.sub, cpl.req_id) == (
+                1, header.dst_qpn, qp["rcqn"], qp["rsub"], first.req_id)  # fmt: skip
+            assert cpl.op_type == IoSendOpType.SEND
+            wanted = STATUS.OK if kind == "whole" else STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+            assert cpl.status == wanted
+        if status == STATUS.OK:
+            known = self.handles.get((qp["pd"], header.src_node))
+            assert cpl.ah == (NO_AH if known is None else known)
+            assert (cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.src_node, cpl.length) == (
+                header.has_imm, header.imm, header.src_qpn, header.src_node, need)  # fmt: skip
+            assert job.grh == int(not srd) and job.size0 == sizes[0]
+            assert job.size1 == (sizes[1] if count == 2 else 0)
+            asks = [need > 0 and sizes[0] > 0, need > sizes[0]]
+            ask = int(beat["ask"], 2)
+            assert ask == asks[0] + 2 * asks[1], (ask, need, sizes)
+            descs_seen = int(beat["descs"], 2)
+            for number in (0, 1):
+                if asks[number]:
+                    assert (descs_seen ^ descs) >> 128 * number & (1 << 128) - 1 == 0
+        else:
+            assert int(beat["ask"], 2) == 0
+        self.claims.append((qpn, count if complete else 0) if entry is not None else None)
+
+    async def _contexts(self):
+        """The QP contexts: one cycle."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.init_done.value == 1:
+                asked = self.dut.qpc_addr.value
+                fields = self.qps.get(int(asked), {}) if asked.is_resolvable else {}
+                self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
+
+    async def _claim(self):
+        """As efa_rq_claim: an answer some cycles after the claim, held until the claim is done."""
+        dut, waited, late = self.dut, 0, 0
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1 or dut.m_claim_valid.value == 0:
+                assert dut.rst.value == 1 or dut.m_claim_done.value == 0
+                waited = dut.s_claim_valid.value = 0
+                continue
+            if waited == 0:
+                late = self.rng.randrange(20) if self.rng.random() < self.late else 0
+                claimed = int(dut.m_claim_qpn.value)
+            assert dut.m_claim_qpn.value == claimed
+            waited += 1
+            if dut.m_claim_done.value == 1:
+                take = int(dut.m_claim_take.value)
+                if dut.s_claim_valid.value == 1:
+                    self.claim_ends.append((claimed, take))
+                else:
+                    assert take == 0
+                waited = dut.s_claim_valid.value = 0
+            elif waited >= CLAIM_CYCLES + late and self.rings.get(claimed):
+                kind, count, descs, _ = self.rings[claimed][0]
+                dut.s_claim_valid.value = 1
+                dut.s_claim_none.value = int(kind == "none")
+                dut.s_claim_broken.value = int(kind == "broken")
+                dut.s_claim_whole.value = int(kind == "whole")
+                dut.s_claim_count.value, dut.s_claim_descs.value = count, descs
+
+    async def _keys(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.wrong_keys[1] += int(self.dut.qkey_wrong.value == 1)
+
+    async def settle(self):
+        await taken(self.packets)
+        await until(self.dut, lambda: not self.wanted, "jobs", 20000)
+        await until(self.dut, lambda: len(self.errs.beats) == len(self.wanted_errs), "errors")
+        await ClockCycles(self.dut.clk, 8)
+        assert list(self.errs.beats) == self.wanted_errs
+        assert self.wrong_keys[0] == self.wrong_keys[1]
+        held = [claim for claim in self.claims if claim is not None]
+        assert self.claim_ends == held
+
+
+def random_entry(bench, qpn):
+    rng = bench.rng
+    kind = rng.choice(("whole",) * 6 + ("none", "broken", "endless"))
+    if kind == "whole":
+        sizes = [rng.choice((0, 1, 40, 72, rng.randrange(9000))) for _ in range(rng.choice((1, 2)))]
+        bench.post(qpn, kind, *sizes)
+    else:
+        bench.post(qpn, kind)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.5, 0.5, 0.3), (0.0, 0.7, 1.0)])
+async def verdicts_match_the_rule(dut, pace):
+    """data.rx_judge.rule: QPs of every state and type, keys, entries of every kind and size"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(12):
+        bench.qp(qpn, STATES(qpn % 7) if qpn < 7 else STATES.RTS, int(rng.random() < 0.6), qpn % 3)
+    bench.qps[11]["live"] = 0
+    for number in range(40):
+        await bench.handle(number, rng.randrange(3), rng.randrange(8))
+    for _ in range(300):
+        qpn = rng.choice((*range(12), 7, 8, 9, 10, 7, 8, 9, 10))
+        while len(bench.rings[qpn]) < 2:
+            random_entry(bench, qpn)
+        kind, _, _, sizes = bench.rings[qpn][0]
+        srd = int(bench.qps[qpn]["srd"]) ^ (rng.random() < 0.05)
+        room = max(0, sum(sizes) - 40 * (not srd))
+        length = min(8928, rng.choice((0, 1, 32, room, room + 1, rng.randrange(9000))))
+        fields = {"opcode": PktOpcode.SRD_SEND if srd else PktOpcode.UD_SEND}
+        if rng.random() < 0.1:
+            fields["qkey"] = QKEY ^ 1 << rng.randrange(32)
+        if rng.random() < 0.05:
+            fields["dst_qpn"] = (qpn + 0x440) ^ 64 << rng.randrange(10)
+        if rng.random() < 0.1:
+            fields["src_node"] = rng.choice((64, 0xFFFF, 0x103))
+        bench.send(qpn, length, **fields)
+        # The ring's head must not move between the packet's claim and its prediction.
+        await bench.settle()
+        if kind in ("none", "broken") and bench.rings[qpn] and rng.random() < 0.7:
+            bench.rings[qpn].popleft()
+    assert bench.wanted_errs and bench.wrong_keys[1] > 3
+
+
+@cocotb.test()
+async def packets_follow_each_other(dut):
+    """data.rx_judge.stream: one queue's entries in order, another's between them"""
+    bench = Bench(dut, 0.0, 0.3, 0.2)
+    await bench.start()
+    for qpn in (1, 2):
+        bench.qp(qpn)
+        for _ in range(60):
+            bench.post(qpn, "whole", 100)
+    for number in range(80):
+        bench.send(1 + (number % 3 == 0), 101 if number % 5 == 0 else 100)
+    await bench.settle()
+    assert len(bench.claim_ends) == 80
+
+
+@cocotb.test()
+async def handles_come_and_go(dut):
+    """data.rx_judge.handles: the sender's handle in the QP's domain, or none"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.qp(1, pd=5)
+    bench.qp(2, pd=6)
+
+    async def both(node):
+        for qpn in (1, 2):
+            bench.post(qpn, "whole", 64)
+            bench.send(qpn, 8, src_node=node)
+        await bench.settle()
+
+    await both(3)
+    await bench.handle(77, 5, 3)
+    await both(3)
+    await bench.handle(78, 6, 3)
+    await bench.handle(79, 5, 9, fabric=0)
+    for node in (3, 9, 3 + 64, 0x300):
+        await both(node)
+    await bench.handle(77, 5, 3, live=0)
+    await both(3)
+    await bench.handle(255, 5, 63)
+    await both(63)
+    dut.s_open.value = 0
+    await taken(bench.packets)
+    await reset(dut)
+    await high(dut, "init_done")
+    bench.handles.clear()
+    dut.s_open.value = 1
+    await both(3)
+
+
+@cocotb.test()
+async def closed_until_all_is_ready(dut):
+    """data.rx_judge.closed"""
+    bench = Bench(dut)
+    await bench.start()
+    dut.s_open.value = 0
+    bench.qp(1)
+    bench.post(1, "whole", 64)
+    bench.send(1, 8)
+    await ClockCycles(dut.clk, 20)
+    assert bench.packets.sent == 0
+    dut.s_open.value = 1
+    await bench.settle()
+
+
+@cocotb.test()
+async def an_entry_without_end_stops_the_next(dut):
+    """data.rx_judge.endless: the report is out, and seen, before the next packet is judged"""
+    held = {"on": True}
+    bench = Bench(dut, err_stalls=lambda: held["on"])
+    await bench.start()
+    bench.qp(1)
+    bench.post(1, "endless")
+    bench.post(1, "whole", 64)
+    bench.send(1, 8)
+    bench.send(1, 8)
+    await ClockCycles(dut.clk, 60)
+    assert len(bench.wanted) == 1 and bench.packets.sent == 1
+    # The owner of contexts judges the report in one cycle; the change is seen in the one after.
+    held["on"] = False
+    await bench.errs.take(1)
+    bench.wanted_errs.clear()
+    await RisingEdge(dut.clk)
+    await Timer(1, "ns")
+    bench.qps[1]["state"] = STATES.ERR
+    await bench.settle()
+    assert bench.rings[1], "the next packet took an entry of a queue in ERR"
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_judge.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_pkt", "m_job")
+    bench.qp(1)
+    for _ in range(12):
+        bench.post(1, "whole", 64)
+        bench.send(1, 8)
+    await bench.settle()
+    moments.hold("efa_rx_judge", "packet", "s_pkt", "m_job")
+    moments.clear()
+    for _ in range(12):
+        bench.send(5, 8)
+    await bench.settle()
+    moments.hold("efa_rx_judge", "refused", "s_pkt", "m_job")
+    assert timing("efa_rx_judge", "packet").interval == 6
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_a_packet(dut):
+    """data.rx_judge.reset: at every step of one"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.qp(1)
+    for wait in (0, 1, 2, 3, 5, 6, 8):
+        bench.rings[1].clear()
+        bench.post(1, "endless" if wait % 2 else "whole", 64)
+        bench.send(1, 8)
+        await until(dut, lambda sent=bench.packets.sent: bench.packets.sent > sent, "packet")
+        await ClockCycles(dut.clk, wait)
+        dut.s_open.value = 0
+        await reset(dut)
+        for noted in (bench.wanted, bench.claims, bench.claim_ends, bench.wanted_errs,
+                      bench.errs.beats):  # fmt: skip
+            noted.clear()
+        await high(dut, "init_done")
+        assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
+        dut.s_open.value = 1
+        bench.rings[1].clear()
+        bench.post(1, "whole", 20, 30)
+        bench.send(1, 40)
+        await bench.settle()

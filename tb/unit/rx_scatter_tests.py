@@ -1,0 +1,190 @@
+"""efa_rx_scatter: every byte of a packet in its buffer, nothing elsewhere, done with the last."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.unit.data_bench import Moments, Ports, Regions, idle, taken, until
+
+NODE = 0x0107
+HEADER = 32
+
+
+def packed_place(place):
+    """As a job carries it: phys, shift, mtt, offset, addr from the top."""
+    phys, shift, mtt, offset, addr = place
+    return phys << 150 | shift << 144 | mtt << 128 | offset << 64 | addr
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0, log=9):
+        self.dut, self.log, self.rng = dut, log, rng_for("rx_scatter")
+        self.bytes = 64 << int(dut.LINE_W.value)
+        self.store = bytearray(self.rng.randbytes(self.bytes))  # the packet buffer
+        self.regions, self.memory, self.wanted = Regions(self.rng), {}, deque()
+        self.line, self.at, self.ended, self.free = 0, 0, 0, 0
+        idle(dut, "mtt_valid", "s_win_data")
+        dut.s_cfg_node_id.value, dut.mps_log.value = NODE, log
+        self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
+        self.wr = StreamMonitor(dut, "m_wr", stalls, ["addr", "len", "data", "last"],
+                                on_beat=self._write)  # fmt: skip
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13})):
+            self.regions.make(index, 1, 1 << 17, **fields)
+        await self.regions.tell_pages(self.dut)
+        cocotb.start_soon(self._window())
+
+    def job(self, length, first, second=0, grh=0, node=5):
+        """A packet of so many payload bytes into two buffers; where its bytes go is noted."""
+        rng = self.rng
+        payload = rng.randbytes(length)
+        for number, byte in enumerate(payload):
+            self.store[(64 * self.line + HEADER + number) % self.bytes] = byte
+        data = payload
+        if grh:
+            gid = lambda node: LIMITS.gid_prefix + node.to_bytes(2, "big")  # noqa: E731
+            data = bytes(8) + gid(node) + gid(NODE) + payload
+        places, where = [], []
+        for size in (first, second):
+            region = rng.choice(list(self.regions.table.values()))
+            # Buffers do not overlap; some begin just before the end of a page.
+            start = (self.free + 63) // 64 * 64 + rng.choice((0, 1, 63, 4096 - size % 4096))
+            self.free = (start + size) % (1 << 16)
+            place = self.regions.place(region["key"], region["iova"] + start)
+            places.append(packed_place(place))
+            where += [self.regions.host(place, at) for at in range(size)]
+        cpl = INTERNAL.cpl.pack(src_node=node)
+        self.jobs.post({"data": INTERNAL.rxj.pack(
+            packet=1, write=1, grh=grh, length=length, line=self.line, size0=first, size1=second,
+            place0=places[0], place1=places[1], complete=1, count=2, cpl=cpl)})  # fmt: skip
+        self.wanted.append(dict(zip(where, data, strict=False)))
+        assert len(where) >= len(data)
+        self.line = (self.line + (length + 95) // 64) % (self.bytes // 64)
+
+    def random_job(self, largest):
+        rng = self.rng
+        grh = rng.getrandbits(1)
+        length = rng.choice((0, 1, 32, 64, 65, rng.randrange(largest)))
+        length += not (grh or length)
+        need = length + 40 * grh
+        first = rng.choice((0, need, min(need, 17), min(need, 40), rng.randrange(need + 1)))
+        self.job(length, first, need - first + rng.choice((0, 0, 9)), grh, rng.getrandbits(6))
+
+    async def _window(self):
+        """The packet buffer: 64 bytes, two cycles after their position."""
+        asked = "x"
+        while True:
+            await RisingEdge(self.dut.clk)
+            if set(asked) <= {"0", "1"}:
+                at = int(asked, 2)
+                window = (self.store[at:] + self.store[:64])[:64]
+                self.dut.s_win_data.value = int.from_bytes(window, "little")
+            asked = str(self.dut.m_win_pos.value)
+
+    def _write(self, beat):
+        count = min(64, beat["len"] - self.at)
+        start, end = beat["addr"], beat["addr"] + beat["len"] - 1
+        assert beat["len"] and start >> self.log == end >> self.log, "a write across a boundary"
+        assert beat["last"] == int(self.at + count == beat["len"])
+        assert beat["data"] >> 8 * count == 0, "something behind the last byte"
+        for number, byte in enumerate(beat["data"].to_bytes(64, "little")[:count]):
+            assert self.wanted[0].pop(start + self.at + number, None) == byte
+        self.at = 0 if beat["last"] else self.at + count
+        ends = self.dut.done.value == 1
+        assert ends == (not self.wanted[0]), "done is not the last byte's"
+        if ends:
+            assert beat["last"] == 1
+            self.wanted.popleft()
+            self.ended += 1
+
+    async def settle(self):
+        await taken(self.jobs)
+        await until(self.dut, lambda: not self.wanted, "writes", 30000)
+        before = self.wr.taken
+        await ClockCycles(self.dut.clk, 15)
+        assert self.wr.taken == before and self.dut.done.value == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 9), (0.6, 0.0, 7), (0.0, 0.4, 12), (0.3, 0.3, 8)])
+async def every_byte_in_its_place(dut, pace):
+    """data.rx_scatter.place: with and without GRH, cut anywhere between the buffers, empty ones"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    for turn in range(10):
+        for _ in range(4):
+            bench.random_job(1500 if turn else LIMITS.max_mtu)
+        await bench.settle()
+    assert bench.ended == 40
+
+
+@cocotb.test()
+async def header_of_a_datagram_cut_anywhere(dut):
+    """data.rx_scatter.grh: its 40 bytes end in the first buffer, in the second, or in both"""
+    bench = Bench(dut, 0.2)
+    await bench.start()
+    for first in (0, 1, 8, 39, 40, 41, 63, 64):
+        for length in (0, 1, 24, 25, 100):
+            bench.job(length, min(first, 40 + length), 40 + length - min(first, 40 + length), 1)
+        await bench.settle()
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_scatter.time"""
+    bench = Bench(dut)
+    await bench.start()
+    for index in (0, 2):
+        del bench.regions.table[index]
+    moments = Moments(dut, "s_job", "m_wr", "done")
+    for _ in range(16):
+        bench.free = 0
+        bench.job(32, 32)
+    await bench.settle()
+    moments.hold("efa_rx_scatter", "job", "s_job", "m_wr")
+    moments.clear()
+    bench.free = 0
+    bench.job(4096, 4096)
+    await bench.settle()
+    assert len(moments["m_wr"]) in (64, 65)
+    moments.hold("efa_rx_scatter", "beat", "s_job", "m_wr")
+
+
+@cocotb.test()
+async def nobody_takes_writes(dut):
+    """data.rx_scatter.full: it stops before a beat is lost"""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    for _ in range(6):
+        bench.job(700, 300, 400)
+    await ClockCycles(dut.clk, 100)
+    assert bench.wr.taken == 0 and dut.s_job_ready.value == 0
+    held["on"] = False
+    await bench.settle()
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_scatter.reset: nothing of an old job follows"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for turn in range(5):
+        for _ in range(8):
+            bench.random_job(2000)
+        await ClockCycles(dut.clk, 40 + 3 * turn)
+        bench.jobs.clear()
+        await reset(dut)
+        bench.wanted.clear()
+        bench.at = 0
+        before = bench.wr.taken
+        await ClockCycles(dut.clk, 10)
+        assert bench.wr.taken == before
+        bench.job(100, 30, 110, 1)
+        bench.job(5, 5)
+        await bench.settle()

@@ -1,0 +1,124 @@
+"""efa_stats: every event of every cycle, in the counter that GET_STATS calls by its name."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from tb.lib.stream import clock_and_reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.data_bench import Ports, idle
+
+NAMES = ("tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "qkey_viol", "send_bytes",
+         "send_wrs", "recv_bytes", "recv_wrs")  # fmt: skip
+PAIRS = {"tx": ("tx_bytes", "tx_pkts"), "send": ("send_bytes", "send_wrs"),
+         "rx": ("rx_bytes", "rx_pkts")}  # fmt: skip
+SINGLE = {"drop": "rx_drops", "qkey": "qkey_viol"}
+EVENTS = [*PAIRS, *SINGLE]
+
+
+async def start(dut):
+    idle(dut, "stat_index", *(f"st_{name}_valid" for name in EVENTS))
+    idle(dut, *(f"st_{name}_bytes" for name in PAIRS))
+    await clock_and_reset(Ports(dut, rst="core_rst"))
+
+
+async def read(dut, index):
+    dut.stat_index.value = index
+    await ClockCycles(dut.clk, timing("efa_stats", "read").latency)
+    await FallingEdge(dut.clk)
+    return int(dut.stat_value.value)
+
+
+def drive(dut, rng, counts):
+    """One cycle of events."""
+    for name in EVENTS:
+        valid = int(rng.random() < 0.6)
+        getattr(dut, f"st_{name}_valid").value = valid
+        if name in PAIRS:
+            size = rng.choice((0, 1, 0xFFFF, rng.getrandbits(16)))
+            getattr(dut, f"st_{name}_bytes").value = size
+            counts[PAIRS[name][0]] += size * valid
+            counts[PAIRS[name][1]] += valid
+        else:
+            counts[SINGLE[name]] += valid
+
+
+def same(counts):
+    """The device's two views of a delivered packet."""
+    return {**counts, "recv_bytes": counts["rx_bytes"], "recv_wrs": counts["rx_pkts"]}
+
+
+@cocotb.test()
+async def every_event_is_counted(dut):
+    """admin.stats.count"""
+    await start(dut)
+    rng = rng_for("stats")
+    counts = dict.fromkeys(NAMES, 0)
+    for _ in range(400):
+        drive(dut, rng, counts)
+        await RisingEdge(dut.clk)
+    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    for index, name in enumerate(NAMES):
+        assert await read(dut, index) == same(counts)[name], name
+    for index in range(len(NAMES), 16):
+        assert await read(dut, index) == 0
+
+
+@cocotb.test()
+async def bytes_count_beyond_32_bits(dut):
+    """admin.stats.wide"""
+    await start(dut)
+    cycles = 65540
+    for name in PAIRS:
+        getattr(dut, f"st_{name}_valid").value = 1
+        getattr(dut, f"st_{name}_bytes").value = 0xFFFF
+    await ClockCycles(dut.clk, cycles)
+    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    assert cycles * 0xFFFF > 1 << 32
+    for index in (0, 2, 6, 8):
+        assert await read(dut, index) == cycles * 0xFFFF
+    for index in (1, 3, 7, 9):
+        assert await read(dut, index) == cycles
+
+
+@cocotb.test()
+async def reads_follow_each_other(dut):
+    """admin.stats.time: a value one cycle after its index, one each cycle."""
+    promised = timing("efa_stats", "read")
+    assert promised.interval == 1
+    await start(dut)
+    rng = rng_for("time")
+    counts = dict.fromkeys(NAMES, 0)
+    for _ in range(50):
+        drive(dut, rng, counts)
+        await RisingEdge(dut.clk)
+    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    asked = [rng.randrange(len(NAMES)) for _ in range(40)]
+    for cycle in range(len(asked) + promised.latency):
+        dut.stat_index.value = asked[min(cycle, len(asked) - 1)]
+        await RisingEdge(dut.clk)
+        if cycle >= promised.latency:
+            assert dut.stat_value.value == same(counts)[NAMES[asked[cycle - promised.latency]]]
+
+
+@cocotb.test()
+async def reset_clears_all(dut):
+    """admin.stats.reset: events during the reset are not counted, those after it are."""
+    await start(dut)
+    rng = rng_for("reset")
+    counts = dict.fromkeys(NAMES, 0)
+    for _ in range(20):
+        drive(dut, rng, counts)
+        await RisingEdge(dut.clk)
+    dut.core_rst.value = 1
+    for name in EVENTS:
+        getattr(dut, f"st_{name}_valid").value = 1
+    await ClockCycles(dut.clk, 3)
+    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    dut.core_rst.value = 0
+    await RisingEdge(dut.clk)
+    assert [await read(dut, index) for index in range(len(NAMES))] == [0] * len(NAMES)
+    counts = dict.fromkeys(NAMES, 0)
+    drive(dut, rng, counts)
+    await RisingEdge(dut.clk)
+    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    assert [await read(dut, n) for n in range(10)] == [same(counts)[name] for name in NAMES]
