@@ -116,7 +116,8 @@ module efa_wqe_check (
     asked[`EFA_TXM__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
     asked[`EFA_TXM__HAS_IMM] = has_imm;
     asked[`EFA_TXM__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
-    asked[`EFA_TXM__LENGTH] = length[15:0];
+    // A length that was not written counts as 0.
+    asked[`EFA_TXM__LENGTH] = k_item_q[`EFA_WQI__TORN] ? 16'd0 : length[15:0];
     // Nothing to gather is as good as inline.
     asked[`EFA_TXM__INLINED] = inlined || length == 33'd0;
     asked[`EFA_TXM__AH] = ah;
