@@ -3,7 +3,8 @@
 // In    db_* doorbell stores; qpc, cqc whose pages they are; completed: sends finished per QP
 // Out   work_*: a send queue has more entries; err_*: it was rung beyond its ring; rqdb_*, cqdb_*
 //       for the other engines; prod_rd_*: the producer counts, three readers
-// Time  effect 3 cycles after the store, one store per cycle, back to back for one queue too
+// Time  effect 3 cycles after the store, one store per cycle, back to back for one queue too;
+//       a reader sees its count 5 cycles after it; a clear waits a cycle for a doorbell in effect
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -2,7 +2,7 @@
 //
 // In    now_*: never refused; s: gives way to now
 // Out   m: the next queue; from the cycle in which it is taken it may be put in again
-// Time  one in and one out per cycle; shows up 1 or 2 cycles after it was put in (efa_fifo)
+// Time  one in and one out per cycle; shows up 2 cycles after it was put in, up to 16 queues 1
 `include "efa_check.vh"
 
 module efa_work_set #(

@@ -1,0 +1,224 @@
+"""efa_doorbell: whose page, which state, how far; the counts it keeps; its cycles."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+
+TAKEN, FOREIGN, BEYOND, STATE = range(4)
+SQ, RQ, CQ = range(3)
+
+
+class Bench:
+    """The module's surroundings, and a plain account of what a store should do."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.qps, self.cqs, self.produced, self.completed = {}, {}, {}, {}
+        self.expected = {"ev": [], "work": [], "err": [], "rqdb": [], "cqdb": []}
+
+    async def start(self):
+        dut = self.dut
+        zero(dut, "db_valid", "cqc_valid", "s_clear_valid", "s_clear_qpn", "prod_rd_addr")
+        Table(dut, "qpc_addr", "qpc_data", lambda n: INTERNAL.qpc.pack(**self.qps.get(n, {})))
+        Table(dut, "completed_addr", "completed_data", lambda n: self.completed.get(n, 0))
+        await clock_and_reset(dut)
+        await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+        self.ev = Pulses(dut, "ev_db", "data")
+        self.work, self.err = Pulses(dut, "work", "qpn"), Pulses(dut, "err", "qpn")
+        self.rqdb = Pulses(dut, "rqdb", "qpn", "value")
+        self.cqdb = Pulses(dut, "cqdb", "cqn", "value")
+
+    async def qp(self, qpn, uar=1, log=4, state=AdminQpState.RTS):
+        self.qps[qpn] = {"live": 1, "uar": uar, "sq_log": log, "state": state}
+        self.produced[qpn] = self.completed[qpn] = 0
+        await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
+
+    async def cq(self, cqn, uar=1, live=1):
+        self.cqs[cqn] = uar if live else None
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn,
+                    cqc_data=INTERNAL.cqc.pack(live=live, uar=uar))  # fmt: skip
+
+    def judge(self, uar, kind, num, value):
+        """What the store should do, by decision 0001, entered into the account."""
+        verdict = TAKEN
+        if kind == CQ:
+            verdict = TAKEN if self.cqs.get(num) == uar else FOREIGN
+        else:
+            qp = self.qps.get(num)
+            if qp is None or qp["uar"] != uar:
+                verdict = FOREIGN
+            elif qp["state"] == AdminQpState.RESET:
+                verdict = STATE
+            elif kind == SQ:
+                produced = self.produced[num]
+                new = (value - produced) & 0xFFFF
+                room = (1 << qp["sq_log"]) - ((produced - self.completed[num]) & 0xFFFF)
+                verdict = TAKEN if new <= room else BEYOND
+        self.expected["ev"].append((kind, verdict, num, value))
+        if verdict == TAKEN and kind == SQ:
+            if self.produced[num] != value & 0xFFFF:
+                self.expected["work"].append(num)
+            self.produced[num] = value & 0xFFFF
+        if verdict == BEYOND:
+            self.expected["err"].append(num)
+        if verdict == TAKEN and kind == RQ:
+            self.expected["rqdb"].append((num, value & 0xFFFF))
+        if verdict == TAKEN and kind == CQ:
+            self.expected["cqdb"].append((num, value))
+        return verdict
+
+    async def store(self, uar, kind, num, value):
+        offset = {SQ: 8 * num, RQ: 8 * num + 4, CQ: LIMITS.db_cq_base + 4 * num}[kind]
+        self.judge(uar, kind, num, value)
+        return await pulse(self.dut, "db_valid", db_data=value,
+                           db_offset=uar * LIMITS.db_page_bytes + offset)  # fmt: skip
+
+    async def check(self):
+        await ClockCycles(self.dut.clk, 6)
+        seen = [EVENTS.db.unpack(raw) for raw in self.ev.values()]
+        got = [(e.kind, e.verdict, e.num, e.value) for e in seen]
+        assert got == self.expected["ev"], next(
+            pair for pair in zip(got, self.expected["ev"], strict=False) if pair[0] != pair[1])
+        for name in ("work", "err", "rqdb", "cqdb"):
+            assert getattr(self, name).values() == self.expected[name], name
+
+
+@cocotb.test()
+@cocotb.parametrize(gaps=[0.0, 0.6])
+async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
+    """queue.doorbell.verdicts: random stores of all kinds, in a row and apart."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = rng_for("doorbell")
+    last_qp, last_cq = (1 << len(dut.work_qpn)) - 1, (1 << len(dut.cqdb_cqn)) - 1
+    for qpn, log, state in ((0, 0, AdminQpState.RTS), (5, 3, AdminQpState.INIT),
+                            (9, 4, AdminQpState.RESET), (last_qp, 10, AdminQpState.ERR)):  # fmt: skip
+        await bench.qp(qpn, uar=qpn & 1, log=log, state=state)
+    for cqn in (0, 3, last_cq):
+        await bench.cq(cqn, uar=cqn & 1)
+    await bench.cq(4)
+    await bench.cq(4, live=0)
+    for lap in range(12):
+        for _ in range(50):
+            kind = rng.choice((SQ, SQ, SQ, RQ, CQ))
+            if kind == CQ:
+                num = rng.choice((0, 3, 4, last_cq, (last_cq + 1) & 0x1FFF, 6))
+            else:
+                num = rng.choice((0, 5, 9, last_qp, 7, (last_qp + 1) & 0xFFF))
+            near = bench.produced.get(num, 0) + rng.choice((0, 1, 1, 2, 5, -1, 0x8000))
+            value = rng.getrandbits(16) << 16 | near & 0xFFFF
+            await bench.store(rng.choice((num & 1, num & 1, num & 1, 1 - (num & 1), 1 << 12)),
+                              kind, num, value)  # fmt: skip
+            while rng.random() < gaps:
+                await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 6)
+        for qpn, produced in bench.produced.items():
+            left = rng.choice((0, 0, 1, (produced - bench.completed[qpn]) & 0xFFFF))
+            if left <= (produced - bench.completed[qpn]) & 0xFFFF:
+                bench.completed[qpn] = (produced - left) & 0xFFFF
+        if lap == 6:
+            bench.qps[9]["state"] = AdminQpState.RTS
+            bench.qps[5]["state"] = AdminQpState.RESET
+    await bench.check()
+    assert {verdict for _, verdict, _, _ in bench.expected["ev"]} == {0, 1, 2, 3}
+
+
+@cocotb.test()
+async def the_count_wraps(dut):
+    """queue.doorbell.wrap: 65536 entries and more, the ring full each time, one more refused."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.qp(2, log=10)
+    for lap in range(70):
+        full = (bench.produced[2] + 1024) & 0xFFFF
+        await bench.store(1, SQ, 2, full)
+        await bench.store(1, SQ, 2, (full + 1) & 0xFFFF)
+        await bench.store(1, SQ, 2, (full - 1) & 0xFFFF)
+        await ClockCycles(dut.clk, 5)
+        assert [verdict for _, verdict, _, _ in bench.expected["ev"][-3:]] == [0, 2, 2], lap
+        bench.completed[2] = full
+    await bench.check()
+
+
+@cocotb.test()
+async def effect_comes_in_time_and_back_to_back(dut):
+    """queue.doorbell.cycles: as spec/timing.yaml, for one queue and for two in turn."""
+    bench = Bench(dut)
+    await bench.start()
+    promised = timing("efa_doorbell", "store")
+    for qpn in (3, 4):
+        await bench.qp(qpn, log=10)
+    stores = []
+    for number in range(60):
+        qpn = 3 if number < 30 else 3 + number % 2
+        stores.append(await bench.store(1, SQ, qpn, bench.produced[qpn] + 1))
+    await bench.check()
+    assert [b - a for a, b in zip(stores, stores[1:], strict=False)] == [promised.interval] * 59
+    assert [beat[0] for beat in bench.work.seen] == [at + promised.latency for at in stores]
+    # Too many, found in the same row; what follows is judged by the count that stood.
+    for value in range(bench.produced[4] + 1020 - 44, bench.produced[4] + 1040):
+        await bench.store(1, SQ, 4, value & 0xFFFF)
+    await bench.check()
+    assert bench.expected["err"]
+
+
+@cocotb.test()
+async def readers_see_the_count_a_clear_empties_it(dut):
+    """queue.doorbell.counts"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.qp(6, log=8)
+    await bench.qp(7, log=8)
+    wide = len(dut.work_qpn)
+    dut.prod_rd_addr.value = 7 << wide | 6
+    await bench.store(1, SQ, 6, 10)
+    taken = await bench.store(1, SQ, 7, 20)
+    promised = timing("efa_doorbell", "count")
+    await until(dut, lambda: int(dut.prod_rd_data.value) >> 16 == 20)
+    assert now() - taken == promised.latency
+    assert int(dut.prod_rd_data.value) == 20 << 16 | 10
+    # A clear gives way to the doorbell that is in effect in its cycle.
+    taken = await bench.store(1, SQ, 6, 11)
+    await ClockCycles(dut.clk, 2)
+    first, done = await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=7)
+    assert (first, done) == (taken + 3, taken + 4)
+    await ClockCycles(dut.clk, 3)
+    assert int(dut.prod_rd_data.value) == 11
+    bench.produced[7] = 0
+    await bench.store(1, SQ, 7, 256)
+    await bench.check()
+
+
+@cocotb.test()
+async def reset_forgets_completion_queues_and_stores_under_way(dut):
+    """queue.doorbell.reset"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.qp(1)
+    await bench.cq(8)
+    await bench.store(1, CQ, 8, 77)
+    await bench.check()
+    for cycles in range(4):
+        await pulse(dut, "db_valid", db_offset=LIMITS.db_page_bytes + 8, db_data=9)
+        await ClockCycles(dut.clk, cycles)
+        await reset(dut, 1)
+        await ClockCycles(dut.clk, 2)
+        if cycles < 3:
+            assert len(bench.ev.seen) == 1, f"a store outlived a reset {cycles} cycles later"
+            await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+    assert dut.init_done.value == 0
+    await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+    bench.cqs.clear()
+    bench.ev.seen.clear()
+    bench.work.seen.clear()
+    bench.expected.update(ev=[], work=[])
+    await bench.qp(1)
+    await bench.store(1, CQ, 8, 78)
+    await bench.store(1, SQ, 1, 3)
+    await bench.cq(8)
+    await bench.store(1, CQ, 8, 79)
+    await bench.check()

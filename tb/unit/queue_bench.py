@@ -1,0 +1,103 @@
+"""What the benches of rtl/queue share: tables outside a module, pulses, the time of a beat.
+
+    Table(dut, "qpc_addr", "qpc_data", lambda qpn: contexts.get(qpn, 0))
+    work = Pulses(dut, "work", "qpn")        # work.seen: [(cycle, qpn), ...]
+    started = await pulse(dut, "db_valid", db_offset=8, db_data=1)
+
+Cycles are counted at rising edges: a pulse has the number of the edge that takes it, an output
+that of the edge at which it is first seen, so their difference is a latency of spec/timing.yaml.
+"""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from cocotb.utils import get_sim_time
+
+from tb.lib.stream import PERIOD_NS
+
+
+def now() -> int:
+    """Number of this rising edge."""
+    return int(get_sim_time("ns")) // PERIOD_NS
+
+
+class Table:
+    """A RAM beside the module: `read(address)` is its word, seen one cycle later, on each lane."""
+
+    def __init__(self, dut, addr, data, read, lanes=1):
+        self.addr, self.data = getattr(dut, addr), getattr(dut, data)
+        self.read, self.lanes = read, lanes
+        self.clk = dut.clk
+        self.data.value = 0
+        cocotb.start_soon(self._serve())
+
+    async def _serve(self):
+        in_bits, out_bits = len(self.addr) // self.lanes, len(self.data) // self.lanes
+        while True:
+            await RisingEdge(self.clk)
+            asked = str(self.addr.value)
+            words = 0
+            for lane in range(self.lanes):
+                end = len(asked) - in_bits * lane
+                bits = asked[end - in_bits : end]
+                if set(bits) <= {"0", "1"}:
+                    words |= self.read(int(bits, 2)) << out_bits * lane
+            self.data.value = words
+
+
+class Pulses:
+    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...)."""
+
+    def __init__(self, dut, prefix, *fields):
+        self.dut, self.prefix = dut, prefix
+        self.valid = getattr(dut, prefix + "_valid")
+        self.payload = [getattr(dut, f"{prefix}_{name}") for name in fields]
+        self.seen = []
+        cocotb.start_soon(self._watch())
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value == 1:
+                continue
+            assert self.valid.value.is_resolvable, f"{self.prefix}_valid is unknown"
+            if self.valid.value == 1:
+                self.seen.append((now(), *[int(signal.value) for signal in self.payload]))
+
+    def values(self):
+        """The payloads so far, without their cycles; a single field stands alone."""
+        return [beat[1] if len(beat) == 2 else beat[1:] for beat in self.seen]
+
+
+async def pulse(dut, valid, **values):
+    """Valid for one cycle; returns the cycle in which it was taken."""
+    for name, value in values.items():
+        getattr(dut, name).value = value
+    getattr(dut, valid).value = 1
+    await RisingEdge(dut.clk)
+    getattr(dut, valid).value = 0
+    return now()
+
+
+async def hold(dut, valid, ready, **values):
+    """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
+    first = await pulse(dut, valid, **values)
+    while getattr(dut, ready).value != 1:
+        getattr(dut, valid).value = 1
+        await RisingEdge(dut.clk)
+        getattr(dut, valid).value = 0
+    return first, now()
+
+
+def zero(dut, *names):
+    """Drive inputs 0."""
+    for name in names:
+        getattr(dut, name).value = 0
+
+
+async def until(dut, condition, cycles=2000, what="it"):
+    """Wait for a condition, looked at after every rising edge; fails when it does not come."""
+    for _ in range(cycles):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"{what} did not come within {cycles} cycles")

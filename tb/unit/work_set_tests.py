@@ -1,0 +1,123 @@
+"""efa_work_set: an ordered set of queues."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import now, pulse, until, zero
+
+INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
+
+
+class Account:
+    """The set as a list, moved along by what the pins show at each edge."""
+
+    def __init__(self, dut):
+        self.dut, self.order, self.out = dut, [], []
+
+    async def run(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.order.clear()
+                continue
+            if dut.m_valid.value == 1:
+                assert self.order, "a queue out of an empty set"
+                assert dut.m_qpn.value == self.order[0]
+                if dut.m_ready.value == 1:
+                    self.out.append(self.order.pop(0))
+            assert int(dut.s_ready.value) == 1 - int(dut.now_valid.value)
+            put = None
+            if dut.now_valid.value == 1:
+                put = int(dut.now_qpn.value)
+            elif dut.s_valid.value == 1:
+                put = int(dut.s_qpn.value)
+            if put is not None and put not in self.order:
+                self.order.append(put)
+
+
+async def start(dut):
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    account = Account(dut)
+    cocotb.start_soon(account.run())
+    return account, 1 << len(dut.m_qpn)
+
+
+@cocotb.test()
+@cocotb.parametrize(rate=[0.1, 0.6, 1.0])
+async def each_queue_once_in_order(dut, rate):
+    """queue.work_set.order: both inputs at random, few queues, any pace at the output."""
+    account, count = await start(dut)
+    rng = rng_for("set")
+    few = [rng.randrange(count) for _ in range(6)]
+    for _ in range(1500):
+        for name in ("now", "s"):
+            getattr(dut, name + "_valid").value = int(rng.random() < 0.5)
+            getattr(dut, name + "_qpn").value = rng.choice(few)
+        dut.m_ready.value = int(rng.random() < rate)
+        await RisingEdge(dut.clk)
+    zero(dut, "now_valid", "s_valid")
+    dut.m_ready.value = 1
+    await ClockCycles(dut.clk, 20)
+    assert not account.order and len(account.out) > 50
+    await RisingEdge(dut.clk)
+    assert dut.m_valid.value == 0
+
+
+@cocotb.test()
+async def holds_every_queue(dut):
+    """queue.work_set.full: all of them, each put in again as it is taken, for three laps."""
+    account, count = await start(dut)
+    for qpn in range(count):
+        await pulse(dut, "now_valid", now_qpn=qpn)
+    await ClockCycles(dut.clk, 3)
+    dut.m_ready.value = 1
+    for number in range(3 * count):
+        dut.now_valid.value, dut.now_qpn.value = 1, number % count
+        await RisingEdge(dut.clk)
+        assert len(account.order) == count
+    dut.now_valid.value = 0
+    await ClockCycles(dut.clk, count + 3)
+    assert account.out == [*range(count)] * 4
+
+
+@cocotb.test()
+async def a_queue_shows_up_in_time(dut):
+    """queue.work_set.cycles"""
+    account, count = await start(dut)
+    promised = timing("efa_work_set", "queue" if count > 16 else "queue_small")
+    for name in ("now", "s"):
+        dut.m_ready.value = 0
+        put = await pulse(dut, name + "_valid", **{name + "_qpn": 1})
+        await RisingEdge(dut.clk)
+        await until(dut, lambda: dut.m_valid.value == 1, 10)
+        assert now() - put == promised.latency
+        dut.m_ready.value = 1
+        await ClockCycles(dut.clk, 2)
+    # In full flow: one in, one out, every cycle.
+    account.out.clear()
+    dut.now_valid.value = 1
+    for number in range(40):
+        dut.now_qpn.value = number % count
+        await RisingEdge(dut.clk)
+        assert len(account.out) == max(0, number // promised.interval - promised.latency)
+
+
+@cocotb.test()
+async def reset_empties_it(dut):
+    """queue.work_set.reset: a queue of before is not thought to be inside."""
+    account, count = await start(dut)
+    for _ in range(3):
+        for qpn in range(count):
+            await pulse(dut, "now_valid", now_qpn=qpn)
+        await reset(dut)
+        assert dut.m_valid.value == 0
+        await pulse(dut, "s_valid", s_qpn=count - 1)
+        dut.m_ready.value = 1
+        await ClockCycles(dut.clk, 5)
+        assert account.out == [count - 1]
+        account.out.clear()
+        dut.m_ready.value = 0
