@@ -60,4 +60,10 @@ UNITS: dict[str, Unit] = {
     "rx_judge": Unit("efa_rx_judge"),
     "stats": Unit("efa_stats"),
     "rx_jobs": Unit("efa_rx_jobs", [{}, {"QPN_W": 10}]),
+    "crc16": Unit("efa_crc16"),
+    "admin_rd": Unit("efa_admin_rd", [{}, {"READERS": 5, "SLOT_W": 3}]),
+    "line_rd": Unit("efa_line_rd"),
+    "aq": Unit("efa_aq"),
+    "dispatch": Unit("efa_dispatch"),
+    "drain": Unit("efa_drain"),
 }

@@ -1,0 +1,27 @@
+"""efa_crc16: the checksum of any entry, a new one every cycle."""
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.timing import timing
+from tb.unit.admin_bench import crc16
+
+
+@cocotb.test()
+async def checksums_of_a_stream_of_entries(dut):
+    """admin.crc16.value: edge patterns, single bits and noise, one entry a cycle."""
+    promised = timing("efa_crc16", "entry")
+    assert promised.interval == 1
+    rng = rng_for("crc16")
+    entries = [0, (1 << 512) - 1, *(1 << bit for bit in range(512))]
+    entries += [rng.getrandbits(512) for _ in range(300)]
+    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    await RisingEdge(dut.clk)
+    for number, entry in enumerate([*entries, *[0] * promised.latency]):
+        dut.s_data.value = entry
+        await RisingEdge(dut.clk)
+        if number >= promised.latency:
+            want = crc16(entries[number - promised.latency].to_bytes(64, "little"))
+            assert int(dut.m_crc.value) == want, f"entry {number - promised.latency}"

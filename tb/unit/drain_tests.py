@@ -1,0 +1,104 @@
+"""efa_drain: one unit at a time, the engines in order, completions only for a late one."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.module_bench import drive, until
+
+ENGINES = ("send", "recv", "cpl")
+
+
+class Bench:
+    def __init__(self, dut, stalls):
+        self.dut, self.units, self.done, self.said = dut, int(dut.UNITS.value), [], []
+        drive(dut, s_drain_valid=0, s_drain_late=0)
+        self.engines = [StreamMonitor(
+            dut, "drain_" + name, stalls, [], lambda _, name=name: self.said.append(name)
+        ) for name in ENGINES]  # fmt: skip
+        cocotb.start_soon(self.watch())
+
+    async def watch(self):
+        """One unit is told at a time, and only one that asks."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value != 0:
+                continue
+            busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
+            assert busy <= 1, "two engines at once"
+            ready = int(dut.s_drain_ready.value)
+            if ready:
+                assert ready & (ready - 1) == 0 and ready & int(dut.s_drain_valid.value)
+                unit = ready.bit_length() - 1
+                self.done.append((unit, tuple(self.said)))
+                self.said.clear()
+                dut.s_drain_valid.value = int(dut.s_drain_valid.value) & ~ready
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.8])
+async def each_unit_gets_a_whole_drain(dut, stalls):
+    """admin.drain.order"""
+    bench, rng = Bench(dut, stalls), rng_for("drain")
+    await clock_and_reset(dut)
+    for _ in range(60):
+        asked, late = rng.randrange(1, 1 << bench.units), rng.getrandbits(bench.units)
+        drive(dut, s_drain_valid=asked, s_drain_late=late)
+        await until(dut, lambda: dut.s_drain_valid.value == 0)
+        assert sorted(unit for unit, _ in bench.done) == [
+            unit for unit in range(bench.units) if asked >> unit & 1
+        ]
+        for unit, said in bench.done:
+            assert said == (ENGINES[2:] if late >> unit & 1 else ENGINES)
+        bench.done.clear()
+        await ClockCycles(dut.clk, rng.randrange(3))
+
+
+@cocotb.test()
+async def nobody_starves(dut):
+    """admin.drain.fair"""
+    bench = Bench(dut, 0.3)
+    await clock_and_reset(dut)
+    every = (1 << bench.units) - 1
+    for _ in range(200):
+        dut.s_drain_valid.value = every
+        await RisingEdge(dut.clk)
+    turns = [unit for unit, _ in bench.done]
+    assert len(turns) >= 3 * bench.units
+    for at in range(len(turns) - bench.units + 1):
+        assert len(set(turns[at : at + bench.units])) == bench.units
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.drain.time: engines that are empty answer at once."""
+    drive(dut, s_drain_valid=0, s_drain_late=0)
+    for name in ENGINES:
+        getattr(dut, f"drain_{name}_ready").value = 1
+    await clock_and_reset(dut)
+    for late, path in ((0, "whole"), (1, "late")):
+        drive(dut, s_drain_valid=1, s_drain_late=late)
+        await RisingEdge(dut.clk)
+        cycles = await until(dut, lambda: dut.s_drain_ready.value == 1)
+        assert cycles == timing("efa_drain", path).latency
+        dut.s_drain_valid.value = 0
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test()
+async def reset_in_a_drain(dut):
+    """admin.drain.reset"""
+    bench = Bench(dut, 0.5)
+    await clock_and_reset(dut)
+    for wait in range(1, 12):
+        drive(dut, s_drain_valid=2, s_drain_late=0)
+        await ClockCycles(dut.clk, wait)
+        dut.s_drain_valid.value = 0
+        await reset(dut)
+        await ClockCycles(dut.clk, 4)
+        assert not any(getattr(dut, f"drain_{name}_valid").value == 1 for name in ENGINES)
+        assert dut.s_drain_ready.value == 0
+        bench.said.clear()
+        bench.done.clear()
