@@ -237,6 +237,27 @@ def torn_entry(backends, _rng):
         assert a.qp.query().qp_state == defs.AdminQpState.ERR
 
 
+def rung_slot_is_closed(backends, _rng):
+    """A store to a slot that was rung and waits for its turn breaks that queue, no other."""
+    state = defs.AdminQpState
+    node = Node(backends[0])
+    backend = backends[0]
+    for slot, dwords in ((0, 1), (2, 16), (3, 2)):
+        a, b = Endpoint(node, depth=4), Endpoint(node)
+        exchange(a, b, b"goes out")
+        # In SQD nothing new is taken: these slots are known to wait.
+        a.qp.modify(state.SQD)
+        for turn in range(4):
+            a.send(b, pattern(20, turn), wr_id=turn, inline=True)
+        backend.settle()
+        assert a.qp.query().qp_state == state.SQD and not len(a.cq.poll_array())
+        backend.store(2, a.qp._llq + 64 * slot, bytes(4 * dwords))
+        assert set(a.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}
+        backend.settle()
+        assert a.qp.query().qp_state == state.ERR
+        exchange(Endpoint(node), b, b"the others go on")
+
+
 def drained_and_flushed(backends, _rng):
     """SQD holds what was not taken, RTS sends it, ERR flushes sends and receives, RESET forgets."""
     state = defs.AdminQpState

@@ -56,6 +56,13 @@ class TornEntryBreaksOnlyItsQueue(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class StoreToARungSlotBreaksOnlyItsQueue(NicTest):
+    """send.rung_slot"""
+
+    work = staticmethod(send.rung_slot_is_closed)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class DrainedAndFlushed(NicTest):
     """send.states"""
 
