@@ -48,8 +48,8 @@ unit: $(STAMP) simulators ## unit benches, all or UNIT=name
 system: $(STAMP) simulators ## the whole device, all areas or TEST=area
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
-test: lint ## everything that must hold before a commit lands
-	$(PYTEST) -n $(JOBS) model/tests tb
+test: lint ## everything that must hold before a commit lands; reports/test: the plan's verdicts
+	$(PYTEST) -n $(JOBS) --plan model/tests tb
 
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system

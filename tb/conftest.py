@@ -1,17 +1,27 @@
-"""Simulator and seed of every bench run, and which simulators really ran."""
+"""Simulator and seed of every bench run, which simulators really ran, and verdicts on the plan."""
+
+import os
+import shutil
 
 import pytest
+import testplan
 
-from tb.runner import new_seed
-from tb.simulators import SIMULATORS, simulator_missing
+from tb import results
+from tb.runner import OUT, new_seed, planned_tests
+from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 SEED = pytest.StashKey[int]()
+FOUND = pytest.StashKey[dict]()
+TOLD = pytest.StashKey[list]()
+# pytest_runtest_logreport is not told the configuration.
+_found: list[dict] = []
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("simulation")
     group.addoption("--sim", default=",".join(SIMULATORS), help="verilator, icarus or both")
     group.addoption("--long", action="store_true", help="also what takes minutes on Icarus")
+    group.addoption("--plan", action="store_true", help="a whole run: write reports/test")
     group.addoption("--seed", type=int, default=None, help="seed of every random choice")
 
 
@@ -21,6 +31,12 @@ def pytest_configure(config):
         # Workers of pytest-xdist take the seed their controller chose.
         given = getattr(config, "workerinput", {}).get("efa_seed") or new_seed()
     config.stash[SEED] = given
+    if config.getoption("--plan") and not hasattr(config, "workerinput"):
+        folder = OUT / f"results-{os.getpid()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[results.FOLDER] = str(folder)
+        config.stash[FOUND] = {}
+        _found.append(config.stash[FOUND])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,6 +76,58 @@ def pytest_runtest_makereport(item, call):
     callspec = getattr(item, "callspec", None)
     if callspec is not None and "sim" in callspec.params:
         report.user_properties.append(("efa_sim", callspec.params["sim"]))
+        module = _module_run_by(item, callspec.params)
+        if module:
+            report.user_properties.append(("efa_module", module))
+
+
+def _module_run_by(item, params):
+    """The cocotb module behind a case of test_unit.py or test_system.py."""
+    if item.originalname == "test_area":
+        return f"tb.system.{params['area']}_tests"
+    if item.originalname == "test_unit":
+        from tb.unit.units import UNITS
+
+        return UNITS[params["name"]].module(params["name"])
+    return None
+
+
+def pytest_runtest_logreport(report):
+    found = _found[0] if _found else None
+    if found is None or (report.when != "call" and report.passed):
+        return
+    known = dict(report.user_properties)
+    file, _, name = report.nodeid.partition("::")
+    keys = [(file, name.partition("[")[0], known.get("efa_sim", results.PYTHON))]
+    if report.skipped and "efa_module" in known:
+        module = known["efa_module"]
+        file = module.replace(".", "/") + ".py"
+        keys = [(file, test, known["efa_sim"]) for test in planned_tests(module)]
+    for key in keys:
+        found.setdefault(key, []).append(report.outcome)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    config = session.config
+    if FOUND not in config.stash:
+        return
+    found = config.stash[FOUND]
+    folder = os.environ.pop(results.FOLDER)
+    for key, verdicts in results.collect(folder).items():
+        found.setdefault(key, []).extend(verdicts)
+    shutil.rmtree(folder, ignore_errors=True)
+    sims = config.getoption("--sim").split(",")
+    tests = testplan.find_tests(ROOT)
+    plan = testplan.read_plan(ROOT)
+    entries = [(entry, testplan.tests_of(entry, tests)) for entry in plan.entries]
+    entries = [(entry, mine) for entry, mine in entries if mine]
+    rows = results.on_the_plan(entries, found, sims)
+    wrong = results.holes(rows, sims)
+    page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong)
+    config.stash[TOLD] = [*wrong, f"plan: {len(rows)} lines, {len(wrong)} holes, {page}"]
+    if wrong and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -73,4 +141,6 @@ def pytest_terminal_summary(terminalreporter, config):
     for sim, by_verdict in sorted(counts.items()):
         told = ", ".join(f"{number} {verdict}" for verdict, number in by_verdict.items())
         terminalreporter.write_line(f"simulator {sim}: {told}")
+    for line in config.stash.get(TOLD, []):
+        terminalreporter.write_line(line)
     terminalreporter.write_line(f"seed {config.stash[SEED]}")

@@ -23,6 +23,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tb.results import note
 from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
 
 OUT = ROOT / "sim" / "out"
@@ -177,6 +178,17 @@ def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
     return ran, wrong
 
 
+def _verdicts(planned: list[str], ran: list[str], wrong: list[str]) -> dict[str, str]:
+    """Verdict of each planned test; what kept a run from ending fails all of them."""
+    bad = [line.partition(":")[0] for line in wrong]
+    if not ran or "simulator" in bad:
+        return dict.fromkeys(planned, "failed")
+    return {
+        name: "failed" if any(re.match(rf"{re.escape(name)}(\W|$)", one) for one in bad) else "passed"
+        for name in planned
+    }
+
+
 def run(
     name: str,
     sim: str,
@@ -228,6 +240,7 @@ def run(
     ran, wrong = _judge(results, planned)
     if crashed is not None and not wrong:
         wrong.append(f"simulator: {crashed}")
+    note(module, sim, _verdicts(planned, ran, wrong))
     if wrong:
         text = log.read_text(errors="replace") if log.exists() else ""
         raise RunFailed(

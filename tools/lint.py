@@ -1,4 +1,4 @@
-"""Lints everything: spec and generated files, RTL through four tools, Python through ruff.
+"""Lints everything: generated files, the tree, RTL through four tools, Python through ruff.
 
     tools/lint.py [--fix] [--only verilator]
 
@@ -7,7 +7,6 @@ the complaints of those that fail; exit status 1 when any failed. --fix formats 
 """
 
 import argparse
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tb.simulators import simulator_missing, verilator_bin  # noqa: E402 - needs the path above
+import check_tree  # noqa: E402 - needs the path above
+
+from tb.simulators import simulator_missing, verilator_bin  # noqa: E402
 
 BIN = Path(sys.executable).parent
 TOP = "efa_nic"
@@ -36,19 +37,12 @@ def run(command):
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-def listed():
-    """Every RTL source is in rtl/files.f, once, and behind the modules it uses."""
-    names = sources()
-    there = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "rtl").rglob("*.v"))
-    wrong = [f"{name}: not in rtl/files.f" for name in there if name not in names]
-    wrong += [f"{name}: in rtl/files.f, but not there" for name in names if name not in there]
-    wrong += [f"{name}: twice in rtl/files.f" for name in set(names) if names.count(name) > 1]
-    place = {Path(name).stem: at for at, name in enumerate(names)}
-    for name in set(names) & set(there):
-        for used in re.findall(r"^ +(efa_\w+) (?:#\(|u_)", (ROOT / name).read_text(), re.M):
-            if place.get(used, 0) > place[Path(name).stem]:
-                wrong.append(f"{name}: uses {used}, which stands below it in rtl/files.f")
-    return bool(wrong), "\n".join(sorted(set(wrong)))
+def tree():
+    """Plan, tests, bins, sources, benches, cycles and opcodes fit; what is pending is told."""
+    wrong, notes = check_tree.check(ROOT)
+    for line in notes:
+        print(line)
+    return bool(wrong), "\n".join(wrong)
 
 
 def generated():
@@ -85,7 +79,7 @@ def ruff():
 
 
 STEPS = {
-    "generated files": generated, "rtl/files.f": listed, "verilator": verilator,
+    "generated files": generated, "tree": tree, "verilator": verilator,
     "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff,
 }  # fmt: skip
 

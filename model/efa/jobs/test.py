@@ -21,7 +21,7 @@ def add_command(commands):
 def work(options):
     """Runs pytest on the project; its exit code 0 passes, 1 fails, anything else is usage."""
     command = [sys.executable, "-m", "pytest", "-q", "--sim", options.sim, "model/tests", "tb"]
-    command += ["-k", options.what] if options.what else []
+    command += ["-k", options.what] if options.what else ["--plan"]
     command += ["--seed", str(options.seed)] if options.seed is not None else []
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     if code == NOTHING_SELECTED:

@@ -1,0 +1,122 @@
+"""Verdicts of a whole run beside the lines of the plan: reports/test/summary.json and summary.md.
+
+Bench tests run inside pytest cases; tb/runner.py notes the verdict of each in a folder that all
+workers know, `collect` reads them back. Everything else has the verdict pytest gives it.
+"""
+
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+
+FOLDER = "EFA_RESULTS"
+# Tests without a simulator run in Python alone.
+PYTHON = "python"
+VERDICTS = ("failed", "passed", "skipped", "not run")
+
+
+def note(module, sim, verdicts):
+    """Keeps name: verdict of a cocotb module's tests, when a whole run asks for it."""
+    folder = os.environ.get(FOLDER)
+    if folder:
+        name = f"{module}-{sim}-{os.getpid()}-{os.urandom(4).hex()}.json"
+        (Path(folder) / name).write_text(
+            json.dumps({"file": module.replace(".", "/") + ".py", "sim": sim, "tests": verdicts})
+        )
+
+
+def collect(folder):
+    """(file, test, sim): verdicts of all that was noted in a folder."""
+    found = defaultdict(list)
+    for path in sorted(Path(folder).glob("*.json")):
+        run = json.loads(path.read_text())
+        for name, verdict in run["tests"].items():
+            found[run["file"], name, run["sim"]].append(verdict)
+    return found
+
+
+def worst(verdicts):
+    """A failure outweighs, then a pass; a test that only was skipped is skipped."""
+    return next((one for one in VERDICTS if one in verdicts), VERDICTS[-1])
+
+
+def on_the_plan(entries, found, sims):
+    """A row for each line of the plan. `entries` are pairs of an entry and its tests, `found` maps
+    (file, test, sim) to verdicts, `sims` are those asked for."""
+    rows = []
+    for entry, tests in entries:
+        row = {"id": entry.id, "shows": entry.shows, "by": entry.by, "tests": {}}
+        for test in tests:
+            mine = {sim: found.get((test.file, test.name, sim)) for sim in (PYTHON, *sims)}
+            if test.kind != "pytest":
+                del mine[PYTHON]
+            elif mine[PYTHON] or not any(mine.values()):
+                mine = {PYTHON: mine[PYTHON]}
+            else:
+                del mine[PYTHON]
+            row["tests"][f"{test.file}: {test.name}"] = {
+                sim: worst(verdicts or ()) for sim, verdicts in mine.items()
+            }
+        for sim in (PYTHON, *sims):
+            verdicts = [by_sim[sim] for by_sim in row["tests"].values() if sim in by_sim]
+            row[sim] = worst(verdicts) if verdicts else None
+        rows.append(row)
+    return rows
+
+
+def holes(rows, sims):
+    """Lines of the plan that nothing passed for, and tests that did not run, as messages.
+
+    Icarus may leave long tests out; what has to run, runs in Python and on Verilator."""
+    binding = [PYTHON, *[sim for sim in sims if sim == "verilator"]]
+    wrong = []
+    for row in rows:
+        if row["by"]:
+            continue
+        asked = [sim for sim in binding if row[sim] is not None]
+        passed = [sim for sim in asked if row[sim] == "passed"]
+        if asked and not passed:
+            told = ", ".join(f"{row[sim]} ({sim})" for sim in asked)
+            wrong.append(f"{row['id']}: no passing test: {told}")
+        for name, by_sim in row["tests"].items():
+            wrong += [
+                f"{row['id']}: {name} did not run ({sim})"
+                for sim in asked
+                if by_sim.get(sim) == "not run"
+            ]
+    return wrong
+
+
+def write(folder, rows, sims, seed, wrong):
+    """summary.json and summary.md in a folder; returns the path of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = [PYTHON, *sims]
+    counts = {
+        sim: {v: sum(row[sim] == v for row in rows) for v in VERDICTS} for sim in columns
+    }
+    whole = {"seed": seed, "simulators": list(sims), "holes": wrong, "counts": counts, "plan": rows}
+    (folder / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
+    lines = ["# The plan and what a run said of it", "", f"Seed {seed}.", ""]
+    lines += ["| | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
+    for sim in columns:
+        lines.append(f"| {sim} | " + " | ".join(str(counts[sim][v]) for v in VERDICTS) + " |")
+    if wrong:
+        lines += ["", "## Holes", "", *[f"- {line}" for line in wrong]]
+    lines += ["", "## Lines", "", "| id | shows | " + " | ".join(columns) + " |"]
+    lines.append("|---|---|" + "---|" * len(columns))
+    for row in rows:
+        cells = [row["id"], row["shows"].replace("|", "\\|")]
+        cells += [f"by {row['by']}" if row["by"] else row[sim] or "" for sim in columns]
+        lines.append("| " + " | ".join(cells) + " |")
+    skipped = [
+        f"- {name} ({sim})"
+        for row in rows
+        for name, by_sim in row["tests"].items()
+        for sim, verdict in by_sim.items()
+        if verdict == "skipped" or (verdict == "not run" and not row["by"])
+    ]
+    if skipped:
+        lines += ["", "## Skipped or not run", "", *dict.fromkeys(skipped)]
+    page = folder / "summary.md"
+    page.write_text("\n".join(lines) + "\n")
+    return page

@@ -1,0 +1,264 @@
+"""Checks that the tree is whole: plan against tests and bins, sources, benches, timing, opcodes.
+
+    tools/check_tree.py [ROOT]
+
+Text only, nothing is built or run. A line for each thing that is missing, with what to do; exit
+status 1 when there is one. What stands under `pending` in the plan is told and not failed.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from testplan import (  # noqa: E402 - needs the path above
+    SYNTAX,
+    PlanError,
+    find_tests,
+    read_plan,
+    resolve,
+    tests_of,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMING = "spec/timing.yaml"
+UNITS = "tb/unit/units.py"
+DISPATCH = "rtl/admin/efa_dispatch.v"
+MODEL = "model/efa/admin.py"
+BINS = "tb/env/coverage.py"
+
+
+def levels(root):
+    """Level by RTL file, in the order of rtl/files.f, and each file's place."""
+    result, level = {}, 0
+    for line in (root / "rtl/files.f").read_text().splitlines():
+        if line.startswith("# level"):
+            level += 1
+        elif line.strip() and not line.startswith("#"):
+            result.setdefault(line.strip(), []).append(level)
+    return result
+
+
+def modules(root):
+    """Path of every RTL module by its name; a file holds the module it is named after."""
+    return {path.stem: path for path in sorted((root / "rtl").rglob("*.v"))}
+
+
+def sources(root):
+    """Every RTL source is in rtl/files.f, once, in a level below those of the modules it uses."""
+    listed, wrong = levels(root), []
+    there = {place_of(root, p): p for p in modules(root).values()}
+    wrong += [f"rtl/files.f: add {name} to its level" for name in there if name not in listed]
+    for name, places in listed.items():
+        if name not in there:
+            wrong.append(f"rtl/files.f: {name} is not there: remove it")
+        if len(places) > 1:
+            wrong.append(f"rtl/files.f: {name} stands in it twice: remove one")
+    level = {Path(name).stem: places[0] for name, places in listed.items()}
+    for name in sorted(set(listed) & set(there)):
+        own = level[Path(name).stem]
+        for used in re.findall(r"^ +(efa_\w+) (?:#\(|u_)", there[name].read_text(), re.M):
+            if level.get(used, 0) >= own:
+                wrong.append(f"{name}: uses {used}, which is not of a level above its own:"
+                             " move one of them in rtl/files.f")  # fmt: skip
+    return sorted(set(wrong))
+
+
+def plan_and_tests(plan, tests):
+    """Every test is planned, every line of the plan has its tests."""
+    wrong = []
+    for entries in (plan.features, plan.modules):
+        ids = [entry.id for entry in entries]
+        twice = sorted({one for one in ids if ids.count(one) > 1})
+        wrong += [f"{SYNTAX}: {one} is planned twice" for one in twice]
+    planned = set()
+    for entry in plan.features:
+        named, unclear = resolve(entry, tests)
+        for reference, fits in unclear:
+            why = "is no test: write it, or correct the name"
+            if fits:
+                why = f"could be {', '.join(t.place for t in fits)}: say file.name"
+            wrong.append(f"{SYNTAX}: {entry.id}: {reference} {why}")
+        if not entry.tests:
+            wrong.append(f"{SYNTAX}: {entry.id} has no test")
+        planned |= set(named)
+        for test in named:
+            if test.kind == "system" and not (test.id and entry.covers(test.id)):
+                wrong.append(f"{test.place}: planned as {entry.id}, its docstring says {test.id}")
+    for entry in plan.modules:
+        covered = tests_of(entry, tests)
+        planned |= set(covered)
+        if not covered and entry.module not in plan.pending_bench and entry.by is None:
+            wrong.append(f"{SYNTAX}: {entry.id}: no test of tb/unit has such an id: write one for"
+                         f" {entry.module}")  # fmt: skip
+    for test in tests:
+        if test.kind != "pytest" and test.id is None:
+            wrong.append(f"{test.place}: its docstring does not begin with an id of the plan")
+        elif test not in planned:
+            told = f" ({test.id})" if test.id else ""
+            wrong.append(f"{test.place}{told} is not in {SYNTAX}: add it to an entry")
+    return wrong
+
+
+def plan_and_bins(plan, points):
+    """Every bin is declared and named; `point` names all of a point, `point bin` one of it."""
+    wrong, named = [], set()
+    for entry in plan.entries:
+        for reference in entry.bins:
+            point, _, one = reference.partition(" ")
+            if point not in points or (one and one not in points[point]):
+                wrong.append(f"{SYNTAX}: {entry.id}: {reference} is no bin of {BINS}")
+            else:
+                named |= {(point, one)} if one else {(point, each) for each in points[point]}
+    for point, bins in points.items():
+        missing = [one for one in bins if (point, one) not in named]
+        if missing:
+            wrong.append(f"{BINS}: {point}: no entry of {SYNTAX} names {', '.join(missing)}")
+    return wrong
+
+
+def declared_bins(root):
+    """Point: bins, as tb/env/coverage.py of the tree declares them."""
+    path = root / BINS
+    if not path.exists():
+        return {}
+    sys.path[:0] = [str(root), str(root / "model")]
+    try:
+        spec = importlib.util.spec_from_file_location("_declared_bins", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return {point: list(bins) for point, bins in module.points().items()}
+    finally:
+        del sys.path[:2]
+
+
+def unit_rows(root):
+    """Top module of each row of tb/unit/units.py, and the names of the rows."""
+    tree = ast.parse((root / UNITS).read_text())
+    tops, files = set(), set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Dict):
+            continue
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "Unit":
+                given = {word.arg: word.value for word in value.keywords}
+                own = given.get("tests") or (value.args[3] if len(value.args) > 3 else None)
+                tops.add(ast.literal_eval(value.args[0] if value.args else given["top"]))
+                name = ast.literal_eval(own) if own else f"tb.unit.{ast.literal_eval(key)}_tests"
+                files.add(name.replace(".", "/") + ".py")
+    return tops, files
+
+
+def names_of_modules(root, plan):
+    """Whatever the plan says of a module, it says of one that is there; all have an entry."""
+    there = modules(root)
+    planned = {entry.module for entry in plan.modules}
+    named = planned.union(plan.wires, plan.untimed, plan.pending_bench, plan.pending_timing)
+    wrong = [f"{SYNTAX}: {name} is no module of rtl/" for name in sorted(named - set(there))]
+    for name, path in there.items():
+        if name not in planned and name not in plan.wires:
+            wrong.append(f"{place_of(root, path)}: {SYNTAX} has no entry for it under units")
+    return wrong
+
+
+def benches(root, plan, tests):
+    """Every module has a bench or a reason to have none; every bench is run by something."""
+    tops, files = unit_rows(root)
+    there = modules(root)
+    wrong = [f"{UNITS}: {name} is no module of rtl/" for name in sorted(tops - set(there))]
+    wrong += [f"{UNITS}: {n} is not there" for n in sorted(files) if not (root / n).exists()]
+    for name, path in there.items():
+        if name not in tops and name not in plan.wires and name not in plan.pending_bench:
+            wrong.append(f"{place_of(root, path)}: no row in {UNITS}: write its bench, or give the"
+                         f" reason under wires in {SYNTAX}")  # fmt: skip
+    carried = (root / "tb/system/test_system.py").read_text()
+    elsewhere = {t for entry in plan.entries if entry.by for t in tests_of(entry, tests)}
+    for test in tests:
+        run = test.kind == "pytest" or test.file in files or test in elsewhere
+        area = test.stem.removesuffix("_tests")
+        if not run and not (test.kind == "system" and f'"{area}"' in carried):
+            wrong.append(f"{test.place}: nothing runs this file: add a row to {UNITS} or an area to"
+                         " tb/system/test_system.py")  # fmt: skip
+    return wrong, pending("benches", plan.pending_bench, tops)
+
+
+def timing(root, plan):
+    """Every module has its cycles, or is listed as having none."""
+    table = (yaml.safe_load((root / TIMING).read_text()) or {}).get("modules") or {}
+    there = modules(root)
+    wrong = [f"{TIMING}: {name} is no module of rtl/" for name in table if name not in there]
+    for name, path in there.items():
+        if not any(name in one for one in (table, plan.pending_timing, plan.wires, plan.untimed)):
+            wrong.append(f"{place_of(root, path)}: {TIMING} has no entry: add it, or the reason"
+                         f" under untimed in {SYNTAX}")  # fmt: skip
+    return wrong, pending("cycles", plan.pending_timing, table)
+
+
+def pending(what, names, have):
+    """What is still to come, and what came and may leave the list."""
+    lines = []
+    came, missing = [n for n in names if n in have], [n for n in names if n not in have]
+    if missing:
+        lines.append(f"pending {what} ({len(missing)}): {', '.join(missing)}")
+    if came:
+        lines.append(f"{SYNTAX}: {what} are there, take out of pending: {', '.join(came)}")
+    return lines
+
+
+def place_of(root, path):
+    """A path as a message names it."""
+    return path.relative_to(root).as_posix()
+
+
+def opcodes(root, plan):
+    """Every command is done by RTL and model, or refused by both and listed as refused."""
+    commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
+    names = [command["name"] for command in commands]
+    rtl = set(re.findall(r"`EFA_ADMIN_AQ_OPCODE__(\w+)", (root / DISPATCH).read_text()))
+    model = set()
+    for node in ast.walk(ast.parse((root / MODEL).read_text())):
+        for mark in getattr(node, "decorator_list", []):
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "command":
+                model.add(ast.unparse(mark.args[0]).split(".")[-1])
+    wrong = [f"{SYNTAX}: refused: {n} is no command" for n in plan.refused if n not in names]
+    for name in names:
+        for place, done in ((DISPATCH, rtl), (MODEL, model)):
+            if name in done and name in plan.refused:
+                wrong.append(f"{place}: has {name}, which {SYNTAX} lists as refused")
+            elif name not in done and name not in plan.refused:
+                wrong.append(f"{place}: does not know {name}: add it, or list it as refused in"
+                             f" {SYNTAX}")  # fmt: skip
+    return wrong
+
+
+def check(root):
+    """Everything that is wrong with the tree, and what is only pending; both as lines."""
+    root = Path(root)
+    try:
+        plan = read_plan(root)
+    except (PlanError, OSError, yaml.YAMLError) as error:
+        return [str(error)], []
+    tests = find_tests(root)
+    wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
+    wrong += plan_and_bins(plan, declared_bins(root))
+    notes = []
+    for more, told in (benches(root, plan, tests), timing(root, plan)):
+        wrong += more
+        notes += told
+    return wrong + opcodes(root, plan), notes
+
+
+def main(arguments):
+    wrong, notes = check(Path(arguments[0]).resolve() if arguments else ROOT)
+    for line in [*wrong, *notes]:
+        print(line)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
