@@ -56,6 +56,20 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("sim", metafunc.config.getoption("--sim").split(","), indirect=True)
 
 
+# Seconds of the longest kinds of tests, roughly: those begin first, so that the end is short.
+LONG = (("test_area[icarus", 300), ("test_session[icarus", 100), ("test_area", 20),
+        ("test_digest", 20), ("test_session", 15), ("test_unit[verilator", 6), ("test_unit", 3))  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Long tests first; workers take one at a time (--maxschedchunk 1)."""
+
+    def length(item):
+        return next((seconds for part, seconds in LONG if part in item.nodeid), 0)
+
+    items.sort(key=length, reverse=True)
+
+
 @pytest.fixture
 def sim(request):
     reason = simulator_missing(request.param)

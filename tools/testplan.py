@@ -23,6 +23,8 @@ SYNTAX = "spec/testplan.yaml"
 class Test:
     """One test: `kind` is unit or system (cocotb) or pytest; `id` is None where it has none."""
 
+    __test__ = False  # no test itself, whatever pytest thinks of the name
+
     name: str
     file: str
     kind: str
