@@ -56,18 +56,18 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("sim", metafunc.config.getoption("--sim").split(","), indirect=True)
 
 
-# Seconds of the longest kinds of tests, roughly: those begin first, so that the end is short.
-LONG = (("test_area[icarus", 300), ("test_session[icarus", 100), ("test_area", 20),
-        ("test_digest", 20), ("test_session", 15), ("test_unit[verilator", 6), ("test_unit", 3))  # fmt: skip
+# Kinds of tests, the longest first: those begin first, so that no worker is left alone with one.
+LONG = ("test_area[icarus", "test_session[icarus", "test_area", "test_digest", "test_session",
+        "test_unit[verilator", "test_unit")  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
     """Long tests first; workers take one at a time (--maxschedchunk 1)."""
 
-    def length(item):
-        return next((seconds for part, seconds in LONG if part in item.nodeid), 0)
+    def place(item):
+        return next((n for n, part in enumerate(LONG) if part in item.nodeid), len(LONG))
 
-    items.sort(key=length, reverse=True)
+    items.sort(key=place)
 
 
 @pytest.fixture

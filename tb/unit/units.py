@@ -32,6 +32,7 @@ UNITS: dict[str, Unit] = {
     "odd": Unit("efa_odd"),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
     "regs": Unit("efa_regs"),
+    "reset": Unit("efa_reset"),
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}]),
     "admin": Unit("efa_admin"),
     "admin_objects": Unit("efa_admin"),
