@@ -158,7 +158,8 @@ def names_of_modules(root, plan):
     """Whatever the plan says of a module, it says of one that is there; all have an entry."""
     there = modules(root)
     planned = {entry.module for entry in plan.modules}
-    named = planned.union(plan.wires, plan.through, plan.untimed, plan.pending_bench, plan.pending_timing)
+    pending = [*plan.pending_bench, *plan.pending_timing]
+    named = planned.union(plan.wires, plan.through, plan.untimed, pending)
     wrong = [f"{SYNTAX}: {name} is no module of rtl/" for name in sorted(named - set(there))]
     for name, path in there.items():
         if name not in planned and name not in plan.wires:

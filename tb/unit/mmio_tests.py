@@ -159,7 +159,7 @@ async def loads_wait(dut):
 @cocotb.test()
 @cocotb.parametrize(bar=[REG, LLQ, DB])
 async def cycles(dut, bar):
-    """host.mmio.cycles: a store acts so long after its handshake; single dwords do so each cycle."""
+    """host.mmio.cycles: a store acts so long after its handshake; single dwords each cycle."""
     bench = Bench(dut)
     promised = timing("efa_mmio", "store")
     await clock_and_reset(dut)
