@@ -3,7 +3,8 @@
 // In    ring set-up and producer count; lines read (s_line)
 // Out   m_line the reads; m_cmd commands in order, err: its read failed; aq_taken one came in;
 //       ev_odd an entry whose phase bit is not of this pass, or that could not be read
-// Time  one command per cycle; a ring set up anew drops what is still under way of the old one
+// Time  read in the cycle it is rung, command in the cycle of its line; one of each per cycle; a
+//       ring set up anew withdraws what waits and drops what is under way of the old one
 `include "efa_defs.vh"
 
 module efa_aq_fetch (

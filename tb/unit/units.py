@@ -66,4 +66,5 @@ UNITS: dict[str, Unit] = {
     "aq": Unit("efa_aq"),
     "dispatch": Unit("efa_dispatch"),
     "drain": Unit("efa_drain"),
+    "aq_fetch": Unit("efa_aq_fetch"),
 }
