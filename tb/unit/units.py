@@ -67,4 +67,5 @@ UNITS: dict[str, Unit] = {
     "dispatch": Unit("efa_dispatch"),
     "drain": Unit("efa_drain"),
     "aq_fetch": Unit("efa_aq_fetch"),
+    "mtt_alloc": Unit("efa_mtt_alloc"),
 }
