@@ -46,7 +46,8 @@ class Numbers:
 
     def __init__(self, dut, slow):
         self.dut, self.rng, self.slow = dut, rng_for("numbers"), slow
-        self.taken, self.uar_of, self.gens, self.full, self.told = {}, {}, {}, set(), []
+        self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
+        self.full = set()  # kinds that have no free number
         drive(dut, obj_ready=0, obj_rsp_code=0, obj_rsp_index=0)
         cocotb.start_soon(self.run())
 
@@ -54,6 +55,13 @@ class Numbers:
         """Numbers that are there before the test."""
         for number in numbers:
             self.taken[kind, number], self.uar_of[kind, number] = 0, uar
+
+    def forget(self):
+        """As after a reset."""
+        self.taken.clear()
+        self.uar_of.clear()
+        self.gens.clear()
+        self.told.clear()
 
     def judge(self, op, kind, index, uar, log):
         """Answer (code, number found) of one request, done at once."""
@@ -80,8 +88,11 @@ class Numbers:
         return OK, 0
 
     def asked(self):
+        """Operation, kind, number, UAR and size of the request; 0 what its operation ignores."""
         ports = ("op", "kind", "index", "uar", "log")
-        return [int(getattr(self.dut, "obj_" + name).value) for name in ports]
+        op, kind, index, uar, log = (int(getattr(self.dut, "obj_" + port).value) for port in ports)
+        by_uar = op in (Op.FIND, Op.TAKE, Op.REF_OF_UAR)
+        return [op, kind, 0 if op == Op.FIND else index, uar if by_uar else 0, log]
 
     async def run(self):
         dut = self.dut
@@ -113,6 +124,15 @@ class Numbers:
             drive(dut, obj_rsp_code=self.rng.getrandbits(2), obj_rsp_index=self.rng.getrandbits(16))
 
 
+def entry(command, opcode, number=0, **flags):
+    """An AQ entry as a number."""
+    header = command.aq_common
+    header.opcode, header.command_id__command_id = opcode, number
+    for name, value in flags.items():
+        setattr(header, name, value)
+    return int.from_bytes(command.pack(64), "little")
+
+
 class Unit:
     """A command unit between its neighbours; commands go in one at a time."""
 
@@ -127,20 +147,11 @@ class Unit:
     async def start(self):
         await clock_and_reset(self.dut)
 
-    def image(self, command, opcode, **flags):
-        """The entry of a command as a number; its id."""
-        number = self.rng.randrange(4096)
-        header = command.aq_common
-        header.opcode, header.command_id__command_id = opcode, number
-        header.reserved3 = self.rng.getrandbits(5)
-        for name, value in flags.items():
-            setattr(header, name, value)
-        return int.from_bytes(command.pack(64), "little"), number
-
     async def run(self, command, opcode, response=AdminAcqEntry, **flags):
         """Status and response of one command."""
-        data, number = self.image(command, opcode, **flags)
-        self.commands.post({"data": data})
+        number = self.rng.randrange(4096)
+        flags["reserved3"] = self.rng.getrandbits(5)
+        self.commands.post({"data": entry(command, opcode, number, **flags)})
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
         return beat["status"], response.unpack(bytes(8) + beat["body"].to_bytes(56, "little"))
@@ -153,20 +164,20 @@ class Unit:
 
     async def cut_off(self, command, opcode, cycles):
         """A command that a reset ends after some cycles, neighbours included."""
-        self.commands.post({"data": self.image(command, opcode)[0]})
+        self.commands.post({"data": entry(command, opcode)})
         await until(self.dut, high(self.dut.s_cmd_valid, self.dut.s_cmd_ready))
         await ClockCycles(self.dut.clk, cycles)
         self.commands.clear()
         await reset(self.dut)
         self.responses.beats.clear()
         await self.responses.none(3)
+        if self.numbers:
+            self.numbers.forget()
 
 
-async def cycles_of(dut, data, path=None, **neighbours):
+async def cycles_of(dut, data, **neighbours):
     """Cycles from a command's handshake to its response, neighbours that answer when asked."""
-    drive(dut, s_cmd_valid=0, m_rsp_ready=0, **neighbours)
-    await RisingEdge(dut.clk)
-    drive(dut, s_cmd_valid=1, s_cmd_data=data)
+    drive(dut, s_cmd_valid=1, s_cmd_data=data, m_rsp_ready=0, **neighbours)
     await until(dut, high(dut.s_cmd_valid, dut.s_cmd_ready))
     dut.s_cmd_valid.value = 0
     cycles = await until(dut, high(dut.m_rsp_valid))

@@ -73,4 +73,10 @@ UNITS: dict[str, Unit] = {
     "qp_rules": Unit("efa_qp_rules"),
     "features": Unit("efa_features", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "admin_odd": Unit("efa_admin_odd"),
+    "cmd_pd": Unit("efa_cmd_pd"),
+    "cmd_ah": Unit("efa_cmd_ah"),
+    "cmd_cq": Unit("efa_cmd_cq"),
+    "cmd_info": Unit("efa_cmd_info"),
+    "cmd_mr": Unit("efa_cmd_mr"),
+    "cmd_qp": Unit("efa_cmd_qp"),
 }
