@@ -2,8 +2,8 @@
 //
 // In    s_cmd; answers of efa_objects
 // Out   m_rsp; obj requests; ah_* a handle made or removed, for every engine
-// Time  CREATE_AH of the first number 6 cycles, of others 7 and one per number ever used, to find the
-//       PD and GID; DESTROY_AH 6; and what efa_objects takes for its requests
+// Time  CREATE_AH 7 cycles and one per number ever used, to find the PD and GID, 6 the first time;
+//       DESTROY_AH 6; and what efa_objects takes for its requests
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

@@ -67,11 +67,15 @@ class Numbers:
         """Answer (code, number found) of one request, done at once."""
         key = (kind, index)
         if op == Op.FIND:
-            free = next(n for n in range(0, 1 << 16, 1 << log) if (kind, n) not in self.taken)
+            used = {n for k, n in self.taken if k == kind}
+            free = next(
+                n for n in range(0, 1 << 16, 1 << log) if not used & {*range(n, n + (1 << log))}
+            )
             return (NONE, 0) if kind in self.full else (OK, free)
         if op == Op.TAKE:
-            assert key not in self.taken, key
-            self.taken[key], self.uar_of[key] = 0, uar
+            for number in range(index, index + (1 << log)):
+                assert (kind, number) not in self.taken, (kind, number)
+                self.taken[kind, number], self.uar_of[kind, number] = 0, uar
             self.gens[key] = self.gens.get(key, 0) + 1
             return OK, index
         if key not in self.taken or op == Op.REF_OF_UAR and self.uar_of[key] != uar:
@@ -79,7 +83,8 @@ class Numbers:
         if op == Op.FREE:
             if self.taken[key]:
                 return BUSY, 0
-            del self.taken[key]
+            for number in range(index, index + (1 << log)):
+                del self.taken[kind, number]
         elif op in (Op.REF, Op.REF_OF_UAR):
             self.taken[key] += 1
         elif op == Op.UNREF:
@@ -89,10 +94,14 @@ class Numbers:
 
     def asked(self):
         """Operation, kind, number, UAR and size of the request; 0 what its operation ignores."""
-        ports = ("op", "kind", "index", "uar", "log")
-        op, kind, index, uar, log = (int(getattr(self.dut, "obj_" + port).value) for port in ports)
-        by_uar = op in (Op.FIND, Op.TAKE, Op.REF_OF_UAR)
-        return [op, kind, 0 if op == Op.FIND else index, uar if by_uar else 0, log]
+
+        def port(name):
+            return int(getattr(self.dut, "obj_" + name).value)
+
+        op = port("op")
+        index = 0 if op == Op.FIND else port("index")
+        uar = port("uar") if op in (Op.FIND, Op.TAKE, Op.REF_OF_UAR) else 0
+        return [op, port("kind"), index, uar, port("log")]
 
     async def run(self):
         dut = self.dut
@@ -140,12 +149,18 @@ class Unit:
         self.dut, self.slow, self.rng = dut, slow, rng_for("unit")
         self.numbers = Numbers(dut, slow) if hasattr(dut, "obj_valid") else None
         self.commands = StreamDriver(dut, "s_cmd", 0.5 if slow else 0.0, ["data"])
-        self.responses = StreamMonitor(dut, "m_rsp", 0.7 if slow else 0.0, ["id", "status", "body"])
+        # The body of a refusal says nothing, so it is read with the status known.
+        self.responses = StreamMonitor(
+            dut, "m_rsp", 0.7 if slow else 0.0, ["id", "status"], self.with_body
+        )
         if hasattr(dut, "s_cfg_profile"):
             dut.s_cfg_profile.value = 0
 
     async def start(self):
         await clock_and_reset(self.dut)
+
+    def with_body(self, beat):
+        beat["body"] = 0 if beat["status"] else int(self.dut.m_rsp_body.value)
 
     async def run(self, command, opcode, response=AdminAcqEntry, **flags):
         """Status and response of one command."""
