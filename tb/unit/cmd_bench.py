@@ -84,6 +84,7 @@ class Numbers:
             if self.taken[key]:
                 return BUSY, 0
             for number in range(index, index + (1 << log)):
+                assert kind != Kind.LLQ or self.uar_of[kind, number] == uar, "pages of another UAR"
                 del self.taken[kind, number]
         elif op in (Op.REF, Op.REF_OF_UAR):
             self.taken[key] += 1
@@ -100,8 +101,9 @@ class Numbers:
 
         op = port("op")
         index = 0 if op == Op.FIND else port("index")
-        uar = port("uar") if op in (Op.FIND, Op.TAKE, Op.REF_OF_UAR) else 0
-        return [op, port("kind"), index, uar, port("log")]
+        kind = port("kind")
+        by_uar = op in (Op.FIND, Op.TAKE, Op.REF_OF_UAR) or kind == Kind.LLQ
+        return [op, kind, index, port("uar") if by_uar else 0, port("log")]
 
     async def run(self):
         dut = self.dut
