@@ -49,7 +49,6 @@ class Numbers:
         self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
         self.full = set()  # kinds that have no free number
         drive(dut, obj_ready=0, obj_rsp_code=0, obj_rsp_index=0)
-        cocotb.start_soon(self.run())
 
     def give(self, kind, *numbers, uar=0):
         """Numbers that are there before the test."""
@@ -159,7 +158,10 @@ class Unit:
             dut.s_cfg_profile.value = 0
 
     async def start(self):
+        """Reset, then the neighbours: what stands on the ports before says nothing."""
         await clock_and_reset(self.dut)
+        if self.numbers:
+            cocotb.start_soon(self.numbers.run())
 
     def with_body(self, beat):
         beat["body"] = 0 if beat["status"] else int(self.dut.m_rsp_body.value)

@@ -63,6 +63,9 @@ class Pairs(Unit):
         dut.sqop_busy.value = 0
         drive(dut, qpa_ready=0, qpa_rvalid=0, qpa_rdata=0)
         self.give()
+
+    async def start(self):
+        await super().start()
         cocotb.start_soon(self.serve())
 
     def give(self):
