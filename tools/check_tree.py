@@ -158,7 +158,8 @@ def names_of_modules(root, plan):
     """Whatever the plan says of a module, it says of one that is there; all have an entry."""
     there = modules(root)
     planned = {entry.module for entry in plan.modules}
-    named = planned.union(plan.wires, plan.untimed, plan.pending_bench, plan.pending_timing)
+    pending = [*plan.pending_bench, *plan.pending_timing]
+    named = planned.union(plan.wires, plan.through, plan.untimed, pending)
     wrong = [f"{SYNTAX}: {name} is no module of rtl/" for name in sorted(named - set(there))]
     for name, path in there.items():
         if name not in planned and name not in plan.wires:
@@ -173,7 +174,7 @@ def benches(root, plan, tests):
     wrong = [f"{UNITS}: {name} is no module of rtl/" for name in sorted(tops - set(there))]
     wrong += [f"{UNITS}: {n} is not there" for n in sorted(files) if not (root / n).exists()]
     for name, path in there.items():
-        if name not in tops and name not in plan.wires and name not in plan.pending_bench:
+        if plan.through.get(name, name) not in tops | {*plan.wires, *plan.pending_bench}:
             wrong.append(f"{place_of(root, path)}: no row in {UNITS}: write its bench, or give the"
                          f" reason under wires in {SYNTAX}")  # fmt: skip
     carried = (root / "tb/system/test_system.py").read_text()

@@ -23,6 +23,8 @@ SYNTAX = "spec/testplan.yaml"
 class Test:
     """One test: `kind` is unit or system (cocotb) or pytest; `id` is None where it has none."""
 
+    __test__ = False  # no test itself, whatever pytest thinks of the name
+
     name: str
     file: str
     kind: str
@@ -59,11 +61,13 @@ class Entry:
 
 @dataclass
 class Plan:
-    """Everything the file says; `wires`, `untimed` map a module to a reason."""
+    """Everything the file says; `wires`, `untimed` map a module to a reason, `through` to the
+    module whose bench reaches all its ports by wires."""
 
     features: list[Entry]
     modules: list[Entry]
     wires: dict[str, str]
+    through: dict[str, str]
     untimed: dict[str, str]
     refused: list[str]
     pending_bench: list[str]
@@ -87,6 +91,7 @@ def read_plan(root):
             [Entry(**raw) for raw in data.get("plan") or []],
             [Entry(**raw) for raw in data.get("units") or []],
             data.get("wires") or {},
+            data.get("through") or {},
             data.get("untimed") or {},
             data.get("refused") or [],
             pending.get("bench") or [],

@@ -95,8 +95,11 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
     await bench.start()
     rng = rng_for("doorbell")
     last_qp, last_cq = (1 << len(dut.work_qpn)) - 1, (1 << len(dut.cqdb_cqn)) - 1
-    for qpn, log, state in ((0, 0, AdminQpState.RTS), (5, 3, AdminQpState.INIT),
-                            (9, 4, AdminQpState.RESET), (last_qp, 10, AdminQpState.ERR)):  # fmt: skip
+    queues = (
+        (0, 0, AdminQpState.RTS), (5, 3, AdminQpState.INIT), (9, 4, AdminQpState.RESET),
+        (last_qp, 10, AdminQpState.ERR),
+    )  # fmt: skip
+    for qpn, log, state in queues:
         await bench.qp(qpn, uar=qpn & 1, log=log, state=state)
     for cqn in (0, 3, last_cq):
         await bench.cq(cqn, uar=cqn & 1)

@@ -20,6 +20,9 @@ class Unit:
 
 
 UNITS: dict[str, Unit] = {
+    "ram": Unit("efa_ram"),
+    "ram_nr": Unit("efa_ram_nr", [{"READS": 3}]),
+    "stream_check": Unit("efa_stream_check"),
     "ram_be": Unit("efa_ram_be", [{}, {"WIDTH": 96, "LANES": 3}]),
     "fifo": Unit("efa_fifo", [{"DEPTH_LOG2": 1}, {"DEPTH_LOG2": 3}, {"DEPTH_LOG2": 6}]),
     "skid": Unit("efa_skid"),
@@ -32,6 +35,8 @@ UNITS: dict[str, Unit] = {
     "odd": Unit("efa_odd"),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
     "regs": Unit("efa_regs"),
+    "reset": Unit("efa_reset"),
+    "mmio": Unit("efa_mmio"),
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}]),
     "admin": Unit("efa_admin"),
     "admin_objects": Unit("efa_admin"),
