@@ -124,16 +124,26 @@ async def counts_go_on_over_65535(dut):
 
 @cocotb.test()
 async def nothing_while_a_ring_is_off(dut):
-    """admin.aq_fetch.off"""
+    """admin.aq_fetch.off: nothing is read, and what is under way is no command until it is on."""
     ring = Ring(dut)
     await clock_and_reset(dut)
     await ring.set_up()
     dut.rings_on.value = 0
     ring.command()
+    ring.command()
     dut.aq_producer.value = 1
     await ring.reads.none(20)
+    ring.answers = False
     dut.rings_on.value = 1
-    assert len(await ring.commands.take()) == 1
+    await ring.reads.take()
+    dut.rings_on.value = 0
+    ring.answers = True
+    ring.answer()
+    dut.aq_producer.value = 2
+    await ring.commands.none(20)
+    await ring.reads.none(1)
+    dut.rings_on.value = 1
+    assert await ring.commands.take(2) == ring.entries
 
 
 @cocotb.test()
