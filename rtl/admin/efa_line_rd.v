@@ -3,7 +3,8 @@
 // In    s_line address and length inside one 64-byte line; rdc the answers to this client's reads
 // Out   rd requests with the slot as cookie; m_line bytes from bit 0 up, bits beyond the length say
 //       nothing; err: the read failed
-// Time  2^SLOT_W outstanding; one line per cycle in and out; 3 cycles from the last answer beat
+// Time  1 cycle to the read, 3 from its last answer beat to the line; one line per cycle in and
+//       out, 2^SLOT_W outstanding
 `include "efa_check.vh"
 
 module efa_line_rd #(
