@@ -3,8 +3,8 @@
 // In    s_cmd commands in ring order; m_cmd_ready a unit that is idle
 // Out   m_cmd one valid and ready per unit, shared payload; m_rsp the refusals made here:
 //       an opcode nobody has, an entry that could not be read; ev_aqcmd
-// Time  1 cycle, one command per cycle; a unit at work holds the commands behind that are of its family
-//       or of one whose objects name each other's, so that these act in ring order
+// Time  1 cycle, one command per cycle; a unit at work holds the commands behind that are of its
+//       family or of one whose objects name each other's, so that these act in ring order
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
