@@ -6,8 +6,9 @@
 // Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword;
 //       m_void: its lines, which from then on count as of the lap that was taken
 // Time  one 64-byte entry per cycle, a 128-byte one in two; a visit takes up to QUANTUM entries of
-//       a queue, the next visit starts in the next cycle; first entry 3 cycles after its queue
-//       is next; waits as a whole for m_item_ready and for the void of the line before
+//       a queue, the next visit starts in the next cycle; first entry 6 cycles after its queue got
+//       work (of 128 bytes: 7; up to 16 queues: one less); waits as a whole for m_item_ready and
+//       for the void of the line before
 //
 // An SRD entry is taken only with a message context set aside for it, so a queue whose
 // acknowledgements stay away never stands in the way of others behind this stage.

@@ -43,6 +43,7 @@ UNITS: dict[str, Unit] = {
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "llq": Unit("efa_llq"),
+    "sq": Unit("efa_sq"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
