@@ -44,6 +44,7 @@ UNITS: dict[str, Unit] = {
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "llq": Unit("efa_llq"),
     "sq": Unit("efa_sq"),
+    "sq_ops": Unit("efa_sq_ops"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
