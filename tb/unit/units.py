@@ -45,6 +45,7 @@ UNITS: dict[str, Unit] = {
     "llq": Unit("efa_llq"),
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
+    "sq_fault": Unit("efa_sq_fault"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
