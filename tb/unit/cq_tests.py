@@ -6,8 +6,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa import defs
-from efa.defs import INTERNAL, LIMITS, IoCompStatus, IoQueueType, IoRxCdescEx
+from efa.defs import INTERNAL, LIMITS, IoQueueType
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.unit.queue_bench import completion_entry
 
 BASE = 0x12_3400_0000
 
@@ -52,30 +53,26 @@ class Bench:
         self.counts[cqn][sub] = (count + 1) & 0xFFFF
         size = 32 if wide else 16
         address = BASE + ((sub << log) + (count & ((1 << log) - 1))) * size
-        entry = IoRxCdescEx()
-        common = entry.base.common
-        common.req_id, common.status = item["req_id"], item["status"]
-        common.phase = 1 - ((count >> log) & 1)
-        common.q_type = IoQueueType.RECV_QUEUE if item["rx"] else IoQueueType.SEND_QUEUE
-        common.op_type, common.qp_num = item["op_type"], item["qp_num"]
-        if item["rx"] and item["status"] == IoCompStatus.OK:
-            common.has_imm = item["has_imm"]
-            entry.base.length, entry.base.ah = item["length"], item["ah"]
-            entry.base.src_qp_num = item["src_qpn"]
-            entry.base.imm = item["imm"] if item["has_imm"] else 0
-            if wide and fields.get("src_addr") and item["ah"] == LIMITS.reserved_ah:
-                entry.u.src_addr = LIMITS.gid_prefix + item["src_node"].to_bytes(2, "big")
-        return address, entry.pack()[:size]
+        phase = 1 - ((count >> log) & 1)
+        return address, completion_entry(item, phase, wide, fields.get("src_addr", 0))
 
 
 def random_item(rng, cqns, rx):
     return {
-        "rx": rx, "qpn": rng.randrange(64), "qp_num": rng.randrange(1 << 16),
-        "cqn": rng.choice(cqns), "sub": rng.randrange(2), "req_id": rng.randrange(1 << 16),
-        "status": rng.choice([0, 0, 0, 1, 9]), "op_type": rng.choice([0, 1, 2]),
-        "has_imm": rng.randrange(2), "length": rng.randrange(1 << 16),
-        "ah": rng.choice([3, LIMITS.reserved_ah]), "src_qpn": rng.randrange(1 << 16),
-        "imm": rng.randrange(1 << 32), "src_node": rng.randrange(1 << 16),
+        "rx": rx,
+        "qpn": rng.randrange(64),
+        "qp_num": rng.randrange(1 << 16),
+        "cqn": rng.choice(cqns),
+        "sub": rng.randrange(2),
+        "req_id": rng.randrange(1 << 16),
+        "status": rng.choice([0, 0, 0, 1, 9]),
+        "op_type": rng.choice([0, 1, 2]),
+        "has_imm": rng.randrange(2),
+        "length": rng.randrange(1 << 16),
+        "ah": rng.choice([3, LIMITS.reserved_ah]),
+        "src_qpn": rng.randrange(1 << 16),
+        "imm": rng.randrange(1 << 32),
+        "src_node": rng.randrange(1 << 16),
     }
 
 

@@ -46,6 +46,7 @@ UNITS: dict[str, Unit] = {
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
+    "cqe_format": Unit("efa_cqe_format"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
