@@ -3,8 +3,8 @@
 // In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices
 // Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs, in write order;
 //       m_rxdone a pulse per receive entry written; drain answered when what was inside has left
-// Time  one entry per cycle, also for one CQ; in interrupt mode one in two, its commit 1 cycle after
-//       its write was taken; 2 cycles from s_*c to m_wr; a drain of nothing 1
+// Time  one entry per cycle, also for one CQ; in interrupt mode one in two, its commit 1 after its
+//       write was taken; 2 cycles from s_*c to m_wr; a drain of nothing 1
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -147,7 +147,7 @@ async def entries_leave_in_time(dut):
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("rate")
-    taken, done = Pulses(dut, "s_txc"), Pulses(dut, "ev_cqe")
+    taken, done = Pulses(dut, "s_txc", taken=True), Pulses(dut, "ev_cqe")
     offered, commits = Pulses(dut, "m_wr"), Pulses(dut, "m_commit")
     for cqn, intr, path in ((9, 0, "entry"), (10, 1, "entry_event")):
         promised = timing("efa_cq", path)

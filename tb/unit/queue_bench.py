@@ -54,10 +54,14 @@ class Table:
 
 
 class Pulses:
-    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...)."""
+    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...).
 
-    def __init__(self, dut, prefix, *fields):
+    With `taken` only those in which ready is high too.
+    """
+
+    def __init__(self, dut, prefix, *fields, taken=False):
         self.dut, self.prefix = dut, prefix
+        self.ready = getattr(dut, prefix + "_ready") if taken else None
         self.valid = getattr(dut, prefix + "_valid")
         self.payload = [getattr(dut, f"{prefix}_{name}") for name in fields]
         self.seen = []
@@ -69,7 +73,7 @@ class Pulses:
             if self.dut.rst.value == 1:
                 continue
             assert self.valid.value.is_resolvable, f"{self.prefix}_valid is unknown"
-            if self.valid.value == 1:
+            if self.valid.value == 1 and (self.ready is None or self.ready.value == 1):
                 self.seen.append((now(), *[int(signal.value) for signal in self.payload]))
 
     def values(self):
