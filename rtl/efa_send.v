@@ -189,6 +189,11 @@ module efa_send #(
   wire [511:0] line_rd_data;
   wire [15:0] line_rd_parity;
 
+  wire void_valid;
+  wire void_ready;
+  wire [LLQ_AW-6-1:0] void_line;
+  wire void_parity;
+
   wire item_valid;
   wire item_ready;
   wire [`EFA_WQI__W-1:0] item_data;
@@ -288,6 +293,10 @@ module efa_send #(
       .rd_line(line_rd_line),
       .rd_data(line_rd_data),
       .rd_parity(line_rd_parity),
+      .s_void_valid(void_valid),
+      .s_void_ready(void_ready),
+      .s_void_line(void_line),
+      .s_void_parity(void_parity),
       .err_valid(store_err_valid),
       .err_qpn(store_err_qpn),
       .ev_llq_valid(ev_llq_valid),
@@ -325,6 +334,10 @@ module efa_send #(
       .rd_line(line_rd_line),
       .rd_data(line_rd_data),
       .rd_parity(line_rd_parity),
+      .m_void_valid(void_valid),
+      .m_void_ready(void_ready),
+      .m_void_line(void_line),
+      .m_void_parity(void_parity),
       .torn_valid(torn_err_valid),
       .torn_qpn(torn_err_qpn),
       .m_item_valid(item_valid),

@@ -2,8 +2,10 @@
 //
 // In    s_commit entries written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
 // Out   m_wr event entries; m_irq the vector of an armed queue, asked for after its entry was taken
-// Time  one commit per cycle while its CQ is not armed; an event 4 cycles after its commit;
-//       arming an event queue looks at 32 CQs a cycle for those that may post again
+// Time  one commit per cycle while its CQ is not armed; an event 2 cycles after its commit, 5 after
+//       the arm of a CQ with unread entries, its interrupt 1 after its entry was taken; arming an
+//       event queue: 3 cycles to the interrupt of a new entry, then 2 for each 32 CQs that it looks
+//       at, 2 more for each that has or had an event entry
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

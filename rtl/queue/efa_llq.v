@@ -1,15 +1,17 @@
 // efa_llq - LLQ memory: takes send entries in pieces, knows who owns a page and what was written.
 //
-// In    llq_* stores; s_op the rings that come and go; rd_* the scheduler's line reads
+// In    llq_* stores; s_op the rings that come and go; rd_* the scheduler's line reads;
+//       s_void a line of a taken entry that was not whole
 // Out   rd_data, rd_parity: a line and, per dword, the parity of the lap that wrote it;
 //       err_*: a store hit an entry that was rung and not yet taken
 // Time  a store is in memory 6 cycles later, one per cycle; a doorbell in the cycle after it is
 //       in effect 4 cycles after itself and reads later still, so it cannot overtake the store.
 //       A store sees every doorbell before it and none after it. A ring is cleared one line per
-//       cycle without a store; reads 1 cycle
+//       cycle without a store or a void; a void waits for stores only; reads 1 cycle
 //
-// A dword is written when it carries the parity of the lap its slot is in, so taking an entry
-// clears nothing. A new ring starts with the parity that lap 0 does not have.
+// A dword is written when it carries the parity of the lap its slot is in, so taking a whole entry
+// clears nothing; of one that was not, the void gives every dword its lap's parity, or the missing
+// ones would count as written a lap later. A new ring starts with the parity lap 0 does not have.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -41,6 +43,10 @@ module efa_llq #(
     input wire [LLQ_AW-6-1:0] rd_line,
     output wire [511:0] rd_data,
     output wire [15:0] rd_parity,
+    input wire s_void_valid,
+    output wire s_void_ready,
+    input wire [LLQ_AW-6-1:0] s_void_line,
+    input wire s_void_parity,
     output wire err_valid,
     output wire [QPN_W-1:0] err_qpn,
     output wire ev_llq_valid,
@@ -100,7 +106,7 @@ module efa_llq #(
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
   wire s5_write = s5_valid_q && s5_inside_q && !s5_rung_q && s5_dwen != 16'd0;
-  wire op_step = s_op_valid && !s5_write;
+  wire op_step = s_op_valid && !s5_write && !s_void_valid;
 
   wire owner_known;
   wire [QPN_W-1:0] owner_qpn;
@@ -109,6 +115,24 @@ module efa_llq #(
   wire [LINE_W-1:0] s5_line = line_q[5*LINE_W+:LINE_W];
   wire [15:0] s5_dwen = dwen_q[5*16+:16];
   wire [511:0] s5_data = data_q[5*512+:512];
+
+  // Who writes parities: a store, a void, a ring that is cleared.
+  reg [15:0] mark_lanes;
+  reg [LINE_W-1:0] mark_line;
+  reg mark_parity;
+  always @* begin
+    mark_lanes = 16'hffff;
+    mark_line = op_place[LINE_W-1:0];
+    mark_parity = 1'b1;
+    if (s5_write) begin
+      mark_lanes = s5_dwen;
+      mark_line = s5_line;
+      mark_parity = s5_parity_q;
+    end else if (s_void_valid) begin
+      mark_line = s_void_line;
+      mark_parity = s_void_parity;
+    end
+  end
 
   wire [20:0] s3_place = {{21 - LINE_W{1'b0}}, s3_line} - {1'b0, qpc_data[`EFA_QPC__SQ_LINE]};
   wire [15:0] s3_slot = qpc_data[`EFA_QPC__WQE128] ? {1'b0, s3_place[15:1]} : s3_place[15:0];
@@ -136,6 +160,7 @@ module efa_llq #(
 
   assign init_done = !walking;
   assign s_op_ready = op_step && op_last;
+  assign s_void_ready = !s5_write;
   assign qpc_addr = s2_qpn_q;
   assign prod_addr = s2_qpn_q;
   assign taken_addr = s2_qpn_q;
@@ -178,10 +203,10 @@ module efa_llq #(
       .LANES (16)
   ) u_parity (
       .clk(clk),
-      .wr_en(s5_write || s_op_valid),
-      .wr_lanes(s5_write ? s5_dwen : 16'hffff),
-      .wr_addr(s5_write ? s5_line : op_place[LINE_W-1:0]),
-      .wr_data(s5_write ? {16{s5_parity_q}} : 16'hffff),
+      .wr_en(s5_write || s_void_valid || s_op_valid),
+      .wr_lanes(mark_lanes),
+      .wr_addr(mark_line),
+      .wr_data({16{mark_parity}}),
       .rd_en(rd_en),
       .rd_addr(rd_line),
       .rd_data(rd_parity)

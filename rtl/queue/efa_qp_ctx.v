@@ -2,7 +2,9 @@
 //
 // In    qpa admin reads and writes (qpa_lock holds errors off), qperr_* engines that found a QP broken
 // Out   qpc_*_data what each reader asked for; qpchg_* notices that a QP's state changed
-// Time  reads: 1 cycle, one per cycle and port; a write or an error every 3 cycles and its notices
+// Time  reads: 1 cycle, one per cycle and port, an admin read every 2; a write every 2, an error
+//       every 3, when its notices are taken at once; a write reaches its notices after 1 cycle, an
+//       error after 2, a reader sees either 2 after it was taken
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -3,10 +3,12 @@
 // In    work_* rung queues, s_again queues to look at anew; s_mark asks for a barrier;
 //       contexts, producer counts, LLQ lines; down, flush_ok: a broken queue waits or is flushed
 //       credit_*: message contexts that became free
-// Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword
+// Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword;
+//       m_void: its lines, which from then on count as of the lap that was taken
 // Time  one 64-byte entry per cycle, a 128-byte one in two; a visit takes up to QUANTUM entries of
-//       a queue, the next visit starts in the next cycle; first entry 3 cycles after its queue
-//       is next; waits as a whole for m_ready
+//       a queue, the next visit starts in the next cycle; first entry 6 cycles after its queue got
+//       work (of 128 bytes: 7; up to 16 queues: one less); waits as a whole for m_item_ready and
+//       for the void of the line before
 //
 // An SRD entry is taken only with a message context set aside for it, so a queue whose
 // acknowledgements stay away never stands in the way of others behind this stage.
@@ -45,6 +47,10 @@ module efa_sq #(
     output wire [LLQ_AW-6-1:0] rd_line,
     input wire [511:0] rd_data,
     input wire [15:0] rd_parity,
+    output wire m_void_valid,
+    input wire m_void_ready,
+    output wire [LLQ_AW-6-1:0] m_void_line,
+    output wire m_void_parity,
     output wire torn_valid,
     output wire [QPN_W-1:0] torn_qpn,
     output wire m_item_valid,
@@ -96,11 +102,17 @@ module efa_sq #(
   reg half_whole_q;
   reg half_head_q;
 
+  // A line that was not whole.
+  reg [LINE_W-1:0] s1_line_q;
+  reg void_valid_q;
+  reg [LINE_W-1:0] void_line_q;
+  reg void_parity_q;
+
   // s2: out
   reg s2_valid_q;
   reg [`EFA_WQI__W-1:0] s2_item_q;
 
-  wire move = !s2_valid_q || m_item_ready;
+  wire move = (!s2_valid_q || m_item_ready) && (!void_valid_q || m_void_ready);
 
   // Set of queues: a queue that goes on goes before one that changed.
   wire again_ready;
@@ -159,8 +171,9 @@ module efa_sq #(
   wire mark_go = s_mark_valid && empty && move;
 
   wire s1_wide = s1_qpc_q[`EFA_QPC__WQE128];
-  wire s1_whole = rd_parity == {16{s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]]}};
-  wire s1_head = rd_parity[0] == s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]];
+  wire s1_parity = s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]];
+  wire s1_whole = rd_parity == {16{s1_parity}};
+  wire s1_head = rd_parity[0] == s1_parity;
   wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
   wire head = s1_wide ? half_head_q : s1_head;
   wire torn = !s1_whole || (s1_wide && !half_whole_q);
@@ -223,6 +236,9 @@ module efa_sq #(
   assign prod_addr = qpc_addr;
   assign rd_en = move;
   assign rd_line = a_place[LINE_W-1:0];
+  assign m_void_valid = void_valid_q;
+  assign m_void_line = void_line_q;
+  assign m_void_parity = void_parity_q;
   assign torn_valid = broken;
   assign torn_qpn = s1_qpn_q;
   assign m_item_valid = s2_valid_q;
@@ -267,6 +283,7 @@ module efa_sq #(
       s1_valid_q <= 1'b0;
       s1_done_q  <= 1'b0;
       s2_valid_q <= 1'b0;
+      void_valid_q <= 1'b0;
       credits_q  <= CONTEXTS;
     end else begin
       credits_q <= !spend ? unspent : p_over ? spent_limit : spent_few;
@@ -283,6 +300,9 @@ module efa_sq #(
       if (move) s1_valid_q <= a_valid_q && !a_none && !a_hold && !drop_a;
       s1_done_q <= commit;
       if (move) s2_valid_q <= s1_end || mark_go;
+      else if (m_item_ready) s2_valid_q <= 1'b0;
+      if (move) void_valid_q <= s1_valid_q && !s1_whole;
+      else if (m_void_ready) void_valid_q <= 1'b0;
     end
   end
 
@@ -313,6 +333,9 @@ module efa_sq #(
       s1_qpc_q <= a_qpc_q;
       s1_flush_q <= a_flush_q;
       s1_count_q <= a_count_q;
+      s1_line_q <= rd_line;
+      void_line_q <= s1_line_q;
+      void_parity_q <= s1_parity;
       if (s1_valid_q && !s1_second_q) begin
         half_data_q  <= rd_data;
         half_whole_q <= s1_whole;

@@ -6,8 +6,12 @@
 //       m_walk then its sends without acknowledgement complete, m_again then it may be taken
 //       from for flushing (flush_ok): so completions keep the posting order. A destroyed address
 //       handle gives a round too: what was sent through it is flushed by the walk
-// Time  down from the next cycle; a report within 2^QPN_W cycles; queues that break during
+// Time  down from the next cycle; a report within 2^QPN_W + 1 cycles while reports are taken; a
+//       barrier 2 cycles after its notice, the walk 1 after the barrier came out, then one queue a
+//       cycle is handed back: the next barrier 2^QPN_W + 2 after the walk. Queues that break during
 //       a round of barrier and walk are served together by the next one
+//
+// A clear takes back what is not yet offered: a report that waits stays, for efa_qp_ctx to judge.
 `include "efa_defs.vh"
 
 module efa_sq_fault #(

@@ -3,8 +3,9 @@
 // In    s_op admin's wish (0 make, 1 clear, 2 free, 3 ask), s_drain; what the parts answer
 // Out   clear_* counts and faults of the queue to 0; llq_* its ring; purge_* its sends without
 //       acknowledgement forgotten; m_mark a barrier
-// Time  asking 3 cycles; the others one cycle per ring line and up to one per message context;
-//       draining as long as what was taken needs
+// Time  asking 2 cycles; making 3, clearing and freeing 4, and what the parts make it wait: one per
+//       further ring line, up to one per message context; a barrier asked for after 1, its drain
+//       over 1 after the barrier came out
 `include "efa_defs.vh"
 
 module efa_sq_ops #(

@@ -6,8 +6,17 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa import defs
-from efa.defs import INTERNAL, LIMITS, IoCompStatus, IoQueueType, IoRxCdescEx
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from efa.defs import INTERNAL, LIMITS, IoQueueType, IoTxCdesc
+from tb.lib.stream import (
+    PERIOD_NS,
+    StreamDriver,
+    StreamMonitor,
+    clock_and_reset,
+    reset,
+    rng_for,
+)
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, completion_entry, hold, now, pulse, until, zero
 
 BASE = 0x12_3400_0000
 
@@ -52,30 +61,26 @@ class Bench:
         self.counts[cqn][sub] = (count + 1) & 0xFFFF
         size = 32 if wide else 16
         address = BASE + ((sub << log) + (count & ((1 << log) - 1))) * size
-        entry = IoRxCdescEx()
-        common = entry.base.common
-        common.req_id, common.status = item["req_id"], item["status"]
-        common.phase = 1 - ((count >> log) & 1)
-        common.q_type = IoQueueType.RECV_QUEUE if item["rx"] else IoQueueType.SEND_QUEUE
-        common.op_type, common.qp_num = item["op_type"], item["qp_num"]
-        if item["rx"] and item["status"] == IoCompStatus.OK:
-            common.has_imm = item["has_imm"]
-            entry.base.length, entry.base.ah = item["length"], item["ah"]
-            entry.base.src_qp_num = item["src_qpn"]
-            entry.base.imm = item["imm"] if item["has_imm"] else 0
-            if wide and fields.get("src_addr") and item["ah"] == LIMITS.reserved_ah:
-                entry.u.src_addr = LIMITS.gid_prefix + item["src_node"].to_bytes(2, "big")
-        return address, entry.pack()[:size]
+        phase = 1 - ((count >> log) & 1)
+        return address, completion_entry(item, phase, wide, fields.get("src_addr", 0))
 
 
 def random_item(rng, cqns, rx):
     return {
-        "rx": rx, "qpn": rng.randrange(64), "qp_num": rng.randrange(1 << 16),
-        "cqn": rng.choice(cqns), "sub": rng.randrange(2), "req_id": rng.randrange(1 << 16),
-        "status": rng.choice([0, 0, 0, 1, 9]), "op_type": rng.choice([0, 1, 2]),
-        "has_imm": rng.randrange(2), "length": rng.randrange(1 << 16),
-        "ah": rng.choice([3, LIMITS.reserved_ah]), "src_qpn": rng.randrange(1 << 16),
-        "imm": rng.randrange(1 << 32), "src_node": rng.randrange(1 << 16),
+        "rx": rx,
+        "qpn": rng.randrange(64),
+        "qp_num": rng.randrange(1 << 16),
+        "cqn": rng.choice(cqns),
+        "sub": rng.randrange(2),
+        "req_id": rng.randrange(1 << 16),
+        "status": rng.choice([0, 0, 0, 1, 9]),
+        "op_type": rng.choice([0, 1, 2]),
+        "has_imm": rng.randrange(2),
+        "length": rng.randrange(1 << 16),
+        "ah": rng.choice([3, LIMITS.reserved_ah]),
+        "src_qpn": rng.randrange(1 << 16),
+        "imm": rng.randrange(1 << 32),
+        "src_node": rng.randrange(1 << 16),
     }
 
 
@@ -137,33 +142,79 @@ async def gappy_sources(dut):
 
 
 @cocotb.test()
-async def one_queue_takes_an_entry_every_cycle(dut):
-    """cq.entry.rate"""
+async def entries_leave_in_time(dut):
+    """queue.cq.cycles: one queue at full load, polled and in interrupt mode; a drain of nothing."""
     bench = Bench(dut)
     await bench.start()
-    await bench.write_context(9, log=4)
     rng = rng_for("rate")
-    items = [{**random_item(rng, [9], 0), "sub": 0} for _ in range(64)]
-    start = []
+    taken, done = Pulses(dut, "s_txc", taken=True), Pulses(dut, "ev_cqe")
+    offered, commits = Pulses(dut, "m_wr"), Pulses(dut, "m_commit")
+    for cqn, intr, path in ((9, 0, "entry"), (10, 1, "entry_event")):
+        promised = timing("efa_cq", path)
+        await bench.write_context(cqn, log=4, intr=intr)
+        for count in (1, 64):
+            for pulses in (taken, done, offered, commits):
+                pulses.seen.clear()
+            items = [{**random_item(rng, [cqn], 0), "sub": 0} for _ in range(count)]
+            bench.tx.post(*[beat(item) for item in items])
+            for got, item in zip(await bench.wr.take(count), items, strict=True):
+                check_beat(got, bench.expect(item))
+            await ClockCycles(dut.clk, 4)
+            assert offered.seen[0][0] - taken.seen[0][0] == promised.latency, path
+            edges = [edge for (edge,) in done.seen]
+            steps = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+            assert steps == [promised.interval] * (count - 1), path
+            late = [edge + timing("efa_cq", "commit").latency for edge in edges]
+            assert [edge for (edge,) in commits.seen] == (late if intr else [])
+    dut.drain_valid.value = 1
+    asked = now() + 1
+    await RisingEdge(dut.clk)
+    await until(dut, lambda: dut.drain_ready.value == 1, 20)
+    assert now() - asked == timing("efa_cq", "drain").latency
+    dut.drain_valid.value = 0
 
-    async def watch():
-        cycle, first = 0, None
-        while True:
-            await RisingEdge(dut.clk)
-            cycle += 1
-            if dut.s_txc_valid.value == 1 and dut.s_txc_ready.value == 1 and first is None:
-                first = cycle
-            if dut.m_wr_valid.value == 1 and dut.m_wr_ready.value == 1:
-                start.append((first, cycle))
 
+@cocotb.test()
+async def the_count_goes_on_past_its_end(dut):
+    """queue.cq.wrap: entry 65,535 is followed by entry 0; overflow goes by the difference."""
+    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid")
+    dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
+    await clock_and_reset(dut)
+    await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+    await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=context(log=13))
+    # Constant inputs: only the clock has to move until the last entries.
+    before = 0x10000 - 20
+    dut.s_txc_data.value = INTERNAL.cpl.pack(cqn=3)
+    dut.s_txc_valid.value = 1
+    await Timer(before * PERIOD_NS - 2, "ns")
+    await RisingEdge(dut.clk)
+    dut.s_txc_valid.value = 0
     await ClockCycles(dut.clk, 4)
-    cocotb.start_soon(watch())
-    bench.tx.post(*[beat(item) for item in items])
-    for got, item in zip(await bench.wr.take(64), items, strict=True):
-        check_beat(got, bench.expect(item))
-    assert start[0][1] - start[0][0] == 2, f"latency {start[0][1] - start[0][0]}, header says 2"
-    # The driver pauses a cycle at most; the module itself must not.
-    assert start[-1][1] - start[0][1] <= 64
+    await pulse(dut, "cqdb_valid", cqdb_cqn=3, cqdb_index=before)
+    held = set()
+    wr, events = StreamMonitor(dut, "m_wr", lambda: bool(held)), Pulses(dut, "ev_cqe", "data")
+    tx, count = StreamDriver(dut, "s_txc"), before
+    # The two that straddle the end are asked to drain.
+    for entries in (19, 2, 19):
+        drain = None
+        if entries == 2:
+            held.add("wr")
+        tx.post(*[beat({"cqn": 3, "req_id": count + n & 0xFFFF}) for n in range(entries)])
+        if entries == 2:
+            await ClockCycles(dut.clk, 8)
+            drain = cocotb.start_soon(hold(dut, "drain_valid", "drain_ready"))
+            await ClockCycles(dut.clk, 8)
+            assert not drain.done()
+            held.clear()
+        for _ in range(entries):
+            got = (await wr.take())[0]
+            common = IoTxCdesc.unpack(got["data"].to_bytes(32, "little")[:16]).common
+            assert got["addr"] == BASE + 16 * (count % 8192)
+            assert (common.req_id, common.phase) == (count & 0xFFFF, 1 - (count >> 13 & 1))
+            count += 1
+        if drain is not None:
+            await drain
+    assert not any(defs.EVENTS.cqe.unpack(raw).overflow for raw in events.values())
 
 
 @cocotb.test()
@@ -181,16 +232,21 @@ async def counter_wraps_with_its_phase(dut):
 
 @cocotb.test()
 async def created_again_starts_from_phase_one(dut):
-    """cq.entry.recreate"""
+    """cq.entry.recreate: with an empty ring, whatever was consumed of the one before."""
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("recreate")
+    events = Pulses(dut, "ev_cqe", "data")
     for _ in range(3):
         await bench.write_context(2, log=1)
         for _ in range(5):
             item = {**random_item(rng, [2], 0), "sub": 0}
             bench.tx.post(beat(item))
             check_beat((await bench.wr.take(1))[0], bench.expect(item))
+        await pulse(dut, "cqdb_valid", cqdb_cqn=2, cqdb_index=40000)
+        overflows = [defs.EVENTS.cqe.unpack(raw).overflow for raw in events.values()]
+        assert overflows == [0, 0, 1, 1, 1]
+        events.seen.clear()
 
 
 @cocotb.test()

@@ -5,6 +5,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, now
 
 BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
 
@@ -248,3 +250,57 @@ async def reset_in_the_middle_of_events(dut):
         await bench.arm_cq(30, 1)
         await bench.settle()
         assert bench.events() == [30]
+
+
+@cocotb.test()
+async def events_come_in_time(dut):
+    """queue.eq.cycles: commit to entry to interrupt, arms of both kinds, silent commits."""
+    bench = Bench(dut)
+    await bench.start()
+    taken = Pulses(dut, "s_commit", taken=True)
+    offered, asked = Pulses(dut, "m_wr"), Pulses(dut, "m_irq")
+    promised = {path: timing("efa_eq", path)
+                for path in ("commit", "event", "irq", "arm", "eq_arm", "scan")}  # fmt: skip
+
+    def forget():
+        for pulses in (taken, offered, asked):
+            pulses.seen.clear()
+
+    await bench.cq(3)
+    await bench.arm_eq(0)
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    bench.commit(3)
+    await bench.settle()
+    (entry,), (irq,) = offered.seen[0], asked.seen[0]
+    assert entry - taken.seen[0][0] == promised["event"].latency
+    assert irq - entry == promised["irq"].latency
+    # A CQ has one entry until its event queue is armed again; another one gets its own.
+    forget()
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    assert not offered.seen and not asked.seen
+    await bench.cq(4)
+    await bench.arm_cq(4, 9)
+    armed = now()
+    await bench.settle()
+    assert offered.seen[0][0] - armed == promised["arm"].latency
+    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    armed = now()
+    await bench.settle()
+    assert asked.seen[0][0] - armed == promised["eq_arm"].latency
+    # An arm that finds no CQ keeps commits waiting while it looks; they are one a cycle else.
+    await reset(dut)
+    await bench.configure()
+    await bench.cq(5)
+    forget()
+    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    armed = now()
+    await RisingEdge(dut.clk)
+    for _ in range(20):
+        bench.commit(5)
+    await bench.settle()
+    cycles = [cycle for (cycle,) in taken.seen]
+    assert cycles[0] - armed == promised["scan"].latency
+    steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
+    assert steps == [promised["commit"].interval] * 19

@@ -6,6 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
 from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import now, until
 
 QPC = INTERNAL.qpc
 SIDES = ("send", "recv")
@@ -62,18 +64,22 @@ class Bench:
         getattr(self.dut, valid).value = 0
 
     async def write(self, qpn, **fields):
-        await self.hold("qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn,
-                        qpa_wdata=QPC.pack(**fields))
+        await self.hold(
+            "qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn, qpa_wdata=QPC.pack(**fields)
+        )
 
     async def read(self, qpn):
         await self.hold("qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
-        while self.dut.qpa_rvalid.value != 1:
-            await RisingEdge(self.dut.clk)
+        await RisingEdge(self.dut.clk)
+        await until(self.dut, lambda: self.dut.qpa_rvalid.value == 1, 100, "the context")
         return QPC.unpack(int(self.dut.qpa_rdata.value))
 
     async def error(self, side, qpn, cause):
-        await self.hold(f"qperr_{side}_valid", f"qperr_{side}_ready",
-                        **{f"qperr_{side}_qpn": qpn, f"qperr_{side}_cause": cause})
+        await self.hold(
+            f"qperr_{side}_valid",
+            f"qperr_{side}_ready",
+            **{f"qperr_{side}_qpn": qpn, f"qperr_{side}_cause": cause},
+        )
 
     async def settle(self):
         await ClockCycles(self.dut.clk, 20)
@@ -120,18 +126,19 @@ async def every_port_reads_its_own_address_each_cycle(dut):
         await bench.write(qpn, live=1, qkey=0x1000 + qpn)
     await bench.settle()
     rng = rng_for("readers")
-    before = None
+    promised, asked_for = timing("efa_qp_ctx", "reader"), []
+    assert promised.interval == 1
     for _ in range(50):
         asked = [rng.randrange(64) for _ in range(6)]
         dut.qpc_send_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[:4]))
         dut.qpc_recv_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[4:]))
         await RisingEdge(dut.clk)
-        if before is not None:
+        if len(asked_for) >= promised.latency:
             data = int(dut.qpc_send_data.value) | int(dut.qpc_recv_data.value) << (4 * QPC.width)
-            for port, qpn in enumerate(before):
+            for port, qpn in enumerate(asked_for[-promised.latency]):
                 image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
                 assert QPC.unpack(image).qkey == 0x1000 + qpn
-        before = asked
+        asked_for.append(asked)
 
 
 @cocotb.test()
@@ -173,3 +180,71 @@ async def the_lock_holds_errors_off(dut):
     await bench.settle()
     assert task.done() and bench.errors == [(4, 3)]
     assert (await bench.read(4)).state == AdminQpState.ERR
+
+
+@cocotb.test()
+async def changes_are_told_and_seen_in_time(dut):
+    """queue.qp_ctx.cycles: accesses of each kind, one behind the other."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.settle()
+    dut.qpc_recv_addr.value = 9
+    edges = {name: [] for name in ("taken", "answer", "notice", "seen")}
+    state = None
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            ports = ("qpa", "qperr_send", "qperr_recv")
+            if any(
+                getattr(dut, p + "_valid").value & getattr(dut, p + "_ready").value for p in ports
+            ):
+                edges["taken"].append(now())
+            if dut.qpa_rvalid.value == 1:
+                edges["answer"].append(now())
+            if dut.qpchg_send_valid.value == 1:
+                edges["notice"].append(now())
+                assert dut.qpchg_recv_valid.value == 1
+            image = int(dut.qpc_recv_data.value) & (1 << QPC.width) - 1
+            if state is not None and QPC.unpack(image).state == state:
+                edges["seen"].append(now())
+
+    cocotb.start_soon(watch())
+
+    def check(path, outcome, late):
+        promised = timing("efa_qp_ctx", path)
+        taken = edges["taken"]
+        assert len(taken) == 8, path
+        assert [b - a for a, b in zip(taken, taken[1:], strict=False)] == [promised.interval] * 7
+        assert edges[outcome] == [edge + promised.latency for edge in taken], path
+        if late is not None:
+            assert edges["seen"][0] == taken[0] + timing("efa_qp_ctx", "seen").latency + late, path
+        for seen in edges.values():
+            seen.clear()
+
+    state = AdminQpState.RTS
+    dut.qpa_valid.value, dut.qpa_write.value, dut.qpa_qpn.value = 1, 1, 9
+    dut.qpa_wdata.value = QPC.pack(live=1, state=state)
+    await until(dut, lambda: len(edges["taken"]) == 8)
+    dut.qpa_valid.value = 0
+    await bench.settle()
+    check("write", "notice", 0)
+    state = None
+    dut.qpa_valid.value, dut.qpa_write.value = 1, 0
+    await until(dut, lambda: len(edges["taken"]) == 8)
+    dut.qpa_valid.value = 0
+    await bench.settle()
+    check("read", "answer", None)
+    for qpn in range(2, 10):
+        await bench.write(qpn, live=1, state=AdminQpState.RTS)
+    await bench.settle()
+    for seen in edges.values():
+        seen.clear()
+    state = AdminQpState.ERR
+    dut.qperr_recv_valid.value, dut.qperr_recv_cause.value = 1, 5
+    for number in range(8):
+        dut.qperr_recv_qpn.value = 9 - number
+        await until(dut, lambda number=number: len(edges["taken"]) > number)
+    dut.qperr_recv_valid.value = 0
+    await bench.settle()
+    check("error", "notice", 1)

@@ -12,6 +12,15 @@ import cocotb
 from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
+from efa.defs import (
+    LIMITS,
+    IoCompStatus,
+    IoQueueType,
+    IoRxCdesc,
+    IoRxCdescEx,
+    IoRxCdescExU,
+    IoTxCdesc,
+)
 from tb.lib.stream import PERIOD_NS
 
 
@@ -45,10 +54,14 @@ class Table:
 
 
 class Pulses:
-    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...)."""
+    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...).
 
-    def __init__(self, dut, prefix, *fields):
+    With `taken` only those in which ready is high too.
+    """
+
+    def __init__(self, dut, prefix, *fields, taken=False):
         self.dut, self.prefix = dut, prefix
+        self.ready = getattr(dut, prefix + "_ready") if taken else None
         self.valid = getattr(dut, prefix + "_valid")
         self.payload = [getattr(dut, f"{prefix}_{name}") for name in fields]
         self.seen = []
@@ -60,7 +73,7 @@ class Pulses:
             if self.dut.rst.value == 1:
                 continue
             assert self.valid.value.is_resolvable, f"{self.prefix}_valid is unknown"
-            if self.valid.value == 1:
+            if self.valid.value == 1 and (self.ready is None or self.ready.value == 1):
                 self.seen.append((now(), *[int(signal.value) for signal in self.payload]))
 
     def values(self):
@@ -101,3 +114,25 @@ async def until(dut, condition, cycles=2000, what="it"):
             return
         await RisingEdge(dut.clk)
     raise AssertionError(f"{what} did not come within {cycles} cycles")
+
+
+def completion_entry(cpl, phase, wide, src_addr):
+    """The bytes of the entry that a finished work request becomes, by sheet 13.2 and decision 0001.
+
+    `cpl` has the fields of the bundle cpl; `wide` and `src_addr` are those of its CQ.
+    """
+    received = cpl["rx"] and cpl["status"] == IoCompStatus.OK
+    entry = IoRxCdesc() if cpl["rx"] else IoTxCdesc()
+    common = entry.common
+    common.req_id, common.status, common.phase = cpl["req_id"], cpl["status"], phase
+    common.q_type = IoQueueType.RECV_QUEUE if cpl["rx"] else IoQueueType.SEND_QUEUE
+    common.op_type, common.qp_num = cpl["op_type"], cpl["qp_num"]
+    rest = IoRxCdescExU()
+    if received:
+        entry.length, entry.ah, entry.src_qp_num = cpl["length"], cpl["ah"], cpl["src_qpn"]
+        common.has_imm, entry.imm = cpl["has_imm"], cpl["imm"] if cpl["has_imm"] else 0
+        if src_addr and cpl["ah"] == LIMITS.reserved_ah:
+            rest.src_addr = LIMITS.gid_prefix + cpl["src_node"].to_bytes(2, "big")
+    data = entry.pack() + (rest.pack() if wide else b"")
+    assert len(data) == (IoRxCdescEx.SIZE if wide else IoRxCdesc.SIZE)
+    return data

@@ -393,6 +393,37 @@ async def torn_entries_and_early_stores_break_the_queue(dut):
 
 
 @cocotb.test()
+async def a_flushed_entry_never_shows_what_its_slot_held(dut):
+    """queue.llq.stale: what was not written counts as 0, lap after lap, whatever is stored."""
+    bench = Bench(dut)
+    await bench.start()
+    flood = await bench.qp(2, log=6, state=STATE.RTR)
+    for number, wide in ((13, False), (14, True)):
+        before = await bench.qp(number, log=2, wide=wide)
+        for _ in range(2):
+            bench.post(before, *[entry(wide, inline=b"mine", req_id=0x5EC0 + n) for n in range(4)])
+            await bench.finished(4)
+        await bench.op(before, FREE)
+        queue = await bench.qp(number, log=2, wide=wide)
+        status = INTERNAL_ERROR
+        for lap in range(5):
+            ids = [0, 0, 0, 0]
+            for slot in range(4):
+                skip = bench.rng.choice((0xFFFFFFFF, 0xFFFFFFFE, 0x1)) if lap else 0xFFFFFFFF
+                bench.put(queue, entry(wide, inline=b"this", req_id=7), slot=slot, skip=skip)
+                ids[slot] = 0 if skip & 1 else 7
+            queue.produced += 4
+            bench.ring(queue)
+            for line in range(64):
+                bench.store(flood.page * 64 + line, 0xFFFF, 0)
+            for req_id, cpl in zip(ids, await bench.finished(4), strict=True):
+                check_done(cpl, queue, req_id, status)
+                status = FLUSHED
+            await bench.stored()
+        assert bench.errors.pop() == (number, 3)
+
+
+@cocotb.test()
 async def failed_payload_read_breaks_the_queue(dut):
     """send.read_error"""
     bench = Bench(dut, stalls=0.2, auto_ack=False)

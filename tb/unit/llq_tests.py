@@ -1,0 +1,360 @@
+"""efa_llq: whose line, rung or not, which dwords of an entry are there; rings that come and go."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+
+TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
+PAGE = LIMITS.llq_page_bytes // 64
+ALL = 0xFFFF
+# A doorbell's count is in efa_doorbell's table this many cycles later; its entry is read no
+# sooner than a scheduler that sees the count at once can do it.
+DB_TABLE = timing("efa_doorbell", "count").latency - 1
+DB_READ = DB_TABLE + 2
+
+
+class Ring:
+    """A send queue: its context, its counts, what was written of each entry."""
+
+    def __init__(self, qpn, page, log, wide=0, start=0):
+        self.qpn, self.line, self.log, self.wide = qpn, page * PAGE, log, wide
+        self.depth, self.lines = 1 << log, 1 << log + wide
+        self.live = 1
+        self.begin(start)
+
+    def begin(self, start):
+        """The counts of an empty ring; a start two laps from 0 looks to the memory like 0."""
+        self.taken = self.produced = start
+        self.doorbells, self.written = [(-100, start)], {}
+        self.stored, self.taking = {}, None
+
+    @property
+    def image(self):
+        return INTERNAL.qpc.pack(live=self.live, sq_line=self.line, sq_log=self.log,
+                                 wqe128=self.wide)  # fmt: skip
+
+    def rung(self, edge):
+        """The count that this edge finds in the doorbells' table."""
+        while len(self.doorbells) > 1 and self.doorbells[1][0] + DB_TABLE <= edge:
+            self.doorbells.pop(0)
+        return self.doorbells[0][1]
+
+    def waits(self, slot):
+        """Does the slot hold an entry that was rung and not taken?"""
+        return (slot - self.taken) % self.depth < (self.produced - self.taken) & 0xFFFF
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut, self.rings, self.expected, self.errors = dut, {}, [], []
+        self.rng, self.wrapped = rng_for("llq"), False
+        self.latency = timing("efa_llq", "store").latency
+
+    async def start(self):
+        dut = self.dut
+        zero(dut, "s_void_valid", "llq_valid", "s_op_valid", "s_op_own", "s_op_disown", "rd_en")
+        Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.rung(now())))
+        Table(dut, "taken_addr", "taken_data", lambda n: self.get(n, lambda r: r.taken))
+        await clock_and_reset(dut)
+        self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "err", "qpn")
+        await self.ready()
+
+    async def ready(self):
+        await until(self.dut, lambda: self.dut.init_done.value == 1, 2000, "init")
+
+    def get(self, qpn, what):
+        return what(self.rings[qpn]) if qpn in self.rings else 0
+
+    async def op(self, ring, own=0, disown=0):
+        return await hold(self.dut, "s_op_valid", "s_op_ready", s_op_own=own, s_op_disown=disown,
+                          s_op_qpn=ring.qpn, s_op_qpc=ring.image)  # fmt: skip
+
+    async def make(self, *rings):
+        for ring in rings:
+            self.rings[ring.qpn] = ring
+            await self.op(ring, own=1)
+
+    async def store(self, line, dwen=ALL, part=0, owner=None):
+        """One store; `owner` is the ring it should go to, if any."""
+        data = self.rng.getrandbits(512)
+        if owner is not None:
+            owner.stored[(line - owner.line) >> owner.wide] = now() + 1
+        edge = await pulse(self.dut, "llq_valid", llq_line=line, llq_dwen=dwen, llq_part=part,
+                           llq_data=data)  # fmt: skip
+        verdict = NO_OWNER
+        if owner is not None and 0 <= line - owner.line < owner.lines:
+            slot, half = divmod(line - owner.line, 1 + owner.wide)
+            verdict = PARTIAL if part else TAKEN
+            if owner.waits(slot) and dwen:
+                verdict = RUNG
+                self.errors.append((edge + self.latency, owner.qpn))
+            elif dwen:
+                count = owner.produced + (slot - owner.produced) % owner.depth & 0xFFFF
+                entry = owner.written.setdefault(count, {})
+                for lane in range(16):
+                    if dwen >> lane & 1:
+                        entry[16 * half + lane] = data >> 32 * lane & 0xFFFFFFFF
+        self.expected.append((edge + self.latency, verdict, line, dwen))
+        return edge
+
+    async def complete(self, ring, count):
+        """Store what is missing of an entry."""
+        for half in range(1 + ring.wide):
+            there = [lane for lane in ring.written.get(count, {}) if lane // 16 == half]
+            missing = ALL & ~sum(1 << lane % 16 for lane in there)
+            line = ring.line + (count % ring.depth << ring.wide) + half
+            if missing:
+                await self.store(line, missing, owner=ring)
+
+    def ring_bell(self, ring, entries):
+        """A doorbell in the cycle that comes."""
+        ring.produced = ring.produced + entries & 0xFFFF
+        ring.doorbells.append((now() + 1, ring.produced))
+
+    async def line(self, line):
+        """Parity and dwords (None where unknown) as read by the edge that comes."""
+        dut = self.dut
+        dut.rd_en.value, dut.rd_line.value = 1, line
+        await RisingEdge(dut.clk)
+        dut.rd_en.value, dut.rd_line.value = 0, 0
+        await RisingEdge(dut.clk)
+        data, parity = str(dut.rd_data.value)[::-1], int(dut.rd_parity.value)
+        words = [data[at : at + 32][::-1] for at in range(0, 512, 32)]
+        return parity, [int(word, 2) if set(word) <= {"0", "1"} else None for word in words]
+
+    async def entry(self, ring, count):
+        """Read an entry: just what was written of it shows the parity of its lap."""
+        lap, found = count >> ring.log & 1, {}
+        at = ring.line + (count % ring.depth << ring.wide)
+        for half in range(1 + ring.wide):
+            parity, words = await self.line(at + half)
+            for lane in range(16):
+                if parity >> lane & 1 == lap:
+                    found[16 * half + lane] = words[lane]
+        wanted = ring.written.get(count, {})
+        assert found == wanted, (ring.qpn, count, found, wanted)
+
+    async def take(self, ring):
+        """Take the oldest entry, when nothing is on its way into its slot."""
+        slot = ring.taken % ring.depth
+        if now() - ring.stored.get(slot, -100) < self.latency:
+            return False
+        ring.taking, count = slot, ring.taken
+        await self.entry(ring, count)
+        whole = len(ring.written.pop(count, {})) == 16 << ring.wide
+        ring.taken = count + 1 & 0xFFFF
+        self.wrapped |= ring.taken == 0
+        for half in range(0 if whole else 1 + ring.wide):
+            line, lap = ring.line + (slot << ring.wide) + half, count >> ring.log & 1
+            await hold(self.dut, "s_void_valid", "s_void_ready", s_void_line=line,
+                       s_void_parity=lap)  # fmt: skip
+        await RisingEdge(self.dut.clk)
+        ring.taking = None
+        return True
+
+    async def check(self):
+        await ClockCycles(self.dut.clk, self.latency + 1)
+        seen = [(cycle, EVENTS.llq.unpack(raw)) for cycle, raw in self.ev.seen]
+        got = [(cycle, e.verdict, e.line, e.dwords) for cycle, e in seen]
+        assert got == self.expected, next(
+            pair for pair in zip(got, self.expected, strict=False) if pair[0] != pair[1]
+        )
+        assert self.err.seen == self.errors
+
+
+async def taker(bench, rings):
+    """Takes what was rung, as soon as a scheduler could."""
+    rng = rng_for("taker")
+    while True:
+        ring = rng.choice(rings)
+        due = ring.taken != ring.produced and now() + 1 >= ring.doorbells[-1][0] + DB_READ
+        if not due or rng.random() < 0.3 or not await bench.take(ring):
+            await RisingEdge(bench.dut.clk)
+
+
+@cocotb.test()
+async def entries_are_whole_from_any_pieces(dut):
+    """queue.llq.pieces: stores anywhere, doorbells, entries taken, whole or not, wrap."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
+    rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 2, start=65528),
+             Ring(62, 20, 6, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
+    dead = Ring(30, 40, 3)
+    await bench.make(*rings, dead)
+    dead.live = 0
+    cocotb.start_soon(taker(bench, rings))
+    for _ in range(2500):
+        ring = rng.choice(rings)
+        room = ring.depth - (ring.produced - ring.taken & 0xFFFF)
+        slot = (ring.produced + rng.randrange(3) - (rng.random() < 0.05)) % ring.depth
+        line = ring.line + (slot << ring.wide) + rng.randrange(1 + ring.wide)
+        dwen = rng.choice((ALL, 0xFF, 0xFF00, rng.getrandbits(16), 0))
+        kind = rng.random()
+        if kind < 0.2 and room:
+            if rng.random() < 0.8:
+                await bench.complete(ring, ring.produced)
+            bench.ring_bell(ring, rng.randrange(1, min(room, 2) + 1))
+            await RisingEdge(dut.clk)
+        elif kind < 0.8 and slot != ring.taking:
+            await bench.store(line, dwen, int(dwen == 0 or rng.random() < 0.05), ring)
+        elif kind < 0.85:
+            owner, line = rng.choice(((ring, ring.line + ring.lines), (None, dead.line),
+                                      (None, 50 * PAGE + 3)))  # fmt: skip
+            await bench.store(line, dwen, int(dwen == 0), owner)
+        else:
+            await RisingEdge(dut.clk)
+    await bench.check()
+    assert {event[1] for event in bench.expected} == {TAKEN, NO_OWNER, RUNG, PARTIAL}
+    assert bench.wrapped, "no count wrapped"
+
+
+@cocotb.test()
+async def a_store_sees_just_the_doorbells_before_it(dut):
+    """queue.llq.order: a doorbell in the cycles around a store to the slot that it rings."""
+    bench = Bench(dut)
+    await bench.start()
+    ring = Ring(5, 3, 2)
+    bench.rings[5] = ring
+    for distance in range(-4, 5):
+        await bench.op(ring, own=1)
+        ring.begin(0)
+        if distance < 0:
+            bench.ring_bell(ring, 1)
+            await ClockCycles(dut.clk, -distance)
+        await bench.store(ring.line, owner=ring)
+        if distance >= 0:
+            await ClockCycles(dut.clk, distance)
+            bench.ring_bell(ring, 1)
+        await until(dut, lambda: now() + 1 >= ring.doorbells[-1][0] + DB_READ)
+        await bench.entry(ring, 0)
+        await bench.check()
+    assert [event[1] for event in bench.expected] == [RUNG] * 4 + [TAKEN] * 5
+
+
+@cocotb.test()
+async def stores_and_reads_keep_their_time(dut):
+    """queue.llq.cycles"""
+    bench = Bench(dut)
+    await bench.start()
+    ring = Ring(2, 0, 6)
+    _, made = await bench.op(ring, own=1)
+    bench.rings[2] = ring
+    store, read = timing("efa_llq", "store"), timing("efa_llq", "read")
+    edges = [await bench.store(line, owner=ring) for line in range(64)]
+    assert [b - a for a, b in zip(edges, edges[1:], strict=False)] == [store.interval] * 63
+    await bench.check()
+    first_lap = ring.written
+    # Read in the cycle in which it is written, and in the next one.
+    for late in (0, 1):
+        ring.begin(ring.taken + 64)
+        edge = await bench.store(7, owner=ring)
+        await ClockCycles(dut.clk, store.latency + late - 1)
+        if not late:
+            ring.written.clear()
+        await bench.entry(ring, ring.taken + 7)
+        assert now() - edge == store.latency + late + read.latency
+    # A line each cycle, kept while none is read.
+    dut.rd_en.value = 1
+    seen = []
+    for line in range(6):
+        dut.rd_line.value = line
+        await RisingEdge(dut.clk)
+        seen.append(str(dut.rd_data.value))
+    dut.rd_en.value = 0
+    for line in range(6, 9):
+        dut.rd_line.value = line
+        await RisingEdge(dut.clk)
+        seen.append(str(dut.rd_data.value))
+    for line in range(6):
+        data = int(seen[line + read.latency], 2)
+        assert [data >> 32 * lane & 0xFFFFFFFF for lane in range(16)] == [
+            first_lap[line][lane] for lane in range(16)
+        ]
+    assert seen[6] == seen[7] == seen[8]
+
+
+@cocotb.test()
+@cocotb.parametrize(rate=[0.0, 0.5])
+async def rings_come_and_go_beside_stores(dut, rate):
+    """queue.llq.rings: made, cleared, freed; a line a cycle, and one more for each store."""
+    bench = Bench(dut)
+    await bench.start()
+    other = Ring(1, 511, 6, start=128)
+    await bench.make(other)
+    promised = timing("efa_llq", "ring")
+    stop, voided, slots = [], [], iter(range(1 << 16))
+
+    async def stores():
+        while not stop:
+            if bench.rng.random() < rate:
+                await bench.store(other.line + next(slots) % 64, owner=other)
+            else:
+                await RisingEdge(dut.clk)
+
+    async def voids():
+        # Of lines that no ring owns: they change nothing that is looked at.
+        while not stop:
+            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=500 * PAGE, s_void_parity=0)
+            voided.append(now())
+            await ClockCycles(dut.clk, bench.rng.randrange(1, 9))
+
+    flow = [cocotb.start_soon(stores())]
+    if rate:
+        flow.append(cocotb.start_soon(voids()))
+    rings = [Ring(0, 0, 0), Ring(63, 64, 10, wide=rate == 0), Ring(20, 8, 3, wide=1)]
+    for ring in rings:
+        bench.rings[ring.qpn] = ring
+        for own, disown in ((1, 0), (0, 0), (0, 1), (1, 0)):
+            first, done = await bench.op(ring, own, disown)
+            await ClockCycles(dut.clk, 2 + bench.latency)
+            others = voided + [cycle for cycle, *_ in bench.ev.seen]
+            between = sum(first <= cycle <= done for cycle in others)
+            assert done - first == promised.latency + (ring.lines - 1) * promised.interval + between
+            ring.written.clear()
+            ends = [ring.line, ring.line + ring.lines - 1]
+            for line in [] if rate else ends + [ring.line + ring.lines]:
+                await bench.store(line, 0x0180, owner=None if disown else ring)
+            await ClockCycles(dut.clk, bench.latency)
+            for count in (0, ring.depth // 2, ring.depth - 1):
+                await bench.entry(ring, count)
+    stop.append(1)
+    for task in flow:
+        await task
+    await bench.check()
+    assert not bench.errors
+
+
+@cocotb.test()
+async def reset_forgets_owners_and_stores_under_way(dut):
+    """queue.llq.reset: a store at each stage, a ring half made."""
+    bench = Bench(dut)
+    await bench.start()
+    ring = Ring(3, 2, 4)
+    for age in range(bench.latency - 1):
+        await bench.make(ring)
+        await bench.store(ring.line, owner=ring)
+        await ClockCycles(dut.clk, age)
+        dut.s_op_valid.value = 1
+        await RisingEdge(dut.clk)
+        dut.s_op_valid.value = 0
+        await reset(dut, 1)
+        await ClockCycles(dut.clk, 10)
+        assert not bench.ev.seen, f"a store outlived a reset {age + 1} cycles later"
+        await bench.ready()
+        bench.expected.clear()
+        ring.written.clear()
+        await bench.store(ring.line, owner=None)
+        await bench.make(ring)
+        await bench.store(ring.line + 15, 0xF, owner=ring)
+        await bench.check()
+        for count in (0, 14, 15):
+            await bench.entry(ring, count)
+        ring.written.clear()
+        bench.ev.seen.clear()
+        bench.expected.clear()

@@ -1,0 +1,263 @@
+"""efa_sq_fault: who is down, what is reported of whom, the rounds that lead to a flush."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import clock_and_reset, pauses, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import now, pulse, until, zero
+
+# What broke a queue: its input, its cause in a report; the first of several is told.
+ERRORS = {"rung": 1, "torn": 3, "store": 4, "read": 5}
+INPUTS = (*(f"{name}_err_valid" for name in ERRORS), "notice_valid", "clear_valid", "ah_gone",
+          "qperr_ready", "m_mark_ready", "mark_done", "m_walk_ready", "m_again_ready")  # fmt: skip
+IDLE, MARK, PASS, WALK, AGAIN = range(5)
+
+
+def bits(mask):
+    return {n for n in range(mask.bit_length()) if mask >> n & 1}
+
+
+class Account:
+    """What has to be seen at each edge, moved along by the pins; also answers for the engines."""
+
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        self.pause = pauses(stalls, "sq_fault")
+        self.held = set()  # engines that do not answer
+        self.forget()
+
+    def forget(self):
+        self.down, self.flush_ok = set(), set()
+        self.errors, self.reports = [], []  # (edge, queue, cause)
+        self.notices, self.gone = [], []  # (edge, queue), edges: not yet served
+        self.cleared = None  # edge at which a notice was last cleared away
+        self.phase, self.round, self.rounds, self.waiting = IDLE, set(), [], False
+
+    async def run(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value == 1:
+                self.forget()
+            else:
+                self.outputs()
+                self.inputs()
+            for name in ("qperr_ready", "m_mark_ready", "m_walk_ready", "m_again_ready"):
+                ready = name not in self.held and not self.pause()
+                getattr(self.dut, name).value = int(ready)
+
+    def outputs(self):
+        dut = self.dut
+        assert bits(int(dut.down.value)) == self.down
+        assert bits(int(dut.flush_ok.value)) == self.flush_ok
+        if dut.qperr_valid.value == 1:
+            report = int(dut.qperr_qpn.value), int(dut.qperr_cause.value)
+            if not self.waiting:
+                self.reported(*report)
+            assert report == self.reports[-1][1:], "a report changed while it waited"
+            self.waiting = dut.qperr_ready.value != 1
+        else:
+            assert not self.waiting, "a report was taken back"
+        if dut.m_mark_valid.value == 1:
+            if self.phase == IDLE:
+                self.begin()
+            assert self.phase == MARK
+            self.phase = PASS if dut.m_mark_ready.value == 1 else MARK
+        elif dut.mark_done.value == 1:
+            assert self.phase == PASS
+            self.phase = WALK
+        assert (dut.m_walk_valid.value == 1) <= (self.phase == WALK)
+        if dut.m_walk_valid.value == 1:
+            assert bits(int(dut.m_walk_set.value)) == self.round
+            if dut.m_walk_ready.value == 1:
+                self.phase = AGAIN if self.round else IDLE
+        elif dut.m_again_valid.value == 1:
+            qpn = int(dut.m_again_qpn.value)
+            assert self.phase == AGAIN and qpn in self.round
+            self.flush_ok.add(qpn)
+            if dut.m_again_ready.value == 1:
+                self.round.remove(qpn)
+        if self.phase == AGAIN and not self.round:
+            self.phase = IDLE
+
+    def reported(self, qpn, cause):
+        """A report is made of what came two edges before it is seen, or earlier."""
+        told = [one for one in self.errors if one[1] == qpn and one[0] <= now() - 2]
+        causes = [one[2] for one in told]
+        assert told and cause == min(causes), f"cause {cause} of queue {qpn}, known: {causes}"
+        self.reports.append((now(), qpn, cause))
+        self.errors = [one for one in self.errors if one not in told]
+
+    def begin(self):
+        """So is a round: it serves all that is known by then."""
+        self.round = {qpn for at, qpn in self.notices if at <= now() - 2}
+        cleared = self.cleared == now() - 1
+        assert self.round or any(at <= now() - 2 for at in self.gone) or cleared, "for nobody"
+        self.notices = [one for one in self.notices if one[0] > now() - 2]
+        self.gone = [at for at in self.gone if at > now() - 2]
+        self.phase = MARK
+        self.rounds.append(set(self.round))
+
+    def inputs(self):
+        dut = self.dut
+        for name, cause in ERRORS.items():
+            if getattr(dut, name + "_err_valid").value == 1:
+                qpn = int(getattr(dut, name + "_err_qpn").value)
+                self.down.add(qpn)
+                self.errors.append((now(), qpn, cause))
+        if dut.notice_valid.value == 1:
+            self.down.add(int(dut.notice_qpn.value))
+            self.notices.append((now(), int(dut.notice_qpn.value)))
+        if dut.ah_gone.value == 1:
+            self.gone.append(now())
+        if dut.clear_valid.value == 1:
+            qpn = int(dut.clear_qpn.value)
+            if any(one[1] == qpn for one in self.notices):
+                self.cleared = now()
+            self.notices = [one for one in self.notices if one[1] != qpn]
+            self.errors = [one for one in self.errors if one[1] != qpn]
+            for group in (self.down, self.flush_ok, self.round):
+                group.discard(qpn)
+            if self.phase == AGAIN and not self.round:
+                self.phase = IDLE
+
+    async def rest(self):
+        """All that came has been seen, reported and served."""
+        await ClockCycles(self.dut.clk, 2)
+        await until(self.dut, self.quiet, 8000, "rest")
+
+    def quiet(self):
+        return self.phase == IDLE and not (
+            self.errors or self.notices or self.waiting or self.gone)  # fmt: skip
+
+
+async def start(dut, stalls=0.0):
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    account = Account(dut, stalls)
+    cocotb.start_soon(account.run())
+    return account
+
+
+async def barriers(dut, account, rng):
+    """Each barrier that entered comes out some time later."""
+    while True:
+        await until(dut, lambda: account.phase == PASS and "barrier" not in account.held, 1 << 20)
+        await ClockCycles(dut.clk, rng.randrange(1, 12))
+        if account.phase == PASS:
+            await pulse(dut, "mark_done")
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.5, 0.9])
+async def broken_queues_are_reported_and_flushed(dut, stalls):
+    """queue.sq_fault.random: errors, notices, clears and handles that go, in any cycle."""
+    account = await start(dut, stalls)
+    rng, count = rng_for("sq_fault"), len(dut.down)
+    cocotb.start_soon(barriers(dut, account, rng))
+    names = [f"{name}_err" for name in ERRORS] + ["notice"]
+    for span in range(12):
+        # Few queues meet themselves, many meet the hand that goes around.
+        group = rng.sample(range(count), rng.choice((2, 5, count)))
+        rate = rng.choice((0.01, 0.1, 0.4))
+        for _ in range(120):
+            for name in names:
+                getattr(dut, name + "_valid").value = int(rng.random() < rate)
+                getattr(dut, name + "_qpn").value = rng.choice(group)
+            dut.clear_valid.value = int(rng.random() < rate / 3)
+            dut.clear_qpn.value = rng.choice(group)
+            dut.ah_gone.value = int(rng.random() < 0.01)
+            await RisingEdge(dut.clk)
+        zero(dut, *(name + "_valid" for name in names), "clear_valid", "ah_gone")
+        if span % 4 == 3:
+            await account.rest()
+    assert len(account.rounds) > 3 and {cause for _, _, cause in account.reports} == {1, 3, 4, 5}
+
+
+@cocotb.test()
+async def a_round_serves_what_broke_during_the_last(dut):
+    """queue.sq_fault.rounds: together; a destroyed handle gives a round of its own kind."""
+    account = await start(dut)
+    cocotb.start_soon(barriers(dut, account, rng_for("sq_fault")))
+    last = len(dut.down) - 1
+    for engine in ("barrier", "m_walk_ready", "m_again_ready"):
+        account.rounds.clear()
+        account.held.add(engine)
+        await pulse(dut, "notice_valid", notice_qpn=0)
+        await ClockCycles(dut.clk, 20)
+        for qpn in (0, 9, last):
+            await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await ClockCycles(dut.clk, 20)
+        account.held.clear()
+        await account.rest()
+        assert account.rounds == [{0}, {0, 9, last}]
+    await pulse(dut, "ah_gone")
+    await account.rest()
+    assert account.rounds[2:] == [set()]
+
+
+@cocotb.test()
+async def what_is_seen_comes_in_time(dut):
+    """queue.sq_fault.cycles: down at once, a report within a lap of the hand, a round's steps."""
+    account = await start(dut)
+    count = len(dut.down)
+    promised = {path: timing("efa_sq_fault", path).latency
+                for path in ("down", "report", "mark", "walk", "again", "round")}  # fmt: skip
+    waits = []
+    for qpn in range(count):
+        put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
+        await until(dut, lambda qpn=qpn: int(dut.down.value) >> qpn & 1)
+        assert now() - put == promised["down"]
+        # Another distance to the hand each time.
+        await until(dut, lambda: account.quiet() and now() % count == 0, 300)
+        waits.append(account.reports[-1][0] - put)
+    assert max(waits) <= promised["report"]
+    await pulse(dut, "torn_err_valid", torn_err_qpn=1)
+    await account.rest()
+    # In the cycle in which the hand leaves the queue: a whole lap.
+    await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - now())
+    put = await pulse(dut, "torn_err_valid", torn_err_qpn=1)
+    await account.rest()
+    assert account.reports[-1][0] - put == promised["report"]
+    for qpn in (0, count - 1):
+        put = await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await until(dut, lambda: dut.m_mark_valid.value == 1)
+        assert now() - put == promised["mark"]
+        await RisingEdge(dut.clk)
+        done = await pulse(dut, "mark_done")
+        await until(dut, lambda: dut.m_walk_valid.value == 1)
+        walked = now()
+        assert walked - done == promised["walk"]
+        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await until(dut, lambda: dut.m_again_valid.value == 1)
+        assert now() - walked == promised["again"] + qpn
+        await until(dut, lambda: dut.m_mark_valid.value == 1)
+        assert now() - walked == promised["round"]
+        await RisingEdge(dut.clk)
+        await pulse(dut, "mark_done")
+        await account.rest()
+        await ClockCycles(dut.clk, count + 2)
+
+
+@cocotb.test()
+async def reset_forgets_every_queue(dut):
+    """queue.sq_fault.reset: in each step of a round, with a report waiting."""
+    account = await start(dut)
+    rng = rng_for("sq_fault")
+    cocotb.start_soon(barriers(dut, account, rng))
+    for engine in ("m_mark_ready", "barrier", "m_walk_ready", "m_again_ready", "qperr_ready"):
+        account.held |= {engine, "qperr_ready"}
+        for qpn in (3, 4, 50):
+            await pulse(dut, "store_err_valid", store_err_qpn=qpn)
+            await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await pulse(dut, "ah_gone")
+        await ClockCycles(dut.clk, 100)
+        await pulse(dut, "read_err_valid", read_err_qpn=60)
+        await reset(dut, 2)
+        account.held.clear()
+        await ClockCycles(dut.clk, 2 * len(dut.down))
+        assert account.quiet() and not account.reports and not account.rounds
+        await pulse(dut, "notice_valid", notice_qpn=7)
+        await account.rest()
+        assert account.rounds == [{7}]

@@ -1,0 +1,147 @@
+"""efa_sq_ops: what each wish of the admin side does to a send queue, in which order; drains."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+
+MAKE, CLEAR, FREE, ASK = range(4)
+COUNTS = ("clear_prod", "clear_taken", "clear_completed")
+
+
+class Bench:
+    """The parts as streams that may stall; `log` is what they were told, in order."""
+
+    def __init__(self, dut, stalls=0.0):
+        self.dut, self.rng, self.log = dut, rng_for("sq_ops"), []
+        self.taken, self.completed = {}, {}
+        self.stalls = stalls if callable(stalls) else lambda name: stalls
+
+    async def start(self):
+        dut = self.dut
+        zero(dut, "s_op_valid", "s_drain_valid", "mark_done")
+        Table(dut, "count_addr", "taken_data", lambda n: self.taken.get(n, 0))
+        Table(dut, "count_addr", "completed_data", lambda n: self.completed.get(n, 0))
+        await clock_and_reset(dut)
+        for name in (*COUNTS, "llq", "purge", "m_mark"):
+            StreamMonitor(dut, name, self.stalls(name), on_beat=self.tell(name))
+        self.fault = Pulses(dut, "clear_fault")
+
+    def tell(self, name):
+        return lambda beat: self.log.append((name, beat) if beat else name)
+
+    def told(self, kind):
+        """What has been logged is what this wish has to cause."""
+        clears = 0 if kind == ASK else 3
+        log = [entry for entry in self.log if entry != "m_mark"]
+        assert sorted(log[:clears]) == sorted(COUNTS)[:clears]
+        after = [("llq", {"own": int(kind == MAKE), "disown": int(kind == FREE)})]
+        assert log[clears:] == ([] if kind == ASK else after + ["purge"] * (kind != MAKE))
+        assert bool(self.fault.seen) == (kind != ASK)
+        self.log[:] = [entry for entry in self.log if entry == "m_mark"]
+        self.fault.seen.clear()
+
+    async def op(self, kind, qpn=5):
+        times = await hold(self.dut, "s_op_valid", "s_op_ready", s_op_kind=kind, s_op_qpn=qpn)
+        busy = int(self.dut.s_op_busy.value) if kind == ASK else None
+        self.told(kind)
+        return times, busy
+
+
+async def drains(bench, count):
+    """Drains, one after the other: answered when the barrier has come out, not before."""
+    dut = bench.dut
+    for _ in range(count):
+        task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
+        await until(dut, lambda: "m_mark" in bench.log, what="the barrier")
+        await ClockCycles(dut.clk, bench.rng.randrange(1, 20))
+        assert not task.done()
+        out = await pulse(dut, "mark_done")
+        _, done = await task
+        assert done - out == 1
+        await ClockCycles(dut.clk, bench.rng.randrange(4))
+        assert bench.log.count("m_mark") == 1
+        bench.log.remove("m_mark")
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.7])
+async def each_wish_reaches_its_parts_in_order(dut, stalls):
+    """queue.sq_ops.wishes: counts, ring, sends without acknowledgement; drains at the same time."""
+    bench = Bench(dut, stalls)
+    await bench.start()
+    draining = cocotb.start_soon(drains(bench, 60))
+    last = (1 << len(dut.s_op_qpn)) - 1
+    asked = 0
+    while not draining.done():
+        kind, qpn = bench.rng.randrange(4), bench.rng.choice((0, 9, last))
+        taken = bench.rng.choice((0, 7, 0xFFFF, 0x100))
+        bench.taken = {qpn: taken}
+        bench.completed = {qpn: bench.rng.choice((taken, taken - 1 & 0xFFFF, taken ^ 0x8000))}
+        _, busy = await bench.op(kind, qpn)
+        if kind == ASK:
+            assert busy == (taken != bench.completed[qpn])
+            asked += 1
+        await ClockCycles(dut.clk, bench.rng.randrange(3))
+    await draining
+    assert asked
+
+
+@cocotb.test()
+async def a_part_that_is_not_ready_holds_the_rest(dut):
+    """queue.sq_ops.stalls: each part in turn; the others are told once."""
+    shut = set()
+    bench = Bench(dut, lambda name: lambda: name in shut)
+    await bench.start()
+    for part in (*COUNTS, "llq", "purge"):
+        shut.add(part)
+        await RisingEdge(dut.clk)
+        task = cocotb.start_soon(bench.op(FREE))
+        await ClockCycles(dut.clk, 30)
+        assert not task.done() and getattr(dut, part + "_valid").value == 1
+        shut.clear()
+        await task
+
+
+@cocotb.test()
+async def an_answer_comes_in_time(dut):
+    """queue.sq_ops.cycles"""
+    bench = Bench(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 3)
+    for path, kind in (("ask", ASK), ("make", MAKE), ("clear", CLEAR), ("clear", FREE)):
+        for _ in range(2):
+            (first, done), _ = await bench.op(kind)
+            assert done - first == timing("efa_sq_ops", path).latency, path
+    first = now()
+    task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
+    await until(dut, lambda: dut.m_mark_valid.value == 1)
+    assert now() - first == 1 + timing("efa_sq_ops", "mark").latency
+    out = await pulse(dut, "mark_done")
+    assert (await task)[1] - out == timing("efa_sq_ops", "drain").latency
+
+
+@cocotb.test()
+async def reset_forgets_what_was_wished(dut):
+    """queue.sq_ops.reset: in each step of an operation and of a drain."""
+    bench = Bench(dut)
+    await bench.start()
+    for cycles in range(1, 7):
+        for kind in (FREE, ASK):
+            dut.s_op_valid.value, dut.s_op_kind.value, dut.s_op_qpn.value = 1, kind, 3
+            dut.s_drain_valid.value = 1
+            await ClockCycles(dut.clk, cycles)
+            dut.s_op_valid.value = dut.s_drain_valid.value = 0
+            dut.rst.value = 1
+            await RisingEdge(dut.clk)
+            await reset(dut, 1)
+            bench.log.clear()
+            bench.fault.seen.clear()
+            for _ in range(10):
+                assert dut.s_op_ready.value == 0 and dut.s_drain_ready.value == 0
+                await RisingEdge(dut.clk)
+            assert not bench.log and not bench.fault.seen
+            await bench.op(MAKE)
+            await drains(bench, 1)

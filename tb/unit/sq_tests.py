@@ -1,0 +1,513 @@
+"""efa_sq: each entry once, in order, with its turn; broken queues, contexts, barriers, cycles."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, Lock, RisingEdge, Timer
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
+from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, pauses, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+
+RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
+CONTEXTS = 1 << LIMITS.msg_w
+ALL = 0xFFFF
+INPUTS = ("work_valid", "s_again_valid", "s_mark_valid", "s_clear_valid", "credit_freed",
+          "credit_unused", "down", "flush_ok", "taken_addr", "m_void_ready", "rd_data")  # fmt: skip
+# The producer count is in its table so much later than the doorbell's pulse.
+LAG = timing("efa_doorbell", "count").latency - 1 - timing("efa_doorbell", "store").latency
+
+
+class Queue:
+    """A send queue: its context, its entries as they were written, how far it was taken."""
+
+    def __init__(self, qpn, line, log, wide=0, srd=1):
+        self.qpn, self.line, self.log, self.wide, self.srd = qpn, line, log, wide, srd
+        self.depth, self.lines = 1 << log, 1 << log + wide
+        self.same = {"srd": srd, "pd": qpn * 5, "qp_num": qpn + 0x7700, "scqn": qpn * 3,
+                     "ssub": qpn & 1, "wqe128": wide}  # fmt: skip
+        self.state, self.live = RTS, 1
+        self.images = {}
+        self.begin()
+
+    @property
+    def image(self):
+        """The context, worked out once for each state."""
+        key = self.state, self.live
+        if key not in self.images:
+            self.images[key] = INTERNAL.qpc.pack(
+                state=self.state, live=self.live, sq_line=self.line, sq_log=self.log, **self.same
+            )
+        return self.images[key]
+
+    def begin(self):
+        self.produced = self.taken = 0
+        self.rung, self.entries = [(-100, 0)], {}
+        self.broken = self.flushing = False
+        self.torn = None  # the edge at which it was reported
+
+    def count(self, edge):
+        """What a read at this edge finds in the table of producer counts."""
+        return next(value for at, value in reversed(self.rung) if at + LAG <= edge)
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0):
+        self.dut, self.rng, self.queues, self.lines = dut, rng_for("sq"), {}, {}
+        self.down = self.flush_ok = self.outstanding = 0
+        self.order, self.marks, self.taken, self.rounds = [], [], [], deque()
+        self.stall = stalls
+        self.again_lock, self.mark_lock = Lock(), Lock()
+
+    async def start(self):
+        dut = self.dut
+        zero(dut, *INPUTS)
+        Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda q: q.image))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(now())))
+        await clock_and_reset(dut)
+        self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
+        self.ev = Pulses(dut, "ev_wqe", "data")
+        for task in (self.memory, self.voids, self.torn, self.flushes):
+            cocotb.start_soon(task())
+
+    def get(self, qpn, what):
+        return what(self.queues[qpn]) if qpn in self.queues else 0
+
+    # what stands around the module
+
+    async def memory(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rd_en.value == 1 and dut.rd_line.value.is_resolvable:
+                data, parity = self.lines.get(int(dut.rd_line.value), (0, ALL))
+                dut.rd_data.value, dut.rd_parity.value = data, parity
+
+    async def voids(self):
+        dut, pause = self.dut, pauses(self.stall, "void")
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.m_void_valid.value == 1 and dut.m_void_ready.value == 1:
+                line = int(dut.m_void_line.value)
+                data, parity = self.lines[line]
+                void = ALL * int(dut.m_void_parity.value)
+                assert parity != void, f"line {line:#x} was whole"
+                self.lines[line] = data, void
+            dut.m_void_ready.value = int(not pause())
+
+    async def torn(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 0 and dut.torn_valid.value == 1:
+                queue = self.queues[int(dut.torn_qpn.value)]
+                assert queue.torn is None and not queue.flushing, "torn twice"
+                queue.torn = now()
+                if not queue.broken:
+                    self.fail(queue)
+
+    def fail(self, queue):
+        """The queue is down from now on; its flush follows."""
+        queue.broken, queue.state = True, AdminQpState.ERR
+        self.down |= 1 << queue.qpn
+        self.dut.down.value = self.down
+        self.rounds.append(queue)
+
+    async def flushes(self):
+        """A barrier behind what was taken, then the queue may be taken from again."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if self.rounds:
+                queue = self.rounds.popleft()
+                await self.mark(1)
+                queue.flushing = True
+                self.flush_ok |= 1 << queue.qpn
+                dut.flush_ok.value = self.flush_ok
+                await self.again(queue)
+
+    async def again(self, queue):
+        async with self.again_lock:
+            await hold(self.dut, "s_again_valid", "s_again_ready", s_again_qpn=queue.qpn)
+
+    async def mark(self, number):
+        """A barrier has come out behind everything taken before."""
+        async with self.mark_lock:
+            seen = len(self.marks)
+            await hold(self.dut, "s_mark_valid", "s_mark_ready", s_mark_id=number)
+            await until(self.dut, lambda: len(self.marks) > seen, what="the barrier")
+            assert self.marks[-1] == number
+
+    # what the host does
+
+    async def make(self, queue):
+        for line in range(queue.lines):
+            self.lines[queue.line + line] = self.rng.getrandbits(512), ALL
+        queue.begin()
+        state, queue.state = queue.state, AdminQpState.RESET
+        self.down &= ~(1 << queue.qpn)
+        self.flush_ok &= ~(1 << queue.qpn)
+        self.dut.down.value, self.dut.flush_ok.value = self.down, self.flush_ok
+        self.queues[queue.qpn] = queue
+        await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=queue.qpn)
+        queue.state = state
+
+    def room(self, queue):
+        """Entries that may be written; none while a line is yet to be voided."""
+        void = self.dut.m_void_valid.value == 1
+        return 0 if void else queue.depth - (queue.produced - queue.taken & 0xFFFF)
+
+    def write(self, queue, missing=0):
+        """The next entry, without the dwords of the mask `missing`."""
+        count = queue.produced
+        lap, image = count >> queue.log & 1, 0
+        for half in range(1 + queue.wide):
+            line = queue.line + (count % queue.depth << queue.wide) + half
+            skip = missing >> 16 * half & ALL
+            data, parity = self.rng.getrandbits(512), self.lines[line][1]
+            parity = parity & skip | ALL * lap & ~skip
+            self.lines[line] = data, parity
+            image |= data << 512 * half
+        queue.entries[count] = image, missing & (1 << (16 << queue.wide)) - 1
+        queue.produced = count + 1 & 0xFFFF
+
+    async def ring(self, queue):
+        queue.rung = [*queue.rung[-3:], (now() + 1, queue.produced)]
+        return await pulse(self.dut, "work_valid", work_qpn=queue.qpn)
+
+    async def post(self, queue, entries, missing=0):
+        for _ in range(entries):
+            self.write(queue, missing)
+        return await self.ring(queue)
+
+    async def free(self, count):
+        """Contexts come free, by either input."""
+        while count:
+            both = int(count > 1 and self.rng.random() < 0.3)
+            kind = self.rng.getrandbits(1)
+            self.dut.credit_freed.value = kind | both
+            self.dut.credit_unused.value = 1 - kind | both
+            await RisingEdge(self.dut.clk)
+            self.dut.credit_freed.value = self.dut.credit_unused.value = 0
+            count -= 1 + both
+            self.outstanding -= 1 + both
+
+    # what comes out
+
+    def item(self, beat):
+        item = INTERNAL.wqi.unpack(beat["data"])
+        if item.barrier:
+            self.marks.append(item.mark)
+            return
+        queue = self.queues[item.qpn]
+        count = queue.taken
+        assert item.msg == count and count in queue.entries, f"{item.msg} of {item.qpn} for {count}"
+        image, missing = queue.entries.pop(count)
+        first = image & (1 << 512) - 1
+        req_id, op_type = (0, 0) if missing & 1 else (first & ALL, first >> 16 & 15)
+        wanted = {"flush": queue.flushing, "torn": missing != 0, "req_id": req_id,
+                  "op_type": op_type, **queue.same}  # fmt: skip
+        for name, value in wanted.items():
+            assert getattr(item, name) == value, f"{name} of entry {count} of queue {item.qpn}"
+        if not missing:
+            width = 896 if queue.wide else 512
+            assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
+        # The first torn entry breaks its queue; behind it nothing is taken until the flush.
+        if not queue.flushing:
+            assert (queue.torn is not None and queue.torn < now()) == (missing != 0)
+        if queue.srd and not queue.flushing:
+            self.outstanding += 1
+            assert self.outstanding <= CONTEXTS
+        queue.taken = count + 1 & 0xFFFF
+        self.order.append(queue.qpn)
+        self.taken.append((item.qpn, item.msg, req_id))
+
+    def empty(self):
+        return all(queue.taken == queue.produced for queue in self.queues.values())
+
+    async def finished(self, cycles=4000):
+        await until(self.dut, self.empty, cycles, "the last entry")
+        await ClockCycles(self.dut.clk, 6)
+        seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
+        assert [(e.qpn, e.msg, e.req_id) for e in seen] == self.taken
+        width = len(self.dut.work_qpn)
+        for queue in list(self.queues.values())[:6]:
+            self.dut.taken_addr.value = queue.qpn << width | queue.qpn
+            await ClockCycles(self.dut.clk, 2)
+            assert int(self.dut.taken_data.value) == queue.taken << 16 | queue.taken
+
+    async def all_contexts(self, queues):
+        """Just as many entries are taken as there are contexts that are free."""
+        for queue in queues:
+            await self.make(queue)
+            await self.post(queue, queue.depth)
+        left = CONTEXTS - self.outstanding
+        seen = len(self.order)
+        await until(self.dut, lambda: len(self.order) == seen + left, 4000, "every context")
+        await ClockCycles(self.dut.clk, 40)
+        assert len(self.order) == seen + left and self.outstanding == CONTEXTS
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.6])
+async def entries_are_taken_once_and_in_order(dut, stalls):
+    """queue.sq.order: queues of all kinds at once, torn entries, states, flushes, beginnings."""
+    bench = Bench(dut, stalls)
+    await bench.start()
+    rng = bench.rng
+    queues = [Queue(0, 0, 0), Queue(1, 64, 0, wide=1, srd=0), Queue(5, 128, 2, srd=0),
+              Queue(62, 192, 3, wide=1), Queue(63, 32640, 6)]  # fmt: skip
+    for queue in queues:
+        await bench.make(queue)
+    for _ in range(1200):
+        queue = rng.choice(queues)
+        kind = rng.random()
+        if kind < 0.6:
+            for _ in range(min(bench.room(queue), rng.choice((1, 1, 2, 20)))):
+                odd = rng.choice((1, 0x8000, 1 << 31, rng.getrandbits(32)))
+                bench.write(queue, odd if rng.random() < (0.5 if queue.broken else 0.02) else 0)
+            await bench.ring(queue)
+        elif kind < 0.7 and queue.state in (RTS, SQD):
+            queue.state = rng.choice((RTS, SQD))
+            await bench.again(queue)
+        elif kind < 0.75 and queue.flushing and queue.taken == queue.produced:
+            # As admin does it: nothing of the queue is inside when its counts are cleared.
+            await bench.mark(0)
+            queue.state = RTS
+            await bench.make(queue)
+        elif kind < 0.76 and not queue.broken:
+            bench.fail(queue)
+        elif bench.outstanding:
+            await bench.free(rng.randrange(bench.outstanding + 1))
+        else:
+            await RisingEdge(dut.clk)
+    for queue in queues:
+        if queue.state == SQD:
+            queue.state = RTS
+            await bench.again(queue)
+    await bench.finished()
+    assert len(bench.order) > 300 and sum(queue.broken for queue in queues)
+
+
+@cocotb.test()
+async def queues_take_turns(dut):
+    """queue.sq.fair: QUANTUM entries a visit, in a circle; a latecomer waits a lap at most."""
+    bench = Bench(dut)
+    await bench.start()
+    quantum = int(dut.QUANTUM.value)
+    queues = [Queue(n, 128 * n, 6, srd=0) for n in range(4)]
+    for queue in queues:
+        await bench.make(queue)
+    for queue in queues:
+        await bench.post(queue, quantum + 1)
+    late = Queue(9, 1024, 0, srd=0)
+    await bench.make(late)
+    for lap in range(3):
+        await until(dut, lambda lap=lap: len(bench.order) >= 4 * quantum * lap + 9)
+        for queue in queues:
+            await bench.post(queue, quantum)
+    posted = len(bench.order)
+    await bench.post(late, 1)
+    await bench.finished()
+    at = bench.order.index(9)
+    assert posted < at <= posted + 6 * quantum and at % quantum == 0
+    bench.order.remove(9)
+    laps = [qpn for qpn in range(4) for _ in range(quantum)] * 4
+    assert bench.order == laps + [*range(4)]
+
+
+@cocotb.test()
+async def only_a_live_queue_in_rts_is_taken_from(dut):
+    """queue.sq.states"""
+    bench = Bench(dut)
+    await bench.start()
+    for state in AdminQpState:
+        for live in (0, 1):
+            queue = Queue(7, 256, 3)
+            queue.state, queue.live = state, live
+            await bench.make(queue)
+            await bench.post(queue, 5)
+            await ClockCycles(dut.clk, 20)
+            takes = state == RTS and live
+            assert queue.taken == (5 if takes else 0), (state, live)
+            queue.state, queue.live = RTS, 1
+            await bench.again(queue)
+            await bench.finished()
+
+
+@cocotb.test()
+async def contexts_limit_srd_only(dut):
+    """queue.sq.contexts: all in use, one for each that comes back, none for UD and flushes."""
+    bench = Bench(dut)
+    await bench.start()
+    srd = [Queue(1, 0, 10), Queue(2, 1024, 6), Queue(3, 2048, 7, wide=1)]
+    await bench.all_contexts(srd)
+    other = Queue(4, 4096, 5, srd=0)
+    await bench.make(other)
+    await bench.post(other, 32)
+    await until(dut, lambda: other.taken == 32, 200, "UD")
+    for count in (1, 2, 17):
+        seen = len(bench.order)
+        await bench.free(count)
+        await ClockCycles(dut.clk, 60)
+        assert len(bench.order) == seen + count
+    waiting = next(queue for queue in srd if queue.taken != queue.produced)
+    bench.fail(waiting)
+    await until(dut, lambda: waiting.taken == waiting.produced, 1000, "flush")
+
+
+@cocotb.test()
+async def a_torn_entry_ends_its_visit(dut):
+    """queue.sq.torn: anywhere in a visit, of either kind, of one or two lines."""
+    bench = Bench(dut)
+    await bench.start()
+    for at in range(2 * int(dut.QUANTUM.value) + 3):
+        queue = Queue(3, 64, 6, wide=at & 1, srd=at >> 1 & 1)
+        await bench.make(queue)
+        for count in range(at + 20):
+            bench.write(queue, 1 << at % 16 if count == at else 0)
+        await bench.ring(queue)
+        await bench.finished()
+        assert queue.torn is not None
+    # What a visit had set aside and did not need was given back, once.
+    await bench.all_contexts([Queue(10, 1024, 10)])
+
+
+@cocotb.test()
+async def a_clear_gives_way_to_entries(dut):
+    """queue.sq.clear: counts go to 0 beside traffic of another queue."""
+    bench = Bench(dut)
+    await bench.start()
+    cleared, busy = (
+        [Queue(n, 64 * n, 3, srd=0) for n in range(4)],
+        Queue(20, 1024, 6, wide=1, srd=0),
+    )
+    for queue in [*cleared, busy]:
+        await bench.make(queue)
+    for queue in cleared:
+        await bench.post(queue, 7)
+    await bench.finished()
+    await bench.post(busy, 64)
+    await ClockCycles(dut.clk, 12)
+    for queue in cleared:
+        await bench.make(queue)
+    assert busy.taken < 32
+    await bench.finished()
+    for queue in cleared:
+        await bench.post(queue, 8)
+    await bench.finished()
+
+
+@cocotb.test()
+async def a_barrier_comes_behind_what_was_taken(dut):
+    """queue.sq.barrier: nothing is looked at while it waits; then all goes on."""
+    held = {"on": False}
+    bench = Bench(dut)
+    bench.stall = lambda: held["on"]
+    await bench.start()
+    queues = [Queue(n, 128 * n, 6, wide=n & 1) for n in range(3)]
+    for queue in queues:
+        await bench.make(queue)
+        await bench.post(queue, 64)
+    await until(dut, lambda: len(bench.order) == 20)
+    held["on"] = True
+    barrier = cocotb.start_soon(bench.mark(1))
+    await ClockCycles(dut.clk, 40)
+    assert not barrier.done() and len(bench.ev.seen) - len(bench.order) <= 1
+    held["on"] = False
+    await barrier
+    assert 20 < len(bench.order) < 64 and len(bench.ev.seen) == len(bench.order)
+    await bench.finished()
+    await bench.mark(0)
+
+
+@cocotb.test()
+async def entries_leave_in_time(dut):
+    """queue.sq.cycles: idle and at full load, one queue and several, narrow and wide."""
+    bench = Bench(dut)
+    await bench.start()
+    beats = Pulses(dut, "m_item", "data")
+    for wide, path in ((0, "entry"), (1, "entry_128")):
+        promised = timing("efa_sq", path)
+        queue = Queue(20 + wide, 1024 * wide, 6, wide)
+        await bench.make(queue)
+        for entries in (1, 60):
+            beats.seen.clear()
+            rung = await bench.post(queue, entries)
+            await bench.finished()
+            cycles = [beat[0] for beat in beats.seen]
+            assert cycles[0] - rung == promised.latency, path
+            steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
+            assert steps == [promised.interval] * (entries - 1), path
+        await bench.free(bench.outstanding)
+    for entries in (1, 3, 17):
+        queues = [Queue(n, 4096 + 128 * n, 6, srd=0) for n in range(6)]
+        for queue in queues:
+            await bench.make(queue)
+        held = Queue(33, 8192, 6)
+        await bench.make(held)
+        beats.seen.clear()
+        await bench.post(held, 16)
+        for queue in queues:
+            await bench.post(queue, entries)
+        await bench.finished()
+        cycles = [beat[0] for beat in beats.seen]
+        interval = timing("efa_sq", "entry").interval
+        assert cycles[-1] - cycles[0] == (6 * entries + 15) * interval, entries
+        await bench.free(bench.outstanding)
+
+
+@cocotb.test()
+async def the_count_goes_on_past_its_end(dut):
+    """queue.sq.wrap: entry 65,535 is followed by entry 0, and slots go on."""
+    bench, queue = Bench(dut), Queue(12, 64, 10, srd=0)
+    # In a flush an entry is taken whatever its slot holds, so nothing but the clock has to move.
+    zero(dut, *INPUTS)
+    dut.qpc_data.value, dut.prod_data.value = queue.image, 0xFFF0
+    dut.m_void_ready.value, dut.m_item_ready.value, dut.rd_parity.value = 1, 1, 0
+    dut.down.value = dut.flush_ok.value = 1 << 12
+    dut.taken_addr.value = 12
+    await clock_and_reset(dut)
+    await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=12)
+    await pulse(dut, "work_valid", work_qpn=12)
+    await Timer(0x10000 * PERIOD_NS, "ns")
+    await RisingEdge(dut.clk)
+    assert int(dut.taken_data.value) & 0xFFFF == 0xFFF0
+    bench.lines = {64 + slot: (64 + slot, 0) for slot in range(1024)}
+    cocotb.start_soon(bench.memory())
+    items = StreamMonitor(dut, "m_item", 0.3, ["data"])
+    dut.prod_data.value = 48
+    await pulse(dut, "work_valid", work_qpn=12)
+    for count in range(0xFFF0, 0x10030):
+        item = INTERNAL.wqi.unpack((await items.take())[0]["data"])
+        assert (item.msg, item.entry & 0xFFFF) == (count & 0xFFFF, 64 + count % 1024)
+    await items.none(20)
+
+
+@cocotb.test()
+async def reset_forgets_queues_and_entries(dut):
+    """queue.sq.reset: with queues and entries at every stage, contexts in use, a void waiting."""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for cycles in range(2, 34, 5):
+        for n in range(4):
+            queue = Queue(n, 128 * n, 5, wide=n & 1)
+            await bench.make(queue)
+            for count in range(32):
+                bench.write(queue, 1 if count > 20 else 0)
+            await bench.ring(queue)
+        await ClockCycles(dut.clk, cycles)
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        bench.queues.clear()
+        bench.rounds.clear()
+        await reset(dut, 1)
+        bench.order.clear()
+        bench.outstanding = bench.down = bench.flush_ok = 0
+        dut.down.value = dut.flush_ok.value = 0
+        await ClockCycles(dut.clk, 12)
+        assert not bench.order
+        bench.taken.clear()
+        bench.ev.seen.clear()
+    await bench.all_contexts([Queue(3, 4096, 10), Queue(1, 8192, 3)])
