@@ -78,14 +78,16 @@ async def pulse(dut, valid, **values):
     return now()
 
 
-async def hold(dut, valid, ready, **values):
+async def hold(dut, valid, ready, cycles=10000, **values):
     """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
     first = await pulse(dut, valid, **values)
-    while getattr(dut, ready).value != 1:
+    for _ in range(cycles):
+        if getattr(dut, ready).value == 1:
+            return first, now()
         getattr(dut, valid).value = 1
         await RisingEdge(dut.clk)
         getattr(dut, valid).value = 0
-    return first, now()
+    raise AssertionError(f"{valid} was not taken within {cycles} cycles")
 
 
 def zero(dut, *names):

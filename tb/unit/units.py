@@ -42,6 +42,7 @@ UNITS: dict[str, Unit] = {
     "qp_ctx": Unit("efa_qp_ctx"),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
+    "rq_cache": Unit("efa_rq_cache"),
     "rq_claim": Unit("efa_rq_claim"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
