@@ -44,6 +44,7 @@ UNITS: dict[str, Unit] = {
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "rq_cache": Unit("efa_rq_cache"),
     "rq_claim": Unit("efa_rq_claim"),
+    "rq_counts": Unit("efa_rq_counts"),
     "rq_fetch": Unit("efa_rq_fetch"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
