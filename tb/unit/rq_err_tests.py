@@ -51,8 +51,8 @@ class Bench:
                     if not inside:
                         line.append(qpn)
 
-    async def empty(self, cycles=600):
-        await ClockCycles(self.dut.clk, cycles)
+    async def empty(self, cycles=None):
+        await ClockCycles(self.dut.clk, cycles or 10 * self.count)
         assert not any(self.waiting.values())
         assert self.dut.m_err_valid.value == 0
 

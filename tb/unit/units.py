@@ -42,6 +42,7 @@ UNITS: dict[str, Unit] = {
     "qp_ctx": Unit("efa_qp_ctx"),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
+    "rq": Unit("efa_rq"),
     "rq_cache": Unit("efa_rq_cache"),
     "rq_claim": Unit("efa_rq_claim"),
     "rq_counts": Unit("efa_rq_counts"),
