@@ -29,9 +29,17 @@ class Ring:
         self.begin()
 
     def begin(self):
-        self.state, self.broken = STATES.RESET, False
+        self.state, self.broken_at = STATES.RESET, None
         self.prod = self.cons = self.asked = 0
         self.descs, self.here, self.flushed, self.reads = {}, set(), 0, []
+
+    @property
+    def broken(self):
+        return self.broken_at is not None
+
+    def offers(self, at):
+        """A read or a flush that is first offered at `at` began before its ring broke."""
+        return not self.broken or at <= self.broken_at + 2
 
     def context(self, state=None):
         state = self.state if state is None else state
@@ -64,7 +72,7 @@ class World:
         self.out, self.before_drain, self.claim, self.take, self.refused = [], [], None, None, False
         self.answer, self.fail, self.clearing = None, set(), None
         self.times = {"read": [], "flush": [], "refuse": [], "end": []}
-        self.drained = False
+        self.drained, self.offered = False, None
         self._drain = 0
 
     async def start(self):
@@ -145,11 +153,13 @@ class World:
 
     def _outputs(self, ring):
         dut = self.dut
+        offer = dut.m_rd_valid.value == 1 or dut.m_flush_valid.value == 1
+        self.offered = (self.offered or now()) if offer else None
         if dut.m_rd_valid.value == 1 and dut.m_rd_ready.value == 1:
             self._read(ring)
         if dut.m_flush_valid.value == 1 and dut.m_flush_ready.value == 1:
             used = ring.entry()
-            assert not ring.broken and used
+            assert used and ring.offers(self.offered)
             # A look that began before the drain may still have seen the state of before.
             late = ring.state == STATES.RESET and dut.settled.value == 0
             assert ring.state == STATES.ERR or late
@@ -183,7 +193,7 @@ class World:
         assert (dut.m_rd_addr.value, dut.m_rd_count.value) == (addr, ring.asked % 65536)
         assert size % 16 == 0 and 0 < number <= ring.next_read()
         assert ring.asked + number <= ring.cons + self.slots, "more than the cache holds"
-        assert not ring.broken
+        assert ring.offers(self.offered)
         read = (ring, ring.asked, number, int(dut.m_rd_epoch.value))
         self.out.append(read)
         ring.reads.append(number)
@@ -203,7 +213,7 @@ class World:
             ring, begin, number, _ = self.answer
             self.answer = None
             if dut.rdc_failed.value == 1:
-                ring.broken = True
+                ring.broken_at = now()
             else:
                 # What was used stays there until it is overwritten.
                 ring.here -= set(range(begin - self.slots, begin + number - self.slots))
