@@ -70,8 +70,6 @@ class Plan:
     through: dict[str, str]
     untimed: dict[str, str]
     refused: list[str]
-    pending_bench: list[str]
-    pending_timing: list[str]
 
     @property
     def entries(self):
@@ -85,7 +83,6 @@ class PlanError(Exception):
 def read_plan(root):
     """The plan of the tree at `root`; raises PlanError."""
     data = yaml.safe_load((Path(root) / SYNTAX).read_text(encoding="utf-8")) or {}
-    pending = data.get("pending") or {}
     try:
         return Plan(
             [Entry(**raw) for raw in data.get("plan") or []],
@@ -94,8 +91,6 @@ def read_plan(root):
             data.get("through") or {},
             data.get("untimed") or {},
             data.get("refused") or [],
-            pending.get("bench") or [],
-            pending.get("timing") or [],
         )
     except TypeError as error:
         raise PlanError(f"{SYNTAX}: an entry is not in the expected form: {error}") from error

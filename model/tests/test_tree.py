@@ -36,14 +36,14 @@ def tree(whole):
         assert old in text
         file.write_text(text.replace(old, new, 1) if old else text + new)
 
-    edit.wrong = lambda: check_tree.check(whole)[0]
+    edit.wrong = lambda: check_tree.check(whole)
     yield edit
     for file, text in before.items():
         file.unlink() if text is None else file.write_text(text)
 
 
 def test_this_tree_is_whole():
-    assert check_tree.check(ROOT)[0] == []
+    assert check_tree.check(ROOT) == []
 
 
 @pytest.mark.parametrize(
