@@ -417,11 +417,11 @@ module efa_host #(
       .ev_odd_host_data(ev_odd_host_data)
   );
 
-  `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst, m_mmio_cpl_valid, m_mmio_cpl_ready,
-              {m_mmio_cpl_tag, m_mmio_cpl_data})
-  `EFA_STREAM(u_edge_rd, 64 + 13 + 8, clk, rst, m_dma_rd_valid, m_dma_rd_ready,
-              {m_dma_rd_addr, m_dma_rd_len, m_dma_rd_tag})
-  `EFA_STREAM(u_edge_wr, 64 + 13 + 512 + 1, clk, rst, m_dma_wr_valid, m_dma_wr_ready,
-              {m_dma_wr_addr, m_dma_wr_len, m_dma_wr_data, m_dma_wr_last})
+  `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst, m_mmio_cpl_valid, m_mmio_cpl_ready, {m_mmio_cpl_tag,
+                                                                                  m_mmio_cpl_data})
+  `EFA_STREAM(u_edge_rd, 64 + 13 + 8, clk, rst, m_dma_rd_valid, m_dma_rd_ready, {
+              m_dma_rd_addr, m_dma_rd_len, m_dma_rd_tag})
+  `EFA_STREAM(u_edge_wr, 64 + 13 + 512 + 1, clk, rst, m_dma_wr_valid, m_dma_wr_ready, {
+              m_dma_wr_addr, m_dma_wr_len, m_dma_wr_data, m_dma_wr_last})
 
 endmodule
