@@ -82,7 +82,8 @@ class Bench:
         seen = [EVENTS.db.unpack(raw) for raw in self.ev.values()]
         got = [(e.kind, e.verdict, e.num, e.value) for e in seen]
         assert got == self.expected["ev"], next(
-            pair for pair in zip(got, self.expected["ev"], strict=False) if pair[0] != pair[1])
+            pair for pair in zip(got, self.expected["ev"], strict=False) if pair[0] != pair[1]
+        )
         for name in ("work", "err", "rqdb", "cqdb"):
             assert getattr(self, name).values() == self.expected[name], name
 
@@ -95,8 +96,9 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
     await bench.start()
     rng = rng_for("doorbell")
     last_qp, last_cq = (1 << len(dut.work_qpn)) - 1, (1 << len(dut.cqdb_cqn)) - 1
-    for qpn, log, state in ((0, 0, AdminQpState.RTS), (5, 3, AdminQpState.INIT),
-                            (9, 4, AdminQpState.RESET), (last_qp, 10, AdminQpState.ERR)):  # fmt: skip
+    states = AdminQpState
+    for qpn, log, state in ((0, 0, states.RTS), (5, 3, states.INIT), (9, 4, states.RESET),
+                            (last_qp, 10, states.ERR)):  # fmt: skip
         await bench.qp(qpn, uar=qpn & 1, log=log, state=state)
     for cqn in (0, 3, last_cq):
         await bench.cq(cqn, uar=cqn & 1)
