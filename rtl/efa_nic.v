@@ -4,6 +4,7 @@
 // Out   m_mmio_cpl, m_dma_rd, m_dma_wr (MSI-X messages among the writes), m_net packets, ev_* observation
 // Time  docs/timing.md; every stream may stall at both ends (docs/boundary.md)
 `include "efa_defs.vh"
+`include "efa_check.vh"
 
 module efa_nic #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
@@ -738,5 +739,41 @@ module efa_nic #(
       .stat_value(stat_value),
       .core_rst(core_rst)
   );
+
+  `EFA_STREAM(u_edge_rd_adm, 64 + 13 + 32, clk, core_rst, rd_adm_valid, rd_adm_ready, {
+              rd_adm_addr, rd_adm_len, rd_adm_cookie})
+  `EFA_STREAM(u_edge_rd_rq, 64 + 13 + 32, clk, core_rst, rd_rq_valid, rd_rq_ready, {
+              rd_rq_addr, rd_rq_len, rd_rq_cookie})
+  `EFA_STREAM(u_edge_rd_tx, 64 + 13 + 32, clk, core_rst, rd_tx_valid, rd_tx_ready, {
+              rd_tx_addr, rd_tx_len, rd_tx_cookie})
+  `EFA_STREAM(u_edge_wr_adm, 64 + 13 + 512 + 1, clk, core_rst, wr_adm_valid, wr_adm_ready, {
+              wr_adm_addr, wr_adm_len, wr_adm_data, wr_adm_last})
+  `EFA_STREAM(u_edge_wr_rx, 64 + 13 + 512 + 1, clk, core_rst, wr_rx_valid, wr_rx_ready, {
+              wr_rx_addr, wr_rx_len, wr_rx_data, wr_rx_last})
+  `EFA_STREAM(u_edge_wr_cq, 64 + 13 + 512 + 1, clk, core_rst, wr_cq_valid, wr_cq_ready, {
+              wr_cq_addr, wr_cq_len, wr_cq_data, wr_cq_last})
+  `EFA_STREAM(u_edge_wr_eq, 64 + 13 + 512 + 1, clk, core_rst, wr_eq_valid, wr_eq_ready, {
+              wr_eq_addr, wr_eq_len, wr_eq_data, wr_eq_last})
+  `EFA_STREAM(u_edge_irq_adm, 8, clk, core_rst, irq_adm_valid, irq_adm_ready, irq_adm_vector)
+  `EFA_STREAM(u_edge_irq_eq, 8, clk, core_rst, irq_eq_valid, irq_eq_ready, irq_eq_vector)
+  `EFA_STREAM(u_edge_qpa, 1 + QPN_W, clk, core_rst, qpa_valid, qpa_ready, {qpa_write, qpa_qpn})
+  `EFA_STREAM(u_edge_qpchg_send, QPN_W + 3, clk, core_rst, qpchg_send_valid, qpchg_send_ready, {
+              qpchg_qpn, qpchg_state})
+  `EFA_STREAM(u_edge_qpchg_recv, QPN_W + 3, clk, core_rst, qpchg_recv_valid, qpchg_recv_ready, {
+              qpchg_qpn, qpchg_state})
+  `EFA_STREAM(u_edge_qperr_send, QPN_W + 4, clk, core_rst, qperr_send_valid, qperr_send_ready, {
+              qperr_send_qpn, qperr_send_cause})
+  `EFA_STREAM(u_edge_qperr_recv, QPN_W + 4, clk, core_rst, qperr_recv_valid, qperr_recv_ready, {
+              qperr_recv_qpn, qperr_recv_cause})
+  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, sqop_valid, sqop_ready, {
+              sqop_kind, sqop_qpn, sqop_qpc})
+  `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
+              rqop_kind, rqop_qpn, rqop_qpc})
+  `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)
+  `EFA_STREAM(u_edge_rxc, `EFA_CPL__W, clk, core_rst, rxc_valid, rxc_ready, rxc_data)
+  `EFA_STREAM(u_edge_acko, `EFA_ACKO__W, clk, core_rst, acko_valid, acko_ready, acko_data)
+  `EFA_STREAM(u_edge_acki, `EFA_ACKI__W, clk, core_rst, acki_valid, acki_ready, acki_data)
+  `EFA_STREAM(u_edge_net, 512 + 64 + 1, clk, core_rst, m_net_valid, m_net_ready, {
+              m_net_data, m_net_keep, m_net_last})
 
 endmodule

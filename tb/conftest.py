@@ -31,6 +31,8 @@ def pytest_configure(config):
         # Workers of pytest-xdist take the seed their controller chose.
         given = getattr(config, "workerinput", {}).get("efa_seed") or new_seed()
     config.stash[SEED] = given
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Begun(config))
     if config.getoption("--plan") and not hasattr(config, "workerinput"):
         folder = OUT / f"results-{os.getpid()}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,6 +56,33 @@ def pytest_report_header(config):
 def pytest_generate_tests(metafunc):
     if "sim" in metafunc.fixturenames:
         metafunc.parametrize("sim", metafunc.config.getoption("--sim").split(","), indirect=True)
+
+
+# Kinds of tests, the longest first: those begin first, so that no worker is left alone with one.
+LONG = ("test_area[icarus", "test_session[icarus", "test_area", "test_digest", "test_session",
+        "test_unit[verilator", "test_unit")  # fmt: skip
+
+
+def _place(nodeid):
+    return next((n for n, part in enumerate(LONG) if part in nodeid), len(LONG))
+
+
+def pytest_collection_modifyitems(items):
+    """Long tests first; workers take one at a time (--maxschedchunk 1)."""
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+class Begun:
+    """Says which long tests began, since their dots come minutes later."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def pytest_runtest_logstart(self, nodeid):
+        if _place(nodeid) < LONG.index("test_unit[verilator"):
+            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+            reporter.ensure_newline()
+            reporter.write_line(f"running {nodeid.partition('::')[2]}")
 
 
 @pytest.fixture

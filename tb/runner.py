@@ -68,6 +68,7 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
             continue
         found[name] = by_name[name]
         text = re.sub(r"//.*", "", by_name[name].read_text())
+        text = text.replace("`EFA_STREAM", "efa_stream_check")
         waiting += [word for word in set(re.findall(r"\befa_\w+", text)) if word in by_name]
     return [found[name] for name in sorted(found)]
 
@@ -161,6 +162,11 @@ def build(
     return target
 
 
+def _is_case_of(test: str, run: str) -> bool:
+    """A parametrized test runs as several cases named after it."""
+    return re.fullmatch(rf"{re.escape(test)}(\W.*)?", run) is not None
+
+
 def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
     """Tests that ran, and everything that keeps the run from passing."""
     if not results.exists():
@@ -173,7 +179,7 @@ def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
             for mark in case.iter(kind):
                 wrong.append(f"{name}: {kind} {mark.get('message') or ''}".rstrip())
     for name in planned:
-        if not any(run == name or re.match(re.escape(name) + r"\W", run) for run in ran):
+        if not any(_is_case_of(name, run) for run in ran):
             wrong.append(f"{name}: planned, did not run")
     return ran, wrong
 
@@ -184,19 +190,19 @@ def _verdicts(planned: list[str], ran: list[str], wrong: list[str]) -> dict[str,
     if not ran or "simulator" in bad:
         return dict.fromkeys(planned, "failed")
     return {
-        name: "failed" if any(re.match(rf"{re.escape(name)}(\W|$)", one) for one in bad) else "passed"
+        name: "failed" if any(_is_case_of(name, one) for one in bad) else "passed"
         for name in planned
     }
 
 
 def run(
+    kind: str,
     name: str,
     sim: str,
     top: str,
     build_dir: Path,
     module: str,
     seed: int,
-    replay: str,
     parameters: dict | None = None,
     test: str | None = None,
     env: dict[str, str] | None = None,
@@ -204,13 +210,17 @@ def run(
     plusargs: list[str] | None = None,
     waves: bool = False,
 ) -> Outcome:
-    """Run one cocotb module on a built design; raises RunFailed unless all of it passed."""
+    """Run one cocotb module on a built design; raises RunFailed unless all of it passed.
+
+    `kind` and `name` are those of the command line below, which a failure quotes."""
+    parameters = parameters or {}
     planned = planned_tests(module)
     if test is not None:
         planned = [one for one in planned if re.search(test, one)]
         if not planned:
             raise RunFailed(f"{module} has no test that matches {test}")
-    folder = OUT / "run" / f"{name}-{sim}-{seed}-{os.getpid()}-{time.monotonic_ns() % 10**9}"
+    title = "-".join([name, *(f"{key}{value}" for key, value in parameters.items())])
+    folder = OUT / "run" / f"{title}-{sim}-{seed}-{os.getpid()}-{time.monotonic_ns() % 10**9}"
     folder.mkdir(parents=True, exist_ok=True)
     results, log = folder / "results.xml", folder / "run.log"
     runner = make_runner(sim)
@@ -228,7 +238,7 @@ def run(
             seed=seed,
             test_args=test_args or [],
             plusargs=plusargs or [],
-            parameters=parameters or {},
+            parameters=parameters,
             timescale=("1ns", "1ps"),
             waves=waves,
             test_filter=test,
@@ -244,11 +254,20 @@ def run(
     if wrong:
         text = log.read_text(errors="replace") if log.exists() else ""
         raise RunFailed(
-            f"{name} on {sim}, seed {seed}: FAILED\n  "
+            f"{title} on {sim}, seed {seed}: FAILED\n  "
             + "\n  ".join(wrong)
-            + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}\nrepeat: {replay}"
+            + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}{_waves_of(folder)}"
+            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}"
         )
-    return Outcome(name, sim, seed, ran, time.monotonic() - started, folder, log)
+    return Outcome(title, sim, seed, ran, time.monotonic() - started, folder, log)
+
+
+def repeat_line(kind: str, name: str, sim: str, seed: int, params: dict, test: str | None) -> str:
+    """The command that does a run again; WAVES=1 before it leaves a trace beside its log."""
+    line = f".venv/bin/python -m tb.runner {kind} {name} --sim {sim} --seed {seed}"
+    if params:
+        line += f' --params "{" ".join(f"{key}={value}" for key, value in params.items())}"'
+    return line + (f" --test {test}" if test else "")
 
 
 UNIT_BUILD = {
@@ -282,14 +301,10 @@ def run_unit(
         files = [control, *files]
         build_args += waves_flags() if waves else []
     folder = build(sim, top, files, params, build_args, waves)
-    spelled = "".join(f" {key}={value}" for key, value in params.items())
-    replay = f"make unit UNIT={unit} SIM={sim} SEED={seed}"
-    replay += f' PARAMS="{spelled.strip()}"' if params else ""
-    replay += f" TEST={test}" if test else ""
     plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
     return run(
-        f"{unit}{spelled.replace(' ', '-').replace('=', '')}", sim, top, folder, test_module, seed,
-        replay, params, test, plusargs=plusargs if sim == "verilator" else [], waves=waves,
+        "unit", unit, sim, top, folder, test_module, seed, params, test,
+        plusargs=plusargs if sim == "verilator" else [], waves=waves,
     )  # fmt: skip
 
 
@@ -343,22 +358,30 @@ def main(argv: list[str] | None = None) -> int:
                     args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
                     variant, args.test,
                 )  # fmt: skip
-                _say(outcome)
+                print(told(outcome))
         else:
             from tb.system_run import run_system
 
-            _say(run_system(f"tb.system.{args.name}_tests", args.sim, seed, params, args.test))
+            module = f"tb.system.{args.name}_tests"
+            print(told(run_system(module, args.sim, seed, params, args.test)))
     except (RunFailed, SimulatorMissing) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _say(outcome: Outcome) -> None:
-    print(
+def told(outcome: Outcome) -> str:
+    """One line of a run that passed, and where its waves are."""
+    return (
         f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "
-        f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)})"
+        f"in {outcome.seconds:.1f} s ({outcome.log.relative_to(ROOT)}){_waves_of(outcome.folder)}"
     )
+
+
+def _waves_of(folder: Path) -> str:
+    """Lines that name the waves a run left."""
+    found = sorted(path for path in folder.glob("dump.*") if path.suffix in (".fst", ".vcd"))
+    return "".join(f"\nwaves: {path.relative_to(ROOT)}" for path in found)
 
 
 if __name__ == "__main__":

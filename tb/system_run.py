@@ -91,16 +91,13 @@ def run_system(
     params = params or {}
     folder, test_args = build_system(sim, params, extra)
     name = test_module.rsplit(".", 1)[-1].removesuffix("_tests")
-    replay = f"make system TEST={name} SIM={sim} SEED={seed}"
-    replay += f' PARAMS="{" ".join(f"{k}={v}" for k, v in params.items())}"' if params else ""
-    replay += f" ONLY={test}" if test else ""
     wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), **(env or {})}
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(
-        name, sim, TOP, folder, test_module, seed, replay, params, test, wanted, test_args,
+        "system", name, sim, TOP, folder, test_module, seed, params, test, wanted, test_args,
         waves=waves_wanted(),
     )  # fmt: skip
 

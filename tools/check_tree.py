@@ -3,7 +3,7 @@
     tools/check_tree.py [ROOT]
 
 Text only, nothing is built or run. A line for each thing that is missing, with what to do; exit
-status 1 when there is one. What stands under `pending` in the plan is told and not failed.
+status 1 when there is one.
 """
 
 import ast
@@ -93,7 +93,7 @@ def plan_and_tests(plan, tests):
     for entry in plan.modules:
         covered = tests_of(entry, tests)
         planned |= set(covered)
-        if not covered and entry.module not in plan.pending_bench and entry.by is None:
+        if not covered and entry.by is None:
             wrong.append(f"{SYNTAX}: {entry.id}: no test of tb/unit has such an id: write one for"
                          f" {entry.module}")  # fmt: skip
     for test in tests:
@@ -158,7 +158,7 @@ def names_of_modules(root, plan):
     """Whatever the plan says of a module, it says of one that is there; all have an entry."""
     there = modules(root)
     planned = {entry.module for entry in plan.modules}
-    named = planned.union(plan.wires, plan.untimed, plan.pending_bench, plan.pending_timing)
+    named = planned.union(plan.wires, plan.through, plan.untimed)
     wrong = [f"{SYNTAX}: {name} is no module of rtl/" for name in sorted(named - set(there))]
     for name, path in there.items():
         if name not in planned and name not in plan.wires:
@@ -173,7 +173,7 @@ def benches(root, plan, tests):
     wrong = [f"{UNITS}: {name} is no module of rtl/" for name in sorted(tops - set(there))]
     wrong += [f"{UNITS}: {n} is not there" for n in sorted(files) if not (root / n).exists()]
     for name, path in there.items():
-        if name not in tops and name not in plan.wires and name not in plan.pending_bench:
+        if plan.through.get(name, name) not in tops | {*plan.wires}:
             wrong.append(f"{place_of(root, path)}: no row in {UNITS}: write its bench, or give the"
                          f" reason under wires in {SYNTAX}")  # fmt: skip
     carried = (root / "tb/system/test_system.py").read_text()
@@ -184,7 +184,7 @@ def benches(root, plan, tests):
         if not run and not (test.kind == "system" and f'"{area}"' in carried):
             wrong.append(f"{test.place}: nothing runs this file: add a row to {UNITS} or an area to"
                          " tb/system/test_system.py")  # fmt: skip
-    return wrong, pending("benches", plan.pending_bench, tops)
+    return wrong
 
 
 def timing(root, plan):
@@ -193,21 +193,10 @@ def timing(root, plan):
     there = modules(root)
     wrong = [f"{TIMING}: {name} is no module of rtl/" for name in table if name not in there]
     for name, path in there.items():
-        if not any(name in one for one in (table, plan.pending_timing, plan.wires, plan.untimed)):
+        if not any(name in one for one in (table, plan.wires, plan.untimed)):
             wrong.append(f"{place_of(root, path)}: {TIMING} has no entry: add it, or the reason"
                          f" under untimed in {SYNTAX}")  # fmt: skip
-    return wrong, pending("cycles", plan.pending_timing, table)
-
-
-def pending(what, names, have):
-    """What is still to come, and what came and may leave the list."""
-    lines = []
-    came, missing = [n for n in names if n in have], [n for n in names if n not in have]
-    if missing:
-        lines.append(f"pending {what} ({len(missing)}): {', '.join(missing)}")
-    if came:
-        lines.append(f"{SYNTAX}: {what} are there, take out of pending: {', '.join(came)}")
-    return lines
+    return wrong
 
 
 def place_of(root, path):
@@ -237,26 +226,21 @@ def opcodes(root, plan):
 
 
 def check(root):
-    """Everything that is wrong with the tree, and what is only pending; both as lines."""
+    """Everything that is wrong with the tree, as lines."""
     root = Path(root)
     try:
         plan = read_plan(root)
     except (PlanError, OSError, yaml.YAMLError) as error:
-        return [str(error)], []
+        return [str(error)]
     tests = find_tests(root)
     wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
     wrong += plan_and_bins(plan, declared_bins(root))
-    notes = []
-    for more, told in (benches(root, plan, tests), timing(root, plan)):
-        wrong += more
-        notes += told
-    return wrong + opcodes(root, plan), notes
+    return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 
 
 def main(arguments):
-    wrong, notes = check(Path(arguments[0]).resolve() if arguments else ROOT)
-    for line in [*wrong, *notes]:
-        print(line)
+    wrong = check(Path(arguments[0]).resolve() if arguments else ROOT)
+    print(*wrong, sep="\n", end="\n" if wrong else "")
     return int(bool(wrong))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gen_c
 import gen_docs
+import gen_modules
 import gen_python
 import gen_verilog
 from spec_model import SpecError
@@ -25,7 +26,10 @@ OUTPUTS = {
 def generate(root):
     """Text of each generated file of the tree at root, by its path."""
     spec = load(root / "spec")
-    return {path: make(spec) for path, make in OUTPUTS.items()}
+    texts = {path: make(spec) for path, make in OUTPUTS.items()}
+    if (root / "rtl/files.f").exists():
+        texts["docs/modules.md"] = gen_modules.page(root)
+    return texts
 
 
 def stale(root, texts):

@@ -38,10 +38,7 @@ def run(command):
 
 
 def tree():
-    """Plan, tests, bins, sources, benches, cycles and opcodes fit; what is pending is told."""
-    wrong, notes = check_tree.check(ROOT)
-    for line in notes:
-        print(line)
+    wrong = check_tree.check(ROOT)
     return bool(wrong), "\n".join(wrong)
 
 
@@ -71,7 +68,15 @@ def yosys():
 
 
 def verible():
-    return run([BIN / "verible-verilog-lint", "--rules_config=lint/verible.rules", *sources()])
+    rules = "--rules_config=lint/verible.rules"
+    wrong, text = run([BIN / "verible-verilog-lint", rules, *sources()])
+    unformatted, told = run([*formatter(), "--verify", *sources()])
+    return wrong or unformatted, text + told + "\nmake fmt mends it" * bool(unformatted)
+
+
+def formatter():
+    flags = (ROOT / "lint/verible.flags").read_text().split()
+    return [BIN / "verible-verilog-format", *flags, "--inplace"]
 
 
 def ruff():
@@ -86,9 +91,8 @@ STEPS = {
 
 def fix():
     """Formats Verilog and Python in place."""
-    flags = (ROOT / "lint/verible.flags").read_text().split()
     for command in (
-        [BIN / "verible-verilog-format", *flags, "--inplace", *sources()],
+        [*formatter(), *sources()],
         [BIN / "ruff", "check", "--fix", "-q", *PYTHON],
     ):
         status, text = run(command)

@@ -1,4 +1,8 @@
-"""Says which simulators there are; installs Icarus through the system's packages when root."""
+"""Says which simulators there are; as root, installs Icarus and ccache from the system's packages.
+
+ccache is not needed, but the unit benches build a hundred small simulations that share most of
+their C++.
+"""
 
 import os
 import shutil
@@ -10,22 +14,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402 - needs the path above
 
+PACKAGES = {"iverilog": "iverilog", "ccache": "ccache"}
 
-def install_icarus():
-    """Icarus from Debian's packages; a failure is told, not fatal: Verilator is what must be."""
+
+def install(packages):
+    """Debian's packages; a failure is told, not fatal: Verilator is what must be."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    print("installing Icarus Verilog through apt-get", flush=True)
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "iverilog"]):
+    print(f"installing {' and '.join(packages)} through apt-get", flush=True)
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *packages]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:
             tail = done.stderr.strip().splitlines()[-1:] or ["no message"]
-            print(f"icarus: {' '.join(command)} failed: {tail[0]}")
+            print(f"{' '.join(command)} failed: {tail[0]}")
             return
 
 
 def main():
-    if simulator_missing("icarus") and os.geteuid() == 0 and shutil.which("apt-get"):
-        install_icarus()
+    absent = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if absent and os.geteuid() == 0 and shutil.which("apt-get"):
+        install(absent)
     missing = {sim: simulator_missing(sim) for sim in SIMULATORS}
     for sim, reason in missing.items():
         print(f"simulator {sim}: {reason or 'present'}")

@@ -140,6 +140,7 @@ def _axes(width, height, columns=1):
 def _svg(figure):
     stream = io.StringIO()
     with plt.rc_context(DEFAULTS):
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight",
+                       facecolor="white")
     plt.close(figure)
     return stream.getvalue().split("?>", 1)[1].split("dtd\">", 1)[-1].strip() + "\n"

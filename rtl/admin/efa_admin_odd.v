@@ -2,7 +2,7 @@
 //
 // In    s_ring from the registers, s_entry from the ring reader; no ready
 // Out   ev_odd; when both come at once the entry waits, a second one meanwhile is lost
-// Time  same cycle, or the next free one
+// Time  same cycle, or the next one without a report of the registers
 module efa_admin_odd (
     input wire clk,
     input wire rst,

@@ -2,7 +2,8 @@
 //
 // In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up
 // Out   m_wr one 64-byte write each; m_note a response was written, its vector; ev_acq
-// Time  5 cycles a response and the write; with the ring disabled responses are dropped
+// Time  5 cycles from response to write, a response every 6; with the ring disabled responses are
+//       dropped
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

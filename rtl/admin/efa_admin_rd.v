@@ -2,7 +2,7 @@
 //
 // In    s_rd requests of up to 64 bytes with their slot, one stream per reader
 // Out   m_rd with reader and slot as cookie; the reader an answer belongs to
-// Time  one cycle; one request per cycle
+// Time  1 cycle, one request per cycle
 module efa_admin_rd #(
     parameter READERS = 3,
     parameter SLOT_W  = 4

@@ -3,7 +3,8 @@
 // In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written
 // Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages;
 //       ev_odd doorbells that were ignored
-// Time  one store per cycle; a note may become a message at once or when INTR_MASK falls
+// Time  a store acts in 1 cycle, one per cycle; a note becomes a message in 2, or when INTR_MASK
+//       falls
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -3,7 +3,8 @@
 // In    ring set-up and producer count; lines read (s_line)
 // Out   m_line the reads; m_cmd commands in order, err: its read failed; aq_taken one came in;
 //       ev_odd an entry whose phase bit is not of this pass, or that could not be read
-// Time  one command per cycle; a ring set up anew drops what is still under way of the old one
+// Time  read in the cycle it is rung, command in the cycle of its line; one of each per cycle; a
+//       ring off withdraws what waits, one set up anew drops what is under way of the old one
 `include "efa_defs.vh"
 
 module efa_aq_fetch (
@@ -55,8 +56,9 @@ module efa_aq_fetch (
   assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
   assign m_line_addr = {aq_base[63:6] + {42'd0, slot}, 6'd0};
   assign m_line_len = 7'd64;
-  assign s_line_ready = !aq_start && (dropping || m_cmd_ready);
-  assign m_cmd_valid = s_line_valid && !aq_start && !dropping;
+  // What was under way when a ring went off waits until it is on again, or drops with its ring.
+  assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);
+  assign m_cmd_valid = s_line_valid && rings_on && !aq_start && !dropping;
   assign m_cmd_data = s_line_data;
   assign m_cmd_err = s_line_err;
   assign aq_taken = take;

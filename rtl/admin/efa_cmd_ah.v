@@ -2,7 +2,8 @@
 //
 // In    s_cmd; answers of efa_objects
 // Out   m_rsp; obj requests; ah_* a handle made or removed, for every engine
-// Time  about 25 cycles and one per handle number ever used, to find the PD and GID
+// Time  CREATE_AH 7 cycles and one per number ever used, to find the PD and GID, 6 the first time;
+//       DESTROY_AH 6; and what efa_objects takes for its requests
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

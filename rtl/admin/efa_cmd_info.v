@@ -2,7 +2,8 @@
 //
 // In    s_cmd; s_line pieces of the host information buffer; stat_value
 // Out   m_rsp; m_line reads of that buffer; stat_index
-// Time  3 cycles; statistics 9; host information as long as its reads take
+// Time  2 cycles; statistics 9 (basic) or 7; host information 7 when its lines come one cycle after
+//       they are asked for
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

@@ -2,7 +2,8 @@
 //
 // In    s_cmd; answers of efa_objects; s_line pieces of page lists
 // Out   m_rsp; obj requests; m_line reads of lists; mtt_*, mr_* for every engine; m_drain
-// Time  about 40 cycles and one per page and the search for a block; DEREG_MR as long as drains take
+// Time  REG_MR 22 cycles and one per page, 10 without pages; DEREG_MR 10, 7 without pages; and what
+//       efa_objects, the search for a block, the list and the drain take
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

@@ -2,7 +2,7 @@
 //
 // In    s_cmd; answers of efa_objects
 // Out   m_rsp; obj requests
-// Time  about 14 cycles; DEALLOC_UAR also the walk of efa_objects
+// Time  allocation 3 cycles, deallocation 2, and what efa_objects takes for 2 requests, for 1
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

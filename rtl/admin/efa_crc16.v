@@ -2,7 +2,7 @@
 //
 // In    s_data the entry, held while it is worked on
 // Out   m_crc of the s_data two cycles before
-// Time  two stages: parity over quarters of the entry, then over the quarters
+// Time  2 cycles, an entry per cycle: parity over quarters of the entry, then over the quarters
 `include "efa_defs.vh"
 
 module efa_crc16 (

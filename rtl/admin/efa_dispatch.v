@@ -1,9 +1,10 @@
 // efa_dispatch - hands each admin command to the unit of its family, in order.
 //
-// In    s_cmd commands in ring order
+// In    s_cmd commands in ring order; m_cmd_ready a unit that is idle
 // Out   m_cmd one valid and ready per unit, shared payload; m_rsp the refusals made here:
 //       an opcode nobody has, an entry that could not be read; ev_aqcmd
-// Time  one command per cycle; a unit at work holds the commands behind
+// Time  1 cycle, one command per cycle; a unit at work holds the commands behind that are of its
+//       family or of one whose objects name each other's, so that these act in ring order
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -30,44 +31,60 @@ module efa_dispatch #(
     output wire [63:0] ev_aqcmd_data
 );
 
+  localparam PD = 0;  // and UAR
+  localparam AH = 1;
+  localparam CQ = 2;  // and EQ
+  localparam MR = 3;
+  localparam QP = 4;
+  localparam INFO = 5;
   localparam [UNITS-1:0] ONE = 1;
+  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD, CQ and QP
+  // a UAR, QP a CQ.
+  localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP;
+  localparam [UNITS-1:0] WITH_CQ = ONE << PD | ONE << QP;
+  localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ;
   localparam [7:0] UNREAD = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
   localparam [7:0] UNSUPPORTED = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
 
   reg valid_q;
   reg [511:0] cmd_q;
   reg [UNITS-1:0] unit_q;
+  reg [UNITS-1:0] after_q;  // units that must be idle first
   reg refuse_q;
   reg err_q;
   reg ev_valid_q;
   reg [19:0] ev_data_q;
 
   reg [UNITS-1:0] unit;
+  reg [UNITS-1:0] after;
   always @* begin
     unit = {UNITS{1'b0}};
     case (s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE])
       `EFA_ADMIN_AQ_OPCODE__ALLOC_PD, `EFA_ADMIN_AQ_OPCODE__DEALLOC_PD,
       `EFA_ADMIN_AQ_OPCODE__ALLOC_UAR, `EFA_ADMIN_AQ_OPCODE__DEALLOC_UAR:
-      unit = ONE;
-      `EFA_ADMIN_AQ_OPCODE__CREATE_AH, `EFA_ADMIN_AQ_OPCODE__DESTROY_AH: unit = ONE << 1;
+      unit = ONE << PD;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_AH, `EFA_ADMIN_AQ_OPCODE__DESTROY_AH: unit = ONE << AH;
       `EFA_ADMIN_AQ_OPCODE__CREATE_CQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_CQ,
       `EFA_ADMIN_AQ_OPCODE__CREATE_EQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ:
-      unit = ONE << 2;
-      `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR: unit = ONE << 3;
+      unit = ONE << CQ;
+      `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR: unit = ONE << MR;
       `EFA_ADMIN_AQ_OPCODE__CREATE_QP, `EFA_ADMIN_AQ_OPCODE__MODIFY_QP,
       `EFA_ADMIN_AQ_OPCODE__QUERY_QP, `EFA_ADMIN_AQ_OPCODE__DESTROY_QP:
-      unit = ONE << 4;
+      unit = ONE << QP;
       `EFA_ADMIN_AQ_OPCODE__GET_FEATURE, `EFA_ADMIN_AQ_OPCODE__SET_FEATURE,
       `EFA_ADMIN_AQ_OPCODE__GET_STATS:
-      unit = ONE << 5;
+      unit = ONE << INFO;
       default: unit = {UNITS{1'b0}};
     endcase
+    after = {UNITS{unit[PD]}} & WITH_PD | {UNITS{unit[AH] || unit[MR]}} & (ONE << PD)
+        | {UNITS{unit[CQ]}} & WITH_CQ | {UNITS{unit[QP]}} & WITH_QP;
   end
 
-  wire leave = (unit_q & m_cmd_ready) != {UNITS{1'b0}} || refuse_q && m_rsp_ready;
+  wire free = (after_q & ~m_cmd_ready) == {UNITS{1'b0}};
+  wire leave = free && (unit_q & m_cmd_ready) != {UNITS{1'b0}} || refuse_q && m_rsp_ready;
 
   assign s_cmd_ready = !valid_q || leave;
-  assign m_cmd_valid = unit_q & {UNITS{valid_q}};
+  assign m_cmd_valid = unit_q & {UNITS{valid_q && free}};
   assign m_cmd_data = cmd_q;
   assign m_rsp_valid = valid_q && refuse_q;
   assign m_rsp_id =
@@ -90,6 +107,7 @@ module efa_dispatch #(
     if (s_cmd_ready) begin
       cmd_q <= s_cmd_data;
       unit_q <= s_cmd_err ? {UNITS{1'b0}} : unit;
+      after_q <= s_cmd_err ? {UNITS{1'b0}} : after;
       refuse_q <= s_cmd_err || unit == {UNITS{1'b0}};
       err_q <= s_cmd_err;
     end

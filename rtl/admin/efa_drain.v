@@ -2,7 +2,7 @@
 //
 // In    s_drain held until ready; s_late: completions only, for queues that no QP uses
 // Out   drain_* to the engines, each held until its ready
-// Time  as long as the engines take
+// Time  4 cycles, 2 for a late unit, and as long as the engines take
 module efa_drain #(
     parameter UNITS = 3
 ) (

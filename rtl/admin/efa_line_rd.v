@@ -1,8 +1,10 @@
 // efa_line_rd - reads pieces of host memory of up to 64 bytes, many at a time, answered in order.
 //
 // In    s_line address and length inside one 64-byte line; rdc the answers to this client's reads
-// Out   rd requests with the slot as cookie; m_line bytes from bit 0 up, err: the read failed
-// Time  2^SLOT_W outstanding; one line per cycle in and out; 3 cycles from the last answer beat
+// Out   rd requests with the slot as cookie; m_line bytes from bit 0 up, bits beyond the length say
+//       nothing; err: the read failed
+// Time  1 cycle to the read, 3 from its last answer beat to the line; one line per cycle in and
+//       out, 2^SLOT_W outstanding
 `include "efa_check.vh"
 
 module efa_line_rd #(

@@ -2,7 +2,8 @@
 //
 // In    s_start with the command held; s_line pieces of the list
 // Out   m_line reads of the list; mtt_* a translation each; m_done with m_misaligned, m_failed
-// Time  one translation per cycle, list reads as many at a time as there are slots
+// Time  start to the first read 1 cycle, to the first translation 2 (pages in the command); a line
+//       to its first translation 1; one translation per cycle, m_done 1 behind the last
 `include "efa_defs.vh"
 
 module efa_mr_list (

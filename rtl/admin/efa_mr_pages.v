@@ -2,7 +2,7 @@
 //
 // In    s_cmd a REG_MR command, held
 // Out   m_illegal, m_pages, m_mask (low bits inside a page): of the command three cycles before
-// Time  three stages
+// Time  3 cycles, with the command held; a command every 3
 `include "efa_defs.vh"
 
 module efa_mr_pages (

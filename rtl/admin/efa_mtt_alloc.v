@@ -5,7 +5,7 @@
 // In    s_find a block of s_need; s_insert the found block, as region s_index; s_remove a region;
 //       one of them held until s_ready
 // Out   with s_ready of a find: m_fits, m_base
-// Time  find 3 cycles and 2 per region behind the hint; insert 4; remove 5
+// Time  to s_ready: find 4 cycles and 2 per region it passes behind the hint; insert 3; remove 3
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

@@ -2,8 +2,9 @@
 //
 // In    s_obj requests of UNITS command units, served in turn; held until s_obj_ready
 // Out   the answer, valid with s_obj_ready: code, number found, its UAR, generation, referenced
-// Time  4 cycles; FIND one more per number looked at, from the lowest that may be free;
-//       freeing a UAR walks the CQs, QPs and LLQ pages, one per cycle
+// Time  3 cycles to the answer, a request every 4; FIND 4 and one per further number looked at,
+//       from the lowest that may be free; LLQ one more per further page; a UAR freed 4 and one per
+//       CQ, QP and LLQ page, which it walks
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"

@@ -1,7 +1,8 @@
 // efa_qp_rules - what may be asked of a QP: creation sizes and flags, state transitions, attributes.
 //
-// In    s_cmd a CREATE_QP or MODIFY_QP command; s_qpc the QP's context now
-// Out   m_create_illegal, m_modify_illegal; m_pages_log of the ring in LLQ memory; m_rnr_capable
+// In    s_cmd a CREATE_QP or MODIFY_QP command; s_state, s_srd of the QP now
+// Out   m_create_illegal, m_modify_illegal; of a legal creation m_wqe128, m_sq_log, m_rq_log and
+//       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile
 // Time  same cycle
 `include "efa_defs.vh"
 

@@ -56,7 +56,11 @@ module efa_rx_judge #(
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam PD_W = `EFA_LIMITS__PD_W;
   localparam AH_W = `EFA_LIMITS__AH_W;
-  localparam TABLE_W = PD_W + NODE_W;
+  localparam LANE_W = 4;  // log2 of the peers in a row of the table, all cleared at once
+  localparam LANES = 1 << LANE_W;
+  localparam PEER_W = AH_W + 1;
+  localparam ROW_W = PD_W + NODE_W - LANE_W;
+  localparam [LANES-1:0] ONE_LANE = 1;
   localparam [15:0] GRH_BYTES = `EFA_LIMITS__GRH_BYTES;
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [3:0] CAUSE_NO_LAST = 4'd7;
@@ -120,27 +124,30 @@ module efa_rx_judge #(
   wire [16:0] room = {1'b0, size0} + (count_q[1] ? {1'b0, size1} : 17'd0);
 
   // Which address handle is the sender's? Exactly one place for each PD and node.
-  reg [TABLE_W:0] walk_q;
-  wire walking = !walk_q[TABLE_W];
+  reg [ROW_W:0] walk_q;
+  wire walking = !walk_q[ROW_W];
   wire [9:0] ah_pd = ah_data[`EFA_AHC__PD];
   wire [15:0] ah_node = ah_data[`EFA_AHC__NODE];
   wire ah_near = ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [9:0] qp_pd = qpc_data[`EFA_QPC__PD];
-  wire [AH_W:0] known;
+  wire [LANES*PEER_W-1:0] row;
+  wire [PEER_W-1:0] known = row[PEER_W*src_node[LANE_W-1:0]+:PEER_W];
   wire near = src_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [15:0] ah = known[AH_W] && near ? {{(16 - AH_W) {1'b0}}, known[AH_W-1:0]} : NO_AH;
   assign init_done = !walking;
-  efa_ram #(
-      .WIDTH (AH_W + 1),
-      .ADDR_W(TABLE_W)
+  efa_ram_be #(
+      .WIDTH(LANES * PEER_W),
+      .ADDR_W(ROW_W),
+      .LANES(LANES)
   ) u_peers (
       .clk(clk),
       .wr_en(walking || (ah_valid && ah_near)),
-      .wr_addr(walking ? walk_q[TABLE_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:0]}),
-      .wr_data(walking ? {(AH_W + 1) {1'b0}} : {ah_data[`EFA_AHC__LIVE], ah_index}),
+      .wr_lanes(walking ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
+      .wr_addr(walking ? walk_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
+      .wr_data(walking ? {LANES * PEER_W{1'b0}} : {LANES{ah_data[`EFA_AHC__LIVE], ah_index}}),
       .rd_en(state_q == ST_CONTEXT),
-      .rd_addr({qp_pd[PD_W-1:0], src_node[NODE_W-1:0]}),
-      .rd_data(known)
+      .rd_addr({qp_pd[PD_W-1:0], src_node[NODE_W-1:LANE_W]}),
+      .rd_data(row)
   );
 
   // The claim begins with the look at the context, which may end it.
@@ -240,7 +247,7 @@ module efa_rx_judge #(
     if (rst) begin
       state_q <= ST_PACKET;
       claimed_q <= 1'b0;
-      walk_q <= {(TABLE_W + 1) {1'b0}};
+      walk_q <= {(ROW_W + 1) {1'b0}};
     end else begin
       state_q   <= state_d;
       claimed_q <= claimed_d;

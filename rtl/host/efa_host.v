@@ -4,6 +4,7 @@
 // Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); register, LLQ and doorbell stores; rdc; core_rst
 // Time  stores three cycles, reads and writes one cycle, completions two; see the parts
 `include "efa_defs.vh"
+`include "efa_check.vh"
 
 module efa_host #(
     parameter TAGS = `EFA_LIMITS__TAGS,
@@ -416,34 +417,11 @@ module efa_host #(
       .ev_odd_host_data(ev_odd_host_data)
   );
 
-  efa_stream_check #(
-      .WIDTH(8 + 512)
-  ) u_check_cpl (
-      .clk(clk),
-      .rst(rst),
-      .valid(m_mmio_cpl_valid),
-      .ready(m_mmio_cpl_ready),
-      .data({m_mmio_cpl_tag, m_mmio_cpl_data})
-  );
-
-  efa_stream_check #(
-      .WIDTH(64 + 13 + 8)
-  ) u_check_rd (
-      .clk(clk),
-      .rst(rst),
-      .valid(m_dma_rd_valid),
-      .ready(m_dma_rd_ready),
-      .data({m_dma_rd_addr, m_dma_rd_len, m_dma_rd_tag})
-  );
-
-  efa_stream_check #(
-      .WIDTH(64 + 13 + 512 + 1)
-  ) u_check_wr (
-      .clk(clk),
-      .rst(rst),
-      .valid(m_dma_wr_valid),
-      .ready(m_dma_wr_ready),
-      .data({m_dma_wr_addr, m_dma_wr_len, m_dma_wr_data, m_dma_wr_last})
-  );
+  `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst, m_mmio_cpl_valid, m_mmio_cpl_ready, {m_mmio_cpl_tag,
+                                                                                  m_mmio_cpl_data})
+  `EFA_STREAM(u_edge_rd, 64 + 13 + 8, clk, rst, m_dma_rd_valid, m_dma_rd_ready, {
+              m_dma_rd_addr, m_dma_rd_len, m_dma_rd_tag})
+  `EFA_STREAM(u_edge_wr, 64 + 13 + 512 + 1, clk, rst, m_dma_wr_valid, m_dma_wr_ready, {
+              m_dma_wr_addr, m_dma_wr_len, m_dma_wr_data, m_dma_wr_last})
 
 endmodule

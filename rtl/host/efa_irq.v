@@ -4,7 +4,7 @@
 //       host_rst  every vector masked, table zero; core_rst  requests and pending bits forgotten
 // Out   wr_irq  a message as a 4-byte write, withdrawn when its vector gets masked before it left
 //       hit, rdata  answer to a load of table or pending bits, one cycle after acc
-// Time  three cycles for a message; after host_rst the table is cleared, one entry per cycle
+// Time  two cycles to a message, one every three; after host_rst the table is cleared, one entry per cycle
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

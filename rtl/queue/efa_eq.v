@@ -390,8 +390,7 @@ module efa_eq #(
           queued_q[cqdb_cqn] <= 1'b1;
         end
       end
-      if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM]
-          && eq_live_q[eqdb_eqn]) begin
+      if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM] && eq_live_q[eqdb_eqn]) begin
         eq_request_q[eqdb_eqn] <= 1'b1;
       end
       if (eqc_valid) begin

@@ -245,6 +245,7 @@ module efa_qp_ctx #(
   end
   assign ev_qperr_data = ev_data;
 
-  `EFA_CHECK_ON(clk, core_rst, !(qpchg_send_valid && state_q == ST_IDLE), "efa_qp_ctx: a notice outside its state")
+  `EFA_CHECK_ON(clk, core_rst, !(qpchg_send_valid && state_q == ST_IDLE),
+                "efa_qp_ctx: a notice outside its state")
 
 endmodule

@@ -1,11 +1,12 @@
 // efa_rq - receive rings: doorbells, descriptors fetched ahead of need, claims and flushes.
 //
 // In    rqdb producer counts; rqop life of a ring; qpchg state changes; claim from the judge
-//       (held until s_claim_done, which may come at any time); rdc answers; s_done descriptors
-//       of reported receives
+//       (held until s_claim_done, which may come at any time, but not with a take in the cycle of
+//       a flush); rdc answers; s_done descriptors of reported receives
 // Out   rd descriptor reads; claim answer: up to two descriptors; m_flush receive entries of a
 //       QP in ERR; m_err a QP that must go to ERR; settled, drained: as efa_rq_fetch says
-// Time  a doorbell per cycle; a claim of cached descriptors 3 cycles; rqop about 2^SLOT_W / 4
+// Time  a doorbell per cycle, its first read 7 cycles later; a claim of cached descriptors 3 cycles;
+//       rqop 9 cycles, more while answers or counts come in
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

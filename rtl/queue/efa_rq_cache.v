@@ -3,7 +3,8 @@
 // In    rdc answers of reads, whose cookie names ring and first descriptor; rd_* a ring and a
 //       count, for each of two readers; s_clear a ring whose descriptors are forgotten
 // Out   descriptors count and count + 1, and whether each of them is here
-// Time  a beat per cycle; a read 1 cycle after its count; a clear 2^SLOT_W / 4 cycles
+// Time  a beat per cycle, here for who asks 2 cycles after it; a read 1 cycle after its count; a
+//       clear 2^SLOT_W / 4 cycles, and one more for each beat that comes meanwhile
 //
 // A slot keeps which lap of the ring through the cache it was filled in, so that answers may
 // come in any order and an old descriptor is never taken for the one that follows it.

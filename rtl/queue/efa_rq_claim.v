@@ -2,9 +2,10 @@
 //
 // In    s_claim a ring, held until s_claim_done (at any time; take: descriptors used up);
 //       counts and cached descriptors of that ring; broken, refused: it gets no more of them
-// Out   m_claim the answer, held until s_claim_done; take; want a look at a ring: its head is
-//       missing or moved
-// Time  answer 3 cycles after the claim when the descriptors are here
+// Out   m_claim the answer, held until s_claim_done (broken goes before none); take; want a look at
+//       a ring: its head is missing or moved; a few of them wait, the next are lost
+// Time  answer 3 cycles after the claim when the descriptors are here, claims every 4; want 1 cycle
+//       after take, or at once and every 48 cycles while descriptors are missing
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

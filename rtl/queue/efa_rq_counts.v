@@ -3,8 +3,9 @@
 // In    rqdb producer counts; take the next claimed count; s_done descriptors reported;
 //       s_clear a ring that begins again at 0
 // Out   prod, cons for two readers; move a ring has more; wrong it was rung beyond its size
-// Time  move or wrong 2 cycles after the doorbell, which counts after 1; a doorbell and a report
-//       per cycle, also back to back for one ring; a read 1 cycle
+// Time  move or wrong 2 cycles after the doorbell: who asks from then on sees it; it is judged by
+//       the reports of before its cycle; a doorbell and a report per cycle, also back to back for
+//       one ring; a read 1 cycle; a clear waits for cycles without counts that move
 `include "efa_check.vh"
 
 module efa_rq_counts #(

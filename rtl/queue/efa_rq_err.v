@@ -2,7 +2,7 @@
 //
 // In    wrong rung beyond its size, failed a descriptor read; one of each per cycle, never refused
 // Out   m_err which QP, and why it must go to ERR
-// Time  3 cycles, one report per cycle
+// Time  2 cycles when none waits, one report per cycle; the two reasons take turns
 module efa_rq_err #(
     parameter QPN_W = 6
 ) (

@@ -146,9 +146,7 @@ module efa_sq #(
 
   // What a visit finds: entries at all, more than it may take, how many if not.
   function [6:0] visit(input [15:0] waiting, input [4:0] limit);
-    visit = {
-      waiting != 16'd0, waiting[15:5] != 11'd0 || waiting[4:0] > limit, waiting[4:0]
-    };
+    visit = {waiting != 16'd0, waiting[15:5] != 11'd0 || waiting[4:0] > limit, waiting[4:0]};
   endfunction
 
   // Worked out for each count it may start from: which one it is comes late.

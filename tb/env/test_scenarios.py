@@ -10,8 +10,8 @@ from tb.seq import admin, bringup, completion, recv, send, stress
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
     bringup.masked_vector, bringup.function_level_reset, admin.every_object, admin.every_refusal,
-    admin.everything_taken, admin.many_commands, admin.long_page_list, send.every_size,
-    send.inline_forms, send.store_buffers, send.batches, send.local_errors,
+    admin.everything_taken, admin.many_commands, admin.dependent_commands, admin.long_page_list,
+    send.every_size, send.inline_forms, send.store_buffers, send.batches, send.local_errors,
     send.stores_of_others, send.torn_entry, send.rung_slot_is_closed,
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,

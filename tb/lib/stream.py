@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import cocotb
 from cocotb.clock import Clock
+from cocotb.simtime import get_sim_time
 from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, with_timeout
 
 PERIOD_NS = 4
@@ -51,6 +52,11 @@ def periodic(idle: int, busy: int) -> Callable[[], bool]:
         return at < idle
 
     return decide
+
+
+def cycle() -> int:
+    """Number of the clock cycle that is now."""
+    return round(get_sim_time("ns")) // PERIOD_NS
 
 
 async def clock_and_reset(dut, cycles: int = 4) -> None:

@@ -251,6 +251,44 @@ def many_commands(backends, rng):
             command.result()
 
 
+def dependent_commands(backends, rng):
+    """Commands that name each other's objects, all in the ring at once: one after the other."""
+    driver = Driver(backends[0]).probe()
+    uar, pd = driver.alloc_uar(), driver.alloc_pd()
+    ring = driver.allocator.alloc(1 << 16)
+    for _ in range(4):
+        cq = driver.create_cq(uar, 16, ring, 32)
+        qp = new_qp(driver, pd, uar, cq.cq_idx, ring + 16384)
+        mr = driver.reg_mr(pd, 0x1000, 5000, [ring, ring + PAGE], 12)
+        ah = driver.create_ah(pd, driver.gid)
+        users = [
+            defs.AdminDestroyQpCmd(qp_handle=qp.qp_handle), defs.AdminDeregMrCmd(l_key=mr.l_key),
+            defs.AdminDestroyAhCmd(ah=ah, pd=pd),
+        ]  # fmt: skip
+        rng.shuffle(users)
+        used = [
+            defs.AdminDestroyCqCmd(cq_idx=cq.cq_idx), defs.AdminDeallocPdCmd(pd=pd),
+            defs.AdminDeallocUarCmd(uar=uar), defs.AdminAllocPdCmd(), defs.AdminAllocUarCmd(),
+        ]  # fmt: skip
+        commands = [driver.submit(request) for request in [*users, *used]]
+        answers = [driver.finish(command) for command in commands]
+        assert (answers[-2].pd, answers[-1].uar) == (pd, uar)
+    # The other way round the first finds itself in use, whatever comes behind it.
+    cq = driver.create_cq(uar, 16, ring, 32)
+    qp = new_qp(driver, pd, uar, cq.cq_idx, ring + 16384)
+    commands = [
+        driver.submit(request) for request in (
+            defs.AdminDeallocUarCmd(uar=uar), defs.AdminDestroyCqCmd(cq_idx=cq.cq_idx),
+            defs.AdminDeallocPdCmd(pd=pd), defs.AdminDestroyQpCmd(qp_handle=qp.qp_handle),
+            defs.AdminDestroyCqCmd(cq_idx=cq.cq_idx),
+        )
+    ]  # fmt: skip
+    for command in commands[:3]:
+        refused(STATUS.RESOURCE_BUSY, driver.finish, command)
+    for command in commands[3:]:
+        driver.finish(command)
+
+
 def long_page_list(backends, rng):
     """A region of many pages through a contiguous list, used from end to end."""
     node = Node(backends[0])

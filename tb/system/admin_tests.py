@@ -35,6 +35,13 @@ class ThirtyCommandsAtOnce(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DependentCommandsAtOnce(NicTest):
+    """admin.dependent"""
+
+    work = staticmethod(admin.dependent_commands)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class LongPageListIsRead(NicTest):
     """admin.page_list"""
 

@@ -25,6 +25,7 @@ from efa.defs import (
     AdminDestroyCqCmd,
     AdminDestroyEqCmd,
     AdminDestroyQpCmd,
+    AdminGetFeatureCmd,
     AdminModifyQpCmd,
     AdminQpState,
     AdminQueryQpCmd,
@@ -560,7 +561,7 @@ async def families_work_at_the_same_time(dut):
         for command, opcode in (
             (AdminQueryQpCmd(qp_handle=0), Op.QUERY_QP),
             (AdminCreateAhCmd(dest_addr=GID + bytes([0, count % 60]), pd=0), Op.CREATE_AH),
-            (AdminAllocPdCmd(), Op.ALLOC_PD),
+            (AdminGetFeatureCmd(feature_common={"feature_id": 1}), Op.GET_FEATURE),
             (AdminDeregMrCmd(l_key=5), Op.DEREG_MR),
         ):
             bench.post(command, opcode)

@@ -7,7 +7,9 @@ import yaml
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
 from tb.unit.admin_bench import crc16
+from tb.unit.module_bench import high, span
 
 BASE = 0x12_3456_7000
 SOURCES = 7
@@ -131,6 +133,21 @@ async def a_disabled_ring_swallows_responses(dut):
     await bench.send({0: (3, 0, 1)})
     (beat,) = await bench.wr.take()
     assert beat["data"].to_bytes(64, "little") == expected(3, 0, 1, 1)
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def its_cycles(dut):
+    """admin.post.time"""
+    promised = timing("efa_admin_post", "response")
+    bench = Bench(dut)
+    await bench.start()
+    await RisingEdge(dut.clk)
+    dut.s_rsp_valid.value = 1
+    first = high(dut.s_rsp_valid[0], dut.s_rsp_ready[0])
+    assert await span(dut, first, high(dut.m_wr_valid)) == promised.latency
+    assert dut.m_note_valid.value == 1
+    await ClockCycles(dut.clk, 20 * promised.interval + 1)
+    assert bench.wr.taken == bench.note.taken == 21
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")

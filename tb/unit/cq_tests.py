@@ -12,11 +12,12 @@ from tb.lib.stream import (
     StreamDriver,
     StreamMonitor,
     clock_and_reset,
+    cycle,
     reset,
     rng_for,
 )
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, completion_entry, hold, now, pulse, until, zero
+from tb.unit.queue_bench import Pulses, completion_entry, hold, pulse, until, zero
 
 BASE = 0x12_3400_0000
 
@@ -167,10 +168,10 @@ async def entries_leave_in_time(dut):
             late = [edge + timing("efa_cq", "commit").latency for edge in edges]
             assert [edge for (edge,) in commits.seen] == (late if intr else [])
     dut.drain_valid.value = 1
-    asked = now() + 1
+    asked = cycle() + 1
     await RisingEdge(dut.clk)
     await until(dut, lambda: dut.drain_ready.value == 1, 20)
-    assert now() - asked == timing("efa_cq", "drain").latency
+    assert cycle() - asked == timing("efa_cq", "drain").latency
     dut.drain_valid.value = 0
 
 

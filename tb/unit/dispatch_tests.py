@@ -26,11 +26,19 @@ def command(opcode, number, rng):
     return int.from_bytes(entry.pack(64), "little")
 
 
+# Families whose objects name each other's: the later command waits for the earlier.
+CONFLICTS = {0: {1, 2, 3, 4}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2}, 5: set()}
+
+
 class Units:
-    """Takes commands as each unit likes; keeps what came, with the unit."""
+    """Units that work on a command for a while; keeps what came, with the unit.
+
+    `share` of the cycles is given to ending commands at work; 0 never ends one."""
 
     def __init__(self, dut, share):
         self.dut, self.share, self.rng, self.came = dut, share, rng_for("units"), []
+        # At work, as the device sees it in this cycle and in the next.
+        self.busy, self.working = set(), set()
         dut.m_cmd_ready.value = 0
         cocotb.start_soon(self.run())
 
@@ -40,15 +48,21 @@ class Units:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
                 ready, held = 0, None
+                self.working.clear()
                 continue
             valid = int(dut.m_cmd_valid.value)
             assert valid & (valid - 1) == 0, "two units at once"
             now = (valid, int(dut.m_cmd_data.value)) if valid else None
             assert held is None or now == held, "a waiting command changed"
             held = now if now and not valid & ready else None
+            self.working = {unit for unit in self.working if self.rng.random() >= self.share}
             if valid & ready:
-                self.came.append((valid.bit_length() - 1, now[1]))
-            ready = sum((self.rng.random() < self.share) << unit for unit in range(6))
+                unit = valid.bit_length() - 1
+                assert not CONFLICTS[unit] & self.busy, "a conflicting unit is at work"
+                self.came.append((unit, now[1]))
+                self.working.add(unit)
+            self.busy = set(self.working)
+            ready = sum(1 << unit for unit in range(6) if unit not in self.working)
             dut.m_cmd_ready.value = ready
 
 
@@ -90,13 +104,35 @@ async def a_busy_unit_holds_those_behind(dut):
     """admin.dispatch.order"""
     source, refusals, _, units = await start(dut, share=0.0)
     rng = rng_for("commands")
-    source.post({"data": command(AdminAqOpcode.REG_MR, 1, rng)},
-                {"data": command(255, 2, rng)})  # fmt: skip
+    source.post(*({"data": command(AdminAqOpcode.REG_MR, n, rng)} for n in (1, 2)),
+                {"data": command(255, 3, rng)})  # fmt: skip
     await refusals.none(20)
     assert dut.s_cmd_ready.value == 0 and int(dut.m_cmd_valid.value) == 1 << 3
     units.share = 1.0
-    assert (await refusals.take())[0]["id"] == 2
-    assert len(units.came) == 1
+    assert (await refusals.take())[0]["id"] == 3
+    assert len(units.came) == 2
+
+
+@cocotb.test()
+async def conflicting_families_wait(dut):
+    """admin.dispatch.conflicts: for each pair, the second is held while the first is at work."""
+    source, _, _, units = await start(dut, share=0.0)
+    rng = rng_for("conflicts")
+    for first in range(6):
+        for second in range(6):
+            units.share = 1.0
+            await ClockCycles(dut.clk, 4)
+            units.share = 0.0
+            before = len(units.came)
+            for unit in (first, second):
+                name = rng.choice(FAMILIES[unit])
+                source.post({"data": command(AdminAqOpcode[name], unit, rng)})
+            await ClockCycles(dut.clk, 12)
+            held = second == first or second in CONFLICTS[first]
+            assert len(units.came) - before == (1 if held else 2), (first, second)
+            units.share = 1.0
+            await ClockCycles(dut.clk, 8)
+            assert len(units.came) - before == 2
 
 
 @cocotb.test()
@@ -104,9 +140,10 @@ async def its_cycles(dut):
     """admin.dispatch.time"""
     promised = timing("efa_dispatch", "command")
     source, _, _, units = await start(dut)
-    data = command(AdminAqOpcode.ALLOC_PD, 1, rng_for("commands"))
-    source.post(*[{"data": data}] * 50)
-    there = lambda: int(dut.m_cmd_valid.value) == 1  # noqa: E731
+    turns = (AdminAqOpcode.GET_FEATURE, AdminAqOpcode.REG_MR, AdminAqOpcode.CREATE_QP)
+    beats = [{"data": command(turns[n % 3], n, rng_for("commands"))} for n in range(50)]
+    source.post(*beats)
+    there = lambda: int(dut.m_cmd_valid.value) == 1 << UNIT[turns[0]]  # noqa: E731
     assert await span(dut, high(dut.s_cmd_valid, dut.s_cmd_ready), there) == promised.latency
     await ClockCycles(dut.clk, 50 * promised.interval)
     assert len(units.came) == 50
@@ -121,6 +158,8 @@ async def reset_in_traffic(dut):
     await ClockCycles(dut.clk, 5)
     source.clear()
     await reset(dut)
+    units.came.clear()
+    events.beats.clear()
     units.share = 1.0
     await ClockCycles(dut.clk, 5)
     assert not units.came and not refusals.beats and not events.beats

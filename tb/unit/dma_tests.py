@@ -4,8 +4,10 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, Reg
-from tb.lib.stream import StreamMonitor, rng_for
+from tb.lib.stream import StreamMonitor, cycle, rng_for
+from tb.lib.timing import timing
 from tb.unit.host_bench import RESET_BIT, RESP, HostBench, chunks, packet
+from tb.unit.module_bench import drive
 
 CLIENTS = ("adm", "rq", "tx")
 WRITERS = ("adm", "rx", "cq", "eq")
@@ -115,13 +117,13 @@ async def same_tag_back_to_back(dut):
         beats += chunks(request["tag"], reader.memory(request["addr"], LIMIT), [64] * 8)
     bench.rdcpl.post(*beats)
     await bench.until("s_dma_rd_cpl_valid")
-    seen = []
-    for cycle in range(80):
+    promised, seen = timing("efa_dma_rd", "beat"), []
+    for number in range(80):
         if dut.rdc_tx_valid.value == 1:
-            seen.append(cycle)
+            seen.append(number)
         assert dut.s_dma_rd_cpl_ready.value == 1
         await RisingEdge(dut.clk)
-    assert seen == list(range(2, 66))
+    assert seen == list(range(promised.latency, promised.latency + 64, promised.interval))
     assert reader.check() == []
 
 
@@ -132,12 +134,14 @@ async def request_rate(dut):
     reader = Reader(bench, rng_for("rate"))
     tags = int(dut.TAGS.value)
     cycles = []
-    bench.rd.on_beat = lambda beat: cycles.append(cocotb.simtime.get_sim_time("ns"))
+    bench.rd.on_beat = lambda beat: cycles.append(cycle())
     for _ in range(tags):
         for client in CLIENTS:
             reader.ask(client, 64)
     await ClockCycles(dut.clk, tags + 40)
-    assert len(cycles) == tags and cycles[-1] - cycles[0] == 4 * (tags - 1)
+    promised = timing("efa_dma_rd", "request")
+    assert len(cycles) == tags <= promised.depth
+    assert cycles[-1] - cycles[0] == (tags - 1) * promised.interval
     assert sorted(beat["tag"] for beat in bench.rd.beats) == list(range(tags))
 
 
@@ -289,11 +293,33 @@ async def write_rate(dut):
         for number, client in enumerate(WRITERS):
             bench.put[client].post(*packet((number + 1 << 40) + 64 * index, bytes(64)))
     times = []
-    bench.wr.on_beat = lambda beat: times.append(cocotb.simtime.get_sim_time("ns"))
+    bench.wr.on_beat = lambda beat: times.append(cycle())
     beats = await bench.wr.take(80)
-    assert times[-1] - times[0] == 4 * 79
+    assert times[-1] - times[0] == 79 * timing("efa_dma_wr", "beat").interval
     turns = [beat["addr"] >> 40 for beat in beats]
     assert all(sorted(turns[i : i + 4]) == [1, 2, 3, 4] for i in range(0, 80, 4))
+
+
+@cocotb.test()
+async def cycles(dut):
+    """dma.write.cycles: request and beat are offered to the host so long after they were taken."""
+    bench = await HostBench(dut).start()
+    for prefix, path, out in (
+        ("rd_tx", timing("efa_dma_rd", "request"), dut.m_dma_rd_valid),
+        ("wr_cq", timing("efa_dma_wr", "beat"), dut.m_dma_wr_valid),
+    ):
+        drive(dut, **{f"{prefix}_valid": 1, f"{prefix}_len": 16, f"{prefix}_addr": 64})
+        if prefix == "wr_cq":
+            drive(dut, wr_cq_last=1)
+        await RisingEdge(dut.clk)
+        assert getattr(dut, f"{prefix}_ready").value == 1
+        drive(dut, **{f"{prefix}_valid": 0})
+        for _ in range(path.latency):
+            assert out.value == 0
+            await RisingEdge(dut.clk)
+        assert out.value == 1
+    await bench.rd.take()
+    await bench.wr.take()
 
 
 @cocotb.test()

@@ -4,9 +4,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, now
+from tb.unit.queue_bench import Pulses
 
 BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
 
@@ -282,11 +282,11 @@ async def events_come_in_time(dut):
     assert not offered.seen and not asked.seen
     await bench.cq(4)
     await bench.arm_cq(4, 9)
-    armed = now()
+    armed = cycle()
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["arm"].latency
     await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
-    armed = now()
+    armed = cycle()
     await bench.settle()
     assert asked.seen[0][0] - armed == promised["eq_arm"].latency
     # An arm that finds no CQ keeps commits waiting while it looks; they are one a cycle else.
@@ -295,7 +295,7 @@ async def events_come_in_time(dut):
     await bench.cq(5)
     forget()
     await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
-    armed = now()
+    armed = cycle()
     await RisingEdge(dut.clk)
     for _ in range(20):
         bench.commit(5)

@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
 
 
 def depth(dut):
@@ -56,7 +57,8 @@ async def rate(dut):
     await clock_and_reset(dut)
     dut.m_ready.value = 1
     dut.s_valid.value = 1
-    latency, out = 1 if int(dut.DEPTH_LOG2.value) <= 5 else 2, 0
+    size = "small" if int(dut.DEPTH_LOG2.value) <= 5 else "large"
+    latency, out = timing("efa_fifo", size).latency, 0
     for cycle in range(50):
         dut.s_data.value = cycle
         await RisingEdge(dut.clk)

@@ -1,9 +1,11 @@
 """efa_host: MSI-X vectors, masks, pending bits, order of messages."""
 
 import cocotb
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import LIMITS
+from tb.lib.stream import cycle
+from tb.lib.timing import timing
 from tb.unit.host_bench import HostBench, packet
 
 TABLE, PBA = LIMITS.msix_table_offset, LIMITS.msix_pba_offset
@@ -83,3 +85,26 @@ async def message_after_its_write(dut):
         if beat["len"] == 4:
             assert written > 0
     await bench.wr.none(30)
+
+
+@cocotb.test()
+async def cycles(dut):
+    """irq.cycles: a message is offered so long after its request, and one in so many cycles."""
+    bench = await HostBench(dut).start()
+    bench.vector(0, 0xFEE0_0000, 0x10)
+    await bench.settle()
+    promised, stream = timing("efa_irq", "message"), timing("efa_dma_wr", "beat")
+    dut.irq_adm_vector.value, dut.irq_adm_valid.value = 0, 1
+    await RisingEdge(dut.clk)
+    assert dut.irq_adm_ready.value == 1
+    dut.irq_adm_valid.value = 0
+    for _ in range(promised.latency + stream.latency):
+        assert dut.m_dma_wr_valid.value == 0
+        await RisingEdge(dut.clk)
+    assert dut.m_dma_wr_valid.value == 1
+    await bench.wr.take()
+    times = []
+    bench.wr.on_beat = lambda beat: times.append(cycle())
+    bench.irq["adm"].post(*[{"vector": 0}] * 20)
+    await bench.wr.take(20)
+    assert times[-1] - times[0] == 19 * promised.interval

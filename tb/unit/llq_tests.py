@@ -4,9 +4,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS
-from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
 
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
@@ -58,7 +58,7 @@ class Bench:
         dut = self.dut
         zero(dut, "s_void_valid", "llq_valid", "s_op_valid", "s_op_own", "s_op_disown", "rd_en")
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
-        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.rung(now())))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.rung(cycle())))
         Table(dut, "taken_addr", "taken_data", lambda n: self.get(n, lambda r: r.taken))
         await clock_and_reset(dut)
         self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "err", "qpn")
@@ -83,7 +83,7 @@ class Bench:
         """One store; `owner` is the ring it should go to, if any."""
         data = self.rng.getrandbits(512)
         if owner is not None:
-            owner.stored[(line - owner.line) >> owner.wide] = now() + 1
+            owner.stored[(line - owner.line) >> owner.wide] = cycle() + 1
         edge = await pulse(self.dut, "llq_valid", llq_line=line, llq_dwen=dwen, llq_part=part,
                            llq_data=data)  # fmt: skip
         verdict = NO_OWNER
@@ -114,7 +114,7 @@ class Bench:
     def ring_bell(self, ring, entries):
         """A doorbell in the cycle that comes."""
         ring.produced = ring.produced + entries & 0xFFFF
-        ring.doorbells.append((now() + 1, ring.produced))
+        ring.doorbells.append((cycle() + 1, ring.produced))
 
     async def line(self, line):
         """Parity and dwords (None where unknown) as read by the edge that comes."""
@@ -142,7 +142,7 @@ class Bench:
     async def take(self, ring):
         """Take the oldest entry, when nothing is on its way into its slot."""
         slot = ring.taken % ring.depth
-        if now() - ring.stored.get(slot, -100) < self.latency:
+        if cycle() - ring.stored.get(slot, -100) < self.latency:
             return False
         ring.taking, count = slot, ring.taken
         await self.entry(ring, count)
@@ -172,7 +172,7 @@ async def taker(bench, rings):
     rng = rng_for("taker")
     while True:
         ring = rng.choice(rings)
-        due = ring.taken != ring.produced and now() + 1 >= ring.doorbells[-1][0] + DB_READ
+        due = ring.taken != ring.produced and cycle() + 1 >= ring.doorbells[-1][0] + DB_READ
         if not due or rng.random() < 0.3 or not await bench.take(ring):
             await RisingEdge(bench.dut.clk)
 
@@ -231,7 +231,7 @@ async def a_store_sees_just_the_doorbells_before_it(dut):
         if distance >= 0:
             await ClockCycles(dut.clk, distance)
             bench.ring_bell(ring, 1)
-        await until(dut, lambda: now() + 1 >= ring.doorbells[-1][0] + DB_READ)
+        await until(dut, lambda: cycle() + 1 >= ring.doorbells[-1][0] + DB_READ)
         await bench.entry(ring, 0)
         await bench.check()
     assert [event[1] for event in bench.expected] == [RUNG] * 4 + [TAKEN] * 5
@@ -258,7 +258,7 @@ async def stores_and_reads_keep_their_time(dut):
         if not late:
             ring.written.clear()
         await bench.entry(ring, ring.taken + 7)
-        assert now() - edge == store.latency + late + read.latency
+        assert cycle() - edge == store.latency + late + read.latency
     # A line each cycle, kept while none is read.
     dut.rd_en.value = 1
     seen = []
@@ -301,7 +301,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
         # Of lines that no ring owns: they change nothing that is looked at.
         while not stop:
             await hold(dut, "s_void_valid", "s_void_ready", s_void_line=500 * PAGE, s_void_parity=0)
-            voided.append(now())
+            voided.append(cycle())
             await ClockCycles(dut.clk, bench.rng.randrange(1, 9))
 
     flow = [cocotb.start_soon(stores())]

@@ -5,6 +5,7 @@ from cocotb.triggers import RisingEdge
 
 from efa.defs import LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
 
 FIND, TAKE, FREE, REF, REF_OF_UAR, UNREF, CHECK = range(7)
 PD, UAR, AH, MR, EQ, CQ, QP, LLQ = range(8)
@@ -239,6 +240,41 @@ async def units_wait_for_each_other(dut):
             assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
     assert sorted(seen[:UNITS]) == list(range(UNITS))
     assert seen[:UNITS] == seen[UNITS:]
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def its_cycles(dut):
+    """admin.objects.time: request to answer; the next request in the cycle behind it."""
+    request, find, number, free_uar = (
+        timing("efa_objects", path) for path in ("request", "find", "number", "free_uar")
+    )
+    assert request.interval == request.latency + 1
+    bench = Bench(dut)
+    await bench.start()
+    await RisingEdge(dut.clk)
+
+    async def cycles(*ask):
+        await bench.ask(*ask)
+        return bench.cycles - 1
+
+    for index in range(4):
+        assert await cycles(FIND, PD) == find.latency
+        assert await cycles(TAKE, PD, index) == request.latency
+    for op in (REF, UNREF, CHECK, FREE):
+        assert await cycles(op, PD, 1) == request.latency
+    await bench.ask(TAKE, MR, 5)
+    for log in (0, 3, 5):
+        block = number.interval * ((1 << log) - 1)
+        assert await cycles(FIND, LLQ, 0, 0, log) == find.latency + block
+        assert await cycles(TAKE, LLQ, 64, 0, log) == request.latency + block
+        assert await cycles(FREE, LLQ, 64, 0, log) == request.latency + block
+    for index in range(3):
+        await bench.ask(TAKE, QP, index, 1)
+    await bench.ask(FREE, QP, 0)
+    assert await cycles(FIND, QP, 0, 2) == find.latency + 3 * number.interval, "touched ones"
+    await bench.ask(TAKE, UAR, 9)
+    walked = sum(bench.account.sizes[kind] for kind in BY_UAR)
+    assert await cycles(FREE, UAR, 9) == free_uar.latency + number.interval * walked
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")

@@ -5,9 +5,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import PERIOD_NS, cycle, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import now, until
+from tb.unit.queue_bench import until
 
 QPC = INTERNAL.qpc
 SIDES = ("send", "recv")
@@ -199,15 +199,15 @@ async def changes_are_told_and_seen_in_time(dut):
             if any(
                 getattr(dut, p + "_valid").value & getattr(dut, p + "_ready").value for p in ports
             ):
-                edges["taken"].append(now())
+                edges["taken"].append(cycle())
             if dut.qpa_rvalid.value == 1:
-                edges["answer"].append(now())
+                edges["answer"].append(cycle())
             if dut.qpchg_send_valid.value == 1:
-                edges["notice"].append(now())
+                edges["notice"].append(cycle())
                 assert dut.qpchg_recv_valid.value == 1
             image = int(dut.qpc_recv_data.value) & (1 << QPC.width) - 1
             if state is not None and QPC.unpack(image).state == state:
-                edges["seen"].append(now())
+                edges["seen"].append(cycle())
 
     cocotb.start_soon(watch())
 

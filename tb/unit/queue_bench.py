@@ -10,7 +10,6 @@ that of the edge at which it is first seen, so their difference is a latency of 
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from cocotb.utils import get_sim_time
 
 from efa.defs import (
     LIMITS,
@@ -21,12 +20,7 @@ from efa.defs import (
     IoRxCdescExU,
     IoTxCdesc,
 )
-from tb.lib.stream import PERIOD_NS
-
-
-def now() -> int:
-    """Number of this rising edge."""
-    return int(get_sim_time("ns")) // PERIOD_NS
+from tb.lib.stream import cycle
 
 
 class Table:
@@ -74,7 +68,7 @@ class Pulses:
                 continue
             assert self.valid.value.is_resolvable, f"{self.prefix}_valid is unknown"
             if self.valid.value == 1 and (self.ready is None or self.ready.value == 1):
-                self.seen.append((now(), *[int(signal.value) for signal in self.payload]))
+                self.seen.append((cycle(), *[int(signal.value) for signal in self.payload]))
 
     def values(self):
         """The payloads so far, without their cycles; a single field stands alone."""
@@ -88,17 +82,19 @@ async def pulse(dut, valid, **values):
     getattr(dut, valid).value = 1
     await RisingEdge(dut.clk)
     getattr(dut, valid).value = 0
-    return now()
+    return cycle()
 
 
-async def hold(dut, valid, ready, **values):
+async def hold(dut, valid, ready, cycles=10000, **values):
     """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
     first = await pulse(dut, valid, **values)
-    while getattr(dut, ready).value != 1:
+    for _ in range(cycles):
+        if getattr(dut, ready).value == 1:
+            return first, cycle()
         getattr(dut, valid).value = 1
         await RisingEdge(dut.clk)
         getattr(dut, valid).value = 0
-    return first, now()
+    raise AssertionError(f"{valid} was not taken within {cycles} cycles")
 
 
 def zero(dut, *names):

@@ -4,12 +4,14 @@ import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
 from tb.lib.stream import rng_for
+from tb.lib.timing import timing
 
 
 @cocotb.test()
 async def lanes(dut):
-    """common.ram.lanes: against a plain memory, reading old words while they are written."""
+    """common.ram_be.lanes: against a plain memory, reading old words while they are written."""
     rng = rng_for("ram")
+    assert timing("efa_ram_be", "read").latency == 1
     width, lanes = int(dut.WIDTH.value), int(dut.LANES.value)
     words, lane_w = 1 << int(dut.ADDR_W.value), width // lanes
     cocotb.start_soon(clock(dut))

@@ -3,9 +3,9 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from tb.lib.stream import clock_and_reset, pauses, reset, rng_for
+from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import now, pulse, until, zero
+from tb.unit.queue_bench import pulse, until, zero
 
 # What broke a queue: its input, its cause in a report; the first of several is told.
 ERRORS = {"rung": 1, "torn": 3, "store": 4, "read": 5}
@@ -82,19 +82,19 @@ class Account:
 
     def reported(self, qpn, cause):
         """A report is made of what came two edges before it is seen, or earlier."""
-        told = [one for one in self.errors if one[1] == qpn and one[0] <= now() - 2]
+        told = [one for one in self.errors if one[1] == qpn and one[0] <= cycle() - 2]
         causes = [one[2] for one in told]
         assert told and cause == min(causes), f"cause {cause} of queue {qpn}, known: {causes}"
-        self.reports.append((now(), qpn, cause))
+        self.reports.append((cycle(), qpn, cause))
         self.errors = [one for one in self.errors if one not in told]
 
     def begin(self):
         """So is a round: it serves all that is known by then."""
-        self.round = {qpn for at, qpn in self.notices if at <= now() - 2}
-        cleared = self.cleared == now() - 1
-        assert self.round or any(at <= now() - 2 for at in self.gone) or cleared, "for nobody"
-        self.notices = [one for one in self.notices if one[0] > now() - 2]
-        self.gone = [at for at in self.gone if at > now() - 2]
+        self.round = {qpn for at, qpn in self.notices if at <= cycle() - 2}
+        cleared = self.cleared == cycle() - 1
+        assert self.round or any(at <= cycle() - 2 for at in self.gone) or cleared, "for nobody"
+        self.notices = [one for one in self.notices if one[0] > cycle() - 2]
+        self.gone = [at for at in self.gone if at > cycle() - 2]
         self.phase = MARK
         self.rounds.append(set(self.round))
 
@@ -104,16 +104,16 @@ class Account:
             if getattr(dut, name + "_err_valid").value == 1:
                 qpn = int(getattr(dut, name + "_err_qpn").value)
                 self.down.add(qpn)
-                self.errors.append((now(), qpn, cause))
+                self.errors.append((cycle(), qpn, cause))
         if dut.notice_valid.value == 1:
             self.down.add(int(dut.notice_qpn.value))
-            self.notices.append((now(), int(dut.notice_qpn.value)))
+            self.notices.append((cycle(), int(dut.notice_qpn.value)))
         if dut.ah_gone.value == 1:
-            self.gone.append(now())
+            self.gone.append(cycle())
         if dut.clear_valid.value == 1:
             qpn = int(dut.clear_qpn.value)
             if any(one[1] == qpn for one in self.notices):
-                self.cleared = now()
+                self.cleared = cycle()
             self.notices = [one for one in self.notices if one[1] != qpn]
             self.errors = [one for one in self.errors if one[1] != qpn]
             for group in (self.down, self.flush_ok, self.round):
@@ -208,32 +208,32 @@ async def what_is_seen_comes_in_time(dut):
     for qpn in range(count):
         put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
         await until(dut, lambda qpn=qpn: int(dut.down.value) >> qpn & 1)
-        assert now() - put == promised["down"]
+        assert cycle() - put == promised["down"]
         # Another distance to the hand each time.
-        await until(dut, lambda: account.quiet() and now() % count == 0, 300)
+        await until(dut, lambda: account.quiet() and cycle() % count == 0, 300)
         waits.append(account.reports[-1][0] - put)
     assert max(waits) <= promised["report"]
     await pulse(dut, "torn_err_valid", torn_err_qpn=1)
     await account.rest()
     # In the cycle in which the hand leaves the queue: a whole lap.
-    await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - now())
+    await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - cycle())
     put = await pulse(dut, "torn_err_valid", torn_err_qpn=1)
     await account.rest()
     assert account.reports[-1][0] - put == promised["report"]
     for qpn in (0, count - 1):
         put = await pulse(dut, "notice_valid", notice_qpn=qpn)
         await until(dut, lambda: dut.m_mark_valid.value == 1)
-        assert now() - put == promised["mark"]
+        assert cycle() - put == promised["mark"]
         await RisingEdge(dut.clk)
         done = await pulse(dut, "mark_done")
         await until(dut, lambda: dut.m_walk_valid.value == 1)
-        walked = now()
+        walked = cycle()
         assert walked - done == promised["walk"]
         await pulse(dut, "notice_valid", notice_qpn=qpn)
         await until(dut, lambda: dut.m_again_valid.value == 1)
-        assert now() - walked == promised["again"] + qpn
+        assert cycle() - walked == promised["again"] + qpn
         await until(dut, lambda: dut.m_mark_valid.value == 1)
-        assert now() - walked == promised["round"]
+        assert cycle() - walked == promised["round"]
         await RisingEdge(dut.clk)
         await pulse(dut, "mark_done")
         await account.rest()

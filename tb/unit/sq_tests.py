@@ -6,9 +6,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, Lock, RisingEdge, Timer
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
-from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, pauses, reset, rng_for
+from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, now, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
 
 RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
 CONTEXTS = 1 << LIMITS.msg_w
@@ -64,7 +64,7 @@ class Bench:
         dut = self.dut
         zero(dut, *INPUTS)
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda q: q.image))
-        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(now())))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(cycle())))
         await clock_and_reset(dut)
         self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
         self.ev = Pulses(dut, "ev_wqe", "data")
@@ -103,7 +103,7 @@ class Bench:
             if dut.rst.value == 0 and dut.torn_valid.value == 1:
                 queue = self.queues[int(dut.torn_qpn.value)]
                 assert queue.torn is None and not queue.flushing, "torn twice"
-                queue.torn = now()
+                queue.torn = cycle()
                 if not queue.broken:
                     self.fail(queue)
 
@@ -173,7 +173,7 @@ class Bench:
         queue.produced = count + 1 & 0xFFFF
 
     async def ring(self, queue):
-        queue.rung = [*queue.rung[-3:], (now() + 1, queue.produced)]
+        queue.rung = [*queue.rung[-3:], (cycle() + 1, queue.produced)]
         return await pulse(self.dut, "work_valid", work_qpn=queue.qpn)
 
     async def post(self, queue, entries, missing=0):
@@ -215,7 +215,7 @@ class Bench:
             assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
         # The first torn entry breaks its queue; behind it nothing is taken until the flush.
         if not queue.flushing:
-            assert (queue.torn is not None and queue.torn < now()) == (missing != 0)
+            assert (queue.torn is not None and queue.torn < cycle()) == (missing != 0)
         if queue.srd and not queue.flushing:
             self.outstanding += 1
             assert self.outstanding <= CONTEXTS

@@ -2,9 +2,8 @@
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotb.utils import get_sim_time
 
-from tb.lib.stream import PERIOD_NS, clock_and_reset, reset, rng_for
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.unit.data_bench import high, idle, pulse
 
@@ -19,10 +18,6 @@ class Bench:
         self.next, self.at = 0, 0
         self.rose, self.due = {}, {}
         idle(dut, "rdc_valid", "slot_valid", "slot_index", "take_valid", "rd_en", "rd_line")
-
-    @property
-    def cycle(self):
-        return int(get_sim_time("ns")) // PERIOD_NS
 
     async def start(self):
         await clock_and_reset(self.dut)
@@ -41,7 +36,7 @@ class Bench:
             for slot in range(self.slots):
                 if (now & ~before) >> slot & 1:
                     assert slot not in self.rose, f"slot {slot} ready twice"
-                    self.rose[slot] = self.cycle
+                    self.rose[slot] = cycle()
             before = now
 
     async def enter(self, reads):
@@ -52,7 +47,7 @@ class Bench:
         await RisingEdge(self.dut.clk)
         self.dut.slot_valid.value, self.dut.slot_index.value = 0, self.next
         if reads == 0:
-            self.due[slot] = self.cycle + 1
+            self.due[slot] = cycle() + 1
         return slot
 
     def place(self, size):
@@ -129,7 +124,7 @@ class Bench:
             await self.answer(beat)
             left[slot] -= beat["last"]
             if left[slot] == 0 and beat["last"]:
-                self.due[slot] = self.cycle + BEAT.latency
+                self.due[slot] = cycle() + BEAT.latency
         await ClockCycles(self.dut.clk, BEAT.latency + 1)
         for slot, at, data, failed in messages:
             assert int(self.dut.failed.value) >> slot & 1 == failed
@@ -161,7 +156,7 @@ async def answers_are_counted_round_and_round(dut):
         for number in range(150):
             assert slot not in bench.rose
             await bench.answer(bench.beats(slot, number, b"x")[0])
-        bench.due[slot] = bench.cycle + BEAT.latency
+        bench.due[slot] = cycle() + BEAT.latency
         await ClockCycles(dut.clk, 5)
         await bench.take(slot)
 
@@ -182,7 +177,7 @@ async def a_beat_each_cycle(dut):
         dut.rdc_cookie.value = slot * bench.bytes + 37 + 64 * number
         dut.rdc_data.value = int.from_bytes(data[64 * number :][:64], "little")
         await RisingEdge(dut.clk)
-        bench.due[slot] = bench.cycle + BEAT.latency
+        bench.due[slot] = cycle() + BEAT.latency
     dut.rdc_valid.value = 0
     await ClockCycles(dut.clk, 6)
     assert await bench.bytes_at(37, len(data)) == data

@@ -1,0 +1,75 @@
+"""Whatever the plan, the tree and the tables say of each other fits; each misfit is named."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_tree  # noqa: E402 - needs the path above
+
+PLAN, UNITS, TIMING = "spec/testplan.yaml", "tb/unit/units.py", "spec/timing.yaml"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What the check reads of this tree, in a folder of its own."""
+    root = tmp_path_factory.mktemp("tree")
+    for folder in ("spec", "rtl", "tb", "model"):
+        leave = shutil.ignore_patterns("__pycache__", "*.gz", "*.egg-info")
+        shutil.copytree(ROOT / folder, root / folder, ignore=leave)
+    return root
+
+
+@pytest.fixture
+def tree(whole):
+    """`edit(path, old, new)` on a tree that is put back afterwards."""
+    before = {}
+
+    def edit(path, old, new):
+        file = whole / path
+        text = file.read_text() if file.exists() else ""
+        before.setdefault(file, text if file.exists() else None)
+        assert old in text
+        file.write_text(text.replace(old, new, 1) if old else text + new)
+
+    edit.wrong = lambda: check_tree.check(whole)
+    yield edit
+    for file, text in before.items():
+        file.unlink() if text is None else file.write_text(text)
+
+
+def test_this_tree_is_whole():
+    assert check_tree.check(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "told"),
+    [
+        (PLAN, "AnyStoreBufferDeliversWholeEntries", "NoSuchTest", "NoSuchTest is no test"),
+        (PLAN, "AnyStoreBufferDeliversWholeEntries, ", "", "is not in spec/testplan.yaml"),
+        (PLAN, "nic.llq.verdict]", "nic.llq.verdict 77]", "is no bin"),
+        (PLAN, "bins: [nic.llq.verdict]", "bins: []", "no entry of spec/testplan.yaml names"),
+        (PLAN, "id: send.llq", "id: send.torn", "send.torn is planned twice"),
+        (PLAN, "module: efa_skid,", "module: efa_skad,", "efa_skad is no module"),
+        (PLAN, "refused: [ALLOC_MR", "refused: [ALLOC_PD, ALLOC_MR", "lists as refused"),
+        (PLAN, "refused: [ALLOC_MR, ", "refused: [", "does not know ALLOC_MR"),
+        (PLAN, "    shows: send entries", "    says: send entries", "expected form"),
+        (TIMING, "  efa_skid:", "  efa_skad:", "efa_skad is no module"),
+        (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),
+        (UNITS, '"irq": Unit("efa_host"', '"irq": Unit("efa_hast"', "efa_hast is no module"),
+        ("rtl/files.f", "rtl/common/efa_skid.v\n", "", "add rtl/common/efa_skid.v"),
+        ("rtl/files.f", "", "rtl/common/efa_skid.v\n", "stands in it twice"),
+        ("rtl/common/efa_new.v", "", "module efa_new;\nendmodule\n", "no entry for it under units"),
+        ("tb/unit/skid_tests.py", '"""common.skid', '"""the skid', "does not begin with an id"),
+        ("tb/unit/new_tests.py", "",
+         'import cocotb\n@cocotb.test()\nasync def new(dut):\n    """common.skid.new"""\n',
+         "nothing runs this file"),
+    ],
+)  # fmt: skip
+def test_a_misfit_is_named(tree, path, old, new, told):
+    tree(path, old, new)
+    assert any(told in line for line in tree.wrong()), tree.wrong()

@@ -1,0 +1,58 @@
+"""A failing run says how to repeat it, the line does it, and WAVES=1 leaves a trace."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tb import runner
+from tb.simulators import ROOT
+
+SKID = ROOT / "rtl" / "common" / "efa_skid.v"
+
+
+def run_skid(sources, seed, test=None):
+    """The skid's own bench on Icarus if there is one, as quick to build, else Verilator."""
+    sim = "icarus" if runner.simulator_missing("icarus") is None else "verilator"
+    return runner.run_unit(
+        "skid", "efa_skid", sources, "tb.unit.skid_tests", sim, seed, {"WIDTH": 16}, test
+    )
+
+
+@pytest.fixture
+def broken():
+    """A skid that loses its lowest bit."""
+    text, count = re.subn(r"assign m_data\s*=", "assign m_data = ~1 &", SKID.read_text())
+    assert count == 1
+    path = ROOT / "sim" / "out" / "control" / "broken" / "efa_skid.v"
+    runner.write_once(path, text)
+    return [path.relative_to(ROOT).as_posix()]
+
+
+def test_a_failure_prints_the_line_that_repeats_it(broken):
+    with pytest.raises(runner.RunFailed) as failure:
+        run_skid(broken, seed=11)
+    line = str(failure.value).rpartition("repeat: ")[2]
+    command = shlex.split(line)
+    assert command[0] == ".venv/bin/python" and "11" in command and "WIDTH=16" in command
+    done = subprocess.run(
+        [sys.executable, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "seed 11" in done.stdout and "skid-WIDTH16" in done.stdout
+
+
+def test_a_test_that_does_not_run_fails_its_run():
+    with pytest.raises(runner.RunFailed, match="no test that matches nothing_like_it"):
+        run_skid(None, seed=11, test="nothing_like_it")
+
+
+def test_waves_on_demand(monkeypatch):
+    monkeypatch.setitem(os.environ, "WAVES", "1")
+    outcome = run_skid(None, seed=11)
+    waves = [path for path in outcome.folder.iterdir() if path.suffix in (".fst", ".vcd")]
+    assert waves and all(path.stat().st_size for path in waves)
+    assert any(path.name in runner.told(outcome) for path in waves)

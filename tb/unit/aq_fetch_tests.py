@@ -1,0 +1,219 @@
+"""efa_aq_fetch: commands in ring order, odd entries told, reads of an old ring dropped."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from efa.defs import AdminAqEntry
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.module_bench import drive
+
+ODD_PHASE, ODD_READ = 3, 4
+BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings
+
+
+def quiet(dut):
+    drive(dut, rings_on=0, aq_start=0, aq_base=BASE, aq_log=0, aq_producer=0)
+
+
+class Ring:
+    """A host whose memory holds the commands posted; reads are answered in order."""
+
+    def __init__(self, dut, log=3, gaps=0.0, stalls=0.0):
+        quiet(dut)
+        self.dut, self.log, self.rng = dut, log, rng_for("aq_fetch")
+        self.entries, self.posted, self.asked, self.answers = [], [], 0, True
+        self.first = 0  # number of the first command, so that a test can begin before a wrap
+        self.waiting = []
+        self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err"])
+        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "len"], self.asks)
+        self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err"])
+        self.odd = StreamMonitor(dut, "ev_odd", fields=["data"])
+        self.taken = 0
+        cocotb.start_soon(self.count())
+
+    async def count(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.taken += int(self.dut.aq_taken.value == 1)
+
+    def asks(self, beat):
+        slot = (self.first + self.asked) % (1 << self.log)
+        assert beat == {"addr": BASE + 64 * slot, "len": 64}, (self.asked, beat)
+        self.waiting.append(self.entries[self.asked])
+        self.asked += 1
+        self.answer()
+
+    def answer(self):
+        while self.answers and self.waiting:
+            self.lines.post(self.waiting.pop(0))
+
+    def forget(self, log):
+        """The ring set up anew."""
+        self.entries, self.asked, self.log, self.first = [], 0, log, 0
+
+    async def set_up(self, log=3):
+        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0)
+        await RisingEdge(self.dut.clk)
+        self.dut.aq_start.value = 0
+        self.forget(log)
+
+    def command(self, share_odd=0.0):
+        """The next entry as the answer to its read, and the report it deserves or None."""
+        number = self.first + len(self.entries)
+        entry = AdminAqEntry(request_payload=[self.rng.getrandbits(32) for _ in range(15)])
+        wrong, err = (self.rng.random() < share_odd for _ in range(2))
+        entry.aq_common_descriptor.phase = (1 - (number >> self.log) % 2) ^ wrong
+        self.entries.append({"data": int.from_bytes(entry.pack(64), "little"), "err": int(err)})
+        what = ODD_READ if err else ODD_PHASE if wrong else None
+        return self.entries[-1], None if what is None else what | number % 65536 << 4
+
+    async def ring(self, count, share_odd=0.0):
+        """Post commands and ring for them as there is room; all have come when it returns."""
+        posted = [self.command(share_odd) for _ in range(count)]
+        end, rung, start = self.first + len(self.entries), 0, self.taken
+        first = end - count
+        for _ in range(100 * count):
+            await RisingEdge(self.dut.clk)
+            if self.taken - start == count:
+                break
+            room = (1 << self.log) - (rung - (self.taken - start))
+            if rung < count and room and self.rng.random() < 0.5:
+                rung += min(self.rng.randrange(1, room + 1), count - rung)
+                self.dut.aq_producer.value = (first + rung) % 65536
+        assert self.taken - start == count, "commands did not come"
+        await ClockCycles(self.dut.clk, 2)
+        assert [*self.commands.beats] == [beat for beat, _ in posted]
+        told = [beat["data"] for beat in self.odd.beats]
+        assert told == [report for _, report in posted if report is not None]
+        self.commands.beats.clear()
+        self.odd.beats.clear()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.7)])
+async def commands_come_in_ring_order(dut, pace):
+    """admin.aq_fetch.order: several passes, some with a wrong phase or not readable."""
+    ring = Ring(dut, 3, *pace)
+    await clock_and_reset(dut)
+    await ring.set_up(3)
+    await ring.ring(150, 0.15)
+    for log in (0, 1, 10):
+        await ring.set_up(log)
+        await ring.ring(12, 0.1)
+
+
+@cocotb.test()
+async def counts_go_on_over_65535(dut):
+    """admin.aq_fetch.wrap"""
+    quiet(dut)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, m_line_ready=1, m_cmd_ready=1)
+    await clock_and_reset(dut)
+    # Both counts go up by one a cycle, without a bench around them.
+    first = 65530
+    drive(dut, rings_on=1, aq_log=10, aq_producer=first, s_line_valid=1)
+    await ClockCycles(dut.clk, first)
+    dut.s_line_valid.value = 0
+    await ClockCycles(dut.clk, 3)
+    assert dut.m_line_valid.value == 0
+    ring = Ring(dut, 10)
+    drive(dut, rings_on=1, aq_log=10, aq_producer=first)
+    ring.first = first
+    await ring.ring(40, 0.2)
+
+
+@cocotb.test()
+async def nothing_while_a_ring_is_off(dut):
+    """admin.aq_fetch.off: nothing is read, and what is under way is no command until it is on."""
+    ring = Ring(dut)
+    await clock_and_reset(dut)
+    await ring.set_up()
+    dut.rings_on.value = 0
+    ring.command()
+    ring.command()
+    dut.aq_producer.value = 1
+    await ring.reads.none(20)
+    ring.answers = False
+    dut.rings_on.value = 1
+    await ring.reads.take()
+    dut.rings_on.value = 0
+    ring.answers = True
+    ring.answer()
+    dut.aq_producer.value = 2
+    await ring.commands.none(20)
+    await ring.reads.none(1)
+    dut.rings_on.value = 1
+    assert await ring.commands.take(2) == ring.entries
+
+
+@cocotb.test()
+async def a_ring_set_up_anew_begins_anew(dut):
+    """admin.aq_fetch.restart: reads under way of the old rings come in and are dropped."""
+    ring, rng = Ring(dut, gaps=0.4), rng_for("restart")
+    await clock_and_reset(dut)
+    await ring.set_up()
+    for turn in range(40):
+        for _ in range(8):
+            ring.command(0.3)
+        ring.answers = bool(turn % 2)
+        dut.aq_producer.value = rng.randrange(9)
+        await ClockCycles(dut.clk, rng.randrange(12))
+        ring.commands.beats.clear()
+        ring.odd.beats.clear()
+        await ring.set_up()
+        if turn % 4 == 3:
+            # A report of the command before may leave in the cycle of the start.
+            await RisingEdge(dut.clk)
+            ring.commands.beats.clear()
+            ring.odd.beats.clear()
+            ring.answers = True
+            ring.answer()
+            await ring.ring(10, 0.2)
+            await ring.set_up()
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.aq_fetch.time"""
+    rung, command = timing("efa_aq_fetch", "rung"), timing("efa_aq_fetch", "command")
+    quiet(dut)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, m_line_ready=1, m_cmd_ready=1)
+    await clock_and_reset(dut)
+    drive(dut, rings_on=1, aq_log=5)
+    await ClockCycles(dut.clk, 3)
+    drive(dut, aq_producer=20)
+    for path, valid in ((rung, dut.m_line_valid), (command, dut.m_cmd_valid)):
+        if path is command:
+            dut.s_line_valid.value = 1
+        for cycle in range(path.latency + 20 * path.interval + 1):
+            await ReadOnly()
+            due = cycle - path.latency
+            wanted = 0 <= due < 20 * path.interval and due % path.interval == 0
+            assert valid.value == wanted, (path, cycle)
+            await RisingEdge(dut.clk)
+            if path is command and cycle == 19:
+                dut.s_line_valid.value = 0
+
+
+@cocotb.test()
+async def reset_in_traffic(dut):
+    """admin.aq_fetch.reset"""
+    ring = Ring(dut, stalls=0.5, gaps=0.5)
+    await clock_and_reset(dut)
+    await ring.set_up()
+    for _ in range(8):
+        ring.command(0.5)
+    ring.dut.aq_producer.value = 7
+    await ClockCycles(dut.clk, 12)
+    ring.answers = False
+    ring.lines.clear()
+    drive(dut, aq_producer=0, rings_on=0)
+    await reset(dut)
+    ring.forget(3)
+    ring.waiting.clear()
+    ring.answers = True
+    ring.commands.beats.clear()
+    ring.odd.beats.clear()
+    await ring.commands.none(10)
+    await ring.set_up()
+    await ring.ring(20, 0.1)

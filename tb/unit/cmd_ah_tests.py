@@ -1,0 +1,120 @@
+"""efa_cmd_ah: one handle for each PD and GID, given out again and counted."""
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminCreateAhCmd,
+    AdminCreateAhResp,
+    AdminDestroyAhCmd,
+)
+from tb.lib.stream import StreamMonitor, clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status = AdminAqOpcode, AdminAqCompletionStatus
+PREFIX = LIMITS.gid_prefix
+
+
+def gid(node):
+    return PREFIX + node.to_bytes(2, "big")
+
+
+class Handles(Unit):
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        self.table = StreamMonitor(dut, "ah", fields=["index", "data"])
+        self.numbers.give(Kind.PD, 1, 2)
+
+    async def create(self, pd, address):
+        command = AdminCreateAhCmd(pd=pd, dest_addr=address)
+        status, answer = await self.run(command, Code.CREATE_AH, AdminCreateAhResp)
+        assert status == Status.SUCCESS
+        return answer.ah
+
+    async def destroy(self, number, pd):
+        command = AdminDestroyAhCmd(ah=number, pd=pd)
+        return (await self.run(command, Code.DESTROY_AH))[0]
+
+    def told(self):
+        beats = [(beat["index"], INTERNAL.ahc.unpack(beat["data"])) for beat in self.table.beats]
+        self.table.beats.clear()
+        return [(n, c.live, c.pd, c.fabric, c.node) for n, c in beats]
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def one_handle_for_each_pd_and_gid(dut, slow):
+    """admin.cmd_ah.life"""
+    unit = Handles(dut, slow)
+    await unit.start()
+    far, other = gid(1 << LIMITS.node_w), bytes(14) + b"\0\3"
+    assert [await unit.create(*ask) for ask in (
+        (1, gid(3)), (2, gid(3)), (1, far), (1, other), (1, gid(3)), (1, far),
+    )] == [0, 1, 2, 3, 0, 2]  # fmt: skip
+    assert unit.told() == [(0, 1, 1, 1, 3), (1, 1, 2, 1, 3), (2, 1, 1, 0, 1 << LIMITS.node_w),
+                           (3, 1, 1, 0, 3)]  # fmt: skip
+    assert unit.numbers.taken[Kind.PD, 1] == 3 and unit.numbers.taken[Kind.PD, 2] == 1
+    assert await unit.destroy(0, 1) == Status.SUCCESS
+    assert not unit.told() and unit.numbers.taken[Kind.PD, 1] == 3
+    assert await unit.destroy(0, 1) == Status.SUCCESS
+    assert unit.told() == [(0, 0, 1, 1, 3)] and unit.numbers.taken[Kind.PD, 1] == 2
+    assert await unit.create(1, gid(3)) == 0
+    assert unit.told() == [(0, 1, 1, 1, 3)], "what was freed is made anew"
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_ah.refused"""
+    unit = Handles(dut, slow)
+    await unit.start()
+    number = await unit.create(1, gid(3))
+    unit.numbers.full = {Kind.AH}
+    illegal, create, destroy = Status.ILLEGAL_PARAMETER, AdminCreateAhCmd, AdminDestroyAhCmd
+    await unit.refused(create(pd=5, dest_addr=gid(3)), Code.CREATE_AH, illegal)
+    full = Status.RESOURCE_ALLOCATION_FAILURE
+    await unit.refused(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, full)
+    for ask in ({"ah": number, "pd": 2}, {"ah": number + 1, "pd": 1}, {"ah": 0xFFFF, "pd": 1},
+                {"ah": number + 256, "pd": 1}):  # fmt: skip
+        await unit.refused(destroy(**ask), Code.DESTROY_AH, illegal)
+    assert len(unit.told()) == 1
+    assert await unit.create(1, gid(3)) == number
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_ah.time: a new handle is looked for among all numbers used before."""
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_referenced": 0}
+    first, create, search = (timing("efa_cmd_ah", path) for path in ("first", "create", "search"))
+    drive(dut, s_cmd_valid=0)
+    await clock_and_reset(dut)
+    for count in range(12):
+        data = entry(AdminCreateAhCmd(dest_addr=gid(count)), Code.CREATE_AH)
+        cycles = await cycles_of(dut, data, **idle, obj_rsp_index=count)
+        assert cycles == (create.latency + search.interval * count if count else first.latency)
+    data = entry(AdminDestroyAhCmd(ah=4), Code.DESTROY_AH)
+    assert await cycles_of(dut, data, **idle) == timing("efa_cmd_ah", "destroy").latency
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_ah.reset: handles of before are forgotten."""
+    unit = Handles(dut)
+    await unit.start()
+    for cycles in range(1, 20, 2):
+        unit.numbers.give(Kind.PD, 1)
+        await unit.create(1, gid(7))
+        await unit.create(1, gid(8))
+        await unit.cut_off(AdminCreateAhCmd(pd=1, dest_addr=gid(9)), Code.CREATE_AH, cycles)
+        unit.numbers.give(Kind.PD, 1)
+        await ClockCycles(dut.clk, 2)
+        unit.told()
+        assert await unit.create(1, gid(9)) == 0
+        assert unit.told() == [(0, 1, 1, 1, 9)]
+        await unit.cut_off(AdminDestroyAhCmd(pd=1), Code.DESTROY_AH, cycles)

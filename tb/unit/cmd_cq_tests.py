@@ -1,0 +1,165 @@
+"""efa_cmd_cq: completion and event queues, what they name, and the drain before one is gone."""
+
+import cocotb
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminCreateCqCmd,
+    AdminCreateCqResp,
+    AdminCreateEqCmd,
+    AdminCreateEqResp,
+    AdminDestroyCqCmd,
+    AdminDestroyEqCmd,
+)
+from tb.lib.stream import StreamMonitor, clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status = AdminAqOpcode, AdminAqCompletionStatus
+ILLEGAL = Status.ILLEGAL_PARAMETER
+BASE = 0x12_3456_7000
+
+
+def cq(base=BASE, **fields):
+    told = {"cq_entry_size_words": 4, "sub_cq_depth": 64, "num_sub_cqs": 1, "uar": 2} | fields
+    command = AdminCreateCqCmd(**told)
+    command.cq_ba.mem_addr_low, command.cq_ba.mem_addr_high = base & 0xFFFF_FFFF, base >> 32
+    return command
+
+
+def eq(base=BASE, **fields):
+    command = AdminCreateEqCmd(**{"entry_size_words": 4, "depth": 32, "msix_vec": 3} | fields)
+    command.ba.mem_addr_low, command.ba.mem_addr_high = base & 0xFFFF_FFFF, base >> 32
+    return command
+
+
+class Queues(Unit):
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        self.cqs = StreamMonitor(dut, "cqc", fields=["cqn", "data"])
+        self.eqs = StreamMonitor(dut, "eqc", fields=["eqn", "data"])
+        self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [])
+        self.numbers.give(Kind.UAR, 2, 3)
+
+    async def create(self, command):
+        kind = AdminCreateCqResp if isinstance(command, AdminCreateCqCmd) else AdminCreateEqResp
+        code = Code.CREATE_CQ if kind is AdminCreateCqResp else Code.CREATE_EQ
+        status, answer = await self.run(command, code, kind)
+        assert status == Status.SUCCESS
+        return answer
+
+    def told(self, monitor, layout):
+        beats = [(next(v for n, v in beat.items() if n != "data"), layout.unpack(beat["data"]))
+                 for beat in monitor.beats]  # fmt: skip
+        monitor.beats.clear()
+        return beats
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def queues_live_and_go(dut, slow):
+    """admin.cmd_cq.life"""
+    unit = Queues(dut, slow)
+    await unit.start()
+    assert [(await unit.create(eq(msix_vec=n))).eqn for n in (8, 0)] == [0, 1]
+    assert unit.told(unit.eqs, INTERNAL.eqc)[0] == (0, INTERNAL.eqc.unpack(INTERNAL.eqc.pack(
+        live=1, base=BASE >> 6, log=5, vector=8)))  # fmt: skip
+    plain = await unit.create(cq())
+    loud = await unit.create(cq(cq_entry_size_words=8, set_src_addr=1, interrupt_mode_enabled=1,
+                                eqn=1, sub_cq_depth=8192, uar=3, base=BASE + 64))  # fmt: skip
+    for number, (answer, uar, depth) in enumerate(((plain, 2, 64), (loud, 3, 8192))):
+        place = uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
+        assert (answer.cq_idx, answer.sub_cq_actual_depth) == (number, depth)
+        assert (answer.db_offset, answer.db_valid) == (place, 1)
+    pack, unpack = INTERNAL.cqc.pack, INTERNAL.cqc.unpack
+    assert unit.told(unit.cqs, INTERNAL.cqc) == [
+        (0, unpack(pack(live=1, uar=2, base=BASE >> 6, log=6))),
+        (1, unpack(pack(live=1, uar=3, base=(BASE >> 6) + 1, log=13, wide=1, src_addr=1, intr=1,
+                        eqn=1)))]  # fmt: skip
+    assert unit.numbers.taken[Kind.EQ, 1] == unit.numbers.taken[Kind.UAR, 3] == 1
+    assert not unit.drains.beats
+    for number in (1, 0):
+        assert (await unit.run(AdminDestroyCqCmd(cq_idx=number), Code.DESTROY_CQ))[0] == 0
+        assert [(n, c.live) for n, c in unit.told(unit.cqs, INTERNAL.cqc)] == [(number, 0)]
+    for number in (0, 1):
+        assert (await unit.run(AdminDestroyEqCmd(eqn=number), Code.DESTROY_EQ))[0] == 0
+    assert len(unit.drains.beats) == 4, "every queue that goes drains"
+    assert unit.numbers.taken == {(Kind.UAR, 2): 0, (Kind.UAR, 3): 0}
+
+
+@cocotb.test()
+async def two_rings_in_the_recorded_profile(dut):
+    """admin.cmd_cq.profile"""
+    unit = Queues(dut)
+    await unit.start()
+    dut.s_cfg_profile.value = 1
+    await unit.refused(cq(), Code.CREATE_CQ, ILLEGAL)
+    await unit.create(cq(num_sub_cqs=2))
+    assert unit.told(unit.cqs, INTERNAL.cqc)[0][1].two == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_cq.refused"""
+    unit = Queues(dut, slow)
+    await unit.start()
+    intr = {"interrupt_mode_enabled": 1, "eqn": 0}
+    for fields in ({"cq_entry_size_words": 5}, {"cq_entry_size_words": 0}, {"set_src_addr": 1},
+                   {"sq_comp_64_bit_req_id": 1}, {"sub_cq_depth": 0}, {"sub_cq_depth": 48},
+                   {"sub_cq_depth": 16384}, {"num_sub_cqs": 2}, {"num_sub_cqs": 0}, {"uar": 4},
+                   {"base": BASE + 32}, intr):  # fmt: skip
+        await unit.refused(cq(**fields), Code.CREATE_CQ, ILLEGAL)
+    await unit.refused(cq(virt=1, uar=4), Code.CREATE_CQ, Status.MALFORMED_REQUEST)
+    for fields in ({"depth": 0}, {"depth": 3}, {"depth": 1024}, {"entry_size_words": 8},
+                   {"msix_vec": LIMITS.msix_vectors}, {"base": BASE + 8}):  # fmt: skip
+        await unit.refused(eq(**fields), Code.CREATE_EQ, ILLEGAL)
+    unit.numbers.give(Kind.EQ, 0)
+    unit.numbers.full = {Kind.CQ, Kind.EQ}
+    full = Status.RESOURCE_ALLOCATION_FAILURE
+    await unit.refused(cq(), Code.CREATE_CQ, full)
+    await unit.refused(cq(**intr), Code.CREATE_CQ, full)
+    await unit.refused(eq(), Code.CREATE_EQ, full)
+    await unit.refused(AdminDestroyCqCmd(cq_idx=300), Code.DESTROY_CQ, ILLEGAL)
+    await unit.refused(AdminDestroyEqCmd(eqn=1), Code.DESTROY_EQ, ILLEGAL)
+    unit.numbers.taken[Kind.EQ, 0] = 1
+    await unit.refused(AdminDestroyEqCmd(eqn=0), Code.DESTROY_EQ, Status.RESOURCE_BUSY)
+    assert not unit.cqs.beats and not unit.eqs.beats and not unit.drains.beats
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_cq.time"""
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0)
+    await clock_and_reset(dut)
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "m_drain_ready": 1}
+    loud = cq(interrupt_mode_enabled=1)
+    for path, command, code in (
+        ("create_eq", eq(), Code.CREATE_EQ), ("create_cq", cq(), Code.CREATE_CQ),
+        ("destroy_cq", AdminDestroyCqCmd(), Code.DESTROY_CQ),
+        ("create_cq_intr", loud, Code.CREATE_CQ),
+        ("destroy_cq", AdminDestroyCqCmd(), Code.DESTROY_CQ),
+        ("destroy_eq", AdminDestroyEqCmd(), Code.DESTROY_EQ),
+    ):  # fmt: skip
+        cycles = await cycles_of(dut, entry(command, code), **idle)
+        assert cycles == timing("efa_cmd_cq", path).latency, (path, cycles)
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_cq.reset"""
+    unit = Queues(dut)
+    await unit.start()
+    for cycles in range(1, 20):
+        unit.numbers.give(Kind.UAR, 2)
+        unit.numbers.give(Kind.EQ, 0)
+        await unit.cut_off(cq(interrupt_mode_enabled=1), Code.CREATE_CQ, cycles)
+        unit.numbers.give(Kind.UAR, 2)
+        unit.cqs.beats.clear()
+        assert (await unit.create(cq())).cq_idx == 0
+        assert len(unit.cqs.beats) == 1
+        await unit.cut_off(AdminDestroyCqCmd(cq_idx=0), Code.DESTROY_CQ, cycles)

@@ -1,0 +1,177 @@
+"""efa_cmd_info: features, settings, statistics; the answers themselves are efa_features' bench."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import (
+    PROFILES,
+    AdminAcqGetStatsResp,
+    AdminAqCompletionStatus,
+    AdminAqFeatureId,
+    AdminAqGetStatsCmd,
+    AdminAqOpcode,
+    AdminGetFeatureCmd,
+    AdminGetFeatureResp,
+    AdminGetStatsType,
+    AdminHostInfo,
+    AdminSetFeatureCmd,
+)
+from tb.lib.stream import clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Lines, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status, Id = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
+ILLEGAL = Status.ILLEGAL_PARAMETER
+GROUPS = PROFILES.default.aenq_supported_groups
+
+
+def get(feature):
+    command = AdminGetFeatureCmd()
+    command.image[17] = feature
+    return command
+
+
+def groups(wanted):
+    command = AdminSetFeatureCmd()
+    command.feature_common.feature_id = Id.AENQ_CONFIG
+    command.u.aenq.enabled_groups = wanted
+    return command
+
+
+def host_info(addr, length=AdminHostInfo.SIZE, feature=Id.HOST_INFO):
+    command = AdminSetFeatureCmd()
+    command.image[17] = feature
+    command.control_buffer.length = length
+    command.control_buffer.address.mem_addr_low = addr & 0xFFFF_FFFF
+    command.control_buffer.address.mem_addr_high = addr >> 32
+    return command
+
+
+def stats(kind, scope=0):
+    command = AdminAqGetStatsCmd()
+    command.image[16:18] = bytes((kind, scope))
+    return command
+
+
+class Info(Unit):
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        dut.s_cfg_node_id.value = 5
+        share = 0.6 if slow else 0.0
+        self.lines = Lines(dut, "info", share, share)
+        self.counters = [self.rng.getrandbits(64) for _ in range(16)]
+        cocotb.start_soon(self.count())
+
+    async def count(self):
+        """A counter one cycle after its number."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            number = self.dut.stat_index.value
+            if number.is_resolvable:
+                self.dut.stat_value.value = self.counters[int(number)]
+
+    async def enabled(self):
+        _, answer = await self.run(get(Id.AENQ_CONFIG), Code.GET_FEATURE, AdminGetFeatureResp)
+        assert answer.u.aenq.supported_groups == GROUPS
+        return answer.u.aenq.enabled_groups
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def features_and_settings(dut, slow):
+    """admin.cmd_info.features"""
+    unit = Info(dut, slow)
+    await unit.start()
+    told = {1, 2, 3, 4, 5, 7, 9}
+    for feature in (*range(12), 64, 255):
+        status, answer = await unit.run(get(feature), Code.GET_FEATURE, AdminGetFeatureResp)
+        assert status == (Status.SUCCESS if feature in told else ILLEGAL), feature
+        if feature == Id.NETWORK_ATTR:
+            assert answer.u.network_attr.addr[-2:] == b"\0\5"
+    assert await unit.enabled() == 0
+    assert (await unit.run(groups(GROUPS), Code.SET_FEATURE))[0] == Status.SUCCESS
+    assert await unit.enabled() == GROUPS
+    for wrong in (1, GROUPS | 1 << 31):
+        await unit.refused(groups(wrong), Code.SET_FEATURE, ILLEGAL)
+    for feature in (0, 1, 3, 9, 255):
+        await unit.refused(host_info(0, feature=feature), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
+    assert await unit.enabled() == GROUPS
+    assert not unit.lines.asked
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def host_information_is_read_whole(dut, slow):
+    """admin.cmd_info.host: from any address; a piece that cannot be read is an unknown error."""
+    unit = Info(dut, slow)
+    await unit.start()
+    size = AdminHostInfo.SIZE
+    for turn in range(24):
+        addr = unit.rng.getrandbits(50) if turn else (1 << 40) - 1
+        unit.lines.asked.clear()
+        unit.lines.broken = addr + unit.rng.randrange(size) if turn % 3 == 2 else None
+        command = host_info(addr, size + turn % 2)
+        status, _ = await unit.run(command, Code.SET_FEATURE, ctrl_data=1)
+        assert status == (Status.UNKNOWN_ERROR if unit.lines.broken else Status.SUCCESS)
+        end = addr
+        for start, length in unit.lines.asked:
+            assert start == end
+            end += length
+        assert end == addr + size and not unit.lines.answers.waiting
+    unit.lines.asked.clear()
+    malformed = Status.MALFORMED_REQUEST
+    await unit.refused(host_info(0), Code.SET_FEATURE, malformed, ctrl_data=0)
+    await unit.refused(host_info(0, size - 1), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
+    assert not unit.lines.asked
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def statistics_by_type(dut, slow):
+    """admin.cmd_info.statistics: basic and message counters in their places, zeros for the rest."""
+    unit = Info(dut, slow)
+    await unit.start()
+    for kind in (*AdminGetStatsType, 5, 255, AdminGetStatsType.BASIC):
+        status, answer = await unit.run(stats(int(kind)), Code.GET_STATS, AdminAcqGetStatsResp)
+        assert status == Status.SUCCESS
+        at, count = {0: (0, 6), 1: (6, 4)}.get(int(kind), (0, 0))
+        words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at : at + count])
+        assert answer.pack()[8:] == words.ljust(48, b"\0"), kind
+    await unit.refused(stats(0, 1), Code.GET_STATS, ILLEGAL)
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_info.time: host memory that answers in the cycle it is asked."""
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_cfg_node_id=1, stat_value=0)
+    drive(dut, m_line_ready=1, s_line_valid=0, s_line_err=0)
+    await clock_and_reset(dut)
+    for path, data in (
+        ("short", entry(get(1), Code.GET_FEATURE)), ("short", entry(groups(2), Code.SET_FEATURE)),
+        ("basic", entry(stats(0), Code.GET_STATS)), ("messages", entry(stats(1), Code.GET_STATS)),
+    ):  # fmt: skip
+        cycles = await cycles_of(dut, data)
+        assert cycles == timing("efa_cmd_info", path).latency, path
+
+    async def mirror():
+        while True:
+            await RisingEdge(dut.clk)
+            dut.s_line_valid.value = int(dut.m_line_valid.value == 1)
+
+    cocotb.start_soon(mirror())
+    data = entry(host_info(64), Code.SET_FEATURE, ctrl_data=1)
+    assert await cycles_of(dut, data) == timing("efa_cmd_info", "host").latency
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_info.reset"""
+    unit = Info(dut)
+    await unit.start()
+    for cycles in range(1, 12):
+        assert (await unit.run(groups(GROUPS), Code.SET_FEATURE))[0] == Status.SUCCESS
+        unit.lines.answers.clear()
+        await unit.cut_off(host_info(77), Code.SET_FEATURE, cycles)
+        unit.lines.answers.clear()
+        assert await unit.enabled() == 0

@@ -1,0 +1,208 @@
+"""efa_cmd_mr: regions in all three forms, their keys, and the drain before one is gone."""
+
+import cocotb
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminDeregMrCmd,
+    AdminRegMrCmd,
+    AdminRegMrResp,
+)
+from tb.lib.stream import StreamMonitor, clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Kind, Lines, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status = AdminAqOpcode, AdminAqCompletionStatus
+ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
+POOL, PAGE = 1 << LIMITS.mtt_w, 4096
+LIST = 0x7_1234_5FC8
+
+
+def region(pages=(PAGE,), listed=False, **fields):
+    told = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
+    command = AdminRegMrCmd(**told)
+    if listed:
+        command.pbl.pbl.length = 8 * len(pages)
+        command.pbl.pbl.address.mem_addr_low = LIST & 0xFFFF_FFFF
+        command.pbl.pbl.address.mem_addr_high = LIST >> 32
+    else:
+        command.pbl.inline_pbl_array = [*pages, 0, 0, 0, 0][:4]
+    return command
+
+
+def key(index, generation):
+    return generation << LIMITS.mr_w | index
+
+
+class Regions(Unit):
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        self.order = []
+        self.lines = Lines(dut, "mr", 0.5 if slow else 0.0, 0.5 if slow else 0.0)
+        self.mtt = StreamMonitor(dut, "mtt", fields=["index", "data"])
+        self.regions = StreamMonitor(
+            dut, "mr", 0, ["index", "data"], lambda _: self.order.append("told")
+        )
+        self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [], self.drained)
+        self.numbers.give(Kind.PD, 1)
+
+    def drained(self, _):
+        self.order.append("drained")
+        self.named = self.numbers.taken[Kind.PD, 1]
+
+    async def reg(self, pages=(PAGE,), listed=False, **fields):
+        """Key and told context of a region; its translations are as asked, in a row."""
+        image = b"".join(page.to_bytes(8, "little") for page in pages)
+        self.lines.memory = {LIST + i: byte for i, byte in enumerate(image)} if listed else {}
+        command = region(pages, listed, **fields)
+        status, answer = await self.run(command, Code.REG_MR, AdminRegMrResp, ctrl_data=int(listed))
+        assert status == Status.SUCCESS and answer.l_key == answer.r_key
+        (beat,) = self.regions.beats
+        self.regions.beats.clear()
+        told = INTERNAL.mrc.unpack(beat["data"])
+        assert beat["index"] == answer.l_key % (1 << LIMITS.mr_w)
+        got = [(beat["index"], beat["data"]) for beat in self.mtt.beats]
+        self.mtt.beats.clear()
+        wanted = [] if told.phys else [(told.mtt + n, page >> 12) for n, page in enumerate(pages)]
+        assert got == wanted
+        return answer.l_key, told
+
+    async def dereg(self, number):
+        return (await self.run(AdminDeregMrCmd(l_key=number), Code.DEREG_MR))[0]
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def regions_of_every_form(dut, slow):
+    """admin.cmd_mr.life"""
+    unit = Regions(dut, slow)
+    await unit.start()
+    rng = unit.rng
+    pages = [rng.getrandbits(52) << 12 for _ in range(21)]
+    number, told = await unit.reg(pages[:3], local_write_enable=1, iova=PAGE * 5)
+    assert number == key(0, 1)
+    assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
+        live=1, key=key(0, 1), pd=1, local_write=1, shift=12, iova=PAGE * 5, length=3 * PAGE,
+        mtt=0))  # fmt: skip
+    number, told = await unit.reg(pages, listed=True, iova=1, mr_length=20 * PAGE + 17)
+    assert (number, told.mtt) == (key(1, 1), 3)
+    number, told = await unit.reg(mem_addr_phy_mode_en=1, phys_page_size_shift=0, mr_length=1 << 52)
+    assert (number, told.phys, told.mtt, told.length) == (key(2, 1), 1, 0, 1 << 52)
+    number, told = await unit.reg(pages[:1])
+    assert (number, told.mtt) == (key(3, 1), 24)
+    for index in (1, 2):
+        unit.order.clear()
+        assert await unit.dereg(key(index, 1)) == Status.SUCCESS
+        assert unit.order == ["told", "drained"] and unit.named == 4 - index + 1
+        (beat,) = unit.regions.beats
+        unit.regions.beats.clear()
+        assert (beat["index"], INTERNAL.mrc.unpack(beat["data"]).live) == (index, 0)
+    assert unit.numbers.taken[Kind.PD, 1] == 2
+    number, told = await unit.reg(pages[:4])
+    assert (number, told.mtt) == (key(1, 2), 3), "the next generation, the first block that fits"
+    number, told = await unit.reg(pages[:20], listed=True)
+    assert (number, told.mtt) == (key(2, 2), 25)
+
+
+@cocotb.test()
+async def physical_regions_hold_no_block(dut):
+    """admin.cmd_mr.physical: nor does one that goes take away what its number held before."""
+    unit = Regions(dut)
+    await unit.start()
+    assert [(await unit.reg([PAGE] * n))[1].mtt for n in (1, 2)] == [0, 1]
+    assert await unit.dereg(key(0, 1)) == Status.SUCCESS
+    unit.regions.beats.clear()
+    assert (await unit.reg(mem_addr_phy_mode_en=1))[0] == key(0, 2)
+    assert (await unit.reg())[1].mtt == 0
+    assert await unit.dereg(key(0, 2)) == Status.SUCCESS
+    unit.regions.beats.clear()
+    assert (await unit.reg())[1].mtt == 3
+
+
+@cocotb.test()
+async def remote_permissions_with_the_capability(dut):
+    """admin.cmd_mr.profile"""
+    unit = Regions(dut)
+    await unit.start()
+    for name in ("remote_read_enable", "remote_write_enable"):
+        await unit.refused(region(**{name: 1}), Code.REG_MR, ILLEGAL)
+    dut.s_cfg_profile.value = 1
+    _, told = await unit.reg(remote_read_enable=1, remote_write_enable=1)
+    assert (told.remote_read, told.remote_write, told.local_write) == (1, 1, 0)
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_mr.refused"""
+    unit = Regions(dut, slow)
+    await unit.start()
+    await unit.reg([PAGE] * 4)
+    for fields in ({"pd": 2}, {"mr_length": 0}, {"phys_page_size_shift": 11},
+                   {"mr_length": 5 * PAGE}, {"pages": (PAGE, PAGE + 8)},
+                   {"iova": (1 << 64) - PAGE, "mr_length": PAGE + 1}):  # fmt: skip
+        await unit.refused(region(**fields), Code.REG_MR, ILLEGAL)
+
+    async def listed(status, **flags):
+        command = region([PAGE] * 9, listed=True)
+        await unit.refused(command, Code.REG_MR, status, ctrl_data=1, **flags)
+
+    await listed(Status.MALFORMED_REQUEST, ctrl_data_indirect=1)
+    assert not unit.lines.asked
+    unit.lines.broken = LIST + 64
+    await listed(Status.UNKNOWN_ERROR)
+    unit.lines.broken = None
+    unit.lines.memory = {LIST + 8 * 8: 1}
+    await listed(ILLEGAL)
+    unit.lines.asked.clear()
+    for pages in (POOL - 3, POOL + 1, 1 << 28):
+        command = region(listed=True, mr_length=pages * PAGE)
+        command.pbl.pbl.length = 8 * pages & 0xFFFF_FFFF
+        await unit.refused(command, Code.REG_MR, FULL, ctrl_data=1)
+    assert not unit.lines.asked, "no room, so the list is not read"
+    unit.numbers.full = {Kind.MR}
+    await unit.refused(region(), Code.REG_MR, FULL)
+    for number in (key(0, 2), key(1, 1), key(0, 1) | 1 << 20, key(0, 1) | 1 << 31, 0):
+        await unit.refused(AdminDeregMrCmd(l_key=number), Code.DEREG_MR, ILLEGAL)
+    assert not unit.regions.beats and not unit.drains.beats
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_mr.time"""
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_line_valid=0)
+    await clock_and_reset(dut)
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 1,
+            "m_drain_ready": 1, "m_line_ready": 1}  # fmt: skip
+    bare, page = timing("efa_cmd_mr", "reg"), timing("efa_cmd_mr", "page")
+    dereg = entry(AdminDeregMrCmd(l_key=key(0, 1)), Code.DEREG_MR)
+    for count in (1, 2, 4):
+        data = entry(region([PAGE] * count), Code.REG_MR)
+        assert await cycles_of(dut, data, **idle) == bare.latency + page.interval * count
+        assert await cycles_of(dut, dereg, **idle) == timing("efa_cmd_mr", "dereg").latency
+    data = entry(region(mem_addr_phy_mode_en=1), Code.REG_MR)
+    assert await cycles_of(dut, data, **idle) == timing("efa_cmd_mr", "reg_physical").latency
+    cycles = await cycles_of(dut, dereg, **idle)
+    assert cycles == timing("efa_cmd_mr", "dereg_physical").latency
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_mr.reset"""
+    unit = Regions(dut)
+    await unit.start()
+    for cycles in range(1, 46, 2):
+        await unit.cut_off(region([PAGE] * 12, listed=True), Code.REG_MR, cycles)
+        unit.lines.answers.clear()
+        unit.numbers.give(Kind.PD, 1)
+        for monitor in (unit.mtt, unit.regions):
+            monitor.beats.clear()
+        number, told = await unit.reg([PAGE])
+        assert (number, told.mtt) == (key(0, 1), 0)
+        await unit.cut_off(AdminDeregMrCmd(l_key=number), Code.DEREG_MR, cycles % 15)
+        unit.regions.beats.clear()
+        unit.numbers.give(Kind.PD, 1)

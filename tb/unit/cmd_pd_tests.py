@@ -1,0 +1,85 @@
+"""efa_cmd_pd: protection domains and UARs, over a neighbour that owns their numbers."""
+
+import cocotb
+
+from efa.defs import (
+    AdminAllocPdCmd,
+    AdminAllocPdResp,
+    AdminAllocUarCmd,
+    AdminAllocUarResp,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminDeallocPdCmd,
+    AdminDeallocUarCmd,
+)
+from tb.lib.stream import clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Kind, Op, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status = AdminAqOpcode, AdminAqCompletionStatus
+
+
+async def alloc_pd(unit):
+    status, answer = await unit.run(AdminAllocPdCmd(), Code.ALLOC_PD, AdminAllocPdResp)
+    assert status == Status.SUCCESS
+    return answer.pd
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def numbers_are_found_taken_and_given_back(dut, slow):
+    """admin.cmd_pd.life"""
+    unit = Unit(dut, slow)
+    await unit.start()
+    assert [await alloc_pd(unit) for _ in range(3)] == [0, 1, 2]
+    status, answer = await unit.run(AdminAllocUarCmd(), Code.ALLOC_UAR, AdminAllocUarResp)
+    assert (status, answer.uar) == (Status.SUCCESS, 0)
+    assert (await unit.run(AdminDeallocPdCmd(pd=1), Code.DEALLOC_PD))[0] == Status.SUCCESS
+    assert (await unit.run(AdminDeallocUarCmd(uar=0), Code.DEALLOC_UAR))[0] == Status.SUCCESS
+    assert await alloc_pd(unit) == 1
+    taken = [(op, kind, n) for op, kind, n in unit.numbers.told if op != Op.FIND]
+    assert taken[:4] == [*((Op.TAKE, Kind.PD, n) for n in range(3)), (Op.TAKE, Kind.UAR, 0)]
+    assert taken[4:] == [(Op.FREE, Kind.PD, 1), (Op.FREE, Kind.UAR, 0), (Op.TAKE, Kind.PD, 1)]
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_pd.refused"""
+    unit = Unit(dut, slow)
+    await unit.start()
+    unit.numbers.give(Kind.PD, 3)
+    unit.numbers.give(Kind.UAR, 65535)
+    unit.numbers.full = {Kind.PD, Kind.UAR}
+    unit.numbers.taken[Kind.PD, 3] = unit.numbers.taken[Kind.UAR, 65535] = 1
+    full = Status.RESOURCE_ALLOCATION_FAILURE
+    await unit.refused(AdminAllocPdCmd(), Code.ALLOC_PD, full)
+    await unit.refused(AdminAllocUarCmd(), Code.ALLOC_UAR, full)
+    for number, status in ((3, Status.RESOURCE_BUSY), (65535, Status.ILLEGAL_PARAMETER)):
+        await unit.refused(AdminDeallocPdCmd(pd=number), Code.DEALLOC_PD, status)
+    for number, status in ((65535, Status.RESOURCE_BUSY), (3, Status.ILLEGAL_PARAMETER)):
+        await unit.refused(AdminDeallocUarCmd(uar=number), Code.DEALLOC_UAR, status)
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_pd.time"""
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0}
+    drive(dut, s_cmd_valid=0)
+    await clock_and_reset(dut)
+    for path, opcodes in (("alloc", ("ALLOC_PD", "ALLOC_UAR")),
+                          ("dealloc", ("DEALLOC_PD", "DEALLOC_UAR"))):  # fmt: skip
+        for name in opcodes:
+            cycles = await cycles_of(dut, entry(AdminDeallocPdCmd(), Code[name]), **idle)
+            assert cycles == timing("efa_cmd_pd", path).latency, name
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_pd.reset"""
+    unit = Unit(dut)
+    await unit.start()
+    for cycles in range(1, 9):
+        await unit.cut_off(AdminAllocPdCmd(), Code.ALLOC_PD, cycles)
+        assert await alloc_pd(unit) == 0

@@ -1,0 +1,273 @@
+"""efa_cmd_qp: queue pairs, their contexts, what the engines hear, and what each one names."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminCreateQpCmd,
+    AdminCreateQpResp,
+    AdminDestroyQpCmd,
+    AdminModifyQpCmd,
+    AdminQpState,
+    AdminQueryQpCmd,
+    AdminQueryQpResp,
+)
+from tb.lib.stream import StreamMonitor, clock_and_reset
+from tb.lib.timing import timing
+from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.module_bench import drive
+
+Code, Status, S = AdminAqOpcode, AdminAqCompletionStatus, AdminQpState
+ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
+INIT, CLEAR, FREE, QUERY = range(4)
+RQ = 0x1_2345_6780_0000
+
+
+def qp(depth=64, stride=64, rq=32, **fields):
+    told = {"pd": 1, "uar": 2, "send_cq_idx": 3, "recv_cq_idx": 4, "qp_type": 2,
+            "rq_base_addr": RQ} | fields  # fmt: skip
+    command = AdminCreateQpCmd(**told)
+    command.qp_alloc_size.send_queue_depth = depth
+    command.qp_alloc_size.send_queue_ring_size = depth * stride
+    command.qp_alloc_size.recv_queue_ring_size = 16 * rq
+    return command
+
+
+def modify(handle, to=None, **fields):
+    """To a state, or only attributes."""
+    command = AdminModifyQpCmd(qp_handle=handle, **fields)
+    for name in fields:
+        setattr(command, "modify_mask__" + name, 1)
+    if to is not None:
+        command.modify_mask__qp_state, command.qp_state = 1, to
+    return command
+
+
+class Pairs(Unit):
+    """`order` is what the neighbours saw: contexts written, drains, orders of the engines."""
+
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        self.contexts, self.order = {}, []
+        stalls = 0.7 if slow else 0.0
+        self.monitors = [StreamMonitor(dut, "m_drain", stalls, [], lambda _: self.saw("drain"))]
+        for name in ("sqop", "rqop"):
+            self.monitors.append(StreamMonitor(
+                dut, name, stalls, ["kind", "qpn", "qpc"],
+                lambda beat, name=name: self.engine(name, beat)
+            ))  # fmt: skip
+        dut.sqop_busy.value = 0
+        drive(dut, qpa_ready=0, qpa_rvalid=0, qpa_rdata=0)
+        self.give()
+
+    async def start(self):
+        await super().start()
+        cocotb.start_soon(self.serve())
+
+    def give(self):
+        self.numbers.give(Kind.PD, 1)
+        self.numbers.give(Kind.UAR, 2, 5)
+        self.numbers.give(Kind.CQ, 3, 4, uar=2)
+        self.numbers.give(Kind.CQ, 6, uar=5)
+
+    def saw(self, *what):
+        self.order.append(what)
+
+    def engine(self, name, beat):
+        assert beat["qpc"] == self.contexts[beat["qpn"]]
+        self.saw(name, beat["kind"], beat["qpn"])
+
+    async def serve(self):
+        """Contexts read and written; both of one command under one lock."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value != 0 or dut.qpa_valid.value != 1:
+                continue
+            assert dut.qpa_lock.value == 1
+            if self.slow:
+                await ClockCycles(dut.clk, self.rng.randrange(6))
+            dut.qpa_ready.value = 1
+            await RisingEdge(dut.clk)
+            dut.qpa_ready.value = 0
+            number = int(dut.qpa_qpn.value)
+            if dut.qpa_valid.value != 1:
+                continue  # a reset took it back
+            if dut.qpa_write.value == 1:
+                self.contexts[number] = int(dut.qpa_wdata.value)
+                self.saw("write", number)
+                continue
+            for _ in range(self.rng.randrange(5) if self.slow else 0):
+                await RisingEdge(dut.clk)
+                assert dut.qpa_lock.value == 1 or dut.rst.value == 1
+            drive(dut, qpa_rvalid=1, qpa_rdata=self.contexts.get(number, 0))
+            await RisingEdge(dut.clk)
+            drive(dut, qpa_rvalid=0, qpa_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
+            await RisingEdge(dut.clk)
+            assert dut.qpa_lock.value == 1 or dut.rst.value == 1, "unlocked before it is judged"
+
+    def context(self, number):
+        return INTERNAL.qpc.unpack(self.contexts[number])
+
+    def heard(self):
+        """What the neighbours saw since the last call."""
+        told, self.order = self.order, []
+        return told
+
+    async def create(self, **fields):
+        status, answer = await self.run(qp(**fields), Code.CREATE_QP, AdminCreateQpResp)
+        assert status == Status.SUCCESS
+        return answer
+
+    async def modify(self, handle, to=None, **fields):
+        return (await self.run(modify(handle, to, **fields), Code.MODIFY_QP))[0]
+
+    async def query(self, handle):
+        command = AdminQueryQpCmd(qp_handle=handle)
+        status, answer = await self.run(command, Code.QUERY_QP, AdminQueryQpResp)
+        assert status == Status.SUCCESS
+        return (answer.qp_state, answer.qkey, answer.sq_psn, answer.rnr_retry, answer.sq_draining)
+
+    async def destroy(self, handle):
+        return (await self.run(AdminDestroyQpCmd(qp_handle=handle), Code.DESTROY_QP))[0]
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def pairs_live_and_go(dut, slow):
+    """admin.cmd_qp.life: numbers, places, contexts; one that goes drains and gives all back."""
+    unit = Pairs(dut, slow)
+    await unit.start()
+    before = dict(unit.numbers.taken)
+    first = await unit.create(depth=1024, stride=128)
+    assert unit.heard() == [("write", 0), ("sqop", INIT, 0), ("rqop", INIT, 0)]
+    second = await unit.create(qp_type=1, rq=0, depth=1, send_cq_idx=4)
+    generation = unit.numbers.gens[Kind.QP, 0]
+    assert (first.qp_num, second.qp_num) == (generation << 6, generation << 6 | 1)
+    for index, answer in enumerate((first, second)):
+        assert answer.qp_handle == answer.qp_num
+        assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, 0)
+        assert answer.sq_db_offset == 2 * LIMITS.db_page_bytes + 8 * index
+        assert answer.rq_db_offset == answer.sq_db_offset + 4
+    asked = [n for _, kind, n in unit.numbers.told if kind == Kind.LLQ]
+    assert asked == [0, 0, 32, 32] and first.llq_descriptors_offset == 0
+    assert second.llq_descriptors_offset == 32 * LIMITS.llq_page_bytes
+    pack, unpack = INTERNAL.qpc.pack, INTERNAL.qpc.unpack
+    common = {"live": 1, "pd": 1, "uar": 2, "rcqn": 4}
+    assert unit.context(0) == unpack(pack(
+        **common, srd=1, qp_num=first.qp_num, scqn=3, sq_log=10, wqe128=1, rq_live=1,
+        rq_base=RQ >> 6, rq_log=5))  # fmt: skip
+    assert unit.context(1) == unpack(pack(**common, qp_num=second.qp_num, scqn=4, sq_line=2048))
+    unit.heard()
+    assert unit.numbers.taken[Kind.CQ, 4] == 3 and unit.numbers.taken[Kind.PD, 1] == 2
+    for index, answer in enumerate((first, second)):
+        assert await unit.destroy(answer.qp_handle) == Status.SUCCESS
+        assert unit.context(index).live == 0
+        assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
+                                ("rqop", FREE, index)]  # fmt: skip
+        assert await unit.destroy(answer.qp_handle) == ILLEGAL
+        unit.heard()
+    assert unit.numbers.taken == before
+    assert (await unit.create()).qp_num == generation + 1 << 6
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def states_and_attributes(dut, slow):
+    """admin.cmd_qp.modify: the moves themselves are efa_qp_rules' bench."""
+    unit = Pairs(dut, slow)
+    await unit.start()
+    dut.s_cfg_profile.value = 1
+    answer = await unit.create()
+    handle = answer.qp_handle
+    assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, 1)
+    assert await unit.query(handle) == (S.RESET, 0, 0, 7, 0)
+    assert await unit.modify(handle, S.RTR) == ILLEGAL
+    assert await unit.modify(handle, S.INIT, qkey=0x8001_0203) == 0
+    assert await unit.modify(handle, S.RTR) == 0
+    assert await unit.modify(handle, S.RTS, sq_psn=0xFEDC_BA98, rnr_retry=5) == 0
+    assert await unit.query(handle) == (S.RTS, 0x8001_0203, 0xFEDC_BA98, 5, 0)
+    assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
+    assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
+    unit.heard()
+    dut.sqop_busy.value = 1
+    assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
+    assert await unit.modify(handle, S.SQD) == 0
+    assert unit.heard() == [("write", 0)]
+    assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 1)
+    assert unit.heard() == [("sqop", QUERY, 0)]
+    dut.sqop_busy.value = 0
+    assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 0)
+    unit.heard()
+    assert await unit.modify(handle, S.RESET) == 0
+    assert unit.heard() == [("write", 0), ("drain",), ("sqop", CLEAR, 0), ("rqop", CLEAR, 0)]
+    assert await unit.query(handle) == (S.RESET, 7, 0xFEDC_BA98, 0, 0)
+    other = await unit.create(qp_type=1)
+    assert await unit.query(other.qp_handle) == (S.RESET, 0, 0, 0, 0)
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_qp.refused"""
+    unit = Pairs(dut, slow)
+    await unit.start()
+    handle = (await unit.create()).qp_handle
+    unit.heard()
+    for fields in ({"qp_type": 3}, {"pd": 2}, {"uar": 4}, {"send_cq_idx": 5}, {"recv_cq_idx": 5},
+                   {"recv_cq_idx": 6}, {"uar": 5}, {"send_cq_idx": 0x1_0003}, {"depth": 3},
+                   {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
+                   {"sq_64_bit_req_id": 1}):  # fmt: skip
+        await unit.refused(qp(**fields), Code.CREATE_QP, ILLEGAL)
+    for flag in ("sq_virt", "rq_virt"):
+        await unit.refused(qp(**{flag: 1}, pd=2), Code.CREATE_QP, Status.MALFORMED_REQUEST)
+    for kind in (Kind.LLQ, Kind.QP):
+        unit.numbers.full = {kind}
+        await unit.refused(qp(), Code.CREATE_QP, FULL)
+    for wrong in (handle ^ 1, handle ^ 1 << 6, handle | 1 << 16, handle | 1 << 31):
+        await unit.refused(modify(wrong, S.ERR), Code.MODIFY_QP, ILLEGAL)
+        await unit.refused(AdminQueryQpCmd(qp_handle=wrong), Code.QUERY_QP, ILLEGAL)
+        await unit.refused(AdminDestroyQpCmd(qp_handle=wrong), Code.DESTROY_QP, ILLEGAL)
+    assert unit.heard() == []
+    assert await unit.modify(handle, S.INIT, qkey=1) == Status.SUCCESS
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_qp.time"""
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sqop_busy=0)
+    await clock_and_reset(dut)
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 0,
+            "m_drain_ready": 1, "qpa_ready": 1, "qpa_rvalid": 1, "sqop_ready": 1,
+            "rqop_ready": 1}  # fmt: skip
+    query = AdminQueryQpCmd()
+    for path, state, command, code in (
+        ("create", S.RESET, qp(), Code.CREATE_QP),
+        ("modify", S.RESET, modify(0, S.INIT, qkey=1), Code.MODIFY_QP),
+        ("to_reset", S.RTS, modify(0, S.RESET), Code.MODIFY_QP),
+        ("query", S.RTS, query, Code.QUERY_QP), ("query_sqd", S.SQD, query, Code.QUERY_QP),
+        ("destroy", S.RTS, AdminDestroyQpCmd(), Code.DESTROY_QP),
+    ):  # fmt: skip
+        dut.qpa_rdata.value = INTERNAL.qpc.pack(live=1, state=state)
+        cycles = await cycles_of(dut, entry(command, code), **idle)
+        assert cycles == timing("efa_cmd_qp", path).latency, (path, cycles)
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_qp.reset"""
+    unit = Pairs(dut)
+    await unit.start()
+    for cycles in range(1, 36, 2):
+        await unit.cut_off(qp(), Code.CREATE_QP, cycles)
+        unit.give()
+        await ClockCycles(dut.clk, 3)
+        unit.order.clear()
+        answer = await unit.create()
+        assert unit.heard() == [("write", 0), ("sqop", INIT, 0), ("rqop", INIT, 0)]
+        await unit.cut_off(AdminDestroyQpCmd(qp_handle=answer.qp_handle), Code.DESTROY_QP, cycles)
+        unit.give()

@@ -1,0 +1,58 @@
+"""efa_features: every feature id against the sizes of the build and the profile of the spec."""
+
+import cocotb
+from cocotb.triggers import Timer
+
+from efa.defs import LIMITS, PROFILES, AdminAqFeatureId, AdminGetFeatureResp
+from tb.lib.stream import rng_for
+
+
+def filled(part, **told):
+    """Set each field of a part that the spec has a value for."""
+    for name in type(part).DTYPE.names:
+        if name in told:
+            setattr(part, name, told[name])
+
+
+def answer(feature, profile, node, groups, qpn_w, cqn_w):
+    """The response a feature has, None where it has none."""
+    told = list(PROFILES.values())[profile]
+    resp, ids = AdminGetFeatureResp(), AdminAqFeatureId
+    if feature == ids.DEVICE_ATTR:
+        filled(resp.u.device_attr, **told, db_bar=LIMITS.db_bar)
+    elif feature == ids.AENQ_CONFIG:
+        filled(resp.u.aenq, supported_groups=told.aenq_supported_groups, enabled_groups=groups)
+    elif feature == ids.NETWORK_ATTR:
+        filled(resp.u.network_attr, mtu=told.mtu, addr=LIMITS.gid_prefix + node.to_bytes(2, "big"))
+    elif feature == ids.QUEUE_ATTR_1:
+        filled(resp.u.queue_attr_1, **told, **LIMITS, max_qp=1 << qpn_w, max_cq=1 << cqn_w,
+               max_mr=1 << LIMITS.mr_w, max_pd=1 << LIMITS.pd_w, max_ah=1 << LIMITS.ah_w,
+               max_llq_size=64 * LIMITS.max_sq_depth)  # fmt: skip
+    elif feature == ids.EVENT_QUEUE_ATTR:
+        filled(resp.u.event_queue_attr, **told, max_eq_depth=LIMITS.max_eq_depth)
+    elif feature == ids.QUEUE_ATTR_2:
+        filled(resp.u.queue_attr_2, **told)
+    elif feature != ids.HW_HINTS:
+        return None
+    return resp.pack()[8:]
+
+
+@cocotb.test()
+async def every_feature_as_the_spec_says(dut):
+    """admin.features.answers: all 256 ids, both profiles, any node and groups."""
+    rng = rng_for("features")
+    widths = int(dut.QPN_W.value), int(dut.CQN_W.value)
+    known = 0
+    for profile in (0, 1):
+        for feature in range(256):
+            for node in {0, 0x1234, rng.getrandbits(16)} if feature < 16 else {1}:
+                groups = rng.getrandbits(32)
+                dut.s_cfg_profile.value, dut.s_cfg_node_id.value = profile, node
+                dut.s_feature.value, dut.s_groups.value = feature, groups
+                await Timer(1, "ns")
+                body = answer(feature, profile, node, groups, *widths)
+                assert dut.m_known.value == (body is not None), feature
+                if body is not None:
+                    known += 1
+                    assert int(dut.m_body.value).to_bytes(56, "little") == body, feature
+    assert known > 40

@@ -1,0 +1,214 @@
+"""efa_mmio: lines of the bus become acts, in the order of the bus; loads are answered."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EFA_MEM_BAR, EFA_REG_BAR, LIMITS
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.module_bench import drive, until
+
+REG, LLQ, DB = EFA_REG_BAR, EFA_MEM_BAR, LIMITS.db_bar
+DWORDS = 16
+WHOLE = 0xF
+
+
+def register(offset):
+    """What the bench's registers read as."""
+    return (offset * 0x9E37_79B1 + 1) & 0xFFFF_FFFF
+
+
+class Bench:
+    """The host in front; behind, everything that acts, in the order of the cycles."""
+
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        self.bytes = 64 << len(dut.llq_line)
+        drive(dut, opened=1, in_reset=0, acc_rdata=0)
+        self.bus = StreamDriver(dut, "s_mmio", fields=["write", "bar", "addr", "be", "data", "tag"])
+        self.cpl = StreamMonitor(dut, "m_mmio_cpl", stalls)
+        self.acts = []
+        fields = {
+            "llq": ["line", "dwen", "part", "data"], "db": ["offset", "data"],
+            "acc": ["write", "offset", "data"], "part": ["offset"],
+        }  # fmt: skip
+        for name, seen in fields.items():
+            StreamMonitor(dut, name, fields=seen, on_beat=self.note(name))
+        cocotb.start_soon(self.answer())
+
+    def note(self, name):
+        return lambda beat: self.acts.append((name, beat))
+
+    async def answer(self):
+        """Registers answer one cycle after they were asked."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.acc_valid.value == 1:
+                self.dut.acc_rdata.value = register(int(self.dut.acc_offset.value))
+
+    def expected(self, line):
+        """Acts of a line, and the data of its answer."""
+        enables = [line["be"] >> 4 * n & WHOLE for n in range(DWORDS)]
+        dwords = [line["data"] >> 32 * n & 0xFFFF_FFFF for n in range(DWORDS)]
+        touched = [n for n in range(DWORDS) if enables[n]]
+        acts, answer = [], 0
+        for n in touched:
+            offset = line["addr"] + 4 * n
+            if line["bar"] == REG and not line["write"]:
+                acts.append(("acc", {"write": 0, "offset": offset}))
+                answer |= register(offset) << 32 * n
+            elif line["bar"] in (REG, DB) and line["write"]:
+                beat = {"offset": offset, "data": dwords[n]}
+                if line["bar"] == REG:
+                    beat["write"] = 1
+                name = "acc" if line["bar"] == REG else "db"
+                whole = enables[n] == WHOLE
+                acts.append((name, beat) if whole else ("part", {"offset": offset}))
+        if line["bar"] == LLQ and line["write"] and touched and line["addr"] < self.bytes:
+            whole = sum(1 << n for n in range(DWORDS) if enables[n] == WHOLE)
+            some = sum(1 << n for n in touched)
+            beat = {"line": line["addr"] // 64, "dwen": whole, "part": int(whole != some)}
+            acts.append(("llq", beat | {"data": line["data"]}))
+        return acts, None if line["write"] else answer
+
+
+def any_line(rng, tag):
+    """A load or store of any bytes of a line of any BAR."""
+    first, last = sorted((rng.randrange(64), rng.randrange(64)))
+    enables = rng.choice(((2 << last) - (1 << first), rng.getrandbits(64), (1 << 64) - 1, 0xF, 0))
+    return {
+        "write": int(rng.random() < 0.8), "bar": rng.choice((REG, LLQ, LLQ, DB, 5)),
+        "addr": 64 * rng.choice((rng.randrange(64), rng.getrandbits(26))), "be": enables,
+        "data": rng.getrandbits(512), "tag": tag,
+    }  # fmt: skip
+
+
+def matches(seen, wanted):
+    """Acts are those expected; the data of a load means nothing."""
+    return len(seen) == len(wanted) and all(
+        name == want and {key: beat[key] for key in fields} == fields
+        for (name, beat), (want, fields) in zip(seen, wanted, strict=True)
+    )
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.7])
+async def any_lines(dut, stalls):
+    """host.mmio.order: any stores and loads act dword by dword, in order; loads are answered."""
+    bench = Bench(dut, stalls)
+    rng = rng_for("any_lines")
+    await clock_and_reset(dut)
+    lines = [any_line(rng, n % 256) for n in range(600)]
+    bench.bus.post(*lines)
+    wanted, answers = [], []
+    for line in lines:
+        acts, answer = bench.expected(line)
+        wanted += acts
+        if answer is not None:
+            answers.append({"tag": line["tag"], "data": answer})
+    assert await bench.cpl.take(len(answers), 60000) == answers
+    await bench.bus.idle()
+    await ClockCycles(dut.clk, 24)
+    assert matches(bench.acts, wanted)
+
+
+@cocotb.test()
+async def in_a_reset(dut):
+    """host.mmio.reset: LLQ and doorbell stores vanish, registers go on."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    dut.in_reset.value = 1
+    full = {"write": 1, "addr": 0, "be": (1 << 64) - 1, "data": 1}
+    await bench.bus.send(*(full | {"bar": bar} for bar in (LLQ, DB, REG)))
+    await ClockCycles(dut.clk, 48)
+    assert [name for name, _ in bench.acts] == ["acc"] * DWORDS
+
+
+@cocotb.test()
+async def not_open(dut):
+    """host.mmio.closed: nothing is taken before the tables are ready."""
+    bench = Bench(dut)
+    dut.opened.value = 0
+    await clock_and_reset(dut)
+    bench.bus.post({"write": 1, "bar": REG, "addr": 0, "be": WHOLE, "data": 7})
+    for _ in range(40):
+        await RisingEdge(dut.clk)
+        assert dut.s_mmio_ready.value == 0
+    dut.opened.value = 1
+    await bench.bus.idle()
+    await ClockCycles(dut.clk, 4)
+    assert matches(bench.acts, [("acc", {"write": 1, "offset": 0, "data": 7})])
+
+
+@cocotb.test()
+async def loads_wait(dut):
+    """host.mmio.loads: so many answers wait for the bus, then loads do; none is lost."""
+    bench = Bench(dut, stalls=1.0)
+    await clock_and_reset(dut)
+    depth = timing("efa_mmio", "load").depth
+    bench.bus.post(*({"bar": REG, "addr": 64 * n, "be": WHOLE, "tag": n} for n in range(80)))
+    await ClockCycles(dut.clk, 200)
+    asked = len(bench.acts)
+    assert depth <= asked <= depth + 4
+    assert dut.s_mmio_ready.value == 0
+    bench.cpl._pause = lambda: False
+    answers = await bench.cpl.take(80)
+    assert answers == [{"tag": n, "data": register(64 * n)} for n in range(80)]
+
+
+@cocotb.test()
+@cocotb.parametrize(bar=[REG, LLQ, DB])
+async def cycles(dut, bar):
+    """host.mmio.cycles: a store acts so long after its handshake; single dwords each cycle."""
+    bench = Bench(dut)
+    promised = timing("efa_mmio", "store")
+    await clock_and_reset(dut)
+    name = {REG: "acc", LLQ: "llq", DB: "db"}[bar]
+    valid = getattr(dut, f"{name}_valid")
+    drive(dut, s_mmio_valid=1, s_mmio_write=1, s_mmio_bar=bar, s_mmio_addr=0, s_mmio_be=WHOLE)
+    await RisingEdge(dut.clk)
+    for _ in range(promised.latency):
+        assert valid.value == 0
+        await RisingEdge(dut.clk)
+    for _ in range(50):
+        assert valid.value == 1 and dut.s_mmio_ready.value == 1
+        await ClockCycles(dut.clk, promised.interval)
+    dut.s_mmio_valid.value = 0
+    await until(dut, lambda: valid.value == 0)
+    before = len(bench.acts)
+    bench.bus.post(*[{"write": 1, "bar": bar, "addr": 64 * n, "be": (1 << 64) - 1} for n in (0, 1)])
+    await bench.bus.idle()
+    taken = await until(dut, lambda: len(bench.acts) >= before + (2 if bar == LLQ else 2 * DWORDS))
+    assert taken <= 2 * DWORDS + promised.latency
+
+
+@cocotb.test()
+async def answer_cycles(dut):
+    """host.mmio.answer: a load of one dword is answered so many cycles after its handshake."""
+    Bench(dut)
+    await clock_and_reset(dut)
+    drive(dut, s_mmio_valid=1, s_mmio_write=0, s_mmio_bar=REG, s_mmio_addr=64, s_mmio_be=WHOLE)
+    await RisingEdge(dut.clk)
+    dut.s_mmio_valid.value = 0
+    for _ in range(timing("efa_mmio", "load").latency):
+        assert dut.m_mmio_cpl_valid.value == 0
+        await RisingEdge(dut.clk)
+    assert dut.m_mmio_cpl_valid.value == 1
+
+
+@cocotb.test()
+async def rst_in_traffic(dut):
+    """host.mmio.rst: after rst nothing of before acts or answers, and it works as new."""
+    bench = Bench(dut)
+    rng = rng_for("rst_in_traffic")
+    await clock_and_reset(dut)
+    bench.bus.post(*(any_line(rng, n) for n in range(60)))
+    await ClockCycles(dut.clk, 50)
+    bench.bus.clear()
+    await reset(dut)
+    bench.acts.clear()
+    bench.cpl.beats.clear()
+    await bench.cpl.none(40)
+    assert not bench.acts
+    bench.bus.post({"bar": REG, "addr": 128, "be": WHOLE << 8, "tag": 9})
+    assert await bench.cpl.take() == [{"tag": 9, "data": register(136) << 64}]

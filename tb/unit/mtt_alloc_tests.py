@@ -1,0 +1,144 @@
+"""efa_mtt_alloc: first fit over whole blocks, against a list of the blocks in use."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.module_bench import drive, until
+
+POOL = 1 << LIMITS.mtt_w
+REGIONS = 1 << LIMITS.mr_w
+
+
+def idle(dut):
+    drive(dut, s_find=0, s_insert=0, s_remove=0, s_index=0, s_need=0)
+
+
+class Pool:
+    """The module, and beside it the blocks in use as {region: (first, behind the last)}."""
+
+    def __init__(self, dut):
+        self.dut, self.blocks = dut, {}
+        idle(dut)
+
+    async def ask(self, what, **values):
+        """Cycles from the first one of the request to its ready."""
+        drive(self.dut, **{what: 1}, **values)
+        await RisingEdge(self.dut.clk)
+        cycles = await until(self.dut, lambda: self.dut.s_ready.value == 1, 3 * REGIONS)
+        getattr(self.dut, what).value = 0
+        return cycles
+
+    def first_fit(self, need):
+        """Where it goes (None: nowhere) and how many blocks lie before."""
+        at = 0
+        for count, (first, end) in enumerate(sorted(self.blocks.values())):
+            if first - at >= need:
+                return at, count
+            at = end
+        return (at if POOL - at >= need else None), len(self.blocks)
+
+    async def find(self, need):
+        cycles = await self.ask("s_find", s_need=need)
+        where, before = self.first_fit(need)
+        assert self.dut.m_fits.value == (where is not None), (need, self.blocks)
+        if where is not None:
+            assert int(self.dut.m_base.value) == where, (need, self.blocks)
+        return where, before, cycles
+
+    async def place(self, index, need):
+        """Find and insert; whether there was room."""
+        where, _, _ = await self.find(need)
+        if where is None:
+            return False
+        await self.ask("s_insert", s_index=index, s_need=need)
+        self.blocks[index] = where, where + need
+        return True
+
+    async def remove(self, index):
+        await self.ask("s_remove", s_index=index)
+        del self.blocks[index]
+
+
+@cocotb.test()
+async def random_life_is_first_fit(dut):
+    """admin.mtt_alloc.first_fit"""
+    pool, rng = Pool(dut), rng_for("mtt_alloc")
+    await clock_and_reset(dut)
+    full = 0
+    for most in (40, 400, 4000):
+        for _ in range(220):
+            free = [n for n in range(REGIONS) if n not in pool.blocks]
+            if pool.blocks and (not free or rng.random() < 0.4):
+                await pool.remove(rng.choice(list(pool.blocks)))
+            else:
+                need = rng.choice((1, 2, rng.randrange(1, most + 1)))
+                full += not await pool.place(rng.choice(free), need)
+            if rng.random() < 0.2:
+                await ClockCycles(dut.clk, rng.randrange(4))
+    assert full > 5
+
+
+@cocotb.test()
+async def the_whole_pool_and_every_region(dut):
+    """admin.mtt_alloc.extremes"""
+    pool = Pool(dut)
+    await clock_and_reset(dut)
+    assert (await pool.find(POOL + 1))[0] is None
+    assert await pool.place(REGIONS - 1, POOL)
+    assert not await pool.place(0, 1)
+    await pool.remove(REGIONS - 1)
+    for index in range(REGIONS):
+        assert await pool.place(index, POOL // REGIONS)
+    assert not await pool.place(0, 1)
+    for index in (7, 9, 8):
+        await pool.remove(index)
+    assert await pool.place(8, 3 * POOL // REGIONS)
+    assert pool.blocks[8][0] == 7 * POOL // REGIONS
+    for index in list(pool.blocks):
+        await pool.remove(index)
+    assert await pool.place(3, POOL)
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.mtt_alloc.time: behind the last gap there is no search, else two cycles a region."""
+    find, step = timing("efa_mtt_alloc", "find"), timing("efa_mtt_alloc", "region")
+    insert, remove = timing("efa_mtt_alloc", "insert"), timing("efa_mtt_alloc", "remove")
+    pool = Pool(dut)
+    await clock_and_reset(dut)
+    await ClockCycles(dut.clk, 3)
+    for index in range(10):
+        _, _, cycles = await pool.find(8)
+        assert cycles == find.latency, index
+        assert await pool.ask("s_insert", s_index=index, s_need=8) == insert.latency
+        pool.blocks[index] = 8 * index, 8 * index + 8
+        await RisingEdge(dut.clk)
+    assert await pool.ask("s_remove", s_index=0) == remove.latency
+    del pool.blocks[0]
+    await RisingEdge(dut.clk)
+    for need in (9, 8):
+        await RisingEdge(dut.clk)
+        _, before, cycles = await pool.find(need)
+        assert cycles == find.latency + step.interval * before
+
+
+@cocotb.test()
+async def reset_empties_the_pool(dut):
+    """admin.mtt_alloc.reset: at every step of every request."""
+    pool = Pool(dut)
+    await clock_and_reset(dut)
+    for what in ("s_find", "s_insert", "s_remove"):
+        for wait in range(1, 7):
+            for index, need in ((0, 5), (1, 9), (2, POOL // 2)):
+                assert await pool.place(index, need)
+            await pool.remove(1)
+            drive(dut, **{what: 1}, s_index=0, s_need=6)
+            await ClockCycles(dut.clk, wait)
+            idle(dut)
+            await reset(dut)
+            pool.blocks.clear()
+            assert await pool.place(5, POOL)
+            await pool.remove(5)

@@ -1,0 +1,35 @@
+"""efa_ram_nr: every reader has every word, all in the same cycle."""
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.timing import timing
+
+
+def lanes(words, width):
+    """Words side by side, the first lowest."""
+    return sum(word << width * n for n, word in enumerate(words))
+
+
+@cocotb.test()
+async def readers(dut):
+    """common.ram_nr.readers: against a plain memory, each reader at an address of its own."""
+    rng = rng_for("ram_nr")
+    reads, addr_w, width = int(dut.READS.value), len(dut.wr_addr), len(dut.wr_data)
+    count = 1 << addr_w
+    assert timing("efa_ram_nr", "read").latency == 1
+    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    memory, shown = {}, None
+    for step in range(6 * count):
+        addr, data = step % count, rng.getrandbits(width)
+        where = [rng.choice((addr, rng.randrange(count))) for _ in range(reads)]
+        dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = 1, addr, data
+        dut.rd_addr.value = lanes(where, addr_w)
+        await RisingEdge(dut.clk)
+        if shown is not None:
+            assert dut.rd_data.value == shown
+        if step >= count:
+            shown = lanes([memory[one] for one in where], width)
+        memory[addr] = data

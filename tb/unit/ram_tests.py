@@ -1,0 +1,31 @@
+"""efa_ram: a word is read back, the old one while it is written, and stays until the next read."""
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.timing import timing
+
+
+@cocotb.test()
+async def words(dut):
+    """common.ram.words: against a plain memory, its cycle included."""
+    rng = rng_for("ram")
+    count, width = 1 << len(dut.wr_addr), len(dut.wr_data)
+    assert timing("efa_ram", "read").latency == 1
+    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    memory, shown = {}, None
+    for step in range(6 * count):
+        addr = step % count
+        write, data = step < count or rng.random() < 0.7, rng.getrandbits(width)
+        read, where = step >= count and rng.random() < 0.7, rng.choice((addr, rng.randrange(count)))
+        dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = int(write), addr, data
+        dut.rd_en.value, dut.rd_addr.value = int(read), where
+        await RisingEdge(dut.clk)
+        if shown is not None:
+            assert dut.rd_data.value == shown
+        if read:
+            shown = memory[where]
+        if write:
+            memory[addr] = data

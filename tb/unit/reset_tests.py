@@ -1,0 +1,175 @@
+"""efa_reset: one walk for power-on, DEV_CTL and function-level reset; what it waits for."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.module_bench import drive, high, until
+
+BEGUN, DRAINED, DONE = 0, 1, 2
+QUIET = {"net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1, "init_done": 1}
+
+
+class Bench:
+    """A device whose engines are as quiet as a test says; `steps` are the events so far."""
+
+    def __init__(self, dut, **state):
+        self.dut = dut
+        drive(dut, s_cfg_flr=0, ctl_valid=0, ctl_reset=0, **(QUIET | state))
+        self.events = StreamMonitor(dut, "ev_reset")
+
+    @property
+    def steps(self):
+        return [beat["data"] for beat in self.events.beats]
+
+    async def idle(self):
+        """Powered on, no event told yet."""
+        await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.m_cfg_flr_done))
+        self.events.beats.clear()
+
+    async def store(self, value):
+        """A store to DEV_CTL."""
+        drive(self.dut, ctl_valid=1, ctl_reset=value)
+        await RisingEdge(self.dut.clk)
+        drive(self.dut, ctl_valid=0, ctl_reset=0)
+
+    async def flr(self):
+        """The rising edge of the request, which stays high."""
+        self.dut.s_cfg_flr.value = 0
+        await RisingEdge(self.dut.clk)
+        self.dut.s_cfg_flr.value = 1
+        await RisingEdge(self.dut.clk)
+
+    async def stays(self, cycles, **values):
+        """Outputs keep these values."""
+        for _ in range(cycles):
+            await RisingEdge(self.dut.clk)
+            for name, value in values.items():
+                assert getattr(self.dut, name).value == value, name
+
+
+@cocotb.test()
+async def power_on(dut):
+    """host.reset.power_on: the core and the host side are reset, tables fill, nobody is told."""
+    bench = Bench(dut, init_done=0)
+    await clock_and_reset(dut)
+    while dut.core_rst.value == 1:
+        assert dut.host_rst.value == 1
+        await RisingEdge(dut.clk)
+    assert dut.host_rst.value == 0
+    await bench.stays(50, in_reset=1, opened=0, m_cfg_flr_done=0, sts_progress=0)
+    dut.init_done.value = 1
+    await until(dut, high(dut.opened, dut.m_cfg_flr_done))
+    await bench.stays(5, in_reset=0, quiesce=0, sts_progress=0, sts_finished=0)
+    assert not bench.steps
+
+
+@cocotb.test()
+async def register_reset(dut):
+    """host.reset.register: begun, drained, core reset alone, finished when DEV_CTL = 0 came."""
+    bench = Bench(dut)
+    await bench.idle()
+    drive(dut, ctl_valid=1, ctl_reset=1)
+    await RisingEdge(dut.clk)
+    assert dut.resp_clear.value == 1
+    drive(dut, ctl_valid=0)
+    for _ in range(timing("efa_reset", "store").latency):
+        assert dut.sts_progress.value == 0
+        await RisingEdge(dut.clk)
+    assert dut.sts_progress.value == 1 and dut.quiesce.value == 1
+    cycles = await until(dut, high(dut.core_rst))
+    assert cycles == timing("efa_reset", "drain").latency
+    length = 0
+    while dut.core_rst.value == 1:
+        assert dut.host_rst.value == 0
+        length += 1
+        await RisingEdge(dut.clk)
+    assert length == timing("efa_reset", "core").latency
+    await bench.stays(40, sts_progress=1, sts_finished=0, quiesce=1, m_cfg_flr_done=0)
+    await bench.store(0)
+    await until(dut, high(dut.sts_finished))
+    assert dut.sts_progress.value == 0
+    await bench.stays(5, quiesce=0, in_reset=0)
+    assert bench.steps == [BEGUN, DRAINED, DONE]
+    await bench.store(1)
+    await RisingEdge(dut.clk)
+    assert (dut.sts_progress.value, dut.sts_finished.value) == (1, 0)
+
+
+@cocotb.test()
+@cocotb.parametrize(what=["net_quiet", "rd_idle", "wr_core_idle"])
+async def register_drain(dut, what):
+    """host.reset.drain: it waits for packets, reads and the engines' writes."""
+    bench = Bench(dut, wr_idle=0)
+    await bench.idle()
+    drive(dut, **{what: 0})
+    await bench.store(1)
+    await bench.store(0)
+    await bench.stays(60, core_rst=0)
+    assert bench.steps == [BEGUN]
+    drive(dut, **{what: 1})
+    await until(dut, high(dut.sts_finished))
+    assert bench.steps == [BEGUN, DRAINED]
+    await RisingEdge(dut.clk)
+    assert bench.steps == [BEGUN, DRAINED, DONE]
+
+
+@cocotb.test()
+async def function_level(dut):
+    """host.reset.flr: waits for every write, resets the host side too and ends by itself, once."""
+    bench = Bench(dut)
+    await bench.idle()
+    dut.wr_idle.value = 0
+    await bench.flr()
+    await until(dut, high(dut.in_flr))
+    await bench.stays(60, core_rst=0, sts_progress=0)
+    dut.wr_idle.value = 1
+    await until(dut, high(dut.core_rst))
+    assert dut.host_rst.value == 1
+    await until(dut, high(dut.m_cfg_flr_done))
+    await bench.stays(60, in_flr=0, quiesce=0, sts_finished=0)
+    assert bench.steps == [BEGUN, DRAINED, DONE]
+
+
+@cocotb.test()
+@cocotb.parametrize(after=[0, 4, 12, 20, 28, 40])
+async def flr_in_a_register_reset(dut, after):
+    """host.reset.takeover: an FLR takes over a register reset at any step and ends by itself."""
+    bench = Bench(dut)
+    await bench.idle()
+    await bench.store(1)
+    await ClockCycles(dut.clk, after + 1)
+    await bench.flr()
+    seen = False
+    while dut.m_cfg_flr_done.value == 0 or not seen:
+        await RisingEdge(dut.clk)
+        seen = seen or dut.host_rst.value == 1
+    await RisingEdge(dut.clk)
+    assert (dut.sts_progress.value, dut.sts_finished.value) == (0, 0)
+    assert bench.steps[0] == BEGUN and bench.steps[-1] == DONE
+    assert bench.steps.count(BEGUN) == 2
+
+
+@cocotb.test()
+async def any_order(dut):
+    """host.reset.any: stores, requests and busy engines in any order end in a device that runs."""
+    bench = Bench(dut)
+    rng = rng_for("any_order")
+    await bench.idle()
+    for _ in range(3000):
+        drive(dut, ctl_valid=rng.random() < 0.1, ctl_reset=rng.getrandbits(1))
+        dut.s_cfg_flr.value = rng.random() < 0.03
+        for name in QUIET:
+            drive(dut, **{name: rng.random() < 0.95})
+        await RisingEdge(dut.clk)
+        if dut.core_rst.value == 1:
+            assert dut.quiesce.value == 1
+        assert dut.quiesce.value == dut.in_reset.value
+    drive(dut, ctl_valid=0, s_cfg_flr=0, **QUIET)
+    await ClockCycles(dut.clk, 100)
+    await bench.store(0)
+    await ClockCycles(dut.clk, 100)
+    await bench.stays(5, quiesce=0, sts_progress=0, m_cfg_flr_done=1)
+    assert bench.steps.count(DRAINED) > 10

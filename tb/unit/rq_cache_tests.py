@@ -1,0 +1,264 @@
+"""efa_rq_cache: descriptors come in any order, each is told from the one a lap before it."""
+
+import itertools
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import hold, pulse, until, zero
+from tb.unit.rq_bench import ONE_DESC, desc
+
+BEAT, READ, CLEAR = (timing("efa_rq_cache", path) for path in ("beat", "read", "clear"))
+FIRST = 65536 - 70  # counts begin at 0; from here on they go through their wrap
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut, self.rng = dut, rng_for("rq_cache")
+        self.slots = 1 << int(dut.SLOT_W.value)
+        self.qpn_w = len(dut.s_clear_qpn)
+
+    async def start(self):
+        zero(self.dut, "rdc_valid", "rdc_err", "s_clear_valid", "rd_qpn", "rd_count")
+        await clock_and_reset(self.dut)
+
+    async def clear(self, qpn):
+        return await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
+
+    def beat(self, qpn, count, offset, descs, err=0):
+        """Drive a beat of a read that began at `count`, `offset` descriptors into it."""
+        dut = self.dut
+        data = sum(word << 128 * number for number, word in enumerate(descs))
+        spare = self.rng.getrandbits(512) >> 128 * len(descs) << 128 * len(descs)
+        dut.rdc_valid.value, dut.rdc_qpn.value, dut.rdc_err.value = 1, qpn, err
+        dut.rdc_count.value, dut.rdc_offset.value = count % 65536, 16 * offset
+        dut.rdc_data.value, dut.rdc_bytes.value = data | spare, 16 * len(descs)
+
+    def ask(self, *pairs):
+        """(ring, count) of each reader."""
+        self.dut.rd_qpn.value = sum(q << self.qpn_w * n for n, (q, _) in enumerate(pairs))
+        self.dut.rd_count.value = sum(c % 65536 << 16 * n for n, (_, c) in enumerate(pairs))
+
+    def told(self, reader):
+        """The two descriptors of a reader, None for one that is not here."""
+        here = int(self.dut.rd_here.value) >> 2 * reader
+        text = str(self.dut.rd_descs.value)
+        words = [text[len(text) - 128 * n - 128 : len(text) - 128 * n] for n in range(4)]
+        return [int(words[2 * reader + n], 2) if here >> n & 1 else None for n in (0, 1)]
+
+
+class Ring:
+    """Descriptors by count: asked for in reads that come back in pieces, used from the head."""
+
+    def __init__(self, first=0):
+        self.head = self.asked = first
+        self.here, self.pieces = {}, []
+
+    def read(self, bench):
+        """Ask for some more, up to what the cache holds; its beats wait in any order."""
+        room = self.head + bench.slots - self.asked
+        size = min(room, bench.rng.randrange(1, 9))
+        at = 0
+        while at < size:
+            piece = min(size - at, 4 - (self.asked + at) % 4)
+            words = [desc(bench.rng, bench.rng.getrandbits(1)) for _ in range(piece)]
+            self.pieces.append((self.asked, at, words))
+            at += piece
+        self.asked += size
+
+
+@cocotb.test()
+@cocotb.parametrize(first=[0, FIRST])
+async def readers_see_what_came_and_nothing_older(dut, first):
+    """queue.rq_cache.lap: rings at any pace, answers in any order, failed ones between them"""
+    bench = Bench(dut)
+    await bench.start()
+    rng, rings = bench.rng, {0: Ring(), 37: Ring(), 63: Ring()}
+    for qpn, ring in rings.items():
+        await bench.clear(qpn)
+        # Up to the first count of this run, a whole lap is enough.
+        ring.head = ring.asked = max(0, first - bench.slots)
+        for count in range(ring.head, first, 4):
+            words = [desc(rng, 1) for _ in range(4)]
+            bench.beat(qpn, count, 0, words)
+            await RisingEdge(dut.clk)
+        zero(dut, "rdc_valid")
+        ring.head = ring.asked = first
+    await ClockCycles(dut.clk, 3)
+    asked, landing, seen = [], [], [0, 0, 0]
+    for _ in range(1500):
+        # What was asked for at this edge is told at the next one.
+        questions = []
+        for reader in (0, 1):
+            qpn = rng.choice(list(rings))
+            ring = rings[qpn]
+            count = ring.head + (rng.randrange(bench.slots - 1) if reader or rng.random() < 0.1
+                                 else 0)  # fmt: skip
+            wanted = [ring.here.get(count), ring.here.get(count + 1)]
+            if count + 1 == ring.head + bench.slots:
+                wanted[1] = ...
+            questions.append((qpn, count, wanted))
+        bench.ask(*[(qpn, count) for qpn, count, _ in questions])
+        qpn = rng.choice(list(rings))
+        ring = rings[qpn]
+        ring.read(bench)
+        dut.rdc_valid.value = dut.rdc_err.value = 0
+        come = None
+        if ring.pieces and rng.random() < 0.7:
+            if rng.random() < 0.1:
+                bench.beat(qpn, ring.pieces[0][0], 0, [0] * rng.randrange(5), err=1)
+            else:
+                begin, at, words = ring.pieces.pop(rng.randrange(len(ring.pieces)))
+                bench.beat(qpn, begin, at, words)
+                come = ring, begin + at, words
+        await RisingEdge(dut.clk)
+        for reader, (_, count, wanted) in enumerate(asked):
+            for number, (got, want) in enumerate(zip(bench.told(reader), wanted, strict=True)):
+                if want is not ...:
+                    assert got == want, (reader, count + number)
+                    seen[0 if want is None else 1] += 1
+        asked = questions
+        landing.append(come)
+        if len(landing) == BEAT.latency - READ.latency and (fallen := landing.pop(0)):
+            owner, begin, words = fallen
+            owner.here |= {begin + number: word for number, word in enumerate(words)}
+        for ring in rings.values():
+            used = 0
+            while used < 2 and ring.head in ring.here and rng.random() < 0.5:
+                del ring.here[ring.head]
+                ring.head += 1
+                used += 1
+            seen[2] += used
+    assert seen[0] > 200 and seen[1] > 500 and seen[2] > 4 * bench.slots, seen
+
+
+@cocotb.test()
+async def a_cleared_ring_begins_again(dut):
+    """queue.rq_cache.clear: nothing of it is here, whatever it was; the others keep theirs"""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    words = [desc(rng, 1) for _ in range(bench.slots)]
+
+    async def fill(qpn):
+        for at in range(0, bench.slots, 4):
+            bench.beat(qpn, at, 0, words[at : at + 4])
+            await RisingEdge(dut.clk)
+        zero(dut, "rdc_valid")
+        await ClockCycles(dut.clk, 2)
+
+    async def holds(qpn, here):
+        for at in range(0, bench.slots, 2):
+            bench.ask((qpn, at), (qpn, at))
+            await ClockCycles(dut.clk, 1 + READ.latency)
+            for reader in (0, 1):
+                assert bench.told(reader) == (words[at : at + 2] if here else [None, None])
+
+    for qpn in (4, 5, 6):
+        await bench.clear(qpn)
+        await holds(qpn, False)
+        await fill(qpn)
+    await bench.clear(5)
+    for qpn in (4, 5, 6):
+        await holds(qpn, qpn != 5)
+    # A clear that meets beats of another ring does not lose one of either.
+    cleared = cocotb.start_soon(bench.clear(6))
+    for at in range(0, bench.slots, 4):
+        bench.beat(5, at, 0, words[at : at + 4])
+        await RisingEdge(dut.clk)
+        zero(dut, "rdc_valid")
+        await ClockCycles(dut.clk, rng.randrange(3))
+    await cleared
+    await holds(5, True)
+    await holds(6, False)
+
+
+@cocotb.test()
+async def beats_reads_and_clears_take_their_time(dut):
+    """queue.rq_cache.cycles"""
+    bench = Bench(dut)
+    await bench.start()
+    for qpn in (1, 2):
+        first, last = await bench.clear(qpn)
+        assert last - first + 1 == CLEAR.interval
+    words = [desc(bench.rng, 1) for _ in range(12)]
+    bench.ask((1, 0), (1, 6))
+    await ClockCycles(dut.clk, 4)
+    started = cycle()
+    for beat in range(3):
+        bench.beat(1, 0, 4 * beat, words[4 * beat : 4 * beat + 4])
+        await RisingEdge(dut.clk)
+        assert cycle() == started + (beat + 1) * BEAT.interval
+    zero(dut, "rdc_valid")
+    await until(dut, lambda: bench.told(0) == words[:2], 5, "the first beat")
+    assert cycle() - started - 1 == BEAT.latency
+    await RisingEdge(dut.clk)
+    assert bench.told(1) == words[6:8], "the second beat, one cycle later"
+    for at in range(9):
+        bench.ask((1, at), (1, at + 1))
+        await ClockCycles(dut.clk, 1)
+        if at >= READ.latency:
+            at -= READ.latency
+            assert bench.told(0) + bench.told(1) == [*words[at : at + 2], *words[at + 1 : at + 3]]
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_clears_and_beats(dut):
+    """queue.rq_cache.reset: a clear after it is a whole one, a beat under it is lost"""
+    bench = Bench(dut)
+    await bench.start()
+    old, new = ([desc(bench.rng, 1) for _ in range(4)] for _ in range(2))
+    for wait in range(CLEAR.interval):
+        await bench.clear(9)
+        for at in range(0, bench.slots, 4):
+            bench.beat(9, at, 0, old)
+            await RisingEdge(dut.clk)
+        zero(dut, "rdc_valid")
+        dut.s_clear_qpn.value, dut.s_clear_valid.value = 8, 1
+        await ClockCycles(dut.clk, 1 + wait)
+        dut.s_clear_valid.value = 0
+        await reset(dut)
+        first, last = await bench.clear(9)
+        assert last - first + 1 == CLEAR.interval
+        for at in range(0, bench.slots, 2):
+            bench.ask((9, at), (9, at))
+            await ClockCycles(dut.clk, 1 + READ.latency)
+            assert bench.told(0) == [None, None]
+        # A beat under reset goes nowhere.
+        dut.rst.value = 1
+        bench.beat(9, 0, 0, new)
+        await ClockCycles(dut.clk, 3)
+        zero(dut, "rdc_valid", "rst")
+        bench.ask((9, 0), (9, 2))
+        await ClockCycles(dut.clk, BEAT.latency + 1)
+        assert bench.told(0) == bench.told(1) == [None, None]
+
+
+@cocotb.test()
+async def both_readers_read_anything(dut):
+    """queue.rq_cache.readers: every ring, lane and row, of neighbours that hold other words"""
+    bench = Bench(dut)
+    await bench.start()
+    words = {}
+    for qpn in (0, 1, 31, 32, 63):
+        await bench.clear(qpn)
+        for at in range(bench.slots):
+            words[qpn, at] = desc(bench.rng, 1)
+            await pulse_beat(bench, qpn, at, words[qpn, at])
+    await ClockCycles(dut.clk, 2)
+    for (left, a), (right, b) in itertools.pairwise(sorted(words)):
+        bench.ask((left, a), (right, b))
+        await ClockCycles(dut.clk, 1 + READ.latency)
+        for reader, (qpn, at) in enumerate(((left, a), (right, b))):
+            got = bench.told(reader)
+            assert got[0] == words[qpn, at]
+            assert got[1] == words.get((qpn, at + 1)), "one lap on it is not here"
+
+
+async def pulse_beat(bench, qpn, at, word):
+    """A beat of one descriptor, wherever it stands in its read."""
+    inside = bench.rng.randrange(min(at, 7) + 1)
+    bench.beat(qpn, at - inside, inside, [word & ONE_DESC])
+    await pulse(bench.dut, "rdc_valid")

@@ -1,0 +1,657 @@
+"""efa_rq_fetch: reads ahead of need, flushes of dead queues, rings that end; its cycles."""
+
+import itertools
+from collections import deque
+
+import cocotb
+from cocotb.triggers import RisingEdge, with_timeout
+
+from efa.defs import AdminQpState
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import hold, zero
+from tb.unit.rq_bench import context, desc
+
+STATES = AdminQpState
+LOOK, READ, FLUSH = (timing("efa_rq_fetch", path) for path in ("look", "read", "flush"))
+INPUTS = ("move_valid", "s_want_valid", "s_chg_valid", "rdc_end", "rdc_failed", "s_claim_valid",
+          "s_claim_qpn", "s_claim_done", "m_rd_ready", "m_flush_ready", "s_clear_valid",
+          "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_here")  # fmt: skip
+
+
+class Ring:
+    """A receive ring as host, counts and cache know it; counts are not cut to 16 bits."""
+
+    def __init__(self, qpn, log, live=1, rq_live=1):
+        self.qpn, self.size = qpn, 1 << log
+        self.base = 0xABCD_0000_0000_0000 + (qpn << 32) + 64 * qpn
+        self.log, self.live, self.rq_live = log, live, rq_live
+        self.begin()
+
+    def begin(self):
+        self.state, self.broken_at = STATES.RESET, None
+        self.prod = self.cons = self.asked = 0
+        self.descs, self.here, self.flushed, self.reads = {}, set(), 0, []
+
+    @property
+    def broken(self):
+        return self.broken_at is not None
+
+    def offers(self, at):
+        """A read or a flush that is first offered at `at` began before its ring broke."""
+        return not self.broken or at <= self.broken_at + 2
+
+    def context(self, state=None):
+        state = self.state if state is None else state
+        return context(self.base, self.log, state, self.live, self.rq_live)
+
+    def entry(self):
+        """Descriptors of the whole entry at the head that is posted, or 0."""
+        if self.cons == self.prod:
+            return 0
+        if self.descs[self.cons] >> 127:
+            return 1
+        return 2 if self.cons + 1 < self.prod else 0
+
+    def next_read(self):
+        """How many descriptors a read would bring: line, ring and posts bound it."""
+        at = self.asked % self.size
+        line = 8 - (self.base + 16 * at) // 16 % 8
+        return min(self.prod - self.asked, self.size - at, line)
+
+
+class World:
+    """Counts, cache, contexts, host and claims around the module: all of it moves at one place,
+    once a cycle; what a cycle's edge finds is what the last one left."""
+
+    def __init__(self, dut, answers=0.3, ready=1.0, flush=1.0):
+        self.dut, self.rng = dut, rng_for("rq_fetch")
+        self.slots = 1 << int(dut.SLOT_W.value)
+        self.rings, self.moves, self.wants, self.chgs = {}, deque(), deque(), deque()
+        self.answers, self.ready, self.flush = answers, ready, flush
+        self.out, self.before_drain, self.claim, self.take, self.refused = [], [], None, None, False
+        self.answer, self.fail, self.clearing = None, set(), None
+        self.times = {"read": [], "flush": [], "refuse": [], "end": []}
+        self.drained, self.offered = False, None
+        self._drain = 0
+
+    async def start(self):
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
+
+    async def ring(self, qpn, log, state=STATES.RTS, **fields):
+        """A new ring: cleared, then there."""
+        ring = self.rings[qpn] = Ring(qpn, log, **fields)
+        await self.clear(ring, state)
+        return ring
+
+    async def clear(self, ring, state):
+        self.clearing = ring
+        await self.cycles(2)
+        assert not self.clearing
+        ring.state = state
+
+    def post(self, ring, *lasts):
+        """More descriptors, and the doorbell."""
+        for last in lasts:
+            ring.descs[ring.prod] = desc(self.rng, last)
+            ring.prod += 1
+        self.moves.append(ring.qpn)
+
+    def state(self, ring, state):
+        ring.state = state
+        self.chgs.append(ring.qpn)
+
+    def drain(self, on):
+        """Ask for one: what is out now must be back when it is over."""
+        self._drain = int(on)
+        self.before_drain = list(self.out) if on else []
+
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def rest(self, limit=6000, quiet=30):
+        """Until nothing has been going on for a while."""
+        idle = 0
+        for _ in range(limit):
+            busy = self.out or self.moves or self.wants or self.chgs or self.answer
+            before = len(self.times["read"]) + len(self.times["flush"])
+            await self.cycle()
+            after = len(self.times["read"]) + len(self.times["flush"])
+            idle = 0 if busy or before != after else idle + 1
+            if idle == quiet:
+                return
+        raise AssertionError("it does not come to rest")
+
+    async def cycle(self):
+        dut = self.dut
+        await RisingEdge(dut.clk)
+        asked, head = dut.m_qpn.value, dut.head.value
+        ring = self.rings.get(int(asked)) if asked.is_resolvable else None
+        self._memories(ring, head)
+        if dut.rst.value == 0:
+            self._outputs(ring)
+            self._taken()
+        self._inputs()
+
+    def _memories(self, ring, head):
+        """Reads see what stood there before this edge."""
+        dut = self.dut
+        if ring is None:
+            zero(dut, "qpc_data", "s_prod", "s_cons", "s_here")
+            return
+        dut.qpc_data.value = ring.context()
+        dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.cons % 65536
+        if head.is_resolvable:
+            at = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
+            dut.s_descs.value = sum(ring.descs.get(at + n, self.rng.getrandbits(128)) << 128 * n
+                                    for n in (0, 1))  # fmt: skip
+            dut.s_here.value = sum((at + n in ring.here) << n for n in (0, 1))
+
+    def _outputs(self, ring):
+        dut = self.dut
+        offer = dut.m_rd_valid.value == 1 or dut.m_flush_valid.value == 1
+        self.offered = (self.offered or cycle()) if offer else None
+        if dut.m_rd_valid.value == 1 and dut.m_rd_ready.value == 1:
+            self._read(ring)
+        if dut.m_flush_valid.value == 1 and dut.m_flush_ready.value == 1:
+            used = ring.entry()
+            assert used and ring.offers(self.offered)
+            # A look that began before the drain may still have seen the state of before.
+            late = ring.state == STATES.RESET and dut.settled.value == 0
+            assert ring.state == STATES.ERR or late
+            assert self.claim != ring.qpn, "a packet holds this entry"
+            assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
+            assert dut.m_flush_req_id.value == ring.descs[ring.cons] >> 64 & 0xFFFF
+            assert dut.m_flush_count.value == used
+            assert dut.take_valid.value == 1
+            assert dut.take_value.value == (ring.cons + used) % 65536
+            ring.cons += used
+            ring.flushed += used
+            self.times["flush"].append(cycle())
+        else:
+            assert dut.take_valid.value == 0
+        if dut.refuse.value == 1:
+            held = self.rings[self.claim]
+            assert held.state == STATES.RESET or not (held.live and held.rq_live)
+            self.refused = True
+            self.times["refuse"].append(cycle())
+        self.drained = all(
+            pin.value == 1 for pin in (dut.s_drain, dut.settled, dut.drained))  # fmt: skip
+        assert not (self.drained and any(read in self.out for read in self.before_drain))
+        if self.claim is not None:
+            assert dut.claim_broken.value == int(self.rings[self.claim].broken)
+
+    def _read(self, ring):
+        dut = self.dut
+        size = int(dut.m_rd_len.value)
+        number = size // 16
+        addr = ring.base + 16 * (ring.asked % ring.size)
+        assert (dut.m_rd_addr.value, dut.m_rd_count.value) == (addr, ring.asked % 65536)
+        assert size % 16 == 0 and 0 < number <= ring.next_read()
+        assert ring.asked + number <= ring.cons + self.slots, "more than the cache holds"
+        assert ring.offers(self.offered)
+        read = (ring, ring.asked, number, int(dut.m_rd_epoch.value))
+        self.out.append(read)
+        ring.reads.append(number)
+        ring.asked += number
+        self.times["read"].append(cycle())
+
+    def _taken(self):
+        """What this edge took in."""
+        dut = self.dut
+        if dut.s_claim_done.value == 1:
+            ring = self.rings[self.claim]
+            ring.cons += self.take
+            self.claim, taken, self.take = None, self.take, None
+            if taken:
+                self.wants.append(ring.qpn)
+        if self.answer:
+            ring, begin, number, _ = self.answer
+            self.answer = None
+            if dut.rdc_failed.value == 1:
+                ring.broken_at = cycle()
+            else:
+                # What was used stays there until it is overwritten.
+                ring.here -= set(range(begin - self.slots, begin + number - self.slots))
+                ring.here |= set(range(begin, begin + number))
+        for queue, name in ((self.wants, "s_want"), (self.chgs, "s_chg")):
+            taken = getattr(dut, name + "_valid").value == 1
+            if taken and getattr(dut, name + "_ready").value == 1:
+                queue.popleft()
+        if dut.move_valid.value == 1:
+            self.moves.popleft()
+        if self.clearing and dut.s_clear_ready.value == 1:
+            self.clearing.begin()
+            self.clearing = None
+
+    def _inputs(self):
+        dut, rng = self.dut, self.rng
+        for queue, name in ((self.moves, "move"), (self.wants, "s_want"), (self.chgs, "s_chg")):
+            getattr(dut, name + "_valid").value = int(bool(queue))
+            if queue:
+                getattr(dut, name + "_qpn").value = queue[0]
+        dut.rdc_end.value = 0
+        if self.out and rng.random() < self.answers:
+            self.answer = self.out.pop(rng.randrange(len(self.out)))
+            ring, _, _, epoch = self.answer
+            dut.rdc_end.value, dut.rdc_qpn.value, dut.rdc_epoch.value = 1, ring.qpn, epoch
+            dut.rdc_failed.value = int(ring.qpn in self.fail)
+            self.times["end"].append(cycle())
+        dut.s_claim_valid.value = int(self.claim is not None)
+        if self.claim is not None:
+            dut.s_claim_qpn.value = self.claim
+        dut.s_claim_done.value = int(self.take is not None)
+        dut.m_rd_ready.value = int(rng.random() < self.ready)
+        dut.m_flush_ready.value = int(rng.random() < self.flush)
+        dut.s_clear_valid.value = int(self.clearing is not None)
+        if self.clearing:
+            dut.s_clear_qpn.value = self.clearing.qpn
+        dut.s_drain.value = self._drain
+
+    def is_served(self, ring):
+        """Nothing is left that could be done for this ring."""
+        if ring.broken or ring.state == STATES.RESET or not (ring.live and ring.rq_live):
+            return True
+        fetched = ring.asked == ring.prod or (
+            ring.asked + ring.next_read() > ring.cons + self.slots)  # fmt: skip
+        return fetched and not (ring.state == STATES.ERR and ring.entry())
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(1.0, 1.0), (0.05, 0.3)])
+async def descriptors_come_ahead_of_need(dut, pace):
+    """queue.rq_fetch.ahead: rings of any size, answers in any order, used at any pace"""
+    world = World(dut, *pace)
+    await world.start()
+    rings = [await world.ring(n + 9, log) for n, log in enumerate((0, 1, 3, 4, 5, 6, 9))]
+    await world.ring(3, 5, rq_live=0)
+    await world.ring(4, 5, live=0)
+
+    def step():
+        ring = world.rng.choice(rings)
+        if world.rng.random() < 0.1 and (room := ring.size - (ring.prod - ring.cons)):
+            world.post(ring, *[1] * world.rng.randrange(1, room + 1))
+        if world.claim is None:
+            world.claim = ring.qpn
+        elif world.take is None and world.rng.random() < 0.5:
+            held = world.rings[world.claim]
+            world.take = int(held.cons in held.here)
+
+    await world.cycles(1800, step)
+    for qpn in (3, 4):
+        world.rings[qpn].descs[0], world.rings[qpn].prod = 1, 1
+        world.moves.append(qpn)
+    await world.rest()
+    assert all(world.is_served(ring) for ring in world.rings.values())
+    assert all(ring.prod > ring.size for ring in rings)
+    assert sum(sum(ring.reads) for ring in rings) > 200
+
+
+@cocotb.test()
+async def reads_are_as_long_as_they_can_be(dut):
+    """queue.rq_fetch.reads: up to 8 descriptors, up to a line of 128 bytes, up to the ring's end"""
+    world = World(dut, 1.0)
+    await world.start()
+    for qpn, log, number, wanted in (
+        (2, 6, 32, [8, 8, 8, 8]),
+        (2, 6, 33, [8, 8, 8, 8]),
+        (1, 6, 31, [4, 8, 8, 8, 3]),
+        (1, 3, 8, [4, 4]),
+        (2, 2, 4, [4]),
+        (2, 0, 1, [1]),
+        (2, 12, 5, [5]),
+    ):
+        ring = await world.ring(qpn, log, STATES.INIT)
+        world.post(ring, *[1] * number)
+        await world.rest()
+        assert ring.reads == wanted, (qpn, log, number, ring.reads)
+
+
+@cocotb.test()
+async def counts_go_through_their_wrap(dut):
+    """queue.rq_fetch.wrap: 65536 descriptors and on; each read leaves them used, and more posted"""
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    ring = Ring(6, 12)
+    ring.state = STATES.RTS
+    dut.qpc_data.value = ring.context()
+    dut.s_want_qpn.value = dut.s_clear_qpn.value = ring.qpn
+    await hold(dut, "s_clear_valid", "s_clear_ready")
+    dut.m_rd_ready.value = dut.s_want_valid.value = 1
+    dut.s_prod.value = 64
+    while ring.asked < 65536 + 64:
+        await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
+        assert dut.m_rd_count.value == ring.asked % 65536
+        assert dut.m_rd_addr.value == ring.base + 16 * (ring.asked % ring.size)
+        assert dut.m_rd_len.value == 128
+        ring.asked += 8
+        dut.s_cons.value, dut.s_prod.value = ring.asked % 65536, (ring.asked + 64) % 65536
+
+
+@cocotb.test()
+@cocotb.parametrize(flush=[1.0, 0.1])
+async def a_dead_queue_is_flushed(dut, flush):
+    """queue.rq_fetch.flush: entries of one and two in order; half an entry stays till its rest"""
+    world = World(dut, 0.3, flush=flush)
+    await world.start()
+    rings = [await world.ring(n, 5) for n in (1, 20, 63)]
+    for ring in rings:
+        world.post(ring, *[world.rng.getrandbits(1) for _ in range(20)], 1)
+        world.post(ring, 0)
+    await world.rest()
+    assert not any(ring.flushed for ring in rings)
+    # A packet holds the head of one: it comes first.
+    world.claim = 20
+    await world.cycles(3)
+    for ring in rings:
+        world.state(ring, STATES.ERR)
+    # Wishes of others in the same cycles go before a change, which is not lost.
+    world.wants.extend((50, 51, 52))
+    await world.cycles(400 if flush == 1 else 1500)
+    held = rings[1]
+    assert held.flushed == 0 and rings[0].flushed >= 21 and rings[2].flushed >= 21
+    world.take = held.entry()
+    await world.rest(quiet=300)
+    assert held.flushed >= 19 and not any(ring.entry() for ring in rings)
+    halves = [ring for ring in rings if ring.cons < ring.prod]
+    assert halves, "no entry without its end"
+    for ring in rings:
+        world.post(ring, 0, 0, 0, 1)
+    await world.rest(quiet=300)
+    assert all(world.is_served(ring) for ring in rings)
+
+
+@cocotb.test()
+async def a_failed_read_breaks_its_ring(dut):
+    """queue.rq_fetch.broken: nothing more is read or flushed until the ring begins again"""
+    world = World(dut, 0.2)
+    await world.start()
+    good, bad = await world.ring(7, 6), await world.ring(8, 6)
+    world.claim = 8
+    for _ in range(2):
+        for ring in (good, bad):
+            world.post(ring, *[1] * 24)
+        await world.rest()
+        world.fail.add(8)
+    assert bad.broken
+    world.take = 0
+    await world.cycles(2)
+    asked = bad.asked
+    for ring in (good, bad):
+        world.post(ring, 1, 1)
+        world.state(ring, STATES.ERR)
+    await world.rest()
+    assert good.flushed == 50 and (bad.flushed, bad.asked) == (0, asked)
+    world.fail.clear()
+    await world.clear(bad, STATES.ERR)
+    world.post(bad, 1, 1, 1)
+    await world.rest()
+    assert bad.flushed == 3
+
+
+@cocotb.test()
+async def a_claim_of_a_ring_that_is_gone_is_refused(dut):
+    """queue.rq_fetch.refuse: told at a look, for the claimed ring alone"""
+    world = World(dut)
+    await world.start()
+    for qpn, gone in ((1, {"state": STATES.RESET}), (2, {"live": 0}), (3, {"rq_live": 0})):
+        await world.ring(qpn, 3)
+        await world.ring(qpn + 30, 3, **{"state": STATES.RTS, **gone})
+        world.claim = qpn
+        await world.cycles(3)
+        world.wants.extend((qpn, qpn + 30))
+        await world.rest()
+        assert not world.refused
+        for name, value in gone.items():
+            setattr(world.rings[qpn], name, value)
+        await world.cycles(20)
+        assert not world.refused, "without a look"
+        world.wants.append(qpn)
+        await world.rest()
+        assert world.refused and len(world.times["refuse"]) == 1
+        world.take, world.refused = 0, False
+        world.times["refuse"].clear()
+        await world.cycles(3)
+
+
+@cocotb.test()
+async def a_drain_waits_for_what_was_out(dut):
+    """queue.rq_fetch.drain: and for no more, while other rings go on reading"""
+    world = World(dut, 0.0)
+    await world.start()
+    rings = [await world.ring(n, 5) for n in (10, 12, 14, 16)]
+    for lap in range(6):
+        for ring in rings[:2]:
+            world.post(ring, *[1] * 8)
+        await world.cycles(60)
+        assert len(world.out) == 2
+        old = list(world.out)
+        world.drain(True)
+        await world.cycles(20)
+        assert not world.drained
+        for ring in rings[2:]:
+            world.post(ring, *[1] * 8)
+        await world.cycles(40)
+        assert len(world.out) == 4 and not world.drained
+        new = [read for read in world.out if read not in old]
+        # Now the old ones come, one by one, and the drain is over though new ones are out.
+        for number, read in enumerate(old):
+            world.out, world.answers = [read], 1.0
+            await world.cycles(1)
+            world.out, world.answers = old[number + 1 :] + new, 0.0
+            await world.cycles(3)
+            assert world.drained == (number == 1)
+        await world.cycles(lap)
+        assert world.drained
+        world.drain(False)
+        await world.cycles(1 + lap % 2)
+        world.drain(lap % 3 == 0)
+        await world.cycles(8)
+        assert not world.drained
+        world.answers = 0.5
+        await world.rest()
+        assert world.drained == (lap % 3 == 0)
+        world.drain(False)
+        world.answers = 0.0
+        for ring in rings:
+            while ring.cons in ring.here:
+                ring.cons += 1
+            world.wants.append(ring.qpn)
+        await world.cycles(40)
+
+
+@cocotb.test()
+async def a_drain_that_was_given_up_is_not_forgotten(dut):
+    """queue.rq_fetch.drain_again: the next one waits for the reads of before both"""
+    world = World(dut, 0.0)
+    await world.start()
+    for ring in [await world.ring(n, 3) for n in (2, 4, 6)]:
+        world.post(ring, *[1] * 8)
+        await world.cycles(20)
+        world.drain(True)
+        await world.cycles(5)
+        world.drain(False)
+        await world.cycles(1)
+    world.drain(True)
+    reads = world.out
+    assert len(reads) == 3
+    for order in (1, 2, 0):
+        await world.cycles(10)
+        assert not world.drained
+        world.out, world.answers = [reads[order]], 1.0
+        await world.cycles(1)
+        reads = [read for read in reads if read is not world.answer]
+        world.out, world.answers = [read for read in reads if read], 0.0
+        reads.insert(order, None)
+    await world.cycles(10)
+    assert world.drained
+
+
+@cocotb.test()
+async def flushes_do_not_keep_a_doorbell_waiting(dut):
+    """queue.rq_fetch.fair: nor doorbells a flush"""
+    world = World(dut, 1.0)
+    await world.start()
+    dead = [await world.ring(n, 5) for n in (1, 2, 3, 4)]
+    busy = [await world.ring(n, 2) for n in (30, 31, 32, 33)]
+    for ring in dead:
+        world.post(ring, *[1] * 32)
+    await world.rest()
+    for ring in dead:
+        world.state(ring, STATES.ERR)
+    await world.cycles(30)
+    for ring in busy:
+        world.post(ring, 1)
+    await world.cycles(80)
+    assert all(ring.asked == 1 for ring in busy)
+    assert all(ring.flushed < 32 for ring in dead)
+    while any(ring.flushed < 20 for ring in dead):
+        before = [ring.flushed for ring in dead]
+        world.wants.extend(ring.qpn for ring in busy * 40)
+        await world.cycles(160)
+        assert all(ring.flushed > was for ring, was in zip(dead, before, strict=True))
+
+
+@cocotb.test()
+async def rings_live_and_die(dut):
+    """queue.rq_fetch.life: posts, claims, errors, drains and new lives of many rings at once"""
+    world = World(dut, 0.2, 0.7, 0.5)
+    await world.start()
+    rng, rings = world.rng, [await world.ring(n * 7 % 64, n % 7) for n in range(12)]
+    counts = dict.fromkeys(("claims", "flushed", "lives", "refused"), 0)
+    ending = None
+
+    def step():
+        nonlocal ending
+        ring = rng.choice(rings)
+        if ring.state != STATES.RESET:
+            room = ring.size - (ring.prod - ring.cons)
+            if room and rng.random() < 0.15:
+                world.post(ring, *[rng.getrandbits(1) for _ in range(rng.randrange(room) + 1)])
+            if rng.random() < 0.01:
+                world.state(ring, STATES.ERR)
+        if world.claim is None and ring.state == STATES.RTS:
+            world.claim = ring.qpn
+        elif world.claim is not None and world.take is None and rng.random() < 0.3:
+            held, used = world.rings[world.claim], world.rings[world.claim].entry()
+            there = used and all(held.cons + n in held.here for n in range(used))
+            if held.state == STATES.RESET:
+                if world.refused:
+                    world.take, world.refused = 0, False
+                    counts["refused"] += 1
+                elif rng.random() < 0.1:
+                    world.wants.append(held.qpn)
+            else:
+                world.take = used if there and rng.random() < 0.9 else 0
+                counts["claims"] += bool(world.take)
+        if ending is None and rng.random() < 0.05 and ring.state != STATES.RESET:
+            ending = ring
+            counts["flushed"] += ring.flushed
+            world.state(ring, STATES.RESET)
+            world.drain(True)
+        elif ending and world.drained and not world.clearing and world.claim != ending.qpn:
+            assert all(read[0] is not ending for read in world.out)
+            world.drain(False)
+            world.clearing = ending
+        elif ending and not world._drain and not world.clearing:
+            ending.state, ending = STATES.RTS, None
+            counts["lives"] += 1
+
+    await world.cycles(4000, step)
+    if world.claim is not None:
+        world.take = 0
+    world.drain(False)
+    world.answers = world.flush = 1.0
+    await world.rest()
+    assert all(world.is_served(ring) for ring in rings)
+    assert min(counts.values()) > 5, counts
+
+
+@cocotb.test()
+async def a_head_that_moves_during_a_look_is_read_again(dut):
+    """queue.rq_fetch.stale: a claim ends in any cycle of a look; an entry is never used twice"""
+    for wait, state in itertools.product(range(14), (STATES.RTS, STATES.ERR)):
+        world = World(dut, 1.0)
+        zero(dut, *INPUTS)
+        if wait == 0 and state == STATES.RTS:
+            await world.start()
+        else:
+            await reset(dut)
+        ring = await world.ring(5, 4)
+        world.post(ring, 0, 1, 1, 0, 1)
+        await world.rest()
+        world.claim = 5
+        await world.cycles(4)
+        world.state(ring, state)
+        await world.cycles(wait)
+        world.take = 2
+        await world.cycles(1)
+        await world.rest()
+        assert ring.cons == (2 if state == STATES.RTS else 5)
+
+
+@cocotb.test()
+async def looks_reads_and_flushes_take_their_time(dut):
+    """queue.rq_fetch.cycles"""
+    world = World(dut, 1.0)
+    await world.start()
+    ring = await world.ring(40, 6)
+    world.post(ring, *[1] * 32)
+    await world.rest()
+    assert {b - a for a, b in itertools.pairwise(world.times["read"])} == {READ.interval}
+    world.times["read"].clear()
+    world.state(ring, STATES.ERR)
+    await world.rest()
+    assert {b - a for a, b in itertools.pairwise(world.times["flush"])} == {FLUSH.interval}
+    # From a doorbell that is told to its read.
+    ring.state = STATES.RTS
+    world.post(ring, 1)
+    started = cycle() + 2
+    world.answers = 0.0
+    await world.cycles(20)
+    assert world.times["read"][0] - started == READ.latency
+    # Looks that find nothing, one after the other: the last of them is refused.
+    others = [await world.ring(n, 3) for n in range(8)]
+    world.rings[7].live = 0
+    world.claim = 7
+    await world.cycles(2)
+    world.moves.extend(one.qpn for one in others)
+    started = cycle() + 2
+    await world.cycles(8 * LOOK.interval + 20)
+    assert world.times["refuse"] == [started + LOOK.latency + 7 * LOOK.interval]
+
+
+@cocotb.test()
+async def reset_forgets_looks_reads_and_drains(dut):
+    """queue.rq_fetch.reset: at any moment; then it is as new"""
+    for wait in (1, 4, 5, 6, 8, 30):
+        world = World(dut, 0.05, 0.5, 0.2)
+        zero(dut, *INPUTS)
+        if wait == 1:
+            await world.start()
+        for ring in [await world.ring(n, 4) for n in (1, 2, 3)]:
+            world.post(ring, *[1] * 16)
+            world.state(ring, STATES.ERR)
+        world.fail.add(2)
+        world.drain(wait % 2)
+        await world.cycles(wait + 40)
+        zero(dut, *INPUTS)
+        await reset(dut)
+        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "settled", "drained", "refuse"):
+            assert getattr(dut, name).value == 0
+        world = World(dut, 0.0)
+        await world.cycles(30)
+        assert not world.times["read"]
+        world.drain(True)
+        await world.cycles(5)
+        assert world.drained, "no read is out"
+        world.drain(False)
+        world.answers = 0.3
+        for qpn in (1, 2, 3):
+            world.post(await world.ring(qpn, 4, STATES.ERR), *[1] * 16)
+        await world.rest()
+        assert all(ring.flushed == 16 for ring in world.rings.values())

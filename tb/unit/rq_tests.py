@@ -1,0 +1,557 @@
+"""efa_rq: receive rings from doorbell to claim, flush and the next life; its cycles."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import AdminQpState
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.unit.queue_bench import zero
+from tb.unit.rq_bench import context, desc
+
+STATES = AdminQpState
+INIT, CLEAR, FREE = range(3)
+WRONG, FAILED = 2, 6
+CLAIM, DOORBELL, OP = (timing("efa_rq", path) for path in ("claim", "doorbell", "op"))
+INPUTS = ("rqdb_valid", "rqop_valid", "rqop_kind", "s_qpchg_valid", "m_rd_ready", "rdc_valid",
+          "rdc_last", "rdc_err", "rdc_cookie", "s_claim_valid", "s_claim_qpn", "s_claim_done",
+          "s_claim_take", "s_done_valid", "m_flush_ready", "m_err_ready", "s_drain",
+          "qpc_data")  # fmt: skip
+SETTLED = 8  # cycles after which a doorbell is sure to count
+
+
+class Ring:
+    """A ring as the host knows it; counts are not cut to 16 bits."""
+
+    def __init__(self, qpn):
+        self.qpn, self.base, self.log, self.state = qpn, (qpn + 1) << 24, 0, STATES.RESET
+        self.live = 1
+        self.begin()
+
+    def begin(self):
+        self.prod = self.cons = self.done = 0
+        self.descs, self.rung, self.broken_at, self.pending = {}, [], None, 0
+
+    def context(self, state=None):
+        state = self.state if state is None else state
+        return context(self.base, self.log, state, rq_live=self.live)
+
+    def room(self):
+        return (1 << self.log) - (self.prod - self.done)
+
+    def entry(self, prod):
+        """Descriptors of the entry at the head when so many are posted, or 0."""
+        if self.cons >= prod:
+            return 0
+        if self.descs[self.cons] >> 127:
+            return 1
+        return 2 if self.cons + 1 < prod else 0
+
+    def broken(self, cycles=0):
+        """A read has failed, so many cycles ago."""
+        return self.broken_at is not None and self.broken_at + cycles <= cycle()
+
+    def posted(self):
+        """What surely counts by now."""
+        return max([prod for at, prod in self.rung if at + SETTLED <= cycle()], default=0)
+
+
+class World:
+    """Host, judge, completions and the owner of contexts around the module, once a cycle."""
+
+    def __init__(self, dut, answers=0.5, ready=0.8, pace=0.5):
+        self.dut, self.rng = dut, rng_for("rq")
+        self.answers, self.ready, self.pace = answers, ready, pace
+        self.rings, self.doorbells, self.chgs, self.reports = {}, deque(), deque(), deque()
+        self.reads, self.fail, self.errs, self.wanted = [], set(), [], []
+        self.op, self.claim, self.claimed, self.take = None, None, None, None
+        self.refusing, self.failed, self.offered = False, set(), None
+        self.drain, self.drained = False, False
+        self.times = {"read": [], "answer": [], "op": []}
+        self.counts = dict.fromkeys(("whole", "none", "endless", "broken", "flush"), 0)
+
+    async def start(self):
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
+
+    async def make(self, qpn, log, state=STATES.RTS, kind=INIT):
+        """A ring that begins again at 0, as the owner of contexts does it."""
+        ring = self.rings.setdefault(qpn, Ring(qpn))
+        ring.log = log
+        self.op = ring, kind
+        for _ in range(60):
+            if self.op:
+                await self.cycle()
+        assert not self.op, "the operation does not end"
+        ring.state = state
+        return ring
+
+    def post(self, ring, *lasts):
+        for last in lasts:
+            ring.descs[ring.prod] = desc(self.rng, last)
+            ring.prod += 1
+        self.doorbells.append((ring, ring.prod))
+
+    def ring_wrong(self, ring):
+        """A doorbell beyond the ring."""
+        self.doorbells.append((ring, None))
+
+    def to(self, ring, state):
+        ring.state = state
+        self.chgs.append(ring.qpn)
+
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def cycle(self):
+        dut = self.dut
+        await RisingEdge(dut.clk)
+        asked = dut.qpc_addr.value
+        ring = self.rings.get(int(asked)) if asked.is_resolvable else None
+        dut.qpc_data.value = ring.context() if ring else 0
+        if dut.rst.value == 0:
+            self._outputs()
+            self._taken()
+        self._inputs()
+
+    def _outputs(self):
+        dut = self.dut
+        if dut.m_rd_valid.value == 1 and dut.m_rd_ready.value == 1:
+            self._read(int(dut.m_rd_addr.value), int(dut.m_rd_len.value))
+        if dut.m_flush_valid.value == 1:
+            self.offered = self.offered or cycle()
+            if dut.m_flush_ready.value == 1:
+                self._flush(self.rings[int(dut.m_flush_qpn.value)])
+                self.offered = None
+        if dut.m_err_valid.value == 1 and dut.m_err_ready.value == 1:
+            err = int(dut.m_err_qpn.value), int(dut.m_err_cause.value)
+            # More reads of a ring may fail after the first report.
+            assert err in self.wanted or (err[1] == FAILED and err[0] in self.failed), err
+            if err in self.wanted:
+                self.wanted.remove(err)
+            self.errs.append(err)
+            ring = self.rings[err[0]]
+            if ring.state not in (STATES.RESET, STATES.ERR):
+                self.to(ring, STATES.ERR)
+        held = self.claim is not None and dut.s_claim_valid.value == 1
+        if held and self.claimed is None and dut.m_claim_valid.value == 1:
+            self.times["answer"].append(cycle())
+            self.claimed = self._answer(self.claim)
+        self.drained = all(
+            pin.value == 1 for pin in (dut.s_drain, dut.m_settled, dut.m_drained))  # fmt: skip
+
+    def _read(self, addr, size):
+        ring = self.rings[(addr >> 24) - 1]
+        at = (addr - ring.base) // 16
+        number = size // 16
+        assert at + number <= 1 << ring.log and 0 < number <= 8
+        assert addr >> 7 == (addr + size - 1) >> 7
+        # The newest descriptors that the host has put there; what it reads must have been rung.
+        first = next(c for c in range(ring.prod - 1, -1, -1) if c % (1 << ring.log) == at)
+        assert ring.cons <= first and first + number <= max(prod for _, prod in ring.rung)
+        words = [ring.descs[first + n] for n in range(number)]
+        beats, offset = [], 0
+        while offset < size:
+            piece = min(size - offset, 64 - (addr + offset) % 64)
+            beats.append((offset, words[offset // 16 : (offset + piece) // 16]))
+            offset += piece
+        self.reads.append((ring, int(self.dut.m_rd_cookie.value), beats))
+        self.times["read"].append(cycle())
+
+    def _flush(self, ring):
+        dut, used = self.dut, ring.entry(ring.prod)
+        # A look that began before the drain may still have seen the state of before.
+        late = ring.state == STATES.RESET and dut.m_settled.value == 0
+        assert (ring.state == STATES.ERR or late) and used
+        assert not ring.broken() or self.offered <= ring.broken_at + SETTLED
+        assert dut.m_flush_req_id.value == ring.descs[ring.cons] >> 64 & 0xFFFF
+        assert dut.m_flush_count.value == used
+        assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
+        self._use(ring, used)
+        self.counts["flush"] += 1
+
+    def _use(self, ring, count):
+        ring.cons += count
+        ring.pending += 1
+        self.reports.append((ring, count))
+
+    def _answer(self, ring):
+        """What the claim was told, held against what the host has posted."""
+        dut = self.dut
+        if dut.m_claim_broken.value == 1:
+            assert ring.broken() or ring.state == STATES.RESET
+            self.counts["broken"] += 1
+            return 0
+        assert not ring.broken(SETTLED)
+        if dut.m_claim_none.value == 1:
+            assert not ring.entry(ring.posted())
+            self.counts["none"] += 1
+            return 0
+        used = ring.entry(ring.prod)
+        assert used and dut.m_claim_count.value == used
+        words, told = [ring.descs[ring.cons + n] for n in range(used)], int(dut.m_claim_descs.value)
+        assert [told >> 128 * n & (1 << 128) - 1 for n in range(used)] == words
+        whole = words[-1] >> 127
+        assert dut.m_claim_whole.value == whole
+        self.counts["whole" if whole else "endless"] += 1
+        return used
+
+    def _taken(self):
+        dut = self.dut
+        if dut.s_claim_done.value == 1:
+            if self.take:
+                self._use(self.claim, self.take)
+            self.claim, self.take = None, None
+        if dut.s_done_valid.value == 1:
+            ring, count = self.reports.popleft()
+            ring.done += count
+            ring.pending -= 1
+        if dut.s_qpchg_valid.value == 1 and dut.s_qpchg_ready.value == 1:
+            self.chgs.popleft()
+        if dut.rqop_valid.value == 1 and dut.rqop_ready.value == 1:
+            self.op[0].begin()
+            self.times["op"].append(cycle())
+            self.op = None
+
+    def _inputs(self):
+        dut, rng = self.dut, self.rng
+        ring, value = self.doorbells.popleft() if self.doorbells else (None, None)
+        rings = ring is not None and ring.state != STATES.RESET
+        dut.rqdb_valid.value = int(rings)
+        if rings and value is None:
+            value = ring.done + (1 << ring.log) + 1 + rng.randrange(9)
+            if (ring.qpn, WRONG) not in self.wanted:
+                self.wanted.append((ring.qpn, WRONG))
+        elif rings:
+            ring.rung.append((cycle() + 1, value))
+        if rings:
+            dut.rqdb_qpn.value, dut.rqdb_value.value = ring.qpn, value % 65536
+        dut.s_qpchg_valid.value = int(bool(self.chgs))
+        if self.chgs:
+            dut.s_qpchg_qpn.value = self.chgs[0]
+        self._host()
+        # One that may not be used is given back in the second cycle of its claim.
+        if self.claim and self.refusing and dut.s_claim_valid.value == 1:
+            self.take = 0
+        ending = self.take is not None
+        if self.claim is None:
+            self.claimed = None
+        dut.s_claim_valid.value = int(self.claim is not None)
+        if self.claim:
+            dut.s_claim_qpn.value = self.claim.qpn
+        dut.s_claim_done.value, dut.s_claim_take.value = int(ending), self.take or 0
+        dut.s_done_valid.value = int(bool(self.reports) and rng.random() < self.pace)
+        if self.reports:
+            ring, count = self.reports[0]
+            dut.s_done_qpn.value, dut.s_done_count.value = ring.qpn, count
+        dut.m_rd_ready.value = int(rng.random() < self.ready)
+        # One consumer of entries: a claim's end and a flush are never in one cycle.
+        dut.m_flush_ready.value = int(rng.random() < self.pace and not ending)
+        dut.m_err_ready.value = int(rng.random() < self.pace)
+        dut.rqop_valid.value = int(self.op is not None)
+        if self.op:
+            ring, kind = self.op
+            dut.rqop_qpn.value, dut.rqop_kind.value = ring.qpn, kind
+            dut.rqop_qpc.value = ring.context()
+        dut.s_drain.value = int(self.drain)
+
+    def _host(self):
+        """A beat of any of the reads that are out; one that fails ends there."""
+        dut, rng = self.dut, self.rng
+        # The bus is shared: without valid it carries what is meant for others.
+        dut.rdc_valid.value = 0
+        dut.rdc_err.value, dut.rdc_last.value = rng.getrandbits(1), rng.getrandbits(1)
+        if not self.reads or rng.random() >= self.answers:
+            return
+        at = rng.randrange(len(self.reads))
+        ring, cookie, beats = self.reads[at]
+        offset, words = beats.pop(0)
+        failed = ring.qpn in self.fail
+        if failed or not beats:
+            del self.reads[at]
+        if failed:
+            ring.broken_at = cycle()
+            self.failed.add(ring.qpn)
+            if (ring.qpn, FAILED) not in self.wanted:
+                self.wanted.append((ring.qpn, FAILED))
+        dut.rdc_valid.value, dut.rdc_cookie.value, dut.rdc_offset.value = 1, cookie, offset
+        dut.rdc_data.value = sum(word << 128 * n for n, word in enumerate(words))
+        dut.rdc_bytes.value, dut.rdc_err.value = 16 * len(words), int(failed)
+        dut.rdc_last.value = int(failed or not beats)
+
+    def judge(self, ring, share):
+        """What the judge of packets does: claims the ring, takes what it is told or leaves it."""
+        if self.claim is None:
+            self.claim, self.refusing = ring, ring.state != STATES.RTS
+        elif self.take is None and self.claimed is not None:
+            self.take = self.claimed if self.rng.random() < share else 0
+
+    async def rest(self, cycles=80, limit=8000):
+        quiet = 0
+        for _ in range(limit):
+            busy = (self.doorbells, self.chgs, self.reports, self.reads, self.wanted)
+            before = len(self.times["read"]), self.counts["flush"]
+            await self.cycle()
+            after = len(self.times["read"]), self.counts["flush"]
+            quiet = 0 if any(busy) or before != after else quiet + 1
+            if quiet == cycles:
+                return
+        raise AssertionError("it does not come to rest")
+
+
+def some_lasts(rng, count):
+    return [int(rng.random() < 0.7) for _ in range(count)]
+
+
+async def take_all(world, ring, limit=4000):
+    """Claims until there is no whole entry left."""
+    for _ in range(limit):
+        none = world.counts["none"]
+        world.judge(ring, 1.0)
+        await world.cycle()
+        if world.counts["none"] > none:
+            await world.cycles(4, lambda: world.judge(ring, 1.0) if world.claim else None)
+            return
+    raise AssertionError("claims do not end")
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.9, 1.0, 0.9), (0.15, 0.4, 0.3)])
+async def rings_live_and_die(dut, pace):
+    """queue.rq.life: posts, claims, bad doorbells, failed reads, flushes and new lives at once"""
+    world = World(dut, *pace)
+    await world.start()
+    rng = world.rng
+    rings = [await world.make(n * 13 % 64, n % 7) for n in range(9)]
+    ending, lives = [], 0
+
+    def step():
+        nonlocal lives
+        ring = rng.choice(rings)
+        if ring.state != STATES.RESET:
+            room = ring.room()
+            if room > 0 and rng.random() < 0.2:
+                world.post(ring, *some_lasts(rng, rng.randrange(room) + 1))
+            if rng.random() < 0.003:
+                world.ring_wrong(ring)
+            if rng.random() < 0.002:
+                world.fail.add(ring.qpn)
+        if rng.random() < 0.4:
+            world.judge(ring, 0.9)
+        if not ending and rng.random() < 0.03 and ring.state == STATES.ERR:
+            ending.append(ring)
+            world.to(ring, STATES.RESET)
+            world.drain = True
+        elif ending and world.drain:
+            ring = ending[0]
+            if world.drained and world.claim is not ring and not ring.pending:
+                assert not any(read[0] is ring for read in world.reads)
+                world.drain = False
+                if rng.random() < 0.5:
+                    ending.append(INIT)
+                    ring.log = rng.randrange(7)
+                    world.op = ring, FREE
+                else:
+                    world.op = ring, CLEAR
+        elif ending and not world.op:
+            if len(ending) == 2:
+                world.op = ending[0], ending.pop()
+            else:
+                world.fail.discard(ring.qpn)
+                ring = ending.pop()
+                world.fail.discard(ring.qpn)
+                ring.state = STATES.RTS
+                lives += 1
+
+    await world.cycles(3000, step)
+    world.drain, world.answers, world.ready, world.pace = False, 1.0, 1.0, 1.0
+    world.fail.clear()
+    while world.claim:
+        world.judge(world.claim, 1.0)
+        await world.cycle()
+    await world.rest()
+    for ring in rings:
+        if ring.state == STATES.RTS and not ring.broken():
+            await take_all(world, ring)
+    await world.rest()
+    for ring in rings:
+        assert ring.state == STATES.RESET or ring.broken() or not ring.entry(ring.prod)
+    del world.counts["broken"]
+    assert lives > 3 and min(world.counts.values()) > 3, (lives, world.counts)
+
+
+@cocotb.test()
+async def a_ring_is_used_over_and_over(dut):
+    """queue.rq.laps: every descriptor once, in order, through many laps of ring and cache"""
+    world = World(dut, 0.9, 1.0, 1.0)
+    await world.start()
+    rings = [await world.make(63, 5), await world.make(0, 2)]
+
+    def step():
+        for ring in rings:
+            if ring.room() > 2 and not world.doorbells:
+                world.post(ring, *some_lasts(world.rng, ring.room() - 1), 1)
+        world.judge(world.rng.choice(rings), 1.0)
+
+    await world.cycles(2500, step)
+    assert all(ring.cons > 3 << ring.log for ring in rings)
+    assert world.counts["flush"] == world.counts["broken"] == 0 and not world.errs
+
+
+@cocotb.test()
+async def broken_rings_are_told_of(dut):
+    """queue.rq.errors: beyond the ring nothing moves, a failed read breaks its ring; both told"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    wrong, failed, fine = [await world.make(n, 3) for n in (10, 11, 12)]
+    for ring in (wrong, failed, fine):
+        world.post(ring, 1, 1)
+    await world.rest()
+    world.fail.add(11)
+    world.ring_wrong(wrong)
+    world.post(failed, 1)
+    await world.rest()
+    assert sorted(world.errs) == [(10, WRONG), (11, FAILED)]
+    assert (wrong.cons, failed.cons, fine.cons) == (2, 0, 0), "flushed as far as it was posted"
+    assert failed.state == STATES.ERR
+    failed.state = STATES.RTS
+    world.judge(failed, 1.0)
+    while world.counts["broken"] == 0:
+        world.judge(failed, 1.0)
+        await world.cycle()
+    await world.cycles(3, lambda: world.judge(failed, 1.0) if world.claim else None)
+    await take_all(world, fine)
+    assert (failed.cons, fine.cons) == (0, 2)
+
+
+@cocotb.test()
+async def without_a_ring_nothing_may_be_rung(dut):
+    """queue.rq.none: made without one, or after it was freed; a cleared one keeps its size"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    for kind, live, told in ((INIT, 0, WRONG), (INIT, 1, None), (CLEAR, 1, None), (FREE, 1, WRONG)):
+        ring = world.rings.setdefault(20, Ring(20))
+        ring.live = live
+        await world.make(20, 3, kind=kind)
+        world.wanted = [(20, told)] if told else []
+        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 20, 8
+        ring.descs, ring.prod = {n: desc(world.rng, 1) for n in range(8)}, 8
+        ring.rung.append((cycle(), 8))
+        await world.rest()
+        assert bool(world.times["read"]) == (told is None)
+        world.to(ring, STATES.RESET)
+        world.times["read"].clear()
+
+
+@cocotb.test()
+async def no_entry_is_both_claimed_and_flushed(dut):
+    """queue.rq.once: a claim ends in any cycle while its queue is flushed"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    for wait in range(14):
+        ring = await world.make(17, 4)
+        world.post(ring, 1, 0, 1, 1)
+        await world.rest(10)
+        world.judge(ring, 1.0)
+        await world.cycles(CLAIM.latency + 3)
+        world.to(ring, STATES.ERR)
+        await world.cycles(wait)
+        world.judge(ring, 1.0)
+        await world.rest(20)
+        assert ring.cons == ring.done == 4
+        ring.state = STATES.RESET
+
+
+@cocotb.test()
+async def a_waiting_claim_ends_with_its_ring(dut):
+    """queue.rq.refuse: descriptors on their way, the queue reset: answered, drained, made anew"""
+    world = World(dut, 0.0, 1.0, 1.0)
+    await world.start()
+    for kind in (CLEAR, INIT):
+        ring = await world.make(33, 3)
+        world.post(ring, 0, 1)
+        await world.cycles(SETTLED)
+        world.judge(ring, 1.0)
+        await world.cycles(30)
+        assert world.claimed is None and world.claim is ring
+        world.to(ring, STATES.RESET)
+        world.drain = True
+        await world.cycles(12)
+        assert world.claimed == 0, "refused"
+        world.judge(ring, 1.0)
+        await world.cycles(30)
+        assert not world.drained and len(world.reads) == 1
+        world.answers = 1.0
+        await world.cycles(6)
+        assert world.drained
+        world.drain, world.answers = False, 0.0
+        await world.make(33, 3, kind=kind)
+        await take_all(world, ring)
+        assert ring.cons == 0, "a descriptor of the life before"
+        world.post(ring, 1)
+        world.answers = 1.0
+        await world.rest()
+        await take_all(world, ring)
+        assert ring.cons == 1
+        world.answers = 0.0
+
+
+@cocotb.test()
+async def claims_doorbells_and_operations_take_their_time(dut):
+    """queue.rq.cycles"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    started = cycle()
+    ring = await world.make(5, 5)
+    assert world.times["op"][0] - started - 2 == OP.latency, world.times["op"][0] - started
+    world.post(ring, *[1] * 8)
+    started = cycle() + 2
+    await world.rest()
+    assert world.times["read"][0] - started == DOORBELL.latency
+    for _ in range(3):
+        world.judge(ring, 1.0)
+        started = cycle() + 2
+        await world.cycles(CLAIM.latency + 2)
+        assert world.times["answer"].pop() - started == CLAIM.latency
+        world.judge(ring, 1.0)
+        await world.cycles(3)
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """queue.rq.reset: nothing of before is told, read or flushed; then it is as new"""
+    for wait in (2, 5, 9, 14, 23, 60):
+        world = World(dut, 0.3, 0.5, 0.3)
+        if wait == 2:
+            await world.start()
+        rings = [await world.make(n, 4) for n in (1, 2, 3)]
+        for ring in rings:
+            world.post(ring, *some_lasts(world.rng, 15))
+        world.ring_wrong(rings[0])
+        world.fail.add(2)
+        world.judge(rings[2], 1.0)
+        world.drain = wait % 2 == 0
+        await world.cycles(wait)
+        world.op = Ring(9), INIT
+        await world.cycles(wait % 7)
+        zero(dut, *INPUTS)
+        await reset(dut)
+        world = World(dut, 1.0, 1.0, 1.0)
+        world.rings[1] = Ring(1)
+        for name in ("m_rd_valid", "m_claim_valid", "m_flush_valid", "m_err_valid", "m_settled",
+                     "m_drained", "rqop_ready"):  # fmt: skip
+            assert getattr(dut, name).value == 0, name
+        await world.cycles(40)
+        assert not world.times["read"] and not world.errs
+        for qpn in (1, 2, 3):
+            ring = await world.make(qpn, 4)
+            world.post(ring, *[1] * 16)
+        await world.rest()
+        for ring in world.rings.values():
+            await take_all(world, ring)
+            assert ring.cons == 16
