@@ -147,12 +147,14 @@ def test_a_signal_is_one_line_and_its_code(number, code, word, tmp_path):
     pipe = tmp_path / "session.gz"
     os.mkfifo(pipe)
     environment = {**os.environ, "PYTHONPATH": str(MODEL)}
+    # Who runs the tests in the background may ignore interrupts, and hand that down.
     process = subprocess.Popen([sys.executable, "-m", "efa.cli", "play", str(pipe)],
-                               env=environment, stderr=subprocess.PIPE, text=True)
+                               env=environment, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     # Opening for writing ends when the program has opened for reading: it is at work now.
     with open(pipe, "wb"):
         process.send_signal(number)
-        _, err = process.communicate()
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (code, f"efa-cosim: {word}\n")
 
 
