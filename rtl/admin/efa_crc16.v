@@ -54,8 +54,15 @@ module efa_crc16 (
 
   localparam [15:0] START = left_of_start(`EFA_CRC16__INIT) ^ `EFA_CRC16__XOROUT;
 
+  wire [16*QUARTERS-1:0] part;
   reg [16*QUARTERS-1:0] part_q;
+  wire [15:0] crc;
   reg [15:0] crc_q;
+
+  always @(posedge clk) begin
+    part_q <= part;
+    crc_q  <= crc;
+  end
 
   assign m_crc = crc_q;
 
@@ -65,13 +72,9 @@ module efa_crc16 (
     for (b = 0; b < 16; b = b + 1) begin : g_bit
       localparam [BITS-1:0] MASK = deciding(b);
       for (q = 0; q < QUARTERS; q = q + 1) begin : g_quarter
-        always @(posedge clk) begin
-          part_q[QUARTERS*b+q] <= ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
-        end
+        assign part[QUARTERS*b+q] = ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
       end
-      always @(posedge clk) begin
-        crc_q[b] <= START[b] ^ (^part_q[QUARTERS*b+:QUARTERS]);
-      end
+      assign crc[b] = START[b] ^ (^part_q[QUARTERS*b+:QUARTERS]);
     end
   endgenerate
 

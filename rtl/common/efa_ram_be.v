@@ -33,9 +33,9 @@ module efa_ram_be #(
   integer lane;
 
   always @(posedge clk) begin
-    for (lane = 0; lane < LANES; lane = lane + 1) begin
-      if (wr_en && wr_lanes[lane]) begin
-        mem[wr_addr][LANE_W*lane+:LANE_W] <= wr_data[LANE_W*lane+:LANE_W];
+    if (wr_en) begin
+      for (lane = 0; lane < LANES; lane = lane + 1) begin
+        if (wr_lanes[lane]) mem[wr_addr][LANE_W*lane+:LANE_W] <= wr_data[LANE_W*lane+:LANE_W];
       end
     end
     if (rd_en) rd_data_q <= mem[rd_addr];

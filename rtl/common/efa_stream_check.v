@@ -19,22 +19,27 @@ module efa_stream_check #(
   reg waiting_q;
   reg [WIDTH-1:0] data_q;
 
-  always @(posedge clk) begin
-    if (rst) waiting_q <= 1'b0;
-    else waiting_q <= valid && !ready;
-  end
-
-  always @(posedge clk) begin
-    data_q <= data;
-  end
-
-  `EFA_CHECK(!waiting_q || valid, "valid fell before ready")
-  `EFA_CHECK(!waiting_q || data == data_q, "payload changed before ready")
-`ifndef FORMAL
-  `EFA_CHECK((valid ^ ready ^ 1'b1) !== 1'bx, "valid or ready is unknown")
+  // Nets, which an idle stream does not wake: there are many of these checks.
+  wire waits = valid && !ready;
+  wire stayed = !waiting_q || valid;
+  wire same = !waiting_q || data == data_q;
+`ifdef FORMAL
+  wire known = 1'b1;
+`else
+  wire known = (valid ^ ready ^ 1'b1) !== 1'bx;
 `endif
+  wire lawful = stayed && same && known;
+
+  always @(posedge clk) begin
+    waiting_q <= waits && !rst;
+    if (waits) data_q <= data;
+  end
+
+  `EFA_CHECK(
+      lawful,
+      !known ? "valid or ready is unknown" : !stayed ? "valid fell before ready" : "payload changed before ready")
 
   // Without checks nothing reads these.
-  wire unused_check = &{1'b0, waiting_q, data_q};
+  wire unused_check = &{1'b0, lawful};
 
 endmodule

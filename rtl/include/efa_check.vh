@@ -19,9 +19,11 @@
 `else
 `define EFA_CHECK_ON(clock, reset, cond, text) \
   always @(posedge clock) begin \
-    if (!(reset) && !(cond) && $time != 0) begin \
-      $display("CHECK FAILED %m at %0t: %s", $time, text); \
-      $finish; \
+    if (!(reset) && !(cond)) begin \
+      if ($time != 0) begin \
+        $display("CHECK FAILED %m at %0t: %s", $time, text); \
+        $finish; \
+      end \
     end \
   end
 `endif
