@@ -17,10 +17,10 @@ from tb.env.shadow import (
     Shadow,
     clear_checksum,
     clear_phase,
-    comparable_packet,
     completion_key,
     header_of,
     packet_key,
+    same_packet,
 )
 
 RX_LAST, RESET = defs.Ev.RXL, defs.Ev.RESET
@@ -35,6 +35,17 @@ PAGE_MASK = np.uint64(-PAGE_BYTES & (1 << 64) - 1)
 
 class Difference(AssertionError):
     """Device and model disagree; the text names device, cycle, what was expected and what came."""
+
+
+# Plain numbers: an enum's members cost more to compare than all around them.
+_SEND_QUEUE = int(defs.IoQueueType.SEND_QUEUE)
+_SRD_SEND = int(defs.PktOpcode.SRD_SEND)
+
+
+def differs(where, text):
+    """The Difference at (device, cycle): in words only here, since most comparisons agree."""
+    device, cycle = where
+    return Difference(f"device {device}, cycle {cycle}: {text}")
 
 
 class Scoreboard:
@@ -79,23 +90,23 @@ class Scoreboard:
     def write(self, device, cycle, address, data):
         """A DMA write of a device."""
         shadow = self.shadows[device]
-        where = f"device {device}, cycle {cycle}"
+        where = device, cycle
         if shadow.dying and not (shadow.answers and shadow.answers[0][0] == address):
             shadow.touch(address, len(data))
             return
         try:
-            ring, entry = shadow.sort(address, data)
+            ring, entry, phase = shadow.sort(address, data)
         except ValueError as error:
-            raise Difference(f"{where}: {error}") from None
+            raise differs(where, error) from None
         if ring is None:
             self._plain_write(shadow, where, address, data)
             return
         slot = (address - ring.base) // ring.entry_bytes
         lap, wanted_slot = divmod(ring.written, ring.depth)
-        entry, phase = clear_phase(ring.kind, entry)
         if slot != wanted_slot or phase != 1 - lap % 2:
-            raise Difference(
-                f"{where}: {ring} got slot {slot} phase {phase}, "
+            raise differs(
+                where,
+                f"{ring} got slot {slot} phase {phase}, "
                 f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - lap % 2}"
             )
         ring.written += 1
@@ -110,7 +121,7 @@ class Scoreboard:
         """Which of these DMA writes go to rings or answer register reads (arrays, one a write)."""
         looked = np.zeros(len(addresses), bool)
         for device, shadow in enumerate(self.shadows):
-            special = np.isin(addresses & PAGE_MASK, shadow.ring_page_array, kind="sort")
+            special = shadow.in_ring_pages(addresses & PAGE_MASK)
             for address, _ in shadow.answers:
                 special |= addresses == address
             looked |= (devices == device) & special
@@ -120,7 +131,7 @@ class Scoreboard:
         """DMA writes elsewhere: their pages are compared in the end. None leaves its page."""
         for device, shadow in enumerate(self.shadows):
             written = addresses[devices == device]
-            shadow.touched.update(np.unique(written & PAGE_MASK).tolist())
+            shadow.touched.update(set((written & PAGE_MASK).tolist()))
             if not shadow.dying:
                 self.compared["payload writes"] += len(written)
 
@@ -128,7 +139,7 @@ class Scoreboard:
         if shadow.answers and shadow.answers[0][0] == address:
             _, wanted = shadow.answers.popleft()
             if data != wanted and not self._status_of_a_reset(data, wanted):
-                raise Difference(f"{where}: register answer {data.hex()}, not {wanted.hex()}")
+                raise differs(where, f"register answer {data.hex()}, not {wanted.hex()}")
             self.compared["register answers"] += 1
             return
         # Payload and anything that strays is caught by comparing memory at the end.
@@ -147,16 +158,17 @@ class Scoreboard:
         try:
             bare = clear_checksum(bytes(image))
         except ValueError as error:
-            raise Difference(f"{where}: admin response {image.hex()}: {error}") from None
+            raise differs(where, f"admin response {image.hex()}: {error}") from None
         bare, _ = clear_phase(ADMIN_RESPONSE, bare)
         command_id = defs.AdminAcqEntry.unpack(bare).acq_common_descriptor.command_id
         owed = shadow.responses.get(command_id)
         if not owed:
-            raise Difference(f"{where}: response to command {command_id:#x}, which is not open")
+            raise differs(where, f"response to command {command_id:#x}, which is not open")
         wanted = owed.popleft()
         if bare != wanted:
-            raise Difference(
-                f"{where}: response to command {command_id:#x}\n"
+            raise differs(
+                where,
+                f"response to command {command_id:#x}\n"
                 f"  expected {wanted.hex()}\n  got      {bare.hex()}"
             )
         self.compared["admin responses"] += 1
@@ -166,11 +178,13 @@ class Scoreboard:
         key = completion_key(ring, entry)
         owed = shadow.completions.get(key, [])
         # SRD acknowledges in any order, so sends are looked up; receives keep theirs.
-        sends = key[3] == defs.IoQueueType.SEND_QUEUE
+        _, qp_num, queue = key
+        sends = queue == _SEND_QUEUE
         if entry not in (owed if sends else owed[:1]):
             expected = "\n           ".join(one.hex() for one in owed[:3]) or "nothing"
-            raise Difference(
-                f"{where}: {ring}, queue pair {key[2]:#x}\n"
+            raise differs(
+                where,
+                f"{ring}, queue pair {qp_num:#x}\n"
                 f"  expected {expected}\n  got      {entry.hex()}"
             )
         owed.remove(entry)
@@ -180,13 +194,13 @@ class Scoreboard:
     def _event(self, shadow, where, ring, entry):
         # How many events merge depends on when the host looked: each must be one that was due.
         if not shadow.events[ring.number, entry]:
-            raise Difference(f"{where}: {ring} got {entry.hex()}, which no armed queue asked for")
+            raise differs(where, f"{ring} got {entry.hex()}, which no armed queue asked for")
         shadow.event_seen.add((ring.number, entry))
         self.compared["events"] += 1
 
     def packet(self, device, cycle, packet):
         """A packet that left a device."""
-        where = f"device {device}, cycle {cycle}"
+        where = device, cycle
         header = header_of(packet)
         if self.shadows[device].dying:
             self._fly(header, packet)
@@ -194,16 +208,17 @@ class Scoreboard:
         key = packet_key(header)
         owed = self.shadows[device].packets.get(key)
         if not owed:
-            raise Difference(f"{where}: packet {packet[:64].hex()} is not due")
+            raise differs(where, f"packet {packet[:64].hex()} is not due")
         wanted = owed.popleft()
-        if packet != wanted and comparable_packet(packet) != comparable_packet(wanted):
-            raise Difference(
-                f"{where}: packet\n  expected {wanted.hex()}\n  got      {packet.hex()}"
+        if not same_packet(packet, wanted):
+            raise differs(
+                where,
+                f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}"
             )
-        if header.opcode == defs.PktOpcode.SRD_SEND:
+        if header.opcode == _SRD_SEND:
             to = (device, header.dst_node)
             if header.psn != self._next_psn[to]:
-                raise Difference(f"{where}: psn {header.psn}, not {self._next_psn[to]}, to {to[1]}")
+                raise differs(where, f"psn {header.psn}, not {self._next_psn[to]}, to {to[1]}")
             self._next_psn[to] = self._next_psn[to] + 1 & 0xFFFFFFFF
         self.compared["packets"] += 1
         self._tell("packet", packet)

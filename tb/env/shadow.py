@@ -34,18 +34,22 @@ class Ring:
         self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
         self.end = base + entry_bytes * depth
         self.written = 0
+        self.place = number, sub
 
     def __repr__(self):
         return f"{self.kind} ring {self.number}.{self.sub}"
 
 
+_PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}
+
+
 def clear_phase(kind, entry):
     """The entry without its phase bit, and the bit."""
-    at = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}[kind]
-    image = bytearray(entry)
-    phase = image[at] & 1
-    image[at] &= 0xFE
-    return bytes(image), phase
+    at = _PHASE_AT[kind]
+    byte = entry[at]
+    if byte & 1:
+        return entry[:at] + bytes((byte & 0xFE,)) + entry[at + 1 :], 1
+    return entry, 0
 
 
 def clear_checksum(entry):
@@ -61,7 +65,7 @@ def clear_checksum(entry):
 
 _HEADER = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "psn", "src_node", "dst_node")
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
-_Q_TYPE = defs.IoCdescCommon.q_type
+_Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
 _PSN = defs.PktHdr.psn.offset
 _MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
 _PATH = defs.PktHdr.path.offset
@@ -78,24 +82,25 @@ class Header(NamedTuple):
     dst_node: int
 
 
+_PSN_IN_HEADER = Header._fields.index("psn")
+
+
 def header_of(packet):
     """The Header of a packet."""
-    return Header(*_HEADER.unpack_from(packet))
+    return Header._make(_HEADER.unpack_from(packet))
 
 
 def packet_key(header):
     """Packets of one key keep their order; everything else may pass each other."""
-    return (header.opcode, header.src_node, header.dst_node, header.src_qpn, header.dst_qpn)
+    return header[:_PSN_IN_HEADER] + header[_PSN_IN_HEADER + 1 :]
 
 
-def comparable_packet(packet):
-    """The packet without what a device chooses for itself: psn, msg_id, path."""
-    return (
-        packet[:_PSN]
-        + bytes(_MSG_ID_END - _PSN)
-        + packet[_MSG_ID_END:_PATH]
-        + b"\0"
-        + packet[_PATH + 1 :]
+def same_packet(one, other):
+    """Equal but for what a device chooses for itself: psn, msg_id, path."""
+    return one == other or (
+        one[:_PSN] == other[:_PSN]
+        and one[_MSG_ID_END:_PATH] == other[_MSG_ID_END:_PATH]
+        and one[_PATH + 1 :] == other[_PATH + 1 :]
     )
 
 
@@ -178,22 +183,26 @@ class Shadow:
                 self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
         self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
 
-    def sort(self, address, data):
-        """(ring or None, what the write is) of a device's write."""
-        ring = self._ring_at(address)
-        if ring is None:
-            return None, data
-        size = ring.entry_bytes
-        if (address - ring.base) % size or len(data) != size:
-            raise ValueError(f"{ring}: {len(data)} bytes at {address:#x} are no whole entry")
-        return ring, data
+    def in_ring_pages(self, addresses):
+        """Which of these page addresses hold ring entries (arrays); pages of rings are few."""
+        pages_of_rings = self.ring_page_array
+        if not len(pages_of_rings):
+            return np.zeros(len(addresses), bool)
+        found = np.searchsorted(pages_of_rings, addresses)
+        return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
 
-    def _ring_at(self, address):
-        """The youngest ring that this address lies in."""
+    def sort(self, address, data):
+        """(ring or None, what was written, its phase bit taken out) of a device's write."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
+            # The youngest ring that the address lies in.
             if ring.base <= address < ring.end:
-                return ring
-        return None
+                size = ring.entry_bytes
+                if (address - ring.base) % size or len(data) != size:
+                    raise ValueError(
+                        f"{ring}: {len(data)} bytes at {address:#x} are no whole entry"
+                    )
+                return ring, *clear_phase(ring.kind, data)
+        return None, data, 0
 
     def touch(self, address, size):
         """Somebody wrote here: what both sides hold is compared in the end."""
@@ -204,14 +213,11 @@ class Shadow:
 
     def _on_write(self, address, data):
         self.touch(address, len(data))
-        ring, entry = None, data
-        if address // PAGE_BYTES in self._by_page:
-            ring, entry = self.sort(address, data)
+        ring, entry, _ = self.sort(address, data)
         if ring is None:
             if len(data) == defs.AdminMmioReqReadLessResp.SIZE and self._is_answer(address):
                 self.answers.append((address, bytes(data)))
             return
-        entry, _ = clear_phase(ring.kind, entry)
         if ring.kind == ADMIN_RESPONSE:
             bare = defs.AdminAcqEntry.unpack(entry)
             bare.acq_common_descriptor.checksum = 0
@@ -235,4 +241,4 @@ class Shadow:
 def completion_key(ring, entry):
     """Completions of one key are compared with each other."""
     flags, qp_num = _ENTRY.unpack_from(entry)
-    return (ring.number, ring.sub, qp_num, flags >> _Q_TYPE.lsb & 3)
+    return ring.place, qp_num, flags >> _Q_TYPE_LSB & 3

@@ -197,11 +197,12 @@ class Native:
         kept = records["data_at"] != U64
         if wanted is not None:
             kept &= wanted(records)
+        starts, sizes = records["data_at"], records["len"]
+        end = int((starts + sizes)[kept].max(initial=0))
+        held = ctypes.string_at(store.value, end) if end else b""
         data = [
-            ctypes.string_at(store.value + at, size) if keep else b""
-            for keep, at, size in zip(
-                kept.tolist(), records["data_at"].tolist(), records["len"].tolist(), strict=True
-            )
+            held[at : at + size] if keep else b""
+            for keep, at, size in zip(kept.tolist(), starts.tolist(), sizes.tolist(), strict=True)
         ]
         self.library.efa_log_clear(which)
         return records, data
