@@ -154,7 +154,8 @@ def pytest_sessionfinish(session):
     rows = results.on_the_plan(entries, found, sims)
     wrong = results.holes(rows, sims)
     page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong)
-    config.stash[TOLD] = [*wrong, f"plan: {len(rows)} lines, {len(wrong)} holes, {page}"]
+    told = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
+    config.stash[TOLD] = [*wrong, told]
     if wrong and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -79,8 +79,10 @@ class Driver(DriverObjects):
         def answer():
             return response.unpack(self.memory.read(self._response_buffer, response.SIZE))
 
+        # The first two bytes of the answer are the number of its request.
+        word = (self._response_buffer, 0xFFFF, self._sequence)
         try:
-            self.backend.wait(lambda: answer().req_id == self._sequence)
+            self.backend.wait(lambda: answer().req_id == self._sequence, word=lambda: word)
         except DeviceTimeout:
             return defs.EFA_MMIO_READ_INVALID
         return answer().reg_val if answer().reg_off == register else defs.EFA_MMIO_READ_INVALID

@@ -28,6 +28,9 @@ ACCEPT_POLL_SECONDS = 0.2
 FLR_CYCLES = 4
 SETTLED_CYCLES = 64
 MOST_PATIENCE = 64
+# So long at most between two looks: what was waited for may be there while more was expected, and
+# a device that waits for the host in a reset is never idle.
+LOOK_CYCLES = 4_000
 # A host without any access under way for so long will not see anything happen any more. Longer
 # than the device's completion timeout, which is the slowest thing that it does by itself.
 DEAD_CYCLES = 100_000
@@ -76,7 +79,7 @@ class RtlBackend(Backend):
             else:
                 news = host.writes_are(self.link.writes_seen() + patience)
                 patience = min(2 * patience, MOST_PATIENCE)
-            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], left)
+            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], min(left, LOOK_CYCLES))
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)
 
