@@ -30,7 +30,7 @@ SETTLED_CYCLES = 64
 MOST_PATIENCE = 64
 # So long at most between two looks: what was waited for may be there while more was expected, and
 # a device that waits for the host in a reset is never idle.
-LOOK_CYCLES = 4_000
+LOOK_CYCLES = 40_000
 # A host without any access under way for so long will not see anything happen any more. Longer
 # than the device's completion timeout, which is the slowest thing that it does by itself.
 DEAD_CYCLES = 100_000
