@@ -2497,21 +2497,22 @@
 `define EFA_SCTX__AGE 143:140
 
 // internal rxj
-`define EFA_RXJ__W 667
+`define EFA_RXJ__W 683
 `define EFA_RXJ__PACKET 0
 `define EFA_RXJ__WRITE 1
 `define EFA_RXJ__GRH 2
 `define EFA_RXJ__LENGTH 18:3
 `define EFA_RXJ__LINE 34:19
-`define EFA_RXJ__SIZE0 50:35
-`define EFA_RXJ__SIZE1 66:51
-`define EFA_RXJ__PLACE0 217:67
-`define EFA_RXJ__PLACE1 368:218
-`define EFA_RXJ__COMPLETE 369
-`define EFA_RXJ__COUNT 371:370
-`define EFA_RXJ__CPL 537:372
-`define EFA_RXJ__ACK 538
-`define EFA_RXJ__ACKO 666:539
+`define EFA_RXJ__SLOT 50:35
+`define EFA_RXJ__SIZE0 66:51
+`define EFA_RXJ__SIZE1 82:67
+`define EFA_RXJ__PLACE0 233:83
+`define EFA_RXJ__PLACE1 384:234
+`define EFA_RXJ__COMPLETE 385
+`define EFA_RXJ__COUNT 387:386
+`define EFA_RXJ__CPL 553:388
+`define EFA_RXJ__ACK 554
+`define EFA_RXJ__ACKO 682:555
 
 // events
 `define EFA_EV__DB 0

@@ -60,6 +60,7 @@ UNITS: dict[str, Unit] = {
     "rq_fetch": Unit("efa_rq_fetch"),
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
+    "recv_rate": Unit("efa_recv"),
     "send": Unit("efa_send"),
     "mr_check": Unit("efa_mr_check"),
     "mr_walk": Unit("efa_mr_walk"),
