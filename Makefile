@@ -9,8 +9,7 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
-.PHONY: help formal-quick setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
-	formal bench-sim lock clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -80,6 +79,9 @@ report: $(STAMP) ## render reports/run again from its data
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
+perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim
 
@@ -87,4 +89,4 @@ lock: ## pin what is installed in .venv
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
 clean: ## forget builds and runs; .venv stays
-	rm -rf sim/out reports/run reports/synth reports/formal
+	rm -rf sim/out reports

@@ -27,6 +27,8 @@ from tb.lib.requests import (
     LOADS,
     PACKET,
     PACKETS,
+    PIN,
+    PINS,
     U64,
     WRITE,
     WRITES,
@@ -230,6 +232,10 @@ class Native:
 
     def loads(self) -> np.ndarray:
         return self._take(LOADS, LOAD)
+
+    def pins(self) -> np.ndarray:
+        """Handshakes of the ports that knob pin_mask names, since the last call."""
+        return self._take(PINS, PIN)
 
     def total(self, which: int) -> int:
         return self.library.efa_log_total(which)

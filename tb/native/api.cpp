@@ -71,6 +71,7 @@ u64 efa_log(u32 which, void **at) {
         case 2: return give(bench().interrupts, at);
         case 3: return give(bench().packets, at);
         case 4: return give(bench().loads, at);
+        case 6: return give(bench().pins, at);
         default: *at = bench().bytes.data(); return bench().bytes.size();
     }
 }
@@ -82,6 +83,7 @@ void efa_log_clear(u32 which) {
         case 2: bench().interrupts.clear(); break;
         case 3: bench().packets.clear(); break;
         case 4: bench().loads.clear(); break;
+        case 6: bench().pins.clear(); break;
         default: break;
     }
     // Payload is shared by writes and packets and goes with the last of them.

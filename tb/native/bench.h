@@ -60,10 +60,16 @@ class Bench {
     Log<InterruptRecord> interrupts;
     Log<PacketRecord> packets;
     Log<LoadRecord> loads;
+    Log<PinRecord> pins;
     std::string errors;
     u64 error_count = 0;
 
     u64 store_bytes(const u8 *from, u64 len);
+    // A handshake, where knob pin_mask asks for those of its port.
+    void shake(PinPort port, int device, u64 a, u64 b) {
+        if (host[device]->knobs.pin_mask >> port & 1)
+            pins.add({cycle, a, b, u32(port), u32(device)});
+    }
 
    private:
     void watch(const Shown &seen, int device);
