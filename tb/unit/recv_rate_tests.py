@@ -10,7 +10,8 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import cycle
-
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments
 from tb.unit.recv_bench import IOVA, MR_BYTES, Bench
 
 READ_CYCLES = 250
@@ -26,8 +27,8 @@ class Host(Bench):
         self.shared, self.batch = shared, batch
         self.waiting, self.beats = deque(), deque()
         self.entries = deque()
-        self.counts, self.posted, self.claimed, self.dues = {}, {}, {}, deque()
-        self.done, self.reads, self.first = [], 0, []
+        self.claimed, self.dues = {}, deque()
+        self.done, self.reads = [], 0
 
     async def queue(self, qpn, log=8, depth=None):
         """A queue with all its descriptors posted."""
@@ -41,6 +42,8 @@ class Host(Bench):
         super()._completed(beat)
         cpl = self.unpack_cpl(beat["data"])
         self.done.append(cycle())
+        if cpl.qpn not in self.claimed:
+            return
         self.claimed[cpl.qpn] += 1
         if self.claimed[cpl.qpn] % self.batch == 0:
             self.rings[cpl.qpn]["produced"] += self.batch
@@ -72,7 +75,6 @@ class Host(Bench):
                 dut.rqdb_qpn.value, dut.rqdb_value.value = qpn, value & 0xFFFF
 
     def _ask(self, now, addr, size, cookie):
-        # The bench's doorbells at the start are awaited one by one; ring laps reuse what was put.
         at = 0
         while at < size:
             count = min(64 - (addr + at) % 64, size - at)
@@ -108,6 +110,9 @@ async def stream(dut, queues, size, count, shared=True, log=8, batch=8):
     for qpn in queues:
         await host.queue(qpn, log)
     await ClockCycles(dut.clk, 400)
+    while host.beats:
+        await RisingEdge(dut.clk)
+    host.reads = 0
     for number in range(count):
         host.send(queues[number % len(queues)], bytes(size))
     for _ in range(count * 70):
@@ -121,7 +126,83 @@ async def stream(dut, queues, size, count, shared=True, log=8, batch=8):
     return rate, host
 
 
+def promised(path):
+    """Receives per cycle by spec/timing.yaml."""
+    return 1 / timing("efa_recv", path).interval
+
+
+@cocotb.test()
+@cocotb.parametrize(queues=[16, 64])
+async def small_receives_on_many_queues(dut, queues):
+    """recv.rate.small: 64 bytes, descriptors 250 cycles away, two write beats each"""
+    rate, host = await stream(dut, list(range(queues)), 64, 2000)
+    assert rate == promised("small")
+    # Most reads bring a line of descriptors.
+    assert host.reads <= 2000 / 7, host.reads
+
+
+@cocotb.test()
+async def packets_of_one_flit(dut):
+    """recv.rate.flit: 32 bytes, completions with a way of their own: a packet every cycle"""
+    rate, _ = await stream(dut, list(range(16)), 32, 2000, shared=False)
+    assert rate == promised("flit")
+
+
 @cocotb.test()
 async def one_queue_alone(dut):
-    """recv.rate.one"""
+    """recv.rate.one: bound by the descriptors that are kept ahead, 250 cycles away"""
     rate, _ = await stream(dut, [7], 64, 2000)
+    assert 0.97 * promised("one") <= rate <= 1.03 * promised("one"), rate
+
+
+@cocotb.test()
+async def large_receives(dut):
+    """recv.rate.large: 4096 bytes: 64 beats and a completion"""
+    rate, _ = await stream(dut, list(range(16)), 4096, 120)
+    assert rate * 65 >= 0.99, rate * 65
+
+
+@cocotb.test()
+async def a_queue_without_descriptors_does_not_slow_the_others(dut):
+    """recv.rate.others: one queue's software posts late, its packets wait for their descriptors"""
+    host = Host(dut)
+    await host.start()
+    host.wr._pause = lambda: not host.wr_open
+    for qpn in range(16):
+        await host.queue(qpn)
+    await host.qp(20, log=8)  # its software posts by itself
+    await ClockCycles(dut.clk, 400)
+    for number in range(1600):
+        if number % 80 == 79:
+            # Posted in the cycle of its packet: the read is still to come.
+            host.send(20, bytes(64))
+        host.send(number % 16, bytes(64))
+    posted = 0
+    for _ in range(20000):
+        await RisingEdge(dut.clk)
+        if posted < 20 and host.net.sent >= 160 * posted + 20:
+            host.put(20, IOVA, BUFFER, posted, 1)
+            posted += 1
+            host.dues.append((20, posted))
+        if len(host.done) == 1620:
+            break
+    assert len(host.done) == 1620
+    span = host.done[1500] - host.done[100]
+    assert 1400 / span >= 0.98 * promised("small"), 1400 / span
+
+
+@cocotb.test()
+async def one_packet_on_an_idle_device(dut):
+    """recv.rate.idle: last flit in to payload out and to completion"""
+    host = Host(dut)
+    await host.start()
+    await host.queue(3)
+    await ClockCycles(dut.clk, 400)
+    moments = Moments(dut, "s_net", "wr_rx", "rxc")
+    for _ in range(3):
+        moments.clear()
+        host.send(3, bytes(64))
+        await ClockCycles(dut.clk, 60)
+        last = moments["s_net"][-1]
+        assert moments["wr_rx"][0] - last == timing("efa_recv", "write").latency
+        assert moments["rxc"][0] - last == timing("efa_recv", "completion").latency

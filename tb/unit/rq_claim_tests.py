@@ -9,15 +9,14 @@ from cocotb.triggers import RisingEdge, Timer
 from efa.defs import IoRxDesc
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import zero
+from tb.lib.waits import zero
 from tb.unit.rq_bench import ONE_DESC, desc
 
-SKIPPED, NONE, BROKEN, SHORT = "skipped", "none", "broken", "short"
-WHOLE, ENDLESS = "whole", "endless"
+SKIPPED, NONE, BROKEN, MISSING = "skipped", "none", "broken", "missing"
+SHORT, WHOLE, ENDLESS = "short", "whole", "endless"
 CLAIM, RING = (timing("efa_rq_claim", path) for path in ("claim", "ring"))
-INPUTS = ("s_claim_valid", "s_claim_qpn", "s_skip", "s_need", "s_hold", "m_claim_ready", "s_done",
-          "s_prod", "s_cons", "s_descs", "s_here", "s_broken", "s_refuse",
-          "s_refuse_qpn")  # fmt: skip
+INPUTS = ("s_claim_valid", "s_claim_qpn", "s_skip", "s_need", "s_hold", "m_claim_ready", "s_parked",
+          "s_done", "s_prod", "s_cons", "s_descs", "s_here", "s_broken")  # fmt: skip
 LAST = 1 << 127
 
 
@@ -51,8 +50,8 @@ class World:
         self.dut, self.rng = dut, rng_for("rq_claim")
         self.gaps, self.slow, self.holds = gaps, slow, holds
         self.qpn_w = len(dut.m_qpn)
-        self.rings, self.packets, self.refusals = {}, deque(), deque()
-        self.stages, self.kinds, self.refused = [None, None, None], [], False
+        self.rings, self.packets = {}, deque()
+        self.stages, self.kinds = [None, None, None], []
         self.times = {"claim": [], "answer": []}
         self.shown = None
 
@@ -99,6 +98,11 @@ class World:
         at = dut.broken_qpn.value
         ring = self.rings.get(int(at)) if at.is_resolvable else None
         dut.s_broken.value = ring.broken if ring else 0
+        await Timer(1, "ns")
+        # Whose descriptors are missing does not stand in the way of others.
+        parked = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
+        dut.s_parked.value = int(parked)
+        dut.m_claim_ready.value = int(parked or self.ready)
 
     def _memories(self):
         """Reads see what stood there before this edge."""
@@ -130,41 +134,42 @@ class World:
                 stages[2]["qpn"], ring.told % 65536)  # fmt: skip
         if dut.s_done.value == 1:
             stages[2] = None
-        if dut.s_refuse.value == 1 and stages[1]:
-            self.refused |= int(dut.s_refuse_qpn.value) == stages[1]["qpn"]
         if dut.m_claim_valid.value == 1:
             self.shown = self.shown or cycle()
             if dut.m_claim_ready.value == 1:
-                self._answer(stages[1])
-                stages[1:] = None, stages[1]
-                self.refused, self.shown = False, None
+                if not self._answer(stages[1]):
+                    stages[2] = stages[1]
+                stages[1], self.shown = None, None
         if dut.m_step.value == 1:
             stages[:2] = None, stages[0]
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
             packet = stages[0] = self.packets.popleft()
-            packet["prod"] = self.rings[packet["qpn"]].prod
+            ring = self.rings[packet["qpn"]]
+            packet["prod"], packet["here"] = ring.prod, set(ring.here)
             self.times["claim"].append(cycle())
 
     def _answer(self, packet):
-        """Held against what the ring has."""
+        """Held against what the ring has; is the packet parked?"""
         dut, ring = self.dut, self.rings[packet["qpn"]]
         packet["used"] = 0
         self.times["answer"].append(self.shown)
         assert dut.m_claim_skipped.value == packet["skip"]
         if packet["skip"]:
             self.kinds.append(SKIPPED)
-            return
-        # What is told of a ring in the cycle of its refusal may be of before it.
-        broken = bool(ring.broken or self.refused)
-        if dut.m_claim_broken.value == 1:
-            assert broken
+            return False
+        assert dut.m_claim_broken.value == ring.broken
+        if ring.broken:
             self.kinds.append(BROKEN)
-            return
-        assert not ring.broken
+            return False
         if dut.m_claim_none.value == 1:
             assert not ring.entry(packet["prod"])
             self.kinds.append(NONE)
-            return
+            return False
+        if dut.m_claim_missing.value == 1:
+            used = max(1, ring.entry())
+            assert not all(ring.cons + n in packet["here"] for n in range(used))
+            self.kinds.append(MISSING)
+            return True
         count = ring.entry()
         assert count and dut.m_claim_count.value == count
         words = [ring.descs[ring.cons + n] for n in range(count)]
@@ -180,6 +185,7 @@ class World:
             packet["used"] = count
             ring.cons += count
         self.kinds.append(ENDLESS if not whole else SHORT if short else WHOLE)
+        return False
 
     def _inputs(self):
         dut, rng = self.dut, self.rng
@@ -194,10 +200,7 @@ class World:
         dut.s_hold.value = int(rng.random() < self.holds)
         done = self.stages[2] is not None and rng.random() >= self.slow
         dut.s_done.value = int(done)
-        dut.m_claim_ready.value = int(done or self.stages[2] is None)
-        dut.s_refuse.value = int(bool(self.refusals))
-        if self.refusals:
-            dut.s_refuse_qpn.value = self.refusals.popleft()
+        self.ready = done or self.stages[2] is None
 
 
 def room(ring):
@@ -207,11 +210,9 @@ def room(ring):
 
 @cocotb.test()
 async def the_answer_follows_from_the_ring(dut):
-    """queue.rq_claim.rule: every kind of ring, sizes that just fit and do not; what is missing is
-    awaited"""
+    """queue.rq_claim.rule: every kind of ring, sizes that just fit and do not"""
     world = World(dut)
     await world.start()
-    missing = 0
     for number, (posted, here, lasts, broken, skip, spare) in enumerate(
         itertools.product((0, 1, 2, 9), range(4), range(4), (0, 1), (0, 1), (-1, 0, 1))
     ):
@@ -222,23 +223,25 @@ async def the_answer_follows_from_the_ring(dut):
         ring.here = {ring.cons + n for n in range(min(posted, 2)) if here >> n & 1}
         ring.broken = broken
         need = max(0, room(ring) - spare)
-        answers = len(world.kinds)
         world.claim(qpn, skip, need)
-        await world.cycles(CLAIM.latency + 3)
-        if len(world.kinds) == answers:
-            missing += 1
-            assert not skip and not broken and posted
-            await world.cycles(world.rng.randrange(20))
-            assert len(world.kinds) == answers
-            ring.here = {ring.cons + n for n in range(min(posted, 2))}
-            await world.cycles(3)
         await world.settle()
-        assert len(world.kinds) == answers + 1
+        assert len(world.kinds) == number + 1
+        first, both = bool(here & 1 and posted), here == 3 and posted > 1
+        ended = lasts & 1 or (posted == 1)
         if skip:
-            assert world.kinds[-1] == SKIPPED
+            wanted = {SKIPPED}
         elif broken:
-            assert world.kinds[-1] == BROKEN
-    assert set(world.kinds) == {SKIPPED, NONE, BROKEN, SHORT, WHOLE, ENDLESS} and missing > 20
+            wanted = {BROKEN}
+        elif posted == 0 or (posted == 1 and first and not lasts & 1):
+            wanted = {NONE}
+        elif not (first and (ended or both)):
+            wanted = {MISSING}
+        elif not lasts:
+            wanted = {ENDLESS}
+        else:
+            wanted = {SHORT if spare < 0 and need else WHOLE}
+        assert world.kinds[-1] in wanted, (posted, here, lasts, world.kinds[-1], wanted)
+    assert len(set(world.kinds)) == 7
 
 
 @cocotb.test()
@@ -247,64 +250,51 @@ async def packets_share_their_rings(dut, pace):
     """queue.rq_claim.stream: every descriptor once and in order, whatever waits for what"""
     world = World(dut, *pace)
     await world.start()
-    rng = world.rng
+    rng, speed = world.rng, 1 - max(pace)
     rings = {qpn: world.ring(qpn, 65536 - 60) for qpn in (0, 1, 32, 63)}
 
     def step():
         for ring in rings.values():
-            if rng.random() < 0.2 and ring.prod - ring.cons < 20:
+            if rng.random() < speed / 4 and ring.prod - ring.cons < 20:
                 world.post(ring, int(rng.random() < 0.7), here=False)
             missing = [count for count in range(ring.cons, ring.prod) if count not in ring.here]
-            if missing and rng.random() < 0.4:
+            if missing and rng.random() < speed / 4:
                 ring.here.add(rng.choice(missing))
         if len(world.packets) < 3:
             qpn = rng.choice((0, 0, 0, 1, 32, 63))
-            world.claim(qpn, int(rng.random() < 0.1), rng.randrange(1 << 16))
+            need = rng.randrange(1 << 16) if rng.random() < 0.3 else 0
+            world.claim(qpn, int(rng.random() < 0.1), need)
 
-    await world.cycles(2000, step)
+    await world.cycles(round(1600 / speed), step)
     for ring in rings.values():
         world.post(ring, 1, 1)
         ring.here |= set(range(ring.cons, ring.prod))
     await world.settle()
-    counts = [world.kinds.count(kind) for kind in (SKIPPED, NONE, SHORT, WHOLE, ENDLESS)]
-    assert min(counts) > 10, counts
+    kinds = (SKIPPED, NONE, MISSING, SHORT, WHOLE, ENDLESS)
+    counts = [world.kinds.count(kind) for kind in kinds]
+    assert min(counts) > 4, counts
     assert all(ring.told == ring.cons for ring in rings.values())
     assert any(ring.cons > 65536 for ring in rings.values())
 
 
 @cocotb.test()
-async def a_ring_that_is_no_more_ends_the_wait(dut):
-    """queue.rq_claim.refused: told while its packet waits; another ring's and the next packet know
-    nothing of it"""
-    world = World(dut)
+async def what_is_missing_keeps_nobody_waiting(dut):
+    """queue.rq_claim.missing: nor the packet whose job is not taken, whose entry stays taken"""
+    world = World(dut, slow=1.0)
     await world.start()
-    gone, other = world.ring(3), world.ring(4)
-    world.post(gone, 1, here=False)
-    for wait in range(6):
-        world.post(other, 1, 1)
-        world.claim(3)
-        world.claim(4)
-        await world.cycles(4 + wait)
-        world.refusals.append(4)
-        await world.cycles(4)
-        assert world.stages[1]["qpn"] == 3
-        world.refusals.append(3)
-        await world.settle()
-        assert world.kinds[-2:] == [BROKEN, WHOLE]
-        # Told in the cycle of an answer, it does not stay for the next one.
-        world.claim(4)
-        await world.cycles(2)
-        world.refusals.append(4)
-        await world.cycles(1 + wait % 2)
-        world.claim(4)
-        await world.settle()
-        assert world.kinds[-1] in (WHOLE, NONE)
-    # A ring that breaks while its descriptors are awaited.
-    world.claim(3)
+    good, late = world.ring(3), world.ring(4)
+    world.post(good, 1, 1)
+    world.post(late, 1, here=False)
+    for qpn in (3, 4, 4, 4):
+        world.claim(qpn)
     await world.cycles(20)
-    gone.broken = 1
+    assert world.kinds == [WHOLE, MISSING, MISSING, MISSING] and world.stages[2]["qpn"] == 3
+    world.slow = 0.0
+    late.here.add(0)
+    world.claim(4)
+    world.claim(3)
     await world.settle()
-    assert world.kinds[-1] == BROKEN
+    assert world.kinds[4:] == [WHOLE, WHOLE] and (good.told, late.told) == (2, 1)
 
 
 @cocotb.test()
@@ -344,7 +334,7 @@ async def claims_follow_each_other_in_time(dut):
 
 @cocotb.test()
 async def reset_forgets_claims(dut):
-    """queue.rq_claim.reset: at every stage, waiting or refused"""
+    """queue.rq_claim.reset: at every stage"""
     world = World(dut, slow=0.5)
     await world.start()
     for wait, here in itertools.product(range(1, 8), (0, 1)):
@@ -354,14 +344,11 @@ async def reset_forgets_claims(dut):
         world.claim(1)
         world.claim(1)
         await world.cycles(wait)
-        world.refusals.append(1)
-        await world.cycles(1)
         zero(dut, *INPUTS)
         world.packets.clear()
-        world.refusals.clear()
         await reset(dut)
         assert dut.m_claim_valid.value == 0 and dut.held_valid.value == 0
-        world.stages, world.refused, world.shown = [None, None, None], False, None
+        world.stages, world.shown = [None, None, None], None
         ring = world.ring(1)
         ring.cons = ring.told = ring.prod
         world.post(ring, 1, 1)

@@ -16,7 +16,8 @@ from efa.defs import (
     PktOpcode,
 )
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, high, idle, pulse, taken, until
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, taken
 
 STATUS = IoCompStatus
 QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
@@ -25,7 +26,9 @@ TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
 
 
 class Claims:
-    """As efa_rq_claim: a packet at stage 1 with its context, one at stage 2 whose answer is due."""
+    """As efa_rq_claim: a packet at stage 1 with its context, one at stage 2 whose answer is due.
+
+    Now and then the queue of the packet at stage 1 is blocked, or descriptors are missing."""
 
     def __init__(self, bench):
         self.bench, self.dut = bench, bench.dut
@@ -33,7 +36,7 @@ class Claims:
         cocotb.start_soon(self._run())
 
     def forget(self):
-        self.first, self.second, self.wait = None, None, 0
+        self.first, self.second, self.wait, self.blocked = None, None, 0, 0
         self.leaves = self.step = False
 
     async def _run(self):
@@ -42,11 +45,12 @@ class Claims:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
                 self.forget()
-                idle(dut, "s_claim_ready", "s_claim_step", "s_answer_valid")
+                zero(dut, "s_claim_ready", "s_claim_step", "s_answer_valid")
                 continue
             self._edge()
             # Contexts and answers come from registers, what goes on follows from them.
             dut.qpc_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
+            self.blocked = dut.s_blocked.value = int(bench.rng.random() < bench.parks)
             answers = self.second is not None and self.wait == 0
             dut.s_answer_valid.value = int(answers)
             if answers:
@@ -59,8 +63,17 @@ class Claims:
             dut.s_claim_step.value = int(step)
             dut.s_claim_ready.value = int(step or self.first is None)
             self.leaves, self.step = leaves, step
-            self.looked = (self.first, int(dut.m_claim_skip.value), int(dut.m_claim_need.value)
-                           ) if step else None  # fmt: skip
+            if self.first is not None:
+                assert dut.m_look_qpn.value == self.first
+            # A blocked packet is parked, also if it would be refused.
+            skip = int(dut.m_claim_skip.value) if step else 0
+            assert skip or not (step and self.blocked)
+            need = int(dut.m_claim_need.value) if step else 0
+            self.looked = (self.first, skip, self.blocked, need)
+            self.parked = leaves and dut.m_answer_parked.value == 1
+            assert dut.m_park_valid.value == int(answers and (self.second[2] or self.missing))
+            if self.second is not None:
+                assert leaves or not (answers and (self.second[2] or self.missing))
 
     def _edge(self):
         """What the edge did with the packets."""
@@ -68,10 +81,15 @@ class Claims:
         assert dut.m_claim_done.value == (dut.m_job_valid.value and dut.m_job_ready.value)
         bench.ended += int(dut.m_claim_done.value)
         if self.leaves:
-            qpn, skip, _ = self.second
-            bench.answers.append(None if skip else self.told)
-            if self.told and not skip and self.told[0] in ("endless", "whole"):
-                bench.rings[qpn].popleft()
+            qpn, skip, blocked, _ = self.second
+            assert self.parked == bool(blocked or self.missing)
+            if self.parked:
+                bench.park(int(dut.m_park_header.value), int(dut.m_park_line.value),
+                           int(dut.m_park_slot.value))  # fmt: skip
+            else:
+                bench.answers.append(None if skip else self.told)
+                if self.told and not skip and self.told[0] in ("endless", "whole"):
+                    bench.rings[qpn].popleft()
             self.second = None
         elif self.second is not None and self.wait:
             self.wait -= 1
@@ -84,10 +102,12 @@ class Claims:
 
     def _answer(self):
         dut = self.dut
-        qpn, skip, need = self.second
+        qpn, skip, _, need = self.second
         rings = self.bench.rings.get(qpn)
         self.told = None
-        dut.s_answer_skipped.value = skip
+        # What is missing in this cycle may be here in the next one.
+        self.missing = not skip and self.bench.rng.random() < self.bench.parks
+        dut.s_answer_skipped.value, dut.s_answer_missing.value = skip, int(self.missing)
         if skip:
             # Whatever it says then does not count.
             for name in ("broken", "none", "whole", "short"):
@@ -96,23 +116,24 @@ class Claims:
         kind, count, descs, sizes = rings[0]
         short = kind == "whole" and sum(sizes) < need
         self.told = ("short" if short else kind), count, descs, sizes
-        dut.s_answer_none.value = int(kind == "none")
-        dut.s_answer_broken.value = int(kind == "broken")
+        dut.s_answer_none.value = int(kind == "none" and not self.missing)
+        dut.s_answer_broken.value = int(kind == "broken" and not self.missing)
         dut.s_answer_whole.value = int(kind == "whole")
         dut.s_answer_short.value = int(short)
         dut.s_answer_count.value, dut.s_answer_descs.value = count, descs
 
 
 class Bench:
-    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0):
+    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0):
         self.dut, self.rng, self.late = dut, rng_for("rx_judge"), late
         self.qps, self.rings, self.handles = {}, {}, {}
         self.wanted, self.answers, self.wrong_keys, self.wanted_errs = deque(), deque(), [0, 0], []
-        self.ended, self.jobs_seen = 0, 0
-        idle(dut, "s_open", "ah_valid", "s_claim_ready", "s_claim_step", "s_answer_valid",
-             "s_answer_skipped", "s_answer_broken", "s_answer_none", "s_answer_whole",
-             "s_answer_short", "s_answer_count", "s_answer_descs", "qpc_data")  # fmt: skip
-        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line"])
+        self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
+        zero(dut, "s_open", "ah_valid", "s_claim_ready", "s_claim_step", "s_answer_valid",
+             "s_answer_skipped", "s_answer_broken", "s_answer_none", "s_answer_missing",
+             "s_answer_whole", "s_answer_short", "s_blocked", "s_answer_count",
+             "s_answer_descs", "qpc_data")  # fmt: skip
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
         names = {"m_job_data": "m_job", "m_job_ask": "m_ask", "m_job_descs": "m_descs",
                  "m_job_pd": "m_pd"}  # fmt: skip
         self.jobs = RawMonitor(Ports(dut, **names), "m_job", stalls,
@@ -121,7 +142,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         self.dut.s_open.value = 1
         self.claims = Claims(self)
         cocotb.start_soon(self._keys())
@@ -155,9 +176,10 @@ class Bench:
             "src_qpn": rng.getrandbits(16), "dst_qpn": qpn + 0x440, "qkey": QKEY,
             "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "imm": rng.getrandbits(32),
             "src_node": rng.randrange(8), "path": rng.getrandbits(8), **fields})  # fmt: skip
-        line = rng.getrandbits(9)
-        self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line})
-        self.wanted.append((header, line))
+        line, slot = rng.getrandbits(9), rng.getrandbits(8)
+        raw = int.from_bytes(header.pack(), "little")
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.wanted.append((header, line, slot, raw))
 
     def _verdict(self, header, entry):
         """(status, need) of a packet whose claim was answered with that entry, None: skipped."""
@@ -182,7 +204,7 @@ class Bench:
         return STATUS.OK, need
 
     def _job(self, beat):
-        header, line = self.wanted.popleft()
+        header, line, slot, _ = self.wanted.popleft()
         qpn = header.dst_qpn % 64
         entry = self.answers.popleft()
         self.jobs_seen += 1
@@ -193,7 +215,7 @@ class Bench:
         complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
         assert acko.status == status
         assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
-        assert (job.length, job.line) == (header.length, line)
+        assert (job.length, job.line, job.slot) == (header.length, line, slot)
         assert (acko.dst_node, acko.dst_qpn, acko.src_qpn, acko.psn, acko.msg_id, acko.path) == (
             header.src_node, header.src_qpn, header.dst_qpn, header.psn, header.msg_id,
             header.path)  # fmt: skip
@@ -225,6 +247,16 @@ class Bench:
                     assert (descs_seen ^ descs) >> 128 * number & (1 << 128) - 1 == 0
         else:
             assert int(beat["ask"], 2) == 0
+
+    def park(self, raw, line, slot):
+        """A packet that has to wait; it is offered again behind the others."""
+        # Those before it that have not left yet are judged already.
+        found = next(n for n, one in enumerate(self.wanted) if one[1:] == (line, slot, raw))
+        assert found <= 1
+        self.wanted.append(self.wanted[found])
+        del self.wanted[found]
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.waited += 1
 
     async def _keys(self):
         while True:
@@ -302,6 +334,23 @@ async def packets_follow_each_other(dut):
 
 
 @cocotb.test()
+async def packets_that_cannot_be_judged_step_aside(dut):
+    """data.rx_judge.park: blocked or without descriptors: nothing else becomes of them"""
+    bench = Bench(dut, 0.1, 0.4, 0.2, parks=0.3)
+    await bench.start()
+    for qpn in (1, 2, 3):
+        bench.qp(qpn)
+        for _ in range(200):
+            bench.post(qpn, "whole", 100)
+    for number in range(200):
+        bench.send(1 + number % 4, 101 if number % 5 == 0 else 100)
+        if number % 40 == 0:
+            await bench.settle()
+    await bench.settle()
+    assert bench.ended == 200 and bench.waited > 60
+
+
+@cocotb.test()
 async def handles_come_and_go(dut):
     """data.rx_judge.handles: the sender's handle in the QP's domain, or none"""
     bench = Bench(dut)
@@ -329,7 +378,7 @@ async def handles_come_and_go(dut):
     dut.s_open.value = 0
     await taken(bench.packets)
     await reset(dut)
-    await high(dut, "init_done")
+    await until(dut, high(dut.init_done))
     bench.handles.clear()
     dut.s_open.value = 1
     await both(3)
@@ -409,7 +458,7 @@ async def reset_in_the_middle_of_a_packet(dut):
         for noted in (bench.wanted, bench.answers, bench.wanted_errs, bench.errs.beats):
             noted.clear()
         bench.ended = bench.jobs_seen = 0
-        await high(dut, "init_done")
+        await until(dut, high(dut.init_done))
         assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
         dut.s_open.value = 1
         bench.rings[1].clear()
