@@ -120,10 +120,12 @@ class World:
 
     def _edge(self):
         dut, stages = self.dut, self.stages
-        held = [int(dut.held_qpn.value) >> self.qpn_w * n & (1 << self.qpn_w) - 1 for n in range(3)]
+        held, bits = str(dut.held_qpn.value), self.qpn_w
         for number, packet in enumerate(stages):
             if packet and (number < 2 or packet["used"]):
-                assert int(dut.held_valid.value) >> number & 1 and held[number] == packet["qpn"]
+                end = len(held) - bits * number
+                assert int(dut.held_valid.value) >> number & 1
+                assert int(held[end - bits : end], 2) == packet["qpn"]
         used = stages[2]["used"] if stages[2] else 0
         taken = int(dut.s_done.value == 1 and used > 0)
         assert dut.take_valid.value == taken
