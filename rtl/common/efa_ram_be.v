@@ -34,6 +34,7 @@ module efa_ram_be #(
   reg [WIDTH-1:0] rd_data_q;
   integer lane;
 
+`ifndef YOSYS
   generate
     if (KNOWN != 0) begin : g_known
       integer word;
@@ -44,6 +45,7 @@ module efa_ram_be #(
       end
     end
   endgenerate
+`endif
 
   always @(posedge clk) begin
     if (wr_en) begin
