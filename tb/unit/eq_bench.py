@@ -4,6 +4,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
+from tb.lib.waits import pulse
 
 BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
 
@@ -29,19 +30,12 @@ class Bench:
             await RisingEdge(self.dut.clk)
         for eqn in eqs:
             ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
-            await self.pulse("eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
-
-    async def pulse(self, valid, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        await RisingEdge(self.dut.clk)
-        getattr(self.dut, valid).value = 0
+            await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
 
     async def cq(self, cqn, eqn=0, intr=1):
         ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
         self.totals[cqn] = 0
-        await self.pulse("cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
         await ClockCycles(self.dut.clk, 2)
 
     def commit(self, cqn):
@@ -50,10 +44,10 @@ class Bench:
 
     async def arm_cq(self, cqn, consumed, arm=1):
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
-        await self.pulse("cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
+        await pulse(self.dut, "cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
 
     async def arm_eq(self, eqn):
-        await self.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
         await ClockCycles(self.dut.clk, 40)
 
     async def settle(self):

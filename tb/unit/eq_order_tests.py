@@ -13,8 +13,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS, AdminEqe
 from tb.lib.stream import cycle, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until
 from tb.unit.eq_bench import BASES, Bench
-from tb.unit.queue_bench import until
 
 SPAN = 8
 
@@ -235,13 +235,13 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
         dut.s_drained.value = 0
         # The queues go while the entry, or its message, is offered: it stays as it was.
         gone = INTERNAL.cqc.pack(live=0)
-        await bench.pulse("cqc_valid", cqc_cqn=5, cqc_data=gone)
-        await bench.pulse("eqc_valid", eqc_eqn=0, eqc_data=INTERNAL.eqc.pack(live=0))
+        await pulse(dut, "cqc_valid", cqc_cqn=5, cqc_data=gone)
+        await pulse(dut, "eqc_valid", eqc_eqn=0, eqc_data=INTERNAL.eqc.pack(live=0))
         for _ in range(40):
             await RisingEdge(dut.clk)
             assert dut.drain_ready.value == 0, waits
         held.clear()
-        await until(dut, lambda: dut.drain_ready.value == 1, 40, "the drain")
+        await until(dut, high(dut.drain_ready), "the drain", cycles=40)
         dut.drain_valid.value = 0
         assert [beat["addr"] for beat in bench.wr.beats] == [BASES[0]]
         bench.events()
@@ -261,7 +261,7 @@ async def a_drain_does_not_wait_for_what_came_later(dut):
     dut.s_commit_cqn.value = 5
     await ClockCycles(dut.clk, 40)
     dut.drain_valid.value = dut.s_drained.value = 1
-    await until(dut, lambda: dut.drain_ready.value == 1, 30, "the drain")
+    await until(dut, high(dut.drain_ready), "the drain", cycles=30)
     # A pulse that stays behind ends no later drain.
     dut.drain_valid.value = dut.s_drained.value = 0
     await ClockCycles(dut.clk, 5)

@@ -6,8 +6,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import DOORBELL_BITS, REG_BITS
 from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until
 from tb.unit.eq_bench import BASES, Bench
-from tb.unit.queue_bench import Pulses, until
+from tb.unit.queue_bench import Pulses
 
 
 @cocotb.test()
@@ -157,7 +158,7 @@ async def storm_of_arms_does_not_starve_commits(dut):
     for _ in range(300):
         bench.commit(rng.choice(cqns))
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=0, ARM=1)
-        await bench.pulse("cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
+        await pulse(dut, "cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
         if rng.random() < 0.05:
             await bench.arm_eq(0)
     await ClockCycles(dut.clk, 3000)
@@ -220,7 +221,7 @@ async def events_come_in_time(dut):
     armed = cycle()
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["arm"].latency
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await bench.settle()
     assert asked.seen[0][0] - armed == promised["eq_arm"].latency
@@ -231,7 +232,7 @@ async def events_come_in_time(dut):
     await bench.arm_cq(5, 0)
     await bench.settle()
     forget()
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     bench.commit(5)
     await bench.settle()
@@ -247,6 +248,6 @@ async def events_come_in_time(dut):
     asked = cycle() + 1
     await RisingEdge(dut.clk)
     dut.s_drained.value = 0
-    await until(dut, lambda: dut.drain_ready.value == 1, 20)
+    await until(dut, high(dut.drain_ready), cycles=20)
     assert cycle() - asked == promised["drain"].latency
     dut.drain_valid.value = 0
