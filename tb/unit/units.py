@@ -45,6 +45,7 @@ UNITS: dict[str, Unit] = {
     "objects": Unit("efa_objects"),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "eq": Unit("efa_eq"),
+    "eq_order": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
