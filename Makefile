@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
 .PHONY: help setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
-	perf bench-sim lock clean
+	perf golden bench-sim lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -76,6 +76,9 @@ synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/
 
 perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
 	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+
+golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
+	$(BIN)/python -m tb.perf.golden
 
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim

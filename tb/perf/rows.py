@@ -15,8 +15,10 @@ from tb.perf.queues import DMA_LATENCY, NODE, PEER, PerfError
 
 MESSAGES = 12_288
 WARM, TAIL = 1_024, 512
+IDLE_MESSAGES = 1_024  # one at a time
 INLINE = 32  # bytes
 CQE = int(defs.Ev.CQE)
+SEND, RECEIVE = int(defs.IoQueueType.SEND_QUEUE), int(defs.IoQueueType.RECV_QUEUE)
 # Far more cycles than any message may take: a device that stands still is found by it.
 PATIENCE_PER_MESSAGE = 200
 
@@ -223,11 +225,14 @@ def _sent(device, ends, stream, size):
     seen.check_quiet()
     seen.check_completions(ends, device.memory)
     seen.check_sent(ends, _payload(size))
-    value, messages = steady(seen.first_flits_out(), WARM, TAIL)
+    out = steady(seen.first_flits_out(), WARM, TAIL)
+    seen.check_events("txf", out)
     done = steady(seen.completion_times({id(q.send_cq): q.send_cq for q in ends}.values()),
-                  WARM, TAIL)[0]  # fmt: skip
-    return Measured(min(value, done), messages,
-                    {"out": value, "completed": done, "stalled_cycles": _stalls(seen)})  # fmt: skip
+                  WARM, TAIL)  # fmt: skip
+    seen.check_events("cqe", done)
+    return Measured(min(out.rate, done.rate), out.messages,
+                    {"out": out.rate, "completed": done.rate, "stalled_cycles": _stalls(seen),
+                     **seen.busy(out)})  # fmt: skip
 
 
 def memory_sends(queues, size, batch):
@@ -287,10 +292,9 @@ def receives(queues, size):
         seen.check_completions(ends, device.memory)
         seen.check_answers(count)
         _check_received(device, ends, buffers, each, size)
-        value, messages = steady(
-            seen.completion_times([queue.recv_cq for queue in ends]), WARM, TAIL
-        )
-        return Measured(value, messages)
+        done = steady(seen.completion_times([queue.recv_cq for queue in ends]), WARM, TAIL)
+        seen.check_events("cqe", done)
+        return Measured(done.rate, done.messages, seen.busy(done))
 
     return measure
 
@@ -337,10 +341,13 @@ def both_ways(queues, size, batch, messages=MESSAGES, slots=None, unit=1):
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
         _check_received(device, ends, buffers, held, size, sender)
-        sent, count = steady(seen.completion_times([q.send_cq for q in ends]), WARM, TAIL)
-        received, _ = steady(seen.completion_times([q.recv_cq for q in ends]), WARM, TAIL)
-        return Measured(unit * min(sent, received), count,
-                        {"sent": unit * sent, "received": unit * received})  # fmt: skip
+        sent = steady(seen.completion_times([q.send_cq for q in ends]), WARM, TAIL)
+        received = steady(seen.completion_times([q.recv_cq for q in ends]), WARM, TAIL)
+        for done, kind in ((sent, SEND), (received, RECEIVE)):
+            seen.check_events("cqe", done, q_type=kind)
+        return Measured(unit * min(sent.rate, received.rate), sent.messages,
+                        {"sent": unit * sent.rate, "received": unit * received.rate,
+                         **seen.busy(received)})  # fmt: skip
 
     return measure
 
@@ -360,7 +367,6 @@ def drained(entry_bytes, cqs):
         wqes = _inline(device, ends, rounds * each)
         device.settle()
         device.forget()
-        spans = []
         for number in range(rounds):
             device.knobs(wr_hold=1)
             stream = traffic.Stream()
@@ -398,7 +404,7 @@ def _answered(device, count):
 # ---- one message on an idle device ----
 
 
-def doorbell_to_flit(size, count=256):
+def doorbell_to_flit(size, count=IDLE_MESSAGES):
     """Cycles from the doorbell's handshake to that of the first flit, the slowest of `count`."""
 
     def measure(make):
@@ -441,7 +447,7 @@ def doorbell_to_flit(size, count=256):
     return measure
 
 
-def flit_to_completion(size, count=256):
+def flit_to_completion(size, count=IDLE_MESSAGES):
     """Cycles from the last flit in to the completion entry out, the slowest of `count`."""
 
     def measure(make):
