@@ -80,6 +80,8 @@ class WorkQueue:
         slots = req_ids & ((1 << self._slot_bits) - 1)
         known = (req_ids == (slots | self._generation)) & (slots < self.depth)
         known[known] = self._live[slots[known]]
+        if len(set(req_ids.tolist())) == len(req_ids):
+            return known
         first = np.zeros(len(req_ids), bool)
         first[np.unique(req_ids, return_index=True)[1]] = True
         return known & first

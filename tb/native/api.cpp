@@ -46,6 +46,11 @@ void efa_inject(int device, const u8 *from, u64 len, u64 delay) {
     bench().fabric.inject(device, from, len, delay);
 }
 
+u64 efa_counter_shown(int device) { return bench().meter[device].shown; }
+u64 efa_counter_own(int device, u32 index) {
+    return index < Meter::kCounters ? bench().meter[device].counters[index] : 0;
+}
+
 void *efa_memory_arena(int device) { return bench().memory[device].arena(); }
 int efa_memory_fd(int device) { return bench().memory[device].fd(); }
 int64_t efa_memory_map(int device, u64 addr, u64 len) { return bench().memory[device].map(addr, len); }

@@ -4,6 +4,7 @@
 
 #include "fabric.h"
 #include "host.h"
+#include "meter.h"
 
 namespace efa {
 
@@ -50,6 +51,7 @@ class Bench {
     u64 events_seen[kMaxDevices][32] = {};
     Memory memory[kMaxDevices];
     std::unique_ptr<Host> host[kMaxDevices];
+    Meter meter[kMaxDevices];
     Fabric fabric;
     Digest digest;
     std::vector<u8> bytes;  // payload of write and packet records
