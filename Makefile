@@ -9,8 +9,7 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
-.PHONY: help formal-quick setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
-	formal perf golden bench-sim lock clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -93,4 +92,4 @@ lock: ## pin what is installed in .venv
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
 clean: ## forget builds and runs; .venv stays
-	rm -rf sim/out reports/run reports/synth reports/perf reports/formal
+	rm -rf sim/out reports

@@ -23,6 +23,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from efa.wc import StoreBuffer
 from tb.results import note
 from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
 
@@ -209,10 +210,11 @@ def run(
     test_args: list[str] | None = None,
     plusargs: list[str] | None = None,
     waves: bool = False,
+    options: str = "",
 ) -> Outcome:
     """Run one cocotb module on a built design; raises RunFailed unless all of it passed.
 
-    `kind` and `name` are those of the command line below, which a failure quotes."""
+    `kind`, `name` and `options` are those of the command line below, which a failure quotes."""
     parameters = parameters or {}
     planned = planned_tests(module)
     if test is not None:
@@ -257,7 +259,7 @@ def run(
             f"{title} on {sim}, seed {seed}: FAILED\n  "
             + "\n  ".join(wrong)
             + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}{_waves_of(folder)}"
-            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}"
+            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}{options}"
         )
     return Outcome(title, sim, seed, ran, time.monotonic() - started, folder, log)
 
@@ -340,6 +342,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--test", help="only tests whose name matches this expression")
     parser.add_argument("--params", default="", help="NAME=VALUE ...")
+    parser.add_argument("--store-buffer", type=StoreBuffer.of,
+                        help="system: how the hosts' CPUs combine stores, as POLICY/LINES/overtakes"
+                             " or POLICY/LINES/drains (default: drawn from the seed)")  # fmt: skip
     args = parser.parse_args(argv)
     reason = simulator_missing(args.sim)
     if reason is not None:
@@ -363,7 +368,8 @@ def main(argv: list[str] | None = None) -> int:
             from tb.system_run import run_system
 
             module = f"tb.system.{args.name}_tests"
-            print(told(run_system(module, args.sim, seed, params, args.test)))
+            print(told(run_system(module, args.sim, seed, params, args.test,
+                                  store_buffer=args.store_buffer)))  # fmt: skip
     except (RunFailed, SimulatorMissing) as error:
         print(error, file=sys.stderr)
         return 1
