@@ -95,7 +95,8 @@ class Buffer:
 class Device:
     """A device after power-on and probe, on a simulation that `backend` was opened for."""
 
-    def __init__(self, backend, seed=1, **knobs):
+    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, **knobs):
+        self.llq_bytes = llq_bytes
         self.link = backend.link
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": DMA_LATENCY - 1,
@@ -180,4 +181,5 @@ class Device:
 
 def entries_of(queue, wqes):
     """Work requests as rows of 64-byte lines: (count, lines, 64)."""
-    return wqes.view(np.uint8).reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)
+    plain = np.ascontiguousarray(wqes).view(np.uint8)
+    return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)

@@ -8,7 +8,8 @@ import pytest
 from efa import defs
 from tb.lib import requests as host
 from tb.lib.host import open_simulator
-from tb.perf import page, rows, run
+from tb.perf import page, rates, rows, run, work
+from tb.perf.latencies import doorbell_to_flit
 from tb.perf.observe import steady
 from tb.perf.queues import Device, PerfError
 
@@ -24,9 +25,8 @@ def backend():
 @pytest.fixture
 def few(monkeypatch):
     """Runs so short that they are wrong or right, but never fast."""
-    monkeypatch.setattr(rows, "MESSAGES", FEW)
-    monkeypatch.setattr(rows, "WARM", 16)
-    monkeypatch.setattr(rows, "TAIL", 16)
+    for name, value in (("MESSAGES", FEW), ("IDLE_MESSAGES", 16), ("WARM", 16), ("TAIL", 16)):
+        monkeypatch.setattr(work, name, value)
 
 
 class Planted(Device):
@@ -76,17 +76,17 @@ def count_too_far(requests):
 
 
 def test_a_right_run_is_measured(backend, few):
-    measured = rows.inline_sends(8, 16)(make_planted(backend))
+    measured = rates.inline_sends(8, 16)(make_planted(backend))
     assert measured.messages == FEW - 33
     assert 0 < measured.value <= 1
 
 
 @pytest.mark.parametrize(("row", "spoil", "told"), [
-    (rows.inline_sends(8, 16), other_byte, "payload on the wire differs"),
-    (rows.inline_sends(8, 16), doorbell_left_out, "not within"),
-    (rows.inline_sends(8, 16), other_handle, "status"),
-    (rows.inline_sends(8, 16), count_too_far, "refused|not within|qperr"),
-    (rows.memory_sends(16, 64, 16), other_handle, "status"),
+    (rates.inline_sends(8, 16), other_byte, "payload on the wire differs"),
+    (rates.inline_sends(8, 16), doorbell_left_out, "not within"),
+    (rates.inline_sends(8, 16), other_handle, "status"),
+    (rates.inline_sends(8, 16), count_too_far, "refused|not within|qperr"),
+    (rates.memory_sends(16, 64, 16), other_handle, "status"),
 ])  # fmt: skip
 def test_a_wrong_message_fails_its_row(backend, few, row, spoil, told):
     with pytest.raises(PerfError, match=told):
@@ -94,9 +94,9 @@ def test_a_wrong_message_fails_its_row(backend, few, row, spoil, told):
 
 
 @pytest.mark.parametrize(("row", "knobs", "told"), [
-    (rows.both_ways(16, 64, 16, FEW), {"net_loss": 3000}, "not within"),
-    (rows.both_ways(16, 64, 16, FEW), {"net_dup": 3000}, "events|completions|completed"),
-    (rows.doorbell_to_flit(64, 16), {"rd_latency_max": 300}, "host reads took"),
+    (rates.both_ways(16, 64, 16), {"net_loss": 3000}, "not within"),
+    (rates.both_ways(16, 64, 16), {"net_dup": 3000}, "events|completions|completed"),
+    (doorbell_to_flit(64), {"rd_latency_max": 300}, "host reads took"),
 ])  # fmt: skip
 def test_a_fabric_or_host_that_is_not_as_agreed_fails_its_row(backend, few, row, knobs, told):
     with pytest.raises(PerfError, match=told):
@@ -110,7 +110,7 @@ def test_received_bytes_are_compared(backend, few):
             super().inject(packets, delay)
 
     with pytest.raises(PerfError, match="received bytes differ"):
-        rows.receives(16, 64)(lambda **knobs: Late(backend, **knobs))
+        rates.receives(16, 64)(lambda **knobs: Late(backend, **knobs))
 
 
 def test_the_host_stream_has_no_gaps(backend):
@@ -154,11 +154,31 @@ def test_the_verdict_names_what_misses(tmp_path):
     assert json.loads((tmp_path / "new/summary.json").read_text()) == summary
 
 
-def test_a_row_that_fails_does_not_end_the_others(backend):
+def test_a_row_that_fails_does_not_end_the_others():
     def fails(make):
         raise PerfError("as planned")
 
     row = rows.Row("x", "x", "cycles", 1, None, "", fails, False)
-    found = run.measure(backend, [row, row], progress=lambda text: None)
+    found = run.measure(None, [row, row], {}, progress=lambda text: None)
     assert [one["error"] for one in found] == ["as planned"] * 2
     assert not any(one["met"] for one in found)
+
+
+def test_a_large_build_is_held_to_the_rate_of_the_default_one():
+    def gives(value):
+        return lambda make: work.Measured(value, 10_000)
+
+    base = rows.Row("x", "x", "per cycle", 0.3, 1.0, "", gives(0.4))
+    large = [rows.Row(f"l{value}", "x", "per cycle", None, 1.0, "", gives(value), base="x")
+             for value in (0.39, 0.37)]  # fmt: skip
+    found = run.measure(None, [base, *large], {}, progress=lambda text: None)
+    assert [one["met"] for one in found] == [True, True, False]
+    assert found[1]["mark"] == 0.38
+    alone = run.measure(None, large[:1], {}, progress=lambda text: None)
+    assert alone[0]["error"] == "no rate of x to compare with"
+
+
+def test_rows_are_chosen_with_what_they_are_compared_with():
+    found = run.chosen(["1024-both*"])
+    assert [row.key for row in found["large"]] == ["1024-both-64"]
+    assert [row.key for row in found["default"]] == ["both-64"]
