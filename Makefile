@@ -90,8 +90,11 @@ report: $(STAMP) ## render reports/run again from its data
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
-perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
-	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+perf: $(STAMP) ## rates and latencies against their marks, all rows or ROW='inline*'; reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
+
+golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
+	$(BIN)/python -m tb.perf.golden
 
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim
