@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
 .PHONY: help setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
-	bench-sim lock clean
+	bench-sim wc-lab lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -68,6 +68,9 @@ play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 sweep: $(STAMP) ## sweep sizes and queues on the RTL
 	$(BIN)/efa-cosim sweep
 
+wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
+	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 
@@ -81,4 +84,4 @@ lock: ## pin what is installed in .venv
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
 clean: ## forget builds and runs; .venv stays
-	rm -rf sim/out reports/run reports/synth
+	rm -rf sim/out reports/run reports/synth reports/wc_lab
