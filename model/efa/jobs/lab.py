@@ -134,8 +134,8 @@ def _all(options):
     text = _text(found, runs, wrong)
     summary = {
         "verdict": "failed" if wrong else "passed", "text": text, "command": "efa-cosim lab",
-        "runs": len(runs), "first_seed": options.seed, "seconds": round(time.monotonic() - started, 1), "failures": wrong,
-        **found, "cost": costs,
+        "runs": len(runs), "first_seed": options.seed,
+        "seconds": round(time.monotonic() - started, 1), "failures": wrong, **found, "cost": costs,
     }  # fmt: skip
     _write(options.out, summary)
     print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), "

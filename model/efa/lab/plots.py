@@ -132,8 +132,9 @@ def cost(rows, backend):
         axis.margins(y=0.14)
     axes[0].set_ylabel("beats (bars) and cycles (marks) an entry")
     entries = sum(row["entries"] for row in mine)
-    figure.suptitle(f"What a store buffer costs, {_device(backend)}: correct code, {mine[0]['lines']}"
-                    f" lines, {entries:,} messages", y=1.03, fontsize=12)
+    lines = mine[0]["lines"]
+    figure.suptitle(f"What a store buffer costs, {_device(backend)}: correct code, {lines} lines, "
+                    f"{entries:,} messages", y=1.03, fontsize=12)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=5,
                   fontsize=9, frameon=False)
