@@ -9,12 +9,11 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
-.PHONY: help setup simulators gen lint fmt model unit system test icarus cover run play sweep report synth \
-	bench-sim wc-lab lock clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
-	@echo "  options: SIM=verilator|icarus  SEED=7  JOBS=2  WAVES=1  UNIT=cq  TEST=send  FILE=session.jsonl.gz"
+	@echo "  options: SIM=verilator|icarus  SEED=7  JOBS=2  WAVES=1  UNIT=cq  TEST=send  BLOCK=fifo  FILE=session.jsonl.gz"
 
 setup: $(STAMP) ## .venv with everything the project uses, Verilator included
 
@@ -48,8 +47,14 @@ unit: $(STAMP) simulators ## unit benches, all or UNIT=name
 system: $(STAMP) simulators ## the whole device, all areas or TEST=area
 	$(PYTEST) -n $(JOBS) tb/system $(if $(TEST),-k '$(TEST)')
 
-test: lint ## everything that must hold before a commit lands; reports/test: the plan's verdicts
+test: lint formal-quick ## everything that must hold before a commit lands; reports/test: the plan's verdicts
 	$(PYTEST) -n $(JOBS) --plan model/tests tb
+
+formal: $(STAMP) ## proofs of formal/, all or BLOCK=name; BUGS=1 plants a bug for each; reports/formal
+	$(BIN)/python tools/formal.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(BUGS),--bugs)
+
+formal-quick: $(STAMP)
+	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
 
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
@@ -77,6 +82,9 @@ report: $(STAMP) ## render reports/run again from its data
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
+perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim
 
@@ -84,4 +92,4 @@ lock: ## pin what is installed in .venv
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
 clean: ## forget builds and runs; .venv stays
-	rm -rf sim/out reports/run reports/synth reports/wc_lab
+	rm -rf sim/out reports

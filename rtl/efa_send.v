@@ -105,7 +105,8 @@ module efa_send #(
     output wire ev_txl_valid,
     output wire [63:0] ev_txl_data,
     output wire ev_ackout_valid,
-    output wire [63:0] ev_ackout_data
+    output wire [63:0] ev_ackout_data,
+    output wire [`EFA_LIMITS__MSG_W:0] sends_open
 );
 
   localparam QPS = 1 << QPN_W;
@@ -343,6 +344,7 @@ module efa_send #(
       .m_item_valid(item_valid),
       .m_item_ready(item_ready),
       .m_item_data(item_data),
+      .sends_open(sends_open),
       .ev_wqe_valid(ev_wqe_valid),
       .ev_wqe_data(ev_wqe_data)
   );

@@ -4,6 +4,7 @@
 //       contexts, producer counts, LLQ lines; down, flush_ok: a broken queue waits or is flushed
 //       credit_*: message contexts that became free
 // Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword;
+//       sends_open message contexts in use or set aside, for efa_meter
 //       m_void: its lines, which from then on count as of the lap that was taken
 // Time  one 64-byte entry per cycle, a 128-byte one in two; a visit takes up to QUANTUM entries of
 //       a queue, the next visit starts in the next cycle; first entry 6 cycles after its queue got
@@ -56,6 +57,7 @@ module efa_sq #(
     output wire m_item_valid,
     input wire m_item_ready,
     output wire [`EFA_WQI__W-1:0] m_item_data,
+    output wire [`EFA_LIMITS__MSG_W:0] sends_open,
     output wire ev_wqe_valid,
     output wire [63:0] ev_wqe_data
 );
@@ -86,6 +88,7 @@ module efa_sq #(
 
   // Message contexts neither in use nor set aside.
   reg [MSG_W:0] credits_q;
+  assign sends_open = CONTEXTS - credits_q;
 
   // s1: its line has been read
   reg s1_valid_q;

@@ -6,6 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import pulse
 from tb.unit.queue_bench import Pulses
 
 BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
@@ -31,19 +32,12 @@ class Bench:
             await RisingEdge(self.dut.clk)
         for eqn in eqs:
             ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
-            await self.pulse("eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
-
-    async def pulse(self, valid, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        await RisingEdge(self.dut.clk)
-        getattr(self.dut, valid).value = 0
+            await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
 
     async def cq(self, cqn, eqn=0, intr=1):
         ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
         self.totals[cqn] = 0
-        await self.pulse("cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
         await ClockCycles(self.dut.clk, 2)
 
     def commit(self, cqn):
@@ -52,10 +46,10 @@ class Bench:
 
     async def arm_cq(self, cqn, consumed, arm=1):
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
-        await self.pulse("cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
+        await pulse(self.dut, "cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
 
     async def arm_eq(self, eqn):
-        await self.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
         await ClockCycles(self.dut.clk, 40)
 
     async def settle(self):
@@ -222,7 +216,7 @@ async def storm_of_arms_does_not_starve_commits(dut):
     for _ in range(300):
         bench.commit(rng.choice(cqns))
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=0, ARM=1)
-        await bench.pulse("cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
+        await pulse(dut, "cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
         if rng.random() < 0.05:
             await bench.arm_eq(0)
     await ClockCycles(dut.clk, 3000)
@@ -285,7 +279,7 @@ async def events_come_in_time(dut):
     armed = cycle()
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["arm"].latency
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await bench.settle()
     assert asked.seen[0][0] - armed == promised["eq_arm"].latency
@@ -294,7 +288,7 @@ async def events_come_in_time(dut):
     await bench.configure()
     await bench.cq(5)
     forget()
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await RisingEdge(dut.clk)
     for _ in range(20):

@@ -6,7 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, LIMITS
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table
 
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
@@ -65,7 +66,7 @@ class Bench:
         await self.ready()
 
     async def ready(self):
-        await until(self.dut, lambda: self.dut.init_done.value == 1, 2000, "init")
+        await until(self.dut, high(self.dut.init_done), cycles=2000)
 
     def get(self, qpn, what):
         return what(self.rings[qpn]) if qpn in self.rings else 0
@@ -231,7 +232,7 @@ async def a_store_sees_just_the_doorbells_before_it(dut):
         if distance >= 0:
             await ClockCycles(dut.clk, distance)
             bench.ring_bell(ring, 1)
-        await until(dut, lambda: cycle() + 1 >= ring.doorbells[-1][0] + DB_READ)
+        await until(dut, lambda: cycle() + 1 >= ring.doorbells[-1][0] + DB_READ, "time")
         await bench.entry(ring, 0)
         await bench.check()
     assert [event[1] for event in bench.expected] == [RUNG] * 4 + [TAKEN] * 5

@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, high, idle, taken, until
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, taken
 
 N = 1 << LIMITS.msg_w
 QUEUES = 6
@@ -29,7 +30,7 @@ class Bench:
         self.give = deque()  # messages that wait for a context
         self.given = []  # (id, message) in order
         self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
-        idle(dut, "s_ctx_valid", "s_ctx_msg", "s_walk_valid", "s_walk_set", "ah_age", "qpc_data",
+        zero(dut, "s_ctx_valid", "s_ctx_msg", "s_walk_valid", "s_walk_set", "ah_age", "qpc_data",
              "s_purge_valid", "s_purge_qpn", "s_clear_valid", "s_clear_qpn",
              "completed_rd_addr")  # fmt: skip
         self.acks = StreamDriver(dut, "acki", gaps)
@@ -48,7 +49,7 @@ class Bench:
         """A queue's count begins at 0."""
         self.dut.s_clear_qpn.value, self.dut.s_clear_valid.value = qpn, 1
         await RisingEdge(self.dut.clk)
-        await high(self.dut, "s_clear_ready")
+        await until(self.dut, high(self.dut.s_clear_ready))
         self.dut.s_clear_valid.value = 0
 
     async def silent(self, cycles=20):
@@ -106,13 +107,13 @@ class Bench:
         self.dut.s_walk_set.value = sum(1 << qpn for qpn in queues)
         self.dut.s_walk_valid.value = 1
         await RisingEdge(self.dut.clk)
-        await high(self.dut, "s_walk_ready")
+        await until(self.dut, high(self.dut.s_walk_ready))
         self.dut.s_walk_valid.value = 0
 
     async def purge(self, qpn):
         self.dut.s_purge_qpn.value, self.dut.s_purge_valid.value = qpn, 1
         await RisingEdge(self.dut.clk)
-        await high(self.dut, "s_purge_ready")
+        await until(self.dut, high(self.dut.s_purge_ready))
         self.dut.s_purge_valid.value = 0
 
     async def count(self, qpn):

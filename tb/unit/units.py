@@ -33,6 +33,7 @@ UNITS: dict[str, Unit] = {
         [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000}],
     ),
     "odd": Unit("efa_odd"),
+    "meter": Unit("efa_meter", [{}, {"TAGS": 16}]),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
     "regs": Unit("efa_regs"),
     "reset": Unit("efa_reset"),
