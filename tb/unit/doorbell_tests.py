@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
+from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, hold, pulse, until, zero
@@ -18,13 +19,16 @@ class Bench:
 
     def __init__(self, dut):
         self.dut = dut
+        self.rng = rng_for("contexts")
         self.qps, self.cqs, self.produced, self.completed = {}, {}, {}, {}
+        self.dead = noise(INTERNAL.qpc, self.rng, live=0)
         self.expected = {"ev": [], "work": [], "err": [], "rqdb": [], "cqdb": []}
 
     async def start(self):
         dut = self.dut
         zero(dut, "db_valid", "cqc_valid", "s_clear_valid", "s_clear_qpn", "prod_rd_addr")
-        Table(dut, "qpc_addr", "qpc_data", lambda n: INTERNAL.qpc.pack(**self.qps.get(n, {})))
+        context = lambda qpn: INTERNAL.qpc.pack(**self.qps.get(qpn, self.dead))  # noqa: E731
+        Table(dut, "qpc_addr", "qpc_data", context)
         Table(dut, "completed_addr", "completed_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
         await until(dut, high(dut.init_done), cycles=5000)
@@ -34,14 +38,14 @@ class Bench:
         self.cqdb = Pulses(dut, "cqdb", "cqn", "value")
 
     async def qp(self, qpn, uar=1, log=4, state=AdminQpState.RTS):
-        self.qps[qpn] = {"live": 1, "uar": uar, "sq_log": log, "state": state}
+        self.qps[qpn] = noise(INTERNAL.qpc, self.rng, live=1, uar=uar, sq_log=log, state=state)
         self.produced[qpn] = self.completed[qpn] = 0
         await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
 
     async def cq(self, cqn, uar=1, live=1):
         self.cqs[cqn] = uar if live else None
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn,
-                    cqc_data=INTERNAL.cqc.pack(live=live, uar=uar))  # fmt: skip
+        context = noise(INTERNAL.cqc, self.rng, live=live, uar=uar)
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
 
     def judge(self, uar, kind, num, value):
         """What the store should do, by decision 0001, entered into the account."""
@@ -129,6 +133,27 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
             bench.qps[5]["state"] = AdminQpState.RESET
     await bench.check()
     assert {verdict for _, verdict, _, _ in bench.expected["ev"]} == {0, 1, 2, 3}
+
+
+@cocotb.test()
+async def every_bit_of_a_page_and_every_depth_count(dut):
+    """queue.doorbell.page: the page next door in one bit is another one's."""
+    bench = Bench(dut)
+    await bench.start()
+    pages = (1 << 32) // LIMITS.db_page_bytes
+    for number in range(22):
+        uar, log = bench.rng.randrange(1 << 10), number % 11
+        await bench.qp(number, uar=uar, log=log)
+        await bench.cq(number, uar=uar)
+        for bit in range(pages.bit_length() - 1):
+            for kind in (SQ, RQ, CQ):
+                await bench.store(uar ^ 1 << bit, kind, number, 1)
+                assert bench.expected["ev"][-1][1] == FOREIGN
+        for kind in (SQ, RQ, CQ):
+            await bench.store(uar, kind, number, 1 << log)
+        await bench.store(uar, SQ, number, (1 << log) + 1)
+        assert [event[1] for event in bench.expected["ev"][-4:]] == [TAKEN] * 3 + [BEYOND]
+    await bench.check()
 
 
 @cocotb.test()
