@@ -84,14 +84,20 @@ play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 sweep: $(STAMP) ## sweep sizes and queues on the RTL
 	$(BIN)/efa-cosim sweep
 
+wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
+	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
-perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
-	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+perf: $(STAMP) ## rates and latencies against their marks, all rows or ROW='inline*'; reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
+
+golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
+	$(BIN)/python -m tb.perf.golden
 
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim
