@@ -18,13 +18,14 @@ from efa.verbs import Context, gid_of
 from tb.lib import requests as host
 from tb.lib.host import RtlBackend
 
-SRD = defs.AdminQpType.SRD
+SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 State = defs.AdminQpState
 NODE, PEER = 1, 9
 QKEY = 0x1234
 # From the handshake of a read to that of its answer's first beat: the bench's knob counts from
 # the request to the edge after which the beat is driven.
 DMA_LATENCY = 250
+REQUEST_BYTES = 512  # payload and read requests, at most
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 IDLE_CYCLES = 64
 RECEIVE_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
@@ -94,9 +95,12 @@ class Buffer:
 class Device:
     """A device after power-on and probe, on a simulation that `backend` was opened for."""
 
-    def __init__(self, backend, seed=1, **knobs):
+    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, **knobs):
+        self.llq_bytes = llq_bytes
         self.link = backend.link
-        knobs = {"rd_latency_min": DMA_LATENCY - 1, "rd_latency_max": DMA_LATENCY - 1,
+        size = (REQUEST_BYTES // 128).bit_length() - 1
+        knobs = {"mps": size, "mrrs": size, "rd_latency_min": DMA_LATENCY - 1,
+                 "rd_latency_max": DMA_LATENCY - 1,
                  "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
         self.link.restart(seed, 1, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
@@ -125,10 +129,10 @@ class Device:
         )
         return Buffer(base, iova, length, found.l_key)
 
-    def completions(self, depth, entry_bytes=16):
-        """A completion queue of exactly `depth` entries."""
+    def completions(self, depth, entry_bytes=16, eqn=None):
+        """A completion queue of exactly `depth` entries; `eqn` binds it to an event queue."""
         base = self.driver.allocator.alloc(depth * entry_bytes)
-        made = self.driver.create_cq(self.uar, depth, base, entry_bytes)
+        made = self.driver.create_cq(self.uar, depth, base, entry_bytes, eqn)
         return Completions(made.cq_idx, base, depth, entry_bytes, made.db_offset)
 
     def queue(self, send_cq, recv_cq, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
@@ -177,4 +181,5 @@ class Device:
 
 def entries_of(queue, wqes):
     """Work requests as rows of 64-byte lines: (count, lines, 64)."""
-    return wqes.view(np.uint8).reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)
+    plain = np.ascontiguousarray(wqes).view(np.uint8)
+    return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)
