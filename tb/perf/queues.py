@@ -28,8 +28,8 @@ STATE_NEEDS = {
     State.RTR: ("modify_mask__qp_state",),
     State.RTS: ("modify_mask__qp_state", "modify_mask__sq_psn"),
 }
-# From the handshake of a read to that of its answer's first beat: the bench's knob counts from
-# the request to the edge after which the beat is driven.
+# Cycles from the handshake of a read to that of its answer's first beat: the bench's knob counts
+# from the request to the edge after which the beat is driven.
 DMA_LATENCY = 250
 REQUEST_BYTES = 512  # payload and read requests, at most
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
@@ -100,12 +100,13 @@ class Buffer:
 class Device:
     """A device after power-on and probe, on a simulation that `backend` was opened for."""
 
-    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, **knobs):
-        self.llq_bytes = llq_bytes
+    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, dma_latency=DMA_LATENCY,
+                 **knobs):  # fmt: skip
+        self.llq_bytes, self.dma_latency = llq_bytes, dma_latency
         self.link = backend.link
         size = (REQUEST_BYTES // 128).bit_length() - 1
-        knobs = {"mps": size, "mrrs": size, "rd_latency_min": DMA_LATENCY - 1,
-                 "rd_latency_max": DMA_LATENCY - 1,
+        knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
+                 "rd_latency_max": dma_latency - 1,
                  "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
         self.link.restart(seed, 1, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
