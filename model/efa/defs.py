@@ -2127,11 +2127,12 @@ EVENTS = layouts(
     ),
     BitLayout(
         "wqe",
-        44,
+        45,
         (
             ("qpn", 0, 12),
             ("msg", 12, 16),
             ("req_id", 28, 16),
+            ("odd_phase", 44, 1),
         ),
     ),
     BitLayout(

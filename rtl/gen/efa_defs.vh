@@ -2601,10 +2601,11 @@
 `define EFA_EV_LLQ__DWORDS 38:23
 
 // event wqe
-`define EFA_EV_WQE__W 44
+`define EFA_EV_WQE__W 45
 `define EFA_EV_WQE__QPN 11:0
 `define EFA_EV_WQE__MSG 27:12
 `define EFA_EV_WQE__REQ_ID 43:28
+`define EFA_EV_WQE__ODD_PHASE 44
 
 // event check
 `define EFA_EV_CHECK__W 36

@@ -23,6 +23,7 @@ HEAD = """\
 # as the gap to the one before.
 """
 LINE_COLUMNS = 96
+MOST_PLACES = 3
 
 
 def measure(backend, scenario):
@@ -40,9 +41,11 @@ def differences(name, old, new):
         if before == now:
             continue
         if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-            at = next(n for n, (x, y) in enumerate(zip(before, now, strict=True)) if x != y)
-            found.append(f"{name}: {stage}, number {at}: {before[at]} cycles became {now[at]} "
-                         f"(all: {sum(before)} became {sum(now)})")  # fmt: skip
+            places = [n for n, pair in enumerate(zip(before, now, strict=True)) if len({*pair}) > 1]
+            told = ", ".join(f"number {n}: {before[n]} cycles became {now[n]}"
+                             for n in places[:MOST_PLACES])  # fmt: skip
+            more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+            found.append(f"{name}: {stage}, {told}{more} (all: {sum(before)} became {sum(now)})")
         else:
             found.append(f"{name}: {stage}: {before} cycles became {now}")
     return found
