@@ -1,7 +1,7 @@
 // efa_nic - the device: instances and wires, no logic.
 //
 // In    s_mmio stores and loads, s_dma_rd_cpl answers to host reads, s_net packets, s_cfg straps
-// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (MSI-X messages among the writes), m_net packets, ev_* observation
+// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (MSI-X messages among the writes), m_net packets, ev_* and cnt_* observation
 // Time  docs/timing.md; every stream may stall at both ends (docs/boundary.md)
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -64,12 +64,17 @@ module efa_nic #(
     input  wire [63:0] s_net_keep,
     input  wire s_net_last,
     output wire [`EFA_EV__COUNT-1:0] ev_valid,
-    output wire [64*`EFA_EV__COUNT-1:0] ev_data
+    output wire [64*`EFA_EV__COUNT-1:0] ev_data,
+    input  wire cnt_run,
+    input  wire cnt_clear,
+    input  wire [6:0] cnt_index,
+    output wire [31:0] cnt_data
 );
 
   localparam CQN_W = QPN_W + 1;
 
   wire core_rst;
+  wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
   wire net_quiet;
   wire send_init_done;
@@ -490,6 +495,7 @@ module efa_nic #(
       .CQN_W(CQN_W),
       .LLQ_AW(LLQ_AW)
   ) u_send (
+      .sends_open(sends_open),
       .clk(clk),
       .qpc_send_addr(qpc_send_addr),
       .qpc_send_data(qpc_send_data),
@@ -500,6 +506,7 @@ module efa_nic #(
       .m_net_data(m_net_data),
       .m_net_keep(m_net_keep),
       .m_net_last(m_net_last),
+      .power_rst(rst),
       .core_rst(core_rst),
       .send_init_done(send_init_done),
       .quiesce(quiesce),
@@ -738,6 +745,63 @@ module efa_nic #(
       .stat_index(stat_index),
       .stat_value(stat_value),
       .core_rst(core_rst)
+  );
+
+  wire [`EFA_METER_STREAM__ACKI:0] meter_valid;
+  wire [`EFA_METER_STREAM__ACKI:0] meter_ready;
+  assign meter_valid[`EFA_METER_STREAM__S_MMIO] = s_mmio_valid;
+  assign meter_ready[`EFA_METER_STREAM__S_MMIO] = s_mmio_ready;
+  assign meter_valid[`EFA_METER_STREAM__M_MMIO_CPL] = m_mmio_cpl_valid;
+  assign meter_ready[`EFA_METER_STREAM__M_MMIO_CPL] = m_mmio_cpl_ready;
+  assign meter_valid[`EFA_METER_STREAM__M_DMA_RD] = m_dma_rd_valid;
+  assign meter_ready[`EFA_METER_STREAM__M_DMA_RD] = m_dma_rd_ready;
+  assign meter_valid[`EFA_METER_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_valid;
+  assign meter_ready[`EFA_METER_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_ready;
+  assign meter_valid[`EFA_METER_STREAM__M_DMA_WR] = m_dma_wr_valid;
+  assign meter_ready[`EFA_METER_STREAM__M_DMA_WR] = m_dma_wr_ready;
+  assign meter_valid[`EFA_METER_STREAM__M_NET] = m_net_valid;
+  assign meter_ready[`EFA_METER_STREAM__M_NET] = m_net_ready;
+  assign meter_valid[`EFA_METER_STREAM__S_NET] = s_net_valid;
+  assign meter_ready[`EFA_METER_STREAM__S_NET] = s_net_ready;
+  assign meter_valid[`EFA_METER_STREAM__RD_ADM] = rd_adm_valid;
+  assign meter_ready[`EFA_METER_STREAM__RD_ADM] = rd_adm_ready;
+  assign meter_valid[`EFA_METER_STREAM__RD_RQ] = rd_rq_valid;
+  assign meter_ready[`EFA_METER_STREAM__RD_RQ] = rd_rq_ready;
+  assign meter_valid[`EFA_METER_STREAM__RD_TX] = rd_tx_valid;
+  assign meter_ready[`EFA_METER_STREAM__RD_TX] = rd_tx_ready;
+  assign meter_valid[`EFA_METER_STREAM__WR_ADM] = wr_adm_valid;
+  assign meter_ready[`EFA_METER_STREAM__WR_ADM] = wr_adm_ready;
+  assign meter_valid[`EFA_METER_STREAM__WR_RX] = wr_rx_valid;
+  assign meter_ready[`EFA_METER_STREAM__WR_RX] = wr_rx_ready;
+  assign meter_valid[`EFA_METER_STREAM__WR_CQ] = wr_cq_valid;
+  assign meter_ready[`EFA_METER_STREAM__WR_CQ] = wr_cq_ready;
+  assign meter_valid[`EFA_METER_STREAM__WR_EQ] = wr_eq_valid;
+  assign meter_ready[`EFA_METER_STREAM__WR_EQ] = wr_eq_ready;
+  assign meter_valid[`EFA_METER_STREAM__TXC] = txc_valid;
+  assign meter_ready[`EFA_METER_STREAM__TXC] = txc_ready;
+  assign meter_valid[`EFA_METER_STREAM__RXC] = rxc_valid;
+  assign meter_ready[`EFA_METER_STREAM__RXC] = rxc_ready;
+  assign meter_valid[`EFA_METER_STREAM__ACKO] = acko_valid;
+  assign meter_ready[`EFA_METER_STREAM__ACKO] = acko_ready;
+  assign meter_valid[`EFA_METER_STREAM__ACKI] = acki_valid;
+  assign meter_ready[`EFA_METER_STREAM__ACKI] = acki_ready;
+
+  efa_meter #(
+      .TAGS  (TAGS),
+      .OPEN_W(`EFA_LIMITS__MSG_W + 1)
+  ) u_meter (
+      .clk(clk),
+      .rst(rst),
+      .valid(meter_valid),
+      .ready(meter_ready),
+      .rd_tag(m_dma_rd_tag),
+      .cpl_tag(s_dma_rd_cpl_tag),
+      .cpl_last(s_dma_rd_cpl_last),
+      .sends_open(sends_open),
+      .cnt_run(cnt_run),
+      .cnt_clear(cnt_clear),
+      .cnt_index(cnt_index),
+      .cnt_data(cnt_data)
   );
 
   `EFA_STREAM(u_edge_rd_adm, 64 + 13 + 32, clk, core_rst, rd_adm_valid, rd_adm_ready, {

@@ -12,6 +12,7 @@ rtl/common/efa_ram_nr.v
 rtl/host/efa_rd_timeout.v
 rtl/host/efa_mmio.v
 rtl/host/efa_regs.v
+rtl/host/efa_meter.v
 rtl/host/efa_odd.v
 rtl/host/efa_reset.v
 rtl/host/efa_irq.v

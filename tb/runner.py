@@ -23,6 +23,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from efa.wc import StoreBuffer
+from tb import code_coverage
 from tb.results import note
 from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
 
@@ -209,10 +211,11 @@ def run(
     test_args: list[str] | None = None,
     plusargs: list[str] | None = None,
     waves: bool = False,
+    options: str = "",
 ) -> Outcome:
     """Run one cocotb module on a built design; raises RunFailed unless all of it passed.
 
-    `kind` and `name` are those of the command line below, which a failure quotes."""
+    `kind`, `name` and `options` are those of the command line below, which a failure quotes."""
     parameters = parameters or {}
     planned = planned_tests(module)
     if test is not None:
@@ -257,7 +260,7 @@ def run(
             f"{title} on {sim}, seed {seed}: FAILED\n  "
             + "\n  ".join(wrong)
             + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}{_waves_of(folder)}"
-            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}"
+            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}{options}"
         )
     return Outcome(title, sim, seed, ran, time.monotonic() - started, folder, log)
 
@@ -300,8 +303,14 @@ def run_unit(
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
         files = [control, *files]
         build_args += waves_flags() if waves else []
+        if code_coverage.wanted():
+            control = OUT / "control" / f"{top}-coverage.vlt"
+            write_once(control, code_coverage.control(files[1:]))
+            files = [control, *files]
+            build_args += code_coverage.FLAGS
     folder = build(sim, top, files, params, build_args, waves)
     plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
+    plusargs += code_coverage.arguments(unit)
     return run(
         "unit", unit, sim, top, folder, test_module, seed, params, test,
         plusargs=plusargs if sim == "verilator" else [], waves=waves,
@@ -340,6 +349,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--test", help="only tests whose name matches this expression")
     parser.add_argument("--params", default="", help="NAME=VALUE ...")
+    parser.add_argument("--store-buffer", type=StoreBuffer.of,
+                        help="system: how the hosts' CPUs combine stores, as POLICY/LINES/overtakes"
+                             " or POLICY/LINES/drains (default: drawn from the seed)")  # fmt: skip
     args = parser.parse_args(argv)
     reason = simulator_missing(args.sim)
     if reason is not None:
@@ -363,7 +375,8 @@ def main(argv: list[str] | None = None) -> int:
             from tb.system_run import run_system
 
             module = f"tb.system.{args.name}_tests"
-            print(told(run_system(module, args.sim, seed, params, args.test)))
+            print(told(run_system(module, args.sim, seed, params, args.test,
+                                  store_buffer=args.store_buffer)))  # fmt: skip
     except (RunFailed, SimulatorMissing) as error:
         print(error, file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from efa.wc import StoreBuffer
 from tb.runner import (
     OUT,
     Outcome,
@@ -22,7 +23,7 @@ from tb.runner import (
 from tb.simulators import ROOT, SimulatorMissing, clean_environment
 
 NATIVE = ROOT / "tb" / "native"
-LIBRARY = [NATIVE / f"{name}.cpp" for name in ("memory", "host", "fabric", "bench", "api")]
+LIBRARY = [NATIVE / f"{name}.cpp" for name in ("memory", "host", "fabric", "meter", "bench", "api")]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"
@@ -86,19 +87,24 @@ def run_system(
     test: str | None = None,
     env: dict[str, str] | None = None,
     extra: tuple[str, ...] = (),
+    store_buffer: StoreBuffer | None = None,
 ) -> Outcome:
-    """A cocotb module of the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...)."""
+    """A cocotb module of the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
+
+    `store_buffer` is that of the hosts' CPUs; without one the seed draws it."""
     params = params or {}
+    buffer = store_buffer or StoreBuffer.drawn(seed)
     folder, test_args = build_system(sim, params, extra)
     name = test_module.rsplit(".", 1)[-1].removesuffix("_tests")
-    wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), **(env or {})}
+    wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), "EFA_STORE_BUFFER": str(buffer),
+              **(env or {})}  # fmt: skip
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(
         "system", name, sim, TOP, folder, test_module, seed, params, test, wanted, test_args,
-        waves=waves_wanted(),
+        waves=waves_wanted(), options=f" --store-buffer {buffer}",
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tb import runner
+from efa.wc import StoreBuffer
+from tb import runner, system_run
 from tb.simulators import ROOT
 
 SKID = ROOT / "rtl" / "common" / "efa_skid.v"
@@ -56,3 +57,15 @@ def test_waves_on_demand(monkeypatch):
     waves = [path for path in outcome.folder.iterdir() if path.suffix in (".fst", ".vcd")]
     assert waves and all(path.stat().st_size for path in waves)
     assert any(path.name in runner.told(outcome) for path in waves)
+
+
+def test_a_run_of_the_device_draws_its_store_buffer_from_the_seed(monkeypatch):
+    asked = []
+    monkeypatch.setattr(system_run, "build_system", lambda *_: (ROOT, []))
+    monkeypatch.setattr(system_run, "run", lambda *_, **given: asked.append(given))
+    monkeypatch.setattr(system_run, "waves_wanted", lambda: False)
+    given = StoreBuffer("random", 3, overtakes=True)
+    for seed, buffer in ((7, None), (8, None), (7, given)):
+        system_run.run_system("tb.system.send_tests", "verilator", seed, store_buffer=buffer)
+    drawn = [str(StoreBuffer.drawn(7)), str(StoreBuffer.drawn(8)), str(given)]
+    assert [run["options"] for run in asked] == [f" --store-buffer {text}" for text in drawn]

@@ -31,6 +31,11 @@ def sources():
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
+def wrappers():
+    """What the proofs are written in, relative to the project."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / "formal").glob("*.v"))
+
+
 def run(command):
     """Exit status and output of a command in the project's folder."""
     done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
@@ -70,7 +75,7 @@ def yosys():
 def verible():
     rules = "--rules_config=lint/verible.rules"
     wrong, text = run([BIN / "verible-verilog-lint", rules, *sources()])
-    unformatted, told = run([*formatter(), "--verify", *sources()])
+    unformatted, told = run([*formatter(), "--verify", *sources(), *wrappers()])
     return wrong or unformatted, text + told + "\nmake fmt mends it" * bool(unformatted)
 
 
@@ -92,7 +97,7 @@ STEPS = {
 def fix():
     """Formats Verilog and Python in place."""
     for command in (
-        [*formatter(), *sources()],
+        [*formatter(), *sources(), *wrappers()],
         [BIN / "ruff", "check", "--fix", "-q", *PYTHON],
     ):
         status, text = run(command)

@@ -19,8 +19,8 @@ READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 REGISTERS = (
     "host_post", "host_free",
     "ring_post", "count_post", "set_head", "set_tail", "visit", "visit_left", "credits",
-    "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n", "room_n",
-    "room_free", "lines", "slots", "freed_n",
+    "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n",
+    "room_n", "room_free", "lines", "slots", "freed_n",
     "read_n", "read_piece", "read_free", "read_bus", "reads", "read_turn", "ask_head", "ask_tail",
     "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
     "link_head", "link_tail", "link_free", "stored", "acks_in",

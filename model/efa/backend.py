@@ -35,6 +35,8 @@ class Backend(ABC):
     name = "backend"
     memory = None
     node_id = 0
+    # How this host's CPUs combine stores (efa.wc.StoreBuffer or its text).
+    store_buffer = "ideal"
 
     @abstractmethod
     def stores(self, items):

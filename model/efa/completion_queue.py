@@ -160,8 +160,8 @@ class CompletionQueue:
         req_ids = self._column(entries, "common.req_id")
         groups = []
         owned = np.zeros(len(entries), bool)
-        for number in np.unique(qp_nums):
-            qp = self.context.qps.get(int(number))
+        for number in set(qp_nums.tolist()):
+            qp = self.context.qps.get(number)
             for queue, side in ((qp.sq, ~receive), (qp.rq, receive)) if qp else ():
                 where = (qp_nums == number) & side
                 owned[where] = queue.owns(req_ids[where])

@@ -199,6 +199,38 @@ class IoProcessingHint(IntEnum):
     BURST_PPS_SENSITIVE = 1
 
 
+class Meter(IntEnum):
+    """Where each group of counters begins."""
+
+    RD_LATENCY = 0
+    RD_OUT = 16
+    SENDS_OPEN = 32
+    STREAM = 48
+
+
+class MeterStream(IntEnum):
+    """Streams whose beats and waits are counted; a wait's cause is the end that is not ready."""
+
+    S_MMIO = 0
+    M_MMIO_CPL = 1
+    M_DMA_RD = 2
+    S_DMA_RD_CPL = 3
+    M_DMA_WR = 4
+    M_NET = 5
+    S_NET = 6
+    RD_ADM = 7
+    RD_RQ = 8
+    RD_TX = 9
+    WR_ADM = 10
+    WR_RX = 11
+    WR_CQ = 12
+    WR_EQ = 13
+    TXC = 14
+    RXC = 15
+    ACKO = 16
+    ACKI = 17
+
+
 class PktOpcode(IntEnum):
     """Packet kinds."""
 
@@ -2095,11 +2127,12 @@ EVENTS = layouts(
     ),
     BitLayout(
         "wqe",
-        44,
+        45,
         (
             ("qpn", 0, 12),
             ("msg", 12, 16),
             ("req_id", 28, 16),
+            ("odd_phase", 44, 1),
         ),
     ),
     BitLayout(

@@ -101,7 +101,11 @@ class Device:
 
     def receive(self, packet):
         """A packet comes in from the fabric."""
-        if not self.in_reset:
+        if self.in_reset:
+            return
+        if self._bus_master:
+            self.datapath.receive(packet)
+        else:
             self.when_master(lambda: self.datapath.receive(packet))
 
     def flr(self):

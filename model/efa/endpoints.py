@@ -61,12 +61,12 @@ class Endpoint:
 
 
 class Node:
-    """The kernel driver and one process on a device."""
+    """The kernel driver and one process on a device; the buffer is that of its CPU (efa.wc)."""
 
-    def __init__(self, backend, policy="ideal", seed=1, **options):
+    def __init__(self, backend, buffer=None, seed=1, provider=None, **options):
         self.backend = backend
         self.driver = Driver(backend, seed=seed, **options).probe()
-        self.context = Context(self.driver, policy, seed)
+        self.context = Context(self.driver, buffer, seed, provider)
         self.pd = self.context.alloc_pd()
         self._ahs = {}
         self.random = random.Random(seed)

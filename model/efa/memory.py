@@ -64,7 +64,7 @@ class Memory(HostMemory):
         start = address & _IN_PAGE
         if start + size <= PAGE_BYTES:
             page = self._pages.get((address & _ADDRESS_MASK) >> _PAGE_SHIFT)
-            return bytes(size) if page is None else bytes(page[start : start + size])
+            return bytes(size) if page is None else bytes(memoryview(page)[start : start + size])
         head = PAGE_BYTES - start
         return self.peek(address, head) + b"".join(
             self.peek(address + done, min(PAGE_BYTES, size - done))

@@ -7,12 +7,12 @@ import numpy as np
 from efa import defs
 from efa.codec import set_column
 from efa.completion_queue import COUNTER_MASK, VerbsError, round_up_pow2
+from efa.work_queue import WorkQueue
 
 State = defs.AdminQpState
 WQE = {64: defs.IoTxWqe, 128: defs.IoTxWqe128}
 INLINE_64 = defs.EFA_IO_TX_DESC_INLINE_MAX_SIZE
 MAX_DESCRIPTOR_BYTES = 0xFFFF
-REQ_ID_BITS = 16
 
 
 @dataclass
@@ -37,68 +37,13 @@ class SendWr:
     wr_id: int = 0
 
 
-class WorkQueue:
-    """Ids of work requests in flight: a pool of slots, a generation above them."""
-
-    def __init__(self, depth, generation):
-        self.depth = depth
-        self._slot_bits = max(0, depth - 1).bit_length()
-        self._generation = generation << self._slot_bits & (1 << REQ_ID_BITS) - 1
-        self.wr_ids = np.zeros(depth, "u8")
-        self.clear()
-
-    def clear(self):
-        """Forgets everything in flight."""
-        self._free = np.arange(self.depth - 1, -1, -1, dtype="u2")
-        self._free_count = self.depth
-        self._live = np.zeros(self.depth, bool)
-        self.produced = 0
-
-    @property
-    def room(self):
-        """Work requests that may be posted now."""
-        return self._free_count
-
-    @property
-    def outstanding(self):
-        """Work requests posted and not completed."""
-        return self.depth - self._free_count
-
-    def take(self, wr_ids):
-        """Request ids for new work requests."""
-        count = len(wr_ids)
-        if count > self._free_count:
-            raise VerbsError(f"{count} work requests, room for {self._free_count}")
-        self._free_count -= count
-        slots = self._free[self._free_count : self._free_count + count][::-1]
-        self.wr_ids[slots] = wr_ids
-        self._live[slots] = True
-        return slots | np.uint16(self._generation)
-
-    def owns(self, req_ids):
-        """Which of these ids belong to work requests in flight; repeats are strangers."""
-        slots = req_ids & ((1 << self._slot_bits) - 1)
-        known = (req_ids == (slots | self._generation)) & (slots < self.depth)
-        known[known] = self._live[slots[known]]
-        first = np.zeros(len(req_ids), bool)
-        first[np.unique(req_ids, return_index=True)[1]] = True
-        return known & first
-
-    def complete(self, req_ids):
-        """Frees these ids, each of which owns() knows; gives their wr_ids."""
-        slots = req_ids & ((1 << self._slot_bits) - 1)
-        self._live[slots] = False
-        self._free[self._free_count : self._free_count + len(slots)] = slots
-        self._free_count += len(slots)
-        return self.wr_ids[slots]
-
-
 class QueuePair:
     """One QP; `max_inline` above 32 selects 128-byte work requests."""
 
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
                  max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64):
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
+        self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
             raise VerbsError(
                 f"{max_inline} inline bytes, the device takes {self.driver.inline_bytes}")
@@ -114,15 +59,15 @@ class QueuePair:
             self.driver.allocator.free(self._rq_base)
             raise
         self.number, self.handle = response.qp_num, response.qp_handle
-        self._sq_db, self._rq_db = response.sq_db_offset, response.rq_db_offset
-        self._llq = response.llq_descriptors_offset
+        self.sq_db, self._rq_db = response.sq_db_offset, response.rq_db_offset
+        self.llq = response.llq_descriptors_offset
         self.state = State.RESET
         generation = self.number
-        self.sq = WorkQueue(sq_depth, generation)
+        self.sq_depth = sq_depth
+        self.sq = self.context.provider.work_queue(sq_depth, generation)
         self.rq = WorkQueue(max(1, self._descriptors // max_recv_sge), generation)
-        self._sq_phase = 0
-        batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE
-        self._batch = batch or sq_depth
+        self.first_phase = 0
+        self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
         self.context.qps[self.number] = self
 
     def _create(self, send_cq, recv_cq, sq_depth):
@@ -136,6 +81,7 @@ class QueuePair:
 
     def destroy(self):
         """Gives the queue pair back; work in flight is forgotten."""
+        self.context.enter_kernel()
         self.driver.destroy_qp(self.handle)
         del self.context.qps[self.number]
         self.driver.allocator.free(self._rq_base)
@@ -144,10 +90,12 @@ class QueuePair:
 
     def modify(self, state, **attributes):
         """Changes the state, as every verbs change does with the current one named."""
+        self.context.enter_kernel()
         self.driver.modify_qp(self.handle, qp_state=state, cur_qp_state=self.state, **attributes)
         self.state = state
         if state == State.RESET:
             # The phase goes on, as in libefa: only the counters start again.
+            self.first_phase = (self.first_phase + self.sq.produced // self.sq_depth) % 2
             self.sq.clear()
             self.rq.clear()
 
@@ -225,27 +173,9 @@ class QueuePair:
         """Copies work requests into the ring, a doorbell for each batch the device allows."""
         if self.state not in (State.RTS, State.SQD):
             raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send")
-        count = len(wqes)
-        set_column(self.wqe, wqes, "meta.req_id", self.sq.take(wr_ids))
-        slots = (self.sq.produced + np.arange(count)) % self.sq.depth
-        laps = np.cumsum(slots == 0) - (slots[0] == 0 if count else 0)
-        set_column(self.wqe, wqes, "meta.phase", (self._sq_phase + laps) % 2)
-        data, size = wqes.tobytes(), self.wqe.SIZE
-        done = 0
-        while done < count:
-            slot = int(slots[done])
-            run = min(self._batch, count - done)
-            first = min(run, self.sq.depth - slot)
-            self.context.wc.copy(self._llq + slot * size, data[done * size : (done + first) * size])
-            if first < run:
-                self.context.wc.copy(self._llq, data[(done + first) * size : (done + run) * size])
-            self.context.wc.flush()
-            self.sq.produced += run
-            self.context.ring(self._sq_db, self.sq.produced & COUNTER_MASK)
-            done += run
-        if count:
-            ended = int(slots[-1]) == self.sq.depth - 1
-            self._sq_phase = int(self._sq_phase + laps[-1] + ended) % 2
+        if len(wqes):
+            set_column(self.wqe, wqes, "meta.req_id", self.sq.take(wr_ids))
+            self.context.provider.post(self, wqes)
         self.context.push()
 
     # Receiving

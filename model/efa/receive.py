@@ -25,15 +25,19 @@ _LAST = mask(defs.IoRxDesc.last)
 class Entry:
     """A posted receive: its descriptors, taken together."""
 
-    __slots__ = ("buffers", "count", "req_id", "whole")
+    __slots__ = ("buffers", "count", "req_id", "room", "whole")
 
-    def __init__(self, descriptors):
-        self.req_id, self.count = descriptors[0][2], len(descriptors)
-        self.whole = bool(descriptors[-1][4] & _LAST)
-        self.buffers = [
-            (high << 32 | low, length, lkey & _KEY_MASK)
-            for low, high, _, length, lkey in descriptors
-        ]
+    def __init__(self):
+        self.buffers, self.count, self.req_id, self.room, self.whole = [], 0, None, 0, False
+
+    def add(self, low, high, req_id, length, lkey_ctrl):
+        """The next descriptor; the first one names the entry."""
+        if not self.count:
+            self.req_id = req_id
+        self.buffers.append((high << 32 | low, length, lkey_ctrl & _KEY_MASK))
+        self.count += 1
+        self.room += length
+        self.whole = bool(lkey_ctrl & _LAST)
 
 
 class Receives:
@@ -42,6 +46,8 @@ class Receives:
     def __init__(self, device, datapath):
         self.device, self.datapath = device, datapath
         self.completions = datapath.completions
+        self._gid_prefix = device.limits.gid_prefix
+        self._most_descriptors = device.limits.max_recv_sges
 
     def deliver(self, packet, qp_type):
         """A well-formed data packet for this node."""
@@ -62,14 +68,14 @@ class Receives:
         if entry is not None:
             qp.rq.take(entry.count)
             if failed is None:
-                self._scatter(qp, entry, packet, src_node)
+                reported = self._scatter(qp, entry, packet, src_node)
                 qp.rq.complete(entry.count)
-                device.stats.rx_pkts += 1
-                device.stats.rx_bytes += length
-                device.stats.recv_wrs += 1
-                device.stats.recv_bytes += length
-                gid = device.limits.gid_prefix + src_node.to_bytes(2, "big")
-                reported = length + self._prefix_bytes(qp_type)
+                stats = device.stats
+                stats.rx_pkts += 1
+                stats.rx_bytes += length
+                stats.recv_wrs += 1
+                stats.recv_bytes += length
+                gid = self._gid_prefix + src_node.to_bytes(2, "big")
                 self.completions.receive(
                     qp, entry.req_id, reported, gid, src_qpn, imm if flags & _HAS_IMM else None
                 )
@@ -114,7 +120,7 @@ class Receives:
         if not entry.whole:
             return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_NO_LAST
         needed = length + self._prefix_bytes(qp_type)
-        if sum(size for _, size, _ in entry.buffers) < needed:
+        if entry.room < needed:
             return _Status.REMOTE_ERROR_BAD_LENGTH, None, None, None
         for address, size, key in entry.buffers:
             if needed and size:
@@ -131,41 +137,41 @@ class Receives:
 
     def _next(self, qp):
         """The receive at the head of the ring, None while it is not whole; reads may fail."""
-        rq, descriptors = qp.rq, []
         if qp.rq_failed:
             return None
-        for ahead in range(self.device.limits.max_recv_sges):
-            if ahead >= rq.waiting:
+        rq, entry, memory = qp.rq, Entry(), self.device.memory
+        waiting = rq.waiting
+        while not entry.whole and entry.count < self._most_descriptors:
+            if entry.count >= waiting:
                 return None
-            address = qp.rq_base + rq.slot(ahead) * DESCRIPTOR_BYTES
-            raw = self.device.memory.read(address, DESCRIPTOR_BYTES)
-            descriptors.append(_DESCRIPTOR.unpack(raw))
-            if descriptors[-1][4] & _LAST:
-                break
-        return Entry(descriptors)
+            address = qp.rq_base + rq.slot(entry.count) * DESCRIPTOR_BYTES
+            entry.add(*_DESCRIPTOR.unpack(memory.read(address, DESCRIPTOR_BYTES)))
+        return entry
 
     def _scatter(self, qp, entry, packet, src_node):
+        """Writes the message to its buffers; gives the bytes written, the GRH's among them."""
         device = self.device
-        data = memoryview(packet)[HEADER.size :]
+        data = packet[HEADER.size :]
         if qp.type != _SRD:
-            data = self._grh(src_node) + bytes(data)
-        done = 0
+            data = self._grh(src_node) + data
+        done, total = 0, len(data)
         for address, size, key in entry.buffers:
-            size = min(size, len(data) - done)
+            size = min(size, total - done)
             if not size:
                 continue
             mr = device.objects.mr_by_key(key)
             for host_address, count in mr.pieces(address, size):
-                device.dma_write(host_address, bytes(data[done : done + count]))
+                device.dma_write(host_address, data[done : done + count])
                 done += count
         if device.on_event is not None:
             device.event("rxw", qpn=qp.index, req_id=entry.req_id)
+        return total
 
     def _grh(self, src_node):
         """The 40 bytes in front of a datagram: both GIDs in their IB places, zeros elsewhere."""
         device = self.device
         image = bytearray(device.limits.grh_bytes)
-        source = device.limits.gid_prefix + src_node.to_bytes(2, "big")
+        source = self._gid_prefix + src_node.to_bytes(2, "big")
         image[GRH_SOURCE : GRH_SOURCE + GID_BYTES] = source
         image[GRH_DESTINATION : GRH_DESTINATION + GID_BYTES] = device.gid
         return bytes(image)

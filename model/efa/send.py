@@ -37,6 +37,7 @@ _PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
 _MUST1 = mask(_Meta.meta_desc)
 _MUST_NOT1 = mask(_Meta.meta_extension)
 _MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
+_PHASE = mask(_Meta.phase)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
 
 
@@ -67,6 +68,7 @@ class Sends:
             defs.IoTxWqe.SIZE: device.limits.inline_64,
             defs.IoTxWqe128.SIZE: device.limits.inline_128,
         }
+        self._most_buffers, self._mtu = device.limits.max_send_sges, device.profile.mtu
         self.messages = {}
         self._blocked = {}
         self._next_message = 0
@@ -111,8 +113,9 @@ class Sends:
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
         req_id = meta[0]
+        odd_phase = whole and self._odd_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
-            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id)
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id, odd_phase=int(odd_phase))
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
@@ -135,10 +138,18 @@ class Sends:
         if cause is not None:
             self.datapath.fail(qp, cause)
 
+    @staticmethod
+    def _odd_phase(qp, number, phase):
+        """True when a phase bit is not that of its lap; the first whole entry teaches it."""
+        lap = number // qp.sq.depth & 1
+        if qp.first_phase is None:
+            qp.first_phase = phase ^ lap
+        return phase ^ lap != qp.first_phase
+
     def _judge(self, qp, wqe, meta):
         """Status, address handle and the pieces of the payload: bytes, or (address, size)."""
         _, ctrl1, ctrl2, _, length, _, ah_number, _ = meta
-        objects, limits = self.device.objects, self.device.limits
+        objects = self.device.objects
         if (
             ctrl1 & (_MUST1 | _MUST_NOT1) != _MUST1
             or ctrl2 & (_MUST2 | _MUST_NOT2) != _MUST2
@@ -147,20 +158,20 @@ class Sends:
         if ctrl1 & _OP_TYPE != defs.IoSendOpType.SEND:
             return _Status.LOCAL_ERROR_UNSUPPORTED_OP, None, None
         inline = ctrl1 & _INLINE
-        if length > (self._inline[qp.wqe_bytes] if inline else limits.max_send_sges):
+        if length > (self._inline[qp.wqe_bytes] if inline else self._most_buffers):
             return _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, None, None
         ah = objects.ahs.get(ah_number)
         if ah is None or ah.pd != qp.pd:
             return _Status.LOCAL_ERROR_INVALID_AH, None, None
+        buffers, pieces, total = [], [], 0
         if inline:
-            buffers, pieces = (), [wqe[_BUFFERS_AT : _BUFFERS_AT + length]]
-            total = length
+            pieces, total = [wqe[_BUFFERS_AT : _BUFFERS_AT + length]], length
         else:
-            buffers = [
-                _BUFFER.unpack_from(wqe, _BUFFERS_AT + i * _BUFFER.size) for i in range(length)
-            ]
-            pieces, total = [], sum(buffer[0] for buffer in buffers)
-        if total > self.device.profile.mtu:
+            for at in range(_BUFFERS_AT, _BUFFERS_AT + length * _BUFFER.size, _BUFFER.size):
+                buffer = _BUFFER.unpack_from(wqe, at)
+                buffers.append(buffer)
+                total += buffer[0]
+        if total > self._mtu:
             return _Status.LOCAL_ERROR_BAD_LENGTH, None, None
         for size, lkey, low, high in buffers:
             if size:

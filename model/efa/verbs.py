@@ -9,8 +9,9 @@ from efa.completion_queue import CompletionQueue
 from efa.driver_objects import LOCAL_ACCESS
 from efa.host_alloc import PAGE_BYTES
 from efa.memory_region import FIRST_IOVA, PAGE_SHIFT, MemoryRegion
+from efa.provider import Provider
 from efa.queue_pair import QueuePair
-from efa.wc import WcBuffer
+from efa.wc import StoreBuffer, WcBuffer
 
 
 def gid_of(node_id):
@@ -20,13 +21,19 @@ def gid_of(node_id):
 
 
 class Context:
-    """One opened device; `wc_policy` and `seed` choose how its CPU combines stores."""
+    """One opened device.
 
-    def __init__(self, driver, wc_policy="ideal", seed=0):
+    `buffer` says how its CPU combines stores (efa.wc.StoreBuffer or its text; None: as the
+    backend's host does), `seed` repeats it; `provider` turns work requests into stores.
+    """
+
+    def __init__(self, driver, buffer=None, seed=0, provider=None):
         self.driver, self.backend = driver, driver.backend
+        self.provider = provider or Provider()
         self.qps = {}
-        self._posted = []
-        self.wc = WcBuffer(self._posted.extend, wc_policy, seed)
+        self._posted, self._cpus = [], []
+        self.buffer = StoreBuffer.of(buffer or self.backend.store_buffer)
+        self.wc = self.cpu(seed)
         self._next_iova = FIRST_IOVA
         self.uar = driver.alloc_uar()
 
@@ -51,9 +58,20 @@ class Context:
 
     # Stores: collected while a call works, posted once at its end
 
+    def cpu(self, seed):
+        """The store buffer of one more CPU that runs this process."""
+        self._cpus.append(WcBuffer(self._posted.extend, self.buffer, seed))
+        return self._cpus[-1]
+
+    def enter_kernel(self):
+        """A system call: the CPUs' buffers are empty before the kernel acts on a queue."""
+        for cpu in self._cpus:
+            cpu.flush()
+        self.push()
+
     def ring(self, offset, value):
-        """A doorbell: a 32-bit store to uncached memory, after what was stored before."""
-        self._posted.append((self.driver.db_bar, offset, value.to_bytes(4, "little")))
+        """A doorbell: a 32-bit store to uncached memory."""
+        self.wc.uncached(self.driver.db_bar, offset, value.to_bytes(4, "little"))
 
     def push(self):
         """Hands what was stored to the bus."""

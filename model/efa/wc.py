@@ -1,8 +1,9 @@
 """The write-combining store buffer between provider code and the bus.
 
-A CPU collects stores to write-combined memory in a few 64-byte lines and sends a line when it is
-full, when another line needs its place or when a fence asks for it: whole or in pieces, and in
-any order among lines. A policy says how unkind this CPU is; the seed makes it repeatable.
+A CPU collects stores to write-combined memory in a few 64-byte lines and sends a line when its
+place is needed, when it is full, when a fence asks for it or when the CPU pleases: whole or in
+pieces, and in any order among lines. A store to uncached memory (a doorbell) may pass what is
+still collected. A StoreBuffer says how unkind this CPU is; the seed makes it repeatable.
 """
 
 import random
@@ -13,51 +14,101 @@ from efa import defs
 LINE_BYTES = 64
 DWORD_BYTES = 4
 STORE_BYTES = 8
+MOST_LINES = 64
+MOST_CUTS = 3
+DRAINING = "drains"
+OVERTAKING = "overtakes"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How lines leave: chance to be torn and to be evicted early, order, and lines at hand."""
+    """How lines leave.
 
-    lines: int
+    full: a full line leaves at once; tear: chance that a line leaves in pieces; early: chance at
+    each store that some line leaves before its time; shuffle: lines leave in any order, else the
+    oldest first; partial: of a line that leaves early pieces may stay behind.
+    """
+
+    full: bool = False
     tear: float = 0.0
     early: float = 0.0
     shuffle: bool = False
+    partial: bool = False
 
 
 POLICIES = {
-    # Full lines leave at once and in order: what the hardware designer hopes for.
-    "ideal": Policy(lines=1 << 30),
-    # Lines leave in order, but each in pieces.
-    "split": Policy(lines=10, tear=1.0),
-    # Whole lines, in any order among those that are open.
-    "reorder": Policy(lines=10, shuffle=True),
-    # Few lines, evicted half full, torn, and in any order.
-    "adversarial": Policy(lines=4, tear=0.7, early=0.2, shuffle=True),
+    # What the hardware designer hopes for.
+    "ideal": Policy(full=True),
+    # Lines wait for a fence or for their place to be needed, and leave as they came.
+    "in_order": Policy(),
+    # The same, in any order.
+    "random": Policy(shuffle=True),
+    # Something else on the CPU needs lines: they leave half full, in pieces.
+    "pressure": Policy(tear=0.7, early=0.1),
+    # All of it, and pieces of one line among those of others.
+    "adversarial": Policy(tear=0.7, early=0.1, shuffle=True, partial=True),
 }
 
 
-class WcBuffer:
-    """One CPU's buffer in front of one write-combined BAR.
+@dataclass(frozen=True)
+class StoreBuffer:
+    """One CPU's buffer: a policy, so many lines, and whether uncached stores overtake it."""
 
-    `sink` takes a list of (bar, offset, bytes); nothing leaves behind `flush`, the fence.
+    policy: str = "ideal"
+    lines: int = 10
+    overtakes: bool = True
+
+    def __post_init__(self):
+        if self.policy not in POLICIES:
+            raise ValueError(f"unknown policy {self.policy}: one of {', '.join(POLICIES)}")
+        if not 1 <= self.lines <= MOST_LINES:
+            raise ValueError(f"{self.lines} lines: 1 to {MOST_LINES}")
+
+    def __str__(self):
+        uncached = OVERTAKING if self.overtakes else DRAINING
+        return f"{self.policy}/{self.lines}/{uncached}"
+
+    @classmethod
+    def of(cls, value):
+        """A StoreBuffer as it is, or from its text: POLICY or POLICY/LINES/overtakes|drains."""
+        if isinstance(value, cls):
+            return value
+        policy, *more = value.split("/")
+        if not more:
+            return cls(policy)
+        if len(more) != 2 or not more[0].isdigit() or more[1] not in (
+                OVERTAKING, DRAINING):
+            raise ValueError(f"store buffer {value}: not POLICY/LINES/{OVERTAKING} or "
+                             f"POLICY/LINES/{DRAINING}")
+        return cls(policy, int(more[0]), more[1] == OVERTAKING)
+
+    @classmethod
+    def drawn(cls, seed):
+        """Any buffer, as the seed will have it."""
+        rng = random.Random(f"store buffer {seed}")
+        return cls(rng.choice(list(POLICIES)), rng.choice((2, 4, 8, 12)), rng.random() < 0.5)
+
+
+class WcBuffer:
+    """One CPU's stores to one write-combined BAR, and its uncached stores beside them.
+
+    `sink` takes a list of (bar, offset, bytes); nothing stays behind `flush`, the fence.
     """
 
-    def __init__(self, sink, policy="ideal", seed=0, bar=defs.EFA_MEM_BAR):
-        if policy not in POLICIES:
-            raise ValueError(f"unknown policy {policy}: one of {', '.join(POLICIES)}")
+    def __init__(self, sink, buffer="ideal", seed=0, bar=defs.EFA_MEM_BAR):
+        self.kind = StoreBuffer.of(buffer)
         self._sink = sink
-        self._policy = POLICIES[policy]
+        self._policy = POLICIES[self.kind.policy]
         self._bar = bar
         self._random = random.Random(seed)
         self._lines = {}
-        self._in_order = policy == "ideal"
+        self._whole = self._policy == POLICIES["ideal"]
 
     def copy(self, offset, data):
         """Copies as the provider does: 8-byte stores in ascending address order."""
         if offset % STORE_BYTES or len(data) % STORE_BYTES:
             raise ValueError(f"copy of {len(data)} bytes to {offset:#x}: not 8-byte stores")
-        if self._in_order and not self._lines and not (offset | len(data)) % LINE_BYTES:
+        if self._whole and not self._lines and not (offset | len(data)) % LINE_BYTES:
             self._sink([(self._bar, offset + at, data[at : at + LINE_BYTES])
                         for at in range(0, len(data), LINE_BYTES)])
             return
@@ -70,48 +121,67 @@ class WcBuffer:
         if at + len(data) > LINE_BYTES or at % DWORD_BYTES or len(data) % DWORD_BYTES:
             raise ValueError(f"store of {len(data)} bytes at {offset:#x}: not dwords of a line")
         if line not in self._lines:
-            self._make_room()
+            if len(self._lines) >= self.kind.lines:
+                self._evict([self._victim()])
             self._lines[line] = [None] * (LINE_BYTES // DWORD_BYTES)
         dwords = self._lines[line]
         for index in range(0, len(data), DWORD_BYTES):
             dwords[(at + index) // DWORD_BYTES] = data[index : index + DWORD_BYTES]
-        full = None not in dwords
-        if (full and not self._policy.shuffle) or self._random.random() < self._policy.early:
+        if self._policy.full and None not in dwords:
             self._evict([line])
+        elif self._policy.early and self._random.random() < self._policy.early:
+            self._evict([self._victim()], early=True)
+
+    def uncached(self, bar, offset, data):
+        """A store to uncached memory: behind what is collected, unless this CPU lets it pass."""
+        if not self.kind.overtakes:
+            self.flush()
+        self._sink([(bar, offset, data)])
 
     def flush(self):
         """The fence: everything stored so far leaves before anything that follows."""
         lines = list(self._lines)
         if self._policy.shuffle:
             self._random.shuffle(lines)
-        self._evict(lines)
+        if lines:
+            self._evict(lines)
 
-    def _make_room(self):
-        if len(self._lines) < self._policy.lines:
-            return
+    def _victim(self):
         lines = list(self._lines)
-        self._evict([self._random.choice(lines) if self._policy.shuffle else lines[0]])
+        return self._random.choice(lines) if self._policy.shuffle else lines[0]
 
-    def _evict(self, lines):
+    def _evict(self, lines, early=False):
         pieces = []
         for line in lines:
             runs = _runs(self._lines.pop(line))
             if self._random.random() < self._policy.tear:
                 runs = [part for run in runs for part in self._torn(run)]
+                if early and self._policy.partial:
+                    runs = self._left_behind(line, runs)
             pieces += [(self._bar, line + at, data) for at, data in runs]
         if self._policy.tear and self._policy.shuffle:
             self._random.shuffle(pieces)
-        if pieces:
-            self._sink(pieces)
+        self._sink(pieces)
+
+    def _left_behind(self, line, runs):
+        """What leaves of a line's pieces, at least one; the rest stays collected."""
+        leaving = self._random.randint(1, len(runs))
+        if leaving < len(runs):
+            dwords = self._lines[line] = [None] * (LINE_BYTES // DWORD_BYTES)
+            for at, data in runs[leaving:]:
+                for index in range(0, len(data), DWORD_BYTES):
+                    dwords[(at + index) // DWORD_BYTES] = data[index : index + DWORD_BYTES]
+        return runs[:leaving]
 
     def _torn(self, run):
-        """A run of bytes cut at random dword borders; the pieces in any order."""
+        """A run of bytes cut at random dword borders; the pieces in any order when lines are."""
         start, data = run
         borders = range(DWORD_BYTES, len(data), DWORD_BYTES)
-        cuts = sorted(self._random.sample(borders, self._random.randint(0, min(3, len(borders)))))
-        edges = [0, *cuts, len(data)]
+        count = self._random.randint(0, min(MOST_CUTS, len(borders)))
+        edges = [0, *sorted(self._random.sample(borders, count)), len(data)]
         parts = [(start + a, data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
-        self._random.shuffle(parts)
+        if self._policy.shuffle:
+            self._random.shuffle(parts)
         return parts
 
 

@@ -23,11 +23,11 @@ GRH = defs.LIMITS.grh_bytes
 class Side:
     """One process on one node: everything needed to send and to receive."""
 
-    def __init__(self, backend, policy="ideal", kind=SRD, depth=64, entry_bytes=32, events=False,
+    def __init__(self, backend, buffer="ideal", kind=SRD, depth=64, entry_bytes=32, events=False,
                  seed=1, **qp_options):
         self.backend = backend
         self.driver = Driver(backend, seed=seed).probe()
-        self.context = Context(self.driver, policy, seed)
+        self.context = Context(self.driver, buffer, seed)
         self.pd = self.context.alloc_pd()
         self.cq = self.context.create_cq(4 * depth, entry_bytes=entry_bytes, events=events)
         self.qp = self.pd.create_qp(self.cq, self.cq, kind, max_send_wr=depth, max_recv_wr=depth,
@@ -68,7 +68,7 @@ def pattern(size, seed=0):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", [UD, SRD])
 def test_ping_pong_arrives_byte_for_byte(kind, policy, profile):
-    sides = pair(profile, policy=policy, kind=kind)
+    sides = pair(profile, buffer=policy, kind=kind)
     skip = GRH if kind == UD else 0
     for turn, size in enumerate([1, 63, 64, 500, 4096, 8, 33, 4000]):
         a, b = sides[turn % 2], sides[1 - turn % 2]
@@ -111,7 +111,7 @@ def test_gather_of_two_and_scatter_over_two():
 @pytest.mark.parametrize("depth", [4, 64])
 @pytest.mark.parametrize("max_inline", [32, 80])
 def test_batches_wrap_every_ring_many_times(depth, max_inline, policy):
-    a, b = pair(depth=depth, max_inline=max_inline, policy=policy)
+    a, b = pair(depth=depth, max_inline=max_inline, buffer=policy)
     size, laps = 16, 16
     sent = 0
     for lap in range(laps):

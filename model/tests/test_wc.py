@@ -5,7 +5,7 @@ import random
 import pytest
 
 from efa import defs
-from efa.wc import DWORD_BYTES, LINE_BYTES, POLICIES, WcBuffer
+from efa.wc import DWORD_BYTES, LINE_BYTES, POLICIES, StoreBuffer, WcBuffer
 
 RING_BYTES = 2048
 
@@ -83,19 +83,80 @@ def test_a_partial_line_leaves_as_its_contiguous_pieces():
     assert items == [(2, 0, b"12345678abcdefgh"), (2, 32, b"ABCD")]
 
 
-def test_unkind_policies_do_tear_and_reorder():
-    def offsets(policy):
-        items = []
-        buffer = WcBuffer(items.extend, policy, seed=7)
-        buffer.copy(0, noise(1024))
-        buffer.flush()
-        return [(offset, len(data)) for _, offset, data in items]
+def offsets(policy, seed=7):
+    """Where pieces of 1 KB left, and how long they were."""
+    items = []
+    buffer = WcBuffer(items.extend, policy, seed)
+    buffer.copy(0, noise(1024))
+    buffer.flush()
+    return [(offset, len(data)) for _, offset, data in items]
 
-    assert any(size < LINE_BYTES for _, size in offsets("split"))
-    assert [o // 64 for o, _ in offsets("split")] == sorted(o // 64 for o, _ in offsets("split"))
-    assert all(size == LINE_BYTES for _, size in offsets("reorder"))
-    assert offsets("reorder") != sorted(offsets("reorder"))
-    assert any(size < LINE_BYTES for _, size in offsets("adversarial"))
+
+def test_unkind_policies_do_tear_and_reorder():
+    assert offsets("in_order") == [(at, 64) for at in range(0, 1024, 64)]
+    assert all(size == LINE_BYTES for _, size in offsets("random"))
+    assert offsets("random") != sorted(offsets("random"))
+    for policy in ("pressure", "adversarial"):
+        assert any(size < LINE_BYTES for _, size in offsets(policy))
+    assert [o for o, _ in offsets("pressure")] == sorted(o for o, _ in offsets("pressure"))
+    assert [o for o, _ in offsets("adversarial")] != sorted(o for o, _ in offsets("adversarial"))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("lines", [1, 3, 8])
+def test_no_more_lines_wait_than_there_are(policy, lines):
+    items = []
+    buffer = WcBuffer(items.extend, StoreBuffer(policy, lines), seed=2)
+    for at in range(0, 1024, 8):
+        buffer.store(at, noise(8, at))
+        gone = {offset + byte for _, offset, data in items for byte in range(len(data))}
+        waiting = {byte // LINE_BYTES for byte in range(at + 8) if byte not in gone}
+        assert len(waiting) <= lines
+
+
+def test_pieces_of_a_line_may_stay_behind_when_it_leaves_early():
+    def left_twice(policy):
+        for seed in range(20):
+            items = []
+            buffer = WcBuffer(items.extend, policy, seed)
+            for at in range(0, 64, 8):
+                before = len(items)
+                buffer.store(at, noise(8, at))
+                gone = sum(len(data) for _, _, data in items)
+                if len(items) > before and 0 < gone < at + 8:
+                    return True
+        return False
+
+    assert left_twice("adversarial") and not left_twice("in_order")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("overtakes", [True, False])
+def test_a_doorbell_passes_what_waits_or_does_not(policy, overtakes):
+    items = []
+    buffer = WcBuffer(items.extend, StoreBuffer(policy, 10, overtakes), seed=4)
+    buffer.store(0, noise(8))
+    buffer.uncached(4, 64, b"bell")
+    if overtakes and policy in ("ideal", "in_order", "random"):
+        assert items == [(4, 64, b"bell")]
+    if not overtakes:
+        assert items[-1] == (4, 64, b"bell") and stored(items[:-1])[:8] == noise(8)
+
+
+def test_a_store_buffer_is_its_text():
+    for seed in range(50):
+        drawn = StoreBuffer.drawn(seed)
+        assert StoreBuffer.of(str(drawn)) == drawn == StoreBuffer.drawn(seed)
+        assert StoreBuffer.of(drawn) is drawn
+    assert len({StoreBuffer.drawn(seed).policy for seed in range(50)}) == len(POLICIES)
+    assert StoreBuffer.of("random") == StoreBuffer("random")
+
+
+@pytest.mark.parametrize("text", ["random/4", "random/4/never", "random/0/drains",
+                                  "random/x/drains", "random/65/drains", "kind/4/drains"])
+def test_a_store_buffer_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match=r"lines|store buffer|policy"):
+        StoreBuffer.of(text)
 
 
 def test_a_seed_repeats_and_another_differs():

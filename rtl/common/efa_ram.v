@@ -28,4 +28,21 @@ module efa_ram #(
 
   assign rd_data = rd_data_q;
 
+`ifdef EFA_FORMAL_WORD
+  // One word, whichever the solver likes, and what was last written there: invariants of the
+  // modules around speak of these instead of the memory.
+  (* anyconst *)reg [ADDR_W-1:0] word_addr;
+  reg word_known_q = 1'b0;
+  reg [WIDTH-1:0] word_q;
+  always @(posedge clk) begin
+    if (wr_en && wr_addr == word_addr) begin
+      word_known_q <= 1'b1;
+      word_q <= wr_data;
+    end
+  end
+  always @* begin
+    h_word : assert (!word_known_q || mem[word_addr] == word_q);
+  end
+`endif
+
 endmodule

@@ -181,7 +181,8 @@ def limits_of(params):
 class NicTest(uvm_test):
     """Base of the system tests: a subclass names its scenario (tb/seq), profile and timing.
 
-    `least` is how many things have to be compared at least."""
+    `least` is how many things have to be compared at least. How the hosts' CPUs combine stores
+    comes with the run, drawn from its seed."""
 
     work = None
     profile = "default"
@@ -203,6 +204,9 @@ class NicTest(uvm_test):
     async def run_phase(self):
         self.raise_objection()
         backends = await bridge(self.open_backends)()
+        for backend in backends:
+            backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+        self.logger.info(f"store buffer {backends[0].store_buffer}")
         sequence = WorkSequence(type(self).work, backends, int(cocotb.RANDOM_SEED))
         await sequence.start(self.env.host.sequencer)
         await bridge(backends[0].settle)()

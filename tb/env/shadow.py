@@ -5,7 +5,6 @@ responses by command id, completions by queue pair, packets by sender and receiv
 """
 
 from collections import Counter, defaultdict, deque
-from typing import NamedTuple
 
 import numpy as np
 
@@ -63,36 +62,19 @@ def clear_checksum(entry):
     return bare.pack()
 
 
-_HEADER = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "psn", "src_node", "dst_node")
+_ROUTE = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "src_node", "dst_node")
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
+_ANSWER_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 _Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
 _PSN = defs.PktHdr.psn.offset
 _MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
 _PATH = defs.PktHdr.path.offset
 
 
-class Header(NamedTuple):
-    """What the comparison needs of a packet's header, as plain numbers."""
-
-    opcode: int
-    src_qpn: int
-    dst_qpn: int
-    psn: int
-    src_node: int
-    dst_node: int
-
-
-_PSN_IN_HEADER = Header._fields.index("psn")
-
-
-def header_of(packet):
-    """The Header of a packet."""
-    return Header._make(_HEADER.unpack_from(packet))
-
-
-def packet_key(header):
-    """Packets of one key keep their order; everything else may pass each other."""
-    return header[:_PSN_IN_HEADER] + header[_PSN_IN_HEADER + 1 :]
+# (opcode, src_qpn, dst_qpn, src_node, dst_node) of a packet: packets of one route keep their order,
+# everything else may pass each other.
+route_of = _ROUTE.unpack_from
+psn_of = precompiled(defs.PktHdr, "psn").unpack_from
 
 
 def same_packet(one, other):
@@ -134,8 +116,8 @@ class Shadow:
         """A host store, and the rings that came to be by it."""
         was_in_reset = self.device.in_reset
         self.device.store(bar, offset, data)
-        self.dying |= self.device.in_reset and not was_in_reset
         if bar == defs.EFA_REG_BAR:
+            self.dying |= self.device.in_reset and not was_in_reset
             self._find_rings()
 
     def flr(self):
@@ -191,18 +173,15 @@ class Shadow:
         found = np.searchsorted(pages_of_rings, addresses)
         return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
 
-    def sort(self, address, data):
-        """(ring or None, what was written, its phase bit taken out) of a device's write."""
+    def ring_of(self, address, size):
+        """The ring that a device's write goes to, None elsewhere; ValueError for a part of one."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
             # The youngest ring that the address lies in.
             if ring.base <= address < ring.end:
-                size = ring.entry_bytes
-                if (address - ring.base) % size or len(data) != size:
-                    raise ValueError(
-                        f"{ring}: {len(data)} bytes at {address:#x} are no whole entry"
-                    )
-                return ring, *clear_phase(ring.kind, data)
-        return None, data, 0
+                if (address - ring.base) % ring.entry_bytes or size != ring.entry_bytes:
+                    raise ValueError(f"{ring}: {size} bytes at {address:#x} are no whole entry")
+                return ring
+        return None
 
     def touch(self, address, size):
         """Somebody wrote here: what both sides hold is compared in the end."""
@@ -212,18 +191,20 @@ class Shadow:
             self.touched.update(pages(address, last + 1))
 
     def _on_write(self, address, data):
-        self.touch(address, len(data))
-        ring, entry, _ = self.sort(address, data)
+        size = len(data)
+        self.touch(address, size)
+        ring = self.ring_of(address, size)
         if ring is None:
-            if len(data) == defs.AdminMmioReqReadLessResp.SIZE and self._is_answer(address):
+            if size == _ANSWER_BYTES and self._is_answer(address):
                 self.answers.append((address, bytes(data)))
             return
-        if ring.kind == ADMIN_RESPONSE:
+        entry, _ = clear_phase(ring.kind, data)
+        if ring.kind == COMPLETION:
+            self.completions[completion_key(ring, entry)].append(entry)
+        elif ring.kind == ADMIN_RESPONSE:
             bare = defs.AdminAcqEntry.unpack(entry)
             bare.acq_common_descriptor.checksum = 0
             self.responses[bare.acq_common_descriptor.command_id].append(bare.pack())
-        elif ring.kind == COMPLETION:
-            self.completions[completion_key(ring, entry)].append(entry)
         else:
             self.events[ring.number, entry] += 1
 
@@ -232,7 +213,7 @@ class Shadow:
         return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
 
     def _on_packet(self, packet):
-        self.packets[packet_key(header_of(packet))].append(bytes(packet))
+        self.packets[route_of(packet)].append(packet)
 
     def _on_interrupt(self, vector, _address, _data):
         self.interrupts[vector] += 1

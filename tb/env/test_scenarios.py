@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from efa.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
 from tb.seq import admin, bringup, completion, recv, send, stress
 
@@ -24,6 +25,8 @@ TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]
 
 def run(scenario, seed, count=1, profile="default"):
     devices = ModelDut.several(count, profile)
+    for device in devices:
+        device.store_buffer = StoreBuffer.drawn(seed)
     scenario(devices, random.Random(seed))
     devices[0].settle()
     assert devices[0].board.check(least=20)

@@ -66,7 +66,11 @@ module efa_tb #(
     input  wire [64*DEVICES-1:0] s_net_keep,
     input  wire [DEVICES-1:0] s_net_last,
     output wire [32*DEVICES-1:0] ev_valid,
-    output wire [64*`EFA_EV__COUNT*DEVICES-1:0] ev_data
+    output wire [64*`EFA_EV__COUNT*DEVICES-1:0] ev_data,
+    input  wire [DEVICES-1:0] cnt_run,
+    input  wire [DEVICES-1:0] cnt_clear,
+    input  wire [8*DEVICES-1:0] cnt_index,
+    output wire [32*DEVICES-1:0] cnt_data
 );
 
   localparam EV = `EFA_EV__COUNT;
@@ -81,7 +85,8 @@ module efa_tb #(
       assign ev_valid[32*d+EV+:32-EV] = {(32 - EV) {1'b0}};
 
       wire unused_lanes = &{1'b0, s_cfg_mps[8*d+3+:5], s_cfg_mrrs[8*d+3+:5],
-                            s_mmio_bar[8*d+3+:5], s_dma_rd_cpl_bytes[8*d+7]};
+                            s_mmio_bar[8*d+3+:5], s_dma_rd_cpl_bytes[8*d+7],
+                            cnt_index[8*d+7]};
 
       efa_nic #(
           .QPN_W(QPN_W),
@@ -141,7 +146,11 @@ module efa_tb #(
           .s_net_keep(s_net_keep[64*d+:64]),
           .s_net_last(s_net_last[d]),
           .ev_valid(ev_valid[32*d+:EV]),
-          .ev_data(ev_data[64*EV*d+:64*EV])
+          .ev_data(ev_data[64*EV*d+:64*EV]),
+          .cnt_run(cnt_run[d]),
+          .cnt_clear(cnt_clear[d]),
+          .cnt_index(cnt_index[8*d+:7]),
+          .cnt_data(cnt_data[32*d+:32])
       );
     end
   endgenerate

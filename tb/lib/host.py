@@ -269,7 +269,7 @@ class OuterLink(Link):
                 self._simulation = Simulation(sim, seed, params, address)
                 try:
                     self._connection = self._accept(listener)
-                    self._cycle, self._activity = self.call("start", seed, devices, knobs)
+                    self.restart(seed, devices, knobs)
                 except BaseException:
                     self.abort()
                     raise
@@ -295,6 +295,10 @@ class OuterLink(Link):
         if not good:
             raise AssertionError(result)
         return result
+
+    def restart(self, seed, devices, knobs):
+        """Power-on reset with fresh memory; backends of before know nothing of it."""
+        self._cycle, self._activity = self.call("start", seed, devices, knobs)
 
     def post(self, device, requests):
         self.call("post", device, host.batch(requests))

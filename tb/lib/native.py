@@ -13,6 +13,7 @@ import os
 import numpy as np
 from cocotb.triggers import ValueChange
 
+from efa.defs import Meter, MeterStream
 from tb.lib.requests import *  # noqa: F403 - benches build accesses and conditions with these
 from tb.lib.requests import (
     BYTES,
@@ -26,11 +27,16 @@ from tb.lib.requests import (
     LOADS,
     PACKET,
     PACKETS,
+    PIN,
+    PINS,
     U64,
     WRITE,
     WRITES,
     batch,
 )
+
+# An index is driven, answered and seen: a cycle each, and what still counts needs four.
+METER_CYCLES = 6
 
 
 class BoundaryBroken(AssertionError):
@@ -67,6 +73,8 @@ def _library():
         ("log_total", u64, [u32]),
         ("events_seen", u64, [i32, u32]),
         ("counters", None, [i32, ptr]),
+        ("counter_shown", u64, [i32]),
+        ("counter_own", u64, [i32, u32]),
     ):
         function = getattr(library, "efa_" + name)
         function.restype, function.argtypes = result, arguments
@@ -225,6 +233,10 @@ class Native:
     def loads(self) -> np.ndarray:
         return self._take(LOADS, LOAD)
 
+    def pins(self) -> np.ndarray:
+        """Handshakes of the ports that knob pin_mask names, since the last call."""
+        return self._take(PINS, PIN)
+
     def total(self, which: int) -> int:
         return self.library.efa_log_total(which)
 
@@ -236,3 +248,16 @@ class Native:
         self.library.efa_counters(device, values)
         names = ("reads", "read_bytes", "write_bytes", "packets", "interrupts", "loads")
         return dict(zip(names, values, strict=True))
+
+    async def meter(self, device: int = 0) -> tuple[list[int], list[int]]:
+        """The device's counters by index (defs.Meter), and the bench's own count of each that is
+        seen at the pins; stops counting, and takes a few cycles for each counter."""
+        self.knobs(device, cnt_run=0)
+        streams = len(MeterStream)
+        shown, own = [], []
+        for index in range(Meter.STREAM + 2 * streams):
+            self.knobs(device, cnt_index=index)
+            await self.run([], METER_CYCLES)
+            shown.append(self.library.efa_counter_shown(device))
+            own.append(self.library.efa_counter_own(device, index))
+        return shown, own

@@ -25,8 +25,13 @@ PACKET = np.dtype(
 LOAD = np.dtype(
     [("cycle", "<u8"), ("id", "<u8"), ("device", "<u4"), ("bytes", "<u4"), ("data", "u1", 64)]
 )
+# Handshakes at the pins; what a and b are stands in tb/native/common.h.
+PIN = np.dtype(
+    [("cycle", "<u8"), ("a", "<u8"), ("b", "<u8"), ("port", "<u4"), ("device", "<u4")]
+)
 
-EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES = range(6)
+EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES, PINS = range(7)
+PIN_MMIO, PIN_READ, PIN_ANSWER, PIN_WRITE, PIN_OUT, PIN_IN = range(6)
 FAULT_ERROR, FAULT_DROP, FAULT_LATE = 1, 2, 3
 LINE = 64
 U64 = (1 << 64) - 1

@@ -46,6 +46,11 @@ void efa_inject(int device, const u8 *from, u64 len, u64 delay) {
     bench().fabric.inject(device, from, len, delay);
 }
 
+u64 efa_counter_shown(int device) { return bench().meter[device].shown; }
+u64 efa_counter_own(int device, u32 index) {
+    return index < Meter::kCounters ? bench().meter[device].counters[index] : 0;
+}
+
 void *efa_memory_arena(int device) { return bench().memory[device].arena(); }
 int efa_memory_fd(int device) { return bench().memory[device].fd(); }
 int64_t efa_memory_map(int device, u64 addr, u64 len) { return bench().memory[device].map(addr, len); }
@@ -66,6 +71,7 @@ u64 efa_log(u32 which, void **at) {
         case 2: return give(bench().interrupts, at);
         case 3: return give(bench().packets, at);
         case 4: return give(bench().loads, at);
+        case 6: return give(bench().pins, at);
         default: *at = bench().bytes.data(); return bench().bytes.size();
     }
 }
@@ -77,6 +83,7 @@ void efa_log_clear(u32 which) {
         case 2: bench().interrupts.clear(); break;
         case 3: bench().packets.clear(); break;
         case 4: bench().loads.clear(); break;
+        case 6: bench().pins.clear(); break;
         default: break;
     }
     // Payload is shared by writes and packets and goes with the last of them.

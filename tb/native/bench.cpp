@@ -25,11 +25,13 @@ void Bench::start(int count, u64 seed) {
     waiting_ = wakes_ = false;
     conditions_.clear(), bytes.clear(), errors.clear();
     events.restart(), writes.restart(), interrupts.restart(), packets.restart(), loads.restart();
+    pins.restart();
     std::memset(events_seen, 0, sizeof events_seen);
     digest.clear();
     for (int device = 0; device < kMaxDevices; device++) {
         memory[device].clear();
         host[device]->restart(seed);
+        meter[device].restart();
     }
     fabric.restart(seed);
     started_ = true;
@@ -81,11 +83,14 @@ void Bench::step(const Shown *seen, Driven *drive) {
         Knobs &knobs = host[device]->knobs;
         Driven &pins = drive[device];
         watch(seen[device], device);
+        meter[device].step(seen[device], pins, cycle, pins.cnt_run);
         host[device]->step(seen[device], pins);
         fabric.step(device, seen[device], pins);
         pins.bme = knobs.bme, pins.profile = knobs.profile;
         pins.mps = knobs.mps, pins.mrrs = knobs.mrrs, pins.node = knobs.node;
         pins.msix_enable = knobs.msix_enable, pins.msix_fmask = knobs.msix_fmask;
+        pins.cnt_run = knobs.cnt_run, pins.cnt_clear = knobs.cnt_clear;
+        pins.cnt_index = knobs.cnt_index;
         const Shown &out = seen[device];
         active |= out.ev_valid != 0 || out.mcpl_valid || out.rd_valid || out.wr_valid ||
                   out.net_valid || !out.flr_done || !host[device]->quiet();

@@ -4,6 +4,7 @@
 
 #include "fabric.h"
 #include "host.h"
+#include "meter.h"
 
 namespace efa {
 
@@ -50,6 +51,7 @@ class Bench {
     u64 events_seen[kMaxDevices][32] = {};
     Memory memory[kMaxDevices];
     std::unique_ptr<Host> host[kMaxDevices];
+    Meter meter[kMaxDevices];
     Fabric fabric;
     Digest digest;
     std::vector<u8> bytes;  // payload of write and packet records
@@ -58,10 +60,16 @@ class Bench {
     Log<InterruptRecord> interrupts;
     Log<PacketRecord> packets;
     Log<LoadRecord> loads;
+    Log<PinRecord> pins;
     std::string errors;
     u64 error_count = 0;
 
     u64 store_bytes(const u8 *from, u64 len);
+    // A handshake, where knob pin_mask asks for those of its port.
+    void shake(PinPort port, int device, u64 a, u64 b) {
+        if (host[device]->knobs.pin_mask >> port & 1)
+            pins.add({cycle, a, b, u32(port), u32(device)});
+    }
 
    private:
     void watch(const Shown &seen, int device);

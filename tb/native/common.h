@@ -60,10 +60,11 @@ class Digest {
     X(rd_latency_min, 125) X(rd_latency_max, 125) X(rd_tail, 0) X(rd_tail_max, 2000)             \
     X(rd_reorder, 0) X(rd_interleave, 0) X(rd_split, 0) X(rd_rcb, 64) X(rd_stall, 0)             \
     X(rd_gap, 0) X(rd_rate, 0) X(rd_late, 200000)                                                \
-    X(wr_stall, 0) X(wr_latency_min, 60) X(wr_latency_max, 60) X(wr_rate, 0)                     \
+    X(wr_stall, 0) X(wr_latency_min, 60) X(wr_latency_max, 60) X(wr_rate, 0) X(wr_hold, 0)       \
     X(net_stall, 0) X(net_gap, 0) X(net_latency_min, 50) X(net_latency_max, 50) X(net_rate, 0)   \
-    X(net_loss, 0) X(net_dup, 0) X(net_reorder, 0) X(net_reorder_max, 500)                       \
-    X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1)
+    X(net_loss, 0) X(net_dup, 0) X(net_reorder, 0) X(net_reorder_max, 500) X(net_peer, 0)        \
+    X(ev_mask, 0xffffffff) X(log_data, 1) X(ev_log, 1) X(pin_mask, 0)                            \
+    X(cnt_run, 0) X(cnt_clear, 0) X(cnt_index, 0)
 
 struct Knobs {
 #define EFA_KNOB_MEMBER(name, value) u64 name = value;
@@ -101,7 +102,28 @@ struct LoadRecord {
     u8 data[64];
 };
 
-enum PacketFate : u32 { kDelivered = 0, kNoNode = 1, kLost = 2, kDuplicated = 3, kReordered = 4 };
+// A handshake at the pins; what a and b are stands beside each port (knob pin_mask: bit of a port).
+enum PinPort : u32 {
+    kPinMmio = 0,    // a BAR << 32 | address, b cycles it waited
+    kPinRead = 1,    // a address, b length << 8 | tag
+    kPinAnswer = 2,  // a tag, b last
+    kPinWrite = 3,   // a address, b length << 1 | last
+    kPinOut = 4,     // a first 8 bytes of the flit, b last << 1 | first
+    kPinIn = 5,      // as kPinOut
+};
+struct PinRecord {
+    u64 cycle, a, b;
+    u32 port, device;
+};
+
+enum PacketFate : u32 {
+    kDelivered = 0,
+    kNoNode = 1,
+    kLost = 2,
+    kDuplicated = 3,
+    kReordered = 4,
+    kAnswered = 5,  // by the peer of knob net_peer
+};
 
 // What one host access asks; the same layout in tb/lib/native.py.
 enum RequestKind : u32 {

@@ -15,6 +15,12 @@ u64 field(const std::vector<u8> &packet, unsigned lsb, unsigned width) {
     return value;
 }
 
+u64 first_bytes(const u8 *flit) {
+    u64 value = 0;
+    std::memcpy(&value, flit, 8);
+    return value;
+}
+
 constexpr u16 kNoSuchNode = 0xffff;
 
 }  // namespace
@@ -49,6 +55,8 @@ void Fabric::leave(int device, const Shown &seen, Driven &drive) {
             bench_.fail(device, "m_net flit of %u bytes is not the last one", count);
         if ((seen.net_x & seen.net_keep) != 0) bench_.fail(device, "m_net data is unknown");
         bench_.digest.word(0x100 + device);
+        bench_.shake(kPinOut, device, first_bytes(seen.net_data),
+                     u64(seen.net_last) << 1 | side.gathering.empty());
         bench_.digest.bytes(seen.net_data, count);
         side.gathering.insert(side.gathering.end(), seen.net_data, seen.net_data + count);
         side.rate.use(knobs.net_rate, count);
@@ -83,7 +91,10 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
             if (bench_.host[other]->knobs.node == record.dst_node) target = other;
     }
     u64 due = bench_.cycle + rng.between(knobs.net_latency_min, knobs.net_latency_max);
-    if (target < 0) {
+    if (target < 0 && knobs.net_peer != 0 && record.dst_node == knobs.net_peer) {
+        record.fate = kAnswered;
+        answer(device, due + rng.between(knobs.net_latency_min, knobs.net_latency_max), packet);
+    } else if (target < 0) {
         record.fate = kNoNode;
     } else if (rng.chance(knobs.net_loss)) {
         record.fate = kLost;
@@ -109,6 +120,27 @@ void Fabric::queue(int device, u64 due, const std::vector<u8> &packet) {
     side_[device].coming.emplace(due, packet);
 }
 
+// The peer takes every message at once and acknowledges it; what it gets else, it swallows.
+void Fabric::answer(int device, u64 due, const std::vector<u8> &packet) {
+    if (packet[0] != EFA_PKT_OPCODE__SRD_SEND) return;
+    // Sequence number, message id and path come back as they are; most of the rest is zero.
+    std::vector<u8> back(packet.begin(), packet.begin() + EFA_PKT_HDR__BYTES);
+    auto clear = [&](unsigned lsb, unsigned width) { std::memset(&back[lsb / 8], 0, width / 8); };
+    auto move = [&](unsigned to, unsigned from) { std::memcpy(&back[to / 8], &packet[from / 8], 2); };
+    back[0] = EFA_PKT_OPCODE__SRD_ACK;
+    clear(EFA_PKT_HDR__FLAGS__LSB, EFA_PKT_HDR__FLAGS__WIDTH);
+    clear(EFA_PKT_HDR__LENGTH__LSB, EFA_PKT_HDR__LENGTH__WIDTH);
+    clear(EFA_PKT_HDR__QKEY__LSB, EFA_PKT_HDR__QKEY__WIDTH);
+    clear(EFA_PKT_HDR__IMM__LSB, EFA_PKT_HDR__IMM__WIDTH);
+    move(EFA_PKT_HDR__SRC_QPN__LSB, EFA_PKT_HDR__DST_QPN__LSB);
+    move(EFA_PKT_HDR__DST_QPN__LSB, EFA_PKT_HDR__SRC_QPN__LSB);
+    move(EFA_PKT_HDR__SRC_NODE__LSB, EFA_PKT_HDR__DST_NODE__LSB);
+    move(EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__SRC_NODE__LSB);
+    due = std::max(due, side_[device].last_due);
+    side_[device].last_due = due;
+    queue(device, due, back);
+}
+
 void Fabric::inject(int device, const u8 *from, u64 len, u64 delay) {
     queue(device, bench_.cycle + delay, std::vector<u8>(from, from + len));
 }
@@ -119,6 +151,8 @@ void Fabric::arrive(int device, const Shown &seen, Driven &drive) {
     if (drive.net_valid && seen.net_ready) {
         drive.net_valid = false;
         bench_.digest.word(0x200 + device);
+        bench_.shake(kPinIn, device, first_bytes(drive.net_data),
+                     u64(drive.net_last) << 1 | side.first);
         if (drive.net_last) side.busy = false;
     }
     if (drive.net_valid) return;
@@ -134,6 +168,7 @@ void Fabric::arrive(int device, const Shown &seen, Driven &drive) {
     u64 left = side.entering.size() - side.entered, count = std::min<u64>(left, 64);
     std::memset(drive.net_data, 0, 64);
     std::memcpy(drive.net_data, side.entering.data() + side.entered, count);
+    side.first = side.entered == 0;
     side.entered += count;
     drive.net_keep = count == 64 ? ~u64(0) : (u64(1) << count) - 1;
     drive.net_last = count == left;

@@ -25,6 +25,7 @@ class Fabric {
     void arrive(int device, const Shown &seen, Driven &drive);
     void route(int device, const std::vector<u8> &packet);
     void queue(int device, u64 due, const std::vector<u8> &packet);
+    void answer(int device, u64 due, const std::vector<u8> &packet);
 
     struct Side {
         Rng rng{0};
@@ -37,7 +38,7 @@ class Fabric {
         std::multimap<u64, std::vector<u8>> coming;  // by the cycle they may arrive in
         std::vector<u8> entering;
         u64 entered = 0;
-        bool busy = false;
+        bool busy = false, first = false;
         u64 last_due = 0;
     };
     Bench &bench_;

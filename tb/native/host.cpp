@@ -30,7 +30,7 @@ void Host::restart(u64 seed) {
     for (auto &read : reads_) read = Read();
     for (auto &load : loads_) load = {};
     store_waits_ = in_delay_ = false, after_reset_ = true;
-    waited_ = gap_until_ = delay_until_ = flr_until_ = 0;
+    waited_ = offered_ = gap_until_ = delay_until_ = flr_until_ = 0;
     load_tag_ = 0, loads_out_ = 0, read_order_ = last_due_ = 0, current_ = -1;
     handed_ = applied_ = last_seen_at_ = 0;
     read_rate_ = write_rate_ = Rate();
@@ -72,6 +72,8 @@ void Host::accesses(const Shown &seen, Driven &drive) {
     if (drive.mmio_valid) {
         if (seen.mmio_ready) {
             bench_.digest.word(0x300 + device_ + (u64(drive.mmio_addr) << 16));
+            bench_.shake(kPinMmio, device_, u64(drive.mmio_bar) << 32 | drive.mmio_addr,
+                         bench_.cycle - offered_ - 1);
             drive.mmio_valid = false;
             store_waits_ = after_reset_ = false;
             waited_ = 0;
@@ -98,6 +100,7 @@ bool Host::next_access(Driven &drive) {
                     return false;
                 }
                 drive.mmio_valid = drive.mmio_new = true;
+                offered_ = bench_.cycle;
                 drive.mmio_write = now.kind == kStore;
                 drive.mmio_bar = now.bar;
                 drive.mmio_addr = now.addr;
@@ -200,6 +203,7 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
             bench_.fail(device_, "read of %lu bytes at %#lx crosses %lu", len, addr, boundary);
         if (read.live) bench_.fail(device_, "tag %d asked again before its answer", seen.rd_tag);
         reads_asked++, read_bytes += len;
+        bench_.shake(kPinRead, device_, addr, len << 8 | seen.rd_tag);
         Fault fault = bench_.memory[device_].fault(addr, len);
         if (fault != Fault::drop && len != 0 && !read.live) {
             read = Read();
@@ -273,6 +277,7 @@ void Host::read_answers(const Shown &seen, Driven &drive) {
     read_rate_.tick(knobs.rd_rate);
     if (drive.cpl_valid && seen.cpl_ready) {
         bench_.digest.word(0x500 + device_ + (u64(drive.cpl_tag) << 16));
+        bench_.shake(kPinAnswer, device_, drive.cpl_tag, drive.cpl_last);
         drive.cpl_valid = false;
         if (drive.cpl_last) {
             reads_[drive.cpl_tag].live = false;
@@ -301,6 +306,7 @@ void Host::writes(const Shown &seen, Driven &drive) {
            u64(seen.wr_len) << 1 | seen.wr_last, seen.wr_data, bytes, "m_dma_wr");
     if (seen.wr_valid && drive.wr_ready) {
         u64 addr = seen.wr_addr, len = seen.wr_len;
+        bench_.shake(kPinWrite, device_, addr, len << 1 | seen.wr_last);
         u64 boundary = std::min<u64>(u64(128) << drive.mps, kPageOfHost);
         if (gathering_.empty()) {
             if (len == 0 || crosses(addr, len, boundary))
@@ -327,7 +333,8 @@ void Host::writes(const Shown &seen, Driven &drive) {
             handed_++;
         }
     }
-    drive.wr_ready = write_rate_.allow(knobs.wr_rate) && !rng_write_.chance(knobs.wr_stall);
+    drive.wr_ready =
+        !knobs.wr_hold && write_rate_.allow(knobs.wr_rate) && !rng_write_.chance(knobs.wr_stall);
 }
 
 void Host::apply_until(u64 sequence) {

@@ -51,7 +51,7 @@ class Host {
 
     std::deque<Request> requests_;
     bool store_waits_ = false;
-    u64 waited_ = 0, gap_until_ = 0, delay_until_ = 0, flr_until_ = 0;
+    u64 waited_ = 0, offered_ = 0, gap_until_ = 0, delay_until_ = 0, flr_until_ = 0;
     bool in_delay_ = false, after_reset_ = true;
     u8 load_tag_ = 0;
     u32 loads_out_ = 0;

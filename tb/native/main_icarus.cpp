@@ -101,13 +101,14 @@ class Port {
     X(m_dma_rd_ready) X(s_dma_rd_cpl_valid) X(s_dma_rd_cpl_tag)                     \
     X(s_dma_rd_cpl_data) X(s_dma_rd_cpl_bytes) X(s_dma_rd_cpl_last)               \
     X(s_dma_rd_cpl_err) X(m_dma_wr_ready) X(m_net_ready) X(s_net_valid)          \
-    X(s_net_data) X(s_net_keep) X(s_net_last)
+    X(s_net_data) X(s_net_keep) X(s_net_last)                                      \
+    X(cnt_run) X(cnt_clear) X(cnt_index)
 #define EFA_SEEN(X)                                                                          \
     X(m_cfg_flr_done) X(s_mmio_ready) X(m_mmio_cpl_valid) X(m_mmio_cpl_tag)                  \
     X(m_mmio_cpl_data) X(m_dma_rd_valid) X(m_dma_rd_addr) X(m_dma_rd_len) X(m_dma_rd_tag)    \
     X(s_dma_rd_cpl_ready) X(m_dma_wr_valid) X(m_dma_wr_addr) X(m_dma_wr_len) X(m_dma_wr_data) \
     X(m_dma_wr_last) X(m_net_valid) X(m_net_data) X(m_net_keep) X(m_net_last) X(s_net_ready) \
-    X(ev_valid) X(ev_data)
+    X(ev_valid) X(ev_data) X(cnt_data)
 
 #define EFA_MEMBER(name) Port name;
 struct {
@@ -166,6 +167,8 @@ void sample(int d) {
         s.net_last = port.m_net_last.get(d, 1, x);
         s.net_x = payload(port.m_net_data, d, keep.net);
     }
+    // Unknown until the first clear reaches it, and looked at only when somebody asks.
+    s.cnt_data = port.cnt_data.get(d, 32, nullptr);
     s.ev_valid = port.ev_valid.get(d, 32, x);
     s.ev_x = 0;
     if (s.ev_valid != 0) {
@@ -190,6 +193,9 @@ void drive(int d) {
     port.s_cfg_mps.set(d, 8, v.mps);
     port.s_cfg_mrrs.set(d, 8, v.mrrs);
     port.s_cfg_node_id.set(d, 16, v.node);
+    port.cnt_run.set(d, 1, v.cnt_run);
+    port.cnt_clear.set(d, 1, v.cnt_clear);
+    port.cnt_index.set(d, 8, v.cnt_index);
     port.s_mmio_valid.set(d, 1, v.mmio_valid);
     if (v.mmio_new) {
         port.s_mmio_write.set(d, 1, v.mmio_write);

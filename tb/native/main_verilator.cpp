@@ -192,6 +192,7 @@ class Simulation {
             s.net_keep = get<u64>(top_->m_net_keep, d);
             s.net_last = bit(top_->m_net_last, d);
             s.net_data = lane(top_->m_net_data, d * 64);
+            s.cnt_data = get<u32>(top_->cnt_data, d);
             s.ev_valid = get<u32>(top_->ev_valid, d);
             s.ev_data = lane(top_->ev_data, d * sizeof(Vtop::ev_data) / bench().devices);
         }
@@ -208,6 +209,9 @@ class Simulation {
             set<u8>(top_->s_cfg_mps, d, v.mps);
             set<u8>(top_->s_cfg_mrrs, d, v.mrrs);
             set<u16>(top_->s_cfg_node_id, d, v.node);
+            set_bit(top_->cnt_run, d, v.cnt_run);
+            set_bit(top_->cnt_clear, d, v.cnt_clear);
+            set<u8>(top_->cnt_index, d, v.cnt_index);
             set_bit(top_->s_mmio_valid, d, v.mmio_valid);
             if (v.mmio_new) {
                 set_bit(top_->s_mmio_write, d, v.mmio_write);

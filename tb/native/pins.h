@@ -21,7 +21,7 @@ struct Shown {
     u16 rd_len = 0, wr_len = 0;
     u64 rd_addr = 0, wr_addr = 0, net_keep = 0;
     u64 mcpl_x = 0, wr_x = 0, net_x = 0;
-    u32 ev_valid = 0, ev_x = 0;
+    u32 ev_valid = 0, ev_x = 0, cnt_data = 0;
     const u8 *mcpl_data = nullptr, *wr_data = nullptr, *net_data = nullptr;
     const u8 *ev_data = nullptr;  // 8 bytes a kind
     const char *unknown = nullptr;  // a control signal that is neither 0 nor 1
@@ -32,6 +32,8 @@ struct Driven {
     bool bme = true, flr = false, msix_enable = true, msix_fmask = false, profile = false;
     u8 mps = 2, mrrs = 2;
     u16 node = 0;
+    bool cnt_run = false, cnt_clear = false;
+    u8 cnt_index = 0;
     bool mmio_valid = false, mmio_write = false;
     u8 mmio_bar = 0, mmio_tag = 0;
     u32 mmio_addr = 0;

@@ -49,7 +49,7 @@ def inline_forms(backends, _rng):
 def store_buffers(backends, _rng):
     """Entries arrive in any pieces and order, as CPUs send them."""
     for seed, policy in enumerate(POLICIES):
-        node = Node(backends[0], policy=policy, seed=seed)
+        node = Node(backends[0], policy, seed=seed)
         a, b = Endpoint(node, max_inline=80), Endpoint(node)
         for turn in range(12):
             exchange(a, b, pattern(60, turn), inline=True)
@@ -76,7 +76,7 @@ def two_devices(backends, rng):
 
 def batches(backends, rng):
     """Many entries a doorbell, rings that wrap in the middle of a batch, over several queues."""
-    node = Node(backends[0], policy="reorder")
+    node = Node(backends[0])
     ends = [Endpoint(node, depth=1 << rng.randrange(2, 7)) for _ in range(6)]
     for _ in range(15):
         for end in ends:
@@ -184,7 +184,7 @@ def stores_of_others(backends, _rng):
     other_uar = driver.alloc_uar()
     a, b = Endpoint(node), Endpoint(node)
     page = defs.LIMITS.db_page_bytes
-    own = a.qp._sq_db
+    own = a.qp.sq_db
     one = (1).to_bytes(4, "little")
     for offset in (
         own + page * (other_uar - node.context.uar),
@@ -197,11 +197,11 @@ def stores_of_others(backends, _rng):
     exchange(a, b, b"unharmed")
     # Stores into LLQ memory of nobody, and pieces that are no whole dwords.
     backend.store(2, defs.LIMITS.llq_bytes - 64, bytes(64))
-    backend.store(2, a.qp._llq + 1, b"\xff" * 3)
+    backend.store(2, a.qp.llq + 1, b"\xff" * 3)
     exchange(a, b, b"unharmed still")
     # Doorbells of a queue in RESET are not taken.
     fresh = node.pd.create_qp(a.cq, a.cq, SRD)
-    for offset in (fresh._sq_db, fresh._rq_db):
+    for offset in (fresh.sq_db, fresh._rq_db):
         backend.store(driver.db_bar, offset, one)
     backend.settle()
     assert fresh.query().qp_state == defs.AdminQpState.RESET
@@ -231,8 +231,8 @@ def torn_entry(backends, _rng):
         for dword in range(16):
             if dword != missing:
                 at = 4 * dword
-                backend.store(2, a.qp._llq + at, image[at : at + 4])
-        backend.store(driver.db_bar, a.qp._sq_db, (1).to_bytes(4, "little"))
+                backend.store(2, a.qp.llq + at, image[at : at + 4])
+        backend.store(driver.db_bar, a.qp.sq_db, (1).to_bytes(4, "little"))
         backend.settle()
         assert a.qp.query().qp_state == defs.AdminQpState.ERR
 
@@ -251,7 +251,7 @@ def rung_slot_is_closed(backends, _rng):
             a.send(b, pattern(20, turn), wr_id=turn, inline=True)
         backend.settle()
         assert a.qp.query().qp_state == state.SQD and not len(a.cq.poll_array())
-        backend.store(2, a.qp._llq + 64 * slot, bytes(4 * dwords))
+        backend.store(2, a.qp.llq + 64 * slot, bytes(4 * dwords))
         assert set(a.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}
         backend.settle()
         assert a.qp.query().qp_state == state.ERR

@@ -63,7 +63,7 @@ def every_queue(backends, rng):
 
 def everything(backends, rng, rounds=40, queues=12):
     """Queues of all kinds and depths, all sizes, all devices; each round closed and checked."""
-    nodes = [Node(backend, policy="adversarial", seed=n) for n, backend in enumerate(backends)]
+    nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
     know_each_other(nodes)
     limit = nodes[0].driver.mtu
     ends = [

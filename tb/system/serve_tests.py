@@ -15,7 +15,8 @@ class Server:
 
     def __init__(self, dut):
         self.native = Native(dut)
-        for name in ("post", "loads", "writes", "interrupts", "packets", "events", "counters"):
+        for name in ("post", "loads", "writes", "interrupts", "packets", "events", "counters",
+                     "pins"):  # fmt: skip
             setattr(self, name, getattr(self.native, name))
 
     def start(self, seed, devices, knobs):
@@ -23,6 +24,10 @@ class Server:
         for device, values in enumerate(knobs):
             self.native.knobs(device, **values)
         return self.native.cycle, self.native.activity
+
+    def inject(self, device, packets, delay):
+        for packet in packets:
+            self.native.inject(device, packet, delay)
 
     def knobs(self, device, values):
         self.native.knobs(device, **values)

@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive
+from tb.lib.waits import drive
 
 
 def idle(dut):

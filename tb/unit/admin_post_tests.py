@@ -8,8 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, span
 from tb.unit.admin_bench import crc16
-from tb.unit.module_bench import high, span
 
 BASE = 0x12_3456_7000
 SOURCES = 7

@@ -6,7 +6,7 @@ from cocotb.triggers import RisingEdge, Timer
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import pulse, zero
+from tb.lib.waits import pulse, zero
 
 HANDLES = 1 << LIMITS.ah_w
 

@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from efa.defs import AdminAqEntry
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive
+from tb.lib.waits import drive
 
 ODD_PHASE, ODD_READ = 3, 4
 BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings

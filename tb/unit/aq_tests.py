@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import LIMITS, REG_BITS, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, high, until
+from tb.lib.waits import drive, high, until
 
 ODD_AQ, ODD_AENQ = 1, 2
 
@@ -170,7 +170,7 @@ async def its_cycles(dut):
     await clock_and_reset(dut)
     await aq.ring_up()
     await aq.store(Reg.AQ_PROD_DB, 1)
-    assert await until(dut, lambda: dut.aq_producer.value == 1) == timing("efa_aq", "ring").latency
+    assert await until(dut, high(dut.aq_producer)) == timing("efa_aq", "ring").latency
     await aq.note(1)
     assert await until(dut, high(dut.irq_valid)) == timing("efa_aq", "note").latency
 
@@ -193,5 +193,5 @@ async def reset_forgets_rings_and_messages(dut):
     await aq.settled()
     assert int(dut.aq_base.value) == 0 and dut.irq_valid.value == 0
     await aq.note(6)
-    await until(dut, high(dut.irq_valid), 4)
+    await until(dut, high(dut.irq_valid), cycles=4)
     assert dut.irq_vector.value == 6

@@ -14,7 +14,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import AdminAcqEntry
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.module_bench import drive, high, until
+from tb.lib.waits import drive, high, until
 
 Op = IntEnum("Op", "FIND TAKE FREE REF REF_OF_UAR UNREF CHECK", start=0)
 Kind = IntEnum("Kind", "PD UAR AH MR EQ CQ QP LLQ", start=0)

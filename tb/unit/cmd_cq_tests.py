@@ -16,8 +16,8 @@ from efa.defs import (
 )
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
-from tb.unit.module_bench import drive
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL = Status.ILLEGAL_PARAMETER
@@ -119,6 +119,9 @@ async def refusals_change_nothing(dut, slow):
                    {"msix_vec": LIMITS.msix_vectors}, {"base": BASE + 8}):  # fmt: skip
         await unit.refused(eq(**fields), Code.CREATE_EQ, ILLEGAL)
     unit.numbers.give(Kind.EQ, 0)
+    for wide in (cq(interrupt_mode_enabled=1, eqn=0x100), cq(uar=0x102), cq(uar=0xFFFF)):
+        await unit.refused(wide, Code.CREATE_CQ, ILLEGAL)
+    await unit.refused(AdminDestroyEqCmd(eqn=0x100), Code.DESTROY_EQ, ILLEGAL)
     unit.numbers.full = {Kind.CQ, Kind.EQ}
     full = Status.RESOURCE_ALLOCATION_FAILURE
     await unit.refused(cq(), Code.CREATE_CQ, full)

@@ -18,8 +18,8 @@ from efa.defs import (
 )
 from tb.lib.stream import clock_and_reset
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines, Unit, cycles_of, entry
-from tb.unit.module_bench import drive
 
 Code, Status, Id = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 ILLEGAL = Status.ILLEGAL_PARAMETER

@@ -13,8 +13,8 @@ from efa.defs import (
 )
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.cmd_bench import Kind, Lines, Unit, cycles_of, entry
-from tb.unit.module_bench import drive
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE

@@ -18,8 +18,8 @@ from efa.defs import (
 )
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
-from tb.unit.module_bench import drive
 
 Code, Status, S = AdminAqOpcode, AdminAqCompletionStatus, AdminQpState
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
@@ -220,6 +220,7 @@ async def refusals_change_nothing(dut, slow):
     unit.heard()
     for fields in ({"qp_type": 3}, {"pd": 2}, {"uar": 4}, {"send_cq_idx": 5}, {"recv_cq_idx": 5},
                    {"recv_cq_idx": 6}, {"uar": 5}, {"send_cq_idx": 0x1_0003}, {"depth": 3},
+                   {"pd": 0x101}, {"uar": 0x102}, {"recv_cq_idx": 4 | 1 << LIMITS.cqn_w},
                    {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
                    {"sq_64_bit_req_id": 1}):  # fmt: skip
         await unit.refused(qp(**fields), Code.CREATE_QP, ILLEGAL)

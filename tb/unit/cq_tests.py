@@ -17,7 +17,8 @@ from tb.lib.stream import (
     rng_for,
 )
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, completion_entry, hold, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, completion_entry
 
 BASE = 0x12_3400_0000
 
@@ -170,7 +171,7 @@ async def entries_leave_in_time(dut):
     dut.drain_valid.value = 1
     asked = cycle() + 1
     await RisingEdge(dut.clk)
-    await until(dut, lambda: dut.drain_ready.value == 1, 20)
+    await until(dut, high(dut.drain_ready), cycles=20)
     assert cycle() - asked == timing("efa_cq", "drain").latency
     dut.drain_valid.value = 0
 
@@ -181,7 +182,7 @@ async def the_count_goes_on_past_its_end(dut):
     zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid")
     dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
     await clock_and_reset(dut)
-    await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+    await until(dut, high(dut.init_done), cycles=5000)
     await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=context(log=13))
     # Constant inputs: only the clock has to move until the last entries.
     before = 0x10000 - 20

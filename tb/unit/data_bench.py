@@ -6,6 +6,7 @@ from cocotb.triggers import RisingEdge
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamMonitor
 from tb.lib.timing import timing
+from tb.lib.waits import pulse, until
 
 TOP = 1 << 64
 
@@ -25,38 +26,9 @@ class Ports:
         return iter(self._dut)
 
 
-def idle(dut, *names):
-    """Drive inputs to 0."""
-    for name in names:
-        getattr(dut, name).value = 0
-
-
-async def until(dut, condition, what, cycles=5000):
-    """Wait for clock edges until condition(); fails after so many."""
-    for _ in range(cycles):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"{what}: not within {cycles} cycles")
-
-
 async def taken(driver, cycles=50000):
     """Wait until a driver's last beat was taken; fails after so many cycles."""
     await until(driver.dut, lambda: not driver.waiting, f"{driver.prefix} taken", cycles)
-
-
-async def high(dut, name, cycles=5000):
-    """Wait until a one-bit output is 1."""
-    await until(dut, lambda: getattr(dut, name).value == 1, name, cycles)
-
-
-async def pulse(dut, valid, **values):
-    """One cycle of `valid` with its payload."""
-    for name, value in values.items():
-        getattr(dut, name).value = value
-    getattr(dut, valid).value = 1
-    await RisingEdge(dut.clk)
-    getattr(dut, valid).value = 0
 
 
 class RawMonitor(StreamMonitor):

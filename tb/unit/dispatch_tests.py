@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import AdminAqCompletionStatus, AdminAqEntry, AdminAqOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import high, span
+from tb.lib.waits import high, span
 
 FAMILIES = (
     ("ALLOC_PD", "DEALLOC_PD", "ALLOC_UAR", "DEALLOC_UAR"),

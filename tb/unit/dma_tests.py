@@ -6,8 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, Reg
 from tb.lib.stream import StreamMonitor, cycle, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import drive, high, low, rises, until
 from tb.unit.host_bench import RESET_BIT, RESP, HostBench, chunks, packet
-from tb.unit.module_bench import drive
 
 CLIENTS = ("adm", "rq", "tx")
 WRITERS = ("adm", "rx", "cq", "eq")
@@ -116,7 +116,7 @@ async def same_tag_back_to_back(dut):
     for request in await bench.rd.take(8):
         beats += chunks(request["tag"], reader.memory(request["addr"], LIMIT), [64] * 8)
     bench.rdcpl.post(*beats)
-    await bench.until("s_dma_rd_cpl_valid")
+    await until(dut, high(dut.s_dma_rd_cpl_valid))
     promised, seen = timing("efa_dma_rd", "beat"), []
     for number in range(80):
         if dut.rdc_tx_valid.value == 1:
@@ -212,8 +212,9 @@ async def late_across_flr(dut):
     dut.s_cfg_flr.value = 1
     await ClockCycles(dut.clk, 2)
     dut.s_cfg_flr.value = 0
-    await bench.until("m_cfg_flr_done", 0)
-    await bench.until("m_cfg_flr_done", 1, int(dut.TIMEOUT_CYCLES.value) + 4 * tags + 200)
+    await until(dut, low(dut.m_cfg_flr_done))
+    given_up = int(dut.TIMEOUT_CYCLES.value) + 4 * tags + 200
+    await until(dut, high(dut.m_cfg_flr_done), cycles=given_up)
     assert bench.rdc["tx"].beats[-1]["err"] == 1
     for _ in range(tags - 1):
         reader.ask("rq", 8)
@@ -314,10 +315,7 @@ async def cycles(dut):
         await RisingEdge(dut.clk)
         assert getattr(dut, f"{prefix}_ready").value == 1
         drive(dut, **{f"{prefix}_valid": 0})
-        for _ in range(path.latency):
-            assert out.value == 0
-            await RisingEdge(dut.clk)
-        assert out.value == 1
+        await rises(dut, out, path.latency)
     await bench.rd.take()
     await bench.wr.take()
 
@@ -362,9 +360,10 @@ async def reset_under_load(dut):
         await ClockCycles(dut.clk, rng.randrange(20, 80))
         bench.store(Reg.DEV_CTL, RESET_BIT)
         bench.store(Reg.DEV_CTL, 0)
-        await bench.until("core_rst", 1)
+        await until(dut, high(dut.core_rst))
         assert dut.m_dma_rd_valid.value == 0 and dut.m_dma_wr_valid.value == 0
-        await bench.until("m_cfg_flr_done")
+        await until(dut, high(dut.m_cfg_flr_done))
+        await RisingEdge(dut.clk)
         assert bench.taken_steps() == [0, 1, 2]
         for client in WRITERS:
             await bench.put[client].idle()

@@ -6,7 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table
 
 TAKEN, FOREIGN, BEYOND, STATE = range(4)
 SQ, RQ, CQ = range(3)
@@ -26,7 +27,7 @@ class Bench:
         Table(dut, "qpc_addr", "qpc_data", lambda n: INTERNAL.qpc.pack(**self.qps.get(n, {})))
         Table(dut, "completed_addr", "completed_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
-        await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+        await until(dut, high(dut.init_done), cycles=5000)
         self.ev = Pulses(dut, "ev_db", "data")
         self.work, self.err = Pulses(dut, "work", "qpn"), Pulses(dut, "err", "qpn")
         self.rqdb = Pulses(dut, "rqdb", "qpn", "value")
@@ -181,16 +182,17 @@ async def readers_see_the_count_a_clear_empties_it(dut):
     await bench.store(1, SQ, 6, 10)
     taken = await bench.store(1, SQ, 7, 20)
     promised = timing("efa_doorbell", "count")
-    await until(dut, lambda: int(dut.prod_rd_data.value) >> 16 == 20)
+    await until(dut, lambda: int(dut.prod_rd_data.value) >> 16 == 20, "the count")
     assert cycle() - taken == promised.latency
     assert int(dut.prod_rd_data.value) == 20 << 16 | 10
-    # A clear gives way to the doorbell that is in effect in its cycle.
-    taken = await bench.store(1, SQ, 6, 11)
-    await ClockCycles(dut.clk, 2)
-    first, done = await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=7)
-    assert (first, done) == (taken + 3, taken + 4)
+    # A clear waits for no doorbell, whatever is in effect in its cycle.
+    for value in range(11, 19):
+        taken = await bench.store(1, SQ, 6, value)
+        await ClockCycles(dut.clk, value % 3)
+        first, done = await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=7)
+        assert first == done == taken + value % 3 + 1
     await ClockCycles(dut.clk, 3)
-    assert int(dut.prod_rd_data.value) == 11
+    assert int(dut.prod_rd_data.value) == 18
     bench.produced[7] = 0
     await bench.store(1, SQ, 7, 256)
     await bench.check()
@@ -205,16 +207,17 @@ async def reset_forgets_completion_queues_and_stores_under_way(dut):
     await bench.cq(8)
     await bench.store(1, CQ, 8, 77)
     await bench.check()
-    for cycles in range(4):
+    latency = timing("efa_doorbell", "store").latency
+    for cycles in range(latency + 1):
         await pulse(dut, "db_valid", db_offset=LIMITS.db_page_bytes + 8, db_data=9)
         await ClockCycles(dut.clk, cycles)
         await reset(dut, 1)
         await ClockCycles(dut.clk, 2)
-        if cycles < 3:
+        if cycles < latency:
             assert len(bench.ev.seen) == 1, f"a store outlived a reset {cycles} cycles later"
-            await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+            await until(dut, high(dut.init_done), cycles=5000)
     assert dut.init_done.value == 0
-    await until(dut, lambda: dut.init_done.value == 1, 5000, "init")
+    await until(dut, high(dut.init_done), cycles=5000)
     bench.cqs.clear()
     bench.ev.seen.clear()
     bench.work.seen.clear()

@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, until
+from tb.lib.waits import drive, high, low, until
 
 ENGINES = ("send", "recv", "cpl")
 
@@ -46,7 +46,8 @@ async def each_unit_gets_a_whole_drain(dut, stalls):
     for _ in range(60):
         asked, late = rng.randrange(1, 1 << bench.units), rng.getrandbits(bench.units)
         drive(dut, s_drain_valid=asked, s_drain_late=late)
-        await until(dut, lambda: dut.s_drain_valid.value == 0)
+        await RisingEdge(dut.clk)
+        await until(dut, low(dut.s_drain_valid))
         assert sorted(unit for unit, _ in bench.done) == [
             unit for unit in range(bench.units) if asked >> unit & 1
         ]
@@ -81,7 +82,7 @@ async def its_cycles(dut):
     for late, path in ((0, "whole"), (1, "late")):
         drive(dut, s_drain_valid=1, s_drain_late=late)
         await RisingEdge(dut.clk)
-        cycles = await until(dut, lambda: dut.s_drain_ready.value == 1)
+        cycles = await until(dut, high(dut.s_drain_ready))
         assert cycles == timing("efa_drain", path).latency
         dut.s_drain_valid.value = 0
         await RisingEdge(dut.clk)

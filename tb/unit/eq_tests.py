@@ -3,76 +3,12 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
+from efa.defs import DOORBELL_BITS, REG_BITS
+from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until
+from tb.unit.eq_bench import BASES, Bench
 from tb.unit.queue_bench import Pulses
-
-BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
-
-
-class Bench:
-    def __init__(self, dut, stalls=0.0):
-        self.dut = dut
-        for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid"):
-            getattr(dut, name).value = 0
-        self.totals = {}
-        self.order = []
-        self.commits = StreamDriver(dut, "s_commit")
-        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=lambda b: self.order.append("eqe"))
-        self.irq = StreamMonitor(dut, "m_irq", stalls, on_beat=lambda b: self.order.append("irq"))
-
-    async def start(self, eqs=(0,), log=2):
-        await clock_and_reset(self.dut)
-        await self.configure(eqs, log)
-
-    async def configure(self, eqs=(0,), log=2):
-        while self.dut.init_done.value != 1:
-            await RisingEdge(self.dut.clk)
-        for eqn in eqs:
-            ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
-            await self.pulse("eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
-
-    async def pulse(self, valid, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        await RisingEdge(self.dut.clk)
-        getattr(self.dut, valid).value = 0
-
-    async def cq(self, cqn, eqn=0, intr=1):
-        ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
-        self.totals[cqn] = 0
-        await self.pulse("cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
-        await ClockCycles(self.dut.clk, 2)
-
-    def commit(self, cqn):
-        self.totals[cqn] += 1
-        self.commits.post({"cqn": cqn, "total": self.totals[cqn]})
-
-    async def arm_cq(self, cqn, consumed, arm=1):
-        value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
-        await self.pulse("cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
-
-    async def arm_eq(self, eqn):
-        await self.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
-        await ClockCycles(self.dut.clk, 40)
-
-    async def settle(self):
-        await ClockCycles(self.dut.clk, 60)
-
-    def events(self):
-        """CQ numbers of the entries written since the last look."""
-        seen = []
-        while self.wr.beats:
-            data = self.wr.beats.popleft()["data"].to_bytes(16, "little")
-            seen.append(AdminEqe.unpack(data).u.comp_event.cqn)
-        return seen
-
-    def interrupts(self):
-        seen = [beat["vector"] for beat in self.irq.beats]
-        self.irq.beats.clear()
-        return seen
 
 
 @cocotb.test()
@@ -222,7 +158,7 @@ async def storm_of_arms_does_not_starve_commits(dut):
     for _ in range(300):
         bench.commit(rng.choice(cqns))
         value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=0, ARM=1)
-        await bench.pulse("cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
+        await pulse(dut, "cqdb_valid", cqdb_cqn=rng.choice(cqns), cqdb_value=value)
         if rng.random() < 0.05:
             await bench.arm_eq(0)
     await ClockCycles(dut.clk, 3000)
@@ -259,8 +195,8 @@ async def events_come_in_time(dut):
     await bench.start()
     taken = Pulses(dut, "s_commit", taken=True)
     offered, asked = Pulses(dut, "m_wr"), Pulses(dut, "m_irq")
-    promised = {path: timing("efa_eq", path)
-                for path in ("commit", "event", "irq", "arm", "eq_arm", "scan")}  # fmt: skip
+    paths = ("commit", "event", "irq", "arm", "eq_arm", "scan", "drain")
+    promised = {path: timing("efa_eq", path) for path in paths}
 
     def forget():
         for pulses in (taken, offered, asked):
@@ -285,7 +221,7 @@ async def events_come_in_time(dut):
     armed = cycle()
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["arm"].latency
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await bench.settle()
     assert asked.seen[0][0] - armed == promised["eq_arm"].latency
@@ -293,14 +229,25 @@ async def events_come_in_time(dut):
     await reset(dut)
     await bench.configure()
     await bench.cq(5)
+    await bench.arm_cq(5, 0)
+    await bench.settle()
     forget()
-    await bench.pulse("eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
+    await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
-    await RisingEdge(dut.clk)
-    for _ in range(20):
+    bench.commit(5)
+    await bench.settle()
+    assert offered.seen[0][0] - armed == promised["scan"].latency
+    forget()
+    for _ in range(40):
         bench.commit(5)
     await bench.settle()
     cycles = [cycle for (cycle,) in taken.seen]
-    assert cycles[0] - armed == promised["scan"].latency
     steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
-    assert steps == [promised["commit"].interval] * 19
+    assert steps == [promised["commit"].interval] * 39
+    dut.drain_valid.value = dut.s_drained.value = 1
+    asked = cycle() + 1
+    await RisingEdge(dut.clk)
+    dut.s_drained.value = 0
+    await until(dut, high(dut.drain_ready), cycles=20)
+    assert cycle() - asked == promised["drain"].latency
+    dut.drain_valid.value = 0

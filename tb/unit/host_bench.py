@@ -1,10 +1,11 @@
 """What the unit tests of the host side share: the bus's two ends and the engines' place."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, LIMITS, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
+from tb.lib.waits import high, until
 
 LINE = 64
 RESP = 0x1_2345_6780
@@ -47,15 +48,8 @@ class HostBench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await self.until("s_mmio_ready")
+        await until(self.dut, high(self.dut.s_mmio_ready))
         return self
-
-    async def until(self, name, value=1, cycles=4000):
-        async def wait():
-            while getattr(self.dut, name).value != value:
-                await RisingEdge(self.dut.clk)
-
-        await with_timeout(wait(), 4 * cycles, "ns")
 
     # What the host stores and loads; offsets may lie anywhere in a line.
     def line(self, write, bar, offset, size, value, tag=0):

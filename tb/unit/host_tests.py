@@ -5,6 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import LIMITS, PROFILES, REG_BITS, Reg
 from tb.lib.stream import reset, rng_for
+from tb.lib.waits import high, low, steady, until
 from tb.unit.host_bench import FINISHED, PROGRESS, RESET_BIT, RESP, HostBench, chunks, packet
 
 ALL_ONES = 0xFFFF_FFFF
@@ -53,9 +54,7 @@ async def power_on(dut):
     assert dut.core_rst.value == 1
     bench.store(Reg.INTR_MASK, 1)
     await ClockCycles(dut.clk, 4)
-    for _ in range(300):
-        await RisingEdge(dut.clk)
-        assert dut.s_mmio_ready.value == 0 and dut.m_cfg_flr_done.value == 0
+    await steady(dut, 300, s_mmio_ready=0, m_cfg_flr_done=0)
     assert dut.core_rst.value == 0
     dut.recv_init_done.value = 1
     assert (await bench.reg.take())[0] == {"offset": int(Reg.INTR_MASK), "data": 1}
@@ -265,13 +264,11 @@ async def reset_drains(dut, cause):
     bench.store(Reg.DEV_CTL, RESET_BIT)
     bench.set_resp()
     bench.store(Reg.DEV_CTL, 0)
-    await bench.until("quiesce", 1)
+    await until(dut, high(dut.quiesce))
     bench.ask["adm"].post({"addr": 0x2000, "len": 64, "cookie": 1})
     bench.put["cq"].post(*packet(0x5000, bytes(16)))
     bench.irq["adm"].post({"vector": 0})
-    for _ in range(60):
-        await RisingEdge(dut.clk)
-        assert dut.core_rst.value == 0 and dut.quiesce.value == 1
+    await steady(dut, 60, core_rst=0, quiesce=1)
     assert not bench.rd.beats and not bench.wr.beats
     if cause != "packet":
         assert await bench.register(Reg.DEV_STS) & PROGRESS
@@ -282,7 +279,7 @@ async def reset_drains(dut, cause):
         await bench.wr.take(2)
     else:
         dut.net_quiet.value = 1
-    await bench.until("core_rst", 1, 40)
+    await until(dut, high(dut.core_rst), cycles=40)
     assert len(bench.rdc["tx"].beats) == (cause == "read")
     assert not bench.rd.beats and not bench.wr.beats
     cycles = 0
@@ -290,7 +287,7 @@ async def reset_drains(dut, cause):
         cycles += 1
         await RisingEdge(dut.clk)
     assert cycles >= 4
-    await bench.until("quiesce", 0)
+    await until(dut, low(dut.quiesce))
     assert bench.taken_steps() == [0, 1, 2]
 
 
@@ -314,7 +311,7 @@ async def stores_during_reset(dut):
     assert not bench.reg.beats and not bench.db.beats and not bench.llq.beats
     assert await bench.register(Reg.DEV_STS) & PROGRESS
     bench.store(Reg.DEV_CTL, 0)
-    await bench.until("m_cfg_flr_done")
+    await until(dut, high(dut.m_cfg_flr_done))
     assert await bench.read(TABLE + 16, 16) == 0x55 << 64 | 0xFEE0_1000
     assert await bench.read(TABLE + 32, 16) == 0x66 << 64 | 0xFEE0_2000
     assert bench.taken_steps() == [0, 1, 2]
@@ -337,7 +334,7 @@ async def flr(dut):
     assert dut.m_cfg_flr_done.value == 0
     bench.store(Reg.INTR_MASK, 1)
     bench.reg.beats.clear()
-    await bench.until("m_cfg_flr_done")
+    await until(dut, high(dut.m_cfg_flr_done))
     dut.s_cfg_bme.value = 1
     await bench.wr.none(40)
     assert not bench.reg.beats and bench.taken_steps() == [0, 1, 2]
@@ -357,7 +354,7 @@ async def flr_takes_over(dut):
         await ClockCycles(dut.clk, delay)
         dut.s_cfg_flr.value = 1
         await ClockCycles(dut.clk, 3)
-        await bench.until("m_cfg_flr_done")
+        await until(dut, high(dut.m_cfg_flr_done))
         dut.s_cfg_flr.value = 0
         assert await bench.read(Reg.DEV_STS) == 1, delay
         assert bench.taken_steps()[-1] == 2
@@ -379,7 +376,7 @@ async def power_on_in_traffic(dut):
     await reset(dut)
     for monitor in (bench.wr, bench.rd, bench.cpl):
         monitor.beats.clear()
-    await bench.until("s_mmio_ready")
+    await until(dut, high(dut.s_mmio_ready))
     await bench.wr.none(20)
     assert not bench.rd.beats and not bench.cpl.beats
     bench.set_resp()

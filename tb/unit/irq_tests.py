@@ -6,6 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import LIMITS
 from tb.lib.stream import cycle
 from tb.lib.timing import timing
+from tb.lib.waits import rises
 from tb.unit.host_bench import HostBench, packet
 
 TABLE, PBA = LIMITS.msix_table_offset, LIMITS.msix_pba_offset
@@ -98,10 +99,7 @@ async def cycles(dut):
     await RisingEdge(dut.clk)
     assert dut.irq_adm_ready.value == 1
     dut.irq_adm_valid.value = 0
-    for _ in range(promised.latency + stream.latency):
-        assert dut.m_dma_wr_valid.value == 0
-        await RisingEdge(dut.clk)
-    assert dut.m_dma_wr_valid.value == 1
+    await rises(dut, dut.m_dma_wr_valid, promised.latency + stream.latency)
     await bench.wr.take()
     times = []
     bench.wr.on_beat = lambda beat: times.append(cycle())

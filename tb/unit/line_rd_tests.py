@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, high, span, until
+from tb.lib.waits import drive, high, span, until
 
 BROKEN = 1 << 40
 

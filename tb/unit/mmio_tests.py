@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EFA_MEM_BAR, EFA_REG_BAR, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, until
+from tb.lib.waits import drive, low, rises, steady, until
 
 REG, LLQ, DB = EFA_REG_BAR, EFA_MEM_BAR, LIMITS.db_bar
 DWORDS = 16
@@ -131,9 +131,7 @@ async def not_open(dut):
     dut.opened.value = 0
     await clock_and_reset(dut)
     bench.bus.post({"write": 1, "bar": REG, "addr": 0, "be": WHOLE, "data": 7})
-    for _ in range(40):
-        await RisingEdge(dut.clk)
-        assert dut.s_mmio_ready.value == 0
+    await steady(dut, 40, s_mmio_ready=0)
     dut.opened.value = 1
     await bench.bus.idle()
     await ClockCycles(dut.clk, 4)
@@ -167,18 +165,17 @@ async def cycles(dut, bar):
     valid = getattr(dut, f"{name}_valid")
     drive(dut, s_mmio_valid=1, s_mmio_write=1, s_mmio_bar=bar, s_mmio_addr=0, s_mmio_be=WHOLE)
     await RisingEdge(dut.clk)
-    for _ in range(promised.latency):
-        assert valid.value == 0
-        await RisingEdge(dut.clk)
+    await rises(dut, valid, promised.latency)
     for _ in range(50):
         assert valid.value == 1 and dut.s_mmio_ready.value == 1
         await ClockCycles(dut.clk, promised.interval)
     dut.s_mmio_valid.value = 0
-    await until(dut, lambda: valid.value == 0)
+    await until(dut, low(valid))
     before = len(bench.acts)
     bench.bus.post(*[{"write": 1, "bar": bar, "addr": 64 * n, "be": (1 << 64) - 1} for n in (0, 1)])
     await bench.bus.idle()
-    taken = await until(dut, lambda: len(bench.acts) >= before + (2 if bar == LLQ else 2 * DWORDS))
+    wanted = before + (2 if bar == LLQ else 2 * DWORDS)
+    taken = await until(dut, lambda: len(bench.acts) >= wanted, "all of both stores")
     assert taken <= 2 * DWORDS + promised.latency
 
 
@@ -190,10 +187,7 @@ async def answer_cycles(dut):
     drive(dut, s_mmio_valid=1, s_mmio_write=0, s_mmio_bar=REG, s_mmio_addr=64, s_mmio_be=WHOLE)
     await RisingEdge(dut.clk)
     dut.s_mmio_valid.value = 0
-    for _ in range(timing("efa_mmio", "load").latency):
-        assert dut.m_mmio_cpl_valid.value == 0
-        await RisingEdge(dut.clk)
-    assert dut.m_mmio_cpl_valid.value == 1
+    await rises(dut, dut.m_mmio_cpl_valid, timing("efa_mmio", "load").latency)
 
 
 @cocotb.test()

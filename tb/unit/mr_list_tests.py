@@ -6,8 +6,8 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from efa.defs import LIMITS, AdminRegMrCmd
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines
-from tb.unit.module_bench import drive
 
 POOL = 1 << LIMITS.mtt_w
 

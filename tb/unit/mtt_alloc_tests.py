@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, until
+from tb.lib.waits import drive, high, until
 
 POOL = 1 << LIMITS.mtt_w
 REGIONS = 1 << LIMITS.mr_w
@@ -27,7 +27,7 @@ class Pool:
         """Cycles from the first one of the request to its ready."""
         drive(self.dut, **{what: 1}, **values)
         await RisingEdge(self.dut.clk)
-        cycles = await until(self.dut, lambda: self.dut.s_ready.value == 1, 3 * REGIONS)
+        cycles = await until(self.dut, high(self.dut.s_ready), cycles=3 * REGIONS)
         getattr(self.dut, what).value = 0
         return cycles
 

@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, high, taken, until
+from tb.lib.waits import high, until
+from tb.unit.data_bench import Moments, taken
 
 NODE = 13
 PACKET, DONE, BARRIER = range(3)
@@ -204,7 +205,7 @@ async def quiet_between_packets(dut):
         await ClockCycles(dut.clk, 2 + turn)
         dut.quiesce.value = 1
         await RisingEdge(dut.clk)
-        await high(dut, "net_quiet")
+        await until(dut, high(dut.net_quiet))
         assert not bench.inside
         kinds = len(bench.kinds)
         bench.ack()

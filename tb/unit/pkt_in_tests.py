@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, LIMITS, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, high, idle, pulse, taken, until
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, taken
 
 NODE = 11
 LINES = timing("efa_pkt_in", "line").depth
@@ -18,7 +19,7 @@ ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
 class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("pkt_in")
-        idle(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_lines")
+        zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_lines")
         dut.s_cfg_node_id.value = NODE
         dut.core_rst.value = 1
         self.net = StreamDriver(dut, "s_net", gaps, ["data", "keep", "last"])
@@ -353,4 +354,4 @@ async def cycles(dut):
         await RisingEdge(dut.clk)
         if cycle >= promised.latency:
             assert int(dut.m_win_data.value).to_bytes(64, "little") == bench.wanted.popleft()
-    await high(dut, "s_net_ready")
+    await until(dut, high(dut.s_net_ready))

@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, AdminQpState
 from tb.lib.stream import PERIOD_NS, cycle, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import until
+from tb.lib.waits import high, hold, until
 
 QPC = INTERNAL.qpc
 SIDES = ("send", "recv")
@@ -53,29 +53,19 @@ class Bench:
                 event = EVENTS.qperr.unpack(int(self.dut.ev_qperr_data.value))
                 self.errors.append((event.qpn, event.cause))
 
-    async def hold(self, valid, ready, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        while True:
-            await RisingEdge(self.dut.clk)
-            if getattr(self.dut, ready).value == 1:
-                break
-        getattr(self.dut, valid).value = 0
-
     async def write(self, qpn, **fields):
-        await self.hold(
+        await hold(self.dut,
             "qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn, qpa_wdata=QPC.pack(**fields)
         )
 
     async def read(self, qpn):
-        await self.hold("qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
+        await hold(self.dut, "qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
         await RisingEdge(self.dut.clk)
-        await until(self.dut, lambda: self.dut.qpa_rvalid.value == 1, 100, "the context")
+        await until(self.dut, high(self.dut.qpa_rvalid), cycles=100)
         return QPC.unpack(int(self.dut.qpa_rdata.value))
 
     async def error(self, side, qpn, cause):
-        await self.hold(
+        await hold(self.dut,
             f"qperr_{side}_valid",
             f"qperr_{side}_ready",
             **{f"qperr_{side}_qpn": qpn, f"qperr_{side}_cause": cause},
@@ -225,13 +215,13 @@ async def changes_are_told_and_seen_in_time(dut):
     state = AdminQpState.RTS
     dut.qpa_valid.value, dut.qpa_write.value, dut.qpa_qpn.value = 1, 1, 9
     dut.qpa_wdata.value = QPC.pack(live=1, state=state)
-    await until(dut, lambda: len(edges["taken"]) == 8)
+    await until(dut, lambda: len(edges["taken"]) == 8, "all of them")
     dut.qpa_valid.value = 0
     await bench.settle()
     check("write", "notice", 0)
     state = None
     dut.qpa_valid.value, dut.qpa_write.value = 1, 0
-    await until(dut, lambda: len(edges["taken"]) == 8)
+    await until(dut, lambda: len(edges["taken"]) == 8, "all of them")
     dut.qpa_valid.value = 0
     await bench.settle()
     check("read", "answer", None)
@@ -244,7 +234,7 @@ async def changes_are_told_and_seen_in_time(dut):
     dut.qperr_recv_valid.value, dut.qperr_recv_cause.value = 1, 5
     for number in range(8):
         dut.qperr_recv_qpn.value = 9 - number
-        await until(dut, lambda number=number: len(edges["taken"]) > number)
+        await until(dut, lambda number=number: len(edges["taken"]) > number, "the next")
     dut.qperr_recv_valid.value = 0
     await bench.settle()
     check("error", "notice", 1)

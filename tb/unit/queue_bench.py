@@ -1,11 +1,7 @@
-"""What the benches of rtl/queue share: tables outside a module, pulses, the time of a beat.
+"""What the benches of rtl/queue share: tables outside a module, pulses it gives, entries.
 
     Table(dut, "qpc_addr", "qpc_data", lambda qpn: contexts.get(qpn, 0))
     work = Pulses(dut, "work", "qpn")        # work.seen: [(cycle, qpn), ...]
-    started = await pulse(dut, "db_valid", db_offset=8, db_data=1)
-
-Cycles are counted at rising edges: a pulse has the number of the edge that takes it, an output
-that of the edge at which it is first seen, so their difference is a latency of spec/timing.yaml.
 """
 
 import cocotb
@@ -73,43 +69,6 @@ class Pulses:
     def values(self):
         """The payloads so far, without their cycles; a single field stands alone."""
         return [beat[1] if len(beat) == 2 else beat[1:] for beat in self.seen]
-
-
-async def pulse(dut, valid, **values):
-    """Valid for one cycle; returns the cycle in which it was taken."""
-    for name, value in values.items():
-        getattr(dut, name).value = value
-    getattr(dut, valid).value = 1
-    await RisingEdge(dut.clk)
-    getattr(dut, valid).value = 0
-    return cycle()
-
-
-async def hold(dut, valid, ready, cycles=10000, **values):
-    """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
-    first = await pulse(dut, valid, **values)
-    for _ in range(cycles):
-        if getattr(dut, ready).value == 1:
-            return first, cycle()
-        getattr(dut, valid).value = 1
-        await RisingEdge(dut.clk)
-        getattr(dut, valid).value = 0
-    raise AssertionError(f"{valid} was not taken within {cycles} cycles")
-
-
-def zero(dut, *names):
-    """Drive inputs 0."""
-    for name in names:
-        getattr(dut, name).value = 0
-
-
-async def until(dut, condition, cycles=2000, what="it"):
-    """Wait for a condition, looked at after every rising edge; fails when it does not come."""
-    for _ in range(cycles):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"{what} did not come within {cycles} cycles")
 
 
 def completion_entry(cpl, phase, wide, src_addr):

@@ -5,6 +5,7 @@ from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, rng_for
+from tb.lib.waits import hold, pulse
 
 NODE = 3
 PEER = 5
@@ -139,25 +140,12 @@ class Bench:
 
     async def pulse(self, valid, **values):
         async with self.locks.setdefault(valid, Lock()):
-            for name, value in values.items():
-                getattr(self.dut, name).value = value
-            getattr(self.dut, valid).value = 1
-            await RisingEdge(self.dut.clk)
-            getattr(self.dut, valid).value = 0
+            await pulse(self.dut, valid, **values)
 
     async def hold(self, valid, ready, cycles=20000, **values):
         """One request held until it is taken; callers of the same one stand in line."""
         async with self.locks.setdefault(valid, Lock()):
-            for name, value in values.items():
-                getattr(self.dut, name).value = value
-            getattr(self.dut, valid).value = 1
-            for _ in range(cycles):
-                await RisingEdge(self.dut.clk)
-                if getattr(self.dut, ready).value == 1:
-                    break
-            else:
-                raise AssertionError(f"{valid} was not taken within {cycles} cycles")
-            getattr(self.dut, valid).value = 0
+            await hold(self.dut, valid, ready, cycles, **values)
 
     async def _contexts(self):
         """The QP context RAM: two ports, one cycle."""

@@ -7,6 +7,7 @@ from efa import defs
 from efa.defs import LIMITS, PROFILES, REG_BITS, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import rises
 
 INVALID = defs.EFA_MMIO_READ_INVALID
 READ_ONLY = (Reg.VERSION, Reg.CONTROLLER_VERSION, Reg.CAPS, Reg.DEV_STS)
@@ -167,10 +168,7 @@ async def cycles(dut):
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.ask(Reg.VERSION, 1)
-    for _ in range(timing("efa_regs", "answer").latency):
-        assert not bench.wr.beats
-        await RisingEdge(dut.clk)
-    assert dut.wr_reg_valid.value == 1
+    await rises(dut, dut.wr_reg_valid, timing("efa_regs", "answer").latency)
 
 
 @cocotb.test()

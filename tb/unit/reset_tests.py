@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.module_bench import drive, high, until
+from tb.lib.waits import drive, high, pulse, rises, steady, until
 
 BEGUN, DRAINED, DONE = 0, 1, 2
 QUIET = {"net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1, "init_done": 1}
@@ -31,9 +31,8 @@ class Bench:
 
     async def store(self, value):
         """A store to DEV_CTL."""
-        drive(self.dut, ctl_valid=1, ctl_reset=value)
-        await RisingEdge(self.dut.clk)
-        drive(self.dut, ctl_valid=0, ctl_reset=0)
+        await pulse(self.dut, "ctl_valid", ctl_reset=value)
+        self.dut.ctl_reset.value = 0
 
     async def flr(self):
         """The rising edge of the request, which stays high."""
@@ -41,13 +40,6 @@ class Bench:
         await RisingEdge(self.dut.clk)
         self.dut.s_cfg_flr.value = 1
         await RisingEdge(self.dut.clk)
-
-    async def stays(self, cycles, **values):
-        """Outputs keep these values."""
-        for _ in range(cycles):
-            await RisingEdge(self.dut.clk)
-            for name, value in values.items():
-                assert getattr(self.dut, name).value == value, name
 
 
 @cocotb.test()
@@ -59,10 +51,10 @@ async def power_on(dut):
         assert dut.host_rst.value == 1
         await RisingEdge(dut.clk)
     assert dut.host_rst.value == 0
-    await bench.stays(50, in_reset=1, opened=0, m_cfg_flr_done=0, sts_progress=0)
+    await steady(dut, 50, in_reset=1, opened=0, m_cfg_flr_done=0, sts_progress=0)
     dut.init_done.value = 1
     await until(dut, high(dut.opened, dut.m_cfg_flr_done))
-    await bench.stays(5, in_reset=0, quiesce=0, sts_progress=0, sts_finished=0)
+    await steady(dut, 5, in_reset=0, quiesce=0, sts_progress=0, sts_finished=0)
     assert not bench.steps
 
 
@@ -75,10 +67,8 @@ async def register_reset(dut):
     await RisingEdge(dut.clk)
     assert dut.resp_clear.value == 1
     drive(dut, ctl_valid=0)
-    for _ in range(timing("efa_reset", "store").latency):
-        assert dut.sts_progress.value == 0
-        await RisingEdge(dut.clk)
-    assert dut.sts_progress.value == 1 and dut.quiesce.value == 1
+    await rises(dut, dut.sts_progress, timing("efa_reset", "store").latency)
+    assert dut.quiesce.value == 1
     cycles = await until(dut, high(dut.core_rst))
     assert cycles == timing("efa_reset", "drain").latency
     length = 0
@@ -87,11 +77,11 @@ async def register_reset(dut):
         length += 1
         await RisingEdge(dut.clk)
     assert length == timing("efa_reset", "core").latency
-    await bench.stays(40, sts_progress=1, sts_finished=0, quiesce=1, m_cfg_flr_done=0)
+    await steady(dut, 40, sts_progress=1, sts_finished=0, quiesce=1, m_cfg_flr_done=0)
     await bench.store(0)
     await until(dut, high(dut.sts_finished))
     assert dut.sts_progress.value == 0
-    await bench.stays(5, quiesce=0, in_reset=0)
+    await steady(dut, 5, quiesce=0, in_reset=0)
     assert bench.steps == [BEGUN, DRAINED, DONE]
     await bench.store(1)
     await RisingEdge(dut.clk)
@@ -107,7 +97,7 @@ async def register_drain(dut, what):
     drive(dut, **{what: 0})
     await bench.store(1)
     await bench.store(0)
-    await bench.stays(60, core_rst=0)
+    await steady(dut, 60, core_rst=0)
     assert bench.steps == [BEGUN]
     drive(dut, **{what: 1})
     await until(dut, high(dut.sts_finished))
@@ -124,12 +114,12 @@ async def function_level(dut):
     dut.wr_idle.value = 0
     await bench.flr()
     await until(dut, high(dut.in_flr))
-    await bench.stays(60, core_rst=0, sts_progress=0)
+    await steady(dut, 60, core_rst=0, sts_progress=0)
     dut.wr_idle.value = 1
     await until(dut, high(dut.core_rst))
     assert dut.host_rst.value == 1
     await until(dut, high(dut.m_cfg_flr_done))
-    await bench.stays(60, in_flr=0, quiesce=0, sts_finished=0)
+    await steady(dut, 60, in_flr=0, quiesce=0, sts_finished=0)
     assert bench.steps == [BEGUN, DRAINED, DONE]
 
 
@@ -171,5 +161,5 @@ async def any_order(dut):
     await ClockCycles(dut.clk, 100)
     await bench.store(0)
     await ClockCycles(dut.clk, 100)
-    await bench.stays(5, quiesce=0, sts_progress=0, m_cfg_flr_done=1)
+    await steady(dut, 5, quiesce=0, sts_progress=0, m_cfg_flr_done=1)
     assert bench.steps.count(DRAINED) > 10

@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import hold, pulse, until, zero
+from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.rq_bench import ONE_DESC, desc
 
 BEAT, READ, CLEAR = (timing("efa_rq_cache", path) for path in ("beat", "read", "clear"))
@@ -192,7 +192,7 @@ async def beats_reads_and_clears_take_their_time(dut):
         await RisingEdge(dut.clk)
         assert cycle() == started + (beat + 1) * BEAT.interval
     zero(dut, "rdc_valid")
-    await until(dut, lambda: bench.told(0) == words[:2], 5, "the first beat")
+    await until(dut, lambda: bench.told(0) == words[:2], "the first beat", 5)
     assert cycle() - started - 1 == BEAT.latency
     await RisingEdge(dut.clk)
     assert bench.told(1) == words[6:8], "the second beat, one cycle later"

@@ -7,7 +7,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Table, until, zero
+from tb.lib.waits import until, zero
+from tb.unit.queue_bench import Table
 from tb.unit.rq_bench import ONE_DESC, desc
 
 NONE, BROKEN, WHOLE, ENDLESS = "none", "broken", "whole", "endless"
@@ -75,7 +76,7 @@ class Bench:
         """Cycles to it, its kind and its count; its descriptors are what they should be."""
         dut, begun = self.dut, cycle()
         await RisingEdge(dut.clk)
-        await until(dut, lambda: dut.m_claim_valid.value == 1, cycles, "an answer")
+        await until(dut, lambda: dut.m_claim_valid.value == 1, "an answer", cycles)
         return cycle() - begun - 1, *self.told()
 
     def told(self):
@@ -120,7 +121,7 @@ async def the_answer_follows_from_the_ring(dut):
         if ring.verdict() is None:
             await ClockCycles(dut.clk, 9)
             assert dut.m_claim_valid.value == 0
-            await until(dut, lambda: bench.wanted, 20, "the wish for a look")
+            await until(dut, lambda: bench.wanted, "the wish for a look", 20)
             assert [asked for _, asked in bench.wanted] == [qpn]
             ring.here = 3 if posted > 1 else 1
         cycles, *told = await bench.answer()

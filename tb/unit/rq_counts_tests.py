@@ -5,7 +5,8 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, hold, pulse, zero
+from tb.lib.waits import hold, pulse, zero
+from tb.unit.queue_bench import Pulses
 
 DOORBELL, READ = (timing("efa_rq_counts", path) for path in ("doorbell", "read"))
 WRAP = 65536

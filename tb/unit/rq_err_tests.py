@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import pulse, zero
+from tb.lib.waits import pulse, zero
 
 WRONG, FAILED = "wrong", "failed"
 CAUSES = {WRONG: 2, FAILED: 6}

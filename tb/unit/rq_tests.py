@@ -8,7 +8,7 @@ from cocotb.triggers import RisingEdge
 from efa.defs import AdminQpState
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import zero
+from tb.lib.waits import zero
 from tb.unit.rq_bench import context, desc
 
 STATES = AdminQpState

@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, IoCompStatus, IoRxDesc
 from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, Ports, Raw, Regions, high, idle, taken, until
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, Ports, Raw, Regions, taken
 from tb.unit.rx_scatter_tests import packed_place
 
 STATUS = IoCompStatus
@@ -18,7 +19,7 @@ class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0):
         self.dut, self.rng = dut, rng_for("rx_check")
         self.regions, self.wanted = Regions(self.rng), deque()
-        idle(dut, "mr_valid", "m_write_ready", "m_retire_ready")
+        zero(dut, "mr_valid", "m_write_ready", "m_retire_ready")
         names = {"s_job_data": "s_job", "s_job_ask": "s_ask", "s_job_descs": "s_descs",
                  "s_job_pd": "s_pd"}  # fmt: skip
         self.jobs = StreamDriver(Ports(dut, **names), "s_job", gaps, ["data", "ask", "descs", "pd"])
@@ -27,7 +28,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         for index in range(6):
             self.regions.make(index, index % 2, 1 << 14, local_write=int(index < 4),
                               phys=index & 1)  # fmt: skip
@@ -199,7 +200,7 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.jobs.clear()
         await reset(dut)
         bench.wanted.clear()
-        await high(dut, "init_done")
+        await until(dut, high(dut.init_done))
         if turn % 2:
             for live in (0, 1):
                 for region in bench.regions.table.values():

@@ -6,7 +6,8 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from efa.defs import INTERNAL, IoCompStatus, IoSendOpType
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, Ports, idle
+from tb.lib.waits import zero
+from tb.unit.data_bench import Moments, Ports
 
 FLUSH = ["qpn", "qpc", "req_id", "count"]
 
@@ -72,7 +73,7 @@ async def they_take_turns(dut):
 @cocotb.test()
 async def same_cycle(dut):
     """data.rx_jobs.time"""
-    idle(dut, "s_job_valid", "s_job", "s_ask", "s_flush_valid", "s_flush_qpn", "s_flush_qpc",
+    zero(dut, "s_job_valid", "s_job", "s_ask", "s_flush_valid", "s_flush_qpn", "s_flush_qpc",
          "s_flush_req_id", "s_flush_count", "m_job_ready")  # fmt: skip
     await clock_and_reset(dut)
     assert timing("efa_rx_jobs", "job").latency == 0

@@ -17,7 +17,8 @@ from efa.defs import (
 )
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, high, idle, pulse, taken, until
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, taken
 
 STATUS = IoCompStatus
 QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
@@ -32,7 +33,7 @@ class Bench:
         self.qps, self.rings, self.handles = {}, {}, {}
         self.wanted, self.claims, self.wrong_keys, self.wanted_errs = deque(), [], [0, 0], []
         self.claim_ends = []
-        idle(dut, "s_open", "ah_valid", "s_claim_valid", "s_claim_none", "s_claim_broken",
+        zero(dut, "s_open", "ah_valid", "s_claim_valid", "s_claim_none", "s_claim_broken",
              "s_claim_whole", "s_claim_count", "s_claim_descs", "qpc_data")  # fmt: skip
         self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line"])
         names = {"m_job_data": "m_job", "m_job_ask": "m_ask", "m_job_descs": "m_descs",
@@ -43,7 +44,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         self.dut.s_open.value = 1
         cocotb.start_soon(self._contexts())
         cocotb.start_soon(self._claim())
@@ -292,7 +293,7 @@ async def handles_come_and_go(dut):
     dut.s_open.value = 0
     await taken(bench.packets)
     await reset(dut)
-    await high(dut, "init_done")
+    await until(dut, high(dut.init_done))
     bench.handles.clear()
     dut.s_open.value = 1
     await both(3)
@@ -374,7 +375,7 @@ async def reset_in_the_middle_of_a_packet(dut):
         for noted in (bench.wanted, bench.claims, bench.claim_ends, bench.wanted_errs,
                       bench.errs.beats):  # fmt: skip
             noted.clear()
-        await high(dut, "init_done")
+        await until(dut, high(dut.init_done))
         assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
         dut.s_open.value = 1
         bench.rings[1].clear()

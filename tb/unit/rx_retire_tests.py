@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS, INTERNAL, IoCompStatus
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, Ports, high, idle, pulse, taken, until
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, Ports, taken
 
 OK = IoCompStatus.OK
 AHEAD = 8  # jobs whose data may be out while they still stand in the line
@@ -19,7 +20,7 @@ class Bench:
 
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
         self.dut, self.rng, self.rate = dut, rng_for("rx_retire"), rate
-        idle(dut, "written", "s_done_entry", "s_stored", "s_flushed", "s_drain",
+        zero(dut, "written", "s_done_entry", "s_stored", "s_flushed", "s_drain",
              "s_fetches_drained", "s_drops")  # fmt: skip
         self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
         self.rxc = StreamMonitor(dut, "m_rxc", stalls, ["data"], on_beat=self._completion)
@@ -114,7 +115,7 @@ class Bench:
         """Until everything that is inside now has left."""
         self.dut.s_drain.value = 1
         await RisingEdge(self.dut.clk)
-        await high(self.dut, "m_drained", cycles)
+        await until(self.dut, high(self.dut.m_drained), cycles=cycles)
         self.dut.s_drain.value = 0
 
     async def settle(self):

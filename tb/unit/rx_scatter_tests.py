@@ -7,7 +7,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.data_bench import Moments, Ports, Regions, idle, taken, until
+from tb.lib.waits import until, zero
+from tb.unit.data_bench import Moments, Ports, Regions, taken
 
 NODE = 0x0107
 HEADER = 32
@@ -26,7 +27,7 @@ class Bench:
         self.store = bytearray(self.rng.randbytes(self.bytes))  # the packet buffer
         self.regions, self.memory, self.wanted = Regions(self.rng), {}, deque()
         self.line, self.at, self.ended, self.free = 0, 0, 0, 0
-        idle(dut, "mtt_valid", "s_win_data")
+        zero(dut, "mtt_valid", "s_win_data")
         dut.s_cfg_node_id.value, dut.mps_log.value = NODE, log
         self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
         self.wr = StreamMonitor(dut, "m_wr", stalls, ["addr", "len", "data", "last"],

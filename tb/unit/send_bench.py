@@ -17,6 +17,7 @@ from efa.defs import (
     PktOpcode,
 )  # fmt: skip
 from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.waits import hold, pulse, until
 
 NODE, PEER, PD, UAR = 3, 5, 7, 2
 MR_INDEX, MR_BASE, IOVA, MR_BYTES, MTT = 9, 0x50_0000_0000, 0x7F00_0000_0040, 1 << 18, 100
@@ -94,7 +95,7 @@ class Bench:
             getattr(dut, name).value = 0
         dut.qpc_send_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
-        dut.core_rst.value = 1
+        dut.core_rst.value = dut.power_rst.value = 1
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await ClockCycles(dut.clk, 5)
         cocotb.start_soon(self._run())
@@ -102,7 +103,7 @@ class Bench:
 
     async def init(self):
         """Out of reset, and the objects that every test uses."""
-        self.dut.core_rst.value = 0
+        self.dut.core_rst.value = self.dut.power_rst.value = 0
         while self.dut.send_init_done.value != 1:
             await RisingEdge(self.dut.clk)
         await self.region(MR_INDEX, key=KEY, shift=12, mtt=MTT, iova=IOVA, length=MR_BYTES)
@@ -111,17 +112,17 @@ class Bench:
         self.rng.shuffle(pages)
         self.pages = pages
         for number, page in enumerate(pages):
-            await self.pulse("mtt_valid", mtt_index=MTT + number,
+            await pulse(self.dut, "mtt_valid", mtt_index=MTT + number,
                              mtt_data=(MR_BASE >> 12) + page)  # fmt: skip
         await self.handle(AH, PEER)
         await self.handle(AH_FAR, 0x1234, fabric=0)
 
     async def region(self, index, **fields):
-        await self.pulse("mr_valid", mr_index=index,
+        await pulse(self.dut, "mr_valid", mr_index=index,
                          mr_data=INTERNAL.mrc.pack(live=1, pd=PD, **fields))  # fmt: skip
 
     async def handle(self, index, node, live=1, fabric=1):
-        await self.pulse("ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(
             live=live, pd=PD, fabric=fabric, node=node))  # fmt: skip
 
     def fill(self, addr, data):
@@ -130,29 +131,13 @@ class Bench:
             at = addr + number - (IOVA & ~0xFFF)
             self.memory[MR_BASE + self.pages[at >> 12] * 4096 + (at & 0xFFF)] = byte
 
-    async def pulse(self, valid, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        await RisingEdge(self.dut.clk)
-        getattr(self.dut, valid).value = 0
-
-    async def hold(self, valid, ready, **values):
-        for name, value in values.items():
-            getattr(self.dut, name).value = value
-        getattr(self.dut, valid).value = 1
-        await RisingEdge(self.dut.clk)
-        while getattr(self.dut, ready).value != 1:
-            await RisingEdge(self.dut.clk)
-        getattr(self.dut, valid).value = 0
-
     async def op(self, queue, kind):
-        await self.hold("sqop_valid", "sqop_ready", sqop_kind=kind, sqop_qpn=queue.qpn,
+        await hold(self.dut, "sqop_valid", "sqop_ready", sqop_kind=kind, sqop_qpn=queue.qpn,
                         sqop_qpc=queue.image)  # fmt: skip
         return int(self.dut.sqop_busy.value) if kind == ASK else None
 
     async def drain(self):
-        await self.hold("drain_send_valid", "drain_send_ready")
+        await hold(self.dut, "drain_send_valid", "drain_send_ready")
 
     async def qp(self, qpn, page=None, log=6, wide=False, srd=1, **fields):
         queue = Queue(qpn, 8 * qpn if page is None else page, log, wide, srd)
@@ -382,21 +367,14 @@ class Bench:
         if dut.st_send_valid.value == 1:
             self.completed += 1
 
-    async def until(self, condition, what="", cycles=20000):
-        for _ in range(cycles):
-            if condition():
-                return
-            await RisingEdge(self.dut.clk)
-        raise AssertionError(f"not within {cycles} cycles: {what}")
-
     async def finished(self, count, cycles=20000):
         """The next `count` completions, oldest first."""
-        await self.until(lambda: len(self.done) >= count,
+        await until(self.dut, lambda: len(self.done) >= count,
                          f"{count} completions", cycles)  # fmt: skip
         taken, self.done = self.done[:count], self.done[count:]
         return taken
 
     async def stored(self):
         """Every store has had its effect."""
-        await self.until(lambda: not self.stores, "stores")
+        await until(self.dut, lambda: not self.stores, "stores")
         await ClockCycles(self.dut.clk, 20)

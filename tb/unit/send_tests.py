@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus, PktOpcode
+from tb.lib.waits import hold, pulse, until
 from tb.unit.send_bench import (
     AH,
     AH_FAR,
@@ -104,7 +105,7 @@ async def gather(dut, stalls, count, sizes, srd=1):
                 buffers.append((IOVA + at, length, KEY))
                 payload += host[at : at + length]
         sent.append(payload)
-        await bench.until(lambda: queue.produced - bench.completed < 64, "room", 400000)
+        await until(dut, lambda: queue.produced - bench.completed < 64, "room", 400000)
         bench.post(queue, entry(buffers=buffers, req_id=number), ring=number % 5 == 4)
     bench.ring(queue)
     done = await bench.finished(count, 400000)
@@ -210,7 +211,7 @@ async def acknowledgements_complete_their_send_only(dut):
     await bench.start()
     queue = await bench.qp(7)
     bench.post(queue, *[entry(inline=bytes(9), req_id=n) for n in range(20)])
-    await bench.until(lambda: len(bench.packets) == 20, "packets")
+    await until(dut, lambda: len(bench.packets) == 20, "packets")
     await ClockCycles(dut.clk, 50)
     assert not bench.done
     headers = [header for header, _ in bench.packets]
@@ -241,7 +242,7 @@ async def doorbells_are_judged(dut):
     await bench.start()
     queue = await bench.qp(8, log=2, state=STATE.INIT)
     other = await bench.qp(9, log=2)
-    await bench.pulse("cqc_valid", cqc_cqn=70, cqc_data=INTERNAL.cqc.pack(live=1, uar=UAR))
+    await pulse(dut, "cqc_valid", cqc_cqn=70, cqc_data=INTERNAL.cqc.pack(live=1, uar=UAR))
     page = UAR * LIMITS.db_page_bytes
 
     async def verdict(offset, value):
@@ -272,7 +273,7 @@ async def doorbells_are_judged(dut):
     bench.set_state(queue, STATE.RTS)
     for value in (9, 3, 0x8004):
         assert await verdict(sq, value) == 2
-        await bench.until(lambda: bench.errors, "error")
+        await until(dut, lambda: bench.errors, "error")
         assert bench.errors.pop() == (8, 1)
         await ClockCycles(dut.clk, 400)
         await bench.clear(queue)
@@ -309,7 +310,7 @@ async def doorbells_back_to_back(dut):
         bench.ring(queues[0], value)
     await bench.stored()
     assert [e.verdict for e in bench.events["db"]][-33:] == [0] * 32 + [2]
-    await bench.until(lambda: bench.errors == [(10, 1)], "error")
+    await until(dut, lambda: bench.errors == [(10, 1)], "error")
     done = await bench.finished(32)
     assert [c.req_id for c in done] == list(range(32))
     assert all(c.status == FLUSHED for c in done)
@@ -332,8 +333,8 @@ async def counts_wrap(dut):
             bench.store(line + queue.produced % 1024, 0xFFFF, int.from_bytes(image, "little"))
             queue.produced += 1
         bench.ring(queue)
-        await bench.until(lambda: bench.completed > queue.produced - 500, "completions")
-    await bench.until(lambda: bench.completed == queue.produced, "all of them")
+        await until(dut, lambda: bench.completed > queue.produced - 500, "completions")
+    await until(dut, lambda: bench.completed == queue.produced, "all of them")
     assert not bench.errors
     assert await bench.op(queue, ASK) == 0
 
@@ -366,7 +367,7 @@ async def torn_entries_and_early_stores_break_the_queue(dut):
             assert bench.errors == [(number, 3)]
             bench.errors.clear()
             mine = other.fields["qp_num"]
-            await bench.until(lambda: bench.packets[-1][0].src_qpn == mine, "the other's")  # noqa: B023
+            await until(dut, lambda: bench.packets[-1][0].src_qpn == mine, "the other's")  # noqa: B023
             for header, _ in bench.packets[-2:]:
                 bench.ack(header)
             check_done((await bench.finished(1))[0], other, 9)
@@ -378,7 +379,7 @@ async def torn_entries_and_early_stores_break_the_queue(dut):
     await bench.stored()
     assert not bench.errors and bench.events["llq"][-1].verdict == 3
     bench.store(queue.page * 64 + 5, 0x4000, 0)
-    await bench.until(lambda: bench.errors == [(15, 4)], "error")
+    await until(dut, lambda: bench.errors == [(15, 4)], "error")
     assert bench.events["llq"][-1].verdict == 2
     done = await bench.finished(8)
     assert [(c.req_id, c.status) for c in done] == [(n, FLUSHED) for n in range(8)]
@@ -436,7 +437,7 @@ async def failed_payload_read_breaks_the_queue(dut):
         bench.packets.clear()
         bench.post(queue, *[entry(buffers=bad if n == 2 else good, req_id=n) for n in range(6)])
         done = await bench.finished(6)
-        await bench.until(lambda: bench.errors, "report")
+        await until(dut, lambda: bench.errors, "report")
         assert bench.errors.pop() == (number, 5) and not bench.errors
         got = [(c.req_id, c.status) for c in done]
         assert (2, INTERNAL_ERROR) in got
@@ -448,7 +449,7 @@ async def failed_payload_read_breaks_the_queue(dut):
         await bench.clear(queue)
         bench.set_state(queue, STATE.RTS)
         bench.post(queue, entry(buffers=good, req_id=10))
-        await bench.until(lambda: len(bench.packets) == 3, "a packet after RESET")
+        await until(dut, lambda: len(bench.packets) == 3, "a packet after RESET")
         bench.ack(bench.packets[2][0])
         check_done((await bench.finished(1))[0], queue, 10)
 
@@ -465,7 +466,7 @@ async def err_flushes_in_posting_order(dut):
     bench.post(calm, entry(inline=b"calm", req_id=1))
     await bench.stored()
     bench.hold_net = False
-    await bench.until(lambda: len(bench.packets) == 10, "some packets")
+    await until(dut, lambda: len(bench.packets) == 10, "some packets")
     bench.set_state(queue, STATE.ERR)
     bench.post(queue, *[entry(inline=b"", req_id=n) for n in range(40, 60)])
     done = await bench.finished(60)
@@ -487,7 +488,7 @@ async def sqd_holds_and_rts_goes_on(dut):
     await bench.stored()
     assert not bench.packets
     bench.set_state(queue, STATE.RTS)
-    await bench.until(lambda: bench.packets, "packet")
+    await until(dut, lambda: bench.packets, "packet")
     bench.set_state(queue, STATE.SQD)
     bench.post(queue, entry(inline=b"b", req_id=2))
     await bench.stored()
@@ -549,7 +550,7 @@ async def a_destroyed_handle_flushes_its_sends(dut):
     queue = await bench.qp(21)
     await bench.handle(50, PEER)
     bench.post(queue, *[entry(inline=b"h", req_id=n, ah=50 if n & 1 else AH) for n in range(10)])
-    await bench.until(lambda: len(bench.packets) == 10, "packets")
+    await until(dut, lambda: len(bench.packets) == 10, "packets")
     await bench.handle(50, PEER, live=0)
     await bench.handle(50, PEER)
     bench.post(queue, entry(inline=b"new", req_id=20, ah=50))
@@ -572,7 +573,7 @@ async def contexts_run_out_for_srd_only(dut):
     for queue in queues:
         bench.post(queue, *[entry(inline=b"c", req_id=n) for n in range(64)])
     most = 1 << LIMITS.msg_w
-    await bench.until(lambda: len(bench.packets) == most, "packets")
+    await until(dut, lambda: len(bench.packets) == most, "packets")
     await ClockCycles(dut.clk, 300)
     assert len(bench.packets) == most
     ud = await bench.qp(47, srd=0)
@@ -597,9 +598,9 @@ async def acknowledgements_take_turns_with_data(dut):
     good = [(0x4_0000_0000, 600, PHYS_KEY)]
     bench.post(queue, *[entry(buffers=good, req_id=n) for n in range(40)])
     for ack in acks:
-        await bench.hold("acko_valid", "acko_ready", acko_data=INTERNAL.acko.pack(**ack))
+        await hold(dut, "acko_valid", "acko_ready", acko_data=INTERNAL.acko.pack(**ack))
     await bench.finished(40)
-    await bench.until(lambda: len(bench.ack_packets) == 60, "acknowledgements")
+    await until(dut, lambda: len(bench.ack_packets) == 60, "acknowledgements")
     for header, ack in zip(bench.ack_packets, acks, strict=True):
         assert {name: getattr(header, name) for name in ack} == ack
         assert header.length == 0 and header.qkey == 0
@@ -621,10 +622,10 @@ async def full_rate(dut):
         if number % 16 == 15:
             bench.ring(queue)
     start = bench.cycle
-    await bench.until(lambda: len(bench.packets) == 1, "first packet")
+    await until(dut, lambda: len(bench.packets) == 1, "first packet")
     dut._log.info("first packet %d cycles after the first store", bench.cycle - start)
     first = bench.cycle
-    await bench.until(lambda: len(bench.packets) == 256, "packets")
+    await until(dut, lambda: len(bench.packets) == 256, "packets")
     taken = bench.cycle - first
     dut._log.info("256 messages in %d cycles", taken)
     assert taken <= 17 * 16 + 8
@@ -633,9 +634,9 @@ async def full_rate(dut):
     bench.packets.clear()
     good = [(0x4_0000_0000, 4096, PHYS_KEY)]
     bench.post(queues[0], *[entry(buffers=good, req_id=n) for n in range(32)])
-    await bench.until(lambda: len(bench.packets) == 1, "first packet")
+    await until(dut, lambda: len(bench.packets) == 1, "first packet")
     first = bench.cycle
-    await bench.until(lambda: len(bench.packets) == 32, "packets")
+    await until(dut, lambda: len(bench.packets) == 32, "packets")
     taken = bench.cycle - first
     dut._log.info("31 packets of 65 flits in %d cycles", taken)
     assert taken <= 31 * 66
@@ -648,11 +649,11 @@ async def idle_latency(dut):
     await bench.start()
     queue = await bench.qp(25)
     bench.post(queue, entry(inline=bytes(8), req_id=1))
-    await bench.until(lambda: dut.db_valid.value == 1, "doorbell")
+    await until(dut, lambda: dut.db_valid.value == 1, "doorbell")
     start = bench.cycle
-    await bench.until(lambda: dut.m_net_valid.value == 1, "packet")
+    await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
     dut._log.info("doorbell to first flit %d cycles", bench.cycle - start)
-    assert bench.cycle - start == 19
+    assert bench.cycle - start == 10
 
 
 @cocotb.test()
@@ -663,9 +664,9 @@ async def quiesce_ends_between_packets(dut):
     queue = await bench.qp(26)
     good = [(0x4_0000_0000, 1000, PHYS_KEY)]
     bench.post(queue, *[entry(buffers=good, req_id=n) for n in range(10)])
-    await bench.until(lambda: len(bench.packets) == 2 and bench._flits, "a packet under way")
+    await until(dut, lambda: len(bench.packets) == 2 and bench._flits, "a packet under way")
     dut.quiesce.value = 1
-    await bench.until(lambda: dut.net_quiet.value == 1, "quiet")
+    await until(dut, lambda: dut.net_quiet.value == 1, "quiet")
     assert not bench._flits
     left = len(bench.packets)
     await ClockCycles(dut.clk, 200)
@@ -685,7 +686,7 @@ async def reset_in_mid_traffic(dut):
         if lap == 2:
             await bench.finished(40)
             break
-        await bench.until(lambda: len(bench.done) > 5, "some completions")
+        await until(dut, lambda: len(bench.done) > 5, "some completions")
         for name in ("rdc_tx_valid", "acki_valid", "db_valid", "llq_valid"):
             getattr(dut, name).value = 0
         dut.core_rst.value = 1

@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import pulse, until, zero
+from tb.lib.waits import high, pulse, until, zero
 
 # What broke a queue: its input, its cause in a report; the first of several is told.
 ERRORS = {"rung": 1, "torn": 3, "store": 4, "read": 5}
@@ -124,7 +124,7 @@ class Account:
     async def rest(self):
         """All that came has been seen, reported and served."""
         await ClockCycles(self.dut.clk, 2)
-        await until(self.dut, self.quiet, 8000, "rest")
+        await until(self.dut, self.quiet, "rest", 8000)
 
     def quiet(self):
         return self.phase == IDLE and not (
@@ -142,7 +142,8 @@ async def start(dut, stalls=0.0):
 async def barriers(dut, account, rng):
     """Each barrier that entered comes out some time later."""
     while True:
-        await until(dut, lambda: account.phase == PASS and "barrier" not in account.held, 1 << 20)
+        passing = lambda: account.phase == PASS and "barrier" not in account.held  # noqa: E731
+        await until(dut, passing, "a pass", 1 << 20)
         await ClockCycles(dut.clk, rng.randrange(1, 12))
         if account.phase == PASS:
             await pulse(dut, "mark_done")
@@ -207,10 +208,10 @@ async def what_is_seen_comes_in_time(dut):
     waits = []
     for qpn in range(count):
         put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
-        await until(dut, lambda qpn=qpn: int(dut.down.value) >> qpn & 1)
+        await until(dut, lambda qpn=qpn: int(dut.down.value) >> qpn & 1, "the fall")
         assert cycle() - put == promised["down"]
         # Another distance to the hand each time.
-        await until(dut, lambda: account.quiet() and cycle() % count == 0, 300)
+        await until(dut, lambda: account.quiet() and cycle() % count == 0, "rest", 300)
         waits.append(account.reports[-1][0] - put)
     assert max(waits) <= promised["report"]
     await pulse(dut, "torn_err_valid", torn_err_qpn=1)
@@ -222,17 +223,17 @@ async def what_is_seen_comes_in_time(dut):
     assert account.reports[-1][0] - put == promised["report"]
     for qpn in (0, count - 1):
         put = await pulse(dut, "notice_valid", notice_qpn=qpn)
-        await until(dut, lambda: dut.m_mark_valid.value == 1)
+        await until(dut, high(dut.m_mark_valid))
         assert cycle() - put == promised["mark"]
         await RisingEdge(dut.clk)
         done = await pulse(dut, "mark_done")
-        await until(dut, lambda: dut.m_walk_valid.value == 1)
+        await until(dut, high(dut.m_walk_valid))
         walked = cycle()
         assert walked - done == promised["walk"]
         await pulse(dut, "notice_valid", notice_qpn=qpn)
-        await until(dut, lambda: dut.m_again_valid.value == 1)
+        await until(dut, high(dut.m_again_valid))
         assert cycle() - walked == promised["again"] + qpn
-        await until(dut, lambda: dut.m_mark_valid.value == 1)
+        await until(dut, high(dut.m_mark_valid))
         assert cycle() - walked == promised["round"]
         await RisingEdge(dut.clk)
         await pulse(dut, "mark_done")

@@ -5,7 +5,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table
 
 MAKE, CLEAR, FREE, ASK = range(4)
 COUNTS = ("clear_prod", "clear_taken", "clear_completed")
@@ -117,7 +118,7 @@ async def an_answer_comes_in_time(dut):
             assert done - first == timing("efa_sq_ops", path).latency, path
     first = cycle()
     task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
-    await until(dut, lambda: dut.m_mark_valid.value == 1)
+    await until(dut, high(dut.m_mark_valid))
     assert cycle() - first == 1 + timing("efa_sq_ops", "mark").latency
     out = await pulse(dut, "mark_done")
     assert (await task)[1] - out == timing("efa_sq_ops", "drain").latency

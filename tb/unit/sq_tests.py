@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, Lock, RisingEdge, Timer
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
 from tb.lib.stream import PERIOD_NS, StreamMonitor, clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import Pulses, Table, hold, pulse, until, zero
+from tb.lib.waits import hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table
 
 RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
 CONTEXTS = 1 << LIMITS.msg_w
@@ -227,7 +228,7 @@ class Bench:
         return all(queue.taken == queue.produced for queue in self.queues.values())
 
     async def finished(self, cycles=4000):
-        await until(self.dut, self.empty, cycles, "the last entry")
+        await until(self.dut, self.empty, "the last entry", cycles)
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
         assert [(e.qpn, e.msg, e.req_id) for e in seen] == self.taken
@@ -244,7 +245,7 @@ class Bench:
             await self.post(queue, queue.depth)
         left = CONTEXTS - self.outstanding
         seen = len(self.order)
-        await until(self.dut, lambda: len(self.order) == seen + left, 4000, "every context")
+        await until(self.dut, lambda: len(self.order) == seen + left, "every context", 4000)
         await ClockCycles(self.dut.clk, 40)
         assert len(self.order) == seen + left and self.outstanding == CONTEXTS
 
@@ -304,7 +305,7 @@ async def queues_take_turns(dut):
     late = Queue(9, 1024, 0, srd=0)
     await bench.make(late)
     for lap in range(3):
-        await until(dut, lambda lap=lap: len(bench.order) >= 4 * quantum * lap + 9)
+        await until(dut, lambda lap=lap: len(bench.order) >= 4 * quantum * lap + 9, "a lap")
         for queue in queues:
             await bench.post(queue, quantum)
     posted = len(bench.order)
@@ -346,7 +347,7 @@ async def contexts_limit_srd_only(dut):
     other = Queue(4, 4096, 5, srd=0)
     await bench.make(other)
     await bench.post(other, 32)
-    await until(dut, lambda: other.taken == 32, 200, "UD")
+    await until(dut, lambda: other.taken == 32, "UD", 200)
     for count in (1, 2, 17):
         seen = len(bench.order)
         await bench.free(count)
@@ -354,7 +355,7 @@ async def contexts_limit_srd_only(dut):
         assert len(bench.order) == seen + count
     waiting = next(queue for queue in srd if queue.taken != queue.produced)
     bench.fail(waiting)
-    await until(dut, lambda: waiting.taken == waiting.produced, 1000, "flush")
+    await until(dut, lambda: waiting.taken == waiting.produced, "flush", 1000)
 
 
 @cocotb.test()
@@ -410,7 +411,7 @@ async def a_barrier_comes_behind_what_was_taken(dut):
     for queue in queues:
         await bench.make(queue)
         await bench.post(queue, 64)
-    await until(dut, lambda: len(bench.order) == 20)
+    await until(dut, lambda: len(bench.order) == 20, "all of them")
     held["on"] = True
     barrier = cocotb.start_soon(bench.mark(1))
     await ClockCycles(dut.clk, 40)

@@ -5,7 +5,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Ports, idle
+from tb.lib.waits import zero
+from tb.unit.data_bench import Ports
 
 NAMES = ("tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "qkey_viol", "send_bytes",
          "send_wrs", "recv_bytes", "recv_wrs")  # fmt: skip
@@ -16,8 +17,8 @@ EVENTS = [*PAIRS, *SINGLE]
 
 
 async def start(dut):
-    idle(dut, "stat_index", *(f"st_{name}_valid" for name in EVENTS))
-    idle(dut, *(f"st_{name}_bytes" for name in PAIRS))
+    zero(dut, "stat_index", *(f"st_{name}_bytes" for name in PAIRS))
+    quiet(dut)
     await clock_and_reset(Ports(dut, rst="core_rst"))
 
 
@@ -28,7 +29,20 @@ async def read(dut, index):
     return int(dut.stat_value.value)
 
 
-def drive(dut, rng, counts):
+async def count(dut, rng, cycles, counts):
+    """So many cycles of events, and what they are worth."""
+    for _ in range(cycles):
+        events(dut, rng, counts)
+        await RisingEdge(dut.clk)
+    quiet(dut)
+
+
+def quiet(dut):
+    """No event."""
+    zero(dut, *(f"st_{name}_valid" for name in EVENTS))
+
+
+def events(dut, rng, counts):
     """One cycle of events."""
     for name in EVENTS:
         valid = int(rng.random() < 0.6)
@@ -53,10 +67,7 @@ async def every_event_is_counted(dut):
     await start(dut)
     rng = rng_for("stats")
     counts = dict.fromkeys(NAMES, 0)
-    for _ in range(400):
-        drive(dut, rng, counts)
-        await RisingEdge(dut.clk)
-    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    await count(dut, rng, 400, counts)
     for index, name in enumerate(NAMES):
         assert await read(dut, index) == same(counts)[name], name
     for index in range(len(NAMES), 16):
@@ -72,7 +83,7 @@ async def bytes_count_beyond_32_bits(dut):
         getattr(dut, f"st_{name}_valid").value = 1
         getattr(dut, f"st_{name}_bytes").value = 0xFFFF
     await ClockCycles(dut.clk, cycles)
-    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    quiet(dut)
     assert cycles * 0xFFFF > 1 << 32
     for index in (0, 2, 6, 8):
         assert await read(dut, index) == cycles * 0xFFFF
@@ -88,10 +99,7 @@ async def reads_follow_each_other(dut):
     await start(dut)
     rng = rng_for("time")
     counts = dict.fromkeys(NAMES, 0)
-    for _ in range(50):
-        drive(dut, rng, counts)
-        await RisingEdge(dut.clk)
-    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    await count(dut, rng, 50, counts)
     asked = [rng.randrange(len(NAMES)) for _ in range(40)]
     for cycle in range(len(asked) + promised.latency):
         dut.stat_index.value = asked[min(cycle, len(asked) - 1)]
@@ -106,19 +114,15 @@ async def reset_clears_all(dut):
     await start(dut)
     rng = rng_for("reset")
     counts = dict.fromkeys(NAMES, 0)
-    for _ in range(20):
-        drive(dut, rng, counts)
-        await RisingEdge(dut.clk)
+    await count(dut, rng, 20, counts)
     dut.core_rst.value = 1
     for name in EVENTS:
         getattr(dut, f"st_{name}_valid").value = 1
     await ClockCycles(dut.clk, 3)
-    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    quiet(dut)
     dut.core_rst.value = 0
     await RisingEdge(dut.clk)
     assert [await read(dut, index) for index in range(len(NAMES))] == [0] * len(NAMES)
     counts = dict.fromkeys(NAMES, 0)
-    drive(dut, rng, counts)
-    await RisingEdge(dut.clk)
-    idle(dut, *(f"st_{name}_valid" for name in EVENTS))
+    await count(dut, rng, 1, counts)
     assert [await read(dut, n) for n in range(10)] == [same(counts)[name] for name in NAMES]

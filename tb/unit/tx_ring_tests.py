@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import high, idle, pulse
+from tb.lib.waits import high, pulse, until, zero
 
 BEAT = timing("efa_tx_ring", "beat")
 
@@ -17,11 +17,11 @@ class Bench:
         self.bytes = 64 << int(dut.LINE_W.value)
         self.next, self.at = 0, 0
         self.rose, self.due = {}, {}
-        idle(dut, "rdc_valid", "slot_valid", "slot_index", "take_valid", "rd_en", "rd_line")
+        zero(dut, "rdc_valid", "slot_valid", "slot_index", "take_valid", "rd_en", "rd_line")
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         cocotb.start_soon(self._watch())
 
     async def _watch(self):
@@ -226,5 +226,5 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.rose.clear()
         dut.slot_index.value = 0
         assert dut.ready.value == 0
-        await high(dut, "init_done")
+        await until(dut, high(dut.init_done))
         await bench.round(min(8, bench.slots))

@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, Regions, idle, pieces, pulse, taken, until
+from tb.lib.waits import pulse, until, zero
+from tb.unit.data_bench import Moments, Regions, pieces, taken
 
 HEADER = 32
 PACKET, DONE, BARRIER = range(3)
@@ -29,7 +30,7 @@ class Bench:
         self.wanted, self.reads = deque(), deque()
         self.held = deque()  # lines of each message that has not left
         self.slot = self.line = 0
-        idle(dut, "mtt_valid", "free_slot", "free_lines")
+        zero(dut, "mtt_valid", "free_slot", "free_lines")
         dut.mrrs_log.value = log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.slots = StreamMonitor(dut, "slot", 0, ["index", "reads", "msg", "inline"],

@@ -8,7 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.data_bench import Moments, RawMonitor, Regions, high, idle, taken, until
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, RawMonitor, Regions, taken
 from tb.unit.tx_room_tests import sge
 
 NODE, LOG = 9, 9
@@ -28,7 +29,7 @@ class Bench:
         self.id = self.number = FIRST_ID  # of the last message posted, of the next to leave
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
-        idle(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
+        zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
         dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
@@ -36,7 +37,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
         self.paged = self.regions.make(1, 1, 1 << 16)
         await self.regions.tell_pages(self.dut)
@@ -319,7 +320,7 @@ async def reset_in_the_middle_of_traffic(dut):
             noted.clear()
         bench.got = b""
         bench.id = bench.number = FIRST_ID
-        await high(dut, "init_done")
+        await until(dut, high(dut.init_done))
         for _ in range(10):
             some_message(bench, 900)
         await bench.settle()

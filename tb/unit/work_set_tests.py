@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.unit.queue_bench import pulse, until, zero
+from tb.lib.waits import high, pulse, until, zero
 
 INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
 
@@ -93,7 +93,7 @@ async def a_queue_shows_up_in_time(dut):
         dut.m_ready.value = 0
         put = await pulse(dut, name + "_valid", **{name + "_qpn": 1})
         await RisingEdge(dut.clk)
-        await until(dut, lambda: dut.m_valid.value == 1, 10)
+        await until(dut, high(dut.m_valid), cycles=10)
         assert cycle() - put == promised.latency
         dut.m_ready.value = 1
         await ClockCycles(dut.clk, 2)

@@ -5,7 +5,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.data_bench import Moments, Regions, high, idle, pulse
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, Regions
 
 STATUS = IoCompStatus
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
@@ -21,7 +22,7 @@ class Bench:
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
         self.regions, self.handles, self.ages = Regions(self.rng), {}, {}
         self.expected, self.events = [], []
-        idle(dut, "mr_valid", "ah_valid", "ah_age")
+        zero(dut, "mr_valid", "ah_valid", "ah_age")
         dut.s_cfg_profile.value = profile
         self.source = StreamDriver(dut, "s_item", gaps, ["data"])
         self.sink = StreamMonitor(dut, "m", stalls, ["msg", "first", "second", "inline"])
@@ -29,7 +30,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        await high(self.dut, "init_done")
+        await until(self.dut, high(self.dut.init_done))
         rng = self.rng
         for index in (1, 77, 255):
             self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << 20)),
@@ -281,7 +282,7 @@ async def reset_in_the_middle_of_traffic(dut):
     await reset(dut)
     for noted in (bench.expected, bench.sink.beats, bench.event.beats):
         noted.clear()
-    await high(dut, "init_done")
+    await until(dut, high(dut.init_done))
     await bench.sink.none(10)
     before, bench.handles = bench.handles, {}
     for index, handle in before.items():

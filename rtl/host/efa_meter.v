@@ -1,0 +1,134 @@
+// efa_meter - counts what the device does and what it waits for: histograms, beats, stall cycles.
+//
+// In    valid, ready  the streams of efa_meter_stream, a bit each; rd_tag, cpl_tag, cpl_last the
+//       payload of two of them; sends_open message contexts in use
+//       cnt_run counts while 1, what was counted stays while 0; cnt_clear zeroes all counters
+// Out   cnt_data the counter cnt_index names (enum efa_meter), modulo 2^32; 0 where there is none
+// Time  a beat, a wait or a gauge shows 2 cycles later, the end of a host read 3; an index is
+//       answered 1 cycle later, one a cycle
+// Observation only: nothing of the device depends on it. Reads and contexts are followed while
+// counting is off too, so it may be switched at any time.
+`include "efa_defs.vh"
+
+module efa_meter #(
+    parameter TAGS   = 256,
+    parameter OPEN_W = 11
+) (
+    input wire clk,
+    input wire rst,
+    input wire [`EFA_METER_STREAM__ACKI:0] valid,
+    input wire [`EFA_METER_STREAM__ACKI:0] ready,
+    input wire [7:0] rd_tag,
+    input wire [7:0] cpl_tag,
+    input wire cpl_last,
+    input wire [OPEN_W-1:0] sends_open,
+    input wire cnt_run,
+    input wire cnt_clear,
+    input wire [6:0] cnt_index,
+    output wire [31:0] cnt_data
+);
+
+  localparam STREAMS = `EFA_METER_STREAM__ACKI + 1;
+  localparam COUNTERS = `EFA_METER__STREAM + 2 * STREAMS;
+  localparam TAG_W = $clog2(TAGS);
+  localparam TIME_W = 20;
+  localparam OUT_W = TAG_W + 2;
+
+  // The bucket of a number: 0 for 0, b for 2^(b-1) to 2^b - 1.
+  function [3:0] bucket(input [TIME_W-1:0] number);
+    integer b;
+    begin
+      bucket = number[TIME_W-1:14] != 0 ? 4'd15 : 4'd0;
+      for (b = 0; b < 14; b = b + 1)
+      if (number[b] && number[TIME_W-1:14] == 0) bucket = b[3:0] + 4'd1;
+    end
+  endfunction
+
+  wire [STREAMS-1:0] beat = valid & ready;
+  wire asked = beat[`EFA_METER_STREAM__M_DMA_RD];
+  wire ended = beat[`EFA_METER_STREAM__S_DMA_RD_CPL] && cpl_last;
+
+  reg [STREAMS-1:0] beat_q;
+  reg [STREAMS-1:0] wait_q;
+  always @(posedge clk) begin
+    beat_q <= rst ? {STREAMS{1'b0}} : beat;
+    wait_q <= rst ? {STREAMS{1'b0}} : valid & ~ready;
+  end
+
+  // A host read's time, from when it left to when it was answered.
+  reg [TIME_W-1:0] now_q;
+  reg [TIME_W-1:0] ended_at_q;
+  reg ended_q;
+  reg taken_q;
+  reg [3:0] taken_bucket_q;
+  wire [TIME_W-1:0] asked_at;
+
+  efa_ram #(
+      .WIDTH (TIME_W),
+      .ADDR_W(TAG_W)
+  ) u_asked_at (
+      .clk(clk),
+      .wr_en(asked),
+      .wr_addr(rd_tag[TAG_W-1:0]),
+      .wr_data(now_q),
+      .rd_en(ended),
+      .rd_addr(cpl_tag[TAG_W-1:0]),
+      .rd_data(asked_at)
+  );
+
+  always @(posedge clk) begin
+    now_q <= rst ? {TIME_W{1'b0}} : now_q + 1'b1;
+    ended_q <= !rst && ended;
+    taken_q <= !rst && ended_q;
+    if (ended) ended_at_q <= now_q;
+    if (ended_q) taken_bucket_q <= bucket(ended_at_q - asked_at);
+  end
+
+  // Gauges, one count a cycle.
+  reg [OUT_W-1:0] out_q;
+  reg [3:0] out_bucket_q;
+  reg [3:0] open_bucket_q;
+  always @(posedge clk) begin
+    if (rst) out_q <= {OUT_W{1'b0}};
+    else if (asked != ended) out_q <= asked ? out_q + 1'b1 : out_q - 1'b1;
+    out_bucket_q  <= bucket({{TIME_W - OUT_W{1'b0}}, out_q});
+    open_bucket_q <= bucket({{TIME_W - OPEN_W{1'b0}}, sends_open});
+  end
+
+  reg gauge_q;
+  always @(posedge clk) gauge_q <= !rst;
+
+  // The counters.
+  reg [COUNTERS-1:0] more;
+  integer n;
+  always @* begin
+    more = {COUNTERS{1'b0}};
+    more[`EFA_METER__RD_LATENCY+:16] = {15'd0, taken_q} << taken_bucket_q;
+    more[`EFA_METER__RD_OUT+:16] = {15'd0, gauge_q} << out_bucket_q;
+    more[`EFA_METER__SENDS_OPEN+:16] = {15'd0, gauge_q} << open_bucket_q;
+    for (n = 0; n < STREAMS; n = n + 1) begin
+      more[`EFA_METER__STREAM+2*n]   = beat_q[n];
+      more[`EFA_METER__STREAM+2*n+1] = wait_q[n];
+    end
+  end
+
+  wire [32*COUNTERS-1:0] counters;
+  genvar c;
+  generate
+    for (c = 0; c < COUNTERS; c = c + 1) begin : g_counter
+      reg [31:0] count_q;
+      always @(posedge clk) begin
+        if (rst || cnt_clear) count_q <= 32'd0;
+        else if (cnt_run && more[c]) count_q <= count_q + 32'd1;
+      end
+      assign counters[32*c+:32] = count_q;
+    end
+  endgenerate
+
+  reg [31:0] cnt_data_q;
+  always @(posedge clk) begin
+    cnt_data_q <= {25'd0, cnt_index} < COUNTERS ? counters[32*cnt_index+:32] : 32'd0;
+  end
+  assign cnt_data = cnt_data_q;
+
+endmodule

@@ -1,0 +1,104 @@
+"""Drive single ports of a design and wait for others: what benches do besides whole streams.
+
+    drive(dut, s_need=4, s_find=1)                       # set inputs;  zero(dut, "a", "b"): to 0
+    at = await pulse(dut, "db_valid", db_offset=8)       # one cycle of valid with its payload
+    first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_kind=2)    # until taken
+    await until(dut, high(dut.init_done))                # or any condition, with its name
+    assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == promised.latency
+    await rises(dut, dut.m_valid, promised.latency)      # 0 for so many cycles, then 1
+    await steady(dut, 60, core_rst=0, quiesce=1)         # these values at each of so many edges
+
+Cycles are counted at rising edges: an input has the number of the edge that takes it, an output
+that of the edge at which it is first seen, so their difference is a latency of spec/timing.yaml.
+What a bench has just driven is seen by a condition from the next edge on.
+"""
+
+from cocotb.triggers import RisingEdge
+
+from tb.lib.stream import cycle
+
+
+def drive(dut, **values):
+    """Set inputs by name."""
+    for name, value in values.items():
+        getattr(dut, name).value = value
+
+
+def zero(dut, *names):
+    """Drive inputs 0."""
+    drive(dut, **dict.fromkeys(names, 0))
+
+
+async def pulse(dut, valid, **values):
+    """Valid for one cycle, with its payload; returns the cycle in which it was taken."""
+    drive(dut, **values, **{valid: 1})
+    await RisingEdge(dut.clk)
+    zero(dut, valid)
+    return cycle()
+
+
+async def hold(dut, valid, ready, cycles=10000, **values):
+    """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
+    first = await pulse(dut, valid, **values)
+    drive(dut, **{valid: 1})
+    await until(dut, high(getattr(dut, ready)), f"{ready} for {valid}", cycles)
+    zero(dut, valid)
+    return first, cycle()
+
+
+class Level:
+    """A condition: all of some one-bit signals have a value."""
+
+    def __init__(self, value, signals):
+        self.value, self.signals = value, signals
+
+    def __call__(self):
+        return all(signal.value == self.value for signal in self.signals)
+
+    def __str__(self):
+        return " and ".join(f"{signal._name} = {self.value}" for signal in self.signals)
+
+
+def high(*signals):
+    """A condition for until() and span(): all of these are 1."""
+    return Level(1, signals)
+
+
+def low(*signals):
+    """A condition for until() and span(): all of these are 0."""
+    return Level(0, signals)
+
+
+async def until(dut, condition, what="", cycles=10000):
+    """Edges until the condition holds, 0 where it does now; fails after so many, naming `what`.
+
+    A high() or low() has a name; any other condition needs one."""
+    assert what or isinstance(condition, Level), "a condition without a name"
+    for waited in range(cycles):
+        if condition():
+            return waited
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"{what or condition} did not come within {cycles} cycles")
+
+
+async def span(dut, first, then, cycles=10000):
+    """Cycles from where `first` holds to where `then` does."""
+    await until(dut, first, "the beginning", cycles)
+    return await until(dut, then, "the end", cycles)
+
+
+async def rises(dut, signal, latency):
+    """A one-bit output is 0 for `latency` cycles and 1 after them."""
+    for waited in range(latency):
+        assert signal.value == 0, f"{signal._name}: after {waited} cycles, not {latency}"
+        await RisingEdge(dut.clk)
+    assert signal.value == 1, f"{signal._name}: not after {latency} cycles"
+
+
+async def steady(dut, cycles, **values):
+    """Outputs have these values at each of the next edges."""
+    for at in range(cycles):
+        await RisingEdge(dut.clk)
+        for name, value in values.items():
+            found = getattr(dut, name).value
+            assert found == value, f"{name} is {found} after {at + 1} of {cycles} cycles"

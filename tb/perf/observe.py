@@ -1,0 +1,216 @@
+"""What a run showed: handshakes at the pins, completions and packets, and whether all was right.
+
+Times are cycle numbers of handshakes; a rate is taken over the middle of a run, where neither the
+first messages nor the last ones count.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from efa import defs
+from efa.codec import get_column
+from efa.events import field, of_kind, where
+from tb.lib import requests as host
+from tb.perf.queues import NODE, PEER, QKEY, RECEIVE_ENTRY, PerfError
+from tb.perf.traffic import COUNTER_MASK
+
+FIRST, LAST = 1, 2
+PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
+AGREE = 0.01
+HEAD = defs.PktHdr.SIZE
+ODD = ("odd_host", "odd_admin", "odd_net", "qperr")
+CHECKED_EVENTS = ("db", "llq", "txf", "cqe", *ODD)
+EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
+
+
+class Seen:
+    """The logs of a run, taken once."""
+
+    def __init__(self, link, all_completions=True):
+        self.pins = link.log("pins")
+        self.events = link.log("events")
+        self._writes = link.log("writes") if all_completions else None
+        self._packets = None
+        self._link = link
+
+    def port(self, port):
+        """Handshakes of one port (PIN_* of tb.lib.requests)."""
+        return self.pins[self.pins["port"] == port]
+
+    @property
+    def packets(self):
+        """Records and bytes of what left."""
+        if self._packets is None:
+            self._packets = self._link.log("packets")
+        return self._packets
+
+    # Times
+
+    def first_flits_out(self):
+        """Cycles of the first flit of each data packet that left."""
+        flits = self.port(host.PIN_OUT)
+        starts = (flits["b"] & FIRST) != 0
+        data = (flits["a"] & 0xFF) != int(defs.PktOpcode.SRD_ACK)
+        return flits["cycle"][starts & data]
+
+    def completion_times(self, cqs):
+        """Cycles of the completion entries of some queues, each as often as it carried any."""
+        beats = self.port(host.PIN_WRITE)
+        beats = beats[(beats["b"] & 1) != 0]
+        counts = np.zeros(len(beats), "i8")
+        for cq in cqs:
+            mine = (beats["a"] >= cq.base) & (beats["a"] < cq.end)
+            counts[mine] = (beats["b"][mine] >> 1) // cq.entry_bytes
+        return np.repeat(beats["cycle"], counts)
+
+    def stores(self, bar):
+        """Handshakes of stores to a BAR, in order."""
+        stores = self.port(host.PIN_MMIO)
+        return stores[stores["a"] >> np.uint64(32) == bar]
+
+    def busy(self, window):
+        """Share of the cycles of a Steady in which each port handed something over."""
+        inside = (self.pins["cycle"] > window.begin) & (self.pins["cycle"] <= window.end)
+        counts = np.bincount(self.pins["port"][inside], minlength=len(PORTS))
+        shares = {
+            name: round(int(count) / (window.end - window.begin), 4)
+            for name, count in zip(PORTS, counts, strict=True)
+        }
+        return {"busy": shares, "busiest_port": max(shares, key=shares.get)}
+
+    def check_events(self, name, window, **wanted):
+        """The device shows of itself the rate that its pins show, to a percent."""
+        cycles = where(self.events, name, **wanted)["cycle"]
+        count = int(((cycles > window.begin) & (cycles <= window.end)).sum())
+        if abs(count - window.messages) > AGREE * window.messages:
+            raise PerfError(f"{count} events {name} where the pins show {window.messages}")
+
+    # What must be right whatever was measured
+
+    def check_quiet(self):
+        """Nothing was refused, dropped or reported."""
+        for name in ODD:
+            if len(of_kind(self.events, name)):
+                raise PerfError(f"{len(of_kind(self.events, name))} events {name}")
+        for name in ("db", "llq"):
+            found = of_kind(self.events, name)
+            refused = found[field(found, name, "verdict") != 0]
+            if len(refused):
+                raise PerfError(f"{len(refused)} of {len(found)} {name} stores refused, the first "
+                                f"in cycle {int(refused['cycle'][0])}")  # fmt: skip
+
+    def check_doorbells(self, queue, kind, values):
+        """Every count of a queue arrived at its engine, in order."""
+        found = where(self.events, "db", kind=kind, num=queue.index)
+        if not np.array_equal(field(found, "db", "value") & COUNTER_MASK, values):
+            raise PerfError(f"doorbells of queue {queue.number}: {len(found)} seen of "
+                            f"{len(values)}, or other counts")  # fmt: skip
+
+    def entries(self, cq, memory):
+        """All completion entries of a queue in order, held to slot and phase."""
+        entry = RECEIVE_ENTRY[cq.entry_bytes]
+        if self._writes is None:
+            if cq.posted > cq.depth:
+                raise PerfError(f"CQ {cq.number}: entries of laps before were not kept")
+            data = memory.read(cq.base, cq.posted * cq.entry_bytes)
+            slots = np.arange(cq.posted)
+        else:
+            records, parts = self._writes
+            mine = np.flatnonzero((records["addr"] >= cq.base) & (records["addr"] < cq.end))
+            data = b"".join(parts[at] for at in mine)
+            starts = (records["addr"][mine].astype("i8") - cq.base) // cq.entry_bytes
+            slots = np.concatenate(
+                [np.arange(at, at + len(parts[n]) // cq.entry_bytes)
+                 for at, n in zip(starts, mine, strict=True)] or [np.zeros(0, "i8")]
+            )  # fmt: skip
+        found = np.frombuffer(data, entry.DTYPE)
+        if len(found) != cq.posted:
+            raise PerfError(f"CQ {cq.number}: {len(found)} of {cq.posted} completions")
+        numbers = np.arange(len(found))
+        if not np.array_equal(slots, numbers % cq.depth):
+            raise PerfError(f"CQ {cq.number}: entries out of order")
+        base = found["base"] if cq.entry_bytes == 32 else found
+        phase = get_column(defs.IoCdescCommon, base["common"], "phase")
+        if not np.array_equal(phase, 1 - numbers // cq.depth % 2):
+            raise PerfError(f"CQ {cq.number}: wrong phase")
+        return base
+
+    def check_completions(self, queues, memory):
+        """Every work request of these queues completed OK, once, sends in any order."""
+        sends, receives, known = {}, {}, {}
+        for cq in {id(c): c for q in queues for c in (q.send_cq, q.recv_cq)}.values():
+            found = self.entries(cq, memory)
+            common = found["common"]
+            if common["status"].any():
+                bad = np.unique(common["status"])
+                raise PerfError(f"CQ {cq.number}: completions with status {bad.tolist()}")
+            side = get_column(defs.IoCdescCommon, common, "q_type")
+            for number in np.unique(common["qp_num"]):
+                mine = common["qp_num"] == number
+                for kind, into in ((defs.IoQueueType.SEND_QUEUE, sends),
+                                   (defs.IoQueueType.RECV_QUEUE, receives)):  # fmt: skip
+                    into.setdefault(int(number), []).append(common["req_id"][mine & (side == kind)])
+                known.setdefault(int(number), []).append(found[mine])
+        for queue in queues:
+            for what, into, count in (("sends", sends, queue.sent),
+                                      ("receives", receives, queue.received)):  # fmt: skip
+                got = np.concatenate(into.get(queue.number, [np.zeros(0, "u2")]))
+                wanted = np.arange(count) & COUNTER_MASK
+                if what == "sends":
+                    got, wanted = np.sort(got), np.sort(wanted)
+                if not np.array_equal(got, wanted):
+                    raise PerfError(f"queue {queue.number}: {what} completed: {len(got)} of "
+                                    f"{count}, or others than were posted")  # fmt: skip
+        return known
+
+    def check_sent(self, queues, payloads, dest_node=PEER):
+        """Every message left with its header and bytes, those of a queue in order, and with
+        sequence numbers without a hole. `payloads` gives rows of (queue, numbers)."""
+        records, parts = self.packets
+        parts = [part for part in parts if part[0] == int(defs.PktOpcode.SRD_SEND)]
+        sizes = {len(part) for part in parts}
+        if len(sizes) != 1:
+            raise PerfError(f"packets of {sorted(sizes)} bytes")
+        rows = np.frombuffer(b"".join(parts), "u1").reshape(len(parts), -1)
+        heads = rows[:, :HEAD].copy().view(defs.PktHdr.DTYPE)[:, 0]
+        if not np.array_equal(heads["psn"], np.arange(len(heads))):
+            raise PerfError("sequence numbers have holes")
+        total = sum(queue.sent for queue in queues)
+        if len(heads) != total or (heads["dst_node"] != dest_node).any():
+            raise PerfError(f"{len(heads)} messages left, {total} were posted")
+        if (heads["qkey"] != QKEY).any() or (heads["src_node"] != NODE).any():
+            raise PerfError("a header is wrong")
+        for queue in queues:
+            mine = rows[heads["src_qpn"] == queue.number, HEAD:]
+            if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
+                raise PerfError(f"queue {queue.number}: payload on the wire differs")
+
+    def check_answers(self, count):
+        """So many acknowledgements left, each with status OK, none twice."""
+        records, parts = self.packets
+        acks = b"".join(part for part in parts if part[0] == int(defs.PktOpcode.SRD_ACK))
+        heads = np.frombuffer(acks, defs.PktHdr.DTYPE)
+        if len(heads) != count or heads["status"].any():
+            raise PerfError(f"{len(heads)} acknowledgements of {count}, or not OK")
+        if len(np.unique(heads["msg_id"])) != min(count, len(heads)):
+            raise PerfError("a message was acknowledged twice")
+
+
+class Steady(NamedTuple):
+    """Things per cycle over the middle of a run, how many they were, and from when to when."""
+
+    rate: float
+    messages: int
+    begin: int
+    end: int
+
+
+def steady(times, warm, tail):
+    """The Steady of cycle numbers, without the first `warm` and the last `tail`."""
+    times = np.sort(np.asarray(times, "i8"))
+    first, last = warm, len(times) - 1 - tail
+    if last <= first:
+        raise PerfError(f"{len(times)} messages are too few for a steady state")
+    begin, end = int(times[first]), int(times[last])
+    return Steady((last - first) / (end - begin), last - first, begin, end)

@@ -1,0 +1,185 @@
+"""Objects for traffic that no Python takes part in: queues with plain addresses, and their logs.
+
+A Device is one simulated device after power-on and probe. Its queues are made through the driver
+like everybody's; what is posted on them is built ahead (tb/perf/traffic.py) and handed to the
+native host in one piece, which also waits for completions by itself.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from efa import defs
+from efa.driver import Driver
+from efa.host_alloc import PAGE_BYTES
+from efa.memory_region import FIRST_IOVA, PAGE_SHIFT
+from efa.queue_pair import WQE
+from efa.verbs import Context, gid_of
+from tb.lib import requests as host
+from tb.lib.host import RtlBackend
+
+SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
+State = defs.AdminQpState
+NODE, PEER = 1, 9
+QKEY = 0x1234
+# From the handshake of a read to that of its answer's first beat: the bench's knob counts from
+# the request to the edge after which the beat is driven.
+DMA_LATENCY = 250
+REQUEST_BYTES = 512  # payload and read requests, at most
+PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
+IDLE_CYCLES = 64
+RECEIVE_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
+
+
+class PerfError(Exception):
+    """What was measured does not count: a message is missing or wrong; the text says which."""
+
+
+@dataclass
+class Completions:
+    """One completion queue: where its entries go, and how many work requests will end there."""
+
+    number: int
+    base: int
+    depth: int
+    entry_bytes: int
+    db_offset: int
+    posted: int = 0
+    rung: int = 0
+
+    @property
+    def end(self):
+        """First address behind the ring."""
+        return self.base + self.depth * self.entry_bytes
+
+    def visible(self, index):
+        """The host goes on when entry `index` (from 0, over all laps) has been written."""
+        lap, slot = divmod(index, self.depth)
+        return host.wait_memory(self.base + slot * self.entry_bytes, PHASE, 0 if lap % 2 else PHASE)
+
+
+@dataclass
+class Queue:
+    """One queue pair in RTS, with the plain numbers that posting needs."""
+
+    number: int
+    handle: int
+    depth: int
+    wqe: type
+    llq: int
+    sq_db: int
+    rq_db: int
+    rq_base: int
+    rq_depth: int
+    send_cq: Completions
+    recv_cq: Completions
+    sent: int = 0
+    received: int = 0
+
+    @property
+    def index(self):
+        """As events show it: on a device that was just reset, the number itself."""
+        return self.number
+
+
+@dataclass
+class Buffer:
+    """Registered memory: contiguous for the host, in pages for the device."""
+
+    base: int
+    iova: int
+    length: int
+    l_key: int
+
+
+class Device:
+    """A device after power-on and probe, on a simulation that `backend` was opened for."""
+
+    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, **knobs):
+        self.llq_bytes = llq_bytes
+        self.link = backend.link
+        size = (REQUEST_BYTES // 128).bit_length() - 1
+        knobs = {"mps": size, "mrrs": size, "rd_latency_min": DMA_LATENCY - 1,
+                 "rd_latency_max": DMA_LATENCY - 1,
+                 "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
+        self.link.restart(seed, 1, [knobs])
+        self.backend = RtlBackend(self.link, backend.name, 0, NODE)
+        self.memory = self.backend.memory
+        self.driver = Driver(self.backend, seed=seed).probe()
+        self.uar = Context(self.driver).uar
+        self.pd = self.driver.alloc_pd()
+        self.batch = self.driver.queue_attr.max_tx_batch
+        self._iova = FIRST_IOVA
+
+    def knobs(self, **values):
+        """Changes knobs of the bench while it runs."""
+        self.link.call("knobs", 0, values)
+
+    def address_of(self, node):
+        """Address handle of a node of the fabric."""
+        return self.driver.create_ah(self.pd, gid_of(node))
+
+    def buffer(self, length):
+        """A registered buffer, page aligned."""
+        pages = -(-length // PAGE_BYTES)
+        base = self.driver.allocator.alloc(pages * PAGE_BYTES)
+        iova, self._iova = self._iova, self._iova + (pages + 1) * PAGE_BYTES
+        found = self.driver.reg_mr(
+            self.pd, iova, length, [base + n * PAGE_BYTES for n in range(pages)], PAGE_SHIFT
+        )
+        return Buffer(base, iova, length, found.l_key)
+
+    def completions(self, depth, entry_bytes=16, eqn=None):
+        """A completion queue of exactly `depth` entries; `eqn` binds it to an event queue."""
+        base = self.driver.allocator.alloc(depth * entry_bytes)
+        made = self.driver.create_cq(self.uar, depth, base, entry_bytes, eqn)
+        return Completions(made.cq_idx, base, depth, entry_bytes, made.db_offset)
+
+    def queue(self, send_cq, recv_cq, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
+        """A queue pair in RTS; depths are powers of two."""
+        base = self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE)
+        made = self.driver.create_qp(
+            pd=self.pd, qp_type=kind, uar=self.uar, send_cq_idx=send_cq.number,
+            recv_cq_idx=recv_cq.number, rq_base_addr=base,
+            qp_alloc_size={"send_queue_ring_size": depth * wqe_bytes, "send_queue_depth": depth,
+                           "recv_queue_ring_size": rq_depth * defs.IoRxDesc.SIZE,
+                           "recv_queue_depth": rq_depth})  # fmt: skip
+        state = State.RESET
+        for following, more in ((State.INIT, {"qkey": QKEY}), (State.RTR, {}),
+                                (State.RTS, {"sq_psn": 0})):  # fmt: skip
+            self.driver.modify_qp(made.qp_handle, qp_state=following, cur_qp_state=state, **more)
+            state = following
+        return Queue(
+            made.qp_num, made.qp_handle, depth, WQE[wqe_bytes], made.llq_descriptors_offset,
+            made.sq_db_offset, made.rq_db_offset, base, rq_depth, send_cq, recv_cq,
+        )  # fmt: skip
+
+    def post(self, requests):
+        """Host accesses (bytes or array), made as fast as the device takes them."""
+        if isinstance(requests, bytes):
+            requests = np.frombuffer(requests, host.REQUEST)
+        self.link.call("post", 0, requests)
+
+    def inject(self, packets, delay=1):
+        """Packets that arrive from the fabric, back to back."""
+        self.link.call("inject", 0, packets, delay)
+
+    def settle(self):
+        """Until nothing is under way anywhere."""
+        self.backend.settle()
+
+    def forget(self):
+        """Drops what the logs hold."""
+        for kind in ("pins", "events", "writes", "packets", "interrupts"):
+            self.link.log(kind)
+
+    def run_until(self, condition, cycles, what):
+        """Clocks until a condition of tb.lib.requests holds; PerfError after so many cycles."""
+        if self.link.run([condition], cycles) != 0:
+            raise PerfError(f"{what}: not within {cycles} cycles")
+
+
+def entries_of(queue, wqes):
+    """Work requests as rows of 64-byte lines: (count, lines, 64)."""
+    plain = np.ascontiguousarray(wqes).view(np.uint8)
+    return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)

@@ -1,0 +1,100 @@
+"""The rows of the performance table: what is measured, its mark, and what the ports allow."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from efa import defs
+from tb.perf import rates
+from tb.perf.latencies import doorbell_to_flit, flit_to_completion
+from tb.perf.rates import both_ways, doorbells, drained, inline_sends, memory_sends, receives
+from tb.perf.work import INLINE
+
+PER_CYCLE, CYCLES = "per cycle", "cycles"
+HOST_STREAM = "the host stream"
+LARGE_QPN_W = 10
+# Of the rate of the default build, at so many queues.
+KEPT = 0.95
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table. `mark` must be reached (`least`: at least, else at most); `limit` is
+    what `sets` allows at best, None where nothing general does.
+
+    A row with `base` is measured on the large build and must keep KEPT of that row's value."""
+
+    key: str
+    what: str
+    unit: str
+    mark: float | None
+    limit: float | None
+    sets: str
+    measure: object
+    least: bool = True
+    base: str | None = None
+
+
+ROWS = (
+    Row("llq", "LLQ stores taken, 64-byte beats", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+        rates.llq_stores),
+    Row("db-same", "doorbells taken, same queue back to back", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+        doorbells(rates.back_to_back)),
+    Row("db-turn", "doorbells taken, 64 queues in turn", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+        doorbells(rates.in_turn)),
+    Row("db-random", "doorbells taken, 64 queues at random", PER_CYCLE, 1.0, 1.0, HOST_STREAM,
+        doorbells(rates.at_random)),
+    Row("inline-db1", "inline sends, 8 QPs, a doorbell each", PER_CYCLE, 0.45, 1 / 2,
+        "WQE and doorbell are two beats", inline_sends(8, 1)),
+    Row("inline-db16", "inline sends, 8 QPs, a doorbell for 16", PER_CYCLE, 0.75, 16 / 17,
+        "17 beats for 16, one flit each", inline_sends(8, 16)),
+    Row("inline-128", "inline sends in 128-byte WQEs, 8 QPs, a doorbell for 8", PER_CYCLE, 0.38,
+        8 / 17, "17 beats for 8", inline_sends(8, 8, 128)),
+    Row("inline-1qp", "inline sends, one QP, a doorbell for 16", PER_CYCLE, 0.5, 16 / 17,
+        "17 beats for 16, one flit each", inline_sends(1, 16)),
+    Row("memory-64", "64-byte sends from host memory, 16 QPs", PER_CYCLE, 0.4, 1 / 2,
+        "two flits each; 100 tags cover the latency", memory_sends(16, 64, 16)),
+    Row("receive-64", "64-byte receives completed, 16 QPs, descriptors prefetched", PER_CYCLE,
+        0.4, 1 / 2, "payload and CQE are two write beats", receives(16, 64)),
+    Row("both-64", "64-byte sends and receives at once, each way", PER_CYCLE, 0.28, 1 / 3,
+        "three write beats a pair", both_ways(16, 64, 16)),
+    Row("both-4096", "4 KB sends and receives at once, payload beats each way", PER_CYCLE, 0.92,
+        64 / 66, "64 payload beats and two CQEs", both_ways(16, 4096, 16, 11_776, 16, 64)),
+    *(Row(f"drain-{size}-{name}", f"completions drained after a hold, {size} bytes, {told}",
+          PER_CYCLE, 0.9, 1.0, "a beat each; above that, neighbours packed",
+          drained(size, cqs))
+      for size in (16, 32) for name, told, cqs in (("one", "one queue", 1),
+                                                   ("many", "16 queues", 16))),
+    Row("flit-inline", "doorbell store to first flit, inline, idle device", CYCLES, 12, 11,
+        "pipeline depth, 9 to 11", doorbell_to_flit(INLINE), False),
+    Row("flit-memory", "doorbell store to first flit, payload by DMA, beyond one round trip",
+        CYCLES, 18, 16, "pipeline depth, 13 to 16", doorbell_to_flit(64), False),
+    Row("cqe", "last flit in to CQE write out, 64 bytes, idle device", CYCLES, 20, None,
+        "pipeline depth", flit_to_completion(64), False),
+)  # fmt: skip
+
+# The same on a build of 1,024 queue pairs, all of them at work.
+_MANY = 1 << LARGE_QPN_W
+_LARGE = (
+    ("llq", "LLQ stores", partial(rates.llq_stores, queues=_MANY, depth=64)),
+    ("db-turn", "doorbells in turn", doorbells(rates.in_turn, _MANY)),
+    ("db-random", "doorbells at random", doorbells(rates.at_random, _MANY)),
+    ("inline-db1", "inline sends, a doorbell each", inline_sends(_MANY, 1)),
+    ("inline-db16", "inline sends, a doorbell for 16", inline_sends(_MANY, 16)),
+    ("inline-128", "inline sends in 128-byte WQEs, a doorbell for 8", inline_sends(_MANY, 8, 128)),
+    ("memory-64", "64-byte sends from host memory", memory_sends(_MANY, 64, 16)),
+    ("receive-64", "64-byte receives completed", receives(_MANY, 64)),
+    ("both-64", "64-byte sends and receives at once", both_ways(_MANY, 64, 16)),
+)
+
+
+def _of(key):
+    return next(row for row in ROWS if row.key == key)
+
+
+LARGE_ROWS = tuple(
+    Row(f"{_MANY}-{key}", f"{_MANY:,} QPs at work: {told}", PER_CYCLE, None, _of(key).limit,
+        _of(key).sets, measure, base=key)
+    for key, told, measure in _LARGE
+)  # fmt: skip
+PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22}}
+LLQ_BYTES = {"default": defs.LIMITS.llq_bytes, "large": 1 << PARAMETERS["large"]["LLQ_AW"]}

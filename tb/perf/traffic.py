@@ -1,0 +1,157 @@
+"""What the host posts, built ahead as arrays: stores, doorbells, and waits for completions.
+
+The native host makes one access a cycle and looks at host memory in between, so a slot is reused
+only after its completion without Python having a part in it.
+"""
+
+import numpy as np
+
+from efa import defs
+from efa.codec import set_column
+from efa.queue_pair import meta_desc
+from tb.lib import requests as host
+from tb.perf.queues import QKEY, entries_of
+
+COUNTER_MASK = 0xFFFF
+STORE = 0
+ALL_LANES = np.uint64(host.U64)
+DOORBELL = defs.LIMITS.db_bar
+
+
+def pattern(queue, numbers, size):
+    """Payload of so many messages of a queue, (count, size): each byte has its own value."""
+    numbers = np.asarray(numbers, "u8")
+    words = -(-size // 8)
+    row = numbers[:, None] * np.uint64(0x9E3779B97F4A7C15) + np.arange(words, dtype="u8")
+    row += np.uint64(queue.number) << np.uint64(40)
+    row *= np.uint64(0xD6E8FEB86659FD93)
+    return row.view(np.uint8)[:, :size]
+
+
+def work_requests(queue, count, ah, dest, inline=None, pieces=()):
+    """The next `count` sends of a queue; `inline` rows of bytes, `pieces` (iova array, length,
+    l_key)."""
+    wqes = np.zeros(count, queue.wqe.DTYPE)
+    wqes[:] = np.frombuffer(queue.wqe(meta=meta_desc()).pack(), queue.wqe.DTYPE)
+    numbers = queue.sent + np.arange(count)
+    columns = {"ah": ah, "dest_qp_num": dest, "qkey": QKEY, "length": len(pieces),
+               "req_id": numbers & COUNTER_MASK, "phase": numbers // queue.depth % 2}  # fmt: skip
+    if inline is not None:
+        columns |= {"inline_msg": 1, "length": inline.shape[1]}
+        wqes["data"]["inline_data"][:, : inline.shape[1]] = inline
+    for name, values in columns.items():
+        set_column(queue.wqe, wqes, f"meta.{name}", np.broadcast_to(values, count))
+    for index, (iova, length, l_key) in enumerate(pieces):
+        piece = wqes["data"]["sgl"][:, index]
+        iova = np.asarray(iova, "u8")
+        piece["length"], piece["lkey"] = length, l_key
+        piece["buf_addr_lo"], piece["buf_addr_hi"] = iova & 0xFFFF_FFFF, iova >> np.uint64(32)
+    return wqes
+
+
+def slot_stores(queue, first, wqes):
+    """LLQ stores of work requests whose running numbers begin at `first`, whole lines."""
+    lines = entries_of(queue, wqes)
+    slots = (first + np.arange(len(wqes))) % queue.depth
+    at = queue.llq + slots[:, None] * queue.wqe.SIZE + np.arange(lines.shape[1]) * host.LINE
+    found = np.zeros(lines.shape[:2], host.REQUEST)
+    found["kind"], found["bar"], found["be"] = STORE, defs.EFA_MEM_BAR, ALL_LANES
+    found["addr"], found["data"] = at, lines
+    return found.reshape(-1)
+
+
+def doorbell(offset, value):
+    """One doorbell store."""
+    return host.store(DOORBELL, offset, int(value).to_bytes(4, "little"))
+
+
+class Stream:
+    """Accesses in the host's order, taken together by `requests`."""
+
+    def __init__(self):
+        self._parts = []
+
+    def add(self, *items):
+        """Accesses of tb.lib.requests, or arrays of them."""
+        for item in items:
+            if isinstance(item, bytes):
+                item = np.frombuffer(item, host.REQUEST)
+            self._parts.append(item)
+
+    def requests(self):
+        """All of it, as one array."""
+        return np.concatenate(self._parts)
+
+    def send(self, queue, wqes):
+        """Work requests into their slots, once those are free, and one doorbell."""
+        self._room(queue, len(wqes))
+        self.add(slot_stores(queue, queue.sent, wqes))
+        queue.sent += len(wqes)
+        queue.send_cq.posted += len(wqes)
+        self.ring_sq(queue, queue.sent)
+
+    def ring_all(self, queue, count):
+        """The send doorbell for `count` of what already lies in the slots."""
+        queue.send_cq.posted += count - queue.sent
+        queue.sent = count
+        self.ring_sq(queue, count)
+
+    def ring_sq(self, queue, count):
+        """The send doorbell, saying that `count` were posted so far."""
+        self.add(doorbell(queue.sq_db, count & COUNTER_MASK))
+
+    def _room(self, queue, count):
+        """Waits until fewer are under way on the queue's CQ than one ring of slots holds."""
+        cq = queue.send_cq
+        needed = cq.posted + count - queue.depth
+        if needed <= 0:
+            return
+        self.add(cq.visible(needed - 1))
+        # Software tells the device how far it came before the ring can seem to overflow.
+        if needed - cq.rung >= cq.depth // 2:
+            cq.rung = needed
+            value = defs.DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=needed & COUNTER_MASK)
+            self.add(doorbell(cq.db_offset, value))
+
+
+def sends_in_turn(stream, queues, wqes, batch):
+    """Queue after queue posts a batch with a doorbell, until the work requests are posted.
+
+    `wqes` has an array for each queue, all of one length, a multiple of batch."""
+    for first in range(0, len(wqes[0]), batch):
+        for queue, mine in zip(queues, wqes, strict=True):
+            stream.send(queue, mine[first : first + batch])
+
+
+def post_receives(device, queue, iovas, length, l_key):
+    """Receive descriptors into the ring and one doorbell: the host's memory, then a store."""
+    count = len(iovas)
+    descriptors = np.zeros(count, defs.IoRxDesc.DTYPE)
+    iovas = np.asarray(iovas, "u8")
+    numbers = queue.received + np.arange(count)
+    descriptors["buf_addr_lo"] = iovas & 0xFFFF_FFFF
+    descriptors["buf_addr_hi"] = iovas >> np.uint64(32)
+    descriptors["length"], descriptors["req_id"] = length, numbers & COUNTER_MASK
+    for name, value in (("lkey", l_key), ("first", 1), ("last", 1)):
+        set_column(defs.IoRxDesc, descriptors, name, np.broadcast_to(np.uint32(value), count))
+    ring = np.frombuffer(device.memory.read(queue.rq_base, queue.rq_depth * 16), "u1")
+    ring = ring.reshape(queue.rq_depth, 16).copy()
+    ring[numbers % queue.rq_depth] = descriptors.view("u1").reshape(count, 16)
+    device.memory.write(queue.rq_base, ring.tobytes())
+    queue.received += count
+    queue.recv_cq.posted += count
+    return doorbell(queue.rq_db, queue.received & COUNTER_MASK)
+
+
+def data_packets(queue, numbers, payloads, psns, node, peer):
+    """Packets of a peer's queue to one of ours, as bytes; numbers are its message ids."""
+    head = defs.PktHdr(
+        opcode=defs.PktOpcode.SRD_SEND, length=payloads.shape[1], src_qpn=0x100 + queue.index,
+        dst_qpn=queue.number, qkey=QKEY, src_node=peer, dst_node=node,
+    )  # fmt: skip
+    packets = np.zeros((len(payloads), defs.PktHdr.SIZE + payloads.shape[1]), "u1")
+    heads = np.frombuffer(head.pack() * len(payloads), defs.PktHdr.DTYPE).copy()
+    heads["psn"], heads["msg_id"] = psns, numbers
+    packets[:, : defs.PktHdr.SIZE] = heads.view("u1").reshape(len(payloads), -1)
+    packets[:, defs.PktHdr.SIZE :] = payloads
+    return [row.tobytes() for row in packets]

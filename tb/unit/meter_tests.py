@@ -1,0 +1,185 @@
+"""efa_meter: every beat, wait, read and gauge of every cycle, in the counter of its name."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import Meter, MeterStream
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+
+BUCKETS = 16
+COUNTERS = Meter.STREAM + 2 * len(MeterStream)
+ASKED, ANSWERED = MeterStream.M_DMA_RD, MeterStream.S_DMA_RD_CPL
+
+
+def bucket(number):
+    """Decided in spec/meter.yaml: 0, then one for each power of two, the last for all above."""
+    return min(number.bit_length(), BUCKETS - 1)
+
+
+class Host:
+    """Reads with live tags, random beats elsewhere, and what should be counted of them."""
+
+    def __init__(self, dut, seed):
+        self.dut, self.rng = dut, rng_for(seed)
+        self.tags = 1 << (int(dut.TAGS.value) - 1).bit_length()
+        self.live, self.now, self.open = {}, 0, 0
+        self.counted = [0] * COUNTERS
+
+    def cycle(self, run=True, busy=0.5):
+        """Drives one cycle and counts it."""
+        rng, dut = self.rng, self.dut
+        valid, ready = (rng.getrandbits(len(MeterStream)) for _ in range(2))
+        if rng.random() > busy:
+            valid = 0
+        tag = rng.randrange(self.tags)
+        if tag in self.live:
+            valid &= ~(1 << ASKED)
+        done = rng.choice(list(self.live)) if self.live else None
+        last = done is not None and rng.random() < 0.5
+        # Now and then everything comes back, so that few are outstanding too.
+        self.open = rng.choice((self.open, 0, 1, rng.randrange(1025)))
+        dut.valid.value, dut.ready.value, dut.sends_open.value = valid, ready, self.open
+        dut.rd_tag.value, dut.cpl_tag.value = tag, done or 0
+        dut.cpl_last.value, dut.cnt_run.value = int(last), int(run)
+        beats, waits, counts = valid & ready, valid & ~ready, []
+        counts += [Meter.RD_OUT + bucket(len(self.live)), Meter.SENDS_OPEN + bucket(self.open)]
+        for stream in MeterStream:
+            counts += [Meter.STREAM + 2 * stream] * (beats >> stream & 1)
+            counts += [Meter.STREAM + 2 * stream + 1] * (waits >> stream & 1)
+        if beats >> ANSWERED & 1 and last:
+            counts.append(Meter.RD_LATENCY + bucket(self.now - self.live.pop(done)))
+        if beats >> ASKED & 1:
+            self.live[tag] = self.now
+        for index in counts:
+            self.counted[index] += run
+        self.now += 1
+
+    def quiet(self, run):
+        """Nothing moves."""
+        dut = self.dut
+        dut.valid.value, dut.ready.value, dut.cpl_last.value = 0, 0, 0
+        dut.cnt_run.value = int(run)
+
+
+async def start(dut):
+    for name in ("valid", "ready", "rd_tag", "cpl_tag", "cpl_last", "sends_open", "cnt_run",
+                 "cnt_clear", "cnt_index"):  # fmt: skip
+        getattr(dut, name).value = 0
+    await clock_and_reset(dut)
+
+
+async def counters(dut):
+    """All of them, one index a cycle."""
+    promised = timing("efa_meter", "read")
+    assert promised.interval == 1
+    shown = []
+    for index in range(128 + promised.latency):
+        dut.cnt_index.value = index % 128
+        await RisingEdge(dut.clk)
+        if index > promised.latency - 1:
+            shown.append(int(dut.cnt_data.value))
+    assert shown[COUNTERS:] == [0] * (128 - COUNTERS)
+    return shown[:COUNTERS]
+
+
+@cocotb.test()
+async def everything_is_counted_once(dut):
+    """host.meter.count"""
+    await start(dut)
+    host = Host(dut, "count")
+    settle = timing("efa_meter", "answered").latency
+    for step in range(3000):
+        # Far more reads than answers for a while, then far more answers.
+        host.cycle(busy=0.9 if step % 1000 < 700 else 0.4)
+        await RisingEdge(dut.clk)
+    host.quiet(True)
+    await ClockCycles(dut.clk, settle)
+    host.quiet(False)
+    shown = await counters(dut)
+    # A gauge lags: for so long it counts what was before the first cycle, and not yet the last.
+    lag = timing("efa_meter", "gauge").latency - 1
+    for first, value in ((Meter.RD_OUT, len(host.live)), (Meter.SENDS_OPEN, host.open)):
+        host.counted[first + bucket(value)] += settle - lag
+        host.counted[first] += lag
+    assert shown == host.counted
+    assert all(shown[at] for at in range(Meter.STREAM, COUNTERS))
+
+
+@cocotb.test()
+async def long_reads_end_in_the_last_bucket(dut):
+    """host.meter.long"""
+    await start(dut)
+    dut.cnt_run.value = 1
+    waits = [1, 2, 3, 4, 255, 256, 16383, 16384, 40000]
+    for tag, cycles in enumerate(waits):
+        dut.rd_tag.value = dut.cpl_tag.value = tag
+        dut.cpl_last.value = 1
+        for stream, wait in ((ASKED, cycles), (ANSWERED, timing("efa_meter", "answered").latency)):
+            dut.valid.value = dut.ready.value = 1 << stream
+            await RisingEdge(dut.clk)
+            dut.valid.value = 0
+            await ClockCycles(dut.clk, wait - 1) if wait > 1 else None
+    dut.cnt_run.value = 0
+    shown = await counters(dut)
+    wanted = [0] * BUCKETS
+    for cycles in waits:
+        wanted[bucket(cycles)] += 1
+    assert shown[Meter.RD_LATENCY : Meter.RD_LATENCY + BUCKETS] == wanted
+
+
+@cocotb.test()
+async def counting_stops_and_starts_over(dut):
+    """host.meter.run: off, nothing counts but reads are followed; clear and reset zero all."""
+    await start(dut)
+    host = Host(dut, "run")
+    for _ in range(300):
+        host.cycle(run=False)
+        await RisingEdge(dut.clk)
+    host.quiet(False)
+    assert await counters(dut) == [0] * COUNTERS
+    for _ in range(50):
+        host.cycle()
+        await RisingEdge(dut.clk)
+    host.quiet(False)
+    counted = await counters(dut)
+    assert any(counted) and counted == await counters(dut)
+    dut.cnt_clear.value = 1
+    await RisingEdge(dut.clk)
+    dut.cnt_clear.value = 0
+    assert await counters(dut) == [0] * COUNTERS
+    for _ in range(50):
+        host.cycle()
+        await RisingEdge(dut.clk)
+    host.quiet(False)
+    await reset(dut)
+    assert await counters(dut) == [0] * COUNTERS
+    dut.cnt_run.value = 1
+    await ClockCycles(dut.clk, 20)
+    assert not any((await counters(dut))[Meter.RD_OUT + 1 : Meter.RD_OUT + BUCKETS])
+
+
+@cocotb.test()
+async def each_in_its_time(dut):
+    """host.meter.time"""
+    await start(dut)
+    dut.cnt_run.value = 1
+    for name, stream, index in (
+        ("beat", MeterStream.M_NET, Meter.STREAM + 2 * MeterStream.M_NET),
+        ("answered", ANSWERED, Meter.RD_LATENCY + bucket(8)),
+    ):
+        dut.valid.value = dut.ready.value = 1 << ASKED
+        await RisingEdge(dut.clk)
+        dut.valid.value = 0
+        await ClockCycles(dut.clk, 7)
+        dut.cnt_index.value = int(index)
+        dut.cpl_last.value = 1
+        dut.valid.value = dut.ready.value = 1 << stream
+        await RisingEdge(dut.clk)
+        dut.valid.value = 0
+        # cnt_data answers a cycle after the counter has it.
+        for _ in range(timing("efa_meter", name).latency):
+            await RisingEdge(dut.clk)
+            assert dut.cnt_data.value == 0, name
+        await RisingEdge(dut.clk)
+        assert dut.cnt_data.value == 1, name

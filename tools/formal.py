@@ -1,0 +1,156 @@
+"""Proves the statements of formal/ about the RTL, and that each of them can fail.
+
+    tools/formal.py [--block NAME ...] [--bugs] [--quick] [--jobs 2]
+
+formal/BLOCK.v is a wrapper with assumptions, assertions `p_<property>` and covers `c_<property>`;
+formal/BLOCK.yaml says what each property states, with which sizes and engine it is proven, and the
+planted bugs (textual changes of the RTL) that must break it. Results stand in
+reports/formal/summary.json, traces in sim/out/formal. Exit status 1 when a property fails, a cover
+is not reached or a planted bug survives; 2 when something cannot run.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from formal_job import BIN, HOME, ROOT, PlanFault, hunt, kept, prove, read_block  # noqa: E402
+
+STATUS = ("proven", "bounded", "failed")
+
+
+def rows_of(block, job, verdict):
+    """A row of the summary for each property of a job that has ended."""
+    rows = []
+    for name in kept(block, job):
+        own = f"p_{name}"
+        status = verdict.status
+        why = verdict.why
+        # What fails names the assertion; the others of the same run are then undecided.
+        if verdict.broken:
+            others = ", ".join(label for label in verdict.broken if label != own)
+            why = why or ("" if own in verdict.broken else f"undecided, for {others} fails")
+        cover = verdict.covers.get(name)
+        if status != "failed" and cover is None and job.get("covers", True):
+            why = f"its cover is not reached in {job.get('cover_depth', 20)} cycles"
+        rows.append({
+            "name": f"{block.name}.{name}", "block": block.name, "job": job["name"],
+            "says": " ".join(block.properties[name]["says"].split()), "status": status,
+            "engine": job["engine"], "depth": verdict.depth, "seconds": verdict.seconds,
+            "parameters": job.get("parameters", {}), "assumes": block.assumes,
+            "cover": cover is not None, "cover_step": cover, "why": why, "trace": verdict.trace,
+        })  # fmt: skip
+    return rows
+
+
+def bad(row):
+    """Whether a row of the summary makes the run fail."""
+    return row["status"] == "failed" or "not reached" in row["why"]
+
+
+def tell(row):
+    """One line for a property, more when it failed."""
+    depth = f"{row['depth']} cycles" if row["status"] == "bounded" else ""
+    place = f"{row['name']} [{row['job']}]"
+    print(f"  {row['status']:8} {place:44} {row['engine']:9} {depth}".rstrip(), flush=True)
+    if row["why"] or row["trace"]:
+        seen = f"; trace {row['trace']}" if row["trace"] else ""
+        print(f"           {row['why'] or 'fails'}{seen}", flush=True)
+
+
+def run(jobs, tasks, work):
+    """Yields (task, result) as the tasks end, `jobs` at a time; a progress line for each."""
+    started = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(work, *task): task for task in tasks}
+        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+            task, result = futures[future], future.result()
+            print(f"[{done}/{len(tasks)}, {time.monotonic() - started:.0f} s] {task[0].name}"
+                  f" {task[1]['name'] if isinstance(task[1], dict) else task[1]}"
+                  f" ({result.seconds} s)", flush=True)  # fmt: skip
+            yield task, result
+
+
+def proofs(blocks, options):
+    """Runs the jobs; rows of the summary."""
+    tasks = [(b, j) for b in blocks for j in b.jobs if j.get("quick") or not options.quick]
+    # What takes longest begins first.
+    tasks.sort(key=lambda task: -task[1].get("seconds", 300))
+    rows = []
+    for (block, job), verdict in run(options.jobs, tasks, prove):
+        for row in rows_of(block, job, verdict):
+            rows.append(row)
+            tell(row)
+    return sorted(rows, key=lambda row: (row["name"], row["job"]))
+
+
+def bugs(blocks, options):
+    """Plants every bug; rows of the summary."""
+    tasks = [(b, name, number) for b in blocks for name, each in b.properties.items()
+             for number in range(len(each["bugs"]))]  # fmt: skip
+    rows = []
+    for (block, name, number), verdict in run(options.jobs, tasks, hunt):
+        bug = block.properties[name]["bugs"][number]
+        killed = f"p_{name}" in verdict.broken
+        rows.append({
+            "property": f"{block.name}.{name}", "bug": number, "file": bug["file"],
+            "old": bug["old"], "new": bug["new"], "killed": killed, "step": verdict.depth,
+            "seconds": verdict.seconds, "trace": verdict.trace,
+        })  # fmt: skip
+        word = f"killed in cycle {verdict.depth}" if killed else f"SURVIVED {verdict.why}"
+        print(f"  {block.name}.{name} {number}: {word}", flush=True)
+    return sorted(rows, key=lambda row: (row["property"], row["bug"]))
+
+
+def write(key, rows, names, path):
+    """Puts rows into the summary in place of older ones of the same blocks."""
+    told = json.loads(path.read_text()) if path.exists() else {}
+    field = "block" if key == "properties" else "property"
+    old = [row for row in told.get(key, []) if row[field].split(".")[0] not in names]
+    told[key] = sorted(old + rows, key=lambda row: str(row.get("name") or row.get("property")))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--block", action="append", help="only this block (again for more)")
+    parser.add_argument("--bugs", action="store_true", help="plant the bugs instead of proving")
+    parser.add_argument("--quick", action="store_true", help="the jobs marked quick")
+    parser.add_argument("--jobs", type=int, default=2, help="proofs at a time (default 2)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/formal/summary.json")
+    options = parser.parse_args()
+    names = sorted(path.stem for path in HOME.glob("*.yaml"))
+    chosen = options.block or names
+    if set(chosen) - set(names):
+        print(f"no such block: {set(chosen) - set(names)}; there are {', '.join(names)}")
+        return 2
+    if not (BIN / "yices-smt2").exists():
+        print("yices is missing: run `make setup`")
+        return 2
+    try:
+        blocks = [read_block(HOME / f"{name}.yaml") for name in chosen]
+        if options.bugs:
+            rows = bugs(blocks, options)
+            write("bugs", rows, chosen, options.out)
+            alive = [row for row in rows if not row["killed"]]
+            print(f"formal: {len(rows) - len(alive)} of {len(rows)} planted bugs killed")
+            return int(bool(alive))
+        rows = proofs(blocks, options)
+    except PlanFault as fault:
+        print(fault)
+        return 2
+    if not options.quick:
+        write("properties", rows, chosen, options.out)
+    counts = ", ".join(f"{sum(r['status'] == s for r in rows)} {s}" for s in STATUS)
+    missed = [row["name"] for row in rows if bad(row) and row["status"] != "failed"]
+    print(f"formal: {counts}" + (f"; not reached: {', '.join(missed)}" if missed else ""))
+    return int(any(bad(row) for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

