@@ -20,6 +20,7 @@ module efa_send #(
     output wire [511:0] m_net_data,
     output wire [63:0] m_net_keep,
     output wire m_net_last,
+    input wire power_rst,
     input wire core_rst,
     output wire send_init_done,
     input wire quiesce,
@@ -537,6 +538,7 @@ module efa_send #(
       .QPN_W(QPN_W)
   ) u_srd (
       .clk(clk),
+      .power_rst(power_rst),
       .rst(core_rst),
       .ctx_ready(ctx_ready),
       .ctx_id(ctx_id),
