@@ -64,6 +64,7 @@ UNITS: dict[str, Unit] = {
     "recv": Unit("efa_recv"),
     "recv_load": Unit("efa_recv"),
     "send": Unit("efa_send"),
+    "send_load": Unit("efa_send"),
     "mr_check": Unit("efa_mr_check", [{}, {"EARLY": 1}]),
     "mr_walk": Unit("efa_mr_walk", [{}, {"EARLY": 1}]),
     "srd": Unit("efa_srd", [{}, {"QPN_W": 10}]),
