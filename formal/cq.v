@@ -244,9 +244,10 @@ module fv_cq #(
       h_s2 :
       assert (!s2_mine || (s2_dead == !ctx_q[`EFA_CQC__LIVE] && s2_intr == ctx_q[`EFA_CQC__INTR]
           && s2_wide == wide && s2_base == ctx_q[`EFA_CQC__BASE]
-          && {s2_base, 6'd0} + s2_offset == place(s2_base, s2_number, s2_sub)
-          && s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !s2_laps[0]
-          && s2_total == passed_0_q + passed_1_q));
+          && {s2_base, 6'd0} + s2_offset == place(
+          s2_base, s2_number, s2_sub
+      ) && s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !s2_laps[0] &&
+          s2_total == passed_0_q + passed_1_q));
       h_written :
       assert (!created_q || !ctx_q[`EFA_CQC__LIVE]
           || written_q + (s2_mine && s2_sub == my_sub) == passed);
@@ -273,11 +274,11 @@ module fv_cq #(
           s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS],
           s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM]});
       p_slot :
-      assert (!wrote_mine || (m_wr_addr == place(ctx_q[`EFA_CQC__BASE], written_q, my_sub)
-          && m_wr_len == (wide ? 13'd32 : 13'd16)));
+      assert (!wrote_mine || (m_wr_addr == place(
+          ctx_q[`EFA_CQC__BASE], written_q, my_sub
+      ) && m_wr_len == (wide ? 13'd32 : 13'd16)));
       p_phase :
-      assert (!wrote_mine
-          || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
+      assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
       p_live : assert (!(m_wr_valid && s2_mine) || ctx_q[`EFA_CQC__LIVE]);
       p_commit :
       assert (!committed || (ctx_q[`EFA_CQC__INTR] && m_commit_total == commits_q + 16'd1));
