@@ -437,7 +437,7 @@ module efa_srd #(
     end
   end
 
-  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, c1_qpn,
+  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
       c2_qpn, c3_qpn, qpc_data};
 
   `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")
