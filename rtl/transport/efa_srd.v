@@ -4,12 +4,16 @@
 //       barriers; s_walk flushes queues and sends of destroyed address handles, s_purge forgets a
 //       queue's sends
 // Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
-//       freed: a context is free again; completed_rd_*: sends finished per queue since s_clear
+//       freed: one more send may be open; completed_rd_*: sends finished per queue since s_clear
 // Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 16 free
-//       ones per cycle, 3 cycles more; waits as a whole for txc_ready
+//       ones per cycle, 3 cycles more
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
 // sends in posting order. What the QP has forgotten (dead, RESET) completes no more.
+//
+// While txc waits for the host, what finishes is stored: 2^MSG_W sends that had a context, as a
+// send counts as open (freed) until its completion left the store, so acknowledgements and walks
+// never wait; and 2^MSG_W of the rest (datagrams, refused or flushed entries), then s_done waits.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -17,6 +21,7 @@ module efa_srd #(
     parameter QPN_W = 6
 ) (
     input wire clk,
+    input wire power_rst,
     input wire rst,
     output wire ctx_ready,
     output wire [31:0] ctx_id,
@@ -54,6 +59,8 @@ module efa_srd #(
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam N = 1 << MSG_W;
+  localparam STORE_LOG2 = MSG_W + 1;
+  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 16 + 16;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [31:0] ONE_ID = 1;
   localparam [MSG_W:0] ONE = 1;
@@ -89,6 +96,9 @@ module efa_srd #(
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
 
+  // What waits in the store without ever having had a context.
+  reg [MSG_W:0] rest_q;
+
   // c2: a completion, its QP read; c3: handed over
   reg c2_valid_q;
   reg c2_barrier_q;
@@ -115,7 +125,8 @@ module efa_srd #(
   wire look_hit = walk_q == ST_LOOK && used_q[look];
 
   // Who gets the pipeline: what has left, an acknowledgement, the walk, in turn.
-  wire [2:0] request = move ? {look_hit, acki_valid, s_done_valid} : 3'b000;
+  wire rest_room = !rest_q[MSG_W];
+  wire [2:0] request = {look_hit, acki_valid, s_done_valid && rest_room};
   wire [2:0] grant;
   wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
   wire [MSG_W-1:0] c0_index = grant[1] ? ack_id[MSG_W-1:0] : look;
@@ -149,26 +160,69 @@ module efa_srd #(
   wire walked = c1_from_q == FROM_WALK && c1_used
       && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
   wire left = c1_from_q == FROM_DONE;
-  wire release_ctx = c1_valid_q && move && (acked || walked);
+  wire c1_passes = c1_valid_q && (left || acked || walked);
+  wire release_ctx = c1_passes && !left;
+  wire c1_forgotten = walked && purging_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TXM__KIND] == KIND_BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TXM__STATUS]
       : acked ? c1_ack_q[`EFA_ACKI__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
   wire [2:0] c1_op = left ? c1_msg_q[`EFA_TXM__OP_TYPE] : ctx[`EFA_SCTX__OP_TYPE];
 
-  reg [`EFA_CPL__W-1:0] c1_cpl;
+  wire [11:0] c1_qpn = left ? c1_msg_q[`EFA_TXM__QPN] : ctx_qpn;
+  wire [ITEM_W-1:0] c1_item = {
+    left,
+    c1_forgotten,
+    c1_barrier,
+    c1_msg_q[`EFA_TXM__MARK],
+    c1_status,
+    c1_op,
+    c1_qpn[QPN_W-1:0],
+    left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM],
+    left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN],
+    left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB],
+    left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID],
+    left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH]
+  };
+
+  // Straight on while nothing waits, else into the store, which keeps the order.
+  wire [STORE_LOG2:0] stored;
+  wire store_ready;
+  wire store_valid;
+  wire [ITEM_W-1:0] store_item;
+  wire straight = stored == {(STORE_LOG2 + 1) {1'b0}};
+  wire next_valid = straight ? c1_passes : store_valid;
+  wire [ITEM_W-1:0] next_item = straight ? c1_item : store_item;
+  wire goes = next_valid && move;
+  wire goes_rest = goes && next_item[ITEM_W-1];
+
+  wire next_left;
+  wire next_forgotten;
+  wire next_barrier;
+  wire next_mark;
+  wire [7:0] next_status;
+  wire [2:0] next_op;
+  wire [QPN_W-1:0] next_qpn;
+  wire [15:0] next_qp_num;
+  wire [11:0] next_scqn;
+  wire next_ssub;
+  wire [15:0] next_req_id;
+  wire [15:0] next_length;
+  assign {next_left, next_forgotten, next_barrier, next_mark, next_status, next_op, next_qpn,
+          next_qp_num, next_scqn, next_ssub, next_req_id, next_length} = next_item;
+
+  reg [`EFA_CPL__W-1:0] next_cpl;
   always @* begin
-    c1_cpl = {`EFA_CPL__W{1'b0}};
-    c1_cpl[`EFA_CPL__QPN] = left ? c1_msg_q[`EFA_TXM__QPN] : ctx[`EFA_SCTX__QPN];
-    c1_cpl[`EFA_CPL__QP_NUM] = left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM];
-    c1_cpl[`EFA_CPL__CQN] = left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN];
-    c1_cpl[`EFA_CPL__SUB] = left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB];
-    c1_cpl[`EFA_CPL__REQ_ID] = left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID];
-    c1_cpl[`EFA_CPL__STATUS] = c1_status;
-    c1_cpl[`EFA_CPL__OP_TYPE] = c1_op;
-    c1_cpl[`EFA_CPL__LENGTH] = left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH];
+    next_cpl = {`EFA_CPL__W{1'b0}};
+    next_cpl[`EFA_CPL__QPN] = {{12 - QPN_W{1'b0}}, next_qpn};
+    next_cpl[`EFA_CPL__QP_NUM] = next_qp_num;
+    next_cpl[`EFA_CPL__CQN] = next_scqn;
+    next_cpl[`EFA_CPL__SUB] = next_ssub;
+    next_cpl[`EFA_CPL__REQ_ID] = next_req_id;
+    next_cpl[`EFA_CPL__STATUS] = next_status;
+    next_cpl[`EFA_CPL__OP_TYPE] = next_op;
+    next_cpl[`EFA_CPL__LENGTH] = next_length;
   end
 
-  wire [11:0] c1_qpn = c1_cpl[`EFA_CPL__QPN];
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
   wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
   wire c2_lives = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__STATE] !=
@@ -188,8 +242,8 @@ module efa_srd #(
   assign s_purge_ready = walk_q == ST_DONE && purging_q;
   assign s_clear_ready = !handed;
   // The QP is read anew every cycle while its completion waits.
-  assign qpc_addr = move ? c1_qpn[QPN_W-1:0] : c2_qpn[QPN_W-1:0];
-  assign freed = release_ctx;
+  assign qpc_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
+  assign freed = goes && !next_left;
   assign mark_valid = c3_valid_q && c3_barrier_q;
   assign mark_id = c3_mark_q;
   assign txc_valid = c3_valid_q && !c3_barrier_q;
@@ -215,9 +269,24 @@ module efa_srd #(
       .wr_en(s_ctx_valid),
       .wr_addr(next_index),
       .wr_data(new_ctx),
-      .rd_en(move),
+      .rd_en(1'b1),
       .rd_addr(c0_index),
       .rd_data(ctx)
+  );
+
+  efa_fifo #(
+      .WIDTH(ITEM_W),
+      .DEPTH_LOG2(STORE_LOG2)
+  ) u_store (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(c1_passes && !(straight && move)),
+      .s_ready(store_ready),
+      .s_data(c1_item),
+      .m_valid(store_valid),
+      .m_ready(move),
+      .m_data(store_item),
+      .level(stored)
   );
 
   efa_ram_nr #(
@@ -263,28 +332,36 @@ module efa_srd #(
     endcase
   end
 
+  // The count of ids goes on through resets, so an acknowledgement of a send from before one
+  // meets no context of its generation until 2^32 sends later.
+  wire step = s_ctx_valid || !next_free_q;
+  always @(posedge clk) begin
+    if (power_rst) next_q <= 32'd0;
+    else if (step && !rst) next_q <= next_q + ONE_ID;
+  end
+
   always @(posedge clk) begin
     if (rst) begin
       used_q <= {N{1'b0}};
-      next_q <= 32'd0;
       next_free_q <= 1'b1;
       walk_q <= ST_IDLE;
+      rest_q <= {MSG_W + 1{1'b0}};
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
       late_q <= 1'b0;
     end else begin
       walk_q <= walk_d;
-      if (s_ctx_valid || !next_free_q) begin
-        next_q <= next_q + ONE_ID;
+      if (step) begin
         next_free_q <= !used_q[after_next] || (release_ctx && c1_index_q == after_next);
       end
       if (release_ctx) used_q[c1_index_q] <= 1'b0;
       if (s_ctx_valid) used_q[next_index] <= 1'b1;
       late_q <= handed;
+      rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
+      c1_valid_q <= grant != 3'd0;
       if (move) begin
-        c1_valid_q <= grant != 3'd0;
-        c2_valid_q <= c1_valid_q && (left || acked || (walked && !purging_q));
+        c2_valid_q <= next_valid && !next_forgotten;
         c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
       end
     end
@@ -296,14 +373,14 @@ module efa_srd #(
     purging_q <= purging_d;
     late_qpn_q <= c3_qpn[QPN_W-1:0];
     late_count_q <= count;
+    c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
+    c1_index_q <= c0_index;
+    c1_ack_q <= acki_data;
+    c1_msg_q <= s_done_msg;
     if (move) begin
-      c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
-      c1_index_q <= c0_index;
-      c1_ack_q <= acki_data;
-      c1_msg_q <= s_done_msg;
-      c2_barrier_q <= c1_barrier;
-      c2_mark_q <= c1_msg_q[`EFA_TXM__MARK];
-      c2_cpl_q <= c1_cpl;
+      c2_barrier_q <= next_barrier;
+      c2_mark_q <= next_mark;
+      c2_cpl_q <= next_cpl;
       c3_barrier_q <= c2_barrier_q;
       c3_mark_q <= c2_mark_q;
       c3_cpl_q <= c2_cpl_q;
@@ -314,5 +391,6 @@ module efa_srd #(
       c2_qpn, c3_qpn, qpc_data};
 
   `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")
+  `EFA_CHECK(!c1_passes || store_ready, "more finished sends than may be open")
 
 endmodule

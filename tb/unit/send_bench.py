@@ -95,7 +95,7 @@ class Bench:
             getattr(dut, name).value = 0
         dut.qpc_send_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
-        dut.core_rst.value = 1
+        dut.core_rst.value = dut.power_rst.value = 1
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await ClockCycles(dut.clk, 5)
         cocotb.start_soon(self._run())
@@ -103,7 +103,7 @@ class Bench:
 
     async def init(self):
         """Out of reset, and the objects that every test uses."""
-        self.dut.core_rst.value = 0
+        self.dut.core_rst.value = self.dut.power_rst.value = 0
         while self.dut.send_init_done.value != 1:
             await RisingEdge(self.dut.clk)
         await self.region(MR_INDEX, key=KEY, shift=12, mtt=MTT, iova=IOVA, length=MR_BYTES)
