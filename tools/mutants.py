@@ -138,8 +138,8 @@ def proved_equal(top, mutant):
             "opt_clean gate",
             "equiv_make gold gate both",
             "hierarchy -top both",
-            "equiv_simple -undef",
-            "equiv_induct -undef",
+            "equiv_simple -seq 5",
+            "equiv_induct -seq 8",
             "equiv_status -assert",
         )
     except YosysFailed:

@@ -350,7 +350,7 @@ module efa_sq #(
       void_valid_q <= 1'b0;
       credits_q  <= CONTEXTS;
     end else begin
-      credits_q <= spend ? unspent - {{MSG_W-6{1'b0}}, p_left} : unspent + back;
+      credits_q <= spend ? unspent - {{MSG_W - 6{1'b0}}, p_left} : unspent + back;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       p_fresh_q <= (p_valid_q && !p_go) || (next_valid && next_ready);
       if (p_go) a_valid_q <= p_take && (p_wide || !p_one);

@@ -5,7 +5,7 @@ import numpy as np
 from tb.lib import requests as host
 from tb.perf import traffic, work
 from tb.perf.observe import LAST, Seen
-from tb.perf.queues import DMA_LATENCY, NODE, PEER, PerfError
+from tb.perf.queues import NODE, PEER, PerfError
 from tb.perf.work import INLINE, Measured
 
 QUEUES = 16
@@ -40,7 +40,7 @@ def doorbell_to_flit(size):
             return _slowest(waits)
         asked, answers = seen.port(host.PIN_READ), seen.port(host.PIN_ANSWER)
         trip = _one_for_one(asked["cycle"], answers["cycle"])
-        if set(trip.tolist()) != {DMA_LATENCY}:
+        if set(trip.tolist()) != {device.dma_latency}:
             raise PerfError(f"host reads took {sorted(set(trip.tolist()))} cycles")
         return _slowest(waits - trip, {"with_round_trip": int(waits.max())})
 

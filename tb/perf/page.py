@@ -16,6 +16,8 @@ from efa.report import STYLE  # noqa: E402
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
 PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),
           ("cycles", "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
+LINES = ("#2563eb", "#d97706", "#059669")
+CURVES_TITLE = "What host memory's latency costs, and what a store into the device saves"
 COLUMNS = ("what", "value", "unit", "mark", "limit", "ratio_to_limit", "met", "messages",
            "limit_set_by", "busiest_port")  # fmt: skip
 
@@ -79,17 +81,51 @@ def _beside(row):
     return f"{row['value']:.4g}{mark}{limit}; {row['messages']:,} messages"
 
 
+def curves(points, title):
+    """Against the latency of host memory: latencies left, rates right; SVG text."""
+    with plt.rc_context(DEFAULTS):
+        figure, axes = plt.subplots(1, 2, figsize=(11, 5.4))
+        for axis, unit, label in zip(axes, ("cycles", "per cycle"),
+                                     ("cycles, the slowest message", "messages per cycle"),
+                                     strict=True):  # fmt: skip
+            _lines(axis, [point for point in points if point["unit"] == unit])
+            axis.set_xlabel("latency of host memory, cycles", color=GREY)
+            axis.set_ylabel(label, color=GREY)
+            axis.set_ylim(bottom=0)
+            axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+        figure.suptitle(title, fontsize=12, color=INK)
+        figure.tight_layout()
+    return svg(figure)
+
+
+def _lines(axis, points):
+    for place, what in enumerate(dict.fromkeys(point["what"] for point in points)):
+        mine = [point for point in points if point["what"] == what]
+        where = [point["dma_latency"] for point in mine]
+        colour = LINES[place % len(LINES)]
+        axis.plot(where, [point["value"] for point in mine], marker="os^"[place % 3],
+                  color=colour, markersize=5, label=f"{what} ({mine[0]['messages']:,} messages)")
+        if mine[0]["limit"] is not None:
+            axis.plot(where, [point["limit"] for point in mine], "--", linewidth=1.0,
+                      color=colour, alpha=0.7, label="limit of the former")  # fmt: skip
+    axis.set_xlim(left=0)
+    axis.set_xticks(where)
+
+
 def write(folder, summary, title):
-    """summary.json, rows.svg and index.html into a folder; the page's path."""
+    """summary.json, pictures and index.html into a folder; the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    picture = draw(summary["rows"], title)
+    pictures = {"rows": draw(summary["rows"], title)}
+    if summary.get("curves"):
+        pictures["curves"] = curves(summary["curves"], CURVES_TITLE)
     write_whole(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
-    write_whole(folder / "rows.svg", picture)
-    write_whole(folder / "index.html", _page(summary, title, picture))
+    for name, picture in pictures.items():
+        write_whole(folder / f"{name}.svg", picture)
+    write_whole(folder / "index.html", _page(summary, title, pictures))
     return folder / "index.html"
 
 
-def _page(summary, title, picture):
+def _page(summary, title, pictures):
     verdict = summary["verdict"]
     told = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
@@ -101,8 +137,11 @@ def _page(summary, title, picture):
         "<!doctype html><html lang=en><meta charset=utf-8><title>make perf</title>",
         f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(title)}</h1>",
         f"<p class='verdict {verdict.split(':')[0]}'>{html.escape(verdict)}</p>",
-        f"<figure>{picture}<figcaption>{html.escape(told)}. Line: the limit; dotted: the mark."
-        "</figcaption></figure>",
+        f"<figure>{pictures['rows']}<figcaption>{html.escape(told)}. Line: the limit; dotted: the "
+        "mark.</figcaption></figure>",
+        f"<figure>{pictures['curves']}<figcaption>Inline payload is in the device with its work "
+        "request; the rest waits for host memory. Dashed: what reads in flight and ports allow."
+        "</figcaption></figure>" if "curves" in pictures else "",
         f"<h2>All rows</h2><table><tr>{head}</tr>{body}</table>",
         f"<p class=dim>Made by <code>{html.escape(summary['command'])}</code>; the numbers are in "
         "summary.json. The busiest port is the one nearest to a beat in every cycle.</p>",

@@ -16,6 +16,7 @@ from pathlib import Path
 from efa import defs
 from efa.backend import BackendUnavailable, DeviceTimeout
 from tb.lib.host import open_simulator
+from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.rows import KEPT, LARGE_ROWS, LLQ_BYTES, PARAMETERS, ROWS
 from tb.simulators import ROOT, SIMULATORS
@@ -120,6 +121,13 @@ def measure_all(rows, sim, seed, say):
     return found
 
 
+def measure_curves(sim, seed, say):
+    """Points of tb.perf.curves on the default build."""
+    say("against the latency of host memory")
+    with open_simulator(sim) as backend:
+        return curves.measure(backend, seed, say)
+
+
 def main(arguments=None):
     keys = [row.key for row in (*ROWS, *LARGE_ROWS)]
     parser = argparse.ArgumentParser(
@@ -134,14 +142,20 @@ def main(arguments=None):
     if not any(rows.values()):
         parser.error(f"no row matches {', '.join(options.row)}; there are {', '.join(keys)}")
     started = time.monotonic()
+    say, points = partial(print, flush=True), []
     try:
-        found = measure_all(rows, options.sim, options.seed, partial(print, flush=True))
+        found = measure_all(rows, options.sim, options.seed, say)
+        if options.row is None:
+            points = measure_curves(options.sim, options.seed, say)
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 2
+    except ROW_FAILS as error:
+        print(f"curves: {error}", file=sys.stderr)
+        return 1
     line = verdict(found)
     summary = {
-        "verdict": line, "command": "make perf", "rows": found,
+        "verdict": line, "command": "make perf", "rows": found, "curves": points,
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,
                        "payload and read request size": REQUEST_BYTES,
                        "queue pairs of the build": 1 << defs.LIMITS.qpn_w,

@@ -60,10 +60,8 @@ def make_queues(device, queues, each, wqe_bytes=64, entry_bytes=16, cqs=MOST_CQS
 
     send, recv = rings(cqs), rings(MOST_RECEIVE_CQS)
     depth = min(depth, device.llq_bytes // wqe_bytes // queues)
-    return [
-        device.queue(send[n % len(send)], recv[n % len(recv)], depth, rq_depth, wqe_bytes)
-        for n in range(queues)
-    ]
+    pairs = [(send[n % len(send)], recv[n % len(recv)]) for n in range(queues)]
+    return device.queues(pairs, depth, rq_depth, wqe_bytes)
 
 
 def buffers(device, queues, size):

@@ -44,6 +44,7 @@ UNITS: dict[str, Unit] = {
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects"),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
+    "cq_rings": Unit("efa_cq"),
     "eq": Unit("efa_eq"),
     "eq_order": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
