@@ -48,7 +48,7 @@ class Stuck(Exception):
 def _run(c, s):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, waiting, shows, in_set, rung, taken, sent,
+    (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
      item_due, skid_in, check_due, tag_free, claimed, asked, here, ask_ring, ask_block, ask_at,
      ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at, srd_msg,
      srd_due, cq_msg, cq_receive, cq_due) = s
@@ -69,8 +69,8 @@ def _run(c, s):
         later = min(later, reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
                                  ask_block, ask_at))
         later = min(later, checks(now, c, r, at, sent, item_due, skid_in, check_due))
-        later = min(later, scheduler(now, c, r, post_at, waiting, shows, in_set, rung, taken, sent,
-                                     item_due))
+        later = min(later, scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests,
+                                     sent, item_due))
         later = min(later, host(now, c, r, at, beats, post_at))
         step = 1 if r[ACTED] == 1 else later - now
         if step >= FAR - now:
