@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEE
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 15
 	@echo "  options: SIM=verilator|icarus  SEED=7  JOBS=2  WAVES=1  UNIT=cq  TEST=send  BLOCK=fifo  FILE=session.jsonl.gz"
 
 setup: $(STAMP) ## .venv with everything the project uses, Verilator included
@@ -59,10 +59,21 @@ formal-quick: $(STAMP)
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
 
-cover: $(STAMP) ## functional coverage of the system tests on Verilator, holes listed
+cover: cover-system cover-code ## functional coverage of the system tests, code coverage of the unit benches
+
+cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, holes listed
 	@rm -rf sim/out/coverage && mkdir -p sim/out/coverage
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
 	$(BIN)/python tools/coverage.py sim/out/coverage
+
+cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
+	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
+	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
+		--seed $(or $(SEED),1) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
+	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
+
+mutate: $(STAMP) ## whether the unit benches notice planted faults: BLOCK='efa_llq efa_cq' N=200 SEED=1
+	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run
@@ -73,14 +84,20 @@ play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 sweep: $(STAMP) ## sweep sizes and queues on the RTL
 	$(BIN)/efa-cosim sweep
 
+wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
+	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
-perf: $(STAMP) ## rates and latencies against their marks: ROW=name QPN_W=10, reports/perf/index.html
-	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)') $(if $(QPN_W),--qpn-w $(QPN_W))
+perf: $(STAMP) ## rates and latencies against their marks, all rows or ROW='inline*'; reports/perf/index.html
+	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
+
+golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
+	$(BIN)/python -m tb.perf.golden
 
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim

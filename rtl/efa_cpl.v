@@ -61,11 +61,7 @@ module efa_cpl #(
   wire commit_ready;
   wire [CQN_W-1:0] commit_cqn;
   wire [15:0] commit_total;
-  wire event_valid;
-  wire event_ready;
-  wire [CQN_W-1:0] event_cqn;
-  wire [15:0] event_total;
-  wire [4:0] event_level;
+  wire entries_drained;
   wire [255:0] cqe;
   wire [127:0] eqe;
 
@@ -103,26 +99,10 @@ module efa_cpl #(
       .m_commit_total(commit_total),
       .m_rxdone(rxdone_valid),
       .drain_valid(drain_cpl_valid),
-      .drain_ready(drain_cpl_ready),
+      .drain_ready(entries_drained),
       .init_done(cq_init_done),
       .ev_cqe_valid(ev_cqe_valid),
       .ev_cqe_data(ev_cqe_data)
-  );
-
-  // An event that waits for the host holds up only sixteen further entries of interrupt-mode CQs.
-  efa_fifo #(
-      .WIDTH(CQN_W + 16),
-      .DEPTH_LOG2(4)
-  ) u_commits (
-      .clk(clk),
-      .rst(core_rst),
-      .s_valid(commit_valid),
-      .s_ready(commit_ready),
-      .s_data({commit_cqn, commit_total}),
-      .m_valid(event_valid),
-      .m_ready(event_ready),
-      .m_data({event_cqn, event_total}),
-      .level(event_level)
   );
 
   efa_eq #(
@@ -141,10 +121,10 @@ module efa_cpl #(
       .cqdb_value(cqdb_value),
       .eqdb_valid(reg_wr_valid && reg_wr_offset == `EFA_REG__EQ_DB),
       .eqdb_value(reg_wr_data),
-      .s_commit_valid(event_valid),
-      .s_commit_ready(event_ready),
-      .s_commit_cqn(event_cqn),
-      .s_commit_total(event_total),
+      .s_commit_valid(commit_valid),
+      .s_commit_ready(commit_ready),
+      .s_commit_cqn(commit_cqn),
+      .s_commit_total(commit_total),
       .m_wr_valid(wr_eq_valid),
       .m_wr_ready(wr_eq_ready),
       .m_wr_addr(wr_eq_addr),
@@ -152,11 +132,12 @@ module efa_cpl #(
       .m_irq_valid(irq_eq_valid),
       .m_irq_ready(irq_eq_ready),
       .m_irq_vector(irq_eq_vector),
+      .drain_valid(drain_cpl_valid),
+      .s_drained(entries_drained),
+      .drain_ready(drain_cpl_ready),
       .init_done(eq_init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );
-
-  wire unused_level = &{1'b0, event_level};
 
 endmodule

@@ -506,6 +506,7 @@ module efa_nic #(
       .m_net_data(m_net_data),
       .m_net_keep(m_net_keep),
       .m_net_last(m_net_last),
+      .power_rst(rst),
       .core_rst(core_rst),
       .send_init_done(send_init_done),
       .quiesce(quiesce),

@@ -20,6 +20,7 @@ module efa_send #(
     output wire [511:0] m_net_data,
     output wire [63:0] m_net_keep,
     output wire m_net_last,
+    input wire power_rst,
     input wire core_rst,
     output wire send_init_done,
     input wire quiesce,
@@ -198,9 +199,6 @@ module efa_send #(
   wire item_valid;
   wire item_ready;
   wire [`EFA_WQI__W-1:0] item_data;
-  wire taken_valid;
-  wire taken_ready;
-  wire [`EFA_WQI__W-1:0] taken_data;
   wire checked_valid;
   wire checked_ready;
   wire [`EFA_TXM__W-1:0] checked_msg;
@@ -427,19 +425,6 @@ module efa_send #(
       .gone(ah_gone)
   );
 
-  efa_skid #(
-      .WIDTH(`EFA_WQI__W)
-  ) u_taken (
-      .clk(clk),
-      .rst(core_rst),
-      .s_valid(item_valid),
-      .s_ready(item_ready),
-      .s_data(item_data),
-      .m_valid(taken_valid),
-      .m_ready(taken_ready),
-      .m_data(taken_data)
-  );
-
   efa_wqe_check u_check (
       .clk(clk),
       .rst(core_rst),
@@ -452,9 +437,9 @@ module efa_send #(
       .ah_index(ah_index),
       .ah_data(ah_data),
       .ah_age(ah_age),
-      .s_item_valid(taken_valid),
-      .s_item_ready(taken_ready),
-      .s_item_data(taken_data),
+      .s_item_valid(item_valid),
+      .s_item_ready(item_ready),
+      .s_item_data(item_data),
       .m_valid(checked_valid),
       .m_ready(checked_ready),
       .m_msg(checked_msg),
@@ -553,6 +538,7 @@ module efa_send #(
       .QPN_W(QPN_W)
   ) u_srd (
       .clk(clk),
+      .power_rst(power_rst),
       .rst(core_rst),
       .ctx_ready(ctx_ready),
       .ctx_id(ctx_id),

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from efa.wc import StoreBuffer
+from tb import code_coverage
 from tb.results import note
 from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simulator_missing
 
@@ -302,8 +303,14 @@ def run_unit(
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
         files = [control, *files]
         build_args += waves_flags() if waves else []
+        if code_coverage.wanted():
+            control = OUT / "control" / f"{top}-coverage.vlt"
+            write_once(control, code_coverage.control(files[1:]))
+            files = [control, *files]
+            build_args += code_coverage.FLAGS
     folder = build(sim, top, files, params, build_args, waves)
     plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
+    plusargs += code_coverage.arguments(unit)
     return run(
         "unit", unit, sim, top, folder, test_module, seed, params, test,
         plusargs=plusargs if sim == "verilator" else [], waves=waves,

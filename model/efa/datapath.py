@@ -158,7 +158,7 @@ class Datapath:
             self.sends.forget(qp)
             qp.sq.clear()
             qp.rq.clear()
-            qp.rq_failed = False
+            qp.rq_failed, qp.first_phase = False, None
             self.unwrite(qp)
         elif state == _State.ERR:
             self.device.when_master(lambda: self._flush(qp))

@@ -1885,7 +1885,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "cqc",
-        85,
+        86,
         (
             ("live", 0, 1),
             ("uar", 1, 10),
@@ -1896,6 +1896,7 @@ INTERNAL = layouts(
             ("src_addr", 75, 1),
             ("intr", 76, 1),
             ("eqn", 77, 8),
+            ("long_id", 85, 1),
         ),
     ),
     BitLayout(
@@ -1937,7 +1938,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "cpl",
-        166,
+        231,
         (
             ("rx", 0, 1),
             ("qpn", 1, 12),
@@ -1953,6 +1954,9 @@ INTERNAL = layouts(
             ("src_qpn", 102, 16),
             ("imm", 118, 32),
             ("src_node", 150, 16),
+            ("length_hi", 166, 16),
+            ("unsolicited", 182, 1),
+            ("req_id_ex", 183, 48),
         ),
     ),
     BitLayout(
@@ -2056,7 +2060,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "rxj",
-        683,
+        748,
         (
             ("packet", 0, 1),
             ("write", 1, 1),
@@ -2070,9 +2074,9 @@ INTERNAL = layouts(
             ("place1", 234, 151),
             ("complete", 385, 1),
             ("count", 386, 2),
-            ("cpl", 388, 166),
-            ("ack", 554, 1),
-            ("acko", 555, 128),
+            ("cpl", 388, 231),
+            ("ack", 619, 1),
+            ("acko", 620, 128),
         ),
     ),
 )
@@ -2128,11 +2132,12 @@ EVENTS = layouts(
     ),
     BitLayout(
         "wqe",
-        44,
+        45,
         (
             ("qpn", 0, 12),
             ("msg", 12, 16),
             ("req_id", 28, 16),
+            ("odd_phase", 44, 1),
         ),
     ),
     BitLayout(

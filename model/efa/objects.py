@@ -102,7 +102,11 @@ class Cq:
 
 @dataclass(slots=True, eq=False)
 class Qp:
-    """Queue pair. outstanding: message id to sends that wait for their acknowledgement."""
+    """Queue pair.
+
+    outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
+    bit of the first lap of send entries, None before the first one.
+    """
 
     index: int
     number: int
@@ -122,6 +126,7 @@ class Qp:
     qkey: int = 0
     sq_psn: int = 0
     rq_failed: bool = False
+    first_phase: int | None = None
     outstanding: dict = field(default_factory=dict)
 
 

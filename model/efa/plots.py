@@ -34,7 +34,7 @@ def latency(figures):
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles")
     _legend(figure, axis)
-    return _svg(figure)
+    return svg(figure)
 
 
 def rates(figures):
@@ -67,7 +67,7 @@ def rates(figures):
     axes[1].set_ylim(bottom=0)
     figure.tight_layout()
     _legend(figure, axes[0])
-    return _svg(figure)
+    return svg(figure)
 
 
 def waterfall(stages):
@@ -88,7 +88,7 @@ def waterfall(stages):
     axis.margins(x=0.06)
     if named - {""}:
         _legend(figure, axis)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _series(figures, over):
@@ -137,7 +137,8 @@ def _axes(width, height, columns=1):
     return figure, axes[0]
 
 
-def _svg(figure):
+def svg(figure):
+    """A figure as SVG text, the same for the same figure; closes it."""
     stream = io.StringIO()
     with plt.rc_context(DEFAULTS):
         figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight",

@@ -43,6 +43,7 @@ class QueuePair:
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
                  max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64):
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
+        self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
             raise VerbsError(
                 f"{max_inline} inline bytes, the device takes {self.driver.inline_bytes}")

@@ -37,6 +37,7 @@ _PKT_HAS_IMM = mask(defs.PktHdr.has_imm)
 _MUST1 = mask(_Meta.meta_desc)
 _MUST_NOT1 = mask(_Meta.meta_extension)
 _MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
+_PHASE = mask(_Meta.phase)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
 
 
@@ -112,8 +113,9 @@ class Sends:
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
         req_id = meta[0]
+        odd_phase = whole and self._odd_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
-            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id)
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id, odd_phase=int(odd_phase))
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
@@ -135,6 +137,14 @@ class Sends:
         self._complete(qp, req_id, status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
+
+    @staticmethod
+    def _odd_phase(qp, number, phase):
+        """True when a phase bit is not that of its lap; the first whole entry teaches it."""
+        lap = number // qp.sq.depth & 1
+        if qp.first_phase is None:
+            qp.first_phase = phase ^ lap
+        return phase ^ lap != qp.first_phase
 
     def _judge(self, qp, wqe, meta):
         """Status, address handle and the pieces of the payload: bytes, or (address, size)."""

@@ -44,9 +44,9 @@ POLICIES = {
     # The same, in any order.
     "random": Policy(shuffle=True),
     # Something else on the CPU needs lines: they leave half full, in pieces.
-    "pressure": Policy(tear=0.7, early=0.2),
+    "pressure": Policy(tear=0.7, early=0.1),
     # All of it, and pieces of one line among those of others.
-    "adversarial": Policy(tear=0.7, early=0.2, shuffle=True, partial=True),
+    "adversarial": Policy(tear=0.7, early=0.1, shuffle=True, partial=True),
 }
 
 

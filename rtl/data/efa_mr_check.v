@@ -2,12 +2,14 @@
 //
 // In    s what is asked; mr_* the regions as they are made and removed (kept here in a copy)
 // Out   m the verdict, and where the bytes are: offset from the region's first page
-// Time  verdict 3 cycles after the question, one question per cycle; waits as a whole for m_ready
+// Time  verdict 3 cycles after the question, with EARLY 2 (it is worked out in the cycle in which
+//       it shows); one question per cycle; waits as a whole for m_ready
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_mr_check #(
-    parameter USER_W = 1
+    parameter USER_W = 1,
+    parameter EARLY  = 0
 ) (
     input wire clk,
     input wire rst,
@@ -66,19 +68,8 @@ module efa_mr_check #(
   reg [31:0] s2_len_q;
   reg [USER_W-1:0] s2_user_q;
 
-  // s3: verdict
-  reg s3_valid_q;
-  reg s3_ok_q;
-  reg s3_phys_q;
-  reg [5:0] s3_shift_q;
-  reg [15:0] s3_mtt_q;
-  reg [63:0] s3_offset_q;
-  reg [63:0] s3_addr_q;
-  reg [31:0] s3_len_q;
-  reg [USER_W-1:0] s3_user_q;
-
   wire walking = !walk_q[MR_W];
-  wire move = !s3_valid_q || m_ready;
+  wire move = !m_valid || m_ready;
 
   wire [`EFA_MRC__W-1:0] region;
   wire [63:0] iova = region[`EFA_MRC__IOVA];
@@ -87,18 +78,36 @@ module efa_mr_check #(
   wire [64:0] room = {1'b0, region[`EFA_MRC__LENGTH]} - {33'd0, s1_len_q};
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
       && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
+  wire s2_ok = s2_none_q
+      || (s2_allowed_q && !s2_below_q && !s2_long_q && s2_distance_q <= s2_room_q);
 
   assign init_done = !walking;
   assign s_ready = move;
-  assign m_valid = s3_valid_q;
-  assign m_ok = s3_ok_q;
-  assign m_phys = s3_phys_q;
-  assign m_shift = s3_shift_q;
-  assign m_mtt = s3_mtt_q;
-  assign m_offset = s3_offset_q;
-  assign m_addr = s3_addr_q;
-  assign m_len = s3_len_q;
-  assign m_user = s3_user_q;
+
+  localparam VERDICT_W = 1 + 1 + 6 + 16 + 64 + 64 + 32 + USER_W;
+  wire [VERDICT_W-1:0] s2_verdict = {
+    s2_ok, s2_phys_q, s2_shift_q, s2_mtt_q, s2_offset_q, s2_addr_q, s2_len_q, s2_user_q
+  };
+  wire [VERDICT_W-1:0] verdict;
+  assign {m_ok, m_phys, m_shift, m_mtt, m_offset, m_addr, m_len, m_user} = verdict;
+
+  generate
+    if (EARLY != 0) begin : g_early
+      assign m_valid = s2_valid_q;
+      assign verdict = s2_verdict;
+    end else begin : g_verdict
+      // s3: verdict
+      reg s3_valid_q;
+      reg [VERDICT_W-1:0] s3_verdict_q;
+      assign m_valid = s3_valid_q;
+      assign verdict = s3_verdict_q;
+      always @(posedge clk) begin
+        if (rst) s3_valid_q <= 1'b0;
+        else if (move) s3_valid_q <= s2_valid_q;
+        if (move) s3_verdict_q <= s2_verdict;
+      end
+    end
+  endgenerate
 
   efa_ram #(
       .WIDTH (`EFA_MRC__W),
@@ -118,13 +127,11 @@ module efa_mr_check #(
       walk_q <= {MR_W + 1{1'b0}};
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
-      s3_valid_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE;
       if (move) begin
         s1_valid_q <= s_valid;
         s2_valid_q <= s1_valid_q;
-        s3_valid_q <= s2_valid_q;
       end
     end
   end
@@ -151,16 +158,6 @@ module efa_mr_check #(
       s2_addr_q <= s1_addr_q;
       s2_len_q <= s1_len_q;
       s2_user_q <= s1_user_q;
-
-      s3_ok_q <= s2_none_q
-          || (s2_allowed_q && !s2_below_q && !s2_long_q && s2_distance_q <= s2_room_q);
-      s3_phys_q <= s2_phys_q;
-      s3_shift_q <= s2_shift_q;
-      s3_mtt_q <= s2_mtt_q;
-      s3_offset_q <= s2_offset_q;
-      s3_addr_q <= s2_addr_q;
-      s3_len_q <= s2_len_q;
-      s3_user_q <= s2_user_q;
     end
   end
 

@@ -3,13 +3,14 @@
 // In    s a range as efa_mr_check gives it (length 1 or more); mtt_* host pages as they are set
 // Out   m pieces in ascending order, none across a (1 << max_log) boundary, so none across a page;
 //       first_byte: bytes of the range before this piece; done: its last piece
-// Time  first piece 3 cycles after the range, one piece per cycle, ranges back to back;
-//       waits as a whole for m_ready
+// Time  first piece 3 cycles after the range, with EARLY 2 (its page is found and read in one);
+//       one piece per cycle, ranges back to back; waits as a whole for m_ready
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_mr_walk #(
-    parameter USER_W = 1
+    parameter USER_W = 1,
+    parameter EARLY  = 0
 ) (
     input wire clk,
     input wire rst,
@@ -50,17 +51,6 @@ module efa_mr_walk #(
   reg [15:0] s1_first_q;
   reg [USER_W-1:0] s1_user_q;
 
-  // s2: a piece whose page is being read
-  reg s2_valid_q;
-  reg s2_phys_q;
-  reg [63:0] s2_where_q;
-  reg [63:0] s2_mask_q;
-  reg [MTT_W-1:0] s2_index_q;
-  reg [12:0] s2_len_q;
-  reg s2_done_q;
-  reg [15:0] s2_first_q;
-  reg [USER_W-1:0] s2_user_q;
-
   // s3: a piece with its page
   reg s3_valid_q;
   reg s3_phys_q;
@@ -79,6 +69,47 @@ module efa_mr_walk #(
   wire [15:0] s1_rest = s1_left_q - {3'd0, s1_step_q};
   wire [63:0] page = s1_where_q >> s1_shift_q;
   wire [51:0] host;
+
+  // A piece, and where its page is found.
+  localparam PIECE_W = 1 + 64 + 64 + 13 + 1 + 16 + USER_W;
+  wire [MTT_W-1:0] s1_index = s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
+  wire [PIECE_W-1:0] s1_piece = {
+    s1_phys_q,
+    s1_where_q,
+    ~({64{1'b1}} << s1_shift_q),
+    s1_done_q ? s1_left_q[12:0] : s1_step_q,
+    s1_done_q,
+    s1_first_q,
+    s1_user_q
+  };
+  wire s2_valid;
+  wire [MTT_W-1:0] s2_index;
+  wire [PIECE_W-1:0] s2_piece;
+
+  generate
+    if (EARLY != 0) begin : g_early
+      assign s2_valid = s1_valid_q;
+      assign s2_index = s1_index;
+      assign s2_piece = s1_piece;
+    end else begin : g_piece
+      // s2: a piece whose page is being read
+      reg s2_valid_q;
+      reg [MTT_W-1:0] s2_index_q;
+      reg [PIECE_W-1:0] s2_piece_q;
+      assign s2_valid = s2_valid_q;
+      assign s2_index = s2_index_q;
+      assign s2_piece = s2_piece_q;
+      always @(posedge clk) begin
+        if (rst) s2_valid_q <= 1'b0;
+        else if (move) s2_valid_q <= s1_valid_q;
+        if (move) begin
+          s2_index_q <= s1_index;
+          s2_piece_q <= s1_piece;
+        end
+      end
+    end
+  endgenerate
+
   wire [63:0] translated = ({host, 12'd0} & ~s3_mask_q) | (s3_where_q & s3_mask_q);
 
   assign s_ready = move && (!s1_valid_q || s1_done_q);
@@ -98,19 +129,17 @@ module efa_mr_walk #(
       .wr_addr(mtt_index),
       .wr_data(mtt_data),
       .rd_en(move),
-      .rd_addr(s2_index_q),
+      .rd_addr(s2_index),
       .rd_data(host)
   );
 
   always @(posedge clk) begin
     if (rst) begin
       s1_valid_q <= 1'b0;
-      s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else if (move) begin
       s1_valid_q <= s_valid || (s1_valid_q && !s1_done_q);
-      s2_valid_q <= s1_valid_q;
-      s3_valid_q <= s2_valid_q;
+      s3_valid_q <= s2_valid;
     end
   end
 
@@ -134,22 +163,7 @@ module efa_mr_walk #(
       s1_first_q <= s1_first_q + {3'd0, s1_step_q};
     end
     if (move) begin
-      s2_phys_q  <= s1_phys_q;
-      s2_where_q <= s1_where_q;
-      s2_mask_q  <= ~({64{1'b1}} << s1_shift_q);
-      s2_index_q <= s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
-      s2_len_q   <= s1_done_q ? s1_left_q[12:0] : s1_step_q;
-      s2_done_q  <= s1_done_q;
-      s2_first_q <= s1_first_q;
-      s2_user_q  <= s1_user_q;
-
-      s3_phys_q  <= s2_phys_q;
-      s3_where_q <= s2_where_q;
-      s3_mask_q  <= s2_mask_q;
-      s3_len_q   <= s2_len_q;
-      s3_done_q  <= s2_done_q;
-      s3_first_q <= s2_first_q;
-      s3_user_q  <= s2_user_q;
+      {s3_phys_q, s3_where_q, s3_mask_q, s3_len_q, s3_done_q, s3_first_q, s3_user_q} <= s2_piece;
     end
   end
 

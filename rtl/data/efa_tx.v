@@ -4,7 +4,7 @@
 //       context an SRD send takes with it
 // Out   rd_* payload reads; m flits, completions without a packet, barriers, in order;
 //       read_err_*: a payload read failed; unused: an SRD message ended without a context
-// Time  first flit 4 cycles after a message without reads came, 5 after a message's last answer;
+// Time  first flit 2 cycles after a message without reads came, 3 after a message's last answer;
 //       one flit per cycle, messages back to back; one message per cycle when they are one flit
 //
 // Flit i of a packet is line i of the message in the payload ring: its payload starts behind the
@@ -68,17 +68,24 @@ module efa_tx #(
   localparam [1:0] KIND_PACKET = 2'd0;
   localparam [1:0] KIND_BARRIER = 2'd2;
   localparam [SLOT_W-1:0] ONE_SLOT = 1;
+  localparam [SLOT_W:0] ONE_LISTED = 1;
   localparam [LINE_W-1:0] ONE_LINE = 1;
   localparam [NODE_W:0] ONE_NODE = 1;
 
   // The walk over the sequence numbers after a reset.
   reg [NODE_W:0] walk_q;
 
-  // l0: the next message in turn, once its payload is there
+  // l0: the next message in turn
   reg [SLOT_W-1:0] head_q;
+  reg [SLOT_W:0] listed_q;  // messages from there on
 
-  // l1: a message on its way out, its line that leaves next
+  // l1: a message on its way out once its payload is there, its line that leaves next. What has no
+  // payload to wait for goes past the list while that is empty.
   reg l1_valid_q;
+  reg l1_past_q;
+  reg [`EFA_TXM__W+639:0] l1_item_q;
+  reg [SLOT_W-1:0] l1_slot_q;
+  reg l1_ready_q;
   reg l1_failed_q;
   reg l1_begun_q;
   reg [7:0] l1_flit_q;
@@ -111,8 +118,15 @@ module efa_tx #(
   wire [(1<<SLOT_W)-1:0] failed;
   wire [511:0] line_data;
 
+  wire now_ready;
+  wire now_failed;
+  wire [SLOT_W-1:0] now_slot;
+  wire room_idle;
+
+  wire [`EFA_TXM__W+639:0] list_item;
   wire [`EFA_TXM__W-1:0] msg;
   wire [639:0] msg_inline;
+  assign {msg_inline, msg} = l1_past_q ? l1_item_q : list_item;
   wire [15:0] length = msg[`EFA_TXM__LENGTH];
   wire [1:0] kind = msg[`EFA_TXM__KIND];
   wire srd = msg[`EFA_TXM__SRD];
@@ -132,9 +146,12 @@ module efa_tx #(
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
-  wire l1_step = l1_valid_q && l2_move && (!takes_ctx || ctx_ready);
+  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!takes_ctx || ctx_ready);
   wire l1_end = l1_step && last_flit;
-  wire l0_go = ready[head_q] && (!l1_valid_q || l1_end);
+  wire listed = listed_q != {SLOT_W + 1{1'b0}};
+  wire l0_go = listed && (!l1_valid_q || l1_end);
+  wire s_gathers = s_msg[`EFA_TXM__KIND] == KIND_PACKET && !s_msg[`EFA_TXM__INLINED];
+  wire s_past = s_valid && !s_gathers && room_idle && !listed && (!l1_valid_q || l1_end);
 
   reg [`EFA_TXM__W-1:0] out_msg;
   always @* begin
@@ -216,8 +233,9 @@ module efa_tx #(
       .mtt_valid(mtt_valid),
       .mtt_index(mtt_index),
       .mtt_data(mtt_data),
-      .s_valid(s_valid),
+      .s_valid(s_valid && !s_past),
       .s_ready(s_ready),
+      .s_idle(room_idle),
       .s_msg(s_msg),
       .s_first(s_first),
       .s_second(s_second),
@@ -227,7 +245,7 @@ module efa_tx #(
       .slot_reads(slot_reads),
       .slot_msg(slot_msg),
       .slot_inline(slot_inline),
-      .free_slot(l1_end),
+      .free_slot(l1_end && !l1_past_q),
       .free_lines(lines),
       .rd_valid(rd_valid),
       .rd_ready(rd_ready),
@@ -253,10 +271,13 @@ module efa_tx #(
       .slot_valid(slot_valid),
       .slot_index(slot_index),
       .slot_reads(slot_reads),
-      .take_valid(l0_go),
-      .take_index(head_q),
+      .take_valid(l1_end && !l1_past_q),
+      .take_index(l1_slot_q),
       .ready(ready),
       .failed(failed),
+      .now_ready(now_ready),
+      .now_failed(now_failed),
+      .now_slot(now_slot),
       .rd_en(l1_step),
       .rd_line(line_q),
       .rd_data(line_data)
@@ -272,7 +293,7 @@ module efa_tx #(
       .wr_data({slot_inline, slot_msg}),
       .rd_en(l0_go),
       .rd_addr(head_q),
-      .rd_data({msg_inline, msg})
+      .rd_data(list_item)
   );
 
   efa_ram #(
@@ -292,6 +313,7 @@ module efa_tx #(
     if (rst) begin
       walk_q <= {NODE_W + 1{1'b0}};
       head_q <= {SLOT_W{1'b0}};
+      listed_q <= {SLOT_W + 1{1'b0}};
       l1_valid_q <= 1'b0;
       l1_begun_q <= 1'b0;
       line_q <= {LINE_W{1'b0}};
@@ -300,7 +322,9 @@ module efa_tx #(
     end else begin
       if (walking) walk_q <= walk_q + ONE_NODE;
       if (l0_go) head_q <= head_q + ONE_SLOT;
-      if (l0_go || l1_end) l1_valid_q <= l0_go;
+      if (slot_valid && !l0_go) listed_q <= listed_q + ONE_LISTED;
+      else if (l0_go && !slot_valid) listed_q <= listed_q - ONE_LISTED;
+      if (l0_go || s_past || l1_end) l1_valid_q <= l0_go || s_past;
       if (l1_step) l1_begun_q <= !last_flit;
       if (l1_end && !sends) line_q <= line_q + lines;
       else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
@@ -310,9 +334,18 @@ module efa_tx #(
   end
 
   always @(posedge clk) begin
-    if (l0_go) begin
-      l1_failed_q <= failed[head_q];
-      l1_flit_q   <= 8'd0;
+    if (s_past) l1_item_q <= {s_inline, s_msg};
+    if (l0_go || s_past) begin
+      l1_past_q <= s_past;
+      l1_slot_q <= head_q;
+      l1_ready_q <= s_past || ready[head_q] || (now_ready && now_slot == head_q);
+      l1_failed_q <= !s_past && (failed[head_q] || (now_failed && now_slot == head_q));
+    end else if (!l1_past_q && now_slot == l1_slot_q) begin
+      l1_ready_q  <= l1_ready_q || now_ready;
+      l1_failed_q <= l1_failed_q || now_failed;
+    end
+    if (l0_go || s_past) begin
+      l1_flit_q <= 8'd0;
     end else if (l1_step) begin
       l1_flit_q <= l1_flit_q + 8'd1;
     end

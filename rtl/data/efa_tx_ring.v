@@ -3,8 +3,8 @@
 // In    rdc_* answers to host reads, in any order; slot_* messages that enter, slot_index being the
 //       next one's at all times; take_* leave; rd_* line reads
 // Out   ready, failed per message slot: all its reads were answered, one of them with an error;
-//       rd_data
-// Time  a beat of any alignment is in the ring, and the last one's slot ready, 3 cycles after it
+//       now_* the slot that becomes so with the next cycle; rd_data
+// Time  a beat of any alignment is in the ring, and the last one's slot ready, 2 cycles after it
 //       came, one beat per cycle; reads 1 cycle, rd_data stays while nothing is read
 //
 // A beat covers at most two neighbouring lines, one in each bank. Answers are counted against a
@@ -33,6 +33,9 @@ module efa_tx_ring #(
     input wire [SLOT_W-1:0] take_index,
     output wire [(1<<SLOT_W)-1:0] ready,
     output wire [(1<<SLOT_W)-1:0] failed,
+    output wire now_ready,
+    output wire now_failed,
+    output wire [SLOT_W-1:0] now_slot,
     input wire rd_en,
     input wire [LINE_W-1:0] rd_line,
     output wire [511:0] rd_data
@@ -48,14 +51,9 @@ module efa_tx_ring #(
   reg [N-1:0] ready_q;
   reg [N-1:0] failed_q;
 
-  // c0: a beat and its place
-  reg c0_valid_q;
-  reg [POS_W-1:0] c0_pos_q;
-  reg [SLOT_W-1:0] c0_slot_q;
-  reg [511:0] c0_data_q;
-  reg [6:0] c0_bytes_q;
-  reg c0_last_q;
-  reg c0_err_q;
+  // A beat and its place.
+  wire [POS_W-1:0] pos = rdc_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rdc_offset};
+  wire [SLOT_W-1:0] slot = rdc_cookie[POS_W+:SLOT_W];
 
   // c1: turned to its place, counts read
   reg c1_valid_q;
@@ -78,8 +76,8 @@ module efa_tx_ring #(
   reg rd_odd_q;
 
   wire walking = !walk_q[SLOT_W];
-  wire [1023:0] turned = {2{c0_data_q}} >> (10'd512 - {1'b0, c0_pos_q[5:0], 3'd0});
-  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << c0_bytes_q)} << c0_pos_q[5:0];
+  wire [1023:0] turned = {2{rdc_data}} >> (10'd512 - {1'b0, pos[5:0], 3'd0});
+  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << rdc_bytes)} << pos[5:0];
 
   wire [7:0] answered;
   wire [7:0] goal;
@@ -99,6 +97,9 @@ module efa_tx_ring #(
   assign init_done = !walking;
   assign ready = ready_q;
   assign failed = failed_q;
+  assign now_ready = counted && count == goal;
+  assign now_failed = counted && c1_err_q;
+  assign now_slot = c1_slot_q;
   assign rd_data = rd_odd_q ? rd_odd : rd_even;
 
   efa_ram_be #(
@@ -140,7 +141,7 @@ module efa_tx_ring #(
       .wr_addr(walking ? walk_q[SLOT_W-1:0] : c1_slot_q),
       .wr_data(walking ? 8'd0 : count),
       .rd_en(1'b1),
-      .rd_addr(c0_slot_q),
+      .rd_addr(slot),
       .rd_data(answered)
   );
 
@@ -153,7 +154,7 @@ module efa_tx_ring #(
       .wr_en(walking || slot_valid),
       .wr_addr(walking ? walk_q[SLOT_W-1:0] : slot_index),
       .wr_data(walking ? 8'd0 : goal_before + slot_reads),
-      .rd_addr({goal_ahead, c0_slot_q}),
+      .rd_addr({goal_ahead, slot}),
       .rd_data({goal_before, goal})
   );
 
@@ -163,7 +164,6 @@ module efa_tx_ring #(
       ready_q <= {N{1'b0}};
       failed_q <= {N{1'b0}};
       taken_q <= 1'b0;
-      c0_valid_q <= 1'b0;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
     end else begin
@@ -174,27 +174,20 @@ module efa_tx_ring #(
         ready_q[slot_index]  <= slot_reads == 8'd0;
         failed_q[slot_index] <= 1'b0;
       end
-      if (counted && count == goal) ready_q[c1_slot_q] <= 1'b1;
-      if (counted && c1_err_q) failed_q[c1_slot_q] <= 1'b1;
-      c0_valid_q <= rdc_valid;
-      c1_valid_q <= c0_valid_q;
+      if (now_ready) ready_q[c1_slot_q] <= 1'b1;
+      if (now_failed) failed_q[c1_slot_q] <= 1'b1;
+      c1_valid_q <= rdc_valid;
       c2_valid_q <= counted;
     end
   end
 
   always @(posedge clk) begin
-    c0_pos_q   <= rdc_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rdc_offset};
-    c0_slot_q  <= rdc_cookie[POS_W+:SLOT_W];
-    c0_data_q  <= rdc_data;
-    c0_bytes_q <= rdc_bytes;
-    c0_last_q  <= rdc_last;
-    c0_err_q   <= rdc_err;
-    c1_line_q  <= c0_pos_q[POS_W-1:6];
-    c1_slot_q  <= c0_slot_q;
+    c1_line_q  <= pos[POS_W-1:6];
+    c1_slot_q  <= slot;
     c1_data_q  <= turned[511:0];
     c1_lanes_q <= lanes;
-    c1_last_q  <= c0_last_q;
-    c1_err_q   <= c0_err_q && c0_last_q;
+    c1_last_q  <= rdc_last;
+    c1_err_q   <= rdc_err && rdc_last;
     taken_slot_q <= take_index;
     c2_slot_q  <= c1_slot_q;
     c2_count_q <= count;

@@ -2,8 +2,8 @@
 //
 // In    s checked messages with their buffers; free_* what has left
 // Out   slot_* a message is in the list (its data, its reads); rd_* host reads, cookie = slot and
-//       byte position in the ring
-// Time  1 cycle, one message per cycle, one with two buffers in two; first read 5 cycles after;
+//       byte position in the ring; s_idle: no message on its way into the list
+// Time  1 cycle, one message per cycle, one with two buffers in two; first read 3 cycles after;
 //       waits for room for the whole message before its first read
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -20,6 +20,7 @@ module efa_tx_room #(
     input wire [51:0] mtt_data,
     input wire s_valid,
     output wire s_ready,
+    output wire s_idle,
     input wire [`EFA_TXM__W-1:0] s_msg,
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
@@ -108,6 +109,11 @@ module efa_tx_room #(
   wire [ASK_W-1:0] ask_data = ask_next ? {r_next_q, held_slot, next_pos}
       : {r_first_q, slot_q, {line_q, 6'd0} + HDR_POS};
 
+  // Past the queue of ranges while none waits in it.
+  wire queue_valid;
+  wire [ASK_W-1:0] queue_data;
+  wire straight = ask_valid && !queue_valid && walk_ready;
+
   wire walk_valid;
   wire walk_ready;
   wire [`EFA_SGE__W-1:0] walk_sge;
@@ -118,7 +124,10 @@ module efa_tx_room #(
   wire [SLOT_W-1:0] rd_slot;
   wire [POS_W-1:0] rd_pos;
 
+  assign walk_valid = queue_valid || ask_valid;
+  assign {walk_sge, walk_place} = queue_valid ? queue_data : ask_data;
   assign s_ready = !r_valid_q || leave;
+  assign s_idle = !r_valid_q;
   assign slot_valid = enter;
   assign slot_index = slot_q;
   assign slot_reads = r_gathers ? r_reads_first_q + r_reads_next_q : 8'd0;
@@ -132,17 +141,18 @@ module efa_tx_room #(
   ) u_ask (
       .clk(clk),
       .rst(rst),
-      .s_valid(ask_valid),
+      .s_valid(ask_valid && !straight),
       .s_ready(ask_ready),
       .s_data(ask_data),
-      .m_valid(walk_valid),
+      .m_valid(queue_valid),
       .m_ready(walk_ready),
-      .m_data({walk_sge, walk_place}),
+      .m_data(queue_data),
       .level(ask_level)
   );
 
   efa_mr_walk #(
-      .USER_W(SLOT_W + POS_W)
+      .USER_W(SLOT_W + POS_W),
+      .EARLY (1)
   ) u_walk (
       .clk(clk),
       .rst(rst),

@@ -3,7 +3,7 @@
 // In    s_item taken entries and barriers (EFA_WQI); the address handles and regions as they come
 //       and go (kept here in copies)
 // Out   m what leaves (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
-// Time  4 cycles, one entry per cycle, in order; waits as a whole for m_ready
+// Time  2 cycles, one entry per cycle, in order; waits as a whole for m_ready
 //
 // The first check that fails names the status; the order is that of decision 0001.
 `include "efa_defs.vh"
@@ -36,7 +36,6 @@ module efa_wqe_check (
 
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [AH_W:0] ONE = 1;
-  localparam USER_W = `EFA_TXM__W + 640 + 1;
   localparam [15:0] INLINE_64 = `EFA_LIMITS__INLINE_64;
   localparam [15:0] INLINE_128 = `EFA_LIMITS__INLINE_128;
   localparam [15:0] MAX_SGES = `EFA_LIMITS__MAX_SEND_SGES;
@@ -47,16 +46,27 @@ module efa_wqe_check (
   localparam [1:0] KIND_BARRIER = 2'd2;
 
   reg [AH_W:0] walk_q;
-  reg k_valid_q;
   reg [`EFA_WQI__W-1:0] k_item_q;
+  reg [31:0] k_len0_q;
+  reg [31:0] k_len1_q;
   reg [3:0] k_age_q;  // of the handle, as old as the copy that was read with it
+  reg [`EFA_TXM__W-1:0] j_msg_q;
+  reg j_nowhere_q;
+  reg [639:0] j_inline_q;
 
   wire walking = !walk_q[AH_W];
   wire move;
   wire [`EFA_AHC__W-1:0] handle;
 
+  // k: an entry, its handle and regions read; j: judged but for its regions
   wire [895:0] s_entry = s_item_data[`EFA_WQI__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
+  wire [9:0] s_pd = s_item_data[`EFA_WQI__PD];
+  // Lengths of both buffers; 0 of one that is not there.
+  wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
+      : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
+  wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
+  wire [31:0] s_len1 = s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
 
   wire [895:0] entry = k_item_q[`EFA_WQI__ENTRY];
   wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
@@ -66,11 +76,7 @@ module efa_wqe_check (
   wire srd = k_item_q[`EFA_WQI__SRD];
   wire has_imm = entry[`EFA_IO_TX_WQE__META__HAS_IMM];
 
-  wire [31:0] len0 = !inlined && count >= 16'd1 ?
-      entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
-  wire [31:0] len1 = !inlined && count >= 16'd2 ?
-      entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
-  wire [32:0] length = inlined ? {17'd0, count} : {1'b0, len0} + {1'b0, len1};
+  wire [32:0] length = inlined ? {17'd0, count} : {1'b0, k_len0_q} + {1'b0, k_len1_q};
 
   wire well_formed = entry[`EFA_IO_TX_WQE__META__META_DESC] && entry[`EFA_IO_TX_WQE__META__FIRST]
       && entry[`EFA_IO_TX_WQE__META__LAST] && entry[`EFA_IO_TX_WQE__META__COMP_REQ]
@@ -130,13 +136,11 @@ module efa_wqe_check (
   wire second_ready;
   wire second_init;
   wire first_init;
+  wire first_user;
   wire second_user;
   wire [31:0] first_len;
   wire [31:0] second_len;
-  wire [USER_W-1:0] user;
-  wire m_nowhere;
-  wire [`EFA_TXM__W-1:0] judged;
-  assign {m_nowhere, m_inline, judged} = user;
+  wire [`EFA_TXM__W-1:0] judged = j_msg_q;
 
   reg [`EFA_TXM__W-1:0] msg;
   always @* begin
@@ -144,7 +148,7 @@ module efa_wqe_check (
     if (judged[`EFA_TXM__STATUS] == `EFA_IO_COMP_STATUS__OK) begin
       if (!first_ok || !second_ok) begin
         msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
-      end else if (m_nowhere) begin
+      end else if (j_nowhere_q) begin
         msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
       end
     end
@@ -165,6 +169,7 @@ module efa_wqe_check (
   assign init_done = !walking && first_init && second_init;
   assign s_item_ready = move;
   assign m_msg = msg;
+  assign m_inline = j_inline_q;
   assign m_first[`EFA_SGE__LEN] = first_len[15:0];
   assign m_second[`EFA_SGE__LEN] = second_len[15:0];
   assign ev_check_valid = m_valid && m_ready && msg[`EFA_TXM__KIND] != KIND_BARRIER;
@@ -184,7 +189,8 @@ module efa_wqe_check (
   );
 
   efa_mr_check #(
-      .USER_W(USER_W)
+      .USER_W(1),
+      .EARLY (1)
   ) u_first (
       .clk(clk),
       .rst(rst),
@@ -192,17 +198,17 @@ module efa_wqe_check (
       .mr_valid(mr_valid),
       .mr_index(mr_index),
       .mr_data(mr_data),
-      .s_valid(k_valid_q),
+      .s_valid(s_item_valid),
       .s_ready(move),
-      .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__0__LKEY__LKEY]),
-      .s_pd(pd),
+      .s_key(s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LKEY__LKEY]),
+      .s_pd(s_pd),
       .s_addr({
-        entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
-        entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]
+        s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_HI],
+        s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__BUF_ADDR_LO]
       }),
-      .s_len(len0),
+      .s_len(s_len0),
       .s_write(1'b0),
-      .s_user({nowhere, entry[895:256], asked}),
+      .s_user(1'b0),
       .m_valid(m_valid),
       .m_ready(m_ready),
       .m_ok(first_ok),
@@ -212,11 +218,12 @@ module efa_wqe_check (
       .m_offset(m_first[`EFA_SGE__OFFSET]),
       .m_addr(m_first[`EFA_SGE__ADDR]),
       .m_len(first_len),
-      .m_user(user)
+      .m_user(first_user)
   );
 
   efa_mr_check #(
-      .USER_W(1)
+      .USER_W(1),
+      .EARLY (1)
   ) u_second (
       .clk(clk),
       .rst(rst),
@@ -224,15 +231,15 @@ module efa_wqe_check (
       .mr_valid(mr_valid),
       .mr_index(mr_index),
       .mr_data(mr_data),
-      .s_valid(k_valid_q),
+      .s_valid(s_item_valid),
       .s_ready(second_ready),
-      .s_key(entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY]),
-      .s_pd(pd),
+      .s_key(s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LKEY__LKEY]),
+      .s_pd(s_pd),
       .s_addr({
-        entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
-        entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
+        s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_HI],
+        s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__BUF_ADDR_LO]
       }),
-      .s_len(len1),
+      .s_len(s_len1),
       .s_write(1'b0),
       .s_user(1'b0),
       .m_valid(second_valid),
@@ -250,21 +257,24 @@ module efa_wqe_check (
   always @(posedge clk) begin
     if (rst) begin
       walk_q <= {AH_W + 1{1'b0}};
-      k_valid_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE;
-      if (move) k_valid_q <= s_item_valid;
     end
   end
 
   always @(posedge clk) begin
     if (move) begin
       k_item_q <= s_item_data;
+      k_len0_q <= s_len0;
+      k_len1_q <= s_len1;
       k_age_q  <= ah_age[4*s_ah[AH_W-1:0]+:4];
+      j_msg_q <= asked;
+      j_nowhere_q <= nowhere;
+      j_inline_q <= entry[895:256];
     end
   end
 
-  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, op_type[3]};
+  wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, first_user, op_type[3]};
   wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 
   `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks ran apart")

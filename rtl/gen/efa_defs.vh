@@ -2407,7 +2407,7 @@
 `define EFA_QPC__RQ_LOG 186:183
 
 // internal cqc
-`define EFA_CQC__W 85
+`define EFA_CQC__W 86
 `define EFA_CQC__LIVE 0
 `define EFA_CQC__UAR 10:1
 `define EFA_CQC__BASE 68:11
@@ -2417,6 +2417,7 @@
 `define EFA_CQC__SRC_ADDR 75
 `define EFA_CQC__INTR 76
 `define EFA_CQC__EQN 84:77
+`define EFA_CQC__LONG_ID 85
 
 // internal eqc
 `define EFA_EQC__W 71
@@ -2447,7 +2448,7 @@
 `define EFA_AHC__NODE 27:12
 
 // internal cpl
-`define EFA_CPL__W 166
+`define EFA_CPL__W 231
 `define EFA_CPL__RX 0
 `define EFA_CPL__QPN 12:1
 `define EFA_CPL__QP_NUM 28:13
@@ -2462,6 +2463,9 @@
 `define EFA_CPL__SRC_QPN 117:102
 `define EFA_CPL__IMM 149:118
 `define EFA_CPL__SRC_NODE 165:150
+`define EFA_CPL__LENGTH_HI 181:166
+`define EFA_CPL__UNSOLICITED 182
+`define EFA_CPL__REQ_ID_EX 230:183
 
 // internal acko
 `define EFA_ACKO__W 128
@@ -2545,7 +2549,7 @@
 `define EFA_SCTX__AGE 143:140
 
 // internal rxj
-`define EFA_RXJ__W 683
+`define EFA_RXJ__W 748
 `define EFA_RXJ__PACKET 0
 `define EFA_RXJ__WRITE 1
 `define EFA_RXJ__GRH 2
@@ -2558,9 +2562,9 @@
 `define EFA_RXJ__PLACE1 384:234
 `define EFA_RXJ__COMPLETE 385
 `define EFA_RXJ__COUNT 387:386
-`define EFA_RXJ__CPL 553:388
-`define EFA_RXJ__ACK 554
-`define EFA_RXJ__ACKO 682:555
+`define EFA_RXJ__CPL 618:388
+`define EFA_RXJ__ACK 619
+`define EFA_RXJ__ACKO 747:620
 
 // events
 `define EFA_EV__DB 0
@@ -2602,10 +2606,11 @@
 `define EFA_EV_LLQ__DWORDS 38:23
 
 // event wqe
-`define EFA_EV_WQE__W 44
+`define EFA_EV_WQE__W 45
 `define EFA_EV_WQE__QPN 11:0
 `define EFA_EV_WQE__MSG 27:12
 `define EFA_EV_WQE__REQ_ID 43:28
+`define EFA_EV_WQE__ODD_PHASE 44
 
 // event check
 `define EFA_EV_CHECK__W 36

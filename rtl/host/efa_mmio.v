@@ -5,7 +5,7 @@
 // Out   llq      a line of LLQ memory; db a doorbell dword; acc a BAR 0 dword, store or load;
 //       part     a dword without all its enables (BAR 0, doorbells), which is not acted on
 //       m_mmio_cpl  the answers to loads, in order
-// Time  a store shows three cycles after its handshake; LLQ lines, single dwords and loads of
+// Time  a store shows in the cycle after its handshake; LLQ lines, single dwords and loads of
 //       one dword pass one per cycle, each further dword takes one more. 60 loads may wait for
 //       m_mmio_cpl before anything else does. A line waits at most 32 cycles for s_mmio_ready.
 `include "efa_defs.vh"
@@ -93,131 +93,58 @@ module efa_mmio #(
 
   assign s_mmio_ready = skid_ready && opened;
 
-  // b: one line, its dwords leave one by one where they act one by one.
-  reg b_valid_q;
-  reg b_first_q;
-  reg b_write_q;
-  reg b_llq_q;
-  reg b_reg_q;
-  reg b_db_q;
-  reg [25:0] b_line_q;
-  reg [15:0] b_left_q;
-  reg [15:0] b_touched_q;
-  reg [15:0] b_whole_q;
-  reg [511:0] b_data_q;
-  reg [7:0] b_tag_q;
-
-  wire [15:0] b_pick = b_left_q & (~b_left_q + 16'd1);
-  wire b_walk = b_reg_q || (b_db_q && b_write_q);
-  wire b_last = !b_walk || (b_left_q & ~b_pick) == 16'd0;
+  // a: one line, whose dwords act one by one where they act one by one.
+  reg [15:0] a_done_q;
+  wire a_llq = a_bar == BAR_LLQ;
+  wire a_reg = a_bar == BAR_REG;
+  wire a_db = a_bar == BAR_DB;
+  wire [15:0] a_left = a_touched & ~a_done_q;
+  wire [15:0] a_pick = a_left & (~a_left + 16'd1);
+  wire a_walk = a_reg || (a_db && a_write);
+  wire a_last = !a_walk || (a_left & ~a_pick) == 16'd0;
+  wire a_first = a_done_q == 16'd0;
   wire [CPL_LOG2:0] cpl_level;
-  wire b_step = b_valid_q && (b_write_q || cpl_level < CPL_STOP);
+  wire a_step = a_valid && (a_write || cpl_level < CPL_STOP);
 
-  assign a_ready = !b_valid_q || (b_step && b_last);
-
-  always @(posedge clk) begin
-    if (rst) b_valid_q <= 1'b0;
-    else if (a_ready) b_valid_q <= a_valid;
-  end
+  assign a_ready = a_step && a_last;
 
   always @(posedge clk) begin
-    if (a_ready) begin
-      b_first_q <= 1'b1;
-      b_write_q <= a_write;
-      b_llq_q <= a_bar == BAR_LLQ;
-      b_reg_q <= a_bar == BAR_REG;
-      b_db_q <= a_bar == BAR_DB;
-      b_line_q <= a_line;
-      b_left_q <= a_touched;
-      b_touched_q <= a_touched;
-      b_whole_q <= a_whole;
-      b_data_q <= a_data;
-      b_tag_q <= a_tag;
-    end else if (b_step) begin
-      b_first_q <= 1'b0;
-      b_left_q <= b_left_q & ~b_pick;
-    end
+    if (rst) a_done_q <= 16'd0;
+    else if (a_step) a_done_q <= a_last ? 16'd0 : a_done_q | a_pick;
   end
 
-  reg [3:0] b_index;
-  reg [31:0] b_dword;
+  reg [3:0] a_index;
+  reg [31:0] a_dword;
   integer j;
   always @* begin
-    b_index = 4'd0;
-    b_dword = 32'd0;
+    a_index = 4'd0;
+    a_dword = 32'd0;
     for (j = 0; j < 16; j = j + 1) begin
-      b_index = b_index | (j[3:0] & {4{b_pick[j]}});
-      b_dword = b_dword | (b_data_q[32*j+:32] & {32{b_pick[j]}});
+      a_index = a_index | (j[3:0] & {4{a_pick[j]}});
+      a_dword = a_dword | (a_data[32*j+:32] & {32{a_pick[j]}});
     end
   end
 
-  wire b_some = b_pick != 16'd0;
-  wire b_full = (b_pick & b_whole_q) != 16'd0;
-  wire b_acts = b_step && b_some && b_write_q && b_full;
-  wire b_in_llq = b_line_q >> (LLQ_AW - 6) == 26'd0;
+  wire a_some = a_pick != 16'd0;
+  wire a_full = (a_pick & a_whole) != 16'd0;
+  wire a_acts = a_step && a_some && a_write && a_full;
+  wire a_in_llq = a_line >> (LLQ_AW - 6) == 26'd0;
 
-  // c: acts. A store to DEV_CTL has its effect before the next c.
-  reg c_llq_q;
-  reg c_db_q;
-  reg c_acc_q;
-  reg c_part_q;
-  reg c_read_q;
-  reg c_write_q;
-  reg c_first_q;
-  reg c_last_q;
-  reg [15:0] c_lane_q;
-  reg [31:0] c_offset_q;
-  reg [31:0] c_dword_q;
-  reg [15:0] c_whole_q;
-  reg c_line_part_q;
-  reg [LLQ_AW-6-1:0] c_line_q;
-  reg [511:0] c_data_q;
-  reg [7:0] c_tag_q;
-
-  always @(posedge clk) begin
-    if (rst) begin
-      c_llq_q <= 1'b0;
-      c_db_q <= 1'b0;
-      c_acc_q <= 1'b0;
-      c_part_q <= 1'b0;
-      c_read_q <= 1'b0;
-    end else begin
-      c_llq_q <= b_step && b_llq_q && b_write_q && b_in_llq && b_touched_q != 16'd0;
-      c_db_q <= b_acts && b_db_q;
-      c_acc_q <= b_reg_q && (b_acts || (b_step && b_some && !b_write_q));
-      c_part_q <= b_step && b_write_q && b_walk && b_some && !b_full;
-      c_read_q <= b_step && !b_write_q;
-    end
-  end
-
-  always @(posedge clk) begin
-    c_write_q <= b_write_q;
-    c_first_q <= b_first_q;
-    c_last_q <= b_last;
-    c_lane_q <= b_reg_q ? b_pick : 16'd0;
-    c_offset_q <= {b_line_q, b_index, 2'b00};
-    c_dword_q <= b_dword;
-    c_whole_q <= b_whole_q;
-    c_line_part_q <= b_touched_q != b_whole_q;
-    c_line_q <= b_line_q[LLQ_AW-6-1:0];
-    c_data_q <= b_data_q;
-    c_tag_q <= b_tag_q;
-  end
-
-  assign llq_valid = c_llq_q && !in_reset;
-  assign llq_line = c_line_q;
-  assign llq_dwen = c_whole_q;
-  assign llq_part = c_line_part_q;
-  assign llq_data = c_data_q;
-  assign db_valid = c_db_q && !in_reset;
-  assign db_offset = c_offset_q;
-  assign db_data = c_dword_q;
-  assign acc_valid = c_acc_q;
-  assign acc_write = c_write_q;
-  assign acc_offset = c_offset_q;
-  assign acc_data = c_dword_q;
-  assign part_valid = c_part_q;
-  assign part_offset = c_offset_q;
+  // A store to DEV_CTL has its effect before the next one acts.
+  assign llq_valid = a_step && a_llq && a_write && a_in_llq && a_touched != 16'd0 && !in_reset;
+  assign llq_line = a_line[LLQ_AW-6-1:0];
+  assign llq_dwen = a_whole;
+  assign llq_part = a_touched != a_whole;
+  assign llq_data = a_data;
+  assign db_valid = a_acts && a_db && !in_reset;
+  assign db_offset = {a_line, a_index, 2'b00};
+  assign db_data = a_dword;
+  assign acc_valid = a_reg && (a_acts || (a_step && a_some && !a_write));
+  assign acc_write = a_write;
+  assign acc_offset = {a_line, a_index, 2'b00};
+  assign acc_data = a_dword;
+  assign part_valid = a_step && a_write && a_walk && a_some && !a_full;
+  assign part_offset = {a_line, a_index, 2'b00};
 
   // d: the dword that was read goes to its lane. e: a whole line goes to the store.
   reg d_read_q;
@@ -235,16 +162,16 @@ module efa_mmio #(
       d_read_q <= 1'b0;
       e_push_q <= 1'b0;
     end else begin
-      d_read_q <= c_read_q;
+      d_read_q <= a_step && !a_write;
       e_push_q <= d_read_q && d_last_q;
     end
   end
 
   always @(posedge clk) begin
-    d_first_q <= c_first_q;
-    d_last_q <= c_last_q;
-    d_lane_q <= c_lane_q;
-    d_tag_q <= c_tag_q;
+    d_first_q <= a_first;
+    d_last_q <= a_last;
+    d_lane_q <= a_reg ? a_pick : 16'd0;
+    d_tag_q <= a_tag;
     e_tag_q <= d_tag_q;
     if (d_read_q) begin
       for (k = 0; k < 16; k = k + 1) begin

@@ -3,10 +3,9 @@
 // In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices
 // Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs, in write order;
 //       m_rxdone a pulse per receive entry written; drain answered when what was inside has left
-// Time  one entry per cycle, also for one CQ; in interrupt mode one in two, its commit 1 after its
-//       write was taken; 2 cycles from s_*c to m_wr; a drain of nothing 1
+// Time  one entry per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr, the
+//       commit 1 after its write was taken; a drain of nothing 1
 `include "efa_defs.vh"
-`include "efa_check.vh"
 
 module efa_cq #(
     parameter CQN_W = 7
@@ -151,7 +150,6 @@ module efa_cq #(
 
   // Stage 2: the entry, waiting for the host write stream and the event engine.
   reg s2_valid_q;
-  reg s2_commit_q;
   reg s2_rx_q;
   reg s2_intr_q;
   reg s2_wide_q;
@@ -171,24 +169,29 @@ module efa_cq #(
       .s_phase(!s1_lap[0]),
       .s_wide(s1_wide),
       .s_src_addr(s1_ctx[`EFA_CQC__SRC_ADDR]),
+      .s_long_id(s1_ctx[`EFA_CQC__LONG_ID]),
       .m_cqe(s1_cqe)
   );
 
-  // A write is offered until taken, then (interrupt mode) its commit until taken.
-  // The entry of a CQ that is gone leaves unwritten.
+  // Stage 3: the commit of an interrupt-mode entry that was written, the next one beside it.
+  reg s3_valid_q;
+  reg [CQN_W-1:0] s3_cqn_q;
+  reg [15:0] s3_total_q;
+  wire commit_free = !s3_valid_q || m_commit_ready;
+
+  // A write is offered when its commit has a place; the entry of a CQ that is gone leaves unwritten.
   wire s2_drop = s2_valid_q && s2_dead_q;
-  wire wr_taken = s2_valid_q && !s2_dead_q && !s2_commit_q && m_wr_ready;
-  wire commit_taken = s2_commit_q && m_commit_ready;
-  wire s2_leaves = s2_drop || commit_taken || (wr_taken && !s2_intr_q);
+  wire wr_taken = m_wr_valid && m_wr_ready;
+  wire s2_leaves = s2_drop || wr_taken;
   assign advance = (!s2_valid_q || s2_leaves) && !cqc_valid;
 
-  assign m_wr_valid = s2_valid_q && !s2_dead_q && !s2_commit_q;
+  assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_intr_q || commit_free);
   assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
   assign m_wr_len = s2_wide_q ? 13'd32 : 13'd16;
   assign m_wr_data = s2_cqe_q;
-  assign m_commit_valid = s2_commit_q;
-  assign m_commit_cqn = s2_cqn_q;
-  assign m_commit_total = s2_total_q;
+  assign m_commit_valid = s3_valid_q;
+  assign m_commit_cqn = s3_cqn_q;
+  assign m_commit_total = s3_total_q;
 
   reg rxdone_q;
   assign m_rxdone = rxdone_q;
@@ -198,7 +201,8 @@ module efa_cq #(
   reg drain_q;
   reg [15:0] drain_mark_q;
   wire [15:0] drain_left = drain_mark_q - out_q;
-  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]);
+  // The last of them may have left its commit behind.
+  assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commit_free;
 
   always @(posedge clk) begin
     if (advance) begin
@@ -218,6 +222,10 @@ module efa_cq #(
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
       s2_overflow_q <= {1'b0, s1_unread} > s1_room;
     end
+    if (commit_free) begin
+      s3_cqn_q   <= s2_cqn_q;
+      s3_total_q <= s2_total_q;
+    end
     if (drain_valid && !drain_q) begin
       drain_mark_q <= in_q;
     end
@@ -225,7 +233,7 @@ module efa_cq #(
       init_q <= {(CQN_W + 1) {1'b0}};
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
-      s2_commit_q <= 1'b0;
+      s3_valid_q <= 1'b0;
       rxdone_q <= 1'b0;
       in_q <= 16'd0;
       out_q <= 16'd0;
@@ -238,15 +246,10 @@ module efa_cq #(
       if (advance) begin
         s1_valid_q <= |grant;
         s2_valid_q <= s1_valid_q;
-        s2_commit_q <= 1'b0;
-      end else begin
-        if (s2_leaves) begin
-          s2_valid_q <= 1'b0;
-          s2_commit_q <= 1'b0;
-        end else if (wr_taken) begin
-          s2_commit_q <= 1'b1;
-        end
+      end else if (s2_leaves) begin
+        s2_valid_q <= 1'b0;
       end
+      if (commit_free) s3_valid_q <= wr_taken && s2_intr_q;
       rxdone_q <= (wr_taken || s2_drop) && s2_rx_q;
       in_q <= in_q + {15'b0, take};
       out_q <= out_q + {15'b0, s2_leaves};
@@ -271,7 +274,5 @@ module efa_cq #(
   assign ev_cqe_data = ev_data;
 
   wire unused_bits = &{1'b0, s1_lap[15:1], s1_ctx[`EFA_CQC__UAR], s1_ctx[`EFA_CQC__EQN], s0_number, s1_number};
-
-  `EFA_CHECK(!(s2_commit_q && !s2_valid_q), "efa_cq: a commit without its entry")
 
 endmodule

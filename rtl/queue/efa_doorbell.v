@@ -3,8 +3,8 @@
 // In    db_* doorbell stores; qpc, cqc whose pages they are; completed: sends finished per QP
 // Out   work_*: a send queue has more entries; err_*: it was rung beyond its ring; rqdb_*, cqdb_*
 //       for the other engines; prod_rd_*: the producer counts, three readers
-// Time  effect 3 cycles after the store, one store per cycle, back to back for one queue too;
-//       a reader sees its count 5 cycles after it; a clear waits a cycle for a doorbell in effect
+// Time  effect 2 cycles after the store, one store per cycle, back to back for one queue too; who
+//       reads its count in that cycle has it in the next; a clear waits for nobody
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -61,21 +61,14 @@ module efa_doorbell #(
   // The walk over the CQ copy after a reset.
   reg [CQN_W:0] walk_q;
 
-  // s0: the store, its contexts being read
-  reg s0_valid_q;
-  reg [1:0] s0_kind_q;
-  reg [31-PAGE_W:0] s0_uar_q;
-  reg [NUM_W-1:0] s0_num_q;
-  reg [31:0] s0_value_q;
-
-  // s1: judged
+  // s1: judged, its contexts having been read
   reg s1_valid_q;
   reg [1:0] s1_kind_q;
   reg [31-PAGE_W:0] s1_uar_q;
   reg [NUM_W-1:0] s1_num_q;
   reg [31:0] s1_value_q;
 
-  // s2: in effect; s3: what was in effect a cycle ago, which a read in s0 has just missed
+  // s2: in effect; s3: what was in effect a cycle ago, which the read for s1 has just missed
   reg s2_valid_q;
   reg [1:0] s2_kind_q;
   reg [NUM_W-1:0] s2_num_q;
@@ -86,10 +79,17 @@ module efa_doorbell #(
   reg [QPN_W-1:0] s3_qpn_q;
   reg [15:0] s3_value_q;
 
+  // Counts that were cleared and not rung since: clearing needs no turn at the memory.
+  reg [(1<<QPN_W)-1:0] zero_q;
+  reg s1_zero_q;
+  reg [1:0] reader_zero_q;
+  reg [1:0] reader_now_q;  // what it asked for was written in that cycle
+
   wire walking = !walk_q[CQN_W];
   wire [PAGE_W-1:0] inner = db_offset[PAGE_W-1:0];
   wire [PAGE_W-1:0] inner_cq = inner - CQ_BASE;
   wire is_cq = inner >= CQ_BASE;
+  wire [NUM_W-1:0] num = is_cq ? inner_cq[NUM_W+1:2] : {1'b0, inner[NUM_W+1:3]};
 
   wire [15:0] prod_read;
   wire [CQ_W-1:0] cq_read;
@@ -100,7 +100,7 @@ module efa_doorbell #(
 
   reg [15:0] prod;
   always @* begin
-    prod = prod_read;
+    prod = s1_zero_q ? 16'd0 : prod_read;
     if (s3_write_q && s3_qpn_q == s1_qpn) prod = s3_value_q;
     if (s2_write && s2_qpn == s1_qpn) prod = s2_value_q[15:0];
   end
@@ -131,6 +131,16 @@ module efa_doorbell #(
     end
   end
 
+  wire [31:0] reader_read;
+  reg [31:0] reader_data;
+  integer lane;
+  always @* begin
+    for (lane = 0; lane < 2; lane = lane + 1) begin
+      reader_data[16*lane+:16] = reader_now_q[lane] ? s3_value_q
+          : reader_zero_q[lane] ? 16'd0 : reader_read[16*lane+:16];
+    end
+  end
+
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
@@ -141,9 +151,10 @@ module efa_doorbell #(
   end
 
   assign init_done = !walking;
-  assign qpc_addr = s0_num_q[QPN_W-1:0];
-  assign completed_addr = s0_num_q[QPN_W-1:0];
-  assign s_clear_ready = !s2_write;
+  assign qpc_addr = num[QPN_W-1:0];
+  assign completed_addr = num[QPN_W-1:0];
+  assign s_clear_ready = 1'b1;
+  assign prod_rd_data = reader_data;
   assign work_valid = s2_write && s2_more_q;
   assign work_qpn = s2_qpn;
   assign err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_verdict_q == VERDICT_BEYOND;
@@ -163,11 +174,11 @@ module efa_doorbell #(
       .READS (3)
   ) u_producer (
       .clk(clk),
-      .wr_en(s2_write || s_clear_valid),
-      .wr_addr(s2_write ? s2_qpn : s_clear_qpn),
-      .wr_data(s2_write ? s2_value_q[15:0] : 16'd0),
-      .rd_addr({prod_rd_addr, s0_num_q[QPN_W-1:0]}),
-      .rd_data({prod_rd_data, prod_read})
+      .wr_en(s2_write),
+      .wr_addr(s2_qpn),
+      .wr_data(s2_value_q[15:0]),
+      .rd_addr({prod_rd_addr, num[QPN_W-1:0]}),
+      .rd_data({reader_read, prod_read})
   );
 
   efa_ram #(
@@ -179,35 +190,37 @@ module efa_doorbell #(
       .wr_addr(walking ? walk_q[CQN_W-1:0] : cqc_cqn),
       .wr_data(walking ? {CQ_W{1'b0}} : {cqc_data[`EFA_CQC__UAR], cqc_data[`EFA_CQC__LIVE]}),
       .rd_en(1'b1),
-      .rd_addr(s0_num_q[CQN_W-1:0]),
+      .rd_addr(num[CQN_W-1:0]),
       .rd_data(cq_read)
   );
 
   always @(posedge clk) begin
     if (rst) begin
       walk_q <= {CQN_W + 1{1'b0}};
-      s0_valid_q <= 1'b0;
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_write_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE;
-      s0_valid_q <= db_valid;
-      s1_valid_q <= s0_valid_q;
+      s1_valid_q <= db_valid;
       s2_valid_q <= s1_valid_q;
       s3_write_q <= s2_write;
     end
   end
 
+  integer reader;
   always @(posedge clk) begin
-    s0_kind_q <= is_cq ? KIND_CQ : inner[2] ? KIND_RQ : KIND_SQ;
-    s0_uar_q <= db_offset[31:PAGE_W];
-    s0_num_q <= is_cq ? inner_cq[NUM_W+1:2] : {1'b0, inner[NUM_W+1:3]};
-    s0_value_q <= db_data;
-    s1_kind_q <= s0_kind_q;
-    s1_uar_q <= s0_uar_q;
-    s1_num_q <= s0_num_q;
-    s1_value_q <= s0_value_q;
+    if (s2_write) zero_q[s2_qpn] <= 1'b0;
+    if (s_clear_valid) zero_q[s_clear_qpn] <= 1'b1;
+    s1_zero_q <= zero_q[num[QPN_W-1:0]];
+    for (reader = 0; reader < 2; reader = reader + 1) begin
+      reader_zero_q[reader] <= zero_q[prod_rd_addr[QPN_W*reader+:QPN_W]];
+      reader_now_q[reader]  <= s2_write && prod_rd_addr[QPN_W*reader+:QPN_W] == s2_qpn;
+    end
+    s1_kind_q <= is_cq ? KIND_CQ : inner[2] ? KIND_RQ : KIND_SQ;
+    s1_uar_q <= db_offset[31:PAGE_W];
+    s1_num_q <= num;
+    s1_value_q <= db_data;
     s2_kind_q <= s1_kind_q;
     s2_num_q <= s1_num_q;
     s2_value_q <= s1_value_q;

@@ -1,11 +1,13 @@
 // efa_eq - commit to event: arming of CQs and event queues, event entries, their interrupts.
 //
 // In    s_commit entries written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
-// Out   m_wr event entries; m_irq the vector of an armed queue, asked for after its entry was taken
-// Time  one commit per cycle while its CQ is not armed; an event 2 cycles after its commit, 5 after
-//       the arm of a CQ with unread entries, its interrupt 1 after its entry was taken; arming an
-//       event queue: 3 cycles to the interrupt of a new entry, then 2 for each 32 CQs that it looks
-//       at, 2 more for each that has or had an event entry
+// Out   m_wr event entries; m_irq the vector of an armed queue, asked for after its entry was taken;
+//       drain_ready: what s_drained entries led to has left
+// Time  one commit per cycle while its CQ is not armed, 16 wait while an event does; an event 3
+//       cycles after its commit, 5 after the arm of a CQ with unread entries, its interrupt 1 after
+//       its entry was taken; arming an event queue: 3 cycles to the interrupt of a new entry, then
+//       2 for each 32 CQs that it looks at, 2 more for each that has or had an event entry; a drain
+//       of nothing 1
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -41,6 +43,10 @@ module efa_eq #(
     output wire m_irq_valid,
     input  wire m_irq_ready,
     output wire [7:0] m_irq_vector,
+
+    input  wire drain_valid,
+    input  wire s_drained,
+    output wire drain_ready,
 
     output wire init_done,
 
@@ -87,6 +93,7 @@ module efa_eq #(
   reg [2:0] state_q;
   reg scanning_q;
   reg commit_next_q;
+  reg arm_next_q;
   reg [CQN_W-1:0] cqn_q;
   reg [EQN_W-1:0] eqn_q;
   reg [EQN_W-1:0] scan_eqn_q;
@@ -97,16 +104,17 @@ module efa_eq #(
   wire init_run = !init_q[CQN_W];
   assign init_done = !init_run;
 
-  // CQs whose doorbell asked for an event, each at most once in the line.
+  // CQs whose doorbell asked for an event, each once in the line, or twice while one is looked at.
   wire arm_valid;
   wire [CQN_W-1:0] arm_cqn;
   wire arm_pop;
-  wire arm_push = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM] && !queued_q[cqdb_cqn];
+  wire arm_again = arm_pop && arm_cqn == cqdb_cqn;
+  wire arm_push = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM] && (!queued_q[cqdb_cqn] || arm_again);
   wire arm_room;
-  wire [CQN_W:0] arm_level;
+  wire [CQN_W+1:0] arm_level;
   efa_fifo #(
       .WIDTH(CQN_W),
-      .DEPTH_LOG2(CQN_W)
+      .DEPTH_LOG2(CQN_W + 1)
   ) u_arms (
       .clk(clk),
       .rst(rst),
@@ -131,11 +139,47 @@ module efa_eq #(
     end
   end
 
+  // An event that waits for the host holds up only so many further entries of interrupt-mode CQs.
+  localparam COMMITS_LOG2 = 4;
+  wire commit_valid;
+  wire commit_take;
+  wire [CQN_W-1:0] commit_cqn;
+  wire [15:0] commit_total;
+  wire [COMMITS_LOG2:0] commit_level;
+  efa_fifo #(
+      .WIDTH(CQN_W + 16),
+      .DEPTH_LOG2(COMMITS_LOG2)
+  ) u_commits (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(s_commit_valid),
+      .s_ready(s_commit_ready),
+      .s_data({s_commit_cqn, s_commit_total}),
+      .m_valid(commit_valid),
+      .m_ready(commit_take),
+      .m_data({commit_cqn, commit_total}),
+      .level(commit_level)
+  );
+
+  // An arm looks at its CQ when every commit from before it has been seen, or what the host has
+  // read already would count as unread.
+  reg arm_marked_q;
+  reg [COMMITS_LOG2:0] arm_after_q;
+  wire [COMMITS_LOG2:0] commit_waits = commit_level + {{COMMITS_LOG2{1'b0}}, s_commit_valid};
+  wire [COMMITS_LOG2:0] arm_after = arm_marked_q ? arm_after_q : commit_waits;
+  wire arm_due = arm_after == {(COMMITS_LOG2 + 1) {1'b0}};
+  always @(posedge clk) begin
+    if (rst) arm_marked_q <= 1'b0;
+    else arm_marked_q <= arm_valid && !arm_pop;
+    arm_after_q <= arm_after - {{COMMITS_LOG2{1'b0}}, take_commit && !arm_due};
+  end
+
   wire idle = state_q == ST_IDLE && init_done;
-  wire take_commit = idle && s_commit_valid && (commit_next_q || !(|eq_request_q || arm_valid));
-  wire take_eq = idle && !take_commit && |eq_request_q;
-  wire take_arm = idle && !take_commit && !take_eq && arm_valid;
-  assign s_commit_ready = take_commit;
+  wire take_commit = idle && commit_valid && (commit_next_q || !(|eq_request_q || arm_waits));
+  wire arm_waits = arm_valid && arm_due;
+  wire take_eq = idle && !take_commit && |eq_request_q && !(arm_next_q && arm_waits);
+  wire take_arm = idle && !take_commit && !take_eq && arm_waits;
+  assign commit_take = take_commit;
   assign arm_pop = take_arm;
 
   // The next CQ of the word that a scan looks at.
@@ -153,7 +197,7 @@ module efa_eq #(
   wire scan_pick = state_q == ST_SCAN && word_loaded_q && |todo_q;
 
   // Tables, read for the CQ that was chosen.
-  wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? s_commit_cqn : arm_cqn;
+  wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? commit_cqn : arm_cqn;
   wire rd_en = scan_pick || take_commit || take_arm;
   wire [9:0] ctx;
   wire ctx_live = ctx[9] && ctx[8];
@@ -196,8 +240,8 @@ module efa_eq #(
   ) u_total (
       .clk(clk),
       .wr_en(take_commit),
-      .wr_addr(s_commit_cqn),
-      .wr_data(s_commit_total),
+      .wr_addr(commit_cqn),
+      .wr_data(commit_total),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
       .rd_data(total)
@@ -248,7 +292,8 @@ module efa_eq #(
     end else if (scan_pick) begin
       todo_q <= todo_q & (todo_q - 32'd1);
     end
-    if (eqc_valid) begin
+    // A queue that goes keeps its context: an interrupt of it may stand in front of efa_irq.
+    if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
       eq_ctx_mem[eqc_eqn] <= eqc_data;
       eq_count_mem[eqc_eqn] <= 16'd0;
     end else if (m_wr_valid && m_wr_ready) begin
@@ -258,6 +303,7 @@ module efa_eq #(
       state_q <= ST_IDLE;
       scanning_q <= 1'b0;
       commit_next_q <= 1'b0;
+      arm_next_q <= 1'b0;
       word_q <= {WORD_W{1'b0}};
       word_loaded_q <= 1'b0;
       init_q <= {(CQN_W + 1) {1'b0}};
@@ -277,21 +323,23 @@ module efa_eq #(
         init_q <= init_q + 1'b1;
       end
       case (state_q)
-        // A commit, an arm of an event queue or an arm of a CQ; commits are never starved.
+        // A commit, an arm of an event queue or an arm of a CQ; none of them is starved.
         ST_IDLE: begin
           if (take_commit) begin
             commit_next_q <= 1'b0;
-            committed_q[s_commit_cqn] <= 1'b1;
-            if (armed_q[s_commit_cqn]) begin
-              armed_q[s_commit_cqn] <= 1'b0;
+            committed_q[commit_cqn] <= 1'b1;
+            if (armed_q[commit_cqn]) begin
+              armed_q[commit_cqn] <= 1'b0;
               state_q <= ST_EVENT;
             end
           end else if (take_eq) begin
             commit_next_q <= 1'b1;
+            arm_next_q <= 1'b1;
             eq_request_q[eq_pick] <= 1'b0;
             state_q <= ST_EQ_ARM;
           end else if (take_arm) begin
             commit_next_q <= 1'b1;
+            arm_next_q <= 1'b0;
             queued_q[arm_cqn] <= 1'b0;
             request_q[arm_cqn] <= 1'b0;
             if (request_q[arm_cqn]) begin
@@ -408,6 +456,20 @@ module efa_eq #(
         rung_q[cqc_cqn] <= 1'b0;
       end
     end
+  end
+
+  // A drain is over when the commits that were waiting have been looked at, and nothing is being
+  // done: a queue that goes leaves no entry and no address behind.
+  reg draining_q;
+  reg [COMMITS_LOG2:0] drain_left_q;
+  wire [COMMITS_LOG2:0] drain_level = commit_level
+      + {{COMMITS_LOG2{1'b0}}, s_commit_valid && s_commit_ready} - {{COMMITS_LOG2{1'b0}}, take_commit};
+  assign drain_ready = draining_q && drain_left_q == {(COMMITS_LOG2 + 1) {1'b0}} && idle;
+  always @(posedge clk) begin
+    if (rst) draining_q <= 1'b0;
+    else draining_q <= drain_valid && !drain_ready && (draining_q || s_drained);
+    if (!draining_q) drain_left_q <= drain_level;
+    else if (take_commit) drain_left_q <= drain_left_q - {{COMMITS_LOG2{1'b0}}, !drain_ready};
   end
 
   assign ev_eqe_valid = m_wr_valid && m_wr_ready;

@@ -4,14 +4,17 @@
 //       s_void a line of a taken entry that was not whole
 // Out   rd_data, rd_parity: a line and, per dword, the parity of the lap that wrote it;
 //       err_*: a store hit an entry that was rung and not yet taken
-// Time  a store is in memory 6 cycles later, one per cycle; a doorbell in the cycle after it is
-//       in effect 4 cycles after itself and reads later still, so it cannot overtake the store.
+// Time  a store is in memory 3 cycles later, one per cycle; a doorbell in the cycle after it is
+//       in effect 2 cycles after itself and read for in the next, so it cannot overtake the store.
 //       A store sees every doorbell before it and none after it. A ring is cleared one line per
-//       cycle without a store or a void; a void waits for stores only; reads 1 cycle
+//       cycle, in turn with voids, which are in memory a cycle later; stores hold neither up, and
+//       nothing holds up stores; reads 1 cycle
 //
 // A dword is written when it carries the parity of the lap its slot is in, so taking a whole entry
 // clears nothing; of one that was not, the void gives every dword its lap's parity, or the missing
 // ones would count as written a lap later. A new ring starts with the parity lap 0 does not have.
+// The parity is the sum of two memories, so that two may write: stores have one, voids and rings
+// the other, and each takes into account what the other one holds.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -67,36 +70,33 @@ module efa_llq #(
   reg [PAGE_W:0] walk_q;
   reg [RING_W-1:0] op_line_q;
 
-  // s0: page owner being read; s1: known; s2: its contexts being read
-  reg s0_valid_q;
+  // s1: page owner known, counts being read; s2: against the counts; s3: written
   reg s1_valid_q;
   reg s2_valid_q;
-  reg s2_owned_q;
+  reg s2_inside_q;
   reg [QPN_W-1:0] s2_qpn_q;
-
-  // s3: place in the ring; s4: against the counts; s5: written
+  reg [15:0] s2_slot_q;
+  reg [15:0] s2_last_q;  // depth - 1
+  reg [3:0] s2_log_q;
   reg s3_valid_q;
-  reg s3_owned_q;
+  reg s3_inside_q;
+  reg s3_rung_q;
+  reg s3_parity_q;
   reg [QPN_W-1:0] s3_qpn_q;
-  reg s4_valid_q;
-  reg s4_inside_q;
-  reg [QPN_W-1:0] s4_qpn_q;
-  reg [15:0] s4_slot_q;
-  reg [15:0] s4_last_q;  // depth - 1
-  reg [3:0] s4_log_q;
-  reg [15:0] s4_prod_q;
-  reg [15:0] s4_taken_q;
-  reg s5_valid_q;
-  reg s5_inside_q;
-  reg s5_rung_q;
-  reg s5_parity_q;
-  reg [QPN_W-1:0] s5_qpn_q;
 
   // What was stored goes along, stage by stage.
-  reg [6*LINE_W-1:0] line_q;
-  reg [6*16-1:0] dwen_q;
-  reg [5:0] part_q;
-  reg [6*512-1:0] data_q;
+  reg [3*LINE_W-1:0] line_q;
+  reg [3*16-1:0] dwen_q;
+  reg [2:0] part_q;
+  reg [3*512-1:0] data_q;
+
+  // v: a line that a void or a ring overwrites, its other half being there; what was written last
+  reg ring_turn_q;
+  reg v_valid_q;
+  reg v_parity_q;
+  reg [LINE_W-1:0] v_line_q;
+  reg v_seen_q;
+  reg [15:0] v_lanes_q;
 
   wire walking = !walk_q[PAGE_W];
 
@@ -105,81 +105,86 @@ module efa_llq #(
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
-  wire s5_write = s5_valid_q && s5_inside_q && !s5_rung_q && s5_dwen != 16'd0;
-  wire op_step = s_op_valid && !s5_write && !s_void_valid;
+  wire op_step = s_op_valid && (!s_void_valid || ring_turn_q);
+  wire void_step = s_void_valid && !op_step;
+  wire [LINE_W-1:0] v_line = op_step ? op_place[LINE_W-1:0] : s_void_line;
+  wire [19:0] op_first = s_op_qpc[`EFA_QPC__SQ_LINE];
+  wire [PAGE_W-1:0] op_page = op_first[LINE_W-1:PAGE_LOG];
 
-  wire owner_known;
-  wire [QPN_W-1:0] owner_qpn;
+  // What the owner of a page is to a store: its ring's first page and size.
+  localparam OWNER_W = 1 + QPN_W + PAGE_W + 4 + 1;
+  wire s1_known;
+  wire [QPN_W-1:0] s1_qpn;
+  wire [PAGE_W-1:0] s1_page;
+  wire [3:0] s1_log;
+  wire s1_wide;
 
-  wire [LINE_W-1:0] s3_line = line_q[3*LINE_W+:LINE_W];
-  wire [LINE_W-1:0] s5_line = line_q[5*LINE_W+:LINE_W];
-  wire [15:0] s5_dwen = dwen_q[5*16+:16];
-  wire [511:0] s5_data = data_q[5*512+:512];
+  wire [LINE_W-1:0] s1_line = line_q[0+:LINE_W];
+  wire [LINE_W-1:0] s2_line = line_q[LINE_W+:LINE_W];
+  wire [LINE_W-1:0] s3_line = line_q[2*LINE_W+:LINE_W];
+  wire [15:0] s3_dwen = dwen_q[2*16+:16];
+  wire [511:0] s3_data = data_q[2*512+:512];
+  wire s3_write = s3_valid_q && s3_inside_q && !s3_rung_q && s3_dwen != 16'd0;
 
-  // Who writes parities: a store, a void, a ring that is cleared.
-  reg [15:0] mark_lanes;
-  reg [LINE_W-1:0] mark_line;
-  reg mark_parity;
-  always @* begin
-    mark_lanes = 16'hffff;
-    mark_line = op_place[LINE_W-1:0];
-    mark_parity = 1'b1;
-    if (s5_write) begin
-      mark_lanes = s5_dwen;
-      mark_line = s5_line;
-      mark_parity = s5_parity_q;
-    end else if (s_void_valid) begin
-      mark_line = s_void_line;
-      mark_parity = s_void_parity;
-    end
-  end
+  wire [PAGE_W:0] s1_pages = {1'b0, s1_line[LINE_W-1:PAGE_LOG]} - {1'b0, s1_page};
+  wire [15:0] s1_place = {{15 - LINE_W{1'b0}}, s1_pages, s1_line[PAGE_LOG-1:0]};
+  wire [15:0] s1_slot = s1_wide ? {1'b0, s1_place[15:1]} : s1_place;
+  wire [15:0] s1_depth = 16'd1 << s1_log;
 
-  wire [20:0] s3_place = {{21 - LINE_W{1'b0}}, s3_line} - {1'b0, qpc_data[`EFA_QPC__SQ_LINE]};
-  wire [15:0] s3_slot = qpc_data[`EFA_QPC__WQE128] ? {1'b0, s3_place[15:1]} : s3_place[15:0];
-  wire [15:0] s3_depth = 16'd1 << qpc_data[`EFA_QPC__SQ_LOG];
+  // The lap of the entry that this slot holds next, and whether it still holds one that waits.
+  wire s2_parity = prod_data[s2_log_q] ^ (s2_slot_q < (prod_data & s2_last_q));
+  wire s2_rung = ((s2_slot_q - taken_data) & s2_last_q) < (prod_data - taken_data);
 
-  // The entry that this slot holds next, and whether it still holds one that waits.
-  wire [15:0] s4_count = s4_prod_q + ((s4_slot_q - s4_prod_q) & s4_last_q);
-  wire s4_rung = ((s4_slot_q - s4_taken_q) & s4_last_q) < (s4_prod_q - s4_taken_q);
+  // The two halves of the parities.
+  wire [15:0] half_read;
+  wire [15:0] half_void;
+  wire [15:0] other_read;
+  wire [15:0] other_store;
+  wire [15:0] v_lanes = half_void ^ {16{v_parity_q}};
+  wire v_now = v_valid_q && v_line_q == s3_line;
+  wire [15:0] s3_other = v_now ? v_lanes : v_seen_q ? v_lanes_q : other_store;
 
   reg [2:0] verdict;
   always @* begin
     verdict = VERDICT_TAKEN;
-    if (!s5_inside_q) verdict = VERDICT_NO_OWNER;
-    else if (s5_rung_q && s5_dwen != 16'd0) verdict = VERDICT_RUNG;
-    else if (part_q[5]) verdict = VERDICT_PARTIAL;
+    if (!s3_inside_q) verdict = VERDICT_NO_OWNER;
+    else if (s3_rung_q && s3_dwen != 16'd0) verdict = VERDICT_RUNG;
+    else if (part_q[2]) verdict = VERDICT_PARTIAL;
   end
 
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_LLQ__VERDICT] = verdict;
-    event_data[`EFA_EV_LLQ__LINE] = {{20 - LINE_W{1'b0}}, s5_line};
-    event_data[`EFA_EV_LLQ__DWORDS] = s5_dwen;
+    event_data[`EFA_EV_LLQ__LINE] = {{20 - LINE_W{1'b0}}, s3_line};
+    event_data[`EFA_EV_LLQ__DWORDS] = s3_dwen;
   end
 
   assign init_done = !walking;
   assign s_op_ready = op_step && op_last;
-  assign s_void_ready = !s5_write;
-  assign qpc_addr = s2_qpn_q;
-  assign prod_addr = s2_qpn_q;
-  assign taken_addr = s2_qpn_q;
-  assign err_valid = s5_valid_q && verdict == VERDICT_RUNG;
-  assign err_qpn = s5_qpn_q;
-  assign ev_llq_valid = s5_valid_q;
+  assign s_void_ready = void_step;
+  assign qpc_addr = s1_qpn;
+  assign prod_addr = s1_qpn;
+  assign taken_addr = s1_qpn;
+  assign rd_parity = half_read ^ other_read;
+  assign err_valid = s3_valid_q && verdict == VERDICT_RUNG;
+  assign err_qpn = s3_qpn_q;
+  assign ev_llq_valid = s3_valid_q;
   assign ev_llq_data = event_data;
 
   efa_ram #(
-      .WIDTH (QPN_W + 1),
+      .WIDTH (OWNER_W),
       .ADDR_W(PAGE_W)
   ) u_owner (
       .clk(clk),
       .wr_en(walking || (s_op_valid && (s_op_own || s_op_disown))),
       .wr_addr(walking ? walk_q[PAGE_W-1:0] : op_place[LINE_W-1:PAGE_LOG]),
-      .wr_data(walking ? {QPN_W + 1{1'b0}} : {s_op_qpn, s_op_own}),
+      .wr_data(walking ? {OWNER_W{1'b0}} : {
+        s_op_qpc[`EFA_QPC__WQE128], s_op_qpc[`EFA_QPC__SQ_LOG], op_page, s_op_qpn, s_op_own
+      }),
       .rd_en(1'b1),
-      .rd_addr(line_q[PAGE_LOG+:PAGE_W]),
-      .rd_data({owner_qpn, owner_known})
+      .rd_addr(llq_line[LINE_W-1:PAGE_LOG]),
+      .rd_data({s1_wide, s1_log, s1_page, s1_qpn, s1_known})
   );
 
   efa_ram_be #(
@@ -188,79 +193,125 @@ module efa_llq #(
       .LANES (16)
   ) u_lines (
       .clk(clk),
-      .wr_en(s5_write),
-      .wr_lanes(s5_dwen),
-      .wr_addr(s5_line),
-      .wr_data(s5_data),
+      .wr_en(s3_write),
+      .wr_lanes(s3_dwen),
+      .wr_addr(s3_line),
+      .wr_data(s3_data),
       .rd_en(rd_en),
       .rd_addr(rd_line),
       .rd_data(rd_data)
   );
 
+  // The stores' half, for who takes entries and for voids and rings.
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES (16)
-  ) u_parity (
+      .LANES (16),
+      .KNOWN (1)
+  ) u_half (
       .clk(clk),
-      .wr_en(s5_write || s_void_valid || s_op_valid),
-      .wr_lanes(mark_lanes),
-      .wr_addr(mark_line),
-      .wr_data({16{mark_parity}}),
+      .wr_en(s3_write),
+      .wr_lanes(s3_dwen),
+      .wr_addr(s3_line),
+      .wr_data({16{s3_parity_q}} ^ s3_other),
       .rd_en(rd_en),
       .rd_addr(rd_line),
-      .rd_data(rd_parity)
+      .rd_data(half_read)
+  );
+
+  efa_ram_be #(
+      .WIDTH (16),
+      .ADDR_W(LINE_W),
+      .LANES (16),
+      .KNOWN (1)
+  ) u_half_void (
+      .clk(clk),
+      .wr_en(s3_write),
+      .wr_lanes(s3_dwen),
+      .wr_addr(s3_line),
+      .wr_data({16{s3_parity_q}} ^ s3_other),
+      .rd_en(1'b1),
+      .rd_addr(v_line),
+      .rd_data(half_void)
+  );
+
+  // The half of voids and rings, for who takes entries and for stores.
+  efa_ram_be #(
+      .WIDTH (16),
+      .ADDR_W(LINE_W),
+      .LANES (1),
+      .KNOWN (1)
+  ) u_other (
+      .clk(clk),
+      .wr_en(v_valid_q),
+      .wr_lanes(1'b1),
+      .wr_addr(v_line_q),
+      .wr_data(v_lanes),
+      .rd_en(rd_en),
+      .rd_addr(rd_line),
+      .rd_data(other_read)
+  );
+
+  efa_ram_be #(
+      .WIDTH (16),
+      .ADDR_W(LINE_W),
+      .LANES (1),
+      .KNOWN (1)
+  ) u_other_store (
+      .clk(clk),
+      .wr_en(v_valid_q),
+      .wr_lanes(1'b1),
+      .wr_addr(v_line_q),
+      .wr_data(v_lanes),
+      .rd_en(1'b1),
+      .rd_addr(s2_line),
+      .rd_data(other_store)
   );
 
   always @(posedge clk) begin
     if (rst) begin
       walk_q <= {PAGE_W + 1{1'b0}};
       op_line_q <= {RING_W{1'b0}};
-      s0_valid_q <= 1'b0;
+      ring_turn_q <= 1'b0;
+      v_valid_q <= 1'b0;
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
-      s4_valid_q <= 1'b0;
-      s5_valid_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE_PAGE;
       if (op_step) op_line_q <= op_last ? {RING_W{1'b0}} : op_line_q + ONE_LINE;
-      s0_valid_q <= llq_valid;
-      s1_valid_q <= s0_valid_q;
+      ring_turn_q <= void_step;
+      v_valid_q <= op_step || void_step;
+      s1_valid_q <= llq_valid;
       s2_valid_q <= s1_valid_q;
       s3_valid_q <= s2_valid_q;
-      s4_valid_q <= s3_valid_q;
-      s5_valid_q <= s4_valid_q;
     end
   end
 
   always @(posedge clk) begin
-    line_q <= {line_q[5*LINE_W-1:0], llq_line};
-    dwen_q <= {dwen_q[5*16-1:0], llq_dwen};
-    part_q <= {part_q[4:0], llq_part};
-    data_q <= {data_q[5*512-1:0], llq_data};
+    line_q <= {line_q[2*LINE_W-1:0], llq_line};
+    dwen_q <= {dwen_q[2*16-1:0], llq_dwen};
+    part_q <= {part_q[1:0], llq_part};
+    data_q <= {data_q[2*512-1:0], llq_data};
 
-    s2_owned_q <= owner_known;
-    s2_qpn_q <= owner_qpn;
-    s3_owned_q <= s2_owned_q;
+    s2_inside_q <= s1_known && s1_slot < s1_depth;
+    s2_qpn_q <= s1_qpn;
+    s2_slot_q <= s1_slot;
+    s2_last_q <= s1_depth - 16'd1;
+    s2_log_q <= s1_log;
+
+    s3_inside_q <= s2_inside_q && qpc_data[`EFA_QPC__LIVE];
+    s3_rung_q <= s2_rung;
+    s3_parity_q <= s2_parity;
     s3_qpn_q <= s2_qpn_q;
 
-    s4_inside_q <= s3_owned_q && qpc_data[`EFA_QPC__LIVE] && !s3_place[20] && s3_slot < s3_depth
-        && s3_place[19:16] == 4'd0;
-    s4_qpn_q <= s3_qpn_q;
-    s4_slot_q <= s3_slot;
-    s4_last_q <= s3_depth - 16'd1;
-    s4_log_q <= qpc_data[`EFA_QPC__SQ_LOG];
-    s4_prod_q <= prod_data;
-    s4_taken_q <= taken_data;
-
-    s5_inside_q <= s4_inside_q;
-    s5_rung_q <= s4_rung;
-    s5_parity_q <= s4_count[s4_log_q];
-    s5_qpn_q <= s4_qpn_q;
+    v_parity_q <= op_step || s_void_parity;
+    v_line_q <= v_line;
+    v_seen_q <= v_valid_q && v_line_q == s2_line;
+    v_lanes_q <= v_lanes;
   end
 
-  wire unused_context = &{1'b0, qpc_data, s_op_qpc, op_place};
+  wire unused_context = &{1'b0, qpc_data, s_op_qpc, op_place, op_first};
 
   `EFA_CHECK(!s_op_valid || !walking, "ring made before the owner table was cleared")
 

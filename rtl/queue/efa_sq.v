@@ -6,10 +6,17 @@
 // Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword;
 //       sends_open message contexts in use or set aside, for efa_meter
 //       m_void: its lines, which from then on count as of the lap that was taken
-// Time  one 64-byte entry per cycle, a 128-byte one in two; a visit takes up to QUANTUM entries of
-//       a queue, the next visit starts in the next cycle; first entry 6 cycles after its queue got
-//       work (of 128 bytes: 7; up to 16 queues: one less); waits as a whole for m_item_ready and
-//       for the void of the line before
+// Time  one 64-byte entry per cycle, a 128-byte one in two; first entry 3 cycles after its queue
+//       got work (of 128 bytes: 4); the next queue's follows in the cycle after the last one's, a
+//       further visit to one queue 3 later; waits as a whole for m_item_ready
+//
+// Fair in flits: a turn lets a queue send TURN flits, a tenth of QUANTUM. Its last message may go
+// beyond; that is its debt, and turns pay for it before they let it send again. With F flits in
+// the longest message two queues that have work all the time differ, in what they may send in any
+// time, by at most TURN + 2 * (F - 1) flits: 1 % of 100 quanta, F = 65. A queue that is alone owes
+// nothing and is not held up. A queue with work (and, SRD, contexts) gets an entry taken after at
+// most R = 1 + ceil((F - 1) / TURN) turns of each other queue, so within 2^QPN_W * R * (2 * TURN
+// + 6) cycles in which the stage behind takes what it is offered, barriers and clears apart.
 //
 // An SRD entry is taken only with a message context set aside for it, so a queue whose
 // acknowledgements stay away never stands in the way of others behind this stage.
@@ -19,7 +26,7 @@
 module efa_sq #(
     parameter QPN_W   = 6,
     parameter LLQ_AW  = 21,
-    parameter QUANTUM = 16
+    parameter QUANTUM = 160
 ) (
     input wire clk,
     input wire rst,
@@ -63,27 +70,31 @@ module efa_sq #(
 );
 
   localparam LINE_W = LLQ_AW - 6;
-  localparam [15:0] LIMIT = QUANTUM;
+  localparam TURN = QUANTUM / 10;
+  localparam BATCH = 64;  // entries a visit takes at most
+  localparam [15:0] LIMIT = BATCH;
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam [MSG_W:0] CONTEXTS = 1 << MSG_W;
   localparam [MSG_W:0] ONE = 1;
+  localparam FLIT_W = 8;
+  localparam signed [FLIT_W+1:0] TURN_FLITS = TURN;
+  localparam [13:0] LONGEST = `EFA_LIMITS__MAX_MTU;
+  localparam [13:0] ROUND_UP = `EFA_PKT_HDR__BYTES + 63;
 
-  // p: the next queue, its context and counts read anew every cycle
+  // p: the next queue, its context and counts read anew every cycle; its first line is read
   reg p_valid_q;
   reg [QPN_W-1:0] p_qpn_q;
   reg p_fresh_q;  // what was read belongs to it
 
-  // a: the visit; one line a cycle
+  // a: the rest of its visit; one line a cycle
   reg a_valid_q;
-  reg a_known_q;  // a_count_q counts further than the table of taken entries
   reg [QPN_W-1:0] a_qpn_q;
   reg [`EFA_QPC__W-1:0] a_qpc_q;
   reg a_flush_q;
-  reg a_again_q;  // more entries than this visit takes
+  reg a_over_q;  // more entries than this visit takes
   reg a_second_q;
   reg [15:0] a_count_q;
-  reg [4:0] a_left_q;
-
+  reg [6:0] a_left_q;
   reg a_credit_q;  // a_left_q contexts are set aside
 
   // Message contexts neither in use nor set aside.
@@ -92,18 +103,21 @@ module efa_sq #(
 
   // s1: its line has been read
   reg s1_valid_q;
+  reg s1_pays_q;  // no line, a turn that only pays
+  reg s1_first_q;  // of its visit
   reg s1_second_q;
   reg [QPN_W-1:0] s1_qpn_q;
   reg [`EFA_QPC__W-1:0] s1_qpc_q;
   reg s1_flush_q;
+  reg s1_credit_q;
   reg [15:0] s1_count_q;
-  reg s1_done_q;  // the cycle before, an entry of this queue was counted as taken
-  reg [QPN_W-1:0] s1_done_qpn_q;
+  reg signed [FLIT_W+1:0] s1_turn_q;  // what the visit may send
 
   // The first half of a 128-byte entry.
   reg [511:0] half_data_q;
   reg half_whole_q;
   reg half_head_q;
+  reg [FLIT_W-1:0] half_flits_q;
 
   // A line that was not whole.
   reg [LINE_W-1:0] s1_line_q;
@@ -111,61 +125,69 @@ module efa_sq #(
   reg [LINE_W-1:0] void_line_q;
   reg void_parity_q;
 
-  // s2: out
-  reg s2_valid_q;
-  reg [`EFA_WQI__W-1:0] s2_item_q;
+  // c: an entry taken is counted against its visit; d: its debt is in the table a cycle later
+  reg c_valid_q;
+  reg c_first_q;
+  reg [QPN_W-1:0] c_qpn_q;
+  reg [FLIT_W-1:0] c_flits_q;
+  reg signed [FLIT_W+1:0] c_turn_q;
+  reg signed [FLIT_W+1:0] left_q;
+  reg d_valid_q;
+  reg [QPN_W-1:0] d_qpn_q;
 
-  wire move = (!s2_valid_q || m_item_ready) && (!void_valid_q || m_void_ready);
+  wire out_ready;
+  wire move = out_ready && (!void_valid_q || m_void_ready) && !s_clear_valid;
 
-  // Set of queues: a queue that goes on goes before one that changed.
   wire again_ready;
-  wire a_put = a_valid_q && a_again_q;
   wire next_valid;
   wire next_ready;
   wire [QPN_W-1:0] next_qpn;
 
-  wire a_wide = a_qpc_q[`EFA_QPC__WQE128];
-  wire a_entry_end = a_second_q || !a_wide;
-  // A visit of none only puts its queue back.
-  wire a_none = a_left_q == 5'd0;
-  wire a_last = (a_entry_end && a_left_q == 5'd1) || a_none;
-  wire a_issue = a_valid_q && move;
-  // The visit stays a cycle longer than its queue takes to get back into the set, if it has to.
-  wire a_end = a_issue && a_last && !a_again_q;
-  wire a_free = !a_valid_q || a_end;
-  wire a_hold = a_last && a_again_q;
+  // What is left of the visit's turn, and whether others wait for theirs.
+  wire signed [FLIT_W+1:0] c_left = (c_first_q ? c_turn_q : left_q) - $signed({2'b00, c_flits_q});
+  wire c_spent = c_left <= 0;
+  wire c_others = next_valid || (p_valid_q && p_qpn_q != c_qpn_q);
+  wire c_ends = c_valid_q && c_spent && c_others;
+  wire [FLIT_W+1:0] c_owed = -c_left;
+  wire [FLIT_W-1:0] c_debt = c_spent ? c_owed[FLIT_W-1:0] : {FLIT_W{1'b0}};
+  // What was read beyond the turn is not taken.
+  wire kill_s1 = c_ends && s1_valid_q && s1_qpn_q == c_qpn_q;
+  wire kill_a = c_ends && a_valid_q && a_qpn_q == c_qpn_q;
+  wire kill = kill_s1 || kill_a;
+  wire go = move && !kill && !s_again_valid;
 
-  // What stands between reading the table and a count that is on its way into it.
-  wire p_late = (s1_valid_q && s1_qpn_q == p_qpn_q) || (s1_done_q && s1_done_qpn_q == p_qpn_q);
-  wire p_follows = a_known_q && a_qpn_q == p_qpn_q;
-  wire p_go = p_valid_q && p_fresh_q && a_free && (p_follows || !p_late);
-  wire [15:0] taken_read;
-  wire a_counts = a_issue && a_entry_end && !a_none;
-  wire [15:0] a_count_next = a_counts ? a_count_q + 16'd1 : a_count_q;
-  wire [15:0] p_taken = p_follows ? a_count_next : taken_read;
-  wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_down;
-  wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
-  wire [4:0] p_limit = p_counts && p_credits < LIMIT ? p_credits[4:0] : LIMIT[4:0];
-
-  // What a visit finds: entries at all, more than it may take, how many if not.
-  function [6:0] visit(input [15:0] waiting, input [4:0] limit);
-    visit = {waiting != 16'd0, waiting[15:5] != 11'd0 || waiting[4:0] > limit, waiting[4:0]};
-  endfunction
-
-  // Worked out for each count it may start from: which one it is comes late.
-  wire [6:0] p_visit_read = visit(prod_data - taken_read, p_limit);
-  wire [6:0] p_visit_stay = visit(prod_data - a_count_q, p_limit);
-  wire [6:0] p_visit_next = visit(prod_data - a_count_q - 16'd1, p_limit);
-  wire p_waits;
-  wire p_over;
-  wire [4:0] p_few;
-  wire [4:0] p_left = p_over ? p_limit : p_few;
-  assign {p_waits, p_over, p_few} = !p_follows ? p_visit_read
-      : a_counts ? p_visit_next : p_visit_stay;
+  // What stands between reading the tables and a count or debt that is on its way into them.
+  wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_pays_q) && s1_qpn_q == p_qpn_q)
+      || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
+  wire p_go = p_valid_q && p_fresh_q && !a_valid_q && !p_late && go;
+  wire [15:0] p_taken;
+  wire [FLIT_W-1:0] p_debt;
+  wire [15:0] p_waiting = prod_data - p_taken;
+  wire p_wide = qpc_data[`EFA_QPC__WQE128];
   wire p_down = down[p_qpn_q];
   wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !p_down;
   wire p_flush = p_down && flush_ok[p_qpn_q];
-  wire p_take = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waits;
+  wire p_may = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
+  wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_down;
+  wire p_stalls = p_counts && credits_q == {MSG_W + 1{1'b0}};
+  wire p_pays = next_valid && p_debt >= TURN_FLITS[FLIT_W-1:0];
+  wire p_take = p_may && !p_stalls && !p_pays;
+  wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
+  wire [6:0] p_limit = p_counts && p_credits < LIMIT ? p_credits[6:0] : LIMIT[6:0];
+  wire p_over = p_waiting[15:7] != 9'd0 || p_waiting[6:0] > p_limit;
+  wire [6:0] p_left = p_over ? p_limit : p_waiting[6:0];
+  wire p_one = p_waiting == 16'd1 || p_limit == 7'd1;
+  wire signed [FLIT_W+1:0] p_turn = TURN_FLITS - (next_valid ? $signed({2'b00, p_debt}) : 10'sd0);
+
+  wire a_wide = a_qpc_q[`EFA_QPC__WQE128];
+  wire a_entry_end = a_second_q || !a_wide;
+  wire a_last = a_entry_end && a_left_q == 7'd1;
+  wire a_issue = a_valid_q && go;
+
+  // Back into the set: what was cut short, what may not go on, what had more than a visit takes.
+  wire put = kill || (a_issue && a_last && a_over_q)
+      || (p_go && p_may && (p_stalls || p_pays || (p_over && p_one && !p_wide)));
+  wire [QPN_W-1:0] put_qpn = kill ? c_qpn_q : a_valid_q ? a_qpn_q : p_qpn_q;
 
   // A barrier waits until whatever was looked at has been taken, and nothing more is looked at.
   wire empty = !p_valid_q && !a_valid_q && !s1_valid_q;
@@ -179,22 +201,39 @@ module efa_sq #(
   wire head = s1_wide ? half_head_q : s1_head;
   wire torn = !s1_whole || (s1_wide && !half_whole_q);
   wire [511:0] front = s1_wide ? half_data_q : rd_data;
-  wire commit = s1_end && move;
+  wire commit = s1_end && move && !kill_s1;
   // A torn entry breaks its queue: what this visit read after it is not taken.
   wire broken = commit && torn && !s1_flush_q;
-  wire drop_a = broken && a_qpn_q == s1_qpn_q;
-  wire drop_p = broken && p_qpn_q == s1_qpn_q;
+  wire drop_a = broken && a_valid_q && a_qpn_q == s1_qpn_q;
+
+  // Flits of the message that this line describes; 1 for what cannot leave.
+  wire [15:0] s1_meta = rd_data[`EFA_IO_TX_WQE__META__LENGTH];
+  wire s1_inlined = rd_data[`EFA_IO_TX_WQE__META__INLINE_MSG];
+  wire [31:0] s1_len0 = s1_inlined ? {16'd0, s1_meta}
+      : s1_meta == 16'd0 ? 32'd0 : rd_data[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH];
+  wire [31:0] s1_len1 = s1_inlined || s1_meta[15:1] == 15'd0 ? 32'd0
+      : rd_data[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH];
+  wire s1_long = (s1_len0 | s1_len1) >> 13 != 32'd0;
+  wire [13:0] s1_bytes = {1'b0, s1_len0[12:0]} + {1'b0, s1_len1[12:0]};
+  wire [13:0] s1_padded = s1_bytes + ROUND_UP;
+  wire [FLIT_W-1:0] s1_flits = s1_long || s1_bytes > LONGEST ? 8'd1 : s1_padded[13:6];
 
   // What a visit sets aside, and what it gives back when it is cut short.
-  wire spend = p_go && p_take && p_counts && !drop_p;
-  wire [4:0] back = a_valid_q && drop_a && a_credit_q ? a_left_q : 5'd0;
+  wire spend = p_go && p_take && p_counts;
+  wire [MSG_W:0] back = ((kill_a || drop_a) && a_credit_q ? {{MSG_W-6{1'b0}}, a_left_q}
+      : {MSG_W + 1{1'b0}}) + (kill_s1 && s1_end && s1_credit_q ? ONE : {MSG_W + 1{1'b0}});
   wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
-      + (credit_unused ? ONE : {MSG_W + 1{1'b0}}) + {{MSG_W-4{1'b0}}, back};
-  wire [MSG_W:0] spent_limit = unspent - {{MSG_W-4{1'b0}}, p_limit};
-  wire [MSG_W:0] spent_few = unspent - {{MSG_W-4{1'b0}}, p_few};
+      + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
 
-  wire [19:0] a_slot = {4'd0, a_count_q} & ((20'd1 << a_qpc_q[`EFA_QPC__SQ_LOG]) - 20'd1);
-  wire [19:0] a_place = a_qpc_q[`EFA_QPC__SQ_LINE] + (a_wide ? {a_slot[18:0], a_second_q} : a_slot);
+  // Where the line that is read next stands.
+  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] a_ring = ~({LINE_W{1'b1}} << a_qpc_q[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] p_slot = p_taken[LINE_W-1:0] & p_ring;
+  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring;
+  wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
+  wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
+  wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] a_base = a_qpc_q[`EFA_QPC__SQ_LINE];
 
   reg [`EFA_WQI__W-1:0] item;
   always @* begin
@@ -230,20 +269,18 @@ module efa_sq #(
   end
 
   assign next_ready = (!p_valid_q || p_go) && !s_mark_valid;
-  assign s_again_ready = again_ready && !a_put;
+  assign s_again_ready = again_ready && !kill;
   assign s_mark_ready = mark_go;
-  assign s_clear_ready = !commit;
+  assign s_clear_ready = !c_valid_q;
   assign qpc_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
   assign prod_addr = qpc_addr;
   assign rd_en = move;
-  assign rd_line = a_place[LINE_W-1:0];
+  assign rd_line = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
   assign m_void_valid = void_valid_q;
   assign m_void_line = void_line_q;
   assign m_void_parity = void_parity_q;
   assign torn_valid = broken;
   assign torn_qpn = s1_qpn_q;
-  assign m_item_valid = s2_valid_q;
-  assign m_item_data = s2_item_q;
   assign ev_wqe_valid = commit;
   assign ev_wqe_data = event_data;
 
@@ -254,9 +291,9 @@ module efa_sq #(
       .rst(rst),
       .now_valid(work_valid),
       .now_qpn(work_qpn),
-      .s_valid(a_put || s_again_valid),
+      .s_valid(put || s_again_valid),
       .s_ready(again_ready),
-      .s_qpn(a_put ? a_qpn_q : s_again_qpn),
+      .s_qpn(put ? put_qpn : s_again_qpn),
       .m_valid(next_valid),
       .m_ready(next_ready),
       .m_qpn(next_qpn)
@@ -269,10 +306,36 @@ module efa_sq #(
   ) u_taken (
       .clk(clk),
       .wr_en(commit || s_clear_valid),
-      .wr_addr(commit ? s1_qpn_q : s_clear_qpn),
-      .wr_data(commit ? s1_count_q + 16'd1 : 16'd0),
+      .wr_addr(s_clear_valid ? s_clear_qpn : s1_qpn_q),
+      .wr_data(s_clear_valid ? 16'd0 : s1_count_q + 16'd1),
       .rd_addr({taken_addr, qpc_addr}),
-      .rd_data({taken_data, taken_read})
+      .rd_data({taken_data, p_taken})
+  );
+
+  efa_ram #(
+      .WIDTH (FLIT_W),
+      .ADDR_W(QPN_W)
+  ) u_debt (
+      .clk(clk),
+      .wr_en(c_valid_q || s_clear_valid),
+      .wr_addr(c_valid_q ? c_qpn_q : s_clear_qpn),
+      .wr_data(c_valid_q ? c_debt : {FLIT_W{1'b0}}),
+      .rd_en(1'b1),
+      .rd_addr(qpc_addr),
+      .rd_data(p_debt)
+  );
+
+  efa_skid #(
+      .WIDTH(`EFA_WQI__W)
+  ) u_out (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(commit || mark_go),
+      .s_ready(out_ready),
+      .s_data(item),
+      .m_valid(m_item_valid),
+      .m_ready(m_item_ready),
+      .m_data(m_item_data)
   );
 
   always @(posedge clk) begin
@@ -280,29 +343,27 @@ module efa_sq #(
       p_valid_q  <= 1'b0;
       p_fresh_q  <= 1'b0;
       a_valid_q  <= 1'b0;
-      a_known_q  <= 1'b0;
       s1_valid_q <= 1'b0;
-      s1_done_q  <= 1'b0;
-      s2_valid_q <= 1'b0;
+      s1_pays_q  <= 1'b0;
+      c_valid_q  <= 1'b0;
+      d_valid_q  <= 1'b0;
       void_valid_q <= 1'b0;
       credits_q  <= CONTEXTS;
     end else begin
-      credits_q <= !spend ? unspent : p_over ? spent_limit : spent_few;
+      credits_q <= spend ? unspent - {{MSG_W - 6{1'b0}}, p_left} : unspent + back;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
       p_fresh_q <= (p_valid_q && !p_go) || (next_valid && next_ready);
-      if (a_free) begin
-        a_valid_q <= p_go && p_take && !drop_p;
-        a_known_q <= p_go ? p_take && !drop_p : a_known_q && !drop_a;
-      end else if (drop_a) begin
-        a_valid_q <= 1'b0;
-        a_known_q <= 1'b0;
+      if (p_go) a_valid_q <= p_take && (p_wide || !p_one);
+      else if (kill_a || drop_a || (a_issue && a_last)) a_valid_q <= 1'b0;
+      if (move) begin
+        s1_valid_q <= (p_go && p_take) || (a_issue && !drop_a);
+        s1_pays_q  <= p_go && p_may && p_pays && !p_stalls;
+      end else if (kill_s1) begin
+        s1_valid_q <= 1'b0;
       end
-      if (s_clear_valid) a_known_q <= 1'b0;
-      if (move) s1_valid_q <= a_valid_q && !a_none && !a_hold && !drop_a;
-      s1_done_q <= commit;
-      if (move) s2_valid_q <= s1_end || mark_go;
-      else if (m_item_ready) s2_valid_q <= 1'b0;
-      if (move) void_valid_q <= s1_valid_q && !s1_whole;
+      c_valid_q <= commit || (s1_pays_q && move);
+      d_valid_q <= c_valid_q;
+      if (move) void_valid_q <= s1_valid_q && !s1_whole && !kill_s1;
       else if (m_void_ready) void_valid_q <= 1'b0;
     end
   end
@@ -313,27 +374,27 @@ module efa_sq #(
       a_qpn_q <= p_qpn_q;
       a_qpc_q <= qpc_data;
       a_flush_q <= p_flush;
-      a_second_q <= 1'b0;
-      a_count_q <= p_taken;
-      a_left_q <= p_left;
+      a_second_q <= p_wide;
+      a_count_q <= p_wide ? p_taken : p_taken + 16'd1;
+      a_left_q <= p_wide ? p_left : p_left - 7'd1;
       a_credit_q <= p_counts;
-      a_again_q <= p_over;
-    end else begin
-      if (a_put && again_ready) a_again_q <= 1'b0;
-      if (a_issue && !a_hold) begin
-        a_second_q <= a_wide && !a_second_q && !a_none;
-        if (a_entry_end && !a_none) begin
-          a_count_q <= a_count_q + 16'd1;
-          a_left_q  <= a_left_q - 5'd1;
-        end
+      a_over_q <= p_over;
+    end else if (a_issue) begin
+      a_second_q <= a_wide && !a_second_q;
+      if (a_entry_end) begin
+        a_count_q <= a_count_q + 16'd1;
+        a_left_q  <= a_left_q - 7'd1;
       end
     end
     if (move) begin
-      s1_second_q <= a_second_q;
-      s1_qpn_q <= a_qpn_q;
-      s1_qpc_q <= a_qpc_q;
-      s1_flush_q <= a_flush_q;
-      s1_count_q <= a_count_q;
+      s1_first_q <= p_go || (s1_first_q && !s1_end);
+      s1_second_q <= a_valid_q && a_second_q;
+      s1_qpn_q <= a_valid_q ? a_qpn_q : p_qpn_q;
+      s1_qpc_q <= a_valid_q ? a_qpc_q : qpc_data;
+      s1_flush_q <= a_valid_q ? a_flush_q : p_flush;
+      s1_credit_q <= a_valid_q ? a_credit_q : p_counts;
+      s1_count_q <= a_valid_q ? a_count_q : p_taken;
+      if (p_go) s1_turn_q <= p_turn;
       s1_line_q <= rd_line;
       void_line_q <= s1_line_q;
       void_parity_q <= s1_parity;
@@ -341,13 +402,18 @@ module efa_sq #(
         half_data_q  <= rd_data;
         half_whole_q <= s1_whole;
         half_head_q  <= s1_head;
+        half_flits_q <= s1_flits;
       end
-      s2_item_q <= item;
     end
-    s1_done_qpn_q <= s1_qpn_q;
+    c_first_q <= s1_first_q;
+    c_qpn_q <= s1_qpn_q;
+    c_flits_q <= s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
+    c_turn_q <= s1_turn_q;
+    if (c_valid_q) left_q <= c_spent ? TURN_FLITS : c_left;
+    d_qpn_q <= c_qpn_q;
   end
 
-  wire unused_bits = &{1'b0, a_place, s1_qpc_q};
+  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
 
   `EFA_CHECK(credits_q <= CONTEXTS, "more contexts free than there are")
 

@@ -4,12 +4,18 @@
 //       barriers; s_walk flushes queues and sends of destroyed address handles, s_purge forgets a
 //       queue's sends
 // Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
-//       freed: a context is free again; completed_rd_*: sends finished per queue since s_clear
+//       freed: one more send may be open; completed_rd_*: sends finished per queue since s_clear
 // Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 16 free
-//       ones per cycle, 3 cycles more; waits as a whole for txc_ready
+//       ones per cycle, 3 cycles more
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
-// sends in posting order. What the QP has forgotten (dead, RESET) completes no more.
+// sends in posting order, but for those that the circle has passed over while they were open: a
+// flush takes these first, a generation at a time, each found by a walk of its own. What the QP
+// has forgotten (dead, RESET) completes no more.
+//
+// While txc waits for the host, what finishes is stored: 2^MSG_W sends that had a context, as a
+// send counts as open (freed) until its completion left the store, so acknowledgements and walks
+// never wait; and 2^MSG_W of the rest (datagrams, refused or flushed entries), then s_done waits.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -17,6 +23,7 @@ module efa_srd #(
     parameter QPN_W = 6
 ) (
     input wire clk,
+    input wire power_rst,
     input wire rst,
     output wire ctx_ready,
     output wire [31:0] ctx_id,
@@ -54,6 +61,8 @@ module efa_srd #(
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam N = 1 << MSG_W;
+  localparam STORE_LOG2 = MSG_W + 1;
+  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 16 + 16;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [31:0] ONE_ID = 1;
   localparam [MSG_W:0] ONE = 1;
@@ -66,6 +75,10 @@ module efa_srd #(
   localparam [1:0] ST_LOOK = 2'd1;
   localparam [1:0] ST_TAIL = 2'd2;
   localparam [1:0] ST_DONE = 2'd3;
+  localparam [1:0] PASS_FIND = 2'd0;
+  localparam [1:0] PASS_OLD = 2'd1;
+  localparam [1:0] PASS_LAST = 2'd2;
+  localparam GEN_W = 32 - MSG_W;
 
   // Contexts in use, and the next one in the circle: generation and index are one count.
   reg [N-1:0] used_q;
@@ -81,6 +94,13 @@ module efa_srd #(
   reg [MSG_W-1:0] from_d;
   reg purging_q;
   reg purging_d;
+  reg [1:0] pass_q;
+  reg [1:0] pass_d;
+  reg [31:0] start_q;  // the next context when the walk began
+  reg found_q;  // a passed-over send that is to be flushed; its generations ago
+  reg [GEN_W-1:0] oldest_q;
+  reg any_q;  // a context in use was passed over since the last look for some
+  reg any_found_q;
 
   // c1: its context read
   reg c1_valid_q;
@@ -88,6 +108,9 @@ module efa_srd #(
   reg [MSG_W-1:0] c1_index_q;
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
+
+  // What waits in the store without ever having had a context.
+  reg [MSG_W:0] rest_q;
 
   // c2: a completion, its QP read; c3: handed over
   reg c2_valid_q;
@@ -106,6 +129,7 @@ module efa_srd #(
 
   wire move = !c3_valid_q || c3_barrier_q || txc_ready;
 
+  wire step = s_ctx_valid || !next_free_q;
   wire [MSG_W-1:0] next_index = next_q[MSG_W-1:0];
   wire [MSG_W-1:0] after_next = next_index + ONE[MSG_W-1:0];
   wire [MSG_W-1:0] look = from_q + seen_q[MSG_W-1:0];
@@ -115,7 +139,8 @@ module efa_srd #(
   wire look_hit = walk_q == ST_LOOK && used_q[look];
 
   // Who gets the pipeline: what has left, an acknowledgement, the walk, in turn.
-  wire [2:0] request = move ? {look_hit, acki_valid, s_done_valid} : 3'b000;
+  wire rest_room = !rest_q[MSG_W];
+  wire [2:0] request = {look_hit, acki_valid, s_done_valid && rest_room};
   wire [2:0] grant;
   wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
   wire [MSG_W-1:0] c0_index = grant[1] ? ack_id[MSG_W-1:0] : look;
@@ -146,29 +171,80 @@ module efa_srd #(
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
       && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
   wire stale = ah_age[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SCTX__AGE];
-  wire walked = c1_from_q == FROM_WALK && c1_used
+  wire due = c1_from_q == FROM_WALK && c1_used
       && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
+  // Generations since it was given out; in its place it is none, or one behind the start.
+  wire [31:0] ctx_gen = ctx[`EFA_SCTX__GEN];
+  wire [GEN_W-1:0] age = start_q[31:MSG_W] - ctx_gen[GEN_W-1:0];
+  wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[MSG_W-1:0]};
+  wire passed_over = c1_from_q == FROM_WALK && c1_used && extra != {GEN_W{1'b0}}
+      && !extra[GEN_W-1];
+  wire walked = due && (pass_q == PASS_LAST || (pass_q == PASS_OLD && passed_over && age == oldest_q));
+  wire finds = c1_valid_q && due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
-  wire release_ctx = c1_valid_q && move && (acked || walked);
+  wire c1_passes = c1_valid_q && (left || acked || walked);
+  wire release_ctx = c1_passes && !left;
+  wire c1_forgotten = walked && purging_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TXM__KIND] == KIND_BARRIER;
   wire [7:0] c1_status = left ? c1_msg_q[`EFA_TXM__STATUS]
       : acked ? c1_ack_q[`EFA_ACKI__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
   wire [2:0] c1_op = left ? c1_msg_q[`EFA_TXM__OP_TYPE] : ctx[`EFA_SCTX__OP_TYPE];
 
-  reg [`EFA_CPL__W-1:0] c1_cpl;
+  wire [11:0] c1_qpn = left ? c1_msg_q[`EFA_TXM__QPN] : ctx_qpn;
+  wire [ITEM_W-1:0] c1_item = {
+    left,
+    c1_forgotten,
+    c1_barrier,
+    c1_msg_q[`EFA_TXM__MARK],
+    c1_status,
+    c1_op,
+    c1_qpn[QPN_W-1:0],
+    left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM],
+    left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN],
+    left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB],
+    left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID],
+    left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH]
+  };
+
+  // Straight on while nothing waits, else into the store, which keeps the order.
+  wire [STORE_LOG2:0] stored;
+  wire store_ready;
+  wire store_valid;
+  wire [ITEM_W-1:0] store_item;
+  wire straight = stored == {(STORE_LOG2 + 1) {1'b0}};
+  wire next_valid = straight ? c1_passes : store_valid;
+  wire [ITEM_W-1:0] next_item = straight ? c1_item : store_item;
+  wire goes = next_valid && move;
+  wire goes_rest = goes && next_item[ITEM_W-1];
+
+  wire next_left;
+  wire next_forgotten;
+  wire next_barrier;
+  wire next_mark;
+  wire [7:0] next_status;
+  wire [2:0] next_op;
+  wire [QPN_W-1:0] next_qpn;
+  wire [15:0] next_qp_num;
+  wire [11:0] next_scqn;
+  wire next_ssub;
+  wire [15:0] next_req_id;
+  wire [15:0] next_length;
+  assign {next_left, next_forgotten, next_barrier, next_mark, next_status, next_op, next_qpn,
+          next_qp_num, next_scqn, next_ssub, next_req_id, next_length} = next_item;
+
+  reg [`EFA_CPL__W-1:0] next_cpl;
   always @* begin
-    c1_cpl = {`EFA_CPL__W{1'b0}};
-    c1_cpl[`EFA_CPL__QPN] = left ? c1_msg_q[`EFA_TXM__QPN] : ctx[`EFA_SCTX__QPN];
-    c1_cpl[`EFA_CPL__QP_NUM] = left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM];
-    c1_cpl[`EFA_CPL__CQN] = left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN];
-    c1_cpl[`EFA_CPL__SUB] = left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB];
-    c1_cpl[`EFA_CPL__REQ_ID] = left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID];
-    c1_cpl[`EFA_CPL__STATUS] = c1_status;
-    c1_cpl[`EFA_CPL__OP_TYPE] = c1_op;
-    c1_cpl[`EFA_CPL__LENGTH] = left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH];
+    next_cpl = {`EFA_CPL__W{1'b0}};
+    next_cpl[`EFA_CPL__QPN] = {{12 - QPN_W{1'b0}}, next_qpn};
+    next_cpl[`EFA_CPL__QP_NUM] = next_qp_num;
+    next_cpl[`EFA_CPL__CQN] = next_scqn;
+    next_cpl[`EFA_CPL__SUB] = next_ssub;
+    next_cpl[`EFA_CPL__REQ_ID] = next_req_id;
+    next_cpl[`EFA_CPL__STATUS] = next_status;
+    next_cpl[`EFA_CPL__OP_TYPE] = next_op;
+    next_cpl[`EFA_CPL__LENGTH] = next_length;
   end
 
-  wire [11:0] c1_qpn = c1_cpl[`EFA_CPL__QPN];
   wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
   wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
   wire c2_lives = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__STATE] !=
@@ -188,8 +264,8 @@ module efa_srd #(
   assign s_purge_ready = walk_q == ST_DONE && purging_q;
   assign s_clear_ready = !handed;
   // The QP is read anew every cycle while its completion waits.
-  assign qpc_addr = move ? c1_qpn[QPN_W-1:0] : c2_qpn[QPN_W-1:0];
-  assign freed = release_ctx;
+  assign qpc_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
+  assign freed = goes && !next_left;
   assign mark_valid = c3_valid_q && c3_barrier_q;
   assign mark_id = c3_mark_q;
   assign txc_valid = c3_valid_q && !c3_barrier_q;
@@ -215,9 +291,24 @@ module efa_srd #(
       .wr_en(s_ctx_valid),
       .wr_addr(next_index),
       .wr_data(new_ctx),
-      .rd_en(move),
+      .rd_en(1'b1),
       .rd_addr(c0_index),
       .rd_data(ctx)
+  );
+
+  efa_fifo #(
+      .WIDTH(ITEM_W),
+      .DEPTH_LOG2(STORE_LOG2)
+  ) u_store (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(c1_passes && !(straight && move)),
+      .s_ready(store_ready),
+      .s_data(c1_item),
+      .m_valid(store_valid),
+      .m_ready(move),
+      .m_data(store_item),
+      .level(stored)
   );
 
   efa_ram_nr #(
@@ -233,16 +324,22 @@ module efa_srd #(
       .rd_data({completed_rd_data, count_read})
   );
 
+  // A pass of finding has ended.
+  wire looked = walk_q == ST_TAIL && pass_q == PASS_FIND && (!c1_valid_q || c1_from_q != FROM_WALK);
+
   always @* begin
     walk_d = walk_q;
     seen_d = seen_q;
     from_d = from_q;
     purging_d = purging_q;
+    pass_d = pass_q;
     case (walk_q)
       // A round of flushing, or a queue to forget.
       ST_IDLE: begin
         seen_d = {MSG_W + 1{1'b0}};
-        from_d = next_index;
+        // What is forgotten needs no order.
+        pass_d = any_q && !s_purge_valid ? PASS_FIND : PASS_LAST;
+        from_d = pass_d == PASS_LAST ? next_index : {MSG_W{1'b0}};
         purging_d = s_purge_valid;
         if (s_walk_valid || s_purge_valid) walk_d = ST_LOOK;
       end
@@ -252,9 +349,18 @@ module efa_srd #(
         else if (group_free) seen_d = seen_q + GROUP;
         else if (!look_hit || grant[2]) seen_d = seen_q + ONE;
       end
-      // The last one judged.
+      // The last one judged; then whom it found, the next generation, or those in their place.
       ST_TAIL: begin
-        if (!c1_valid_q || c1_from_q != FROM_WALK) walk_d = ST_DONE;
+        seen_d = {MSG_W + 1{1'b0}};
+        if (!c1_valid_q || c1_from_q != FROM_WALK) begin
+          walk_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOK;
+          if (pass_q == PASS_FIND && !found_q) begin
+            pass_d = PASS_LAST;
+            from_d = start_q[MSG_W-1:0];
+          end else begin
+            pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
+          end
+        end
       end
       // Ready tells who asked.
       default: begin
@@ -263,28 +369,37 @@ module efa_srd #(
     endcase
   end
 
+  // The count of ids goes on through resets, so an acknowledgement of a send from before one
+  // meets no context of its generation until 2^32 sends later.
+  always @(posedge clk) begin
+    if (power_rst) next_q <= 32'd0;
+    else if (step && !rst) next_q <= next_q + ONE_ID;
+  end
+
   always @(posedge clk) begin
     if (rst) begin
       used_q <= {N{1'b0}};
-      next_q <= 32'd0;
       next_free_q <= 1'b1;
       walk_q <= ST_IDLE;
+      rest_q <= {MSG_W + 1{1'b0}};
+      any_q <= 1'b0;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
       late_q <= 1'b0;
     end else begin
       walk_q <= walk_d;
-      if (s_ctx_valid || !next_free_q) begin
-        next_q <= next_q + ONE_ID;
+      any_q <= (any_q && !(looked && !any_found_q)) || (step && !s_ctx_valid);
+      if (step) begin
         next_free_q <= !used_q[after_next] || (release_ctx && c1_index_q == after_next);
       end
       if (release_ctx) used_q[c1_index_q] <= 1'b0;
       if (s_ctx_valid) used_q[next_index] <= 1'b1;
       late_q <= handed;
+      rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
+      c1_valid_q <= grant != 3'd0;
       if (move) begin
-        c1_valid_q <= grant != 3'd0;
-        c2_valid_q <= c1_valid_q && (left || acked || (walked && !purging_q));
+        c2_valid_q <= next_valid && !next_forgotten;
         c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
       end
     end
@@ -294,25 +409,38 @@ module efa_srd #(
     seen_q <= seen_d;
     from_q <= from_d;
     purging_q <= purging_d;
+    pass_q <= pass_d;
+    if (walk_q == ST_IDLE) start_q <= next_q;
+    // A pass of finding begins.
+    if (walk_q == ST_IDLE || (walk_q == ST_TAIL && pass_q == PASS_OLD)) begin
+      found_q <= 1'b0;
+      any_found_q <= step && !s_ctx_valid;
+      oldest_q <= {GEN_W{1'b0}};
+    end else begin
+      if (finds) found_q <= 1'b1;
+      if (finds && age > oldest_q) oldest_q <= age;
+      if ((c1_valid_q && passed_over) || (step && !s_ctx_valid)) any_found_q <= 1'b1;
+    end
     late_qpn_q <= c3_qpn[QPN_W-1:0];
     late_count_q <= count;
+    c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
+    c1_index_q <= c0_index;
+    c1_ack_q <= acki_data;
+    c1_msg_q <= s_done_msg;
     if (move) begin
-      c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
-      c1_index_q <= c0_index;
-      c1_ack_q <= acki_data;
-      c1_msg_q <= s_done_msg;
-      c2_barrier_q <= c1_barrier;
-      c2_mark_q <= c1_msg_q[`EFA_TXM__MARK];
-      c2_cpl_q <= c1_cpl;
+      c2_barrier_q <= next_barrier;
+      c2_mark_q <= next_mark;
+      c2_cpl_q <= next_cpl;
       c3_barrier_q <= c2_barrier_q;
       c3_mark_q <= c2_mark_q;
       c3_cpl_q <= c2_cpl_q;
     end
   end
 
-  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, c1_qpn,
+  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
       c2_qpn, c3_qpn, qpc_data};
 
   `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")
+  `EFA_CHECK(!c1_passes || store_ready, "more finished sends than may be open")
 
 endmodule

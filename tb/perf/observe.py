@@ -4,6 +4,8 @@ Times are cycle numbers of handshakes; a rate is taken over the middle of a run,
 first messages nor the last ones count.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from efa import defs
@@ -14,9 +16,11 @@ from tb.perf.queues import NODE, PEER, QKEY, RECEIVE_ENTRY, PerfError
 from tb.perf.traffic import COUNTER_MASK
 
 FIRST, LAST = 1, 2
+PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
+AGREE = 0.01
 HEAD = defs.PktHdr.SIZE
 ODD = ("odd_host", "odd_admin", "odd_net", "qperr")
-CHECKED_EVENTS = ("db", "llq", "wqe", "rxv", "cqe", *ODD)
+CHECKED_EVENTS = ("db", "llq", "txf", "cqe", *ODD)
 EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
 
 
@@ -64,6 +68,23 @@ class Seen:
         """Handshakes of stores to a BAR, in order."""
         stores = self.port(host.PIN_MMIO)
         return stores[stores["a"] >> np.uint64(32) == bar]
+
+    def busy(self, window):
+        """Share of the cycles of a Steady in which each port handed something over."""
+        inside = (self.pins["cycle"] > window.begin) & (self.pins["cycle"] <= window.end)
+        counts = np.bincount(self.pins["port"][inside], minlength=len(PORTS))
+        shares = {
+            name: round(int(count) / (window.end - window.begin), 4)
+            for name, count in zip(PORTS, counts, strict=True)
+        }
+        return {"busy": shares, "busiest_port": max(shares, key=shares.get)}
+
+    def check_events(self, name, window, **wanted):
+        """The device shows of itself the rate that its pins show, to a percent."""
+        cycles = where(self.events, name, **wanted)["cycle"]
+        count = int(((cycles > window.begin) & (cycles <= window.end)).sum())
+        if abs(count - window.messages) > AGREE * window.messages:
+            raise PerfError(f"{count} events {name} where the pins show {window.messages}")
 
     # What must be right whatever was measured
 
@@ -176,10 +197,20 @@ class Seen:
             raise PerfError("a message was acknowledged twice")
 
 
+class Steady(NamedTuple):
+    """Things per cycle over the middle of a run, how many they were, and from when to when."""
+
+    rate: float
+    messages: int
+    begin: int
+    end: int
+
+
 def steady(times, warm, tail):
-    """Things per cycle over the middle of a run, and how many they were."""
+    """The Steady of cycle numbers, without the first `warm` and the last `tail`."""
     times = np.sort(np.asarray(times, "i8"))
     first, last = warm, len(times) - 1 - tail
     if last <= first:
         raise PerfError(f"{len(times)} messages are too few for a steady state")
-    return (last - first) / int(times[last] - times[first]), last - first
+    begin, end = int(times[first]), int(times[last])
+    return Steady((last - first) / (end - begin), last - first, begin, end)

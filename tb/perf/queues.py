@@ -18,13 +18,20 @@ from efa.verbs import Context, gid_of
 from tb.lib import requests as host
 from tb.lib.host import RtlBackend
 
-SRD = defs.AdminQpType.SRD
+SRD, UD = defs.AdminQpType.SRD, defs.AdminQpType.UD
 State = defs.AdminQpState
 NODE, PEER = 1, 9
 QKEY = 0x1234
-# From the handshake of a read to that of its answer's first beat: the bench's knob counts from
-# the request to the edge after which the beat is driven.
+# Attributes that a change to a state must name (sheet, 9.3).
+STATE_NEEDS = {
+    State.INIT: ("modify_mask__qp_state", "modify_mask__qkey"),
+    State.RTR: ("modify_mask__qp_state",),
+    State.RTS: ("modify_mask__qp_state", "modify_mask__sq_psn"),
+}
+# Cycles from the handshake of a read to that of its answer's first beat: the bench's knob counts
+# from the request to the edge after which the beat is driven.
 DMA_LATENCY = 250
+REQUEST_BYTES = 512  # payload and read requests, at most
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 IDLE_CYCLES = 64
 RECEIVE_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
@@ -62,7 +69,6 @@ class Queue:
     """One queue pair in RTS, with the plain numbers that posting needs."""
 
     number: int
-    handle: int
     depth: int
     wqe: type
     llq: int
@@ -94,9 +100,13 @@ class Buffer:
 class Device:
     """A device after power-on and probe, on a simulation that `backend` was opened for."""
 
-    def __init__(self, backend, seed=1, **knobs):
+    def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, dma_latency=DMA_LATENCY,
+                 **knobs):  # fmt: skip
+        self.llq_bytes, self.dma_latency = llq_bytes, dma_latency
         self.link = backend.link
-        knobs = {"rd_latency_min": DMA_LATENCY - 1, "rd_latency_max": DMA_LATENCY - 1,
+        size = (REQUEST_BYTES // 128).bit_length() - 1
+        knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
+                 "rd_latency_max": dma_latency - 1,
                  "net_peer": PEER, "node": NODE, "pin_mask": 0x3F, **knobs}  # fmt: skip
         self.link.restart(seed, 1, [knobs])
         self.backend = RtlBackend(self.link, backend.name, 0, NODE)
@@ -125,30 +135,44 @@ class Device:
         )
         return Buffer(base, iova, length, found.l_key)
 
-    def completions(self, depth, entry_bytes=16):
-        """A completion queue of exactly `depth` entries."""
+    def completions(self, depth, entry_bytes=16, eqn=None):
+        """A completion queue of exactly `depth` entries; `eqn` binds it to an event queue."""
         base = self.driver.allocator.alloc(depth * entry_bytes)
-        made = self.driver.create_cq(self.uar, depth, base, entry_bytes)
+        made = self.driver.create_cq(self.uar, depth, base, entry_bytes, eqn)
         return Completions(made.cq_idx, base, depth, entry_bytes, made.db_offset)
 
-    def queue(self, send_cq, recv_cq, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
-        """A queue pair in RTS; depths are powers of two."""
-        base = self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE)
-        made = self.driver.create_qp(
-            pd=self.pd, qp_type=kind, uar=self.uar, send_cq_idx=send_cq.number,
-            recv_cq_idx=recv_cq.number, rq_base_addr=base,
-            qp_alloc_size={"send_queue_ring_size": depth * wqe_bytes, "send_queue_depth": depth,
-                           "recv_queue_ring_size": rq_depth * defs.IoRxDesc.SIZE,
-                           "recv_queue_depth": rq_depth})  # fmt: skip
-        state = State.RESET
-        for following, more in ((State.INIT, {"qkey": QKEY}), (State.RTR, {}),
-                                (State.RTS, {"sq_psn": 0})):  # fmt: skip
-            self.driver.modify_qp(made.qp_handle, qp_state=following, cur_qp_state=state, **more)
-            state = following
-        return Queue(
-            made.qp_num, made.qp_handle, depth, WQE[wqe_bytes], made.llq_descriptors_offset,
-            made.sq_db_offset, made.rq_db_offset, base, rq_depth, send_cq, recv_cq,
+    def queue(self, send_cq, recv_cq, **options):
+        """A queue pair in RTS; options are those of queues()."""
+        return self.queues([(send_cq, recv_cq)], **options)[0]
+
+    def queues(self, rings, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
+        """Queue pairs in RTS, one for each (send CQ, receive CQ); depths are powers of two."""
+        bases = [self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE) for _ in rings]
+        sizes = {"send_queue_ring_size": depth * wqe_bytes, "send_queue_depth": depth,
+                 "recv_queue_ring_size": rq_depth * defs.IoRxDesc.SIZE,
+                 "recv_queue_depth": rq_depth}  # fmt: skip
+        made = self._commands(
+            defs.AdminCreateQpCmd(
+                pd=self.pd, qp_type=kind, uar=self.uar, send_cq_idx=send.number,
+                recv_cq_idx=recv.number, rq_base_addr=base, qp_alloc_size=sizes)
+            for (send, recv), base in zip(rings, bases, strict=True)
         )  # fmt: skip
+        for state in (State.INIT, State.RTR, State.RTS):
+            self._commands(
+                defs.AdminModifyQpCmd(qp_handle=one.qp_handle, qp_state=state, qkey=QKEY,
+                                      **dict.fromkeys(STATE_NEEDS[state], 1))
+                for one in made
+            )  # fmt: skip
+        return [
+            Queue(one.qp_num, depth, WQE[wqe_bytes], one.llq_descriptors_offset,
+                  one.sq_db_offset, one.rq_db_offset, base, rq_depth, send, recv)
+            for one, (send, recv), base in zip(made, rings, bases, strict=True)
+        ]  # fmt: skip
+
+    def _commands(self, requests):
+        """Responses of commands that are under way together."""
+        submitted = [self.driver.submit(request) for request in requests]
+        return [self.driver.finish(command) for command in submitted]
 
     def post(self, requests):
         """Host accesses (bytes or array), made as fast as the device takes them."""
@@ -177,4 +201,5 @@ class Device:
 
 def entries_of(queue, wqes):
     """Work requests as rows of 64-byte lines: (count, lines, 64)."""
-    return wqes.view(np.uint8).reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)
+    plain = np.ascontiguousarray(wqes).view(np.uint8)
+    return plain.reshape(len(wqes), queue.wqe.SIZE // host.LINE, host.LINE)

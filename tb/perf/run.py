@@ -1,6 +1,6 @@
 """make perf: measures every row of the performance table on the whole device, and says which miss.
 
-    python -m tb.perf.run [--row inline-db16 ...] [--qpn-w 10] [--sim verilator] [--out FOLDER]
+    python -m tb.perf.run [--row 'inline*' ...] [--sim verilator] [--out FOLDER]
 
 Exit status 0 when every mark is met, 1 when one is missed or a message was wrong, 2 on usage or
 environment.
@@ -8,109 +8,194 @@ environment.
 
 import argparse
 import fnmatch
-import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+from efa import defs
 from efa.backend import BackendUnavailable, DeviceTimeout
-from efa.files import write_whole
 from tb.lib.host import open_simulator
-from tb.perf.queues import Device, PerfError
-from tb.perf.rows import ROWS
-from tb.simulators import ROOT, SIMULATORS
+from tb.perf import curves
+from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
+from tb.perf.rows import KEPT, LARGE_ROWS, LLQ_BYTES, PARAMETERS, ROWS
+from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
+TITLE = "Rates and latencies of the whole device against their marks"
+ROUNDING = 1e-9
+MOST_CHARACTERS = 300
 # What goes wrong inside a row and is its verdict, not the end of the others.
-ROW_FAILS = (PerfError, DeviceTimeout, AssertionError, RuntimeError)
+ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError)
 
 
-def params_of(qpn_w):
-    """Parameters of efa_tb for so many queue pairs; None: the default build."""
-    return {} if qpn_w is None else {"QPN_W": qpn_w, "LLQ_AW": max(21, qpn_w + 12)}
-
-
-def as_dict(row, measured, seconds):
+def as_dict(row, mark, measured, seconds):
     """A row of summary.json."""
     value, limit = measured.value, row.limit
-    met = None if row.mark is None else (
-        value >= row.mark - 1e-9 if row.least else value <= row.mark)
+    met = None
+    if mark is not None:
+        met = bool(value >= mark - ROUNDING if row.least else value <= mark)
     return {
         "key": row.key, "what": row.what, "value": round(value, 6), "unit": row.unit,
-        "mark": row.mark, "mark_is": "at least" if row.least else "at most",
+        "mark": mark, "mark_is": "at least" if row.least else "at most",
         "limit": limit, "limit_set_by": row.sets,
         "ratio_to_limit": None if limit is None else round(value / limit, 4),
         "met": met, "messages": measured.messages, "seconds": round(seconds, 2), **measured.more,
     }  # fmt: skip
 
 
-def measure(backend, rows, seed=1, progress=print):
-    """Rows as dictionaries; one that went wrong has `error` and is not met."""
+def failed(row, error):
+    """A row of summary.json that could not be measured."""
+    return {
+        "key": row.key, "what": row.what, "value": None, "unit": row.unit, "mark": row.mark,
+        "mark_is": "at least" if row.least else "at most", "limit": row.limit,
+        "limit_set_by": row.sets, "ratio_to_limit": None, "met": False, "messages": 0,
+        "error": " ".join(str(error).split())[:MOST_CHARACTERS],
+    }  # fmt: skip
+
+
+class Source:
+    """Fresh devices of one build, all of one simulation; a new one after a failure."""
+
+    def __init__(self, sim, seed, build="default"):
+        self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
+        self._seed, self._llq_bytes = seed, LLQ_BYTES[build]
+        self._backend, self._reason = None, None
+
+    def __call__(self, **knobs):
+        """A Device after power-on; BackendUnavailable, each time, when it does not build."""
+        if self._reason is not None:
+            raise self._reason
+        if self._backend is None:
+            try:
+                self._backend = open_simulator(**self._options)
+            except BackendUnavailable as error:
+                self._reason = error
+                raise
+        return Device(self._backend, self._seed, self._llq_bytes, **knobs)
+
+    def renew(self):
+        """Whatever the last simulation came to, the next device has another."""
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.abort()
+
+    def close(self):
+        """Ends the simulation; RuntimeError when it did not end well."""
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.close()
+
+
+def measure(source, rows, values, progress=print):
+    """Rows as dictionaries, their values also into `values` by key.
+
+    One that went wrong has `error` and is not met."""
     found = []
     for row in rows:
         progress(f"  {row.what} ...")
         started = time.monotonic()
         try:
-            measured = row.measure(lambda **knobs: Device(backend, seed, **knobs))
+            measured = row.measure(source)
+            mark = row.mark if row.base is None else round(KEPT * values[row.base], 4)
+        except KeyError:
+            found.append(failed(row, f"no rate of {row.base} to compare with"))
         except ROW_FAILS as error:
-            text = " ".join(str(error).split())[:300]
-            found.append({"key": row.key, "what": row.what, "value": None, "unit": row.unit,
-                          "mark": row.mark, "limit": row.limit, "ratio_to_limit": None,
-                          "met": False, "messages": 0, "error": text})
-            progress(f"    FAILED: {text}")
-            continue
-        one = as_dict(row, measured, time.monotonic() - started)
-        found.append(one)
-        progress("    " + told(one))
+            source.renew()
+            found.append(failed(row, error))
+        else:
+            values[row.key] = measured.value
+            found.append(as_dict(row, mark, measured, time.monotonic() - started))
+        progress("    " + told(found[-1]))
     return found
 
 
 def told(row):
     """One line of a row."""
+    if "error" in row:
+        return f"FAILED: {row['error']}"
     limit = "" if row["limit"] is None else f", limit {row['limit']:.4g}"
     verdict = {None: "", True: ": met", False: ": MISSED"}[row["met"]]
     return (f"{row['value']:.4g} {row['unit']} ({row['mark_is']} {row['mark']:g}{limit}; "
             f"{row['messages']} messages){verdict}")
 
 
-def verdict(rows):
-    """One line of all."""
+def verdict(rows, wrong=""):
+    """One line of all; `wrong` is what failed beside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
-        return f"passed: all {len(rows)} rows meet their marks"
+        return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their marks"
     names = "; ".join(
         f"{row['key']} {row['error']}" if "error" in row
         else f"{row['key']} {row['value']:.4g} of {row['mark']:g}" for row in missed
     )  # fmt: skip
+    names += f"; {wrong}" if wrong else ""
     return f"failed: {len(missed)} of {len(rows)} rows miss their marks: {names}"
 
 
+def chosen(patterns):
+    """Rows of the default and of the large build that match; the bases of the latter too."""
+    def matching(rows):
+        return [row for row in rows if any(fnmatch.fnmatch(row.key, one) for one in patterns)]
+
+    large = matching(LARGE_ROWS)
+    wanted = {row.key for row in matching(ROWS)} | {row.base for row in large}
+    return {"default": [row for row in ROWS if row.key in wanted], "large": large}
+
+
+def measure_all(rows, options, say):
+    """All rows, build after build, points of the curves where all rows are wanted, and what went
+    wrong beside them."""
+    found, points, wrong, values = [], [], [], {}
+    for build, mine in rows.items():
+        if not mine:
+            continue
+        say(f"building the {build} device for {options.sim}")
+        source = Source(options.sim, options.seed, build)
+        try:
+            found += measure(source, mine, values, say)
+            if build == "default" and options.row is None:
+                say("against the latency of host memory")
+                points = curves.measure(source, say)
+            source.close()
+        except ROW_FAILS as error:
+            source.renew()
+            wrong.append(f"{build} build: {' '.join(str(error).split())[:MOST_CHARACTERS]}")
+    return found, points, "; ".join(wrong)
+
+
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    keys = [row.key for row in (*ROWS, *LARGE_ROWS)]
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], epilog=f"rows: {', '.join(keys)}")
     parser.add_argument("--row", action="append", metavar="PATTERN",
-                        help=f"only rows that match: {', '.join(row.key for row in ROWS)}")
-    parser.add_argument("--qpn-w", type=int, help="log2 of the build's QPs (default: 6)")
+                        help="only rows that match, such as 'inline*'; may be repeated")
     parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
+    parser.add_argument("--seed", type=int, default=1, help="of the host's choices (default: 1)")
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the report")
     options = parser.parse_args(arguments)
-    patterns = options.row or ["*"]
-    rows = [row for row in ROWS if any(fnmatch.fnmatch(row.key, one) for one in patterns)]
-    if not rows:
-        parser.error(f"no row matches {', '.join(patterns)}; there are "
-                     f"{', '.join(row.key for row in ROWS)}")
-    print(f"building the device for {options.sim}", flush=True)
-    started = time.monotonic()
-    try:
-        with open_simulator(options.sim, params=params_of(options.qpn_w)) as backend:
-            found = measure(backend, rows, progress=lambda text: print(text, flush=True))
-    except BackendUnavailable as error:
-        print(error, file=sys.stderr)
+    rows = chosen(options.row or ["*"])
+    if not any(rows.values()):
+        parser.error(f"no row matches {', '.join(options.row)}; there are {', '.join(keys)}")
+    reason = simulator_missing(options.sim)
+    if reason is not None:
+        print(f"make perf: {reason}", file=sys.stderr)
         return 2
-    options.out.mkdir(parents=True, exist_ok=True)
-    line = verdict(found)
-    summary = {"verdict": line, "simulator": options.sim, "rows": found}
-    write_whole(options.out / "summary.json", json.dumps(summary, indent=2) + "\n")
-    print(f"{line} ({time.monotonic() - started:.0f} s)")
+    started = time.monotonic()
+    found, points, wrong = measure_all(rows, options, partial(print, flush=True))
+    line = verdict(found, wrong)
+    summary = {
+        "verdict": line, "command": "make perf", "rows": found, "curves": points,
+        "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,
+                       "payload and read request size": REQUEST_BYTES,
+                       "queue pairs of the build": 1 << defs.LIMITS.qpn_w,
+                       "simulator": options.sim, "seed": options.seed},
+    }  # fmt: skip
+    # Takes a second to import, which wrong usage need not wait for.
+    from tb.perf.page import write
+
+    page = write(options.out, summary, TITLE)
+    print(f"{line} ({time.monotonic() - started:.0f} s), report: {page}")
     return 0 if line.startswith("passed") else 1
 
 

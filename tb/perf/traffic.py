@@ -90,6 +90,12 @@ class Stream:
         queue.send_cq.posted += len(wqes)
         self.ring_sq(queue, queue.sent)
 
+    def ring_all(self, queue, count):
+        """The send doorbell for `count` of what already lies in the slots."""
+        queue.send_cq.posted += count - queue.sent
+        queue.sent = count
+        self.ring_sq(queue, count)
+
     def ring_sq(self, queue, count):
         """The send doorbell, saying that `count` were posted so far."""
         self.add(doorbell(queue.sq_db, count & COUNTER_MASK))

@@ -3,70 +3,12 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
+from efa.defs import DOORBELL_BITS, REG_BITS
+from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import pulse
+from tb.lib.waits import high, pulse, until
+from tb.unit.eq_bench import BASES, Bench
 from tb.unit.queue_bench import Pulses
-
-BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
-
-
-class Bench:
-    def __init__(self, dut, stalls=0.0):
-        self.dut = dut
-        for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid"):
-            getattr(dut, name).value = 0
-        self.totals = {}
-        self.order = []
-        self.commits = StreamDriver(dut, "s_commit")
-        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=lambda b: self.order.append("eqe"))
-        self.irq = StreamMonitor(dut, "m_irq", stalls, on_beat=lambda b: self.order.append("irq"))
-
-    async def start(self, eqs=(0,), log=2):
-        await clock_and_reset(self.dut)
-        await self.configure(eqs, log)
-
-    async def configure(self, eqs=(0,), log=2):
-        while self.dut.init_done.value != 1:
-            await RisingEdge(self.dut.clk)
-        for eqn in eqs:
-            ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
-            await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
-
-    async def cq(self, cqn, eqn=0, intr=1):
-        ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
-        self.totals[cqn] = 0
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
-        await ClockCycles(self.dut.clk, 2)
-
-    def commit(self, cqn):
-        self.totals[cqn] += 1
-        self.commits.post({"cqn": cqn, "total": self.totals[cqn]})
-
-    async def arm_cq(self, cqn, consumed, arm=1):
-        value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
-        await pulse(self.dut, "cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
-
-    async def arm_eq(self, eqn):
-        await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
-        await ClockCycles(self.dut.clk, 40)
-
-    async def settle(self):
-        await ClockCycles(self.dut.clk, 60)
-
-    def events(self):
-        """CQ numbers of the entries written since the last look."""
-        seen = []
-        while self.wr.beats:
-            data = self.wr.beats.popleft()["data"].to_bytes(16, "little")
-            seen.append(AdminEqe.unpack(data).u.comp_event.cqn)
-        return seen
-
-    def interrupts(self):
-        seen = [beat["vector"] for beat in self.irq.beats]
-        self.irq.beats.clear()
-        return seen
 
 
 @cocotb.test()
@@ -253,8 +195,8 @@ async def events_come_in_time(dut):
     await bench.start()
     taken = Pulses(dut, "s_commit", taken=True)
     offered, asked = Pulses(dut, "m_wr"), Pulses(dut, "m_irq")
-    promised = {path: timing("efa_eq", path)
-                for path in ("commit", "event", "irq", "arm", "eq_arm", "scan")}  # fmt: skip
+    paths = ("commit", "event", "irq", "arm", "eq_arm", "scan", "drain")
+    promised = {path: timing("efa_eq", path) for path in paths}
 
     def forget():
         for pulses in (taken, offered, asked):
@@ -287,14 +229,94 @@ async def events_come_in_time(dut):
     await reset(dut)
     await bench.configure()
     await bench.cq(5)
+    await bench.arm_cq(5, 0)
+    await bench.settle()
     forget()
     await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
-    await RisingEdge(dut.clk)
-    for _ in range(20):
+    bench.commit(5)
+    await bench.settle()
+    assert offered.seen[0][0] - armed == promised["scan"].latency
+    forget()
+    for _ in range(40):
         bench.commit(5)
     await bench.settle()
     cycles = [cycle for (cycle,) in taken.seen]
-    assert cycles[0] - armed == promised["scan"].latency
     steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
-    assert steps == [promised["commit"].interval] * 19
+    assert steps == [promised["commit"].interval] * 39
+    dut.drain_valid.value = dut.s_drained.value = 1
+    asked = cycle() + 1
+    await RisingEdge(dut.clk)
+    dut.s_drained.value = 0
+    await until(dut, high(dut.drain_ready), cycles=20)
+    assert cycle() - asked == promised["drain"].latency
+    dut.drain_valid.value = 0
+
+
+@cocotb.test()
+async def what_is_gone_asks_for_nothing(dut):
+    """eq.gone: an arm of a CQ made anew, events without a queue, arms of a queue that goes"""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start(eqs=range(8))
+    for cqn, eqn in ((3, 1), (5, 1), (6, 2), (7, 1)):
+        await bench.cq(cqn, eqn)
+    await bench.arm_cq(3, 0, arm=0)
+    bench.commit(3)
+    await bench.settle()
+    assert not bench.events(), "a doorbell that does not arm"
+    # The arm of 5 stands in line behind an event that is stuck.
+    held["on"] = True
+    await bench.arm_cq(7, 0)
+    bench.commit(7)
+    await bench.settle()
+    await bench.arm_cq(5, 0)
+    await bench.cq(5, 1)
+    held["on"] = False
+    bench.commit(5)
+    await bench.settle()
+    assert bench.events() == [7]
+    await bench.arm_cq(6, 0)
+    await bench.settle()
+    await bench.end(2)
+    bench.commit(6)
+    await bench.settle()
+    assert not bench.events()
+    for cycles in range(5):
+        await bench.configure([4])
+        await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))
+        await ClockCycles(dut.clk, cycles)
+        await bench.end(4)
+        await ClockCycles(dut.clk, 40)
+        await bench.configure([4])
+        await bench.cq(8, 4)
+        await bench.arm_cq(8, 0)
+        bench.commit(8)
+        await bench.settle()
+        assert bench.events() == [8] and not bench.interrupts(), "armed by the queue of before"
+        await bench.end(4)
+
+
+@cocotb.test()
+async def every_event_queue_is_armed_beside_commits(dut):
+    """eq.all: arms of all event queues at once, while commits come without end"""
+    bench = Bench(dut)
+    await bench.start(eqs=range(8), log=4)
+    rng = rng_for("all")
+    for eqn in range(8):
+        await bench.cq(10 + eqn, eqn)
+    await bench.cq(20, 0)
+    for lap in range(12):
+        for eqn in range(8):
+            await bench.arm_cq(10 + eqn, lap)
+        await bench.settle()
+        for _ in range(60):
+            bench.commit(20)
+        for eqn in rng.sample(range(8), 8):
+            await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await ClockCycles(dut.clk, 1500)
+        for eqn in range(8):
+            bench.commit(10 + eqn)
+        await bench.settle()
+        assert sorted(bench.events()) == list(range(10, 18))
+        assert sorted(bench.interrupts()) == list(range(1, 9))

@@ -114,4 +114,5 @@ async def cycles(dut):
     moments = Moments(dut, "s", "m")
     source.post(*[{"len": 0, "user": n & 1} for n in range(100)])
     await sink.take(100)
-    moments.hold("efa_mr_check", "question", "s", "m")
+    early = int(dut.EARLY.value)
+    moments.hold("efa_mr_check", "early" if early else "question", "s", "m")

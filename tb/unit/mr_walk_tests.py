@@ -75,7 +75,8 @@ async def cycles(dut):
     source.post(*[{"phys": 1, "addr": 100, "len": 1} for _ in range(50)],
                 *[{"phys": 1, "addr": 100, "len": 4096} for _ in range(10)])  # fmt: skip
     await sink.take(50 + 10 * 9)
-    moments.hold("efa_mr_walk", "piece", "s", "m")
+    early = int(dut.EARLY.value)
+    moments.hold("efa_mr_walk", "early" if early else "piece", "s", "m")
 
 
 @cocotb.test()

@@ -76,6 +76,7 @@ class Bench:
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}
         self.stores, self.reads, self.answers = deque(), [], deque()
+        self.flood = None  # gives the store of a cycle in which nothing else is stored
         self.acks, self.to_ack, self.notices = deque(), deque(), deque()
         self.packets, self.ack_packets, self.done, self.errors = [], [], [], []
         self.events = {name: [] for name in SEEN}
@@ -95,7 +96,7 @@ class Bench:
             getattr(dut, name).value = 0
         dut.qpc_send_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
-        dut.core_rst.value = 1
+        dut.core_rst.value = dut.power_rst.value = 1
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await ClockCycles(dut.clk, 5)
         cocotb.start_soon(self._run())
@@ -103,7 +104,7 @@ class Bench:
 
     async def init(self):
         """Out of reset, and the objects that every test uses."""
-        self.dut.core_rst.value = 0
+        self.dut.core_rst.value = self.dut.power_rst.value = 0
         while self.dut.send_init_done.value != 1:
             await RisingEdge(self.dut.clk)
         await self.region(MR_INDEX, key=KEY, shift=12, mtt=MTT, iova=IOVA, length=MR_BYTES)
@@ -252,9 +253,12 @@ class Bench:
     def _mmio(self):
         dut = self.dut
         dut.llq_valid.value = dut.db_valid.value = 0
-        if not self.stores or not self._sometimes():
+        if self.stores and self._sometimes():
+            kind, *values = self.stores.popleft()
+        elif self.flood:
+            kind, *values = self.flood()
+        else:
             return
-        kind, *values = self.stores.popleft()
         if kind == "llq":
             dut.llq_valid.value = 1
             dut.llq_line.value, dut.llq_dwen.value, dut.llq_data.value = values[:3]

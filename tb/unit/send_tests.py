@@ -653,7 +653,7 @@ async def idle_latency(dut):
     start = bench.cycle
     await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
     dut._log.info("doorbell to first flit %d cycles", bench.cycle - start)
-    assert bench.cycle - start == 19
+    assert bench.cycle - start == 10
 
 
 @cocotb.test()

@@ -1,0 +1,235 @@
+// fv_doorbell - efa_doorbell against the interface sheet, for one send queue, one receive queue and
+// one CQ of the solver's choice: every legal count acts once, two cycles after its store; whatever
+// else is stored, and whatever other queues do, changes nothing of theirs.
+`include "efa_defs.vh"
+
+module fv_doorbell #(
+    parameter QPN_W = 2,
+    parameter CQN_W = 2
+) (
+    input wire clk,
+    input wire rst,
+    input wire db_valid,
+    input wire [31:0] db_offset,
+    input wire [31:0] db_data,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire cqc_valid,
+    input wire [CQN_W-1:0] cqc_cqn,
+    input wire [`EFA_CQC__W-1:0] cqc_data,
+    input wire [15:0] completed_data,
+    input wire s_clear_valid,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire [2*QPN_W-1:0] prod_rd_addr
+);
+
+  localparam [15:0] CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
+
+  wire init_done;
+  wire [QPN_W-1:0] qpc_addr;
+  wire [QPN_W-1:0] completed_addr;
+  wire s_clear_ready;
+  wire [31:0] prod_rd_data;
+  wire work_valid;
+  wire [QPN_W-1:0] work_qpn;
+  wire err_valid;
+  wire [QPN_W-1:0] err_qpn;
+  wire rqdb_valid;
+  wire [QPN_W-1:0] rqdb_qpn;
+  wire [15:0] rqdb_value;
+  wire cqdb_valid;
+  wire [CQN_W-1:0] cqdb_cqn;
+  wire [31:0] cqdb_value;
+  wire ev_db_valid;
+  wire [63:0] ev_db_data;
+
+  efa_doorbell #(
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .init_done(init_done),
+      .db_valid(db_valid),
+      .db_offset(db_offset),
+      .db_data(db_data),
+      .qpc_addr(qpc_addr),
+      .qpc_data(qpc_data),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_data(cqc_data),
+      .completed_addr(completed_addr),
+      .completed_data(completed_data),
+      .s_clear_valid(s_clear_valid),
+      .s_clear_ready(s_clear_ready),
+      .s_clear_qpn(s_clear_qpn),
+      .prod_rd_addr(prod_rd_addr),
+      .prod_rd_data(prod_rd_data),
+      .work_valid(work_valid),
+      .work_qpn(work_qpn),
+      .err_valid(err_valid),
+      .err_qpn(err_qpn),
+      .rqdb_valid(rqdb_valid),
+      .rqdb_qpn(rqdb_qpn),
+      .rqdb_value(rqdb_value),
+      .cqdb_valid(cqdb_valid),
+      .cqdb_cqn(cqdb_cqn),
+      .cqdb_value(cqdb_value),
+      .ev_db_valid(ev_db_valid),
+      .ev_db_data(ev_db_data)
+  );
+
+  (* anyconst *) wire [QPN_W-1:0] me;
+  (* anyconst *) wire [CQN_W-1:0] cq;
+  // What the solver's words of the tables hold: three copies of the counts, one of the CQs.
+  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
+  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
+  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
+  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_q" *) wire [15:0] copy_0;
+  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_q" *) wire [15:0] copy_1;
+  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_q" *) wire [15:0] copy_2;
+  (* probe = "u_dut.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
+  (* probe = "u_dut.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
+  (* probe = "u_dut.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
+  (* probe = "u_dut.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
+  (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
+  (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
+  (* probe = "u_dut.walk_q" *) wire [CQN_W:0] walk;
+  (* probe = "u_dut.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
+  (* probe = "u_dut.s2_write" *) wire s2_write;
+  (* probe = "u_dut.s2_num_q" *) wire [12:0] s2_num;
+  (* probe = "u_dut.s2_value_q" *) wire [31:0] s2_value;
+  (* probe = "u_dut.prod" *) wire [15:0] dut_prod;
+  (* probe = "u_dut.s1_num_q" *) wire [12:0] s1_num;
+  wire zero_me = zeroes[me];
+  wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
+  wire copies_known = copy_0_known && copy_1_known && copy_2_known;
+
+  reg began_q = 1'b0;
+
+  // What was stored a cycle ago: its contexts are there now, and it is judged.
+  reg b_valid_q;
+  reg [31:0] b_offset_q;
+  reg [31:0] b_data_q;
+
+  // The send queue's count, in order of the stores.
+  reg [15:0] prod_q;
+  reg known_q;
+
+  // Whose place is it, by the map of a page: SQ n at 8n, RQ n at 8n + 4, CQ n at the base + 4n.
+  wire [15:0] place = b_offset_q[15:0];
+  wire [15:0] page = b_offset_q[31:16];
+  wire dword = place[1:0] == 0;
+  wire [15:0] sq_place = {{13 - QPN_W{1'b0}}, me, 3'd0};
+  wire [15:0] rq_place = {{13 - QPN_W{1'b0}}, me, 3'd4};
+  wire [15:0] cq_place = CQ_BASE + {{14 - CQN_W{1'b0}}, cq, 2'd0};
+  wire to_sq = b_valid_q && place == sq_place;
+  wire to_rq = b_valid_q && place == rq_place;
+  wire to_cq = b_valid_q && place == cq_place;
+
+  // May it act? The contexts answer in the cycle in which the store is judged.
+  wire owner = qpc_data[`EFA_QPC__LIVE] && page == qpc_data[`EFA_QPC__UAR];
+  wire ready = qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3;
+  wire [15:0] depth = 1 << qpc_data[`EFA_QPC__SQ_LOG];
+  // The count it is judged against is prod_q, as p_judged shows.
+  wire [15:0] rung = b_data_q[15:0] - completed_data;
+  wire [15:0] posted = dut_prod - completed_data;
+  wire legal = rung <= depth && rung >= posted;
+
+  wire cleared = s_clear_valid && s_clear_ready && s_clear_qpn == me;
+  reg cleared_q;
+
+  // The CQ's owner, as it was when the store was a cycle old.
+  reg cq_live_q;
+  reg [9:0] cq_uar_q;
+  reg was_cq_live_q;
+  reg [9:0] was_cq_uar_q;
+
+  // What must be seen now, and what a reader that asked a cycle ago must get.
+  reg work_q;
+  reg beyond_q;
+  reg rq_q;
+  reg cq_q;
+  reg event_q;
+  reg [31:0] value_q;
+  reg [1:0] asked_q;
+  reg [15:0] answer_q;
+  reg answer_known_q;
+  reg back_to_back_q;
+
+  wire count = to_sq && owner && ready && legal;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    b_valid_q <= !rst && db_valid;
+    b_offset_q <= db_offset;
+    b_data_q <= db_data;
+    cleared_q <= !rst && cleared;
+    was_cq_live_q <= cq_live_q;
+    was_cq_uar_q <= cq_uar_q;
+    work_q <= !rst && count && b_data_q[15:0] != prod_q;
+    beyond_q <= !rst && to_sq && owner && ready && !legal;
+    rq_q <= !rst && to_rq && owner && ready;
+    cq_q <= !rst && to_cq && was_cq_live_q && page == was_cq_uar_q;
+    event_q <= !rst && b_valid_q;
+    value_q <= b_data_q;
+    asked_q <= {prod_rd_addr[QPN_W+:QPN_W] == me, prod_rd_addr[0+:QPN_W] == me};
+    answer_q <= prod_q;
+    answer_known_q <= !rst && known_q;
+    back_to_back_q <= !rst && work_q && count;
+    if (rst) begin
+      known_q <= 1'b0;
+      cq_live_q <= 1'b0;
+    end else begin
+      if (cleared) begin
+        prod_q  <= 0;
+        known_q <= 1'b1;
+      end else if (count) begin
+        prod_q <= b_data_q[15:0];
+      end
+      if (cqc_valid && cqc_cqn == cq) begin
+        cq_live_q <= cqc_data[`EFA_CQC__LIVE];
+        cq_uar_q  <= cqc_data[`EFA_CQC__UAR];
+      end
+    end
+  end
+
+  always @* begin
+    if (!began_q) assume (rst);
+    // The map has dwords; what is not one never gets here.
+    assume (db_offset[1:0] == 0);
+    // The host's side waits for the walk before it lets stores and commands through.
+    assume (init_done || !(db_valid || cqc_valid || s_clear_valid));
+    // A queue comes to life with its count cleared, and is cleared only while it can't be rung.
+    assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
+    assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
+    if (began_q && !rst) begin
+      h_copies :
+      assert (!known_q || zero_me || work_me || (copies_known && copy_0 == prod_q
+          && copy_1 == prod_q && copy_2 == prod_q));
+      p_judged : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
+      h_effect : assert (!work_me || (known_q && s2_value[15:0] == prod_q));
+      h_cq :
+      assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
+          && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
+      h_walk : assert (init_done || !cq_live_q);
+      p_work : assert ((work_valid && work_qpn == me) == work_q);
+      p_beyond : assert ((err_valid && err_qpn == me) == beyond_q);
+      p_table0 : assert (!answer_known_q || !asked_q[0] || prod_rd_data[15:0] == answer_q);
+      p_table1 : assert (!answer_known_q || !asked_q[1] || prod_rd_data[31:16] == answer_q);
+      p_rq :
+      assert ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0]));
+      p_cq : assert ((cqdb_valid && cqdb_cqn == cq) == cq_q && (!cq_q || cqdb_value == value_q));
+      p_event : assert (ev_db_valid == event_q);
+      c_judged : cover (back_to_back_q && to_sq && dut_prod == 16'd3);
+      c_work : cover (back_to_back_q && work_q && prod_q == 16'd3);
+      c_beyond : cover (beyond_q && prod_q != 0);
+      c_table0 : cover (answer_known_q && asked_q[0] && prod_rd_data[15:0] == 16'd2);
+      c_table1 : cover (answer_known_q && asked_q[1] && prod_rd_data[31:16] == 16'd2);
+      c_rq : cover (rq_q && value_q == 32'd5);
+      c_cq : cover (cq_q && value_q == 32'd5);
+      c_event : cover (event_q && !work_q && !beyond_q && !rq_q && !cq_q);
+    end
+  end
+
+endmodule

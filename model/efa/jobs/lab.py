@@ -1,0 +1,187 @@
+"""efa-cosim lab: planted provider bugs under every store buffer, found and named."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from efa.backend import BACKENDS, open_backend
+from efa.files import write_whole
+from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, one_line, say
+from efa.jobs.common import seed as seed_of
+from efa.jobs.pool import Pool
+from efa.lab import matrix
+from efa.lab.bugs import BUGS
+from efa.wc import OVERTAKING, POLICIES, StoreBuffer
+
+MOST_SEEDS, MOST_JOBS = 100_000, 64
+PROGRESS_SECONDS = 2.0
+TEXT = """\
+The write-combine laboratory. Between the provider and the bus lies a CPU's store buffer; a correct
+provider works under each of its policies. Ten mistakes that providers make are planted, one at a
+time; a checker that sees only the bus, the device's events and the results must find each and name
+it, and must stay silent on correct code. Runs on the reference model for breadth and on the RTL for
+depth, draws the matrix, the confusion of bug and verdict, and what each policy costs.
+"""
+EPILOG = f"""\
+bugs: {', '.join(BUGS)}
+store buffers: {', '.join(POLICIES)}, as POLICY/LINES/{OVERTAKING} or POLICY/LINES/drains
+
+examples:
+  efa-cosim lab                                   all of it, writes reports/wc_lab
+  efa-cosim lab --correct 50 --rtl none           the model alone, in a minute
+  efa-cosim lab --one --bug no_fence --buffer random/8/overtakes --seed 3
+  efa-cosim lab --one --bug two_threads --buffer ideal --backend verilator
+
+exit codes: 0 every observable bug found and named, no false alarm; 1 otherwise; 2 usage
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("lab", help="write-combine laboratory: planted provider bugs",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=number(1, MOST_SEEDS), default=20,
+                        help="of each bug under each store buffer on the model (default: 20)")
+    parser.add_argument("--correct", type=number(1, MOST_SEEDS), default=1000,
+                        help="seeds of correct code under each, on the model (default: 1000)")
+    parser.add_argument("--rtl", choices=("verilator", "icarus", "none"), default=RTL,
+                        help="simulator of the RTL's part (default: %(default)s)")
+    parser.add_argument("--rtl-seeds", type=number(1, MOST_SEEDS), default=3,
+                        help="of each cell on the RTL, correct code too (default: 3)")
+    parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
+                        help="processes at a time (default: the cores, at most 4)")
+    parser.add_argument("--out", type=Path, default=ROOT / "reports/wc_lab", metavar="FOLDER",
+                        help="where summary.json and pictures go (default: reports/wc_lab)")
+    parser.add_argument("--seed", type=seed_of, default=0,
+                        help="the first seed, or with --one that of the run (default: 0)")
+    parser.add_argument("--bug", choices=BUGS,
+                        help="only this one (default: all; with --one: correct code)")
+    one = parser.add_argument_group("one run, told in words")
+    one.add_argument("--one", action="store_true", help="play one run instead")
+    one.add_argument("--buffer", type=_buffer, default="adversarial", help="the store buffer")
+    one.add_argument("--backend", choices=BACKENDS, default="model",
+                     help="device of the run (default: %(default)s)")
+    parser.set_defaults(work=work)
+
+
+def _buffer(text):
+    try:
+        return StoreBuffer.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def work(options):
+    """Runs the laboratory, or one run of it; returns the exit code."""
+    return _one(options) if options.one else _all(options)
+
+
+def _one(options):
+    from efa.lab.bench import run
+
+    try:
+        with open_backend(options.backend, record=True) as backend:
+            told = run(backend, options.bug, options.buffer, options.seed)
+    except DEVICE_WRONG as error:
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return 1
+    print(f"{options.bug or 'correct code'}, store buffer {told.buffer}, seed {told.seed}, "
+          f"{told.backend}: {told.sent} messages, {told.beats} stores, {told.doorbells} doorbells")
+    print(f"checker: {told.verdict}" + (f" ({told.why})" if told.why else ""))
+    print("trace: " + (f"not one of correct code: {told.breach}" if told.breach else
+                       "one that correct code can leave"))
+    errors = ", ".join(f"{name} ({count})" for name, count in sorted(told.device.items()))
+    print(f"device: {errors or 'no error'}")
+    print(f"results: {told.arrived} of {told.sent} messages arrived as sent, {told.garbage} that "
+          "nobody sent")
+    record = told.as_dict() | {"hidden": told.hidden, "right": told.right}
+    if options.bug is None:
+        return int(bool(matrix.false_alarm(record)))
+    return int(matrix.outcome(record) in (matrix.MISSED, matrix.MISNAMED))
+
+
+def _all(options):
+    started = time.monotonic()
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"efa-cosim: {options.out}: {error.strerror or error}; name another folder",
+              file=sys.stderr)
+        return 2
+    rtl = None if options.rtl == "none" else options.rtl
+    bugs = (options.bug,) if options.bug else BUGS
+    jobs = matrix.jobs(options.seeds, options.correct, rtl, options.rtl_seeds, bugs, options.seed)
+    width = options.jobs or min(4, os.cpu_count() or 1)
+    runs, costs, failed, unusable = [], [], [], False
+    with Pool(jobs, width, "efa.lab.worker") as pool:
+        progress = _Progress(len(jobs))
+        for finished in pool.results():
+            if finished.code:
+                failed.append(f"{finished.job}: {finished.reason}")
+                unusable |= finished.code == 2
+            (costs if finished.job.cost else runs).extend(finished.figures)
+            progress.tell(finished, len(runs), failed)
+            if unusable:
+                break
+    if unusable:
+        print(f"efa-cosim: {failed[-1]}", file=sys.stderr)
+        return 2
+    found = matrix.summary(runs)
+    wrong = matrix.failures(found, failed, bugs)
+    text = _text(found, runs, wrong)
+    summary = {
+        "verdict": "failed" if wrong else "passed", "text": text, "command": "efa-cosim lab",
+        "runs": len(runs), "first_seed": options.seed,
+        "seconds": round(time.monotonic() - started, 1), "failures": wrong, **found, "cost": costs,
+    }  # fmt: skip
+    _write(options.out, summary)
+    print(f"{summary['verdict']}: {text} ({summary['seconds']:.0f} s), "
+          f"{options.out / 'summary.json'}")
+    for line in wrong[:10]:
+        print(f"  {line}", file=sys.stderr)
+    return int(bool(wrong))
+
+
+def _text(found, runs, wrong):
+    if wrong:
+        return f"{len(wrong)} things are wrong in {len(runs)} runs, the first: {wrong[0]}"
+    cells, correct = found["cells"], found["correct"]
+    seen = [cell for cell in cells if cell["state"] == matrix.FOUND]
+    named, of = sum(c["named"] for c in seen), sum(c["seeds"] - c["hidden"] for c in seen)
+    return (f"{len(seen)} cells found, {len(cells) - len(seen)} not observable, {named} of {of} "
+            f"observable runs named, no false alarm in {sum(r['seeds'] for r in correct)} runs of "
+            "correct code")
+
+
+def _write(folder, summary):
+    from efa.lab import plots
+
+    for backend in summary["confusion"]:
+        write_whole(folder / f"matrix_{backend}.svg", plots.matrix(summary, backend))
+        write_whole(folder / f"confusion_{backend}.svg", plots.confusion(summary, backend))
+    for backend in {row["backend"] for row in summary["cost"]}:
+        write_whole(folder / f"cost_{backend}.svg", plots.cost(summary["cost"], backend))
+    write_whole(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+
+
+class _Progress:
+    """A line now and then: how far, and how long still."""
+
+    def __init__(self, total):
+        self._total, self._done = total, 0
+        self._started = self._next = time.monotonic()
+
+    def tell(self, finished, runs, failed):
+        """A job ended."""
+        self._done += 1
+        now = time.monotonic()
+        if finished.code:
+            say(f"FAILED {failed[-1]}")
+        if now >= self._next or self._done == self._total:
+            self._next = now + PROGRESS_SECONDS
+            left = (now - self._started) / self._done * (self._total - self._done)
+            say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {runs} runs, about "
+                f"{left:.0f} s left; {finished.job}")

@@ -1,0 +1,1 @@
+"""The write-combine laboratory: planted provider bugs, a checker that finds and names them."""

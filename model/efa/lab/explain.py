@@ -1,0 +1,97 @@
+"""Could correct code, through some store buffer, have put this on the bus?
+
+Correct code fences before each doorbell, so whatever the store buffer does, the stores between
+two doorbells of a queue are, in any order and pieces, exactly the entries that the second one
+announces. This is the whole law, told once more and apart from the checker: where a planted bug
+leaves a trace that keeps it, no observer of the bus can tell it from correct code.
+"""
+
+from collections import Counter
+
+from efa import defs
+from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED
+
+DWORD = 4
+_PHASE, _PHASE_AT = defs.IoTxMetaDesc.phase, defs.IoTxMetaDesc.ctrl2.offset
+
+
+class _Queue:
+    """What the law says of one queue between two of its doorbells."""
+
+    def __init__(self, shape):
+        self.shape = shape
+        self.rung = self.completed = 0
+        self.stored = Counter()
+        self.phases = {}
+        self.first_phase = None
+
+    def number(self, slot):
+        """The next entry that may come into a slot."""
+        return self.rung + (slot - self.rung) % self.shape.depth
+
+    def store(self, offset, data):
+        """The breach of a store inside the ring, None where there is none."""
+        shape = self.shape
+        for at in range(offset - shape.llq, offset - shape.llq + len(data), DWORD):
+            slot, inside = divmod(at, shape.entry_bytes)
+            number = self.number(slot)
+            if number - self.completed >= shape.depth:
+                return f"entry {number} stored while {number - shape.depth} is in flight"
+            self.stored[number, inside] += 1
+            if self.stored[number, inside] > 1:
+                return f"entry {number}: dword {inside // DWORD} stored twice"
+            byte = _PHASE_AT - inside
+            if 0 <= byte < DWORD:
+                start = at - (offset - shape.llq) + byte
+                self.phases[number] = data[start] >> _PHASE.lsb & 1
+        return None
+
+    def ring(self, value):
+        """The breach of a doorbell, None where there is none."""
+        shape, new = self.shape, (value - self.rung) & 0xFFFF
+        end = self.rung + new
+        if not new:
+            return "a doorbell for nothing"
+        if new * shape.entry_bytes // 64 > (shape.most_units or 1 << 16):
+            return f"{new} entries before a doorbell"
+        if end - self.completed > shape.depth:
+            return f"a doorbell for {new} entries, more than the ring has room for"
+        due = {(number, inside) for number in range(self.rung, end)
+               for inside in range(0, shape.entry_bytes, DWORD)}
+        if self.stored.keys() != due:
+            return f"{len(due - self.stored.keys())} dwords missing at a doorbell, " \
+                   f"{len(self.stored.keys() - due)} too many"
+        for number, phase in self.phases.items():
+            first = (phase - number // shape.depth) % 2
+            if self.first_phase not in (None, first):
+                return f"entry {number} has the phase of another lap"
+            self.first_phase = first
+        self.stored.clear()
+        self.phases.clear()
+        self.rung = end
+        return None
+
+
+def breach(items):
+    """The first breach of the law in a trace, None for a trace that correct code can leave."""
+    queues = {}
+    for item in items:
+        wrong = None
+        if item.kind == WATCHED:
+            queues[item.what] = _Queue(item.what)
+        elif item.kind == GONE:
+            queue = queues.pop(item.what)
+            wrong = "stored and never announced" if queue.stored else None
+        elif item.kind == LLQ:
+            owner = [q for s, q in queues.items() if s.llq <= item.what < s.end]
+            inside = owner and item.what + len(item.data) <= owner[0].shape.end
+            wrong = owner[0].store(item.what, item.data) if inside else "a store beside the rings"
+        elif item.kind == RUNG:
+            wrong = queues[item.what].ring(item.data)
+        elif item.kind == SHOWN and item.what == "cqe":
+            for shape, queue in queues.items():
+                sent = item.data["q_type"] == defs.IoQueueType.SEND_QUEUE
+                queue.completed += shape.index == item.data["qpn"] and sent
+        if wrong:
+            return wrong
+    return None

@@ -1,0 +1,67 @@
+"""One job of the laboratory in a process of its own: plays its runs, prints them as JSON.
+
+    python -m efa.lab.worker '{"backend": "model", "bug": "no_fence", "rows": [["random", true]]}'
+"""
+
+import json
+import signal
+import sys
+from contextlib import ExitStack
+
+from efa.backend import BackendUnavailable, open_backend
+from efa.jobs.common import DEVICE_WRONG, one_line
+from efa.lab.bench import run
+from efa.lab.cost import costs
+from efa.lab.matrix import Job, buffer_of, repeat
+
+
+def work(job):
+    """The runs of a job as dictionaries, or the costs."""
+    with ExitStack() as stack:
+        if job.backend == "model":
+            # Nothing to start: each run has a fresh device.
+            def device():
+                return open_backend("model", record=True)
+        else:
+            backend = stack.enter_context(open_backend(job.backend, record=True))
+
+            def device():
+                return backend
+
+        if job.cost:
+            return costs(device())
+        return [one(device, job.bug, buffer_of(job.bug, *row, seed), seed)
+                for row in job.rows for seed in range(job.first, job.end)]
+
+
+def one(device, bug, buffer, seed):
+    """One run; of a bug that nobody can see, also whether its trace is that of correct code."""
+    try:
+        told = run(device(), bug, buffer, seed)
+        record = told.as_dict() | {"hidden": told.hidden, "right": told.right, "identical": False}
+        if bug and told.hidden:
+            record["identical"] = run(device(), None, buffer, seed).digest == told.digest
+    except DEVICE_WRONG as error:
+        told = {"bug": bug, "buffer": str(buffer), "seed": seed, "backend": device().name}
+        raise RuntimeError(f"{one_line(error)}; repeat: {repeat(told)}") from error
+    return record
+
+
+def main(argument):
+    """Prints the runs; returns the exit code."""
+    try:
+        found = work(Job(**json.loads(argument)))
+    except BackendUnavailable as error:
+        print(one_line(error), file=sys.stderr)
+        return 2
+    except (*DEVICE_WRONG, OSError) as error:
+        print(one_line(error), file=sys.stderr)
+        return 1
+    json.dump(found, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    # The laboratory ends its jobs so; leaving as an exception takes the simulator along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    sys.exit(main(sys.argv[1]))

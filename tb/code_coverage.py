@@ -1,0 +1,69 @@
+"""Runs on Verilator that note what of the RTL they reached, when EFA_CODE_COVERAGE names a folder.
+
+Verilator counts lines, branches, terms of expressions and both edges of every bit. Not counted are
+what only watches (EFA_CHECK, EFA_STREAM, efa_stream_check), what is there to be unused, and the
+words of a memory, whose ports are. tools/code_coverage.py merges and judges.
+"""
+
+import os
+import re
+import time
+from pathlib import Path
+
+FOLDER = "EFA_CODE_COVERAGE"
+FLAGS = [
+    "--coverage-line", "--coverage-expr", "--coverage-toggle", "--coverage-max-width", "4096",
+]  # fmt: skip
+WATCHER = "efa_stream_check.v"
+MEMORY = re.compile(r"\s*reg\s+(\[[^\]]*\]\s*)?\w+\s*\[")
+UNUSED = re.compile(r"\s*wire\s+(\[[^\]]*\]\s*)?unused_\w+")
+WATCHES = re.compile(r"\s*`EFA_(CHECK|CHECK_ON|STREAM)\(")
+
+
+def wanted() -> bool:
+    """Whether runs count."""
+    return FOLDER in os.environ
+
+
+def left_out(text: str) -> list[tuple[int, int]]:
+    """First and last number of the lines of a source that are not counted."""
+    found, lines, at = [], text.split("\n"), 0
+    while at < len(lines):
+        first = at
+        if WATCHES.match(lines[at]):
+            depth = 0
+            while True:
+                code = re.sub(r'"[^"]*"', "", lines[at])
+                depth += code.count("(") - code.count(")")
+                if depth <= 0:
+                    break
+                at += 1
+        elif UNUSED.match(lines[at]):
+            while not lines[at].rstrip().endswith(";"):
+                at += 1
+        elif not MEMORY.match(lines[at]):
+            at += 1
+            continue
+        found.append((first + 1, at + 1))
+        at += 1
+    return found
+
+
+def control(files: list[Path]) -> str:
+    """Verilator's control file that leaves those lines out."""
+    told = ["`verilator_config"]
+    for path in files:
+        if path.name == WATCHER:
+            told.append(f'coverage_off -file "{path}"')
+            continue
+        for first, last in left_out(path.read_text()):
+            told.append(f'coverage_off -file "{path}" -lines {first}-{last}')
+    return "\n".join(told) + "\n"
+
+
+def arguments(name: str) -> list[str]:
+    """Where a run leaves its counts."""
+    if not wanted():
+        return []
+    file = Path(os.environ[FOLDER]) / f"{name}-{os.getpid()}-{time.monotonic_ns()}.dat"
+    return [f"+verilator+coverage+file+{file}"]

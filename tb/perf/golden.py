@@ -1,0 +1,105 @@
+"""Cycle counts of fixed scenarios on a smooth host, held to tb/perf/golden.yaml.
+
+    python -m tb.perf.golden            writes the file anew and says what changed
+    python -m tb.perf.golden --check    says what differs; exit status 1 where something does
+"""
+
+import argparse
+import sys
+
+import yaml
+
+from efa.files import write_whole
+from tb.lib.host import open_simulator
+from tb.perf.queues import Device
+from tb.perf.scenarios import SCENARIOS
+from tb.simulators import ROOT, SIMULATORS
+
+FILE = ROOT / "tb/perf/golden.yaml"
+HEAD = """\
+# Cycles of fixed scenarios on the whole device: written by `make golden`, reviewed like code.
+# One message: cycles of each stage, from the doorbell's handshake (or the first flit in) on.
+# Bursts: handshakes since the first store (or the first flit in), each but the first of a list
+# as the gap to the one before.
+"""
+LINE_COLUMNS = 96
+MOST_PLACES = 3
+
+
+def measure(backend, scenario):
+    """What a scenario gives now."""
+    return scenario.run(Device(backend))
+
+
+def differences(name, old, new):
+    """Lines that name scenario and stage, with old and new; empty where nothing changed."""
+    if old is None:
+        return [f"{name}: new"]
+    found = []
+    for stage in [*old, *(stage for stage in new if stage not in old)]:
+        before, now = old.get(stage), new.get(stage)
+        if before == now:
+            continue
+        if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+            places = [n for n, pair in enumerate(zip(before, now, strict=True)) if len({*pair}) > 1]
+            told = ", ".join(f"number {n}: {before[n]} cycles became {now[n]}"
+                             for n in places[:MOST_PLACES])  # fmt: skip
+            more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+            found.append(f"{name}: {stage}, {told}{more} (all: {sum(before)} became {sum(now)})")
+        else:
+            found.append(f"{name}: {stage}: {before} cycles became {now}")
+    return found
+
+
+def read():
+    """The golden values by scenario."""
+    return yaml.safe_load(FILE.read_text()) if FILE.exists() else {}
+
+
+def text(values):
+    """The file's text: a stage a line, lists in rows."""
+    lines = [HEAD]
+    for name, stages in values.items():
+        lines.append(f"{name}:\n")
+        for stage, cycles in stages.items():
+            lines.append(_line(stage, cycles))
+    return "".join(lines)
+
+
+def _line(stage, cycles):
+    shown = f"  {stage}: {cycles}"
+    if len(shown) <= LINE_COLUMNS:
+        return shown + "\n"
+    rows, row = [], f"  {stage}: ["
+    for number, value in enumerate(cycles):
+        part = f"{value}{',' if number + 1 < len(cycles) else ']'}"
+        if len(row) + len(part) + 1 > LINE_COLUMNS:
+            rows.append(row)
+            row = "   "
+        row += part if row.endswith("[") else " " + part
+    return "\n".join([*rows, row]) + "\n"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--sim", choices=SIMULATORS, default="verilator")
+    options = parser.parse_args(arguments)
+    old, new, changed = read(), {}, []
+    print(f"building the device for {options.sim}", flush=True)
+    with open_simulator(options.sim) as backend:
+        for scenario in SCENARIOS:
+            new[scenario.name] = measure(backend, scenario)
+            lines = differences(scenario.name, old.get(scenario.name), new[scenario.name])
+            print("\n".join(lines or [f"{scenario.name}: as before"]), flush=True)
+            changed += lines
+    gone = [f"{name}: gone" for name in old if name not in new]
+    print("\n".join([*gone, f"{len(changed) + len(gone)} differences"]))
+    if not options.check:
+        write_whole(FILE, text(new))
+        print(f"written: {FILE.relative_to(ROOT)}")
+    return int(options.check and bool(changed + gone))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

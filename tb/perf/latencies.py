@@ -1,0 +1,91 @@
+"""Latencies of make perf: one message at a time on an idle device, between two handshakes."""
+
+import numpy as np
+
+from tb.lib import requests as host
+from tb.perf import traffic, work
+from tb.perf.observe import LAST, Seen
+from tb.perf.queues import NODE, PEER, PerfError
+from tb.perf.work import INLINE, Measured
+
+QUEUES = 16
+
+
+def doorbell_to_flit(size):
+    """Cycles from the doorbell's handshake to that of the first flit, without one round trip to
+    host memory where the payload lies there."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.IDLE_MESSAGES // QUEUES
+        ends = work.make_queues(device, QUEUES, each)
+        if size <= INLINE:
+            wqes = work.inline_requests(device, ends, each, size)
+        else:
+            wqes = work.memory_requests(device, ends, each, size)
+        device.settle()
+        device.forget()
+        for number in range(each):
+            for queue, mine in zip(ends, wqes, strict=True):
+                stream = traffic.Stream()
+                stream.send(queue, mine[number : number + 1])
+                device.post(stream.requests())
+                device.settle()
+        seen = Seen(device.link)
+        seen.check_quiet()
+        seen.check_completions(ends, device.memory)
+        seen.check_sent(ends, work.payload(size))
+        waits = _one_for_one(seen.stores(traffic.DOORBELL)["cycle"], seen.first_flits_out())
+        if size <= INLINE:
+            return _slowest(waits)
+        asked, answers = seen.port(host.PIN_READ), seen.port(host.PIN_ANSWER)
+        trip = _one_for_one(asked["cycle"], answers["cycle"])
+        if set(trip.tolist()) != {device.dma_latency}:
+            raise PerfError(f"host reads took {sorted(set(trip.tolist()))} cycles")
+        return _slowest(waits - trip, {"with_round_trip": int(waits.max())})
+
+    return measure
+
+
+def flit_to_completion(size):
+    """Cycles from the last flit in to the completion entry out."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.IDLE_MESSAGES // QUEUES
+        ends = work.make_queues(device, QUEUES, each, depth=16, rq_depth=work.pow2(each))
+        device.address_of(PEER)
+        rooms = work.post_all_receives(device, ends, each, size)
+        device.settle()
+        device.forget()
+        order = 0
+        for number in range(each):
+            for queue in ends:
+                rows = traffic.pattern(queue, [number], size)
+                device.inject(traffic.data_packets(queue, [order], rows, [order], NODE, PEER))
+                device.settle()
+                order += 1
+        seen = Seen(device.link)
+        seen.check_quiet()
+        seen.check_completions(ends, device.memory)
+        seen.check_answers(order)
+        work.check_received(device, ends, rooms, each, size)
+        flits = seen.port(host.PIN_IN)
+        came = flits["cycle"][(flits["b"] & LAST) != 0]
+        return _slowest(_one_for_one(came, seen.completion_times(work.recv_cqs(ends))))
+
+    return measure
+
+
+def _one_for_one(starts, ends):
+    """Cycles between events of which there are as many on both sides."""
+    if len(starts) != len(ends):
+        raise PerfError(f"{len(starts)} began, {len(ends)} ended")
+    return ends.astype("i8") - starts.astype("i8")
+
+
+def _slowest(cycles, more=None):
+    """The slowest message counts: an idle device has no reason to be slower at times."""
+    return Measured(int(cycles.max()), len(cycles),
+                    {"least": int(cycles.min()), "median": float(np.median(cycles)),
+                     **(more or {})})  # fmt: skip

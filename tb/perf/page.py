@@ -1,0 +1,156 @@
+"""The picture and the page of make perf: what was measured, against mark and limit."""
+
+import html
+import json
+
+import matplotlib
+
+matplotlib.use("svg")
+
+import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+
+from efa.files import write_whole  # noqa: E402
+from efa.plots import DEFAULTS, GREY, INK, svg  # noqa: E402
+from efa.report import STYLE  # noqa: E402
+
+MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
+PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),
+          ("cycles", "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
+LINES = ("#2563eb", "#d97706", "#059669")
+CURVES_TITLE = "What host memory's latency costs, and what a store into the device saves"
+COLUMNS = ("what", "value", "unit", "mark", "limit", "ratio_to_limit", "met", "messages",
+           "limit_set_by", "busiest_port")  # fmt: skip
+
+
+def draw(rows, title):
+    """All rows as bars, the mark as a tick, the limit as a line; SVG text."""
+    panels = [(label, axis_label, [row for row in rows if row["unit"] == unit])
+              for unit, label, axis_label in PANELS]  # fmt: skip
+    panels = [panel for panel in panels if panel[2]]
+    heights = [len(panel[2]) + 1.6 for panel in panels]
+    with plt.rc_context(DEFAULTS):
+        figure, axes = plt.subplots(
+            len(panels), 1, figsize=(11, 0.36 * sum(heights) + 0.9), squeeze=False,
+            gridspec_kw={"height_ratios": heights},
+        )  # fmt: skip
+        for axis, (label, axis_label, mine) in zip(axes[:, 0], panels, strict=True):
+            _panel(axis, mine, label, axis_label)
+        figure.suptitle(title, fontsize=12, color=INK)
+        figure.tight_layout()
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+                      fontsize=9)  # fmt: skip
+    return svg(figure)
+
+
+def _panel(axis, rows, label, axis_label):
+    reach = max([v for row in rows for v in (row["value"], row["mark"], row["limit"]) if v])
+    named = set()
+
+    def once(name):
+        fresh = name not in named
+        named.add(name)
+        return name if fresh else ""
+
+    for place, row in enumerate(rows):
+        colour, verdict = {None: (FREE, "no mark"), True: (MET, "mark met"),
+                           False: (MISSED, "mark missed")}[row["met"]]  # fmt: skip
+        # Hatched, so that print without colour tells it too.
+        axis.barh(place, row["value"] or 0, height=0.62, color=colour, alpha=0.75,
+                  hatch="//" if row["met"] is False else "", edgecolor="white",
+                  label=once(verdict))  # fmt: skip
+        for key, style, name in (("mark", ":", "mark"), ("limit", "-", "limit")):
+            if row[key] is not None:
+                axis.plot([row[key]] * 2, [place - 0.42, place + 0.42], style, color=INK,
+                          linewidth=2.0, label=once(name))  # fmt: skip
+        axis.annotate(_beside(row), (1.01 * reach, place), va="center", fontsize=8.5, color=INK,
+                      annotation_clip=False)  # fmt: skip
+    axis.set_yticks(range(len(rows)), [row["what"] for row in rows], fontsize=8.5)
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.set_xlim(0, reach)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel(axis_label, color=GREY)
+    axis.set_title(label, loc="left", fontsize=10, color=INK)
+
+
+def _beside(row):
+    if "error" in row:
+        return "failed: " + row["error"][:48]
+    limit = "" if row["limit"] is None else f", limit {row['limit']:.3g}"
+    mark = "" if row["mark"] is None else f", mark {row['mark']:g}"
+    return f"{row['value']:.4g}{mark}{limit}; {row['messages']:,} messages"
+
+
+def curves(points, title):
+    """Against the latency of host memory: latencies left, rates right; SVG text."""
+    with plt.rc_context(DEFAULTS):
+        figure, axes = plt.subplots(1, 2, figsize=(11, 5.4))
+        for axis, unit, label in zip(axes, ("cycles", "per cycle"),
+                                     ("cycles, the slowest message", "messages per cycle"),
+                                     strict=True):  # fmt: skip
+            _lines(axis, [point for point in points if point["unit"] == unit])
+            axis.set_xlabel("latency of host memory, cycles", color=GREY)
+            axis.set_ylabel(label, color=GREY)
+            axis.set_ylim(bottom=0)
+            axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+        figure.suptitle(title, fontsize=12, color=INK)
+        figure.tight_layout()
+    return svg(figure)
+
+
+def _lines(axis, points):
+    for place, what in enumerate(dict.fromkeys(point["what"] for point in points)):
+        mine = [point for point in points if point["what"] == what]
+        where = [point["dma_latency"] for point in mine]
+        colour = LINES[place % len(LINES)]
+        axis.plot(where, [point["value"] for point in mine], marker="os^"[place % 3],
+                  color=colour, markersize=5, label=f"{what} ({mine[0]['messages']:,} messages)")
+        if mine[0]["limit"] is not None:
+            axis.plot(where, [point["limit"] for point in mine], "--", linewidth=1.0,
+                      color=colour, alpha=0.7, label="limit of the former")  # fmt: skip
+    axis.set_xlim(left=0)
+    axis.set_xticks(where)
+
+
+def write(folder, summary, title):
+    """summary.json, pictures and index.html into a folder; the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {"rows": draw(summary["rows"], title)}
+    if summary.get("curves"):
+        pictures["curves"] = curves(summary["curves"], CURVES_TITLE)
+    write_whole(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    for name, picture in pictures.items():
+        write_whole(folder / f"{name}.svg", picture)
+    write_whole(folder / "index.html", _page(summary, title, pictures))
+    return folder / "index.html"
+
+
+def _page(summary, title, pictures):
+    verdict = summary["verdict"]
+    told = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(name)))}</td>" for name in COLUMNS)
+        + "</tr>" for row in summary["rows"]
+    )  # fmt: skip
+    return "\n".join([
+        "<!doctype html><html lang=en><meta charset=utf-8><title>make perf</title>",
+        f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(title)}</h1>",
+        f"<p class='verdict {verdict.split(':')[0]}'>{html.escape(verdict)}</p>",
+        f"<figure>{pictures['rows']}<figcaption>{html.escape(told)}. Line: the limit; dotted: the "
+        "mark.</figcaption></figure>",
+        f"<figure>{pictures['curves']}<figcaption>Inline payload is in the device with its work "
+        "request; the rest waits for host memory. Dashed: what reads in flight and ports allow."
+        "</figcaption></figure>" if "curves" in pictures else "",
+        f"<h2>All rows</h2><table><tr>{head}</tr>{body}</table>",
+        f"<p class=dim>Made by <code>{html.escape(summary['command'])}</code>; the numbers are in "
+        "summary.json. The busiest port is the one nearest to a beat in every cycle.</p>",
+    ]) + "\n"  # fmt: skip
+
+
+def _cell(value):
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

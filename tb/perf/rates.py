@@ -1,0 +1,255 @@
+"""Rates of make perf: stores, sends, receives, both at once, and completions that were held.
+
+Each function makes a measurement: a function of a maker of fresh devices that gives Measured.
+"""
+
+import numpy as np
+
+from efa import defs
+from tb.lib import requests as host
+from tb.perf import traffic, work
+from tb.perf.observe import Seen
+from tb.perf.queues import NODE, PEER, PerfError
+from tb.perf.work import INLINE, Measured
+
+# ---- stores ----
+
+
+def llq_stores(make, queues=8, depth=1024):
+    """Whole lines into slots that were not rung, lap after lap; rung and sent at the end."""
+    device = work.opened(make)
+    ends = work.make_queues(device, queues, depth)
+    wqes = work.inline_requests(device, ends, depth)
+    device.settle()
+    stream = traffic.Stream()
+    laps = -(-work.MESSAGES // (queues * depth)) + 1
+    for lap in range(laps):
+        for queue, mine in zip(ends, wqes, strict=True):
+            # The last lap stores what is sent; those before store something else.
+            stream.add(traffic.slot_stores(queue, 0, mine if lap == laps - 1 else mine[::-1]))
+    count = laps * queues * depth
+    device.forget()
+    device.post(stream.requests())
+    device.run_until(host.drained(), 64 * count, "LLQ stores")
+    seen = Seen(device.link)
+    seen.check_quiet()
+    stores = seen.stores(defs.EFA_MEM_BAR)
+    if len(stores) != count:
+        raise PerfError(f"{len(stores)} LLQ stores of {count}")
+    stream = traffic.Stream()
+    for queue in ends:
+        stream.ring_all(queue, depth)
+    device.post(stream.requests())
+    work.finish(device, queues * depth, "sends of what was stored")
+    seen = Seen(device.link)
+    seen.check_quiet()
+    seen.check_completions(ends, device.memory)
+    seen.check_sent(ends, work.payload(INLINE))
+    return Measured(_per_cycle(stores), count, {"stalled_cycles": int(stores["b"].sum())})
+
+
+def _per_cycle(stores):
+    return len(stores) / (int(stores["cycle"][-1] - stores["cycle"][0]) + 1)
+
+
+def doorbells(order, queues=64):
+    """Doorbells of many queues, a count of one more each; `order` gives the queue of each."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.each_of(queues)
+        ends = work.make_queues(device, queues, each, depth=256)
+        wqes = work.inline_requests(device, ends, each)
+        stream = traffic.Stream()
+        for queue, mine in zip(ends, wqes, strict=True):
+            stream.add(traffic.slot_stores(queue, 0, mine))
+        device.post(stream.requests())
+        device.settle()
+        device.forget()
+        stream = traffic.Stream()
+        for number in order(queues, each):
+            stream.ring_all(ends[number], ends[number].sent + 1)
+        device.post(stream.requests())
+        work.finish(device, queues * each, "doorbells")
+        seen = Seen(device.link)
+        seen.check_quiet()
+        for queue in ends:
+            seen.check_doorbells(queue, 0, np.arange(1, each + 1))
+        seen.check_completions(ends, device.memory)
+        seen.check_sent(ends, work.payload(INLINE))
+        return Measured(_per_cycle(seen.stores(traffic.DOORBELL)), queues * each,
+                        {"stalled_cycles": work.stalls(seen)})  # fmt: skip
+
+    return measure
+
+
+def back_to_back(queues, each):
+    """All doorbells of a queue, then those of the next."""
+    return np.repeat(np.arange(queues), each)
+
+
+def in_turn(queues, each):
+    """Another queue each time."""
+    return np.tile(np.arange(queues), each)
+
+
+def at_random(queues, each):
+    """Any queue, the same one again too."""
+    return np.random.default_rng(1).permutation(back_to_back(queues, each))
+
+
+# ---- one way ----
+
+
+def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
+    """Messages that travel in their work requests."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.each_of(queues)
+        ends = work.make_queues(device, queues, each, wqe_bytes)
+        stream = traffic.Stream()
+        wqes = work.inline_requests(device, ends, each, size)
+        traffic.sends_in_turn(stream, ends, wqes, batch)
+        return work.sent(device, ends, stream, size)
+
+    return measure
+
+
+def memory_sends(queues, size, batch):
+    """Messages gathered from host memory, one aligned buffer each."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.each_of(queues)
+        ends = work.make_queues(device, queues, each)
+        stream = traffic.Stream()
+        wqes = work.memory_requests(device, ends, each, size)
+        traffic.sends_in_turn(stream, ends, wqes, batch)
+        return work.sent(device, ends, stream, size)
+
+    return measure
+
+
+def receives(queues, size):
+    """Packets of a peer at line rate; all descriptors are posted before the first one."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = work.each_of(queues)
+        ends = work.make_queues(device, queues, each, depth=16, rq_depth=work.pow2(each))
+        device.address_of(PEER)
+        rooms = work.post_all_receives(device, ends, each, size)
+        device.settle()
+        device.forget()
+        packets = [
+            traffic.data_packets(queue, n * each + np.arange(each),
+                                 traffic.pattern(queue, np.arange(each), size),
+                                 n + queues * np.arange(each), NODE, PEER)
+            for n, queue in enumerate(ends)
+        ]  # fmt: skip
+        # Queue after queue in turn, as many senders would mix.
+        device.inject([one for together in zip(*packets, strict=True) for one in together])
+        work.finish(device, each * queues, "receives")
+        seen = Seen(device.link)
+        seen.check_quiet()
+        seen.check_completions(ends, device.memory)
+        seen.check_answers(each * queues)
+        work.check_received(device, ends, rooms, each, size)
+        done = work.middle(seen.completion_times(work.recv_cqs(ends)))
+        seen.check_events("cqe", done)
+        return Measured(done.rate, done.messages, seen.busy(done))
+
+    return measure
+
+
+# ---- both ways ----
+
+
+def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
+    """Every queue sends to its neighbour through the fabric: a send and a receive a message.
+
+    `slots` buffers a queue are used again and again, with the same bytes; None: one a message.
+    The value counts `unit` for a message."""
+
+    def measure(make):
+        device = work.opened(make, log_data=int(slots is None))
+        each = work.each_of(queues, messages)
+        held = slots or each
+        ends = work.make_queues(device, queues, each, depth=256, rq_depth=work.pow2(each))
+        sources, rooms = (work.buffers(device, ends, held * size) for _ in range(2))
+        ah, wqes, rings, sender = device.address_of(NODE), [], [], {}
+        places = np.arange(each) % held * size
+        for queue, peer, source, room in zip(ends, ends[1:] + ends[:1], sources, rooms,
+                                             strict=True):  # fmt: skip
+            rows = traffic.pattern(queue, np.arange(held), size)
+            device.memory.write(source.base, rows.tobytes())
+            wqes.append(traffic.work_requests(queue, each, ah, peer.number,
+                                              pieces=[(source.iova + places, size, source.l_key)]))
+            rings.append(
+                traffic.post_receives(device, queue, room.iova + places, size, room.l_key))
+            sender[peer.number] = queue
+        device.post(b"".join(rings))
+        device.settle()
+        device.forget()
+        stream = traffic.Stream()
+        traffic.sends_in_turn(stream, ends, wqes, batch)
+        device.post(stream.requests())
+        work.finish(device, 2 * each * queues, f"{size} bytes both ways")
+        seen = Seen(device.link, all_completions=slots is None)
+        seen.check_quiet()
+        seen.check_completions(ends, device.memory)
+        work.check_received(device, ends, rooms, held, size, sender)
+        there = work.middle(seen.completion_times(work.send_cqs(ends)))
+        back = work.middle(seen.completion_times(work.recv_cqs(ends)))
+        for done, kind in ((there, work.SEND), (back, work.RECEIVE)):
+            seen.check_events("cqe", done, q_type=kind)
+        return Measured(unit * min(there.rate, back.rate), there.messages,
+                        {"sent": unit * there.rate, "received": unit * back.rate,
+                         **seen.busy(back)})  # fmt: skip
+
+    return measure
+
+
+# ---- completions ----
+
+
+def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
+    """Completions written after m_dma_wr was held until so many acknowledgements were there."""
+
+    def measure(make):
+        device = work.opened(make)
+        each = held // queues
+        ends = work.make_queues(device, queues, rounds * each, 64, entry_bytes, cqs,
+                                depth=work.pow2(each))  # fmt: skip
+        wqes = work.inline_requests(device, ends, rounds * each)
+        device.settle()
+        device.forget()
+        for number in range(rounds):
+            device.knobs(wr_hold=1)
+            stream = traffic.Stream()
+            for mine, queue in zip(wqes, ends, strict=True):
+                part = mine[number * each : (number + 1) * each]
+                stream.add(traffic.slot_stores(queue, queue.sent, part))
+                stream.ring_all(queue, queue.sent + each)
+            device.post(stream.requests())
+            _answered(device, held)
+            device.knobs(wr_hold=0)
+            device.settle()
+        seen = Seen(device.link)
+        seen.check_quiet()
+        seen.check_completions(ends, device.memory)
+        seen.check_sent(ends, work.payload(INLINE))
+        times = np.sort(seen.completion_times(work.send_cqs(ends)))
+        spans = [int(part[-1] - part[0]) + 1 for part in np.split(times, rounds)]
+        return Measured(rounds * held / sum(spans), rounds * held,
+                        {"slowest": held / max(spans), "fastest": held / min(spans)})  # fmt: skip
+
+    return measure
+
+
+def _answered(device, count):
+    """All messages left, and the peer's answers had time to come back."""
+    done = device.link.call("counters")["packets"] + count
+    device.run_until(host.packets_are(done), 200_000, "messages before the completions")
+    device.link.run([], 500)

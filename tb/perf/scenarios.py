@@ -1,0 +1,350 @@
+"""The fixed scenarios whose cycle counts are golden (tb/perf/golden.py).
+
+One message on an idle device, stage by stage, or a short burst: when its flits and completions
+crossed the pins. Everything is posted on a border of cycles, and nothing depends on a seed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from efa import defs
+from efa.events import where
+from tb.lib import requests as host
+from tb.perf import traffic, work
+from tb.perf.observe import FIRST, LAST, Seen
+from tb.perf.queues import NODE, PEER, SRD, UD, PerfError
+
+# A scenario begins on such a border of cycles, so that what came before it does not count.
+BORDER = 4096
+GRH = defs.LIMITS.grh_bytes
+PATIENCE = 100_000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is done on a fresh device; `run` gives {stage: cycles or list of cycles}."""
+
+    name: str
+    run: object
+    # Also on Icarus, to the same cycles.
+    both: bool = False
+
+
+def begin(device, requests):
+    """Posts at the next border, with the logs empty."""
+    device.settle()
+    device.forget()
+    border = (device.backend.cycles // BORDER + 1) * BORDER
+    device.post(host.until_cycle(border))
+    device.post(requests)
+
+
+def finish(device, completions):
+    """The logs of a burst, all completed and checked."""
+    device.run_until(host.events_are(int(defs.Ev.CQE), completions), PATIENCE, "golden scenario")
+    device.settle()
+    seen = Seen(device.link)
+    seen.check_quiet()
+    return seen
+
+
+# ---- one message ----
+
+
+def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
+    """A message between two queues of one device, through the fabric, stage by stage."""
+
+    def run(device):
+        a, b = (_queue(device, kind, wqe_bytes, 4, 4) for _ in range(2))
+        skip = GRH if kind == UD else 0
+        room, source = device.buffer(size + skip), device.buffer(offset + max(size, 1))
+        data = traffic.pattern(a, [0], max(size, 1))[:, :size]
+        device.memory.write(source.base + offset, data.tobytes())
+        how = {"inline": data} if inline else {"pieces": [
+            ([source.iova + offset + at], part, source.l_key)
+            for at, part in _cut(size, pieces)]}  # fmt: skip
+        wqes = traffic.work_requests(a, 1, device.address_of(NODE), b.number, **how)
+        device.post(traffic.post_receives(device, b, [room.iova], size + skip, room.l_key))
+        stream = traffic.Stream()
+        stream.send(a, wqes)
+        begin(device, stream.requests())
+        seen = finish(device, 2)
+        seen.check_completions([a, b], device.memory)
+        if device.memory.read(room.base + skip, size) != data.tobytes():
+            raise PerfError("data differs")
+        return _stages(_milestones(seen, a, b))
+
+    return run
+
+
+def one_receive(size):
+    """A packet of the peer, first flit in to acknowledgement out."""
+
+    def run(device):
+        queue = _queue(device, SRD, 64, 4, 4)
+        room = device.buffer(size)
+        device.address_of(PEER)
+        device.post(traffic.post_receives(device, queue, [room.iova], size, room.l_key))
+        begin(device, host.delay(0))
+        device.run_until(host.drained(), BORDER, "border")
+        data = traffic.pattern(queue, [0], size)
+        device.inject(traffic.data_packets(queue, [0], data, [0], NODE, PEER))
+        seen = finish(device, 1)
+        seen.check_completions([queue], device.memory)
+        if device.memory.read(room.base, size) != data.tobytes():
+            raise PerfError("data differs")
+        came = seen.port(host.PIN_IN)["cycle"]
+        return _stages({"start": came[0], "last flit in": came[-1], **_received(seen, queue),
+                        "acknowledgement out": seen.port(host.PIN_OUT)["cycle"][0]})  # fmt: skip
+
+    return run
+
+
+def _queue(device, kind, wqe_bytes, depth, rq_depth):
+    rings = [device.completions(work.pow2(max(depth, rq_depth))) for _ in range(2)]
+    return device.queue(*rings, depth=depth, rq_depth=rq_depth, wqe_bytes=wqe_bytes, kind=kind)
+
+
+def _cut(size, pieces):
+    """Offsets and lengths of a message in one or two pieces, the first one odd."""
+    if pieces == 1:
+        return [(0, size)]
+    first = size // 2 - 1
+    return [(0, first), (first, size - first)]
+
+
+def _milestones(seen, a, b):
+    """When each stage of the only message ended; what a kind does not have is not there."""
+    doorbell = seen.stores(traffic.DOORBELL)["cycle"][0]
+    out, came = seen.port(host.PIN_OUT), seen.port(host.PIN_IN)
+    reads, answers = seen.port(host.PIN_READ), seen.port(host.PIN_ANSWER)
+    found = {
+        "start": doorbell,
+        "doorbell judged": _event(seen, "db", kind=0, num=a.index),
+        "entry taken": _event(seen, "wqe", qpn=a.index),
+        "entry checked": _event(seen, "check", qpn=a.index),
+    }
+    if len(reads):
+        found |= {"first read asked": reads["cycle"][0], "last read asked": reads["cycle"][-1],
+                  "first answer": answers["cycle"][0], "last answer": answers["cycle"][-1]}
+    found |= {"first flit out": _flit(out, FIRST, 0), "last flit out": _flit(out, LAST, 0)}
+    done = {"send completion out": seen.completion_times([a.send_cq])[0]}
+    acknowledged = (out["b"] & LAST != 0).sum() > 1
+    if not acknowledged:
+        # A datagram completes when it has left.
+        found |= done
+    found |= {"first flit in": _flit(came, FIRST, 0), "last flit in": _flit(came, LAST, 0),
+              **_received(seen, b)}  # fmt: skip
+    if acknowledged:
+        found |= {"acknowledgement out": _flit(out, LAST, 1),
+                  "acknowledgement in": _flit(came, LAST, 1), **done}  # fmt: skip
+    return found
+
+
+def _received(seen, queue):
+    return {
+        "packet judged": _event(seen, "rxv", qpn=queue.index),
+        "payload out": _event(seen, "rxw", qpn=queue.index),
+        "receive completion out": seen.completion_times([queue.recv_cq])[0],
+    }
+
+
+def _event(seen, name, **wanted):
+    found = where(seen.events, name, **wanted)["cycle"]
+    if len(found) != 1:
+        raise PerfError(f"{len(found)} events {name}")
+    return found[0]
+
+
+def _flit(flits, which, number):
+    return flits["cycle"][flits["b"] & which != 0][number]
+
+
+def _stages(milestones):
+    """Cycles between neighbours, and their sum."""
+    times = [int(value) for value in milestones.values()]
+    names = list(milestones)[1:]
+    gaps = {name: after - before
+            for name, before, after in zip(names, times, times[1:], strict=False)}  # fmt: skip
+    return gaps | {"sum": times[-1] - times[0]}
+
+
+# ---- what is no message ----
+
+
+def event(device):
+    """A send that completes on an armed queue: completion, event entry, interrupt."""
+    eq = device.driver.eqs[0].number
+    cq, other = device.completions(4, eqn=eq), device.completions(4)
+    queue = device.queue(cq, other, depth=4)
+    wqes = traffic.work_requests(queue, 1, device.address_of(PEER), 0x100,
+                                 inline=traffic.pattern(queue, [0], 8))  # fmt: skip
+    stream = traffic.Stream()
+    armed = defs.DOORBELL_BITS.CQ_DB.pack(ARM=1)
+    stream.add(traffic.doorbell(cq.db_offset, armed))
+    stream.send(queue, wqes)
+    begin(device, stream.requests())
+    seen = finish(device, 1)
+    seen.check_completions([queue], device.memory)
+    came = seen.port(host.PIN_IN)["cycle"][0]
+    return _stages({"start": came, "send completion out": seen.completion_times([cq])[0],
+                    "event entry handed over": _event(seen, "eqe"),
+                    "interrupt handed over": _event(seen, "irq")})  # fmt: skip
+
+
+def register_read(device):
+    """A register read without a read: the store that asks, the write that answers."""
+    request = defs.REG_BITS.MMIO_REG_READ.pack(REQ_ID=1, REG_OFF=int(defs.Reg.VERSION))
+    begin(device, host.store(defs.EFA_REG_BAR, int(defs.Reg.MMIO_REG_READ),
+                             request.to_bytes(4, "little")))  # fmt: skip
+    device.run_until(host.drained(), BORDER, "border")
+    device.settle()
+    seen = Seen(device.link)
+    return _stages({"start": seen.port(host.PIN_MMIO)["cycle"][0],
+                    "answer out": seen.port(host.PIN_WRITE)["cycle"][0]})  # fmt: skip
+
+
+def command(device):
+    """An admin command: doorbell, entry read, dispatched, response, interrupt."""
+    begin(device, host.delay(0))
+    device.run_until(host.drained(), BORDER, "border")
+    device.driver.alloc_pd()
+    device.settle()
+    pins, events = device.link.log("pins"), device.link.log("events")
+
+    def first(port):
+        return pins["cycle"][pins["port"] == port][0]
+
+    return _stages({
+        "start": first(host.PIN_MMIO), "entry asked": first(host.PIN_READ),
+        "entry came": first(host.PIN_ANSWER),
+        **{stage: where(events, name)["cycle"][0]
+           for stage, name in (("dispatched", "aqcmd"), ("response handed over", "acq"),
+                               ("interrupt handed over", "irq"))},
+    })  # fmt: skip
+
+
+# ---- bursts ----
+
+
+def sends(queues, each, batch, size, inline):
+    """Queues that send to the peer at once."""
+
+    def run(device):
+        ends = [_queue(device, SRD, 64, each, 1) for _ in range(queues)]
+        ah, wqes = device.address_of(PEER), []
+        for queue in ends:
+            rows = traffic.pattern(queue, np.arange(each), size)
+            how = {"inline": rows}
+            if not inline:
+                source = device.buffer(each * size)
+                device.memory.write(source.base, rows.tobytes())
+                iovas = source.iova + np.arange(each) * size
+                how = {"pieces": [(iovas, size, source.l_key)]}
+            wqes.append(traffic.work_requests(queue, each, ah, 0x100 + queue.index, **how))
+        stream = traffic.Stream()
+        traffic.sends_in_turn(stream, ends, wqes, batch)
+        begin(device, stream.requests())
+        seen = finish(device, queues * each)
+        seen.check_completions(ends, device.memory)
+        seen.check_sent(ends, work.payload(size))
+        start = seen.port(host.PIN_MMIO)["cycle"][0]
+        return {"flits out": _since(start, seen.first_flits_out()),
+                "completions": _since(start, seen.completion_times([q.send_cq for q in ends]))}
+
+    return run
+
+
+def receives(queues, each, size):
+    """Packets of the peer for queues in turn, back to back."""
+
+    def run(device):
+        ends = [_queue(device, SRD, 64, 4, each) for _ in range(queues)]
+        device.address_of(PEER)
+        rooms = [device.buffer(each * size) for _ in ends]
+        for queue, room in zip(ends, rooms, strict=True):
+            iovas = room.iova + np.arange(each) * size
+            device.post(traffic.post_receives(device, queue, iovas, size, room.l_key))
+        begin(device, host.delay(0))
+        device.run_until(host.drained(), BORDER, "border")
+        packets = [
+            traffic.data_packets(queue, [number], traffic.pattern(queue, [number], size),
+                                 [number * queues + at], NODE, PEER)[0]
+            for number in range(each) for at, queue in enumerate(ends)
+        ]  # fmt: skip
+        device.inject(packets)
+        seen = finish(device, queues * each)
+        seen.check_completions(ends, device.memory)
+        for queue, room in zip(ends, rooms, strict=True):
+            wanted = traffic.pattern(queue, np.arange(each), size).tobytes()
+            if device.memory.read(room.base, each * size) != wanted:
+                raise PerfError("data differs")
+        came = seen.port(host.PIN_IN)["cycle"]
+        return {"last flit in": int(came[-1] - came[0]),
+                "completions": _since(came[0],
+                                      seen.completion_times([q.recv_cq for q in ends]))}
+
+    return run
+
+
+def loops(queues, each, size):
+    """Queues that send to their neighbours on the same device, posted at once."""
+
+    def run(device):
+        ends = [_queue(device, SRD, 64, each, each) for _ in range(queues)]
+        ah, wqes, rooms = device.address_of(NODE), [], []
+        for queue, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+            source, room = device.buffer(each * size), device.buffer(each * size)
+            data = traffic.pattern(queue, np.arange(each), size)
+            device.memory.write(source.base, data.tobytes())
+            steps = np.arange(each) * size
+            wqes.append(traffic.work_requests(queue, each, ah, peer.number,
+                                              pieces=[(source.iova + steps, size, source.l_key)]))
+            device.post(traffic.post_receives(device, peer, room.iova + steps, size, room.l_key))
+            rooms.append((room, data))
+        stream = traffic.Stream()
+        traffic.sends_in_turn(stream, ends, wqes, each)
+        begin(device, stream.requests())
+        seen = finish(device, 2 * queues * each)
+        seen.check_completions(ends, device.memory)
+        if any(device.memory.read(room.base, data.size) != data.tobytes() for room, data in rooms):
+            raise PerfError("data differs")
+        start = seen.port(host.PIN_MMIO)["cycle"][0]
+        return {"flits out": _since(start, seen.first_flits_out()),
+                "receive completions": _since(
+                    start, seen.completion_times([q.recv_cq for q in ends])),
+                "send completions": _since(
+                    start, seen.completion_times([q.send_cq for q in ends]))}  # fmt: skip
+
+    return run
+
+
+def _since(start, times):
+    """The first as cycles since `start`, each other as the gap to the one before."""
+    times = np.concatenate([[start], np.sort(times)]).astype("i8")
+    return np.diff(times).tolist()
+
+
+SCENARIOS = (
+    Scenario("one SRD message, 8 bytes inline", one_message(8, inline=True)),
+    Scenario("one SRD message, 32 bytes inline", one_message(32, inline=True), True),
+    Scenario("one SRD message, 80 bytes inline", one_message(80, inline=True, wqe_bytes=128)),
+    Scenario("one SRD message, 64 bytes from memory", one_message(64), True),
+    Scenario("one SRD message, 65 bytes from an odd address", one_message(65, offset=13)),
+    Scenario("one SRD message, 512 bytes in two pieces", one_message(512, pieces=2)),
+    Scenario("one SRD message, 4096 bytes", one_message(4096)),
+    Scenario("one datagram, 32 bytes inline", one_message(32, UD, inline=True)),
+    Scenario("one datagram, 64 bytes from memory", one_message(64, UD)),
+    Scenario("one packet in, 64 bytes", one_receive(64)),
+    Scenario("completion with event and interrupt", event),
+    Scenario("register read without a read", register_read),
+    Scenario("admin command ALLOC_PD", command),
+    Scenario("16 inline sends, one queue, one doorbell", sends(1, 16, 16, 32, True), True),
+    Scenario("16 inline sends, one queue, a doorbell each", sends(1, 16, 1, 32, True)),
+    Scenario("32 inline sends, 8 queues, a doorbell each", sends(8, 4, 1, 32, True)),
+    Scenario("32 sends of 64 bytes, 4 queues, a doorbell each queue", sends(4, 8, 8, 64, False)),
+    Scenario("32 packets in of 64 bytes, 4 queues", receives(4, 8, 64)),
+    Scenario("32 messages of 64 bytes, 4 queues, through the fabric", loops(4, 8, 64)),
+    Scenario("8 messages of 4096 bytes, 2 queues, through the fabric", loops(2, 4, 4096)),
+)

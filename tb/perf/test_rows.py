@@ -1,0 +1,219 @@
+"""Rows of make perf: a wrong message fails its row, whatever its speed; verdict, page, picture."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from efa import defs
+from tb.lib import requests as host
+from tb.lib.host import open_simulator
+from tb.perf import page, rates, rows, run, work
+from tb.perf.latencies import doorbell_to_flit
+from tb.perf.observe import steady
+from tb.perf.queues import Device, PerfError
+
+FEW = 256
+
+
+@pytest.fixture(scope="module")
+def backend():
+    with open_simulator("verilator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Runs so short that they are wrong or right, but never fast."""
+    for name, value in (("MESSAGES", FEW), ("IDLE_MESSAGES", 16), ("WARM", 16), ("TAIL", 16)):
+        monkeypatch.setattr(work, name, value)
+
+
+class Planted(Device):
+    """A device whose host does something wrong once: `spoil` gets the requests of every post."""
+
+    spoil = None
+
+    def post(self, requests):
+        if isinstance(requests, np.ndarray) and self.spoil is not None:
+            requests = self.spoil(requests.copy())
+        super().post(requests)
+
+
+def make_planted(backend, spoil=None, **more):
+    def make(**knobs):
+        device = Planted(backend, **{**knobs, **more})
+        device.spoil = spoil
+        return device
+
+    return make
+
+
+def of_bar(requests, bar):
+    return np.flatnonzero((requests["kind"] == 0) & (requests["bar"] == bar))
+
+
+def other_byte(requests):
+    """One payload byte of one work request is another."""
+    requests["data"][of_bar(requests, defs.EFA_MEM_BAR)[100], 40] ^= 1
+    return requests
+
+
+def doorbell_left_out(requests):
+    return np.delete(requests, of_bar(requests, defs.LIMITS.db_bar)[-1])
+
+
+def other_handle(requests):
+    """A work request names an address handle that is not there."""
+    at = defs.IoTxMetaDesc.ah.offset
+    requests["data"][of_bar(requests, defs.EFA_MEM_BAR)[100], at] ^= 0x40
+    return requests
+
+
+def count_too_far(requests):
+    requests["data"][of_bar(requests, defs.LIMITS.db_bar)[3]] ^= 0x80
+    return requests
+
+
+def test_a_right_run_is_measured(backend, few):
+    measured = rates.inline_sends(8, 16)(make_planted(backend))
+    assert measured.messages == FEW - 33
+    assert 0 < measured.value <= 1
+
+
+@pytest.mark.parametrize(("row", "spoil", "told"), [
+    (rates.inline_sends(8, 16), other_byte, "payload on the wire differs"),
+    (rates.inline_sends(8, 16), doorbell_left_out, "not within"),
+    (rates.inline_sends(8, 16), other_handle, "status"),
+    (rates.inline_sends(8, 16), count_too_far, "refused|not within|qperr"),
+    (rates.memory_sends(16, 64, 16), other_handle, "status"),
+])  # fmt: skip
+def test_a_wrong_message_fails_its_row(backend, few, row, spoil, told):
+    with pytest.raises(PerfError, match=told):
+        row(make_planted(backend, spoil))
+
+
+@pytest.mark.parametrize(("row", "knobs", "told"), [
+    (rates.both_ways(16, 64, 16), {"net_loss": 3000}, "not within"),
+    (rates.both_ways(16, 64, 16), {"net_dup": 3000}, "events|completions|completed"),
+    (doorbell_to_flit(64), {"rd_latency_max": 300}, "host reads took"),
+])  # fmt: skip
+def test_a_fabric_or_host_that_is_not_as_agreed_fails_its_row(backend, few, row, knobs, told):
+    with pytest.raises(PerfError, match=told):
+        row(make_planted(backend, **knobs))
+
+
+def test_received_bytes_are_compared(backend, few):
+    class Late(Planted):
+        def inject(self, packets, delay=1):
+            packets[5] = packets[5][:-1] + bytes([packets[5][-1] ^ 1])
+            super().inject(packets, delay)
+
+    with pytest.raises(PerfError, match="received bytes differ"):
+        rates.receives(16, 64)(lambda **knobs: Late(backend, **knobs))
+
+
+def test_the_host_stream_has_no_gaps(backend):
+    """What a row says of the device must not be the bench's own pace."""
+    device = Device(backend)
+    device.forget()
+    store = host.store(defs.EFA_REG_BAR, int(defs.Reg.AENQ_CONS_DB), bytes(4))
+    device.post(store * 500)
+    device.settle()
+    pins = device.link.log("pins")
+    assert len(pins) == 500
+    assert set(np.diff(pins["cycle"].astype("i8"))) == {1}
+
+
+def test_steady_leaves_both_ends_out():
+    times = [*range(0, 1000, 10), *range(1000, 1100), *range(1100, 2000, 10)]
+    found = steady(times, 100, 91)
+    assert (found.messages, found.begin, found.end) == (98, 1000, 1098)
+    assert found.rate == 1.0
+    with pytest.raises(PerfError, match="too few"):
+        steady(range(10), 5, 5)
+
+
+def row_of(value, met, **more):
+    return {"key": "k", "what": "w", "value": value, "unit": "per cycle", "mark": 0.5,
+            "mark_is": "at least", "limit": 1.0, "ratio_to_limit": value, "met": met,
+            "messages": 10_000, **more}  # fmt: skip
+
+
+def test_the_verdict_names_what_misses(tmp_path):
+    good, bad = row_of(0.6, True), row_of(0.4, False)
+    broken = row_of(None, False, error="sends: not within 5 cycles")
+    assert run.verdict([good]) == "passed: all 1 rows meet their marks"
+    line = run.verdict([good, bad, broken])
+    assert line.startswith("failed: 2 of 3 rows miss their marks: k 0.4 of 0.5; k sends: not")
+    summary = {"verdict": line, "conditions": {"kind": "SRD"}, "rows": [good, bad, broken],
+               "command": "make perf"}  # fmt: skip
+    text = page.write(tmp_path / "new", summary, "Title").read_text()
+    assert "failed: 2 of 3" in text and "<svg" in text
+    assert "10,000 messages" in (tmp_path / "new/rows.svg").read_text()
+    assert json.loads((tmp_path / "new/summary.json").read_text()) == summary
+
+
+class Nothing:
+    """In the place of run.Source where no device is needed."""
+
+    renewed = 0
+
+    def renew(self):
+        self.renewed += 1
+
+
+def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):
+    """A simulation ends when a rule of the pins is broken."""
+    def breaks(make):
+        device = make(mmio_accept_max=0, mmio_init_max=0)
+        return rates.inline_sends(8, 16)(lambda **knobs: device)
+
+    def row(key, function):
+        return rows.Row(key, key, "per cycle", 0.1, 1.0, "", function)
+
+    source = run.Source("verilator", 1)
+    found = run.measure(source, [row("broken", breaks), row("whole", rates.inline_sends(8, 16))],
+                        {}, progress=lambda text: None)  # fmt: skip
+    source.close()
+    assert "broken rules" in found[0]["error"]
+    assert found[1]["met"], found[1]
+
+
+def test_a_device_that_does_not_build_fails_its_rows(monkeypatch):
+    monkeypatch.setitem(rows.PARAMETERS, "large", {"NO_SUCH_PARAMETER": 1})
+    options = SimpleNamespace(sim="verilator", seed=1, row=["1024-llq"])
+    picked = {"default": [], "large": run.chosen(["1024-llq"])["large"]}
+    found, points, wrong = run.measure_all(picked, options, lambda text: None)
+    assert "does not build" in found[0]["error"] and not points and not wrong
+
+
+def test_a_row_that_fails_does_not_end_the_others():
+    def fails(make):
+        raise PerfError("as planned")
+
+    row = rows.Row("x", "x", "cycles", 1, None, "", fails, False)
+    found = run.measure(Nothing(), [row, row], {}, progress=lambda text: None)
+    assert [one["error"] for one in found] == ["as planned"] * 2
+    assert not any(one["met"] for one in found)
+
+
+def test_a_large_build_is_held_to_the_rate_of_the_default_one():
+    def gives(value):
+        return lambda make: work.Measured(value, 10_000)
+
+    base = rows.Row("x", "x", "per cycle", 0.3, 1.0, "", gives(0.4))
+    large = [rows.Row(f"l{value}", "x", "per cycle", None, 1.0, "", gives(value), base="x")
+             for value in (0.39, 0.37)]  # fmt: skip
+    found = run.measure(Nothing(), [base, *large], {}, progress=lambda text: None)
+    assert [one["met"] for one in found] == [True, True, False]
+    assert found[1]["mark"] == 0.38
+    alone = run.measure(Nothing(), large[:1], {}, progress=lambda text: None)
+    assert alone[0]["error"] == "no rate of x to compare with"
+
+
+def test_rows_are_chosen_with_what_they_are_compared_with():
+    found = run.chosen(["1024-both*"])
+    assert [row.key for row in found["large"]] == ["1024-both-64"]
+    assert [row.key for row in found["default"]] == ["both-64"]

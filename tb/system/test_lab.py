@@ -1,0 +1,42 @@
+"""A few cells of the write-combine laboratory on the RTL; `make wc-lab` plays all of them."""
+
+import pytest
+
+from efa.backend import open_backend
+from efa.lab import matrix
+from efa.lab.bugs import BUGS
+from efa.lab.cost import costs
+from efa.lab.worker import one
+from efa.wc import StoreBuffer
+
+# Icarus takes half a minute for what Verilator does in half a second.
+RUNS = {
+    "verilator": [*((bug, "adversarial/8/overtakes") for bug in BUGS),
+                  *((bug, "in_order/4/overtakes") for bug in ("no_fence", "fence_early")),
+                  ("no_fence", "random/8/drains"), ("fence_early", "ideal/10/overtakes")],
+    "icarus": [("no_fence", "random/8/overtakes")],
+}  # fmt: skip
+
+
+def test_planted_bugs_are_found_on_the_device(sim, seed):
+    with open_backend(sim, record=True) as backend:
+        for bug, buffer in RUNS[sim]:
+            told = one(lambda: backend, bug, StoreBuffer.of(buffer), seed)
+            assert matrix.outcome(told) not in (matrix.MISSED, matrix.MISNAMED), told
+            assert not told["garbage"] or bug in matrix.UNKNOWABLE, told
+            if "drains" in buffer or "ideal" in buffer:
+                assert told["hidden"] and not told["breach"]
+
+
+def test_correct_code_raises_no_alarm_on_the_device(sim, seed):
+    rows = matrix.ROWS if sim == "verilator" else matrix.ROWS[-2:-1]
+    with open_backend(sim, record=True) as backend:
+        for row in rows:
+            told = one(lambda: backend, None, matrix.buffer_of(None, *row, seed), seed)
+            assert not matrix.false_alarm(told), f"{told}; repeat: {matrix.repeat(told)}"
+
+
+def test_whatever_the_pieces_the_device_takes_one_a_cycle():
+    with open_backend("verilator", record=True) as backend:
+        for row in costs(backend):
+            assert row["bus_cycles"] == pytest.approx(row["beats"] + row["doorbells"]), row

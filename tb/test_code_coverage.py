@@ -1,0 +1,70 @@
+"""Counts of runs become points once, waivers hold only what no run reached."""
+
+import code_coverage
+
+from tb.code_coverage import left_out
+
+FILE = "rtl/queue/efa_llq.v"
+SOURCE = {FILE: ["wire a = b && c;", "if (a) x = 1;", "wire [3:0] d;"]}
+
+
+def count(hits, **told):
+    """A line of Verilator's file."""
+    parts = "".join(f"\1{name}\2{value}" for name, value in told.items())
+    return f"C '{parts}' {hits}\n"
+
+
+def merged(folder, *runs):
+    for number, text in enumerate(runs):
+        (folder / f"{number}.dat").write_text("# SystemC::Coverage-3\n" + text)
+    return code_coverage.merge(sorted(folder.glob("*.dat")))
+
+
+def place(line, kind, name, column=1):
+    return {"f": f"/x/{FILE}", "l": line, "n": column, "t": kind, "o": name, "h": "top"}
+
+
+def test_what_one_run_reached_is_reached(tmp_path):
+    edges = ("d[1]:0->1", "d[1]:1->0")
+    one = count(1, **place(3, "toggle", edges[0])) + count(0, **place(3, "toggle", edges[1]))
+    other = count(0, **place(3, "toggle", edges[0])) + count(7, **place(3, "toggle", edges[1]))
+    points, reached = merged(tmp_path, one, other)
+    assert points == reached == {(FILE, "toggle", 3, edge) for edge in edges}
+
+
+def test_a_line_is_reached_when_all_its_blocks_are(tmp_path):
+    taken = count(3, **place(2, "branch", "if"), S="2")
+    not_taken = count(0, **place(2, "branch", "else", 2), S="2-3")
+    points, reached = merged(tmp_path, taken + not_taken)
+    assert {point[1:3] for point in points - reached} == {("line", 2), ("line", 3), ("branch", 2)}
+
+
+def test_a_waiver_takes_a_hole_out_of_the_total():
+    hole = (FILE, "toggle", 3, "d[2]:0->1")
+    waiver = code_coverage.Waiver(FILE, "wire .* d;", "tied", ("toggle",), r"d\[2\]")
+    waived, wrong = code_coverage.waive({hole}, set(), [waiver], SOURCE)
+    assert waived == {hole} and not wrong
+    assert code_coverage.shares({hole}, set(), waived)["toggle"]["percent"] == 100
+
+
+def test_a_waiver_of_what_is_reached_or_not_there_is_wrong():
+    points = {(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(2)}
+    reached = {(FILE, "toggle", 3, "d[1]:0->1")}
+    for waiver, said in (
+        (code_coverage.Waiver(FILE, "wire", "tied", ("toggle",)), "was reached"),
+        (code_coverage.Waiver(FILE, "wire", "tied", ("branch",)), "matches nothing"),
+        (code_coverage.Waiver(FILE, "wire", " ", ("toggle",), r"d\[0\]"), "no reason"),
+    ):
+        waived, (wrong,) = code_coverage.waive(points, reached, [waiver], SOURCE)
+        assert said in wrong and not waived & reached
+
+
+def test_bits_of_a_bus_are_one_row():
+    names = [f"d[{bit}]:0->1" for bit in (0, 1, 2, 7)] + ["go:1->0"]
+    assert code_coverage.bits(names) == ["d[7,2:0] 0->1", "go 1->0"]
+
+
+def test_what_only_watches_is_not_counted():
+    text = "wire a;\n`EFA_CHECK(\n  a,\n  \"(text\")\nreg [3:0] mem[0:7];\nreg [3:0] q;\n"
+    text += "wire unused_b = &{1'b0,\n a};\n"
+    assert left_out(text) == [(2, 4), (5, 5), (7, 8)]

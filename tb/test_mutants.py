@@ -1,0 +1,55 @@
+"""Yosys's list becomes mutants with their line; verdicts hold only for survivors."""
+
+import mutants
+import mutate
+
+LINE = (
+    "mutate -ctrl mutsel 16 7 -mode cnot1 -module efa_llq_mutant -cell "
+    "$eq$rtl/queue/efa_llq.v:3$54 -port A -portbit 2 -ctrlbit 6 -wire \\s3_place -wirebit 18 "
+    "-src rtl/queue/efa_llq.v:1.15-1.23 -src rtl/queue/efa_llq.v:3.12-3.35"
+)
+
+
+def test_a_mutant_knows_its_number_and_its_line():
+    mutant = mutants.parse(LINE)
+    assert (mutant.number, mutant.file, mutant.line) == (7, "rtl/queue/efa_llq.v", 3)
+    assert mutant.name == r"cnot1 eq.A[2] \s3_place[18] by 6"
+    assert mutants.parse("mutate -ctrl mutsel 16 0 -mode none") is None
+
+
+def test_the_wrapper_has_the_ports_of_the_block():
+    text = (
+        '// a block\n`include "efa_defs.vh"\nmodule efa_x #(\n    parameter W = 3\n) (\n'
+        "    input wire clk,\n    input wire [W-1:0] s_a,  // what\n    output reg m_b\n);\n"
+        "  assign m_b = s_a[0];\nendmodule\n"
+    )
+    made = mutants.wrapper(text)
+    assert '`include "efa_defs.vh"' in made and "output wire m_b" in made
+    assert all(f".{port}({port})" in made for port in ("clk", "s_a", "m_b", "mutsel"))
+    assert "assign" not in made
+
+
+def row(name, source="a = b;"):
+    return {"number": 1, "mutant": name, "file": "f.v", "line": 3, "source": source,
+            "verdict": "", "reason": ""}  # fmt: skip
+
+
+def entry(mutant="inv a", line="a = b", reason="equal in all reachable states"):
+    return {"block": "efa_x", "mutant": mutant, "line": line, "verdict": "equal", "reason": reason}
+
+
+def test_a_survivor_has_a_verdict_or_fails():
+    assert mutate.judge_survivors("efa_x", [row("inv a[1]")], [], [entry()], True) == []
+    (wrong,) = mutate.judge_survivors("efa_x", [row("const0 a[1]")], [], [], True)
+    assert "without a verdict" in wrong
+
+
+def test_a_verdict_that_fits_no_survivor_is_stale():
+    (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True)
+    assert "fits no survivor" in wrong
+    assert mutate.judge_survivors("efa_x", [], [], [entry()], False) == []
+    both = [row("inv a[1]")], [row("inv a[2]")]
+    (wrong,) = mutate.judge_survivors("efa_x", *both, [entry()], True)
+    assert "is killed" in wrong
+    (wrong,) = mutate.judge_survivors("efa_x", [row("inv a")], [], [entry(reason=" ")], True)
+    assert "no reason" in wrong

