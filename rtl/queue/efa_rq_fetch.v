@@ -6,8 +6,8 @@
 // Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W of a ring; m_flush receive entries to
 //       complete FLUSHED; claim_broken, for broken_qpn: a read of that ring failed;
 //       settled, drained: no look, no read of before s_drain is left
-// Time  a read 5 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
-//       every 4, its entries flushed every 7
+// Time  a read 3 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
+//       every 4, its entries flushed every 6
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -147,13 +147,20 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*AGAIN+:QPN_W])
   );
 
+  // A look at a ring whose head has moved comes when counts show it.
+  reg moved_q;
+  reg [QPN_W-1:0] moved_qpn_q;
+  always @(posedge clk) begin
+    moved_q <= used_valid && !rst;
+    moved_qpn_q <= used_qpn;
+  end
   efa_work_set #(
       .QPN_W(QPN_W)
   ) u_used (
       .clk(clk),
       .rst(rst),
-      .now_valid(used_valid),
-      .now_qpn(used_qpn),
+      .now_valid(moved_q),
+      .now_qpn(moved_qpn_q),
       .s_valid(1'b0),
       .s_ready(used_ready),
       .s_qpn({QPN_W{1'b0}}),
