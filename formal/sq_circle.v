@@ -1,0 +1,84 @@
+// fv_sq_circle - efa_sq_circle: a queue that was put in comes out, once, and after each other queue
+// at most once.
+module fv_sq_circle #(
+    parameter QPN_W = 2
+) (
+    input wire clk,
+    input wire rst,
+    input wire now_valid,
+    input wire [QPN_W-1:0] now_qpn,
+    input wire s_valid,
+    input wire [QPN_W-1:0] s_qpn,
+    input wire m_ready
+);
+
+  localparam QUEUES = 1 << QPN_W;
+
+  wire s_ready;
+  wire m_valid;
+  wire [QPN_W-1:0] m_qpn;
+
+  efa_sq_circle #(
+      .QPN_W(QPN_W)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(now_valid),
+      .now_qpn(now_qpn),
+      .s_valid(s_valid),
+      .s_ready(s_ready),
+      .s_qpn(s_qpn),
+      .m_valid(m_valid),
+      .m_ready(m_ready),
+      .m_qpn(m_qpn)
+  );
+
+  // One queue, whichever the solver likes.
+  (* anyconst *) wire [QPN_W-1:0] me;
+  reg began_q = 1'b0;
+  reg inside_q;
+  reg [7:0] others_q;  // taken since this one was put in
+  reg [QUEUES-1:0] met_q;  // those
+  reg again_q;
+
+  wire put_now = now_valid && now_qpn == me;
+  wire put_s = s_valid && s_ready && s_qpn == me;
+  wire put = put_now || put_s;
+  wire take = m_valid && m_ready;
+  wire take_me = take && m_qpn == me;
+  wire straight = take_me && !inside_q;  // it went through without being kept
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    if (rst) begin
+      inside_q <= 1'b0;
+      others_q <= 0;
+      met_q <= 0;
+      again_q <= 1'b0;
+    end else begin
+      inside_q <= put_s || (put_now && !straight) || (inside_q && !take_me);
+      if (put && (!inside_q || take_me)) others_q <= 0;
+      else if (take) others_q <= others_q + 1;
+      if (put && (!inside_q || take_me)) met_q <= 0;
+      else if (take) met_q[m_qpn] <= 1'b1;
+      if (take_me && put) again_q <= 1'b1;
+    end
+  end
+
+  always @* begin
+    if (!began_q) assume (rst);
+    if (began_q && !rst) begin
+      p_once : assert (!(m_valid && m_qpn == me) || inside_q || put_now);
+      p_kept : assert (!(inside_q || now_valid) || m_valid);
+      p_bound : assert (!inside_q || others_q < QUEUES);
+      p_turn : assert (!(inside_q && take && !take_me) || !met_q[m_qpn]);
+      p_both : assert (s_ready);
+      c_once : cover (again_q && take_me);
+      c_kept : cover (inside_q && take_me && others_q != 0);
+      c_bound : cover (take_me && others_q == QUEUES - 1);
+      c_turn : cover (inside_q && take && met_q != 0);
+      c_both : cover (put_s && now_valid && !put_now && inside_q);
+    end
+  end
+
+endmodule
