@@ -267,7 +267,7 @@ module fv_cq #(
           && (two || !s2_sub) && m_wr_addr == addr && m_wr_len == (wide ? 32 : 16)
           && m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !lap));
       h_told : assert (!live_q || !intr || told_q == out_total - {15'd0, commit_me});
-      h_commit : assert (!commit_me || (intr && m_commit_total == out_total));
+      h_commits : assert (!commit_me || (intr && m_commit_total == out_total));
       h_follow : assert (!followed_q || (live_q && (follow_in_s1 || follow_in_s2)));
       h_arb :
       assert (!arb_held || (arb_grant == 2'b01 && tx_stays_q)

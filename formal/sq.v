@@ -208,7 +208,7 @@ module fv_sq #(
       assert ((!s1_valid || s1_credit == (s1_qpc[`EFA_QPC__SRD] && !s1_flush))
           && (!a_valid || a_credit == (a_qpc[`EFA_QPC__SRD] && !a_flush)));
       h_left : assert (!a_valid || (a_left != 0 && a_left <= 7'd64));
-      h_contexts :
+      h_sum :
       assert (credits + aside + used_q == CONTEXTS && used_q <= CONTEXTS && credits <= CONTEXTS);
       p_order : assert (!takes || (known_q && ev_wqe_data[`EFA_EV_WQE__MSG] == taken_q));
       p_rung : assert (!takes || waiting != 0);
