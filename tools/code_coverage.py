@@ -108,14 +108,14 @@ def merge(paths):
 @dataclass
 class Waiver:
     """Points that no run can reach: a file, a pattern for the source line, one for the point and
-    one for the line above where that is what tells it from others."""
+    one for that line with its neighbours where those tell it from others."""
 
     file: str
     line: str
     reason: str
     kinds: tuple = KINDS
     points: str = ""
-    after: str = ""
+    near: str = ""
 
     def matches(self, point, sources):
         file, kind, number, name = point
@@ -124,7 +124,7 @@ class Waiver:
             and kind in self.kinds
             and re.search(self.line, sources[file][number - 1]) is not None
             and re.search(self.points, name) is not None
-            and (not self.after or re.search(self.after, sources[file][number - 2]) is not None)
+            and re.search(self.near, "\n".join(sources[file][number - 2 : number + 1])) is not None
         )
 
 
