@@ -32,43 +32,68 @@ GOALS = {
 }
 # What Verilator calls a point, and the kinds that counts as.
 POINT = re.compile(r"C '([^']*)' (\d+)$", re.MULTILINE)
+BIT = re.compile(r"(.*)\[(\d+)\]:(.*)")
 NAMED = {"toggle": "toggle", "expr": "expression", "branch": "branch"}
 
 
 def read(path):
-    """{(file, kind, line, name)} of one run: all its points, and those that were reached."""
+    """All points of one run and those it reached, as {(file, kind, line, name)}; the bits of a bus
+    as {(file, line, bus, edge): mask}, since there are many."""
     points, reached = set(), set()
+    bits, moved = defaultdict(int), defaultdict(int)
     for attributes, count in POINT.findall(path.read_text()):
         told = dict(part.split("\2", 1) for part in attributes.split("\1")[1:])
-        file = told["f"].rpartition("/rtl/")[2]
+        file = "rtl/" + told["f"].rpartition("/rtl/")[2]
         line, name = int(told["l"]), told["o"]
-        found = []
         kind = NAMED.get(told["t"])
+        bus = BIT.fullmatch(name) if kind == "toggle" else None
+        if bus is not None:
+            key, mask = (file, line, bus[1], bus[3]), 1 << int(bus[2])
+            bits[key] |= mask
+            if count != "0":
+                moved[key] |= mask
+            continue
+        found = []
         if kind is None:
             # A block of statements; arms of cases and else-ifs are branches too.
             kind = None if name == "block" else "branch"
         if kind is not None:
             place = f"{name} @{told['n']}" if kind == "branch" else name
-            found.append((f"rtl/{file}", kind, line, place))
+            found.append((file, kind, line, place))
         if "S" in told:
             for part in told["S"].split(","):
                 first, _, last = part.partition("-")
                 for number in range(int(first), int(last or first) + 1):
-                    found.append((f"rtl/{file}", "line", number, f"{told['l']}.{told['n']}"))
+                    found.append((file, "line", number, f"{told['l']}.{told['n']}"))
         points.update(found)
-        if int(count):
+        if count != "0":
             reached.update(found)
-    return points, reached
+    return points, reached, dict(bits), dict(moved)
+
+
+def single(buses):
+    """The points of single bits."""
+    return {
+        (file, "toggle", line, f"{bus}[{bit}]:{edge}")
+        for (file, line, bus, edge), mask in buses.items()
+        for bit in range(mask.bit_length()) if mask >> bit & 1
+    }  # fmt: skip
 
 
 def merge(paths):
     """Points of all runs and those that some run reached. A line with several blocks of
     statements is one point, reached when all of them were."""
     points, reached = set(), set()
+    bits, moved = defaultdict(int), defaultdict(int)
     with ProcessPoolExecutor() as pool:
-        for run_points, run_reached in pool.map(read, paths):
+        for run_points, run_reached, run_bits, run_moved in pool.map(read, paths):
             points |= run_points
             reached |= run_reached
+            for total, some in ((bits, run_bits), (moved, run_moved)):
+                for key, mask in some.items():
+                    total[key] |= mask
+    points |= single(bits)
+    reached |= single(moved)
     parts = defaultdict(set)
     for point in [point for point in points if point[1] == "line"]:
         points.discard(point)

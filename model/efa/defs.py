@@ -1885,7 +1885,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "cqc",
-        85,
+        86,
         (
             ("live", 0, 1),
             ("uar", 1, 10),
@@ -1896,6 +1896,7 @@ INTERNAL = layouts(
             ("src_addr", 75, 1),
             ("intr", 76, 1),
             ("eqn", 77, 8),
+            ("long_id", 85, 1),
         ),
     ),
     BitLayout(
@@ -1937,7 +1938,7 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "cpl",
-        166,
+        231,
         (
             ("rx", 0, 1),
             ("qpn", 1, 12),
@@ -1953,6 +1954,9 @@ INTERNAL = layouts(
             ("src_qpn", 102, 16),
             ("imm", 118, 32),
             ("src_node", 150, 16),
+            ("length_hi", 166, 16),
+            ("unsolicited", 182, 1),
+            ("req_id_ex", 183, 48),
         ),
     ),
     BitLayout(
@@ -2056,22 +2060,23 @@ INTERNAL = layouts(
     ),
     BitLayout(
         "rxj",
-        667,
+        748,
         (
             ("packet", 0, 1),
             ("write", 1, 1),
             ("grh", 2, 1),
             ("length", 3, 16),
             ("line", 19, 16),
-            ("size0", 35, 16),
-            ("size1", 51, 16),
-            ("place0", 67, 151),
-            ("place1", 218, 151),
-            ("complete", 369, 1),
-            ("count", 370, 2),
-            ("cpl", 372, 166),
-            ("ack", 538, 1),
-            ("acko", 539, 128),
+            ("slot", 35, 16),
+            ("size0", 51, 16),
+            ("size1", 67, 16),
+            ("place0", 83, 151),
+            ("place1", 234, 151),
+            ("complete", 385, 1),
+            ("count", 386, 2),
+            ("cpl", 388, 231),
+            ("ack", 619, 1),
+            ("acko", 620, 128),
         ),
     ),
 )

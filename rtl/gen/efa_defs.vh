@@ -2407,7 +2407,7 @@
 `define EFA_QPC__RQ_LOG 186:183
 
 // internal cqc
-`define EFA_CQC__W 85
+`define EFA_CQC__W 86
 `define EFA_CQC__LIVE 0
 `define EFA_CQC__UAR 10:1
 `define EFA_CQC__BASE 68:11
@@ -2417,6 +2417,7 @@
 `define EFA_CQC__SRC_ADDR 75
 `define EFA_CQC__INTR 76
 `define EFA_CQC__EQN 84:77
+`define EFA_CQC__LONG_ID 85
 
 // internal eqc
 `define EFA_EQC__W 71
@@ -2447,7 +2448,7 @@
 `define EFA_AHC__NODE 27:12
 
 // internal cpl
-`define EFA_CPL__W 166
+`define EFA_CPL__W 231
 `define EFA_CPL__RX 0
 `define EFA_CPL__QPN 12:1
 `define EFA_CPL__QP_NUM 28:13
@@ -2462,6 +2463,9 @@
 `define EFA_CPL__SRC_QPN 117:102
 `define EFA_CPL__IMM 149:118
 `define EFA_CPL__SRC_NODE 165:150
+`define EFA_CPL__LENGTH_HI 181:166
+`define EFA_CPL__UNSOLICITED 182
+`define EFA_CPL__REQ_ID_EX 230:183
 
 // internal acko
 `define EFA_ACKO__W 128
@@ -2545,21 +2549,22 @@
 `define EFA_SCTX__AGE 143:140
 
 // internal rxj
-`define EFA_RXJ__W 667
+`define EFA_RXJ__W 748
 `define EFA_RXJ__PACKET 0
 `define EFA_RXJ__WRITE 1
 `define EFA_RXJ__GRH 2
 `define EFA_RXJ__LENGTH 18:3
 `define EFA_RXJ__LINE 34:19
-`define EFA_RXJ__SIZE0 50:35
-`define EFA_RXJ__SIZE1 66:51
-`define EFA_RXJ__PLACE0 217:67
-`define EFA_RXJ__PLACE1 368:218
-`define EFA_RXJ__COMPLETE 369
-`define EFA_RXJ__COUNT 371:370
-`define EFA_RXJ__CPL 537:372
-`define EFA_RXJ__ACK 538
-`define EFA_RXJ__ACKO 666:539
+`define EFA_RXJ__SLOT 50:35
+`define EFA_RXJ__SIZE0 66:51
+`define EFA_RXJ__SIZE1 82:67
+`define EFA_RXJ__PLACE0 233:83
+`define EFA_RXJ__PLACE1 384:234
+`define EFA_RXJ__COMPLETE 385
+`define EFA_RXJ__COUNT 387:386
+`define EFA_RXJ__CPL 618:388
+`define EFA_RXJ__ACK 619
+`define EFA_RXJ__ACKO 747:620
 
 // events
 `define EFA_EV__DB 0

@@ -169,6 +169,7 @@ module efa_cq #(
       .s_phase(!s1_lap[0]),
       .s_wide(s1_wide),
       .s_src_addr(s1_ctx[`EFA_CQC__SRC_ADDR]),
+      .s_long_id(s1_ctx[`EFA_CQC__LONG_ID]),
       .m_cqe(s1_cqe)
   );
 

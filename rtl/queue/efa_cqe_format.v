@@ -1,6 +1,6 @@
 // efa_cqe_format - turns one finished work request into one completion entry.
 //
-// In    s_cpl what finished; s_phase, s_wide, s_src_addr how its CQ wants it
+// In    s_cpl what finished; s_phase, s_wide, s_src_addr, s_long_id how its CQ wants it
 // Out   m_cqe the entry as the host reads it (16-byte form: the low half)
 // Time  combinational; the caller registers the result
 `include "efa_defs.vh"
@@ -10,6 +10,7 @@ module efa_cqe_format (
     input  wire s_phase,
     input  wire s_wide,
     input  wire s_src_addr,
+    input  wire s_long_id,
     output wire [`EFA_IO_RX_CDESC_EX__BITS-1:0] m_cqe
 );
 
@@ -17,6 +18,7 @@ module efa_cqe_format (
 
   wire [15:0] node = s_cpl[`EFA_CPL__SRC_NODE];
   wire ok = s_cpl[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  wire rdma_write = s_cpl[`EFA_CPL__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__RDMA_WRITE_W3;
   wire unknown_peer = s_cpl[`EFA_CPL__AH] == `EFA_LIMITS__RESERVED_AH;
 
   always @* begin
@@ -28,8 +30,13 @@ module efa_cqe_format (
         s_cpl[`EFA_CPL__RX] ? `EFA_IO_QUEUE_TYPE__RECV_QUEUE : `EFA_IO_QUEUE_TYPE__SEND_QUEUE;
     cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__OP_TYPE] = s_cpl[`EFA_CPL__OP_TYPE];
     cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM] = s_cpl[`EFA_CPL__QP_NUM];
+    // A request id is echoed whole, whatever became of the request.
+    if (!s_cpl[`EFA_CPL__RX] && s_long_id) begin
+      cqe[`EFA_IO_TX_CDESC__REQ_ID_EX] = s_cpl[`EFA_CPL__REQ_ID_EX];
+    end
     // Only a receive that succeeded tells where it came from; every other field of an entry is 0.
     if (s_cpl[`EFA_CPL__RX] && ok) begin
+      cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__UNSOLICITED] = s_cpl[`EFA_CPL__UNSOLICITED];
       cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__HAS_IMM] = s_cpl[`EFA_CPL__HAS_IMM];
       cqe[`EFA_IO_RX_CDESC_EX__BASE__LENGTH] = s_cpl[`EFA_CPL__LENGTH];
       cqe[`EFA_IO_RX_CDESC_EX__BASE__AH] = s_cpl[`EFA_CPL__AH];
@@ -37,7 +44,10 @@ module efa_cqe_format (
       if (s_cpl[`EFA_CPL__HAS_IMM]) begin
         cqe[`EFA_IO_RX_CDESC_EX__BASE__IMM] = s_cpl[`EFA_CPL__IMM];
       end
-      if (s_wide && s_src_addr && unknown_peer) begin
+      // RDMA needs a known peer, so its length and a source GID never meet.
+      if (s_wide && rdma_write) begin
+        cqe[`EFA_IO_RX_CDESC_EX__U__RDMA_WRITE__LENGTH_HI] = s_cpl[`EFA_CPL__LENGTH_HI];
+      end else if (s_wide && s_src_addr && unknown_peer) begin
         // A GID is a byte string: the node number stands big endian in its last two bytes.
         cqe[`EFA_IO_RX_CDESC_EX__U__SRC_ADDR] = {node[7:0], node[15:8], `EFA_LIMITS__GID_PREFIX};
       end

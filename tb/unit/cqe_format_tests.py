@@ -11,14 +11,16 @@ from tb.lib.timing import timing
 from tb.unit.queue_bench import completion_entry
 
 WIDTHS = {"req_id": 16, "qp_num": 16, "length": 16, "src_qpn": 16, "imm": 32, "src_node": 16,
-          "qpn": 12, "cqn": 12, "sub": 1, "ah": 16}  # fmt: skip
+          "qpn": 12, "cqn": 12, "sub": 1, "ah": 16, "length_hi": 16, "unsolicited": 1,
+          "req_id_ex": 48}  # fmt: skip
 
 
-async def show(dut, cpl, phase, wide, src_addr):
+async def show(dut, cpl, phase, wide, src_addr, long_id=0):
     """The entry, at once: the module has no clock."""
     await Timer(1, "ns")
     dut.s_cpl.value = INTERNAL.cpl.pack(**cpl)
     dut.s_phase.value, dut.s_wide.value, dut.s_src_addr.value = phase, wide, src_addr
+    dut.s_long_id.value = long_id
     assert timing("efa_cqe_format", "entry").latency == 0
     await ReadOnly()
     return int(dut.m_cqe.value).to_bytes(IoRxCdescEx.SIZE, "little")
@@ -26,20 +28,21 @@ async def show(dut, cpl, phase, wide, src_addr):
 
 def outcome(rng, rx, status, ah=None, **fields):
     cpl = {name: rng.getrandbits(width) for name, width in WIDTHS.items()}
-    cpl.update(rx=rx, status=int(status), op_type=int(rng.choice(list(IoSendOpType))),
-               has_imm=rng.getrandbits(1), **fields)  # fmt: skip
+    cpl.update({"rx": rx, "status": int(status), "has_imm": rng.getrandbits(1),
+                "op_type": int(rng.choice(list(IoSendOpType))), **fields})  # fmt: skip
     return cpl if ah is None else {**cpl, "ah": ah}
 
 
 @cocotb.test()
 async def every_form_is_that_of_the_codec(dut):
-    """queue.cqe_format.forms: either side, each status, both sizes, source known or told."""
+    """queue.cqe_format.forms: either side, each status and operation, each way its CQ may be"""
     rng = rng_for("cqe_format")
-    forms = product((0, 1), IoCompStatus, (0, 1), (0, 1), (0, 1), (3, LIMITS.reserved_ah))
-    for rx, status, phase, wide, src_addr, ah in forms:
-        cpl = outcome(rng, rx, status, ah)
-        want = completion_entry(cpl, phase, wide, src_addr)
-        got = await show(dut, cpl, phase, wide, src_addr)
+    forms = product((0, 1), IoCompStatus, (0, 1), (0, 1), (0, 1), (0, 1), (3, LIMITS.reserved_ah),
+                    IoSendOpType)  # fmt: skip
+    for rx, status, phase, wide, src_addr, long_id, ah, op_type in forms:
+        cpl = outcome(rng, rx, status, ah, op_type=int(op_type))
+        want = completion_entry(cpl, phase, wide, src_addr, long_id)
+        got = await show(dut, cpl, phase, wide, src_addr, long_id)
         assert got[: len(want)] == want, f"{cpl}: {got.hex()}, expected {want.hex()}"
 
 
@@ -52,8 +55,33 @@ async def every_bit_has_its_place(dut):
             for rx, has_imm in product((0, 1), repeat=2):
                 fields = {"has_imm": has_imm, "status": 0, name: value}
                 cpl = {**outcome(rng, rx, 0, LIMITS.reserved_ah), **fields}
-                got = await show(dut, cpl, 1, 1, 1)
-                assert got == completion_entry(cpl, 1, 1, 1), f"{name} {value:#x}: {got.hex()}"
+                got = await show(dut, cpl, 1, 1, 1, 1)
+                assert got == completion_entry(cpl, 1, 1, 1, 1), f"{name} {value:#x}: {got.hex()}"
+
+
+@cocotb.test()
+async def request_ids_of_64_bits(dut):
+    """queue.cqe_format.long_id: echoed whole, in errors too, on a CQ that has them and no other"""
+    rng = rng_for("cqe_format")
+    for status, long_id in product(IoCompStatus, (0, 1)):
+        cpl = outcome(rng, 0, status)
+        got = await show(dut, cpl, 0, 1, 0, long_id)
+        whole = int.from_bytes(got[:2], "little") | int.from_bytes(got[6:12], "little") << 16
+        assert whole == cpl["req_id"] | (cpl["req_id_ex"] << 16 if long_id else 0)
+        assert not any(got[12:]), got.hex()
+
+
+@cocotb.test()
+async def a_write_with_immediate(dut):
+    """queue.cqe_format.rdma: length in two parts, no source GID, an entry consumed or not"""
+    rng = rng_for("cqe_format")
+    for ah, unsolicited in product((3, LIMITS.reserved_ah), (0, 1)):
+        cpl = outcome(rng, 1, 0, ah, op_type=int(IoSendOpType.RDMA_WRITE), has_imm=1,
+                      unsolicited=unsolicited)  # fmt: skip
+        entry = IoRxCdescEx.unpack(await show(dut, cpl, 1, 1, 1))
+        whole = entry.base.length | entry.u.rdma_write.length_hi << 16
+        assert whole == cpl["length"] | cpl["length_hi"] << 16 and not any(entry.u.src_addr[2:])
+        assert entry.base.common.unsolicited == unsolicited and entry.base.imm == cpl["imm"]
 
 
 @cocotb.test()
@@ -65,4 +93,4 @@ async def an_entry_tells_nothing_that_it_should_not(dut):
             continue
         cpl = outcome(rng, rx, status, LIMITS.reserved_ah, imm=0xFFFFFFFF, length=0xFFFF)
         got = await show(dut, cpl, 0, 1, 1)
-        assert not any(got[6:]) and got[3] >> 3 & 1 == 0, got.hex()
+        assert not any(got[6:]) and got[3] >> 3 & 1 == 0 and got[3] >> 7 == 0, got.hex()

@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
+from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, hold, pulse, until, zero
@@ -18,13 +19,16 @@ class Bench:
 
     def __init__(self, dut):
         self.dut = dut
+        self.rng = rng_for("contexts")
         self.qps, self.cqs, self.produced, self.completed = {}, {}, {}, {}
+        self.dead = noise(INTERNAL.qpc, self.rng, live=0)
         self.expected = {"ev": [], "work": [], "err": [], "rqdb": [], "cqdb": []}
 
     async def start(self):
         dut = self.dut
         zero(dut, "db_valid", "cqc_valid", "s_clear_valid", "s_clear_qpn", "prod_rd_addr")
-        Table(dut, "qpc_addr", "qpc_data", lambda n: INTERNAL.qpc.pack(**self.qps.get(n, {})))
+        context = lambda qpn: INTERNAL.qpc.pack(**self.qps.get(qpn, self.dead))  # noqa: E731
+        Table(dut, "qpc_addr", "qpc_data", context)
         Table(dut, "completed_addr", "completed_data", lambda n: self.completed.get(n, 0))
         await clock_and_reset(dut)
         await until(dut, high(dut.init_done), cycles=5000)
@@ -34,14 +38,14 @@ class Bench:
         self.cqdb = Pulses(dut, "cqdb", "cqn", "value")
 
     async def qp(self, qpn, uar=1, log=4, state=AdminQpState.RTS):
-        self.qps[qpn] = {"live": 1, "uar": uar, "sq_log": log, "state": state}
+        self.qps[qpn] = noise(INTERNAL.qpc, self.rng, live=1, uar=uar, sq_log=log, state=state)
         self.produced[qpn] = self.completed[qpn] = 0
         await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
 
     async def cq(self, cqn, uar=1, live=1):
         self.cqs[cqn] = uar if live else None
-        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn,
-                    cqc_data=INTERNAL.cqc.pack(live=live, uar=uar))  # fmt: skip
+        context = noise(INTERNAL.cqc, self.rng, live=live, uar=uar)
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
 
     def judge(self, uar, kind, num, value):
         """What the store should do, by decision 0001, entered into the account."""
@@ -132,6 +136,66 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
 
 
 @cocotb.test()
+async def every_bit_of_a_page_and_every_depth_count(dut):
+    """queue.doorbell.page: the page, or the number, next door in one bit is another one's."""
+    bench = Bench(dut)
+    await bench.start()
+    qpn_w, cqn_w = len(dut.work_qpn), len(dut.cqdb_cqn)
+    pages = (1 << 32) // LIMITS.db_page_bytes
+    for number in range(22):
+        uar, log = bench.rng.randrange(1 << 10), number % 11
+        await bench.qp(number, uar=uar, log=log)
+        await bench.cq(number, uar=uar)
+        others = [(uar ^ 1 << bit, kind, number)
+                  for bit in range(pages.bit_length() - 1) for kind in (SQ, RQ, CQ)]  # fmt: skip
+        for kind, first, bits in ((SQ, qpn_w, 12), (RQ, qpn_w, 12), (CQ, cqn_w, 13)):
+            others += [(uar, kind, number | 1 << bit) for bit in range(first, bits)]
+        for other in others:
+            await bench.store(*other, 1)
+            assert bench.expected["ev"][-1][1] == FOREIGN
+        for kind in (SQ, RQ, CQ):
+            await bench.store(uar, kind, number, 1 << log)
+        await bench.store(uar, SQ, number, (1 << log) + 1)
+        assert [event[1] for event in bench.expected["ev"][-4:]] == [TAKEN] * 3 + [BEYOND]
+    await bench.check()
+
+
+@cocotb.test()
+async def counts_walk_anywhere(dut):
+    """queue.doorbell.walk: steps on, back and beyond, queues in a row and apart; then each count"""
+    bench = Bench(dut)
+    await bench.start()
+    rng, wide = bench.rng, len(dut.work_qpn)
+    queues = {qpn: rng.choice((10, 9, 8, 3)) for qpn in range(1 << wide)[:: (1 << wide) // 64]}
+    for qpn, log in queues.items():
+        await bench.qp(qpn, uar=qpn, log=log)
+    for _ in range(150):
+        some = [rng.choice(list(queues)) for _ in range(3)]
+        some[1] = some[0] ^ rng.choice((0, 1 << wide - 1)) if rng.random() < 0.5 else some[1]
+        for _ in range(16):
+            qpn = rng.choice(some)
+            depth, done = 1 << queues[qpn], bench.completed[qpn]
+            posted = bench.produced[qpn] - done & 0xFFFF
+            on = rng.randrange(posted, depth + 1)
+            to = rng.choice((posted, on, on, depth, depth + 1, rng.randrange(posted + 1),
+                             posted ^ 1 << rng.randrange(16)))  # fmt: skip
+            value = rng.getrandbits(16) << 16 | done + to & 0xFFFF
+            await bench.store(qpn, SQ, qpn, value)
+            for _ in range(rng.choice((0, 0, 0, 1, 2))):
+                await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, 6)
+        for qpn in some:
+            posted = bench.produced[qpn] - bench.completed[qpn] & 0xFFFF
+            bench.completed[qpn] = bench.completed[qpn] + rng.randrange(posted + 1) & 0xFFFF
+    await bench.check()
+    for qpn in queues:
+        other = rng.choice(list(queues))
+        dut.prod_rd_addr.value = other << wide | qpn
+        await ClockCycles(dut.clk, 2)
+        assert int(dut.prod_rd_data.value) == bench.produced[other] << 16 | bench.produced[qpn]
+
+
+@cocotb.test()
 async def the_count_wraps(dut):
     """queue.doorbell.wrap: 65536 entries and more, the ring full each time, one more refused."""
     bench = Bench(dut)
@@ -204,7 +268,8 @@ async def reset_forgets_completion_queues_and_stores_under_way(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
-    await bench.cq(8)
+    for cqn in range(1 << len(dut.cqdb_cqn)):
+        await bench.cq(cqn)
     await bench.store(1, CQ, 8, 77)
     await bench.check()
     latency = timing("efa_doorbell", "store").latency
@@ -223,7 +288,8 @@ async def reset_forgets_completion_queues_and_stores_under_way(dut):
     bench.work.seen.clear()
     bench.expected.update(ev=[], work=[])
     await bench.qp(1)
-    await bench.store(1, CQ, 8, 78)
+    for cqn in range(1 << len(dut.cqdb_cqn)):
+        await bench.store(1, CQ, cqn, 78)
     await bench.store(1, SQ, 1, 3)
     await bench.cq(8)
     await bench.store(1, CQ, 8, 79)

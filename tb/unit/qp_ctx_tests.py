@@ -5,9 +5,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
+from tb.lib.noise import noise
 from tb.lib.stream import PERIOD_NS, cycle, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, hold, until
+from tb.lib.waits import drive, high, hold, steady, until
 
 QPC = INTERNAL.qpc
 SIDES = ("send", "recv")
@@ -15,7 +16,8 @@ SIDES = ("send", "recv")
 
 class Bench:
     def __init__(self, dut):
-        self.dut = dut
+        self.dut, self.rng = dut, rng_for("contexts")
+        self.contexts = {}
         self.notices = {side: [] for side in SIDES}
         self.errors = []
         dut.qpa_valid.value = dut.qpa_lock.value = dut.core_rst.value = 0
@@ -54,15 +56,20 @@ class Bench:
                 self.errors.append((event.qpn, event.cause))
 
     async def write(self, qpn, **fields):
-        await hold(self.dut,
-            "qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn, qpa_wdata=QPC.pack(**fields)
-        )
+        self.contexts[qpn] = noise(QPC, self.rng, **fields)
+        await hold(self.dut, "qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn,
+                   qpa_wdata=QPC.pack(**self.contexts[qpn]))  # fmt: skip
 
-    async def read(self, qpn):
+    async def read(self, qpn, **changed):
+        """The context: what was written but for what has changed since."""
+        if qpn in self.contexts:
+            self.contexts[qpn] |= changed
         await hold(self.dut, "qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(self.dut.qpa_rvalid), cycles=100)
-        return QPC.unpack(int(self.dut.qpa_rdata.value))
+        got = QPC.unpack(int(self.dut.qpa_rdata.value))
+        assert got == QPC.unpack(QPC.pack(**self.contexts.get(qpn, {})))
+        return got
 
     async def error(self, side, qpn, cause):
         await hold(self.dut,
@@ -80,11 +87,23 @@ async def every_context_is_dead_after_reset(dut):
     """qp_ctx.reset"""
     bench = Bench(dut)
     await bench.start()
-    await bench.write(5, live=1, state=AdminQpState.RTS)
+    for qpn in range(64):
+        await bench.write(qpn, live=1, state=AdminQpState.RTS)
     await bench.settle()
-    await bench.reset()
-    for qpn in (0, 5, 63):
-        assert (await bench.read(qpn)).live == 0
+    bench.contexts.clear()
+    dut.core_rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.core_rst.value = 0
+    drive(dut, qpa_valid=1, qpa_write=0, qpa_qpn=5)
+    await steady(dut, 64, qp_init_done=0, qpa_ready=0, qperr_send_ready=0)
+    await RisingEdge(dut.clk)
+    assert dut.qp_init_done.value == 1 and dut.qpa_ready.value == 1
+    dut.qpa_valid.value = 0
+    for qpn in range(64):
+        await bench.read(qpn)
+        drive(dut, qpc_send_addr=0x41041 * qpn, qpc_recv_addr=0x41 * qpn)
+        await ClockCycles(dut.clk, 2)
+        assert dut.qpc_send_data.value == 0 and dut.qpc_recv_data.value == 0
 
 
 @cocotb.test()
@@ -94,15 +113,13 @@ async def a_write_is_read_back_and_told_to_both_sides(dut):
     await bench.start(ready=0.3)
     wanted = {}
     rng = rng_for("write")
-    for qpn in (0, 7, 63):
-        state = rng.randrange(7)
-        wanted[qpn] = {"live": 1, "state": state, "qkey": rng.randrange(1 << 32), "rq_log": 9}
-        await bench.write(qpn, **wanted[qpn])
-    for qpn, fields in wanted.items():
-        got = await bench.read(qpn)
-        assert {name: getattr(got, name) for name in fields} == fields
+    for qpn in (0, 7, 21, 42, 63):
+        wanted[qpn] = rng.randrange(7)
+        await bench.write(qpn, live=1, state=wanted[qpn])
+    for qpn in wanted:
+        await bench.read(qpn)
     await bench.settle()
-    told = [(qpn, fields["state"]) for qpn, fields in wanted.items()]
+    told = list(wanted.items())
     assert bench.notices == {"send": told, "recv": told}
     assert bench.errors == []
 
@@ -113,7 +130,7 @@ async def every_port_reads_its_own_address_each_cycle(dut):
     bench = Bench(dut)
     await bench.start()
     for qpn in range(64):
-        await bench.write(qpn, live=1, qkey=0x1000 + qpn)
+        await bench.write(qpn)
     await bench.settle()
     rng = rng_for("readers")
     promised, asked_for = timing("efa_qp_ctx", "reader"), []
@@ -127,7 +144,7 @@ async def every_port_reads_its_own_address_each_cycle(dut):
             data = int(dut.qpc_send_data.value) | int(dut.qpc_recv_data.value) << (4 * QPC.width)
             for port, qpn in enumerate(asked_for[-promised.latency]):
                 image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
-                assert QPC.unpack(image).qkey == 0x1000 + qpn
+                assert image == QPC.pack(**bench.contexts[qpn])
         asked_for.append(asked)
 
 
@@ -138,20 +155,52 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
     await bench.start(ready=0.5)
     for state in AdminQpState:
         await bench.write(int(state), live=1, state=state)
+        await bench.write(int(state) | 56, live=1, state=state)
     await bench.write(20, live=0, state=AdminQpState.RTS)
     await bench.settle()
     for side in SIDES:
         bench.notices[side].clear()
-    for number in [*(int(state) for state in AdminQpState), 20]:
+    states = [int(state) for state in AdminQpState]
+    for number in [*states, 20]:
         await bench.error(SIDES[number % 2], number, number % 7 + 1)
+    for number in states:
+        await bench.error(SIDES[1 - number % 2], number | 56, 15 - number)
     await bench.settle()
-    breakable = [1, 2, 3, 4, 5]
-    assert [qpn for qpn, _ in bench.errors] == breakable
+    breakable = [1, 2, 3, 4, 5, 57, 58, 59, 60, 61]
+    causes = [number % 7 + 1 for number in range(1, 6)] + [15 - number for number in range(1, 6)]
+    assert bench.errors == list(zip(breakable, causes, strict=True))
     assert bench.notices["send"] == [(qpn, AdminQpState.ERR) for qpn in breakable]
     assert bench.notices["recv"] == bench.notices["send"]
-    assert (await bench.read(0)).state == AdminQpState.RESET
-    assert (await bench.read(3)).state == AdminQpState.ERR
-    assert (await bench.read(20)).live == 0
+    for qpn in (0, 6, 20):
+        await bench.read(qpn)
+    for qpn in breakable:
+        await bench.read(qpn, state=AdminQpState.ERR)
+
+
+@cocotb.test()
+async def sides_take_turns(dut):
+    """qp_ctx.turns: errors of both sides at once; the side that began waits the second time"""
+    bench = Bench(dut)
+    await bench.start()
+    for lap in range(2):
+        for qpn in range(32):
+            await bench.write(qpn, live=1, state=AdminQpState.RTS)
+
+        async def reports(side, first, cause):
+            for number in range(8):
+                await bench.error(side, first + number, cause + number % 4)
+
+        await bench.error("send" if lap else "recv", 31, 1)
+        await bench.settle()
+        bench.errors.clear()
+        both = [cocotb.start_soon(reports("send", 0, 4)), cocotb.start_soon(reports("recv", 8, 8))]
+        for task in both:
+            await task
+        await bench.settle()
+        sent = [(number, 4 + number % 4) for number in range(8)]
+        received = [(8 + number, 8 + number % 4) for number in range(8)]
+        order = (received, sent) if lap else (sent, received)
+        assert [bench.errors[at::2] for at in (0, 1)] == [list(side) for side in order]
 
 
 @cocotb.test()
@@ -169,7 +218,7 @@ async def the_lock_holds_errors_off(dut):
     dut.qpa_lock.value = 0
     await bench.settle()
     assert task.done() and bench.errors == [(4, 3)]
-    assert (await bench.read(4)).state == AdminQpState.ERR
+    await bench.read(4, state=AdminQpState.ERR)
 
 
 @cocotb.test()

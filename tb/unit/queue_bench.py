@@ -14,6 +14,7 @@ from efa.defs import (
     IoRxCdesc,
     IoRxCdescEx,
     IoRxCdescExU,
+    IoSendOpType,
     IoTxCdesc,
 )
 from tb.lib.stream import cycle
@@ -55,7 +56,11 @@ class Pulses:
         self.valid = getattr(dut, prefix + "_valid")
         self.payload = [getattr(dut, f"{prefix}_{name}") for name in fields]
         self.seen = []
-        cocotb.start_soon(self._watch())
+        self._task = cocotb.start_soon(self._watch())
+
+    def stop(self):
+        """Watch no longer; what was seen stays."""
+        self._task.cancel()
 
     async def _watch(self):
         while True:
@@ -71,10 +76,10 @@ class Pulses:
         return [beat[1] if len(beat) == 2 else beat[1:] for beat in self.seen]
 
 
-def completion_entry(cpl, phase, wide, src_addr):
+def completion_entry(cpl, phase, wide, src_addr, long_id=0):
     """The bytes of the entry that a finished work request becomes, by sheet 13.2 and decision 0001.
 
-    `cpl` has the fields of the bundle cpl; `wide` and `src_addr` are those of its CQ.
+    `cpl` has the fields of the bundle cpl; `wide`, `src_addr` and `long_id` are those of its CQ.
     """
     received = cpl["rx"] and cpl["status"] == IoCompStatus.OK
     entry = IoRxCdesc() if cpl["rx"] else IoTxCdesc()
@@ -83,10 +88,15 @@ def completion_entry(cpl, phase, wide, src_addr):
     common.q_type = IoQueueType.RECV_QUEUE if cpl["rx"] else IoQueueType.SEND_QUEUE
     common.op_type, common.qp_num = cpl["op_type"], cpl["qp_num"]
     rest = IoRxCdescExU()
+    if not cpl["rx"] and long_id:
+        entry.req_id_ex.w = [cpl.get("req_id_ex", 0) >> shift & 0xFFFF for shift in (0, 16, 32)]
     if received:
         entry.length, entry.ah, entry.src_qp_num = cpl["length"], cpl["ah"], cpl["src_qpn"]
         common.has_imm, entry.imm = cpl["has_imm"], cpl["imm"] if cpl["has_imm"] else 0
-        if src_addr and cpl["ah"] == LIMITS.reserved_ah:
+        common.unsolicited = cpl.get("unsolicited", 0)
+        if cpl["op_type"] == IoSendOpType.RDMA_WRITE:
+            rest.rdma_write.length_hi = cpl.get("length_hi", 0)
+        elif src_addr and cpl["ah"] == LIMITS.reserved_ah:
             rest.src_addr = LIMITS.gid_prefix + cpl["src_node"].to_bytes(2, "big")
     data = entry.pack() + (rest.pack() if wide else b"")
     assert len(data) == (IoRxCdescEx.SIZE if wide else IoRxCdesc.SIZE)

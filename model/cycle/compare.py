@@ -1,0 +1,69 @@
+"""The cycle model against the RTL, on the same workload: figures, bounds, where they part.
+
+    found = compare(work, rtl_lifelines, model_lifelines)
+    found["met"], found["parts_at"]
+"""
+
+import numpy as np
+
+from cycle.lifelines import MILESTONES, NEVER
+
+# At most a share, or so many cycles where that is more.
+BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
+
+
+def figures(lives):
+    """Messages per cycle, median and 99th percentile of the latency in cycles.
+
+    The rate is over all of the run, from the first doorbell judged to the last completion."""
+    latency = lives.latency
+    span = int(lives.end.max()) - int(lives["db"].min()) + 1
+    return {"rate": len(latency) / span, "median": float(np.median(latency)),
+            "p99": float(np.percentile(latency, 99))}
+
+
+def within(name, real, found):
+    """True when a figure is as near to the real one as its bound asks."""
+    share, least = BOUNDS[name]
+    return abs(found - real) <= max(share * abs(real), least)
+
+
+def parting(real, found):
+    """The first milestone, in time, that the two do not share: (name, cycle, messages that differ
+    there, the most cycles they differ by), None when every message passes every one together."""
+    earliest = None
+    for name in MILESTONES:
+        a, b = real[name], found[name]
+        differs = np.flatnonzero(a != b)
+        if not len(differs) or a[0] == NEVER:
+            continue
+        at = int(np.minimum(a[differs], b[differs]).min())
+        if earliest is None or at < earliest[1]:
+            earliest = (name, at, len(differs), int(np.abs(a - b).max()))
+    return earliest
+
+
+def compare(work, real, found):
+    """Everything of one point as plain values; `stages`: the mean gap of each stage in both."""
+    a, b = figures(real), figures(found)
+    parts = parting(real, found)
+    return {
+        "workload": work.as_dict(), "messages": work.total, "rtl": a, "model": b,
+        "error": {"rate": b["rate"] / a["rate"] - 1,
+                  **{name: b[name] - a[name] for name in ("median", "p99")}},
+        "met": {name: within(name, a[name], b[name]) for name in BOUNDS},
+        "exact": parts is None,
+        "parts_at": None if parts is None else dict(
+            zip(("stage", "cycle", "messages", "cycles"), parts, strict=True)),
+        "stages": stages(real, found),
+    }  # fmt: skip
+
+
+def stages(real, found):
+    """Mean cycles of each gap between milestones: where two runs of one workload differ."""
+    passed = [name for name in MILESTONES if real[name][0] != NEVER]
+    if real.work.kind == "UD":
+        passed.remove("done")
+    return [{"from": a, "to": b, "rtl": float((real[b] - real[a]).mean()),
+             "model": float((found[b] - found[a]).mean())}
+            for a, b in zip(passed, passed[1:], strict=False)]

@@ -1,0 +1,177 @@
+"""The stages of one message, from spec/stages.yaml and spec/timing.yaml: what an idle device does.
+
+table = Stages()
+table.way(Workload(size=64))        # [(stage, cycles), ...] from doorbell store to completion
+table.latency("efa_sq.entry")       # cycles of a module's path
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+from efa import defs
+
+ROOT = Path(__file__).resolve().parents[2]
+LINE = 64
+HEADER = defs.PktHdr.SIZE
+GRH = defs.LIMITS.grh_bytes
+# Defaults of the bench: 128 bytes shifted by the code of docs/boundary.md.
+REQUEST_BYTES = 512
+KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty"}
+
+
+class StageError(ValueError):
+    """The tables do not fit each other; the text names the entry."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one message is made of: counts of flits, of host reads and their beats, of host writes
+    and their beats; `facts`: which stages it passes."""
+
+    flits: int
+    reads: tuple
+    writes: tuple
+    facts: frozenset
+
+    @property
+    def counts(self):
+        """What `each` of a stage counts."""
+        return {
+            "flits": self.flits,
+            "reads": len(self.reads),
+            "answers": sum(self.reads) - (len(self.reads) - 1),
+            "writes": sum(self.writes),
+        }
+
+
+def cut(length, request=REQUEST_BYTES):
+    """Beats of the requests that an aligned piece of memory is cut into."""
+    return tuple(-(-min(request, length - at) // LINE) for at in range(0, length, request))
+
+
+def shape(work):
+    """The Shape of every message of a workload; its buffers are aligned."""
+    reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
+    srd = work.kind == "SRD"
+    # A datagram's GRH is a write of its own, in front; its payload then begins at byte 40.
+    writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
+    facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty"}
+    return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts))
+
+
+def cut_at(start, length, request=REQUEST_BYTES):
+    """Beats of the requests for bytes that begin `start` bytes behind a request boundary."""
+    beats, at, end = [], start, start + length
+    while at < end:
+        step = min(request - at % request, end - at)
+        beats.append(-(-step // LINE))
+        at += step
+    return tuple(beats)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """From one milestone to the next: its latencies and its per-item intervals."""
+
+    start: str
+    end: str
+    doc: str
+    place: str
+    when: frozenset
+    cost: tuple
+    each: tuple
+    early: str | None
+
+
+class Stages:
+    """Both tables, checked against each other; raises StageError."""
+
+    def __init__(self, folder=ROOT / "spec"):
+        self._timing = yaml.safe_load((folder / "timing.yaml").read_text())["modules"]
+        spec = yaml.safe_load((folder / "stages.yaml").read_text())
+        self.parameters = {name: entry.get("value") for name, entry in spec["parameters"].items()}
+        self.milestones = {entry["name"]: entry for entry in spec["milestones"]}
+        self.stages = [self._stage(entry) for entry in spec["stages"]]
+
+    def _stage(self, entry):
+        stage = Stage(
+            entry["from"],
+            entry["to"],
+            entry["doc"],
+            entry["place"],
+            frozenset(entry.get("when", ())),
+            tuple(entry["cost"]),
+            tuple((each["path"], each["of"]) for each in entry.get("each", ())),
+            entry.get("early"),
+        )
+        for name in (stage.start, stage.end):
+            if name not in self.milestones:
+                raise StageError(f"spec/stages.yaml: no milestone {name!r}")
+        if stage.when - KNOWN:
+            raise StageError(
+                f"spec/stages.yaml: {stage.start} to {stage.end}: no case "
+                f"{', '.join(sorted(stage.when - KNOWN))}"
+            )
+        for path in stage.cost:
+            if path not in self.parameters:
+                self.latency(path)
+        for path, _ in stage.each:
+            self.interval(path)
+        return stage
+
+    def _entry(self, path, key):
+        module, _, name = path.partition(".")
+        try:
+            return self._timing[module][name][key]
+        except (KeyError, TypeError):
+            raise StageError(f"spec/timing.yaml: no {key} of {path}") from None
+
+    def latency(self, path):
+        """Cycles through a module, idle."""
+        return self._entry(path, "latency")
+
+    def interval(self, path):
+        """Cycles between two at full load; of a module or of a fixed parameter."""
+        value = self.parameters.get(path)
+        return value if value is not None else self._entry(path, "interval")
+
+    def depth(self, path):
+        """Items a module holds before it stalls."""
+        return self._entry(path, "depth")
+
+    @cached_property
+    def early(self):
+        """How many cycles before a stage's end its event shows."""
+        return {name: entry.get("early", 0) for name, entry in self.milestones.items()}
+
+    def cycles(self, stage, work, made):
+        """Cycles between the milestones of a stage, as their events show them."""
+        total = self.early[stage.start] - self.early[stage.end]
+        if stage.early:
+            total -= self.latency(stage.early)
+        for path in stage.cost:
+            value = self.parameters.get(path)
+            if path in self.parameters and value is None:
+                value = getattr(work, path)
+            total += self.latency(path) if value is None else value
+        counts = made.counts
+        return total + sum(self.interval(path) * max(0, counts[of] - 1) for path, of in stage.each)
+
+    def passed(self, made):
+        """The stages a message of this Shape passes, in order."""
+        return [stage for stage in self.stages if stage.when <= made.facts]
+
+    def way(self, work):
+        """Each stage of a message on an idle device with its cycles."""
+        made = shape(work)
+        return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
+
+    def moments(self, work):
+        """Milestone to cycle, the doorbell's store being 0."""
+        at = {"bell": 0}
+        for stage, cycles in self.way(work):
+            at[stage.end] = at[stage.start] + cycles
+        return at

@@ -1,0 +1,132 @@
+"""What the host does: the workload that RTL and cycle model both run.
+
+A ring of queue pairs on one device: queue q sends to queue q + 1, every message leaves by the
+network and comes back through the fabric. One CPU serves the queues in turn, a doorbell for each
+`batch` entries; a queue that has `depth` messages open waits until it sees the completion that
+makes room. All receives are posted before the first send.
+"""
+
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+
+from efa import defs
+from efa.wc import POLICIES, WcBuffer
+
+FLIT_BYTES = 64
+INLINE_BYTES = defs.LIMITS.inline_64
+ENTRY_BYTES = 64
+SAMPLED_POSTS = 512
+KINDS = ("SRD", "UD")
+LIMITS = {
+    "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
+    "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
+    "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
+}  # fmt: skip
+
+
+class WorkloadError(ValueError):
+    """These values are no workload; the text names the value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One point: sizes in bytes, times in cycles.
+
+    depth     messages of one queue without completion, at most
+    batch     send entries for each doorbell, at most depth
+    messages  of all queues together; rounded down to whole rounds of all queues
+    gap       0: closed loop, the host stores as soon as there is room. Else open loop: the
+              stores of a doorbell begin `gap` cycles after those of the one before
+    buffers   1, or 2 that share the bytes, the first in whole lines
+    policy    how the CPU's store buffer lets lines go (efa.wc.POLICIES)
+    """
+
+    kind: str = "SRD"
+    size: int = 64
+    queues: int = 1
+    depth: int = 1
+    batch: int = 1
+    messages: int = 1024
+    buffers: int = 1
+    policy: str = "ideal"
+    read_latency: int = 125
+    write_latency: int = 60
+    net_latency: int = 50
+    gap: int = 0
+    seed: int = 1
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise WorkloadError(f"kind {self.kind!r}: one of {', '.join(KINDS)}")
+        if self.policy not in POLICIES:
+            raise WorkloadError(f"policy {self.policy!r}: one of {', '.join(POLICIES)}")
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not least <= value <= most:
+                raise WorkloadError(f"{name} {value!r}: a whole number, {least} to {most}")
+        if self.buffers == 2 and self.size <= 2 * FLIT_BYTES:
+            raise WorkloadError(f"buffers 2 with size {self.size}: from {2 * FLIT_BYTES + 1} bytes")
+        if self.batch > self.depth:
+            raise WorkloadError(f"batch {self.batch} with depth {self.depth}: at most the depth")
+        if self.messages < self.queues * self.batch:
+            raise WorkloadError(
+                f"messages {self.messages}: at least one doorbell for each queue, "
+                f"{self.queues * self.batch}"
+            )
+
+    @property
+    def rounds(self):
+        """Doorbells of each queue."""
+        return self.messages // (self.queues * self.batch)
+
+    @property
+    def total(self):
+        """Messages that are really sent."""
+        return self.rounds * self.queues * self.batch
+
+    @property
+    def per_queue(self):
+        """Messages of one queue."""
+        return self.rounds * self.batch
+
+    @property
+    def pieces(self):
+        """Bytes of each buffer of a message from host memory."""
+        if self.buffers == 1:
+            return (self.size,)
+        first = -(-self.size // 2 // FLIT_BYTES) * FLIT_BYTES or self.size
+        return (first, self.size - first)
+
+    @property
+    def inline(self):
+        """True when the payload travels in the send entry."""
+        return self.size <= INLINE_BYTES
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self):
+        own = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default or field.name in ("kind", "size")
+        }
+        return ", ".join(f"{name} {value}" for name, value in own.items())
+
+
+def store_beats(workload):
+    """Bus beats of the stores of each doorbell, the doorbell itself not counted.
+
+    An array to be used in turn: what the policy makes of SAMPLED_POSTS posts by one CPU."""
+    lines = workload.batch * ENTRY_BYTES // FLIT_BYTES
+    counts, beats = [], []
+    buffer = WcBuffer(lambda pieces: counts.append(len(pieces)), workload.policy, workload.seed)
+    posts = min(workload.rounds * workload.queues, SAMPLED_POSTS)
+    for post in range(posts):
+        buffer.copy(post * lines * FLIT_BYTES, bytes(lines * FLIT_BYTES))
+        buffer.flush()
+        beats.append(sum(counts))
+        counts.clear()
+    return np.array(beats, np.int64)

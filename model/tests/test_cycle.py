@@ -1,0 +1,130 @@
+"""The cycle model without the RTL: its numbers come from the table and nowhere else."""
+
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from cycle.compare import compare, parting, within
+from cycle.lifelines import MILESTONES, Lifelines
+from cycle.network import simulate
+from cycle.stages import ROOT, StageError, Stages, cut, cut_at
+from cycle.workload import Workload, WorkloadError, store_beats
+
+from efa.wc import POLICIES
+
+SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
+
+
+def idle(work, table=None):
+    """Moments of the second message, its doorbell's store being 0."""
+    lives = simulate(work, table=table)
+    start = int(lives["bell"][1])
+    return {name: int(lives[name][1]) - start for name in MILESTONES if lives[name][1] >= 0}
+
+
+def altered(folder, module, path, key, by):
+    """The tables with one number changed."""
+    for name in ("timing.yaml", "stages.yaml"):
+        shutil.copy(ROOT / "spec" / name, folder)
+    timing = yaml.safe_load((folder / "timing.yaml").read_text())
+    timing["modules"][module][path][key] += by
+    (folder / "timing.yaml").write_text(yaml.safe_dump(timing))
+    return Stages(folder)
+
+
+@pytest.mark.parametrize("kind", ["SRD", "UD"])
+@pytest.mark.parametrize("size", SIZES)
+def test_an_idle_device_does_what_the_stages_say(kind, size):
+    work = Workload(kind=kind, size=size, messages=2, read_latency=200, net_latency=70)
+    expected = Stages().moments(work)
+    expected.pop("seen")
+    assert idle(work) == expected
+
+
+def test_every_stage_of_the_way_follows_its_module(tmp_path):
+    plain = Stages()
+    for kind, size in (("SRD", 8), ("SRD", 64), ("UD", 64)):
+        work = Workload(kind=kind, size=size, messages=2)
+        for stage, _ in plain.way(work):
+            modules = [path for path in stage.cost if path not in plain.parameters]
+            for path in dict.fromkeys(modules):
+                table = altered(tmp_path, *path.split("."), "latency", 3)
+                expected = table.moments(work)
+                assert expected[stage.end] > plain.moments(work)[stage.end], path
+                expected.pop("seen")
+                assert idle(work, table) == expected, path
+
+
+def test_a_longer_interval_slows_a_loaded_device(tmp_path):
+    work = Workload(size=32, queues=8, depth=64, batch=16, messages=4096)
+    slow = altered(tmp_path, "efa_rx_judge", "packet", "interval", 6)
+    before, after = (simulate(work, table=table).end.max() for table in (None, slow))
+    assert after > 1.5 * before
+
+
+def test_a_table_that_lacks_a_path_is_refused(tmp_path):
+    for name in ("timing.yaml", "stages.yaml"):
+        shutil.copy(ROOT / "spec" / name, tmp_path)
+    text = (tmp_path / "stages.yaml").read_text()
+    (tmp_path / "stages.yaml").write_text(text.replace("efa_tx.answer", "efa_tx.question"))
+    with pytest.raises(StageError, match="efa_tx.question"):
+        Stages(tmp_path)
+
+
+def test_messages_keep_their_order_and_every_stage_its_direction():
+    lives = simulate(Workload(size=64, queues=4, depth=8, batch=4, messages=512))
+    passed = [lives[name] for name in MILESTONES]
+    for before, after in zip(passed, passed[1:], strict=False):
+        assert (after >= before).all()
+    for name in ("txf", "rxl", "cqe", "done"):
+        assert len(np.unique(lives[name])) == 512
+
+
+@pytest.mark.parametrize(("values", "text"), [
+    ({"kind": "RC"}, "kind"), ({"size": 5000}, "size"), ({"policy": "kind"}, "policy"),
+    ({"batch": 4, "depth": 2}, "batch"), ({"messages": 1, "queues": 2}, "messages"),
+    ({"size": 64, "buffers": 2}, "buffers"), ({"queues": 1.5}, "queues"),
+])  # fmt: skip
+def test_a_workload_that_cannot_be_is_refused(values, text):
+    with pytest.raises(WorkloadError, match=text):
+        Workload(**values)
+
+
+def test_store_beats_are_what_the_policy_makes():
+    ideal = store_beats(Workload(batch=4, depth=4, messages=64))
+    assert set(ideal.tolist()) == {4}
+    for policy in POLICIES:
+        work = Workload(batch=4, depth=4, messages=64, policy=policy)
+        assert store_beats(work).min() >= 4
+        assert (store_beats(work) == store_beats(work)).all()
+    assert store_beats(Workload(batch=4, depth=4, messages=64, policy="pressure")).mean() > 4
+
+
+def test_an_open_loop_sends_at_its_own_pace():
+    lives = simulate(Workload(size=32, queues=2, depth=64, messages=64, gap=40))
+    assert set(np.diff(lives["bell"]).tolist()) == {40}
+
+
+def test_pieces_are_cut_at_request_boundaries():
+    assert cut(513) == (8, 1) and cut(0) == ()
+    assert cut_at(40, 1024) == (8, 8, 1)
+
+
+def test_bounds_are_a_share_or_some_cycles():
+    assert within("rate", 0.1, 0.1019) and not within("rate", 0.1, 0.0979)
+    assert within("median", 10, 11) and not within("median", 10, 11.5)
+    assert within("median", 1000, 1020) and not within("median", 1000, 1021)
+    assert within("p99", 10, 13) and not within("p99", 1000, 1051)
+
+
+def test_the_comparison_names_the_stage_where_they_part():
+    work = Workload(size=32, queues=2, depth=8, messages=64)
+    real = simulate(work)
+    assert compare(work, real, real)["exact"]
+    late = Lifelines(work, {name: column.copy() for name, column in real.table.items()})
+    late["rxw"][10:] += 7
+    name, cycle, count, most = parting(real, late)
+    assert (name, count, most) == ("rxw", 54, 7) and cycle == real["rxw"][10:].min()
+    row = compare(work, real, late)
+    assert row["parts_at"]["stage"] == "rxw" and not row["exact"]

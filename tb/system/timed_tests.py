@@ -1,0 +1,168 @@
+"""Workloads of the cycle model on the RTL, their events kept for the comparison.
+
+Not a test of the device by itself: tb/timed.py names the workloads and reads what is left here.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import cocotb
+import numpy as np
+from cocotb.task import bridge
+from cycle.workload import Workload
+
+from efa import defs
+from efa.completion_queue import PHASE
+from efa.endpoints import QKEY, Node, pattern
+from tb.lib import requests as host
+from tb.lib.host import in_simulation
+from tb.lib.native import Native
+
+KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
+LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
+RECEIVE_ROOM = 8192  # where received bytes go, behind those that are sent
+MARK_BASE = 1 << 32
+
+
+class EndlessIds:
+    """Request ids of a queue whose open messages the host's program counts, not the provider."""
+
+    def __init__(self, depth):
+        self.depth, self.produced = depth, 0
+
+    def take(self, wr_ids):
+        """The ids themselves, as far as an entry has room for them."""
+        return (np.asarray(wr_ids) & 0xFFFF).astype("u2")
+
+
+class Recorder:
+    """Takes stores instead of a bus."""
+
+    def __init__(self):
+        self.items = []
+
+    def stores(self, items):
+        """The stores of one call of the provider."""
+        self.items += items
+
+
+class End:
+    """A queue pair with a completion queue for each direction and a registered buffer."""
+
+    def __init__(self, node, work, number):
+        context, kind = node.context, KINDS[work.kind]
+        self.node, self.number = node, number
+        self.skip = defs.LIMITS.grh_bytes if work.kind == "UD" else 0
+        self.scq = context.create_cq(work.per_queue, entry_bytes=32)
+        self.rcq = context.create_cq(work.per_queue, entry_bytes=32)
+        self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
+                                    max_recv_wr=work.per_queue).to_rts(QKEY)
+        self.buffer = node.pd.reg_mr(1 << 16)
+        self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
+        self.qp.sq = EndlessIds(self.qp.sq.depth)
+
+    def receive(self, work):
+        """Posts all receives; the same bytes are written again and again."""
+        self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_ROOM,
+                               self.skip + work.size, self.buffer.l_key)
+
+    def pieces(self, work):
+        """The buffers of a message, back to back."""
+        at = np.cumsum((0, *work.pieces[:-1])) + self.buffer.addr
+        return [(where, length, self.buffer.l_key)
+                for where, length in zip(at.tolist(), work.pieces, strict=True)]
+
+    def completed(self, count):
+        """The host goes on when this queue has so many send completions."""
+        at = self.scq.base + (count - 1) % self.scq.depth * self.scq.entry.SIZE
+        lap = (count - 1) // self.scq.depth
+        return host.wait_memory(at, PHASE, 0 if lap % 2 else PHASE)
+
+    def destroy(self):
+        """Gives everything back."""
+        self.qp.destroy()
+        self.scq.destroy()
+        self.rcq.destroy()
+        self.buffer.dereg()
+
+
+def program(ends, work, start):
+    """Every host access of the workload in order, and the bus beats of each post."""
+    node, recorder = ends[0].node, Recorder()
+    real, node.context.backend = node.context.backend, recorder
+    accesses, beats = [], []
+    for turn in range(work.rounds):
+        ids = np.arange(turn * work.batch, (turn + 1) * work.batch)
+        for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+            how = {"inline": pattern(work.size, work.seed + end.number)} if work.inline else {
+                "sges": end.pieces(work)}
+            wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
+            end.qp.post_wqes(wqes, ids)
+            items, recorder.items = recorder.items, []
+            if work.gap:
+                accesses.append(host.until_cycle(start + len(beats) * work.gap))
+            must = int(ids[-1]) + 1 - work.depth
+            if must > 0:
+                accesses.append(end.completed(must))
+            accesses += [host.store(*item) for item in items[:-1]]
+            accesses += [host.mark(MARK_BASE + len(beats)), host.store(*items[-1])]
+            beats.append(len(items) - 1)
+    node.context.backend = real
+    return accesses, beats
+
+
+def measure(native, node, work):
+    """Runs one workload; its events and marks."""
+    native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
+                 wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
+                 net_latency_min=work.net_latency, net_latency_max=work.net_latency)
+    backend = node.backend
+    node.ah_of(1)
+    ends = [End(node, work, number) for number in range(work.queues)]
+    for end in ends:
+        end.receive(work)
+    backend.settle()
+    backend.events()
+    start = backend.cycles + LEAD_CYCLES
+    accesses, beats = program(ends, work, start)
+    began, cycle = time.process_time(), native.cycle
+    native.post(0, accesses)
+    backend.settle()
+    seconds = time.process_time() - began
+    cycles = native.cycle - cycle
+    events, marks = backend.events(), native.loads()
+    for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
+        want = pattern(work.size, work.seed + end.number)
+        got = peer.buffer.read(RECEIVE_ROOM + peer.skip, work.size)
+        assert got == want, f"{work}: queue {end.number} did not deliver its bytes"
+    queues = [end.qp.number & (1 << defs.LIMITS.qpn_w) - 1 for end in ends]
+    numbers = [end.qp.number for end in ends]
+    for end in ends:
+        end.destroy()
+    return {"events": events, "marks": marks["cycle"].astype("u8"), "beats": np.array(beats),
+            "queues": np.array(queues), "numbers": np.array(numbers),
+            "seconds": np.array(seconds), "cycles": np.array(cycles)}
+
+
+@cocotb.test()
+async def workloads(dut):
+    """bench.timed"""
+    wanted = [Workload(**values) for values in json.loads(Path(os.environ["EFA_WORKLOADS"])
+                                                          .read_text())]
+    folder = Path(os.environ["EFA_TIMED"])
+    native = Native(dut)
+    native.start(1)
+    backend = in_simulation(native)[0]
+
+    def run():
+        node = Node(backend)
+        for number, work in enumerate(wanted):
+            context = node.context
+            context.wc = type(context.wc)(context.wc._sink, work.policy, work.seed)
+            found = measure(native, node, work)
+            np.savez(folder / f"{number:04d}.part.npz", **found)
+            (folder / f"{number:04d}.part.npz").rename(folder / f"{number:04d}.npz")
+
+    await bridge(run)()

@@ -1,0 +1,56 @@
+"""The cycle model against the RTL: an idle message exact, stage by stage; some loads in bounds."""
+
+import pytest
+from cycle.compare import compare
+from cycle.lifelines import MILESTONES, from_events
+from cycle.network import simulate
+from cycle.stages import Stages
+from cycle.workload import Workload
+
+from tb.runner import RunFailed
+from tb.timed import run_timed
+
+IDLE = [Workload(kind=kind, size=size, messages=3)
+        for kind in ("SRD", "UD") for size in (0, 1, 32, 33, 64, 65, 97, 512, 513, 1024, 4096)]
+IDLE += [Workload(size=size, buffers=2, messages=3) for size in (129, 1024, 4096)]
+IDLE += [Workload(size=size, messages=3, read_latency=333, write_latency=71, net_latency=99)
+         for size in (32, 256)]  # fmt: skip
+LOADED = [
+    Workload(size=32, depth=64, batch=16, messages=1024),
+    Workload(size=64, queues=8, depth=64, batch=16, messages=2048),
+    Workload(size=256, queues=16, depth=16, batch=4, messages=1024),
+    Workload(size=4096, queues=4, depth=8, messages=256),
+    Workload(size=32, queues=4, depth=4, policy="adversarial", messages=1024),
+    Workload(size=64, queues=8, depth=64, gap=12, read_latency=500, messages=1024),
+    Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024),
+]
+
+
+
+def lives(works, sim, seed):
+    """Workload and its life on the RTL."""
+    if sim != "verilator":
+        pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
+    try:
+        found = run_timed(works, sim, seed)
+    except RunFailed as error:
+        pytest.fail(str(error), pytrace=False)
+    for work, run in zip(works, found, strict=True):
+        yield work, run, from_events(work, run.events, run.marks, run.queues, run.numbers)
+
+
+def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
+    table = Stages()
+    for work, run, real in lives(IDLE, sim, seed):
+        expected = table.moments(work)
+        found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
+                 if real[name][1] >= 0}
+        # The host stores the next entry when it sees the completion, a beat before its doorbell.
+        found["seen"] = int(real["bell"][2] - real["bell"][1] - run.beats[2])
+        assert found == expected, f"{work}: the RTL against the table"
+
+
+def test_under_load_the_model_predicts_the_rtl(sim, seed):
+    for work, run, real in lives(LOADED, sim, seed):
+        row = compare(work, real, simulate(work, run.beats))
+        assert all(row["met"].values()), row
