@@ -7,7 +7,7 @@
 //       up to two descriptors; claim_empty none is inside; come more descriptors are; m_flush
 //       receive entries of a QP in ERR; m_err a QP that must go to ERR; settled, drained: as
 //       efa_rq_fetch says
-// Time  a doorbell per cycle, its first read 5 cycles later; a claim of cached descriptors 2 cycles,
+// Time  a doorbell per cycle, its first read 7 cycles later; a claim of cached descriptors 2 cycles,
 //       a claim per cycle; rqop 9 cycles and more, with the cache's clear
 `include "efa_defs.vh"
 `include "efa_check.vh"

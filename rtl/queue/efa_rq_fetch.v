@@ -6,8 +6,8 @@
 // Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W of a ring; m_flush receive entries to
 //       complete FLUSHED; claim_broken, for broken_qpn: a read of that ring failed;
 //       settled, drained: no look, no read of before s_drain is left
-// Time  a read 3 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
-//       every 4, its entries flushed every 6
+// Time  a read 5 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
+//       every 4, its entries flushed every 7
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
