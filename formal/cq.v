@@ -1,6 +1,6 @@
-// fv_cq - efa_cq, for one CQ of the solver's choice among others that do whatever they like: the
-// n-th completion accepted for one of its two rings is the n-th entry written into that ring, at
-// slot n with the phase of its lap, whatever consumer indices come or don't.
+// fv_cq - efa_cq: for one ring of one completion queue of the solver's choice, every slot written
+// once a lap, in order, with its phase; every accepted completion leaves once; nothing but the host,
+// a stuck event and a context write makes it wait.
 `include "efa_defs.vh"
 
 module fv_cq #(
@@ -23,10 +23,6 @@ module fv_cq #(
     input wire drain_valid,
     input wire pick
 );
-
-  localparam CPL_W = `EFA_CPL__W;
-  localparam [12:0] ROOM = 1 << CQN_W;
-  localparam BOUND = 2;
 
   wire s_txc_ready;
   wire s_rxc_ready;
@@ -77,220 +73,235 @@ module fv_cq #(
       .ev_cqe_data(ev_cqe_data)
   );
 
-  (* probe = "u_dut.u_ctx.word_addr" *) wire [CQN_W-1:0] ctx_place;
-  (* probe = "u_dut.u_ctx.word_q" *) wire [`EFA_CQC__W-1:0] ctx_word;
+  (* anyconst *) wire [CQN_W-1:0] me;
+  (* anyconst *) wire my_sub;
+
+  // Inside: the words of the tables that belong to this queue, and the two stages.
+  (* probe = "u_dut.u_ctx.word_addr" *) wire [CQN_W-1:0] ctx_addr;
   (* probe = "u_dut.u_ctx.word_known_q" *) wire ctx_known;
-  (* probe = "u_dut.u_counts.word_addr" *) wire [CQN_W-1:0] counts_place;
-  (* probe = "u_dut.u_counts.word_q" *) wire [31:0] counts_word;
+  (* probe = "u_dut.u_ctx.word_q" *) wire [`EFA_CQC__W-1:0] ctx_word;
+  (* probe = "u_dut.u_counts.word_addr" *) wire [CQN_W-1:0] counts_addr;
   (* probe = "u_dut.u_counts.word_known_q" *) wire counts_known;
-  (* probe = "u_dut.init_q" *) wire [CQN_W:0] walk;
+  (* probe = "u_dut.u_counts.word_q" *) wire [31:0] counts_word;
+  (* probe = "u_dut.u_consumed.word_addr" *) wire [CQN_W-1:0] consumed_addr;
+  (* probe = "u_dut.u_arb.held_q" *) wire held;
+  (* probe = "u_dut.u_arb.grant_q" *) wire [1:0] held_grant;
   (* probe = "u_dut.s1_valid_q" *) wire s1_valid;
-  (* probe = "u_dut.s1_cpl_q" *) wire [CPL_W-1:0] s1_cpl;
-  (* probe = "u_dut.s1_counts" *) wire [31:0] s1_counts;
+  (* probe = "u_dut.s1_cpl_q" *) wire [`EFA_CPL__W-1:0] s1_cpl;
   (* probe = "u_dut.s1_ctx" *) wire [`EFA_CQC__W-1:0] s1_ctx;
+  (* probe = "u_dut.s1_counts" *) wire [31:0] s1_counts;
   (* probe = "u_dut.s2_valid_q" *) wire s2_valid;
   (* probe = "u_dut.s2_dead_q" *) wire s2_dead;
-  (* probe = "u_dut.s2_cqn_q" *) wire [CQN_W-1:0] s2_cqn;
-  (* probe = "u_dut.s2_sub_q" *) wire s2_sub;
   (* probe = "u_dut.s2_intr_q" *) wire s2_intr;
+  (* probe = "u_dut.s2_wide_q" *) wire s2_wide;
+  (* probe = "u_dut.s2_rx_q" *) wire s2_rx;
+  (* probe = "u_dut.s2_sub_q" *) wire s2_sub;
+  (* probe = "u_dut.s2_cqn_q" *) wire [CQN_W-1:0] s2_cqn;
+  (* probe = "u_dut.s2_base_q" *) wire [57:0] s2_base;
+  (* probe = "u_dut.s2_offset_q" *) wire [21:0] s2_offset;
+  (* probe = "u_dut.s2_cqe_q" *) wire [255:0] s2_cqe;
   (* probe = "u_dut.s2_total_q" *) wire [15:0] s2_total;
-  (* probe = "u_dut.u_arb.held_q" *) wire arb_held;
-  (* probe = "u_dut.u_arb.grant_q" *) wire [1:0] arb_grant;
-  (* probe = "u_dut.u_arb.after_q" *) wire [1:0] arb_after;
+  (* probe = "u_dut.s3_valid_q" *) wire s3_valid;
+  (* probe = "u_dut.s3_cqn_q" *) wire [CQN_W-1:0] s3_cqn;
+  (* probe = "u_dut.s3_total_q" *) wire [15:0] s3_total;
+  (* probe = "u_dut.in_q" *) wire [15:0] in_count;
+  (* probe = "u_dut.out_q" *) wire [15:0] out_count;
+  (* probe = "u_dut.drain_q" *) wire draining;
+  (* probe = "u_dut.drain_mark_q" *) wire [15:0] drain_mark;
 
-  (* anyconst *) wire [CQN_W-1:0] me;
+  localparam [11:0] NUMBER = (1 << CQN_W) - 1;
+  wire s1_mine = s1_valid && (s1_cpl[`EFA_CPL__CQN] & NUMBER) == me;
+  wire s2_mine = s2_valid && s2_cqn == me;
+  wire s3_mine = s3_valid && s3_cqn == me;
+
   reg began_q = 1'b0;
-
-  // Its context, and whether it has one.
-  reg live_q;
+  reg created_q;
   reg [`EFA_CQC__W-1:0] ctx_q;
-  wire two = ctx_q[`EFA_CQC__TWO];
-  wire wide = ctx_q[`EFA_CQC__WIDE];
-  wire intr = ctx_q[`EFA_CQC__INTR];
-  wire [3:0] log = ctx_q[`EFA_CQC__LOG];
+  reg [15:0] passed_0_q;  // entries of each ring that have a slot
+  reg [15:0] passed_1_q;
+  reg [15:0] written_q;  // entries of my ring that were written
+  reg [15:0] commits_q;
+  reg [1:0] inside_q;
+  reg [1:0] before_q;  // inside when the drain began and not yet gone
+  reg pending_q;  // the commit of one of them is offered
+  reg drain_seen_q;
+  reg followed_q;
+  reg [1:0] ahead_q;
+  reg [39:0] what_q;  // of the followed one: request id, status, QP number
+  reg [1:0] went_q;  // cycles since it came in which nothing stood in the way
+  reg rx_left_q;
+  reg lapped_q;
+  reg tx_waits_q;
+  reg rx_waits_q;
+  reg [`EFA_CPL__W-1:0] tx_data_q;
+  reg [`EFA_CPL__W-1:0] rx_data_q;
 
-  // What was accepted for its rings, what was written, what was told to the event engine.
   wire take_tx = s_txc_valid && s_txc_ready;
   wire take_rx = s_rxc_valid && s_rxc_ready;
-  wire [CPL_W-1:0] taken = take_rx ? s_rxc_data : s_txc_data;
-  wire [11:0] taken_cqn = taken[`EFA_CPL__CQN];
-  wire take = (take_tx || take_rx) && taken_cqn == me;
-  wire take_sub = taken[`EFA_CPL__SUB];
-  wire wrote = ev_cqe_valid && ev_cqe_data[`EFA_EV_CQE__CQN] == me;
-  wire wrote_sub = ev_cqe_data[`EFA_EV_CQE__SUB];
-  wire told = m_commit_valid && m_commit_ready && m_commit_cqn == me;
-  reg [15:0] in0_q;
-  reg [15:0] in1_q;
-  reg [15:0] out0_q;
-  reg [15:0] out1_q;
-  reg [15:0] told_q;
-  wire [15:0] out_total = out0_q + out1_q;
-  wire holds = in0_q != out0_q || in1_q != out1_q;
+  wire take = take_tx || take_rx;
+  wire [`EFA_CPL__W-1:0] taken = take_rx ? s_rxc_data : s_txc_data;
+  wire [11:0] taken_number = taken[`EFA_CPL__CQN];
+  wire wrote = m_wr_valid && m_wr_ready;
+  wire [12:0] ev_cqn = ev_cqe_data[`EFA_EV_CQE__CQN];
+  wire ev_sub = ev_cqe_data[`EFA_EV_CQE__SUB];
+  wire wrote_mine = wrote && ev_cqn[CQN_W-1:0] == me && ev_sub == my_sub;
+  wire left = wrote || (s2_valid && s2_dead);
+  wire moved = s1_valid && !cqc_valid && (!s2_valid || left);
+  wire committed = m_commit_valid && m_commit_ready && m_commit_cqn == me;
+  wire told = cqc_valid && cqc_cqn == me;
+  wire go = m_wr_ready && m_commit_ready && !cqc_valid;
 
-  // One completion, picked by the solver as it is accepted: its ring and its place in it.
-  reg followed_q;
-  reg follow_sub_q;
-  reg [15:0] follow_n_q;
-  reg [CPL_W-1:0] follow_q;
-  wire [15:0] follow_out = follow_sub_q ? out1_q : out0_q;
-  wire [15:0] take_n = take_sub ? in1_q : in0_q;
+  wire [3:0] log = ctx_q[`EFA_CQC__LOG];
+  wire wide = ctx_q[`EFA_CQC__WIDE];
+  wire [15:0] mask = (16'd1 << log) - 16'd1;
 
-  // How long something waits although everybody behind takes what it is offered.
-  wire flows = m_wr_ready && m_commit_ready && !cqc_valid;
-  reg [2:0] inside_wait_q;
-  reg [2:0] tx_wait_q;
-  reg [2:0] rx_wait_q;
+  // Where entry `number` of a ring lies, by the interface sheet.
+  function [63:0] place(input [57:0] base, input [15:0] number, input sub);
+    reg [63:0] slot;
+    begin
+      slot  = {48'd0, number & mask} + ({63'd0, sub} << log);
+      place = {base, 6'd0} + (wide ? slot << 5 : slot << 4);
+    end
+  endfunction
 
-  // Both sources keep what they offer.
-  reg tx_stays_q;
-  reg rx_stays_q;
-  reg [CPL_W-1:0] tx_data_q;
-  reg [CPL_W-1:0] rx_data_q;
-
-  wire new_ctx = cqc_valid && cqc_cqn == me;
-  reg rung_q;
+  wire [15:0] passed = my_sub ? passed_1_q : passed_0_q;
+  wire [15:0] s2_number = (s2_sub ? passed_1_q : passed_0_q) - 16'd1;
+  wire [15:0] s2_laps = s2_number >> log;
+  wire [15:0] laps = written_q >> log;
+  wire mine = followed_q && ahead_q == 0;
 
   always @(posedge clk) begin
     began_q <= 1'b1;
-    if (rst) begin
-      live_q <= 1'b0;
-      followed_q <= 1'b0;
-      in0_q <= 0;
-      in1_q <= 0;
-      out0_q <= 0;
-      out1_q <= 0;
-      told_q <= 0;
-      inside_wait_q <= 0;
-      tx_wait_q <= 0;
-      rx_wait_q <= 0;
-      rung_q <= 1'b0;
-    end else begin
-      if (new_ctx) begin
-        live_q <= cqc_data[`EFA_CQC__LIVE];
-        ctx_q <= cqc_data;
-        in0_q <= 0;
-        in1_q <= 0;
-        out0_q <= 0;
-        out1_q <= 0;
-        told_q <= 0;
-        followed_q <= 1'b0;
-        rung_q <= 1'b0;
-      end else begin
-        if (take && take_sub) in1_q <= in1_q + 1;
-        if (take && !take_sub) in0_q <= in0_q + 1;
-        if (wrote && wrote_sub) out1_q <= out1_q + 1;
-        if (wrote && !wrote_sub) out0_q <= out0_q + 1;
-        if (told) told_q <= told_q + 1;
-        if (take && pick && !followed_q) begin
-          followed_q <= 1'b1;
-          follow_sub_q <= take_sub;
-          follow_n_q <= take_n;
-          follow_q <= taken;
-        end else if (followed_q && wrote && wrote_sub == follow_sub_q
-            && follow_n_q == follow_out) begin
-          followed_q <= 1'b0;
-        end
-        if (cqdb_valid && cqdb_cqn == me) rung_q <= 1'b1;
-      end
-      if (flows && holds) inside_wait_q <= inside_wait_q + 1;
-      if (!holds) inside_wait_q <= 0;
-      if (flows && s_txc_valid && init_done) tx_wait_q <= tx_wait_q + 1;
-      if (!s_txc_valid || take_tx) tx_wait_q <= 0;
-      if (flows && s_rxc_valid && init_done) rx_wait_q <= rx_wait_q + 1;
-      if (!s_rxc_valid || take_rx) rx_wait_q <= 0;
-      if (wrote) inside_wait_q <= 0;
-    end
-    tx_stays_q <= !rst && s_txc_valid && !s_txc_ready;
-    rx_stays_q <= !rst && s_rxc_valid && !s_rxc_ready;
+    tx_waits_q <= !rst && s_txc_valid && !s_txc_ready;
+    rx_waits_q <= !rst && s_rxc_valid && !s_rxc_ready;
     tx_data_q <= s_txc_data;
     rx_data_q <= s_rxc_data;
+    if (rst) begin
+      created_q <= 1'b0;
+      inside_q <= 0;
+      before_q <= 0;
+      pending_q <= 1'b0;
+      drain_seen_q <= 1'b0;
+      followed_q <= 1'b0;
+      rx_left_q <= 1'b0;
+      lapped_q <= 1'b0;
+    end else begin
+      inside_q <= inside_q + take - left;
+      if (!draining) before_q <= inside_q - left;
+      else if (left && before_q != 0) before_q <= before_q - 1;
+      pending_q <= (wrote && s2_intr && (!draining || before_q != 0))
+          || ((draining ? pending_q : s3_valid) && !m_commit_ready);
+      drain_seen_q <= drain_seen_q || drain_ready;
+      rx_left_q <= left && s2_rx;
+      if (told) begin
+        created_q  <= 1'b1;
+        ctx_q      <= cqc_data;
+        passed_0_q <= 0;
+        passed_1_q <= 0;
+        written_q  <= 0;
+        commits_q  <= 0;
+      end else begin
+        if (moved && s1_mine && !s1_cpl[`EFA_CPL__SUB]) passed_0_q <= passed_0_q + 16'd1;
+        if (moved && s1_mine && s1_cpl[`EFA_CPL__SUB]) passed_1_q <= passed_1_q + 16'd1;
+        if (wrote_mine) written_q <= written_q + 16'd1;
+        if (committed) commits_q <= commits_q + 16'd1;
+        if (wrote_mine && laps[1] && log == 4'd0) lapped_q <= 1'b1;
+      end
+      if (take && pick && !followed_q) begin
+        followed_q <= 1'b1;
+        ahead_q <= inside_q - left;
+        what_q <= {taken[`EFA_CPL__REQ_ID], taken[`EFA_CPL__STATUS], taken[`EFA_CPL__QP_NUM]};
+        went_q <= 0;
+      end else if (followed_q) begin
+        if (left && mine) followed_q <= 1'b0;
+        else if (left) ahead_q <= ahead_q - 1;
+        went_q <= went_q + go;
+      end
+    end
   end
-
-  // The next entry of its ring, by the interface sheet.
-  wire [15:0] next = wrote_sub ? out1_q : out0_q;
-  wire [15:0] slot = next & ((16'd1 << log) - 16'd1);
-  wire [16:0] entry = ({16'd0, wrote_sub} << log) + {1'b0, slot};
-  wire [63:0] base = {ctx_q[`EFA_CQC__BASE], 6'd0};
-  wire [63:0] addr = base + (wide ? {42'd0, entry, 5'd0} : {43'd0, entry, 4'd0});
-  wire lap = next[log];
-
-  wire mine = wrote && followed_q && wrote_sub == follow_sub_q && next == follow_n_q;
-
-  // Who may be asked: what is holds for this CQ.
-  wire [11:0] s1_number = s1_cpl[`EFA_CPL__CQN];
-  wire s1_me = s1_valid && s1_number[CQN_W-1:0] == me;
-  wire s1_sub = s1_cpl[`EFA_CPL__SUB];
-  wire [15:0] follow_ahead = follow_n_q - follow_out;
-  wire s2_me = s2_valid && s2_cqn == me;
-  wire commit_me = m_commit_valid && m_commit_cqn == me;
-  wire same = m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID] == follow_q[`EFA_CPL__REQ_ID]
-      && m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS] == follow_q[`EFA_CPL__STATUS]
-      && m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM] == follow_q[`EFA_CPL__QP_NUM];
-  wire follow_in_s1 = s1_me && s1_sub == follow_sub_q && s1_cpl == follow_q
-      && follow_n_q == (follow_sub_q ? counts_word[31:16] : counts_word[15:0]);
-  wire follow_in_s2 = s2_me && s2_sub == follow_sub_q && follow_n_q == follow_out && same;
 
   always @* begin
     if (!began_q) assume (rst);
-    assume (ctx_place == me && counts_place == me);
-    assume (s_txc_data[`EFA_CPL__CQN] < ROOM && s_rxc_data[`EFA_CPL__CQN] < ROOM);
-    assume (!s_txc_data[`EFA_CPL__RX] && s_rxc_data[`EFA_CPL__RX]);
-    assume (!tx_stays_q || (s_txc_valid && s_txc_data == tx_data_q));
-    assume (!rx_stays_q || (s_rxc_valid && s_rxc_data == rx_data_q));
-    // Contexts and indices come when the tables are cleared, a context for an idle CQ.
-    assume (init_done || !(cqc_valid || cqdb_valid));
-    assume (!new_ctx || (!holds && (told_q == out_total || !intr)));
-    assume (!new_ctx || cqc_data[`EFA_CQC__LOG] <= 4'd13);
-    // Queues name CQs that live, and the second ring of those that have one.
-    assume (!(s_txc_valid && s_txc_data[`EFA_CPL__CQN] == me)
-        || (live_q && (two || !s_txc_data[`EFA_CPL__SUB])));
-    assume (!(s_rxc_valid && s_rxc_data[`EFA_CPL__CQN] == me)
-        || (live_q && (two || !s_rxc_data[`EFA_CPL__SUB])));
+    // Commands wait for the walk after a reset.
+    assume (init_done || !cqc_valid);
+    // A CQ is made and unmade only while no queue pair names it, so none of its entries is inside.
+    assume (!told || !(s1_mine || s2_mine || s3_mine));
+    assume (!take || taken_number[CQN_W-1:0] != me || created_q);
+    // Who offers a completion goes on offering it.
+    assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
+    assume (!rx_waits_q || (s_rxc_valid && s_rxc_data == rx_data_q));
+    assume (ctx_addr == me && counts_addr == me && consumed_addr == me);
     if (began_q && !rst) begin
-      h_walk :
-      assert (walk <= {1'b0, me} ? !live_q
-          : ctx_known && counts_known && ctx_word[`EFA_CQC__LIVE] == live_q);
-      h_ctx :
-      assert (!live_q || (ctx_word == ctx_q && counts_word
-          == {in1_q - {15'd0, s1_me && s1_sub}, in0_q - {15'd0, s1_me && !s1_sub}}));
-      h_dead :
-      assert (live_q || (in0_q == 0 && in1_q == 0 && out0_q == 0 && out1_q == 0
-          && told_q == 0 && !s1_me && !s2_me && !commit_me));
-      h_early : assert (init_done || !(s1_valid || s2_valid || m_commit_valid || arb_held));
-      h_s1 :
-      assert (!s1_me || (s1_counts == counts_word && s1_ctx == ctx_word && (two || !s1_sub)));
-      h_out :
-      assert (!live_q || {out1_q, out0_q} == {counts_word[31:16] - {15'd0, s2_me && s2_sub},
-          counts_word[15:0] - {15'd0, s2_me && !s2_sub}});
+      h_tables :
+      assert (!created_q || (ctx_known && counts_known && ctx_word == ctx_q
+          && counts_word == {passed_1_q, passed_0_q}));
+      h_held :
+      assert (!held || (init_done && (held_grant == 2'b01 ? tx_waits_q
+          : held_grant == 2'b10 && rx_waits_q)));
+      h_created : assert (created_q || !(s1_mine || s2_mine || s3_mine));
+      h_init : assert (init_done || !created_q);
+      h_s1 : assert (!s1_mine || (s1_ctx == ctx_q && s1_counts == {passed_1_q, passed_0_q}));
       h_s2 :
-      assert (!s2_me || (!s2_dead && s2_intr == intr && s2_total == out_total + 16'd1
-          && (two || !s2_sub) && m_wr_addr == addr && m_wr_len == (wide ? 32 : 16)
-          && m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !lap));
-      h_told : assert (!live_q || !intr || told_q == out_total - {15'd0, commit_me});
-      h_commits : assert (!commit_me || (intr && m_commit_total == out_total));
-      h_follow : assert (!followed_q || (live_q && (follow_in_s1 || follow_in_s2)));
-      h_arb :
-      assert (!arb_held || (arb_grant == 2'b01 && tx_stays_q)
-          || (arb_grant == 2'b10 && rx_stays_q));
-      h_inside : assert (inside_wait_q == 0 || (inside_wait_q == 1 && s2_me));
-      h_tx :
-      assert (tx_wait_q == 0 || (tx_wait_q == 1 && (arb_held ? arb_grant[0] : arb_after != 2'b10)));
-      h_rx :
-      assert (rx_wait_q == 0 || (rx_wait_q == 1 && (arb_held ? arb_grant[1] : arb_after == 2'b10)));
-      p_slot : assert (!wrote || (live_q && m_wr_addr == addr && m_wr_len == (wide ? 32 : 16)));
-      p_phase : assert (!wrote || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !lap);
-      p_order : assert (!mine || same);
-      p_once : assert (!followed_q || follow_ahead < 2);
-      p_nothing_kept : assert (inside_wait_q < BOUND);
-      p_accepted : assert (tx_wait_q < BOUND && rx_wait_q < BOUND);
-      p_commit : assert (!commit_me || (intr && m_commit_total == told_q + 16'd1));
-      c_slot : cover (wrote && wide && wrote_sub && slot == 1 && log == 1 && out0_q == 2);
-      c_phase : cover (wrote && log == 1 && next == 4);
-      c_order : cover (mine && next == 2 && out1_q == 1);
-      c_once : cover (mine && m_wr_ready && follow_n_q == 3);
-      c_nothing_kept : cover (inside_wait_q == BOUND - 1 && !rung_q && next == 3 && log == 0);
-      c_accepted : cover (rx_wait_q != 0 && take_rx && take);
-      c_commit : cover (told && told_q == 2 && out1_q == 2);
+      assert (!s2_mine || (s2_dead == !ctx_q[`EFA_CQC__LIVE] && s2_intr == ctx_q[`EFA_CQC__INTR]
+          && s2_wide == wide && s2_base == ctx_q[`EFA_CQC__BASE]
+          && {s2_base, 6'd0} + s2_offset == place(
+          s2_base, s2_number, s2_sub
+      ) && s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !s2_laps[0] &&
+          s2_total == passed_0_q + passed_1_q));
+      h_written :
+      assert (!created_q || !ctx_q[`EFA_CQC__LIVE]
+          || written_q + (s2_mine && s2_sub == my_sub) == passed);
+      h_s3 :
+      assert (!s3_mine || (ctx_q[`EFA_CQC__LIVE] && ctx_q[`EFA_CQC__INTR]
+          && s3_total == passed_0_q + passed_1_q - s2_mine));
+      h_commits :
+      assert (!created_q || !ctx_q[`EFA_CQC__LIVE] || !ctx_q[`EFA_CQC__INTR]
+          || commits_q + s2_mine + s3_mine == passed_0_q + passed_1_q);
+      h_inside : assert (inside_q == s1_valid + s2_valid);
+      h_counts : assert (in_count - out_count == {14'd0, inside_q});
+      h_ahead : assert (!followed_q || ahead_q < inside_q);
+      h_went : assert (!(followed_q && s1_valid && ahead_q == s2_valid) || went_q == 0);
+      h_drain :
+      assert (before_q <= inside_q
+          && (!draining || before_q == 0 || drain_mark - out_count == {14'd0, before_q}));
+      h_pending : assert (!pending_q || s3_valid);
+      h_what_1 :
+      assert (!(followed_q && s1_valid && ahead_q == s2_valid) || what_q == {
+          s1_cpl[`EFA_CPL__REQ_ID], s1_cpl[`EFA_CPL__STATUS], s1_cpl[`EFA_CPL__QP_NUM]});
+      h_what_2 :
+      assert (!(mine && s2_valid) || what_q == {
+          s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID],
+          s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS],
+          s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM]});
+      p_slot :
+      assert (!wrote_mine || (m_wr_addr == place(
+          ctx_q[`EFA_CQC__BASE], written_q, my_sub
+      ) && m_wr_len == (wide ? 13'd32 : 13'd16)));
+      p_phase :
+      assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
+      p_live : assert (!(m_wr_valid && s2_mine) || ctx_q[`EFA_CQC__LIVE]);
+      p_commit :
+      assert (!committed || (ctx_q[`EFA_CQC__INTR] && m_commit_total == commits_q + 16'd1));
+      p_once : assert (!left || inside_q != 0);
+      p_what :
+      assert (!(mine && wrote) || what_q == {
+          m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID],
+          m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS],
+          m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM]});
+      p_taken : assert (!(go && init_done && (s_txc_valid || s_rxc_valid)) || take);
+      p_waits : assert (!followed_q || went_q < 2);
+      p_rxdone : assert (m_rxdone == rx_left_q);
+      p_drain : assert (!drain_ready || (before_q == 0 && (!pending_q || m_commit_ready)));
+      c_slot : cover (wrote_mine && written_q == 16'd3 && log == 4'd1);
+      c_phase : cover (wrote_mine && lapped_q && log == 4'd0);
+      c_live : cover (m_wr_valid && s2_mine);
+      c_commit : cover (committed && commits_q == 16'd2);
+      c_once : cover (left && s2_dead);
+      c_what : cover (mine && wrote && ahead_q == 0 && what_q[7:0] == 8'd7);
+      c_taken : cover (take_tx && s_rxc_valid);
+      c_waits : cover (followed_q && went_q == 2'd1);
+      c_rxdone : cover (m_rxdone);
+      c_drain : cover (drain_ready && drain_seen_q && pending_q);
     end
   end
 

@@ -65,6 +65,7 @@ rtl/queue/efa_rq_fetch.v
 rtl/queue/efa_rq_err.v
 rtl/data/efa_rx_check.v
 rtl/data/efa_rx_jobs.v
+rtl/data/efa_rx_wait.v
 rtl/transport/efa_pkt_in.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v

@@ -29,6 +29,7 @@ class Costs(NamedTuple):
     ring: int
     count: int
     turn: int
+    again: int
     take: int
     quantum: int
     contexts: int
@@ -101,9 +102,9 @@ def costs(table, work):
         net_latency=work.net_latency,
         bus=fixed["bus"],
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
-        count=at("efa_doorbell.count") - at("efa_doorbell.store"), turn=at("efa_work_set.queue"),
-        take=at("efa_sq.entry") - at("efa_work_set.queue"),
-        quantum=table.depth("efa_sq.visit"),
+        count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
+        turn=at("efa_work_set.queue"), again=every("efa_sq.visit"),
+        take=at("efa_sq.entry") - at("efa_skid.beat"), quantum=table.depth("efa_sq.visit"),
         contexts=table.depth("efa_srd.ack"),
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),

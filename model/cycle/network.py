@@ -39,6 +39,20 @@ from cycle.stages import Stages, shape
 from cycle.state import FAR, new_state
 from cycle.workload import store_beats
 
+# Engines by number, and whom each one's acting may concern, itself among them.
+ENGINES = 9
+(LINK, WRITES, COMPLETIONS, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = range(ENGINES)
+EVERYBODY = (1 << ENGINES) - 1
+STIRS_LINK = 1 << LINK | 1 << JUDGE | 1 << COMPLETIONS
+STIRS_WRITES = 1 << WRITES | 1 << COMPLETIONS | 1 << NETWORK | 1 << HOST
+STIRS_COMPLETIONS = 1 << COMPLETIONS | 1 << WRITES | 1 << JUDGE | 1 << LINK | 1 << SCHEDULER
+STIRS_JUDGE = 1 << JUDGE | 1 << WRITES | 1 << COMPLETIONS | 1 << LINK | 1 << READS
+STIRS_NETWORK = 1 << NETWORK | 1 << LINK | 1 << CHECKS | 1 << COMPLETIONS
+STIRS_READS = 1 << READS | 1 << NETWORK | 1 << JUDGE | 1 << CHECKS
+STIRS_CHECKS = 1 << CHECKS | 1 << SCHEDULER | 1 << READS | 1 << NETWORK
+STIRS_SCHEDULER = 1 << SCHEDULER | 1 << CHECKS
+STIRS_HOST = 1 << HOST | 1 << SCHEDULER
+
 
 class Stuck(Exception):
     """No engine can act and messages are missing: a fault of the model."""
@@ -48,31 +62,76 @@ class Stuck(Exception):
 def _run(c, s):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, waiting, shows, in_set, rung, taken, sent,
+    (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
      item_due, skid_in, check_due, tag_free, claimed, asked, here, ask_ring, ask_block, ask_at,
      ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at, srd_msg,
      srd_due, cq_msg, cq_receive, cq_due) = s
-    now = 0
+    now, stir, wake = 0, EVERYBODY, np.zeros(ENGINES, np.int64)
     while r[CQE_N] < 2 * c.total:
-        r[ACTED] = 0
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
-        # before all: what leaves the stores of packets makes room a cycle later.
-        later = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
-        later = min(later, writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
-                                  cq_receive, cq_due))
-        later = min(later, completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
-                                       cq_msg, cq_receive, cq_due))
-        later = min(later, judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at,
-                                 arrived, job_at))
-        later = min(later, network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
-                                   link_due))
-        later = min(later, reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                                 ask_block, ask_at))
-        later = min(later, checks(now, c, r, at, sent, item_due, skid_in, check_due))
-        later = min(later, scheduler(now, c, r, post_at, waiting, shows, in_set, rung, taken, sent,
-                                     item_due))
-        later = min(later, host(now, c, r, at, beats, post_at))
-        step = 1 if r[ACTED] == 1 else later - now
+        # before all: what leaves the stores of packets makes room a cycle later. An engine is
+        # asked when its own time has come or when one that it depends on did something.
+        if stir >> LINK & 1 or wake[LINK] <= now:
+            stir &= ~(1 << LINK)
+            r[ACTED] = 0
+            wake[LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
+            if r[ACTED] == 1:
+                stir |= STIRS_LINK
+        if stir >> WRITES & 1 or wake[WRITES] <= now:
+            stir &= ~(1 << WRITES)
+            r[ACTED] = 0
+            wake[WRITES] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
+                                  cq_receive, cq_due)
+            if r[ACTED] == 1:
+                stir |= STIRS_WRITES
+        if stir >> COMPLETIONS & 1 or wake[COMPLETIONS] <= now:
+            stir &= ~(1 << COMPLETIONS)
+            r[ACTED] = 0
+            wake[COMPLETIONS] = completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
+                                            cq_msg, cq_receive, cq_due)
+            if r[ACTED] == 1:
+                stir |= STIRS_COMPLETIONS
+        if stir >> JUDGE & 1 or wake[JUDGE] <= now:
+            stir &= ~(1 << JUDGE)
+            r[ACTED] = 0
+            wake[JUDGE] = judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at,
+                                arrived, job_at)
+            if r[ACTED] == 1:
+                stir |= STIRS_JUDGE
+        if stir >> NETWORK & 1 or wake[NETWORK] <= now:
+            stir &= ~(1 << NETWORK)
+            r[ACTED] = 0
+            wake[NETWORK] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
+                                    link_due)
+            if r[ACTED] == 1:
+                stir |= STIRS_NETWORK
+        if stir >> READS & 1 or wake[READS] <= now:
+            stir &= ~(1 << READS)
+            r[ACTED] = 0
+            wake[READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
+                                ask_block, ask_at)
+            if r[ACTED] == 1:
+                stir |= STIRS_READS
+        if stir >> CHECKS & 1 or wake[CHECKS] <= now:
+            stir &= ~(1 << CHECKS)
+            r[ACTED] = 0
+            wake[CHECKS] = checks(now, c, r, at, sent, item_due, skid_in, check_due)
+            if r[ACTED] == 1:
+                stir |= STIRS_CHECKS
+        if stir >> SCHEDULER & 1 or wake[SCHEDULER] <= now:
+            stir &= ~(1 << SCHEDULER)
+            r[ACTED] = 0
+            wake[SCHEDULER] = scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt,
+                                        rests, sent, item_due)
+            if r[ACTED] == 1:
+                stir |= STIRS_SCHEDULER
+        if stir >> HOST & 1 or wake[HOST] <= now:
+            stir &= ~(1 << HOST)
+            r[ACTED] = 0
+            wake[HOST] = host(now, c, r, at, beats, post_at)
+            if r[ACTED] == 1:
+                stir |= STIRS_HOST
+        step = 1 if stir else wake.min() - now
         if step >= FAR - now:
             return -1
         if r[SQ_STUCK] == 0:

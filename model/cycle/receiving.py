@@ -106,16 +106,18 @@ def judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at, arri
 @engine
 def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_receive, cq_due):
     """The host write stream: payload and completions in turn, packet by packet."""
-    payload, entry = FAR, FAR
+    payload, entry, shows = FAR, FAR, FAR
     if c.written and r[WRITE_N] < r[JOB_N]:
         payload = max(at[RXV, arrived[r[WRITE_N]]] + c.write, r[WRITE_FREE])
     r[CQ_STUCK] = 0
     head = r[CQ_HEAD]
     if head < r[CQ_TAIL]:
-        entry = max(now + cq_due[head] - r[CQ_PT], r[WRITE_FREE])
+        shows = now + max(0, cq_due[head] - r[CQ_PT])
+        entry = max(shows, r[WRITE_FREE])
     if payload > now and entry > now:
-        if entry < FAR and cq_due[head] <= r[CQ_PT]:
-            r[CQ_STUCK] = 1
+        if shows > now:
+            return min(payload, shows)
+        r[CQ_STUCK] = 1
         return min(payload, entry)
     is_entry = entry <= now and (payload > now or r[WRITE_TURN] == 0)
     r[WRITE_TURN] = 1 if is_entry else 0
@@ -128,8 +130,9 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
             at[RXW, arrived[r[WRITE_N]]] = now + beats - 1 + c.handed
             r[WRITE_PACKET] = 0
             r[WRITE_N] += 1
-        if entry < FAR and cq_due[head] <= r[CQ_PT]:
-            r[CQ_STUCK] = 1
+        if shows > now:
+            return min(now + beats, shows)
+        r[CQ_STUCK] = 1
         return now + beats
     r[WRITE_FREE] = now + 1
     message = cq_msg[head]

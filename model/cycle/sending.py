@@ -23,8 +23,8 @@ from cycle.state import (
 
 HOST_POST, HOST_FREE = R["host_post"], R["host_free"]
 RING_POST, COUNT_POST = R["ring_post"], R["count_post"]
-SET_HEAD, SET_TAIL = R["set_head"], R["set_tail"]
-VISIT, VISIT_LEFT, CREDITS = R["visit"], R["visit_left"], R["credits"]
+LAST, IN_SET, CREDITS = R["last"], R["in_set"], R["credits"]
+VISIT, VISIT_LEFT, VISIT_FLITS = R["visit"], R["visit_left"], R["visit_flits"]
 SQ_PT, ISSUED, ITEM_N = R["sq_pt"], R["issued"], R["item_n"]
 CHECK_PT, INTO_CHECK_N, CHECK_N = R["check_pt"], R["into_check_n"], R["check_n"]
 SQ_STUCK, CHECK_STUCK = R["sq_stuck"], R["check_stuck"]
@@ -68,19 +68,23 @@ def host(now, c, r, at, beats, post_at):
 
 
 @engine
-def _put(r, waiting, shows, in_set, queue, due):
-    """A queue into the work set, unless it is there; it shows in cycle `due`."""
-    if in_set[queue] == 0:
-        in_set[queue] = 1
-        size = len(waiting)
-        waiting[r[SET_TAIL] % size] = queue
-        shows[r[SET_TAIL] % size] = due
-        r[SET_TAIL] += 1
+def _next_queue(r, c, now, in_set, shows, rests):
+    """The first queue behind the one taken last, in a circle, that shows; or -1 and the first
+    cycle in which one will."""
+    later = FAR
+    for step in range(1, c.queues + 1):
+        queue = (r[LAST] + step) % c.queues
+        if in_set[queue] == 1:
+            due = max(shows[queue], rests[queue])
+            if due <= now:
+                return queue, now
+            later = min(later, due)
+    return -1, later
 
 
 @engine
-def scheduler(now, c, r, post_at, waiting, shows, in_set, rung, taken, sent, item_due):
-    """Takes an entry a cycle, `quantum` of a queue at most before the next one's turn."""
+def _rung(now, c, r, post_at, shows, in_set, rung):
+    """Doorbells that take effect by now: their queues get work; when the next one will."""
     later = FAR
     while r[RING_POST] < r[HOST_POST]:
         due = post_at[r[RING_POST]]
@@ -88,44 +92,61 @@ def scheduler(now, c, r, post_at, waiting, shows, in_set, rung, taken, sent, ite
             later = due
             break
         queue = r[RING_POST] % c.queues
-        _put(r, waiting, shows, in_set, queue, due + c.turn)
+        if in_set[queue] == 0:
+            in_set[queue] = 1
+            shows[queue] = due if r[IN_SET] == 0 and r[VISIT] < 0 else due + c.turn
+            r[IN_SET] += 1
         r[RING_POST] += 1
     while r[COUNT_POST] < r[RING_POST] and post_at[r[COUNT_POST]] + c.count <= now:
         rung[r[COUNT_POST] % c.queues] += c.batch
         r[COUNT_POST] += 1
+    return later
+
+
+@engine
+def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent, item_due):
+    """Takes an entry a cycle; a turn lets a queue send `quantum` flits, less what it owes."""
+    later = _rung(now, c, r, post_at, shows, in_set, rung)
     if r[SQ_STUCK] == 1:
         return later
-    if r[VISIT] < 0 and r[SET_HEAD] < r[SET_TAIL]:
-        slot = r[SET_HEAD] % len(waiting)
-        if shows[slot] > now:
-            return min(later, shows[slot])
-        r[VISIT] = waiting[slot]
-        # What is rung later in the visit has put the queue into the set again.
-        r[VISIT_LEFT] = min(c.quantum, rung[r[VISIT]] - taken[r[VISIT]])
-        in_set[r[VISIT]] = 0
-        r[SET_HEAD] += 1
+    if r[VISIT] < 0:
+        if r[IN_SET] == 0:
+            return later
+        queue, shown = _next_queue(r, c, now, in_set, shows, rests)
+        if queue < 0:
+            return min(later, shown)
+        r[VISIT] = queue
+        r[LAST] = queue
+        in_set[queue] = 0
+        r[IN_SET] -= 1
+        # What is rung later in the turn has put the queue into the set again.
+        r[VISIT_LEFT] = rung[queue] - taken[queue]
+        r[VISIT_FLITS] = c.quantum if r[IN_SET] == 0 else c.quantum - debt[queue]
         r[ACTED] = 1
     queue = r[VISIT]
-    if queue < 0:
-        return later
-    if r[VISIT_LEFT] == 0:
+    if r[VISIT_LEFT] > 0 and r[VISIT_FLITS] > 0:
+        if r[CREDITS] == 0:
+            return later
+        place = taken[queue]
+        message = (place // c.batch * c.queues + queue) * c.batch + place % c.batch
+        sent[r[ISSUED]] = message
+        item_due[r[ISSUED]] = r[SQ_PT] + c.take
+        r[ISSUED] += 1
+        taken[queue] += 1
+        r[CREDITS] -= 1
+        r[VISIT_LEFT] -= 1
+        r[VISIT_FLITS] -= c.flits
+        rests[queue] = now + c.again
+    if r[VISIT_FLITS] <= 0 and r[VISIT_LEFT] > 0 and r[IN_SET] == 0:
+        # Alone, it owes nothing and goes on.
+        r[VISIT_FLITS] = c.quantum
+    if r[VISIT_LEFT] == 0 or r[VISIT_FLITS] <= 0:
         r[VISIT] = -1
-        r[ACTED] = 1
-        return now + 1
-    if r[CREDITS] == 0:
-        return later
-    place = taken[queue]
-    message = (place // c.batch * c.queues + queue) * c.batch + place % c.batch
-    sent[r[ISSUED]] = message
-    item_due[r[ISSUED]] = r[SQ_PT] + c.take
-    r[ISSUED] += 1
-    taken[queue] += 1
-    r[CREDITS] -= 1
-    r[VISIT_LEFT] -= 1
-    if r[VISIT_LEFT] == 0:
-        r[VISIT] = -1
-        if taken[queue] < rung[queue]:
-            _put(r, waiting, shows, in_set, queue, now + c.turn)
+        debt[queue] = max(0, -r[VISIT_FLITS])
+        if r[VISIT_LEFT] > 0 and in_set[queue] == 0:
+            in_set[queue] = 1
+            shows[queue] = now + c.turn
+            r[IN_SET] += 1
     r[ACTED] = 1
     return now + 1
 
@@ -184,15 +205,13 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
         wait = item_due[k] - r[SQ_PT]
         if wait > 0:
             later = min(later, now + wait)
+        elif held < c.skid_depth:
+            at[WQE, sent[k]] = now
+            skid_in[k] = now
+            r[ITEM_N] += 1
+            r[ACTED] = 1
         else:
-            if at[WQE, sent[k]] == FAR:
-                at[WQE, sent[k]] = now - 1
-            if held < c.skid_depth:
-                skid_in[k] = now
-                r[ITEM_N] += 1
-                r[ACTED] = 1
-            else:
-                r[SQ_STUCK] = 1
+            r[SQ_STUCK] = 1
     return later
 
 

@@ -18,7 +18,7 @@ READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
     "host_post", "host_free",
-    "ring_post", "count_post", "set_head", "set_tail", "visit", "visit_left", "credits",
+    "ring_post", "count_post", "last", "in_set", "visit", "visit_left", "visit_flits", "credits",
     "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n",
     "room_n", "room_free", "lines", "slots", "freed_n",
     "read_n", "read_piece", "read_free", "read_bus", "reads", "read_turn", "ask_head", "ask_tail",
@@ -46,12 +46,14 @@ class State(NamedTuple):
     post_at: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: the work set as a ring of queues, when each shows, entries rung, next message
-    waiting: np.ndarray
+    # Scheduler: when each queue with work shows, entries rung and taken, flits owed, its next turn
+    # at the earliest
     shows: np.ndarray
     in_set: np.ndarray
     rung: np.ndarray
     taken: np.ndarray
+    debt: np.ndarray
+    rests: np.ndarray
     sent: np.ndarray
     item_due: np.ndarray
     skid_in: np.ndarray
@@ -95,6 +97,7 @@ def new_state(costs, made, beats):
     here[:, : -(-first // costs.read_descriptors)] = 0
     registers = zeros(len(REGISTERS))
     registers[R["visit"]] = -1
+    registers[R["last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
         r=registers,
@@ -103,8 +106,8 @@ def new_state(costs, made, beats):
         post_at=zeros(costs.posts),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
-        waiting=zeros(2 * q + 1),
-        shows=zeros(2 * q + 1),
+        debt=zeros(q), rests=zeros(q),
+        shows=zeros(q),
         in_set=zeros(q),
         rung=zeros(q),
         taken=zeros(q),

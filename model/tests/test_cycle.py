@@ -98,7 +98,7 @@ def test_store_beats_are_what_the_policy_makes():
         work = Workload(batch=4, depth=4, messages=64, policy=policy)
         assert store_beats(work).min() >= 4
         assert (store_beats(work) == store_beats(work)).all()
-    assert store_beats(Workload(batch=4, depth=4, messages=64, policy="split")).mean() > 4
+    assert store_beats(Workload(batch=4, depth=4, messages=64, policy="pressure")).mean() > 4
 
 
 def test_an_open_loop_sends_at_its_own_pace():

@@ -107,6 +107,8 @@ def test_completions_of_others_make_no_room():
     (Trace().entries(0, 1).ring(9), BEYOND, "slot_reused"),
     (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).completed(1).entries(8, 10), IN_FLIGHT,
      "slot_reused"),
+    (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).entries(8, 9).completed(1).ring(9),
+     IN_FLIGHT, "slot_reused"),
     (Trace().laps(8).store(8, phase=0).ring(9), PHASE, "stale_phase"),
     (Trace().laps(2).store(2, phase=1).ring(3), PHASE, "stale_phase"),
     (Trace().entries(0, 5).ring(5), LARGE, "batch_over"),

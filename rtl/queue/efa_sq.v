@@ -225,15 +225,15 @@ module efa_sq #(
   wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
       + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
 
-  function [LINE_W-1:0] place(input [`EFA_QPC__W-1:0] qpc, input [15:0] count, input second);
-    reg [19:0] slot;
-    reg [19:0] line;
-    begin
-      slot = {4'd0, count} & ((20'd1 << qpc[`EFA_QPC__SQ_LOG]) - 20'd1);
-      line = qpc[`EFA_QPC__SQ_LINE] + (qpc[`EFA_QPC__WQE128] ? {slot[18:0], second} : slot);
-      place = line[LINE_W-1:0];
-    end
-  endfunction
+  // Where the line that is read next stands.
+  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] a_ring = ~({LINE_W{1'b1}} << a_qpc_q[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] p_slot = p_taken[LINE_W-1:0] & p_ring;
+  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring;
+  wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
+  wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
+  wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] a_base = a_qpc_q[`EFA_QPC__SQ_LINE];
 
   reg [`EFA_WQI__W-1:0] item;
   always @* begin
@@ -275,7 +275,7 @@ module efa_sq #(
   assign qpc_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
   assign prod_addr = qpc_addr;
   assign rd_en = move;
-  assign rd_line = a_valid_q ? place(a_qpc_q, a_count_q, a_second_q) : place(qpc_data, p_taken, 1'b0);
+  assign rd_line = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
   assign m_void_valid = void_valid_q;
   assign m_void_line = void_line_q;
   assign m_void_parity = void_parity_q;
@@ -413,7 +413,7 @@ module efa_sq #(
     d_qpn_q <= c_qpn_q;
   end
 
-  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded};
+  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
 
   `EFA_CHECK(credits_q <= CONTEXTS, "more contexts free than there are")
 

@@ -221,13 +221,13 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
     bench.wr._pause = lambda: "wr" in held
     bench.irq._pause = lambda: "irq" in held
     await bench.start()
-    for waits in ("wr", "irq"):
+    for waits, commits in product(("wr", "irq"), (1, 4)):
         await bench.cq(5)
         await bench.arm_eq(0)
         await bench.arm_cq(5, 0)
         await bench.settle()
         held.add(waits)
-        for _ in range(4):
+        for _ in range(commits):
             bench.commit(5)
         await bench.settle()
         dut.drain_valid.value = dut.s_drained.value = 1

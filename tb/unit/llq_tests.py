@@ -305,7 +305,7 @@ async def stores_and_reads_keep_their_time(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.0, 0.5, 1.0])
 async def rings_come_and_go_beside_stores(dut, rate):
-    """queue.llq.rings: made, cleared, freed; a line a cycle, in turn with voids, whatever is stored."""
+    """queue.llq.rings: made, cleared, freed; a line a cycle, in turn with voids."""
     bench = Bench(dut)
     await bench.start()
     other = Ring(1, 511, 6, start=128)
