@@ -251,7 +251,7 @@ module fv_llq #(
       h_halves :
       assert (half_now[dword] == half_void_now[dword]
           && other_now[dword] == other_store_now[dword]);
-      h_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
+      o_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
     end
     if (began_q && !rst) begin
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
@@ -261,7 +261,8 @@ module fv_llq #(
           && owner_word[QPN_W+1+:LINE_W-PAGE_LOG] == own_first_q[LINE_W-1:PAGE_LOG]
           && owner_word[QPN_W+1+LINE_W-PAGE_LOG+:5] == {own_wide_q, own_log_q}
           && own_first_q % 64 == 0 && own_first_q[LINE_W-1:PAGE_LOG] <= page && own_first_q < (20'd1 << LINE_W) && own_log_q <= 4'd10));
-      p_data : assert ((write && write_line == line && write_dwen[dword]) == c_write_q
+      p_data :
+      assert ((write && write_line == line && write_dwen[dword]) == c_write_q
           && (!c_write_q || write_data[32*dword+:32] == c_data_q));
       p_map : assert (!(asked_q && answer_map_known_q) || rd_parity[dword] == answer_map_q);
       p_error : assert (!c_valid_q || err_valid == c_error_q);
