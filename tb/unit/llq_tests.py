@@ -241,26 +241,6 @@ async def a_store_sees_just_the_doorbells_before_it(dut):
 
 
 @cocotb.test()
-async def a_page_outside_the_ring_of_its_owner(dut):
-    """queue.llq.moved: a store there goes nowhere, before the ring as behind it."""
-    bench = Bench(dut)
-    await bench.start()
-    last = (1 << len(dut.rd_line)) // PAGE - 2
-    ring = Ring(17, last, 6)
-    for page in (0, 1, last, last // 2):
-        ring.line = page * PAGE
-        await bench.make(ring)
-    for page in (1, last // 2, last):
-        ring.line = page * PAGE
-        for line in (0, PAGE, last // 2 * PAGE, last * PAGE):
-            inside = 0 <= line - ring.line < ring.lines
-            await bench.store(line, owner=ring if inside else None)
-        await ClockCycles(dut.clk, bench.latency)
-    await bench.check()
-    assert [event[1] for event in bench.expected].count(TAKEN) == 3
-
-
-@cocotb.test()
 async def stores_and_reads_keep_their_time(dut):
     """queue.llq.cycles"""
     bench = Bench(dut)
