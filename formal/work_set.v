@@ -1,5 +1,5 @@
-// fv_work_set - efa_work_set: a queue that was put in comes out, once, after each other
-// queue once at most.
+// fv_work_set - efa_work_set: a queue that was put in comes out, once, and after a bounded number
+// of others.
 module fv_work_set #(
     parameter QPN_W = 2
 ) (
@@ -13,6 +13,7 @@ module fv_work_set #(
 );
 
   localparam QUEUES = 1 << QPN_W;
+  localparam LATENCY = QPN_W <= 4 ? 1 : 2;
 
   wire s_ready;
   wire m_valid;
@@ -37,41 +38,43 @@ module fv_work_set #(
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
   reg inside_q;
-  reg [QPN_W:0] others_q;  // taken since this one was put in
+  reg [7:0] others_q;  // taken since this one was put in
+  reg [7:0] idle_q;  // cycles without an offer since then
   reg again_q;
 
   wire put_now = now_valid && now_qpn == me;
   wire put_s = s_valid && s_ready && s_qpn == me;
+  wire put = put_now || put_s;
   wire take = m_valid && m_ready;
   wire take_me = take && m_qpn == me;
-  // What comes by now may be taken at once.
-  wire there = inside_q || put_now;
 
   always @(posedge clk) begin
     began_q <= 1'b1;
     if (rst) begin
       inside_q <= 1'b0;
       others_q <= 0;
-      again_q  <= 1'b0;
+      idle_q <= 0;
+      again_q <= 1'b0;
     end else begin
-      inside_q <= put_s || (take_me ? inside_q && put_now : there);
-      if (!inside_q || take_me) others_q <= 0;
+      inside_q <= put || (inside_q && !take_me);
+      if (put && (!inside_q || take_me)) others_q <= 0;
       else if (take) others_q <= others_q + 1;
-      if (inside_q && take_me && put_now) again_q <= 1'b1;
+      idle_q <= inside_q && !m_valid ? idle_q + 1 : 0;
+      if (take_me && put) again_q <= 1'b1;
     end
   end
 
   always @* begin
     if (!began_q) assume (rst);
     if (began_q && !rst) begin
-      p_once : assert (!(m_valid && m_qpn == me) || there);
-      p_kept : assert (!there || m_valid);
+      p_once : assert (!(m_valid && m_qpn == me) || inside_q);
+      p_kept : assert (!inside_q || idle_q < LATENCY);
       p_bound : assert (!inside_q || others_q < QUEUES);
-      p_room : assert (s_ready);
-      c_once : cover (again_q && take_me && inside_q);
+      p_now : assert (now_valid || s_ready);
+      c_once : cover (again_q && take_me);
       c_kept : cover (inside_q && take_me && others_q != 0);
       c_bound : cover (take_me && others_q == QUEUES - 1);
-      c_room : cover (put_s && put_now && inside_q && !take_me);
+      c_now : cover (put_s && s_ready && inside_q);
     end
   end
 

@@ -43,6 +43,7 @@ rtl/admin/efa_cmd_cq.v
 rtl/queue/efa_doorbell.v
 rtl/queue/efa_llq.v
 rtl/queue/efa_work_set.v
+rtl/queue/efa_sq_circle.v
 rtl/queue/efa_sq_fault.v
 rtl/queue/efa_sq_ops.v
 rtl/data/efa_tx_ring.v

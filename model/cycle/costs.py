@@ -103,7 +103,7 @@ def costs(table, work):
         bus=fixed["bus"],
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
-        turn=at("efa_work_set.queue"), again=every("efa_sq.visit"),
+        turn=at("efa_sq_circle.queue"), again=every("efa_sq.visit"),
         take=at("efa_sq.entry") - at("efa_skid.beat"), quantum=table.depth("efa_sq.visit"),
         contexts=table.depth("efa_srd.ack"),
         skid=at("efa_skid.beat"),

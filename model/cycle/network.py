@@ -39,7 +39,6 @@ from cycle.stages import Stages, shape
 from cycle.state import FAR, new_state
 from cycle.workload import store_beats
 
-
 # Engines by number, and whom each one's acting may concern, itself among them.
 ENGINES = 9
 (LINK, WRITES, COMPLETIONS, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = range(ENGINES)

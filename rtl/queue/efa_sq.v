@@ -135,6 +135,10 @@ module efa_sq #(
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
 
+  // The phase that the first whole entry after a clear had, as it were in lap 0.
+  reg [(1<<QPN_W)-1:0] taught_q;
+  reg [(1<<QPN_W)-1:0] phase_q;
+
   wire out_ready;
   wire move = out_ready && (!void_valid_q || m_void_ready) && !s_clear_valid;
 
@@ -260,12 +264,17 @@ module efa_sq #(
     end
   end
 
+  wire s1_phase = front[`EFA_IO_TX_WQE__META__PHASE] ^ s1_parity;
+  wire s1_tells = !torn && !s1_flush_q;
+  wire s1_odd = s1_tells && taught_q[s1_qpn_q] && phase_q[s1_qpn_q] != s1_phase;
+
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_WQE__QPN] = item[`EFA_WQI__QPN];
     event_data[`EFA_EV_WQE__MSG] = item[`EFA_WQI__MSG];
     event_data[`EFA_EV_WQE__REQ_ID] = item[`EFA_WQI__REQ_ID];
+    event_data[`EFA_EV_WQE__ODD_PHASE] = s1_odd;
   end
 
   assign next_ready = (!p_valid_q || p_go) && !s_mark_valid;
@@ -284,7 +293,7 @@ module efa_sq #(
   assign ev_wqe_valid = commit;
   assign ev_wqe_data = event_data;
 
-  efa_work_set #(
+  efa_sq_circle #(
       .QPN_W(QPN_W)
   ) u_set (
       .clk(clk),
@@ -410,6 +419,11 @@ module efa_sq #(
     c_flits_q <= s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
     c_turn_q <= s1_turn_q;
     if (c_valid_q) left_q <= c_spent ? TURN_FLITS : c_left;
+    if (commit && s1_tells && !taught_q[s1_qpn_q]) begin
+      taught_q[s1_qpn_q] <= 1'b1;
+      phase_q[s1_qpn_q]  <= s1_phase;
+    end
+    if (s_clear_valid) taught_q[s_clear_qpn] <= 1'b0;
     d_qpn_q <= c_qpn_q;
   end
 

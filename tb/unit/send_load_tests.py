@@ -97,7 +97,8 @@ async def endless_stores_hold_nothing(dut, kind):
     bench.flushed = 0
 
     def line():
-        return "llq", flood.page * 64 + bench.rng.randrange(64), 0xFFFF, bench.rng.getrandbits(512), 0
+        at = flood.page * 64 + bench.rng.randrange(64)
+        return "llq", at, 0xFFFF, bench.rng.getrandbits(512), 0
 
     def doorbell():
         # Each flushes an entry nobody wrote, as soon as the one before it has completed.

@@ -47,12 +47,23 @@ class Queue:
     def begin(self):
         self.produced = self.taken = 0
         self.rung, self.entries = [(-100, 0)], {}
-        self.broken = self.flushing = False
+        self.broken = self.flushing = self.ended = False
+        self.phase = None
         self.torn = None  # the edge at which it was reported
 
     def count(self, edge):
         """What a read at this edge finds in the table of producer counts."""
         return next(value for at, value in reversed(self.rung) if at + LAG <= edge)
+
+
+def phase_bit():
+    """The bit of an entry that is its phase."""
+    wqe = IoTxWqe128()
+    wqe.meta.phase = 1
+    return int.from_bytes(bytes(wqe.pack()), "little")
+
+
+PHASE = phase_bit()
 
 
 def message(rng, flits):
@@ -237,13 +248,21 @@ class Bench:
             assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
         # The first torn entry breaks its queue; behind it nothing is taken until the flush.
         if not queue.flushing:
-            assert (queue.torn is not None and queue.torn < cycle()) == (missing != 0)
+            assert not queue.ended, "taken behind a torn entry"
+            queue.ended = missing != 0
+            assert not missing or (queue.torn is not None and queue.torn < cycle())
         if queue.srd and not queue.flushing:
             self.outstanding += 1
             assert self.outstanding <= CONTEXTS
         queue.taken = count + 1 & 0xFFFF
         self.order.append(queue.qpn)
-        self.taken.append((item.qpn, item.msg, req_id))
+        odd = False
+        if not missing and not queue.flushing:
+            # As in lap 0; the first one after a clear teaches it.
+            phase = bool(image & PHASE) ^ (count >> queue.log & 1)
+            queue.phase = phase if queue.phase is None else queue.phase
+            odd = phase != queue.phase
+        self.taken.append((item.qpn, item.msg, req_id, odd))
 
     def empty(self):
         return all(queue.taken == queue.produced for queue in self.queues.values())
@@ -252,7 +271,7 @@ class Bench:
         await until(self.dut, self.empty, "the last entry", cycles)
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
-        assert [(e.qpn, e.msg, e.req_id) for e in seen] == self.taken
+        assert [(e.qpn, e.msg, e.req_id, e.odd_phase) for e in seen] == self.taken
         width = len(self.dut.work_qpn)
         for queue in list(self.queues.values())[:6]:
             self.dut.taken_addr.value = queue.qpn << width | queue.qpn
