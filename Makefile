@@ -99,6 +99,9 @@ perf: $(STAMP) ## rates and latencies against their marks, all rows or ROW='inli
 golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed
 	$(BIN)/python -m tb.perf.golden
 
+cycle-grid: $(STAMP) ## cycle model against RTL over a grid, or DRAWN=50 points of SEED; reports/cycle/summary.json
+	$(BIN)/python -m tb.cycle.grid $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+
 bench-sim: $(STAMP) ## cycles per second of the whole device with everything checked
 	$(BIN)/python -m tb.bench_sim
 

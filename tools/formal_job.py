@@ -166,7 +166,8 @@ def build(block, job, place, only=None, bug=None):
     ]
     for name in block.properties:
         if name not in ([only] if only else kept(block, job)):
-            script.append(f"delete c:p_{name} c:c_{name}")
+            # An invariant of a property's name is its own.
+            script.append(f"delete c:p_{name} c:c_{name} c:h_{name}")
     if only:
         script.append(f"select -set others t:$assert c:p_{only} %d; delete @others")
     script += [

@@ -46,8 +46,8 @@ class State(NamedTuple):
     post_at: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: when each queue with work shows, entries rung and taken, flits owed, its next turn
-    # at the earliest
+    # Scheduler: when each queue with work shows, entries rung and taken, flits owed,
+    # the cycle before which it gets no further turn
     shows: np.ndarray
     in_set: np.ndarray
     rung: np.ndarray

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import yaml
 
+from efa import defs
+from efa.wc import POLICIES
+
 MOST_FILE_BYTES = 1 << 20
 MOST_JOBS = 1000
 LATENCY, RATE = "latency", "rate"
+CYCLE = "cycle"
+OF_THE_MODEL = ("depth", "batch", "store_buffer")
+MOST_RTL_QUEUES = 16
 
 
 class GridError(Exception):
@@ -32,10 +38,21 @@ class Job:
     seed: int
     queues: tuple
     measure: tuple
+    depth: int = 0
+    batch: int = 0
+    store_buffer: str = ""
+
+    @property
+    def kind_number(self):
+        """The kind as the device numbers it."""
+        return defs.AdminQpType[self.kind]
 
     def __str__(self):
+        host = ""
+        if self.depth:
+            host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
         return (f"{self.kind}, {self.size} bytes, host read latency {self.host_read_latency}, "
-                f"seed {self.seed}")
+                f"seed {self.seed}{host}")
 
     def as_dict(self):
         """Plain values for JSON."""
@@ -87,27 +104,37 @@ class Grid:
     seeds: tuple = (1,)
     measure: tuple = (LATENCY, RATE)
     backend: tuple = ("verilator",)
+    depth: tuple = ()
+    batch: tuple = ()
+    store_buffer: tuple = ()
 
     def jobs(self):
         """One Job for each combination but queues, which share a device."""
         found = []
-        for kind, wait, size, seed in itertools.product(
-                self.kinds, self.host_read_latency, self.sizes, self.seeds):
+        model = self.backend == (CYCLE,)
+        host = itertools.product(self.depth or (64,), self.batch or (16,),
+                                 self.store_buffer or ("ideal",)) if model else [()]
+        for kind, wait, size, seed, more in itertools.product(
+                self.kinds, self.host_read_latency, self.sizes, self.seeds, host):
             # A rate counts payload beats: with none there is nothing to see of it.
             measure = tuple(what for what in self.measure if size or what == LATENCY)
             if measure:
-                found.append(Job(self.backend[0], kind, size, wait, seed, self.queues, measure))
+                found.append(Job(self.backend[0], kind, size, wait, seed, self.queues, measure,
+                                 *more))
         return found
 
 
 ALLOWED = {
     "sizes": Range(0, 4096),
-    "queues": Range(1, 16),
+    "queues": Range(1, 64),
     "kinds": Choice(("UD", "SRD")),
     "host_read_latency": Range(1, 10_000),
     "seeds": Range(0, (1 << 31) - 1),
     "measure": Choice((LATENCY, RATE)),
-    "backend": Choice(("verilator", "icarus")),
+    "backend": Choice(("verilator", "icarus", CYCLE)),
+    "depth": Range(1, 1024),
+    "batch": Range(1, 16),
+    "store_buffer": Choice(tuple(POLICIES)),
 }
 
 
@@ -154,6 +181,12 @@ def _grid(path, root):
     if len(values.get("backend", "-")) != 1:
         raise GridError(f"{path}:1: 'backend' takes one value")
     grid = Grid(**values)
+    if grid.backend != (CYCLE,):
+        alone = [name for name in OF_THE_MODEL if name in values]
+        if alone:
+            raise GridError(f"{path}:1: {alone[0]!r} goes with `backend: cycle` only")
+        if max(grid.queues) > MOST_RTL_QUEUES:
+            raise GridError(f"{path}:1: queues: at most {MOST_RTL_QUEUES} on the RTL")
     count = len(grid.jobs())
     if not count:
         raise GridError(f"{path}:1: nothing to measure: there are no rates at 0 bytes")

@@ -26,7 +26,7 @@ DEFAULTS = {
 
 def latency(figures):
     """Latency against message size, a line for each kind and host read latency."""
-    figure, (axis,) = _axes(8.0, 3.8)
+    figure, (axis,) = axes_of(8.0, 3.8)
     for label, style, points in _series(figures, "size"):
         _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
     sizes = sorted({f["size"] for f in figures})
@@ -43,7 +43,7 @@ def rates(figures):
     sizes = sorted({f["size"] for f in figures},
                    key=lambda size: (-len({f["queues"] for f in figures if f["size"] == size}),
                                      abs(size - 32)))
-    figure, axes = _axes(10.0, 4.0, 2)
+    figure, axes = axes_of(10.0, 4.0, 2)
     for axis, chosen, over, label in (
             (axes[0], [f for f in figures if f["queues"] == most], "size",
              f"message size, bytes ({most} queue{'s' if most > 1 else ''})"),
@@ -72,7 +72,7 @@ def rates(figures):
 
 def waterfall(stages):
     """Where the cycles of one message went: a bar for each stage, its cycles beside it."""
-    figure, (axis,) = _axes(8.0, 0.32 * len(stages) + 0.9)
+    figure, (axis,) = axes_of(8.0, 0.32 * len(stages) + 0.9)
     named = set()
     for row, stage in enumerate(stages):
         place = stage.get("where", "")
@@ -131,7 +131,8 @@ def _legend(figure, axis):
                   fontsize=9, frameon=False)
 
 
-def _axes(width, height, columns=1):
+def axes_of(width, height, columns=1):
+    """A figure of so many inches and its axes side by side."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(1, columns, figsize=(width, height), squeeze=False)
     return figure, axes[0]

@@ -34,7 +34,8 @@ class Figure:
     """One measured number, in `unit`, over so many messages.
 
     limit: what the ports allow at best, None where nothing does. size in bytes,
-    host_read_latency in cycles."""
+    host_read_latency in cycles. Of the cycle model also: depth, messages open on a queue; batch,
+    entries a doorbell; store_buffer, the policy of the host's."""
 
     name: str
     value: float
@@ -46,6 +47,9 @@ class Figure:
     queues: int = 1
     host_read_latency: int = HOST_READ_LATENCY
     seed: int = 1
+    depth: int = 0
+    batch: int = 0
+    store_buffer: str = ""
 
     def as_dict(self):
         """Plain values for JSON."""

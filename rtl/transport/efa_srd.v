@@ -99,6 +99,7 @@ module efa_srd #(
   reg [31:0] start_q;  // the next context when the walk began
   reg found_q;  // a passed-over send that is to be flushed; its generations ago
   reg [GEN_W-1:0] oldest_q;
+  reg [GEN_W-1:0] old_gen_q;
   reg any_q;  // a context in use was passed over since the last look for some
   reg any_found_q;
 
@@ -179,7 +180,9 @@ module efa_srd #(
   wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[MSG_W-1:0]};
   wire passed_over = c1_from_q == FROM_WALK && c1_used && extra != {GEN_W{1'b0}}
       && !extra[GEN_W-1];
-  wire walked = due && (pass_q == PASS_LAST || (pass_q == PASS_OLD && passed_over && age == oldest_q));
+  // Of that generation, those still in their place come after the ones passed over anyway.
+  wire walked = due && (pass_q == PASS_LAST
+      || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q));
   wire finds = c1_valid_q && due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
   wire c1_passes = c1_valid_q && (left || acked || walked);
@@ -411,6 +414,7 @@ module efa_srd #(
     purging_q <= purging_d;
     pass_q <= pass_d;
     if (walk_q == ST_IDLE) start_q <= next_q;
+    old_gen_q <= start_q[31:MSG_W] - oldest_q;
     // A pass of finding begins.
     if (walk_q == ST_IDLE || (walk_q == ST_TAIL && pass_q == PASS_OLD)) begin
       found_q <= 1'b0;

@@ -1,6 +1,7 @@
 """Workloads of the cycle model on the RTL, their events kept for the comparison.
 
-Not a test of the device by itself: tb/timed.py names the workloads and reads what is left here.
+Not a test of the device by itself: tb/cycle/timed.py names the workloads and reads
+what is left here.
 """
 
 import json

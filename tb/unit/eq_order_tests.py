@@ -307,3 +307,21 @@ async def the_count_of_entries_passes_its_end(dut):
     assert numbers == list(range(numbers[0], numbers[0] + 40)) and 0x10000 in numbers
     for number, (_, slot, phase) in zip(numbers, last, strict=True):
         assert (slot, phase) == (number & (1 << log) - 1, 1 - (number >> log & 1)), number
+
+
+@cocotb.test()
+async def an_event_queue_made_while_an_entry_is_written(dut):
+    """eq.order.made: whatever its cycle, every entry of the other one gets its own slot"""
+    bench = Bench(dut)
+    await bench.start(log=5)
+    fresh = INTERNAL.eqc.pack(live=1, base=BASES[6] >> 6, log=2)
+    await bench.cq(5)
+    for distance in range(SPAN + 4):
+        await bench.arm_eq(0)
+        await bench.arm_cq(5, 0xFFFF)
+        for _ in range(distance):
+            await RisingEdge(dut.clk)
+        await pulse(dut, "eqc_valid", eqc_eqn=6, eqc_data=fresh)
+        await bench.settle()
+    slots = [(beat["addr"] - BASES[0]) // 16 for beat in bench.wr.beats]
+    assert slots == list(range(SPAN + 4))

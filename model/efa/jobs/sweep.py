@@ -10,13 +10,15 @@ from pathlib import Path
 
 from efa.backend import BackendUnavailable, open_backend
 from efa.endpoints import SRD, UD
-from efa.grid import GridError, read_grid
+from efa.grid import CYCLE, Grid, GridError, read_grid
 from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, numbers, one_line, say, seed
+from efa.jobs.point import measure
 from efa.jobs.pool import Pool
 from efa.report import ReportError, check_target, write_report
 from efa.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 
 MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
+MODELLED = "of the cycle model"
 TEXT = """\
 Measures latency and message rate on the RTL with the project's own driver; every message is
 checked. With FILE, a YAML grid, every combination of its values is a job in a process of its own.
@@ -29,7 +31,11 @@ a FILE, as sim/sweeps/example.yaml (only sizes are needed, a single value needs 
   host_read_latency: [125, 500]     # cycles, 1 to 10000
   seeds: [1, 2]                     # plots show the median
   measure: [latency, rate]
-  backend: verilator                # or icarus
+  backend: verilator                # or icarus, or cycle: the cycle model, in milliseconds
+with `backend: cycle` also (queues then 1 to 64), the host's habits in its rates:
+  depth: [16, 64]                   # messages open on a queue, 1 to 1024
+  batch: [1, 16]                    # send entries for each doorbell, 1 to 16
+  store_buffer: [ideal, pressure]   # how the CPU's store buffer lets lines go
 
 what is written, into the folder --out: summary.json with every figure, its unit and the number of
 messages behind it, figures.csv, latency.svg, rates.svg, and index.html with all of it
@@ -53,8 +59,8 @@ def add_command(commands):
                         help="without FILE: queue counts, with commas")
     parser.add_argument("--rd-latency", type=number(1, MOST_WAIT), metavar="CYCLES",
                         help="without FILE: host read latency (default: 125)")
-    parser.add_argument("--backend", choices=("verilator", "icarus"),
-                        help=f"without FILE: the simulator (default: {RTL})")
+    parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE),
+                        help=f"without FILE: the simulator, or the cycle model (default: {RTL})")
     parser.add_argument("--seed", type=seed, help="without FILE: of every random choice (1)")
     parser.add_argument("--out", type=Path, metavar="FOLDER",
                         help="where the results go (default: reports/sweep, or "
@@ -97,6 +103,11 @@ def _of_options(options):
     """One device after the other in this process."""
     wait, one_seed = options.rd_latency or 125, 1 if options.seed is None else options.seed
     sizes, queues = options.sizes or LATENCY_SIZES, options.queues or QUEUES
+    if options.backend == CYCLE:
+        grid = Grid(sizes=tuple(sizes), queues=tuple(queues), host_read_latency=(wait,),
+                    seeds=(one_seed,), backend=(CYCLE,))
+        rows = [figure.as_dict() for job in grid.jobs() for figure in measure(job)]
+        return _summary("efa-cosim sweep --backend cycle", rows, [], {"seed": one_seed}, MODELLED)
     with open_backend(options.backend or RTL, seed=one_seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
         node = new_node(backend, one_seed)
@@ -123,7 +134,8 @@ def _of_file(options):
             say(_progress(finished, len(done), len(jobs), time.monotonic() - started))
     rows = [row for job in jobs for row in done[job]]
     return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
-                    {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)})
+                    {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
+                    MODELLED if grid.backend == (CYCLE,) else "checked")
 
 
 def _progress(finished, done, total, seconds):
@@ -133,11 +145,11 @@ def _progress(finished, done, total, seconds):
     return f"[{done:>{len(str(total))}}/{total}] {finished.job}: {state}{ahead}"
 
 
-def _summary(command, rows, wrong, more):
+def _summary(command, rows, wrong, more, how="checked"):
     counts = Counter(row["name"] for row in rows)
     told = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
     messages = sum(row["messages"] for row in rows)
-    text = f"{len(rows)} figures ({told}), {messages} messages checked"
+    text = f"{len(rows)} figures ({told}), {messages} messages {how}"
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,

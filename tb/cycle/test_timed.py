@@ -7,8 +7,8 @@ from cycle.network import simulate
 from cycle.stages import Stages
 from cycle.workload import Workload
 
+from tb.cycle.timed import run_timed
 from tb.runner import RunFailed
-from tb.timed import run_timed
 
 IDLE = [Workload(kind=kind, size=size, messages=3)
         for kind in ("SRD", "UD") for size in (0, 1, 32, 33, 64, 65, 97, 512, 513, 1024, 4096)]

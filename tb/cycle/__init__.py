@@ -1,0 +1,1 @@
+"""The cycle model held against the RTL: the same workload on both, message by message."""

@@ -1,0 +1,158 @@
+"""make cycle-grid: the cycle model against the RTL over a grid; what it misses, and at which stage.
+
+    python -m tb.cycle.grid [--drawn N] [--seed N] [--jobs N] [--out FOLDER]
+
+Writes summary.json (a row a point: figures of both, error, bounds met, where they part) and
+pictures. Exit status 0 when every point is within its bounds, 1 when one is not, 2 on usage or
+environment.
+"""
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import numpy as np
+from cycle.compare import BOUNDS, compare
+from cycle.lifelines import LifelineError, from_events
+from cycle.network import simulate
+from cycle.workload import Workload
+
+from tb.cycle.pictures import draw
+from tb.cycle.points import drawn, fixed
+from tb.cycle.timed import run_timed
+from tb.runner import RunFailed
+from tb.simulators import ROOT, simulator_missing
+from tb.system_run import build_system
+
+OUT = ROOT / "reports/cycle"
+CHUNK = 8
+# How fast the model is: a long run of each, many queues busy and one message at a time.
+SPEED = (Workload(size=32, queues=8, depth=64, batch=16, messages=1_000_000),
+         Workload(size=64, queues=16, depth=64, batch=16, messages=1_000_000),
+         Workload(size=4096, queues=8, depth=16, messages=200_000),
+         Workload(size=32, messages=200_000))  # fmt: skip
+MARK = 1_000_000
+
+
+def measure(works, seed):
+    """A row for each of some workloads: RTL and model on the same host accesses."""
+    rows = []
+    for work, run in zip(works, run_timed(works, "verilator", seed), strict=True):
+        real = from_events(work, run.events, run.marks, run.queues, run.numbers)
+        began = time.process_time()
+        found = simulate(work, run.beats)
+        seconds = time.process_time() - began
+        rows.append({**compare(work, real, found), "cycles": run.cycles,
+                     "rtl_seconds": run.seconds, "model_seconds": seconds,
+                     "beats": float(np.mean(run.beats)) / work.batch})
+    return rows
+
+
+def speeds():
+    """Messages a second of one core, the model alone."""
+    rows = []
+    for work in SPEED:
+        simulate(Workload(**{**work.as_dict(), "messages": work.queues * work.batch}))
+        began = time.process_time()
+        lives = simulate(work)
+        seconds = time.process_time() - began
+        rows.append({"workload": work.as_dict(), "messages": work.total, "seconds": seconds,
+                     "messages_per_second": work.total / seconds,
+                     "cycles_per_second": int(lives.end.max()) / seconds})
+    return rows
+
+
+def run(points, seed, jobs, say):
+    """Rows in the order of the points, chunk after chunk in so many processes."""
+    chunks = [points[at : at + CHUNK] for at in range(0, len(points), CHUNK)]
+    began, done, rows = time.monotonic(), 0, [None] * len(chunks)
+    with ProcessPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(measure, chunk, seed): number
+                   for number, chunk in enumerate(chunks)}
+        for future in as_completed(waiting):
+            number = waiting[future]
+            rows[number] = future.result()
+            done += len(chunks[number])
+            missed = sum(not all(row["met"].values()) for row in rows[number])
+            left = (time.monotonic() - began) / done * (len(points) - done)
+            say(f"[{done}/{len(points)}] points, {missed} of these {len(rows[number])} out of "
+                f"bounds, about {left:.0f} s left")
+    return [row for chunk in rows for row in chunk]
+
+
+def summarize(rows, speed, seed):
+    """What summary.json holds."""
+    missed = [row for row in rows if not all(row["met"].values())]
+    rtl = sum(row["rtl_seconds"] for row in rows)
+    model = sum(row["model_seconds"] for row in rows)
+    messages = sum(row["messages"] for row in rows)
+    worst = {name: max(abs(row["error"][name] if name == "rate"
+                           else row["error"][name] / row["rtl"][name]) for row in rows)
+             for name in BOUNDS}
+    return {
+        "title": "Cycle model against RTL", "seed": seed, "points": len(rows),
+        "within": len(rows) - len(missed), "exact": sum(row["exact"] for row in rows),
+        "messages": messages, "worst_share": worst,
+        "bounds": {name: {"share": share, "cycles": least}
+                   for name, (share, least) in BOUNDS.items()},
+        "rtl_messages_per_second": messages / rtl, "model_messages_per_second": messages / model,
+        "speed": speed, "speed_mark": MARK,
+        "ratio_to_rtl": speed[0]["messages_per_second"] * rtl / messages, "rows": rows,
+    }  # fmt: skip
+
+
+def tell(summary, say):
+    """The verdict in words: every point that is out of its bounds with the stage of parting."""
+    for row in summary["rows"]:
+        if not all(row["met"].values()):
+            error, parts = row["error"], row["parts_at"]
+            say(f"out of bounds: {Workload(**row['workload'])}: rate {error['rate']:+.2%}, "
+                f"median {error['median']:+.1f} of {row['rtl']['median']:.0f} cycles, "
+                f"p99 {error['p99']:+.1f} of {row['rtl']['p99']:.0f}; first apart at "
+                f"'{parts['stage']}', cycle {parts['cycle']}")
+    for row in summary["speed"]:
+        say(f"{row['messages_per_second']:,.0f} messages/s: {Workload(**row['workload'])}")
+    say(f"{summary['within']} of {summary['points']} points within bounds, {summary['exact']} "
+        f"exact to the cycle, {summary['messages']} messages; "
+        f"{summary['ratio_to_rtl']:.0f} times the RTL on Verilator")
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--drawn", type=int, default=0, metavar="N",
+                        help="instead of the fixed grid N points drawn from --seed")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw and the RTL (default: 1)")
+    parser.add_argument("--jobs", type=int, default=2, help="simulations at a time (default: 2)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the report")
+    options = parser.parse_args(arguments)
+    reason = simulator_missing("verilator")
+    if reason is not None:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+
+    def say(text):
+        print(text, flush=True)
+
+    points = drawn(options.drawn, options.seed) if options.drawn > 0 else fixed()
+    say(f"{len(points)} points; building the device")
+    try:
+        build_system("verilator", {})
+        rows = run(points, options.seed, options.jobs, say)
+    except (RunFailed, LifelineError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    summary = summarize(rows, speeds(), options.seed)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    for name, text in draw(summary).items():
+        (options.out / name).write_text(text)
+    tell(summary, say)
+    say(f"report: {options.out / 'summary.json'}")
+    return 0 if summary["within"] == summary["points"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

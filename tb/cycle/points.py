@@ -1,0 +1,62 @@
+"""The grid on which the cycle model is compared with the RTL: fixed points, and drawn ones."""
+
+import itertools
+import random
+
+from cycle.compare import figures
+from cycle.network import simulate
+from cycle.workload import FLIT_BYTES, Workload
+
+from efa.wc import POLICIES
+
+READ_LATENCIES = (125, 500)
+# Enough messages for a 99th percentile that is not one message's luck.
+SMALL, LARGE, LARGE_BYTES = 2048, 512, 1024
+WINDOWS = ((1, 1), (16, 4), (64, 16))  # depth, batch
+LOADS = (0.5, 0.9)
+
+
+def sized(**values):
+    """A Workload with as many messages as its size asks for."""
+    least = values.get("queues", 1) * values.get("batch", 1) * 4
+    wanted = LARGE if values["size"] >= LARGE_BYTES else SMALL
+    return Workload(messages=max(wanted, least), **values)
+
+
+def fixed():
+    """Size x queues x window x latency; policies; datagrams; open loops below capacity."""
+    found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
+             for size, queues, (depth, batch), latency in itertools.product(
+                 (32, 64, 512, 4096), (1, 8, 32), WINDOWS, READ_LATENCIES)]
+    found += [sized(size=size, queues=queues, depth=16, batch=4, policy=policy)
+              for policy, size, queues in itertools.product(
+                  [name for name in POLICIES if name != "ideal"], (32, 64), (1, 8))]
+    found += [sized(kind="UD", size=size, queues=queues, depth=16, batch=4)
+              for size, queues in itertools.product((32, 64, 1024), (1, 8))]
+    found += [opened(size, latency, load) for size, latency, load in itertools.product(
+        (32, 64, 1024), READ_LATENCIES, LOADS)]
+    return found
+
+
+def opened(size, latency, load):
+    """An open loop at a share of what the model says is the capacity of this host and device."""
+    closed = sized(size=size, queues=8, depth=64, batch=4, read_latency=latency)
+    gap = max(1, round(closed.batch / (figures(simulate(closed))["rate"] * load)))
+    return sized(size=size, queues=8, depth=64, batch=4, read_latency=latency, gap=gap)
+
+
+def drawn(count, seed):
+    """Points nobody chose: they are in no test, the same seed gives the same."""
+    chance = random.Random(seed)
+    found = []
+    while len(found) < count:
+        depth = chance.choice((1, 2, 4, 8, 16, 32, 64, 128))
+        size = chance.choice((8, 32, 64, 100, 128, 200, 256, 512, 1000, 1024, 2048, 4096))
+        found.append(sized(
+            kind=chance.choice(("SRD", "SRD", "SRD", "UD")), size=size,
+            buffers=chance.choice((1, 2)) if size > 2 * FLIT_BYTES else 1,
+            queues=chance.choice((1, 2, 3, 4, 8, 16, 32, 64)), depth=depth,
+            batch=chance.choice([n for n in (1, 2, 4, 8, 16) if n <= depth]),
+            policy=chance.choice(tuple(POLICIES)), seed=chance.randrange(1 << 31),
+            read_latency=chance.choice((60, 125, 250, 500, 1000))))
+    return found
