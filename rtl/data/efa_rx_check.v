@@ -4,8 +4,8 @@
 //       mr_* the regions
 // Out   m_retire every job in order, now with the places of its buffers or with a refusal;
 //       m_write, in the same cycle, for those that write
-// Time  4 cycles, four jobs in five cycles; a job per 2 cycles when both buffers are asked for;
-//       1 cycle, a job per cycle when none is
+// Time  3 cycles after its last question, a job per cycle, per 2 cycles when both buffers are asked
+//       for; 1 cycle when none is
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -39,7 +39,7 @@ module efa_rx_check (
   localparam RXJ_W = `EFA_RXJ__W;
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
   localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
-  localparam JOBS_LOG2 = 2;
+  localparam JOBS_LOG2 = 3;
   localparam PLACES_LOG2 = JOBS_LOG2 + 1;
 
   // ---- ask for one buffer after the other; the job goes into the line with its last question ----
@@ -113,11 +113,15 @@ module efa_rx_check (
       .level(line_level)
   );
 
+  // A verdict that is waited for does not stand in line.
   wire place_room;
-  wire place_valid;
   wire place_ready;
-  wire place_ok;
-  wire [PLACE_W-1:0] place;
+  wire stored;
+  wire stored_ok;
+  wire [PLACE_W-1:0] stored_place;
+  wire place_valid = stored || verdict_valid;
+  wire place_ok = stored ? stored_ok : verdict_ok;
+  wire [PLACE_W-1:0] place = stored ? stored_place : verdict_place;
   wire [PLACES_LOG2:0] place_level;
   efa_fifo #(
       .WIDTH(1 + PLACE_W),
@@ -125,12 +129,12 @@ module efa_rx_check (
   ) u_places (
       .clk(clk),
       .rst(rst),
-      .s_valid(verdict_valid),
+      .s_valid(verdict_valid && (stored || !place_ready)),
       .s_ready(place_room),
       .s_data({verdict_ok, verdict_place}),
-      .m_valid(place_valid),
+      .m_valid(stored),
       .m_ready(place_ready),
-      .m_data({place_ok, place}),
+      .m_data({stored_ok, stored_place}),
       .level(place_level)
   );
 

@@ -1,15 +1,20 @@
 // efa_rx_judge - may this packet come in, and which receive entry does it get?
 //
-// In    s_pkt a stored packet; QP contexts, receive claims; ah_* the peers that are known
-// Out   m_job what is to be done with it, if its buffers are what they should be: m_ask which of
-//       the two must be checked, under m_pd; m_err a QP whose receive entry has no end
-// Time  6 cycles a packet, 3 when it is refused early, more while a descriptor is on its way
+// In    s_pkt a stored packet; its QP's context, a cycle later and until s_claim_step; s_answer
+//       what efa_rq_claim says of its claim; s_blocked one of its queue waits already; ah_* the
+//       peers that are known
+// Out   m_claim each packet's claim, as efa_rq_claim wants it; m_job what is to be done with it, if
+//       its buffers are what they should be: m_ask which of the two must be checked, under m_pd;
+//       m_park a packet that has to wait; m_err a QP whose receive entry has no end
+// Time  3 cycles a packet, a packet per cycle, as far as claims are answered; none is judged while
+//       the end of an entry is missing and its QP not yet seen in ERR
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_judge #(
     parameter QPN_W  = 6,
-    parameter LINE_W = 9
+    parameter LINE_W = 9,
+    parameter SLOT_W = 8
 ) (
     input  wire clk,
     input  wire rst,
@@ -20,23 +25,38 @@ module efa_rx_judge #(
     output wire s_pkt_ready,
     input wire [`EFA_PKT_HDR__BITS-1:0] s_pkt_header,
     input wire [LINE_W-1:0] s_pkt_line,
-
-    output wire [QPN_W-1:0] qpc_addr,
+    input wire [SLOT_W-1:0] s_pkt_slot,
     input wire [`EFA_QPC__W-1:0] qpc_data,
     input wire ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     input wire [`EFA_AHC__W-1:0] ah_data,
 
     output wire m_claim_valid,
+    input wire s_claim_ready,
     output wire [QPN_W-1:0] m_claim_qpn,
-    input wire s_claim_valid,
-    input wire s_claim_none,
-    input wire s_claim_broken,
-    input wire s_claim_whole,
-    input wire [1:0] s_claim_count,
-    input wire [255:0] s_claim_descs,
+    output wire m_claim_skip,
+    output wire [16:0] m_claim_need,
+    output wire m_claim_hold,
+    input wire s_claim_step,
+    input wire s_answer_valid,
+    output wire m_answer_ready,
+    input wire s_answer_skipped,
+    input wire s_answer_broken,
+    input wire s_answer_none,
+    input wire s_answer_missing,
+    input wire s_answer_whole,
+    input wire s_answer_short,
+    input wire [1:0] s_answer_count,
+    input wire [255:0] s_answer_descs,
+    output wire m_answer_parked,
     output wire m_claim_done,
-    output wire [1:0] m_claim_take,
+
+    output wire [QPN_W-1:0] m_look_qpn,
+    input wire s_blocked,
+    output wire m_park_valid,
+    output wire [`EFA_PKT_HDR__BITS-1:0] m_park_header,
+    output wire [LINE_W-1:0] m_park_line,
+    output wire [SLOT_W-1:0] m_park_slot,
 
     output wire m_job_valid,
     input wire m_job_ready,
@@ -65,63 +85,60 @@ module efa_rx_judge #(
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [3:0] CAUSE_NO_LAST = 4'd7;
 
-  localparam [2:0] ST_PACKET = 3'd0;
-  localparam [2:0] ST_CONTEXT = 3'd1;
-  localparam [2:0] ST_JUDGE = 3'd2;
-  localparam [2:0] ST_CLAIM = 3'd3;
-  localparam [2:0] ST_LENGTH = 3'd4;
-  localparam [2:0] ST_JOB = 3'd5;
-  localparam [2:0] ST_ERR = 3'd6;
-  localparam [2:0] ST_SETTLE = 3'd7;
-
-  reg [2:0] state_q;
-  reg [2:0] state_d;
-  reg [HDR_W-1:0] header_q;
-  reg [LINE_W-1:0] line_q;
-  reg [`EFA_QPC__W-1:0] qpc_q;
-  reg [7:0] status_q;  // what the acknowledgement says
-  reg [7:0] status_d;
-  reg complete_q;  // there is a receive completion
-  reg complete_d;
-  reg endless_q;  // the entry has no last descriptor
-  reg endless_d;
-  reg claimed_q;
-  reg claimed_d;
-  reg wrong_key_q;
-  reg wrong_key_d;
-  reg [255:0] descs_q;
-  reg [1:0] count_q;
-  reg [1:0] ask_q;
-
-  // The packet.
-  wire [7:0] opcode = header_q[`EFA_PKT_HDR__OPCODE];
-  wire is_srd = opcode == `EFA_PKT_OPCODE__SRD_SEND;
-  wire [15:0] length = header_q[`EFA_PKT_HDR__LENGTH];
-  wire [15:0] src_node = header_q[`EFA_PKT_HDR__SRC_NODE];
-  wire [15:0] dst_qpn = header_q[`EFA_PKT_HDR__DST_QPN];
-  wire [16:0] need = {1'b0, length} + (is_srd ? 17'd0 : {1'b0, GRH_BYTES});
+  // ---- stage 1: its queue pair; the packet waits here while claims or a report hold it up ----
+  reg [HDR_W-1:0] header1_q;
+  reg [LINE_W-1:0] line1_q;
+  reg [SLOT_W-1:0] slot1_q;
+  wire step;
+  wire srd1 = header1_q[`EFA_PKT_HDR__OPCODE] == `EFA_PKT_OPCODE__SRD_SEND;
+  wire [15:0] length1 = header1_q[`EFA_PKT_HDR__LENGTH];
+  wire [15:0] src_node1 = header1_q[`EFA_PKT_HDR__SRC_NODE];
+  wire [15:0] dst_qpn1 = header1_q[`EFA_PKT_HDR__DST_QPN];
+  wire [16:0] need1 = {1'b0, length1} + (srd1 ? 17'd0 : {1'b0, GRH_BYTES});
   wire [15:0] head_dst_qpn = s_pkt_header[`EFA_PKT_HDR__DST_QPN];
-  wire [QPN_W-1:0] qpn = dst_qpn[QPN_W-1:0];
-  assign qpc_addr = head_dst_qpn[QPN_W-1:0];
-
-  // Its queue pair.
-  wire [2:0] qp_state = qpc_q[`EFA_QPC__STATE];
+  wire [2:0] qp_state = qpc_data[`EFA_QPC__STATE];
   wire can_receive = qp_state ==
   `EFA_ADMIN_QP_STATE__RTR_W3
   || qp_state == `EFA_ADMIN_QP_STATE__RTS_W3 || qp_state ==
   `EFA_ADMIN_QP_STATE__SQD_W3
   || qp_state == `EFA_ADMIN_QP_STATE__SQE_W3;
-  wire there = qpc_q[`EFA_QPC__LIVE] && qpc_q[`EFA_QPC__QP_NUM] == dst_qpn
-      && qpc_q[`EFA_QPC__SRD] == is_srd && can_receive;
-  wire key_fits = qpc_q[`EFA_QPC__QKEY] == header_q[`EFA_PKT_HDR__QKEY];
-  wire refused = state_q == ST_JUDGE && !(there && key_fits);
+  wire there = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__QP_NUM] == dst_qpn1
+      && qpc_data[`EFA_QPC__SRD] == srd1 && can_receive;
+  wire key_fits = qpc_data[`EFA_QPC__QKEY] == header1_q[`EFA_PKT_HDR__QKEY];
 
-  // The claimed receive entry.
-  wire [127:0] desc0 = descs_q[127:0];
-  wire [127:0] desc1 = descs_q[255:128];
+  // ---- stage 2: the receive entry that it claimed ----
+  reg [HDR_W-1:0] header2_q;
+  reg [LINE_W-1:0] line2_q;
+  reg [SLOT_W-1:0] slot2_q;
+  reg blocked2_q;
+  reg srd2_q;
+  reg wrong_key2_q;
+  reg [16:0] need2_q;
+  reg [9:0] pd2_q;
+  reg [11:0] rcqn2_q;
+  reg rsub2_q;
+  wire [15:0] src_node2 = header2_q[`EFA_PKT_HDR__SRC_NODE];
+  wire [15:0] dst_qpn2 = header2_q[`EFA_PKT_HDR__DST_QPN];
+  wire [127:0] desc0 = s_answer_descs[127:0];
+  wire [127:0] desc1 = s_answer_descs[255:128];
   wire [15:0] size0 = desc0[`EFA_IO_RX_DESC__LENGTH];
   wire [15:0] size1 = desc1[`EFA_IO_RX_DESC__LENGTH];
-  wire [16:0] room = {1'b0, size0} + (count_q[1] ? {1'b0, size1} : 17'd0);
+
+  // ---- stage 3: the job ----
+  reg job_valid_q;
+  reg endless_q;  // the entry has no last descriptor
+  reg wrong_key_q;
+  reg [`EFA_RXJ__W-1:0] job_q;
+  reg [1:0] ask_q;
+  reg [255:0] descs_q;
+  reg [9:0] pd_q;
+
+  // ---- the report that an entry has no end; its completion went before ----
+  // Contexts show it two cycles later: the next packet may be for the same QP.
+  reg err_q;
+  reg [1:0] settle_q;
+  reg [QPN_W-1:0] err_qpn_q;
+  wire reporting = err_q || settle_q != 2'd0;
 
   // Which address handle is the sender's? Exactly one place for each PD and node.
   reg [ROW_W:0] walk_q;
@@ -131,8 +148,8 @@ module efa_rx_judge #(
   wire ah_near = ah_data[`EFA_AHC__FABRIC] && ah_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [9:0] qp_pd = qpc_data[`EFA_QPC__PD];
   wire [LANES*PEER_W-1:0] row;
-  wire [PEER_W-1:0] known = row[PEER_W*src_node[LANE_W-1:0]+:PEER_W];
-  wire near = src_node[15:NODE_W] == {(16 - NODE_W) {1'b0}};
+  wire [PEER_W-1:0] known = row[PEER_W*src_node2[LANE_W-1:0]+:PEER_W];
+  wire near = src_node2[15:NODE_W] == {(16 - NODE_W) {1'b0}};
   wire [15:0] ah = known[AH_W] && near ? {{(16 - AH_W) {1'b0}}, known[AH_W-1:0]} : NO_AH;
   assign init_done = !walking;
   efa_ram_be #(
@@ -145,168 +162,149 @@ module efa_rx_judge #(
       .wr_lanes(walking ? {LANES{1'b1}} : ONE_LANE << ah_node[LANE_W-1:0]),
       .wr_addr(walking ? walk_q[ROW_W-1:0] : {ah_pd[PD_W-1:0], ah_node[NODE_W-1:LANE_W]}),
       .wr_data(walking ? {LANES * PEER_W{1'b0}} : {LANES{ah_data[`EFA_AHC__LIVE], ah_index}}),
-      .rd_en(state_q == ST_CONTEXT),
-      .rd_addr({qp_pd[PD_W-1:0], src_node[NODE_W-1:LANE_W]}),
+      .rd_en(step),
+      .rd_addr({qp_pd[PD_W-1:0], src_node1[NODE_W-1:LANE_W]}),
       .rd_data(row)
   );
 
-  // The claim begins with the look at the context, which may end it.
-  wire job_taken = state_q == ST_JOB && m_job_ready;
-  assign m_claim_valid = state_q == ST_CONTEXT || state_q == ST_JUDGE || state_q == ST_CLAIM
-      || state_q == ST_LENGTH || (state_q == ST_JOB && claimed_q);
-  assign m_claim_qpn = qpn;
-  assign m_claim_done = refused || (job_taken && claimed_q);
-  assign m_claim_take = complete_q && !refused ? count_q : 2'd0;
-  assign s_pkt_ready = s_open && (state_q == ST_PACKET || (job_taken && !endless_q));
-  assign m_job_valid = state_q == ST_JOB;
-  assign m_err_valid = state_q == ST_ERR;
-  assign m_err_qpn = qpn;
+  wire job_taken = m_job_valid && m_job_ready;
+  assign m_claim_valid = s_pkt_valid && s_open;
+  assign m_claim_qpn = head_dst_qpn[QPN_W-1:0];
+  assign m_claim_skip = s_blocked || !(there && key_fits);
+  assign m_look_qpn = dst_qpn1[QPN_W-1:0];
+  assign m_claim_need = need1;
+  assign m_claim_hold = reporting || (job_valid_q && endless_q);
+  assign step = s_claim_step;
+  wire parks = blocked2_q || s_answer_missing;
+  wire job_room = !job_valid_q || job_taken;
+  assign m_answer_ready = parks || job_room;
+  assign m_answer_parked = parks;
+  assign m_park_valid = s_answer_valid && parks;
+  assign m_park_header = header2_q;
+  assign m_park_line = line2_q;
+  assign m_park_slot = slot2_q;
+  assign m_claim_done = job_taken;
+  assign s_pkt_ready = s_open && s_claim_ready;
+  // One report at a time.
+  assign m_job_valid = job_valid_q && !(endless_q && reporting);
+  assign m_err_valid = err_q;
+  assign m_err_qpn = err_qpn_q;
   assign m_err_cause = CAUSE_NO_LAST;
 
+  // What follows from the answer.
+  wire good = !s_answer_skipped && !s_answer_broken && !s_answer_none && s_answer_whole
+      && !s_answer_short;
+  wire endless = !s_answer_skipped && !s_answer_broken && !s_answer_none && !s_answer_whole;
+  wire completes = good || endless;
+  reg [7:0] status;  // what the acknowledgement says
   always @* begin
-    state_d = state_q;
-    status_d = status_q;
-    complete_d = complete_q;
-    endless_d = endless_q;
-    claimed_d = claimed_q;
-    wrong_key_d = wrong_key_q;
-    case (state_q)
-      // its QP's context
-      ST_CONTEXT: begin
-        status_d = `EFA_IO_COMP_STATUS__OK;
-        complete_d = 1'b0;
-        endless_d = 1'b0;
-        claimed_d = 1'b0;
-        wrong_key_d = 1'b0;
-        state_d = ST_JUDGE;
-      end
-      // does the QP take it
-      ST_JUDGE: begin
-        claimed_d = !refused;
-        wrong_key_d = there && !key_fits;
-        state_d = refused ? ST_JOB : ST_CLAIM;
-        if (refused) status_d = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
-      end
-      // a receive entry
-      ST_CLAIM: begin
-        if (s_claim_valid) begin
-          state_d = ST_JOB;
-          if (s_claim_broken) begin
-            status_d = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
-          end else if (s_claim_none) begin
-            status_d = `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
-          end else if (!s_claim_whole) begin
-            status_d   = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
-            complete_d = 1'b1;
-            endless_d  = 1'b1;
-          end else begin
-            state_d = ST_LENGTH;
-          end
-        end
-      end
-      // is there room; too small an entry stays for the next message
-      ST_LENGTH: begin
-        state_d = ST_JOB;
-        complete_d = need <= room;
-        if (need > room) status_d = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_LENGTH;
-      end
-      // the report that an entry has no end; its completion went before
-      ST_ERR: begin
-        if (m_err_ready) state_d = ST_SETTLE;
-      end
-      // the context to show it: the next packet may be for the same QP
-      ST_SETTLE: begin
-        state_d = ST_PACKET;
-      end
-      // the job to be taken, or the next packet
-      default: begin
-        if (s_pkt_valid && s_pkt_ready) state_d = ST_CONTEXT;
-        else if (job_taken) state_d = endless_q ? ST_ERR : ST_PACKET;
-      end
-    endcase
+    if (s_answer_skipped || s_answer_broken) begin
+      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
+    end else if (s_answer_none) begin
+      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_RNR;
+    end else if (!s_answer_whole) begin
+      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
+    end else if (s_answer_short) begin
+      // Too small an entry stays for the next message.
+      status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_LENGTH;
+    end else begin
+      status = `EFA_IO_COMP_STATUS__OK;
+    end
   end
 
   always @(posedge clk) begin
-    status_q <= status_d;
-    complete_q <= complete_d;
-    endless_q <= endless_d;
-    wrong_key_q <= wrong_key_d;
     if (s_pkt_valid && s_pkt_ready) begin
-      header_q <= s_pkt_header;
-      line_q <= s_pkt_line;
-      ask_q <= 2'b00;
+      header1_q <= s_pkt_header;
+      line1_q   <= s_pkt_line;
+      slot1_q   <= s_pkt_slot;
     end
-    if (state_q == ST_CONTEXT) qpc_q <= qpc_data;
-    if (state_q == ST_CLAIM) begin
-      descs_q <= s_claim_descs;
-      count_q <= s_claim_count;
+    if (step) begin
+      header2_q <= header1_q;
+      line2_q <= line1_q;
+      slot2_q <= slot1_q;
+      blocked2_q <= s_blocked;
+      srd2_q <= srd1;
+      wrong_key2_q <= there && !key_fits && !s_blocked;
+      need2_q <= need1;
+      pd2_q <= qp_pd;
+      rcqn2_q <= qpc_data[`EFA_QPC__RCQN];
+      rsub2_q <= qpc_data[`EFA_QPC__RSUB];
     end
-    if (state_q == ST_LENGTH && need <= room) begin
-      ask_q <= {need > {1'b0, size0}, need != 17'd0 && size0 != 16'd0};
+    if (job_room) begin
+      endless_q <= endless;
+      wrong_key_q <= wrong_key2_q;
+      job_q <= job;
+      ask_q <= good ? {need2_q > {1'b0, size0}, need2_q != 17'd0 && size0 != 16'd0} : 2'b00;
+      descs_q <= s_answer_descs;
+      pd_q <= pd2_q;
     end
+    if (job_taken && endless_q) err_qpn_q <= job_qpn[QPN_W-1:0];
+    settle_q <= {settle_q[0], m_err_valid && m_err_ready};
     if (rst) begin
-      state_q <= ST_PACKET;
-      claimed_q <= 1'b0;
+      job_valid_q <= 1'b0;
+      err_q <= 1'b0;
+      settle_q <= 2'd0;
       walk_q <= {(ROW_W + 1) {1'b0}};
     end else begin
-      state_q   <= state_d;
-      claimed_q <= claimed_d;
+      if (job_room) job_valid_q <= s_answer_valid && !parks;
+      err_q <= (job_taken && endless_q) || (err_q && !m_err_ready);
       if (walking) walk_q <= walk_q + 1'b1;
     end
   end
 
-  // What follows from the verdict.
-  wire good = status_q == `EFA_IO_COMP_STATUS__OK;
   reg [`EFA_CPL__W-1:0] cpl;
   reg [`EFA_ACKO__W-1:0] acko;
   reg [`EFA_RXJ__W-1:0] job;
   always @* begin
     cpl = {`EFA_CPL__W{1'b0}};
     cpl[`EFA_CPL__RX] = 1'b1;
-    cpl[`EFA_CPL__QPN] = {{(12 - QPN_W) {1'b0}}, qpn};
-    cpl[`EFA_CPL__QP_NUM] = dst_qpn;
-    cpl[`EFA_CPL__CQN] = qpc_q[`EFA_QPC__RCQN];
-    cpl[`EFA_CPL__SUB] = qpc_q[`EFA_QPC__RSUB];
-    cpl[`EFA_CPL__REQ_ID] = complete_q ? desc0[`EFA_IO_RX_DESC__REQ_ID] : 16'd0;
-    cpl[`EFA_CPL__STATUS] = endless_q ?
+    cpl[`EFA_CPL__QPN] = {{(12 - QPN_W) {1'b0}}, dst_qpn2[QPN_W-1:0]};
+    cpl[`EFA_CPL__QP_NUM] = dst_qpn2;
+    cpl[`EFA_CPL__CQN] = rcqn2_q;
+    cpl[`EFA_CPL__SUB] = rsub2_q;
+    cpl[`EFA_CPL__REQ_ID] = completes ? desc0[`EFA_IO_RX_DESC__REQ_ID] : 16'd0;
+    cpl[`EFA_CPL__STATUS] = endless ?
     `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR
     : `EFA_IO_COMP_STATUS__OK;
     cpl[`EFA_CPL__OP_TYPE] = `EFA_IO_SEND_OP_TYPE__SEND_W3;
-    cpl[`EFA_CPL__HAS_IMM] = header_q[`EFA_PKT_HDR__HAS_IMM];
-    cpl[`EFA_CPL__LENGTH] = need[15:0];
+    cpl[`EFA_CPL__HAS_IMM] = header2_q[`EFA_PKT_HDR__HAS_IMM];
+    cpl[`EFA_CPL__LENGTH] = need2_q[15:0];
     cpl[`EFA_CPL__AH] = ah;
-    cpl[`EFA_CPL__SRC_QPN] = header_q[`EFA_PKT_HDR__SRC_QPN];
-    cpl[`EFA_CPL__IMM] = header_q[`EFA_PKT_HDR__IMM];
-    cpl[`EFA_CPL__SRC_NODE] = src_node;
+    cpl[`EFA_CPL__SRC_QPN] = header2_q[`EFA_PKT_HDR__SRC_QPN];
+    cpl[`EFA_CPL__IMM] = header2_q[`EFA_PKT_HDR__IMM];
+    cpl[`EFA_CPL__SRC_NODE] = src_node2;
     acko = {`EFA_ACKO__W{1'b0}};
-    acko[`EFA_ACKO__DST_NODE] = src_node;
-    acko[`EFA_ACKO__DST_QPN] = header_q[`EFA_PKT_HDR__SRC_QPN];
-    acko[`EFA_ACKO__SRC_QPN] = dst_qpn;
-    acko[`EFA_ACKO__STATUS] = status_q;
-    acko[`EFA_ACKO__PSN] = header_q[`EFA_PKT_HDR__PSN];
-    acko[`EFA_ACKO__MSG_ID] = header_q[`EFA_PKT_HDR__MSG_ID];
-    acko[`EFA_ACKO__PATH] = header_q[`EFA_PKT_HDR__PATH];
+    acko[`EFA_ACKO__DST_NODE] = src_node2;
+    acko[`EFA_ACKO__DST_QPN] = header2_q[`EFA_PKT_HDR__SRC_QPN];
+    acko[`EFA_ACKO__SRC_QPN] = dst_qpn2;
+    acko[`EFA_ACKO__STATUS] = status;
+    acko[`EFA_ACKO__PSN] = header2_q[`EFA_PKT_HDR__PSN];
+    acko[`EFA_ACKO__MSG_ID] = header2_q[`EFA_PKT_HDR__MSG_ID];
+    acko[`EFA_ACKO__PATH] = header2_q[`EFA_PKT_HDR__PATH];
     job = {`EFA_RXJ__W{1'b0}};
     job[`EFA_RXJ__PACKET] = 1'b1;
-    job[`EFA_RXJ__WRITE] = good && need != 17'd0;
-    job[`EFA_RXJ__GRH] = !is_srd;
-    job[`EFA_RXJ__LENGTH] = length;
-    job[`EFA_RXJ__LINE] = {{(16 - LINE_W) {1'b0}}, line_q};
+    job[`EFA_RXJ__WRITE] = good && need2_q != 17'd0;
+    job[`EFA_RXJ__GRH] = !srd2_q;
+    job[`EFA_RXJ__LENGTH] = header2_q[`EFA_PKT_HDR__LENGTH];
+    job[`EFA_RXJ__LINE] = {{(16 - LINE_W) {1'b0}}, line2_q};
+    job[`EFA_RXJ__SLOT] = {{(16 - SLOT_W) {1'b0}}, slot2_q};
     job[`EFA_RXJ__SIZE0] = size0;
-    job[`EFA_RXJ__SIZE1] = count_q[1] ? size1 : 16'd0;
-    job[`EFA_RXJ__COMPLETE] = complete_q;
-    job[`EFA_RXJ__COUNT] = count_q;
+    job[`EFA_RXJ__SIZE1] = s_answer_count[1] ? size1 : 16'd0;
+    job[`EFA_RXJ__COMPLETE] = completes;
+    job[`EFA_RXJ__COUNT] = s_answer_count;
     job[`EFA_RXJ__CPL] = cpl;
-    job[`EFA_RXJ__ACK] = is_srd;
+    job[`EFA_RXJ__ACK] = srd2_q;
     job[`EFA_RXJ__ACKO] = acko;
   end
-  assign m_job = job;
+  wire [`EFA_CPL__W-1:0] job_cpl = job_q[`EFA_RXJ__CPL];
+  wire [11:0] job_qpn = job_cpl[`EFA_CPL__QPN];
+  assign m_job = job_q;
   assign m_ask = ask_q;
   assign m_descs = descs_q;
-  assign m_pd = qpc_q[`EFA_QPC__PD];
+  assign m_pd = pd_q;
   assign qkey_wrong = job_taken && wrong_key_q;
 
-  wire unused_bits = &{1'b0, desc0, desc1, qpc_q, ah_pd, ah_node, ah_data, qp_pd, need[16],
-                       head_dst_qpn, header_q};
+  wire unused_bits = &{1'b0, desc0, desc1, qpc_data, ah_pd, ah_node, ah_data, head_dst_qpn,
+                       header1_q, header2_q, need2_q[16], src_node1, job_cpl, job_qpn};
 
 endmodule

@@ -1,7 +1,8 @@
 // efa_rx_retire - ends jobs in order: completion after the data, acknowledgement after both.
 //
-// In    s_job every job; written a job's data is out; s_done_entry a completion entry is out
-// Out   m_rxc completions; m_acko acknowledgements; free lines of the packet buffer;
+// In    s_job every job; written a job's data is out; s_done_entry a completion entry is out;
+//       s_stored, s_released packets that came and left, s_flushed entries that came
+// Out   m_rxc completions; m_acko acknowledgements; free a packet's slot in the packet buffer;
 //       done descriptors that were reported; statistics; drained, for a cycle: what was inside when
 //       s_drain rose has left
 // Time  completion in the cycle of the job when its data is out, a job per cycle; acknowledgement
@@ -10,7 +11,7 @@
 `include "efa_check.vh"
 
 module efa_rx_retire #(
-    parameter LINE_W = 9
+    parameter SLOT_W = 8
 ) (
     input wire clk,
     input wire rst,
@@ -29,12 +30,13 @@ module efa_rx_retire #(
     output wire [`EFA_ACKO__W-1:0] m_acko_data,
 
     output wire free_valid,
-    output wire [LINE_W-1:0] free_lines,
+    output wire [SLOT_W-1:0] free_slot,
     output wire done_valid,
     output wire [11:0] done_qpn,
     output wire [1:0] done_count,
 
     input  wire s_stored,
+    input  wire s_released,
     input  wire s_flushed,
     input  wire s_drain,
     input  wire s_fetches_drained,
@@ -57,7 +59,6 @@ module efa_rx_retire #(
   wire completes = s_job[`EFA_RXJ__COMPLETE];
   wire acks = s_job[`EFA_RXJ__ACK];
   wire [15:0] length = s_job[`EFA_RXJ__LENGTH];
-  wire [16:0] bytes = {1'b0, length} + 17'd95;  // header, and up to a line less one byte
 
   // Data of how many jobs is out and not yet used up; at most the write store's beats.
   reg [3:0] written_q;
@@ -108,7 +109,8 @@ module efa_rx_retire #(
   wire packet_gone = end_of_job && s_job[`EFA_RXJ__PACKET];
   wire flushed_gone = end_of_job && !s_job[`EFA_RXJ__PACKET];
   assign free_valid = packet_gone;
-  assign free_lines = bytes[6+:LINE_W];
+  wire [15:0] slot = s_job[`EFA_RXJ__SLOT];
+  assign free_slot = slot[SLOT_W-1:0];
   assign done_valid = end_of_job && completes;
   assign done_qpn   = cpl[`EFA_CPL__QPN];
   assign done_count = s_job[`EFA_RXJ__COUNT];
@@ -149,7 +151,7 @@ module efa_rx_retire #(
       drops_q <= {(DROPS_LOG2 + 1) {1'b0}};
     end else begin
       packets_in_q <= packets_in_q + {15'd0, s_stored};
-      packets_out_q <= packets_out_q + {15'd0, packet_gone};
+      packets_out_q <= packets_out_q + {15'd0, s_released};
       flushed_in_q <= flushed_in_q + {15'd0, s_flushed};
       flushed_out_q <= flushed_out_q + {15'd0, flushed_gone};
       draining_q <= s_drain && !m_drained;
@@ -171,6 +173,6 @@ module efa_rx_retire #(
   assign ev_rxw_valid = st_rx_valid;
   assign ev_rxw_data  = ev_data;
 
-  wire unused_bits = &{1'b0, s_job, bytes, pending_level};
+  wire unused_bits = &{1'b0, s_job, slot, pending_level};
 
 endmodule

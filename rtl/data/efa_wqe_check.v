@@ -45,18 +45,10 @@ module efa_wqe_check (
   localparam [1:0] KIND_DONE = 2'd1;
   localparam [1:0] KIND_BARRIER = 2'd2;
 
-  // Of both buffers; 0 of one that is not there.
-  function [63:0] lengths(input [895:0] wqe);
-    reg [15:0] buffers;
-    begin
-      buffers = wqe[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0 : wqe[`EFA_IO_TX_WQE__META__LENGTH];
-      lengths[31:0] = buffers >= 16'd1 ? wqe[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
-      lengths[63:32] = buffers >= 16'd2 ? wqe[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
-    end
-  endfunction
-
   reg [AH_W:0] walk_q;
   reg [`EFA_WQI__W-1:0] k_item_q;
+  reg [31:0] k_len0_q;
+  reg [31:0] k_len1_q;
   reg [3:0] k_age_q;  // of the handle, as old as the copy that was read with it
   reg [`EFA_TXM__W-1:0] j_msg_q;
   reg j_nowhere_q;
@@ -70,9 +62,11 @@ module efa_wqe_check (
   wire [895:0] s_entry = s_item_data[`EFA_WQI__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
   wire [9:0] s_pd = s_item_data[`EFA_WQI__PD];
-  wire [31:0] s_len0;
-  wire [31:0] s_len1;
-  assign {s_len1, s_len0} = lengths(s_entry);
+  // Lengths of both buffers; 0 of one that is not there.
+  wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
+      : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
+  wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
+  wire [31:0] s_len1 = s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
 
   wire [895:0] entry = k_item_q[`EFA_WQI__ENTRY];
   wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
@@ -82,10 +76,7 @@ module efa_wqe_check (
   wire srd = k_item_q[`EFA_WQI__SRD];
   wire has_imm = entry[`EFA_IO_TX_WQE__META__HAS_IMM];
 
-  wire [31:0] len0;
-  wire [31:0] len1;
-  assign {len1, len0} = lengths(entry);
-  wire [32:0] length = inlined ? {17'd0, count} : {1'b0, len0} + {1'b0, len1};
+  wire [32:0] length = inlined ? {17'd0, count} : {1'b0, k_len0_q} + {1'b0, k_len1_q};
 
   wire well_formed = entry[`EFA_IO_TX_WQE__META__META_DESC] && entry[`EFA_IO_TX_WQE__META__FIRST]
       && entry[`EFA_IO_TX_WQE__META__LAST] && entry[`EFA_IO_TX_WQE__META__COMP_REQ]
@@ -274,6 +265,8 @@ module efa_wqe_check (
   always @(posedge clk) begin
     if (move) begin
       k_item_q <= s_item_data;
+      k_len0_q <= s_len0;
+      k_len1_q <= s_len1;
       k_age_q  <= ah_age[4*s_ah[AH_W-1:0]+:4];
       j_msg_q <= asked;
       j_nowhere_q <= nowhere;

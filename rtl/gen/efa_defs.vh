@@ -2549,21 +2549,22 @@
 `define EFA_SCTX__AGE 143:140
 
 // internal rxj
-`define EFA_RXJ__W 732
+`define EFA_RXJ__W 748
 `define EFA_RXJ__PACKET 0
 `define EFA_RXJ__WRITE 1
 `define EFA_RXJ__GRH 2
 `define EFA_RXJ__LENGTH 18:3
 `define EFA_RXJ__LINE 34:19
-`define EFA_RXJ__SIZE0 50:35
-`define EFA_RXJ__SIZE1 66:51
-`define EFA_RXJ__PLACE0 217:67
-`define EFA_RXJ__PLACE1 368:218
-`define EFA_RXJ__COMPLETE 369
-`define EFA_RXJ__COUNT 371:370
-`define EFA_RXJ__CPL 602:372
-`define EFA_RXJ__ACK 603
-`define EFA_RXJ__ACKO 731:604
+`define EFA_RXJ__SLOT 50:35
+`define EFA_RXJ__SIZE0 66:51
+`define EFA_RXJ__SIZE1 82:67
+`define EFA_RXJ__PLACE0 233:83
+`define EFA_RXJ__PLACE1 384:234
+`define EFA_RXJ__COMPLETE 385
+`define EFA_RXJ__COUNT 387:386
+`define EFA_RXJ__CPL 618:388
+`define EFA_RXJ__ACK 619
+`define EFA_RXJ__ACKO 747:620
 
 // events
 `define EFA_EV__DB 0

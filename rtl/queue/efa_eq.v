@@ -56,6 +56,7 @@ module efa_eq #(
 
   localparam EQN_W = `EFA_LIMITS__EQN_W;
   localparam EQS = 1 << EQN_W;
+  localparam EQC_W = `EFA_EQC__W;
   localparam CQS = 1 << CQN_W;
   localparam WORD_W = CQN_W - 5;
 
@@ -87,8 +88,8 @@ module efa_eq #(
   reg [EQS-1:0] eq_armed_q;
   reg [EQS-1:0] eq_new_q;
   reg [EQS-1:0] eq_request_q;
-  reg [`EFA_EQC__W-1:0] eq_ctx_mem[0:EQS-1];
-  reg [15:0] eq_count_mem[0:EQS-1];
+  reg [EQS*EQC_W-1:0] eq_ctx_q;
+  reg [EQS*16-1:0] eq_count_q;
 
   reg [2:0] state_q;
   reg scanning_q;
@@ -248,8 +249,8 @@ module efa_eq #(
   );
 
   // The event entry of cqn_q on eqn_q.
-  wire [`EFA_EQC__W-1:0] eq_ctx = eq_ctx_mem[eqn_q];
-  wire [15:0] eq_count = eq_count_mem[eqn_q];
+  wire [EQC_W-1:0] eq_ctx = eq_ctx_q[EQC_W*eqn_q+:EQC_W];
+  wire [15:0] eq_count = eq_count_q[16*eqn_q+:16];
   wire [15:0] eq_slot = eq_count & ((16'd1 << eq_ctx[`EFA_EQC__LOG]) - 16'd1);
   wire [15:0] eq_lap = eq_count >> eq_ctx[`EFA_EQC__LOG];
   reg [127:0] eqe;
@@ -292,12 +293,11 @@ module efa_eq #(
     end else if (scan_pick) begin
       todo_q <= todo_q & (todo_q - 32'd1);
     end
+    if (m_wr_valid && m_wr_ready) eq_count_q[16*eqn_q+:16] <= eq_count + 16'd1;
     // A queue that goes keeps its context: an interrupt of it may stand in front of efa_irq.
     if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
-      eq_ctx_mem[eqc_eqn] <= eqc_data;
-      eq_count_mem[eqc_eqn] <= 16'd0;
-    end else if (m_wr_valid && m_wr_ready) begin
-      eq_count_mem[eqn_q] <= eq_count + 16'd1;
+      eq_ctx_q[EQC_W*eqc_eqn+:EQC_W] <= eqc_data;
+      eq_count_q[16*eqc_eqn+:16] <= 16'd0;
     end
     if (rst) begin
       state_q <= ST_IDLE;

@@ -127,7 +127,9 @@ module efa_llq #(
   wire s3_write = s3_valid_q && s3_inside_q && !s3_rung_q && s3_dwen != 16'd0;
 
   wire [PAGE_W:0] s1_pages = {1'b0, s1_line[LINE_W-1:PAGE_LOG]} - {1'b0, s1_page};
-  wire [15:0] s1_place = {{15 - LINE_W{1'b0}}, s1_pages, s1_line[PAGE_LOG-1:0]};
+  wire [31:0] s1_far = {{31 - LINE_W{1'b0}}, s1_pages, s1_line[PAGE_LOG-1:0]};
+  wire [15:0] s1_place = s1_far[15:0];
+  wire unused_far = &{1'b0, s1_far[31:16]};
   wire [15:0] s1_slot = s1_wide ? {1'b0, s1_place[15:1]} : s1_place;
   wire [15:0] s1_depth = 16'd1 << s1_log;
 

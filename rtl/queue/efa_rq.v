@@ -1,17 +1,20 @@
 // efa_rq - receive rings: doorbells, descriptors fetched ahead of need, claims and flushes.
 //
-// In    rqdb producer counts; rqop life of a ring; qpchg state changes; claim from the judge
-//       (held until s_claim_done, which may come at any time, but not with a take in the cycle of
-//       a flush); rdc answers; s_done descriptors of reported receives
-// Out   rd descriptor reads; claim answer: up to two descriptors; m_flush receive entries of a
-//       QP in ERR; m_err a QP that must go to ERR; settled, drained: as efa_rq_fetch says
-// Time  a doorbell per cycle, its first read 7 cycles later; a claim of cached descriptors 3 cycles;
-//       rqop 9 cycles, more while answers or counts come in
+// In    rqdb producer counts; rqop life of a ring; qpchg state changes; s_claim packets from the
+//       judge and what it knows of them a cycle later (s_claim_done in order for those not parked,
+//       not in the cycle of a flush); rdc answers; s_done descriptors of reported receives
+// Out   claim_qpc_addr whose context the judge wants to see; rd descriptor reads; m_claim answers:
+//       up to two descriptors; claim_empty none is inside; come more descriptors are; m_flush
+//       receive entries of a QP in ERR; m_err a QP that must go to ERR; settled, drained: as
+//       efa_rq_fetch says
+// Time  a doorbell per cycle, its first read 7 cycles later; a claim of cached descriptors 2 cycles,
+//       a claim per cycle; rqop 9 cycles and more, with the cache's clear
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rq #(
-    parameter QPN_W = 6
+    parameter QPN_W  = 6,
+    parameter SLOT_W = QPN_W > 8 ? 5 : 7   // log2 of the descriptors of a ring that are kept ahead
 ) (
     input wire clk,
     input wire rst,
@@ -47,15 +50,27 @@ module efa_rq #(
     input wire rdc_err,
 
     input wire s_claim_valid,
+    output wire s_claim_ready,
     input wire [QPN_W-1:0] s_claim_qpn,
+    output wire [QPN_W-1:0] claim_qpc_addr,
+    input wire s_claim_skip,
+    input wire [16:0] s_claim_need,
+    input wire s_claim_hold,
+    output wire m_claim_step,
     output wire m_claim_valid,
-    output wire m_claim_none,
+    input wire m_claim_ready,
+    input wire s_claim_parked,
+    output wire m_claim_skipped,
     output wire m_claim_broken,
+    output wire m_claim_none,
+    output wire m_claim_missing,
     output wire m_claim_whole,
+    output wire m_claim_short,
     output wire [1:0] m_claim_count,
     output wire [255:0] m_claim_descs,
     input wire s_claim_done,
-    input wire [1:0] s_claim_take,
+    output wire claim_empty,
+    output wire come,
 
     input wire s_done_valid,
     input wire [QPN_W-1:0] s_done_qpn,
@@ -78,7 +93,6 @@ module efa_rq #(
     output wire m_drained
 );
 
-  localparam SLOT_W = 5;
   localparam [1:0] OP_INIT = 2'd0;
   localparam [1:0] OP_FREE = 2'd2;
 
@@ -114,6 +128,7 @@ module efa_rq #(
   wire wrong_valid;
   wire [QPN_W-1:0] rung_qpn;
   wire claim_take_valid;
+  wire [QPN_W-1:0] claim_take_qpn;
   wire [15:0] claim_take_value;
   wire flush_take_valid;
   wire [15:0] flush_take_value;
@@ -135,7 +150,7 @@ module efa_rq #(
       .wrong_valid(wrong_valid),
       .rung_qpn(rung_qpn),
       .take_valid(claim_take_valid || flush_take_valid),
-      .take_qpn(claim_take_valid ? s_claim_qpn : f_qpn),
+      .take_qpn(claim_take_valid ? claim_take_qpn : f_qpn),
       .take_value(claim_take_valid ? claim_take_value : flush_take_value),
       .s_done_valid(s_done_valid),
       .s_done_qpn(s_done_qpn),
@@ -146,7 +161,7 @@ module efa_rq #(
       .s_clear_sized(rqop_kind == OP_INIT || rqop_kind == OP_FREE),
       .s_clear_live(rqop_kind == OP_INIT && rqop_qpc[`EFA_QPC__RQ_LIVE]),
       .s_clear_log(rqop_qpc[`EFA_QPC__RQ_LOG]),
-      .rd_qpn({f_qpn, s_claim_qpn}),
+      .rd_qpn({f_qpn, claim_qpc_addr}),
       .rd_prod({f_prod, c_prod}),
       .rd_cons({f_cons, c_cons})
   );
@@ -165,6 +180,7 @@ module efa_rq #(
     else end_q <= rdc_valid && rdc_last;
   end
 
+  wire [QPN_W-1:0] head_qpn;
   wire [ 15:0] c_head;
   wire [ 15:0] f_head;
   wire [255:0] c_descs;
@@ -187,45 +203,58 @@ module efa_rq #(
       .s_clear_valid(clear_cache),
       .s_clear_ready(cache_clear_ready),
       .s_clear_qpn(rqop_qpn),
-      .rd_qpn({f_qpn, s_claim_qpn}),
+      .rd_qpn({f_qpn, head_qpn}),
       .rd_count({f_head, c_head}),
       .rd_descs({f_descs, c_descs}),
       .rd_here({f_here, c_here})
   );
 
-  wire refuse;
+  wire [QPN_W-1:0] broken_qpn;
   wire claim_broken;
-  wire want_valid;
-  wire want_ready;
-  wire [QPN_W-1:0] want_qpn;
+  wire [2:0] held_valid;
+  wire [3*QPN_W-1:0] held_qpn;
   efa_rq_claim #(
       .QPN_W(QPN_W)
   ) u_claim (
       .clk(clk),
       .rst(rst),
       .s_claim_valid(s_claim_valid),
+      .s_claim_ready(s_claim_ready),
       .s_claim_qpn(s_claim_qpn),
-      .s_claim_done(s_claim_done),
-      .s_claim_take(s_claim_take),
+      .m_qpn(claim_qpc_addr),
+      .s_skip(s_claim_skip),
+      .s_need(s_claim_need),
+      .s_hold(s_claim_hold),
+      .m_step(m_claim_step),
       .m_claim_valid(m_claim_valid),
-      .m_claim_none(m_claim_none),
+      .m_claim_ready(m_claim_ready),
+      .s_parked(s_claim_parked),
+      .m_claim_skipped(m_claim_skipped),
       .m_claim_broken(m_claim_broken),
+      .m_claim_none(m_claim_none),
+      .m_claim_missing(m_claim_missing),
       .m_claim_whole(m_claim_whole),
+      .m_claim_short(m_claim_short),
       .m_claim_count(m_claim_count),
       .m_claim_descs(m_claim_descs),
+      .s_done(s_claim_done),
       .s_prod(c_prod),
       .s_cons(c_cons),
+      .head_qpn(head_qpn),
       .head(c_head),
       .s_descs(c_descs),
       .s_here(c_here),
+      .broken_qpn(broken_qpn),
       .s_broken(claim_broken),
-      .s_refused(refuse),
       .take_valid(claim_take_valid),
+      .take_qpn(claim_take_qpn),
       .take_value(claim_take_value),
-      .want_valid(want_valid),
-      .want_ready(want_ready),
-      .want_qpn(want_qpn)
+      .held_valid(held_valid),
+      .held_qpn(held_qpn)
   );
+
+  assign claim_empty = held_valid[1:0] == 2'b00;
+  assign come = end_q;
 
   wire [15:0] rd_count;
   wire rd_epoch;
@@ -244,9 +273,6 @@ module efa_rq #(
       .s_here(f_here),
       .move_valid(move_valid),
       .move_qpn(rung_qpn),
-      .s_want_valid(want_valid),
-      .s_want_ready(want_ready),
-      .s_want_qpn(want_qpn),
       .s_chg_valid(s_qpchg_valid),
       .s_chg_ready(s_qpchg_ready),
       .s_chg_qpn(s_qpchg_qpn),
@@ -254,10 +280,11 @@ module efa_rq #(
       .rdc_failed(failed_q),
       .rdc_qpn(end_qpn_q),
       .rdc_epoch(epoch_q),
-      .s_claim_valid(s_claim_valid),
-      .s_claim_qpn(s_claim_qpn),
-      .s_claim_done(s_claim_done),
-      .refuse(refuse),
+      .used_valid(claim_take_valid),
+      .used_qpn(claim_take_qpn),
+      .s_held_valid(held_valid),
+      .s_held_qpn(held_qpn),
+      .broken_qpn(broken_qpn),
       .claim_broken(claim_broken),
       .m_rd_valid(m_rd_valid),
       .m_rd_ready(m_rd_ready),
@@ -308,7 +335,5 @@ module efa_rq #(
   wire unused_bits = &{1'b0, rqop_qpc, rdc_cookie};
 
   `EFA_CHECK(!(claim_take_valid && flush_take_valid), "efa_rq: two entries consumed at once")
-  `EFA_CHECK(!(flush_take_valid && m_claim_valid && s_claim_qpn == f_qpn),
-             "efa_rq: an entry is flushed that a packet holds")
 
 endmodule

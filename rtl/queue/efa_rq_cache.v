@@ -2,7 +2,8 @@
 //
 // In    rdc answers of reads, whose cookie names ring and first descriptor; rd_* a ring and a
 //       count, for each of two readers; s_clear a ring whose descriptors are forgotten
-// Out   descriptors count and count + 1, and whether each of them is here
+// Out   descriptors count and count + 1, and whether each of them is here; the second reader is told
+//       only their request id and whether they end an entry, the rest is 0
 // Time  a beat per cycle, here for who asks 2 cycles after it; a read 1 cycle after its count; a
 //       clear 2^SLOT_W / 4 cycles, and one more for each beat that comes meanwhile
 //
@@ -40,6 +41,7 @@ module efa_rq_cache #(
   localparam LANES = 4;
   localparam ROW_W = SLOT_W - 2;
   localparam LANE_W = DESC_W + 1;
+  localparam BRIEF_W = 1 + 1 + 16;
   localparam [ROW_W-1:0] LAST_ROW = {ROW_W{1'b1}};
 
   generate
@@ -86,21 +88,43 @@ module efa_rq_cache #(
       wire [1:0] ahead1 = LANE - rd_count[17:16];
       wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead0};
       wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead1};
+      wire wr_en = clear || (a_valid_q && {1'b0, behind} < a_number_q);
+      wire [QPN_W+ROW_W-1:0] wr_addr = clear ? {s_clear_qpn, clear_row_q}
+          : {a_qpn_q, at[SLOT_W-1:2]};
+      // The first lap is 0.
+      wire lap = clear || at[SLOT_W];
+      wire [DESC_W-1:0] fresh = clear ? {DESC_W{1'b0}} : a_data_q[DESC_W*behind+:DESC_W];
       wire [LANE_W-1:0] word0;
-      wire [LANE_W-1:0] word1;
-      efa_ram_nr #(
+      wire [BRIEF_W-1:0] brief;
+      reg [LANE_W-1:0] word1;
+      efa_ram #(
           .WIDTH (LANE_W),
-          .ADDR_W(QPN_W + ROW_W),
-          .READS (2)
+          .ADDR_W(QPN_W + ROW_W)
       ) u_slots (
           .clk(clk),
-          .wr_en(clear || (a_valid_q && {1'b0, behind} < a_number_q)),
-          .wr_addr(clear ? {s_clear_qpn, clear_row_q} : {a_qpn_q, at[SLOT_W-1:2]}),
-          // The first lap is 0.
-          .wr_data(clear ? {1'b1, {DESC_W{1'b0}}} : {at[SLOT_W], a_data_q[DESC_W*behind+:DESC_W]}),
-          .rd_addr({rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2], rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
-          .rd_data({word1, word0})
+          .wr_en(wr_en),
+          .wr_addr(wr_addr),
+          .wr_data({lap, fresh}),
+          .rd_en(1'b1),
+          .rd_addr({rd_qpn[0+:QPN_W], at0[SLOT_W-1:2]}),
+          .rd_data(word0)
       );
+      efa_ram #(
+          .WIDTH (BRIEF_W),
+          .ADDR_W(QPN_W + ROW_W)
+      ) u_briefs (
+          .clk(clk),
+          .wr_en(wr_en),
+          .wr_addr(wr_addr),
+          .wr_data({lap, fresh[`EFA_IO_RX_DESC__LAST], fresh[`EFA_IO_RX_DESC__REQ_ID]}),
+          .rd_en(1'b1),
+          .rd_addr({rd_qpn[QPN_W+:QPN_W], at1[SLOT_W-1:2]}),
+          .rd_data(brief)
+      );
+      always @* begin
+        word1 = {LANE_W{1'b0}};
+        {word1[DESC_W], word1[`EFA_IO_RX_DESC__LAST], word1[`EFA_IO_RX_DESC__REQ_ID]} = brief;
+      end
       assign lanes[LANE_W*g+:LANE_W] = word0;
       assign lanes[LANE_W*(LANES+g)+:LANE_W] = word1;
       wire unused_at = &{1'b0, at[1:0], at0[1:0], at1[1:0]};

@@ -1,11 +1,17 @@
-// efa_rq_claim - the receive entry a packet may use: one or two descriptors at a ring's head.
+// efa_rq_claim - gives packets, in their order, the receive entries at the heads of their rings.
 //
-// In    s_claim a ring, held until s_claim_done (at any time; take: descriptors used up);
-//       counts and cached descriptors of that ring; broken, refused: it gets no more of them
-// Out   m_claim the answer, held until s_claim_done (broken goes before none); take; want a look at
-//       a ring: its head is missing or moved; a few of them wait, the next are lost
-// Time  answer 3 cycles after the claim when the descriptors are here, claims every 4; want 1 cycle
-//       after take, or at once and every 48 cycles while descriptors are missing
+// In    s_claim a packet's ring; for the packet at stage 1: s_skip it gets no entry, s_need bytes
+//       that its entry must have, s_hold it stays; counts and cached descriptors; broken: a ring
+//       gives no more of them; s_parked the answer is taken and leads to nothing, else there will
+//       be a s_done for it
+// Out   m_step the packet at stage 1 goes on; m_claim its answer, that of the cycle in which it is
+//       taken (skipped before broken, none, missing: descriptors are on their way, short); take,
+//       with s_done: the entry is used up; held: rings of the packets inside, whose heads nobody
+//       else may move
+// Time  stage 1 a cycle after the claim, the answer one more; a claim per cycle, of one ring every 2
+//
+// Stages: c1 reads counts (and its owner the context), c2 the descriptors at the head, c3 is the
+// answer's owner until s_done. What c3 takes is in the RAM of counts two cycles after s_done.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -16,141 +22,152 @@ module efa_rq_claim #(
     input wire rst,
 
     input wire s_claim_valid,
+    output wire s_claim_ready,
     input wire [QPN_W-1:0] s_claim_qpn,
-    input wire s_claim_done,
-    input wire [1:0] s_claim_take,
+    output wire [QPN_W-1:0] m_qpn,
+    input wire s_skip,
+    input wire [16:0] s_need,
+    input wire s_hold,
+    output wire m_step,
+
     output wire m_claim_valid,
-    output wire m_claim_none,
+    input wire m_claim_ready,
+    input wire s_parked,
+    output wire m_claim_skipped,
     output wire m_claim_broken,
+    output wire m_claim_none,
+    output wire m_claim_missing,
     output wire m_claim_whole,
+    output wire m_claim_short,
     output wire [1:0] m_claim_count,
     output wire [255:0] m_claim_descs,
+    input wire s_done,
 
     input wire [15:0] s_prod,
     input wire [15:0] s_cons,
+    output wire [QPN_W-1:0] head_qpn,
     output wire [15:0] head,
     input wire [255:0] s_descs,
     input wire [1:0] s_here,
+    output wire [QPN_W-1:0] broken_qpn,
     input wire s_broken,
-    input wire s_refused,
 
     output wire take_valid,
+    output wire [QPN_W-1:0] take_qpn,
     output wire [15:0] take_value,
-    output wire want_valid,
-    input wire want_ready,
-    output wire [QPN_W-1:0] want_qpn
+    output wire [2:0] held_valid,
+    output wire [3*QPN_W-1:0] held_qpn
 );
 
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
-  localparam WANT_LOG2 = 2;
-  // While descriptors are awaited their ring is looked at again and again, not all the time.
-  localparam [3:0] PATIENCE = 4'd15;
 
-  localparam [1:0] ST_COUNTS = 2'd0;
-  localparam [1:0] ST_CACHE = 2'd1;
-  localparam [1:0] ST_JUDGE = 2'd2;
-  localparam [1:0] ST_DONE = 2'd3;
+  reg c1_valid_q;
+  reg [QPN_W-1:0] c1_qpn_q;
 
-  reg [1:0] state_q;
-  reg [1:0] state_d;
-  reg [15:0] cons_q;
-  reg [15:0] posted_q;
-  reg [3:0] waits_q;
-  reg refused_q;
-  reg none_q;
-  reg broken_q;
-  reg [1:0] count_q;
-  reg whole_q;
-  reg [255:0] descs_q;
+  reg c2_valid_q;
+  reg c2_skip_q;
+  reg c2_zero_q;  // nothing is posted
+  reg c2_one_q;  // one descriptor is
+  reg [QPN_W-1:0] c2_qpn_q;
+  reg [16:0] c2_need_q;
+  reg [15:0] c2_cons_q;
 
+  reg c3_take_q;
+  reg [QPN_W-1:0] c3_qpn_q;
+  reg [15:0] c3_value_q;
+
+  reg past_take_q;  // written a cycle ago
+  reg [QPN_W-1:0] past_qpn_q;
+  reg [15:0] past_value_q;
+
+  // ---- c2: what the descriptors say ----
   wire last0 = s_descs[`EFA_IO_RX_DESC__LAST];
   wire last1 = s_descs[DESC_W+`EFA_IO_RX_DESC__LAST];
-  wire no_more = s_broken || refused_q;
+  wire [127:0] desc0 = s_descs[0+:DESC_W];
+  wire [127:0] desc1 = s_descs[DESC_W+:DESC_W];
+  wire [15:0] size0 = desc0[`EFA_IO_RX_DESC__LENGTH];
+  wire [15:0] size1 = last0 ? 16'd0 : desc1[`EFA_IO_RX_DESC__LENGTH];
   // The second descriptor matters when the first does not end the entry.
-  wire short = posted_q == 16'd0 || (posted_q == 16'd1 && s_here[0] && !last0);
+  wire none = c2_zero_q || (c2_one_q && s_here[0] && !last0);
   wire complete = s_here[0] && (last0 || s_here[1]);
-  wire answered = short || complete || no_more;
-  wire waiting = state_q == ST_JUDGE && !answered;
+  wire whole = last0 || last1;
+  // Three numbers become two before the one carry chain: 0 or more when the bytes fit.
+  wire [18:0] in0 = {3'd0, size0};
+  wire [18:0] in1 = {3'd0, size1};
+  wire [18:0] in2 = ~{2'd0, c2_need_q};
+  wire [18:0] sums = in0 ^ in1 ^ in2;
+  wire [18:0] carries = (in0 & in1) | (in0 & in2) | (in1 & in2);
+  wire [18:0] spare = sums + {carries[17:0], 1'b1};
+  wire short = spare[18];
+  wire missing = !c2_skip_q && !s_broken && !none && !complete;
+  wire take = !c2_skip_q && !s_broken && !none && !(whole && short);
 
-  assign head = s_cons;
-  assign m_claim_valid = state_q == ST_DONE;
-  assign m_claim_none = none_q;
-  assign m_claim_broken = broken_q;
-  assign m_claim_whole = whole_q;
-  assign m_claim_count = count_q;
-  assign m_claim_descs = descs_q;
-  assign take_valid = s_claim_done && s_claim_take != 2'd0;
-  assign take_value = cons_q + {14'd0, s_claim_take};
+  assign m_claim_valid = c2_valid_q;
+  assign m_claim_skipped = c2_skip_q;
+  assign m_claim_broken = s_broken;
+  assign m_claim_none = none;
+  assign m_claim_missing = missing;
+  assign m_claim_whole = whole;
+  assign m_claim_short = short;
+  assign m_claim_count = last0 ? 2'd1 : 2'd2;
+  assign m_claim_descs = s_descs;
+  wire c2_leaves = m_claim_valid && m_claim_ready;
 
-  always @* begin
-    state_d = state_q;
-    case (state_q)
-      // counts of the ring
-      ST_COUNTS: begin
-        if (s_claim_valid) state_d = ST_CACHE;
-      end
-      // descriptors at its head
-      ST_CACHE: begin
-        state_d = ST_JUDGE;
-      end
-      // what they say; again until they are here
-      ST_JUDGE: begin
-        state_d = answered ? ST_DONE : ST_COUNTS;
-      end
-      // the judge's decision
-      default: begin
-        state_d = ST_DONE;
-      end
-    endcase
-    if (s_claim_done) state_d = ST_COUNTS;
-  end
+  // ---- c1: where the head is; behind a packet of its own ring whose answer may move it ----
+  wire c3_is_it = c3_take_q && c3_qpn_q == c1_qpn_q;
+  wire past_is_it = past_take_q && past_qpn_q == c1_qpn_q;
+  wire [15:0] cons = c3_is_it ? c3_value_q : past_is_it ? past_value_q : s_cons;
+  wire [15:0] cons_next = cons + 16'd1;
+  wire behind = c2_valid_q && c2_qpn_q == c1_qpn_q && !s_skip;
+  wire c1_stays = c1_valid_q && !m_step;
+  assign m_step = c1_valid_q && !behind && !s_hold && (!c2_valid_q || c2_leaves);
+  assign s_claim_ready = !c1_stays;
+  assign m_qpn = c1_stays ? c1_qpn_q : s_claim_qpn;
+  assign head_qpn = c2_valid_q && !c2_leaves ? c2_qpn_q : c1_qpn_q;
+  assign head = c2_valid_q && !c2_leaves ? c2_cons_q : cons;
+  assign broken_qpn = c2_qpn_q;
 
-  // Nobody waits for a look to be taken in: one that finds no room is asked for again.
-  wire room;
-  wire [WANT_LOG2:0] level;
-  efa_fifo #(
-      .WIDTH(QPN_W),
-      .DEPTH_LOG2(WANT_LOG2)
-  ) u_want (
-      .clk(clk),
-      .rst(rst),
-      .s_valid(take_valid || (waiting && waits_q == 4'd0)),
-      .s_ready(room),
-      .s_data(s_claim_qpn),
-      .m_valid(want_valid),
-      .m_ready(want_ready),
-      .m_data(want_qpn),
-      .level(level)
-  );
+  assign take_valid = s_done && c3_take_q;
+  assign take_qpn = c3_qpn_q;
+  assign take_value = c3_value_q;
+  assign held_valid = {c3_take_q, c2_valid_q, c1_valid_q};
+  assign held_qpn = {c3_qpn_q, c2_qpn_q, c1_qpn_q};
 
   always @(posedge clk) begin
-    if (state_q == ST_CACHE) begin
-      cons_q   <= s_cons;
-      posted_q <= s_prod - s_cons;
+    if (!c1_stays) c1_qpn_q <= s_claim_qpn;
+    if (m_step) begin
+      c2_skip_q <= s_skip;
+      c2_zero_q <= s_prod == cons;
+      c2_one_q  <= s_prod == cons_next;
+      c2_qpn_q  <= c1_qpn_q;
+      c2_need_q <= s_need;
+      c2_cons_q <= cons;
     end
-    if (state_q == ST_JUDGE) begin
-      none_q   <= short;
-      broken_q <= no_more;
-      count_q  <= last0 ? 2'd1 : 2'd2;
-      whole_q  <= last0 || last1;
-      descs_q  <= s_descs;
+    if (c2_leaves && !s_parked) begin
+      c3_qpn_q   <= c2_qpn_q;
+      c3_value_q <= c2_cons_q + {14'd0, m_claim_count};
     end
+    past_qpn_q   <= c3_qpn_q;
+    past_value_q <= c3_value_q;
     if (rst) begin
-      state_q   <= ST_COUNTS;
-      refused_q <= 1'b0;
-      waits_q   <= 4'd0;
+      c1_valid_q <= 1'b0;
+      c2_valid_q <= 1'b0;
+      c3_take_q <= 1'b0;
+      past_take_q <= 1'b0;
     end else begin
-      state_q <= state_d;
-      if (s_claim_done) refused_q <= 1'b0;
-      else if (s_refused) refused_q <= 1'b1;
-      if (s_claim_done) waits_q <= 4'd0;
-      else if (waiting) waits_q <= waits_q == PATIENCE ? 4'd0 : waits_q + 4'd1;
+      c1_valid_q <= s_claim_valid || c1_stays;
+      c2_valid_q <= m_step || (c2_valid_q && !c2_leaves);
+      if (c2_leaves && !s_parked) c3_take_q <= take;
+      else if (s_done) c3_take_q <= 1'b0;
+      past_take_q <= take_valid;
     end
   end
 
-  wire unused_bits = &{1'b0, room, level};
+  wire unused_bits = &{1'b0, desc0, desc1, carries[18], spare};
 
-  `EFA_CHECK(!(take_valid && !m_claim_valid), "efa_rq_claim: descriptors used before the answer")
-  `EFA_CHECK(!s_claim_done || s_claim_valid, "efa_rq_claim: the end of no claim")
+  `EFA_CHECK(!(c2_leaves && !s_parked && c3_take_q && !s_done),
+             "efa_rq_claim: an entry that was taken is lost")
+  `EFA_CHECK(!(c2_leaves && !s_parked && missing),
+             "efa_rq_claim: an entry is taken that is not here")
 
 endmodule

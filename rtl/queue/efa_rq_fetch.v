@@ -1,12 +1,13 @@
 // efa_rq_fetch - looks after receive rings: fetches ahead, flushes what a QP in ERR still has.
 //
-// In    move, s_want, s_chg rings to look at; rdc_end, rdc_failed a read is over; counts and
-//       cached descriptors of m_qpn; s_claim the ring that a packet holds the head of
+// In    move, s_chg rings to look at; used: one whose head a packet has moved; rdc_end, rdc_failed
+//       a read is over; counts and cached descriptors of m_qpn; s_held rings whose heads packets
+//       may move
 // Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W of a ring; m_flush receive entries to
-//       complete FLUSHED; refuse the claimed ring is no more; broken rings whose read failed;
+//       complete FLUSHED; claim_broken, for broken_qpn: a read of that ring failed;
 //       settled, drained: no look, no read of before s_drain is left
-// Time  what a look finds 4 cycles after it is told, a read 5; a look every 3 cycles, reads of a
-//       ring every 4, its entries flushed every 7
+// Time  a read 5 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
+//       every 4, its entries flushed every 7
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -27,9 +28,6 @@ module efa_rq_fetch #(
 
     input wire move_valid,
     input wire [QPN_W-1:0] move_qpn,
-    input wire s_want_valid,
-    output wire s_want_ready,
-    input wire [QPN_W-1:0] s_want_qpn,
     input wire s_chg_valid,
     output wire s_chg_ready,
     input wire [QPN_W-1:0] s_chg_qpn,
@@ -38,10 +36,11 @@ module efa_rq_fetch #(
     input wire [QPN_W-1:0] rdc_qpn,
     input wire rdc_epoch,
 
-    input wire s_claim_valid,
-    input wire [QPN_W-1:0] s_claim_qpn,
-    input wire s_claim_done,
-    output wire refuse,
+    input wire used_valid,
+    input wire [QPN_W-1:0] used_qpn,
+    input wire [2:0] s_held_valid,
+    input wire [3*QPN_W-1:0] s_held_qpn,
+    input wire [QPN_W-1:0] broken_qpn,
     output wire claim_broken,
 
     output wire m_rd_valid,
@@ -93,16 +92,30 @@ module efa_rq_fetch #(
   reg [QPS-1:0] broken_q;
 
   // ---- rings to look at: new work, and what a look or a read left to be done ----
-  wire look_valid;
-  wire [QPN_W-1:0] look_qpn;
-  wire set_ready;
-  wire again_valid;
-  wire [QPN_W-1:0] again_qpn;
+  // Of a flush, the next entry comes after those of others.
+  localparam LOOK = 0;
+  localparam AGAIN = 1;
+  localparam USED = 2;
+  wire [2:0] set_valid;
+  wire [3*QPN_W-1:0] set_qpn;
+  wire [2:0] pick;
+  wire [QPN_W-1:0] pick_qpn = pick[LOOK] ? set_qpn[QPN_W*LOOK+:QPN_W]
+      : pick[AGAIN] ? set_qpn[QPN_W*AGAIN+:QPN_W] : set_qpn[QPN_W*USED+:QPN_W];
   wire later_ready;
   wire later = state_q == ST_LATER;
-  reg last_again_q;
-  wire pick_again = again_valid && !(look_valid && last_again_q);
-  wire pop = state_q == ST_IDLE && (look_valid || again_valid);
+  wire used_ready;
+  wire idle = state_q == ST_IDLE;
+  wire pop = pick != 3'b000;
+
+  efa_arb #(
+      .N(3)
+  ) u_pick (
+      .clk(clk),
+      .rst(rst),
+      .s_request(set_valid & {3{idle}}),
+      .s_hold(1'b0),
+      .m_grant(pick)
+  );
 
   efa_work_set #(
       .QPN_W(QPN_W)
@@ -111,15 +124,13 @@ module efa_rq_fetch #(
       .rst(rst),
       .now_valid(move_valid),
       .now_qpn(move_qpn),
-      .s_valid(s_want_valid || s_chg_valid),
-      .s_ready(set_ready),
-      .s_qpn(s_want_valid ? s_want_qpn : s_chg_qpn),
-      .m_valid(look_valid),
-      .m_ready(pop && !pick_again),
-      .m_qpn(look_qpn)
+      .s_valid(s_chg_valid),
+      .s_ready(s_chg_ready),
+      .s_qpn(s_chg_qpn),
+      .m_valid(set_valid[LOOK]),
+      .m_ready(pick[LOOK]),
+      .m_qpn(set_qpn[QPN_W*LOOK+:QPN_W])
   );
-  assign s_want_ready = set_ready;
-  assign s_chg_ready  = set_ready && !s_want_valid;
 
   efa_work_set #(
       .QPN_W(QPN_W)
@@ -131,12 +142,27 @@ module efa_rq_fetch #(
       .s_valid(later),
       .s_ready(later_ready),
       .s_qpn(qpn_q),
-      .m_valid(again_valid),
-      .m_ready(pop && pick_again),
-      .m_qpn(again_qpn)
+      .m_valid(set_valid[AGAIN]),
+      .m_ready(pick[AGAIN]),
+      .m_qpn(set_qpn[QPN_W*AGAIN+:QPN_W])
   );
 
-  assign m_qpn = state_q != ST_IDLE ? qpn_q : pick_again ? again_qpn : look_qpn;
+  efa_work_set #(
+      .QPN_W(QPN_W)
+  ) u_used (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(used_valid),
+      .now_qpn(used_qpn),
+      .s_valid(1'b0),
+      .s_ready(used_ready),
+      .s_qpn({QPN_W{1'b0}}),
+      .m_valid(set_valid[USED]),
+      .m_ready(pick[USED]),
+      .m_qpn(set_qpn[QPN_W*USED+:QPN_W])
+  );
+
+  assign m_qpn = idle ? pick_qpn : qpn_q;
   assign head  = cons_q;
 
   // ---- how far each ring was asked for ----
@@ -162,9 +188,14 @@ module efa_rq_fetch #(
   wire there = qpc_q[`EFA_QPC__LIVE] && qpc_q[`EFA_QPC__RQ_LIVE]
       && qp_state != `EFA_ADMIN_QP_STATE__RESET_W3;
   wire dead = qp_state == `EFA_ADMIN_QP_STATE__ERR_W3;
-  wire claimed = s_claim_valid && s_claim_qpn == qpn_q;
-  assign refuse = state_q == ST_LOOK && !there && claimed;
-  assign claim_broken = broken_q[s_claim_qpn];
+  wire [2:0] held;
+  genvar g;
+  generate
+    for (g = 0; g < 3; g = g + 1) begin : g_held
+      assign held[g] = s_held_valid[g] && s_held_qpn[QPN_W*g+:QPN_W] == qpn_q;
+    end
+  endgenerate
+  assign claim_broken = broken_q[broken_qpn];
 
   // A read stays inside 128 bytes of host memory and inside the ring; it is asked for when the
   // cache has room for all it can bring.
@@ -206,14 +237,13 @@ module efa_rq_fetch #(
       // what is there to do
       ST_LOOK: begin
         state_d = ST_IDLE;
-        if (stale_q) begin
-          state_d = ST_AGAIN;
-        end else if (there && !broken_q[qpn_q]) begin
+        if (there && !broken_q[qpn_q]) begin
           if (can_fetch) begin
+            // A head that has moved since makes room, and another look.
             state_d = ST_FETCH;
           end else if (dead && cached_q != 16'd0) begin
             // A packet that holds the head came first.
-            state_d = claimed ? ST_LATER : ST_CACHE;
+            state_d = stale_q || held != 3'b000 ? ST_LATER : ST_CACHE;
           end
         end
       end
@@ -251,10 +281,7 @@ module efa_rq_fetch #(
   assign drained = draining_q && out_q[!epoch_q] == 16'd0;
 
   always @(posedge clk) begin
-    if (pop) begin
-      qpn_q <= m_qpn;
-      last_again_q <= pick_again;
-    end
+    if (pop) qpn_q <= m_qpn;
     if (state_q == ST_READ) begin
       qpc_q <= qpc_data;
       cons_q <= s_cons;
@@ -273,8 +300,8 @@ module efa_rq_fetch #(
       out_q[1] <= 16'd0;
     end else begin
       state_q <= state_d;
-      // A claim that ends while counts are read may have moved the head.
-      stale_q <= (s_claim_done && s_claim_qpn == m_qpn)
+      // A packet may have moved the head while counts are read.
+      stale_q <= (used_valid && used_qpn == m_qpn)
           || (stale_q && state_q != ST_IDLE && state_q != ST_AGAIN);
       if (rdc_end && rdc_failed) broken_q[rdc_qpn] <= 1'b1;
       if (clear) broken_q[s_clear_qpn] <= 1'b0;
@@ -293,7 +320,7 @@ module efa_rq_fetch #(
     end
   end
 
-  wire unused_bits = &{1'b0, s_descs, s_here};
+  wire unused_bits = &{1'b0, s_descs, s_here, used_ready};
 
   `EFA_CHECK(!rdc_end || out_q[rdc_epoch] != 16'd0, "efa_rq_fetch: an answer to no read")
 

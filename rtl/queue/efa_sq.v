@@ -135,6 +135,10 @@ module efa_sq #(
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
 
+  // The phase that the first whole entry after a clear had, as it were in lap 0.
+  reg [(1<<QPN_W)-1:0] taught_q;
+  reg [(1<<QPN_W)-1:0] phase_q;
+
   wire out_ready;
   wire move = out_ready && (!void_valid_q || m_void_ready) && !s_clear_valid;
 
@@ -225,15 +229,15 @@ module efa_sq #(
   wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
       + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
 
-  function [LINE_W-1:0] place(input [`EFA_QPC__W-1:0] qpc, input [15:0] count, input second);
-    reg [19:0] slot;
-    reg [19:0] line;
-    begin
-      slot = {4'd0, count} & ((20'd1 << qpc[`EFA_QPC__SQ_LOG]) - 20'd1);
-      line = qpc[`EFA_QPC__SQ_LINE] + (qpc[`EFA_QPC__WQE128] ? {slot[18:0], second} : slot);
-      place = line[LINE_W-1:0];
-    end
-  endfunction
+  // Where the line that is read next stands.
+  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] a_ring = ~({LINE_W{1'b1}} << a_qpc_q[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] p_slot = p_taken[LINE_W-1:0] & p_ring;
+  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring;
+  wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
+  wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
+  wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] a_base = a_qpc_q[`EFA_QPC__SQ_LINE];
 
   reg [`EFA_WQI__W-1:0] item;
   always @* begin
@@ -260,12 +264,17 @@ module efa_sq #(
     end
   end
 
+  wire s1_phase = front[`EFA_IO_TX_WQE__META__PHASE] ^ s1_parity;
+  wire s1_tells = !torn && !s1_flush_q;
+  wire s1_odd = s1_tells && taught_q[s1_qpn_q] && phase_q[s1_qpn_q] != s1_phase;
+
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_WQE__QPN] = item[`EFA_WQI__QPN];
     event_data[`EFA_EV_WQE__MSG] = item[`EFA_WQI__MSG];
     event_data[`EFA_EV_WQE__REQ_ID] = item[`EFA_WQI__REQ_ID];
+    event_data[`EFA_EV_WQE__ODD_PHASE] = s1_odd;
   end
 
   assign next_ready = (!p_valid_q || p_go) && !s_mark_valid;
@@ -275,7 +284,7 @@ module efa_sq #(
   assign qpc_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
   assign prod_addr = qpc_addr;
   assign rd_en = move;
-  assign rd_line = a_valid_q ? place(a_qpc_q, a_count_q, a_second_q) : place(qpc_data, p_taken, 1'b0);
+  assign rd_line = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
   assign m_void_valid = void_valid_q;
   assign m_void_line = void_line_q;
   assign m_void_parity = void_parity_q;
@@ -284,7 +293,7 @@ module efa_sq #(
   assign ev_wqe_valid = commit;
   assign ev_wqe_data = event_data;
 
-  efa_work_set #(
+  efa_sq_circle #(
       .QPN_W(QPN_W)
   ) u_set (
       .clk(clk),
@@ -410,10 +419,15 @@ module efa_sq #(
     c_flits_q <= s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
     c_turn_q <= s1_turn_q;
     if (c_valid_q) left_q <= c_spent ? TURN_FLITS : c_left;
+    if (commit && s1_tells && !taught_q[s1_qpn_q]) begin
+      taught_q[s1_qpn_q] <= 1'b1;
+      phase_q[s1_qpn_q]  <= s1_phase;
+    end
+    if (s_clear_valid) taught_q[s_clear_qpn] <= 1'b0;
     d_qpn_q <= c_qpn_q;
   end
 
-  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded};
+  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
 
   `EFA_CHECK(credits_q <= CONTEXTS, "more contexts free than there are")
 

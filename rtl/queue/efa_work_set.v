@@ -1,10 +1,9 @@
-// efa_work_set - queues that have work, each at most once, taken in a circle by number.
+// efa_work_set - queues that have work, in the order they got it, each at most once.
 //
-// In    now_*, s: queues that get work, both in one cycle if need be
-// Out   m: the next queue in the circle after the one taken last, as it is now: while it waits one
-//       that comes in between goes first; from the cycle in which it is taken it may be put in again
-// Time  one of each in and one out per cycle; shows in the cycle after it was put in, into an empty
-//       set by now in that very cycle; waits at most for every other queue once
+// In    now_*: never refused; s: gives way to now
+// Out   m: the next queue; from the cycle in which it is taken it may be put in again
+// Time  one in and one out per cycle; shows up 2 cycles after it was put in, up to 16 queues 1
+`include "efa_check.vh"
 
 module efa_work_set #(
     parameter QPN_W = 6
@@ -21,61 +20,44 @@ module efa_work_set #(
     output wire [QPN_W-1:0] m_qpn
 );
 
-  localparam N = 1 << QPN_W;
-
-  reg [N-1:0] inside_q;
-  reg [QPN_W-1:0] last_q;
-
-  // Two trees of halves, the root at 1: the lowest queue of all, and of those behind the last one.
-  reg [2*N-1:0] any;
-  reg [2*N-1:0] any_behind;
-  reg [2*N*QPN_W-1:0] low;
-  reg [2*N*QPN_W-1:0] low_behind;
-  reg [QPN_W-1:0] number;
-  integer node;
-  always @* begin
-    any = {2 * N{1'b0}};
-    any_behind = {2 * N{1'b0}};
-    low = {2 * N * QPN_W{1'b0}};
-    low_behind = {2 * N * QPN_W{1'b0}};
-    for (node = 2 * N - 1; node > 0; node = node - 1) begin
-      number = node[QPN_W-1:0];
-      if (node >= N) begin
-        any[node] = inside_q[number];
-        any_behind[node] = inside_q[number] && number > last_q;
-        low[QPN_W*node+:QPN_W] = number;
-        low_behind[QPN_W*node+:QPN_W] = number;
-      end else begin
-        any[node] = any[2*node] || any[2*node+1];
-        any_behind[node] = any_behind[2*node] || any_behind[2*node+1];
-        low[QPN_W*node+:QPN_W] = any[2*node] ? low[QPN_W*2*node+:QPN_W]
-            : low[QPN_W*(2*node+1)+:QPN_W];
-        low_behind[QPN_W*node+:QPN_W] = any_behind[2*node] ? low_behind[QPN_W*2*node+:QPN_W]
-            : low_behind[QPN_W*(2*node+1)+:QPN_W];
-      end
-    end
-  end
+  reg [(1<<QPN_W)-1:0] inside_q;
 
   wire take = m_valid && m_ready;
+  wire put = now_valid || s_valid;
+  wire [QPN_W-1:0] put_qpn = now_valid ? now_qpn : s_qpn;
+  wire fresh = !inside_q[put_qpn] || (take && m_qpn == put_qpn);
+  wire room;
+  wire [QPN_W+1:0] level;
 
-  assign s_ready = 1'b1;
-  assign m_valid = any[1] || now_valid;
-  assign m_qpn = any_behind[1] ? low_behind[QPN_W+:QPN_W]
-      : any[1] ? low[QPN_W+:QPN_W] : now_qpn;
+  assign s_ready = !now_valid;
+
+  // One bit deeper than there are queues: never full, also while one is taken and put back at once.
+  efa_fifo #(
+      .WIDTH(QPN_W),
+      .DEPTH_LOG2(QPN_W + 1)
+  ) u_order (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(put && fresh),
+      .s_ready(room),
+      .s_data(put_qpn),
+      .m_valid(m_valid),
+      .m_ready(m_ready),
+      .m_data(m_qpn),
+      .level(level)
+  );
 
   always @(posedge clk) begin
     if (rst) begin
-      inside_q <= {N{1'b0}};
-      last_q <= {QPN_W{1'b0}};
+      inside_q <= {(1 << QPN_W) {1'b0}};
     end else begin
-      if (take) begin
-        inside_q[m_qpn] <= 1'b0;
-        last_q <= m_qpn;
-      end
-      if (s_valid) inside_q[s_qpn] <= 1'b1;
-      // What goes straight through is not inside.
-      if (now_valid && (any[1] || !m_ready)) inside_q[now_qpn] <= 1'b1;
+      if (take) inside_q[m_qpn] <= 1'b0;
+      if (put) inside_q[put_qpn] <= 1'b1;
     end
   end
+
+  wire unused_level = &{1'b0, level};
+
+  `EFA_CHECK(room, "a queue is in the set twice")
 
 endmodule

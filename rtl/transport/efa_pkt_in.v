@@ -1,15 +1,18 @@
 // efa_pkt_in - packets from the fabric: judged by their header, stored whole, then handed on.
 //
-// In    s_net flits; s_win a byte position to look at; s_free lines that are done with, in order
-// Out   m_pkt header and first line of a stored packet; m_acki acknowledgements, which are not
-//       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet
-// Time  one flit per cycle; m_pkt 2 cycles after the last flit, m_acki 1, a window 2 after its
-//       position; 62 packets and 14 acknowledgements may wait, then all of s_net does
+// In    s_net flits; s_win a byte position to look at; s_free packets that are done with
+// Out   m_pkt header, first line and slot of a stored packet; m_acki acknowledgements, which are not
+//       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet; stored,
+//       released: a packet has come, its lines are free again (in the order the packets came)
+// Time  one flit per cycle; m_pkt and m_acki 1 cycle after the last flit, a window 2 after its
+//       position; released a cycle after s_free, a packet per cycle; 64 packets and 14
+//       acknowledgements may wait, 256 packets be stored, then all of s_net waits
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_pkt_in #(
-    parameter LINE_W = 9
+    parameter LINE_W = 9,
+    parameter SLOT_W = 8
 ) (
     input wire clk,
     input wire rst,
@@ -27,7 +30,9 @@ module efa_pkt_in #(
     input wire m_pkt_ready,
     output wire [`EFA_PKT_HDR__BITS-1:0] m_pkt_header,
     output wire [LINE_W-1:0] m_pkt_line,
+    output wire [SLOT_W-1:0] m_pkt_slot,
     output wire stored,
+    output wire released,
 
     output wire m_acki_valid,
     input wire m_acki_ready,
@@ -37,7 +42,7 @@ module efa_pkt_in #(
     output wire [511:0] m_win_data,
 
     input wire s_free_valid,
-    input wire [LINE_W-1:0] s_free_lines,
+    input wire [SLOT_W-1:0] s_free_slot,
 
     output wire drop,
 
@@ -52,6 +57,7 @@ module efa_pkt_in #(
   localparam HDR_W = `EFA_PKT_HDR__BITS;
   localparam [16:0] LAST_OF_HEADER = `EFA_PKT_HDR__BYTES - 1;
   localparam LINES = 1 << LINE_W;
+  localparam SLOTS = 1 << SLOT_W;
   localparam [3:0] NO_FAULT = 4'd0;
   localparam [3:0] ODD_OPCODE = 4'd1;
   localparam [3:0] ODD_NODE = 4'd2;
@@ -91,7 +97,8 @@ module efa_pkt_in #(
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
 
-  // Lines: written ahead, committed with the last flit, freed in the order they were committed.
+  // Lines: written ahead, committed with the last flit, freed in the order they were committed,
+  // though packets may be done with in another one.
   reg [LINE_W:0] wr_q;
   reg [LINE_W:0] start_q;
   reg [LINE_W:0] rd_q;
@@ -99,11 +106,33 @@ module efa_pkt_in #(
   wire store = take && !is_ack && !bad;
   wire [LINE_W:0] start = inside_q ? start_q : wr_q;
 
+  reg [SLOT_W:0] in_q;
+  reg [SLOT_W:0] out_q;
+  reg [SLOTS-1:0] gone_q;
+  wire [SLOT_W:0] slots = in_q - out_q;
+  wire release_one = gone_q[out_q[SLOT_W-1:0]];
+  wire [SLOT_W:0] out_next = out_q + {{SLOT_W{1'b0}}, release_one};
+  wire [LINE_W:0] wr_next = wr_q + 1'b1;
+  wire [LINE_W:0] behind;  // the line behind the oldest packet
+  assign released = release_one;
+  efa_ram #(
+      .WIDTH (LINE_W + 1),
+      .ADDR_W(SLOT_W)
+  ) u_ends (
+      .clk(clk),
+      .wr_en(store_end),
+      .wr_addr(in_q[SLOT_W-1:0]),
+      .wr_data(wr_next),
+      .rd_en(1'b1),
+      .rd_addr(out_next[SLOT_W-1:0]),
+      .rd_data(behind)
+  );
+
   wire [PKT_LOG2:0] pkt_level;
   wire [ACK_LOG2:0] ack_level;
   wire pkt_room;
   wire ack_room;
-  assign s_net_ready = away || (used != LINES[LINE_W:0] && pkt_level[PKT_LOG2:1] != 6'd31
+  assign s_net_ready = away || (used != LINES[LINE_W:0] && slots != SLOTS[SLOT_W:0] && pkt_level[PKT_LOG2:1] != 6'd31
       && ack_level[ACK_LOG2:1] != 4'd7);
 
   always @(posedge clk) begin
@@ -126,34 +155,64 @@ module efa_pkt_in #(
       start_q <= {(LINE_W + 1) {1'b0}};
       wr_q <= {(LINE_W + 1) {1'b0}};
       rd_q <= {(LINE_W + 1) {1'b0}};
+      in_q <= {(SLOT_W + 1) {1'b0}};
+      out_q <= {(SLOT_W + 1) {1'b0}};
+      gone_q <= {SLOTS{1'b0}};
     end else begin
       if (take) why_q <= why;
       if (first) start_q <= wr_q;
       if (store) begin
-        wr_q <= wr_q + 1'b1;
+        wr_q <= wr_next;
       end else if (take && bad && !is_ack) begin
         wr_q <= start;
       end
-      if (s_free_valid) begin
-        rd_q <= rd_q + {1'b0, s_free_lines};
+      if (store_end) in_q <= in_q + 1'b1;
+      out_q <= out_next;
+      if (release_one) begin
+        rd_q <= behind;
+        gone_q[out_q[SLOT_W-1:0]] <= 1'b0;
       end
+      if (s_free_valid) gone_q[s_free_slot] <= 1'b1;
     end
   end
 
   assign stored = store_end;
+  // The first two stand in front of the RAM, whose own way out takes a cycle more.
+  localparam PKT_W = HDR_W + LINE_W + SLOT_W;
+  wire [PKT_W-1:0] pkt = {header, start[LINE_W-1:0], in_q[SLOT_W-1:0]};
+  wire rest_valid;
+  wire [PKT_W-1:0] rest;
+  wire front_room;
+  wire [1:0] front_level;
+  wire front = pkt_level == {(PKT_LOG2 + 1) {1'b0}};
   efa_fifo #(
-      .WIDTH(HDR_W + LINE_W),
+      .WIDTH(PKT_W),
       .DEPTH_LOG2(PKT_LOG2)
   ) u_packets (
       .clk(clk),
       .rst(core_rst),
-      .s_valid(store_end),
+      .s_valid(store_end && !(front && front_room)),
       .s_ready(pkt_room),
-      .s_data({header, start[LINE_W-1:0]}),
+      .s_data(pkt),
+      .m_valid(rest_valid),
+      .m_ready(front_room),
+      .m_data(rest),
+      .level(pkt_level)
+  );
+
+  efa_fifo #(
+      .WIDTH(PKT_W),
+      .DEPTH_LOG2(1)
+  ) u_front (
+      .clk(clk),
+      .rst(core_rst),
+      .s_valid(front ? store_end : rest_valid),
+      .s_ready(front_room),
+      .s_data(front ? pkt : rest),
       .m_valid(m_pkt_valid),
       .m_ready(m_pkt_ready),
-      .m_data({m_pkt_header, m_pkt_line}),
-      .level(pkt_level)
+      .m_data({m_pkt_header, m_pkt_line, m_pkt_slot}),
+      .level(front_level)
   );
 
   reg [`EFA_ACKI__W-1:0] acki;
@@ -252,9 +311,12 @@ module efa_pkt_in #(
   assign ev_odd_net_data = odd_data;
 
   wire unused_bits = &{1'b0, shifted[1023:512], pkt_level[0], ack_level[0], pkt_room, ack_room,
-                       win_next[0], start[LINE_W]};
+                       front_level,                       win_next[0], start[LINE_W]};
 
   `EFA_CHECK_ON(clk, core_rst, !(store_end && !pkt_room), "efa_pkt_in: no room for a packet")
-  `EFA_CHECK_ON(clk, core_rst, used <= LINES[LINE_W:0], "efa_pkt_in: freed more than was stored")
+  `EFA_CHECK_ON(clk, core_rst, used <= LINES[LINE_W:0] && slots <= SLOTS[SLOT_W:0],
+                "efa_pkt_in: freed more than was stored")
+  `EFA_CHECK_ON(clk, core_rst, !(release_one && slots == {(SLOT_W + 1) {1'b0}}),
+                "efa_pkt_in: a packet is done with that is not there")
 
 endmodule

@@ -9,7 +9,9 @@
 //       ones per cycle, 3 cycles more
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
-// sends in posting order. What the QP has forgotten (dead, RESET) completes no more.
+// sends in posting order, but for those that the circle has passed over while they were open: a
+// flush takes these first, a generation at a time, each found by a walk of its own. What the QP
+// has forgotten (dead, RESET) completes no more.
 //
 // While txc waits for the host, what finishes is stored: 2^MSG_W sends that had a context, as a
 // send counts as open (freed) until its completion left the store, so acknowledgements and walks
@@ -73,6 +75,10 @@ module efa_srd #(
   localparam [1:0] ST_LOOK = 2'd1;
   localparam [1:0] ST_TAIL = 2'd2;
   localparam [1:0] ST_DONE = 2'd3;
+  localparam [1:0] PASS_FIND = 2'd0;
+  localparam [1:0] PASS_OLD = 2'd1;
+  localparam [1:0] PASS_LAST = 2'd2;
+  localparam GEN_W = 32 - MSG_W;
 
   // Contexts in use, and the next one in the circle: generation and index are one count.
   reg [N-1:0] used_q;
@@ -88,6 +94,14 @@ module efa_srd #(
   reg [MSG_W-1:0] from_d;
   reg purging_q;
   reg purging_d;
+  reg [1:0] pass_q;
+  reg [1:0] pass_d;
+  reg [31:0] start_q;  // the next context when the walk began
+  reg found_q;  // a passed-over send that is to be flushed; its generations ago
+  reg [GEN_W-1:0] oldest_q;
+  reg [GEN_W-1:0] old_gen_q;
+  reg any_q;  // a context in use was passed over since the last look for some
+  reg any_found_q;
 
   // c1: its context read
   reg c1_valid_q;
@@ -116,6 +130,7 @@ module efa_srd #(
 
   wire move = !c3_valid_q || c3_barrier_q || txc_ready;
 
+  wire step = s_ctx_valid || !next_free_q;
   wire [MSG_W-1:0] next_index = next_q[MSG_W-1:0];
   wire [MSG_W-1:0] after_next = next_index + ONE[MSG_W-1:0];
   wire [MSG_W-1:0] look = from_q + seen_q[MSG_W-1:0];
@@ -157,8 +172,18 @@ module efa_srd #(
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
       && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
   wire stale = ah_age[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SCTX__AGE];
-  wire walked = c1_from_q == FROM_WALK && c1_used
+  wire due = c1_from_q == FROM_WALK && c1_used
       && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
+  // Generations since it was given out; in its place it is none, or one behind the start.
+  wire [31:0] ctx_gen = ctx[`EFA_SCTX__GEN];
+  wire [GEN_W-1:0] age = start_q[31:MSG_W] - ctx_gen[GEN_W-1:0];
+  wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[MSG_W-1:0]};
+  wire passed_over = c1_from_q == FROM_WALK && c1_used && extra != {GEN_W{1'b0}}
+      && !extra[GEN_W-1];
+  // Of that generation, those still in their place come after the ones passed over anyway.
+  wire walked = due && (pass_q == PASS_LAST
+      || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q));
+  wire finds = c1_valid_q && due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
   wire c1_passes = c1_valid_q && (left || acked || walked);
   wire release_ctx = c1_passes && !left;
@@ -302,16 +327,22 @@ module efa_srd #(
       .rd_data({completed_rd_data, count_read})
   );
 
+  // A pass of finding has ended.
+  wire looked = walk_q == ST_TAIL && pass_q == PASS_FIND && (!c1_valid_q || c1_from_q != FROM_WALK);
+
   always @* begin
     walk_d = walk_q;
     seen_d = seen_q;
     from_d = from_q;
     purging_d = purging_q;
+    pass_d = pass_q;
     case (walk_q)
       // A round of flushing, or a queue to forget.
       ST_IDLE: begin
         seen_d = {MSG_W + 1{1'b0}};
-        from_d = next_index;
+        // What is forgotten needs no order.
+        pass_d = any_q && !s_purge_valid ? PASS_FIND : PASS_LAST;
+        from_d = pass_d == PASS_LAST ? next_index : {MSG_W{1'b0}};
         purging_d = s_purge_valid;
         if (s_walk_valid || s_purge_valid) walk_d = ST_LOOK;
       end
@@ -321,9 +352,18 @@ module efa_srd #(
         else if (group_free) seen_d = seen_q + GROUP;
         else if (!look_hit || grant[2]) seen_d = seen_q + ONE;
       end
-      // The last one judged.
+      // The last one judged; then whom it found, the next generation, or those in their place.
       ST_TAIL: begin
-        if (!c1_valid_q || c1_from_q != FROM_WALK) walk_d = ST_DONE;
+        seen_d = {MSG_W + 1{1'b0}};
+        if (!c1_valid_q || c1_from_q != FROM_WALK) begin
+          walk_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOK;
+          if (pass_q == PASS_FIND && !found_q) begin
+            pass_d = PASS_LAST;
+            from_d = start_q[MSG_W-1:0];
+          end else begin
+            pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
+          end
+        end
       end
       // Ready tells who asked.
       default: begin
@@ -334,7 +374,6 @@ module efa_srd #(
 
   // The count of ids goes on through resets, so an acknowledgement of a send from before one
   // meets no context of its generation until 2^32 sends later.
-  wire step = s_ctx_valid || !next_free_q;
   always @(posedge clk) begin
     if (power_rst) next_q <= 32'd0;
     else if (step && !rst) next_q <= next_q + ONE_ID;
@@ -346,12 +385,14 @@ module efa_srd #(
       next_free_q <= 1'b1;
       walk_q <= ST_IDLE;
       rest_q <= {MSG_W + 1{1'b0}};
+      any_q <= 1'b0;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
       late_q <= 1'b0;
     end else begin
       walk_q <= walk_d;
+      any_q <= (any_q && !(looked && !any_found_q)) || (step && !s_ctx_valid);
       if (step) begin
         next_free_q <= !used_q[after_next] || (release_ctx && c1_index_q == after_next);
       end
@@ -371,6 +412,19 @@ module efa_srd #(
     seen_q <= seen_d;
     from_q <= from_d;
     purging_q <= purging_d;
+    pass_q <= pass_d;
+    if (walk_q == ST_IDLE) start_q <= next_q;
+    old_gen_q <= start_q[31:MSG_W] - oldest_q;
+    // A pass of finding begins.
+    if (walk_q == ST_IDLE || (walk_q == ST_TAIL && pass_q == PASS_OLD)) begin
+      found_q <= 1'b0;
+      any_found_q <= step && !s_ctx_valid;
+      oldest_q <= {GEN_W{1'b0}};
+    end else begin
+      if (finds) found_q <= 1'b1;
+      if (finds && age > oldest_q) oldest_q <= age;
+      if ((c1_valid_q && passed_over) || (step && !s_ctx_valid)) any_found_q <= 1'b1;
+    end
     late_qpn_q <= c3_qpn[QPN_W-1:0];
     late_count_q <= count;
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
@@ -387,7 +441,7 @@ module efa_srd #(
     end
   end
 
-  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, c1_qpn,
+  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
       c2_qpn, c3_qpn, qpc_data};
 
   `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")

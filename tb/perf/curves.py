@@ -9,7 +9,6 @@ from functools import partial
 
 from efa import defs
 from tb.perf.latencies import doorbell_to_flit
-from tb.perf.queues import Device
 from tb.perf.rates import inline_sends, memory_sends, receives
 from tb.perf.work import INLINE
 
@@ -45,13 +44,13 @@ ALL = (
 )  # fmt: skip
 
 
-def measure(backend, seed, say):
+def measure(make, say):
     """A dictionary for each curve and latency of host memory; every message was checked."""
     found = []
     for curve in ALL:
         say(f"  {curve.what}, host memory {CYCLES[0]} to {CYCLES[-1]} cycles away ...")
         for latency in CYCLES:
-            measured = curve.measure(partial(Device, backend, seed, dma_latency=latency))
+            measured = curve.measure(partial(make, dma_latency=latency))
             value = measured.more[curve.beside] if curve.beside else measured.value
             limit = curve.limit(latency) if curve.limit else None
             found.append({"what": curve.what, "dma_latency": latency, "value": value,

@@ -19,14 +19,14 @@ from tb.lib.host import open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
 from tb.perf.rows import KEPT, LARGE_ROWS, LLQ_BYTES, PARAMETERS, ROWS
-from tb.simulators import ROOT, SIMULATORS
+from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
 TITLE = "Rates and latencies of the whole device against their marks"
 ROUNDING = 1e-9
 MOST_CHARACTERS = 300
 # What goes wrong inside a row and is its verdict, not the end of the others.
-ROW_FAILS = (PerfError, DeviceTimeout, AssertionError, RuntimeError)
+ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError)
 
 
 def as_dict(row, mark, measured, seconds):
@@ -54,7 +54,40 @@ def failed(row, error):
     }  # fmt: skip
 
 
-def measure(make, rows, values, progress=print):
+class Source:
+    """Fresh devices of one build, all of one simulation; a new one after a failure."""
+
+    def __init__(self, sim, seed, build="default"):
+        self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
+        self._seed, self._llq_bytes = seed, LLQ_BYTES[build]
+        self._backend, self._reason = None, None
+
+    def __call__(self, **knobs):
+        """A Device after power-on; BackendUnavailable, each time, when it does not build."""
+        if self._reason is not None:
+            raise self._reason
+        if self._backend is None:
+            try:
+                self._backend = open_simulator(**self._options)
+            except BackendUnavailable as error:
+                self._reason = error
+                raise
+        return Device(self._backend, self._seed, self._llq_bytes, **knobs)
+
+    def renew(self):
+        """Whatever the last simulation came to, the next device has another."""
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.abort()
+
+    def close(self):
+        """Ends the simulation; RuntimeError when it did not end well."""
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.close()
+
+
+def measure(source, rows, values, progress=print):
     """Rows as dictionaries, their values also into `values` by key.
 
     One that went wrong has `error` and is not met."""
@@ -63,11 +96,12 @@ def measure(make, rows, values, progress=print):
         progress(f"  {row.what} ...")
         started = time.monotonic()
         try:
-            measured = row.measure(make)
+            measured = row.measure(source)
             mark = row.mark if row.base is None else round(KEPT * values[row.base], 4)
         except KeyError:
             found.append(failed(row, f"no rate of {row.base} to compare with"))
         except ROW_FAILS as error:
+            source.renew()
             found.append(failed(row, error))
         else:
             values[row.key] = measured.value
@@ -86,15 +120,16 @@ def told(row):
             f"{row['messages']} messages){verdict}")
 
 
-def verdict(rows):
-    """One line of all."""
+def verdict(rows, wrong=""):
+    """One line of all; `wrong` is what failed beside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
-        return f"passed: all {len(rows)} rows meet their marks"
+        return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their marks"
     names = "; ".join(
         f"{row['key']} {row['error']}" if "error" in row
         else f"{row['key']} {row['value']:.4g} of {row['mark']:g}" for row in missed
     )  # fmt: skip
+    names += f"; {wrong}" if wrong else ""
     return f"failed: {len(missed)} of {len(rows)} rows miss their marks: {names}"
 
 
@@ -108,24 +143,25 @@ def chosen(patterns):
     return {"default": [row for row in ROWS if row.key in wanted], "large": large}
 
 
-def measure_all(rows, sim, seed, say):
-    """All rows, build after build."""
-    found, values = [], {}
+def measure_all(rows, options, say):
+    """All rows, build after build, points of the curves where all rows are wanted, and what went
+    wrong beside them."""
+    found, points, wrong, values = [], [], [], {}
     for build, mine in rows.items():
         if not mine:
             continue
-        say(f"building the {build} device for {sim}")
-        with open_simulator(sim, params=PARAMETERS[build]) as backend:
-            make = partial(Device, backend, seed, LLQ_BYTES[build])
-            found += measure(make, mine, values, say)
-    return found
-
-
-def measure_curves(sim, seed, say):
-    """Points of tb.perf.curves on the default build."""
-    say("against the latency of host memory")
-    with open_simulator(sim) as backend:
-        return curves.measure(backend, seed, say)
+        say(f"building the {build} device for {options.sim}")
+        source = Source(options.sim, options.seed, build)
+        try:
+            found += measure(source, mine, values, say)
+            if build == "default" and options.row is None:
+                say("against the latency of host memory")
+                points = curves.measure(source, say)
+            source.close()
+        except ROW_FAILS as error:
+            source.renew()
+            wrong.append(f"{build} build: {' '.join(str(error).split())[:MOST_CHARACTERS]}")
+    return found, points, "; ".join(wrong)
 
 
 def main(arguments=None):
@@ -141,19 +177,13 @@ def main(arguments=None):
     rows = chosen(options.row or ["*"])
     if not any(rows.values()):
         parser.error(f"no row matches {', '.join(options.row)}; there are {', '.join(keys)}")
-    started = time.monotonic()
-    say, points = partial(print, flush=True), []
-    try:
-        found = measure_all(rows, options.sim, options.seed, say)
-        if options.row is None:
-            points = measure_curves(options.sim, options.seed, say)
-    except BackendUnavailable as error:
-        print(error, file=sys.stderr)
+    reason = simulator_missing(options.sim)
+    if reason is not None:
+        print(f"make perf: {reason}", file=sys.stderr)
         return 2
-    except ROW_FAILS as error:
-        print(f"curves: {error}", file=sys.stderr)
-        return 1
-    line = verdict(found)
+    started = time.monotonic()
+    found, points, wrong = measure_all(rows, options, partial(print, flush=True))
+    line = verdict(found, wrong)
     summary = {
         "verdict": line, "command": "make perf", "rows": found, "curves": points,
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,

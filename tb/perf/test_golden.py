@@ -35,6 +35,9 @@ def test_the_file_is_as_it_would_be_written():
      ["x: out: 5 cycles became 6", "x: sum: 9 cycles became 10"]),
     ({"out": [7, 1, 1]}, {"out": [7, 1, 2]},
      ["x: out, number 2: 1 cycles became 2 (all: 9 became 10)"]),
+    ({"out": [7, 1, 1, 1, 1]}, {"out": [8, 2, 2, 2, 1]},
+     ["x: out, number 0: 7 cycles became 8, number 1: 1 cycles became 2, number 2: 1 cycles became "
+      "2 and 1 more (all: 11 became 15)"]),
     ({"out": [7, 1]}, {"out": [7]}, ["x: out: [7, 1] cycles became [7]"]),
     ({"out": 5}, {"in": 5}, ["x: out: 5 cycles became None", "x: in: None cycles became 5"]),
 ])

@@ -1,6 +1,7 @@
 """Rows of make perf: a wrong message fails its row, whatever its speed; verdict, page, picture."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,12 +155,46 @@ def test_the_verdict_names_what_misses(tmp_path):
     assert json.loads((tmp_path / "new/summary.json").read_text()) == summary
 
 
+class Nothing:
+    """In the place of run.Source where no device is needed."""
+
+    renewed = 0
+
+    def renew(self):
+        self.renewed += 1
+
+
+def test_after_a_broken_rule_the_next_row_has_a_new_simulation(few):
+    """A simulation ends when a rule of the pins is broken."""
+    def breaks(make):
+        device = make(mmio_accept_max=0, mmio_init_max=0)
+        return rates.inline_sends(8, 16)(lambda **knobs: device)
+
+    def row(key, function):
+        return rows.Row(key, key, "per cycle", 0.1, 1.0, "", function)
+
+    source = run.Source("verilator", 1)
+    found = run.measure(source, [row("broken", breaks), row("whole", rates.inline_sends(8, 16))],
+                        {}, progress=lambda text: None)  # fmt: skip
+    source.close()
+    assert "broken rules" in found[0]["error"]
+    assert found[1]["met"], found[1]
+
+
+def test_a_device_that_does_not_build_fails_its_rows(monkeypatch):
+    monkeypatch.setitem(rows.PARAMETERS, "large", {"NO_SUCH_PARAMETER": 1})
+    options = SimpleNamespace(sim="verilator", seed=1, row=["1024-llq"])
+    picked = {"default": [], "large": run.chosen(["1024-llq"])["large"]}
+    found, points, wrong = run.measure_all(picked, options, lambda text: None)
+    assert "does not build" in found[0]["error"] and not points and not wrong
+
+
 def test_a_row_that_fails_does_not_end_the_others():
     def fails(make):
         raise PerfError("as planned")
 
     row = rows.Row("x", "x", "cycles", 1, None, "", fails, False)
-    found = run.measure(None, [row, row], {}, progress=lambda text: None)
+    found = run.measure(Nothing(), [row, row], {}, progress=lambda text: None)
     assert [one["error"] for one in found] == ["as planned"] * 2
     assert not any(one["met"] for one in found)
 
@@ -171,10 +206,10 @@ def test_a_large_build_is_held_to_the_rate_of_the_default_one():
     base = rows.Row("x", "x", "per cycle", 0.3, 1.0, "", gives(0.4))
     large = [rows.Row(f"l{value}", "x", "per cycle", None, 1.0, "", gives(value), base="x")
              for value in (0.39, 0.37)]  # fmt: skip
-    found = run.measure(None, [base, *large], {}, progress=lambda text: None)
+    found = run.measure(Nothing(), [base, *large], {}, progress=lambda text: None)
     assert [one["met"] for one in found] == [True, True, False]
     assert found[1]["mark"] == 0.38
-    alone = run.measure(None, large[:1], {}, progress=lambda text: None)
+    alone = run.measure(Nothing(), large[:1], {}, progress=lambda text: None)
     assert alone[0]["error"] == "no rate of x to compare with"
 
 

@@ -43,7 +43,7 @@ async def one_each_cycle(dut, side, count, item):
 
 @cocotb.test()
 async def every_depth_at_its_ends(dut):
-    """cq.rings.depth: 1 to the largest, either entry size, one or two rings; slot, phase, overflow"""
+    """cq.rings.depth: 1 to the largest, either entry size and ring; slot, phase, overflow"""
     await start(dut)
     for log, wide, sub in product(range(MAX_LOG + 1), (0, 1), (0, 1)):
         cqn, size, depth = log + 16 * wide + 32 * sub, 32 if wide else 16, 1 << log

@@ -32,6 +32,10 @@ class Bench:
             ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
             await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
 
+    async def end(self, eqn):
+        """The event queue is destroyed."""
+        await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(live=0))
+
     async def cq(self, cqn, eqn=0, intr=1):
         ctx = INTERNAL.cqc.pack(live=1, intr=intr, eqn=eqn, log=4)
         self.totals[cqn] = 0

@@ -221,13 +221,13 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
     bench.wr._pause = lambda: "wr" in held
     bench.irq._pause = lambda: "irq" in held
     await bench.start()
-    for waits in ("wr", "irq"):
+    for waits, commits in product(("wr", "irq"), (1, 4)):
         await bench.cq(5)
         await bench.arm_eq(0)
         await bench.arm_cq(5, 0)
         await bench.settle()
         held.add(waits)
-        for _ in range(4):
+        for _ in range(commits):
             bench.commit(5)
         await bench.settle()
         dut.drain_valid.value = dut.s_drained.value = 1
@@ -307,3 +307,21 @@ async def the_count_of_entries_passes_its_end(dut):
     assert numbers == list(range(numbers[0], numbers[0] + 40)) and 0x10000 in numbers
     for number, (_, slot, phase) in zip(numbers, last, strict=True):
         assert (slot, phase) == (number & (1 << log) - 1, 1 - (number >> log & 1)), number
+
+
+@cocotb.test()
+async def an_event_queue_made_while_an_entry_is_written(dut):
+    """eq.order.made: whatever its cycle, every entry of the other one gets its own slot"""
+    bench = Bench(dut)
+    await bench.start(log=5)
+    fresh = INTERNAL.eqc.pack(live=1, base=BASES[6] >> 6, log=2)
+    await bench.cq(5)
+    for distance in range(SPAN + 4):
+        await bench.arm_eq(0)
+        await bench.arm_cq(5, 0xFFFF)
+        for _ in range(distance):
+            await RisingEdge(dut.clk)
+        await pulse(dut, "eqc_valid", eqc_eqn=6, eqc_data=fresh)
+        await bench.settle()
+    slots = [(beat["addr"] - BASES[0]) // 16 for beat in bench.wr.beats]
+    assert slots == list(range(SPAN + 4))

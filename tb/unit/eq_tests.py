@@ -251,3 +251,72 @@ async def events_come_in_time(dut):
     await until(dut, high(dut.drain_ready), cycles=20)
     assert cycle() - asked == promised["drain"].latency
     dut.drain_valid.value = 0
+
+
+@cocotb.test()
+async def what_is_gone_asks_for_nothing(dut):
+    """eq.gone: an arm of a CQ made anew, events without a queue, arms of a queue that goes"""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start(eqs=range(8))
+    for cqn, eqn in ((3, 1), (5, 1), (6, 2), (7, 1)):
+        await bench.cq(cqn, eqn)
+    await bench.arm_cq(3, 0, arm=0)
+    bench.commit(3)
+    await bench.settle()
+    assert not bench.events(), "a doorbell that does not arm"
+    # The arm of 5 stands in line behind an event that is stuck.
+    held["on"] = True
+    await bench.arm_cq(7, 0)
+    bench.commit(7)
+    await bench.settle()
+    await bench.arm_cq(5, 0)
+    await bench.cq(5, 1)
+    held["on"] = False
+    bench.commit(5)
+    await bench.settle()
+    assert bench.events() == [7]
+    await bench.arm_cq(6, 0)
+    await bench.settle()
+    await bench.end(2)
+    bench.commit(6)
+    await bench.settle()
+    assert not bench.events()
+    for cycles in range(5):
+        await bench.configure([4])
+        await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))
+        await ClockCycles(dut.clk, cycles)
+        await bench.end(4)
+        await ClockCycles(dut.clk, 40)
+        await bench.configure([4])
+        await bench.cq(8, 4)
+        await bench.arm_cq(8, 0)
+        bench.commit(8)
+        await bench.settle()
+        assert bench.events() == [8] and not bench.interrupts(), "armed by the queue of before"
+        await bench.end(4)
+
+
+@cocotb.test()
+async def every_event_queue_is_armed_beside_commits(dut):
+    """eq.all: arms of all event queues at once, while commits come without end"""
+    bench = Bench(dut)
+    await bench.start(eqs=range(8), log=4)
+    rng = rng_for("all")
+    for eqn in range(8):
+        await bench.cq(10 + eqn, eqn)
+    await bench.cq(20, 0)
+    for lap in range(12):
+        for eqn in range(8):
+            await bench.arm_cq(10 + eqn, lap)
+        await bench.settle()
+        for _ in range(60):
+            bench.commit(20)
+        for eqn in rng.sample(range(8), 8):
+            await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1))
+        await ClockCycles(dut.clk, 1500)
+        for eqn in range(8):
+            bench.commit(10 + eqn)
+        await bench.settle()
+        assert sorted(bench.events()) == list(range(10, 18))
+        assert sorted(bench.interrupts()) == list(range(1, 9))

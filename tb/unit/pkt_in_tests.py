@@ -19,22 +19,25 @@ ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
 class Bench:
     def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
         self.dut, self.rng = dut, rng_for("pkt_in")
-        zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_lines")
+        zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
         dut.s_cfg_node_id.value = NODE
         dut.core_rst.value = 1
         self.net = StreamDriver(dut, "s_net", gaps, ["data", "keep", "last"])
-        self.pkt = StreamMonitor(dut, "m_pkt", stalls if stalls else hold, ["header", "line"])
-        self.acki = StreamMonitor(dut, "m_acki", stalls if stalls else hold, ["data"])
+        hold = stalls if stalls else hold
+        self.pkt = StreamMonitor(dut, "m_pkt", hold, ["header", "line", "slot"])
+        self.acki = StreamMonitor(dut, "m_acki", hold, ["data"])
         self.odd = StreamMonitor(dut, "ev_odd_net", 0, ["data"])
         self.rxf = StreamMonitor(dut, "ev_rxf", 0, ["data"])
         self.rxl = StreamMonitor(dut, "ev_rxl", 0, ["data"])
-        self.moments = Moments(dut, "s_net", "m_pkt", "m_acki", "drop", "stored")
+        self.moments = Moments(
+            dut, "s_net", "m_pkt", "m_acki", "s_free", "drop", "stored", "released")  # fmt: skip
         self.wanted, self.wanted_acks = deque(), deque()
 
     async def start(self):
         await clock_and_reset(self.dut)
         self.dut.core_rst.value = 0
         await RisingEdge(self.dut.clk)
+        self.moments.clear()
 
     def header(self, size, **fields):
         rng = self.rng
@@ -99,7 +102,7 @@ class Bench:
         return str(self.dut.m_win_data.value)
 
     async def check(self, beat, look=2):
-        """A stored packet: its header, and its bytes through windows at any position."""
+        """A stored packet: its header, and its bytes through windows at any position; its slot."""
         raw = self.wanted.popleft()
         assert beat["header"] == int.from_bytes(raw[:32], "little")
         for _ in range(look):
@@ -107,19 +110,17 @@ class Bench:
             size = min(64, len(raw) - at)
             bits = await self.window(64 * beat["line"] + at)
             assert int(bits[512 - 8 * size :], 2).to_bytes(size, "little") == raw[at : at + size]
-        return (len(raw) + 63) // 64
+        return beat["slot"]
 
-    async def free(self, lines):
-        await pulse(self.dut, "s_free_valid", s_free_lines=lines)
+    async def free(self, slot):
+        await pulse(self.dut, "s_free_valid", s_free_slot=slot)
 
     async def whole(self):
         """No line was lost: packets as large as the whole buffer fit at once."""
         for _ in range(4):
             self.send(64 * (LINES // 4) - 32)
-        for beat in await self.pkt.take(4):
-            await self.check(beat, 1)
-        for _ in range(4):
-            await self.free(LINES // 4)
+        for slot in [await self.check(beat, 1) for beat in await self.pkt.take(4)]:
+            await self.free(slot)
         await self.drained()
 
     async def drained(self):
@@ -148,9 +149,15 @@ async def packets_are_stored_and_seen(dut, pace):
         while bench.wanted:
             kept.append(await bench.check((await bench.pkt.take(1))[0]))
             while len(kept) > rng.randrange(4):
+                # In any order: the lines of one are free when those before it are.
+                kept.rotate(rng.randrange(4))
                 await bench.free(kept.popleft())
         await bench.drained()
     assert not bench.odd.beats and len(bench.moments["stored"]) == sent
+    while kept:
+        await bench.free(kept.popleft())
+    await ClockCycles(dut.clk, 5)
+    assert len(bench.moments["released"]) == sent
     assert len(bench.rxl.beats) == len(bench.rxf.beats) >= sent
 
 
@@ -198,9 +205,14 @@ async def full_of_lines(dut):
     packets = await bench.pkt.take(11)
     await ClockCycles(dut.clk, 20)
     assert dut.s_net_ready.value == 0 and len(bench.net.waiting) == 3
-    for beat in packets:
-        await bench.free(await bench.check(beat))
+    slots = [await bench.check(beat) for beat in packets]
+    for slot in slots[:0:-1]:
+        await bench.free(slot)
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.net.waiting) == 3 and not bench.moments["released"], "the oldest is there"
+    await bench.free(slots[0])
     await bench.check((await bench.pkt.take(1))[0])
+    assert len(bench.moments["released"]) == len(slots)
     await bench.drained()
 
 
@@ -227,6 +239,29 @@ async def full_of_packets(dut):
     assert bench.net.sent - before == promised and dut.s_net_ready.value == 0
     held["on"] = False
     await bench.drained()
+
+
+@cocotb.test()
+async def full_of_slots(dut):
+    """transport.pkt_in.slots: so many packets are stored, however small"""
+    bench = Bench(dut)
+    await bench.start()
+    depth = timing("efa_pkt_in", "slot").depth
+    for _ in range(depth + 20):
+        bench.send(0)
+    slots = [beat["slot"] for beat in await bench.pkt.take(depth)]
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.net.waiting) == 20 and sorted(slots) == list(range(depth))
+    bench.wanted.clear()
+    bench.moments.clear()
+    for slot in slots:
+        await bench.free(slot)
+    await bench.pkt.take(20)
+    await bench.drained()
+    freed, gone = bench.moments["s_free"], bench.moments["released"]
+    promised = timing("efa_pkt_in", "slot")
+    assert len(gone) == depth and gone[0] - freed[0] == promised.latency
+    assert bench.moments.intervals("released") == {promised.interval}
 
 
 @cocotb.test()
@@ -274,9 +309,8 @@ async def reset_of_the_core_in_a_packet(dut):
         bench.pkt.beats.clear()
         bench.send(70)
         beat = (await bench.pkt.take(1))[0]
-        await bench.check(beat)
+        await bench.free(await bench.check(beat))
         assert not bench.odd.beats
-        await bench.free(2)
         await bench.whole()
 
 
@@ -301,8 +335,7 @@ async def reset_of_the_core_in_a_gap(dut):
             await ClockCycles(dut.clk, 2)
             held["at"] = None
             bench.send(70)
-            await bench.check((await bench.pkt.take(1))[0])
-            await bench.free(2)
+            await bench.free(await bench.check((await bench.pkt.take(1))[0]))
             await bench.drained()
             assert not bench.odd.beats
 

@@ -8,7 +8,7 @@ from efa.defs import EVENTS, INTERNAL, AdminQpState
 from tb.lib.noise import noise
 from tb.lib.stream import PERIOD_NS, cycle, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, hold, until
+from tb.lib.waits import drive, high, hold, steady, until
 
 QPC = INTERNAL.qpc
 SIDES = ("send", "recv")
@@ -87,12 +87,23 @@ async def every_context_is_dead_after_reset(dut):
     """qp_ctx.reset"""
     bench = Bench(dut)
     await bench.start()
-    await bench.write(5, live=1, state=AdminQpState.RTS)
+    for qpn in range(64):
+        await bench.write(qpn, live=1, state=AdminQpState.RTS)
     await bench.settle()
-    await bench.reset()
     bench.contexts.clear()
-    for qpn in (0, 5, 63):
-        assert (await bench.read(qpn)).live == 0
+    dut.core_rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.core_rst.value = 0
+    drive(dut, qpa_valid=1, qpa_write=0, qpa_qpn=5)
+    await steady(dut, 64, qp_init_done=0, qpa_ready=0, qperr_send_ready=0)
+    await RisingEdge(dut.clk)
+    assert dut.qp_init_done.value == 1 and dut.qpa_ready.value == 1
+    dut.qpa_valid.value = 0
+    for qpn in range(64):
+        await bench.read(qpn)
+        drive(dut, qpc_send_addr=0x41041 * qpn, qpc_recv_addr=0x41 * qpn)
+        await ClockCycles(dut.clk, 2)
+        assert dut.qpc_send_data.value == 0 and dut.qpc_recv_data.value == 0
 
 
 @cocotb.test()
@@ -156,13 +167,40 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
         await bench.error(SIDES[1 - number % 2], number | 56, 15 - number)
     await bench.settle()
     breakable = [1, 2, 3, 4, 5, 57, 58, 59, 60, 61]
-    assert [qpn for qpn, _ in bench.errors] == breakable
+    causes = [number % 7 + 1 for number in range(1, 6)] + [15 - number for number in range(1, 6)]
+    assert bench.errors == list(zip(breakable, causes, strict=True))
     assert bench.notices["send"] == [(qpn, AdminQpState.ERR) for qpn in breakable]
     assert bench.notices["recv"] == bench.notices["send"]
     for qpn in (0, 6, 20):
         await bench.read(qpn)
     for qpn in breakable:
         await bench.read(qpn, state=AdminQpState.ERR)
+
+
+@cocotb.test()
+async def sides_take_turns(dut):
+    """qp_ctx.turns: errors of both sides at once; the side that began waits the second time"""
+    bench = Bench(dut)
+    await bench.start()
+    for lap in range(2):
+        for qpn in range(32):
+            await bench.write(qpn, live=1, state=AdminQpState.RTS)
+
+        async def reports(side, first, cause):
+            for number in range(8):
+                await bench.error(side, first + number, cause + number % 4)
+
+        await bench.error("send" if lap else "recv", 31, 1)
+        await bench.settle()
+        bench.errors.clear()
+        both = [cocotb.start_soon(reports("send", 0, 4)), cocotb.start_soon(reports("recv", 8, 8))]
+        for task in both:
+            await task
+        await bench.settle()
+        sent = [(number, 4 + number % 4) for number in range(8)]
+        received = [(8 + number, 8 + number % 4) for number in range(8)]
+        order = (received, sent) if lap else (sent, received)
+        assert [bench.errors[at::2] for at in (0, 1)] == [list(side) for side in order]
 
 
 @cocotb.test()

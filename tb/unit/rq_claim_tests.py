@@ -1,274 +1,359 @@
 """efa_rq_claim: the entry at a ring's head, or the reason why there is none; its cycles."""
 
 import itertools
+from collections import deque
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge, Timer
 
-from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, reset, rng_for
+from efa.defs import IoRxDesc
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import until, zero
-from tb.unit.queue_bench import Table
+from tb.lib.waits import zero
 from tb.unit.rq_bench import ONE_DESC, desc
 
-NONE, BROKEN, WHOLE, ENDLESS = "none", "broken", "whole", "endless"
-CLAIM = timing("efa_rq_claim", "claim")
-WANT = timing("efa_rq_claim", "want")
+SKIPPED, NONE, BROKEN, MISSING = "skipped", "none", "broken", "missing"
+SHORT, WHOLE, ENDLESS = "short", "whole", "endless"
+CLAIM, RING = (timing("efa_rq_claim", path) for path in ("claim", "ring"))
+INPUTS = ("s_claim_valid", "s_claim_qpn", "s_skip", "s_need", "s_hold", "m_claim_ready", "s_parked",
+          "s_done", "s_prod", "s_cons", "s_descs", "s_here", "s_broken")  # fmt: skip
+LAST = 1 << 127
+
+
+def size_of(word):
+    """Bytes of a descriptor's buffer."""
+    return IoRxDesc.unpack(word.to_bytes(16, "little")).length
 
 
 class Ring:
-    """What counts and cache say of one ring; `here` holds the two descriptors at its head."""
+    """A ring: what is posted and what is here, by count; `cons` as claims have moved it, `told` as
+    the RAM of counts shows it."""
 
-    def __init__(self, rng, cons=0, posted=0, here=0, lasts=3):
-        self.cons, self.posted, self.here, self.broken = cons, posted, here, 0
-        self.lasts = lasts
-        self.descs = desc(rng, lasts & 1) | desc(rng, lasts >> 1) << 128
+    def __init__(self, first=0):
+        self.prod = self.cons = self.told = first
+        self.descs, self.here, self.broken = {}, set(), 0
 
-    def verdict(self):
-        """(kind, descriptors), or None as long as they must come first."""
-        if self.broken:
-            return BROKEN, 0
-        if self.posted == 0:
-            return NONE, 0
-        if not self.here & 1:
-            return None
-        if self.lasts & 1:
-            return WHOLE, 1
-        if self.posted == 1:
-            return NONE, 0
-        if not self.here & 2:
-            return None
-        return (WHOLE if self.lasts & 2 else ENDLESS), 2
+    def entry(self, prod=None):
+        """Descriptors of the entry at the head when so many are posted, or 0."""
+        prod = self.prod if prod is None else prod
+        if self.cons >= prod:
+            return 0
+        if self.descs[self.cons] & LAST:
+            return 1
+        return 2 if self.cons + 1 < prod else 0
 
 
-class Bench:
-    def __init__(self, dut, stalls=0.0):
-        self.dut, self.rng, self.rings, self.ring = dut, rng_for("rq_claim"), {}, None
-        self.wanted = []
-        zero(dut, "s_claim_valid", "s_claim_qpn", "s_claim_done", "s_claim_take", "s_broken",
-             "s_refused")  # fmt: skip
-        StreamMonitor(dut, "want", stalls, ["qpn"],
-                      on_beat=lambda beat: self.wanted.append((cycle(), beat["qpn"])))  # fmt: skip
+class World:
+    """Counts, cache, judge and jobs around the module, once a cycle."""
+
+    def __init__(self, dut, gaps=0.0, slow=0.0, holds=0.0):
+        self.dut, self.rng = dut, rng_for("rq_claim")
+        self.gaps, self.slow, self.holds = gaps, slow, holds
+        self.qpn_w = len(dut.m_qpn)
+        self.rings, self.packets = {}, deque()
+        self.stages, self.kinds = [None, None, None], []
+        self.times = {"claim": [], "answer": []}
+        self.shown = None
 
     async def start(self):
-        dut, nothing = self.dut, Ring(self.rng)
-        Table(dut, "s_claim_qpn", "s_cons", lambda qpn: self.rings.get(qpn, nothing).cons)
-        Table(dut, "s_claim_qpn", "s_prod", self._prod)
-        Table(dut, "head", "s_descs", lambda head: self._at(head).descs)
-        Table(dut, "head", "s_here", lambda head: self._at(head).here)
-        await clock_and_reset(dut)
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
 
-    def _prod(self, qpn):
-        ring = self.rings.get(qpn)
-        return (ring.cons + ring.posted) % 65536 if ring else 0
+    def ring(self, qpn, first=0):
+        return self.rings.setdefault(qpn, Ring(first))
 
-    def _at(self, head):
-        """The claimed ring; at another count it has other descriptors, none of them here."""
-        return self.ring if self.ring and head == self.ring.cons else Ring(self.rng)
+    def post(self, ring, *lasts, here=True):
+        for last in lasts:
+            ring.descs[ring.prod] = desc(self.rng, last)
+            if here:
+                ring.here.add(ring.prod)
+            ring.prod += 1
 
-    def claim(self, qpn):
-        """Begin one; its first cycle is the next edge."""
-        self.dut.s_claim_qpn.value, self.dut.s_claim_valid.value = qpn, 1
-        self.ring = self.rings[qpn]
-        self.dut.s_broken.value = self.ring.broken
+    def claim(self, qpn, skip=0, need=0):
+        self.packets.append({"qpn": qpn, "skip": skip, "need": need})
 
-    async def answer(self, cycles=200):
-        """Cycles to it, its kind and its count; its descriptors are what they should be."""
-        dut, begun = self.dut, cycle()
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def settle(self, limit=2000):
+        for _ in range(limit):
+            if not self.packets and self.stages == [None, None, None]:
+                return
+            await self.cycle()
+        raise AssertionError("claims without an answer")
+
+    async def cycle(self):
+        dut = self.dut
         await RisingEdge(dut.clk)
-        await until(dut, lambda: dut.m_claim_valid.value == 1, "an answer", cycles)
-        return cycle() - begun - 1, *self.told()
+        self._memories()
+        if dut.rst.value == 1:
+            self.stages = [None, None, None]
+        else:
+            self._edge()
+        self._inputs()
+        await Timer(1, "ns")
+        at = dut.broken_qpn.value
+        ring = self.rings.get(int(at)) if at.is_resolvable else None
+        dut.s_broken.value = ring.broken if ring else 0
+        await Timer(1, "ns")
+        # Whose descriptors are missing does not stand in the way of others.
+        parked = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
+        dut.s_parked.value = int(parked)
+        dut.m_claim_ready.value = int(parked or self.ready)
 
-    def told(self):
-        dut, ring = self.dut, self.ring
-        if dut.m_claim_broken.value == 1:
-            return BROKEN, 0
+    def _memories(self):
+        """Reads see what stood there before this edge."""
+        dut = self.dut
+        asked, at, head = dut.m_qpn.value, dut.head_qpn.value, dut.head.value
+        ring = self.rings.get(int(asked)) if asked.is_resolvable else None
+        if ring:
+            dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.told % 65536
+        ring = self.rings.get(int(at)) if at.is_resolvable else None
+        if ring and head.is_resolvable:
+            first = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
+            dut.s_descs.value = sum(ring.descs.get(first + n, self.rng.getrandbits(128)) << 128 * n
+                                    for n in (0, 1))  # fmt: skip
+            dut.s_here.value = sum((first + n in ring.here) << n for n in (0, 1))
+
+    def _edge(self):
+        dut, stages = self.dut, self.stages
+        held, bits = str(dut.held_qpn.value), self.qpn_w
+        for number, packet in enumerate(stages):
+            if packet and (number < 2 or packet["used"]):
+                end = len(held) - bits * number
+                assert int(dut.held_valid.value) >> number & 1
+                assert int(held[end - bits : end], 2) == packet["qpn"]
+        used = stages[2]["used"] if stages[2] else 0
+        taken = int(dut.s_done.value == 1 and used > 0)
+        assert dut.take_valid.value == taken
+        if taken:
+            ring = self.rings[stages[2]["qpn"]]
+            ring.told += used
+            assert (dut.take_qpn.value, dut.take_value.value) == (
+                stages[2]["qpn"], ring.told % 65536)  # fmt: skip
+        if dut.s_done.value == 1:
+            stages[2] = None
+        if dut.m_claim_valid.value == 1:
+            self.shown = self.shown or cycle()
+            if dut.m_claim_ready.value == 1:
+                if not self._answer(stages[1]):
+                    stages[2] = stages[1]
+                stages[1], self.shown = None, None
+        if dut.m_step.value == 1:
+            stages[:2] = None, stages[0]
+        if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            packet = stages[0] = self.packets.popleft()
+            ring = self.rings[packet["qpn"]]
+            packet["prod"], packet["here"] = ring.prod, set(ring.here)
+            self.times["claim"].append(cycle())
+
+    def _answer(self, packet):
+        """Held against what the ring has; is the packet parked?"""
+        dut, ring = self.dut, self.rings[packet["qpn"]]
+        packet["used"] = 0
+        self.times["answer"].append(self.shown)
+        assert dut.m_claim_skipped.value == packet["skip"]
+        if packet["skip"]:
+            self.kinds.append(SKIPPED)
+            return False
+        assert dut.m_claim_broken.value == ring.broken
+        if ring.broken:
+            self.kinds.append(BROKEN)
+            return False
         if dut.m_claim_none.value == 1:
-            return NONE, 0
-        count = int(dut.m_claim_count.value)
-        used = ONE_DESC if count == 1 else ONE_DESC << 128 | ONE_DESC
-        assert (int(dut.m_claim_descs.value) ^ ring.descs) & used == 0
-        return (WHOLE if dut.m_claim_whole.value == 1 else ENDLESS), count
+            assert not ring.entry(packet["prod"])
+            self.kinds.append(NONE)
+            return False
+        if dut.m_claim_missing.value == 1:
+            used = max(1, ring.entry())
+            assert not all(ring.cons + n in packet["here"] for n in range(used))
+            self.kinds.append(MISSING)
+            return True
+        count = ring.entry()
+        assert count and dut.m_claim_count.value == count
+        words = [ring.descs[ring.cons + n] for n in range(count)]
+        assert all(ring.cons + n in ring.here for n in range(count))
+        told = int(dut.m_claim_descs.value)
+        assert [told >> 128 * n & ONE_DESC for n in range(count)] == words
+        whole = words[-1] >> 127
+        assert dut.m_claim_whole.value == whole
+        short = sum(map(size_of, words)) < packet["need"]
+        if whole:
+            assert dut.m_claim_short.value == short
+        if not (whole and short):
+            packet["used"] = count
+            ring.cons += count
+        self.kinds.append(ENDLESS if not whole else SHORT if short else WHOLE)
+        return False
 
-    async def done(self, take=0):
-        """End the claim; what is taken shows at once."""
-        dut, ring = self.dut, self.ring
-        dut.s_claim_done.value, dut.s_claim_take.value = 1, take
-        await RisingEdge(dut.clk)
-        assert dut.take_valid.value == int(take > 0)
-        if take:
-            assert dut.take_value.value == (ring.cons + take) % 65536
-            ring.cons, ring.posted = (ring.cons + take) % 65536, ring.posted - take
-        zero(dut, "s_claim_valid", "s_claim_done", "s_claim_take")
+    def _inputs(self):
+        dut, rng = self.dut, self.rng
+        waiting = dut.s_claim_valid.value == 1 and bool(self.packets)
+        offered = waiting or (bool(self.packets) and rng.random() >= self.gaps)
+        # An offer that was not taken stays.
+        dut.s_claim_valid.value = int(offered)
+        if offered:
+            dut.s_claim_qpn.value = self.packets[0]["qpn"]
+        if self.stages[0]:
+            dut.s_skip.value, dut.s_need.value = self.stages[0]["skip"], self.stages[0]["need"]
+        dut.s_hold.value = int(rng.random() < self.holds)
+        done = self.stages[2] is not None and rng.random() >= self.slow
+        dut.s_done.value = int(done)
+        self.ready = done or self.stages[2] is None
+
+
+def room(ring):
+    """Bytes of the entry at a ring's head."""
+    return sum(size_of(ring.descs[ring.cons + n]) for n in range(ring.entry()))
 
 
 @cocotb.test()
 async def the_answer_follows_from_the_ring(dut):
-    """queue.rq_claim.rule: every kind of ring; what is missing is awaited and asked for."""
-    bench = Bench(dut, 0.3)
-    await bench.start()
-    kinds = set()
-    for number, (posted, here, lasts, broken) in enumerate(
-        itertools.product((0, 1, 2, 9), range(4), range(4), (0, 1))
+    """queue.rq_claim.rule: every kind of ring, sizes that just fit and do not"""
+    world = World(dut)
+    await world.start()
+    for number, (posted, here, lasts, broken, skip, spare) in enumerate(
+        itertools.product((0, 1, 2, 9), range(4), range(4), (0, 1), (0, 1), (-1, 0, 1))
     ):
-        qpn = bench.rng.randrange(64)
-        here &= (1 << min(posted, 2)) - 1
-        cons = bench.rng.choice((0, 0x7FFF, 0xFFFE, 0xFFFF))
-        ring = bench.rings[qpn] = Ring(bench.rng, cons, posted, here, lasts)
+        qpn = number % 64
+        world.rings.pop(qpn, None)
+        ring = world.ring(qpn, world.rng.choice((0, 0x7FFF, 0xFFFE, 0xFFFF)))
+        world.post(ring, *[lasts >> n & 1 if n < 2 else 1 for n in range(posted)], here=False)
+        ring.here = {ring.cons + n for n in range(min(posted, 2)) if here >> n & 1}
         ring.broken = broken
-        bench.wanted.clear()
-        bench.claim(qpn)
-        if ring.verdict() is None:
-            await ClockCycles(dut.clk, 9)
-            assert dut.m_claim_valid.value == 0
-            await until(dut, lambda: bench.wanted, "the wish for a look", 20)
-            assert [asked for _, asked in bench.wanted] == [qpn]
-            ring.here = 3 if posted > 1 else 1
-        cycles, *told = await bench.answer()
-        assert tuple(told) == ring.verdict(), (number, told, ring.verdict())
-        assert cycles <= CLAIM.latency + 3
-        # It stays, whatever the ring looks like by then.
-        was, ring.here, ring.posted = (ring.here, ring.posted), 0, 0
-        await ClockCycles(dut.clk, bench.rng.randrange(6))
-        assert dut.m_claim_valid.value == 1 and bench.told() == tuple(told)
-        ring.here, ring.posted = was
-        kinds.add(told[0])
-        bench.wanted.clear()
-        take = told[1] if bench.rng.random() < 0.7 else 0
-        await bench.done(take)
-        await ClockCycles(dut.clk, 6 + 6 * bool(take))
-        assert [asked for _, asked in bench.wanted] == [qpn] * bool(take)
-    assert kinds == {NONE, BROKEN, WHOLE, ENDLESS}
+        need = max(0, room(ring) - spare)
+        world.claim(qpn, skip, need)
+        await world.settle()
+        assert len(world.kinds) == number + 1
+        first, both = bool(here & 1 and posted), here == 3 and posted > 1
+        ended = lasts & 1 or (posted == 1)
+        if skip:
+            wanted = {SKIPPED}
+        elif broken:
+            wanted = {BROKEN}
+        elif posted == 0 or (posted == 1 and first and not lasts & 1):
+            wanted = {NONE}
+        elif not (first and (ended or both)):
+            wanted = {MISSING}
+        elif not lasts:
+            wanted = {ENDLESS}
+        else:
+            wanted = {SHORT if spare < 0 and need else WHOLE}
+        assert world.kinds[-1] in wanted, (posted, here, lasts, world.kinds[-1], wanted)
+    assert len(set(world.kinds)) == 7
 
 
 @cocotb.test()
-async def missing_descriptors_are_asked_for_again_and_again(dut):
-    """queue.rq_claim.want: and taken in as soon as they are here"""
-    held = {"on": False}
-    bench = Bench(dut, lambda: held["on"])
-    await bench.start()
-    bench.rings[5] = Ring(bench.rng, 77, 2, 0, 2)
-    bench.claim(5)
-    await ClockCycles(dut.clk, 3 * WANT.interval + 10)
-    times = [at for at, _ in bench.wanted]
-    assert len(times) == 4
-    assert {b - a for a, b in itertools.pairwise(times)} == {WANT.interval}
-    for here in (1, 3):
-        bench.rings[5].here = here
-        await ClockCycles(dut.clk, CLAIM.latency + 3)
-        assert dut.m_claim_valid.value == int(here == 3)
-    # With nobody to take the wishes in, a few wait and the claims go on.
-    await ClockCycles(dut.clk, 4)
-    held["on"] = True
-    await ClockCycles(dut.clk, 2)
-    bench.wanted.clear()
-    await bench.done(2)
-    for qpn in range(10, 10 + 2 * WANT.depth):
-        bench.rings[qpn] = Ring(bench.rng, 0, 1, 1, 1)
-        bench.claim(qpn)
-        assert (await bench.answer())[1:] == (WHOLE, 1)
-        await bench.done(1)
-    held["on"] = False
-    await ClockCycles(dut.clk, 4 + WANT.depth)
-    assert [qpn for _, qpn in bench.wanted] == [5, *range(10, 9 + WANT.depth)]
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.3, 0.5, 0.2), (0.0, 0.9, 0.0)])
+async def packets_share_their_rings(dut, pace):
+    """queue.rq_claim.stream: every descriptor once and in order, whatever waits for what"""
+    world = World(dut, *pace)
+    await world.start()
+    rng, speed = world.rng, 1 - max(pace)
+    rings = {qpn: world.ring(qpn, 65536 - 60) for qpn in (0, 1, 32, 63)}
+
+    def step():
+        for ring in rings.values():
+            if rng.random() < speed / 4 and ring.prod - ring.cons < 20:
+                world.post(ring, int(rng.random() < 0.7), here=False)
+            missing = [count for count in range(ring.cons, ring.prod) if count not in ring.here]
+            if missing and rng.random() < speed / 4:
+                ring.here.add(rng.choice(missing))
+        if len(world.packets) < 3:
+            qpn = rng.choice((0, 0, 0, 1, 32, 63))
+            need = rng.randrange(1 << 16) if rng.random() < 0.3 else 0
+            world.claim(qpn, int(rng.random() < 0.1), need)
+
+    await world.cycles(round(1600 / speed), step)
+    for ring in rings.values():
+        world.post(ring, 1, 1)
+        ring.here |= set(range(ring.cons, ring.prod))
+    await world.settle()
+    kinds = (SKIPPED, NONE, MISSING, SHORT, WHOLE, ENDLESS)
+    counts = [world.kinds.count(kind) for kind in kinds]
+    assert min(counts) > 4, counts
+    assert all(ring.told == ring.cons for ring in rings.values())
+    assert any(ring.cons > 65536 for ring in rings.values())
 
 
 @cocotb.test()
-async def a_ring_that_is_no_more_ends_the_wait(dut):
-    """queue.rq_claim.refused: told at any moment of the claim; the next one knows nothing of it"""
-    bench = Bench(dut)
-    await bench.start()
-    bench.rings[3] = Ring(bench.rng, 9, 1, 0)
-    bench.rings[4] = Ring(bench.rng, 9, 1, 1, 1)
-    for wait in range(12):
-        bench.claim(3)
-        await ClockCycles(dut.clk, 1 + wait)
-        dut.s_refused.value = 1
-        await RisingEdge(dut.clk)
-        dut.s_refused.value = 0
-        assert (await bench.answer(CLAIM.latency + 3))[1] == BROKEN
-        # In the last cycle of a claim it is too late to matter.
-        dut.s_refused.value = wait % 2
-        await bench.done()
-        dut.s_refused.value = 0
-        bench.claim(4)
-        assert await bench.answer() == (CLAIM.latency, WHOLE, 1)
-        await bench.done()
-    # A ring that breaks while its descriptors are awaited.
-    bench.claim(3)
-    await ClockCycles(dut.clk, 20)
-    dut.s_broken.value = 1
-    assert (await bench.answer(CLAIM.latency + 3))[1] == BROKEN
-    await bench.done()
+async def what_is_missing_keeps_nobody_waiting(dut):
+    """queue.rq_claim.missing: nor the packet whose job is not taken, whose entry stays taken"""
+    world = World(dut, slow=1.0)
+    await world.start()
+    good, late = world.ring(3), world.ring(4)
+    world.post(good, 1, 1)
+    world.post(late, 1, here=False)
+    for qpn in (3, 4, 4, 4):
+        world.claim(qpn)
+    await world.cycles(20)
+    assert world.kinds == [WHOLE, MISSING, MISSING, MISSING] and world.stages[2]["qpn"] == 3
+    world.slow = 0.0
+    late.here.add(0)
+    world.claim(4)
+    world.claim(3)
+    await world.settle()
+    assert world.kinds[4:] == [WHOLE, WHOLE] and (good.told, late.told) == (2, 1)
 
 
 @cocotb.test()
-async def a_claim_may_end_in_any_cycle(dut):
-    """queue.rq_claim.end: and the next one, of another ring, begins in the cycle after it."""
-    bench = Bench(dut)
-    await bench.start()
-    for here, wait in itertools.product((0, 1), range(9)):
-        bench.rings[1] = Ring(bench.rng, 65535, 3, here, 1)
-        bench.rings[2] = Ring(bench.rng, 17, 5, 3, 2)
-        bench.claim(1)
-        if wait:
-            await ClockCycles(dut.clk, wait)
-        await bench.done()
-        bench.claim(2)
-        assert await bench.answer() == (CLAIM.latency, WHOLE, 2)
-        await bench.done(2)
-        assert bench.rings[2].cons == 19
+async def a_packet_is_held_before_its_look(dut):
+    """queue.rq_claim.hold: what changes meanwhile counts"""
+    world = World(dut, holds=1.0)
+    await world.start()
+    ring = world.ring(9)
+    world.claim(9, skip=0)
+    await world.cycles(10)
+    assert world.stages[0] and not world.kinds
+    world.post(ring, 1)
+    world.stages[0]["skip"], world.stages[0]["prod"] = 0, 1
+    await world.cycles(2)
+    world.holds = 0.0
+    await world.settle()
+    assert world.kinds == [WHOLE]
 
 
 @cocotb.test()
 async def claims_follow_each_other_in_time(dut):
-    """queue.rq_claim.cycles: each sees what the one before it has taken"""
-    bench = Bench(dut)
-    await bench.start()
-    ring = bench.rings[8] = Ring(bench.rng, 65530, 40, 1, 1)
-    bench.claim(8)
-    begun = cycle()
-    for _ in range(20):
-        await ClockCycles(dut.clk, CLAIM.latency)
-        bench.dut.s_claim_done.value, dut.s_claim_take.value = 1, 1
-        await RisingEdge(dut.clk)
-        # The first cycle of an answer may be the last one of its claim.
-        assert dut.m_claim_valid.value == 1 and bench.told() == (WHOLE, 1)
-        assert dut.take_value.value == (ring.cons + 1) % 65536
-        ring.cons, ring.posted = (ring.cons + 1) % 65536, ring.posted - 1
-        zero(dut, "s_claim_done", "s_claim_take")
-    zero(dut, "s_claim_valid")
-    assert cycle() - begun == 20 * CLAIM.interval
-    await ClockCycles(dut.clk, 5)
-    assert bench.wanted[0][0] - begun == CLAIM.latency + 1 + WANT.latency
-    assert len(bench.wanted) == 20
+    """queue.rq_claim.cycles: rings in turn, one ring: each sees what the one before it has taken"""
+    world = World(dut)
+    await world.start()
+    for rings, promised in (((1, 2, 3), CLAIM), ((4,), RING)):
+        for qpn in rings:
+            world.post(world.ring(qpn, 65530), *[1] * 30)
+        for number in range(24):
+            world.claim(rings[number % len(rings)])
+        await world.settle()
+        claims, answers = world.times["claim"], world.times["answer"]
+        assert answers[0] - claims[0] == promised.latency
+        assert {b - a for a, b in itertools.pairwise(answers)} == {promised.interval}
+        claims.clear()
+        answers.clear()
 
 
 @cocotb.test()
-async def reset_forgets_claims_and_wishes(dut):
-    """queue.rq_claim.reset"""
-    held = {"on": True}
-    bench = Bench(dut, lambda: held["on"])
-    await bench.start()
-    bench.rings[1] = Ring(bench.rng, 3, 2, 0)
-    bench.rings[2] = Ring(bench.rng, 4, 2, 3, 2)
-    for wait, qpn, refused in itertools.product((1, 2, 3, 4, 10), (1, 2), (0, 1)):
-        bench.claim(qpn)
-        await ClockCycles(dut.clk, wait)
-        dut.s_refused.value = refused
-        await RisingEdge(dut.clk)
-        zero(dut, "s_claim_valid", "s_refused")
+async def reset_forgets_claims(dut):
+    """queue.rq_claim.reset: at every stage"""
+    world = World(dut, slow=0.5)
+    await world.start()
+    for wait, here in itertools.product(range(1, 8), (0, 1)):
+        for ring in world.rings.values():
+            ring.cons = ring.told = ring.prod
+        world.post(world.ring(1), 0, 1, here=bool(here))
+        world.claim(1)
+        world.claim(1)
+        await world.cycles(wait)
+        zero(dut, *INPUTS)
+        world.packets.clear()
         await reset(dut)
-        assert dut.m_claim_valid.value == 0 and dut.want_valid.value == 0
-        # The first wish comes at once again, not after the rest of an old wait.
-        held["on"] = False
-        bench.wanted.clear()
-        bench.claim(1)
-        await ClockCycles(dut.clk, CLAIM.latency + 4)
-        assert len(bench.wanted) == 1 and dut.m_claim_valid.value == 0
-        await bench.done()
-        bench.claim(2)
-        assert await bench.answer() == (CLAIM.latency, WHOLE, 2)
-        await bench.done()
-        held["on"] = True
-        await ClockCycles(dut.clk, 2)
+        assert dut.m_claim_valid.value == 0 and dut.held_valid.value == 0
+        world.stages, world.shown = [None, None, None], None
+        ring = world.ring(1)
+        ring.cons = ring.told = ring.prod
+        world.post(ring, 1, 1)
+        world.claim(1)
+        await world.settle()
+        assert world.kinds[-1] == WHOLE

@@ -14,8 +14,8 @@ from tb.unit.rq_bench import context, desc
 
 STATES = AdminQpState
 LOOK, READ, FLUSH = (timing("efa_rq_fetch", path) for path in ("look", "read", "flush"))
-INPUTS = ("move_valid", "s_want_valid", "s_chg_valid", "rdc_end", "rdc_failed", "s_claim_valid",
-          "s_claim_qpn", "s_claim_done", "m_rd_ready", "m_flush_ready", "s_clear_valid",
+INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rdc_end", "rdc_failed", "s_held_valid",
+          "s_held_qpn", "broken_qpn", "m_rd_ready", "m_flush_ready", "s_clear_valid",
           "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_here")  # fmt: skip
 
 
@@ -68,12 +68,14 @@ class World:
         self.dut, self.rng = dut, rng_for("rq_fetch")
         self.slots = 1 << int(dut.SLOT_W.value)
         self.rings, self.moves, self.wants, self.chgs = {}, deque(), deque(), deque()
+        self.qpn_w = len(dut.m_qpn)
         self.answers, self.ready, self.flush = answers, ready, flush
-        self.out, self.before_drain, self.claim, self.take, self.refused = [], [], None, None, False
+        self.out, self.before_drain, self.claim, self.take = [], [], None, None
         self.answer, self.fail, self.clearing = None, set(), None
-        self.times = {"read": [], "flush": [], "refuse": [], "end": []}
+        self.times = {"read": [], "flush": [], "end": []}
         self.drained, self.offered = False, None
         self._drain = 0
+        self.ending = False
 
     async def start(self):
         zero(self.dut, *INPUTS)
@@ -174,11 +176,6 @@ class World:
             self.times["flush"].append(cycle())
         else:
             assert dut.take_valid.value == 0
-        if dut.refuse.value == 1:
-            held = self.rings[self.claim]
-            assert held.state == STATES.RESET or not (held.live and held.rq_live)
-            self.refused = True
-            self.times["refuse"].append(cycle())
         self.drained = all(
             pin.value == 1 for pin in (dut.s_drain, dut.settled, dut.drained))  # fmt: skip
         assert not (self.drained and any(read in self.out for read in self.before_drain))
@@ -203,12 +200,11 @@ class World:
     def _taken(self):
         """What this edge took in."""
         dut = self.dut
-        if dut.s_claim_done.value == 1:
-            ring = self.rings[self.claim]
-            ring.cons += self.take
-            self.claim, taken, self.take = None, self.take, None
-            if taken:
-                self.wants.append(ring.qpn)
+        if self.ending:
+            self.rings[self.claim].cons += self.take
+            self.claim = self.take = None
+        elif dut.used_valid.value == 1:
+            self.wants.popleft()
         if self.answer:
             ring, begin, number, _ = self.answer
             self.answer = None
@@ -218,10 +214,8 @@ class World:
                 # What was used stays there until it is overwritten.
                 ring.here -= set(range(begin - self.slots, begin + number - self.slots))
                 ring.here |= set(range(begin, begin + number))
-        for queue, name in ((self.wants, "s_want"), (self.chgs, "s_chg")):
-            taken = getattr(dut, name + "_valid").value == 1
-            if taken and getattr(dut, name + "_ready").value == 1:
-                queue.popleft()
+        if dut.s_chg_valid.value == 1 and dut.s_chg_ready.value == 1:
+            self.chgs.popleft()
         if dut.move_valid.value == 1:
             self.moves.popleft()
         if self.clearing and dut.s_clear_ready.value == 1:
@@ -230,7 +224,7 @@ class World:
 
     def _inputs(self):
         dut, rng = self.dut, self.rng
-        for queue, name in ((self.moves, "move"), (self.wants, "s_want"), (self.chgs, "s_chg")):
+        for queue, name in ((self.moves, "move"), (self.chgs, "s_chg")):
             getattr(dut, name + "_valid").value = int(bool(queue))
             if queue:
                 getattr(dut, name + "_qpn").value = queue[0]
@@ -241,10 +235,19 @@ class World:
             dut.rdc_end.value, dut.rdc_qpn.value, dut.rdc_epoch.value = 1, ring.qpn, epoch
             dut.rdc_failed.value = int(ring.qpn in self.fail)
             self.times["end"].append(cycle())
-        dut.s_claim_valid.value = int(self.claim is not None)
+        # The packet that may move a head stands at any of three stages; others hold nothing.
+        lane = rng.randrange(3)
+        held = [rng.getrandbits(self.qpn_w) for _ in range(3)]
+        dut.s_held_valid.value = int(self.claim is not None) << lane
         if self.claim is not None:
-            dut.s_claim_qpn.value = self.claim
-        dut.s_claim_done.value = int(self.take is not None)
+            held[lane] = dut.broken_qpn.value = self.claim
+        dut.s_held_qpn.value = sum(qpn << self.qpn_w * n for n, qpn in enumerate(held))
+        self.ending = self.take is not None
+        spare = self.wants[0] if self.wants and not self.ending else None
+        used = self.claim if self.take else spare
+        dut.used_valid.value = int(used is not None)
+        if used is not None:
+            dut.used_qpn.value = used
         dut.m_rd_ready.value = int(rng.random() < self.ready)
         dut.m_flush_ready.value = int(rng.random() < self.flush)
         dut.s_clear_valid.value = int(self.clearing is not None)
@@ -319,9 +322,9 @@ async def counts_go_through_their_wrap(dut):
     ring = Ring(6, 12)
     ring.state = STATES.RTS
     dut.qpc_data.value = ring.context()
-    dut.s_want_qpn.value = dut.s_clear_qpn.value = ring.qpn
+    dut.used_qpn.value = dut.s_clear_qpn.value = ring.qpn
     await hold(dut, "s_clear_valid", "s_clear_ready")
-    dut.m_rd_ready.value = dut.s_want_valid.value = 1
+    dut.m_rd_ready.value = dut.used_valid.value = 1
     dut.s_prod.value = 64
     while ring.asked < 65536 + 64:
         await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
@@ -349,7 +352,7 @@ async def a_dead_queue_is_flushed(dut, flush):
     await world.cycles(3)
     for ring in rings:
         world.state(ring, STATES.ERR)
-    # Wishes of others in the same cycles go before a change, which is not lost.
+    # Looks at others in the same cycles keep nobody waiting for long.
     world.wants.extend((50, 51, 52))
     await world.cycles(400 if flush == 1 else 1500)
     held = rings[1]
@@ -391,31 +394,6 @@ async def a_failed_read_breaks_its_ring(dut):
     world.post(bad, 1, 1, 1)
     await world.rest()
     assert bad.flushed == 3
-
-
-@cocotb.test()
-async def a_claim_of_a_ring_that_is_gone_is_refused(dut):
-    """queue.rq_fetch.refuse: told at a look, for the claimed ring alone"""
-    world = World(dut)
-    await world.start()
-    for qpn, gone in ((1, {"state": STATES.RESET}), (2, {"live": 0}), (3, {"rq_live": 0})):
-        await world.ring(qpn, 3)
-        await world.ring(qpn + 30, 3, **{"state": STATES.RTS, **gone})
-        world.claim = qpn
-        await world.cycles(3)
-        world.wants.extend((qpn, qpn + 30))
-        await world.rest()
-        assert not world.refused
-        for name, value in gone.items():
-            setattr(world.rings[qpn], name, value)
-        await world.cycles(20)
-        assert not world.refused, "without a look"
-        world.wants.append(qpn)
-        await world.rest()
-        assert world.refused and len(world.times["refuse"]) == 1
-        world.take, world.refused = 0, False
-        world.times["refuse"].clear()
-        await world.cycles(3)
 
 
 @cocotb.test()
@@ -522,7 +500,7 @@ async def rings_live_and_die(dut):
     world = World(dut, 0.2, 0.7, 0.5)
     await world.start()
     rng, rings = world.rng, [await world.ring(n * 7 % 64, n % 7) for n in range(12)]
-    counts = dict.fromkeys(("claims", "flushed", "lives", "refused"), 0)
+    counts = dict.fromkeys(("claims", "flushed", "lives"), 0)
     ending = None
 
     def step():
@@ -540,11 +518,7 @@ async def rings_live_and_die(dut):
             held, used = world.rings[world.claim], world.rings[world.claim].entry()
             there = used and all(held.cons + n in held.here for n in range(used))
             if held.state == STATES.RESET:
-                if world.refused:
-                    world.take, world.refused = 0, False
-                    counts["refused"] += 1
-                elif rng.random() < 0.1:
-                    world.wants.append(held.qpn)
+                world.take = 0
             else:
                 world.take = used if there and rng.random() < 0.9 else 0
                 counts["claims"] += bool(world.take)
@@ -615,15 +589,15 @@ async def looks_reads_and_flushes_take_their_time(dut):
     world.answers = 0.0
     await world.cycles(20)
     assert world.times["read"][0] - started == READ.latency
-    # Looks that find nothing, one after the other: the last of them is refused.
+    # Looks that find nothing, one after the other; the last of them finds something to read.
     others = [await world.ring(n, 3) for n in range(8)]
-    world.rings[7].live = 0
-    world.claim = 7
     await world.cycles(2)
-    world.moves.extend(one.qpn for one in others)
+    world.times["read"].clear()
+    world.moves.extend(one.qpn for one in others[:-1])
+    world.post(others[-1], 1)
     started = cycle() + 2
     await world.cycles(8 * LOOK.interval + 20)
-    assert world.times["refuse"] == [started + LOOK.latency + 7 * LOOK.interval]
+    assert world.times["read"] == [started + READ.latency + 7 * LOOK.interval]
 
 
 @cocotb.test()
@@ -642,7 +616,7 @@ async def reset_forgets_looks_reads_and_drains(dut):
         await world.cycles(wait + 40)
         zero(dut, *INPUTS)
         await reset(dut)
-        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "settled", "drained", "refuse"):
+        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "settled", "drained"):
             assert getattr(dut, name).value == 0
         world = World(dut, 0.0)
         await world.cycles(30)

@@ -3,7 +3,7 @@
 from collections import deque
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import RisingEdge, Timer
 
 from efa.defs import AdminQpState
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
@@ -17,7 +17,8 @@ WRONG, FAILED = 2, 6
 CLAIM, DOORBELL, OP = (timing("efa_rq", path) for path in ("claim", "doorbell", "op"))
 INPUTS = ("rqdb_valid", "rqop_valid", "rqop_kind", "s_qpchg_valid", "m_rd_ready", "rdc_valid",
           "rdc_last", "rdc_err", "rdc_cookie", "s_claim_valid", "s_claim_qpn", "s_claim_done",
-          "s_claim_take", "s_done_valid", "m_flush_ready", "m_err_ready", "s_drain",
+          "s_claim_skip", "s_claim_need", "s_claim_hold", "m_claim_ready", "s_claim_parked",
+          "s_done_valid", "m_flush_ready", "m_err_ready", "s_drain",
           "qpc_data")  # fmt: skip
 SETTLED = 8  # cycles after which a doorbell is sure to count
 
@@ -67,7 +68,7 @@ class World:
         self.rings, self.doorbells, self.chgs, self.reports = {}, deque(), deque(), deque()
         self.reads, self.fail, self.errs, self.wanted = [], set(), [], []
         self.op, self.claim, self.claimed, self.take = None, None, None, None
-        self.refusing, self.failed, self.offered = False, set(), None
+        self.need, self.stage, self.failed, self.offered = 0, None, set(), None
         self.drain, self.drained = False, False
         self.times = {"read": [], "answer": [], "op": []}
         self.counts = dict.fromkeys(("whole", "none", "endless", "broken", "flush"), 0)
@@ -111,6 +112,7 @@ class World:
     async def cycle(self):
         dut = self.dut
         await RisingEdge(dut.clk)
+        self.now = cycle()
         asked = dut.qpc_addr.value
         ring = self.rings.get(int(asked)) if asked.is_resolvable else None
         dut.qpc_data.value = ring.context() if ring else 0
@@ -118,6 +120,10 @@ class World:
             self._outputs()
             self._taken()
         self._inputs()
+        await Timer(1, "ns")
+        # The packet whose descriptors are missing comes back later.
+        missing = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
+        dut.s_claim_parked.value = int(missing)
 
     def _outputs(self):
         dut = self.dut
@@ -138,10 +144,15 @@ class World:
             ring = self.rings[err[0]]
             if ring.state not in (STATES.RESET, STATES.ERR):
                 self.to(ring, STATES.ERR)
-        held = self.claim is not None and dut.s_claim_valid.value == 1
-        if held and self.claimed is None and dut.m_claim_valid.value == 1:
+        if dut.m_claim_valid.value == 1:
             self.times["answer"].append(cycle())
-            self.claimed = self._answer(self.claim)
+            if dut.s_claim_parked.value == 1:
+                assert self.claim.cons < self.claim.prod
+                self.stage = None
+            else:
+                self.claimed = self._answer(self.claim)
+        elif self.stage == "offer" and dut.s_claim_ready.value == 1:
+            self.stage = "inside"
         self.drained = all(
             pin.value == 1 for pin in (dut.s_drain, dut.m_settled, dut.m_drained))  # fmt: skip
 
@@ -183,6 +194,8 @@ class World:
     def _answer(self, ring):
         """What the claim was told, held against what the host has posted."""
         dut = self.dut
+        if dut.m_claim_skipped.value == 1:
+            return 0
         if dut.m_claim_broken.value == 1:
             assert ring.broken() or ring.state == STATES.RESET
             self.counts["broken"] += 1
@@ -199,14 +212,14 @@ class World:
         whole = words[-1] >> 127
         assert dut.m_claim_whole.value == whole
         self.counts["whole" if whole else "endless"] += 1
-        return used
+        return 0 if whole and dut.m_claim_short.value == 1 else used
 
     def _taken(self):
         dut = self.dut
         if dut.s_claim_done.value == 1:
             if self.take:
                 self._use(self.claim, self.take)
-            self.claim, self.take = None, None
+            self.claim, self.take, self.stage = None, None, None
         if dut.s_done_valid.value == 1:
             ring, count = self.reports.popleft()
             ring.done += count
@@ -235,16 +248,16 @@ class World:
         if self.chgs:
             dut.s_qpchg_qpn.value = self.chgs[0]
         self._host()
-        # One that may not be used is given back in the second cycle of its claim.
-        if self.claim and self.refusing and dut.s_claim_valid.value == 1:
-            self.take = 0
         ending = self.take is not None
         if self.claim is None:
             self.claimed = None
-        dut.s_claim_valid.value = int(self.claim is not None)
+        elif self.stage is None:
+            self.stage = "offer"
+        dut.s_claim_valid.value = int(self.stage == "offer")
         if self.claim:
-            dut.s_claim_qpn.value = self.claim.qpn
-        dut.s_claim_done.value, dut.s_claim_take.value = int(ending), self.take or 0
+            dut.s_claim_qpn.value, dut.s_claim_need.value = self.claim.qpn, self.need
+            dut.s_claim_skip.value = int(self.claim.state != STATES.RTS)
+        dut.s_claim_done.value, dut.m_claim_ready.value = int(ending), 1
         dut.s_done_valid.value = int(bool(self.reports) and rng.random() < self.pace)
         if self.reports:
             ring, count = self.reports[0]
@@ -285,11 +298,11 @@ class World:
         dut.rdc_last.value = int(failed or not beats)
 
     def judge(self, ring, share):
-        """What the judge of packets does: claims the ring, takes what it is told or leaves it."""
+        """What the judge of packets does: claims the ring for a packet that fits or does not."""
         if self.claim is None:
-            self.claim, self.refusing = ring, ring.state != STATES.RTS
+            self.claim, self.need = ring, 0 if self.rng.random() < share else 0x1FFFF
         elif self.take is None and self.claimed is not None:
-            self.take = self.claimed if self.rng.random() < share else 0
+            self.take = self.claimed
 
     async def rest(self, cycles=150, limit=8000):
         quiet = 0
@@ -369,7 +382,7 @@ async def rings_live_and_die(dut, pace):
                 ring.state = STATES.RTS
                 lives += 1
 
-    await world.cycles(3000, step)
+    await world.cycles(5000, step)
     world.drain, world.answers, world.ready, world.pace = False, 1.0, 1.0, 1.0
     world.fail.clear()
     while world.claim:
@@ -507,16 +520,17 @@ async def claims_doorbells_and_operations_take_their_time(dut):
     """queue.rq.cycles"""
     world = World(dut, 1.0, 1.0, 1.0)
     await world.start()
-    started = cycle()
+    await world.cycle()
+    started = world.now
     ring = await world.make(5, 5)
     assert world.times["op"][0] - started - 2 == OP.latency, world.times["op"][0] - started
     world.post(ring, *[1] * 8)
-    started = cycle() + 2
+    started = world.now + 2
     await world.rest()
     assert world.times["read"][0] - started == DOORBELL.latency
     for _ in range(3):
         world.judge(ring, 1.0)
-        started = cycle() + 2
+        started = world.now + 2
         await world.cycles(CLAIM.latency + 2)
         assert world.times["answer"].pop() - started == CLAIM.latency
         world.judge(ring, 1.0)

@@ -16,7 +16,6 @@ from efa.defs import (
     PktOpcode,
 )
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, taken
 
@@ -24,18 +23,117 @@ STATUS = IoCompStatus
 QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
 STATES = AdminQpState
 TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
-CLAIM_CYCLES = 3  # efa_rq_claim, descriptors at hand
+
+
+class Claims:
+    """As efa_rq_claim: a packet at stage 1 with its context, one at stage 2 whose answer is due.
+
+    Now and then the queue of the packet at stage 1 is blocked, or descriptors are missing."""
+
+    def __init__(self, bench):
+        self.bench, self.dut = bench, bench.dut
+        self.forget()
+        cocotb.start_soon(self._run())
+
+    def forget(self):
+        self.first, self.second, self.wait, self.blocked = None, None, 0, 0
+        self.leaves = self.step = False
+
+    async def _run(self):
+        dut, bench = self.dut, self.bench
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.forget()
+                zero(dut, "s_claim_ready", "s_claim_step", "s_answer_valid")
+                continue
+            self._edge()
+            # Contexts and answers come from registers, what goes on follows from them.
+            dut.qpc_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
+            self.blocked = dut.s_blocked.value = int(bench.rng.random() < bench.parks)
+            answers = self.second is not None and self.wait == 0
+            dut.s_answer_valid.value = int(answers)
+            if answers:
+                self._answer()
+            await Timer(1, "ns")
+            leaves = answers and dut.m_answer_ready.value == 1
+            behind = self.second is not None and self.second[0] == self.first
+            step = (self.first is not None and not behind and dut.m_claim_hold.value == 0
+                    and (self.second is None or leaves))  # fmt: skip
+            dut.s_claim_step.value = int(step)
+            dut.s_claim_ready.value = int(step or self.first is None)
+            self.leaves, self.step = leaves, step
+            if self.first is not None:
+                assert dut.m_look_qpn.value == self.first
+            # A blocked packet is parked, also if it would be refused.
+            skip = int(dut.m_claim_skip.value) if step else 0
+            assert skip or not (step and self.blocked)
+            need = int(dut.m_claim_need.value) if step else 0
+            self.looked = (self.first, skip, self.blocked, need)
+            self.parked = leaves and dut.m_answer_parked.value == 1
+            assert dut.m_park_valid.value == int(answers and (self.second[2] or self.missing))
+            if self.second is not None:
+                assert leaves or not (answers and (self.second[2] or self.missing))
+
+    def _edge(self):
+        """What the edge did with the packets."""
+        dut, bench = self.dut, self.bench
+        assert dut.m_claim_done.value == (dut.m_job_valid.value and dut.m_job_ready.value)
+        bench.ended += int(dut.m_claim_done.value)
+        if self.leaves:
+            qpn, skip, blocked, _ = self.second
+            assert self.parked == bool(blocked or self.missing)
+            if self.parked:
+                bench.park(int(dut.m_park_header.value), int(dut.m_park_line.value),
+                           int(dut.m_park_slot.value))  # fmt: skip
+            else:
+                bench.answers.append(None if skip else self.told)
+                if self.told and not skip and self.told[0] in ("endless", "whole"):
+                    bench.rings[qpn].popleft()
+            self.second = None
+        elif self.second is not None and self.wait:
+            self.wait -= 1
+        if self.step:
+            self.second, self.first = self.looked, None
+            self.wait = bench.rng.randrange(1, 20) if bench.rng.random() < bench.late else 0
+        if dut.m_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            self.first = int(dut.m_claim_qpn.value)
+        self.leaves = self.step = False
+
+    def _answer(self):
+        dut = self.dut
+        qpn, skip, _, need = self.second
+        rings = self.bench.rings.get(qpn)
+        self.told = None
+        # What is missing in this cycle may be here in the next one.
+        self.missing = not skip and self.bench.rng.random() < self.bench.parks
+        dut.s_answer_skipped.value, dut.s_answer_missing.value = skip, int(self.missing)
+        if skip:
+            # Whatever it says then does not count.
+            for name in ("broken", "none", "whole", "short"):
+                getattr(dut, f"s_answer_{name}").value = self.bench.rng.getrandbits(1)
+            return
+        kind, count, descs, sizes = rings[0]
+        short = kind == "whole" and sum(sizes) < need
+        self.told = ("short" if short else kind), count, descs, sizes
+        dut.s_answer_none.value = int(kind == "none" and not self.missing)
+        dut.s_answer_broken.value = int(kind == "broken" and not self.missing)
+        dut.s_answer_whole.value = int(kind == "whole")
+        dut.s_answer_short.value = int(short)
+        dut.s_answer_count.value, dut.s_answer_descs.value = count, descs
 
 
 class Bench:
-    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0):
+    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0):
         self.dut, self.rng, self.late = dut, rng_for("rx_judge"), late
         self.qps, self.rings, self.handles = {}, {}, {}
-        self.wanted, self.claims, self.wrong_keys, self.wanted_errs = deque(), [], [0, 0], []
-        self.claim_ends = []
-        zero(dut, "s_open", "ah_valid", "s_claim_valid", "s_claim_none", "s_claim_broken",
-             "s_claim_whole", "s_claim_count", "s_claim_descs", "qpc_data")  # fmt: skip
-        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line"])
+        self.wanted, self.answers, self.wrong_keys, self.wanted_errs = deque(), deque(), [0, 0], []
+        self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
+        zero(dut, "s_open", "ah_valid", "s_claim_ready", "s_claim_step", "s_answer_valid",
+             "s_answer_skipped", "s_answer_broken", "s_answer_none", "s_answer_missing",
+             "s_answer_whole", "s_answer_short", "s_blocked", "s_answer_count",
+             "s_answer_descs", "qpc_data")  # fmt: skip
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
         names = {"m_job_data": "m_job", "m_job_ask": "m_ask", "m_job_descs": "m_descs",
                  "m_job_pd": "m_pd"}  # fmt: skip
         self.jobs = RawMonitor(Ports(dut, **names), "m_job", stalls,
@@ -46,8 +144,7 @@ class Bench:
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.init_done))
         self.dut.s_open.value = 1
-        cocotb.start_soon(self._contexts())
-        cocotb.start_soon(self._claim())
+        self.claims = Claims(self)
         cocotb.start_soon(self._keys())
 
     def qp(self, qpn, state=STATES.RTS, srd=1, pd=3, **fields):
@@ -79,52 +176,53 @@ class Bench:
             "src_qpn": rng.getrandbits(16), "dst_qpn": qpn + 0x440, "qkey": QKEY,
             "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "imm": rng.getrandbits(32),
             "src_node": rng.randrange(8), "path": rng.getrandbits(8), **fields})  # fmt: skip
-        line = rng.getrandbits(9)
-        self.packets.post({"header": int.from_bytes(header.pack(), "little"), "line": line})
-        self.wanted.append((header, line))
+        line, slot = rng.getrandbits(9), rng.getrandbits(8)
+        raw = int.from_bytes(header.pack(), "little")
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.wanted.append((header, line, slot, raw))
 
-    def _verdict(self, header):
-        """(status, whether its QP is named, the claimed entry or None, need)"""
+    def _verdict(self, header, entry):
+        """(status, need) of a packet whose claim was answered with that entry, None: skipped."""
         srd = header.opcode == PktOpcode.SRD_SEND
         qpn = header.dst_qpn % 64
         qp = self.qps.get(qpn, {"live": 0})
         need = header.length + (0 if srd else GRH)
-        if (not qp["live"] or qp["qp_num"] != header.dst_qpn or qp["srd"] != srd
-                or qp["state"] not in TAKES):  # fmt: skip
-            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, None, need
-        if qp["qkey"] != header.qkey:
+        there = (qp["live"] and qp["qp_num"] == header.dst_qpn and qp["srd"] == srd
+                 and qp["state"] in TAKES)  # fmt: skip
+        if there and qp["qkey"] != header.qkey:
             self.wrong_keys[0] += 1
-            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, None, need
-        kind, _, _, sizes = entry = self.rings[qpn][0]
-        if kind == "broken":
-            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, entry, need
-        if kind == "none":
-            return STATUS.REMOTE_ERROR_RNR, entry, need
-        if kind == "endless":
+        assert (entry is None) == (not there or qp["qkey"] != header.qkey)
+        if entry is None or entry[0] == "broken":
+            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, need
+        if entry[0] == "none":
+            return STATUS.REMOTE_ERROR_RNR, need
+        if entry[0] == "endless":
             self.wanted_errs.append({"qpn": qpn, "cause": NO_LAST})
-            return STATUS.REMOTE_ERROR_BAD_STATUS, entry, need
-        if sum(sizes) < need:
-            return STATUS.REMOTE_ERROR_BAD_LENGTH, entry, need
-        return STATUS.OK, entry, need
+            return STATUS.REMOTE_ERROR_BAD_STATUS, need
+        if sum(entry[3]) < need:
+            return STATUS.REMOTE_ERROR_BAD_LENGTH, need
+        return STATUS.OK, need
 
     def _job(self, beat):
-        header, line = self.wanted.popleft()
+        header, line, slot, _ = self.wanted.popleft()
         qpn = header.dst_qpn % 64
-        status, entry, need = self._verdict(header)
+        entry = self.answers.popleft()
+        self.jobs_seen += 1
+        status, need = self._verdict(header, entry)
         srd = header.opcode == PktOpcode.SRD_SEND
         job = Raw(INTERNAL.rxj, beat["data"])
         acko, cpl = Raw(INTERNAL.acko, job.raw("acko")), Raw(INTERNAL.cpl, job.raw("cpl"))
         complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
         assert acko.status == status
         assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
-        assert (job.length, job.line) == (header.length, line)
+        assert (job.length, job.line, job.slot) == (header.length, line, slot)
         assert (acko.dst_node, acko.dst_qpn, acko.src_qpn, acko.psn, acko.msg_id, acko.path) == (
             header.src_node, header.src_qpn, header.dst_qpn, header.psn, header.msg_id,
             header.path)  # fmt: skip
         assert job.write == int(status == STATUS.OK and need > 0)
         assert cpl.qpn == qpn
         if complete:
-            kind, count, descs, sizes = self.rings[qpn].popleft()
+            kind, count, descs, sizes = entry
             qp = self.qps[qpn]
             first = IoRxDesc.unpack((descs & (1 << 128) - 1).to_bytes(16, "little"))
             assert job.count == count and int(beat["pd"], 2) == qp["pd"]
@@ -149,45 +247,16 @@ class Bench:
                     assert (descs_seen ^ descs) >> 128 * number & (1 << 128) - 1 == 0
         else:
             assert int(beat["ask"], 2) == 0
-        self.claims.append((qpn, count if complete else 0) if entry is not None else None)
 
-    async def _contexts(self):
-        """The QP contexts: one cycle."""
-        while True:
-            await RisingEdge(self.dut.clk)
-            if self.dut.init_done.value == 1:
-                asked = self.dut.qpc_addr.value
-                fields = self.qps.get(int(asked), {}) if asked.is_resolvable else {}
-                self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
-
-    async def _claim(self):
-        """As efa_rq_claim: an answer some cycles after the claim, held until the claim is done."""
-        dut, waited, late = self.dut, 0, 0
-        while True:
-            await RisingEdge(dut.clk)
-            if dut.rst.value == 1 or dut.m_claim_valid.value == 0:
-                assert dut.rst.value == 1 or dut.m_claim_done.value == 0
-                waited = dut.s_claim_valid.value = 0
-                continue
-            if waited == 0:
-                late = self.rng.randrange(20) if self.rng.random() < self.late else 0
-                claimed = int(dut.m_claim_qpn.value)
-            assert dut.m_claim_qpn.value == claimed
-            waited += 1
-            if dut.m_claim_done.value == 1:
-                take = int(dut.m_claim_take.value)
-                if dut.s_claim_valid.value == 1:
-                    self.claim_ends.append((claimed, take))
-                else:
-                    assert take == 0
-                waited = dut.s_claim_valid.value = 0
-            elif waited >= CLAIM_CYCLES + late and self.rings.get(claimed):
-                kind, count, descs, _ = self.rings[claimed][0]
-                dut.s_claim_valid.value = 1
-                dut.s_claim_none.value = int(kind == "none")
-                dut.s_claim_broken.value = int(kind == "broken")
-                dut.s_claim_whole.value = int(kind == "whole")
-                dut.s_claim_count.value, dut.s_claim_descs.value = count, descs
+    def park(self, raw, line, slot):
+        """A packet that has to wait; it is offered again behind the others."""
+        # Those before it that have not left yet are judged already.
+        found = next(n for n, one in enumerate(self.wanted) if one[1:] == (line, slot, raw))
+        assert found <= 1
+        self.wanted.append(self.wanted[found])
+        del self.wanted[found]
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.waited += 1
 
     async def _keys(self):
         while True:
@@ -201,8 +270,7 @@ class Bench:
         await ClockCycles(self.dut.clk, 8)
         assert list(self.errs.beats) == self.wanted_errs
         assert self.wrong_keys[0] == self.wrong_keys[1]
-        held = [claim for claim in self.claims if claim is not None]
-        assert self.claim_ends == held
+        assert self.ended == self.jobs_seen and not self.answers
 
 
 def random_entry(bench, qpn):
@@ -262,7 +330,24 @@ async def packets_follow_each_other(dut):
     for number in range(80):
         bench.send(1 + (number % 3 == 0), 101 if number % 5 == 0 else 100)
     await bench.settle()
-    assert len(bench.claim_ends) == 80
+    assert bench.ended == 80
+
+
+@cocotb.test()
+async def packets_that_cannot_be_judged_step_aside(dut):
+    """data.rx_judge.park: blocked or without descriptors: nothing else becomes of them"""
+    bench = Bench(dut, 0.1, 0.4, 0.2, parks=0.3)
+    await bench.start()
+    for qpn in (1, 2, 3):
+        bench.qp(qpn)
+        for _ in range(200):
+            bench.post(qpn, "whole", 100)
+    for number in range(200):
+        bench.send(1 + number % 4, 101 if number % 5 == 0 else 100)
+        if number % 40 == 0:
+            await bench.settle()
+    await bench.settle()
+    assert bench.ended == 200 and bench.waited > 60
 
 
 @cocotb.test()
@@ -326,7 +411,7 @@ async def an_entry_without_end_stops_the_next(dut):
     bench.send(1, 8)
     bench.send(1, 8)
     await ClockCycles(dut.clk, 60)
-    assert len(bench.wanted) == 1 and bench.packets.sent == 1
+    assert len(bench.wanted) == 1
     # The owner of contexts judges the report in one cycle; the change is seen in the one after.
     held["on"] = False
     await bench.errs.take(1)
@@ -345,17 +430,15 @@ async def cycles(dut):
     await bench.start()
     moments = Moments(dut, "s_pkt", "m_job")
     bench.qp(1)
-    for _ in range(12):
-        bench.post(1, "whole", 64)
-        bench.send(1, 8)
-    await bench.settle()
-    moments.hold("efa_rx_judge", "packet", "s_pkt", "m_job")
-    moments.clear()
-    for _ in range(12):
-        bench.send(5, 8)
-    await bench.settle()
-    moments.hold("efa_rx_judge", "refused", "s_pkt", "m_job")
-    assert timing("efa_rx_judge", "packet").interval == 6
+    bench.qp(2)
+    for absent in (0, 4):
+        for number in range(12):
+            qpn = 1 + number % 2
+            bench.post(qpn, "whole", 64)
+            bench.send(qpn + absent, 8)
+        await bench.settle()
+        moments.hold("efa_rx_judge", "packet", "s_pkt", "m_job")
+        moments.clear()
 
 
 @cocotb.test()
@@ -372,9 +455,9 @@ async def reset_in_the_middle_of_a_packet(dut):
         await ClockCycles(dut.clk, wait)
         dut.s_open.value = 0
         await reset(dut)
-        for noted in (bench.wanted, bench.claims, bench.claim_ends, bench.wanted_errs,
-                      bench.errs.beats):  # fmt: skip
+        for noted in (bench.wanted, bench.answers, bench.wanted_errs, bench.errs.beats):
             noted.clear()
+        bench.ended = bench.jobs_seen = 0
         await until(dut, high(dut.init_done))
         assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
         dut.s_open.value = 1

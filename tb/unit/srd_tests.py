@@ -254,6 +254,43 @@ async def flush_in_posting_order(dut):
 
 
 @cocotb.test()
+async def flush_of_sends_that_the_circle_passed(dut):
+    """transport.srd.flush.old: in posting order still, however often it went around"""
+    bench = Bench(dut)
+    await bench.start()
+    old = {}
+    for turn in range(7):
+        # A few of queues 1 and 2 stay open, at other places of the circle in each lap.
+        mine = [bench.message(1 + (number & 1), ah=number % 3) for number in range(8)]
+        old.update(zip(await bench.send(*mine), mine, strict=True))
+        for _ in range(2):
+            others = [bench.message(0) for _ in range(bench.rng.randrange(N // 4, N // 2))]
+            for number, message in zip(await bench.send(*others), others, strict=True):
+                bench.ack(number, message)
+            await bench.settle()
+        if turn == 4:
+            for number in list(old)[3:20:5]:
+                bench.ack(number, old.pop(number))
+            await bench.settle()
+    assert len({number // N for number in old}) > 3
+    # A destroyed handle first, then one queue, then the other.
+    dut.ah_age.value = 1 << 4
+    for gone, queues in ((1, ()), (None, (1,)), (None, (2,)), (None, (0,))):
+        for number, message in sorted(old.items()):
+            if message["ah"] == gone or message["qpn"] in queues:
+                del bench.open[number], old[number]
+                bench.expect(message, FLUSHED)
+        await bench.walk(queues)
+        await bench.settle()
+    assert not old and not bench.open
+    # Nothing is passed over any more, so a walk is as short as ever.
+    moments = Moments(dut, "s_walk_valid", "s_walk")
+    await bench.walk([3])
+    await ClockCycles(dut.clk, 2)
+    assert moments.latency("s_walk_valid", "s_walk") < 2 * timing("efa_srd", "walk").latency
+
+
+@cocotb.test()
 async def sends_of_a_destroyed_handle_flush(dut):
     """transport.srd.stale: the age its handle had is not the age it has"""
     bench = Bench(dut)

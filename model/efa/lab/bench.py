@@ -18,8 +18,8 @@ from efa.queue_pair import INLINE_64
 from efa.wc import StoreBuffer
 
 # Depth and entry size of the queues of a run: batches larger than max_tx_batch must fit some.
-ROUNDS = ((4, 64), (8, 64), (32, 64), (8, 128), (16, 128))
-LEAST_BYTES = 8
+SHAPES = ((4, 64), (8, 64), (32, 64), (8, 128), (16, 128))
+LEAST_BYTES, ROOM = 8, 128
 _DATA = {defs.PktOpcode.SRD_SEND, defs.PktOpcode.UD_SEND}
 
 
@@ -76,8 +76,14 @@ def run(backend, bug, buffer, seed):
     rng = random.Random(f"laboratory {seed}")
     tap = Tap(backend)
     node = Node(tap, buffer, seed, planted(bug, seed))
-    for depth, entry_bytes in rng.sample(ROUNDS, len(ROUNDS)):
-        _round(node, tap, rng, depth, entry_bytes, told)
+    shapes = rng.sample(SHAPES, len(SHAPES))
+    while shapes:
+        # One queue alone, or two whose entries share the lines of the store buffer.
+        together, shapes = shapes[:2], shapes[2:]
+        flows = [_Flow(node, tap, rng, *shape) for shape in together]
+        _play(node.context, tap, rng, flows)
+        for flow in flows:
+            flow.end(told)
     findings = Checker().check(tap.items)
     told.verdict, told.why = name(findings)
     told.breach = breach(tap.items) or ""
@@ -98,66 +104,87 @@ def _digest(items):
     return state.hexdigest()[:16]
 
 
-def _round(node, tap, rng, depth, entry_bytes, told):
-    """One queue from its birth to its end: the ring is kept full, and wraps several times."""
-    context, pd = node.context, node.pd
-    most = INLINE_64 if entry_bytes == 64 else node.driver.inline_bytes
-    cqs = [context.create_cq(4 * depth) for _ in range(2)]
-    sender = pd.create_qp(cqs[0], cqs[0], SRD, max_send_wr=depth, max_recv_wr=1,
-                          max_inline=most if entry_bytes == 128 else INLINE_64).to_rts(QKEY)
-    receiver = pd.create_qp(cqs[1], cqs[1], SRD, max_send_wr=1, max_recv_wr=4 * depth).to_rts(QKEY)
-    region = pd.reg_mr(128)
-    shape = tap.watch(sender)
-    tap.packets()
-    total = 3 * depth + rng.randrange(depth)
-    sent = _traffic(node, tap, rng, sender, receiver, region, most, total)
+def _play(context, tap, rng, flows):
+    """Keeps the rings full, queue by queue, until each has sent all or does not go on."""
+    going = list(flows)
+    while going:
+        flow = rng.choice(going)
+        if flow.post() and rng.random() < 0.5:
+            continue
+        tap.settle()
+        packets = tap.packets()
+        for each in flows:
+            each.take(packets)
+        going = [each for each in going if each.poll()]
     context.enter_kernel()
     tap.settle()
-    tap.leave(shape)
-    _results(tap, sender.number, sent, told)
-    told.entries += len(sent)
-    told.units += len(sent) * entry_bytes // 64
-    for qp, cq in ((sender, cqs[0]), (receiver, cqs[1])):
-        qp.destroy()
-        cq.destroy()
-    region.dereg()
+    packets = tap.packets()
+    for each in flows:
+        each.take(packets)
 
 
-def _traffic(node, tap, rng, sender, receiver, region, most, total):
-    """Sends until all is sent or something stays out; what was posted, in order."""
-    posted, done = [], 0
-    to = {"ah": node.ah_of(tap.node_id), "dest_qp": receiver.number, "qkey": QKEY}
-    while done < total:
-        count = min(sender.sq.room, total - len(posted), rng.randint(1, sender.sq_depth))
-        if count:
-            size = rng.randrange(LEAST_BYTES, most + 1)
-            rows = np.frombuffer(rng.randbytes(count * size), "u1").reshape(count, size)
-            receiver.post_recv_many(np.arange(count), region.addr, 128, region.l_key)
-            sender.post_send_many(np.arange(count), **to, inline=rows)
-            posted += [row.tobytes() for row in rows]
-            if len(posted) < total and sender.sq.room and rng.random() < 0.5:
-                continue
-        tap.settle()
-        receiver.recv_cq.poll_array()
+class _Flow:
+    """One queue from its birth to its end, with a receiver; its ring wraps several times."""
+
+    def __init__(self, node, tap, rng, depth, entry_bytes):
+        context, pd = node.context, node.pd
+        self._tap, self._rng = tap, rng
+        self._most = INLINE_64 if entry_bytes == 64 else node.driver.inline_bytes
+        self._cqs = [context.create_cq(4 * depth) for _ in range(2)]
+        ours, theirs = self._cqs
+        self._sender = pd.create_qp(ours, ours, SRD, max_send_wr=depth, max_recv_wr=1,
+                                    max_inline=self._most).to_rts(QKEY)
+        self._receiver = pd.create_qp(theirs, theirs, SRD, max_send_wr=1,
+                                      max_recv_wr=4 * depth).to_rts(QKEY)
+        self._region = pd.reg_mr(ROOM)
+        self._to = {"ah": node.ah_of(tap.node_id), "dest_qp": self._receiver.number, "qkey": QKEY}
+        self._total, self._done = 3 * depth + rng.randrange(depth), 0
+        self._posted, self._went = [], []
+        self._shape = tap.watch(self._sender)
+
+    def post(self):
+        """Posts some messages, as far as there is room; True when there is more to do."""
+        rng, left = self._rng, self._total - len(self._posted)
+        count = min(self._sender.sq.room, left, rng.randint(1, self._sender.sq_depth))
+        if not count:
+            return False
+        size = rng.randrange(LEAST_BYTES, self._most + 1)
+        rows = np.frombuffer(rng.randbytes(count * size), "u1").reshape(count, size)
+        region = self._region
+        self._receiver.post_recv_many(np.arange(count), region.addr, ROOM, region.l_key)
+        self._sender.post_send_many(np.arange(count), **self._to, inline=rows)
+        self._posted += [row.tobytes() for row in rows]
+        return count < left and self._sender.sq.room > 0
+
+    def take(self, packets):
+        """Keeps what went over the wire for this queue."""
+        for packet in packets:
+            head = defs.PktHdr.unpack(packet)
+            if head.opcode in _DATA and head.src_qpn == self._sender.number:
+                self._went.append(packet[defs.PktHdr.SIZE :][: head.length])
+
+    def poll(self):
+        """Takes completions; False when all is sent, or something stays out or failed."""
+        self._receiver.recv_cq.poll_array()
         try:
-            ended = sender.send_cq.poll_array()
+            ended = self._sender.send_cq.poll_array()
         except VerbsError:
             # The entry whose id was not written completes under another one: an error anyway.
-            break
-        done += len(ended)
-        if not len(ended) or ended["status"].any():
-            break
-    return posted
+            return False
+        self._done += len(ended)
+        stuck = not len(ended) and self._done < len(self._posted)
+        return not (stuck or ended["status"].any() or self._done == self._total)
 
-
-def _results(tap, number, posted, told):
-    """Compares what went over the wire with what was posted."""
-    went = []
-    for packet in tap.packets():
-        head = defs.PktHdr.unpack(packet)
-        if head.opcode in _DATA and head.src_qpn == number:
-            went.append(packet[defs.PktHdr.SIZE :][: head.length])
-    told.sent += len(posted)
-    told.arrived += sum(a == b for a, b in zip(went, posted, strict=False))
-    known = set(posted)
-    told.garbage += sum(payload not in known for payload in went)
+    def end(self, told):
+        """Adds the results, gives the queue back."""
+        self._tap.leave(self._shape)
+        posted, known = self._posted, set(self._posted)
+        told.sent += len(posted)
+        told.arrived += sum(a == b for a, b in zip(self._went, posted, strict=False))
+        told.garbage += sum(payload not in known for payload in self._went)
+        told.entries += len(posted)
+        told.units += len(posted) * self._shape.entry_bytes // 64
+        for qp, cq in zip((self._sender, self._receiver), self._cqs, strict=True):
+            qp.destroy()
+            cq.destroy()
+        self._region.dereg()

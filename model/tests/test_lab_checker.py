@@ -1,0 +1,170 @@
+"""Checker, namer and the law of correct code, on traces made by hand: each rule alone."""
+
+import pytest
+
+from efa import defs
+from efa.lab.checker import (
+    BACK,
+    BACK_A_LAP,
+    BESIDE,
+    BEYOND,
+    IN_FLIGHT,
+    LARGE,
+    NEVER_RUNG,
+    PHASE,
+    REPEATED,
+    REWRITTEN,
+    Checker,
+)
+from efa.lab.explain import breach
+from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED, Item, Shape
+from efa.lab.verdict import name
+
+BASE, DEPTH, DOORBELL = 4096, 8, 64
+SHAPE = Shape(3, BASE, DEPTH, 64, DOORBELL, 4)
+WHOLE = (0, 64)
+IMAGES = [defs.IoTxWqe(meta=defs.IoTxMetaDesc(phase=phase)).pack() * 2 for phase in (0, 1)]
+
+
+class Trace:
+    """A trace of one queue, by hand; with watch at its begin and its end at the end."""
+
+    def __init__(self, shape=SHAPE):
+        self.shape = shape
+        self.items = [Item(WATCHED, shape)]
+
+    def store(self, number, part=WHOLE, phase=None):
+        """Bytes from, to of an entry, in its slot, with the phase of its lap."""
+        phase = number // self.shape.depth % 2 if phase is None else phase
+        slot = self.shape.llq + number % self.shape.depth * self.shape.entry_bytes
+        self.items.append(Item(LLQ, slot + part[0], IMAGES[phase][part[0] : part[1]]))
+        return self
+
+    def entries(self, first, end):
+        """Whole entries in their order, line by line."""
+        for number in range(first, end):
+            for at in range(0, self.shape.entry_bytes, 64):
+                self.store(number, (at, at + 64))
+        return self
+
+    def ring(self, value):
+        self.items.append(Item(RUNG, self.shape, value & 0xFFFF))
+        return self
+
+    def shown(self, name, **fields):
+        self.items.append(Item(SHOWN, name, {"qpn": self.shape.index, **fields}))
+        return self
+
+    def completed(self, count, status=0):
+        for _ in range(count):
+            self.shown("cqe", q_type=int(defs.IoQueueType.SEND_QUEUE), status=status)
+        return self
+
+    def laps(self, entries):
+        """So many entries, one by one, each completed."""
+        for number in range(entries):
+            self.entries(number, number + 1).ring(number + 1).completed(1)
+        return self
+
+    def seen(self):
+        """Evidence by kind, verdict, breach."""
+        items = [*self.items, Item(GONE, self.shape)]
+        findings = Checker().check(items)
+        kinds = {kind for kind, count in findings.counts.items() if count}
+        return kinds, name(findings)[0], breach(items)
+
+
+CLEAN = (set(), "clean", None)
+
+
+def test_correct_code_of_any_pieces_in_any_order_is_clean():
+    assert Trace().laps(30).seen() == CLEAN
+    assert Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).completed(3).entries(8, 11).ring(
+        11).seen() == CLEAN
+    pieces = Trace().store(1, (32, 64)).store(0, (4, 64)).store(1, (0, 32)).store(0, (0, 4))
+    assert pieces.ring(2).seen() == CLEAN
+    wide = Shape(3, BASE, 4, 128, DOORBELL, 4)
+    assert Trace(wide).entries(0, 2).ring(2).entries(2, 4).ring(4).seen() == CLEAN
+
+
+def test_the_counter_runs_over_16_bits():
+    assert Trace().laps(0x10000 + 20).seen() == CLEAN
+
+
+def test_completions_of_others_make_no_room():
+    for fields in ({"qpn": 4, "q_type": 1, "status": 0}, {"q_type": 2, "status": 0}):
+        trace = Trace().entries(0, 4).ring(4).entries(4, 8).ring(8)
+        trace.shown("cqe", **fields)
+        assert trace.entries(8, 9).seen()[0] == {IN_FLIGHT, NEVER_RUNG}
+
+
+@pytest.mark.parametrize(("trace", "kind", "verdict"), [
+    (Trace().store(0).store(0, (8, 16)).ring(1), REWRITTEN, "two_threads"),
+    (Trace().entries(0, 2).ring(2).ring(2), REPEATED, "two_threads"),
+    (Trace().entries(0, 2).ring(2).ring(1), BACK, "two_threads"),
+    (Trace().laps(7).entries(7, 9).ring(1), BACK_A_LAP, "wrap_wrong"),
+    (Trace().laps(7).entries(7, 8).ring(0), BACK_A_LAP, "wrap_wrong"),
+    (Trace().entries(0, 1).ring(9), BEYOND, "slot_reused"),
+    (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).completed(1).entries(8, 10), IN_FLIGHT,
+     "slot_reused"),
+    (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).entries(8, 9).completed(1).ring(9),
+     IN_FLIGHT, "slot_reused"),
+    (Trace().laps(8).store(8, phase=0).ring(9), PHASE, "stale_phase"),
+    (Trace().laps(2).store(2, phase=1).ring(3), PHASE, "stale_phase"),
+    (Trace().entries(0, 5).ring(5), LARGE, "batch_over"),
+    (Trace(Shape(3, BASE, 8, 128, DOORBELL, 4)).entries(0, 3).ring(3), LARGE, "batch_over"),
+    (Trace().laps(2).entries(2, 4), NEVER_RUNG, "doorbell_lost"),
+])  # fmt: skip
+def test_each_rule_alone(trace, kind, verdict):
+    kinds, named, broken = trace.seen()
+    assert kind in kinds and kinds <= {kind, NEVER_RUNG}
+    assert named == verdict
+    assert broken
+
+
+@pytest.mark.parametrize("offset", [BASE - 64, BASE + 64 * DEPTH])
+def test_a_store_beside_the_ring(offset):
+    trace = Trace()
+    trace.items.append(Item(LLQ, offset, bytes(64)))
+    assert trace.seen() == ({BESIDE}, "wrap_wrong", "a store beside the rings")
+
+
+def test_the_limit_of_a_batch_may_be_none():
+    assert Trace(Shape(3, BASE, 8, 64, DOORBELL, 0)).entries(0, 8).ring(8).seen() == CLEAN
+
+
+HALF, REST = (0, 32), (32, 64)
+BUT_LAST, LAST = (0, 56), (56, 64)
+
+
+@pytest.mark.parametrize(("trace", "verdict"), [
+    (Trace().store(0, HALF).ring(1), "half_entry"),
+    (Trace().entries(0, 2).store(2, HALF).ring(3), "half_entry"),
+    # Always the last store, and at once.
+    (Trace().entries(0, 1).store(1, BUT_LAST).ring(2).store(1, LAST), "doorbell_early"),
+    (Trace().store(0, BUT_LAST).ring(1).store(0, (56, 60)).store(0, (60, 64)), "doorbell_early"),
+    # The same, but not at once, or not always.
+    (Trace().entries(0, 1).store(1, BUT_LAST).ring(2).entries(2, 3).store(1, LAST).ring(3),
+     "fence_early"),
+    (Trace().entries(0, 2).ring(2).entries(2, 3).store(3, BUT_LAST).ring(4).store(3, LAST),
+     "fence_early"),
+    (Trace().entries(0, 1).ring(2).store(1), "fence_early"),
+    (Trace().entries(1, 2).ring(2).store(0), "no_fence"),
+    (Trace().ring(2).entries(0, 2), "no_fence"),
+    (Trace().entries(0, 1).ring(2).store(1).entries(3, 4).ring(4).store(2), "no_fence"),
+])  # fmt: skip
+def test_how_entries_are_torn_names_the_mistake(trace, verdict):
+    kinds, named, broken = trace.seen()
+    assert (kinds, named) == (set(), verdict)
+    assert "missing" in broken
+
+
+def test_what_the_device_tells_is_kept():
+    trace = Trace().shown("qperr", cause=4).shown("db", kind=0, num=3, verdict=2)
+    trace.shown("llq", verdict=2, qpn=None).shown("wqe", odd_phase=1).completed(1, status=2)
+    trace.shown("qperr", cause=4, qpn=9)
+    findings = Checker().check(trace.items)
+    assert dict(findings.device) == {
+        "QP to ERR: store to a rung slot": 1, "doorbell refused": 1, "phase reported": 1,
+        "LLQ store refused: slot rung and not taken": 1,
+        "completed LOCAL_ERROR_QP_INTERNAL_ERROR": 1}

@@ -1,0 +1,146 @@
+// efa_rx_wait - lets packets wait whose receive descriptors are on their way, and others pass them.
+//
+// In    s_pkt packets in the order they came; s_park one that could not be judged yet; s_come: a
+//       descriptor read is over; s_empty no packet is between m_pkt and s_park
+// Out   m_pkt the packet to be judged next: from the list while it is gone through, else a new one;
+//       m_blocked, for s_look_qpn: a packet of that queue waits and goes first, so park this one
+// Time  m_pkt in the cycle of s_pkt; a packet per cycle; the list is gone through when a read is
+//       over, or every 64 cycles, and then for as long not again; 58 packets may wait, then all do
+//
+// A pass begins with every queue free, in the order of the list; the first packet that has to wait
+// again blocks its queue. New packets stand aside while a pass is under way, so the packets of a
+// queue never change places.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_rx_wait #(
+    parameter QPN_W  = 6,
+    parameter LINE_W = 9,
+    parameter SLOT_W = 8
+) (
+    input wire clk,
+    input wire rst,
+
+    input wire s_pkt_valid,
+    output wire s_pkt_ready,
+    input wire [`EFA_PKT_HDR__BITS-1:0] s_pkt_header,
+    input wire [LINE_W-1:0] s_pkt_line,
+    input wire [SLOT_W-1:0] s_pkt_slot,
+
+    output wire m_pkt_valid,
+    input wire m_pkt_ready,
+    output wire [`EFA_PKT_HDR__BITS-1:0] m_pkt_header,
+    output wire [LINE_W-1:0] m_pkt_line,
+    output wire [SLOT_W-1:0] m_pkt_slot,
+
+    input wire [QPN_W-1:0] s_look_qpn,
+    output wire m_blocked,
+    input wire s_park_valid,
+    input wire [`EFA_PKT_HDR__BITS-1:0] s_park_header,
+    input wire [LINE_W-1:0] s_park_line,
+    input wire [SLOT_W-1:0] s_park_slot,
+    input wire s_empty,
+    input wire s_come
+);
+
+  localparam HDR_W = `EFA_PKT_HDR__BITS;
+  localparam PKT_W = HDR_W + LINE_W + SLOT_W;
+  localparam QPS = 1 << QPN_W;
+  localparam LIST_LOG2 = 6;
+  localparam [LIST_LOG2:0] MANY = 58;  // and room for those that are being judged
+  localparam [LIST_LOG2:0] NONE = 0;
+  localparam [LIST_LOG2:0] ONE = 1;
+
+  localparam [1:0] ST_OPEN = 2'd0;
+  localparam [1:0] ST_QUIET = 2'd1;
+  localparam [1:0] ST_PASS = 2'd2;
+
+  reg [1:0] state_q;
+  reg [1:0] state_d;
+  reg full_q;
+  reg come_q;  // there is a reason for a pass
+  reg [5:0] timer_q;
+  reg [LIST_LOG2:0] left_q;  // of this pass
+  reg [LIST_LOG2:0] rest_q;  // cycles until the next one
+  reg [QPS-1:0] blocked_q;
+
+  wire [LIST_LOG2:0] level;
+  wire list_room;
+  wire list_valid;
+  wire [PKT_W-1:0] list_pkt;
+  wire passing = state_q == ST_PASS;
+  wire begins = state_q == ST_QUIET && s_empty;
+  efa_fifo #(
+      .WIDTH(PKT_W),
+      .DEPTH_LOG2(LIST_LOG2)
+  ) u_list (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(s_park_valid),
+      .s_ready(list_room),
+      .s_data({s_park_header, s_park_line, s_park_slot}),
+      .m_valid(list_valid),
+      .m_ready(passing && m_pkt_ready),
+      .m_data(list_pkt),
+      .level(level)
+  );
+
+  wire open = state_q == ST_OPEN && !full_q;
+  // A packet that is offered stays.
+  wire offers = m_pkt_valid && !m_pkt_ready;
+  assign m_pkt_valid = passing ? list_valid : open && s_pkt_valid;
+  assign s_pkt_ready = open && m_pkt_ready;
+  assign {m_pkt_header, m_pkt_line, m_pkt_slot} = passing ? list_pkt
+      : {s_pkt_header, s_pkt_line, s_pkt_slot};
+  assign m_blocked = blocked_q[s_look_qpn];
+
+  wire again = passing && list_valid && m_pkt_ready;
+  wire [15:0] park_dst_qpn = s_park_header[`EFA_PKT_HDR__DST_QPN];
+
+  always @* begin
+    state_d = state_q;
+    case (state_q)
+      // a reason to go through the list
+      ST_OPEN: begin
+        if (come_q && level != NONE && (rest_q == NONE || full_q) && !offers) state_d = ST_QUIET;
+      end
+      // the packets that are being judged
+      ST_QUIET: begin
+        if (s_empty) state_d = ST_PASS;
+      end
+      // the last one of the list as it was
+      default: begin
+        if (again && left_q == ONE) state_d = ST_OPEN;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_OPEN;
+      full_q <= 1'b0;
+      come_q <= 1'b0;
+      timer_q <= 6'd0;
+      left_q <= NONE;
+      rest_q <= NONE;
+      blocked_q <= {QPS{1'b0}};
+    end else begin
+      state_q <= state_d;
+      if (!offers) full_q <= level >= MANY;
+      come_q  <= s_come || timer_q == 6'd63 || (come_q && !begins);
+      timer_q <= timer_q + 6'd1;
+      if (begins) left_q <= level;
+      else if (again) left_q <= left_q - ONE;
+      if (begins) rest_q <= level;
+      else if (state_q == ST_OPEN && rest_q != NONE) rest_q <= rest_q - ONE;
+      if (begins) blocked_q <= {QPS{1'b0}};
+      else if (s_park_valid) blocked_q[park_dst_qpn[QPN_W-1:0]] <= 1'b1;
+    end
+  end
+
+  wire unused_bits = &{1'b0, list_room, park_dst_qpn};
+
+  `EFA_CHECK(!(s_park_valid && !list_room), "efa_rx_wait: no room for a packet that waits")
+  `EFA_CHECK(!(begins && s_park_valid), "efa_rx_wait: a packet comes back to an empty line")
+
+endmodule

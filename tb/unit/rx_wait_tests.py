@@ -1,0 +1,245 @@
+"""efa_rx_wait: packets that wait keep their order in their queue and keep nobody else waiting."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import RisingEdge, Timer
+
+from efa.defs import PktHdr
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import zero
+
+QPNS = 8
+INPUTS = ("s_pkt_valid", "m_pkt_ready", "s_look_qpn", "s_park_valid", "s_empty", "s_come")
+WAIT = timing("efa_rx_wait", "list")
+
+
+class World:
+    """The packet buffer before it and two stages of judgement behind it, once a cycle.
+
+    A packet is judged when its queue may be (`open`, a function of the queue) and it is not
+    blocked; else it is parked. The judgements of a queue must come in the order of its packets."""
+
+    def __init__(self, dut, opens, gaps=0.0, stalls=0.0):
+        self.dut, self.rng, self.opens = dut, rng_for("rx_wait"), opens
+        self.gaps, self.stalls = gaps, stalls
+        self.waiting, self.stages, self.judged, self.parks = deque(), [None, None], [], 0
+        self.number, self.come, self.now, self.offered = 0, False, 0, None
+        self.inside = 0
+
+    async def start(self):
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
+
+    def send(self, qpn):
+        header = PktHdr(dst_qpn=qpn + 1024 * self.rng.randrange(4), psn=self.number)
+        self.waiting.append((int.from_bytes(header.pack(), "little"), self.number % 512,
+                             self.number % 256, qpn, self.number))  # fmt: skip
+        self.number += 1
+
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def cycle(self):
+        dut, stages, rng = self.dut, self.stages, self.rng
+        await RisingEdge(dut.clk)
+        self.now += 1
+        if dut.rst.value == 0:
+            self._edge()
+        # The second stage ends at once, the first one moves up behind a packet of another queue.
+        first, second = stages
+        dut.s_park_valid.value = 0
+        self.parked = second is not None and (second[1] or not self.opens(second[0][3]))
+        if self.parked:
+            header, line, slot = second[0][:3]
+            dut.s_park_valid.value, dut.s_park_header.value = 1, header
+            dut.s_park_line.value, dut.s_park_slot.value = line, slot
+        if first:
+            dut.s_look_qpn.value = first[3]
+        dut.s_empty.value = int(first is None and second is None)
+        dut.s_come.value, self.come = int(self.come), False
+        offered = self.waiting and (dut.s_pkt_valid.value == 1 or rng.random() >= self.gaps)
+        dut.s_pkt_valid.value = int(bool(offered))
+        if offered:
+            dut.s_pkt_header.value, dut.s_pkt_line.value, dut.s_pkt_slot.value = self.waiting[0][:3]
+        await Timer(1, "ns")
+        self.blocked = first is not None and dut.m_blocked.value == 1
+        behind = first and second and first[3] == second[0][3] and not self.blocked
+        self.moves = first is not None and not behind and rng.random() >= self.stalls
+        dut.m_pkt_ready.value = int(first is None or self.moves)
+
+    parked = moves = blocked = False
+
+    def _edge(self):
+        dut, stages = self.dut, self.stages
+        if stages[1]:
+            packet, _ = stages[1]
+            self.inside += self.parked
+            if self.parked:
+                self.parks += 1
+            else:
+                self.judged.append((packet[3], packet[4], self.now))
+            stages[1] = None
+        if self.moves:
+            stages[:] = None, (stages[0], self.blocked)
+        if dut.s_pkt_valid.value == 1 and dut.s_pkt_ready.value == 1:
+            self.waiting.popleft()
+        shown = None
+        if dut.m_pkt_valid.value == 1:
+            header = int(dut.m_pkt_header.value)
+            fields = PktHdr.unpack(header.to_bytes(32, "little"))
+            shown = (header, int(dut.m_pkt_line.value), int(dut.m_pkt_slot.value),
+                     fields.dst_qpn % 64, fields.psn)  # fmt: skip
+            assert shown[1:3] == (fields.psn % 512, fields.psn % 256)
+        assert self.offered is None or self.offered == shown, "an offered packet went away"
+        self.offered = None if dut.m_pkt_ready.value == 1 else shown
+        if shown and dut.m_pkt_ready.value == 1:
+            assert stages[0] is None
+            self.inside -= dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0
+            stages[0] = shown
+
+    async def settle(self, limit=3000):
+        for _ in range(limit):
+            if len(self.judged) == self.number:
+                break
+            await self.cycle()
+        assert len(self.judged) == self.number, "packets are lost"
+        for qpn in range(64):
+            numbers = [number for owner, number, _ in self.judged if owner == qpn]
+            assert numbers == sorted(numbers), f"packets of queue {qpn} changed places"
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
+async def packets_of_a_queue_keep_their_order(dut, pace):
+    """data.rx_wait.order: queues open and close at any time, packets of all of them come"""
+    world = World(dut, lambda qpn: qpn in state, *pace)
+    await world.start()
+    rng, state = world.rng, set(range(QPNS))
+
+    def step():
+        if rng.random() < 0.1:
+            state.symmetric_difference_update({rng.randrange(QPNS)})
+            world.come = rng.random() < 0.5
+        if len(world.waiting) < 4:
+            world.send(rng.randrange(QPNS))
+
+    await world.cycles(3000, step)
+    state.update(range(QPNS))
+    await world.settle()
+    assert world.parks > 200 and world.number > 300
+
+
+@cocotb.test()
+async def others_pass_those_that_wait(dut):
+    """data.rx_wait.pass: a packet a cycle while others wait; those go on when their read is over"""
+    world = World(dut, lambda qpn: qpn not in late)
+    await world.start()
+    late = {1, 2}
+    for number in range(40):
+        world.send(1 + number % 2 if number < 6 else 3 + number % 4)
+    await world.cycles(50)
+    assert [owner for owner, _, _ in world.judged] == [3 + n % 4 for n in range(6, 40)]
+    times = [at for _, _, at in world.judged]
+    assert times[-1] - times[0] == len(times) - 1, "they had to wait"
+    late.clear()
+    world.come = True
+    began = world.now
+    await world.cycles(20)
+    assert [number for _, number, _ in world.judged[34:]] == list(range(6))
+    assert world.judged[34][2] - began <= WAIT.latency + 4
+
+
+@cocotb.test()
+async def those_that_wait_are_looked_at_now_and_then(dut):
+    """data.rx_wait.timer: without any word, every 64 cycles"""
+    world = World(dut, lambda qpn: qpn not in late)
+    await world.start()
+    late = {5}
+    world.send(5)
+    await world.cycles(100)
+    parks = world.parks
+    await world.cycles(640)
+    assert world.parks - parks == 10
+    late.clear()
+    await world.settle(80)
+
+
+@cocotb.test()
+async def a_full_list_keeps_all_waiting(dut):
+    """data.rx_wait.full: at so many packets, and no packet is lost"""
+    world = World(dut, lambda qpn: qpn not in late, stalls=0.2)
+    await world.start()
+    late = {0}
+    for number in range(100):
+        world.send(0 if number < 90 else 7)
+    await world.cycles(300)
+    assert not world.judged and WAIT.depth <= world.number - len(world.waiting) <= WAIT.depth + 6
+    late.clear()
+    await world.settle()
+
+
+@cocotb.test()
+async def new_packets_get_their_turn(dut):
+    """data.rx_wait.fair: reads end all the time, others wait in vain, new packets still pass"""
+    world = World(dut, lambda qpn: qpn != 9)
+    await world.start()
+
+    def step():
+        world.come = True
+        if len(world.waiting) < 4:
+            world.send(9 if world.number < 40 else 10 + world.number % 4)
+
+    await world.cycles(1000, step)
+    assert len(world.judged) > 400, len(world.judged)
+
+
+@cocotb.test()
+async def a_pass_takes_its_time(dut):
+    """data.rx_wait.time"""
+    world = World(dut, lambda qpn: qpn not in late)
+    await world.start()
+    late = {1, 2, 3}
+    for number in range(9):
+        world.send(1 + number % 3)
+    await world.cycles(120)
+    while dut.s_empty.value == 0 or dut.m_pkt_valid.value == 1:
+        await world.cycle()
+    late.clear()
+    world.judged.clear()
+    world.come = True
+    await world.cycle()
+    began = world.now + 1
+    await world.cycles(30)
+    times = [at for _, _, at in world.judged]
+    # Two stages of judgement stand behind it.
+    assert times[0] - began == WAIT.latency + 2, (began, times)
+    assert {b - a for a, b in zip(times, times[1:], strict=False)} == {WAIT.interval}
+
+
+@cocotb.test()
+async def reset_forgets_who_waits(dut):
+    """data.rx_wait.reset: at any moment, in a pass too"""
+    world = World(dut, lambda qpn: qpn not in late)
+    await world.start()
+    for wait in range(4, 40, 5):
+        late = {1, 2}
+        for number in range(12):
+            world.send(1 + number % 2)
+        await world.cycles(wait)
+        world.come = True
+        await world.cycles(wait % 7)
+        zero(dut, *INPUTS)
+        await reset(dut)
+        world.waiting.clear()
+        world.judged.clear()
+        world.stages[:], world.offered, world.number = [None, None], None, 0
+        world.parked = world.moves = False
+        late = set()
+        for number in range(20):
+            world.send(number % 3)
+        await world.settle(60)
