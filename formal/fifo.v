@@ -103,7 +103,7 @@ module fv_fifo #(
       wire in_head = mine && head;
       always @* begin
         if (began_q && !rst) begin
-          h_level : assert (held_q == stored + head && held_q <= FULL);
+          h_levels : assert (held_q == stored + head && held_q <= FULL);
           h_span : assert (wr_addr == rd_addr + stored[DEPTH_LOG2-1:0]);
           h_inside : assert (!followed_q || ahead_q < held_q);
           h_head : assert (!in_head || m_data == data_q);

@@ -107,13 +107,15 @@ def merge(paths):
 
 @dataclass
 class Waiver:
-    """Points that no run can reach: a file, a pattern for the source line, one for the point."""
+    """Points that no run can reach: a file, a pattern for the source line, one for the point and
+    one for that line with its neighbours where those tell it from others."""
 
     file: str
     line: str
     reason: str
     kinds: tuple = KINDS
     points: str = ""
+    near: str = ""
 
     def matches(self, point, sources):
         file, kind, number, name = point
@@ -122,6 +124,7 @@ class Waiver:
             and kind in self.kinds
             and re.search(self.line, sources[file][number - 1]) is not None
             and re.search(self.points, name) is not None
+            and re.search(self.near, "\n".join(sources[file][number - 2 : number + 1])) is not None
         )
 
 

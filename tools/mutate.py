@@ -156,11 +156,15 @@ class Progress:
 
 
 def read_verdicts():
-    """Entries of tb/mutants.yaml: block, mutant and line as patterns, verdict, reason."""
+    """Entries of tb/mutants.yaml: block, mutant and line as patterns, number, verdict, reason."""
     return (yaml.safe_load(VERDICTS.read_text()) or []) if VERDICTS.exists() else []
 
 
-def fits(entry, row):
+def fits(entry, row, standard):
+    """Whether a verdict is for this mutant. One with a number is for that one of the standard
+    list, where others of its name differ."""
+    if "number" in entry and (not standard or entry["number"] != row["number"]):
+        return False
     return re.search(entry["mutant"], row["mutant"]) and re.search(entry["line"], row["source"])
 
 
@@ -172,7 +176,7 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
         if entry["block"] != block:
             continue
         told = f"{VERDICTS.relative_to(ROOT)}: {block} /{entry['mutant']}/ /{entry['line']}/"
-        mine = [row for row in survivors if not row["verdict"] and fits(entry, row)]
+        mine = [row for row in survivors if not row["verdict"] and fits(entry, row, standard)]
         for row in mine:
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
@@ -180,7 +184,7 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
         if standard and not mine:
             wrong.append(f"{told}: fits no survivor, take it out")
         wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
-                  if fits(entry, row)]  # fmt: skip
+                  if fits(entry, row, standard)]  # fmt: skip
     wrong += [
         f"{block}: mutant {row['number']} survived without a verdict: {row['mutant']}, "
         f"{row['file']}:{row['line']}" for row in survivors if not row["verdict"]

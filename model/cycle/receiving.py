@@ -65,8 +65,9 @@ def _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring):
 
 
 @engine
-def judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring, ask_block, ask_at,
-          arrived, job_at):  # fmt: skip
+def judge(
+    now, c, r, at, claimed, asked, claim_free, here, ask_ring, ask_block, ask_at, arrived, job_at
+):
     """Packets judged one after the other, each with the next descriptor of its ring."""
     later = FAR
     # Buffers are checked: `jobs` of them in `jobs_cycles`, and only as the line has room.

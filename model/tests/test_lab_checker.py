@@ -10,6 +10,7 @@ from efa.lab.checker import (
     BEYOND,
     IN_FLIGHT,
     LARGE,
+    LEFT_OUT,
     NEVER_RUNG,
     PHASE,
     REPEATED,
@@ -157,6 +158,14 @@ def test_how_entries_are_torn_names_the_mistake(trace, verdict):
     kinds, named, broken = trace.seen()
     assert (kinds, named) == (set(), verdict)
     assert "missing" in broken
+
+
+def test_another_thread_that_stores_where_this_one_rang():
+    # It began before the doorbell for two, stores three from the same slot on and rings for them.
+    trace = Trace().entries(0, 2).ring(2).store(8, phase=0).store(9, phase=0).entries(2, 3).ring(3)
+    kinds, named, broken = trace.seen()
+    assert kinds == {IN_FLIGHT, PHASE, LEFT_OUT} and named == "two_threads"
+    assert broken
 
 
 def test_what_the_device_tells_is_kept():

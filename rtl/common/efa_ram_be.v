@@ -58,4 +58,10 @@ module efa_ram_be #(
 
   assign rd_data = rd_data_q;
 
+`ifdef EFA_FORMAL_WORD
+  // One word, whichever the solver likes: invariants of the modules around speak of it.
+  (* anyconst *)reg [ADDR_W-1:0] word_addr;
+  wire [WIDTH-1:0] word = mem[word_addr];
+`endif
+
 endmodule

@@ -72,19 +72,26 @@ ROWS = (
         "pipeline depth", flit_to_completion(64), False),
 )  # fmt: skip
 
-# The same on a build of 1,024 queue pairs, all of them at work.
+# The same rates on a build of 1,024 queue pairs.
 _MANY = 1 << LARGE_QPN_W
+_AT_WORK = f"{_MANY:,} QPs at work"
 _LARGE = (
-    ("llq", "LLQ stores", partial(rates.llq_stores, queues=_MANY, depth=64)),
-    ("db-turn", "doorbells in turn", doorbells(rates.in_turn, _MANY)),
-    ("db-random", "doorbells at random", doorbells(rates.at_random, _MANY)),
-    ("inline-db1", "inline sends, a doorbell each", inline_sends(_MANY, 1)),
-    ("inline-db16", "inline sends, a doorbell for 16", inline_sends(_MANY, 16)),
-    ("inline-128", "inline sends in 128-byte WQEs, a doorbell for 8", inline_sends(_MANY, 8, 128)),
-    ("memory-64", "64-byte sends from host memory", memory_sends(_MANY, 64, 16)),
-    ("receive-64", "64-byte receives completed", receives(_MANY, 64)),
-    ("both-64", "64-byte sends and receives at once", both_ways(_MANY, 64, 16)),
-)
+    ("llq", f"{_AT_WORK}: LLQ stores", partial(rates.llq_stores, queues=_MANY, depth=64)),
+    ("db-same", f"{_AT_WORK}: doorbells back to back", doorbells(rates.back_to_back, _MANY)),
+    ("db-turn", f"{_AT_WORK}: doorbells in turn", doorbells(rates.in_turn, _MANY)),
+    ("db-random", f"{_AT_WORK}: doorbells at random", doorbells(rates.at_random, _MANY)),
+    ("inline-db1", f"{_AT_WORK}: inline sends, a doorbell each", inline_sends(_MANY, 1)),
+    ("inline-db16", f"{_AT_WORK}: inline sends, a doorbell for 16", inline_sends(_MANY, 16)),
+    ("inline-128", f"{_AT_WORK}: inline sends in 128-byte WQEs", inline_sends(_MANY, 8, 128)),
+    ("inline-1qp", f"one of {_MANY:,} QPs: inline sends, a doorbell for 16", inline_sends(1, 16)),
+    ("memory-64", f"{_AT_WORK}: 64-byte sends from host memory", memory_sends(_MANY, 64, 16)),
+    ("receive-64", f"{_AT_WORK}: 64-byte receives completed", receives(_MANY, 64)),
+    ("both-64", f"{_AT_WORK}: 64-byte sends and receives at once", both_ways(_MANY, 64, 16)),
+    ("both-4096", f"{_AT_WORK}: 4 KB sends and receives at once",
+     both_ways(_MANY, 4096, 16, slots=2, unit=64)),
+    *((f"drain-{size}-many", f"{_AT_WORK}: completions drained, {size} bytes, 64 queues",
+       drained(size, 64, _MANY)) for size in (16, 32)),
+)  # fmt: skip
 
 
 def _of(key):
@@ -92,9 +99,8 @@ def _of(key):
 
 
 LARGE_ROWS = tuple(
-    Row(f"{_MANY}-{key}", f"{_MANY:,} QPs at work: {told}", PER_CYCLE, None, _of(key).limit,
-        _of(key).sets, measure, base=key)
+    Row(f"{_MANY}-{key}", told, PER_CYCLE, None, _of(key).limit, _of(key).sets, measure, base=key)
     for key, told, measure in _LARGE
-)  # fmt: skip
+)
 PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22}}
 LLQ_BYTES = {"default": defs.LIMITS.llq_bytes, "large": 1 << PARAMETERS["large"]["LLQ_AW"]}

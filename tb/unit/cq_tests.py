@@ -132,6 +132,29 @@ async def entries_of_both_sources_in_every_form(dut):
 
 
 @cocotb.test()
+async def contexts_change_beside_entries(dut):
+    """cq.entry.beside: other queues are made and ended all the time; no entry is lost or doubled"""
+    bench = Bench(dut, 0.2, 0.3)
+    await bench.start()
+    rng = rng_for("beside")
+    await bench.write_context(1, log=2)
+
+    async def others():
+        while True:
+            other = context(live=rng.getrandbits(1), log=rng.randrange(8))
+            await pulse(dut, "cqc_valid", cqc_cqn=rng.randrange(2, 5), cqc_data=other)
+            for _ in range(rng.choice((0, 0, 1, 2))):
+                await RisingEdge(dut.clk)
+
+    cocotb.start_soon(others())
+    items = [{**random_item(rng, [1], 0), "sub": 0} for _ in range(200)]
+    bench.tx.post(*map(beat, items))
+    for got, item in zip(await bench.wr.take(200, 40000), items, strict=True):
+        check_beat(got, bench.expect(item))
+    await bench.wr.none(20)
+
+
+@cocotb.test()
 async def slow_host_loses_nothing(dut):
     """cq.entry.stall"""
     await run_traffic(dut, 0.0, 0.7)

@@ -188,11 +188,17 @@ async def counts_walk_anywhere(dut):
             posted = bench.produced[qpn] - bench.completed[qpn] & 0xFFFF
             bench.completed[qpn] = bench.completed[qpn] + rng.randrange(posted + 1) & 0xFFFF
     await bench.check()
-    for qpn in queues:
-        other = rng.choice(list(queues))
-        dut.prod_rd_addr.value = other << wide | qpn
-        await ClockCycles(dut.clk, 2)
-        assert int(dut.prod_rd_data.value) == bench.produced[other] << 16 | bench.produced[qpn]
+    others = list(zip(queues, reversed(queues), strict=True))
+    for cleared in ((), list(queues)[1::2], list(queues)[::2]):
+        for qpn in cleared:
+            await bench.qp(qpn, uar=qpn, log=queues[qpn])
+        for qpn, other in others:
+            dut.prod_rd_addr.value = other << wide | qpn
+            await ClockCycles(dut.clk, 2)
+            assert int(dut.prod_rd_data.value) == bench.produced[other] << 16 | bench.produced[qpn]
+        for qpn, log in queues.items():
+            await bench.store(qpn, SQ, qpn, bench.completed[qpn] + (1 << log) & 0xFFFF)
+        await bench.check()
 
 
 @cocotb.test()

@@ -3,7 +3,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, REG_BITS
+from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS
 from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until
@@ -282,6 +282,12 @@ async def what_is_gone_asks_for_nothing(dut):
     bench.commit(6)
     await bench.settle()
     assert not bench.events()
+    await pulse(dut, "cqc_valid", cqc_cqn=9, cqc_data=INTERNAL.cqc.pack(live=0, intr=1))
+    bench.totals[9] = 0
+    await bench.arm_cq(9, 5)
+    bench.commit(9)
+    await bench.settle()
+    assert not bench.events(), "an arm of a queue that is not there"
     for cycles in range(5):
         await bench.configure([4])
         await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))

@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Regions
@@ -42,7 +43,8 @@ class Bench:
 
     async def handle(self, index, **fields):
         self.handles[index] = fields
-        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(**fields))
+        context = INTERNAL.ahc.pack(**noise(INTERNAL.ahc, self.rng, **fields))
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=context)
 
     def age(self, index, age):
         self.ages[index] = age
@@ -84,7 +86,11 @@ class Bench:
             sge = wqe.data.sgl[number]
             sge.length, sge.lkey = size, key | rng.getrandbits(8) << 24
             sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
-        image = int.from_bytes(bytes(wqe.pack())[:112], "little")
+        # What lies behind the bytes or buffers that are used is anything.
+        data = bytearray(wqe.pack())
+        end = 32 + (len(inline) if meta.get("inline_msg") else 16 * len(buffers))
+        data[end:112] = rng.randbytes(112 - end)
+        image = int.from_bytes(bytes(data)[:112], "little")
         item = {"qpn": rng.getrandbits(12), "msg": rng.getrandbits(16), "srd": rng.getrandbits(1),
                 "pd": pd, "qp_num": rng.getrandbits(16), "scqn": rng.getrandbits(12),
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
@@ -169,7 +175,7 @@ async def entries_and_their_faults(dut, pace):
     bench = Bench(dut, *pace, profile=int(pace[0] == 0))
     await bench.start()
     rng, seen = bench.rng, set()
-    for index in bench.handles:
+    for index in range(256):
         bench.age(index, rng.getrandbits(4))
     faults = [
         lambda meta, buffers, item: item.update(flush=1),

@@ -16,6 +16,7 @@ COUNTER = 1 << 16
 REWRITTEN, REPEATED, BACK, BACK_A_LAP = "rewritten", "repeated", "back", "back a lap"
 BEYOND, BESIDE, IN_FLIGHT = "beyond the ring", "beside the ring", "slot in flight"
 LARGE, PHASE, NEVER_RUNG = "large batch", "phase", "never rung"
+LEFT_OUT = "left out"
 _META = defs.IoTxMetaDesc
 _PHASE_DWORD, _PHASE_BYTE = divmod(_META.ctrl2.offset, DWORD_BYTES)
 
@@ -139,7 +140,16 @@ class _Watch:
         """The device refuses this doorbell; the host believes that it counted."""
         for number in [number for number in self.stored if number < end]:
             del self.stored[number]
+        self._nothing_left_out(end)
         self.rung = end
+
+    def _nothing_left_out(self, end):
+        """One thread announces all that it stored; another one's stores would be beyond."""
+        left = sorted(self.stored)
+        if left:
+            slots = ", ".join(str(number % self.shape.depth) for number in left)
+            self.found(LEFT_OUT, f"slots {slots} were stored, the doorbell ends before entry {end}")
+            self.stored.clear()
 
     def _announce(self, end):
         shape = self.shape
@@ -152,6 +162,7 @@ class _Watch:
         announced = Announced(shape, self.rung, end, missing, dict(missing))
         self.findings.doorbells.append(announced)
         self.owed |= dict.fromkeys(missing, announced)
+        self._nothing_left_out(end)
         self.rung = end
         return announced
 

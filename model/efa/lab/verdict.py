@@ -11,6 +11,7 @@ from efa.lab.checker import (
     BEYOND,
     IN_FLIGHT,
     LARGE,
+    LEFT_OUT,
     NEVER_RUNG,
     PHASE,
     REPEATED,
@@ -20,7 +21,7 @@ from efa.lab.checker import (
 CLEAN = "clean"
 # What tells a mistake by itself, the most telling first.
 _BY_ITSELF = (
-    ("two_threads", (REWRITTEN, REPEATED, BACK)),
+    ("two_threads", (REWRITTEN, REPEATED, BACK, LEFT_OUT)),
     ("wrap_wrong", (BACK_A_LAP, BESIDE)),
     ("slot_reused", (BEYOND, IN_FLIGHT)),
 )

@@ -1,0 +1,225 @@
+// fv_sq - efa_sq, for one queue of the solver's choice among others that do whatever they like: its
+// entries are taken in order, each once, none before its doorbell, and it is not forgotten while
+// entries wait; contexts are neither lost nor given twice.
+`include "efa_defs.vh"
+
+module fv_sq #(
+    parameter QPN_W = 2
+) (
+    input wire clk,
+    input wire rst,
+    input wire work_valid,
+    input wire [QPN_W-1:0] work_qpn,
+    input wire s_again_valid,
+    input wire [QPN_W-1:0] s_again_qpn,
+    input wire s_mark_valid,
+    input wire s_mark_id,
+    input wire s_clear_valid,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire credit_freed,
+    input wire credit_unused,
+    input wire [(1<<QPN_W)-1:0] down,
+    input wire [(1<<QPN_W)-1:0] flush_ok,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [15:0] prod_data,
+    input wire [511:0] rd_data,
+    input wire [15:0] rd_parity,
+    input wire m_void_ready,
+    input wire m_item_ready,
+    input wire [15:0] rung_by
+);
+
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam LINE_W = 15;
+  localparam [MSG_W+1:0] CONTEXTS = 1 << MSG_W;
+  localparam [15:0] DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
+
+  wire s_again_ready;
+  wire s_mark_ready;
+  wire s_clear_ready;
+  wire [QPN_W-1:0] qpc_addr;
+  wire [QPN_W-1:0] prod_addr;
+  wire [31:0] taken_data;
+  wire rd_en;
+  wire [LINE_W-1:0] rd_line;
+  wire m_void_valid;
+  wire [LINE_W-1:0] m_void_line;
+  wire m_void_parity;
+  wire torn_valid;
+  wire [QPN_W-1:0] torn_qpn;
+  wire m_item_valid;
+  wire [`EFA_WQI__W-1:0] m_item_data;
+  wire ev_wqe_valid;
+  wire [63:0] ev_wqe_data;
+
+  efa_sq #(
+      .QPN_W (QPN_W),
+      .LLQ_AW(21)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .work_valid(work_valid),
+      .work_qpn(work_qpn),
+      .s_again_valid(s_again_valid),
+      .s_again_ready(s_again_ready),
+      .s_again_qpn(s_again_qpn),
+      .s_mark_valid(s_mark_valid),
+      .s_mark_ready(s_mark_ready),
+      .s_mark_id(s_mark_id),
+      .s_clear_valid(s_clear_valid),
+      .s_clear_ready(s_clear_ready),
+      .s_clear_qpn(s_clear_qpn),
+      .credit_freed(credit_freed),
+      .credit_unused(credit_unused),
+      .down(down),
+      .flush_ok(flush_ok),
+      .qpc_addr(qpc_addr),
+      .qpc_data(qpc_data),
+      .prod_addr(prod_addr),
+      .prod_data(prod_data),
+      .taken_addr({2 * QPN_W{1'b0}}),
+      .taken_data(taken_data),
+      .rd_en(rd_en),
+      .rd_line(rd_line),
+      .rd_data(rd_data),
+      .rd_parity(rd_parity),
+      .m_void_valid(m_void_valid),
+      .m_void_ready(m_void_ready),
+      .m_void_line(m_void_line),
+      .m_void_parity(m_void_parity),
+      .torn_valid(torn_valid),
+      .torn_qpn(torn_qpn),
+      .m_item_valid(m_item_valid),
+      .m_item_ready(m_item_ready),
+      .m_item_data(m_item_data),
+      .ev_wqe_valid(ev_wqe_valid),
+      .ev_wqe_data(ev_wqe_data)
+  );
+
+  (* probe = "u_dut.u_taken.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place;
+  (* probe = "u_dut.u_taken.g_port[0].u_copy.word_q" *) wire [15:0] word;
+  (* probe = "u_dut.u_taken.g_port[0].u_copy.word_known_q" *) wire word_known;
+  (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
+  (* probe = "u_dut.credits_q" *) wire [MSG_W:0] credits;
+  (* probe = "u_dut.p_valid_q" *) wire p_valid;
+  (* probe = "u_dut.p_qpn_q" *) wire [QPN_W-1:0] p_qpn;
+  (* probe = "u_dut.p_go" *) wire p_go;
+  (* probe = "u_dut.p_may" *) wire p_may;
+  (* probe = "u_dut.p_taken" *) wire [15:0] p_taken;
+  (* probe = "u_dut.a_valid_q" *) wire a_valid;
+  (* probe = "u_dut.a_qpn_q" *) wire [QPN_W-1:0] a_qpn;
+  (* probe = "u_dut.a_count_q" *) wire [15:0] a_count;
+  (* probe = "u_dut.a_left_q" *) wire [6:0] a_left;
+  (* probe = "u_dut.a_credit_q" *) wire a_credit;
+  (* probe = "u_dut.a_over_q" *) wire a_over;
+  (* probe = "u_dut.a_second_q" *) wire a_second;
+  (* probe = "u_dut.a_qpc_q" *) wire [`EFA_QPC__W-1:0] a_qpc;
+  (* probe = "u_dut.a_flush_q" *) wire a_flush;
+  (* probe = "u_dut.s1_valid_q" *) wire s1_valid;
+  (* probe = "u_dut.s1_qpn_q" *) wire [QPN_W-1:0] s1_qpn;
+  (* probe = "u_dut.s1_count_q" *) wire [15:0] s1_count;
+  (* probe = "u_dut.s1_end" *) wire s1_end;
+  (* probe = "u_dut.s1_credit_q" *) wire s1_credit;
+  (* probe = "u_dut.s1_qpc_q" *) wire [`EFA_QPC__W-1:0] s1_qpc;
+  (* probe = "u_dut.s1_flush_q" *) wire s1_flush;
+  (* probe = "u_dut.c_valid_q" *) wire c_valid;
+  (* probe = "u_dut.c_qpn_q" *) wire [QPN_W-1:0] c_qpn;
+  (* probe = "u_dut.put" *) wire put;
+
+  (* anyconst *) wire [QPN_W-1:0] me;
+  reg began_q = 1'b0;
+  reg known_q;
+  reg [15:0] prod_q;  // rung
+  reg [15:0] taken_q;
+  reg asked_q;
+  reg [15:0] answer_q;
+  reg cleared_q;
+  reg again_stays_q;
+  reg [QPN_W-1:0] again_qpn_q;
+  // It was looked at and might not send, or an entry of it was torn: whoever lets it go on says so.
+  reg idle_q;
+  reg [MSG_W+1:0] used_q;
+
+  wire [15:0] waiting = prod_q - taken_q;
+  wire cleared = s_clear_valid && s_clear_qpn == me;
+  wire rung = work_valid && work_qpn == me;
+  wire again = s_again_valid && s_again_ready && s_again_qpn == me;
+  wire takes = ev_wqe_valid && ev_wqe_data[`EFA_EV_WQE__QPN] == me;
+  wire uses = ev_wqe_valid && s1_qpc[`EFA_QPC__SRD] && !s1_flush;
+
+  // What is on its way of this queue: entries read but not taken yet.
+  wire p_me = p_valid && p_qpn == me;
+  wire a_me = a_valid && a_qpn == me;
+  wire s1_me = s1_valid && s1_qpn == me;
+  wire c_me = c_valid && c_qpn == me;
+  wire [15:0] ends = s1_me && s1_end ? 16'd1 : 16'd0;
+  wire [15:0] coming = ends + (a_me ? {9'd0, a_left} : 16'd0);
+  wire [MSG_W+1:0] aside = (a_valid && a_credit ? {{MSG_W-5{1'b0}}, a_left} : 0)
+      + (s1_end && s1_credit ? 1 : 0);
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    asked_q <= prod_addr == me;
+    answer_q <= rung ? prod_q + rung_by : prod_q;
+    cleared_q <= !rst && cleared;
+    again_stays_q <= !rst && s_again_valid && !s_again_ready;
+    again_qpn_q <= s_again_qpn;
+    if (rst) begin
+      known_q <= 1'b0;
+      prod_q  <= 0;
+      taken_q <= 0;
+      idle_q  <= 1'b1;
+      used_q  <= 0;
+    end else begin
+      if (cleared) begin
+        known_q <= 1'b1;
+        prod_q  <= 0;
+        taken_q <= 0;
+      end else begin
+        if (rung) prod_q <= prod_q + rung_by;
+        if (takes) taken_q <= taken_q + 1;
+      end
+      if (rung || again) idle_q <= 1'b0;
+      else if ((p_go && p_me && !p_may) || (torn_valid && torn_qpn == me)) idle_q <= 1'b1;
+      used_q <= used_q + uses - credit_freed - credit_unused;
+    end
+  end
+
+  always @* begin
+    if (!began_q) assume (rst);
+    assume (place == me);
+    // Doorbells are legal, and the table of counts answers as it is when it is asked.
+    assume (!rung || (known_q && !cleared && rung_by != 0 && waiting + {1'b0, rung_by} <= DEPTH));
+    assume (!asked_q || prod_data == answer_q);
+    // A queue is cleared when nothing of it is on its way, and lives after that.
+    assume (!cleared || !(a_me || s1_me || c_me));
+    assume (!asked_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
+    assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
+    // Contexts come back that were used.
+    assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
+    if (began_q && !rst) begin
+      h_word : assert (!known_q || (word_known && word == taken_q));
+      h_known : assert (known_q || !(a_me || s1_me));
+      h_s1 : assert (!s1_me || s1_count == taken_q);
+      h_a : assert (!a_me || (a_left != 0 && a_left <= 7'd64 && a_count == taken_q + ends));
+      h_second : assert (!(s1_me && !s1_end) || (a_me && a_second));
+      h_coming : assert (coming <= waiting && waiting <= DEPTH);
+      h_aside :
+      assert ((!s1_valid || s1_credit == (s1_qpc[`EFA_QPC__SRD] && !s1_flush))
+          && (!a_valid || a_credit == (a_qpc[`EFA_QPC__SRD] && !a_flush)));
+      h_left : assert (!a_valid || (a_left != 0 && a_left <= 7'd64));
+      h_sum :
+      assert (credits + aside + used_q == CONTEXTS && used_q <= CONTEXTS && credits <= CONTEXTS);
+      p_order : assert (!takes || (known_q && ev_wqe_data[`EFA_EV_WQE__MSG] == taken_q));
+      p_rung : assert (!takes || waiting != 0);
+      p_kept :
+      assert (waiting == 0 || idle_q || set[me] || p_me || (a_me && a_over) || waiting == coming);
+      p_contexts : assert (credits + aside + used_q == CONTEXTS);
+      c_order : cover (takes && taken_q == 3 && s1_qpc[`EFA_QPC__WQE128]);
+      c_rung : cover (takes && waiting == 1 && taken_q == 1);
+      c_kept : cover (waiting == 2 && !idle_q && !set[me] && !p_me && waiting == coming);
+      c_contexts : cover (used_q == 2 && aside == 1);
+    end
+  end
+
+endmodule
