@@ -175,6 +175,8 @@ def completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due, cq_msg, cq
         tail = r[CQ_TAIL]
         if is_receive:
             cq_msg[tail] = arrived[r[RETIRE_N]]
+            # Its bytes count as written when the completion may follow.
+            at[RXW, arrived[r[RETIRE_N]]] = now - c.retire
             cq_receive[tail] = 1
             r[IN_LINES] -= c.flits
             r[RETIRE_N] += 1

@@ -84,6 +84,7 @@ class Stage:
     cost: tuple
     each: tuple
     early: str | None
+    wait: str
 
 
 class Stages:
@@ -105,7 +106,7 @@ class Stages:
             frozenset(entry.get("when", ())),
             tuple(entry["cost"]),
             tuple((each["path"], each["of"]) for each in entry.get("each", ())),
-            entry.get("early"),
+            entry.get("early"), entry.get("wait", ""),
         )
         for name in (stage.start, stage.end):
             if name not in self.milestones:
