@@ -136,7 +136,7 @@ def costs(table, work):
         handed=at("efa_dma_wr.beat"),
         retire=at("efa_rx_retire.job"),
         descriptors=table.depth("efa_rq_cache.read"),
-        look=at("efa_rq_claim.want") + at("efa_rq_fetch.read"),
+        look=at("efa_rq_fetch.used") + at("efa_rq_fetch.read"),
         read_descriptors=descriptors,
         descriptor_beats=cut(descriptors * defs.IoRxDesc.SIZE)[0],
         cached=at("efa_rq_cache.beat") + at("efa_rq_cache.read"),
