@@ -69,7 +69,7 @@ cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, 
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
-		--seed $(or $(SEED),1) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
+		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
 mutate: $(STAMP) ## whether the unit benches notice planted faults: BLOCK='efa_llq efa_cq' N=200 SEED=1
