@@ -87,8 +87,10 @@ module fv_llq #(
   (* probe = "u_dut.u_owner.word_addr" *) wire [LINE_W-PAGE_LOG-1:0] owner_place;
   (* probe = "u_dut.u_owner.word_q" *) wire [QPN_W+LINE_W-PAGE_LOG+5:0] owner_word;
   (* probe = "u_dut.u_owner.word_known_q" *) wire owner_known;
-  (* probe = "u_dut.u_lines.word_addr" *) wire [LINE_W-1:0] lines_place;
-  (* probe = "u_dut.u_lines.word" *) wire [511:0] lines_word;
+  (* probe = "u_dut.s3_write" *) wire write;
+  (* probe = "u_dut.s3_line" *) wire [LINE_W-1:0] write_line;
+  (* probe = "u_dut.s3_dwen" *) wire [15:0] write_dwen;
+  (* probe = "u_dut.s3_data" *) wire [511:0] write_data;
   (* probe = "u_dut.u_half.word_addr" *) wire [LINE_W-1:0] half_place;
   (* probe = "u_dut.u_half.word" *) wire [15:0] half_now;
   (* probe = "u_dut.u_half_void.word_addr" *) wire [LINE_W-1:0] half_void_place;
@@ -232,7 +234,7 @@ module fv_llq #(
 
   always @* begin
     if (!began_q) assume (rst);
-    assume (owner_place == page && lines_place == line && half_place == line
+    assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);
     // Copies of a memory begin with the same words, whichever.
     if (!began_q) assume (half_now == half_void_now && other_now == other_store_now);
@@ -249,8 +251,7 @@ module fv_llq #(
       h_halves :
       assert (half_now[dword] == half_void_now[dword]
           && other_now[dword] == other_store_now[dword]);
-      h_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
-      h_data : assert (!data_known_q || lines_word[32*dword+:32] == data_q);
+      o_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
     end
     if (began_q && !rst) begin
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
@@ -260,13 +261,15 @@ module fv_llq #(
           && owner_word[QPN_W+1+:LINE_W-PAGE_LOG] == own_first_q[LINE_W-1:PAGE_LOG]
           && owner_word[QPN_W+1+LINE_W-PAGE_LOG+:5] == {own_wide_q, own_log_q}
           && own_first_q % 64 == 0 && own_first_q[LINE_W-1:PAGE_LOG] <= page && own_first_q < (20'd1 << LINE_W) && own_log_q <= 4'd10));
-      p_data : assert (!(asked_q && answer_data_known_q) || rd_data[32*dword+:32] == answer_data_q);
+      p_data :
+      assert ((write && write_line == line && write_dwen[dword]) == c_write_q
+          && (!c_write_q || write_data[32*dword+:32] == c_data_q));
       p_map : assert (!(asked_q && answer_map_known_q) || rd_parity[dword] == answer_map_q);
       p_error : assert (!c_valid_q || err_valid == c_error_q);
       p_asks :
       assert (!(a_valid_q && a_own_q) || (qpc_addr == a_qpn_q && prod_addr == a_qpn_q
           && taken_addr == a_qpn_q));
-      c_data : cover (asked_q && answer_data_known_q && answer_data_q == 32'd5 && answer_map_q);
+      c_data : cover (c_write_q && c_data_q == 32'd5 && data_known_q && own_log_q == 1);
       c_map : cover (asked_q && answer_map_known_q && answer_data_known_q && both_q);
       c_error : cover (c_error_q);
       c_asks : cover (a_valid_q && a_own_q && a_qpn_q == 2);

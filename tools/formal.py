@@ -79,7 +79,7 @@ def proofs(blocks, options):
     """Runs the jobs; rows of the summary."""
     tasks = [(b, j) for b in blocks for j in b.jobs if j.get("quick") or not options.quick]
     # What takes longest begins first.
-    tasks.sort(key=lambda task: -task[1].get("seconds", 120))
+    tasks.sort(key=lambda task: -task[1].get("seconds", 300))
     rows = []
     for (block, job), verdict in run(options.jobs, tasks, prove):
         for row in rows_of(block, job, verdict):

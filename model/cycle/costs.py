@@ -60,12 +60,14 @@ class Costs(NamedTuple):
     job_check: int
     line: int
     write: int
+    write_next: int
     nothing: int
     written: bool
     handed: int
     retire: int
     descriptors: int
     look: int
+    claim_ring: int
     read_descriptors: int
     descriptor_beats: int
     cached: int
@@ -131,12 +133,16 @@ def costs(table, work):
         job_check=at("efa_rx_check.unasked" if empty else "efa_rx_check.job"),
         line=table.depth("efa_rx_scatter.job"),
         write=at("efa_rx_scatter.job"),
+        write_next=sum(made.writes) - 1 + (
+            every("efa_rx_scatter.next") if made.writes
+            and made.writes[-1] >= table.depth("efa_rx_scatter.next") else 1),
         written=not empty,
         nothing=at("efa_fifo.small"),
         handed=at("efa_dma_wr.beat"),
         retire=at("efa_rx_retire.job"),
         descriptors=table.depth("efa_rq_cache.read"),
-        look=at("efa_rq_claim.want") + at("efa_rq_fetch.read"),
+        look=at("efa_rq_fetch.used") + at("efa_rq_fetch.read"),
+        claim_ring=every("efa_rq_claim.ring"),
         read_descriptors=descriptors,
         descriptor_beats=cut(descriptors * defs.IoRxDesc.SIZE)[0],
         cached=at("efa_rq_cache.beat") + at("efa_rq_cache.read"),

@@ -63,9 +63,9 @@ def _run(c, s):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
-     item_due, skid_in, check_due, tag_free, claimed, asked, here, ask_ring, ask_block, ask_at,
-     ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at, srd_msg,
-     srd_due, cq_msg, cq_receive, cq_due) = s
+     item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
+     ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
+     srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
     now, stir, wake = 0, EVERYBODY, np.zeros(ENGINES, np.int64)
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -94,8 +94,8 @@ def _run(c, s):
         if stir >> JUDGE & 1 or wake[JUDGE] <= now:
             stir &= ~(1 << JUDGE)
             r[ACTED] = 0
-            wake[JUDGE] = judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at,
-                                arrived, job_at)
+            wake[JUDGE] = judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring,
+                                ask_block, ask_at, arrived, job_at)
             if r[ACTED] == 1:
                 stir |= STIRS_JUDGE
         if stir >> NETWORK & 1 or wake[NETWORK] <= now:

@@ -7,6 +7,7 @@ LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 STORED, ACKS_IN, IN_LINES = R["stored"], R["acks_in"], R["in_lines"]
 JUDGE_N, JUDGE_FREE, JOB_N, JOBS_N = R["judge_n"], R["judge_free"], R["job_n"], R["jobs_n"]
 ASK_TAIL = R["ask_tail"]
+WRITE_NEXT = R["write_next"]
 WRITE_N, WRITE_PACKET, WRITE_FREE, WRITE_TURN = (
     R["write_n"], R["write_packet"], R["write_free"], R["write_turn"])  # fmt: skip
 RETIRE_N = R["retire_n"]
@@ -64,7 +65,9 @@ def _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring):
 
 
 @engine
-def judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at, arrived, job_at):
+def judge(
+    now, c, r, at, claimed, asked, claim_free, here, ask_ring, ask_block, ask_at, arrived, job_at
+):
     """Packets judged one after the other, each with the next descriptor of its ring."""
     later = FAR
     # Buffers are checked: `jobs` of them in `jobs_cycles`, and only as the line has room.
@@ -86,15 +89,16 @@ def judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at, arri
     a = r[JUDGE_N]
     if a < r[STORED]:
         message = arrived[a]
-        due = max(at[RXL, message] + c.packet_in, r[JUDGE_FREE])
         ring = (message // c.batch + 1) % c.queues
+        due = max(at[RXL, message] + c.packet_in, max(r[JUDGE_FREE], claim_free[ring]))
         there = here[ring, claimed[ring] // c.read_descriptors]
         if due > now:
             later = min(later, due)
         elif there > now:
             later = min(later, there)
-        elif a - r[JOB_N] < 1:
+        elif a - r[JOB_N] < c.judge:
             _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring)
+            claim_free[ring] = now + c.claim_ring
             job_at[a] = now + c.judge
             r[JUDGE_FREE] = now + c.judge_next
             r[JUDGE_N] += 1
@@ -106,9 +110,10 @@ def judge(now, c, r, at, claimed, asked, here, ask_ring, ask_block, ask_at, arri
 @engine
 def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_receive, cq_due):
     """The host write stream: payload and completions in turn, packet by packet."""
-    payload, entry, shows = FAR, FAR, FAR
+    made, payload, entry, shows = FAR, FAR, FAR, FAR
     if c.written and r[WRITE_N] < r[JOB_N]:
-        payload = max(at[RXV, arrived[r[WRITE_N]]] + c.write, r[WRITE_FREE])
+        made = max(at[RXV, arrived[r[WRITE_N]]] + c.write, r[WRITE_NEXT])
+        payload = max(made, r[WRITE_FREE])
     r[CQ_STUCK] = 0
     head = r[CQ_HEAD]
     if head < r[CQ_TAIL]:
@@ -128,6 +133,7 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):
             at[RXW, arrived[r[WRITE_N]]] = now + beats - 1 + c.handed
+            r[WRITE_NEXT] = made + c.write_next
             r[WRITE_PACKET] = 0
             r[WRITE_N] += 1
         if shows > now:

@@ -137,7 +137,7 @@ def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent,
         r[VISIT_LEFT] -= 1
         r[VISIT_FLITS] -= c.flits
         rests[queue] = now + c.again
-    if r[VISIT_FLITS] <= 0 and r[VISIT_LEFT] > 0 and r[IN_SET] == 0:
+    if r[VISIT_FLITS] <= 0 and r[VISIT_LEFT] > 0 and r[IN_SET] == in_set[queue]:
         # Alone, it owes nothing and goes on.
         r[VISIT_FLITS] = c.quantum
     if r[VISIT_LEFT] == 0 or r[VISIT_FLITS] <= 0:

@@ -25,7 +25,7 @@ REGISTERS = (
     "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
     "link_head", "link_tail", "link_free", "stored", "acks_in",
     "judge_n", "judge_free", "job_n", "jobs_n", "check_free", "in_lines",
-    "write_n", "write_packet", "write_free", "write_turn", "retire_n",
+    "write_n", "write_packet", "write_free", "write_next", "write_turn", "retire_n",
     "srd_pt", "srd_stuck", "srd_head", "srd_tail", "acked_n", "left_n",
     "cq_pt", "cq_stuck", "cq_head", "cq_tail", "cq_turn", "cqe_n",
     "acted",
@@ -62,6 +62,7 @@ class State(NamedTuple):
     # Descriptors: how many of a ring were claimed and asked for, when each read's are here
     claimed: np.ndarray
     asked: np.ndarray
+    claim_free: np.ndarray
     here: np.ndarray
     ask_ring: np.ndarray
     ask_block: np.ndarray
@@ -118,6 +119,7 @@ def new_state(costs, made, beats):
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         asked=most(q, first, np.int64),
+        claim_free=zeros(q),
         here=here,
         ask_ring=zeros(here.size + 1),
         ask_block=zeros(here.size + 1),

@@ -14,7 +14,7 @@
 
 module efa_rq_cache #(
     parameter QPN_W  = 6,
-    parameter SLOT_W = 5
+    parameter SLOT_W = 7
 ) (
     input wire clk,
     input wire rst,

@@ -147,13 +147,20 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*AGAIN+:QPN_W])
   );
 
+  // A look at a ring whose head has moved comes when counts show it.
+  reg moved_q;
+  reg [QPN_W-1:0] moved_qpn_q;
+  always @(posedge clk) begin
+    moved_q <= used_valid && !rst;
+    moved_qpn_q <= used_qpn;
+  end
   efa_work_set #(
       .QPN_W(QPN_W)
   ) u_used (
       .clk(clk),
       .rst(rst),
-      .now_valid(used_valid),
-      .now_qpn(used_qpn),
+      .now_valid(moved_q),
+      .now_qpn(moved_qpn_q),
       .s_valid(1'b0),
       .s_ready(used_ready),
       .s_qpn({QPN_W{1'b0}}),

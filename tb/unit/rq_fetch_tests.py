@@ -13,7 +13,8 @@ from tb.lib.waits import hold, zero
 from tb.unit.rq_bench import context, desc
 
 STATES = AdminQpState
-LOOK, READ, FLUSH = (timing("efa_rq_fetch", path) for path in ("look", "read", "flush"))
+LOOK, USED, READ, FLUSH = (
+    timing("efa_rq_fetch", path) for path in ("look", "used", "read", "flush"))  # fmt: skip
 INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rdc_end", "rdc_failed", "s_held_valid",
           "s_held_qpn", "broken_qpn", "m_rd_ready", "m_flush_ready", "s_clear_valid",
           "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_here")  # fmt: skip
@@ -72,7 +73,7 @@ class World:
         self.answers, self.ready, self.flush = answers, ready, flush
         self.out, self.before_drain, self.claim, self.take = [], [], None, None
         self.answer, self.fail, self.clearing = None, set(), None
-        self.times = {"read": [], "flush": [], "end": []}
+        self.times = {"read": [], "flush": [], "end": [], "used": []}
         self.drained, self.offered = False, None
         self._drain = 0
         self.ending = False
@@ -201,6 +202,7 @@ class World:
         """What this edge took in."""
         dut = self.dut
         if self.ending:
+            self.times["used"].append(cycle())
             self.rings[self.claim].cons += self.take
             self.claim = self.take = None
         elif dut.used_valid.value == 1:
@@ -578,6 +580,16 @@ async def looks_reads_and_flushes_take_their_time(dut):
     world.post(ring, *[1] * 32)
     await world.rest()
     assert {b - a for a, b in itertools.pairwise(world.times["read"])} == {READ.interval}
+    # The cache is full; the eighth that is used makes room for another read.
+    world.post(ring, *[1] * 8)
+    await world.rest()
+    for _ in range(8):
+        world.claim = ring.qpn
+        await world.cycles(4)
+        world.take = 1
+        await world.cycles(10)
+    assert world.times["read"][-1] - world.times["used"][-1] == USED.latency + READ.latency
+    await world.rest()
     world.times["read"].clear()
     world.state(ring, STATES.ERR)
     await world.rest()
