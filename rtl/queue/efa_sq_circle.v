@@ -26,42 +26,27 @@ module efa_sq_circle #(
   reg [N-1:0] inside_q;
   reg [QPN_W-1:0] last_q;
 
-  // Two trees of halves, the root at 1: the lowest queue of all, and of those behind the last one.
-  reg [2*N-1:0] any;
-  reg [2*N-1:0] any_behind;
-  reg [2*N*QPN_W-1:0] low;
-  reg [2*N*QPN_W-1:0] low_behind;
-  reg [QPN_W-1:0] number;
-  integer node;
-  always @* begin
-    any = {2 * N{1'b0}};
-    any_behind = {2 * N{1'b0}};
-    low = {2 * N * QPN_W{1'b0}};
-    low_behind = {2 * N * QPN_W{1'b0}};
-    for (node = 2 * N - 1; node > 0; node = node - 1) begin
-      number = node[QPN_W-1:0];
-      if (node >= N) begin
-        any[node] = inside_q[number];
-        any_behind[node] = inside_q[number] && number > last_q;
-        low[QPN_W*node+:QPN_W] = number;
-        low_behind[QPN_W*node+:QPN_W] = number;
-      end else begin
-        any[node] = any[2*node] || any[2*node+1];
-        any_behind[node] = any_behind[2*node] || any_behind[2*node+1];
-        low[QPN_W*node+:QPN_W] = any[2*node] ? low[QPN_W*2*node+:QPN_W]
-            : low[QPN_W*(2*node+1)+:QPN_W];
-        low_behind[QPN_W*node+:QPN_W] = any_behind[2*node] ? low_behind[QPN_W*2*node+:QPN_W]
-            : low_behind[QPN_W*(2*node+1)+:QPN_W];
-      end
+  // The lowest queue behind the last one, else the lowest of all; its number bit by bit.
+  wire [N-1:0] behind = inside_q & (({N{1'b1}} << last_q) << 1);
+  wire [N-1:0] from = behind != {N{1'b0}} ? behind : inside_q;
+  wire [N-1:0] pick = from & (~from + {{N - 1{1'b0}}, 1'b1});
+  wire some = inside_q != {N{1'b0}};
+  wire [QPN_W-1:0] picked;
+
+  genvar place;
+  generate
+    for (place = 0; place < QPN_W; place = place + 1) begin : g_number
+      // Queues whose number has this bit.
+      localparam HALF = 1 << place;
+      assign picked[place] = (pick & {N / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}}) != {N{1'b0}};
     end
-  end
+  endgenerate
 
   wire take = m_valid && m_ready;
 
   assign s_ready = 1'b1;
-  assign m_valid = any[1] || now_valid;
-  assign m_qpn = any_behind[1] ? low_behind[QPN_W+:QPN_W]
-      : any[1] ? low[QPN_W+:QPN_W] : now_qpn;
+  assign m_valid = some || now_valid;
+  assign m_qpn = some ? picked : now_qpn;
 
   always @(posedge clk) begin
     if (rst) begin
@@ -74,7 +59,7 @@ module efa_sq_circle #(
       end
       if (s_valid) inside_q[s_qpn] <= 1'b1;
       // What goes straight through is not inside.
-      if (now_valid && (any[1] || !m_ready)) inside_q[now_qpn] <= 1'b1;
+      if (now_valid && (some || !m_ready)) inside_q[now_qpn] <= 1'b1;
     end
   end
 
