@@ -2,6 +2,8 @@
 
 The service of a stage is what spec/stages.yaml says of an idle device; what a message spends there
 beyond it is the stage's wait, which the same file names. Of overlapped reads the last one counts.
+A wait is so what remains of a gap: it is not found independently of the stamps, and that the parts
+sum to the latency shows that the stages meet, not that the cause of a wait is the true one.
 RTL (cycle.lifelines.from_events) and cycle model (cycle.network.simulate) alike.
 """
 
@@ -37,8 +39,8 @@ class Part:
 def attribute(lives, table=None):
     """A Part for each stage between a message's doorbell and its last completion.
 
-    Raises WaterfallError when the parts of a message do not sum exactly to its latency, when a
-    stage took less than its service, or when a wait has no name."""
+    A gap shorter than its service counts as service as a whole. Raises WaterfallError when the
+    stages of a message do not meet, one ends before it begins, or a wait has no name."""
     table = table or Stages()
     work = lives.work
     made = shape(work)
