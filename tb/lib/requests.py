@@ -37,7 +37,7 @@ LINE = 64
 U64 = (1 << 64) - 1
 
 
-# ---- host accesses, as `post` takes them ----
+# Host accesses, as `post` takes them.
 
 
 def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
@@ -97,7 +97,7 @@ def mark(ident: int):
     return _request(9, ident=ident)
 
 
-# ---- conditions, as `run` takes them ----
+# Conditions, as `run` takes them.
 
 
 def cycle_is(cycle):

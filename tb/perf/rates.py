@@ -12,7 +12,7 @@ from tb.perf.observe import Seen
 from tb.perf.queues import NODE, PEER, PerfError
 from tb.perf.work import INLINE, Measured
 
-# ---- stores ----
+# Stores.
 
 
 def llq_stores(make, queues=8, depth=1024):
@@ -98,7 +98,7 @@ def at_random(queues, each):
     return np.random.default_rng(1).permutation(back_to_back(queues, each))
 
 
-# ---- one way ----
+# One way.
 
 
 def inline_sends(queues, batch, wqe_bytes=64, size=INLINE):
@@ -163,7 +163,7 @@ def receives(queues, size):
     return measure
 
 
-# ---- both ways ----
+# Both ways.
 
 
 def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
@@ -211,7 +211,7 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
     return measure
 
 
-# ---- completions ----
+# Completions.
 
 
 def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):

@@ -49,7 +49,7 @@ def finish(device, completions):
     return seen
 
 
-# ---- one message ----
+# One message.
 
 
 def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
@@ -170,7 +170,7 @@ def _stages(milestones):
     return gaps | {"sum": times[-1] - times[0]}
 
 
-# ---- what is no message ----
+# What is no message.
 
 
 def event(device):
@@ -225,7 +225,7 @@ def command(device):
     })  # fmt: skip
 
 
-# ---- bursts ----
+# Bursts.
 
 
 def sends(queues, each, batch, size, inline):
