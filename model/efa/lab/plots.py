@@ -128,7 +128,7 @@ def cost(rows, backend):
                           textcoords="offset points", fontsize=8, color=INK)
         axis.set_xticks(list(places), [name.replace("_", " ") for name in names], rotation=35,
                         ha="right")
-        axis.set_title(f"{entry_bytes}-byte entries, a doorbell for {batch}", fontsize=10)
+        axis.set_title(f"{entry_bytes}-byte entries,\na doorbell for {batch}", fontsize=10)
         axis.margins(y=0.14)
     axes[0].set_ylabel("beats (bars) and cycles (marks) an entry")
     entries = sum(row["entries"] for row in mine)
