@@ -50,7 +50,7 @@ UNITS: dict[str, Unit] = {
     "qp_ctx": Unit("efa_qp_ctx"),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
-    "sq_circle": Unit("efa_sq_circle", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
+    "sq_circle": Unit("efa_sq_circle", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
     "llq": Unit("efa_llq"),
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
