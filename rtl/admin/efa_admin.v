@@ -443,11 +443,15 @@ module efa_admin #(
   );
 
   efa_cmd_qp #(
-      .QPN_W(QPN_W)
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W)
   ) u_qp (
       .clk(clk),
       .rst(rst),
       .s_cfg_profile(s_cfg_profile),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_long_id(cqc_data[`EFA_CQC__LONG_ID]),
       .s_cmd_valid(cmd_valid[4]),
       .s_cmd_ready(cmd_ready[4]),
       .s_cmd_data(cmd_data),

@@ -1,6 +1,7 @@
 // efa_cmd_qp - queue pairs: CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP.
 //
-// In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines
+// In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines; CQs that come
+//       and go
 // Out   m_rsp; obj requests; qpa reads and writes, locked while one follows the other;
 //       sqop, rqop what the engines do to a QP; m_drain
 // Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15, and
@@ -9,7 +10,8 @@
 `include "efa_admin.vh"
 
 module efa_cmd_qp #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter CQN_W = 7
 ) (
     input wire clk,
     input wire rst,
@@ -37,6 +39,10 @@ module efa_cmd_qp #(
 
     output wire m_drain_valid,
     input  wire m_drain_ready,
+
+    input wire cqc_valid,
+    input wire [CQN_W-1:0] cqc_cqn,
+    input wire cqc_long_id,
 
     output wire qpa_lock,
     output wire qpa_valid,
@@ -133,6 +139,7 @@ module efa_cmd_qp #(
   wire [15:0] cmd_uar = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UAR];
   wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
   wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
+  wire long_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID];
   wire rq_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
 
   wire create_illegal;
@@ -154,6 +161,21 @@ module efa_cmd_qp #(
       .m_pages_log(pages_log),
       .m_rnr_capable(rnr_capable),
       .m_modify_illegal(modify_illegal)
+  );
+
+  // Which CQs have room for 64-bit request ids.
+  wire cq_long;
+  efa_ram #(
+      .WIDTH (1),
+      .ADDR_W(CQN_W)
+  ) u_long_of_cq (
+      .clk(clk),
+      .wr_en(cqc_valid),
+      .wr_addr(cqc_cqn),
+      .wr_data(cqc_long_id),
+      .rd_en(state_q == ST_JUDGE),
+      .rd_addr(send_cq[CQN_W-1:0]),
+      .rd_data(cq_long)
   );
 
   // Attributes that only QUERY_QP reads.
@@ -333,6 +355,7 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__RSUB] = two_subs;
           qpc_d[`EFA_QPC__SQ_LOG] = sq_log;
           qpc_d[`EFA_QPC__WQE128] = wqe128;
+          qpc_d[`EFA_QPC__LONG_ID] = long_asked;
           qpc_d[`EFA_QPC__RQ_LIVE] = rq_asked;
           qpc_d[`EFA_QPC__RQ_BASE] = rq_asked ? rq_base[63:6] : 58'd0;
           qpc_d[`EFA_QPC__RQ_LOG] = rq_asked ? rq_log : 4'd0;
@@ -360,8 +383,15 @@ module efa_cmd_qp #(
         status_d = obj_status(obj_rsp_code);
         if (obj_ready) begin
           step_d = ok ? step_q + 2'd1 : step_q - 2'd1;
-          if (!ok) state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
-          else if (step_q == REF_RCQ) state_d = ST_FIND;
+          if (!ok) begin
+            state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
+          end else if (step_q == REF_RCQ && long_asked && !cq_long) begin
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            step_d   = REF_RCQ;
+            state_d  = ST_UNREF;
+          end else if (step_q == REF_RCQ) begin
+            state_d = ST_FIND;
+          end
         end
       end
       // A free number and free pages.

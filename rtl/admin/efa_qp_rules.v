@@ -27,7 +27,7 @@ module efa_qp_rules (
   localparam CAP_RNR = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY - CAP_BASE;
   localparam CAP_UNSOLICITED =
       `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__UNSOLICITED_WRITE_RECV - CAP_BASE;
-  localparam CAP_WIDE_ID = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID - CAP_BASE;
+  localparam CAP_LONG_ID = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID - CAP_BASE;
   localparam [15:0] MAX_SQ_DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
   localparam [15:0] MAX_RQ_DEPTH = `EFA_LIMITS__MAX_RQ_DEPTH;
   localparam WQE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
@@ -64,7 +64,7 @@ module efa_qp_rules (
       `EFA_ADMIN_QP_TYPE__SRD
       || !sq_legal || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal ||
           s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED] ||
-          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_WIDE_ID];
+          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_LONG_ID];
 
   // Modification.
   wire [31:0] to = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__QP_STATE];

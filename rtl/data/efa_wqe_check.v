@@ -116,6 +116,7 @@ module efa_wqe_check (
     asked[`EFA_TXM__SCQN] = k_item_q[`EFA_WQI__SCQN];
     asked[`EFA_TXM__SSUB] = k_item_q[`EFA_WQI__SSUB];
     asked[`EFA_TXM__REQ_ID] = k_item_q[`EFA_WQI__REQ_ID];
+    asked[`EFA_TXM__REQ_ID_EX] = k_item_q[`EFA_WQI__REQ_ID_EX];
     asked[`EFA_TXM__OP_TYPE] = op_type[2:0];
     asked[`EFA_TXM__DST_QPN] = entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM];
     asked[`EFA_TXM__NODE] = handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;

@@ -97,7 +97,7 @@
 `define EFA_PROFILE_DEFAULT__DEVICE_VERSION 1
 `define EFA_PROFILE_DEFAULT__PHYS_ADDR_WIDTH 52
 `define EFA_PROFILE_DEFAULT__VIRT_ADDR_WIDTH 64
-`define EFA_PROFILE_DEFAULT__DEVICE_CAPS 0
+`define EFA_PROFILE_DEFAULT__DEVICE_CAPS 1024
 `define EFA_PROFILE_DEFAULT__MAX_RDMA_SIZE 0
 `define EFA_PROFILE_DEFAULT__GUID 0
 `define EFA_PROFILE_DEFAULT__MAX_LINK_SPEED_GBPS 100
@@ -2387,7 +2387,7 @@
 `define EFA_PKT_HDR__RESERVED 255:240
 
 // internal qpc
-`define EFA_QPC__W 187
+`define EFA_QPC__W 188
 `define EFA_QPC__LIVE 0
 `define EFA_QPC__STATE 3:1
 `define EFA_QPC__SRD 4
@@ -2402,9 +2402,10 @@
 `define EFA_QPC__SQ_LINE 118:99
 `define EFA_QPC__SQ_LOG 122:119
 `define EFA_QPC__WQE128 123
-`define EFA_QPC__RQ_LIVE 124
-`define EFA_QPC__RQ_BASE 182:125
-`define EFA_QPC__RQ_LOG 186:183
+`define EFA_QPC__LONG_ID 124
+`define EFA_QPC__RQ_LIVE 125
+`define EFA_QPC__RQ_BASE 183:126
+`define EFA_QPC__RQ_LOG 187:184
 
 // internal cqc
 `define EFA_CQC__W 86
@@ -2485,7 +2486,7 @@
 `define EFA_ACKI__MSG_ID 71:40
 
 // internal wqi
-`define EFA_WQI__W 989
+`define EFA_WQI__W 1037
 `define EFA_WQI__BARRIER 0
 `define EFA_WQI__MARK 1
 `define EFA_WQI__FLUSH 2
@@ -2500,10 +2501,11 @@
 `define EFA_WQI__WQE128 72
 `define EFA_WQI__REQ_ID 88:73
 `define EFA_WQI__OP_TYPE 92:89
-`define EFA_WQI__ENTRY 988:93
+`define EFA_WQI__REQ_ID_EX 140:93
+`define EFA_WQI__ENTRY 1036:141
 
 // internal txm
-`define EFA_TXM__W 222
+`define EFA_TXM__W 270
 `define EFA_TXM__KIND 1:0
 `define EFA_TXM__MARK 2
 `define EFA_TXM__STATUS 10:3
@@ -2514,16 +2516,17 @@
 `define EFA_TXM__SCQN 67:56
 `define EFA_TXM__SSUB 68
 `define EFA_TXM__REQ_ID 84:69
-`define EFA_TXM__OP_TYPE 87:85
-`define EFA_TXM__DST_QPN 103:88
-`define EFA_TXM__NODE 119:104
-`define EFA_TXM__QKEY 151:120
-`define EFA_TXM__HAS_IMM 152
-`define EFA_TXM__IMM 184:153
-`define EFA_TXM__LENGTH 200:185
-`define EFA_TXM__INLINED 201
-`define EFA_TXM__AH 217:202
-`define EFA_TXM__AGE 221:218
+`define EFA_TXM__REQ_ID_EX 132:85
+`define EFA_TXM__OP_TYPE 135:133
+`define EFA_TXM__DST_QPN 151:136
+`define EFA_TXM__NODE 167:152
+`define EFA_TXM__QKEY 199:168
+`define EFA_TXM__HAS_IMM 200
+`define EFA_TXM__IMM 232:201
+`define EFA_TXM__LENGTH 248:233
+`define EFA_TXM__INLINED 249
+`define EFA_TXM__AH 265:250
+`define EFA_TXM__AGE 269:266
 
 // internal sge
 `define EFA_SGE__W 167
@@ -2535,7 +2538,7 @@
 `define EFA_SGE__ADDR 166:103
 
 // internal sctx
-`define EFA_SCTX__W 144
+`define EFA_SCTX__W 192
 `define EFA_SCTX__GEN 31:0
 `define EFA_SCTX__NODE 47:32
 `define EFA_SCTX__QPN 59:48
@@ -2543,10 +2546,11 @@
 `define EFA_SCTX__SCQN 87:76
 `define EFA_SCTX__SSUB 88
 `define EFA_SCTX__REQ_ID 104:89
-`define EFA_SCTX__OP_TYPE 107:105
-`define EFA_SCTX__LENGTH 123:108
-`define EFA_SCTX__AH 139:124
-`define EFA_SCTX__AGE 143:140
+`define EFA_SCTX__REQ_ID_EX 152:105
+`define EFA_SCTX__OP_TYPE 155:153
+`define EFA_SCTX__LENGTH 171:156
+`define EFA_SCTX__AH 187:172
+`define EFA_SCTX__AGE 191:188
 
 // internal rxj
 `define EFA_RXJ__W 748

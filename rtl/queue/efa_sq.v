@@ -78,6 +78,9 @@ module efa_sq #(
   localparam [MSG_W:0] ONE = 1;
   localparam FLIT_W = 8;
   localparam signed [FLIT_W+1:0] TURN_FLITS = TURN;
+  // Dwords that hold the upper bits of a request id: the last two of the meta descriptor.
+  localparam ID_HIGH = `EFA_IO_TX_META_DESC__BYTES / 4 - 1;
+  localparam ID_LOW = ID_HIGH - 1;
   localparam [13:0] LONGEST = `EFA_LIMITS__MAX_MTU;
   localparam [13:0] ROUND_UP = `EFA_PKT_HDR__BYTES + 63;
 
@@ -117,6 +120,7 @@ module efa_sq #(
   reg [511:0] half_data_q;
   reg half_whole_q;
   reg half_head_q;
+  reg [1:0] half_ids_q;
   reg [FLIT_W-1:0] half_flits_q;
 
   // A line that was not whole.
@@ -127,10 +131,8 @@ module efa_sq #(
 
   // c: an entry taken is counted against its visit; d: its debt is in the table a cycle later
   reg c_valid_q;
-  reg c_first_q;
   reg [QPN_W-1:0] c_qpn_q;
-  reg [FLIT_W-1:0] c_flits_q;
-  reg signed [FLIT_W+1:0] c_turn_q;
+  reg signed [FLIT_W+1:0] c_left_q;  // of the visit's turn, when it has been counted
   reg signed [FLIT_W+1:0] left_q;
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
@@ -147,12 +149,12 @@ module efa_sq #(
   wire next_ready;
   wire [QPN_W-1:0] next_qpn;
 
-  // What is left of the visit's turn, and whether others wait for theirs.
-  wire signed [FLIT_W+1:0] c_left = (c_first_q ? c_turn_q : left_q) - $signed({2'b00, c_flits_q});
-  wire c_spent = c_left <= 0;
+  // Whether the visit's turn is over, and others wait for theirs.
+  wire c_spent = c_left_q <= 0;
   wire c_others = next_valid || (p_valid_q && p_qpn_q != c_qpn_q);
   wire c_ends = c_valid_q && c_spent && c_others;
-  wire [FLIT_W+1:0] c_owed = -c_left;
+  wire [FLIT_W+1:0] c_owed = -c_left_q;
+  wire signed [FLIT_W+1:0] left = !c_valid_q ? left_q : c_spent ? TURN_FLITS : c_left_q;
   wire [FLIT_W-1:0] c_debt = c_spent ? c_owed[FLIT_W-1:0] : {FLIT_W{1'b0}};
   // What was read beyond the turn is not taken.
   wire kill_s1 = c_ends && s1_valid_q && s1_qpn_q == c_qpn_q;
@@ -201,10 +203,13 @@ module efa_sq #(
   wire s1_parity = s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]];
   wire s1_whole = rd_parity == {16{s1_parity}};
   wire s1_head = rd_parity[0] == s1_parity;
+  wire [1:0] s1_ids = rd_parity[ID_HIGH:ID_LOW] ~^ {2{s1_parity}};
   wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
   wire head = s1_wide ? half_head_q : s1_head;
+  wire [1:0] ids = s1_wide ? half_ids_q : s1_ids;
   wire torn = !s1_whole || (s1_wide && !half_whole_q);
   wire [511:0] front = s1_wide ? half_data_q : rd_data;
+  wire [47:0] long_id = front[`EFA_IO_TX_WQE__META__REQ_ID_EX];
   wire commit = s1_end && move && !kill_s1;
   // A torn entry breaks its queue: what this visit read after it is not taken.
   wire broken = commit && torn && !s1_flush_q;
@@ -221,6 +226,9 @@ module efa_sq #(
   wire [13:0] s1_bytes = {1'b0, s1_len0[12:0]} + {1'b0, s1_len1[12:0]};
   wire [13:0] s1_padded = s1_bytes + ROUND_UP;
   wire [FLIT_W-1:0] s1_flits = s1_long || s1_bytes > LONGEST ? 8'd1 : s1_padded[13:6];
+
+  wire [FLIT_W-1:0] taken_flits =
+      s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
 
   // What a visit sets aside, and what it gives back when it is cut short.
   wire spend = p_go && p_take && p_counts;
@@ -259,6 +267,9 @@ module efa_sq #(
       if (head) begin
         item[`EFA_WQI__REQ_ID]  = front[`EFA_IO_TX_WQE__META__REQ_ID];
         item[`EFA_WQI__OP_TYPE] = front[`EFA_IO_TX_WQE__META__OP_TYPE];
+      end
+      if (s1_qpc_q[`EFA_QPC__LONG_ID]) begin
+        item[`EFA_WQI__REQ_ID_EX] = long_id & {{32{ids[1]}}, {16{ids[0]}}};
       end
       item[`EFA_WQI__ENTRY] = {rd_data[383:0], front};
     end
@@ -411,14 +422,13 @@ module efa_sq #(
         half_data_q  <= rd_data;
         half_whole_q <= s1_whole;
         half_head_q  <= s1_head;
+        half_ids_q   <= s1_ids;
         half_flits_q <= s1_flits;
       end
     end
-    c_first_q <= s1_first_q;
     c_qpn_q <= s1_qpn_q;
-    c_flits_q <= s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
-    c_turn_q <= s1_turn_q;
-    if (c_valid_q) left_q <= c_spent ? TURN_FLITS : c_left;
+    c_left_q <= (s1_first_q ? s1_turn_q : left) - $signed({2'b00, taken_flits});
+    left_q <= left;
     if (commit && s1_tells && !taught_q[s1_qpn_q]) begin
       taught_q[s1_qpn_q] <= 1'b1;
       phase_q[s1_qpn_q]  <= s1_phase;

@@ -62,7 +62,7 @@ module efa_srd #(
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam N = 1 << MSG_W;
   localparam STORE_LOG2 = MSG_W + 1;
-  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 16 + 16;
+  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 16;
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam [31:0] ONE_ID = 1;
   localparam [MSG_W:0] ONE = 1;
@@ -107,6 +107,9 @@ module efa_srd #(
   reg c1_valid_q;
   reg [1:0] c1_from_q;
   reg [MSG_W-1:0] c1_index_q;
+  reg c1_used_q;  // when it was read; what was released in that cycle is not
+  reg released_q;
+  reg [MSG_W-1:0] released_index_q;
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
 
@@ -156,6 +159,7 @@ module efa_srd #(
     new_ctx[`EFA_SCTX__SCQN] = s_ctx_msg[`EFA_TXM__SCQN];
     new_ctx[`EFA_SCTX__SSUB] = s_ctx_msg[`EFA_TXM__SSUB];
     new_ctx[`EFA_SCTX__REQ_ID] = s_ctx_msg[`EFA_TXM__REQ_ID];
+    new_ctx[`EFA_SCTX__REQ_ID_EX] = s_ctx_msg[`EFA_TXM__REQ_ID_EX];
     new_ctx[`EFA_SCTX__OP_TYPE] = s_ctx_msg[`EFA_TXM__OP_TYPE];
     new_ctx[`EFA_SCTX__LENGTH] = s_ctx_msg[`EFA_TXM__LENGTH];
     new_ctx[`EFA_SCTX__AH] = s_ctx_msg[`EFA_TXM__AH];
@@ -166,7 +170,7 @@ module efa_srd #(
   wire [11:0] ctx_qpn = ctx[`EFA_SCTX__QPN];
   wire [15:0] ctx_ah = ctx[`EFA_SCTX__AH];
   wire [31:0] c1_id = c1_ack_q[`EFA_ACKI__MSG_ID];
-  wire c1_used = used_q[c1_index_q];
+  wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
       && ctx[`EFA_SCTX__GEN] == {{MSG_W{1'b0}}, c1_id[31:MSG_W]}
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
@@ -205,6 +209,7 @@ module efa_srd #(
     left ? c1_msg_q[`EFA_TXM__QP_NUM] : ctx[`EFA_SCTX__QP_NUM],
     left ? c1_msg_q[`EFA_TXM__SCQN] : ctx[`EFA_SCTX__SCQN],
     left ? c1_msg_q[`EFA_TXM__SSUB] : ctx[`EFA_SCTX__SSUB],
+    left ? c1_msg_q[`EFA_TXM__REQ_ID_EX] : ctx[`EFA_SCTX__REQ_ID_EX],
     left ? c1_msg_q[`EFA_TXM__REQ_ID] : ctx[`EFA_SCTX__REQ_ID],
     left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH]
   };
@@ -230,10 +235,11 @@ module efa_srd #(
   wire [15:0] next_qp_num;
   wire [11:0] next_scqn;
   wire next_ssub;
+  wire [47:0] next_req_id_ex;
   wire [15:0] next_req_id;
   wire [15:0] next_length;
   assign {next_left, next_forgotten, next_barrier, next_mark, next_status, next_op, next_qpn,
-          next_qp_num, next_scqn, next_ssub, next_req_id, next_length} = next_item;
+          next_qp_num, next_scqn, next_ssub, next_req_id_ex, next_req_id, next_length} = next_item;
 
   reg [`EFA_CPL__W-1:0] next_cpl;
   always @* begin
@@ -243,6 +249,7 @@ module efa_srd #(
     next_cpl[`EFA_CPL__CQN] = next_scqn;
     next_cpl[`EFA_CPL__SUB] = next_ssub;
     next_cpl[`EFA_CPL__REQ_ID] = next_req_id;
+    next_cpl[`EFA_CPL__REQ_ID_EX] = next_req_id_ex;
     next_cpl[`EFA_CPL__STATUS] = next_status;
     next_cpl[`EFA_CPL__OP_TYPE] = next_op;
     next_cpl[`EFA_CPL__LENGTH] = next_length;
@@ -387,6 +394,7 @@ module efa_srd #(
       rest_q <= {MSG_W + 1{1'b0}};
       any_q <= 1'b0;
       c1_valid_q <= 1'b0;
+      released_q <= 1'b0;
       c2_valid_q <= 1'b0;
       c3_valid_q <= 1'b0;
       late_q <= 1'b0;
@@ -401,6 +409,7 @@ module efa_srd #(
       late_q <= handed;
       rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
       c1_valid_q <= grant != 3'd0;
+      released_q <= release_ctx;
       if (move) begin
         c2_valid_q <= next_valid && !next_forgotten;
         c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
@@ -429,6 +438,8 @@ module efa_srd #(
     late_count_q <= count;
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
     c1_index_q <= c0_index;
+    c1_used_q <= grant[1] ? used_q[ack_id[MSG_W-1:0]] : look_hit;
+    released_index_q <= c1_index_q;
     c1_ack_q <= acki_data;
     c1_msg_q <= s_done_msg;
     if (move) begin

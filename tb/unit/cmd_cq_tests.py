@@ -70,7 +70,8 @@ async def queues_live_and_go(dut, slow):
         live=1, base=BASE >> 6, log=5, vector=8)))  # fmt: skip
     plain = await unit.create(cq())
     loud = await unit.create(cq(cq_entry_size_words=8, set_src_addr=1, interrupt_mode_enabled=1,
-                                eqn=1, sub_cq_depth=8192, uar=3, base=BASE + 64))  # fmt: skip
+                                eqn=1, sub_cq_depth=8192, uar=3, sq_comp_64_bit_req_id=1,
+                                base=BASE + 64))  # fmt: skip
     for number, (answer, uar, depth) in enumerate(((plain, 2, 64), (loud, 3, 8192))):
         place = uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
         assert (answer.cq_idx, answer.sub_cq_actual_depth) == (number, depth)
@@ -79,7 +80,7 @@ async def queues_live_and_go(dut, slow):
     assert unit.told(unit.cqs, INTERNAL.cqc) == [
         (0, unpack(pack(live=1, uar=2, base=BASE >> 6, log=6))),
         (1, unpack(pack(live=1, uar=3, base=(BASE >> 6) + 1, log=13, wide=1, src_addr=1, intr=1,
-                        eqn=1)))]  # fmt: skip
+                        eqn=1, long_id=1)))]  # fmt: skip
     assert unit.numbers.taken[Kind.EQ, 1] == unit.numbers.taken[Kind.UAR, 3] == 1
     assert not unit.drains.beats
     for number in (1, 0):
@@ -98,6 +99,8 @@ async def two_rings_in_the_recorded_profile(dut):
     await unit.start()
     dut.s_cfg_profile.value = 1
     await unit.refused(cq(), Code.CREATE_CQ, ILLEGAL)
+    # Request ids of 64 bits are not among its capabilities.
+    await unit.refused(cq(num_sub_cqs=2, sq_comp_64_bit_req_id=1), Code.CREATE_CQ, ILLEGAL)
     await unit.create(cq(num_sub_cqs=2))
     assert unit.told(unit.cqs, INTERNAL.cqc)[0][1].two == 1
 
@@ -110,7 +113,7 @@ async def refusals_change_nothing(dut, slow):
     await unit.start()
     intr = {"interrupt_mode_enabled": 1, "eqn": 0}
     for fields in ({"cq_entry_size_words": 5}, {"cq_entry_size_words": 0}, {"set_src_addr": 1},
-                   {"sq_comp_64_bit_req_id": 1}, {"sub_cq_depth": 0}, {"sub_cq_depth": 48},
+                   {"sub_cq_depth": 0}, {"sub_cq_depth": 48},
                    {"sub_cq_depth": 16384}, {"num_sub_cqs": 2}, {"num_sub_cqs": 0}, {"uar": 4},
                    {"base": BASE + 32}, intr):  # fmt: skip
         await unit.refused(cq(**fields), Code.CREATE_CQ, ILLEGAL)

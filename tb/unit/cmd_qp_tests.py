@@ -47,6 +47,11 @@ def modify(handle, to=None, **fields):
     return command
 
 
+def index_of(answer):
+    """Index of a queue pair."""
+    return answer.qp_num & (1 << LIMITS.qpn_w) - 1
+
+
 class Pairs(Unit):
     """`order` is what the neighbours saw: contexts written, drains, orders of the engines."""
 
@@ -61,12 +66,21 @@ class Pairs(Unit):
                 lambda beat, name=name: self.engine(name, beat)
             ))  # fmt: skip
         dut.sqop_busy.value = 0
-        drive(dut, qpa_ready=0, qpa_rvalid=0, qpa_rdata=0)
+        drive(dut, qpa_ready=0, qpa_rvalid=0, qpa_rdata=0, cqc_valid=0, cqc_cqn=0, cqc_long_id=0)
         self.give()
 
     async def start(self):
         await super().start()
         cocotb.start_soon(self.serve())
+        for number in (3, 4, 6):
+            await self.cq_made(number, long_id=0)
+
+    async def cq_made(self, number, long_id):
+        """A CQ comes, with or without room for 64-bit request ids."""
+        drive(self.dut, cqc_valid=1, cqc_cqn=number, cqc_long_id=long_id)
+        await RisingEdge(self.dut.clk)
+        drive(self.dut, cqc_valid=0, cqc_cqn=0, cqc_long_id=0)
+        await RisingEdge(self.dut.clk)
 
     def give(self):
         self.numbers.give(Kind.PD, 1)
@@ -176,6 +190,22 @@ async def pairs_live_and_go(dut, slow):
 
 
 @cocotb.test()
+async def request_ids_of_64_bits(dut):
+    """admin.cmd_qp.long_id: where its CQ of sends has room for them, as it is now."""
+    unit = Pairs(dut)
+    await unit.start()
+    await unit.cq_made(3, long_id=1)
+    assert unit.context(index_of(await unit.create(sq_64_bit_req_id=1))).long_id == 1
+    assert unit.context(index_of(await unit.create())).long_id == 0
+    await unit.refused(qp(sq_64_bit_req_id=1, send_cq_idx=4), Code.CREATE_QP, ILLEGAL)
+    await unit.cq_made(3, long_id=0)
+    await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
+    await unit.cq_made(3, long_id=1)
+    dut.s_cfg_profile.value = 1
+    await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def states_and_attributes(dut, slow):
     """admin.cmd_qp.modify: the moves themselves are efa_qp_rules' bench."""
@@ -224,6 +254,9 @@ async def refusals_change_nothing(dut, slow):
                    {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
                    {"sq_64_bit_req_id": 1}):  # fmt: skip
         await unit.refused(qp(**fields), Code.CREATE_QP, ILLEGAL)
+    # The CQ of receives need not have them, that of sends must.
+    await unit.cq_made(4, long_id=1)
+    await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
     for flag in ("sq_virt", "rq_virt"):
         await unit.refused(qp(**{flag: 1}, pd=2), Code.CREATE_QP, Status.MALFORMED_REQUEST)
     for kind in (Kind.LLQ, Kind.QP):
@@ -240,7 +273,7 @@ async def refusals_change_nothing(dut, slow):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.cmd_qp.time"""
-    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sqop_busy=0)
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sqop_busy=0, cqc_valid=0)
     await clock_and_reset(dut)
     idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 0,
             "m_drain_ready": 1, "qpa_ready": 1, "qpa_rvalid": 1, "sqop_ready": 1,

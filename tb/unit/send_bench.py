@@ -43,11 +43,17 @@ class Queue:
             "live": 1, "state": AdminQpState.RTS, "srd": srd, "pd": PD, "uar": UAR,
             "qp_num": qpn + 0x440, "scqn": qpn + 1, "ssub": qpn & 1, "sq_line": page * 64,
             "sq_log": log, "wqe128": int(wide),
+            "long_id": int(qpn % 3 != 0),
         }  # fmt: skip
 
     @property
     def image(self):
         return INTERNAL.qpc.pack(**self.fields)
+
+
+def upper_id(req_id):
+    """Bits 63:16 that `entry` gives a request id."""
+    return 0x8001_0000_0001 + 0x0101_0301_0000 * (req_id & 0x3F)
 
 
 def entry(wide=False, buffers=(), inline=None, **changes):
@@ -67,6 +73,7 @@ def entry(wide=False, buffers=(), inline=None, **changes):
             sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
     for name, value in changes.items():
         setattr(meta, name, value)
+    meta.req_id_ex.w = [upper_id(meta.req_id) >> 16 * n & 0xFFFF for n in range(3)]
     return bytes(wqe.pack())[: 128 if wide else 64]
 
 

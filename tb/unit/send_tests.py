@@ -20,6 +20,7 @@ from tb.unit.send_bench import (
     UAR,
     Bench,
     entry,
+    upper_id,
 )  # fmt: skip
 
 STATUS = IoCompStatus
@@ -40,9 +41,13 @@ def check_packet(bench, packet, queue, payload, psn=None, has_imm=0, imm=0, **he
         assert got.psn == psn
 
 
-def check_done(cpl, queue, req_id, status=OK):
+def check_done(cpl, queue, req_id, status=OK, missing=0):
+    """A completion of an entry whose dwords of `missing` were not written."""
     fields = queue.fields
+    upper = upper_id(req_id) & ~(0xFFFF * (missing >> 6 & 1) | 0xFFFF_FFFF_0000 * (missing >> 7 & 1))
+    req_id = 0 if missing & 1 else req_id
     assert (cpl.qpn, cpl.qp_num, cpl.req_id) == (queue.qpn, fields["qp_num"], req_id)
+    assert cpl.req_id_ex == upper * fields["long_id"], f"req_id {req_id}: {cpl.req_id_ex:#x}"
     assert cpl.status == status, f"req_id {req_id}: status {cpl.status}, not {status}"
     assert (cpl.cqn, cpl.sub, cpl.rx) == (fields["scqn"], fields["ssub"], 0)
 
@@ -347,23 +352,23 @@ async def torn_entries_and_early_stores_break_the_queue(dut):
     for number, wide in ((13, False), (14, True)):
         queue = await bench.qp(number, log=3, wide=wide)
         other = await bench.qp(number + 10)
-        for lap in range(3):
+        for lap in range(5):
             bench.auto_ack = True
             for _ in range(8 * lap):
                 bench.post(queue, entry(wide, inline=b"lap", req_id=5))
                 await bench.finished(1)
             bench.auto_ack = False
-            # The dword with the length, any other, and the one with req_id: those count as 0.
-            hole = (1, bench.rng.randrange(2, 32 if wide else 16), 0)[lap]
+            # The dword with the length, any other, and those of the request id, which count as 0.
+            hole = (1, bench.rng.randrange(2, 32 if wide else 16), 0, 6, 7)[lap]
             bench.post(queue, entry(wide, inline=b"good", req_id=1), ring=False)
             bench.put(queue, entry(wide, inline=b"torn", req_id=2), skip=1 << hole)
             queue.produced += 1
             bench.post(queue, entry(wide, inline=b"after", req_id=3))
             bench.post(other, entry(inline=b"other", req_id=9))
             done = await bench.finished(3)
-            expected = ((2 if hole else 0, INTERNAL_ERROR), (1, FLUSHED), (3, FLUSHED))
-            for cpl, (req_id, status) in zip(done, expected, strict=True):
-                check_done(cpl, queue, req_id, status)
+            expected = ((2, INTERNAL_ERROR, 1 << hole), (1, FLUSHED, 0), (3, FLUSHED, 0))
+            for cpl, wanted in zip(done, expected, strict=True):
+                check_done(cpl, queue, *wanted)
             assert bench.errors == [(number, 3)]
             bench.errors.clear()
             mine = other.fields["qp_num"]
@@ -408,17 +413,17 @@ async def a_flushed_entry_never_shows_what_its_slot_held(dut):
         queue = await bench.qp(number, log=2, wide=wide)
         status = INTERNAL_ERROR
         for lap in range(5):
-            ids = [0, 0, 0, 0]
+            holes = []
             for slot in range(4):
-                skip = bench.rng.choice((0xFFFFFFFF, 0xFFFFFFFE, 0x1)) if lap else 0xFFFFFFFF
+                skip = bench.rng.choice((0xFFFFFFFF, 0xFFFFFFFE, 0x1, 0x40, 0x80)) if lap else 0xFFFFFFFF
                 bench.put(queue, entry(wide, inline=b"this", req_id=7), slot=slot, skip=skip)
-                ids[slot] = 0 if skip & 1 else 7
+                holes.append(skip)
             queue.produced += 4
             bench.ring(queue)
             for line in range(64):
                 bench.store(flood.page * 64 + line, 0xFFFF, 0)
-            for req_id, cpl in zip(ids, await bench.finished(4), strict=True):
-                check_done(cpl, queue, req_id, status)
+            for missing, cpl in zip(holes, await bench.finished(4), strict=True):
+                check_done(cpl, queue, 7, status, missing)
                 status = FLUSHED
             await bench.stored()
         assert bench.errors.pop() == (number, 3)

@@ -30,6 +30,7 @@ class Queue:
         self.depth, self.lines = 1 << log, 1 << log + wide
         self.same = {"srd": srd, "pd": qpn * 5, "qp_num": qpn + 0x7700, "scqn": qpn * 3,
                      "ssub": qpn & 1, "wqe128": wide}  # fmt: skip
+        self.long_id = qpn >> 1 & 1
         self.state, self.live = RTS, 1
         self.images = {}
         self.begin()
@@ -40,8 +41,9 @@ class Queue:
         key = self.state, self.live
         if key not in self.images:
             self.images[key] = INTERNAL.qpc.pack(
-                state=self.state, live=self.live, sq_line=self.line, sq_log=self.log, **self.same
-            )
+                state=self.state, live=self.live, sq_line=self.line, sq_log=self.log,
+                long_id=self.long_id, **self.same
+            )  # fmt: skip
         return self.images[key]
 
     def begin(self):
@@ -70,6 +72,7 @@ def message(rng, flits):
     """The first line of an entry whose message takes so many flits, in one of its ways."""
     wqe = IoTxWqe128()
     wqe.meta.req_id, wqe.meta.op_type = rng.getrandbits(16), rng.getrandbits(4)
+    wqe.meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
     size = 64 * flits - PktHdr.SIZE - rng.randrange(min(64, 64 * flits - PktHdr.SIZE + 1))
     buffers = rng.randrange(3)
     if buffers == 0:
@@ -239,7 +242,11 @@ class Bench:
         image, missing = queue.entries.pop(count)
         first = image & (1 << 512) - 1
         req_id, op_type = (0, 0) if missing & 1 else (first & ALL, first >> 16 & 15)
+        # Bits 63:16 of the id: the upper half of dword 6, all of dword 7.
+        upper = (first >> 208 & ALL) * (not missing >> 6 & 1)
+        upper |= (first >> 224 & 0xFFFF_FFFF) * (not missing >> 7 & 1) << 16
         wanted = {"flush": queue.flushing, "torn": missing != 0, "req_id": req_id,
+                  "req_id_ex": upper * queue.long_id,
                   "op_type": op_type, **queue.same}  # fmt: skip
         for name, value in wanted.items():
             assert getattr(item, name) == value, f"{name} of entry {count} of queue {item.qpn}"

@@ -15,7 +15,7 @@ N = 1 << LIMITS.msg_w
 QUEUES = 6
 PACKET, DONE, BARRIER = range(3)
 OK, FLUSHED = IoCompStatus.OK, IoCompStatus.FLUSHED
-SAME = ("qpn", "qp_num", "req_id", "op_type", "length")
+SAME = ("qpn", "qp_num", "req_id", "req_id_ex", "op_type", "length")
 
 
 class Bench:
@@ -66,6 +66,7 @@ class Bench:
         self.req_id = self.req_id + 1 & 0xFFFF
         return {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": qpn + 0x440, "scqn": qpn + 7,
                 "ssub": qpn & 1, "req_id": self.req_id, "op_type": 0, "node": qpn + 20,
+                "req_id_ex": self.rng.getrandbits(48),
                 "length": self.rng.randrange(9000), "ah": qpn, **changes}  # fmt: skip
 
     def completion(self, message, status):

@@ -12,7 +12,7 @@ from tb.unit.data_bench import Moments, Regions
 STATUS = IoCompStatus
 INTERNAL_ERROR = STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
 PACKET, DONE, BARRIER = range(3)
-COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id")
+COPIED = ("qpn", "msg", "srd", "qp_num", "scqn", "ssub", "req_id", "req_id_ex")
 MTU = {0: PROFILES.default.mtu, 1: PROFILES.recorded.mtu}
 MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"meta_extension": 1},
              {"reserved25": 1}, {"reserved29": 1}, {"reserved29": 4}]  # fmt: skip
@@ -94,7 +94,8 @@ class Bench:
         item = {"qpn": rng.getrandbits(12), "msg": rng.getrandbits(16), "srd": rng.getrandbits(1),
                 "pd": pd, "qp_num": rng.getrandbits(16), "scqn": rng.getrandbits(12),
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
-                "op_type": meta.get("op_type", 0), **item}  # fmt: skip
+                "req_id_ex": rng.getrandbits(48), "op_type": meta.get("op_type", 0),
+                **item}  # fmt: skip
         self.source.post({"data": INTERNAL.wqi.pack(entry=image, **item)})
         status = self.judge(item, meta, buffers)
         self.expected.append((item, meta, buffers, image >> 256, status))
