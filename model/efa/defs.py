@@ -2332,7 +2332,6 @@ LIMITS = Constants(
         "db_page_bytes": 0x10000,
         "db_cq_base": 32768,
         "db_bar": 4,
-        "sq_host": 0,
         "bar0_bytes": 16384,
         "msix_table_offset": 8192,
         "msix_pba_offset": 12288,

@@ -56,8 +56,8 @@ class Job:
         if self.depth:
             host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
         device = "cycle model, " if self.backend == CYCLE else ""
-        return (f"{device}{self.kind}, {self.size} bytes, host read latency {self.host_read_latency}, "
-                f"seed {self.seed}{host}")
+        return (f"{device}{self.kind}, {self.size} bytes, host read latency "
+                f"{self.host_read_latency}, seed {self.seed}{host}")
 
     def as_dict(self):
         """Plain values for JSON."""
