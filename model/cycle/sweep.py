@@ -66,13 +66,17 @@ def workloads(job):
 def least_latency(work):
     """Cycles that host and fabric alone take of a message's latency, the device none: the read of
     its payload, the packet over the fabric, and for SRD the way back."""
-    ways = 2 if work.kind == "SRD" else 1
-    reads = 0 if work.inline else work.read_latency
-    return reads + flits(work.size) - 1 + ways * work.net_latency
+    return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
+
+
+def least_departure(work):
+    """Cycles that they take until the last flit is out, when a datagram's send is complete."""
+    return (0 if work.inline else work.read_latency) + flits(work.size) - 1
 
 
 def most_rate(job, work):
     """Messages per cycle that the busiest port and the host's window allow at best."""
-    round_trip = least_latency(work) + work.write_latency
+    complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
+    round_trip = complete + work.write_latency
     return min(rate_limit(job.kind_number, work.size, work.batch),
                work.queues * work.depth / round_trip)  # fmt: skip

@@ -14,7 +14,7 @@ from efa.jobs import kept
 GRID = """\
 sizes: [32, 1024]
 queues: [1, 64]
-kinds: SRD
+kinds: [SRD, UD]
 depth: [1, 32]
 batch: [4]
 store_buffer: [ideal, pressure]
@@ -42,11 +42,11 @@ def test_a_sweep_of_the_cycle_model_has_a_figure_for_each_point(grid, tmp_path):
     assert main(["sweep", str(grid), "--jobs", "2", "--out", str(out)]) == 0
     figures = json.loads((out / "summary.json").read_text())["figures"]
     rates = [row for row in figures if row["name"] == "message rate"]
-    assert len(rates) == 2 * 2 * 2 * 2 and len(figures) == 3 * len(rates) + 8
+    assert len(rates) == 2 * 2 * 2 * 2 * 2 and len(figures) == 3 * len(rates) + 16
     assert {row["batch"] for row in rates} == {1, 4}
     assert all(0 < row["value"] <= row["limit"] for row in rates)
     latencies = [row for row in figures if row["unit"] == "cycles"]
-    assert len(latencies) == 8 + 2 * len(rates)
+    assert len(latencies) == 16 + 2 * len(rates)
     assert all(row["value"] >= row["limit"] > 0 for row in latencies)
     assert {row["backend"] for row in figures} == {"cycle"}
     for name in ("latency", "loaded", "rates"):

@@ -49,7 +49,7 @@ pictures latency.svg, loaded.svg and rates.svg, and index.html with all of it
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
-  efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis, in a minute
+  efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis
   efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
 """
 
