@@ -19,19 +19,19 @@ def no_fault(_kind, value):
 class ModelDut(ModelBackend):
     """One model device that a scoreboard watches."""
 
-    def __init__(self, number, fabric, profile="default", fault=no_fault):
+    def __init__(self, number, fabric, profile="default", fault=no_fault, limits=None):
         self.number, self.board = number, None
         self._fault, self._clock = fault, 0
-        super().__init__(node_id=1 + number, profile=profile, fabric=fabric)
+        super().__init__(node_id=1 + number, profile=profile, fabric=fabric, limits=limits)
         self.device.on_event = self._shown
         self._receive, self.device.receive = self.device.receive, self._taken_in
 
     @classmethod
-    def several(cls, count, profile="default", fault=no_fault):
+    def several(cls, count, profile="default", fault=no_fault, limits=None):
         """Devices on one fabric, watched by one scoreboard."""
         fabric = Fabric()
-        devices = [cls(number, fabric, profile, fault) for number in range(count)]
-        board = Scoreboard([device.memory for device in devices], profile)
+        devices = [cls(number, fabric, profile, fault, limits) for number in range(count)]
+        board = Scoreboard([device.memory for device in devices], profile, limits=limits)
         for device in devices:
             device.watch(board)
         return devices
