@@ -79,6 +79,8 @@ class Completing:
                        for message in self._receives]
         self._writes = Busy(record.payload.tolist())
         self.retired, self.entries, self.did = {}, {SEND: {}, RECEIVE: {}}, {}
+        # Cycles in which a finished send, a finished receive, an entry waited to be taken.
+        self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
         self._run(2 * work.total)
         self.freed = self._sends.left
 
@@ -97,6 +99,7 @@ class Completing:
             leaves = second is not None and cycle not in self._writes
             self.did[cycle] = ENTRY if leaves else WRITES if second is not None else EMPTY
             moves = second is None or leaves
+            second_waits = second is not None and not leaves
             wants = (sends.last is not None, place < len(ready) and ready[place] <= cycle)
             chosen = held
             if chosen is None and any(wants):
@@ -110,6 +113,9 @@ class Completing:
                 done += 1
             held = None if moves else chosen
             taken = chosen if moves else None
+            self.stalls["WR_CQ"] += second_waits
+            self.stalls["TXC"] += wants[SEND] and taken != SEND
+            self.stalls["RXC"] += wants[RECEIVE] and taken != RECEIVE
             last = sends.last
             sends.step(cycle, taken == SEND)
             if moves:

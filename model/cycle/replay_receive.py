@@ -21,6 +21,8 @@ class Receiving:
         self.order = np.argsort(self.lives["rxl"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
         self.gaps = {}
+        # Cycles in which a flit waited for room, and a beat of payload for the write stream.
+        self.flit_stalls = self.write_stalls = 0
 
     def _gap(self, begin, end):
         gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
@@ -84,6 +86,7 @@ class Receiving:
             answers.append(answer)
             taken.append(job)
         self.wrong = scatter.wrong if scatter is not None else []
+        self.write_stalls = scatter.stalls if scatter is not None else 0
 
     def fabric(self):
         """txl to rxf to rxl, and acknowledgements from ackout to ack: in the order in which they
@@ -101,14 +104,16 @@ class Receiving:
         for cycle, is_ack, message in left:
             gap = back if is_ack else inward
             gap.until(message, before + 1, "packets before it in the fabric")
-            gap.until(message, store.room(max(cycle + away, before + 1)),
-                      "a full store at the receiver")
+            offered = max(cycle + away, before + 1)
+            gap.until(message, store.room(offered), "a full store at the receiver")
             before = int(ack[message] if is_ack else rxf[message])
+            self.flit_stalls += before - offered
             if is_ack:
                 continue
             store.flit(before)
             for flit in range(1, self.made.flits):
                 came = store.room(before + 1)
+                self.flit_stalls += came - before - 1
                 through.until(message, came + self.made.flits - 1 - flit,
                               "a full store at the receiver")
                 before = came if flit < self.made.flits - 1 else int(rxl[message])
@@ -172,6 +177,7 @@ class Scatter:
     """Bytes from the store of packets to the host's write stream.
 
     free   first cycle in which the next packet is taken
+    stalls cycles in which a beat waited for the write stream
     wrong  beats that were not at the pins when they should: (stage, message, replayed, seen)"""
 
     def __init__(self, receiving, gap):
@@ -185,7 +191,7 @@ class Scatter:
         self._ranges = [writes] if receiving.srd else [writes[:1], writes[1:]]
         self._entries = Busy(np.concatenate([lives["cqe"], lives["done"]]).tolist())
         self._payload, self._place, self._issued = record.payload.tolist(), 0, -1
-        self.free, self.wrong = -1, []
+        self.free, self.wrong, self.stalls = -1, [], 0
 
     def take(self, message, cycle):
         """The bytes of a packet go out, from the verdict on it on; the cycle of the last beat."""
@@ -214,6 +220,7 @@ class Scatter:
         self._issued = issue
         beat = max(issue + self._behind, payload[place - 1] + 1 if place else 0)
         self._late(message, beat - due, BYTES)
+        self.stalls += payload[place] - beat
         beat = self._entries.free(beat)
         self._late(message, beat - due, "completion entries written first")
         if beat != payload[place]:

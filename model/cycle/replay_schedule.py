@@ -18,7 +18,8 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
     turn     flits of a turn; contexts: message contexts, None where messages need none
     blocked  of a cycle: the stage behind has no room
     freed    cycles in which a context comes back, in order
-    Returns [(cycle, queue)], {cycle: what it did}; a cycle not named: nothing to do."""
+    Returns [(cycle, queue)], {cycle: what it did}, not named where there was nothing to do, and
+    [(cycle, contexts in use or set aside from then on)]."""
     bells, freed = deque(bells), deque(freed)
     total = len(bells) * batch
     queues = 1 + max(queue for _, queue in bells)
@@ -33,7 +34,7 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
     read, read_queue, first, its_turn, pays = False, None, False, turn, False
     counts = noted = None
     left = turn
-    entries, did = [], {}
+    entries, did, in_use = [], {}, [(bells[0][0], 0)]
     cycle = bells[0][0]
     while len(entries) < total:
         if not (inside or looked is not None or visit or read or pays or counts):
@@ -81,12 +82,19 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
             back = visit[0]
         elif looks and (stalls or owes or (takes and waiting > limit and several == 1)):
             back = looked
+        were = credits
         while freed and freed[0] <= cycle:
-            freed.popleft()
+            # What came back in a stretch of nothing to do counts from its own cycle on.
+            back_at = freed.popleft()
             credits += counted
+            if back_at < cycle and counted:
+                in_use.append((back_at + 1, contexts - credits))
+                were = credits
         if counted:
             credits += (visit[1] if kill_visit else 0) + (1 if kill_read else 0)
             credits -= several if takes else 0
+            if credits != were:
+                in_use.append((cycle + 1, contexts - credits))
         counted_now = None
         if commit:
             taken[read_queue] += 1
@@ -130,4 +138,7 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
             if some or not accepts:
                 inside.add(now)
         cycle += 1
-    return entries, did
+    for back_at in freed:
+        credits += counted
+        in_use.append((back_at + 1, contexts - credits if counted else 0))
+    return entries, did, in_use

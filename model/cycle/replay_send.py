@@ -27,6 +27,9 @@ class Sending:
         self.gaps = {}
         # Reads not asked for or answered when they should: (stage, message, replayed, seen).
         self.wrong = []
+        # Cycles in which a payload read waited for its turn; message contexts in use, as
+        # (from which cycle on, how many).
+        self.read_stalls, self.open_sends = 0, [(0, 0)]
 
     def _gap(self, begin, end):
         gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
@@ -111,7 +114,7 @@ class Sending:
         posts = range(0, work.total, work.batch)
         bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
         contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
-        entries, did = schedule(bells, work.batch, self.made.flits,
+        entries, did, self.open_sends = schedule(bells, work.batch, self.made.flits,
                                 self.table.depth("efa_sq.visit"), contexts, blocked.__contains__,
                                 freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
@@ -164,7 +167,7 @@ class _Asks:
 
     def __init__(self, sending, gap):
         table, reads = sending.table, sending.record.reads
-        self._wrong = sending.wrong
+        self._sending, self._wrong = sending, sending.wrong
         self._gap, self._most = gap, table.depth("efa_tx_room.read")
         self._out = table.latency("efa_dma_rd.request")
         self._walk = Pipe(table.latency("efa_mr_walk.early"))
@@ -202,6 +205,7 @@ class _Asks:
                     self._wrong.append((("check", "rd"), message, granted + self._out,
                                         self._asked[message][number]))
                 self._walk.leave(shown, self._granted)
+                self._sending.read_stalls += self._granted - shown
                 number += 1
             room.left, cycle = cycle, cycle + 1
         return entered

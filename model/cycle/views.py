@@ -40,6 +40,17 @@ def causes(parts):
     return sorted(found, key=lambda one: -one[2])
 
 
+BUCKETS = 16
+
+
+def histogram(steps, end):
+    """Cycles for each bucket of spec/meter.yaml of a number given as [(from cycle, number)]."""
+    counts = [0] * BUCKETS
+    for (cycle, number), (until, _) in zip(steps, [*steps[1:], (end, 0)], strict=True):
+        counts[min(int(number).bit_length(), BUCKETS - 1)] += max(0, until - cycle)
+    return counts
+
+
 def trace(record, parts, most=2000):
     """JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
 

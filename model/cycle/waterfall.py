@@ -9,7 +9,7 @@ it does not, the run is refused and the stage is named: there is no rest that is
 RTL and cycle model go through the same replays (cycle.record).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,42 +44,55 @@ class Part:
         return sum(self.waits.values(), np.zeros(len(self.begins), np.int64))
 
 
+@dataclass(frozen=True)
+class Attribution:
+    """An attributed run: a Part for each stage between a message's doorbell and its last
+    completion, and what the replays say of counters that the device has (spec/meter.yaml).
+
+    stalls      cycles in which a beat waited, by stream (defs.MeterStream)
+    open_sends  [(cycle, message contexts in use or set aside from then on)]
+    """
+
+    parts: list
+    stalls: dict
+    open_sends: list
+
+
 def attribute(record, table=None):
-    """A Part for each stage between a message's doorbell and its last completion.
+    """The Attribution of a Record.
 
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
     table = table or Stages()
-    alone = _parts(idle(record.lives.work, table), table)
-    for part in alone:
+    for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
                                  f"waits {cycles[0]} cycles on an idle device: {cause}")
-    parts, lives = _parts(record, table), record.lives
-    parts = [part for part in parts if part.start != "bell"
+    found, lives = _attribute(record, table), record.lives
+    parts = [part for part in found.parts if part.start != "bell"
              and (part.end != "done" or lives.work.kind == "SRD")]
     total = sum(part.service + part.wait for part in parts)
     wrong = np.flatnonzero(total != lives.latency)
     if len(wrong):
         raise WaterfallError(f"message {wrong[0]}: stages sum to {total[wrong[0]]} cycles, the "
                              f"latency is {lives.latency[wrong[0]]}")
-    return parts
+    return replace(found, parts=parts)
 
 
-def _parts(record, table):
+def _attribute(record, table):
     lives = record.lives
     stages = [stage for stage in table.passed(record.made) if stage.end != "seen"]
     _present(lives, stages)
     services = {(stage.start, stage.end): table.cycles(stage, lives.work, record.made)
                 for stage in stages}  # fmt: skip
-    gaps, wrong = _replay(record, table, services)
+    sending, receiving, completing, gaps = _replay(record, table, services)
     found = []
     for stage in stages:
         gap, stamps = gaps[stage.start, stage.end], lives[stage.end]
         found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
                    f"service and waits end in {gap.ends[message]}")
                   for message in np.flatnonzero(gap.ends != stamps)]
-    for (start, end), message, replayed, seen in wrong:
+    for (start, end), message, replayed, seen in sending.wrong + receiving.wrong:
         stage = next(one for one in stages if (one.start, one.end) == (start, end))
         found.append((seen, message, stage, f"a transfer at the host's port came in cycle {seen}, "
                       f"it was due in {replayed}"))
@@ -88,9 +101,12 @@ def _parts(record, table):
         who = f"message {message}" if message >= 0 else "receive descriptors"
         raise WaterfallError(f"{who}: '{stage.doc}' ({stage.start} to {stage.end}) "
                              f"{text}; so far off {len(found)} times, this is the first")
-    return [Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
-                 gap.waits)
-            for stage in stages for gap in [gaps[stage.start, stage.end]]]
+    parts = [Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
+                  gap.waits)
+             for stage in stages for gap in [gaps[stage.start, stage.end]]]
+    stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
+              "WR_RX": receiving.write_stalls}  # fmt: skip
+    return Attribution(parts, stalls, sending.open_sends)
 
 
 def _present(lives, stages):
@@ -107,7 +123,7 @@ def _present(lives, stages):
 
 
 def _replay(record, table, services):
-    """All gaps and what was wrong at the ports; each replay follows those whose steps it needs."""
+    """The replays, each after those whose steps it needs, and all their gaps."""
     lives = record.lives
     sending = Sending(record, table, services)
     sending.flits()
@@ -125,4 +141,4 @@ def _replay(record, table, services):
     if ("cqe", "ackout") in gaps:
         receiving.acknowledge(gaps["cqe", "ackout"])
     sending.scheduler(completing.freed)
-    return gaps | sending.gaps, sending.wrong + receiving.wrong
+    return sending, receiving, completing, gaps | sending.gaps

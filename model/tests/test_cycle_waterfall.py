@@ -10,7 +10,7 @@ from cycle.views import causes, message_at, of_message, shares, trace
 from cycle.waterfall import WaterfallError, attribute
 from cycle.workload import Workload
 
-BUSY = Workload(size=64, queues=8, depth=64, gap=8, read_latency=500, messages=1024)
+BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
 
 
 @pytest.mark.parametrize("work", [
@@ -22,19 +22,19 @@ BUSY = Workload(size=64, queues=8, depth=64, gap=8, read_latency=500, messages=1
 ], ids=str)  # fmt: skip
 def test_parts_sum_to_the_latency_of_every_message(work):
     record = recorded(work)
-    parts = attribute(record)
+    parts = attribute(record).parts
     assert (sum(part.service + part.wait for part in parts) == record.lives.latency).all()
     assert all(cause for part in parts for cause in part.waits)
 
 
 def test_an_idle_device_makes_nobody_wait():
-    parts = attribute(recorded(Workload(size=256, messages=8)))
+    parts = attribute(recorded(Workload(size=256, messages=8))).parts
     assert not any(part.wait.any() for part in parts)
 
 
 def test_a_busy_device_does():
     record = recorded(BUSY)
-    parts = attribute(record)
+    parts = attribute(record).parts
     slow, fast = (sum(row["wait"] for row in of_message(parts, message_at(record.lives, percent)))
                   for percent in (100, 0))
     assert slow > fast
@@ -68,7 +68,7 @@ def test_a_missing_milestone_is_refused():
 
 def test_a_trace_holds_every_cycle_of_a_message():
     record = recorded(BUSY)
-    events = json.loads(trace(record, attribute(record), most=16))["traceEvents"]
+    events = json.loads(trace(record, attribute(record).parts, most=16))["traceEvents"]
     named = {one["pid"]: one["args"]["name"] for one in events if one["name"] == "process_name"}
     cycles = np.zeros(16, int)
     rows = {}

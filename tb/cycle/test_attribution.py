@@ -10,10 +10,12 @@ import yaml
 from cycle.lifelines import LifelineError
 from cycle.record import WRITE_PORT, from_rtl
 from cycle.stages import ROOT, Stages
+from cycle.views import histogram
 from cycle.waterfall import WaterfallError, attribute
 from cycle.workload import Workload
 
 from efa import defs
+from efa.defs import Meter, MeterStream
 from tb.cycle.test_timed import IDLE, LOADED
 from tb.cycle.timed import run_timed
 from tb.runner import RunFailed
@@ -32,6 +34,8 @@ BUSY = [
     Workload(size=0, queues=4, depth=16, batch=4, messages=512),
 ]
 ENOUGH = 15_000
+# Streams whose waits are counted by the device and found by the replays.
+STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
 # Numbers that no run reaches: other depths are used up before.
 NEVER_REACHED = {("efa_pkt_in.slot", "depth"), ("efa_tx_room.read", "depth")}
 
@@ -61,7 +65,7 @@ def records(runs):
 def test_service_and_named_waits_make_up_every_latency(records):
     messages = 0
     for record in records:
-        parts = attribute(record)
+        parts = attribute(record).parts
         total = sum(part.service + part.wait for part in parts)
         assert (total == record.lives.latency).all(), str(record.lives.work)
         messages += record.lives.work.total
@@ -71,8 +75,24 @@ def test_service_and_named_waits_make_up_every_latency(records):
 
 def test_an_idle_device_makes_nobody_wait(records):
     for record in records[: len(IDLE)]:
-        for part in attribute(record):
+        for part in attribute(record).parts:
             assert not part.wait.any(), f"{record.lives.work}: {part.start}, {part.waits}"
+
+
+def test_the_device_counts_the_waits_that_the_replays_found(runs):
+    waited = dict.fromkeys(STREAMS, 0)
+    for work, run in runs:
+        found, (counted, own) = attribute(from_rtl(work, run)), run.meter
+        for name in STREAMS:
+            waits = int(counted[Meter.STREAM + 2 * MeterStream[name] + 1])
+            assert waits == found.stalls[name], f"{work}: {name}"
+            waited[name] += waits
+        if work.kind == "SRD":
+            first = int(Meter.SENDS_OPEN)
+            shown = histogram(found.open_sends, run.cycles)
+            assert shown[1:] == counted[first + 1 : first + len(shown)].tolist(), str(work)
+        assert (counted[: Meter.SENDS_OPEN] == own[: Meter.SENDS_OPEN]).all()
+    assert all(waited.values()), waited
 
 
 class Reading(Stages):
