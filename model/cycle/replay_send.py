@@ -15,6 +15,12 @@ WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up
          DEBTS: "turns that pay for long messages",
          TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
 
+PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE = range(4)
+ON_WIRE = {PACKET: "packets before it on the wire",
+           ACKNOWLEDGEMENT: "acknowledgements on the wire",
+           SEARCH: "the next free message context",
+           IDLE: "in order behind the answer to an older message"}  # fmt: skip
+
 
 class Sending:
     """Replays of one run. `gaps`: (first, last milestone) to Gap; `steps`: how far each stage came
@@ -69,6 +75,7 @@ class Sending:
             room.took(past)
             contexts.give(message, wire)
             wire.leave(message)
+        wire.book()
 
     def flits(self):
         """txf to txl: nothing stands between the flits of a packet."""
@@ -242,7 +249,12 @@ class _Wire:
         self._past = table.latency("efa_tx.message") - 1
         self._answer = table.latency("efa_tx.answer") - 1
         self.ended = []  # when each message gave way to the next
-        self._loaded, self._last, self._entered = -1, -1, -1
+        self._loaded, self._last, self._context = -1, -1, -1
+        # What the wire carried in each cycle; what keeps it idle is the oldest message.
+        self._did = dict.fromkeys(lives["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        for first, last in zip(self._txf, self._txl, strict=True):
+            self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
+        self._leaves = {}
 
     def idle(self, cycle):
         """True when a message of that cycle needs no place in the list."""
@@ -257,17 +269,31 @@ class _Wire:
         self.step = self._loaded + 1
         if not self._inline:
             self.step = max(self.step, self._rdc[message] + self._answer)
-            self._gap.until(message, self.step + self._out, "messages before it on their way out")
+
+    def search(self, cycle):
+        """No message context is free before `cycle`; it goes with the next message's step."""
+        ready = max(self.step, self._last - 1)
+        if cycle > ready:
+            idle = range(ready + self._out, cycle + self._out)
+            self._did.update({at: SEARCH for at in idle if at not in self._did})
+        self.step = max(ready, cycle)
 
     def leave(self, message):
         """Its packet goes out when the wire is free."""
-        gap = self._gap
         self.step = max(self.step, self._last - 1)
-        gap.until(message, max(self.step + self._out, self._last + 1),
-                  "packets before it on the wire")
-        gap.until(message, self._acks.free(gap.at(message)), "acknowledgements on the wire")
+        self._leaves[message] = self._acks.free(max(self.step + self._out, self._last + 1))
         self._last = self._txl[message]
         self.ended.append(self.step if self._flits == 1 else self._last - 2)
+
+    def book(self):
+        """For what each message waited: what the wire did until it went out."""
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE))
+        for message, cycle in self._leaves.items():
+            for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
+                cause = ON_WIRE[kind]
+                if kind == IDLE and self._inline:
+                    cause = "messages before it on their way to the wire"
+                self._gap.book(message, cycles, cause)
 
 
 class _Contexts:
@@ -285,10 +311,8 @@ class _Contexts:
         """The message takes the next context with it; the wire waits for a free one."""
         if not self._srd:
             return
-        if self._free_at > wire.step:
-            wire.step = self._free_at
-            wire._gap.until(message, wire.step + wire._out, "the next free message context")
-        step = wire.step = max(wire.step, wire._last - 1)
+        wire.search(self._free_at)
+        step = wire.step
         self._used[self._next] = self._back[message]
         cycle, place = step, self._next
         while True:

@@ -131,11 +131,11 @@ def _legend(figure, axis):
                   fontsize=9, frameon=False)
 
 
-def axes_of(width, height, columns=1):
-    """A figure of so many inches and its axes side by side."""
+def axes_of(width, height, columns=1, rows=1):
+    """A figure of so many inches and its axes, row after row."""
     with plt.rc_context(DEFAULTS):
-        figure, axes = plt.subplots(1, columns, figsize=(width, height), squeeze=False)
-    return figure, axes[0]
+        figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
+    return figure, axes.ravel()
 
 
 def svg(figure):
