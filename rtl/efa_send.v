@@ -284,46 +284,6 @@ module efa_send #(
       .ev_db_data(ev_db_data)
   );
 
-<<<<<<< HEAD
-  efa_llq #(
-      .QPN_W (QPN_W),
-      .LLQ_AW(LLQ_AW)
-  ) u_llq (
-      .clk(clk),
-      .rst(core_rst),
-      .power_rst(power_rst),
-      .init_done(llq_init),
-      .llq_valid(llq_valid),
-      .llq_line(llq_line),
-      .llq_dwen(llq_dwen),
-      .llq_part(llq_part),
-      .llq_data(llq_data),
-      .s_op_valid(ring_valid),
-      .s_op_ready(ring_ready),
-      .s_op_own(ring_own),
-      .s_op_disown(ring_disown),
-      .s_op_qpn(sqop_qpn),
-      .s_op_qpc(sqop_qpc),
-      .qpc_addr(qpc_llq_addr),
-      .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
-      .prod_addr(prod_llq_addr),
-      .prod_data(prod_llq),
-      .taken_addr(taken_addr),
-      .taken_data(taken),
-      .rd_en(line_rd_en),
-      .rd_line(line_rd_line),
-      .rd_data(line_rd_data),
-      .rd_parity(line_rd_parity),
-      .s_void_valid(void_valid),
-      .s_void_ready(void_ready),
-      .s_void_line(void_line),
-      .s_void_parity(void_parity),
-      .err_valid(store_err_valid),
-      .err_qpn(store_err_qpn),
-      .ev_llq_valid(ev_llq_valid),
-      .ev_llq_data(ev_llq_data)
-  );
-=======
   // Entries come by stores into LLQ memory, or are fetched into it.
   generate
     if (SQ_HOST == 0) begin : g_llq
@@ -333,6 +293,7 @@ module efa_send #(
       ) u_llq (
           .clk(clk),
           .rst(core_rst),
+          .power_rst(power_rst),
           .init_done(llq_init),
           .llq_valid(llq_valid),
           .llq_line(llq_line),
@@ -467,7 +428,6 @@ module efa_send #(
       wire unused_llq = &{1'b0, llq_part, llq_data, prod_sq, taken, ring_disown};
     end
   endgenerate
->>>>>>> refs/heads/hostsq
 
   efa_sq #(
       .QPN_W (QPN_W),
