@@ -2322,6 +2322,7 @@ LIMITS = Constants(
         "ah_w": 8,
         "mr_w": 8,
         "mtt_w": 13,
+        "ec_w": 6,
         "node_w": 6,
         "msg_w": 10,
         "msix_vectors": 9,
@@ -2345,6 +2346,8 @@ LIMITS = Constants(
         "inline_128": 80,
         "max_mtu": 8928,
         "max_mr_pages": 8192,
+        "event_counter_events": 15,
+        "event_counter_max_val": 0xFFFFFFFFFFFFFFFF,
         "mmio_reads": 8,
         "completion_timeout_cycles": 0x10000,
         "reserved_ah": 65535,
@@ -2370,7 +2373,7 @@ PROFILES = Constants(
             "device_version": 1,
             "phys_addr_width": 52,
             "virt_addr_width": 64,
-            "device_caps": 0,
+            "device_caps": 32,
             "max_rdma_size": 0,
             "guid": 0,
             "max_link_speed_gbps": 100,
@@ -2458,6 +2461,128 @@ COMMANDS = {
         AdminAttachDetachEventCounterCmd,
         AdminAttachDetachEventCounterResp,
     ),
+}
+
+COMMAND_STATUSES = {
+    AdminAqOpcode.CREATE_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.MODIFY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.QUERY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DESTROY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.CREATE_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.REG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.DEREG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.CREATE_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.GET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.SET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.GET_STATS: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ATTACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.MODIFY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DETACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
 }
 
 FEATURES = {
