@@ -33,6 +33,7 @@ module efa_mr_pages (
   wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
   wire physical = s_cmd[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
   wire listed = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA];
+  wire indirect = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT];
   wire [31:0] list_bytes = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__LENGTH];
   wire [63:0] list_addr = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__ADDRESS];
 
@@ -63,7 +64,7 @@ module efa_mr_pages (
     odd2_q <= odd_q || end_q[64] && end_q[63:0] != 64'd0;
     pages_q <= pages;
     illegal_q <= odd2_q || !physical
-        && (listed ? {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
+        && (listed ? !indirect && {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
   end
 
   wire unused_cmd = &{1'b0, s_cmd, list_addr, caps};
