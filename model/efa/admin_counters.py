@@ -6,6 +6,7 @@ from efa.objects import Counter
 
 COUNTER_BYTES = 8
 _MASK = (1 << 8 * COUNTER_BYTES) - 1
+_SHOWN = (1 << defs.EVENTS.ecw.fields["value"][1]) - 1
 
 _Opcode = defs.AdminAqOpcode
 _Modify = defs.AdminEventCounterModifyOps
@@ -65,6 +66,8 @@ def modify_event_counter(device, cmd):
 def change(device, counter, value):
     """A new value, which the host sees at once."""
     counter.value = value & _MASK
+    if device.on_event is not None:
+        device.event("ecw", counter=counter.index, value=counter.value & _SHOWN)
     device.dma_write(counter.address, counter.value.to_bytes(COUNTER_BYTES, "little"))
 
 

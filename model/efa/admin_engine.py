@@ -10,7 +10,7 @@ from efa.ring import EntryRing, WorkRing, is_power_of_two
 ENTRY_BYTES = defs.AdminAqEntry.SIZE
 WIDE_ENTRY_BYTES = defs.AdminAqEntryV2.SIZE
 CRC_VERSION = 2
-ODD_DOORBELL, ODD_PHASE, ODD_UNREAD, ODD_VECTOR = 1, 3, 4, 6
+ODD_DOORBELL, ODD_PHASE, ODD_UNREAD, ODD_SPOILT = 1, 3, 4, 6
 
 COMMANDS = admin.COMMANDS | admin_regions.COMMANDS | admin_counters.COMMANDS
 
@@ -76,24 +76,17 @@ class AdminQueues:
             vectors |= {self.events.vector} if self.held_event else set()
             self.held = self.held_event = False
             for vector in sorted(vectors):
-                self._raise(vector)
+                self.device.interrupts.raise_vector(vector)
 
     def snapshot(self):
         """What commands and events may change; the rings move with every command."""
         return {"masked": self.masked, "events": self.events.snapshot()}
 
-    def _raise(self, vector):
-        device = self.device
-        if vector < device.limits.msix_vectors:
-            device.interrupts.raise_vector(vector)
-        else:
-            device.event("odd_admin", what=ODD_VECTOR, detail=vector)
-
     def _tell_event(self):
         if self.masked:
             self.held_event = True
         else:
-            self._raise(self.events.vector)
+            self.device.interrupts.raise_vector(self.events.vector)
 
     def _serve(self):
         while self.aq is not None and self.acq is not None and self.aq.waiting:
@@ -120,7 +113,7 @@ class AdminQueues:
         status, response = _Status.SUCCESS, None
         try:
             if len(entry) == WIDE_ENTRY_BYTES:
-                entry = _narrowed(entry)
+                entry = self._narrowed(entry)
             function = COMMANDS.get(common.opcode)
             if function is None:
                 raise Refusal(_Status.UNSUPPORTED_OPCODE)
@@ -130,6 +123,18 @@ class AdminQueues:
         except HostReadError:
             status = _Status.UNKNOWN_ERROR
         self._respond(command_id, status, response)
+
+    def _narrowed(self, entry):
+        """The 64-byte form of a 128-byte entry; refuses one that is not what its checksum says."""
+        image = bytearray(entry)
+        header = defs.AdminAqCommonDescV2.over(image)
+        checksum, header.checksum = header.checksum, 0
+        if checksum != crc16(image) or header.payload_ver:
+            command_id = header.common.command_id__command_id
+            self.device.event("odd_admin", what=ODD_SPOILT, detail=command_id)
+            raise Refusal(_Status.MALFORMED_REQUEST)
+        common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
+        return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]
 
     def _respond(self, command_id, status, response):
         slot, phase = self.acq.reserve()
@@ -144,15 +149,4 @@ class AdminQueues:
         if self.masked:
             self.held = True
         else:
-            self._raise(self.acq_vector)
-
-
-def _narrowed(entry):
-    """The 64-byte form of a 128-byte entry; refuses one that is not what its checksum says."""
-    image = bytearray(entry)
-    header = defs.AdminAqCommonDescV2.over(image)
-    checksum, header.checksum = header.checksum, 0
-    if checksum != crc16(image) or header.payload_ver:
-        raise Refusal(_Status.MALFORMED_REQUEST)
-    common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
-    return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]
+            self.device.interrupts.raise_vector(self.acq_vector)

@@ -95,6 +95,7 @@ class AsyncEvents:
         address, image = self.base + slot * ENTRY_BYTES, entry.pack()
 
         def write():
+            device.event("aenq", group=group, syndrome=syndrome)
             device.dma_write(address, image)
             self._tell()
 

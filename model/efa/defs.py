@@ -2108,6 +2108,8 @@ class Ev(IntEnum):
     ODD_ADMIN = 20
     ODD_NET = 21
     RESET = 22
+    AENQ = 23
+    ECW = 24
 
 
 EVENTS = layouts(
@@ -2310,6 +2312,22 @@ EVENTS = layouts(
         2,
         (("step", 0, 2),),
     ),
+    BitLayout(
+        "aenq",
+        32,
+        (
+            ("group", 0, 16),
+            ("syndrome", 16, 16),
+        ),
+    ),
+    BitLayout(
+        "ecw",
+        64,
+        (
+            ("counter", 0, 16),
+            ("value", 16, 48),
+        ),
+    ),
 )
 
 LIMITS = Constants(
@@ -2346,13 +2364,13 @@ LIMITS = Constants(
         "inline_128": 80,
         "max_mtu": 8928,
         "max_mr_pages": 8192,
-        "event_counter_events": 15,
-        "event_counter_max_val": 0xFFFFFFFFFFFFFFFF,
         "mmio_reads": 8,
         "completion_timeout_cycles": 0x10000,
         "reserved_ah": 65535,
         "gid_prefix": bytes.fromhex("fe80000000000000020000fffe00"),
         "grh_bytes": 40,
+        "event_counter_events": 15,
+        "event_counter_max_val": 0xFFFFFFFFFFFFFFFF,
     }
 )
 
@@ -2367,7 +2385,7 @@ PROFILES = Constants(
             "dma_addr_width": 52,
             "admin_cmd_to": 0,
             "supported_features": 766,
-            "page_size_cap": 0xFFFFF000,
+            "page_size_cap": 0x3FFFFF000,
             "fw_version": 1,
             "admin_api_version": 1,
             "device_version": 1,

@@ -16,7 +16,7 @@ from efa.wire import precompiled
 
 LINE_BYTES = 64
 UNKNOWN = defs.EFA_MMIO_READ_INVALID
-ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST = 1, 2, 3
+ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST, ODD_VECTOR = 1, 2, 3, 5
 RESET_BEGUN, RESET_DRAINED, RESET_DONE = range(3)
 
 _REG = defs.Reg
@@ -56,7 +56,9 @@ class Device:
         self.interface = interface
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
-        self.interrupts = Interrupts(self.limits.msix_vectors, self._send_message, moderated)
+        self.interrupts = Interrupts(
+            self.limits.msix_vectors, self._send_message, self._no_vector, moderated
+        )
         self._bus_master = True
         self._handlers = {
             _REG.AQ_CAPS: lambda value: self.admin.configure_aq(value),
@@ -207,6 +209,9 @@ class Device:
                 self.on_interrupt(vector, address, data)
 
         self.when_master(send)
+
+    def _no_vector(self, vector):
+        self.event("odd_host", what=ODD_VECTOR, detail=vector)
 
     def _store_register(self, offset, value):
         limits = self.limits

@@ -10,13 +10,15 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class Interrupts:
-    """The vectors of one function; send(vector, address, data) delivers a message.
+    """The vectors of one function; send(vector, address, data) delivers a message, missing(vector)
+    hears of one whose vector is not there.
 
     Moderated, a message closes its vector: what comes before release() is held, merged into one.
     """
 
-    def __init__(self, vectors, send, moderated=False):
-        self.vectors, self._send, self.moderated = vectors, send, moderated
+    def __init__(self, vectors, send, missing, moderated=False):
+        self.vectors, self.moderated = vectors, moderated
+        self._send, self._missing = send, missing
         self.enabled, self.function_mask = True, False
         self.clear()
 
@@ -37,7 +39,10 @@ class Interrupts:
 
     def raise_vector(self, vector):
         """One message, or its pending bit while masked; lost while MSI-X is disabled."""
-        if vector >= self.vectors or not self.enabled:
+        if vector >= self.vectors:
+            self._missing(vector)
+            return
+        if not self.enabled:
             return
         low, high, data, control = self.table[vector]
         if vector in self._closed:
