@@ -142,14 +142,14 @@ class CheckedBackend(RtlBackend):
         self.link.collect()
 
 
-def checked(native, profile="default", limits=None):
+def checked(native, profile="default", limits=None, **straps):
     """Scoreboard of a bench that was started, and a function that opens its backends.
 
     The function blocks on the simulation, so it is called through `bridge`.
     """
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
-    link.scoreboard = Scoreboard(memories, profile, limits=limits)
+    link.scoreboard = Scoreboard(memories, profile, limits=limits, **straps)
     # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
     gc.freeze()
     gc.set_threshold(200_000)
