@@ -85,6 +85,9 @@ def _command(opcode):
     pass
 
 
+_controlled = set()
+
+
 @CoverPoint("nic.control", xf=lambda *what: what, bins=CONTROL)
 def _control(name, status, place, version):
     pass
@@ -151,7 +154,11 @@ def _command_ended(opcode, status, slot, depth, version):
     own = defs.COMMAND_STATUSES.get(opcode, ())
     if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
         _spoilt(place)
-    _control(name, status.name, place, VERSIONS[version - 1])
+    what = name, status.name, place, VERSIONS[version - 1]
+    if what not in _controlled:
+        # Once each is enough, and a look through so many bins takes its time.
+        _controlled.add(what)
+        _control(*what)
 
 
 def _observed(kind, data):

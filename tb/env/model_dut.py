@@ -79,6 +79,11 @@ class ModelDut(ModelBackend):
         self.board.async_event(self.number, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
 
+    def checkpoint(self):
+        """What is owed and host memory are compared now, before a reset forgets."""
+        self.settle()
+        self.board.check(least=0)
+
     def pause(self, _cycles):
         """The model knows no time."""
 

@@ -64,7 +64,8 @@ class Commands:
         broken = self.rng.random() < self.illegal
         self._strict = not broken
         while True:
-            opcode = self._theme if self.rng.random() < self._share else self.rng.choice(list(MAKERS))
+            themed = self.rng.random() < self._share
+            opcode = self._theme if themed else self.rng.choice(list(MAKERS))
             try:
                 request = MAKERS[opcode](self)
                 break
