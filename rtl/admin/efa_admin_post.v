@@ -1,6 +1,7 @@
 // efa_admin_post - writes responses into the ACQ, whole entries with phase and checksum.
 //
-// In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up
+// In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up; acq_crc
+//       whether this interface version has checksums
 // Out   m_wr one 64-byte write each; m_note a response was written, its vector; ev_acq
 // Time  5 cycles from response to write, a response every 6; with the ring disabled responses are
 //       dropped
@@ -13,6 +14,7 @@ module efa_admin_post #(
     input wire clk,
     input wire rst,
     input wire acq_on,
+    input wire acq_crc,
     input wire acq_start,
     input wire [63:0] acq_base,
     input wire [3:0] acq_log,
@@ -103,7 +105,7 @@ module efa_admin_post #(
   reg [511:0] sealed;
   always @* begin
     sealed = entry_q;
-    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = crc_q;
+    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = acq_crc ? crc_q : 16'd0;
   end
 
   wire [15:0] slot = count_q & ((16'd1 << acq_log) - 16'd1);

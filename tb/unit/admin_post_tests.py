@@ -35,7 +35,7 @@ class Bench:
         self.rng = rng_for("post")
         for name in ("s_rsp_valid", "s_rsp_id", "s_rsp_status", "s_rsp_body", "acq_start"):
             getattr(dut, name).value = 0
-        dut.acq_on.value = 1
+        dut.acq_on.value = dut.acq_crc.value = 1
         dut.acq_base.value = BASE
         dut.acq_log.value = 2
         dut.acq_vector.value = 3
