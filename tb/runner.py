@@ -283,6 +283,11 @@ UNIT_BUILD = {
 }  # fmt: skip
 
 
+def random_unknowns(seed: int) -> list[str]:
+    """Arguments that make a Verilator build with `unique` unknowns draw them from this seed."""
+    return [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
+
+
 def run_unit(
     unit: str,
     top: str,
@@ -309,8 +314,7 @@ def run_unit(
             files = [control, *files]
             build_args += code_coverage.FLAGS
     folder = build(sim, top, files, params, build_args, waves)
-    plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
-    plusargs += code_coverage.arguments(unit)
+    plusargs = random_unknowns(seed) + code_coverage.arguments(unit)
     return run(
         "unit", unit, sim, top, folder, test_module, seed, params, test,
         plusargs=plusargs if sim == "verilator" else [], waves=waves,

@@ -45,15 +45,17 @@ class Command:
 class AdminQueue:
     """AQ and ACQ in host memory, up to 32 commands outstanding.
 
-    `write_register(reg, value)` reaches the device; `check_crc` is what VERSION asks for.
+    `write_register(reg, value)` reaches the device; `check_crc` and `wide`, the 128-byte entries,
+    are what VERSION asks for.
     """
 
     depth = defs.EFA_ADMIN_QUEUE_DEPTH
 
-    def __init__(self, memory, allocator, write_register, check_crc):
+    def __init__(self, memory, allocator, write_register, check_crc, wide=False):
         self._memory, self._write_register = memory, write_register
         self._check_crc = check_crc
-        self.aq_base = allocator.alloc(self.depth * defs.AdminAqEntry.SIZE)
+        self.entry = defs.AdminAqEntryV2 if wide else defs.AdminAqEntry
+        self.aq_base = allocator.alloc(self.depth * self.entry.SIZE)
         self._acq = ConsumerRing(
             memory, allocator.alloc(self.depth * defs.AdminAcqEntry.SIZE), self.depth,
             defs.AdminAcqEntry, lambda entry: entry.acq_common_descriptor.phase)
@@ -66,7 +68,7 @@ class AdminQueue:
         """Registers of the submission ring: base low, base high, then the enabling CAPS."""
         self._write_base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI, self.aq_base)
         self._write_register(defs.Reg.AQ_CAPS, defs.REG_BITS.AQ_CAPS.pack(
-            AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=defs.AdminAqEntry.SIZE))
+            AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=self.entry.SIZE))
 
     def enable_acq(self):
         """Registers of the completion ring."""
@@ -91,7 +93,8 @@ class AdminQueue:
 
     def submit(self, request):
         """Puts a command into the ring and rings; returns its Command."""
-        opcode = OPCODES[type(request)]
+        # Two commands share a layout: such a request says itself which it is.
+        opcode = request.aq_common.opcode or OPCODES[type(request)]
         slot = self._contexts.index(None)
         lap, place = divmod(self._produced, self.depth)
         header = request.aq_common
@@ -100,8 +103,10 @@ class AdminQueue:
         header.phase = 1 - lap % 2
         command = Command(opcode, int(header.command_id), defs.COMMANDS[opcode][1])
         self._contexts[slot] = command
-        entry = defs.AdminAqEntry
-        self._memory.write(self.aq_base + place * entry.SIZE, request.pack(entry.SIZE))
+        image = request.pack(defs.AdminAqEntry.SIZE)
+        if self.entry is defs.AdminAqEntryV2:
+            image = widened(image)
+        self._memory.write(self.aq_base + place * self.entry.SIZE, image)
         self._produced = self._produced + 1 & 0xFFFF_FFFF
         self._write_register(defs.Reg.AQ_PROD_DB, self._produced & PRODUCER_MASK)
         return command
@@ -126,6 +131,17 @@ class AdminQueue:
         """Gives the rings back; the device must have been reset."""
         self._allocator.free(self.aq_base)
         self._allocator.free(self._acq.base)
+
+
+def widened(image):
+    """The 128-byte form of a 64-byte command: payload 8 bytes later, checksum over all of it."""
+    common = defs.AdminAqCommonDesc.SIZE
+    wide = bytearray(defs.AdminAqEntryV2.SIZE)
+    wide[:common] = image[:common]
+    payload = defs.AdminAqEntryV2.request_payload.offset
+    wide[payload : payload + len(image) - common] = image[common:]
+    defs.AdminAqCommonDescV2.over(wide).checksum = crc16(wide)
+    return bytes(wide)
 
 
 def crc_matches(entry):

@@ -2481,6 +2481,128 @@ COMMANDS = {
     ),
 }
 
+COMMAND_STATUSES = {
+    AdminAqOpcode.CREATE_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.MODIFY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.QUERY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DESTROY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.CREATE_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.REG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.DEREG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.CREATE_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.GET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.SET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.GET_STATS: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ATTACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.MODIFY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DETACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+}
+
 FEATURES = {
     AdminAqFeatureId.DEVICE_ATTR: (AdminFeatureDeviceAttrDesc, None),
     AdminAqFeatureId.AENQ_CONFIG: (AdminFeatureAenqDesc, AdminFeatureAenqDesc),

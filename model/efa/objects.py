@@ -48,6 +48,7 @@ class Mr:
     physical: bool
     page_shift: int = 0
     first_translation: int = 0
+    translations: int = 0
     pages: tuple = ()
 
     def covers(self, address, size):
@@ -68,6 +69,17 @@ class Mr:
             position += count
             size -= count
         return result
+
+
+@dataclass(slots=True, eq=False)
+class Counter:
+    """Event counter kept at an address of host memory; attached counts the QP events it has."""
+
+    index: int
+    uar: int
+    address: int
+    value: int = 0
+    attached: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +117,8 @@ class Qp:
     """Queue pair.
 
     outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
-    bit of the first lap of send entries, None before the first one.
+    bit of the first lap of send entries, None before the first one; counters: event (its bit) to
+    the event counter that has it.
     """
 
     index: int
@@ -128,6 +141,7 @@ class Qp:
     rq_failed: bool = False
     first_phase: int | None = None
     outstanding: dict = field(default_factory=dict)
+    counters: dict = field(default_factory=dict)
 
 
 class Table:
@@ -227,6 +241,7 @@ class Objects:
         self.qps = Table(limits.qpn_w)
         self.mrs = Table(limits.mr_w)
         self.ahs = Table(limits.ah_w)
+        self.counters = Table(limits.ec_w)
         self.ah_of = {}
         self.llq = LlqPages(limits.llq_bytes // limits.llq_page_bytes)
         self.translations = Translations(1 << limits.mtt_w)

@@ -128,11 +128,9 @@ module efa_admin #(
   wire acq_start;
   wire [63:0] acq_base;
   wire [3:0] acq_log;
-  wire [7:0] acq_vector;
   wire note_valid;
-  wire [7:0] note_vector;
   wire aenq_note_valid;
-  wire [7:0] aenq_note_vector;
+  wire [7:0] aenq_vector;
   wire [31:0] groups;
   wire acq_wr_valid;
   wire acq_wr_ready;
@@ -228,11 +226,9 @@ module efa_admin #(
       .acq_start(acq_start),
       .acq_base(acq_base),
       .acq_log(acq_log),
-      .acq_vector(acq_vector),
       .s_note_valid(note_valid),
-      .s_note_vector(note_vector),
       .s_aenq_valid(aenq_note_valid),
-      .s_aenq_vector(aenq_note_vector),
+      .aenq_vector(aenq_vector),
       .irq_valid(irq_adm_valid),
       .irq_ready(irq_adm_ready),
       .irq_vector(irq_adm_vector),
@@ -309,7 +305,7 @@ module efa_admin #(
       .m_wr_addr(aenq_wr_addr),
       .m_wr_data(aenq_wr_data),
       .m_note_valid(aenq_note_valid),
-      .m_note_vector(aenq_note_vector),
+      .m_vector(aenq_vector),
       .ev_aenq_valid(ev_aenq_valid),
       .ev_aenq_data(ev_aenq_data),
       .ev_odd_valid(odd_aenq_valid),
@@ -674,7 +670,6 @@ module efa_admin #(
       .acq_start(acq_start),
       .acq_base(acq_base),
       .acq_log(acq_log),
-      .acq_vector(acq_vector),
       .s_rsp_valid(rsp_valid),
       .s_rsp_ready(rsp_ready),
       .s_rsp_id(rsp_id),
@@ -685,7 +680,6 @@ module efa_admin #(
       .m_wr_addr(acq_wr_addr),
       .m_wr_data(acq_wr_data),
       .m_note_valid(note_valid),
-      .m_note_vector(note_vector),
       .ev_acq_valid(ev_acq_valid),
       .ev_acq_data(ev_acq_data)
   );

@@ -1,7 +1,7 @@
 // efa_aenq - the ring of asynchronous events: registers, keep-alive timer, entries.
 //
 // In    s_aenq events asked for; register stores; enabled groups; cycles since power-on
-// Out   m_wr one 64-byte write each, m_note its vector when it was taken; ev_aenq; ev_odd what was
+// Out   m_wr one 64-byte write each, m_note when it was taken; m_vector; ev_aenq; ev_odd what was
 //       dropped, and consumer counts that were ignored
 // Time  an event taken to its write 1 cycle, one every 2; not in the cycle of a register store; an
 //       event waits while the ring is full, a keep-alive is dropped then
@@ -29,7 +29,7 @@ module efa_aenq (
     output wire [511:0] m_wr_data,
 
     output wire m_note_valid,
-    output wire [7:0] m_note_vector,
+    output wire [7:0] m_vector,
 
     output wire ev_aenq_valid,
     output wire [63:0] ev_aenq_data,
@@ -57,7 +57,6 @@ module efa_aenq (
   reg valid_q;
   reg [511:0] entry_q;
   reg [57:0] line_q;
-  reg [7:0] note_vector_q;
   reg odd_valid_q;
   reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
@@ -80,11 +79,14 @@ module efa_aenq (
   wire take_alive = may_take && alive_q;
   wire named = s_aenq_group >= GROUP_FIRST && s_aenq_group <= GROUP_LAST;
   wire wanted = named && s_groups[s_aenq_group[4:0]];
+  wire is_alive = s_aenq_group == GROUP_LAST;
   wire drop = !on_q || !wanted;
-  assign s_aenq_ready = may_take && !alive_q && (drop || !full);
+  // A keep-alive of the port is one like any other: it never waits, and where nobody wants keep-alives
+  // it is none.
+  assign s_aenq_ready = may_take && !alive_q && (drop || !full || is_alive);
   wire take = s_aenq_valid && s_aenq_ready;
-  wire write = take_alive ? on_q && !full : take && !drop;
-  wire dropped = take_alive ? !on_q : take && drop;
+  wire write = take_alive ? on_q && !full : take && !drop && !full;
+  wire dropped = take_alive ? !on_q : take && drop && (wanted || !is_alive);
 
   wire [15:0] group = take_alive ? GROUP_LAST : s_aenq_group;
   wire [15:0] syndrome = take_alive ? 16'd0 : s_aenq_syndrome;
@@ -105,7 +107,7 @@ module efa_aenq (
   assign m_wr_addr = {line_q, 6'd0};
   assign m_wr_data = entry_q;
   assign m_note_valid = valid_q && m_wr_ready;
-  assign m_note_vector = note_vector_q;
+  assign m_vector = vector_q;
   assign ev_aenq_valid = m_note_valid;
   reg [63:0] ev_data;
   always @* begin
@@ -158,7 +160,6 @@ module efa_aenq (
     if (write) begin
       entry_q <= entry;
       line_q <= base_q[63:6] + slot;
-      note_vector_q <= vector_q;
     end
     odd_what_q   <= dropped ? ODD_DROPPED : ODD_CONSUMER;
     odd_detail_q <= dropped ? {syndrome, group} : reg_wr_data;

@@ -1,9 +1,9 @@
 // efa_aq - the admin rings' registers, the legality of their doorbells, and the held message.
 //
 // In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written, s_aenq
-//       an asynchronous event
-// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages, one
-//       for what is due to one vector; ev_odd doorbells that were ignored
+//       an asynchronous event; aenq_vector the vector of these
+// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages to
+//       the vector that is set up when they leave, one for what is due to one vector; ev_odd doorbells that were ignored
 // Time  a store acts in 1 cycle, one per cycle; a note becomes a message in 2, or when INTR_MASK
 //       falls
 `include "efa_defs.vh"
@@ -28,12 +28,10 @@ module efa_aq (
     output wire acq_start,
     output wire [63:0] acq_base,
     output wire [3:0] acq_log,
-    output wire [7:0] acq_vector,
 
     input wire s_note_valid,
-    input wire [7:0] s_note_vector,
     input wire s_aenq_valid,
-    input wire [7:0] s_aenq_vector,
+    input wire [7:0] aenq_vector,
     output wire irq_valid,
     input wire irq_ready,
     output wire [7:0] irq_vector,
@@ -63,9 +61,7 @@ module efa_aq (
   reg [15:0] taken_q;
   reg mask_q;
   reg due_q;
-  reg [7:0] due_vector_q;
   reg aenq_due_q;
-  reg [7:0] aenq_vector_q;
   reg irq_valid_q;
   reg [7:0] irq_vector_q;
   reg odd_valid_q;
@@ -92,9 +88,9 @@ module efa_aq (
 
   // What is due to the vector of a message is told by it.
   wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || irq_ready);
-  wire [7:0] vector = due_q ? due_vector_q : aenq_vector_q;
-  wire tells = send && vector == due_vector_q;
-  wire tells_aenq = send && vector == aenq_vector_q;
+  wire [7:0] vector = due_q ? acq_vector_q : aenq_vector;
+  wire tells = send && vector == acq_vector_q;
+  wire tells_aenq = send && vector == aenq_vector;
 
   assign rings_on = aq_on_q && acq_on_q;
   assign aq_start = aq_start_q;
@@ -106,7 +102,6 @@ module efa_aq (
   assign acq_start = acq_start_q;
   assign acq_base = acq_base_q;
   assign acq_log = acq_log_q;
-  assign acq_vector = acq_vector_q;
   assign irq_valid = irq_valid_q;
   assign irq_vector = irq_vector_q;
   assign ev_odd_valid = odd_valid_q;
@@ -172,8 +167,6 @@ module efa_aq (
       acq_log_q <= log2(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH]);
       acq_vector_q <= reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
     end
-    if (s_note_valid) due_vector_q <= s_note_vector;
-    if (s_aenq_valid) aenq_vector_q <= s_aenq_vector;
     if (send) irq_vector_q <= vector;
     odd_detail_q <= reg_wr_data;
   end

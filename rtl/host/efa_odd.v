@@ -27,6 +27,8 @@ module efa_odd (
   localparam [3:0] WHAT_LATE = 4'd4;
   localparam [3:0] WHAT_VECTOR = 4'd5;
 
+  reg vector_q;
+  reg [7:0] vector_number_q;
   wire store = part_valid || odd_valid;
   wire held_valid;
   wire [7:0] held_tag;
@@ -48,8 +50,6 @@ module efa_odd (
       .level(unused_level)
   );
 
-  reg vector_q;
-  reg [7:0] vector_number_q;
   reg valid_q;
   reg [3:0] what_q;
   reg [31:0] detail_q;

@@ -53,7 +53,8 @@ class AdminBench:
                      "rd_adm_ready", "wr_adm_ready", "irq_adm_ready", "reg_wr_offset",
                      "reg_wr_data", "rdc_cookie", "rdc_offset", "rdc_data", "rdc_bytes",
                      "rdc_last", "rdc_err", "qpa_rdata", "stat_value", "s_cfg_keep_alive",
-                     "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data", "uptime"):  # fmt: skip
+                     "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
+                     "uptime"):  # fmt: skip
             getattr(dut, name).value = 0
         for name in ENGINES:
             getattr(dut, name + "_ready").value = 0

@@ -24,7 +24,8 @@ async def each_is_told_once_in_its_turn(dut):
             ring, entry = (rng.random() < share for _ in range(2))
             events = rng.getrandbits(1)
             drive(dut, s_ring_valid=int(ring and not events), s_ring_data=2 * number,
-                  s_aenq_valid=int(ring and events), s_aenq_data=2 * number, s_entry_valid=int(entry),
+                  s_aenq_valid=int(ring and events), s_aenq_data=2 * number,
+                  s_entry_valid=int(entry),
                   s_entry_data=2 * number + 1 | 1 << 63)  # fmt: skip
             due = [2 * number] if ring else [] if waits is None else [waits]
             if not ring:

@@ -40,7 +40,8 @@ class Ring:
 
     def asks(self, beat):
         slot = (self.first + self.asked) % (1 << self.log)
-        assert beat == {"addr": BASE + (64 << self.wide) * slot, "wide": self.wide}, (self.asked, beat)
+        due = {"addr": BASE + (64 << self.wide) * slot, "wide": self.wide}
+        assert beat == due, (self.asked, beat)
         self.waiting.append(self.entries[self.asked])
         self.asked += 1
         self.answer()
@@ -110,7 +111,8 @@ async def commands_come_in_ring_order(dut, pace):
 async def counts_go_on_over_65535(dut):
     """admin.aq_fetch.wrap"""
     quiet(dut)
-    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1, m_cmd_ready=1)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
+          m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
     # Both counts go up by one a cycle, without a bench around them.
     first = 65530
@@ -180,7 +182,8 @@ async def its_cycles(dut):
     """admin.aq_fetch.time"""
     rung, command = timing("efa_aq_fetch", "rung"), timing("efa_aq_fetch", "command")
     quiet(dut)
-    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1, m_cmd_ready=1)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
+          m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
     drive(dut, rings_on=1, aq_log=5)
     await ClockCycles(dut.clk, 3)

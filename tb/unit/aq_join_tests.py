@@ -65,7 +65,7 @@ class Join:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.7), (0.3, 0.3)])
 async def entries_of_both_forms(dut, pace):
-    """admin.aq_join.entries: in the order asked, also where the form changes; faults of each kind."""
+    """admin.aq_join.entries: in the order asked, whatever their form; faults of each kind."""
     join = Join(dut, *pace)
     await clock_and_reset(dut)
     for wide in (0, 1, None):

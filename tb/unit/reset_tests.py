@@ -8,7 +8,8 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, rises, steady, until
 
 BEGUN, DRAINED, DONE = 0, 1, 2
-QUIET = {"s_cfg_interface": 0, "net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1, "init_done": 1}
+QUIET = {"s_cfg_interface": 0, "net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1,
+         "init_done": 1}  # fmt: skip
 
 
 class Bench:
