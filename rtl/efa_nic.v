@@ -83,6 +83,14 @@ module efa_nic #(
 
   wire core_rst;
   wire acq_crc;
+  wire ec_valid;
+  wire ec_ready;
+  wire [2:0] ec_op;
+  wire [`EFA_LIMITS__EC_W-1:0] ec_counter;
+  wire [QPN_W-1:0] ec_qpn;
+  wire [3:0] ec_events;
+  wire [63:0] ec_value;
+  wire [1:0] ec_code;
   wire [63:0] uptime;
   wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
@@ -466,6 +474,14 @@ module efa_nic #(
       .drain_recv_ready(drain_recv_ready),
       .drain_cpl_valid(drain_cpl_valid),
       .drain_cpl_ready(drain_cpl_ready),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
       .stat_index(stat_index),
       .stat_value(stat_value),
       .ev_aqcmd_valid(ev_valid[`EFA_EV__AQCMD]),
@@ -709,6 +725,7 @@ module efa_nic #(
   );
 
   efa_cpl #(
+      .QPN_W(QPN_W),
       .CQN_W(CQN_W)
   ) u_cpl (
       .clk(clk),
@@ -750,6 +767,16 @@ module efa_nic #(
       .rxc_ready(rxc_ready),
       .rxc_data(rxc_data),
       .rxdone_valid(rxdone_valid),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
+      .ev_ecw_valid(ev_valid[`EFA_EV__ECW]),
+      .ev_ecw_data(ev_data[64*`EFA_EV__ECW+:64]),
       .ev_cqe_valid(ev_valid[`EFA_EV__CQE]),
       .ev_cqe_data(ev_data[64*`EFA_EV__CQE+:64]),
       .ev_eqe_valid(ev_valid[`EFA_EV__EQE]),
@@ -828,9 +855,6 @@ module efa_nic #(
       .cnt_data(cnt_data)
   );
 
-  assign ev_valid[`EFA_EV__ECW] = 1'b0;
-  assign ev_data[64*`EFA_EV__ECW+:64] = 64'd0;
-
   `EFA_STREAM(u_edge_rd_adm, 64 + 13 + 32, clk, core_rst, rd_adm_valid, rd_adm_ready, {
               rd_adm_addr, rd_adm_len, rd_adm_cookie})
   `EFA_STREAM(u_edge_rd_rq, 64 + 13 + 32, clk, core_rst, rd_rq_valid, rd_rq_ready, {
@@ -860,6 +884,8 @@ module efa_nic #(
               sqop_kind, sqop_qpn, sqop_qpc})
   `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
               rqop_kind, rqop_qpn, rqop_qpc})
+  `EFA_STREAM(u_edge_ec, 3 + `EFA_LIMITS__EC_W + QPN_W + 4 + 64, clk, core_rst, ec_valid, ec_ready,
+              {ec_op, ec_counter, ec_qpn, ec_events, ec_value})
   `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)
   `EFA_STREAM(u_edge_rxc, `EFA_CPL__W, clk, core_rst, rxc_valid, rxc_ready, rxc_data)
   `EFA_STREAM(u_edge_acko, `EFA_ACKO__W, clk, core_rst, acko_valid, acko_ready, acko_data)
