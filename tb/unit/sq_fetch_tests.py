@@ -301,7 +301,7 @@ async def every_entry_once_and_in_order(dut):
         await world.cycles(1500, step)
         world.answers = world.ready = 1.0
         await world.rest()
-        assert all(q.prod > 1 << q.log for q in queues)
+        assert sum(q.prod >> q.log for q in queues) > 3 * len(queues)
         assert bool(world.times["err"]) == (fail > 0)
 
 
