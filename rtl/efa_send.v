@@ -293,6 +293,7 @@ module efa_send #(
       ) u_llq (
           .clk(clk),
           .rst(core_rst),
+          .power_rst(power_rst),
           .init_done(llq_init),
           .llq_valid(llq_valid),
           .llq_line(llq_line),

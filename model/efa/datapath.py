@@ -51,6 +51,10 @@ class Datapath:
             "sends": self.sends.snapshot(),
         }
 
+    def written_map(self):
+        """Which dwords of LLQ memory were written and not taken, as bytes."""
+        return self._written.tobytes()
+
     def node_of(self, gid):
         """Fabric node of a GID, None outside the fabric."""
         limits = self.device.limits

@@ -6,6 +6,7 @@ import pytest
 from efa import defs
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout, open_backend
+from efa.completion_counter import RECEIVES, SENDS
 from efa.completion_queue import VerbsError, round_up_pow2
 from efa.driver import Driver
 from efa.driver_objects import Access
@@ -326,3 +327,36 @@ def test_rings_in_host_memory_are_given_back(max_inline):
         assert right.buffer.read(0, 1) == bytes([turn])
     left.close()
     right.close()
+
+
+def test_completion_counters_count_without_polling():
+    left, right = pair()
+    sends, receives = left.context.create_counter(), right.context.create_counter()
+    sends.attach(left.qp, SENDS)
+    receives.attach(right.qp, SENDS, RECEIVES)
+    for turn in range(5):
+        right.qp.post_recv([right.sge(0, 64)], wr_id=turn)
+        left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)], wr_id=turn))
+    left.driver.wait(lambda: sends.value == 5)
+    assert (receives.value, receives.errors, sends.errors) == (5, 0, 0)
+    left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)]))
+    left.driver.wait(lambda: sends.errors == 1)
+    sends.set(100)
+    sends.add(5)
+    sends.add(2, errors=True)
+    assert (sends.value, sends.errors) == (105, 3)
+    with pytest.raises(DriverError, match="RESOURCE_BUSY"):
+        sends.destroy()
+    sends.detach(left.qp, SENDS)
+    sends.destroy()
+
+
+def test_a_refused_counter_leaves_nothing_behind():
+    left, _ = pair()
+    counters = [left.context.create_counter() for _ in range(32)]
+    live = len(left.driver.allocator._live)
+    with pytest.raises(DriverError, match="RESOURCE_ALLOCATION_FAILURE"):
+        left.context.create_counter()
+    assert len(left.driver.allocator._live) == live
+    for counter in counters:
+        counter.destroy()

@@ -94,7 +94,7 @@ UNITS: dict[str, Unit] = {
     "drain": Unit("efa_drain"),
     "aq_fetch": Unit("efa_aq_fetch"),
     "mtt_alloc": Unit("efa_mtt_alloc"),
-    "mr_list": Unit("efa_mr_list"),
+    "mr_list": Unit("efa_mr_list", [{}, {"POINTERS": 19, "ENTRIES": 8}]),
     "mr_pages": Unit("efa_mr_pages"),
     "qp_rules": Unit("efa_qp_rules"),
     "features": Unit("efa_features", [{}, {"QPN_W": 10, "CQN_W": 11}]),
