@@ -379,7 +379,8 @@ async def a_queue_that_ends_is_forgotten(dut):
         elif world.drain and world.times["drained"]:
             assert not any(read.queue is victim for read in world.reads), "a read is still out"
             world.drain = False
-            world.clear = victim, 1
+            # RESET leaves the ring where it is; a new life has its address told.
+            world.clear = victim, world.rng.getrandbits(1)
         elif ends is None and not world.drain and world.clear is None:
             victim.state = STATES.RTS
             victim, lives = None, lives + 1
