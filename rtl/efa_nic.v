@@ -22,6 +22,14 @@ module efa_nic #(
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
     input  wire s_cfg_profile,
+    input  wire [1:0] s_cfg_interface,
+    input  wire [31:0] s_cfg_keep_alive,
+    input  wire [15:0] s_cfg_moderation,
+    input  wire s_aenq_valid,
+    output wire s_aenq_ready,
+    input  wire [15:0] s_aenq_group,
+    input  wire [15:0] s_aenq_syndrome,
+    input  wire [383:0] s_aenq_data,
     input  wire s_mmio_valid,
     output wire s_mmio_ready,
     input  wire s_mmio_write,
@@ -74,6 +82,8 @@ module efa_nic #(
   localparam CQN_W = QPN_W + 1;
 
   wire core_rst;
+  wire acq_crc;
+  wire [63:0] uptime;
   wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
   wire net_quiet;
@@ -252,6 +262,10 @@ module efa_nic #(
       .s_cfg_msix_enable(s_cfg_msix_enable),
       .s_cfg_msix_fmask(s_cfg_msix_fmask),
       .s_cfg_profile(s_cfg_profile),
+      .s_cfg_interface(s_cfg_interface),
+      .s_cfg_moderation(s_cfg_moderation),
+      .acq_crc(acq_crc),
+      .uptime(uptime),
       .s_mmio_valid(s_mmio_valid),
       .s_mmio_ready(s_mmio_ready),
       .s_mmio_write(s_mmio_write),
@@ -379,6 +393,14 @@ module efa_nic #(
       .s_cfg_profile(s_cfg_profile),
       .core_rst(core_rst),
       .admin_init_done(admin_init_done),
+      .acq_crc(acq_crc),
+      .uptime(uptime),
+      .s_cfg_keep_alive(s_cfg_keep_alive),
+      .s_aenq_valid(s_aenq_valid),
+      .s_aenq_ready(s_aenq_ready),
+      .s_aenq_group(s_aenq_group),
+      .s_aenq_syndrome(s_aenq_syndrome),
+      .s_aenq_data(s_aenq_data),
       .mrrs_log(mrrs_log),
       .reg_wr_valid(reg_wr_valid),
       .reg_wr_offset(reg_wr_offset),
@@ -450,6 +472,8 @@ module efa_nic #(
       .ev_aqcmd_data(ev_data[64*`EFA_EV__AQCMD+:64]),
       .ev_acq_valid(ev_valid[`EFA_EV__ACQ]),
       .ev_acq_data(ev_data[64*`EFA_EV__ACQ+:64]),
+      .ev_aenq_valid(ev_valid[`EFA_EV__AENQ]),
+      .ev_aenq_data(ev_data[64*`EFA_EV__AENQ+:64]),
       .ev_odd_admin_valid(ev_valid[`EFA_EV__ODD_ADMIN]),
       .ev_odd_admin_data(ev_data[64*`EFA_EV__ODD_ADMIN+:64])
   );
@@ -803,6 +827,9 @@ module efa_nic #(
       .cnt_index(cnt_index),
       .cnt_data(cnt_data)
   );
+
+  assign ev_valid[`EFA_EV__ECW] = 1'b0;
+  assign ev_data[64*`EFA_EV__ECW+:64] = 64'd0;
 
   `EFA_STREAM(u_edge_rd_adm, 64 + 13 + 32, clk, core_rst, rd_adm_valid, rd_adm_ready, {
               rd_adm_addr, rd_adm_len, rd_adm_cookie})

@@ -31,6 +31,8 @@ rtl/admin/efa_mtt_alloc.v
 rtl/admin/efa_qp_rules.v
 rtl/admin/efa_aq.v
 rtl/admin/efa_aq_fetch.v
+rtl/admin/efa_aenq.v
+rtl/admin/efa_admin_wr.v
 rtl/admin/efa_line_rd.v
 rtl/admin/efa_admin_rd.v
 rtl/admin/efa_admin_odd.v
@@ -55,6 +57,7 @@ rtl/queue/efa_sq.v
 rtl/data/efa_wqe_check.v
 rtl/data/efa_tx_room.v
 rtl/admin/efa_admin_post.v
+rtl/admin/efa_aq_join.v
 rtl/admin/efa_cmd_info.v
 rtl/admin/efa_mr_list.v
 rtl/admin/efa_cmd_qp.v

@@ -67,7 +67,7 @@ class Units:
 
 
 async def start(dut, share=1.0, gaps=0.0, stalls=0.0):
-    source = StreamDriver(dut, "s_cmd", gaps, ["data", "err"])
+    source = StreamDriver(dut, "s_cmd", gaps, ["data", "err", "bad"])
     refusals = StreamMonitor(dut, "m_rsp", stalls, ["id", "status"])
     events = StreamMonitor(dut, "ev_aqcmd", fields=["data"])
     units = Units(dut, share)
@@ -83,20 +83,25 @@ async def every_opcode_goes_where_it_belongs(dut, pace):
     rng = rng_for("commands")
     opcodes = [*range(256), *[rng.choice(list(UNIT)) for _ in range(100)]]
     rng.shuffle(opcodes)
-    beats = [(opcode, number, int(rng.random() < 0.1)) for number, opcode in enumerate(opcodes)]
-    datas = [command(opcode, number, rng) for opcode, number, _ in beats]
-    source.post(*[{"data": data, "err": beat[2]} for data, beat in zip(datas, beats, strict=True)])
+    beats = [
+        (opcode, number, int(rng.random() < 0.1), int(rng.random() < 0.1))
+        for number, opcode in enumerate(opcodes)
+    ]
+    datas = [command(opcode, number, rng) for opcode, number, _, _ in beats]
+    for data, (_, _, err, bad) in zip(datas, beats, strict=True):
+        source.post({"data": data, "err": err, "bad": bad})
     await source.idle()
     await ClockCycles(dut.clk, 60)
-    good = [(UNIT[o], datas[n]) for o, n, err in beats if o in UNIT and not err]
+    good = [(UNIT[o], datas[n]) for o, n, err, bad in beats if o in UNIT and not err | bad]
     status = AdminAqCompletionStatus
     refused = [{"id": 0 if err else n,
-                "status": int(status.UNKNOWN_ERROR if err else status.UNSUPPORTED_OPCODE)}
-               for o, n, err in beats if err or o not in UNIT]  # fmt: skip
+                "status": int(status.UNKNOWN_ERROR if err else
+                              status.MALFORMED_REQUEST if bad else status.UNSUPPORTED_OPCODE)}
+               for o, n, err, bad in beats if err or bad or o not in UNIT]  # fmt: skip
     assert units.came == good
     assert list(refusals.beats) == refused
     told = [(beat["data"] & 0xFFF, beat["data"] >> 12) for beat in events.beats]
-    assert told == [(n, o) for o, n, err in beats if not err]
+    assert told == [(n, o) for o, n, err, _ in beats if not err]
 
 
 @cocotb.test()
