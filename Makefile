@@ -87,6 +87,9 @@ sweep: $(STAMP) ## sweep sizes and queues on the RTL
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
 
+hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
+	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 

@@ -26,6 +26,8 @@ class AdminQueues:
         self.aq_base = self.acq_base = self.acq_vector = 0
         self.aq_entry_bytes = ENTRY_BYTES
         self.masked = self.held = self.held_event = False
+        # Opcode and slot of the command that is carried out: None where it could not be read.
+        self.current = (None, 0)
         self.events = AsyncEvents(device, self._tell_event)
 
     def _depth(self, depth, entry_bytes, *sizes):
@@ -95,17 +97,19 @@ class AdminQueues:
             slot = self.aq.take()
             self.aq.complete()
             size = self.aq_entry_bytes
+            self.current = (None, slot)
             try:
                 entry = self.device.memory.read(self.aq_base + slot * size, size)
             except HostReadError:
                 self.device.event("odd_admin", what=ODD_UNREAD, detail=slot)
                 self._respond(0, _Status.UNKNOWN_ERROR, None)
                 continue
-            self._execute(entry, phase)
+            self._execute(entry, phase, slot)
 
-    def _execute(self, entry, phase):
+    def _execute(self, entry, phase, slot):
         device = self.device
         common = defs.AdminAqCommonDesc.unpack(entry)
+        self.current = (common.opcode, slot)
         command_id = common.command_id__command_id
         device.event("aqcmd", cmd_id=command_id, opcode=int(common.opcode))
         if common.phase != phase:

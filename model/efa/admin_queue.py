@@ -28,6 +28,11 @@ class Command:
         self.status = None
 
     @property
+    def name(self):
+        """Name of the opcode, or its number where it has none."""
+        return getattr(self.opcode, "name", f"opcode {self.opcode}")
+
+    @property
     def done(self):
         """True once the device has answered."""
         return self.status is not None
@@ -35,23 +40,23 @@ class Command:
     def result(self):
         """The response; raises DriverError when the device refused."""
         if not self.done:
-            raise DriverError(f"{self.opcode.name} has not completed")
+            raise DriverError(f"{self.name} has not completed")
         if self.status != defs.AdminAqCompletionStatus.SUCCESS:
             shown = getattr(self.status, "name", self.status)
-            raise DriverError(f"{self.opcode.name}: {shown}", self.status)
+            raise DriverError(f"{self.name}: {shown}", self.status)
         return self.response
 
 
 class AdminQueue:
-    """AQ and ACQ in host memory, up to 32 commands outstanding.
+    """AQ and ACQ in host memory, up to `depth` commands outstanding (a power of two, at most 32).
 
     `write_register(reg, value)` reaches the device; `check_crc` and `wide`, the 128-byte entries,
     are what VERSION asks for.
     """
 
-    depth = defs.EFA_ADMIN_QUEUE_DEPTH
-
-    def __init__(self, memory, allocator, write_register, check_crc, wide=False):
+    def __init__(self, memory, allocator, write_register, check_crc, wide=False,
+                 depth=defs.EFA_ADMIN_QUEUE_DEPTH):
+        self.depth = depth
         self._memory, self._write_register = memory, write_register
         self._check_crc = check_crc
         self.entry = defs.AdminAqEntryV2 if wide else defs.AdminAqEntry
@@ -91,8 +96,11 @@ class AdminQueue:
         """True while no further command may be submitted."""
         return None not in self._contexts
 
-    def submit(self, request):
-        """Puts a command into the ring and rings; returns its Command."""
+    def submit(self, request, spoil=None):
+        """Puts a command into the ring and rings; returns its Command.
+
+        `spoil` turns a byte of the entry at that offset, behind the back of its checksum.
+        """
         # Two commands share a layout: such a request says itself which it is.
         opcode = request.aq_common.opcode or OPCODES[type(request)]
         slot = self._contexts.index(None)
@@ -101,15 +109,27 @@ class AdminQueue:
         header.command_id = (slot | self._produced << CONTEXT_BITS) & COMMAND_ID_MASK
         header.opcode = opcode
         header.phase = 1 - lap % 2
-        command = Command(opcode, int(header.command_id), defs.COMMANDS[opcode][1])
+        _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))
+        command = Command(opcode, int(header.command_id), response)
         self._contexts[slot] = command
         image = request.pack(defs.AdminAqEntry.SIZE)
         if self.entry is defs.AdminAqEntryV2:
             image = widened(image)
+        if spoil is not None:
+            image = image[:spoil] + bytes([image[spoil] ^ 0xFF]) + image[spoil + 1 :]
         self._memory.write(self.aq_base + place * self.entry.SIZE, image)
         self._produced = self._produced + 1 & 0xFFFF_FFFF
         self._write_register(defs.Reg.AQ_PROD_DB, self._produced & PRODUCER_MASK)
         return command
+
+    @property
+    def place(self):
+        """Slot of the ring that the next command takes."""
+        return self._produced % self.depth
+
+    def forget(self, command):
+        """Gives up a command whose response will not come."""
+        self._contexts[self._contexts.index(command)] = None
 
     def drain(self):
         """Takes every response that has arrived."""

@@ -45,6 +45,7 @@ class Driver(DriverObjects):
     """
 
     list_bytes = 8 * PAGE_BYTES
+    admin_depth = defs.EFA_ADMIN_QUEUE_DEPTH
 
     def __init__(self, backend, flavour="newest", cpus=2, allocator=None, seed=0):
         if flavour not in FLAVOURS:
@@ -161,7 +162,8 @@ class Driver(DriverObjects):
             self._mask_admin_interrupt(1)
         self.admin = AdminQueue(self.memory, self.allocator, self.write_register,
                                 check_crc=newest and self.version >= CRC_VERSION,
-                                wide=newest and self.version >= WIDE_AQ_VERSION)
+                                wide=newest and self.version >= WIDE_AQ_VERSION,
+                                depth=self.admin_depth)
         self.admin.enable_aq()
         self.admin.enable_acq()
         if not newest:
@@ -318,17 +320,17 @@ class Driver(DriverObjects):
 
     # Admin commands
 
-    def submit(self, request):
-        """Puts a command on the admin queue; waits only while 32 are outstanding."""
+    def submit(self, request, spoil=None):
+        """Puts a command on the admin queue; waits only while as many as it holds are out."""
         if self._dead or self.admin is None:
             raise DriverError("the admin queue is stopped")
         if self.admin.full:
             self._await(lambda: not self.admin.full, "a free admin context")
-        return self.admin.submit(request)
+        return self.admin.submit(request, spoil)
 
     def finish(self, command):
         """Waits for a submitted command; its response, or DriverError with the status."""
-        self._await(lambda: command.done, command.opcode.name)
+        self._await(lambda: command.done, command.name)
         return command.result()
 
     def execute(self, request):

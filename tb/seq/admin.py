@@ -187,24 +187,10 @@ def every_refusal(backends, _rng):
 
 
 def raw_command(driver, opcode):
-    """A command with any opcode: a known one is rewritten before its doorbell."""
-    admin, memory = driver.admin, driver.memory
-    ring = admin._write_register
-
-    def rewrite(register, value):
-        place = (value - 1) % admin.depth * defs.AdminAqEntry.SIZE
-        entry = bytearray(memory.read(admin.aq_base + place, defs.AdminAqEntry.SIZE))
-        defs.AdminAqCommonDesc.over(entry).opcode = opcode
-        memory.write(admin.aq_base + place, entry)
-        ring(register, value)
-
-    admin._write_register = rewrite
-    try:
-        command = admin.submit(defs.AdminAllocPdCmd())
-    finally:
-        admin._write_register = ring
-    driver.finish(command)
-    return command.result()
+    """A command with any opcode but 0."""
+    request = defs.AdminAllocPdCmd()
+    request.aq_common.opcode = opcode
+    return driver.execute(request)
 
 
 def everything_taken(backends, _rng):
