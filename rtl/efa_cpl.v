@@ -68,10 +68,6 @@ module efa_cpl #(
 
   localparam [12:0] EQE_BYTES = `EFA_ADMIN_EQE__BYTES;
 
-  wire cq_init_done;
-  wire eq_init_done;
-  assign cpl_init_done = cq_init_done && eq_init_done;
-
   wire commit_valid;
   wire commit_ready;
   wire [CQN_W-1:0] commit_cqn;
@@ -138,7 +134,7 @@ module efa_cpl #(
       .m_rxdone(rxdone_valid),
       .drain_valid(drain_cpl_valid),
       .drain_ready(entries_drained),
-      .init_done(cq_init_done),
+      .init_done(cpl_init_done),
       .ev_cqe_valid(ev_cqe_valid),
       .ev_cqe_data(ev_cqe_data)
   );
@@ -228,7 +224,6 @@ module efa_cpl #(
       .drain_valid(drain_cpl_valid),
       .s_drained(values_drained),
       .drain_ready(drain_cpl_ready),
-      .init_done(eq_init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );

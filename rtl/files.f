@@ -50,12 +50,15 @@ rtl/queue/efa_work_set.v
 rtl/queue/efa_sq_circle.v
 rtl/queue/efa_sq_fault.v
 rtl/queue/efa_sq_ops.v
+rtl/queue/efa_sq_lines.v
+rtl/queue/efa_sq_order.v
 rtl/data/efa_tx_ring.v
 rtl/transport/efa_ah_age.v
 rtl/transport/efa_net_out.v
 rtl/transport/efa_srd.v
 # level blocks 2
 rtl/queue/efa_sq.v
+rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
 rtl/data/efa_tx_room.v
 rtl/admin/efa_admin_post.v

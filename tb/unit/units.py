@@ -57,6 +57,8 @@ UNITS: dict[str, Unit] = {
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
+    "sq_fetch": Unit("efa_sq_fetch", [{}, {"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}]),
+    "sq_lines": Unit("efa_sq_lines"),
     "cqe_format": Unit("efa_cqe_format"),
     "rq": Unit("efa_rq"),
     "rq_cache": Unit("efa_rq_cache"),
