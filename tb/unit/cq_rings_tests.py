@@ -215,6 +215,11 @@ async def every_queue_keeps_its_own_account(dut):
             assert await commits.take(len(interrupts), 4000) == interrupts if interrupts else True
             await ClockCycles(dut.clk, 20)
             assert sum(done) == receives and not wr.beats and not commits.beats
+            # A few are made anew beside the others.
+            for cqn in rng.sample(cqns, 5):
+                accounts[cqn] = Account(rng, cqn, 1)
+                contexts.append({"cqn": cqn, "data": INTERNAL.cqc.pack(**accounts[cqn].fields)})
+            await until(dut, lambda: not contexts, "the contexts")
             # Around the index at which the next entry overflows.
             for account in accounts.values():
                 if account.live and rng.random() < 0.3:
@@ -262,13 +267,14 @@ async def sources_at_full_load_take_turns(dut, idle):
 async def a_drain_waits_at_any_count(dut):
     """cq.rings.drain: for what is inside, and for no more; commits tell the whole count"""
     await start(dut)
-    await create(dut, 3, log=4, intr=1)
+    await create(dut, 3, log=4, intr=1, two=1)
     total = 0
-    for _ in range(20):
-        await one_each_cycle(dut, "tx", 3500, {"cqn": 3})
+    for lap in range(20):
+        item = {"cqn": 3, "sub": lap & 1}
+        await one_each_cycle(dut, "tx", 3500, item)
         commits = Pulses(dut, "m_commit", "total", taken=True)
         dut.m_wr_ready.value = 0
-        await one_each_cycle(dut, "tx", 2, {"cqn": 3})
+        await one_each_cycle(dut, "tx", 2, item)
         dut.drain_valid.value = 1
         for _ in range(6):
             await RisingEdge(dut.clk)

@@ -235,6 +235,12 @@ async def limits(dut):
                 got.append(bench.post(6, {**meta, "inline_msg": 1, "length": most + extra},
                                       (), bytes(range(1, 81)), wide))  # fmt: skip
         assert got == [0] * 5 + [6, 6, 5, INTERNAL_ERROR, INTERNAL_ERROR]
+        for bit in range(14, 32):
+            for sizes in ((1 << bit, 1), (1, 1 << bit)):
+                buffers = [(region["iova"], size, region["key"]) for size in sizes]
+                assert (
+                    bench.post(6, {**meta, "length": 2}, buffers) == STATUS.LOCAL_ERROR_BAD_LENGTH
+                )
         await bench.settle()
         await reset(dut)
 
@@ -270,11 +276,13 @@ async def every_handle_is_itself(dut):
     rng = bench.rng
     meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "inline_msg": 1, "length": 0,
             "dest_qp_num": 0, "qkey": 0, "has_imm": 0, "immediate_data": 0}  # fmt: skip
-    for _ in range(3):
+    ages = [rng.getrandbits(4) for _ in range(256)]
+    for share, turn in ((1, 0), (1, 15), (0.6, 9)):
         for index in range(256):
-            await bench.handle(index, live=int(rng.random() < 0.8), pd=rng.getrandbits(10),
-                               fabric=rng.getrandbits(1), node=rng.getrandbits(16))  # fmt: skip
-            bench.age(index, rng.getrandbits(4))
+            await bench.handle(index, live=int(rng.random() < share), pd=rng.getrandbits(10),
+                               fabric=int(share == 1 or rng.random() < 0.5),
+                               node=rng.getrandbits(16))  # fmt: skip
+            bench.age(index, ages[index] ^ turn)
         await ClockCycles(dut.clk, 3)
         for index in rng.sample(range(256), 256):
             pd = bench.handles[index]["pd"]
