@@ -81,8 +81,11 @@ run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run
 play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
 
-sweep: $(STAMP) ## sweep sizes and queues on the RTL
-	$(BIN)/efa-cosim sweep
+sweep: $(STAMP) ## sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
+	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
+
+waterfall: $(STAMP) ## where the cycles of every message went, by service and named waits; reports/waterfall/index.html
+	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))
 
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
