@@ -9,7 +9,7 @@ packet of many flits, is one step. Nothing here knows a number: cycle.costs has 
 
 import numpy as np
 
-from cycle import compiled
+from cycle import compiled, engine
 from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
 from cycle.receiving import (
@@ -58,15 +58,23 @@ class Stuck(Exception):
     """No engine can act and messages are missing: a fault of the model."""
 
 
+@engine
+def _first(wake):
+    found = wake[0]
+    for number in range(1, ENGINES):
+        found = min(found, wake[number])
+    return found
+
+
 @compiled
-def _run(c, s):
+def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
      item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
      ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
      srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
-    now, stir, wake = 0, EVERYBODY, np.zeros(ENGINES, np.int64)
+    now, stir = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
         # before all: what leaves the stores of packets makes room a cycle later. An engine is
@@ -131,7 +139,7 @@ def _run(c, s):
             wake[HOST] = host(now, c, r, at, beats, post_at)
             if r[ACTED] == 1:
                 stir |= STIRS_HOST
-        step = 1 if stir else wake.min() - now
+        step = 1 if stir else _first(wake) - now
         if step >= FAR - now:
             return -1
         if r[SQ_STUCK] == 0:
@@ -154,7 +162,7 @@ def simulate(work, beats=None, table=None):
     table = table or Stages()
     numbers = costs(table, work)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
-    if _run(numbers, state) < 0:
+    if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: nothing can happen any more")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
