@@ -7,6 +7,8 @@ Time goes from one cycle in which an engine acts to the next; what acts for many
 packet of many flits, is one step. Nothing here knows a number: cycle.costs has them from the table.
 """
 
+from functools import cache
+
 import numpy as np
 
 from cycle import compiled, engine
@@ -24,11 +26,11 @@ from cycle.receiving import (
     writes,
 )
 from cycle.sending import (
-    ACTED,
     CHECK_PT,
     CHECK_STUCK,
     SQ_PT,
     SQ_STUCK,
+    STIR,
     checks,
     host,
     network,
@@ -36,22 +38,22 @@ from cycle.sending import (
     scheduler,
 )
 from cycle.stages import Stages, shape
-from cycle.state import FAR, new_state
+from cycle.state import (
+    CHECKS,
+    COMPLETIONS,
+    ENGINES,
+    EVERYBODY,
+    FAR,
+    HOST,
+    JUDGE,
+    LINK,
+    NETWORK,
+    READS,
+    SCHEDULER,
+    WRITES,
+    new_state,
+)
 from cycle.workload import store_beats
-
-# Engines by number, and whom each one's acting may concern, itself among them.
-ENGINES = 9
-(LINK, WRITES, COMPLETIONS, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = range(ENGINES)
-EVERYBODY = (1 << ENGINES) - 1
-STIRS_LINK = 1 << LINK | 1 << JUDGE | 1 << COMPLETIONS
-STIRS_WRITES = 1 << WRITES | 1 << COMPLETIONS | 1 << NETWORK | 1 << HOST
-STIRS_COMPLETIONS = 1 << COMPLETIONS | 1 << WRITES | 1 << JUDGE | 1 << LINK | 1 << SCHEDULER
-STIRS_JUDGE = 1 << JUDGE | 1 << WRITES | 1 << COMPLETIONS | 1 << LINK | 1 << READS
-STIRS_NETWORK = 1 << NETWORK | 1 << LINK | 1 << CHECKS | 1 << COMPLETIONS
-STIRS_READS = 1 << READS | 1 << NETWORK | 1 << JUDGE | 1 << CHECKS
-STIRS_CHECKS = 1 << CHECKS | 1 << SCHEDULER | 1 << READS | 1 << NETWORK
-STIRS_SCHEDULER = 1 << SCHEDULER | 1 << CHECKS
-STIRS_HOST = 1 << HOST | 1 << SCHEDULER
 
 
 class Stuck(Exception):
@@ -74,72 +76,45 @@ def _run(c, s, wake):
      item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
      ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
      srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
-    now, stir = 0, EVERYBODY
+    now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
         # before all: what leaves the stores of packets makes room a cycle later. An engine is
         # asked when its own time has come or when one that it depends on did something.
-        if stir >> LINK & 1 or wake[LINK] <= now:
-            stir &= ~(1 << LINK)
-            r[ACTED] = 0
-            wake[LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
-            if r[ACTED] == 1:
-                stir |= STIRS_LINK
-        if stir >> WRITES & 1 or wake[WRITES] <= now:
-            stir &= ~(1 << WRITES)
-            r[ACTED] = 0
-            wake[WRITES] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
-                                  cq_receive, cq_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_WRITES
-        if stir >> COMPLETIONS & 1 or wake[COMPLETIONS] <= now:
-            stir &= ~(1 << COMPLETIONS)
-            r[ACTED] = 0
-            wake[COMPLETIONS] = completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
-                                            cq_msg, cq_receive, cq_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_COMPLETIONS
-        if stir >> JUDGE & 1 or wake[JUDGE] <= now:
-            stir &= ~(1 << JUDGE)
-            r[ACTED] = 0
-            wake[JUDGE] = judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring,
-                                ask_block, ask_at, arrived, job_at)
-            if r[ACTED] == 1:
-                stir |= STIRS_JUDGE
-        if stir >> NETWORK & 1 or wake[NETWORK] <= now:
-            stir &= ~(1 << NETWORK)
-            r[ACTED] = 0
-            wake[NETWORK] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
-                                    link_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_NETWORK
-        if stir >> READS & 1 or wake[READS] <= now:
-            stir &= ~(1 << READS)
-            r[ACTED] = 0
-            wake[READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                                ask_block, ask_at)
-            if r[ACTED] == 1:
-                stir |= STIRS_READS
-        if stir >> CHECKS & 1 or wake[CHECKS] <= now:
-            stir &= ~(1 << CHECKS)
-            r[ACTED] = 0
-            wake[CHECKS] = checks(now, c, r, at, sent, item_due, skid_in, check_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_CHECKS
-        if stir >> SCHEDULER & 1 or wake[SCHEDULER] <= now:
-            stir &= ~(1 << SCHEDULER)
-            r[ACTED] = 0
-            wake[SCHEDULER] = scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt,
-                                        rests, sent, item_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_SCHEDULER
-        if stir >> HOST & 1 or wake[HOST] <= now:
-            stir &= ~(1 << HOST)
-            r[ACTED] = 0
-            wake[HOST] = host(now, c, r, at, beats, post_at)
-            if r[ACTED] == 1:
-                stir |= STIRS_HOST
-        step = 1 if stir else _first(wake) - now
+        if r[STIR] & LINK or wake[0] <= now:
+            r[STIR] &= ~LINK
+            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
+        if r[STIR] & WRITES or wake[1] <= now:
+            r[STIR] &= ~WRITES
+            wake[1] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
+                             cq_receive, cq_due)
+        if r[STIR] & COMPLETIONS or wake[2] <= now:
+            r[STIR] &= ~COMPLETIONS
+            wake[2] = completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
+                                  cq_msg, cq_receive, cq_due)
+        if r[STIR] & JUDGE or wake[3] <= now:
+            r[STIR] &= ~JUDGE
+            wake[3] = judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring,
+                            ask_block, ask_at, arrived, job_at)
+        if r[STIR] & NETWORK or wake[4] <= now:
+            r[STIR] &= ~NETWORK
+            wake[4] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
+                              link_due)
+        if r[STIR] & READS or wake[5] <= now:
+            r[STIR] &= ~READS
+            wake[5] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
+                            ask_block, ask_at)
+        if r[STIR] & CHECKS or wake[6] <= now:
+            r[STIR] &= ~CHECKS
+            wake[6] = checks(now, c, r, at, sent, item_due, skid_in, check_due)
+        if r[STIR] & SCHEDULER or wake[7] <= now:
+            r[STIR] &= ~SCHEDULER
+            wake[7] = scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt,
+                                rests, sent, item_due)
+        if r[STIR] & HOST or wake[8] <= now:
+            r[STIR] &= ~HOST
+            wake[8] = host(now, c, r, at, beats, post_at)
+        step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1
         if r[SQ_STUCK] == 0:
@@ -154,12 +129,17 @@ def _run(c, s, wake):
     return now
 
 
+@cache
+def _table():
+    return Stages()
+
+
 def simulate(work, beats=None, table=None):
     """Lifelines of a Workload, cycle 0 being its first doorbell's store.
 
     beats: bus beats of the stores before each doorbell, to be used in turn (default: those that
     the store-buffer policy makes); table: Stages. Raises Stuck."""
-    table = table or Stages()
+    table = table or _table()
     numbers = costs(table, work)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
     if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:

@@ -1,7 +1,27 @@
 """The receiving and completing engines, a cycle at a time (see cycle.sending)."""
 
 from cycle import engine
-from cycle.state import ACK, CQE, DONE, FAR, RXF, RXL, RXV, RXW, SEEN, TXL, R
+from cycle.state import (
+    ACK,
+    COMPLETIONS,
+    CQE,
+    DONE,
+    FAR,
+    HOST,
+    JUDGE,
+    LINK,
+    NETWORK,
+    READS,
+    RXF,
+    RXL,
+    RXV,
+    RXW,
+    SCHEDULER,
+    SEEN,
+    TXL,
+    WRITES,
+    R,
+)  # fmt: skip
 
 LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 STORED, ACKS_IN, IN_LINES = R["stored"], R["acks_in"], R["in_lines"]
@@ -16,7 +36,7 @@ SRD_PT, SRD_STUCK, SRD_HEAD, SRD_TAIL = (
 ACKED_N, LEFT_N, SEND_N, CREDITS = R["acked_n"], R["left_n"], R["send_n"], R["credits"]
 CQ_PT, CQ_STUCK, CQ_HEAD, CQ_TAIL, CQ_TURN = (
     R["cq_pt"], R["cq_stuck"], R["cq_head"], R["cq_tail"], R["cq_turn"])  # fmt: skip
-ACK_TAIL, CQE_N, ACTED = R["ack_tail"], R["cqe_n"], R["acted"]
+ACK_TAIL, CQE_N, STIR = R["ack_tail"], R["cqe_n"], R["stir"]
 
 
 @engine
@@ -35,6 +55,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come):
         at[ACK, message] = now
         come[r[ACKS_IN]] = message
         r[ACKS_IN] += 1
+        r[STIR] |= COMPLETIONS
         r[LINK_FREE] = now + 1
     else:
         if r[IN_LINES] + c.flits > c.lines_wait:
@@ -43,10 +64,10 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come):
         at[RXL, message] = now + c.flits - 1
         arrived[r[STORED]] = message
         r[STORED] += 1
+        r[STIR] |= JUDGE
         r[IN_LINES] += c.flits
         r[LINK_FREE] = now + c.flits
     r[LINK_HEAD] += 1
-    r[ACTED] = 1
     return r[LINK_FREE]
 
 
@@ -61,6 +82,7 @@ def _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring):
         ask_block[tail] = asked[ring] // c.read_descriptors
         ask_at[tail] = now + c.look
         r[ASK_TAIL] += 1
+        r[STIR] |= READS
         asked[ring] = min(c.per_queue, asked[ring] + c.read_descriptors)
 
 
@@ -85,7 +107,8 @@ def judge(
             if c.written == 0:
                 at[RXW, message] = now + c.job_check + c.nothing
             r[JOB_N] += 1
-            r[ACTED] = 1
+            r[STIR] |= WRITES if c.written else COMPLETIONS
+            later = now + 1
     a = r[JUDGE_N]
     if a < r[STORED]:
         message = arrived[a]
@@ -102,7 +125,8 @@ def judge(
             job_at[a] = now + c.judge
             r[JUDGE_FREE] = now + c.judge_next
             r[JUDGE_N] += 1
-            r[ACTED] = 1
+            r[STIR] |= LINK
+            later = min(later, now + 1)
             later = min(later, now + c.judge_next)
     return later
 
@@ -126,7 +150,6 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
         return min(payload, entry)
     is_entry = entry <= now and (payload > now or r[WRITE_TURN] == 0)
     r[WRITE_TURN] = 1 if is_entry else 0
-    r[ACTED] = 1
     if not is_entry:
         beats = write_beats[r[WRITE_PACKET]]
         r[WRITE_FREE] = now + beats
@@ -136,6 +159,7 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
             r[WRITE_NEXT] = made + c.write_next
             r[WRITE_PACKET] = 0
             r[WRITE_N] += 1
+            r[STIR] |= COMPLETIONS
         if shows > now:
             return min(now + beats, shows)
         r[CQ_STUCK] = 1
@@ -144,6 +168,7 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
     message = cq_msg[head]
     r[CQ_HEAD] += 1
     r[CQE_N] += 1
+    r[STIR] |= COMPLETIONS
     if cq_receive[head] == 1:
         at[CQE, message] = now
         if c.srd:
@@ -151,9 +176,11 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
             ack_msg[tail] = message
             ack_at[tail] = now + c.acknowledge - c.out
             r[ACK_TAIL] += 1
+            r[STIR] |= NETWORK
     else:
         at[DONE, message] = now
         at[SEEN, message] = now + c.visible
+        r[STIR] |= HOST
     return now + 1
 
 
@@ -180,15 +207,17 @@ def completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due, cq_msg, cq
             cq_receive[tail] = 1
             r[IN_LINES] -= c.flits
             r[RETIRE_N] += 1
+            r[STIR] |= LINK | JUDGE
         elif send <= now:
             cq_msg[tail] = srd_msg[head]
             r[SRD_HEAD] += 1
             r[CREDITS] += 1
+            r[STIR] |= SCHEDULER
         if is_receive or send <= now:
             cq_due[tail] = r[CQ_PT] + c.entry
             r[CQ_TAIL] += 1
             r[CQ_TURN] = 1 if is_receive else 0
-            r[ACTED] = 1
+            r[STIR] |= WRITES | COMPLETIONS
             if send <= now and is_receive:
                 r[SRD_STUCK] = 1
     elif send <= now:
@@ -208,7 +237,7 @@ def completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due, cq_msg, cq
                 srd_due[tail] = r[SRD_PT] + c.srd_ack
                 r[ACKED_N] += 1
                 r[SRD_TAIL] += 1
-                r[ACTED] = 1
+                r[STIR] |= LINK | COMPLETIONS
             else:
                 later = min(later, due)
         elif not c.srd and r[LEFT_N] < r[SEND_N]:
@@ -219,7 +248,7 @@ def completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due, cq_msg, cq
                 srd_due[tail] = r[SRD_PT] + c.srd_done
                 r[LEFT_N] += 1
                 r[SRD_TAIL] += 1
-                r[ACTED] = 1
+                r[STIR] |= COMPLETIONS
             else:
                 later = min(later, due)
     return later

@@ -9,11 +9,18 @@ from cycle.state import (
     ACKOUT,
     BELL,
     CHECK,
+    CHECKS,
+    COMPLETIONS,
     DB,
     FAR,
+    JUDGE,
+    LINK,
+    NETWORK,
     RD,
     RDC,
+    READS,
     READY,
+    SCHEDULER,
     SEEN,
     TXF,
     TXL,
@@ -32,10 +39,11 @@ ROOM_N, ROOM_FREE, LINES, SLOTS, FREED_N = (
     R["room_n"], R["room_free"], R["lines"], R["slots"], R["freed_n"])  # fmt: skip
 READ_N, READ_PIECE, READ_FREE, READ_BUS = (
     R["read_n"], R["read_piece"], R["read_free"], R["read_bus"])  # fmt: skip
-READS, READ_TURN, ASK_HEAD, ASK_TAIL = R["reads"], R["read_turn"], R["ask_head"], R["ask_tail"]
+READ_COUNT, READ_TURN, ASK_HEAD, ASK_TAIL = (
+    R["read_count"], R["read_turn"], R["ask_head"], R["ask_tail"])  # fmt: skip
 SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
 ACK_HEAD, ACK_TAIL, LINK_TAIL = R["ack_head"], R["ack_tail"], R["link_tail"]
-ACTED = R["acted"]
+STIR = R["stir"]
 
 
 @engine
@@ -63,7 +71,7 @@ def host(now, c, r, at, beats, post_at):
             at[BELL, message] = bell
             at[DB, message] = bell + c.ring
         r[HOST_POST] += 1
-        r[ACTED] = 1
+        r[STIR] |= SCHEDULER
     return FAR
 
 
@@ -72,8 +80,9 @@ def _next_queue(r, c, now, in_set, shows, rests):
     """The first queue behind the one taken last, in a circle, that shows; or -1 and the first
     cycle in which one will."""
     later = FAR
-    for step in range(1, c.queues + 1):
-        queue = (r[LAST] + step) % c.queues
+    queue = r[LAST]
+    for _ in range(c.queues):
+        queue = queue + 1 if queue + 1 < c.queues else 0
         if in_set[queue] == 1:
             due = max(shows[queue], rests[queue])
             if due <= now:
@@ -122,7 +131,6 @@ def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent,
         # What is rung later in the turn has put the queue into the set again.
         r[VISIT_LEFT] = rung[queue] - taken[queue]
         r[VISIT_FLITS] = c.quantum if r[IN_SET] == 0 else c.quantum - debt[queue]
-        r[ACTED] = 1
     queue = r[VISIT]
     if r[VISIT_LEFT] > 0 and r[VISIT_FLITS] > 0:
         if r[CREDITS] == 0:
@@ -132,6 +140,7 @@ def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent,
         sent[r[ISSUED]] = message
         item_due[r[ISSUED]] = r[SQ_PT] + c.take
         r[ISSUED] += 1
+        r[STIR] |= CHECKS
         taken[queue] += 1
         r[CREDITS] -= 1
         r[VISIT_LEFT] -= 1
@@ -147,7 +156,6 @@ def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent,
             in_set[queue] = 1
             shows[queue] = now + c.turn
             r[IN_SET] += 1
-    r[ACTED] = 1
     return now + 1
 
 
@@ -175,7 +183,8 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
             else:
                 at[RD, message] = now + c.first_read - 1
             r[ROOM_N] += 1
-            r[ACTED] = 1
+            r[STIR] |= NETWORK if c.inline else READS
+            later = now + 1
     # The checks give their oldest entry away when the room's place is empty.
     k = r[CHECK_N]
     r[CHECK_STUCK] = 0
@@ -186,7 +195,7 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
         elif r[ROOM_N] == k:
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
-            r[ACTED] = 1
+            later = now + 1
         else:
             r[CHECK_STUCK] = 1
     held = r[ITEM_N] - r[INTO_CHECK_N]
@@ -195,7 +204,7 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
         if skid_in[k] + c.skid <= now:
             check_due[k] = r[CHECK_PT] + c.check
             r[INTO_CHECK_N] += 1
-            r[ACTED] = 1
+            later = now + 1
         else:
             later = min(later, skid_in[k] + c.skid)
     # The scheduler's oldest entry goes on when the skid had a place at the start of this cycle.
@@ -209,7 +218,8 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
             at[WQE, sent[k]] = now
             skid_in[k] = now
             r[ITEM_N] += 1
-            r[ACTED] = 1
+            r[STIR] |= SCHEDULER
+            later = now + 1
         else:
             r[SQ_STUCK] = 1
     return later
@@ -222,7 +232,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     if not c.inline and r[READ_N] < r[ROOM_N]:
         payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
-    tag = tag_free[r[READS] % c.tags]
+    tag = tag_free[r[READ_COUNT] % c.tags]
     payload, ring = max(payload, tag), max(ring, tag)
     if payload > now and ring > now:
         return min(payload, ring)
@@ -233,14 +243,14 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
-    tag_free[r[READS] % c.tags] = end
-    r[READS] += 1
-    r[ACTED] = 1
+    tag_free[r[READ_COUNT] % c.tags] = end
+    r[READ_COUNT] += 1
     if descriptors:
         ring = ask_ring[r[ASK_HEAD]]
         block = ask_block[r[ASK_HEAD]]
         here[ring, block] = end + c.cached
         r[ASK_HEAD] += 1
+        r[STIR] |= JUDGE
     else:
         message = sent[r[READ_N]]
         r[READ_FREE] = now + 1
@@ -251,6 +261,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             at[READY, message] = end + c.answer
             r[READ_PIECE] = 0
             r[READ_N] += 1
+            r[STIR] |= NETWORK | CHECKS
     return now + 1
 
 
@@ -261,7 +272,7 @@ def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
         r[LINES] -= c.flits
         r[SLOTS] -= 1
         r[FREED_N] += 1
-        r[ACTED] = 1
+        r[STIR] |= CHECKS
     later = at[TXL, sent[r[FREED_N]]] if r[FREED_N] < r[SEND_N] else FAR
     data = FAR
     if r[SEND_N] < r[ROOM_N]:
@@ -282,11 +293,13 @@ def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
         at[TXF, message] = now + c.out
         at[TXL, message] = now + c.out + flits - 1
         r[SEND_N] += 1
+        if not c.srd:
+            r[STIR] |= COMPLETIONS
         later = min(later, at[TXL, message])
     link_msg[tail] = message
     link_ack[tail] = 1 if is_ack else 0
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
     r[LINK_TAIL] += 1
     r[NET_FREE] = now + flits
-    r[ACTED] = 1
+    r[STIR] |= LINK
     return min(later, now + flits)

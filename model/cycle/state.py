@@ -14,6 +14,12 @@ FAR = 1 << 60
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
+# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`.
+ENGINES = 9
+(LINK, WRITES, COMPLETIONS, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = (
+    1 << number for number in range(ENGINES))  # fmt: skip
+EVERYBODY = (1 << ENGINES) - 1
+
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
@@ -21,14 +27,14 @@ REGISTERS = (
     "ring_post", "count_post", "last", "in_set", "visit", "visit_left", "visit_flits", "credits",
     "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n",
     "room_n", "room_free", "lines", "slots", "freed_n",
-    "read_n", "read_piece", "read_free", "read_bus", "reads", "read_turn", "ask_head", "ask_tail",
-    "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
+    "read_n", "read_piece", "read_free", "read_bus", "read_count", "read_turn",
+    "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
     "link_head", "link_tail", "link_free", "stored", "acks_in",
     "judge_n", "judge_free", "job_n", "jobs_n", "check_free", "in_lines",
     "write_n", "write_packet", "write_free", "write_next", "write_turn", "retire_n",
     "srd_pt", "srd_stuck", "srd_head", "srd_tail", "acked_n", "left_n",
     "cq_pt", "cq_stuck", "cq_head", "cq_tail", "cq_turn", "cqe_n",
-    "acted",
+    "stir",
 )  # fmt: skip
 R = {name: number for number, name in enumerate(REGISTERS)}
 
