@@ -6,6 +6,11 @@ from cycle.stages import cut, shape
 from efa import defs
 
 
+# Stages that engines go through register by register: what a latency has beyond them is waited
+# before the first one.
+SCHEDULER_STAGES = 2
+
+
 class Costs(NamedTuple):
     """Cycles, depths and counts of one workload; names are those of the engines that use them."""
 
@@ -28,10 +33,10 @@ class Costs(NamedTuple):
     # Doorbell and scheduler
     ring: int
     count: int
-    turn: int
-    again: int
-    take: int
+    hear: int
     quantum: int
+    visit: int
+    lines: int
     contexts: int
     # Check and room
     skid: int
@@ -105,8 +110,8 @@ def costs(table, work):
         bus=fixed["bus"],
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
-        turn=at("efa_sq_circle.queue"), again=every("efa_sq.visit"),
-        take=at("efa_sq.entry") - at("efa_skid.beat"), quantum=table.depth("efa_sq.visit"),
+        hear=at("efa_sq.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
+        quantum=table.depth("efa_sq.turn"), visit=table.depth("efa_sq.visit"), lines=1,
         contexts=table.depth("efa_srd.ack"),
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),

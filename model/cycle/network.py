@@ -28,8 +28,6 @@ from cycle.receiving import (
 from cycle.sending import (
     CHECK_PT,
     CHECK_STUCK,
-    SQ_PT,
-    SQ_STUCK,
     STIR,
     checks,
     host,
@@ -72,8 +70,8 @@ def _first(wake):
 def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
-     item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
+    (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent,
+     skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
      ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
      srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
     now, r[STIR] = 0, EVERYBODY
@@ -106,19 +104,17 @@ def _run(c, s, wake):
                             ask_block, ask_at)
         if r[STIR] & CHECKS or wake[6] <= now:
             r[STIR] &= ~CHECKS
-            wake[6] = checks(now, c, r, at, sent, item_due, skid_in, check_due)
+            wake[6] = checks(now, c, r, at, sent, skid_in, check_due)
         if r[STIR] & SCHEDULER or wake[7] <= now:
             r[STIR] &= ~SCHEDULER
-            wake[7] = scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt,
-                                rests, sent, item_due)
+            wake[7] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent,
+                                 skid_in)
         if r[STIR] & HOST or wake[8] <= now:
             r[STIR] &= ~HOST
             wake[8] = host(now, c, r, at, beats, post_at)
         step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1
-        if r[SQ_STUCK] == 0:
-            r[SQ_PT] += step
         if r[CHECK_STUCK] == 0:
             r[CHECK_PT] += step
         if r[SRD_STUCK] == 0:

@@ -30,11 +30,16 @@ from cycle.state import (
 
 HOST_POST, HOST_FREE = R["host_post"], R["host_free"]
 RING_POST, COUNT_POST = R["ring_post"], R["count_post"]
-LAST, IN_SET, CREDITS = R["last"], R["in_set"], R["credits"]
-VISIT, VISIT_LEFT, VISIT_FLITS = R["visit"], R["visit_left"], R["visit_flits"]
-SQ_PT, ISSUED, ITEM_N = R["sq_pt"], R["issued"], R["item_n"]
+LAST, INSIDE, CREDITS, ITEM_N, POPPED = (
+    R["last"], R["inside"], R["credits"], R["item_n"], R["popped"])  # fmt: skip
+P_QUEUE, P_OVER = R["p_queue"], R["p_over"]
+A_QUEUE, A_SECOND, A_LEFT, A_OVER = R["a_queue"], R["a_second"], R["a_left"], R["a_over"]
+S_QUEUE, S_PAYS, S_FIRST, S_END, S_TURN = (
+    R["s_queue"], R["s_pays"], R["s_first"], R["s_end"], R["s_turn"])  # fmt: skip
+C_QUEUE, C_FIRST, C_FLITS, C_TURN, C_LEFT, D_QUEUE = (
+    R["c_queue"], R["c_first"], R["c_flits"], R["c_turn"], R["c_left"], R["d_queue"])  # fmt: skip
 CHECK_PT, INTO_CHECK_N, CHECK_N = R["check_pt"], R["into_check_n"], R["check_n"]
-SQ_STUCK, CHECK_STUCK = R["sq_stuck"], R["check_stuck"]
+CHECK_STUCK = R["check_stuck"]
 ROOM_N, ROOM_FREE, LINES, SLOTS, FREED_N = (
     R["room_n"], R["room_free"], R["lines"], R["slots"], R["freed_n"])  # fmt: skip
 READ_N, READ_PIECE, READ_FREE, READ_BUS = (
@@ -76,91 +81,153 @@ def host(now, c, r, at, beats, post_at):
 
 
 @engine
-def _next_queue(r, c, now, in_set, shows, rests):
-    """The first queue behind the one taken last, in a circle, that shows; or -1 and the first
-    cycle in which one will."""
-    later = FAR
+def _rung(now, c, r, post_at, rung):
+    """Doorbells whose counts show by now; when the next one takes effect, and its queue if now."""
+    while r[COUNT_POST] < r[HOST_POST] and post_at[r[COUNT_POST]] + c.count < now:
+        rung[r[COUNT_POST] % c.queues] += c.batch
+        r[COUNT_POST] += 1
+    if r[RING_POST] == r[HOST_POST]:
+        return FAR, -1
+    due = post_at[r[RING_POST]] + c.hear
+    if due > now:
+        return due, -1
+    queue = r[RING_POST] % c.queues
+    r[RING_POST] += 1
+    return now, queue
+
+
+@engine
+def _next_queue(r, c, inside):
+    """The first queue with work behind the one looked at last, in a circle, or -1."""
+    if r[INSIDE] == 0:
+        return -1
     queue = r[LAST]
     for _ in range(c.queues):
         queue = queue + 1 if queue + 1 < c.queues else 0
-        if in_set[queue] == 1:
-            due = max(shows[queue], rests[queue])
-            if due <= now:
-                return queue, now
-            later = min(later, due)
-    return -1, later
+        if inside[queue] == 1:
+            return queue
+    return -1
 
 
 @engine
-def _rung(now, c, r, post_at, shows, in_set, rung):
-    """Doorbells that take effect by now: their queues get work; when the next one will."""
-    later = FAR
-    while r[RING_POST] < r[HOST_POST]:
-        due = post_at[r[RING_POST]]
-        if due > now:
-            later = due
-            break
-        queue = r[RING_POST] % c.queues
-        if in_set[queue] == 0:
-            in_set[queue] = 1
-            shows[queue] = due if r[IN_SET] == 0 and r[VISIT] < 0 else due + c.turn
-            r[IN_SET] += 1
-        r[RING_POST] += 1
-    while r[COUNT_POST] < r[RING_POST] and post_at[r[COUNT_POST]] + c.count <= now:
-        rung[r[COUNT_POST] % c.queues] += c.batch
-        r[COUNT_POST] += 1
-    return later
+def _put(r, inside, queue):
+    if inside[queue] == 0:
+        inside[queue] = 1
+        r[INSIDE] += 1
 
 
 @engine
-def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent, item_due):
-    """Takes an entry a cycle; a turn lets a queue send `quantum` flits, less what it owes."""
-    later = _rung(now, c, r, post_at, shows, in_set, rung)
-    if r[SQ_STUCK] == 1:
-        return later
-    if r[VISIT] < 0:
-        if r[IN_SET] == 0:
-            return later
-        queue, shown = _next_queue(r, c, now, in_set, shows, rests)
-        if queue < 0:
-            return min(later, shown)
-        r[VISIT] = queue
-        r[LAST] = queue
-        in_set[queue] = 0
-        r[IN_SET] -= 1
-        # What is rung later in the turn has put the queue into the set again.
-        r[VISIT_LEFT] = rung[queue] - taken[queue]
-        r[VISIT_FLITS] = c.quantum if r[IN_SET] == 0 else c.quantum - debt[queue]
-    queue = r[VISIT]
-    if r[VISIT_LEFT] > 0 and r[VISIT_FLITS] > 0:
-        if r[CREDITS] == 0:
-            return later
-        place = taken[queue]
-        message = (place // c.batch * c.queues + queue) * c.batch + place % c.batch
-        sent[r[ISSUED]] = message
-        item_due[r[ISSUED]] = r[SQ_PT] + c.take
-        r[ISSUED] += 1
+def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
+    """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
+
+    P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
+    C: an entry taken, counted against its turn; D: what it owes is being written."""
+    due, fresh = _rung(now, c, r, post_at, rung)
+    busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
+    if not busy and r[INSIDE] == 0 and fresh < 0:
+        r[D_QUEUE] = -1
+        return due
+    held = r[ITEM_N] - r[INTO_CHECK_N] + (1 if r[POPPED] == now else 0)
+    move = held < c.skid_depth
+    picked = _next_queue(r, c, inside)
+    offered = picked if picked >= 0 else fresh
+    p, a, s, k = r[P_QUEUE], r[A_QUEUE], r[S_QUEUE], r[C_QUEUE]
+    # What its last entry leaves of a visit's turn; who is alone owes nothing.
+    left = (r[C_TURN] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
+    ends = k >= 0 and left <= 0 and (offered >= 0 or (p >= 0 and p != k))
+    kill_s = ends and s == k and r[S_PAYS] == 0
+    kill_a = ends and a == k
+    go = move and not (kill_s or kill_a)
+    late = p >= 0 and (a == p or s == p or k == p or r[D_QUEUE] == p)
+    p_go = p >= 0 and a < 0 and not late and go
+    p_take, p_pays, put = False, False, -1
+    count, turn = 0, 0
+    if kill_s or kill_a:
+        put = k
+    if p_go:
+        waiting = rung[p] - taken[p]
+        most = min(r[CREDITS], c.visit)
+        count = min(waiting, most)
+        p_stalls = waiting > 0 and r[CREDITS] == 0
+        p_pays = waiting > 0 and offered >= 0 and debt[p] >= c.quantum and not p_stalls
+        p_take = waiting > 0 and not p_stalls and not p_pays
+        turn = c.quantum - (debt[p] if offered >= 0 else 0)
+        if p_stalls or p_pays or (p_take and waiting > most and count == 1 and c.lines == 1):
+            put = p
+        r[P_OVER] = 1 if waiting > most else 0
+    a_issue = a >= 0 and go
+    a_end = a_issue and (r[A_SECOND] == 1 or c.lines == 1)
+    a_last = a_end and r[A_LEFT] == 1
+    if a_last and r[A_OVER] == 1:
+        put = a
+    commit = s >= 0 and move and not kill_s and r[S_PAYS] == 0 and r[S_END] == 1
+    paid = s >= 0 and move and r[S_PAYS] == 1
+    next_ready = p < 0 or p_go
+    # What was set aside for entries that are not taken now.
+    if kill_a:
+        r[CREDITS] += r[A_LEFT]
+    if kill_s and r[S_END] == 1:
+        r[CREDITS] += 1
+    if p_take:
+        r[CREDITS] -= count
+    if commit:
+        message = taken[s] // c.batch * c.queues * c.batch + s * c.batch + taken[s] % c.batch
+        n = r[ITEM_N]
+        sent[n] = message
+        at[WQE, message] = now
+        skid_in[n] = now
+        taken[s] += 1
+        r[ITEM_N] += 1
         r[STIR] |= CHECKS
-        taken[queue] += 1
-        r[CREDITS] -= 1
-        r[VISIT_LEFT] -= 1
-        r[VISIT_FLITS] -= c.flits
-        rests[queue] = now + c.again
-    if r[VISIT_FLITS] <= 0 and r[VISIT_LEFT] > 0 and r[IN_SET] == in_set[queue]:
-        # Alone, it owes nothing and goes on.
-        r[VISIT_FLITS] = c.quantum
-    if r[VISIT_LEFT] == 0 or r[VISIT_FLITS] <= 0:
-        r[VISIT] = -1
-        debt[queue] = max(0, -r[VISIT_FLITS])
-        if r[VISIT_LEFT] > 0 and in_set[queue] == 0:
-            in_set[queue] = 1
-            shows[queue] = now + c.turn
-            r[IN_SET] += 1
+    r[D_QUEUE] = k
+    if k >= 0:
+        debt[k] = -left if left <= 0 else 0
+        r[C_LEFT] = c.quantum if left <= 0 else left
+    r[C_QUEUE] = s if commit or paid else -1
+    if commit or paid:
+        r[C_FIRST], r[C_TURN] = r[S_FIRST], r[S_TURN]
+        r[C_FLITS] = 0 if paid else c.flits
+    if move:
+        ended = r[S_END] == 1 or s < 0
+        r[S_PAYS] = 1 if p_pays else 0
+        if p_go and (p_take or p_pays):
+            r[S_QUEUE], r[S_FIRST], r[S_TURN] = p, 1, turn
+            r[S_END] = 1 if c.lines == 1 else 0
+        elif a_issue:
+            r[S_FIRST] = 1 if r[S_FIRST] == 1 and not ended else 0
+            r[S_QUEUE] = a
+            r[S_END] = 1 if a_end else 0
+        else:
+            r[S_QUEUE] = -1
+    elif kill_s:
+        r[S_QUEUE] = -1
+    if p_go:
+        r[A_QUEUE] = p if p_take and (c.lines > 1 or count > 1) else -1
+        r[A_SECOND] = 1 if c.lines > 1 else 0
+        r[A_LEFT] = count if c.lines > 1 else count - 1
+        r[A_OVER] = r[P_OVER]
+    elif kill_a or a_last:
+        r[A_QUEUE] = -1
+    elif a_issue:
+        if a_end:
+            r[A_LEFT] -= 1
+        r[A_SECOND] = 1 if c.lines > 1 and r[A_SECOND] == 0 else 0
+    if next_ready:
+        r[P_QUEUE] = offered
+        if offered >= 0:
+            r[LAST] = offered
+            if picked >= 0:
+                inside[offered] = 0
+                r[INSIDE] -= 1
+    if fresh >= 0 and (picked >= 0 or not next_ready):
+        _put(r, inside, fresh)
+    if put >= 0:
+        _put(r, inside, put)
     return now + 1
 
 
 @engine
-def checks(now, c, r, at, sent, item_due, skid_in, check_due):
+def checks(now, c, r, at, sent, skid_in, check_due):
     """Entries through the skid and the checks into the room's one place."""
     later = FAR
     # The room: an entry leaves for the list of messages when all of it has room.
@@ -192,7 +259,7 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
         wait = check_due[k] - r[CHECK_PT]
         if wait > 0:
             later = min(later, now + wait)
-        elif r[ROOM_N] == k:
+        elif r[ROOM_N] == k and r[ROOM_FREE] - 1 <= now:
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
             later = now + 1
@@ -204,24 +271,11 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
         if skid_in[k] + c.skid <= now:
             check_due[k] = r[CHECK_PT] + c.check
             r[INTO_CHECK_N] += 1
-            later = now + 1
-        else:
-            later = min(later, skid_in[k] + c.skid)
-    # The scheduler's oldest entry goes on when the skid had a place at the start of this cycle.
-    k = r[ITEM_N]
-    r[SQ_STUCK] = 0
-    if k < r[ISSUED]:
-        wait = item_due[k] - r[SQ_PT]
-        if wait > 0:
-            later = min(later, now + wait)
-        elif held < c.skid_depth:
-            at[WQE, sent[k]] = now
-            skid_in[k] = now
-            r[ITEM_N] += 1
+            r[POPPED] = now
             r[STIR] |= SCHEDULER
             later = now + 1
         else:
-            r[SQ_STUCK] = 1
+            later = min(later, skid_in[k] + c.skid)
     return later
 
 

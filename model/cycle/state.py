@@ -24,8 +24,10 @@ EVERYBODY = (1 << ENGINES) - 1
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
     "host_post", "host_free",
-    "ring_post", "count_post", "last", "in_set", "visit", "visit_left", "visit_flits", "credits",
-    "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n",
+    "ring_post", "count_post", "last", "inside", "credits", "p_queue", "p_over",
+    "a_queue", "a_second", "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end", "s_turn",
+    "c_queue", "c_first", "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped",
+    "check_pt", "into_check_n", "check_stuck", "check_n",
     "room_n", "room_free", "lines", "slots", "freed_n",
     "read_n", "read_piece", "read_free", "read_bus", "read_count", "read_turn",
     "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
@@ -52,16 +54,12 @@ class State(NamedTuple):
     post_at: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: when each queue with work shows, entries rung and taken, flits owed,
-    # the cycle before which it gets no further turn
-    shows: np.ndarray
-    in_set: np.ndarray
+    # Scheduler: queues with work, entries rung and taken, flits owed
+    inside: np.ndarray
     rung: np.ndarray
     taken: np.ndarray
     debt: np.ndarray
-    rests: np.ndarray
     sent: np.ndarray
-    item_due: np.ndarray
     skid_in: np.ndarray
     check_due: np.ndarray
     tag_free: np.ndarray
@@ -103,7 +101,8 @@ def new_state(costs, made, beats):
     first = min(costs.descriptors, costs.per_queue)
     here[:, : -(-first // costs.read_descriptors)] = 0
     registers = zeros(len(REGISTERS))
-    registers[R["visit"]] = -1
+    for name in ("p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped"):
+        registers[R[name]] = -1
     registers[R["last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
@@ -113,13 +112,11 @@ def new_state(costs, made, beats):
         post_at=zeros(costs.posts),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
-        debt=zeros(q), rests=zeros(q),
-        shows=zeros(q),
-        in_set=zeros(q),
+        debt=zeros(q),
+        inside=zeros(q),
         rung=zeros(q),
         taken=zeros(q),
         sent=zeros(n),
-        item_due=zeros(n),
         skid_in=zeros(n),
         check_due=zeros(n),
         tag_free=zeros(costs.tags),
