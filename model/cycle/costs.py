@@ -2,13 +2,18 @@
 
 from typing import NamedTuple
 
-from cycle.stages import cut, shape
+from cycle.stages import LINE, cut, shape
 from efa import defs
 
 
 # Stages that engines go through register by register: what a latency has beyond them is waited
 # before the first one.
 SCHEDULER_STAGES = 2
+JUDGE_STAGES = 3
+SCATTER_STAGES = 4
+COMPLETION_STAGES = 2
+SRD_STAGES = 3
+FRONT = 2  # places for packets in front of the judge
 
 
 class Costs(NamedTuple):
@@ -53,36 +58,45 @@ class Costs(NamedTuple):
     beat_back: int
     answer: int
     out: int
+    room: int
     # Receive
     packet_in: int
+    behind: int
     packets_wait: int
-    acks_wait: int
+    packets_stored: int
     lines_wait: int
-    judge: int
-    judge_next: int
-    jobs: int
-    jobs_cycles: int
+    gone: int
     job_check: int
+    jobs: int
     line: int
-    write: int
-    write_next: int
-    nothing: int
     written: bool
-    handed: int
-    retire: int
+    nothing: int
+    parked: int
+    parked_places: int
+    listed: int
+    pass_again: int
+    # Receive descriptors
     descriptors: int
-    look: int
-    claim_ring: int
     read_descriptors: int
     descriptor_beats: int
+    beat_descriptors: int
     cached: int
+    used: int
+    shown: int
+    look: int
+    look_read: int
+    look_again: int
+    # Scatter and host writes
+    grh: bool
+    store: int
+    store_beats: int
+    handed: int
     # Completion and acknowledgement
     entry: int
     acknowledge: int
     ack_in: int
-    srd_ack: int
-    srd_done: int
-    leave: int
+    left: int
+    stored: int
     visible: int
 
 
@@ -90,9 +104,9 @@ def costs(table, work):
     """Costs of a workload from Stages."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
-    descriptors = table.depth("efa_rq_fetch.read")
+    read_descriptors = table.depth("efa_rq_fetch.read")
+    look_read = at("efa_rq_fetch.read") - at("efa_work_set.queue")
     empty = "empty" in made.facts
-    jobs = table.depth("efa_rx_check.job")
     return Costs(
         queues=work.queues,
         batch=work.batch,
@@ -127,37 +141,42 @@ def costs(table, work):
         beat_back=at("efa_dma_rd.beat"),
         answer=at("efa_tx.answer"),
         out=at("efa_net_out.flit"),
-        packet_in=at("efa_pkt_in.packet"),
-        packets_wait=table.depth("efa_pkt_in.packet"),
-        acks_wait=table.depth("efa_pkt_in.acknowledgement"),
+        room=0 if work.inline else made.flits,
+        packet_in=at("efa_pkt_in.packet") + at("efa_rx_judge.packet") - JUDGE_STAGES,
+        behind=at("efa_fifo.large"),
+        packets_wait=table.depth("efa_pkt_in.packet") - FRONT,
+        packets_stored=table.depth("efa_pkt_in.slot"),
         lines_wait=table.depth("efa_pkt_in.line"),
-        judge=at("efa_rx_judge.packet"),
-        judge_next=every("efa_rx_judge.packet"),
-        jobs=jobs,
-        jobs_cycles=jobs if empty else round(jobs * every("efa_rx_check.job")),
+        gone=at("efa_pkt_in.slot"),
         job_check=at("efa_rx_check.unasked" if empty else "efa_rx_check.job"),
+        jobs=table.depth("efa_rx_check.job"),
         line=table.depth("efa_rx_scatter.job"),
-        write=at("efa_rx_scatter.job"),
-        write_next=sum(made.writes) - 1 + (
-            every("efa_rx_scatter.next") if made.writes
-            and made.writes[-1] >= table.depth("efa_rx_scatter.next") else 1),
         written=not empty,
         nothing=at("efa_fifo.small"),
-        handed=at("efa_dma_wr.beat"),
-        retire=at("efa_rx_retire.job"),
+        parked=table.depth("efa_rx_wait.list"),
+        parked_places=2 * table.depth("efa_rx_wait.list"),
+        listed=at("efa_fifo.large"),
+        pass_again=every("efa_rx_wait.again"),
         descriptors=table.depth("efa_rq_cache.read"),
-        look=at("efa_rq_fetch.used") + at("efa_rq_fetch.read"),
-        claim_ring=every("efa_rq_claim.ring"),
-        read_descriptors=descriptors,
-        descriptor_beats=cut(descriptors * defs.IoRxDesc.SIZE)[0],
-        cached=at("efa_rq_cache.beat") + at("efa_rq_cache.read"),
-        entry=at("efa_cq.entry"),
+        read_descriptors=read_descriptors,
+        descriptor_beats=cut(read_descriptors * defs.IoRxDesc.SIZE)[0],
+        beat_descriptors=LINE // defs.IoRxDesc.SIZE,
+        cached=at("efa_rq_cache.beat"),
+        used=at("efa_rq_fetch.used"),
+        shown=at("efa_work_set.queue"),
+        look=every("efa_rq_fetch.look"),
+        look_read=look_read,
+        look_again=every("efa_rq_fetch.read") - look_read,
+        grh=work.kind == "UD",
+        store=at("efa_rx_scatter.job") - SCATTER_STAGES,
+        store_beats=table.depth("efa_rx_scatter.store"),
+        handed=at("efa_dma_wr.beat"),
+        entry=at("efa_cq.entry") - COMPLETION_STAGES,
         acknowledge=at("efa_cq.commit")
         + at("efa_rx_retire.entry")
         + at("efa_net_out.acknowledgement"),
-        ack_in=at("efa_pkt_in.acknowledgement"),
-        srd_ack=at("efa_srd.ack"),
-        srd_done=at("efa_srd.done"),
-        leave=at("efa_net_out.done"),
+        ack_in=at("efa_pkt_in.acknowledgement") + at("efa_srd.ack") - SRD_STAGES,
+        left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
+        stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
     )

@@ -14,17 +14,8 @@ import numpy as np
 from cycle import compiled, engine
 from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
-from cycle.receiving import (
-    CQ_PT,
-    CQ_STUCK,
-    CQE_N,
-    SRD_PT,
-    SRD_STUCK,
-    completions,
-    judge,
-    link,
-    writes,
-)
+from cycle.completing import CQE_N, completions, scatter, writes
+from cycle.receiving import fetch, judge, link
 from cycle.sending import (
     CHECK_PT,
     CHECK_STUCK,
@@ -42,11 +33,13 @@ from cycle.state import (
     ENGINES,
     EVERYBODY,
     FAR,
+    FETCH,
     HOST,
     JUDGE,
     LINK,
     NETWORK,
     READS,
+    SCATTER,
     SCHEDULER,
     WRITES,
     new_state,
@@ -70,10 +63,11 @@ def _first(wake):
 def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent,
-     skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
-     ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
-     srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
+    (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in,
+     check_due, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again, again_due,
+     in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at, link_msg, link_ack, link_due,
+     arrived, gone_at, front_due, jobs, job_at, places, out_at, parked, park_due, blocked,
+     issued_at, taken_at, come, store, store_due) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -81,46 +75,47 @@ def _run(c, s, wake):
         # asked when its own time has come or when one that it depends on did something.
         if r[STIR] & LINK or wake[0] <= now:
             r[STIR] &= ~LINK
-            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
+            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at)
         if r[STIR] & WRITES or wake[1] <= now:
             r[STIR] &= ~WRITES
-            wake[1] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
-                             cq_receive, cq_due)
-        if r[STIR] & COMPLETIONS or wake[2] <= now:
+            wake[1] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg,
+                             ack_at)
+        if r[STIR] & SCATTER or wake[2] <= now:
+            r[STIR] &= ~SCATTER
+            wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at)
+        if r[STIR] & COMPLETIONS or wake[3] <= now:
             r[STIR] &= ~COMPLETIONS
-            wake[2] = completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
-                                  cq_msg, cq_receive, cq_due)
-        if r[STIR] & JUDGE or wake[3] <= now:
+            wake[3] = completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
+                                  store_due)
+        if r[STIR] & FETCH or wake[4] <= now:
+            r[STIR] &= ~FETCH
+            wake[4] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due,
+                            in_again, ask_ring, ask_block, ask_at, ask_end)
+        if r[STIR] & JUDGE or wake[5] <= now:
             r[STIR] &= ~JUDGE
-            wake[3] = judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring,
-                            ask_block, ask_at, arrived, job_at)
-        if r[STIR] & NETWORK or wake[4] <= now:
+            wake[5] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at,
+                            places, out_at, parked, park_due, blocked)
+        if r[STIR] & NETWORK or wake[6] <= now:
             r[STIR] &= ~NETWORK
-            wake[4] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
-                              link_due)
-        if r[STIR] & READS or wake[5] <= now:
+            wake[6] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due)
+        if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
-            wake[5] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                            ask_block, ask_at)
-        if r[STIR] & CHECKS or wake[6] <= now:
+            wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
+                            ask_at, ask_end)
+        if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
-            wake[6] = checks(now, c, r, at, sent, skid_in, check_due)
-        if r[STIR] & SCHEDULER or wake[7] <= now:
+            wake[8] = checks(now, c, r, at, sent, skid_in, check_due)
+        if r[STIR] & SCHEDULER or wake[9] <= now:
             r[STIR] &= ~SCHEDULER
-            wake[7] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent,
-                                 skid_in)
-        if r[STIR] & HOST or wake[8] <= now:
+            wake[9] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in)
+        if r[STIR] & HOST or wake[10] <= now:
             r[STIR] &= ~HOST
-            wake[8] = host(now, c, r, at, beats, post_at)
+            wake[10] = host(now, c, r, at, beats, post_at)
         step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1
         if r[CHECK_STUCK] == 0:
             r[CHECK_PT] += step
-        if r[SRD_STUCK] == 0:
-            r[SRD_PT] += step
-        if r[CQ_STUCK] == 0:
-            r[CQ_PT] += step
         now += step
     return now
 

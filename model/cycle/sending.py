@@ -13,7 +13,7 @@ from cycle.state import (
     COMPLETIONS,
     DB,
     FAR,
-    JUDGE,
+    FETCH,
     LINK,
     NETWORK,
     RD,
@@ -48,6 +48,7 @@ READ_COUNT, READ_TURN, ASK_HEAD, ASK_TAIL = (
     R["read_count"], R["read_turn"], R["ask_head"], R["ask_tail"])  # fmt: skip
 SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
 ACK_HEAD, ACK_TAIL, LINK_TAIL = R["ack_head"], R["ack_tail"], R["link_tail"]
+FREED_AT, FETCH_WAITS, FETCH_AT = R["freed_at"], R["fetch_waits"], R["fetch_at"]
 STIR = R["stir"]
 
 
@@ -146,9 +147,11 @@ def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
         put = k
     if p_go:
         waiting = rung[p] - taken[p]
-        most = min(r[CREDITS], c.visit)
+        # What was freed in this very cycle does not count yet.
+        credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
+        most = min(credits, c.visit)
         count = min(waiting, most)
-        p_stalls = waiting > 0 and r[CREDITS] == 0
+        p_stalls = waiting > 0 and credits == 0
         p_pays = waiting > 0 and offered >= 0 and debt[p] >= c.quantum and not p_stalls
         p_take = waiting > 0 and not p_stalls and not p_pays
         turn = c.quantum - (debt[p] if offered >= 0 else 0)
@@ -237,12 +240,12 @@ def checks(now, c, r, at, sent, skid_in, check_due):
         if due > now:
             later = due
         elif (
-            r[LINES] + c.flits <= c.room_lines
+            r[LINES] + c.room <= c.room_lines
             and r[SLOTS] < c.room_messages
             and (c.inline or k - r[READ_N] < c.ranges)
         ):
             message = sent[k]
-            r[LINES] += c.flits
+            r[LINES] += c.room
             r[SLOTS] += 1
             r[ROOM_FREE] = now + c.room_next
             if c.inline:
@@ -280,7 +283,8 @@ def checks(now, c, r, at, sent, skid_in, check_due):
 
 
 @engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at):
+def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at,
+          ask_end):
     """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
     payload = FAR
     if not c.inline and r[READ_N] < r[ROOM_N]:
@@ -302,9 +306,11 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     if descriptors:
         ring = ask_ring[r[ASK_HEAD]]
         block = ask_block[r[ASK_HEAD]]
-        here[ring, block] = end + c.cached
+        here[ring, block] = end - beats + 1 + c.cached
+        ask_end[r[ASK_HEAD]] = end + 1
         r[ASK_HEAD] += 1
-        r[STIR] |= JUDGE
+        r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
+        r[STIR] |= FETCH
     else:
         message = sent[r[READ_N]]
         r[READ_FREE] = now + 1
@@ -323,7 +329,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
 def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
     """Packets out, one flit a cycle; data and acknowledgements take turns."""
     while r[FREED_N] < r[SEND_N] and at[TXL, sent[r[FREED_N]]] <= now:
-        r[LINES] -= c.flits
+        r[LINES] -= c.room
         r[SLOTS] -= 1
         r[FREED_N] += 1
         r[STIR] |= CHECKS
