@@ -158,7 +158,7 @@ def _finished(now, c, r, at, sent, come):
 @engine
 def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due):
     """Finished sends and receives into the completion engine, in turn."""
-    receive = out_at[r[RETIRE_N]] if r[RETIRE_N] < r[JOB_N] else FAR
+    receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine moves as a whole; a choice it could not take stands.
     move = r[CQ2] < 0
     choice = r[CQ_HELD]
@@ -180,7 +180,7 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ1] = -1
         if choice == RECEIVE:
             message = jobs[r[RETIRE_N]]
-            at[RXW, message] = now
+            at[RXW, message] = now - c.retire
             gone_at[places[r[RETIRE_N]]] = now
             r[CQ1] = 2 * message + RECEIVE
             r[RETIRE_N] += 1

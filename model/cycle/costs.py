@@ -66,6 +66,7 @@ class Costs(NamedTuple):
     packets_stored: int
     lines_wait: int
     gone: int
+    judge_next: int
     job_check: int
     jobs: int
     line: int
@@ -88,6 +89,7 @@ class Costs(NamedTuple):
     look_again: int
     # Scatter and host writes
     grh: bool
+    retire: int
     store: int
     store_beats: int
     handed: int
@@ -148,6 +150,7 @@ def costs(table, work):
         packets_stored=table.depth("efa_pkt_in.slot"),
         lines_wait=table.depth("efa_pkt_in.line"),
         gone=at("efa_pkt_in.slot"),
+        judge_next=every("efa_rx_judge.packet"),
         job_check=at("efa_rx_check.unasked" if empty else "efa_rx_check.job"),
         jobs=table.depth("efa_rx_check.job"),
         line=table.depth("efa_rx_scatter.job"),
@@ -168,6 +171,7 @@ def costs(table, work):
         look_read=look_read,
         look_again=every("efa_rq_fetch.read") - look_read,
         grh=work.kind == "UD",
+        retire=at("efa_rx_retire.job"),
         store=at("efa_rx_scatter.job") - SCATTER_STAGES,
         store_beats=table.depth("efa_rx_scatter.store"),
         handed=at("efa_dma_wr.beat"),

@@ -24,7 +24,7 @@ FRONT_N, PACKET_N, J1, J2, J2_BLOCKED, J2_INDEX, J3 = (
 PARK_HEAD, PARK_TAIL, PARK_AT, PARK_FULL, PASS, PASS_LEFT, PASS_REST = (
     R["park_head"], R["park_tail"], R["park_at"], R["park_full"], R["pass"], R["pass_left"],
     R["pass_rest"])  # fmt: skip
-RETIRED_AT = R["retired_at"]
+RETIRED_AT, JUDGE_FREE = R["retired_at"], R["judge_free"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
 
@@ -259,9 +259,10 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
             r[J1] = NONE
             changed = True
-    ready = r[J1] < 0
+    ready = r[J1] < 0 and r[JUDGE_FREE] <= now
     if ready and offered >= 0:
         r[J1] = offered
+        r[JUDGE_FREE] = now + c.judge_next
         changed = True
         if r[PASS] == PASSING:
             r[PARK_HEAD] += 1
@@ -311,6 +312,8 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
         blocked[two_ring] = 1
     if changed:
         return now + 1
+    if r[JUDGE_FREE] > now:
+        later = min(later, r[JUDGE_FREE])
     if r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
         later = min(later, front_due[r[PACKET_N] & 1])
     return later

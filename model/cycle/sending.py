@@ -226,6 +226,9 @@ def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
         _put(r, inside, fresh)
     if put >= 0:
         _put(r, inside, put)
+    if not move and p >= 0 and k < 0 and r[POPPED] < now:
+        # Nothing goes on until there is a place in front of the checks.
+        return due if due > now else now + 1
     return now + 1
 
 
