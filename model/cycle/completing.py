@@ -5,8 +5,22 @@ Each function does what its engine does in cycle `now` (see cycle.sending).
 
 from cycle import engine
 from cycle.state import (
-    ACK, COMPLETIONS, CQE, DONE, FAR, FETCH, HOST, JUDGE, LINK, NETWORK, RXW, SCATTER, SCHEDULER,
-    SEEN, TXL, WRITES, R,
+    ACK,
+    COMPLETIONS,
+    CQE,
+    DONE,
+    FAR,
+    HOST,
+    JUDGE,
+    LINK,
+    NETWORK,
+    RXW,
+    SCATTER,
+    SCHEDULER,
+    SEEN,
+    TXL,
+    WRITES,
+    R,
 )  # fmt: skip
 
 STIR = R["stir"]

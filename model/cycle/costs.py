@@ -5,7 +5,6 @@ from typing import NamedTuple
 from cycle.stages import LINE, cut, shape
 from efa import defs
 
-
 # Stages that engines go through register by register: what a latency has beyond them is waited
 # before the first one.
 SCHEDULER_STAGES = 2
@@ -13,6 +12,7 @@ JUDGE_STAGES = 3
 SCATTER_STAGES = 4
 COMPLETION_STAGES = 2
 SRD_STAGES = 3
+PACKET_STAGES = 2
 FRONT = 2  # places for packets in front of the judge
 
 
@@ -48,6 +48,7 @@ class Costs(NamedTuple):
     skid_depth: int
     check: int
     message: int
+    freed: int
     room_next: int
     room_messages: int
     room_lines: int
@@ -132,7 +133,8 @@ def costs(table, work):
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),
         check=at("efa_wqe_check.entry"),
-        message=at("efa_tx.message"),
+        message=at("efa_tx.message") - PACKET_STAGES,
+        freed=PACKET_STAGES,
         room_next=every("efa_tx_room.two_buffers" if work.buffers == 2 else "efa_tx_room.message"),
         room_messages=table.depth("efa_tx_room.message"),
         room_lines=table.depth("efa_tx_room.line"),

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 
 from cycle import compiled, engine
+from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
-from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.receiving import fetch, judge, link
 from cycle.sending import (
     CHECK_PT,
@@ -64,7 +64,7 @@ def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in,
-     check_due, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again, again_due,
+     check_due, listed_at, left_at, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again, again_due,
      in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at, link_msg, link_ack, link_due,
      arrived, gone_at, front_due, jobs, job_at, places, out_at, parked, park_due, blocked,
      issued_at, taken_at, come, store, store_due) = s
@@ -97,14 +97,15 @@ def _run(c, s, wake):
                             places, out_at, parked, park_due, blocked)
         if r[STIR] & NETWORK or wake[6] <= now:
             r[STIR] &= ~NETWORK
-            wake[6] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due)
+            wake[6] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg,
+                              link_ack, link_due)
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
                             ask_at, ask_end)
         if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
-            wake[8] = checks(now, c, r, at, sent, skid_in, check_due)
+            wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
         if r[STIR] & SCHEDULER or wake[9] <= now:
             r[STIR] &= ~SCHEDULER
             wake[9] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in)

@@ -2,7 +2,17 @@
 
 from cycle import engine
 from cycle.state import (
-    ACK, COMPLETIONS, FAR, FETCH, JUDGE, LINK, READS, RXF, RXL, RXV, SCATTER, R,
+    ACK,
+    COMPLETIONS,
+    FAR,
+    FETCH,
+    JUDGE,
+    READS,
+    RXF,
+    RXL,
+    RXV,
+    SCATTER,
+    R,
 )  # fmt: skip
 
 STIR = R["stir"]

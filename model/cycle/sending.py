@@ -47,6 +47,9 @@ READ_N, READ_PIECE, READ_FREE, READ_BUS = (
 READ_COUNT, READ_TURN, ASK_HEAD, ASK_TAIL = (
     R["read_count"], R["read_turn"], R["ask_head"], R["ask_tail"])  # fmt: skip
 SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
+LISTED_N, TX, TX_AT, TX_FREE, OUT, OUT_AT, OUT_FREE = (
+    R["listed_n"], R["tx"], R["tx_at"], R["tx_free"], R["out"], R["out_at"], R["out_free"])  # fmt: skip
+PAST = -1  # of a message that never was in the list
 ACK_HEAD, ACK_TAIL, LINK_TAIL = R["ack_head"], R["ack_tail"], R["link_tail"]
 FREED_AT, FETCH_WAITS, FETCH_AT = R["freed_at"], R["fetch_waits"], R["fetch_at"]
 STIR = R["stir"]
@@ -233,31 +236,37 @@ def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
 
 
 @engine
-def checks(now, c, r, at, sent, skid_in, check_due):
-    """Entries through the skid and the checks into the room's one place."""
-    later = FAR
-    # The room: an entry leaves for the list of messages when all of it has room.
+def _room(now, c, r, at, sent, listed_at):
+    """A message enters the list when all of it has room; when the next one may."""
     k = r[ROOM_N]
-    if k < r[CHECK_N]:
-        due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
-        if due > now:
-            later = due
-        elif (
-            r[LINES] + c.room <= c.room_lines
-            and r[SLOTS] < c.room_messages
-            and (c.inline or k - r[READ_N] < c.ranges)
-        ):
-            message = sent[k]
-            r[LINES] += c.room
-            r[SLOTS] += 1
-            r[ROOM_FREE] = now + c.room_next
-            if c.inline:
-                at[READY, message] = now + c.message - 1
-            else:
-                at[RD, message] = now + c.first_read - 1
-            r[ROOM_N] += 1
-            r[STIR] |= NETWORK if c.inline else READS
-            later = now + 1
+    if k == r[CHECK_N]:
+        return FAR
+    due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
+    if due > now:
+        return due
+    if (r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages
+            or (not c.inline and k - r[READ_N] >= c.ranges)):
+        return FAR
+    message = sent[k]
+    r[LINES] += c.room
+    r[SLOTS] += 1
+    r[ROOM_FREE] = now + c.room_next
+    listed_at[k] = now + 1
+    if c.inline:
+        at[READY, message] = now
+    else:
+        at[RD, message] = now + c.first_read - 1
+    r[ROOM_N] += 1
+    r[STIR] |= NETWORK | READS
+    return now + 1
+
+
+@engine
+def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
+    """Entries through the skid and the checks into the room's one place, or past it."""
+    idle = r[ROOM_N] == r[CHECK_N]
+    listed = r[LISTED_N] < r[ROOM_N]
+    later = _room(now, c, r, at, sent, listed_at)
     # The checks give their oldest entry away when the room's place is empty.
     k = r[CHECK_N]
     r[CHECK_STUCK] = 0
@@ -268,6 +277,14 @@ def checks(now, c, r, at, sent, skid_in, check_due):
         elif r[ROOM_N] == k and r[ROOM_FREE] - 1 <= now:
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
+            if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
+                # Nothing to gather and nobody in front: straight to its packet.
+                at[READY, sent[k]] = now
+                left_at[k] = PAST
+                r[TX], r[TX_AT] = k, now + 1 + c.message
+                r[ROOM_N] += 1
+                r[LISTED_N] += 1
+                r[STIR] |= NETWORK
             later = now + 1
         else:
             r[CHECK_STUCK] = 1
@@ -321,7 +338,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         if r[READ_PIECE] == len(read_beats):
             at[RD, message] = asked
             at[RDC, message] = end
-            at[READY, message] = end + c.answer
+            at[READY, message] = end + c.answer - 1
             r[READ_PIECE] = 0
             r[READ_N] += 1
             r[STIR] |= NETWORK | CHECKS
@@ -329,21 +346,13 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
 
 
 @engine
-def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
-    """Packets out, one flit a cycle; data and acknowledgements take turns."""
-    while r[FREED_N] < r[SEND_N] and at[TXL, sent[r[FREED_N]]] <= now:
-        r[LINES] -= c.room
-        r[SLOTS] -= 1
-        r[FREED_N] += 1
-        r[STIR] |= CHECKS
-    later = at[TXL, sent[r[FREED_N]]] if r[FREED_N] < r[SEND_N] else FAR
-    data = FAR
-    if r[SEND_N] < r[ROOM_N]:
-        data = at[READY, sent[r[SEND_N]]]
+def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due):
+    """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
+    data = r[OUT_AT] if r[OUT] >= 0 else FAR
     ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
     if data > now and ack > now:
-        return min(later, min(data, ack))
+        return min(data, ack)
     is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
     r[NET_TURN] = 1 if is_ack else 0
     tail = r[LINK_TAIL]
@@ -352,17 +361,61 @@ def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
         at[ACKOUT, message] = now + c.out
         r[ACK_HEAD] += 1
     else:
-        message, flits = sent[r[SEND_N]], c.flits
+        k, flits = r[OUT], c.flits
+        message = sent[k]
         at[TXF, message] = now + c.out
         at[TXL, message] = now + c.out + flits - 1
         r[SEND_N] += 1
+        r[OUT], r[OUT_FREE] = -1, now + flits - 1
+        if flits > 1:
+            # Its last flit stands behind the one before it that leaves.
+            r[TX], r[TX_FREE] = -1, now + flits - 2
+            if left_at[k] != PAST:
+                left_at[k] = r[TX_FREE] + c.freed
         if not c.srd:
             r[STIR] |= COMPLETIONS
-        later = min(later, at[TXL, message])
     link_msg[tail] = message
     link_ack[tail] = 1 if is_ack else 0
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
     r[LINK_TAIL] += 1
     r[NET_FREE] = now + flits
     r[STIR] |= LINK
-    return min(later, now + flits)
+    return now + flits
+
+
+@engine
+def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack,
+            link_due):
+    """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
+    while r[FREED_N] < r[SEND_N] and (
+            left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
+        if left_at[r[FREED_N]] != PAST:
+            r[LINES] -= c.room
+            r[SLOTS] -= 1
+            r[STIR] |= CHECKS
+        r[FREED_N] += 1
+    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due)
+    if r[FREED_N] < r[SEND_N]:
+        later = min(later, left_at[r[FREED_N]])
+    k = r[TX]
+    if k >= 0 and r[OUT] < 0:
+        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
+        if due <= now:
+            r[OUT], r[OUT_AT] = k, now + 1
+            later = min(later, now + 1)
+            if c.flits == 1:
+                r[TX], r[TX_FREE] = -1, now
+                if left_at[k] != PAST:
+                    left_at[k] = now + c.freed
+        else:
+            later = min(later, due)
+    if r[TX] < 0 and r[LISTED_N] < r[ROOM_N]:
+        due = max(listed_at[r[LISTED_N]], r[TX_FREE])
+        if due <= now:
+            r[TX], r[TX_AT] = r[LISTED_N], now + 1
+            left_at[r[TX]] = FAR
+            r[LISTED_N] += 1
+            later = min(later, now + 1)
+        else:
+            later = min(later, due)
+    return later

@@ -31,6 +31,7 @@ REGISTERS = (
     "room_n", "room_free", "lines", "slots", "freed_n",
     "read_n", "read_piece", "read_free", "read_bus", "read_count", "read_turn",
     "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
+    "listed_n", "tx", "tx_at", "tx_free", "out", "out_at", "out_free",
     "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in", "in_lines", "gone_n",
     "gone_at",
     "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn", "moved", "moved_at", "come", "come_n",
@@ -46,7 +47,7 @@ REGISTERS = (
 )  # fmt: skip
 EMPTY = ("p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped", "fetch_ring", "moved",
          "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1",
-         "srd2", "srd3", "freed_at", "retired_at")
+         "srd2", "srd3", "tx", "out", "freed_at", "retired_at")
 RING = 32
 R = {name: number for number, name in enumerate(REGISTERS)}
 
@@ -72,6 +73,9 @@ class State(NamedTuple):
     sent: np.ndarray
     skid_in: np.ndarray
     check_due: np.ndarray
+    # When a message is in the list, and when its place is free again
+    listed_at: np.ndarray
+    left_at: np.ndarray
     tag_free: np.ndarray
     # Descriptors: how many of a ring were claimed, asked for and used up; when each read's are
     # here; rings to look at
@@ -146,6 +150,7 @@ def new_state(costs, made, beats):
         sent=zeros(n),
         skid_in=zeros(n),
         check_due=zeros(n),
+        listed_at=zeros(n), left_at=zeros(n),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         asked=most(q, first, np.int64),
