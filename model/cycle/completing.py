@@ -1,7 +1,5 @@
-"""The engines behind a judged packet: its bytes, the completion queues, the host write stream.
-
-Each function does what its engine does in cycle `now` (see cycle.sending).
-"""
+"""The engines behind a judged packet: its bytes, the completion queues, the host write stream
+(see cycle.sending)."""
 
 from cycle import engine
 from cycle.state import (
@@ -14,6 +12,7 @@ from cycle.state import (
     JUDGE,
     LINK,
     NETWORK,
+    RING,
     RXW,
     SCATTER,
     SCHEDULER,
@@ -23,25 +22,18 @@ from cycle.state import (
     R,
 )  # fmt: skip
 
-STIR = R["stir"]
-JOB_N, RETIRE_N, RETIRED_AT = R["job_n"], R["retire_n"], R["retired_at"]
-# Scatter: the job that is being cut, pieces in its walk, beats that were issued and taken
-SC_JOB, SC_PIECE, SC_FREE, WALK_3, WALK_END = (
-    R["sc_job"], R["sc_piece"], R["sc_free"], R["walk_3"], R["walk_end"])  # fmt: skip
-WALK_1, WALK_2 = R["walk_1"], R["walk_2"]
-LEFT_BEATS, ISSUED, TAKEN = R["left_beats"], R["issued"], R["taken_beats"]
-WRITE_FREE, WRITE_PACKET, WRITE_JOB, WRITE_TURN = (
-    R["write_free"], R["write_packet"], R["write_job"], R["write_turn"])  # fmt: skip
-# Completion engine: its two stages, and a choice that stands
-CQ1, CQ2, CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = (
-    R["cq1"], R["cq2"], R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"])  # fmt: skip
-# Send contexts: three stages, and the store before the second
-C1, C2, C3, STORE_HEAD, STORE_TAIL, STORE_AT = (
-    R["srd1"], R["srd2"], R["srd3"], R["store_head"], R["store_tail"], R["store_at"])  # fmt: skip
-ACKS_IN, ACKED_N, SEND_N, LEFT_N = R["acks_in"], R["acked_n"], R["send_n"], R["left_n"]
-CREDITS, FREED_AT, ACK_TAIL = R["credits"], R["freed_at"], R["ack_tail"]
-RING = 31  # places, less one, of the rings of beats: more than are ever on their way
+CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
+JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
+SC_FREE, WALK_1, WALK_2, WALK_3 = R["sc_free"], R["walk_1"], R["walk_2"], R["walk_3"]
+WALK_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
+TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
+WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
+CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]
+C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
+STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
+FREED_AT, RETIRED_AT, STIR = R["freed_at"], R["retired_at"], R["stir"]
 RECEIVE = 1  # beside a message's number in a completion's
+MASK = RING - 1
 
 
 @engine
@@ -53,8 +45,8 @@ def _issue(c, r, issued_at, taken_at):
         if n >= c.store_beats:
             if n - c.store_beats >= r[TAKEN]:
                 return FAR
-            at = max(at, taken_at[n - c.store_beats & RING] + 1)
-        issued_at[n & RING] = at
+            at = max(at, taken_at[n - c.store_beats & MASK] + 1)
+        issued_at[n & MASK] = at
         r[WALK_END] = at
         r[ISSUED] += 1
         r[LEFT_BEATS] -= 1
@@ -102,7 +94,7 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
     """The host write stream: payload and completions in turn, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
-        payload = max(issued_at[r[TAKEN] & RING] + c.store, r[WRITE_FREE])
+        payload = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
     if r[CQ2] >= 0:
         entry = max(r[CQ2_AT], r[WRITE_FREE])
     if payload > now and entry > now:
@@ -113,8 +105,8 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
             _issue(c, r, issued_at, taken_at)
         taken = now - 1
         for _ in range(write_beats[r[WRITE_PACKET]]):
-            taken = max(taken + 1, issued_at[r[TAKEN] & RING] + c.store)
-            taken_at[r[TAKEN] & RING] = taken
+            taken = max(taken + 1, issued_at[r[TAKEN] & MASK] + c.store)
+            taken_at[r[TAKEN] & MASK] = taken
             r[TAKEN] += 1
         r[WRITE_FREE] = taken + 1
         r[STIR] |= SCATTER
@@ -170,7 +162,8 @@ def _finished(now, c, r, at, sent, come):
 
 
 @engine
-def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due):
+def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
+                context_of, context_free):
     """Finished sends and receives into the completion engine, in turn."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine moves as a whole; a choice it could not take stands.
@@ -208,6 +201,8 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ_HELD] = choice
     # Send contexts: what cannot go on is stored, so causes never wait.
     c1 = r[C1]
+    if c1 >= 0 and c.srd:
+        context_free[context_of[c1]] = now
     empty = r[STORE_HEAD] == r[STORE_TAIL]
     goes = -1
     if r[C3] < 0 or handed:

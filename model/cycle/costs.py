@@ -42,6 +42,7 @@ class Costs(NamedTuple):
     quantum: int
     visit: int
     lines: int
+    tell_every: int
     contexts: int
     # Check and room
     skid: int
@@ -128,7 +129,8 @@ def costs(table, work):
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
         hear=at("efa_sq.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
-        quantum=table.depth("efa_sq.turn"), visit=table.depth("efa_sq.visit"), lines=1,
+        quantum=table.depth("efa_sq.visit"), visit=table.depth("efa_sq.cut"),
+        lines=work.entry_bytes // LINE, tell_every=work.cq_batch,
         contexts=table.depth("efa_srd.ack"),
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),

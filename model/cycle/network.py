@@ -15,17 +15,10 @@ from cycle import compiled, engine
 from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
-from cycle.receiving import fetch, judge, link
-from cycle.sending import (
-    CHECK_PT,
-    CHECK_STUCK,
-    STIR,
-    checks,
-    host,
-    network,
-    reads,
-    scheduler,
-)
+from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
+from cycle.receiving import judge, link
+from cycle.rings import fetch
+from cycle.sending import STIR, host, scheduler
 from cycle.stages import Stages, shape
 from cycle.state import (
     CHECKS,
@@ -64,10 +57,11 @@ def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in,
-     check_due, listed_at, left_at, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again, again_due,
-     in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at, link_msg, link_ack, link_due,
-     arrived, gone_at, front_due, jobs, job_at, places, out_at, parked, park_due, blocked,
-     issued_at, taken_at, come, store, store_due) = s
+     check_due, listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n,
+     here, used, used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at,
+     ask_end, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs,
+     job_at, places, out_at, parked, park_due, blocked, issued_at, taken_at, come, store,
+     store_due) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -86,19 +80,19 @@ def _run(c, s, wake):
         if r[STIR] & COMPLETIONS or wake[3] <= now:
             r[STIR] &= ~COMPLETIONS
             wake[3] = completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
-                                  store_due)
+                                  store_due, context_of, context_free)
         if r[STIR] & FETCH or wake[4] <= now:
             r[STIR] &= ~FETCH
             wake[4] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due,
                             in_again, ask_ring, ask_block, ask_at, ask_end)
         if r[STIR] & JUDGE or wake[5] <= now:
             r[STIR] &= ~JUDGE
-            wake[5] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at,
-                            places, out_at, parked, park_due, blocked)
+            wake[5] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
+                            job_at, places, out_at, parked, park_due, blocked)
         if r[STIR] & NETWORK or wake[6] <= now:
             r[STIR] &= ~NETWORK
-            wake[6] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg,
-                              link_ack, link_due)
+            wake[6] = network(now, c, r, at, sent, context_of, context_free, listed_at, left_at,
+                              ack_msg, ack_at, link_msg, link_ack, link_due)
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,

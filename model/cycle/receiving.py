@@ -1,4 +1,4 @@
-"""The receiving engines, a cycle at a time (see cycle.sending): link, receive rings, judge."""
+"""The receiving engines, a cycle at a time (see cycle.sending): link and judge."""
 
 from cycle import engine
 from cycle.state import (
@@ -7,7 +7,7 @@ from cycle.state import (
     FAR,
     FETCH,
     JUDGE,
-    READS,
+    LINK,
     RXF,
     RXL,
     RXV,
@@ -15,26 +15,15 @@ from cycle.state import (
     R,
 )  # fmt: skip
 
-STIR = R["stir"]
-LINK_HEAD, LINK_TAIL, LINK_FREE, LINK_FLITS = (
-    R["link_head"], R["link_tail"], R["link_free"], R["link_flits"])  # fmt: skip
-STORED, ACKS_IN, IN_LINES, GONE_N, GONE_AT = (
-    R["stored"], R["acks_in"], R["in_lines"], R["gone_n"], R["gone_at"])  # fmt: skip
-FETCH_WAITS, FETCH_RING, FETCH_AT, FETCH_TURN = (
-    R["fetch_waits"], R["fetch_ring"], R["fetch_at"], R["fetch_turn"])  # fmt: skip
-MOVED, MOVED_AT, COME, COME_N = R["moved"], R["moved_at"], R["come"], R["come_n"]
-USED_HEAD, USED_TAIL, AGAIN_HEAD, AGAIN_TAIL = (
-    R["used_head"], R["used_tail"], R["again_head"], R["again_tail"])  # fmt: skip
-ASK_TAIL = R["ask_tail"]
-JOB_N, CHECKED_N, RETIRE_N, SC_JOB, SC_PIECE = (
-    R["job_n"], R["checked_n"], R["retire_n"], R["sc_job"], R["sc_piece"])  # fmt: skip
-# Packets in front of the judge, at its stages; those that wait beside it, and the pass over them
-FRONT_N, PACKET_N, J1, J2, J2_BLOCKED, J2_INDEX, J3 = (
-    R["front_n"], R["packet_n"], R["j1"], R["j2"], R["j2_blocked"], R["j2_index"], R["j3"])  # fmt: skip
-PARK_HEAD, PARK_TAIL, PARK_AT, PARK_FULL, PASS, PASS_LEFT, PASS_REST = (
-    R["park_head"], R["park_tail"], R["park_at"], R["park_full"], R["pass"], R["pass_left"],
-    R["pass_rest"])  # fmt: skip
-RETIRED_AT, JUDGE_FREE = R["retired_at"], R["judge_free"]
+LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
+LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
+GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
+COME, FRONT_N, PACKET_N, J1, J2 = R["come"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
+J2_BLOCKED, J2_INDEX, J3, JUDGE_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["judge_free"]
+CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
+PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
+PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
+SC_PIECE, RETIRED_AT, STIR = R["sc_piece"], R["retired_at"], R["stir"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
 
@@ -86,85 +75,6 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at):
         r[LINK_HEAD] += 1
         r[STIR] |= JUDGE
     return r[LINK_FREE]
-
-
-@engine
-def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
-    """The ring that is looked at from now on, those of both kinds in turn; or -1 and when one
-    shows."""
-    if r[FETCH_WAITS] == 1:
-        return NONE, FAR
-    if r[FETCH_AT] > now:
-        return NONE, r[FETCH_AT]
-    if r[FETCH_RING] >= 0:
-        return r[FETCH_RING], now
-    first = again_due[r[AGAIN_HEAD] % c.queues] if r[AGAIN_HEAD] < r[AGAIN_TAIL] else FAR
-    second = used_due[r[USED_HEAD] % c.queues] if r[USED_HEAD] < r[USED_TAIL] else FAR
-    if first > now and second > now:
-        return NONE, min(first, second)
-    if first <= now and (second > now or r[FETCH_TURN] == 0):
-        ring = again[r[AGAIN_HEAD] % c.queues]
-        in_again[ring] = 0
-        r[AGAIN_HEAD] += 1
-        r[FETCH_TURN] = 1
-    else:
-        ring = used[r[USED_HEAD] % c.queues]
-        in_used[ring] = 0
-        r[USED_HEAD] += 1
-        r[FETCH_TURN] = 0
-    return ring, now
-
-
-@engine
-def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, in_again, ask_ring,
-          ask_block, ask_at, ask_end):
-    """Rings to look at, one at a time: those whose head moved, those whose read is over."""
-    look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
-    if r[MOVED] >= 0:
-        if r[MOVED_AT] <= now:
-            ring = r[MOVED]
-            r[MOVED] = NONE
-            if in_used[ring] == 0:
-                in_used[ring] = 1
-                place = r[USED_TAIL] % c.queues
-                used[place], used_due[place] = ring, now + c.shown
-                r[USED_TAIL] += 1
-                later = min(later, now + c.shown)
-        else:
-            later = min(later, r[MOVED_AT])
-    while r[COME_N] < r[ASK_TAIL]:
-        end = ask_end[r[COME_N]]
-        if end > now:
-            later = min(later, end)
-            break
-        r[COME] = min(r[COME], now + 1)
-        r[STIR] |= JUDGE
-        ring = ask_ring[r[COME_N]]
-        if in_again[ring] == 0:
-            in_again[ring] = 1
-            place = r[AGAIN_TAIL] % c.queues
-            again[place], again_due[place] = ring, now + c.shown
-            r[AGAIN_TAIL] += 1
-            later = min(later, now + c.shown)
-        r[COME_N] += 1
-    if look < 0:
-        return later
-    number = min(c.read_descriptors, c.per_queue - asked[look])
-    if number > 0 and asked[look] - moved_n[look] + number <= c.descriptors:
-        tail = r[ASK_TAIL]
-        ask_ring[tail] = look
-        ask_block[tail] = asked[look] // c.read_descriptors
-        ask_at[tail] = now + c.look_read
-        ask_end[tail] = FAR
-        asked[look] += number
-        r[ASK_TAIL] += 1
-        r[FETCH_WAITS] = 1
-        r[FETCH_RING] = look
-        r[STIR] |= READS
-        return later
-    r[FETCH_RING] = NONE
-    r[FETCH_AT] = now + c.look
-    return min(later, r[FETCH_AT])
 
 
 @engine
@@ -229,12 +139,13 @@ def _front(now, c, r, at, arrived, front_due, places):
         return False, came + c.behind
     front_due[n & 1] = now + c.packet_in
     r[FRONT_N] += 1
+    r[STIR] |= LINK
     return True, now
 
 
 @engine
-def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at, places, out_at,
-          parked, park_due, blocked):
+def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at, places,
+          out_at, parked, park_due, blocked):
     """Packets judged one after the other, each with the next descriptor of its ring; one whose
     descriptor is not here waits beside the line, with all of its ring that follow."""
     waiting = r[CHECKED_N] - r[JOB_N]

@@ -1,58 +1,30 @@
-"""The sending engines, a cycle at a time: host, scheduler, checks, reads, packets.
+"""The sending engines, a cycle at a time: host and scheduler.
 
 Each function does what its engine does in cycle `now` and returns the next cycle in which it
-could do more by itself; what another engine must do first brings it back anyway.
+could do more by itself; what another engine must do first brings it back anyway. A register that
+shows only in the next cycle does so here too: engines behind are asked before those in front.
 """
 
 from cycle import engine
 from cycle.state import (
-    ACKOUT,
     BELL,
-    CHECK,
     CHECKS,
-    COMPLETIONS,
     DB,
     FAR,
-    FETCH,
-    LINK,
-    NETWORK,
-    RD,
-    RDC,
-    READS,
-    READY,
     SCHEDULER,
     SEEN,
-    TXF,
-    TXL,
     WQE,
     R,
-)
+)  # fmt: skip
 
-HOST_POST, HOST_FREE = R["host_post"], R["host_free"]
-RING_POST, COUNT_POST = R["ring_post"], R["count_post"]
-LAST, INSIDE, CREDITS, ITEM_N, POPPED = (
-    R["last"], R["inside"], R["credits"], R["item_n"], R["popped"])  # fmt: skip
-P_QUEUE, P_OVER = R["p_queue"], R["p_over"]
-A_QUEUE, A_SECOND, A_LEFT, A_OVER = R["a_queue"], R["a_second"], R["a_left"], R["a_over"]
-S_QUEUE, S_PAYS, S_FIRST, S_END, S_TURN = (
-    R["s_queue"], R["s_pays"], R["s_first"], R["s_end"], R["s_turn"])  # fmt: skip
-C_QUEUE, C_FIRST, C_FLITS, C_TURN, C_LEFT, D_QUEUE = (
-    R["c_queue"], R["c_first"], R["c_flits"], R["c_turn"], R["c_left"], R["d_queue"])  # fmt: skip
-CHECK_PT, INTO_CHECK_N, CHECK_N = R["check_pt"], R["into_check_n"], R["check_n"]
-CHECK_STUCK = R["check_stuck"]
-ROOM_N, ROOM_FREE, LINES, SLOTS, FREED_N = (
-    R["room_n"], R["room_free"], R["lines"], R["slots"], R["freed_n"])  # fmt: skip
-READ_N, READ_PIECE, READ_FREE, READ_BUS = (
-    R["read_n"], R["read_piece"], R["read_free"], R["read_bus"])  # fmt: skip
-READ_COUNT, READ_TURN, ASK_HEAD, ASK_TAIL = (
-    R["read_count"], R["read_turn"], R["ask_head"], R["ask_tail"])  # fmt: skip
-SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
-LISTED_N, TX, TX_AT, TX_FREE, OUT, OUT_AT, OUT_FREE = (
-    R["listed_n"], R["tx"], R["tx_at"], R["tx_free"], R["out"], R["out_at"], R["out_free"])  # fmt: skip
-PAST = -1  # of a message that never was in the list
-ACK_HEAD, ACK_TAIL, LINK_TAIL = R["ack_head"], R["ack_tail"], R["link_tail"]
-FREED_AT, FETCH_WAITS, FETCH_AT = R["freed_at"], R["fetch_waits"], R["fetch_at"]
-STIR = R["stir"]
+HOST_POST, HOST_FREE, RING_POST = R["host_post"], R["host_free"], R["ring_post"]
+COUNT_POST, LAST, INSIDE, CREDITS = R["count_post"], R["last"], R["inside"], R["credits"]
+P_QUEUE, P_OVER, A_QUEUE, A_SECOND = R["p_queue"], R["p_over"], R["a_queue"], R["a_second"]
+A_LEFT, A_OVER, S_QUEUE, S_PAYS = R["a_left"], R["a_over"], R["s_queue"], R["s_pays"]
+S_FIRST, S_END, S_TURN, C_QUEUE = R["s_first"], R["s_end"], R["s_turn"], R["c_queue"]
+C_FIRST, C_FLITS, C_TURN, C_LEFT = R["c_first"], R["c_flits"], R["c_turn"], R["c_left"]
+D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
+FREED_AT, STIR = R["freed_at"], R["stir"]
 
 
 @engine
@@ -74,6 +46,11 @@ def host(now, c, r, at, beats, post_at):
         if start > now:
             return start
         bell = start + beats[post % len(beats)]
+        if c.tell_every > 0 and must > 0:
+            # Consumer index first, when enough completions were seen since it was told.
+            before = max(0, must - c.batch)
+            if must // c.tell_every > before // c.tell_every:
+                bell += 1
         r[HOST_FREE] = bell + 1
         post_at[post] = bell + c.ring
         for message in range(post * c.batch, (post + 1) * c.batch):
@@ -233,189 +210,3 @@ def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
         # Nothing goes on until there is a place in front of the checks.
         return due if due > now else now + 1
     return now + 1
-
-
-@engine
-def _room(now, c, r, at, sent, listed_at):
-    """A message enters the list when all of it has room; when the next one may."""
-    k = r[ROOM_N]
-    if k == r[CHECK_N]:
-        return FAR
-    due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
-    if due > now:
-        return due
-    if (r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages
-            or (not c.inline and k - r[READ_N] >= c.ranges)):
-        return FAR
-    message = sent[k]
-    r[LINES] += c.room
-    r[SLOTS] += 1
-    r[ROOM_FREE] = now + c.room_next
-    listed_at[k] = now + 1
-    if c.inline:
-        at[READY, message] = now
-    else:
-        at[RD, message] = now + c.first_read - 1
-    r[ROOM_N] += 1
-    r[STIR] |= NETWORK | READS
-    return now + 1
-
-
-@engine
-def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
-    """Entries through the skid and the checks into the room's one place, or past it."""
-    idle = r[ROOM_N] == r[CHECK_N]
-    listed = r[LISTED_N] < r[ROOM_N]
-    later = _room(now, c, r, at, sent, listed_at)
-    # The checks give their oldest entry away when the room's place is empty.
-    k = r[CHECK_N]
-    r[CHECK_STUCK] = 0
-    if k < r[INTO_CHECK_N]:
-        wait = check_due[k] - r[CHECK_PT]
-        if wait > 0:
-            later = min(later, now + wait)
-        elif r[ROOM_N] == k and r[ROOM_FREE] - 1 <= now:
-            at[CHECK, sent[k]] = now
-            r[CHECK_N] += 1
-            if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
-                # Nothing to gather and nobody in front: straight to its packet.
-                at[READY, sent[k]] = now
-                left_at[k] = PAST
-                r[TX], r[TX_AT] = k, now + 1 + c.message
-                r[ROOM_N] += 1
-                r[LISTED_N] += 1
-                r[STIR] |= NETWORK
-            later = now + 1
-        else:
-            r[CHECK_STUCK] = 1
-    held = r[ITEM_N] - r[INTO_CHECK_N]
-    if held > 0 and r[CHECK_STUCK] == 0:
-        k = r[INTO_CHECK_N]
-        if skid_in[k] + c.skid <= now:
-            check_due[k] = r[CHECK_PT] + c.check
-            r[INTO_CHECK_N] += 1
-            r[POPPED] = now
-            r[STIR] |= SCHEDULER
-            later = now + 1
-        else:
-            later = min(later, skid_in[k] + c.skid)
-    return later
-
-
-@engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at,
-          ask_end):
-    """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
-    payload = FAR
-    if not c.inline and r[READ_N] < r[ROOM_N]:
-        payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
-    ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
-    tag = tag_free[r[READ_COUNT] % c.tags]
-    payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now:
-        return min(payload, ring)
-    descriptors = ring <= now and (payload > now or r[READ_TURN] == 0)
-    r[READ_TURN] = 1 if descriptors else 0
-    asked = now + c.request
-    beats = c.descriptor_beats if descriptors else read_beats[r[READ_PIECE]]
-    first = max(asked + c.read_latency + c.bus, r[READ_BUS])
-    r[READ_BUS] = first + beats
-    end = first + beats - 1 + c.beat_back
-    tag_free[r[READ_COUNT] % c.tags] = end
-    r[READ_COUNT] += 1
-    if descriptors:
-        ring = ask_ring[r[ASK_HEAD]]
-        block = ask_block[r[ASK_HEAD]]
-        here[ring, block] = end - beats + 1 + c.cached
-        ask_end[r[ASK_HEAD]] = end + 1
-        r[ASK_HEAD] += 1
-        r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
-        r[STIR] |= FETCH
-    else:
-        message = sent[r[READ_N]]
-        r[READ_FREE] = now + 1
-        r[READ_PIECE] += 1
-        if r[READ_PIECE] == len(read_beats):
-            at[RD, message] = asked
-            at[RDC, message] = end
-            at[READY, message] = end + c.answer - 1
-            r[READ_PIECE] = 0
-            r[READ_N] += 1
-            r[STIR] |= NETWORK | CHECKS
-    return now + 1
-
-
-@engine
-def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due):
-    """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
-    data = r[OUT_AT] if r[OUT] >= 0 else FAR
-    ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
-    data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
-    if data > now and ack > now:
-        return min(data, ack)
-    is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
-    r[NET_TURN] = 1 if is_ack else 0
-    tail = r[LINK_TAIL]
-    if is_ack:
-        message, flits = ack_msg[r[ACK_HEAD]], 1
-        at[ACKOUT, message] = now + c.out
-        r[ACK_HEAD] += 1
-    else:
-        k, flits = r[OUT], c.flits
-        message = sent[k]
-        at[TXF, message] = now + c.out
-        at[TXL, message] = now + c.out + flits - 1
-        r[SEND_N] += 1
-        r[OUT], r[OUT_FREE] = -1, now + flits - 1
-        if flits > 1:
-            # Its last flit stands behind the one before it that leaves.
-            r[TX], r[TX_FREE] = -1, now + flits - 2
-            if left_at[k] != PAST:
-                left_at[k] = r[TX_FREE] + c.freed
-        if not c.srd:
-            r[STIR] |= COMPLETIONS
-    link_msg[tail] = message
-    link_ack[tail] = 1 if is_ack else 0
-    link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
-    r[LINK_TAIL] += 1
-    r[NET_FREE] = now + flits
-    r[STIR] |= LINK
-    return now + flits
-
-
-@engine
-def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack,
-            link_due):
-    """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
-    while r[FREED_N] < r[SEND_N] and (
-            left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
-        if left_at[r[FREED_N]] != PAST:
-            r[LINES] -= c.room
-            r[SLOTS] -= 1
-            r[STIR] |= CHECKS
-        r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due)
-    if r[FREED_N] < r[SEND_N]:
-        later = min(later, left_at[r[FREED_N]])
-    k = r[TX]
-    if k >= 0 and r[OUT] < 0:
-        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
-        if due <= now:
-            r[OUT], r[OUT_AT] = k, now + 1
-            later = min(later, now + 1)
-            if c.flits == 1:
-                r[TX], r[TX_FREE] = -1, now
-                if left_at[k] != PAST:
-                    left_at[k] = now + c.freed
-        else:
-            later = min(later, due)
-    if r[TX] < 0 and r[LISTED_N] < r[ROOM_N]:
-        due = max(listed_at[r[LISTED_N]], r[TX_FREE])
-        if due <= now:
-            r[TX], r[TX_AT] = r[LISTED_N], now + 1
-            left_at[r[TX]] = FAR
-            r[LISTED_N] += 1
-            later = min(later, now + 1)
-        else:
-            later = min(later, due)
-    return later
