@@ -53,9 +53,6 @@ module efa_cpl #(
     output wire [63:0] ev_eqe_data
 );
 
-  wire cq_init_done;
-  wire eq_init_done;
-  assign cpl_init_done = cq_init_done && eq_init_done;
 
   wire commit_valid;
   wire commit_ready;
@@ -100,7 +97,7 @@ module efa_cpl #(
       .m_rxdone(rxdone_valid),
       .drain_valid(drain_cpl_valid),
       .drain_ready(entries_drained),
-      .init_done(cq_init_done),
+      .init_done(cpl_init_done),
       .ev_cqe_valid(ev_cqe_valid),
       .ev_cqe_data(ev_cqe_data)
   );
@@ -135,7 +132,6 @@ module efa_cpl #(
       .drain_valid(drain_cpl_valid),
       .s_drained(entries_drained),
       .drain_ready(drain_cpl_ready),
-      .init_done(eq_init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );

@@ -10,6 +10,7 @@ module efa_nic #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
+    parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -113,6 +114,12 @@ module efa_nic #(
   wire [12:0] rd_tx_len;
   wire [31:0] rd_tx_cookie;
   wire rdc_tx_valid;
+  wire rd_sq_valid;
+  wire rd_sq_ready;
+  wire [63:0] rd_sq_addr;
+  wire [12:0] rd_sq_len;
+  wire [31:0] rd_sq_cookie;
+  wire rdc_sq_valid;
   wire [31:0] rdc_cookie;
   wire [12:0] rdc_offset;
   wire [511:0] rdc_data;
@@ -196,6 +203,7 @@ module efa_nic #(
   wire [QPN_W-1:0] sqop_qpn;
   wire [`EFA_QPC__W-1:0] sqop_qpc;
   wire sqop_busy;
+  wire [57:0] sqop_base;
   wire rqop_valid;
   wire rqop_ready;
   wire [1:0] rqop_kind;
@@ -240,7 +248,8 @@ module efa_nic #(
   efa_host #(
       .TAGS(TAGS),
       .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_host (
       .clk(clk),
       .rst(rst),
@@ -318,9 +327,15 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_adm_valid(rdc_adm_valid),
       .rdc_rq_valid(rdc_rq_valid),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -372,7 +387,8 @@ module efa_nic #(
   efa_admin #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_admin (
       .clk(clk),
       .s_cfg_node_id(s_cfg_node_id),
@@ -432,6 +448,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
@@ -493,7 +510,8 @@ module efa_nic #(
   efa_send #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_send (
       .sends_open(sends_open),
       .clk(clk),
@@ -525,7 +543,13 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -557,6 +581,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
@@ -810,6 +835,8 @@ module efa_nic #(
               rd_rq_addr, rd_rq_len, rd_rq_cookie})
   `EFA_STREAM(u_edge_rd_tx, 64 + 13 + 32, clk, core_rst, rd_tx_valid, rd_tx_ready, {
               rd_tx_addr, rd_tx_len, rd_tx_cookie})
+  `EFA_STREAM(u_edge_rd_sq, 64 + 13 + 32, clk, core_rst, rd_sq_valid, rd_sq_ready, {
+              rd_sq_addr, rd_sq_len, rd_sq_cookie})
   `EFA_STREAM(u_edge_wr_adm, 64 + 13 + 512 + 1, clk, core_rst, wr_adm_valid, wr_adm_ready, {
               wr_adm_addr, wr_adm_len, wr_adm_data, wr_adm_last})
   `EFA_STREAM(u_edge_wr_rx, 64 + 13 + 512 + 1, clk, core_rst, wr_rx_valid, wr_rx_ready, {
@@ -829,8 +856,8 @@ module efa_nic #(
               qperr_send_qpn, qperr_send_cause})
   `EFA_STREAM(u_edge_qperr_recv, QPN_W + 4, clk, core_rst, qperr_recv_valid, qperr_recv_ready, {
               qperr_recv_qpn, qperr_recv_cause})
-  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, sqop_valid, sqop_ready, {
-              sqop_kind, sqop_qpn, sqop_qpc})
+  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W + 58, clk, core_rst, sqop_valid, sqop_ready, {
+              sqop_kind, sqop_qpn, sqop_qpc, sqop_base})
   `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
               rqop_kind, rqop_qpn, rqop_qpc})
   `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)

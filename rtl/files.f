@@ -26,7 +26,7 @@ rtl/data/efa_mr_walk.v
 rtl/admin/efa_crc16.v
 rtl/admin/efa_features.v
 rtl/admin/efa_mr_pages.v
-rtl/admin/efa_mr_list.v
+rtl/admin/efa_mr_ask.v
 rtl/admin/efa_mtt_alloc.v
 rtl/admin/efa_qp_rules.v
 rtl/admin/efa_aq.v
@@ -46,17 +46,20 @@ rtl/queue/efa_work_set.v
 rtl/queue/efa_sq_circle.v
 rtl/queue/efa_sq_fault.v
 rtl/queue/efa_sq_ops.v
+rtl/queue/efa_sq_lines.v
+rtl/queue/efa_sq_order.v
 rtl/data/efa_tx_ring.v
 rtl/transport/efa_ah_age.v
 rtl/transport/efa_net_out.v
 rtl/transport/efa_srd.v
 # level blocks 2
 rtl/queue/efa_sq.v
+rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
 rtl/data/efa_tx_room.v
 rtl/admin/efa_admin_post.v
 rtl/admin/efa_cmd_info.v
-rtl/admin/efa_cmd_mr.v
+rtl/admin/efa_mr_list.v
 rtl/admin/efa_cmd_qp.v
 rtl/data/efa_rx_retire.v
 rtl/queue/efa_rq_counts.v
@@ -71,6 +74,7 @@ rtl/transport/efa_pkt_in.v
 rtl/host/efa_dma_rd.v
 rtl/queue/efa_cq.v
 # level blocks 3
+rtl/admin/efa_cmd_mr.v
 rtl/queue/efa_rq.v
 rtl/data/efa_rx_judge.v
 rtl/data/efa_rx_scatter.v

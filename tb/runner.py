@@ -169,7 +169,7 @@ def _is_case_of(test: str, run: str) -> bool:
     return re.fullmatch(rf"{re.escape(test)}(\W.*)?", run) is not None
 
 
-def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
+def judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
     """Tests that ran, and everything that keeps the run from passing."""
     if not results.exists():
         return [], ["no results file: the simulation ended before its tests did"]
@@ -250,7 +250,7 @@ def run(
         crashed = None
     except (RuntimeError, SystemExit) as error:
         crashed = str(error)
-    ran, wrong = _judge(results, planned)
+    ran, wrong = judge(results, planned)
     if crashed is not None and not wrong:
         wrong.append(f"simulator: {crashed}")
     note(module, sim, _verdicts(planned, ran, wrong))
@@ -283,6 +283,11 @@ UNIT_BUILD = {
 }  # fmt: skip
 
 
+def random_unknowns(seed: int) -> list[str]:
+    """Arguments that make a Verilator build with `unique` unknowns draw them from this seed."""
+    return [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
+
+
 def run_unit(
     unit: str,
     top: str,
@@ -309,8 +314,7 @@ def run_unit(
             files = [control, *files]
             build_args += code_coverage.FLAGS
     folder = build(sim, top, files, params, build_args, waves)
-    plusargs = [f"+verilator+seed+{seed % (2**31 - 1)}", "+verilator+rand+reset+2"]
-    plusargs += code_coverage.arguments(unit)
+    plusargs = random_unknowns(seed) + code_coverage.arguments(unit)
     return run(
         "unit", unit, sim, top, folder, test_module, seed, params, test,
         plusargs=plusargs if sim == "verilator" else [], waves=waves,

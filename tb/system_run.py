@@ -15,6 +15,7 @@ from tb.runner import (
     RunFailed,
     build,
     closure,
+    random_unknowns,
     run,
     waves_flags,
     waves_wanted,
@@ -27,12 +28,15 @@ LIBRARY = [NATIVE / f"{name}.cpp" for name in ("memory", "host", "fabric", "mete
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"
-# `fast` lets the optimiser choose values of unknowns; unit benches run with random ones instead.
 VERILATOR = [
-    "-O3", "--x-assign", "fast", "--x-initial", "fast", "--assert", "-Wno-fatal", "--noassert-case",
-    "-CFLAGS", f"{CXX} -I{NATIVE}", "-LDFLAGS", "-rdynamic", "--output-split", "20000",
-    "-MAKEFLAGS", "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2",
+    "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
+    "-LDFLAGS", "-rdynamic", "--output-split", "20000",
 ]  # fmt: skip
+# `fast` lets the optimiser choose values of unknowns; PLAIN draws them and leaves the compiler out.
+FAST = ["-O3", "--x-assign", "fast", "--x-initial", "fast",
+        "-MAKEFLAGS", "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2"]  # fmt: skip
+PLAIN = ["--x-assign", "unique", "--x-initial", "unique",
+         "-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1"]  # fmt: skip
 
 
 def native_module() -> Path:
@@ -62,7 +66,9 @@ def native_module() -> Path:
     return folder
 
 
-def build_system(sim: str, params: dict, extra: tuple[str, ...] = ()) -> tuple[Path, list[str]]:
+def build_system(
+    sim: str, params: dict, extra: tuple[str, ...] = (), plain: bool = False
+) -> tuple[Path, list[str]]:
     """Built device and the arguments its simulation needs. `extra` sources replace by name."""
     sources = closure(TOP, extra)
     waves = waves_wanted()
@@ -71,7 +77,7 @@ def build_system(sim: str, params: dict, extra: tuple[str, ...] = ()) -> tuple[P
         return folder, [f"-M{native_module()}", "-mefa"]
     control = OUT / "control" / "efa_tb.vlt"
     write_once(control, f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "wake"\n')
-    build_args = VERILATOR + (waves_flags() if waves else [])
+    build_args = VERILATOR + (PLAIN if plain else FAST) + (waves_flags() if waves else [])
     build_args += [str(path) for path in LIBRARY]
     files = [control, *sources]
     main = NATIVE / "main_verilator.cpp"
@@ -88,13 +94,15 @@ def run_system(
     env: dict[str, str] | None = None,
     extra: tuple[str, ...] = (),
     store_buffer: StoreBuffer | None = None,
+    plain: bool = False,
 ) -> Outcome:
     """A cocotb module of the whole device; `params` are those of efa_tb (DEVICES, QPN_W, ...).
 
-    `store_buffer` is that of the hosts' CPUs; without one the seed draws it."""
+    `store_buffer` is that of the hosts' CPUs; without one the seed draws it. `plain` builds it for
+    Verilator without optimisation and begins memories and unknowns at random."""
     params = params or {}
     buffer = store_buffer or StoreBuffer.drawn(seed)
-    folder, test_args = build_system(sim, params, extra)
+    folder, test_args = build_system(sim, params, extra, plain)
     name = test_module.rsplit(".", 1)[-1].removesuffix("_tests")
     wanted = {"EFA_SIM": sim, "EFA_PARAMS": json.dumps(params), "EFA_STORE_BUFFER": str(buffer),
               **(env or {})}  # fmt: skip
@@ -104,7 +112,8 @@ def run_system(
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(
         "system", name, sim, TOP, folder, test_module, seed, params, test, wanted, test_args,
-        waves=waves_wanted(), options=f" --store-buffer {buffer}",
+        plusargs=random_unknowns(seed) if plain else [], waves=waves_wanted(),
+        options=f" --store-buffer {buffer}",
     )  # fmt: skip
 
 

@@ -90,7 +90,8 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
 
 
 @engine
-def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at):
+def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
+           beat_log):
     """The host write stream: payload and completions in turn, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
@@ -107,6 +108,8 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
         for _ in range(write_beats[r[WRITE_PACKET]]):
             taken = max(taken + 1, issued_at[r[TAKEN] & MASK] + c.store)
             taken_at[r[TAKEN] & MASK] = taken
+            if c.log:
+                beat_log[r[TAKEN]] = taken
             r[TAKEN] += 1
         r[WRITE_FREE] = taken + 1
         r[STIR] |= SCATTER

@@ -102,10 +102,11 @@ class Costs(NamedTuple):
     left: int
     stored: int
     visible: int
+    log: bool
 
 
-def costs(table, work):
-    """Costs of a workload from Stages."""
+def costs(table, work, log=False):
+    """Costs of a workload from Stages; log: reads and beats are written down."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
@@ -187,4 +188,5 @@ def costs(table, work):
         left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
+        log=log,
     )

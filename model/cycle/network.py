@@ -17,6 +17,7 @@ from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
 from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from cycle.receiving import judge, link
+from cycle.record import Reads, Record
 from cycle.rings import fetch
 from cycle.sending import STIR, host, scheduler
 from cycle.stages import Stages, shape
@@ -35,6 +36,7 @@ from cycle.state import (
     SCATTER,
     SCHEDULER,
     WRITES,
+    R,
     new_state,
 )
 from cycle.workload import store_beats
@@ -61,7 +63,7 @@ def _run(c, s, wake):
      here, used, used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at,
      ask_end, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs,
      job_at, places, out_at, parked, park_due, blocked, issued_at, taken_at, come, store,
-     store_due) = s
+     store_due, read_log, beat_log) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -73,7 +75,7 @@ def _run(c, s, wake):
         if r[STIR] & WRITES or wake[1] <= now:
             r[STIR] &= ~WRITES
             wake[1] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg,
-                             ack_at)
+                             ack_at, beat_log)
         if r[STIR] & SCATTER or wake[2] <= now:
             r[STIR] &= ~SCATTER
             wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at)
@@ -96,7 +98,7 @@ def _run(c, s, wake):
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
-                            ask_at, ask_end)
+                            ask_at, ask_end, read_log)
         if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
             wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
@@ -125,8 +127,20 @@ def simulate(work, beats=None, table=None):
 
     beats: bus beats of the stores before each doorbell, to be used in turn (default: those that
     the store-buffer policy makes); table: Stages. Raises Stuck."""
+    return _simulate(work, beats, table)[0]
+
+
+def recorded(work, beats=None, table=None):
+    """What cycle.record.from_rtl gives of the RTL, of the model: see `simulate`."""
+    lives, state, base = _simulate(work, beats, table, log=True)
+    log = state.read_log[: state.r[R["read_count"]]]
+    reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
+    return Record(lives, shape(work), reads, state.beat_log - base)
+
+
+def _simulate(work, beats, table, log=False):
     table = table or _table()
-    numbers = costs(table, work)
+    numbers = costs(table, work, log)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
     if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: nothing can happen any more")
@@ -136,4 +150,5 @@ def simulate(work, beats=None, table=None):
         never = column == FAR
         column -= base
         column[never] = NEVER
-    return Lifelines(work, {name: np.asarray(column) for name, column in found.items()})
+    columns = {name: np.asarray(column) for name, column in found.items()}
+    return Lifelines(work, columns), state, base

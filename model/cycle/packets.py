@@ -103,7 +103,8 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 
 @engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end):
+def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
+          read_log):
     """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
     payload = FAR
     if not c.inline and r[READ_N] < r[ROOM_N]:
@@ -121,6 +122,10 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
     tag_free[r[READ_COUNT] % c.tags] = end
+    if c.log:
+        log = read_log[r[READ_COUNT]]
+        log[0], log[1], log[2] = asked, end, beats
+        log[3] = -1 if descriptors else sent[r[READ_N]]
     r[READ_COUNT] += 1
     if descriptors:
         ring = ask_ring[r[ASK_HEAD]]

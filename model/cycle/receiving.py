@@ -118,10 +118,9 @@ def _offered(now, c, r, at, arrived, front_due, parked):
         if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
             return parked[r[PARK_HEAD] % c.parked_places]
         return NONE
-    if r[PASS] == OPEN and r[PARK_FULL] == 0 and r[PACKET_N] < r[FRONT_N]:
-        if front_due[r[PACKET_N] & 1] <= now:
-            return r[PACKET_N]
-    return NONE
+    new = r[PACKET_N]
+    shows = new < r[FRONT_N] and front_due[new & 1] <= now
+    return new if shows and r[PASS] == OPEN and r[PARK_FULL] == 0 else NONE
 
 
 @engine

@@ -115,6 +115,10 @@ class State(NamedTuple):
     come: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
+    # With `log`, what the host's ports showed: reads as (asked, answered, beats, message or -1),
+    # the cycle in which each beat of payload was handed over
+    read_log: np.ndarray
+    beat_log: np.ndarray
 
 
 def new_state(costs, made, beats):
@@ -179,4 +183,6 @@ def new_state(costs, made, beats):
         come=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
+        read_log=np.zeros((n * len(made.reads) + here.size if costs.log else 1, 4), np.int64),
+        beat_log=zeros(n * sum(made.writes) if costs.log else 1),
     )

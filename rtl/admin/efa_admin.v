@@ -9,7 +9,8 @@
 module efa_admin #(
     parameter QPN_W  = 6,
     parameter CQN_W  = 7,
-    parameter LLQ_AW = 21
+    parameter LLQ_AW = 21,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire [15:0] s_cfg_node_id,
@@ -69,6 +70,7 @@ module efa_admin #(
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    output wire [57:0] sqop_base,
     input wire sqop_busy,
     output wire rqop_valid,
     input wire rqop_ready,
@@ -443,7 +445,8 @@ module efa_admin #(
   );
 
   efa_cmd_qp #(
-      .QPN_W(QPN_W)
+      .QPN_W  (QPN_W),
+      .SQ_HOST(SQ_HOST)
   ) u_qp (
       .clk(clk),
       .rst(rst),
@@ -481,6 +484,7 @@ module efa_admin #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
