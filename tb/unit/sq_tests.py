@@ -655,7 +655,7 @@ async def entries_leave_in_time(dut):
         await bench.make(queue)
     beats.seen.clear()
     for queue in pair:
-        await bench.post(queue, 20, flits=int(dut.QUANTUM.value) // 10)
+        await bench.post(queue, 20, flits=timing("efa_sq", "visit").depth)
     await bench.finished()
     cycles = [beat[0] for beat in beats.seen]
     steps = [b - a for a, b in zip(cycles[8:], cycles[9:30], strict=False)]
