@@ -180,7 +180,7 @@ def create_qp(device, cmd):
     )
     legal(wqe_bytes)
     if limits.sq_host:
-        legal(cmd.sq_base_addr and _aligned(cmd.sq_base_addr, RING_ALIGNMENT))
+        legal(cmd.sq_base_addr and aligned(cmd.sq_base_addr, RING_ALIGNMENT))
     descriptors, rest = divmod(size.recv_queue_ring_size, defs.IoRxDesc.SIZE)
     if size.recv_queue_ring_size:
         legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))

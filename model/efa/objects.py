@@ -119,8 +119,8 @@ class Qp:
 
     outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
     bit of the first lap of send entries, None before the first one. sq_base, fetched: the send
-    ring in host memory and its entries that were read and not taken (efa.host_entries); counters: event
-    (its bit) to the event counter that has it.
+    ring in host memory and its entries that were read and not taken (efa.host_entries); counters:
+    event (its bit) to the event counter that has it.
     """
 
     index: int

@@ -71,7 +71,7 @@ module efa_features #(
   localparam [31:0] WQE_BYTES = `EFA_IO_TX_WQE__BYTES;
 
   localparam [63:0] PAGE_SIZES_D = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
-  localparam [63:0] PAGE_SIZES_R = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
+  localparam [31:0] PAGE_SIZES_R = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
   localparam [31:0] COUNTER_EVENTS = `EFA_LIMITS__EVENT_COUNTER_EVENTS;
   // The capability bit, by its place in the attribute.
   localparam CAP_COUNTERS =
@@ -95,7 +95,7 @@ module efa_features #(
           32'd0, r ? SUPPORTED_R : SUPPORTED_D
         };
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__PAGE_SIZE_CAP] =
-            r ? PAGE_SIZES_R : PAGE_SIZES_D;
+            r ? {32'd0, PAGE_SIZES_R} : PAGE_SIZES_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__FW_VERSION] = r ? FW_R : FW_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__ADMIN_API_VERSION] = r ? API_R : API_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__DEVICE_VERSION] =

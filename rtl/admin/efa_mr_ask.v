@@ -40,7 +40,7 @@ module efa_mr_ask #(
   localparam ENTRIES_LOG2 = $clog2(ENTRIES);
   localparam [PAGES_W-1:0] ONE = 1;
   localparam [PAGES_W-1:0] NONE = 0;
-  localparam [PAGES_W-1:0] RUN = ENTRIES;
+  localparam [PAGES_W-1:0] RUN = ONE << ENTRIES_LOG2;
   localparam [9:0] CHUNK = POINTERS;
   // Pointers on their way or waiting; a piece has up to 8 of them.
   localparam WAIT_LOG2 = 4;

@@ -17,7 +17,7 @@ module efa_mr_pages (
   localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
   localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
   localparam [63:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
-  localparam [63:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
+  localparam [31:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
   // The capability bits, by their place in the attribute.
   localparam CAP_RDMA_READ =
   `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ
@@ -27,7 +27,7 @@ module efa_mr_pages (
   - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
 
   wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
-  wire [63:0] page_caps = s_cfg_profile ? PAGES_RECORDED : PAGES_DEFAULT;
+  wire [63:0] page_caps = s_cfg_profile ? {32'd0, PAGES_RECORDED} : PAGES_DEFAULT;
   wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
   wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
   wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
