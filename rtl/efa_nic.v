@@ -10,6 +10,7 @@ module efa_nic #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
+    parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -83,6 +84,14 @@ module efa_nic #(
 
   wire core_rst;
   wire acq_crc;
+  wire ec_valid;
+  wire ec_ready;
+  wire [2:0] ec_op;
+  wire [`EFA_LIMITS__EC_W-1:0] ec_counter;
+  wire [QPN_W-1:0] ec_qpn;
+  wire [3:0] ec_events;
+  wire [63:0] ec_value;
+  wire [1:0] ec_code;
   wire [63:0] uptime;
   wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
@@ -123,6 +132,12 @@ module efa_nic #(
   wire [12:0] rd_tx_len;
   wire [31:0] rd_tx_cookie;
   wire rdc_tx_valid;
+  wire rd_sq_valid;
+  wire rd_sq_ready;
+  wire [63:0] rd_sq_addr;
+  wire [12:0] rd_sq_len;
+  wire [31:0] rd_sq_cookie;
+  wire rdc_sq_valid;
   wire [31:0] rdc_cookie;
   wire [12:0] rdc_offset;
   wire [511:0] rdc_data;
@@ -206,6 +221,7 @@ module efa_nic #(
   wire [QPN_W-1:0] sqop_qpn;
   wire [`EFA_QPC__W-1:0] sqop_qpc;
   wire sqop_busy;
+  wire [57:0] sqop_base;
   wire rqop_valid;
   wire rqop_ready;
   wire [1:0] rqop_kind;
@@ -250,7 +266,8 @@ module efa_nic #(
   efa_host #(
       .TAGS(TAGS),
       .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_host (
       .clk(clk),
       .rst(rst),
@@ -332,9 +349,15 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_adm_valid(rdc_adm_valid),
       .rdc_rq_valid(rdc_rq_valid),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -386,7 +409,8 @@ module efa_nic #(
   efa_admin #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_admin (
       .clk(clk),
       .s_cfg_node_id(s_cfg_node_id),
@@ -454,6 +478,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
@@ -466,6 +491,14 @@ module efa_nic #(
       .drain_recv_ready(drain_recv_ready),
       .drain_cpl_valid(drain_cpl_valid),
       .drain_cpl_ready(drain_cpl_ready),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
       .stat_index(stat_index),
       .stat_value(stat_value),
       .ev_aqcmd_valid(ev_valid[`EFA_EV__AQCMD]),
@@ -517,7 +550,8 @@ module efa_nic #(
   efa_send #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_send (
       .sends_open(sends_open),
       .clk(clk),
@@ -549,7 +583,13 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -581,6 +621,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
@@ -709,6 +750,7 @@ module efa_nic #(
   );
 
   efa_cpl #(
+      .QPN_W(QPN_W),
       .CQN_W(CQN_W)
   ) u_cpl (
       .clk(clk),
@@ -750,6 +792,16 @@ module efa_nic #(
       .rxc_ready(rxc_ready),
       .rxc_data(rxc_data),
       .rxdone_valid(rxdone_valid),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
+      .ev_ecw_valid(ev_valid[`EFA_EV__ECW]),
+      .ev_ecw_data(ev_data[64*`EFA_EV__ECW+:64]),
       .ev_cqe_valid(ev_valid[`EFA_EV__CQE]),
       .ev_cqe_data(ev_data[64*`EFA_EV__CQE+:64]),
       .ev_eqe_valid(ev_valid[`EFA_EV__EQE]),
@@ -828,15 +880,14 @@ module efa_nic #(
       .cnt_data(cnt_data)
   );
 
-  assign ev_valid[`EFA_EV__ECW] = 1'b0;
-  assign ev_data[64*`EFA_EV__ECW+:64] = 64'd0;
-
   `EFA_STREAM(u_edge_rd_adm, 64 + 13 + 32, clk, core_rst, rd_adm_valid, rd_adm_ready, {
               rd_adm_addr, rd_adm_len, rd_adm_cookie})
   `EFA_STREAM(u_edge_rd_rq, 64 + 13 + 32, clk, core_rst, rd_rq_valid, rd_rq_ready, {
               rd_rq_addr, rd_rq_len, rd_rq_cookie})
   `EFA_STREAM(u_edge_rd_tx, 64 + 13 + 32, clk, core_rst, rd_tx_valid, rd_tx_ready, {
               rd_tx_addr, rd_tx_len, rd_tx_cookie})
+  `EFA_STREAM(u_edge_rd_sq, 64 + 13 + 32, clk, core_rst, rd_sq_valid, rd_sq_ready, {
+              rd_sq_addr, rd_sq_len, rd_sq_cookie})
   `EFA_STREAM(u_edge_wr_adm, 64 + 13 + 512 + 1, clk, core_rst, wr_adm_valid, wr_adm_ready, {
               wr_adm_addr, wr_adm_len, wr_adm_data, wr_adm_last})
   `EFA_STREAM(u_edge_wr_rx, 64 + 13 + 512 + 1, clk, core_rst, wr_rx_valid, wr_rx_ready, {
@@ -856,10 +907,12 @@ module efa_nic #(
               qperr_send_qpn, qperr_send_cause})
   `EFA_STREAM(u_edge_qperr_recv, QPN_W + 4, clk, core_rst, qperr_recv_valid, qperr_recv_ready, {
               qperr_recv_qpn, qperr_recv_cause})
-  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, sqop_valid, sqop_ready, {
-              sqop_kind, sqop_qpn, sqop_qpc})
+  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W + 58, clk, core_rst, sqop_valid, sqop_ready, {
+              sqop_kind, sqop_qpn, sqop_qpc, sqop_base})
   `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
               rqop_kind, rqop_qpn, rqop_qpc})
+  `EFA_STREAM(u_edge_ec, 3 + `EFA_LIMITS__EC_W + QPN_W + 4 + 64, clk, core_rst, ec_valid, ec_ready,
+              {ec_op, ec_counter, ec_qpn, ec_events, ec_value})
   `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)
   `EFA_STREAM(u_edge_rxc, `EFA_CPL__W, clk, core_rst, rxc_valid, rxc_ready, rxc_data)
   `EFA_STREAM(u_edge_acko, `EFA_ACKO__W, clk, core_rst, acko_valid, acko_ready, acko_data)

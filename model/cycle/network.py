@@ -23,6 +23,7 @@ from cycle.receiving import (
     link,
     writes,
 )
+from cycle.record import Reads, Record
 from cycle.sending import (
     ACTED,
     CHECK_PT,
@@ -36,7 +37,7 @@ from cycle.sending import (
     scheduler,
 )
 from cycle.stages import Stages, shape
-from cycle.state import FAR, new_state
+from cycle.state import FAR, R, new_state
 from cycle.workload import store_beats
 
 # Engines by number, and whom each one's acting may concern, itself among them.
@@ -65,7 +66,7 @@ def _run(c, s):
     (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
      item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
      ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
-     srd_msg, srd_due, cq_msg, cq_receive, cq_due) = s
+     srd_msg, srd_due, cq_msg, cq_receive, cq_due, read_log, write_log) = s
     now, stir, wake = 0, EVERYBODY, np.zeros(ENGINES, np.int64)
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -81,7 +82,7 @@ def _run(c, s):
             stir &= ~(1 << WRITES)
             r[ACTED] = 0
             wake[WRITES] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
-                                  cq_receive, cq_due)
+                                  cq_receive, cq_due, write_log)
             if r[ACTED] == 1:
                 stir |= STIRS_WRITES
         if stir >> COMPLETIONS & 1 or wake[COMPLETIONS] <= now:
@@ -109,7 +110,7 @@ def _run(c, s):
             stir &= ~(1 << READS)
             r[ACTED] = 0
             wake[READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                                ask_block, ask_at)
+                                ask_block, ask_at, read_log)
             if r[ACTED] == 1:
                 stir |= STIRS_READS
         if stir >> CHECKS & 1 or wake[CHECKS] <= now:
@@ -151,6 +152,22 @@ def simulate(work, beats=None, table=None):
 
     beats: bus beats of the stores before each doorbell, to be used in turn (default: those that
     the store-buffer policy makes); table: Stages. Raises Stuck."""
+    return _simulate(work, beats, table)[0]
+
+
+def recorded(work, beats=None, table=None):
+    """What cycle.record.from_rtl gives of the RTL, of the model: see `simulate`."""
+    made = shape(work)
+    lives, state, base = _simulate(work, beats, table)
+    log = state.read_log[: state.r[R["reads"]]]
+    reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
+    within = np.concatenate([np.arange(beats) for beats in made.writes or (0,)])
+    each = np.repeat(state.write_log - base, np.tile(made.writes, work.total).astype(np.int64))
+    payload = each + np.tile(within, work.total) if made.writes else each
+    return Record(lives, made, reads, payload)
+
+
+def _simulate(work, beats, table):
     table = table or Stages()
     numbers = costs(table, work)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
@@ -162,4 +179,5 @@ def simulate(work, beats=None, table=None):
         never = column == FAR
         column -= base
         column[never] = NEVER
-    return Lifelines(work, {name: np.asarray(column) for name, column in found.items()})
+    table = {name: np.asarray(column) for name, column in found.items()}
+    return Lifelines(work, table), state, base

@@ -7,7 +7,7 @@ LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 STORED, ACKS_IN, IN_LINES = R["stored"], R["acks_in"], R["in_lines"]
 JUDGE_N, JUDGE_FREE, JOB_N, JOBS_N = R["judge_n"], R["judge_free"], R["job_n"], R["jobs_n"]
 ASK_TAIL = R["ask_tail"]
-WRITE_NEXT = R["write_next"]
+WRITE_NEXT, WRITTEN = R["write_next"], R["written"]
 WRITE_N, WRITE_PACKET, WRITE_FREE, WRITE_TURN = (
     R["write_n"], R["write_packet"], R["write_free"], R["write_turn"])  # fmt: skip
 RETIRE_N = R["retire_n"]
@@ -108,7 +108,9 @@ def judge(
 
 
 @engine
-def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_receive, cq_due):
+def writes(
+    now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_receive, cq_due, write_log
+):
     """The host write stream: payload and completions in turn, packet by packet."""
     made, payload, entry, shows = FAR, FAR, FAR, FAR
     if c.written and r[WRITE_N] < r[JOB_N]:
@@ -129,6 +131,8 @@ def writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_rece
     r[ACTED] = 1
     if not is_entry:
         beats = write_beats[r[WRITE_PACKET]]
+        write_log[r[WRITTEN]] = now
+        r[WRITTEN] += 1
         r[WRITE_FREE] = now + beats
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):

@@ -216,7 +216,8 @@ def checks(now, c, r, at, sent, item_due, skid_in, check_due):
 
 
 @engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at):
+def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at,
+          read_log):
     """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
     payload = FAR
     if not c.inline and r[READ_N] < r[ROOM_N]:
@@ -234,6 +235,9 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
     tag_free[r[READS] % c.tags] = end
+    log = read_log[r[READS]]
+    log[0], log[1], log[2] = asked, end, beats
+    log[3] = -1 if descriptors else sent[r[READ_N]]
     r[READS] += 1
     r[ACTED] = 1
     if descriptors:

@@ -25,7 +25,7 @@ REGISTERS = (
     "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
     "link_head", "link_tail", "link_free", "stored", "acks_in",
     "judge_n", "judge_free", "job_n", "jobs_n", "check_free", "in_lines",
-    "write_n", "write_packet", "write_free", "write_next", "write_turn", "retire_n",
+    "write_n", "write_packet", "written", "write_free", "write_next", "write_turn", "retire_n",
     "srd_pt", "srd_stuck", "srd_head", "srd_tail", "acked_n", "left_n",
     "cq_pt", "cq_stuck", "cq_head", "cq_tail", "cq_turn", "cqe_n",
     "acted",
@@ -83,6 +83,10 @@ class State(NamedTuple):
     cq_msg: np.ndarray
     cq_receive: np.ndarray
     cq_due: np.ndarray
+    # What was seen at the host's ports: reads as (asked, answered, beats, message or -1), the cycle
+    # in which the first beat of each write of payload was handed over
+    read_log: np.ndarray
+    write_log: np.ndarray
 
 
 def new_state(costs, made, beats):
@@ -138,4 +142,6 @@ def new_state(costs, made, beats):
         cq_msg=zeros(2 * n),
         cq_receive=zeros(2 * n),
         cq_due=zeros(2 * n),
+        read_log=np.zeros((n * len(made.reads) + here.size, 4), np.int64),
+        write_log=zeros(n * len(made.writes)),
     )

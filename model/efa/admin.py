@@ -179,6 +179,8 @@ def create_qp(device, cmd):
         (n for n in (defs.IoTxWqe.SIZE, defs.IoTxWqe128.SIZE) if ring_bytes == n * depth), None
     )
     legal(wqe_bytes)
+    if limits.sq_host:
+        legal(cmd.sq_base_addr and aligned(cmd.sq_base_addr, RING_ALIGNMENT))
     descriptors, rest = divmod(size.recv_queue_ring_size, defs.IoRxDesc.SIZE)
     if size.recv_queue_ring_size:
         legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
@@ -194,7 +196,7 @@ def create_qp(device, cmd):
         index, objects.next_qp_number(index), cmd.qp_type, cmd.pd, cmd.uar, send_cq, recv_cq,
         wqe_bytes, first_page * limits.llq_page_bytes, WorkRing(depth),
         cmd.rq_base_addr, WorkRing(descriptors), bool(cmd.unsolicited_write_recv),
-        rnr_retry=MAX_RNR_RETRY if retries else 0,
+        rnr_retry=MAX_RNR_RETRY if retries else 0, sq_base=cmd.sq_base_addr,
     )  # fmt: skip
     objects.count_qp(index)
     objects.qps.add(index, qp, cmd.uar)

@@ -37,6 +37,8 @@ class Backend(ABC):
     node_id = 0
     # How this host's CPUs combine stores (efa.wc.StoreBuffer or its text).
     store_buffer = "ideal"
+    # The device takes its send entries from host memory (build option SQ_HOST): it does not say so.
+    sq_host = False
 
     @abstractmethod
     def stores(self, items):
@@ -141,6 +143,7 @@ class ModelBackend(Backend):
         self._activity = 0
         self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
                              **straps)
+        self.sq_host = bool(self.device.limits.sq_host)
         self.device.on_interrupt = self._on_interrupt
         self.device.on_dma_write = self._on_write
         self.fabric = Fabric() if fabric is None else fabric

@@ -2346,6 +2346,7 @@ LIMITS = Constants(
         "msix_vectors": 9,
         "tags": 256,
         "llq_bytes": 0x200000,
+        "sq_host": 0,
         "llq_page_bytes": 4096,
         "db_page_bytes": 0x10000,
         "db_cq_base": 32768,

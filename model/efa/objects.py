@@ -1,5 +1,6 @@
 """Everything that admin commands create, and which number each gets."""
 
+from collections import deque
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import SimpleNamespace
 
@@ -117,8 +118,9 @@ class Qp:
     """Queue pair.
 
     outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
-    bit of the first lap of send entries, None before the first one; counters: event (its bit) to
-    the event counter that has it.
+    bit of the first lap of send entries, None before the first one. sq_base, fetched: the send
+    ring in host memory and its entries that were read and not taken (efa.host_entries); counters:
+    event (its bit) to the event counter that has it.
     """
 
     index: int
@@ -141,6 +143,8 @@ class Qp:
     rq_failed: bool = False
     first_phase: int | None = None
     outstanding: dict = field(default_factory=dict)
+    sq_base: int = 0
+    fetched: deque = field(default_factory=deque)
     counters: dict = field(default_factory=dict)
 
 
@@ -293,7 +297,7 @@ def plain(value):
         }
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, deque)):
         return [_reference(item) for item in value]
     if isinstance(value, (WorkRing, EntryRing)):
         return {name: getattr(value, name) for name in value.__slots__}

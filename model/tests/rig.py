@@ -342,6 +342,10 @@ class Qp:
         self.host, self.pd, self.wqe_bytes, self.sq_depth = host, pd, wqe_bytes, sq_depth
         self.rq_depth = rq_depth
         self.rq_base = host.allocate(16 * rq_depth) if rq_depth else 0
+        self.sq_base = 0
+        if host.device.limits.sq_host:
+            self.sq_base = values.pop("sq_base_addr", 0) or host.allocate(sq_depth * wqe_bytes)
+            values["sq_base_addr"] = self.sq_base
         sizes = {
             "send_queue_ring_size": sq_depth * wqe_bytes, "send_queue_depth": sq_depth,
             "recv_queue_ring_size": 16 * rq_depth, "recv_queue_depth": rq_depth // 2,
@@ -386,7 +390,12 @@ class Qp:
         return self.llq + number % self.sq_depth * self.wqe_bytes
 
     def store(self, image, number=None):
-        """Stores a WQE in 64-byte lines, without the doorbell."""
+        """Stores a WQE where the device looks for it, without the doorbell."""
+        if self.sq_base:
+            number = self.sent if number is None else number
+            at = self.sq_base + number % self.sq_depth * self.wqe_bytes
+            self.host.memory.write(at, bytes(image))
+            return
         for at in range(0, len(image), 64):
             self.host.device.store(2, self.slot(number) + at, bytes(image[at : at + 64]))
 

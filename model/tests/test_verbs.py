@@ -307,6 +307,28 @@ def test_depths_are_rounded_up(value, power):
     assert round_up_pow2(value) == power
 
 
+@pytest.mark.parametrize("max_inline", [32, 80])
+def test_rings_in_host_memory_are_given_back(max_inline):
+    left, right = (
+        Side(backend, seed=n, depth=8, max_inline=max_inline)
+        for n, backend in enumerate(open_backend("model", nodes=2, limits={"sq_host": 1}))
+    )
+    left.towards(right)
+    right.towards(left)
+    live = len(left.driver.allocator._live)
+    with pytest.raises(DriverError):
+        left.pd.create_qp(left.cq, left.cq, SRD, ring_offset=32)
+    assert len(left.driver.allocator._live) == live
+    for turn in range(20):
+        right.qp.post_recv([right.sge(0, 64)])
+        left.qp.post_send(SendWr(**left.to, inline=bytes([turn]), wr_id=turn))
+        assert left.cq.wait_for(1)[0]["wr_id"] == turn
+        assert right.cq.wait_for(1)[0]["status"] == Status.OK
+        assert right.buffer.read(0, 1) == bytes([turn])
+    left.close()
+    right.close()
+
+
 def test_completion_counters_count_without_polling():
     left, right = pair()
     sends, receives = left.context.create_counter(), right.context.create_counter()

@@ -9,7 +9,8 @@
 module efa_admin #(
     parameter QPN_W  = 6,
     parameter CQN_W  = 7,
-    parameter LLQ_AW = 21
+    parameter LLQ_AW = 21,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire [15:0] s_cfg_node_id,
@@ -77,6 +78,7 @@ module efa_admin #(
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    output wire [57:0] sqop_base,
     input wire sqop_busy,
     output wire rqop_valid,
     input wire rqop_ready,
@@ -89,6 +91,14 @@ module efa_admin #(
     input wire drain_recv_ready,
     output wire drain_cpl_valid,
     input wire drain_cpl_ready,
+    output wire ec_valid,
+    input wire ec_ready,
+    output wire [2:0] ec_op,
+    output wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
+    output wire [QPN_W-1:0] ec_qpn,
+    output wire [3:0] ec_events,
+    output wire [63:0] ec_value,
+    input wire [1:0] ec_code,
     output wire [3:0] stat_index,
     input wire [63:0] stat_value,
     output wire ev_aqcmd_valid,
@@ -102,9 +112,10 @@ module efa_admin #(
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
-  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information.
-  localparam UNITS = 6;
-  localparam OBJ_UNITS = 5;
+  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event
+  // counters; those that ask for objects by a number of their own: these without information.
+  localparam UNITS = 7;
+  localparam OBJ_UNITS = 6;
   localparam SOURCES = UNITS + 1;
   localparam READERS = 3;
   localparam READ_AQ = 0;
@@ -112,7 +123,7 @@ module efa_admin #(
   localparam READ_HOST = 2;
   localparam AQ_SLOT_W = 3;
   localparam SLOT_W = 4;
-  localparam DRAINERS = 3;
+  localparam DRAINERS = 4;
 
   wire rst = core_rst;
 
@@ -312,21 +323,18 @@ module efa_admin #(
       .ev_odd_data(odd_aenq_data)
   );
 
-  efa_admin_wr u_wr (
+  efa_wr_join u_wr (
       .clk(clk),
       .rst(rst),
-      .s_acq_valid(acq_wr_valid),
-      .s_acq_ready(acq_wr_ready),
-      .s_acq_addr(acq_wr_addr),
-      .s_acq_data(acq_wr_data),
-      .s_aenq_valid(aenq_wr_valid),
-      .s_aenq_ready(aenq_wr_ready),
-      .s_aenq_addr(aenq_wr_addr),
-      .s_aenq_data(aenq_wr_data),
+      .s_first_valid(acq_wr_valid),
+      .s_first_ready(acq_wr_ready),
+      .s_first_data({acq_wr_addr, acq_wr_data}),
+      .s_second_valid(aenq_wr_valid),
+      .s_second_ready(aenq_wr_ready),
+      .s_second_data({aenq_wr_addr, aenq_wr_data}),
       .m_wr_valid(wr_adm_valid),
       .m_wr_ready(wr_adm_ready),
-      .m_wr_addr(wr_adm_addr),
-      .m_wr_data(wr_adm_data)
+      .m_wr_data({wr_adm_addr, wr_adm_data})
   );
 
   efa_admin_odd u_odd (
@@ -547,7 +555,8 @@ module efa_admin #(
   );
 
   efa_cmd_qp #(
-      .QPN_W(QPN_W)
+      .QPN_W  (QPN_W),
+      .SQ_HOST(SQ_HOST)
   ) u_qp (
       .clk(clk),
       .rst(rst),
@@ -585,6 +594,7 @@ module efa_admin #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
@@ -621,6 +631,43 @@ module efa_admin #(
       .stat_value(stat_value)
   );
 
+  efa_cmd_ec #(
+      .QPN_W(QPN_W)
+  ) u_ec (
+      .clk(clk),
+      .rst(rst),
+      .s_cmd_valid(cmd_valid[6]),
+      .s_cmd_ready(cmd_ready[6]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[6]),
+      .m_rsp_ready(rsp_ready[6]),
+      .m_rsp_id(rsp_id[12*6+:12]),
+      .m_rsp_status(rsp_status[8*6+:8]),
+      .m_rsp_body(rsp_body[BODY_W*6+:BODY_W]),
+      .obj_valid(obj_valid[5]),
+      .obj_ready(obj_ready[5]),
+      .obj_op(obj_op[3*5+:3]),
+      .obj_kind(obj_kind[3*5+:3]),
+      .obj_index(obj_index[32*5+:32]),
+      .obj_uar(obj_uar[16*5+:16]),
+      .obj_log(obj_log[4*5+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_uar(obj_rsp_uar),
+      .obj_rsp_gen(obj_rsp_gen),
+      .qp_gone_valid(sqop_valid && sqop_ready && sqop_kind == `EFA_QOP__FREE),
+      .qp_gone_qpn(sqop_qpn),
+      .m_drain_valid(drain_valid[3]),
+      .m_drain_ready(drain_ready[3]),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code)
+  );
+
   efa_objects #(
       .QPN_W (QPN_W),
       .CQN_W (CQN_W),
@@ -650,7 +697,7 @@ module efa_admin #(
       .clk(clk),
       .rst(rst),
       .s_drain_valid(drain_valid),
-      .s_drain_late(3'b001),
+      .s_drain_late(4'b1001),
       .s_drain_ready(drain_ready),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),

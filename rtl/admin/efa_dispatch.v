@@ -9,7 +9,7 @@
 `include "efa_admin.vh"
 
 module efa_dispatch #(
-    parameter UNITS = 6
+    parameter UNITS = 7
 ) (
     input wire clk,
     input wire rst,
@@ -38,12 +38,14 @@ module efa_dispatch #(
   localparam MR = 3;
   localparam QP = 4;
   localparam INFO = 5;
+  localparam EC = 6;
   localparam [UNITS-1:0] ONE = 1;
-  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD, CQ and QP
-  // a UAR, QP a CQ.
-  localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP;
+  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD; CQ, QP and
+  // event counters a UAR; QP a CQ; event counters a QP.
+  localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP | ONE << EC;
   localparam [UNITS-1:0] WITH_CQ = ONE << PD | ONE << QP;
-  localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ;
+  localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ | ONE << EC;
+  localparam [UNITS-1:0] WITH_EC = ONE << PD | ONE << QP;
   localparam [7:0] UNREAD = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
   localparam [7:0] MALFORMED = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
   localparam [7:0] UNSUPPORTED = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
@@ -79,10 +81,15 @@ module efa_dispatch #(
       `EFA_ADMIN_AQ_OPCODE__GET_FEATURE, `EFA_ADMIN_AQ_OPCODE__SET_FEATURE,
       `EFA_ADMIN_AQ_OPCODE__GET_STATS:
       unit = ONE << INFO;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_EVENT_COUNTER, `EFA_ADMIN_AQ_OPCODE__DESTROY_EVENT_COUNTER,
+      `EFA_ADMIN_AQ_OPCODE__ATTACH_EVENT_COUNTER, `EFA_ADMIN_AQ_OPCODE__DETACH_EVENT_COUNTER,
+      `EFA_ADMIN_AQ_OPCODE__MODIFY_EVENT_COUNTER:
+      unit = ONE << EC;
       default: unit = {UNITS{1'b0}};
     endcase
     after = {UNITS{unit[PD]}} & WITH_PD | {UNITS{unit[AH] || unit[MR]}} & (ONE << PD)
-        | {UNITS{unit[CQ]}} & WITH_CQ | {UNITS{unit[QP]}} & WITH_QP;
+        | {UNITS{unit[CQ]}} & WITH_CQ | {UNITS{unit[QP]}} & WITH_QP
+        | {UNITS{unit[EC]}} & WITH_EC;
   end
 
   wire free = (after_q & ~m_cmd_ready) == {UNITS{1'b0}};

@@ -10,7 +10,8 @@ module efa_host #(
     parameter TAGS = `EFA_LIMITS__TAGS,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES,
     parameter LLQ_AW = 21,
-    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
+    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS,
+    parameter SQ_HOST = 0
 ) (
     input  wire clk,
     input  wire rst,
@@ -92,9 +93,15 @@ module efa_host #(
     input  wire [63:0] rd_tx_addr,
     input  wire [12:0] rd_tx_len,
     input  wire [31:0] rd_tx_cookie,
+    input  wire rd_sq_valid,
+    output wire rd_sq_ready,
+    input  wire [63:0] rd_sq_addr,
+    input  wire [12:0] rd_sq_len,
+    input  wire [31:0] rd_sq_cookie,
     output wire rdc_adm_valid,
     output wire rdc_rq_valid,
     output wire rdc_tx_valid,
+    output wire rdc_sq_valid,
     output wire [31:0] rdc_cookie,
     output wire [12:0] rdc_offset,
     output wire [511:0] rdc_data,
@@ -321,7 +328,8 @@ module efa_host #(
 
   efa_dma_rd #(
       .TAGS(TAGS),
-      .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
+      .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
+      .SQ_HOST(SQ_HOST)
   ) u_dma_rd (
       .clk(clk),
       .rst(rst),
@@ -345,6 +353,11 @@ module efa_host #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .m_dma_rd_valid(m_dma_rd_valid),
       .m_dma_rd_ready(m_dma_rd_ready),
       .m_dma_rd_addr(m_dma_rd_addr),
@@ -360,6 +373,7 @@ module efa_host #(
       .rdc_adm_valid(rdc_adm_valid),
       .rdc_rq_valid(rdc_rq_valid),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),

@@ -15,11 +15,16 @@ class Timed:
     """What one workload showed on the RTL.
 
     events   efa.events.DTYPE; marks: cycle in which each doorbell store was driven
+    pins     handshakes at every port (tb.lib.requests.PIN)
+    meter    counters of efa_meter by index (defs.Meter): the device's, then the bench's own of
+             what can be seen at the pins
     beats    bus beats of the stores before each doorbell
     queues, numbers  index and number of each queue pair; seconds of CPU for so many cycles
     """
 
     events: np.ndarray
+    pins: np.ndarray
+    meter: np.ndarray
     marks: np.ndarray
     beats: np.ndarray
     queues: np.ndarray

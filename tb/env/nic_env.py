@@ -156,6 +156,8 @@ def limits_of(params):
         limits |= {"qpn_w": params["QPN_W"], "cqn_w": params["QPN_W"] + 1}
     if "LLQ_AW" in params:
         limits["llq_bytes"] = 1 << params["LLQ_AW"]
+    if "SQ_HOST" in params:
+        limits["sq_host"] = params["SQ_HOST"]
     return limits
 
 
@@ -173,12 +175,13 @@ class NicTest(uvm_test):
 
     def build_phase(self):
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
+        self.limits = limits_of(params)
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
             self.native.knobs(device, node=1 + device, profile=recorded, **self.knobs)
-        board, self.open_backends = checked(self.native, self.profile, limits_of(params))
+        board, self.open_backends = checked(self.native, self.profile, self.limits)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)
@@ -188,6 +191,7 @@ class NicTest(uvm_test):
         backends = await bridge(self.open_backends)()
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+            backend.sq_host = bool(self.limits.get("sq_host"))
         self.logger.info(f"store buffer {backends[0].store_buffer}")
         seed = int(cocotb.RANDOM_SEED)
         own = type(self).sequence

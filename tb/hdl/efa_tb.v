@@ -11,6 +11,7 @@ module efa_tb #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
+    parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -101,6 +102,7 @@ module efa_tb #(
           .QPN_W(QPN_W),
           .TAGS(TAGS),
           .LLQ_AW(LLQ_AW),
+          .SQ_HOST(SQ_HOST),
           .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
       ) u_nic (
           .clk(clk),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from cocotb.task import bridge
+from cocotb.task import bridge, resume
 from cycle.workload import Workload
 
 from efa import defs
@@ -25,6 +25,7 @@ KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 RECEIVE_ROOM = 8192  # where received bytes go, behind those that are sent
 MARK_BASE = 1 << 32
+EVERY_PORT = 0x3F
 
 
 class EndlessIds:
@@ -128,12 +129,18 @@ def measure(native, node, work):
     backend.events()
     start = backend.cycles + LEAD_CYCLES
     accesses, beats = program(ends, work, start)
+    read_meter = resume(native.meter)
+    before = np.array(read_meter(), np.int64)
+    native.pins()
+    native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
     began, cycle = time.process_time(), native.cycle
     native.post(0, accesses)
     backend.settle()
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
-    events, marks = backend.events(), native.loads()
+    native.knobs(0, pin_mask=0, cnt_run=0)
+    events, marks, pins = backend.events(), native.loads(), native.pins()
+    meter = np.array(read_meter(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
         want = pattern(work.size, work.seed + end.number)
         got = peer.buffer.read(RECEIVE_ROOM + peer.skip, work.size)
@@ -142,8 +149,9 @@ def measure(native, node, work):
     numbers = [end.qp.number for end in ends]
     for end in ends:
         end.destroy()
-    return {"events": events, "marks": marks["cycle"].astype("u8"), "beats": np.array(beats),
-            "queues": np.array(queues), "numbers": np.array(numbers),
+    return {"events": events, "pins": pins, "marks": marks["cycle"].astype("u8"),
+            "beats": np.array(beats), "queues": np.array(queues), "numbers": np.array(numbers),
+            "meter": meter,
             "seconds": np.array(seconds), "cycles": np.array(cycles)}
 
 

@@ -15,6 +15,7 @@ FAMILIES = (
     ("REG_MR", "DEREG_MR", "ALLOC_MR"),
     ("CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP"),
     ("GET_FEATURE", "SET_FEATURE", "GET_STATS"),
+    tuple(f"{verb}_EVENT_COUNTER" for verb in "CREATE DESTROY ATTACH DETACH MODIFY".split()),
 )
 UNIT = {int(AdminAqOpcode[name]): unit for unit, names in enumerate(FAMILIES) for name in names}
 
@@ -27,7 +28,7 @@ def command(opcode, number, rng):
 
 
 # Families whose objects name each other's: the later command waits for the earlier.
-CONFLICTS = {0: {1, 2, 3, 4}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2}, 5: set()}
+CONFLICTS = {0: {1, 2, 3, 4, 6}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2, 6}, 5: set(), 6: {0, 4}}
 
 
 class Units:
@@ -62,7 +63,7 @@ class Units:
                 self.came.append((unit, now[1]))
                 self.working.add(unit)
             self.busy = set(self.working)
-            ready = sum(1 << unit for unit in range(6) if unit not in self.working)
+            ready = sum(1 << unit for unit in range(7) if unit not in self.working)
             dut.m_cmd_ready.value = ready
 
 
@@ -123,8 +124,8 @@ async def conflicting_families_wait(dut):
     """admin.dispatch.conflicts: for each pair, the second is held while the first is at work."""
     source, _, _, units = await start(dut, share=0.0)
     rng = rng_for("conflicts")
-    for first in range(6):
-        for second in range(6):
+    for first in range(7):
+        for second in range(7):
             units.share = 1.0
             await ClockCycles(dut.clk, 4)
             units.share = 0.0
