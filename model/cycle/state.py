@@ -35,7 +35,7 @@ REGISTERS = (
     "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
     "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
     "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
-    "pass_rest", "sc_job", "sc_piece", "sc_free", "walk_1", "walk_2", "walk_3", "walk_end",
+    "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end",
     "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job",
     "write_turn", "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3",
     "store_head", "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
