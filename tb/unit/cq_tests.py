@@ -134,7 +134,7 @@ async def entries_of_both_sources_in_every_form(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.7)])
 async def counted_entries_are_told(dut, pace):
-    """queue.cq.counted: those of a QP that is counted or of an interrupt-mode queue, each with whose
+    """queue.cq.counted: those of a counted QP and of interrupt-mode queues, each with whose it is
     and how it ended, behind its write and in order; others are not."""
     bench, rng, happened = Bench(dut, *pace), rng_for("counted"), []
     await bench.start()
