@@ -1,63 +1,121 @@
-"""Random commands and registers against the device (sequences: tb/env/control.py)."""
+"""The control plane on the device: random commands and registers, asynchronous events."""
+
+from functools import partial
 
 import pyuvm
 
-from tb.env import control
+from tb.env.control import (
+    CommandKnobs,
+    RandomCommands,
+    RandomRegisters,
+    RegisterKnobs,
+    UnreadEntries,
+)
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import notices
+from tb.seq import async_events, notices
 
-KNOBS = control.CommandKnobs(commands=600, lives=3)
-
-
-class Commands(control.RandomCommands):
-    """As many as a simulation of seconds takes."""
-
-    def __init__(self, backends, seed):
-        super().__init__(backends, seed, KNOBS)
-
-
-@pyuvm.test(timeout_time=80, timeout_unit="ms")
-class RandomCommandsInVersionOne(NicTest):
-    """admin.random"""
-
-    sequence = Commands
-    interface = 1
-    least = 500
-
-
-@pyuvm.test(timeout_time=80, timeout_unit="ms")
-class RandomCommandsInVersionTwo(NicTest):
-    """admin.random"""
-
-    sequence = Commands
-    interface = 2
-    knobs = ROUGH
-    least = 500
-
-
-@pyuvm.test(timeout_time=80, timeout_unit="ms")
-class RandomCommandsInVersionThree(NicTest):
-    """admin.random"""
-
-    sequence = Commands
-    interface = 3
-    least = 500
+COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
+KEEP_ALIVE_CYCLES = 5000
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
-class EntriesThatCannotBeReadAreAnswered(NicTest):
-    """admin.random"""
+class RandomCommandsAtVersion1(NicTest):
+    """control.commands.v1"""
 
-    sequence = control.UnreadEntries
+    sequence = COMMANDS
+    interface = 1
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsAtVersion2(NicTest):
+    """control.commands.v2"""
+
+    sequence = COMMANDS
+    interface = 2
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsAtVersion3(NicTest):
+    """control.commands.v3"""
+
+    sequence = COMMANDS
     interface = 3
 
 
-@pyuvm.test(timeout_time=80, timeout_unit="ms")
-class RegistersInAnyOrder(NicTest):
-    """admin.random"""
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsOnARoughHost(NicTest):
+    """control.commands.rough"""
 
-    sequence = control.RandomRegisters
-    least = 100
+    sequence = COMMANDS
+    interface = 3
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsInTheRecordedProfile(NicTest):
+    """control.commands.recorded"""
+
+    sequence = COMMANDS
+    profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ModeratedCommands(NicTest):
+    """control.moderation"""
+
+    sequence = COMMANDS
+    moderation = 3000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EntriesThatCannotBeRead(NicTest):
+    """control.unread"""
+
+    sequence = UnreadEntries
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class WideEntriesThatCannotBeRead(NicTest):
+    """control.unread.wide"""
+
+    sequence = UnreadEntries
+    interface = 3
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomRegisterStores(NicTest):
+    """control.registers"""
+
+    sequence = partial(RandomRegisters, knobs=RegisterKnobs(stores=300, lives=3))
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsOfEveryGroup(NicTest):
+    """control.events"""
+
+    work = staticmethod(async_events.events)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsFillTheirRing(NicTest):
+    """control.events.full"""
+
+    work = staticmethod(async_events.full_ring)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsOfGroupsThatAreNotEnabled(NicTest):
+    """control.events.groups"""
+
+    work = staticmethod(async_events.groups)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsCommandsAndKeepAlives(NicTest):
+    """control.events.mixed"""
+
+    work = staticmethod(async_events.events_and_commands)
+    knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
