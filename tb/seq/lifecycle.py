@@ -72,14 +72,15 @@ def end_by_flr(node, _rng):
 def end_without_bus(node, rng):
     """Nothing leaves without bus mastering; what is held then is forgotten by the FLR."""
     node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
     node.backend.pause(rng.randrange(200))
     node.backend.flr()
-    node.backend.set_bus_master(True)
 
 
 def pause_of_the_bus(node, rng):
     """Bus mastering goes and comes; then the usual end."""
     node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
     node.backend.pause(rng.randrange(600))
     node.backend.set_bus_master(True)
     node.backend.pause(rng.randrange(200))
@@ -101,6 +102,7 @@ def random_ends(backends, rng, knobs=None):
         end(node, rng)
         backend.interrupts()
         before = memory_of(node)
+        backend.set_bus_master(True)
         backend.pause(QUIET_CYCLES)
         backend.settle()
         assert backend.interrupts() == [], f"life {life}, {end.__name__}: a message behind its end"
