@@ -183,10 +183,8 @@ class NicTest(uvm_test):
             recorded = int(self.profile == "recorded")
             self.native.knobs(device, node=1 + device, profile=recorded, version=self.interface,
                               moderation=self.moderation, **self.knobs)  # fmt: skip
-        board, self.open_backends = checked(
-            self.native, self.profile, self.limits, interface=self.interface,
-            moderated=bool(self.moderation),
-        )  # fmt: skip
+        straps = {"interface": self.interface, "moderated": bool(self.moderation)}
+        board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)

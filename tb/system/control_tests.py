@@ -12,7 +12,7 @@ from tb.env.control import (
     UnreadEntries,
 )
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import async_events
+from tb.seq import async_events, notices
 
 COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
 KEEP_ALIVE_CYCLES = 5000
@@ -116,3 +116,43 @@ class EventsCommandsAndKeepAlives(NicTest):
 
     work = staticmethod(async_events.events_and_commands)
     knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersCountBeforeTheirEvents(NicTest):
+    """admin.counters"""
+
+    work = staticmethod(notices.counted)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsReachTheirRing(NicTest):
+    """admin.events"""
+
+    work = staticmethod(notices.asynchronous)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class KeepAlivesComeAtTheirPeriod(NicTest):
+    """admin.events"""
+
+    work = staticmethod(notices.alive)
+    knobs = {"keep_alive": 900}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ModeratedMessagesAnnounceEverything(NicTest):
+    """admin.moderation"""
+
+    work = staticmethod(notices.counted)
+    interface = 3
+    moderation = 2000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ChainedListsAreRead(NicTest):
+    """admin.regions"""
+
+    work = staticmethod(notices.chained)
