@@ -22,6 +22,7 @@ LIMITS = {
     "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
+    "sq_host": (0, 1),
 }  # fmt: skip
 
 
@@ -40,6 +41,8 @@ class Workload:
               stores of a doorbell begin `gap` cycles after those of the one before
     buffers   1, or 2 that share the bytes, the first in whole lines
     policy    how the CPU's store buffer lets lines go (efa.wc.POLICIES)
+    sq_host   1: entries lie in host memory, where the device fetches them; their stores are no
+              business of the bus, so the policy does not matter
     """
 
     kind: str = "SRD"
@@ -55,6 +58,7 @@ class Workload:
     net_latency: int = 50
     gap: int = 0
     seed: int = 1
+    sq_host: int = 0
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -120,6 +124,8 @@ def store_beats(workload):
     """Bus beats of the stores of each doorbell, the doorbell itself not counted.
 
     An array to be used in turn: what the policy makes of SAMPLED_POSTS posts by one CPU."""
+    if workload.sq_host:
+        return np.zeros(1, np.int64)
     lines = workload.batch * ENTRY_BYTES // FLIT_BYTES
     counts, beats = [], []
     buffer = WcBuffer(lambda pieces: counts.append(len(pieces)), workload.policy, workload.seed)
