@@ -4,7 +4,7 @@ import pytest
 from cycle.sweep import measure
 
 from efa.grid import Job
-from tb.cycle.timed import lives_of
+from tb.cycle.lives import lives_of
 
 BOUNDS = {"latency": 0.0, "message rate": 0.02, "loaded latency": 0.02,
           "loaded latency, 99 %": 0.05}  # fmt: skip

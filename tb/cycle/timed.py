@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from cycle.lifelines import LifelineError, from_events
 
-from efa.backend import BackendUnavailable
-from tb.lib.simulation import brief
-from tb.runner import RunFailed
-from tb.simulators import simulator_missing
 from tb.system_run import run_system
 
 
@@ -48,17 +43,3 @@ def run_timed(works, sim="verilator", seed=1, progress=None):
             values |= {key: values[key].item() for key in ("seconds", "cycles")}
             found.append(Timed(**values))
         return found
-
-
-def lives_of(works, sim, seed):
-    """Lifelines of some Workloads on the RTL; raises RuntimeError, and BackendUnavailable."""
-    reason = simulator_missing(sim)
-    if reason is not None:
-        raise BackendUnavailable(reason)
-    try:
-        return [
-            from_events(work, run.events, run.marks, run.queues, run.numbers)
-            for work, run in zip(works, run_timed(works, sim, seed), strict=True)
-        ]
-    except (RunFailed, LifelineError) as error:
-        raise RuntimeError(brief(str(error))) from error

@@ -43,7 +43,7 @@ def _with_habits(job):
 
     if job.backend == CYCLE:
         return of_workloads(job)
-    lives_of = import_module("tb.cycle.timed").lives_of
+    lives_of = import_module("tb.cycle.lives").lives_of
     return of_workloads(job, lambda works: lives_of(works, job.backend, job.seed))
 
 
