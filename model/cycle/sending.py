@@ -5,6 +5,7 @@ could do more by itself; what another engine must do first brings it back anyway
 """
 
 from cycle import engine
+from cycle.fetching import come
 from cycle.state import (
     ACKOUT,
     BELL,
@@ -12,6 +13,7 @@ from cycle.state import (
     CHECKS,
     COMPLETIONS,
     DB,
+    ENTRIES,
     FAR,
     FETCH,
     LINK,
@@ -29,7 +31,8 @@ from cycle.state import (
 )
 
 HOST_POST, HOST_FREE = R["host_post"], R["host_free"]
-RING_POST, COUNT_POST = R["ring_post"], R["count_post"]
+RING_POST, COUNT_POST, NEWS_N = R["ring_post"], R["count_post"], R["news_n"]
+ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 LAST, INSIDE, CREDITS, ITEM_N, POPPED = (
     R["last"], R["inside"], R["credits"], R["item_n"], R["popped"])  # fmt: skip
 P_QUEUE, P_OVER = R["p_queue"], R["p_over"]
@@ -44,6 +47,7 @@ ROOM_N, ROOM_FREE, LINES, SLOTS, FREED_N = (
     R["room_n"], R["room_free"], R["lines"], R["slots"], R["freed_n"])  # fmt: skip
 READ_N, READ_PIECE, READ_FREE, READ_BUS = (
     R["read_n"], R["read_piece"], R["read_free"], R["read_bus"])  # fmt: skip
+DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the reads, in their turn
 READ_COUNT, READ_TURN, ASK_HEAD, ASK_TAIL = (
     R["read_count"], R["read_turn"], R["ask_head"], R["ask_tail"])  # fmt: skip
 SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
@@ -56,7 +60,7 @@ STIR = R["stir"]
 
 
 @engine
-def host(now, c, r, at, beats, post_at):
+def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count):
     """Stores of each doorbell in turn, as soon as the host sees room or its time has come."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
@@ -80,22 +84,27 @@ def host(now, c, r, at, beats, post_at):
             at[BELL, message] = bell
             at[DB, message] = bell + c.ring
         r[HOST_POST] += 1
-        r[STIR] |= SCHEDULER
+        if c.sq_host:
+            r[STIR] |= ENTRIES
+        else:
+            news_at[post], news_queue[post], news_count[post] = bell + c.ring, queue, c.batch
+            r[NEWS_N] = r[HOST_POST]
+            r[STIR] |= SCHEDULER
     return FAR
 
 
 @engine
-def _rung(now, c, r, post_at, rung):
-    """Doorbells whose counts show by now; when the next one takes effect, and its queue if now."""
-    while r[COUNT_POST] < r[HOST_POST] and post_at[r[COUNT_POST]] + c.count < now:
-        rung[r[COUNT_POST] % c.queues] += c.batch
+def _rung(now, c, r, news_at, news_queue, news_count, rung):
+    """News whose counts show by now; when the next one takes effect, and its queue if now."""
+    while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
+        rung[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
         r[COUNT_POST] += 1
-    if r[RING_POST] == r[HOST_POST]:
+    if r[RING_POST] == r[NEWS_N]:
         return FAR, -1
-    due = post_at[r[RING_POST]] + c.hear
+    due = news_at[r[RING_POST]] + c.hear
     if due > now:
         return due, -1
-    queue = r[RING_POST] % c.queues
+    queue = news_queue[r[RING_POST]]
     r[RING_POST] += 1
     return now, queue
 
@@ -121,12 +130,13 @@ def _put(r, inside, queue):
 
 
 @engine
-def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
+def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, taken, debt, sent,
+              skid_in):
     """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
 
     P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
     C: an entry taken, counted against its turn; D: what it owes is being written."""
-    due, fresh = _rung(now, c, r, post_at, rung)
+    due, fresh = _rung(now, c, r, news_at, news_queue, news_count, rung)
     busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1
@@ -303,27 +313,37 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 
 @engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at,
-          ask_end):
-    """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
+def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
+          news_at, news_queue, news_count):
+    """One host read a cycle, of each client in turn; the host answers in their order."""
     payload = FAR
     if not c.inline and r[READ_N] < r[ROOM_N]:
         payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
     tag = tag_free[r[READ_COUNT] % c.tags]
+    entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now:
-        return min(payload, ring)
-    descriptors = ring <= now and (payload > now or r[READ_TURN] == 0)
-    r[READ_TURN] = 1 if descriptors else 0
+    if payload > now and ring > now and entry > now:
+        return min(payload, min(ring, entry))
+    client = r[READ_TURN]
+    while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
+           or (client == SEND_ENTRIES and entry > now)):
+        client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     asked = now + c.request
-    beats = c.descriptor_beats if descriptors else read_beats[r[READ_PIECE]]
+    if client == DESCRIPTORS:
+        beats = c.descriptor_beats
+    else:
+        beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
     tag_free[r[READ_COUNT] % c.tags] = end
     r[READ_COUNT] += 1
-    if descriptors:
+    if client == SEND_ENTRIES:
+        come(c, r, first, news_at, news_queue, news_count)
+        r[STIR] |= ENTRIES
+    elif client == DESCRIPTORS:
         ring = ask_ring[r[ASK_HEAD]]
         block = ask_block[r[ASK_HEAD]]
         here[ring, block] = end - beats + 1 + c.cached

@@ -12,6 +12,11 @@ from efa.plots import GREY, INK, axes_of, log_axis, svg
 BUS = 1
 MOST_K = 8
 HOST = "#d97706"
+LEVEL = 0.995
+WORDS = {"open": "messages open on all queues", "batch": "send entries a doorbell",
+         "host_read_latency": "host read latency, cycles", "size": "message size, bytes"}
+STILL = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
+         "host_read_latency": "read {}"}  # fmt: skip
 LLQ = ("#059669", "#65a30d", "#0d9488", "#84cc16", "#14b8a6")
 
 
@@ -41,21 +46,16 @@ def _by(figures, sq_host):
 
 
 def queues(figures):
-    """Four panels: latency against size, the saving against the host's read latency, rate against
-    open messages and against entries a doorbell."""
-    figure, axes = axes_of(11.0, 7.4, 2, 2)
+    """Six panels: latency against size, what it is beyond one host read, and rates against open
+    messages, entries a doorbell, host read latency and size."""
     kind = _kind(figures)
     mine = [f for f in figures if f["kind"] == kind]
-    _latencies(axes[0], mine)
-    told = _saving(axes[1], mine)
     rates = [f for f in mine if f["name"] == "message rate"]
-    sizes = sorted({f["size"] for f in rates})
-    size = sizes[len(sizes) // 2 - 1] if len(sizes) > 1 else sizes[0]
-    rates = [f for f in rates if f["size"] == size]
-    wait = min(f["host_read_latency"] for f in rates)
-    rates = [f for f in rates if f["host_read_latency"] == wait]
-    _rates(axes[2], rates, "open")
-    _rates(axes[3], rates, "batch")
+    figure, axes = axes_of(13.0, 7.4, 3, 2)
+    _latencies(axes[0], mine)
+    told = _beyond(axes[1], mine)
+    for axis, over in zip(axes[2:], ("open", "batch", "host_read_latency", "size"), strict=True):
+        _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
     figure.suptitle(f"Send queue in LLQ memory or in host memory, {kind}: {told}; "
                     f"{messages:,} messages", fontsize=11, color=INK)
@@ -88,83 +88,86 @@ def _latencies(axis, figures):
     axis.set_ylabel("latency, cycles, median")
     axis.set_title(f"one message alone, host read {waits[0]} cycles"
                    + (f" (dotted: {waits[-1]})" if len(waits) > 1 else "")
-                   + "; dashed: host and fabric alone", fontsize=8, color=GREY)
+                   + "\ndashed: host and fabric alone", fontsize=8, color=GREY)
 
 
-def _saving(axis, figures):
+def _beyond(axis, figures):
     """The panel; what it shows, in words."""
-    found = savings(figures)
-    waits = sorted({wait for wait, _, _ in found})
-    extra = {cycles - wait - BUS for (wait, _, _), cycles in found.items()}
-    for backend in sorted({backend for _, _, backend in found}):
-        means = {wait: statistics.median(c for (w, _, b), c in found.items()
-                                         if (w, b) == (wait, backend)) for wait in waits}
-        _draw(axis, means, INK, "-", backend, figures)
-    axis.plot(waits, [wait + BUS for wait in waits], "--", color=GREY, linewidth=1.1,
-              label="one host read")
-    axis.fill_between(waits, [wait + BUS for wait in waits],
-                      [wait + BUS + MOST_K for wait in waits], color=GREY, alpha=0.2,
-                      label=f"at most {MOST_K} cycles more")
-    axis.set_xlabel("host read latency, cycles")
-    axis.set_ylabel("cycles that LLQ saves a message")
-    axis.set_ylim(bottom=0)
-    axis.legend(fontsize=8, loc="upper left")
-    least, most = min(extra), max(extra)
+    beyond = {place: cycles - place[0] - BUS for place, cycles in savings(figures).items()}
+    waits = sorted({wait for wait, _, _ in beyond})
+    for backend in sorted({backend for _, _, backend in beyond}):
+        for size in sorted({size for _, size, _ in beyond}):
+            _draw(axis, {wait: cycles for (wait, of, by), cycles in beyond.items()
+                         if (of, by) == (size, backend)}, INK, "-", backend, figures)
+    axis.plot(waits, [MOST_K] * len(waits), "--", color=GREY, linewidth=1.1)
+    axis.annotate(f"at most {MOST_K}", (waits[0], MOST_K), (0, 4), textcoords="offset points",
+                  fontsize=8, color=GREY)
+    log_axis(axis, waits, waits, "host read latency, cycles")
+    axis.set_ylabel("saving beyond one host read, cycles")
+    axis.set_ylim(0, 1.4 * MOST_K)
+    least, most = min(beyond.values()), max(beyond.values())
     told = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-    axis.set_title(f"one host read and {told} cycles, {len(found)} points", fontsize=8, color=GREY)
-    return f"LLQ saves one host read and {told} cycles"
+    axis.set_title(f"one message alone, all sizes: {len(beyond)} points", fontsize=8, color=GREY)
+    return f"LLQ saves one host read and {told} cycles a message"
 
 
 def _rates(axis, figures, over):
     """Rates of host memory and of LLQ under each store buffer; where host memory draws level."""
-    values = {name: sorted({f[name] for f in figures}) for name in ("queues", "depth", "batch")}
-    at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
-    if over == "open":
-        chosen = [f for f in figures if f["queues"] == at["queues"]
-                  and f["batch"] == min(values["batch"][0], f["depth"])]
-        label = f"messages open, {at['queues']} queues"
-        still = f"batch {values['batch'][0]}"
-    else:
-        chosen = [f for f in figures if f["queues"] == values["queues"][-1]
-                  and f["depth"] == values["depth"][-1]]
-        label = "send entries a doorbell"
-        still = f"{values['queues'][-1] * values['depth'][-1]} messages open"
-    host = _line(chosen, over, 1, None)
+    chosen, still = _standing(figures, over)
+    host = _line(chosen, over, 1)
     policies = sorted({f["store_buffer"] for f in chosen if not f["sq_host"]})
     policies.sort(key=lambda name: name != "ideal")
-    level = []
+    backends, level = sorted({f["backend"] for f in chosen}), []
     for colour, policy in zip(LLQ, policies, strict=False):
-        for backend in sorted({f["backend"] for f in chosen}):
-            line = _line(chosen, over, 0, policy, backend)
-            _draw(axis, line, colour, "-", backend, figures, f"LLQ, store buffer {policy}")
+        for backend in backends:
+            _draw(axis, _line(chosen, over, 0, policy, backend), colour, "-", backend, figures,
+                  f"LLQ, store buffer {policy}")
         line = _line(chosen, over, 0, policy)
-        crossing = next((x for x in sorted(line) if x in host and host[x] >= 0.995 * line[x]), None)
-        if crossing is not None:
-            axis.plot([crossing], [host[crossing]], "D", color=colour, markersize=9,
+        crossing = next((x for x in line if x in host and host[x] >= LEVEL * line[x]), None)
+        if over == "open" and crossing is not None:
+            axis.plot([crossing], [host[crossing]], "D", color=colour, markersize=10,
                       markerfacecolor="none", markeredgewidth=1.5)
-            level.append(f"{policy}: {crossing}")
-    for backend in sorted({f["backend"] for f in chosen}):
+            level.append(f"{crossing} ({policy})")
+    for backend in backends:
         _draw(axis, _line(chosen, over, 1, None, backend), HOST, "-", backend, figures,
               "host memory")
     for sq_host in (0, 1):
         limits = {_place(f, over): f["limit"] for f in chosen if f["sq_host"] == sq_host}
         axis.plot(sorted(limits), [limits[x] for x in sorted(limits)], "--", linewidth=1.0,
                   color=HOST if sq_host else LLQ[0], alpha=0.7,
-                  label=f"{'host memory' if sq_host else 'LLQ'}, what ports and open messages allow")
+                  label=f"{'host memory' if sq_host else 'LLQ'}, what ports and open messages "
+                        "allow")
     where = sorted({_place(f, over) for f in chosen})
-    log_axis(axis, where, where, label)
-    axis.set_ylim(bottom=0)
+    log_axis(axis, where, where, WORDS[over])
+    axis.set_ylim(0, 1.1 * max(f["limit"] for f in chosen))
     axis.set_ylabel("messages per cycle")
-    told = f"; host memory level (diamond) at {', '.join(level)}" if level else ""
-    axis.set_title(f"{figures[0]['size']} bytes, read {figures[0]['host_read_latency']}, {still}"
-                   f"{told}", fontsize=8, color=GREY)  # fmt: skip
+    told = f"\ndiamond: host memory level, {' and '.join(level)}" if level else ""
+    axis.set_title(still + told, fontsize=8, color=GREY)
+
+
+def _standing(figures, over):
+    """The figures of a panel, and what stands still in it: batches small; as many messages open as
+    make a difference."""
+    values = {name: sorted({f[name] for f in figures}) for name in STILL}
+    at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
+    at["host_read_latency"], at["batch"] = values["host_read_latency"][0], values["batch"][0]
+    if over == "open":
+        del at["depth"]
+    elif over in at:
+        del at[over]
+    if over == "batch":
+        at["depth"] = values["depth"][-1]
+    chosen = [f for f in figures if all(
+        f[name] == (min(value, f["depth"]) if name == "batch" else value)
+        for name, value in at.items())]  # fmt: skip
+    return chosen, ", ".join(STILL[name].format(value) for name, value in at.items())
 
 
 def _place(figure, over):
-    return figure["queues"] * figure["depth"] if over == "open" else figure["batch"]
+    return figure["queues"] * figure["depth"] if over == "open" else figure[over]
 
 
-def _line(figures, over, sq_host, policy, backend=None):
+def _line(figures, over, sq_host, policy=None, backend=None):
     """Place to rate, the median of what is there."""
     found = {}
     for f in figures:
