@@ -22,7 +22,9 @@ LOADED = [
     Workload(size=64, queues=8, depth=16, batch=4, read_latency=250, messages=1024, sq_host=1),
     Workload(size=64, queues=4, depth=4, messages=512, sq_host=1),
     Workload(size=512, queues=4, depth=16, batch=2, messages=512, sq_host=1),
-    Workload(size=4096, queues=2, depth=4, messages=256, sq_host=1),
+    Workload(size=4096, depth=4, batch=4, messages=256, sq_host=1),
+    Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024, sq_host=1),
+    Workload(size=64, queues=4, depth=16, batch=4, entry_bytes=128, messages=512, sq_host=1),
 ]
 
 
