@@ -143,12 +143,12 @@ def measure(native, node, work):
         end.receive(work)
     backend.settle()
     backend.events()
-    start = backend.cycles + LEAD_CYCLES
-    accesses, beats = program(ends, work, start)
     read_meter = resume(native.meter)
     before = np.array(read_meter(), np.int64)
     native.pins()
     native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
+    start = backend.cycles + LEAD_CYCLES
+    accesses, beats = program(ends, work, start)
     began, cycle = time.process_time(), native.cycle
     native.post(0, accesses)
     backend.settle()

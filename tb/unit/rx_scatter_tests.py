@@ -181,9 +181,11 @@ async def so_many_beats_are_on_their_way(dut):
     for index in (0, 2):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job")
+    region = bench.regions.table[1]
+    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
     for _ in range(32):
         bench.free = 0
-        bench.job(32, 32, begin=0)
+        bench.job(32, 32, begin=begin)
     await ClockCycles(dut.clk, 100)
     depth, walk = timing("efa_rx_scatter", "store").depth, timing("efa_mr_walk", "piece").latency
     assert len(moments["s_job"]) == depth + walk + 1
@@ -199,9 +201,13 @@ async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
     for index in (0, 2):
         del bench.regions.table[index]
     moments = Moments(dut, "m_wr")
-    bench.job(512, 512, begin=0)
-    await ClockCycles(dut.clk, timing("efa_rx_scatter", "job").latency)
-    bench.job(512, 512, begin=0)
+    # One write each: from where a page begins.
+    region = bench.regions.table[1]
+    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    bench.job(512, 512, begin=begin)
+    await until(dut, lambda: moments["m_wr"], "the first beat")
+    bench.free = 0
+    bench.job(512, 512, begin=begin)
     await bench.settle()
     beats = moments["m_wr"]
     walk = timing("efa_mr_walk", "piece").latency
