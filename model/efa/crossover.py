@@ -58,12 +58,17 @@ def queues(figures):
         _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
     figure.suptitle(f"Send queue in LLQ memory or in host memory, {kind}: {told}; "
-                    f"{messages:,} messages", fontsize=11, color=INK)
+                    f"{messages:,} messages on {_backends(mine)}", fontsize=11, color=INK)
     figure.tight_layout()
     handles, labels = axes[2].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=8, frameon=False)
     return svg(figure)
+
+
+def _backends(figures):
+    return " and ".join("the cycle model" if name == CYCLE else f"the RTL ({name})"
+                        for name in sorted({f["backend"] for f in figures}, reverse=True))
 
 
 def _latencies(axis, figures):
