@@ -25,8 +25,8 @@ from cycle.stages import Stages, shape
 from cycle.state import (
     CHECKS,
     COMPLETIONS,
-    ENTRIES,
     ENGINES,
+    ENTRIES,
     EVERYBODY,
     FAR,
     FETCH,
@@ -62,10 +62,11 @@ def _run(c, s, wake):
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free,
      read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due, listed_at,
-     left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at,
-     ask_end, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs,
-     job_at, places, out_at, parked, park_due, blocked, issued_at, taken_at, come, store,
-     store_due, read_log, beat_log) = s
+     left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used, used_due,
+     in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at,
+     link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places, out_at,
+     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, read_log,
+     beat_log) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link

@@ -41,8 +41,9 @@ REGISTERS = (
     "write_turn", "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3",
     "store_head", "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
 )  # fmt: skip
-EMPTY = ("entry_queue", "p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped", "fetch_ring", "moved",
-         "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1",
+EMPTY = ("entry_queue", "p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped",
+         "fetch_ring", "moved", "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3",
+         "cq1", "cq2", "cq_held", "srd1",
          "srd2", "srd3", "tx", "out", "freed_at", "retired_at")
 RING = 32
 R = {name: number for number, name in enumerate(REGISTERS)}

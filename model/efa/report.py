@@ -254,8 +254,8 @@ def _sessions(sessions):
 
 
 def _table(figures):
-    columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch", "store_buffer",
-               "host_read_latency", "seed", "value", "unit", "limit", "messages")
+    columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
+               "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
     # What nobody chose has no column.
     columns = [name for name in columns if any(figure.get(name) for figure in figures)]
     rows = []

@@ -37,7 +37,7 @@ def figures(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["SRD", "UD"])
 @pytest.mark.parametrize("size", [0, 32, 64, 1024])
-def test_an_idle_device_does_what_the_stages_say(kind, size):
+def test_an_idle_device_reads_entries_as_the_stages_say(kind, size):
     work = Workload(kind=kind, size=size, messages=2, read_latency=200, sq_host=1)
     expected = Stages().moments(work)
     expected.pop("seen")

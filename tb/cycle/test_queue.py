@@ -58,7 +58,7 @@ def test_a_message_alone_is_exact_stage_by_stage(lives):
         assert found == expected, f"{work}: the RTL against the table"
 
 
-def test_under_load_the_model_predicts_the_rtl(lives):
+def test_under_load_with_entries_in_host_memory(lives):
     for work, real in zip(LOADED, lives(LOADED), strict=True):
         row = compare(work, real, simulate(work))
         assert all(row["met"].values()), (str(work), row["error"], row["rtl"], row["parts_at"])
