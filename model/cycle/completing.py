@@ -82,8 +82,7 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
         r[LEFT_BEATS] = write_beats[r[WALK_3]]
         r[WALK_END] = now
         r[STIR] |= WRITES
-        end = _issue(c, r, issued_at, taken_at)
-        return end
+        return _issue(c, r, issued_at, taken_at)
     if r[WALK_1] >= 0 or r[WALK_2] >= 0 or r[SC_JOB] >= 0:
         return now + 1
     return FAR
