@@ -109,7 +109,7 @@ def create_cq(device, cmd):
     well_formed(not cmd.virt)
     legal(entry_bytes in (short, long))
     legal(not cmd.set_src_addr or entry_bytes == long)
-    legal(not cmd.sq_comp_64_bit_req_id)
+    legal(not cmd.sq_comp_64_bit_req_id or capable(device, "sq_64_bit_req_id"))
     legal(is_power_of_two(cmd.sub_cq_depth, limits.max_cq_depth))
     legal(cmd.num_sub_cqs == device.profile.sub_cqs_per_cq)
     legal(objects.uars.get(cmd.uar))
@@ -118,7 +118,10 @@ def create_cq(device, cmd):
     legal(aligned(base, RING_ALIGNMENT))
     number = granted(objects.cqs.free_number(cmd.uar))
     rings = [EntryRing(cmd.sub_cq_depth) for _ in range(cmd.num_sub_cqs)]
-    cq = Cq(number, cmd.uar, base, entry_bytes, bool(cmd.set_src_addr), eq, rings)
+    cq = Cq(
+        number, cmd.uar, base, entry_bytes, bool(cmd.set_src_addr),
+        bool(cmd.sq_comp_64_bit_req_id), eq, rings,
+    )  # fmt: skip
     objects.cqs.add(number, cq, cmd.uar)
     return defs.AdminCreateCqResp(
         cq_idx=number,
@@ -186,7 +189,8 @@ def create_qp(device, cmd):
         legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
         legal(aligned(cmd.rq_base_addr, RING_ALIGNMENT))
     legal(not cmd.unsolicited_write_recv or capable(device, "unsolicited_write_recv"))
-    legal(not cmd.sq_64_bit_req_id or capable(device, "sq_64_bit_req_id"))
+    # Only a device with the capability has CQs with the flag.
+    legal(not cmd.sq_64_bit_req_id or send_cq.long_ids)
     index = granted(objects.qps.free_number(cmd.uar))
     pages = max(1, ring_bytes // limits.llq_page_bytes)
     first_page = granted(objects.llq.find(pages, cmd.uar))
@@ -196,6 +200,7 @@ def create_qp(device, cmd):
         index, objects.next_qp_number(index), cmd.qp_type, cmd.pd, cmd.uar, send_cq, recv_cq,
         wqe_bytes, first_page * limits.llq_page_bytes, WorkRing(depth),
         cmd.rq_base_addr, WorkRing(descriptors), bool(cmd.unsolicited_write_recv),
+        bool(cmd.sq_64_bit_req_id),
         rnr_retry=MAX_RNR_RETRY if retries else 0, sq_base=cmd.sq_base_addr,
     )  # fmt: skip
     objects.count_qp(index)

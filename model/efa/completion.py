@@ -15,6 +15,7 @@ _SOURCE_AT = defs.IoRxCdescEx.u.offset
 _HAS_IMM = mask(_Common.has_imm)
 _SEND_FLAGS = _Queue.SEND_QUEUE << _Common.q_type.lsb
 _RECV_FLAGS = _Queue.RECV_QUEUE << _Common.q_type.lsb
+_WORD = 0xFFFF
 _OP_TYPE_LSB = _Common.op_type.lsb
 _CONSUMER = defs.DOORBELL_BITS.CQ_DB
 _Events = defs.AdminEventCounterAttachQpEvents
@@ -28,12 +29,14 @@ class Completions:
     def __init__(self, device):
         self.device = device
 
-    # Entries. Errors and flushes say nothing behind the QP number.
+    # Entries. A receive that failed or was flushed says nothing behind the QP number.
 
     def send(self, qp, req_id, status, op):
         """A finished send: its operation stands in the entry whatever became of it."""
         flags = _SEND_FLAGS | op << _OP_TYPE_LSB
-        self._write(qp.send_cq, 0, qp, req_id, status, flags, (0, 0, 0, 0), b"")
+        # Bits 63:16 of the id lie where a receive has its length, AH and source QP.
+        low, *upper = (req_id >> at & _WORD for at in (0, 16, 32, 48))
+        self._write(qp.send_cq, 0, qp, low, status, flags, (*upper, 0), b"")
 
     def receive_error(self, qp, req_id, status):
         cq = qp.recv_cq

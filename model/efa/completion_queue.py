@@ -11,6 +11,7 @@ COUNTER_MASK = 0xFFFF
 CMD_SN_MASK = 3
 # The phase bit in the first eight bytes of an entry.
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
+_TX_ENTRY = defs.IoTxCdesc.DTYPE
 RX_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
 
 WC_DTYPE = np.dtype([
@@ -63,7 +64,8 @@ class CompletionQueue:
         try:
             response = driver.create_cq(
                 context.uar, self.depth, self.base, entry_bytes,
-                eqn=driver.eqs[eq].number if events else None, set_src_addr=with_source)
+                eqn=driver.eqs[eq].number if events else None, set_src_addr=with_source,
+                long_ids=driver.long_ids)
         except Exception:
             driver.allocator.free(self.base)
             raise
@@ -138,6 +140,13 @@ class CompletionQueue:
     def _column(self, entries, name):
         return get_column(self.entry, entries, self._path(name))
 
+    def _request_ids(self, entries, receive):
+        """All 64 bits of each id; the upper 48 of a receive's are 0."""
+        ids = self._column(entries, "common.req_id").astype("u8")
+        sends = np.ndarray(len(entries), _TX_ENTRY, entries, strides=entries.strides)
+        words = np.where(receive[:, None], 0, sends["req_id_ex"]["w"]).astype("u8")
+        return ids | words[:, 0] << 16 | words[:, 1] << 32 | words[:, 2] << 48
+
     def _resolve(self, sub, entries, lenient):
         """Entries as completions, consumed up to one that belongs to no live work request.
 
@@ -157,7 +166,7 @@ class CompletionQueue:
             wide = receive & (result["opcode"] == defs.IoSendOpType.RDMA_WRITE)
             high = get_column(self.entry, entries, "u.rdma_write.length_hi").astype("u4")
             result["byte_len"] += np.where(wide, high << 16, 0)
-        req_ids = self._column(entries, "common.req_id")
+        req_ids = self._request_ids(entries, receive)
         groups = []
         owned = np.zeros(len(entries), bool)
         for number in set(qp_nums.tolist()):

@@ -29,6 +29,11 @@ class DriverObjects:
         """True when the device advertised a feature id."""
         return bool(self.device_attr.supported_features >> feature & 1)
 
+    @property
+    def long_ids(self):
+        """True when the device knows 64-bit request ids."""
+        return bool(self.device_attr.sq_64_bit_req_id)
+
     def get_feature(self, feature):
         """A feature's descriptor."""
         request = defs.AdminGetFeatureCmd(feature_common={"feature_id": feature})
@@ -85,12 +90,13 @@ class DriverObjects:
         """Destroys an event queue."""
         self.execute(defs.AdminDestroyEqCmd(eqn=number))
 
-    def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False):
+    def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False,
+                  long_ids=False):
         """Response of CREATE_CQ; eqn asks for completion events on that event queue."""
         return self.execute(defs.AdminCreateCqCmd(
             interrupt_mode_enabled=eqn is not None, eqn=eqn or 0,
             cq_entry_size_words=entry_bytes // 4, set_src_addr=set_src_addr,
-            sub_cq_depth=depth, cq_ba=mem_addr(base), uar=uar,
+            sub_cq_depth=depth, cq_ba=mem_addr(base), uar=uar, sq_comp_64_bit_req_id=long_ids,
             num_sub_cqs=self.queue_attr.sub_cqs_per_cq))
 
     def destroy_cq(self, number):

@@ -156,7 +156,8 @@ def _field_mask(layout, size, paths):
 
 _COMMON = ("base.common.req_id", "base.common.status", "base.common.flags", "base.common.qp_num")
 _ENTRY = defs.IoRxCdescEx
-_SEND_MASK = _field_mask(_ENTRY, _ENTRY.SIZE, _COMMON)
+_SEND_MASK = _field_mask(_ENTRY, _ENTRY.SIZE, _COMMON) | _field_mask(
+    defs.IoTxCdesc, _ENTRY.SIZE, ("req_id_ex",))
 _RECEIVE_MASK = _field_mask(
     _ENTRY, _ENTRY.SIZE, (*_COMMON, "base.length", "base.src_qp_num", "base.imm"))
 _WIDE_MASK = _RECEIVE_MASK | _field_mask(_ENTRY, _ENTRY.SIZE, ("u.rdma_write.length_hi",))

@@ -97,13 +97,18 @@ class Eq:
 
 @dataclass(slots=True, eq=False)
 class Cq:
-    """Completion queue; posted and kept are its events since its EQ was last armed."""
+    """Completion queue.
+
+    long_ids: its send completions have room for 64-bit request ids; posted and kept are its
+    events since its EQ was last armed.
+    """
 
     index: int
     uar: int
     base: int
     entry_bytes: int
     set_src_addr: bool
+    long_ids: bool
     eq: Eq | None
     rings: list
     written: int = 0
@@ -117,10 +122,10 @@ class Cq:
 class Qp:
     """Queue pair.
 
-    outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
-    bit of the first lap of send entries, None before the first one. sq_base, fetched: the send
-    ring in host memory and its entries that were read and not taken (efa.host_entries); counters:
-    event (its bit) to the event counter that has it.
+    long_ids: its sends have 64-bit request ids; outstanding: message id to sends that wait for
+    their acknowledgement; first_phase: the phase bit of the first lap of send entries, None before
+    the first one. sq_base, fetched: the send ring in host memory and its entries that were read
+    and not taken (efa.host_entries); counters: event (its bit) to the event counter that has it.
     """
 
     index: int
@@ -136,6 +141,7 @@ class Qp:
     rq_base: int
     rq: WorkRing
     unsolicited: bool
+    long_ids: bool
     rnr_retry: int
     state: int = defs.AdminQpState.RESET
     qkey: int = 0

@@ -34,9 +34,9 @@ class Doorbell(NamedTuple):
 class Provider:
     """The correct one. A queue pair asks it for the bookkeeping and for the steps of a post."""
 
-    def work_queue(self, depth, generation):
+    def work_queue(self, depth, generation, long_ids):
         """Bookkeeping of a send queue of so many slots."""
-        return WorkQueue(depth, generation)
+        return WorkQueue(depth, generation, long_ids)
 
     def post(self, qp, wqes):
         """Stores entries and rings: each step in its order on the process's CPU."""

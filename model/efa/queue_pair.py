@@ -72,7 +72,7 @@ class QueuePair:
         self.state = State.RESET
         generation = self.number
         self.sq_depth = sq_depth
-        self.sq = self.context.provider.work_queue(sq_depth, generation)
+        self.sq = self.context.provider.work_queue(sq_depth, generation, self.driver.long_ids)
         self.rq = WorkQueue(max(1, self._descriptors // max_recv_sge), generation)
         self.first_phase = 0
         self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
@@ -83,6 +83,7 @@ class QueuePair:
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
             send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
             sq_base_addr=self.sq_base, rq_base_addr=self._rq_base,
+            sq_64_bit_req_id=self.driver.long_ids,
             qp_alloc_size={
                 "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
                 "recv_queue_ring_size": self._rq_bytes,
@@ -188,9 +189,15 @@ class QueuePair:
         if self.state not in (State.RTS, State.SQD):
             raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send")
         if len(wqes):
-            set_column(self.wqe, wqes, "meta.req_id", self.sq.take(wr_ids))
+            self.name(wqes, wr_ids)
             self.context.provider.post(self, wqes)
         self.context.push()
+
+    def name(self, wqes, wr_ids):
+        """Gives work requests their ids, of 64 bits where the device knows them."""
+        words = self.sq.take(wr_ids).astype("<u8").view("<u2").reshape(-1, 4)
+        meta = wqes["meta"]
+        meta["req_id"], meta["req_id_ex"]["w"] = words[:, 0], words[:, 1:]
 
     # Receiving
 

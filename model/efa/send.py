@@ -18,8 +18,9 @@ _Meta = defs.IoTxMetaDesc
 _SRD = defs.AdminQpType.SRD
 
 _META = precompiled(
-    _Meta, "req_id", "ctrl1", "ctrl2", "dest_qp_num", "length", "immediate_data", "ah", "qkey"
-)
+    _Meta, "req_id", "ctrl1", "ctrl2", "dest_qp_num", "length", "immediate_data", "ah", "qkey",
+    "req_id_ex",
+)  # fmt: skip
 _BUFFER = precompiled(defs.IoTxBufDesc, "length", "lkey", "buf_addr_lo", "buf_addr_hi")
 _BUFFERS_AT = defs.IoTxWqe.data.offset
 _KEY_MASK = mask(defs.IoTxBufDesc.lkey__lkey)
@@ -39,6 +40,15 @@ _MUST_NOT1 = mask(_Meta.meta_extension)
 _MUST2 = mask(_Meta.first) | mask(_Meta.last) | mask(_Meta.comp_req)
 _PHASE = mask(_Meta.phase)
 _MUST_NOT2 = mask(_Meta.reserved25) | mask(_Meta.reserved29)
+
+
+_REQ_ID_BITS = 8 * _Meta.req_id.size
+
+
+def _request_id(qp, meta):
+    """Id of a work request: without 64-bit ids its upper part is reserved, and not looked at."""
+    upper = int.from_bytes(meta[8], "little") if qp.long_ids else 0
+    return upper << _REQ_ID_BITS | meta[0]
 
 
 def _completed_op(meta):
@@ -106,16 +116,15 @@ class Sends:
     def _flush_next(self, qp):
         wqe, _ = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
-        self._complete(qp, meta[0], _Status.FLUSHED, op=_completed_op(meta))
+        self._complete(qp, _request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
 
     def _send_next(self, qp):
         device, msg = self.device, qp.sq.taken
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
-        req_id = meta[0]
         odd_phase = whole and self._odd_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
-            device.event("wqe", qpn=qp.index, msg=msg, req_id=req_id, odd_phase=int(odd_phase))
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], odd_phase=int(odd_phase))
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
@@ -134,7 +143,7 @@ class Sends:
         if status == _Status.OK:
             self._transmit(qp, msg, meta, ah, payload)
             return
-        self._complete(qp, req_id, status, op=_completed_op(meta))
+        self._complete(qp, _request_id(qp, meta), status, op=_completed_op(meta))
         if cause is not None:
             self.datapath.fail(qp, cause)
 
@@ -148,7 +157,7 @@ class Sends:
 
     def _judge(self, qp, wqe, meta):
         """Status, address handle and the pieces of the payload: bytes, or (address, size)."""
-        _, ctrl1, ctrl2, _, length, _, ah_number, _ = meta
+        _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
         objects = self.device.objects
         if (
             ctrl1 & (_MUST1 | _MUST_NOT1) != _MUST1
@@ -185,7 +194,8 @@ class Sends:
         return _Status.OK, ah, pieces
 
     def _transmit(self, qp, msg, meta, ah, payload):
-        req_id, ctrl1, _, dest, _, imm, _, qkey = meta
+        _, ctrl1, _, dest, _, imm, _, qkey, _ = meta
+        req_id = _request_id(qp, meta)
         device, length = self.device, len(payload)
         node = NO_NODE if ah.node is None else ah.node
         flags, imm = (_PKT_HAS_IMM, imm) if ctrl1 & _HAS_IMM else (0, 0)

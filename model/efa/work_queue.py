@@ -5,16 +5,22 @@ import numpy as np
 from efa.completion_queue import VerbsError
 
 REQ_ID_BITS = 16
+REQ_ID_MASK = (1 << REQ_ID_BITS) - 1
+# An odd number without a pattern: its multiples differ in all of their upper bits.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class WorkQueue:
-    """Ids of work requests in flight: a pool of slots, a generation above them."""
+    """Ids of work requests in flight: a pool of slots, a generation above them; in the upper 48
+    bits of a long id a number of this one request."""
 
-    def __init__(self, depth, generation):
-        self.depth = depth
-        self._slot_bits = max(0, depth - 1).bit_length()
-        self._generation = generation << self._slot_bits & (1 << REQ_ID_BITS) - 1
-        self.wr_ids = np.zeros(depth, "u8")
+    def __init__(self, depth, generation, long_ids=False):
+        self.depth, self.long_ids = depth, long_ids
+        self._slot_mask = (1 << max(0, depth - 1).bit_length()) - 1
+        self._generation = np.uint64(generation * (self._slot_mask + 1) & REQ_ID_MASK)
+        self.wr_ids, self._ids = np.zeros(depth, "u8"), np.zeros(depth, "u8")
+        # From 1 on: no id has nothing but zeros above.
+        self._next = 1
         self.clear()
 
     def clear(self):
@@ -35,7 +41,7 @@ class WorkQueue:
         return self.depth - self._free_count
 
     def take(self, wr_ids):
-        """Request ids for new work requests."""
+        """Request ids for new work requests, as 64-bit numbers."""
         count = len(wr_ids)
         if count > self._free_count:
             raise VerbsError(f"{count} work requests, room for {self._free_count}")
@@ -43,22 +49,33 @@ class WorkQueue:
         slots = self._free[self._free_count : self._free_count + count][::-1]
         self.wr_ids[slots] = wr_ids
         self._live[slots] = True
-        return slots | np.uint16(self._generation)
+        ids = slots | self._generation
+        if self.long_ids:
+            numbers = np.arange(self._next, self._next + count, dtype="u8")
+            ids |= numbers * _SPREAD & np.uint64(~REQ_ID_MASK & (1 << 64) - 1)
+            self._next += count
+        self._ids[slots] = ids
+        return ids
 
     def owns(self, req_ids):
-        """Which of these ids belong to work requests in flight; repeats are strangers."""
-        slots = req_ids & ((1 << self._slot_bits) - 1)
-        known = (req_ids == (slots | self._generation)) & (slots < self.depth)
-        known[known] = self._live[slots[known]]
+        """Which of these ids belong to work requests in flight, in all their bits; repeats are
+        strangers."""
+        slots = self._slots(req_ids)
+        known = slots < self.depth
+        inside = slots[known]
+        known[known] = self._live[inside] & (self._ids[inside] == req_ids[known])
         if len(set(req_ids.tolist())) == len(req_ids):
             return known
         first = np.zeros(len(req_ids), bool)
         first[np.unique(req_ids, return_index=True)[1]] = True
         return known & first
 
+    def _slots(self, req_ids):
+        return (req_ids & np.uint64(self._slot_mask)).astype(np.intp)
+
     def complete(self, req_ids):
         """Frees these ids, each of which owns() knows; gives their wr_ids."""
-        slots = req_ids & ((1 << self._slot_bits) - 1)
+        slots = self._slots(req_ids)
         self._live[slots] = False
         self._free[self._free_count : self._free_count + len(slots)] = slots
         self._free_count += len(slots)

@@ -117,7 +117,6 @@ CQ = {
         ({"cq_entry_size_words": 2}, ILLEGAL),
         ({"cq_entry_size_words": 16}, ILLEGAL),
         ({"set_src_addr": 1}, ILLEGAL),
-        ({"sq_comp_64_bit_req_id": 1}, ILLEGAL),
         ({"sub_cq_depth": 0}, ILLEGAL),
         ({"sub_cq_depth": 24}, ILLEGAL),
         ({"sub_cq_depth": 16384}, ILLEGAL),

@@ -106,7 +106,7 @@ def every_refusal(backends, _rng):
     refused(malformed, create_cq, virt=1)
     for changes in (
         {"cq_entry_size_words": 5}, {"cq_entry_size_words": 4, "set_src_addr": 1},
-        {"sq_comp_64_bit_req_id": 1}, {"sub_cq_depth": 0}, {"sub_cq_depth": 24},
+        {"sub_cq_depth": 0}, {"sub_cq_depth": 24},
         {"sub_cq_depth": 2 * limits.max_cq_depth}, {"num_sub_cqs": 2}, {"uar": 60},
         {"interrupt_mode_enabled": 1, "eqn": 7},
         {"cq_ba": {"mem_addr_low": ring + 32, "mem_addr_high": 0}},
@@ -119,6 +119,7 @@ def every_refusal(backends, _rng):
 
     refused(malformed, create_qp, sq_virt=1)
     refused(malformed, create_qp, rq_virt=1)
+    # Its send CQ has no room for 64-bit request ids; one that has: below.
     for changes in (
         {"qp_type": 0}, {"qp_type": 3}, {"pd": 60}, {"uar": 60}, {"uar": other_uar},
         {"send_cq_idx": 100}, {"recv_cq_idx": foreign_cq}, {"send_cq_idx": 1 << 20},
@@ -131,6 +132,11 @@ def every_refusal(backends, _rng):
         {"rq_base_addr": ring + 16}, {"unsolicited_write_recv": 1}, {"sq_64_bit_req_id": 1},
     ):  # fmt: skip
         refused(bad, create_qp, **changes)
+    roomy = driver.create_cq(uar, 16, ring + 12288, 16, long_ids=True).cq_idx
+    refused(bad, create_qp, sq_64_bit_req_id=1, recv_cq_idx=roomy)
+    long = create_qp(sq_64_bit_req_id=1, send_cq_idx=roomy)
+    driver.destroy_qp(long.qp_handle)
+    driver.destroy_cq(roomy)
 
     handle = qp.qp_handle
     refused(bad, driver.modify_qp, handle + 1, qp_state=STATE.INIT, cur_qp_state=0, qkey=1)

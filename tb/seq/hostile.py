@@ -218,6 +218,7 @@ class Hostile:
             setattr(meta, name, rng.random() < 0.97)
         meta.op_type = rng.choice((0, 0, 0, 0, 1, 2, rng.randrange(16)))
         meta.has_imm, meta.req_id = rng.getrandbits(1), rng.getrandbits(16)
+        meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
         meta.length = rng.choice((0, 1, 2, 2, 3, rng.getrandbits(16)))
         meta.dest_qp_num = rng.choice((qp.number, theirs.qp.number, rng.getrandbits(16)))
         meta.ah = rng.choice((self.ah.number, self.ah.number, theirs.node.ah_of(

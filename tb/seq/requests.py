@@ -54,7 +54,7 @@ def destroy_eq(c):
 @makes(
     OP.CREATE_CQ, to("virt", 1), to("cq_entry_size_words", 0, 5, 16),
     to("sub_cq_depth", 0, 24, 0xFFFF, 2 * LIMITS.max_cq_depth), to("num_sub_cqs", 0, 3),
-    to("uar", dead(OP.ALLOC_UAR)), to("sq_comp_64_bit_req_id", 1),
+    to("uar", dead(OP.ALLOC_UAR)),
     to("cq_ba.mem_addr_low", 0x1010, 0x20),
 )  # fmt: skip
 def create_cq(c):
@@ -66,6 +66,7 @@ def create_cq(c):
         num_sub_cqs=c.driver.queue_attr.sub_cqs_per_cq, cq_ba=mem_addr(c.ring),
         set_src_addr=words == 8 and c.rng.getrandbits(1), interrupt_mode_enabled=bool(interrupts),
         eqn=c.rng.choice(eqs) if interrupts else c.rng.getrandbits(16),
+        sq_comp_64_bit_req_id=c.driver.long_ids and c.rng.getrandbits(1),
     )  # fmt: skip
 
 
@@ -175,9 +176,12 @@ def create_qp(c):
     # Deep rings: LLQ memory must run out before numbers do, now and then.
     depth, stride = 1 << rng.choice((0, 3, 10, 10)), rng.choice((64, 128))
     descriptors = 1 << rng.randrange(8)
+    send_cq = rng.choice(own)
+    roomy = send_cq in cqs and cqs[send_cq].sq_comp_64_bit_req_id
     return defs.AdminCreateQpCmd(
         pd=c.pick(OP.ALLOC_PD), qp_type=rng.choice((1, 2)), uar=uar, rq_base_addr=c.ring,
-        sq_base_addr=c.ring, send_cq_idx=rng.choice(own), recv_cq_idx=rng.choice(own),
+        sq_base_addr=c.ring, send_cq_idx=send_cq, recv_cq_idx=rng.choice(own),
+        sq_64_bit_req_id=roomy and rng.getrandbits(1),
         qp_alloc_size={
             "send_queue_ring_size": depth * stride, "send_queue_depth": depth,
             "recv_queue_ring_size": 16 * descriptors, "recv_queue_depth": descriptors,

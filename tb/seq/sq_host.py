@@ -4,7 +4,6 @@ import numpy as np
 
 from efa import defs
 from efa.admin_queue import DriverError
-from efa.codec import set_column
 from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from tb.seq.send import exchange
 
@@ -30,7 +29,7 @@ def _pour(end, peer, count):
 
 def _ring_ahead(qp, wqes):
     """Posts in a state in which verbs would not."""
-    set_column(qp.wqe, wqes, "meta.req_id", qp.sq.take(np.arange(len(wqes))))
+    qp.name(wqes, np.arange(len(wqes)))
     qp.context.provider.post(qp, wqes)
     qp.context.push()
 

@@ -63,8 +63,8 @@ class BatchTooLarge(Provider):
 class SlotReused(Provider):
     """The bookkeeping takes the ring for twice as long as it is."""
 
-    def work_queue(self, depth, generation):
-        return WorkQueue(2 * depth, generation)
+    def work_queue(self, depth, generation, long_ids):
+        return WorkQueue(2 * depth, generation, long_ids)
 
 
 class WrapWrong(Provider):
