@@ -38,20 +38,23 @@ class SendWr:
 
 
 class QueuePair:
-    """One QP; `max_inline` above 32 selects 128-byte work requests.
+    """One QP; `max_inline` above 32 selects 128-byte work requests. Like libefa it has 64-bit
+    request ids where the device knows them, unless `long_ids` says no.
 
     Where the device fetches its send entries from host memory they go to a ring there, which
     starts `ring_offset` bytes into its first page.
     """
 
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
-                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64, ring_offset=0):
+                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64, ring_offset=0,
+                 long_ids=True):
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
         self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
             raise VerbsError(
                 f"{max_inline} inline bytes, the device takes {self.driver.inline_bytes}")
         self.kind, self.max_recv_sge, self.max_inline = kind, max_recv_sge, max_inline
+        self.long_ids = long_ids and self.driver.long_ids
         self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
         sq_depth = round_up_pow2(max(max_send_wr, self.driver.queue_attr.min_sq_depth))
         self._descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
@@ -72,7 +75,7 @@ class QueuePair:
         self.state = State.RESET
         generation = self.number
         self.sq_depth = sq_depth
-        self.sq = self.context.provider.work_queue(sq_depth, generation, self.driver.long_ids)
+        self.sq = self.context.provider.work_queue(sq_depth, generation, self.long_ids)
         self.rq = WorkQueue(max(1, self._descriptors // max_recv_sge), generation)
         self.first_phase = 0
         self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
@@ -83,7 +86,7 @@ class QueuePair:
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
             send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
             sq_base_addr=self.sq_base, rq_base_addr=self._rq_base,
-            sq_64_bit_req_id=self.driver.long_ids,
+            sq_64_bit_req_id=self.long_ids,
             qp_alloc_size={
                 "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
                 "recv_queue_ring_size": self._rq_bytes,

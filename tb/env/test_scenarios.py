@@ -24,7 +24,7 @@ ONE_DEVICE = [
     bringup.masked_vector, bringup.function_level_reset, admin.every_object, admin.every_refusal,
     admin.everything_taken, admin.many_commands, admin.dependent_commands, admin.long_page_list,
     send.every_size, send.inline_forms, send.store_buffers, send.batches, send.local_errors,
-    send.stores_of_others, send.torn_entry, send.rung_slot_is_closed,
+    send.stores_of_others, send.request_ids, send.torn_entry, send.rung_slot_is_closed,
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
@@ -35,7 +35,7 @@ ONE_DEVICE = [
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 IN_HOST = [
     send.every_size, send.inline_forms, send.batches, send.local_errors, send.drained_and_flushed,
-    send.payload_read_fails, recv.refused_srd, recv.dropped_ud,
+    send.payload_read_fails, send.request_ids, recv.refused_srd, recv.dropped_ud,
     stress.resets_under_load, stress.every_queue, stress.everything,
     sq_host.rings_anywhere, sq_host.created_where_legal, sq_host.llq_stores_change_nothing,
     sq_host.rung_before_rts, sq_host.entry_read_fails, sq_host.others_pass_queues_that_wait,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from efa import defs
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout, ModelBackend
 from efa.completion_queue import VerbsError
@@ -10,6 +11,7 @@ from tb.env.model_dut import ModelDut
 from tb.env.scoreboard import Difference, Scoreboard
 
 CQE_BYTES = 32
+SEND_QUEUE = defs.IoQueueType.SEND_QUEUE
 
 
 def traffic(dut):
@@ -50,6 +52,13 @@ def swap_fields(kind, value):
     return value
 
 
+def short_ids(kind, value):
+    """The upper 48 bits of a send's request id dropped."""
+    if is_cqe(kind, value) and (value[3] >> 1 & 3) == SEND_QUEUE:
+        value = value[:6] + bytes(6) + value[12:]
+    return value
+
+
 def stuck_phase(kind, value):
     return value[:3] + bytes([value[3] & 0xFE]) + value[4:] if is_cqe(kind, value) else value
 
@@ -82,8 +91,8 @@ def lose_packet(kind, value):
 
 @pytest.mark.parametrize(
     "fault",
-    [swap_fields, stuck_phase, lose_completion, drop_second_buffer, lose_interrupt, wrong_payload,
-     wrong_checksum, lose_packet],
+    [swap_fields, short_ids, stuck_phase, lose_completion, drop_second_buffer, lose_interrupt,
+     wrong_payload, wrong_checksum, lose_packet],
 )  # fmt: skip
 def test_a_fault_fails_the_run(fault):
     """bench.scoreboard.fault"""

@@ -49,6 +49,13 @@ class HostileStoresHarmNobodyElse(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryBitOfARequestIdComesBack(NicTest):
+    """send.long_ids"""
+
+    work = staticmethod(send.request_ids)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class TornEntryBreaksOnlyItsQueue(NicTest):
     """send.torn"""
 

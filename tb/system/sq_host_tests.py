@@ -135,3 +135,10 @@ class EverythingFromARoughHostsMemory(NicTest):
 
     work = staticmethod(stress.everything)
     knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RequestIdsFromHostMemory(NicTest):
+    """send.long_ids"""
+
+    work = staticmethod(send.request_ids)
