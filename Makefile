@@ -66,6 +66,11 @@ cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, 
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
 	$(BIN)/python tools/coverage.py sim/out/coverage
 
+cover-control: $(STAMP) ## random admin commands on Verilator until every command x status x ring place x version was hit
+	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
+	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
+	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.spoilt
+
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
@@ -89,6 +94,9 @@ waterfall: $(STAMP) ## where the cycles of every message went, by service and na
 
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
+hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
+	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
 
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run

@@ -50,8 +50,31 @@ def _hash(*parts):
     return state.hexdigest()[:16]
 
 
+def _rtl(top):
+    """Texts of a block, of all below it and of what they include; of the generated header only
+    what they use of it."""
+    texts = [path.read_text() for path in closure(top)]
+    named = {path.name: path.read_text() for folder in INCLUDES for path in folder.glob("*.vh")}
+    defines = dict(re.findall(r"^`define (\w+) (.*)$", named.pop("efa_defs.vh"), re.MULTILINE))
+    for text in texts:
+        for name in re.findall(r'`include "(\w+\.vh)"', text):
+            if name in named:
+                texts.append(named.pop(name))
+    used, waiting = {}, {name for text in texts for name in re.findall(r"`(\w+)", text)}
+    while waiting:
+        name = waiting.pop()
+        if name in defines and name not in used:
+            used[name] = defines[name]
+            waiting |= set(re.findall(r"`(\w+)", used[name]))
+    return [*texts, *(f"{name} {used[name]}" for name in sorted(used))]
+
+
 def _imported(module, found):
-    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`."""
+    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`.
+
+    Not of efa.defs: what a bench takes from it, the RTL has from the generated header."""
+    if module == "efa.defs":
+        return
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or module in found:
         return
@@ -75,11 +98,8 @@ class State:
     """Digests of what results belong to."""
 
     def __init__(self, top, units, parameters, count, seed):
-        files = [*closure(top), Path(netlists.__file__)]
-        for folder in INCLUDES:
-            files += sorted(folder.glob("*.vh"))
-        texts = [path.read_bytes() for path in files]
-        self.rtl = _hash(*texts, repr(sorted(parameters.items())), f"{count} {seed}")
+        self.rtl = _hash(netlists.FORM, *_rtl(top), repr(sorted(parameters.items())),
+                         f"{count} {seed}")  # fmt: skip
         self._tests = {}
         for unit in units:
             module = UNITS[unit].module(unit)
@@ -196,12 +216,12 @@ class Bench:
         found |= {"cases": [], "by": None, "what": None}
         if not results.exists():
             log = (results.parent / "run.log").read_text(errors="replace")
-            told = re.search(r"^.*(%Error|%Fatal|Verilog \$).*$", log, re.MULTILINE)
-            if told is None and not found["late"]:
-                raise RunFailed(
-                    f"{self.top}: mutant {found['number']} left no result\n{log[-3000:]}"
-                )
-            return found | {"by": "", "what": told.group(0).strip() if told else ""}
+            if found["status"] == 0 and not found["late"]:
+                told = f"{self.top}: mutant {found['number']} left no result"
+                raise RunFailed(f"{told}\n{log[-3000:]}")
+            told = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
+            told = told.group(0).strip() if told else f"simulator ended with {found['status']}"
+            return found | {"by": "", "what": told}
         for case in ElementTree.parse(results).iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
             ns = next((float(mark.get("value")) for mark in case.iter("property")
