@@ -19,7 +19,7 @@ from cycle.record import idle
 from cycle.replay_complete import Completing
 from cycle.replay_receive import Receiving
 from cycle.replay_send import Sending
-from cycle.stages import Stages
+from cycle.stages import LINE, Stages
 
 
 class WaterfallError(Exception):
@@ -63,6 +63,8 @@ def attribute(record, table=None):
 
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
+    if record.lives.work.entry_bytes != LINE:
+        raise WaterfallError("the replay of the scheduler knows entries of 64 bytes only")
     table = table or Stages()
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():

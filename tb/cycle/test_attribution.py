@@ -9,7 +9,7 @@ import pytest
 import yaml
 from cycle.lifelines import LifelineError
 from cycle.record import WRITE_PORT, from_rtl
-from cycle.stages import ROOT, Stages
+from cycle.stages import LINE, ROOT, Stages
 from cycle.views import histogram
 from cycle.waterfall import WaterfallError, attribute
 from cycle.workload import Workload
@@ -36,14 +36,16 @@ BUSY = [
 ENOUGH = 15_000
 # Streams whose waits are counted by the device and found by the replays.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
-# Numbers that no run reaches: other depths are used up before.
-NEVER_REACHED = {("efa_pkt_in.slot", "depth"), ("efa_tx_room.read", "depth")}
+# Numbers that no run reaches: other depths are used up before; entries of 128 bytes are not
+# replayed.
+NEVER_REACHED = {("efa_pkt_in.slot", "depth"), ("efa_tx_room.read", "depth"),
+                 ("efa_sq.entry_128", "latency")}
 
 
 @cache
 def simulated(seed):
     """Workload and run of each point, in one simulation."""
-    works = IDLE + LOADED + BUSY
+    works = [work for work in IDLE + LOADED + BUSY if work.entry_bytes == LINE]
     return list(zip(works, run_timed(works, "verilator", seed), strict=True))
 
 
@@ -74,7 +76,7 @@ def test_service_and_named_waits_make_up_every_latency(records):
 
 
 def test_an_idle_device_makes_nobody_wait(records):
-    for record in records[: len(IDLE)]:
+    for record in (record for record in records if record.lives.work in IDLE):
         for part in attribute(record).parts:
             assert not part.wait.any(), f"{record.lives.work}: {part.start}, {part.waits}"
 
