@@ -178,8 +178,9 @@ module fv_net_out (
       h_turn : assert (acks_past_q == 0 || !acks_turn);
       p_whole : assert (!leave || (leave_ack ? !open_out_q : ev_txf_valid == !open_out_q));
       p_same :
-      assert (!leave_data || (held_q && m_net_data == held_data_q && m_net_keep == held_keep_q
-          && m_net_last == held_last_q));
+      assert ((!(take && s_net && held_q) || leave_data)
+          && (!leave_data || (held_q && m_net_data == held_data_q && m_net_keep == held_keep_q
+          && m_net_last == held_last_q)));
       p_acks : assert (acks_held_q == acks + (o_valid && o_ack));
       p_done : assert (dones_held_q == dones + (o_valid && o_hands));
       p_ack_waits : assert (packets_past_q <= 1);
