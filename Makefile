@@ -66,13 +66,18 @@ cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, 
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
 	$(BIN)/python tools/coverage.py sim/out/coverage
 
+cover-control: $(STAMP) ## random admin commands on Verilator until every command x status x ring place x version was hit
+	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
+	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
+	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.spoilt
+
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## whether the unit benches notice planted faults: BLOCK='efa_llq efa_cq' N=200 SEED=1
+mutate: $(STAMP) ## whether benches of rtl/queue and rtl/data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
@@ -81,11 +86,17 @@ run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run
 play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
 
-sweep: $(STAMP) ## sweep sizes and queues on the RTL
-	$(BIN)/efa-cosim sweep
+sweep: $(STAMP) ## sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
+	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
+
+waterfall: $(STAMP) ## where the cycles of every message went, by service and named waits; reports/waterfall/index.html
+	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))
 
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
+
+hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
+	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
 
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run

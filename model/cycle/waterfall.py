@@ -1,110 +1,144 @@
 """Where the cycles of every message of a run went: service and named waits, stage by stage.
 
-The service of a stage is what spec/stages.yaml says of an idle device; what a message spends there
-beyond it is the stage's wait, which the same file names. Of overlapped reads the last one counts.
-A wait is so what remains of a gap: it is not found independently of the stamps, and that the parts
-sum to the latency shows that the stages meet, not that the cause of a wait is the true one.
-RTL (cycle.lifelines.from_events) and cycle model (cycle.network.simulate) alike.
+Service is what spec/stages.yaml says of an idle device. Waits are worked out by replaying each
+stage (cycle.replay_*): from what came in, from what the other messages and the descriptors did at
+the same ports, and from the depths and latencies of spec/timing.yaml, never from the stamp with
+which the message itself left. A replay must meet that stamp to the cycle, for every message; when
+it does not, the run is refused and the stage is named: there is no rest that is called something.
+
+RTL and cycle model go through the same replays (cycle.record).
 """
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cycle.gaps import Gap
 from cycle.lifelines import NEVER
-from cycle.stages import Stages, shape
-
-MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
+from cycle.record import idle
+from cycle.replay_complete import Completing
+from cycle.replay_receive import Receiving
+from cycle.replay_send import Sending
+from cycle.stages import Stages
 
 
 class WaterfallError(Exception):
-    """The stages do not add up to a message's latency; the text names message and stage."""
+    """A message does not leave a stage when it must; the text names stage, message, cycles."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One stage of all messages: begin, service and wait in cycles, an array each."""
+    """One stage of all messages: begin, service, each wait in cycles, an array each."""
 
     start: str
     end: str
     doc: str
     place: str
-    cause: str
     begins: np.ndarray
     service: np.ndarray
-    wait: np.ndarray
+    waits: dict
+
+    @property
+    def wait(self):
+        """All waits of each message."""
+        return sum(self.waits.values(), np.zeros(len(self.begins), np.int64))
 
 
-def attribute(lives, table=None):
-    """A Part for each stage between a message's doorbell and its last completion.
+@dataclass(frozen=True)
+class Attribution:
+    """An attributed run: a Part for each stage between a message's doorbell and its last
+    completion, and what the replays say of counters that the device has (spec/meter.yaml).
 
-    A gap shorter than its service counts as service as a whole. Raises WaterfallError when the
-    stages of a message do not meet, one ends before it begins, or a wait has no name."""
+    stalls      cycles in which a beat waited, by stream (defs.MeterStream)
+    open_sends  [(cycle, message contexts in use or set aside from then on)]
+    """
+
+    parts: list
+    stalls: dict
+    open_sends: list
+
+
+def attribute(record, table=None):
+    """The Attribution of a Record.
+
+    Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
+    of a message, or the table's services are not those of the replays on an idle device."""
     table = table or Stages()
-    work = lives.work
-    made = shape(work)
-    parts, total = [], np.zeros(work.total, np.int64)
-    for stage in table.passed(made):
-        if stage.start == "bell" or stage.end == "seen":
-            continue
-        if work.kind == "UD" and stage.end == "done":
-            continue
-        begins, ends = lives[stage.start], lives[stage.end]
-        if (begins == NEVER).any() or (ends == NEVER).any():
-            raise WaterfallError(f"a message lacks '{stage.start}' or '{stage.end}'")
-        service = np.full(work.total, table.cycles(stage, work, made), np.int64)
-        gap = ends - begins
-        # What overlaps with a neighbour may be shorter here: it is service all the same.
-        service = np.minimum(service, gap)
-        wait = gap - service
-        if not stage.wait and wait.any():
-            raise WaterfallError(f"{stage.start} to {stage.end}: a wait without a name")
-        if (gap < 0).any():
-            raise WaterfallError(f"'{stage.doc}' ends before it begins")
-        parts.append(Part(stage.start, stage.end, stage.doc, stage.place, stage.wait, begins,
-                          service, wait))
-        total += gap
+    for part in _attribute(idle(record.lives.work, table), table).parts:
+        for cause, cycles in part.waits.items():
+            raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
+                                 f"waits {cycles[0]} cycles on an idle device: {cause}")
+    found, lives = _attribute(record, table), record.lives
+    parts = [part for part in found.parts if part.start != "bell"
+             and (part.end != "done" or lives.work.kind == "SRD")]
+    total = sum(part.service + part.wait for part in parts)
     wrong = np.flatnonzero(total != lives.latency)
     if len(wrong):
         raise WaterfallError(f"message {wrong[0]}: stages sum to {total[wrong[0]]} cycles, the "
                              f"latency is {lives.latency[wrong[0]]}")
-    return parts
+    return replace(found, parts=parts)
 
 
-def message_at(lives, percent):
-    """The message whose latency is the percentile's, the first of several."""
-    wanted = np.percentile(lives.latency, percent, method="nearest")
-    return int(np.flatnonzero(lives.latency == wanted)[0])
+def _attribute(record, table):
+    lives = record.lives
+    stages = [stage for stage in table.passed(record.made) if stage.end != "seen"]
+    _present(lives, stages)
+    services = {(stage.start, stage.end): table.cycles(stage, lives.work, record.made)
+                for stage in stages}  # fmt: skip
+    sending, receiving, completing, gaps = _replay(record, table, services)
+    found = []
+    for stage in stages:
+        gap, stamps = gaps[stage.start, stage.end], lives[stage.end]
+        found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
+                   f"service and waits end in {gap.ends[message]}")
+                  for message in np.flatnonzero(gap.ends != stamps)]
+    for (start, end), message, replayed, seen in sending.wrong + receiving.wrong:
+        stage = next(one for one in stages if (one.start, one.end) == (start, end))
+        found.append((seen, message, stage, f"a transfer at the host's port came in cycle {seen}, "
+                      f"it was due in {replayed}"))
+    if found:
+        _, message, stage, text = min(found, key=lambda one: one[:2])
+        who = f"message {message}" if message >= 0 else "receive descriptors"
+        raise WaterfallError(f"{who}: '{stage.doc}' ({stage.start} to {stage.end}) "
+                             f"{text}; so far off {len(found)} times, this is the first")
+    parts = [Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
+                  gap.waits)
+             for stage in stages for gap in [gaps[stage.start, stage.end]]]
+    stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
+              "WR_RX": receiving.write_stalls}  # fmt: skip
+    return Attribution(parts, stalls, sending.open_sends)
 
 
-def of_message(parts, number):
-    """Rows of one message: stage, service and wait in cycles, cause of the wait."""
-    return [{"stage": part.doc, "place": part.place, "service": int(part.service[number]),
-             "wait": int(part.wait[number]), "cause": part.cause} for part in parts]
+def _present(lives, stages):
+    for stage in stages:
+        for name in (stage.start, stage.end):
+            missing = np.flatnonzero(lives[name] == NEVER)
+            if len(missing):
+                raise WaterfallError(f"message {missing[0]}: '{stage.doc}' ({stage.start} to "
+                                     f"{stage.end}) has no '{name}'")
+        back = np.flatnonzero(lives[stage.end] < lives[stage.start])
+        if len(back):
+            raise WaterfallError(f"message {back[0]}: '{stage.doc}' ({stage.start} to {stage.end}) "
+                                 "ends before it begins")
 
 
-def shares(parts):
-    """Mean service and wait of each stage, in cycles."""
-    return [{"stage": part.doc, "place": part.place, "service": float(part.service.mean()),
-             "wait": float(part.wait.mean()), "cause": part.cause} for part in parts]
-
-
-def trace(lives, parts, most=2000):
-    """JSON trace events (Perfetto, chrome://tracing) of the first messages: a track a queue pair
-    and place in its window, a slice a stage, its wait inside it."""
-    work, events = lives.work, []
-    for number in range(min(most, work.total)):
-        queue = number // work.batch % work.queues
-        row = number // (work.batch * work.queues) * work.batch + number % work.batch
-        for part in parts:
-            begin = int(part.begins[number])
-            wait, service = int(part.wait[number]), int(part.service[number])
-            for name, at, cycles in ((f"wait: {part.cause}", begin, wait),
-                                     (part.doc, begin + wait, service)):
-                if cycles:
-                    events.append({"name": name, "cat": part.place, "ph": "X", "pid": queue,
-                                   "tid": row % work.depth, "ts": at * MICROSECONDS_PER_CYCLE,
-                                   "dur": cycles * MICROSECONDS_PER_CYCLE,
-                                   "args": {"message": number, "cycles": cycles}})
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+def _replay(record, table, services):
+    """The replays, each after those whose steps it needs, and all their gaps."""
+    lives = record.lives
+    sending = Sending(record, table, services)
+    sending.flits()
+    if not lives.work.inline:
+        sending.answers()
+    sending.checks()
+    receiving = Receiving(record, table, services)
+    receiving.judge()
+    receiving.fabric()
+    gaps = {(start, end): Gap(lives[start], services[start, end])
+            for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
+    completing = Completing(record, table, receiving)
+    gaps |= receiving.gaps
+    completing.attribute(gaps)
+    if ("cqe", "ackout") in gaps:
+        receiving.acknowledge(gaps["cqe", "ackout"])
+    sending.scheduler(completing.freed)
+    return sending, receiving, completing, gaps | sending.gaps

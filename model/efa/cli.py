@@ -7,7 +7,7 @@ from importlib import import_module
 
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # Each job lives in a module of its own, which adds its subcommand.
-JOBS = ("run", "play", "sweep", "lab", "report", "test")
+JOBS = ("run", "play", "sweep", "waterfall", "lab", "report", "test")
 
 EPILOG = """\
 exit codes: 0 passed, 1 failed, 2 usage or environment, 130 interrupted

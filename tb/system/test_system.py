@@ -6,10 +6,12 @@ from tb.runner import RunFailed
 from tb.system_run import run_system
 
 LARGE = {"QPN_W": 10, "LLQ_AW": 22}  # 1,024 queue pairs, a page of LLQ memory each
-AREAS = ("bringup", "admin", "send", "recv", "cq", "reset", "stress", "meter")
-BUILDS = [(area, {}) for area in AREAS] + [("pair", {"DEVICES": 2}), ("large", LARGE)]
+AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter")
+BUILDS = [(area, {}) for area in AREAS]
+BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
 # Minutes each on Icarus: `make icarus` runs them, not every commit.
-LONG_ON_ICARUS = ("stress", "pair", "large")
+LONG_ON_ICARUS = ("control", "stress", "pair", "large", "sq_host")
+
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

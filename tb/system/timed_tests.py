@@ -11,8 +11,8 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from cocotb.task import bridge
-from cycle.workload import Workload
+from cocotb.task import bridge, resume
+from cycle.workload import INLINE, Workload, told
 
 from efa import defs
 from efa.completion_queue import PHASE
@@ -25,6 +25,7 @@ KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
 RECEIVE_ROOM = 8192  # where received bytes go, behind those that are sent
 MARK_BASE = 1 << 32
+EVERY_PORT = 0x3F
 
 
 class EndlessIds:
@@ -39,14 +40,19 @@ class EndlessIds:
 
 
 class Recorder:
-    """Takes stores instead of a bus."""
+    """Takes stores instead of a bus, and what the CPU writes instead of host memory."""
 
     def __init__(self):
-        self.items = []
+        self.items, self.written = [], []
 
     def stores(self, items):
         """The stores of one call of the provider."""
         self.items += items
+
+    def write(self, address, data):
+        """Entries of a send queue in host memory, a line at a time."""
+        self.written += [host.host_write(address + at, data[at : at + host.LINE])
+                         for at in range(0, len(data), host.LINE)]
 
 
 class End:
@@ -59,7 +65,8 @@ class End:
         self.scq = context.create_cq(work.per_queue, entry_bytes=32)
         self.rcq = context.create_cq(work.per_queue, entry_bytes=32)
         self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
-                                    max_recv_wr=work.per_queue).to_rts(QKEY)
+                                    max_recv_wr=work.per_queue,
+                                    max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
         self.buffer = node.pd.reg_mr(1 << 16)
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         self.qp.sq = EndlessIds(self.qp.sq.depth)
@@ -81,6 +88,11 @@ class End:
         lap = (count - 1) // self.scq.depth
         return host.wait_memory(at, PHASE, 0 if lap % 2 else PHASE)
 
+    def tell(self, consumed):
+        """Doorbell of the send completion queue."""
+        self.scq.skip(consumed - self.scq.consumed)
+        self.scq.ring()
+
     def destroy(self):
         """Gives everything back."""
         self.qp.destroy()
@@ -93,6 +105,7 @@ def program(ends, work, start):
     """Every host access of the workload in order, and the bus beats of each post."""
     node, recorder = ends[0].node, Recorder()
     real, node.context.backend = node.context.backend, recorder
+    memory, node.driver.memory = node.driver.memory, recorder
     accesses, beats = [], []
     for turn in range(work.rounds):
         ids = np.arange(turn * work.batch, (turn + 1) * work.batch)
@@ -100,17 +113,21 @@ def program(ends, work, start):
             how = {"inline": pattern(work.size, work.seed + end.number)} if work.inline else {
                 "sges": end.pieces(work)}
             wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
+            must = int(ids[-1]) + 1 - work.depth
+            consumed = told(work, must)
+            if consumed:
+                end.tell(consumed)
             end.qp.post_wqes(wqes, ids)
             items, recorder.items = recorder.items, []
             if work.gap:
                 accesses.append(host.until_cycle(start + len(beats) * work.gap))
-            must = int(ids[-1]) + 1 - work.depth
             if must > 0:
                 accesses.append(end.completed(must))
-            accesses += [host.store(*item) for item in items[:-1]]
+            accesses += recorder.written + [host.store(*item) for item in items[:-1]]
+            recorder.written = []
             accesses += [host.mark(MARK_BASE + len(beats)), host.store(*items[-1])]
-            beats.append(len(items) - 1)
-    node.context.backend = real
+            beats.append(len(items) - 1 - bool(consumed))
+    node.context.backend, node.driver.memory = real, memory
     return accesses, beats
 
 
@@ -126,6 +143,10 @@ def measure(native, node, work):
         end.receive(work)
     backend.settle()
     backend.events()
+    read_meter = resume(native.meter)
+    before = np.array(read_meter(), np.int64)
+    native.pins()
+    native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
     start = backend.cycles + LEAD_CYCLES
     accesses, beats = program(ends, work, start)
     began, cycle = time.process_time(), native.cycle
@@ -133,7 +154,9 @@ def measure(native, node, work):
     backend.settle()
     seconds = time.process_time() - began
     cycles = native.cycle - cycle
-    events, marks = backend.events(), native.loads()
+    native.knobs(0, pin_mask=0, cnt_run=0)
+    events, marks, pins = backend.events(), native.loads(), native.pins()
+    meter = np.array(read_meter(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
         want = pattern(work.size, work.seed + end.number)
         got = peer.buffer.read(RECEIVE_ROOM + peer.skip, work.size)
@@ -142,8 +165,9 @@ def measure(native, node, work):
     numbers = [end.qp.number for end in ends]
     for end in ends:
         end.destroy()
-    return {"events": events, "marks": marks["cycle"].astype("u8"), "beats": np.array(beats),
-            "queues": np.array(queues), "numbers": np.array(numbers),
+    return {"events": events, "pins": pins, "marks": marks["cycle"].astype("u8"),
+            "beats": np.array(beats), "queues": np.array(queues), "numbers": np.array(numbers),
+            "meter": meter,
             "seconds": np.array(seconds), "cycles": np.array(cycles)}
 
 
@@ -156,6 +180,8 @@ async def workloads(dut):
     native = Native(dut)
     native.start(1)
     backend = in_simulation(native)[0]
+    # A build of its own: all of a run are the same.
+    backend.sq_host = bool(wanted[0].sq_host)
 
     def run():
         node = Node(backend)

@@ -1,0 +1,131 @@
+"""What the replays of a run are made of: a gap with its waits, pipelines that wait as a whole.
+
+A replay works out when each message leaves a stage from what came in and from what else the device
+did; it does not look at the stamp of that message's leaving. `Gap.until` books each reason for
+which it is later than on an idle device, in the order in which they bind.
+"""
+
+from bisect import bisect_left
+
+import numpy as np
+
+
+class Gap:
+    """One stage of every message: from its begin, the service, then named waits, until its end."""
+
+    def __init__(self, begins, service):
+        """begins: cycle in which each message enters; service: its cycles on an idle device."""
+        self.begins = np.asarray(begins, np.int64)
+        self.service = np.broadcast_to(np.asarray(service, np.int64), self.begins.shape).copy()
+        self._ends = (self.begins + self.service).tolist()
+        self.waits = {}
+
+    def at(self, message):
+        """As far as this message has come."""
+        return self._ends[message]
+
+    def until(self, message, cycle, cause):
+        """The message waits for this cause until `cycle`, if that is still to come."""
+        more = cycle - self._ends[message]
+        if more > 0:
+            self.book(message, more, cause)
+
+    def book(self, message, cycles, cause):
+        """So many cycles more, for this cause."""
+        if not cycles:
+            return
+        if cause not in self.waits:
+            self.waits[cause] = np.zeros(len(self._ends), np.int64)
+        self.waits[cause][message] += cycles
+        self._ends[message] += cycles
+
+    @property
+    def ends(self):
+        """When each message leaves, as the replay found it."""
+        return np.array(self._ends, np.int64)
+
+    @property
+    def wait(self):
+        """All waits of each message."""
+        return sum(self.waits.values(), np.zeros(len(self._ends), np.int64))
+
+
+class Ledger:
+    """What somebody did in each cycle, counted quickly over any stretch of them."""
+
+    def __init__(self, did, kinds):
+        """did: {cycle: kind}; kinds: all there are; cycles not named count as the last of them."""
+        self._begin = min(did, default=0)
+        cycles = np.fromiter(did.keys(), np.int64, len(did)) - self._begin
+        what = np.fromiter(did.values(), np.int64, len(did))
+        length = int(cycles.max(initial=0)) + 1
+        dense = np.full(length, kinds[-1], np.int64)
+        dense[cycles] = what
+        self._sums = {kind: np.concatenate([[0], np.cumsum(dense == kind)]) for kind in kinds[:-1]}
+        self._rest, self._length = kinds[-1], length
+
+    def count(self, begin, end):
+        """{kind: cycles} of [begin, end)."""
+        if end <= begin:
+            return {}
+        first, last = (min(max(cycle - self._begin, 0), self._length) for cycle in (begin, end))
+        counts = {kind: int(sums[last] - sums[first]) for kind, sums in self._sums.items()}
+        counts[self._rest] = end - begin - sum(counts.values())
+        return counts
+
+
+class Pipe:
+    """Stages that move together and stand still while the last one keeps its item.
+
+    Items go through in order: `ready` and `enter` take one in, `leave` says how long it was kept
+    at the end, which must be known before the next one can be taken in."""
+
+    def __init__(self, stages):
+        self._stages = stages
+        self._still = []
+        self._entered = None
+
+    def _moves(self, cycle):
+        for begin, end in self._still[-self._stages - 1 :]:
+            if begin <= cycle < end:
+                cycle = end
+        return cycle
+
+    def ready(self, cycle):
+        """The first cycle from `cycle` on in which an item can be taken in."""
+        if self._entered is not None:
+            cycle = max(cycle, self._entered + 1)
+        return self._moves(cycle)
+
+    def enter(self, cycle):
+        """Takes an item in, at a cycle that `ready` gave; the cycle in which it shows."""
+        self._entered = cycle
+        for _ in range(self._stages - 1):
+            cycle = self._moves(cycle + 1)
+        return cycle + 1
+
+    def leave(self, shown, left):
+        """The oldest item showed from one cycle on and was taken in another."""
+        if left > shown:
+            self._still.append((shown, left))
+
+
+class Busy:
+    """Cycles in which a port is taken."""
+
+    def __init__(self, cycles):
+        self._order = sorted(cycles)
+        self._set = set(self._order)
+
+    def __contains__(self, cycle):
+        return cycle in self._set
+
+    def free(self, cycle):
+        """The first cycle from `cycle` on in which the port is free."""
+        while cycle in self._set:
+            cycle += 1
+        return cycle
+
+    def count(self, begin, end):
+        """Taken cycles in [begin, end)."""
+        return bisect_left(self._order, end) - bisect_left(self._order, begin)

@@ -1,0 +1,189 @@
+"""Pictures of the waterfall report, SVG text from its summary alone."""
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from cycle.workload import Workload
+from efa.plots import GREY, INK, STAGE_COLOURS, axes_of, svg
+
+# Stages of like kind, in the order of a message's way: (name, colour, last milestones).
+GROUPS = (("scheduler", "#1e3a8a", ("wqe",)), ("checks, room, read requests", "#3b82f6",
+          ("check", "rd")), ("host read", "#d97706", ("rdc",)),
+          ("wire", "#7c3aed", ("txf", "txl")), ("fabric", "#9ca3af", ("rxf", "rxl", "ack")),
+          ("judged, claimed", "#065f46", ("rxv",)), ("bytes written", "#10b981", ("rxw",)),
+          ("receive completion", "#be123c", ("cqe",)), ("acknowledgement", "#f472b6", ("ackout",)),
+          ("send completion", "#78350f", ("done",)))  # fmt: skip
+WAIT_HATCH = "////"
+CAUSES_SHOWN = 14
+LOAD = "left: open loop, share of capacity; right: closed loop, messages open on each queue"
+
+
+def waterfall(shown, who):
+    """The median and the 99th-percentile message of one run, side by side."""
+    stages = shown["of"][0]["stages"]
+    figure, axes = axes_of(15.0, 0.42 * len(stages) + 1.9, 2)
+    for axis, one in zip(axes, shown["of"], strict=True):
+        _message(axis, one)
+    axes[1].set_yticklabels([])
+    axes[0].set_yticks(range(len(stages)), [row["stage"] for row in stages], fontsize=9)
+    loop = ("closed loop, " + shown["name"] + " on each queue" if shown["load"] is None
+            else f"open loop at {shown['name']} of capacity")
+    figure.suptitle(f"{loop}: {Workload(**shown['workload'])}\n{who}, {shown['messages']:,} "
+                    "messages", fontsize=10.5, color=INK)
+    marks = [Patch(color=colour, label=place) for place, colour in STAGE_COLOURS.items()]
+    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits there"))
+    figure.tight_layout()
+    figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, fontsize=9)
+    return svg(figure)
+
+
+def _message(axis, one):
+    at, reach = 0, one["latency"]
+    for row, stage in enumerate(one["stages"]):
+        colour = STAGE_COLOURS.get(stage["place"], GREY)
+        axis.barh(row, stage["wait"], left=at, height=0.62, facecolor="white", edgecolor=colour,
+                  hatch=WAIT_HATCH, linewidth=0.8)
+        axis.barh(row, stage["service"], left=at + stage["wait"], height=0.62, color=colour)
+        at += stage["wait"] + stage["service"]
+        text = f"{stage['service']}"
+        if stage["wait"]:
+            text += f" + {stage['wait']}"
+            worst = max(stage["waits"], key=stage["waits"].get)
+            many = len(stage["waits"])
+            text += f": {worst}" + (f" and {many - 1} more" if many > 1 else "")
+        axis.annotate(text, (at, row), (4, 0), textcoords="offset points", va="center",
+                      fontsize=8, color=INK)
+    axis.set_ylim(len(one["stages"]) - 0.4, -0.6)
+    axis.set_yticks(range(len(one["stages"])))
+    # Beside the last bars there must be room for words.
+    axis.set_xlim(0, 2.1 * reach)
+    axis.set_xticks([tick for tick in axis.get_xticks() if tick <= reach])
+    axis.grid(axis="y", visible=False)
+    name = "median" if one["percent"] == 50 else f"{one['percent']}th percentile"
+    axis.set_title(f"{name}: message {one['message']}, {reach} cycles", fontsize=10, color=INK)
+    axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, and for what")
+
+
+def shares(rows, who):
+    """Latency, and the stages' shares in it, against load; a column for each size."""
+    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    figure, axes = axes_of(4.6 * len(sizes), 7.4, len(sizes), 2)
+    for place, size in enumerate(sorted(sizes)):
+        mine = [row for row in rows if row["size"] == size]
+        _latencies(axes[place], mine, size)
+        _stacks(axes[len(sizes) + place], mine)
+    axes[0].set_ylabel("latency, cycles")
+    axes[len(sizes)].set_ylabel("share of the mean latency, %")
+    axes[len(sizes) + len(sizes) // 2].set_xlabel(LOAD)
+    messages = sum(row["messages"] for row in rows)
+    figure.suptitle(f"Where the cycles go against load: {who}, {messages:,} messages",
+                    fontsize=11, color=INK)
+    marks = [Patch(color=colour, label=name) for name, colour, _ in GROUPS]
+    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="of it waits"))
+    figure.tight_layout()
+    figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)
+    return svg(figure)
+
+
+def _ticks(axis, rows):
+    axis.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=60, fontsize=8)
+    split = sum(row["load"] is not None for row in rows) - 0.5
+    axis.axvline(split, color=GREY, linewidth=1, linestyle=":")
+    axis.grid(axis="x", visible=False)
+
+
+def _latencies(axis, rows, size):
+    where = range(len(rows))
+    for name, mark, colour in (("p99", "^", "#dc2626"), ("median", "o", "#2563eb")):
+        axis.plot(where, [row[name] for row in rows], mark, color=colour, markersize=5,
+                  label="99th percentile" if name == "p99" else name)
+    axis.set_yscale("log")
+    axis.legend(fontsize=8, loc="upper left")
+    axis.set_title(f"{size} bytes; capacity {rows[0]['capacity']:.3f} messages per cycle",
+                   fontsize=9.5, color=INK)
+    _ticks(axis, rows)
+
+
+def _stacks(axis, rows):
+    where, below = np.arange(len(rows)), np.zeros(len(rows))
+    for _, colour, ends in GROUPS:
+        for kind in ("service", "wait"):
+            share = np.array([100 * sum(stage[kind] for stage in row["stages"]
+                                        if stage["to"] in ends) / row["mean"] for row in rows])
+            style = ({"color": colour} if kind == "service" else
+                     {"facecolor": "white", "edgecolor": colour, "hatch": WAIT_HATCH,
+                      "linewidth": 0.0})  # fmt: skip
+            axis.bar(where, share, bottom=below, width=0.84, **style)
+            below += share
+    axis.set_ylim(0, 100)
+    _ticks(axis, rows)
+
+
+def causes(rows, who):
+    """What a message of one size waits for, cycles in the mean, against load."""
+    found = {}
+    for place, row in enumerate(rows):
+        for one in row["causes"]:
+            found.setdefault((one["cause"], one["stage"]), np.zeros(len(rows)))[place] = (
+                one["cycles"])
+    most = sorted(found, key=lambda key: -found[key].max())
+    names = [key for key in most[:CAUSES_SHOWN] if found[key].max() >= 0.05]
+    rest = np.array([found[key] for key in most[len(names) :]]).sum(axis=0)
+    table = np.array([found[key] for key in names] + [rest] if len(most) > len(names)
+                     else [found[key] for key in names])
+    labels = [f"{cause}  ({stage})" for cause, stage in names]
+    if len(most) > len(names):
+        labels.append(f"{len(most) - len(names)} causes of fewer cycles")
+    figure, (axis,) = axes_of(12.0, 0.36 * len(labels) + 2.0)
+    axis.imshow(np.log10(1 + table), aspect="auto", cmap="Blues", vmin=0, vmax=4)
+    for (y, x), cycles in np.ndenumerate(table):
+        if cycles >= 0.05:
+            text = f"{cycles:.1f}" if cycles < 100 else f"{cycles:,.0f}"
+            axis.text(x, y, text, ha="center", va="center", fontsize=8,
+                      color="white" if cycles > 300 else INK)
+    axis.set_yticks(range(len(labels)), labels, fontsize=8.5)
+    axis.grid(visible=False)
+    axis.set_xlabel(LOAD)
+    _ticks(axis, rows)
+    axis.set_title(f"What a {rows[0]['size']}-byte message waits for, cycles in the mean\n{who}, "
+                   f"{sum(row['messages'] for row in rows):,} messages", fontsize=10.5, color=INK)
+    figure.tight_layout()
+    return svg(figure)
+
+
+def meter(found, who):
+    """The device's counters beside what the bench and the replays found."""
+    figure, axes = axes_of(13.0, 4.6, 4)
+    for axis, one in zip(axes, found["histograms"], strict=False):
+        last = max(number for number, count in enumerate(one["device"]) if count) + 1
+        where = range(last)
+        axis.bar(where, one["device"][:last], color="#93c5fd", width=0.8, label="device")
+        axis.plot(where, one["beside"][:last], "x", color=INK, markersize=7, label=one["by"])
+        names = ["0", *(f"{1 << bit - 1}" for bit in range(1, last))]
+        axis.set_xticks(where, names, rotation=60, fontsize=8)
+        what, unit = one["unit"].rsplit(", ", 1)
+        axis.set_title(what, fontsize=9, color=INK)
+        axis.set_ylabel(unit)
+        axis.set_xlabel("from")
+        axis.legend(fontsize=8)
+        axis.grid(axis="x", visible=False)
+    rows = [row for row in found["streams"] if row["beats"]]
+    axis, where = axes[3], np.arange(len(rows))
+    axis.barh(where, [row["waits"] for row in rows], color="#93c5fd", height=0.7, label="device")
+    for key, mark, name in (("bench_waits", "+", "bench"), ("replayed_waits", "x", "replay")):
+        points = [(row[key], place) for place, row in enumerate(rows) if row[key] is not None]
+        axis.plot(*zip(*points, strict=True), mark, color=INK, markersize=7, label=name)
+    axis.set_yticks(where, [row["stream"] for row in rows], fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xscale("symlog")
+    axis.margins(x=0.12)
+    axis.set_xlabel("cycles in which a beat waited")
+    axis.set_title("waits of each stream", fontsize=9, color=INK)
+    axis.legend(fontsize=8)
+    axis.grid(axis="y", visible=False)
+    verdict = "agree" if found["agree"] else "DO NOT AGREE"
+    figure.suptitle(f"Counters of the device and what was measured beside it {verdict}: {who}, "
+                    f"{found['messages']:,} messages, {found['cycles']:,} cycles", fontsize=11,
+                    color=INK)
+    figure.tight_layout()
+    return svg(figure)

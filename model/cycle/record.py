@@ -1,0 +1,101 @@
+"""What a run showed, for the waterfall: milestones of its messages, every host read and write.
+
+From the RTL (events and handshakes at the pins) and from the cycle model (its own log) alike.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cycle.lifelines import (
+    MILESTONES,
+    NEVER,
+    PAYLOAD_CLIENT,
+    LifelineError,
+    Lifelines,
+    from_events,
+)
+from cycle.stages import Shape, shape
+from efa.events import field, of_kind
+
+WRITE_PORT = 3
+DESCRIPTORS = -1
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Host reads in the order they left: cycles, beats of the answer, whose it is.
+
+    asked    request at the pins; ended: the answer is with who asked
+    message  whose payload it is, DESCRIPTORS where receive descriptors were asked for
+    """
+
+    asked: np.ndarray
+    ended: np.ndarray
+    beats: np.ndarray
+    message: np.ndarray
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run: Lifelines, the Shape of its messages, Reads, and the cycles in which beats of
+    received payload were handed to the host's write stream, in order."""
+
+    lives: object
+    made: Shape
+    reads: Reads
+    payload: np.ndarray
+
+
+def from_rtl(work, run):
+    """Record of a tb.cycle.timed.Timed; raises LifelineError where events are missing."""
+    lives = from_events(work, run.events, run.marks, run.queues, run.numbers)
+    made, base = shape(work), int(run.marks[0])
+    return Record(lives, made, _reads(lives, made, run.events, base),
+                  _payload(lives, made, run.pins, base))
+
+
+def idle(work, table):
+    """Record of the only message on an idle device, as Stages says it."""
+    work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
+    made, at = shape(work), table.moments(work)
+    lives = Lifelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
+                             for name in MILESTONES})
+    beats = np.array(made.reads, np.int64)
+    number = np.arange(len(beats))
+    asked = lives["rd"][0] - len(beats) + 1 + number
+    ended = lives["rdc"][0] - beats.sum() + np.cumsum(beats)
+    payload = lives["rxw"][0] - sum(made.writes) + np.arange(sum(made.writes))
+    return Record(lives, made, Reads(asked, ended, beats, 0 * number), payload)
+
+
+def _reads(lives, made, events, base):
+    asked, ended = of_kind(events, "rd"), of_kind(events, "rdc")
+    if len(asked) != len(ended):
+        raise LifelineError(f"{len(asked)} host reads, {len(ended)} answers")
+    # The n-th use of a tag is answered by its n-th answer.
+    end = np.empty(len(asked), np.int64)
+    end[np.argsort(field(asked, "rd", "tag"), kind="stable")] = ended["cycle"][
+        np.argsort(field(ended, "rdc", "tag"), kind="stable")].astype(np.int64)
+    payload = field(asked, "rd", "client") == PAYLOAD_CLIENT
+    message = np.full(len(asked), DESCRIPTORS, np.int64)
+    if made.reads:
+        message[payload] = np.repeat(np.argsort(lives["check"], kind="stable"), len(made.reads))
+    beats = -(-field(asked, "rd", "len").astype(np.int64) // 64)
+    return Reads(asked["cycle"].astype(np.int64) - base, end - base, beats, message)
+
+
+def _payload(lives, made, pins, base):
+    """Beats of the write port that are no completion entries; a beat is at the pins a cycle after
+    it was handed over."""
+    handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
+    entries = np.concatenate([lives["cqe"], lives["done"]])
+    missing = np.setdiff1d(entries, handed)
+    if len(missing):
+        raise LifelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
+                            "a cycle later: was the host's write port held up?")
+    found = np.setdiff1d(handed, entries)
+    wanted = sum(made.writes) * lives.work.total
+    if len(found) != wanted:
+        raise LifelineError(f"{len(found)} beats of received payload, {wanted} are due")
+    return found

@@ -1,0 +1,148 @@
+"""Completions once more: from finished sends and receives to their entries (see cycle.gaps).
+
+Receives come in the order of their packets, sends in that of their acknowledgements (datagrams: of
+leaving); the completion engine takes them in turn and stands still while the host's write stream
+takes others' beats.
+"""
+
+from collections import deque
+
+import numpy as np
+
+from cycle.gaps import Busy, Ledger
+
+SEND, RECEIVE = 0, 1
+ENTRY, WRITES, EMPTY = range(3)
+CAUSES = {ENTRY: "completion entries before its own", WRITES: "received bytes written before it",
+          EMPTY: "a gap behind completions that stood still"}  # fmt: skip
+# From an item put into the store of finished sends to its coming out.
+THROUGH_STORE = 2
+
+
+class _Finished:
+    """Finished sends: straight on, or through a store while the stages behind stand still."""
+
+    def __init__(self, arrives, order):
+        self._arrives, self._order, self._next = arrives, order, 0
+        self._store = deque()
+        self._second = self.last = None
+        self.left = []  # when the context of each comes back
+
+    @property
+    def empty(self):
+        return not self._store and self._second is None and self.last is None
+
+    @property
+    def due(self):
+        """When the next one comes, None after the last."""
+        return self._arrives[self._next] if self._next < len(self._arrives) else None
+
+    def step(self, cycle, taken):
+        """One cycle; taken: the last stage gives its item away."""
+        comes = None
+        if self.due == cycle:
+            comes = self._order[self._next]
+            self._next += 1
+        moves = self.last is None or taken
+        straight = not self._store
+        if straight:
+            item = comes
+        else:
+            put, item = self._store[0]
+            item = item if put + THROUGH_STORE <= cycle else None
+        if moves:
+            self.last, self._second = self._second, item
+            if item is not None:
+                self.left.append(cycle)
+                if not straight:
+                    self._store.popleft()
+        if comes is not None and not (straight and moves):
+            self._store.append((cycle, comes))
+
+
+class Completing:
+    """Replays of one run. freed: cycles in which message contexts come back."""
+
+    def __init__(self, record, table, receiving):
+        lives, work = record.lives, record.lives.work
+        self.lives, self.receiving = lives, receiving
+        srd = work.kind == "SRD"
+        # A cycle in a small store, one to look at the message.
+        behind = table.latency("efa_pkt_in.acknowledgement" if srd else "efa_net_out.done")
+        comes = lives["ack" if srd else "txl"]
+        order = np.argsort(comes, kind="stable")
+        arrives = (comes[order] + (behind + 1 if srd else behind)).tolist()
+        self._sends = _Finished(arrives, order.tolist())
+        self._receives = receiving.order
+        written = receiving.written
+        self._ready = [max(written[message], int(lives["rxv"][message]) + 1)
+                       for message in self._receives]
+        self._writes = Busy(record.payload.tolist())
+        self.retired, self.entries, self.did = {}, {SEND: {}, RECEIVE: {}}, {}
+        # Cycles in which a finished send, a finished receive, an entry waited to be taken.
+        self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
+        self._run(2 * work.total)
+        self.freed = self._sends.left
+
+    def _run(self, total):
+        """Cycle by cycle, until so many entries are out."""
+        ready, sends, done = self._ready, self._sends, 0
+        place, last = 0, None
+        first = second = None  # the engine's stages
+        held, turn = None, SEND  # who was chosen and not taken; who goes first
+        cycle = 0
+        while done < total:
+            if first is None and second is None and sends.empty:
+                comes = [ready[place]] if place < len(ready) else []
+                comes += [sends.due] if sends.due is not None else []
+                cycle = max(cycle, min(comes))
+            leaves = second is not None and cycle not in self._writes
+            self.did[cycle] = ENTRY if leaves else WRITES if second is not None else EMPTY
+            moves = second is None or leaves
+            second_waits = second is not None and not leaves
+            wants = (sends.last is not None, place < len(ready) and ready[place] <= cycle)
+            chosen = held
+            if chosen is None and any(wants):
+                chosen = turn if wants[turn] else 1 - turn
+            if chosen is not None:
+                # Behind the last winner; behind the last of all comes the first again.
+                turn = RECEIVE if chosen == SEND else SEND
+            if leaves:
+                kind, message = second
+                self.entries[kind][message] = cycle
+                done += 1
+            held = None if moves else chosen
+            taken = chosen if moves else None
+            self.stalls["WR_CQ"] += second_waits
+            self.stalls["TXC"] += wants[SEND] and taken != SEND
+            self.stalls["RXC"] += wants[RECEIVE] and taken != RECEIVE
+            last = sends.last
+            sends.step(cycle, taken == SEND)
+            if moves:
+                first, second = None, first
+                if taken == RECEIVE:
+                    message = self._receives[place]
+                    self.retired[message] = cycle
+                    first = (RECEIVE, message)
+                    place += 1
+                elif taken == SEND:
+                    first = (SEND, last)
+            cycle += 1
+
+    def attribute(self, gaps):
+        """rxv to rxw to cqe, and what ends in done, with what held each message up."""
+        before = -1
+        bytes_out = self.receiving.bytes
+        for message in self._receives:
+            bytes_out.until(message, before + 1, "packets before it that are not complete")
+            bytes_out.until(message, self.retired[message], "a place in the completion engine")
+            before = int(self.lives["rxw"][message])
+        self._wait(gaps["rxw", "cqe"], self.entries[RECEIVE])
+        sends = ("ack", "done") if ("ack", "done") in gaps else ("txl", "done")
+        self._wait(gaps[sends], self.entries[SEND])
+
+    def _wait(self, gap, entries):
+        ledger = Ledger(self.did, (ENTRY, WRITES, EMPTY))
+        for message, cycle in entries.items():
+            for kind, cycles in ledger.count(gap.at(message), cycle).items():
+                gap.book(message, cycles, CAUSES[kind])

@@ -1,0 +1,144 @@
+"""The scheduler once more: doorbells and the room behind it in, the cycle of each entry out.
+
+A replay knows when doorbells were judged, when the stage behind had no room and when message
+contexts came back; not when an entry was taken. What it says of each entry is held against the
+stamps, and what it did in each cycle is what the others waited for.
+"""
+
+from collections import deque
+
+TAKES, PLACE, CONTEXTS, DEBTS, TURNS = range(5)
+VISIT = 64  # entries a visit takes at most
+
+
+def schedule(bells, batch, flits, turn, contexts, blocked, freed):
+    """Entries in the order they are taken and what the scheduler did in each cycle.
+
+    bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
+    turn     flits of a turn; contexts: message contexts, None where messages need none
+    blocked  of a cycle: the stage behind has no room
+    freed    cycles in which a context comes back, in order
+    Returns [(cycle, queue)], {cycle: what it did}, not named where there was nothing to do, and
+    [(cycle, contexts in use or set aside from then on)]."""
+    bells, freed = deque(bells), deque(freed)
+    total = len(bells) * batch
+    queues = 1 + max(queue for _, queue in bells)
+    counted = contexts is not None
+    credits = contexts if counted else VISIT
+    rung, taken, debt = ([0] * queues for _ in range(3))
+    inside, last = set(), (1 << 30)
+    # The stages of efa_sq, what each holds: the queue looked at; the rest of a visit as
+    # [queue, left, more than it takes]; an entry read; what was counted a cycle and two ago.
+    looked, fresh = None, False
+    visit = None
+    read, read_queue, first, its_turn, pays = False, None, False, turn, False
+    counts = noted = None
+    left = turn
+    entries, did, in_use = [], {}, [(bells[0][0], 0)]
+    cycle = bells[0][0]
+    while len(entries) < total:
+        if not (inside or looked is not None or visit or read or pays or counts):
+            if not bells:
+                break
+            cycle = max(cycle, bells[0][0])
+        now = bells.popleft()[1] if bells and bells[0][0] == cycle else None
+        some = bool(inside)
+        shows = some or now is not None
+        if some:
+            head = min((queue for queue in inside if queue > last), default=None)
+            head = min(inside) if head is None else head
+        else:
+            head = now
+        ends = False
+        if counts:
+            queue, opens, used, turn_of = counts
+            rest = (turn_of if opens else left) - used
+            ends = rest <= 0 and (shows or (looked is not None and looked != queue))
+        kill_read = ends and read and read_queue == queue
+        kill_visit = bool(ends and visit and visit[0] == queue)
+        moves = not blocked(cycle)
+        go = moves and not (kill_read or kill_visit)
+        late = looked is not None and (
+            (visit and visit[0] == looked) or ((read or pays) and read_queue == looked)
+            or (counts and counts[0] == looked) or noted == looked)
+        looks = looked is not None and fresh and not visit and not late and go
+        waiting = rung[looked] - taken[looked] if looks else 0
+        stalls = waiting > 0 and counted and credits == 0
+        owes = waiting > 0 and not stalls and shows and debt[looked] >= turn
+        takes = waiting > 0 and not stalls and not owes
+        limit = min(VISIT, credits) if counted else VISIT
+        several = min(waiting, limit)
+        issues = visit is not None and go
+        commit = read and moves and not kill_read
+        did[cycle] = (TAKES if commit else PLACE if not moves
+                      else DEBTS if pays else CONTEXTS if counted and credits == 0 else TURNS)
+        if commit:
+            entries.append((cycle, read_queue))
+        # From here on the next cycle.
+        back = None
+        if kill_read or kill_visit:
+            back = queue
+        elif issues and visit[1] == 1 and visit[2]:
+            back = visit[0]
+        elif looks and (stalls or owes or (takes and waiting > limit and several == 1)):
+            back = looked
+        were = credits
+        while freed and freed[0] <= cycle:
+            # What came back in a stretch of nothing to do counts from its own cycle on.
+            back_at = freed.popleft()
+            credits += counted
+            if back_at < cycle and counted:
+                in_use.append((back_at + 1, contexts - credits))
+                were = credits
+        if counted:
+            credits += (visit[1] if kill_visit else 0) + (1 if kill_read else 0)
+            credits -= several if takes else 0
+            if credits != were:
+                in_use.append((cycle + 1, contexts - credits))
+        counted_now = None
+        if commit:
+            taken[read_queue] += 1
+            counted_now = (read_queue, first, flits, its_turn)
+        elif pays and moves:
+            counted_now = (read_queue, first, 0, its_turn)
+        noted = None
+        if counts:
+            noted = queue
+            debt[queue] = max(0, -rest)
+            left = turn if rest <= 0 else rest
+        if moves:
+            first = looks or (first and not read)
+            if looks:
+                its_turn = turn - (debt[looked] if shows else 0)
+            if visit:
+                read_queue = visit[0]
+            elif looked is not None:
+                read_queue = looked
+            read, pays = bool(takes or issues), owes
+        elif kill_read:
+            read = False
+        if looks:
+            visit = [looked, several - 1, waiting > limit] if takes and several > 1 else None
+        elif kill_visit or (issues and visit[1] == 1):
+            visit = None
+        elif issues:
+            visit[1] -= 1
+        counts = counted_now
+        accepts = looked is None or looks
+        fresh = not accepts or shows
+        if accepts:
+            looked = head if shows else None
+            if shows:
+                inside.discard(head)
+                last = head
+        if back is not None:
+            inside.add(back)
+        if now is not None:
+            rung[now] += batch
+            if some or not accepts:
+                inside.add(now)
+        cycle += 1
+    for back_at in freed:
+        credits += counted
+        in_use.append((back_at + 1, contexts - credits if counted else 0))
+    return entries, did, in_use

@@ -1,0 +1,324 @@
+"""The sending side once more: entries from the scheduler to the wire (see cycle.gaps).
+
+Names of the stages are those of the events; numbers are the latencies and depths of
+spec/timing.yaml.
+"""
+
+import numpy as np
+
+from cycle.gaps import Busy, Gap, Ledger, Pipe
+from cycle.record import DESCRIPTORS
+from cycle.replay_schedule import CONTEXTS, DEBTS, PLACE, TAKES, TURNS, schedule
+from cycle.stages import cut
+
+WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up",
+         DEBTS: "turns that pay for long messages",
+         TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
+
+PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE = range(4)
+ON_WIRE = {PACKET: "packets before it on the wire",
+           ACKNOWLEDGEMENT: "acknowledgements on the wire",
+           SEARCH: "the next free message context",
+           IDLE: "in order behind the answer to an older message"}  # fmt: skip
+
+
+class Sending:
+    """Replays of one run. `gaps`: (first, last milestone) to Gap; `steps`: how far each stage came
+    beside the stamps, by message."""
+
+    def __init__(self, record, table, services):
+        self.record, self.table, self.services = record, table, services
+        self.lives, self.work, self.made = record.lives, record.lives.work, record.made
+        self.order = np.argsort(self.lives["wqe"], kind="stable").tolist()
+        self.gaps = {}
+        # Reads not asked for or answered when they should: (stage, message, replayed, seen).
+        self.wrong = []
+        # Cycles in which a payload read waited for its turn; message contexts in use, as
+        # (from which cycle on, how many).
+        self.read_stalls, self.open_sends = 0, [(0, 0)]
+
+    def _gap(self, begin, end):
+        gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
+        return gap
+
+    def checks(self):
+        """wqe to check, and to the last host read asked or (inline) the first flit.
+
+        Everything from the scheduler's skid to the wire keeps one order, so one loop does it."""
+        lives, made, work, at = self.lives, self.made, self.work, self.table.latency
+        check = self._gap("wqe", "check")
+        inline = work.inline
+        out = self._gap("check" if inline else "rdc", "txf")
+        asks = None if inline else _Asks(self, self._gap("check", "rd"))
+        stages, room = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
+        wire, contexts = _Wire(self, out), _Contexts(self)
+        skid = at("efa_skid.beat")
+        self.into_checks = []
+        for message in self.order:
+            into = stages.ready(int(lives["wqe"][message]) + skid)
+            self.into_checks.append(into)
+            shown = stages.enter(into)
+            check.until(message, shown, "entries before it stand at the checks")
+            check.until(message, room.left, "the message before it has no room yet")
+            checked = int(lives["check"][message])
+            stages.leave(shown, checked)
+            past = inline and room.left < checked and wire.idle(checked)
+            if past:
+                wire.load(message, checked, None)
+            else:
+                entered = room.enter(checked, wire.ended)
+                if asks is not None:
+                    entered = asks.ask(message, checked, entered, room)
+                else:
+                    room.left = entered
+                wire.load(message, checked, entered)
+            room.took(past)
+            contexts.give(message, wire)
+            wire.leave(message)
+        wire.book()
+
+    def flits(self):
+        """txf to txl: nothing stands between the flits of a packet."""
+        self._gap("txf", "txl")
+
+    def answers(self):
+        """rd to rdc: the host answers in order, a beat a cycle; of a message's reads the one
+        answered last counts, and what runs beside its own other reads is no wait."""
+        reads, work = self.record.reads, self.work
+        wait = work.read_latency + self.table.parameters["bus"]
+        back = self.table.latency("efa_dma_rd.beat")
+        total = work.total
+        alone, shared = [0] * total, [0] * total
+        bus, own = 0, [0] * total
+        for number in range(len(reads.asked)):
+            message, beats = int(reads.message[number]), int(reads.beats[number])
+            first = int(reads.asked[number]) + wait
+            begin = max(first, bus)
+            bus = int(reads.ended[number]) - back + 1
+            if begin + beats != bus:
+                self.wrong.append((("rd", "rdc"), message, begin + beats - 1 + back,
+                                   int(reads.ended[number])))
+            if message != DESCRIPTORS:
+                own[message] = max(first, own[message]) + beats
+                alone[message] = own[message] - 1 + back
+                shared[message] = begin + beats - 1 + back
+        rd = self.lives["rd"]
+        self.services["rd", "rdc"] = np.minimum(
+            self.services["rd", "rdc"], np.array(alone, np.int64) - rd)
+        gap = self._gap("rd", "rdc")
+        for message in range(total):
+            gap.until(message, alone[message], "reads of its own that overlap")
+            gap.until(message, shared[message], "answers to reads before its own")
+
+    def scheduler(self, freed):
+        """db to wqe; freed: cycles in which a message context comes back."""
+        lives, work = self.lives, self.work
+        gap = self._gap("db", "wqe")
+        taken = lives["wqe"][self.order].tolist()
+        blocked = set()
+        for number in range(len(taken) - 1):
+            blocked.update(range(taken[number + 1] + 1, self.into_checks[number] + 1))
+        posts = range(0, work.total, work.batch)
+        bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
+        contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
+        entries, did, self.open_sends = schedule(bells, work.batch, self.made.flits,
+                                self.table.depth("efa_sq.visit"), contexts, blocked.__contains__,
+                                freed)
+        queue_of = np.arange(work.total) // work.batch % work.queues
+        of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
+        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, TURNS))
+        takes = [Busy(cycle for cycle, queue in entries if queue == one)
+                 for one in range(work.queues)]
+        place = [0] * work.queues
+        for cycle, queue in entries:
+            message = of_queue[queue][place[queue]]
+            begin = gap.at(message)
+            counts = ledger.count(begin, cycle)
+            own = takes[queue].count(begin, cycle)
+            gap.book(message, own, "entries of its own queue before it")
+            gap.book(message, counts.pop(TAKES, 0) - own, "turns of other queues")
+            for kind, cycles in counts.items():
+                gap.book(message, cycles, WAITS[kind])
+            place[queue] += 1
+
+
+class _Room:
+    """Places in the list of messages and lines of the payload memory."""
+
+    def __init__(self, table, flits, inline):
+        self._latency = table.latency("efa_tx_room.message")
+        self._places = table.depth("efa_tx_room.message")
+        self._most = None if inline else table.depth("efa_tx_room.line") // flits
+        self._inside = []  # numbers of the messages that have a place, in order
+        self.number = 0
+        self.left = -1  # when the message before gave way
+
+    def enter(self, checked, ended):
+        """When a message gets its place; ended: when each before it had left."""
+        cycle = max(checked + self._latency, self.left + 1)
+        for most in (self._places, self._most):
+            if most is not None and len(self._inside) >= most:
+                # What has left is counted two cycles later.
+                cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
+        return cycle
+
+    def took(self, past):
+        """The next message; `past`: it needed no place."""
+        if not past:
+            self._inside.append(self.number)
+        self.number += 1
+
+
+class _Asks:
+    """Ranges of payload cut into host reads, and these to the pins in turn with others'."""
+
+    def __init__(self, sending, gap):
+        table, reads = sending.table, sending.record.reads
+        self._sending, self._wrong = sending, sending.wrong
+        self._gap, self._most = gap, table.depth("efa_tx_room.read")
+        self._out = table.latency("efa_dma_rd.request")
+        self._walk = Pipe(table.latency("efa_mr_walk.early"))
+        self._queue = []
+        self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
+        mine = reads.message != DESCRIPTORS
+        self._others = Busy((reads.asked[~mine] - self._out).tolist())
+        order = np.argsort(reads.message[mine], kind="stable")
+        self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
+        self._granted = -1
+        self._service = table.latency("efa_tx_room.read") + self._out
+
+    def ask(self, message, checked, entered, room):
+        """Replays the reads of a message; when it really entered the list."""
+        begin = checked + self._service
+        self._late(message, entered - checked - 1, "room in the payload memory")
+        number, cycle = 0, entered
+        for place, reads in enumerate(self._ranges):
+            cycle, walks = self._straight(cycle)
+            if place == 0:
+                entered = cycle
+            for piece in range(reads):
+                walks = walks if piece == 0 else self._walk.ready(0)
+                shown = self._walk.enter(walks)
+                self._late(message, shown + self._out - begin - number,
+                           "ranges of messages before it")
+                granted = max(shown, self._granted + 1)
+                self._late(message, granted + self._out - begin - number,
+                           "reads before its own")
+                granted = self._others.free(granted)
+                self._late(message, granted + self._out - begin - number,
+                           "reads of receive descriptors")
+                self._granted = self._asked[message][number] - self._out
+                if granted != self._granted:
+                    self._wrong.append((("check", "rd"), message, granted + self._out,
+                                        self._asked[message][number]))
+                self._walk.leave(shown, self._granted)
+                self._sending.read_stalls += self._granted - shown
+                number += 1
+            room.left, cycle = cycle, cycle + 1
+        return entered
+
+    def _late(self, message, cycles, cause):
+        gap = self._gap
+        gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)
+
+    def _straight(self, cycle):
+        """When a range is taken over and when its walk begins: at once, or out of a queue."""
+        while len(self._waiting(cycle)) >= self._most:
+            cycle += 1
+        if not self._waiting(cycle) and self._walk.ready(cycle) == cycle:
+            return cycle, cycle
+        walks = self._walk.ready(cycle + 1)
+        self._queue.append((cycle, walks))
+        return cycle, walks
+
+    def _waiting(self, cycle):
+        return [one for one in self._queue[-self._most - 1 :] if one[0] < cycle <= one[1]]
+
+
+class _Wire:
+    """From the list of messages to flits at the pins, packets and acknowledgements in turn."""
+
+    def __init__(self, sending, gap):
+        table, lives = sending.table, sending.lives
+        self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
+        self._txf, self._txl = lives["txf"].tolist(), lives["txl"].tolist()
+        self._rdc = lives["rdc"].tolist()
+        srd = sending.work.kind == "SRD"
+        self._acks = Busy(lives["ackout"].tolist() if srd else ())
+        self._out = table.latency("efa_net_out.flit") + 1
+        self._past = table.latency("efa_tx.message") - 1
+        self._answer = table.latency("efa_tx.answer") - 1
+        self.ended = []  # when each message gave way to the next
+        self._loaded, self._last, self._context = -1, -1, -1
+        # What the wire carried in each cycle; what keeps it idle is the oldest message.
+        self._did = dict.fromkeys(lives["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        for first, last in zip(self._txf, self._txl, strict=True):
+            self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
+        self._leaves = {}
+
+    def idle(self, cycle):
+        """True when a message of that cycle needs no place in the list."""
+        return self._loaded < cycle and (not self.ended or self.ended[-1] <= cycle)
+
+    def load(self, message, checked, entered):
+        """A message comes to the front: past the list, or in it since `entered`."""
+        if entered is None:
+            self.step = checked + self._past
+            return
+        self._loaded = max(entered + 1, self.ended[-1] if self.ended else -1)
+        self.step = self._loaded + 1
+        if not self._inline:
+            self.step = max(self.step, self._rdc[message] + self._answer)
+
+    def search(self, cycle):
+        """No message context is free before `cycle`; it goes with the next message's step."""
+        ready = max(self.step, self._last - 1)
+        if cycle > ready:
+            idle = range(ready + self._out, cycle + self._out)
+            self._did.update({at: SEARCH for at in idle if at not in self._did})
+        self.step = max(ready, cycle)
+
+    def leave(self, message):
+        """Its packet goes out when the wire is free."""
+        self.step = max(self.step, self._last - 1)
+        self._leaves[message] = self._acks.free(max(self.step + self._out, self._last + 1))
+        self._last = self._txl[message]
+        self.ended.append(self.step if self._flits == 1 else self._last - 2)
+
+    def book(self):
+        """For what each message waited: what the wire did until it went out."""
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE))
+        for message, cycle in self._leaves.items():
+            for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
+                cause = ON_WIRE[kind]
+                if kind == IDLE and self._inline:
+                    cause = "messages before it on their way to the wire"
+                self._gap.book(message, cycles, cause)
+
+
+class _Contexts:
+    """Message contexts, given out in a circle: one that is still in use is stepped over."""
+
+    def __init__(self, sending):
+        lives = sending.lives
+        self._srd = sending.work.kind == "SRD"
+        self._count = sending.table.depth("efa_srd.ack")
+        self._back = (lives["ack"] + 2).tolist()
+        self._used = {}
+        self._next, self._free_at = 0, -1
+
+    def give(self, message, wire):
+        """The message takes the next context with it; the wire waits for a free one."""
+        if not self._srd:
+            return
+        wire.search(self._free_at)
+        step = wire.step
+        self._used[self._next] = self._back[message]
+        cycle, place = step, self._next
+        while True:
+            place = (place + 1) % self._count
+            cycle += 1
+            # Seen as free in the cycle in which it comes back.
+            if self._used.get(place, -1) <= cycle - 1:
+                break
+        self._next, self._free_at = place, cycle

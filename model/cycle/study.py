@@ -1,0 +1,130 @@
+"""Runs of the waterfall report, and what is told of them: messages, stages against load, counters.
+
+A runner takes workloads and gives for each a Record and the device's counters (None of the model).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cycle.compare import figures
+from cycle.views import causes, histogram, message_at, of_message, shares, trace
+from cycle.waterfall import attribute
+from efa.defs import Meter, MeterStream
+
+LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+DEPTHS = (1, 4, 16, 64)
+PERCENTS = (50, 99)
+BUCKETS = 16
+HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat, reads",
+              "RD_OUT": "host reads outstanding, cycles",
+              "SENDS_OPEN": "SRD message contexts in use, cycles"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: a workload and how it is called. load: share of the closed loop's rate, or None."""
+
+    work: object
+    name: str
+    load: float | None = None
+
+
+def closed(work, depths=DEPTHS):
+    """Closed loops of a workload, so many messages open on each queue."""
+    return [Point(replace(work, depth=depth, batch=min(work.batch, depth), gap=0), f"{depth} open")
+            for depth in depths]
+
+
+def opened(work, capacity, loads=LOADS):
+    """Open loops at shares of a rate in messages per cycle."""
+    return [Point(replace(work, gap=max(1, round(work.batch / (capacity * load)))), f"{load:.0%}",
+                  load)
+            for load in loads]
+
+
+def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
+    """All of the report as plain values, and the trace of the first run of `work`.
+
+    work: of the single messages, a closed loop; its last open loop is shown too. sizes: of the
+    pictures against load. Raises WaterfallError when a message of a run is not attributed."""
+    rows, shown, text, meter, total = [], [], None, None, 0
+    for size in dict.fromkeys((work.size, *sizes)):
+        base = replace(work, size=size)
+        loops = closed(base, sorted({*depths, work.depth}))
+        say(f"{size} bytes, closed loops of {', '.join(point.name for point in loops)}")
+        found = list(_attributed(loops, runner))
+        capacity = max(row["rate"] for *_, row in found)
+        points = opened(base, capacity, loads)
+        say(f"{size} bytes, open loops of {points[0].name} to {points[-1].name} of "
+            f"{capacity:.3f} messages per cycle")
+        found = list(_attributed(points, runner)) + found
+        rows += [{"size": size, "capacity": capacity, **row} for *_, row in found]
+        total += sum(row["messages"] for *_, row in found)
+        if size != work.size:
+            continue
+        for point, record, attribution, counters, row in found:
+            if point.load == loads[-1] or (point.load is None and point.work.depth == work.depth):
+                shown.append(_messages(point, record, attribution, row))
+            if point.load is None and point.work.depth == work.depth:
+                text = trace(record, attribution.parts)
+                meter = None if counters is None else _meter(record, attribution, counters)
+    return {"rows": rows, "shown": shown[::-1], "meter": meter, "messages": total}, text
+
+
+def _attributed(points, runner):
+    for point, (record, counters) in zip(points, runner([point.work for point in points]),
+                                         strict=True):
+        attribution = attribute(record)
+        numbers = figures(record.lives)
+        yield point, record, attribution, counters, {
+            "name": point.name, "load": point.load, "workload": point.work.as_dict(),
+            "messages": point.work.total, **numbers, "mean": float(record.lives.latency.mean()),
+            "stages": shares(attribution.parts),
+            "causes": [{"cause": cause, "stage": stage, "cycles": cycles}
+                       for cause, stage, cycles in causes(attribution.parts)],
+        }  # fmt: skip
+
+
+def _messages(point, record, attribution, row):
+    """The median and the 99th-percentile message, stage by stage."""
+    found = []
+    for percent in PERCENTS:
+        number = message_at(record.lives, percent)
+        found.append({"percent": percent, "message": number,
+                      "latency": int(record.lives.latency[number]),
+                      "stages": of_message(attribution.parts, number)})
+    return {"name": point.name, "load": point.load, "workload": row["workload"],
+            "messages": row["messages"], "rate": row["rate"], "of": found}
+
+
+def _meter(record, attribution, counters):
+    """The device's counters beside what the bench saw at the pins and what the replays found."""
+    counted, own = (side.tolist() for side in counters)
+    streams, outside = [], int(MeterStream.S_NET)
+    for stream in MeterStream:
+        beats, waits = (Meter.STREAM + 2 * stream + more for more in (0, 1))
+        streams.append({
+            "stream": stream.name, "beats": counted[beats], "waits": counted[waits],
+            "bench_beats": own[beats] if stream <= outside else None,
+            "bench_waits": own[waits] if stream <= outside else None,
+            "replayed_waits": attribution.stalls.get(stream.name)})
+    histograms = []
+    for name, unit in HISTOGRAMS.items():
+        first = Meter[name]
+        device = counted[first : first + BUCKETS]
+        if name == "SENDS_OPEN":
+            # The device counts from before the first message; nothing is open then.
+            beside = histogram(attribution.open_sends, 0)
+            beside[0] = sum(device) - sum(beside[1:])
+        else:
+            beside = own[first : first + BUCKETS]
+        histograms.append({"name": name, "unit": unit, "device": device, "beside": beside,
+                           "by": "replay" if name == "SENDS_OPEN" else "bench"})
+    agree = all(one["device"] == one["beside"] for one in histograms) and all(
+        beside is None or device == beside for row in streams for device, beside in
+        ((row["beats"], row["bench_beats"]), (row["waits"], row["bench_waits"]),
+         (row["waits"], row["replayed_waits"])))
+    return {"streams": streams, "histograms": histograms, "agree": bool(agree),
+            "messages": record.lives.work.total,
+            "cycles": int(np.sum(counted[Meter.RD_OUT : Meter.RD_OUT + BUCKETS]))}

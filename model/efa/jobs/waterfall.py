@@ -1,0 +1,163 @@
+"""efa-cosim waterfall: where the cycles of every message went, by service and named waits."""
+
+import argparse
+import html
+import json
+import sys
+from pathlib import Path
+
+from efa.backend import BackendUnavailable
+from efa.files import write_whole
+from efa.jobs.common import ROOT, RTL, number, numbers, one_line, say, seed
+from efa.report import STYLE
+
+CYCLE = "cycle"
+OUT = ROOT / "reports/waterfall"
+TEXT = """\
+Runs workloads on the RTL, or on the cycle model, and says of every message where its cycles went:
+service, from the timing table, and waits by name. Waits are worked out by replaying each stage
+without the stamp of the message's own leaving; service and waits must meet every stamp to the
+cycle, else the job fails and names message and stage.
+"""
+EPILOG = """\
+what is written, into the folder --out: index.html, summary.json with every figure, pictures (the
+median and the 99th-percentile message side by side, stage shares and causes against load, the
+device's counters beside the bench's), and trace.json: open it in https://ui.perfetto.dev
+
+examples:
+  efa-cosim waterfall
+  efa-cosim waterfall --size 1024 --queues 4 --sizes 1024 --out reports/waterfall-1024
+  efa-cosim waterfall --backend cycle --messages 20000
+
+exit codes: 0 every message attributed to the cycle; 1 otherwise; 2 usage or environment
+"""
+
+
+def add_command(commands):
+    parser = commands.add_parser("waterfall", help="where the cycles of every message went",
+                                 description=TEXT, epilog=EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE), default=RTL,
+                        help="the RTL on a simulator, or the cycle model (default: %(default)s)")
+    parser.add_argument("--size", type=number(0, 4096), default=64,
+                        help="bytes of the messages that are shown one by one (default: 64)")
+    parser.add_argument("--sizes", type=numbers(0, 4096), default=[32, 64, 1024],
+                        help="bytes of those shown against load, with commas (32,64,1024)")
+    parser.add_argument("--kind", choices=("SRD", "UD"), default="SRD", help="(default: SRD)")
+    parser.add_argument("--queues", type=number(1, 64), default=8, help="(default: 8)")
+    parser.add_argument("--depth", type=number(1, 128), default=16,
+                        help="messages open on each queue, closed loop (default: 16)")
+    parser.add_argument("--batch", type=number(1, 16), default=4,
+                        help="send entries for each doorbell (default: 4)")
+    parser.add_argument("--messages", type=number(1, 200_000), default=2048,
+                        help="of each run (default: 2048)")
+    parser.add_argument("--rd-latency", type=number(1, 10_000), default=125, metavar="CYCLES",
+                        help="host read latency (default: 125)")
+    parser.add_argument("--seed", type=seed, default=1, help="of every random choice (1)")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER",
+                        help="where the report goes (default: reports/waterfall)")
+    parser.set_defaults(work=work)
+
+
+def work(options):
+    """Runs, attributes, writes the report; the exit code."""
+    # Compiling takes seconds that help and refusals need not wait for.
+    from cycle import pictures
+    from cycle.lifelines import LifelineError
+    from cycle.study import study
+    from cycle.waterfall import WaterfallError
+    from cycle.workload import Workload, WorkloadError
+
+    try:
+        wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
+                          depth=max(options.depth, options.batch), batch=options.batch,
+                          messages=max(options.messages, options.queues * options.batch),
+                          read_latency=options.rd_latency, seed=options.seed)
+        runner = _modelled if options.backend == CYCLE else _simulated(options)
+        found, trace = study(wanted, options.sizes, runner, say)
+    except WorkloadError as error:
+        print(f"efa-cosim: {error}", file=sys.stderr)
+        return 2
+    except (WaterfallError, LifelineError, RuntimeError, AssertionError) as error:
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return 1
+    who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
+    setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, a doorbell for {wanted.batch}, host "
+               f"read {wanted.read_latency} cycles")
+    drawn = {f"waterfall-{'closed' if one['load'] is None else 'open'}":
+             pictures.waterfall(one, who) for one in found["shown"]}
+    drawn["shares"] = pictures.shares(found["rows"], setting)
+    for size in dict.fromkeys(row["size"] for row in found["rows"]):
+        drawn[f"causes-{size}"] = pictures.causes(
+            [row for row in found["rows"] if row["size"] == size], setting)
+    if found["meter"]:
+        drawn["meter"] = pictures.meter(found["meter"], setting)
+    agrees = not found["meter"] or found["meter"]["agree"]
+    text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
+            "and named waits make up every latency to the cycle")
+    if found["meter"]:
+        text += (", the device's counters agree with the bench" if agrees
+                 else "; the device's counters DO NOT AGREE with the bench")
+    summary = {"title": "Where the cycles of a message go", "text": text, "seed": options.seed,
+               "verdict": "passed" if agrees else "failed", "backend": options.backend,
+               "command": "efa-cosim waterfall", **found}  # fmt: skip
+    page = _write(options.out, summary, drawn, trace)
+    print(f"{summary['verdict']}: {text}, report: {page}")
+    return 0 if agrees else 1
+
+
+def _modelled(works):
+    from cycle.network import recorded
+
+    return [(recorded(one), None) for one in works]
+
+
+def _simulated(options):
+    from cycle.record import from_rtl
+
+    from tb.cycle.timed import run_timed
+    from tb.simulators import simulator_missing
+
+    reason = simulator_missing(options.backend)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+
+    def runner(works):
+        runs = run_timed(works, options.backend, options.seed)
+        return [(from_rtl(one, run), run.meter) for one, run in zip(works, runs, strict=True)]
+
+    return runner
+
+
+CAPTIONS = {
+    "waterfall-closed": "Two messages of one run, doorbell to completion. Solid: service, as on an "
+                        "idle device; hatched: waits, and the longest of them by name.",
+    "waterfall-open": "The same where doorbells come at a fixed pace.",
+    "shares": "Above: latencies; below: what the mean latency is made of. Left of the dotted line "
+              "doorbells come at a fixed pace, right of it a queue waits for completions.",
+    "meter": "Bars: counters of the device itself (efa_meter). Crosses: the same as the bench saw "
+             "it at the pins, or as the replays of the waterfall found it.",
+}  # fmt: skip
+CAUSES = "What messages of this size wait for, and at which stage; cycles of the mean message."
+
+
+def _write(folder, summary, drawn, trace):
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    write_whole(folder / "trace.json", trace)
+    for name, text in drawn.items():
+        write_whole(folder / f"{name}.svg", text)
+    figures = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
+                      "</figcaption></figure>" for name, text in drawn.items())
+    write_whole(folder / "index.html", "\n".join([
+        "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim waterfall</title>",
+        f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(summary['title'])}</h1>",
+        f"<p class='verdict {summary['verdict']}'>{summary['verdict']}: "
+        f"{html.escape(summary['text'])}.</p>",
+        "<p>Each wait has a name and was worked out from what else was going on: what the other "
+        "messages did at the same ports, and the depths and latencies of the timing table. "
+        "<a href=trace.json>trace.json</a> shows the closed loop's first messages on "
+        "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", figures,
+        f"<p class=dim>Made by <code>{summary['command']}</code>, seed {summary['seed']}; the "
+        "numbers are in summary.json. Cycles at 250 MHz nominal.</p>"]) + "\n")
+    return folder / "index.html"

@@ -1,0 +1,98 @@
+"""The waterfall report: what it is made of, and its pictures."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from cycle import pictures
+from cycle.network import recorded
+from cycle.study import study
+from cycle.views import histogram
+from cycle.workload import Workload
+
+from efa import cli
+from efa.defs import Meter, MeterStream
+
+WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
+
+
+def counters(record):
+    """What a device would count: nothing but the cycles in which nothing is open."""
+    return np.zeros((2, Meter.STREAM + 2 * len(MeterStream)), np.int64)
+
+
+@pytest.fixture(scope="module")
+def found():
+    runner = lambda works: [(recorded(work), None) for work in works]  # noqa: E731
+    return study(WORK, [64, 0], runner, lambda text: None, loads=(0.1, 0.4), depths=(1, 4))
+
+
+def test_every_row_sums_to_its_mean_latency(found):
+    summary, _ = found
+    assert {row["size"] for row in summary["rows"]} == {0, 64}
+    for row in summary["rows"]:
+        parts = sum(stage["service"] + stage["wait"] for stage in row["stages"])
+        assert parts == pytest.approx(row["mean"])
+        assert row["messages"] == WORK.total
+    assert summary["messages"] == sum(row["messages"] for row in summary["rows"])
+
+
+def test_the_messages_shown_sum_to_their_latency(found):
+    summary, text = found
+    assert [one["load"] for one in summary["shown"]] == [None, 0.4]
+    for shown in summary["shown"]:
+        for one in shown["of"]:
+            assert sum(s["service"] + s["wait"] for s in one["stages"]) == one["latency"]
+            assert all(s["wait"] == sum(s["waits"].values()) for s in one["stages"])
+    assert json.loads(text)["traceEvents"]
+
+
+def test_pictures_say_how_many_messages(found):
+    summary, _ = found
+    texts = [pictures.waterfall(one, "model") for one in summary["shown"]]
+    texts.append(pictures.shares(summary["rows"], "model"))
+    texts.append(pictures.causes([r for r in summary["rows"] if r["size"] == 64], "model"))
+    for text in texts:
+        assert ET.fromstring(text).tag.endswith("svg")
+        assert "messages" in text and "cycles" in text
+
+
+def test_counters_that_differ_are_told():
+    def run(works):
+        return [(recorded(work), counters(work)) for work in works]
+
+    summary, _ = study(WORK, [], run, lambda text: None, loads=(0.1,), depths=(1,))
+    assert summary["meter"]["agree"] is False
+    assert "DO NOT AGREE" in pictures.meter(
+        {**summary["meter"], "histograms": summary["meter"]["histograms"][2:],
+         "streams": [{**row, "beats": 1} for row in summary["meter"]["streams"]]}
+        | {"histograms": [{"device": [1], "beside": [2], "name": "x", "unit": "a, b",
+                           "by": "bench"}]}, "model")
+
+
+def test_numbers_in_time_fall_into_buckets():
+    assert histogram([(0, 0), (5, 1), (8, 3), (10, 40_000)], 11) == [5, 3, 2] + [0] * 12 + [1]
+
+
+@pytest.mark.parametrize("wrong", [["--queues", "0"], ["--size", "5000"], ["--backend", "none"]])
+def test_wrong_usage_is_refused(wrong, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["waterfall", *wrong])
+    assert ended.value.code == 2
+    assert "efa-cosim" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_attributed_fails(monkeypatch, capsys, tmp_path):
+    import cycle.network
+
+    def wrong(work):
+        record = recorded(work)
+        record.lives["txf"][3] += 1
+        return record
+
+    monkeypatch.setattr(cycle.network, "recorded", wrong)
+    out = tmp_path / "report"
+    assert cli.main(["waterfall", "--backend", "cycle", "--messages", "64", "--out", str(out)]) == 1
+    assert "message 3" in capsys.readouterr().err
+    assert not out.exists()

@@ -1,0 +1,184 @@
+"""Every message of the RTL is attributed to the cycle, and what is not true is refused."""
+
+import shutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import yaml
+from cycle.lifelines import LifelineError
+from cycle.record import WRITE_PORT, from_rtl
+from cycle.stages import ROOT, Stages
+from cycle.views import histogram
+from cycle.waterfall import WaterfallError, attribute
+from cycle.workload import Workload
+
+from efa import defs
+from efa.defs import Meter, MeterStream
+from tb.cycle.test_timed import IDLE, LOADED
+from tb.cycle.timed import run_timed
+from tb.runner import RunFailed
+
+# Beside what the comparison with the model runs: contexts used up, stores full, long packets of
+# many queues, two buffers, stores of the fabric full, datagrams that wait.
+BUSY = [
+    Workload(size=32, queues=32, depth=64, batch=16, messages=2048),
+    Workload(size=8, queues=16, depth=64, batch=4, policy="pressure", messages=2048, seed=7),
+    Workload(size=4096, queues=16, depth=16, batch=2, messages=256, read_latency=60),
+    Workload(size=512, queues=64, depth=4, batch=4, buffers=2, messages=1024, read_latency=250),
+    Workload(size=200, queues=64, depth=16, batch=16, policy="random", messages=2048),
+    Workload(kind="UD", size=4096, queues=16, depth=4, batch=4, buffers=2, messages=512,
+             policy="in_order", seed=713705968),
+    Workload(size=64, queues=2, depth=64, gap=40, messages=1024),
+    Workload(size=0, queues=4, depth=16, batch=4, messages=512),
+]
+ENOUGH = 15_000
+# Streams whose waits are counted by the device and found by the replays.
+STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
+# Numbers that no run reaches: other depths are used up before.
+NEVER_REACHED = {("efa_pkt_in.slot", "depth"), ("efa_tx_room.read", "depth")}
+
+
+@cache
+def simulated(seed):
+    """Workload and run of each point, in one simulation."""
+    works = IDLE + LOADED + BUSY
+    return list(zip(works, run_timed(works, "verilator", seed), strict=True))
+
+
+@pytest.fixture
+def runs(sim, seed):
+    if sim != "verilator":
+        pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
+    try:
+        return simulated(seed)
+    except RunFailed as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def records(runs):
+    return [from_rtl(work, run) for work, run in runs]
+
+
+def test_service_and_named_waits_make_up_every_latency(records):
+    messages = 0
+    for record in records:
+        parts = attribute(record).parts
+        total = sum(part.service + part.wait for part in parts)
+        assert (total == record.lives.latency).all(), str(record.lives.work)
+        messages += record.lives.work.total
+    print(f"{messages} messages of {len(records)} runs attributed to the cycle")
+    assert messages > ENOUGH
+
+
+def test_an_idle_device_makes_nobody_wait(records):
+    for record in records[: len(IDLE)]:
+        for part in attribute(record).parts:
+            assert not part.wait.any(), f"{record.lives.work}: {part.start}, {part.waits}"
+
+
+def test_the_device_counts_the_waits_that_the_replays_found(runs):
+    waited = dict.fromkeys(STREAMS, 0)
+    for work, run in runs:
+        found, (counted, own) = attribute(from_rtl(work, run)), run.meter
+        for name in STREAMS:
+            waits = int(counted[Meter.STREAM + 2 * MeterStream[name] + 1])
+            assert waits == found.stalls[name], f"{work}: {name}"
+            waited[name] += waits
+        if work.kind == "SRD":
+            first = int(Meter.SENDS_OPEN)
+            shown = histogram(found.open_sends, run.cycles)
+            assert shown[1:] == counted[first + 1 : first + len(shown)].tolist(), str(work)
+        assert (counted[: Meter.SENDS_OPEN] == own[: Meter.SENDS_OPEN]).all()
+    assert all(waited.values()), waited
+
+
+class Reading(Stages):
+    """A table that notes which numbers are asked for."""
+
+    def __init__(self):
+        self.read = set()
+        super().__init__()
+
+    def _entry(self, path, key):
+        self.read.add((path, key))
+        return super()._entry(path, key)
+
+
+def planted(folder, path, key, more):
+    """The table with one number changed."""
+    shutil.copytree(ROOT / "spec", folder, dirs_exist_ok=True)
+    timing = yaml.safe_load((ROOT / "spec/timing.yaml").read_text())
+    module, _, name = path.partition(".")
+    timing["modules"][module][name][key] += more
+    (folder / "timing.yaml").write_text(yaml.safe_dump(timing))
+    return Stages(folder)
+
+
+def refused(records, table):
+    """What is said of the first record that does not fit the table, None when all do."""
+    for record in records:
+        try:
+            attribute(record, table)
+        except WaterfallError as error:
+            return str(error)
+    return None
+
+
+def test_each_number_of_the_table_is_held_by_some_run(records, tmp_path):
+    table = Reading()
+    assert refused(records, table) is None
+    missed = []
+    for path, key in sorted(table.read - NEVER_REACHED):
+        for more in (1, -1):
+            if not refused(records, planted(tmp_path / "spec", path, key, more)):
+                missed.append((path, key, more))
+    assert not missed
+
+
+def test_a_wrong_service_is_told_by_its_stage(records, tmp_path):
+    own = next(record for record in records if record.lives.work.size == 64)
+    for stage, path in (("db to wqe", "efa_sq.entry"), ("wqe to check", "efa_wqe_check.entry"),
+                        ("check to rd", "efa_dma_rd.request"), ("ack to done", "efa_srd.ack"),
+                        ("rxl to rxv", "efa_rx_judge.packet")):  # fmt: skip
+        with pytest.raises(WaterfallError, match=stage):
+            attribute(own, planted(tmp_path / path, path, "latency", 1))
+
+
+def test_a_moved_stamp_is_told_by_stage_and_message(records):
+    record = next(record for record in records if record.lives.work == LOADED[1])
+    lives = record.lives
+    for name, stage in (("wqe", "db to wqe"), ("check", "wqe to check"), ("txf", "rdc to txf"),
+                        ("rxf", "txl to rxf"), ("rxv", "rxl to rxv"), ("rxw", "rxv to rxw"),
+                        ("ackout", "cqe to ackout"), ("ack", "ackout to ack")):
+        message = 1500
+        lives[name][message] += 1
+        with pytest.raises(WaterfallError, match=f"message .*{stage}") as found:
+            attribute(record)
+        lives[name][message] -= 1
+        assert f"message {message}:" in str(found.value), name
+
+
+# What is said when one is lost: the milestone, or what it is counted with.
+LOST = {"rd": "reads", "rdc": "reads", "cqe": "done|cqe", "db": "doorbells"}
+EVENTS = ("db", "wqe", "check", "rd", "rdc", "txf", "txl", "rxf", "rxl", "rxv", "rxw", "cqe",
+          "ackout")  # fmt: skip
+
+
+def test_a_lost_event_is_told(runs):
+    work, run = next((work, run) for work, run in runs if work == LOADED[1])
+    for kind in EVENTS:
+        there = np.flatnonzero(run.events["kind"] == int(defs.Ev[kind.upper()]))
+        kept = np.delete(run.events, there[0])
+        with pytest.raises(LifelineError, match=LOST.get(kind, f"'{kind}'|'ack'")):
+            from_rtl(work, replace(run, events=kept))
+
+
+def test_a_lost_beat_is_told(runs):
+    work, run = next((work, run) for work, run in runs if work == LOADED[1])
+    writes = np.flatnonzero(run.pins["port"] == WRITE_PORT)
+    kept = np.delete(run.pins, writes[len(writes) // 2])
+    with pytest.raises(LifelineError, match="payload|completion"):
+        from_rtl(work, replace(run, pins=kept))
