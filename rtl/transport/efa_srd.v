@@ -107,6 +107,7 @@ module efa_srd #(
   reg c1_valid_q;
   reg [1:0] c1_from_q;
   reg [MSG_W-1:0] c1_index_q;
+  reg c1_old_q;  // the context was given out as it was read: what was read is of the send before
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
 
@@ -167,7 +168,7 @@ module efa_srd #(
   wire [15:0] ctx_ah = ctx[`EFA_SCTX__AH];
   wire [31:0] c1_id = c1_ack_q[`EFA_ACKI__MSG_ID];
   wire c1_used = used_q[c1_index_q];
-  wire acked = c1_from_q == FROM_ACK && c1_used
+  wire acked = c1_from_q == FROM_ACK && c1_used && !c1_old_q
       && ctx[`EFA_SCTX__GEN] == {{MSG_W{1'b0}}, c1_id[31:MSG_W]}
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
       && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
@@ -429,6 +430,7 @@ module efa_srd #(
     late_count_q <= count;
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
     c1_index_q <= c0_index;
+    c1_old_q <= s_ctx_valid && next_index == c0_index;
     c1_ack_q <= acki_data;
     c1_msg_q <= s_done_msg;
     if (move) begin
