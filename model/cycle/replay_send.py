@@ -98,7 +98,7 @@ class Sending:
             if begin + beats != bus:
                 self.wrong.append((("rd", "rdc"), message, begin + beats - 1 + back,
                                    int(reads.ended[number])))
-            if message != DESCRIPTORS:
+            if message > DESCRIPTORS:
                 own[message] = max(first, own[message]) + beats
                 alone[message] = own[message] - 1 + back
                 shared[message] = begin + beats - 1 + back
@@ -180,10 +180,14 @@ class _Asks:
         self._walk = Pipe(table.latency("efa_mr_walk.early"))
         self._queue = []
         self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
-        mine = reads.message != DESCRIPTORS
+        mine = reads.message > DESCRIPTORS
         self._others = Busy((reads.asked[~mine] - self._out).tolist())
         order = np.argsort(reads.message[mine], kind="stable")
         self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
+        # Tags are taken and come back in one order, descriptors among them.
+        self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
+        place = np.flatnonzero(mine)[order]
+        self._place = place.reshape(sending.work.total, -1).tolist()
         self._granted = -1
         self._service = table.latency("efa_tx_room.read") + self._out
 
@@ -201,7 +205,10 @@ class _Asks:
                 shown = self._walk.enter(walks)
                 self._late(message, shown + self._out - begin - number,
                            "ranges of messages before it")
-                granted = max(shown, self._granted + 1)
+                tag = self._tag(message, number)
+                self._late(message, tag + self._out - begin - number,
+                           "as many host reads as there are tags")
+                granted = max(shown, tag, self._granted + 1)
                 self._late(message, granted + self._out - begin - number,
                            "reads before its own")
                 granted = self._others.free(granted)
@@ -216,6 +223,11 @@ class _Asks:
                 number += 1
             room.left, cycle = cycle, cycle + 1
         return entered
+
+    def _tag(self, message, number):
+        """When the tag that this read takes is free again: the host answers in order."""
+        place = self._place[message][number] - self._tags
+        return self._ended[place] + 1 if place >= 0 else -1
 
     def _late(self, message, cycles, cause):
         gap = self._gap

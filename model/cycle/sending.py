@@ -237,7 +237,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     tag_free[r[READS] % c.tags] = end
     log = read_log[r[READS]]
     log[0], log[1], log[2] = asked, end, beats
-    log[3] = -1 if descriptors else sent[r[READ_N]]
+    log[3] = -1 - ask_ring[r[ASK_HEAD]] if descriptors else sent[r[READ_N]]
     r[READS] += 1
     r[ACTED] = 1
     if descriptors:

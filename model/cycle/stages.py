@@ -6,7 +6,7 @@ table.latency("efa_sq.entry")       # cycles of a module's path
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import yaml
@@ -176,3 +176,9 @@ class Stages:
         for stage, cycles in self.way(work):
             at[stage.end] = at[stage.start] + cycles
         return at
+
+
+@cache
+def standard():
+    """The Stages of spec/, read once."""
+    return Stages()

@@ -83,7 +83,8 @@ class State(NamedTuple):
     cq_msg: np.ndarray
     cq_receive: np.ndarray
     cq_due: np.ndarray
-    # What was seen at the host's ports: reads as (asked, answered, beats, message or -1), the cycle
+    # What was seen at the host's ports: reads as (asked, answered, beats, message, or -1
+    # less the ring of receive descriptors), the cycle
     # in which the first beat of each write of payload was handed over
     read_log: np.ndarray
     write_log: np.ndarray

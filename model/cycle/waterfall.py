@@ -19,7 +19,7 @@ from cycle.record import idle
 from cycle.replay_complete import Completing
 from cycle.replay_receive import Receiving
 from cycle.replay_send import Sending
-from cycle.stages import Stages
+from cycle.stages import standard
 
 
 class WaterfallError(Exception):
@@ -63,7 +63,7 @@ def attribute(record, table=None):
 
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
-    table = table or Stages()
+    table = table or standard()
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "

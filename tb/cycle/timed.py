@@ -16,6 +16,7 @@ class Timed:
 
     events   efa.events.DTYPE; marks: cycle in which each doorbell store was driven
     pins     handshakes at every port (tb.lib.requests.PIN)
+    rings    address of each queue pair's receive ring; reset: cycle in which the core's began
     meter    counters of efa_meter by index (defs.Meter): the device's, then the bench's own of
              what can be seen at the pins
     beats    bus beats of the stores before each doorbell
@@ -25,6 +26,8 @@ class Timed:
     events: np.ndarray
     pins: np.ndarray
     meter: np.ndarray
+    rings: np.ndarray
+    reset: int
     marks: np.ndarray
     beats: np.ndarray
     queues: np.ndarray
@@ -45,6 +48,6 @@ def run_timed(works, sim="verilator", seed=1, progress=None):
         for number in range(len(works)):
             with np.load(folder / f"{number:04d}.npz") as part:
                 values = {key: part[key] for key in part.files}
-            values |= {key: values[key].item() for key in ("seconds", "cycles")}
+            values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
             found.append(Timed(**values))
         return found
