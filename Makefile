@@ -72,7 +72,7 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the u
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## whether the unit benches notice planted faults: BLOCK='efa_llq efa_cq' N=200 SEED=1
+mutate: $(STAMP) ## whether benches of rtl/queue and rtl/data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
@@ -81,8 +81,8 @@ run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run
 play: $(STAMP) ## play a recorded session: FILE=... [BACKEND=verilator]
 	$(BIN)/efa-cosim play $(FILE) --backend $(or $(BACKEND),verilator)
 
-sweep: $(STAMP) ## sweep sizes and queues on the RTL
-	$(BIN)/efa-cosim sweep
+sweep: $(STAMP) ## sweep sizes and queues on the RTL, or a grid: FILE=sim/sweeps/host.yaml
+	$(BIN)/efa-cosim sweep $(if $(FILE),$(FILE) --jobs $(JOBS))
 
 waterfall: $(STAMP) ## where the cycles of every message went, by service and named waits; reports/waterfall/index.html
 	$(BIN)/efa-cosim waterfall $(if $(BACKEND),--backend $(BACKEND)) $(if $(SEED),--seed $(SEED))

@@ -46,7 +46,6 @@ module fv_eq #(
   wire m_irq_valid;
   wire [7:0] m_irq_vector;
   wire drain_ready;
-  wire init_done;
   wire ev_eqe_valid;
   wire [63:0] ev_eqe_data;
 
@@ -80,7 +79,6 @@ module fv_eq #(
       .drain_valid(drain_valid),
       .s_drained(s_drained),
       .drain_ready(drain_ready),
-      .init_done(init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );
@@ -107,10 +105,11 @@ module fv_eq #(
   (* probe = "u_dut.eq_ctx_q" *) wire [`EFA_EQC__W*EQS-1:0] eq_ctx;
   (* probe = "u_dut.u_ctx.word_addr" *) wire [CQN_W-1:0] ctx_addr;
   (* probe = "u_dut.u_ctx.word_known_q" *) wire ctx_known;
-  (* probe = "u_dut.u_ctx.word_q" *) wire [9:0] ctx_word;
+  (* probe = "u_dut.u_ctx.word_q" *) wire [EQN_W-1:0] ctx_word;
+  (* probe = "u_dut.live_q" *) wire [CQS-1:0] live;
   (* probe = "u_dut.u_consumed.word_addr" *) wire [CQN_W-1:0] consumed_addr;
   (* probe = "u_dut.u_total.word_addr" *) wire [CQN_W-1:0] total_addr;
-  (* probe = "u_dut.ctx" *) wire [9:0] ctx;
+  (* probe = "u_dut.ctx_eqn" *) wire [EQN_W-1:0] ctx_eqn;
   (* probe = "u_dut.take_arm" *) wire take_arm;
   (* probe = "u_dut.u_arms.level_q" *) wire [CQN_W+1:0] arms;
   (* probe = "u_dut.u_arms.g_ram.stored_q" *) wire [CQN_W+1:0] arms_stored;
@@ -200,8 +199,6 @@ module fv_eq #(
 
   always @* begin
     if (!began_q) assume (rst);
-    // Commands and doorbells wait for the walk after a reset.
-    assume (init_done || !(cqc_valid || eqc_valid || cqdb_valid || eqdb_valid || s_commit_valid));
     // A CQ is made and unmade while none of its entries is inside and nothing of it is looked at.
     assume (!made || !((state == ST_CQ_ARM || state == ST_EVENT || state == ST_POST
         || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me));
@@ -211,16 +208,13 @@ module fv_eq #(
     assume (!arm_push || arm_room);
     assume (ctx_addr == me && consumed_addr == me && total_addr == me);
     if (began_q && !rst) begin
-      h_init : assert (init_done || (!ring_q && !live_q && state == 3'd0 && !scanning));
       h_lines :
       assert (arms == arms_stored + arms_head && arms <= 2 * CQS && arms_stored <= 2 * CQS
           && commits <= 5'd16);
-      h_ctx :
-      assert (!live_q || (ctx_known && ctx_word[9] && ctx_word[8]
-          && ctx_word[EQN_W-1:0] == home_q));
+      h_ctx : assert (live[me] == live_q && (!live_q || (ctx_known && ctx_word == home_q)));
       h_read :
       assert (!live_q || !((state == ST_EVENT || state == ST_CQ_ARM || state == ST_SCAN_CQ)
-          && cqn == me) || (ctx[9] && ctx[8] && ctx[EQN_W-1:0] == home_q));
+          && cqn == me) || ctx_eqn == home_q);
       h_ring :
       assert (!ring_q || (eq_count[16*eq+:16] == written_q
           && eq_ctx[`EFA_EQC__W*eq+:`EFA_EQC__W] == ring_ctx_q));

@@ -8,6 +8,7 @@ module fv_llq #(
 ) (
     input wire clk,
     input wire rst,
+    input wire power_rst,
     input wire llq_valid,
     input wire [LLQ_AW-6-1:0] llq_line,
     input wire [15:0] llq_dwen,
@@ -50,6 +51,7 @@ module fv_llq #(
   ) u_dut (
       .clk(clk),
       .rst(rst),
+      .power_rst(power_rst),
       .init_done(init_done),
       .llq_valid(llq_valid),
       .llq_line(llq_line),
@@ -84,6 +86,8 @@ module fv_llq #(
 
   (* probe = "u_dut.walk_q" *) wire [LINE_W-PAGE_LOG:0] walk;
   (* probe = "u_dut.op_line_q" *) wire [11:0] op_line;
+  (* probe = "u_dut.equal_q" *) wire [LINE_W:0] equal;
+  (* probe = "u_dut.op_equal_q" *) wire op_equal;
   (* probe = "u_dut.u_owner.word_addr" *) wire [LINE_W-PAGE_LOG-1:0] owner_place;
   (* probe = "u_dut.u_owner.word_q" *) wire [QPN_W+LINE_W-PAGE_LOG+5:0] owner_word;
   (* probe = "u_dut.u_owner.word_known_q" *) wire owner_known;
@@ -112,7 +116,8 @@ module fv_llq #(
   reg [3:0] own_log_q;
   reg own_wide_q;
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {8'd0, op_line};
-  wire op_step = s_op_valid && !s_void_ready;
+  // A line of the ring is cleared: the last, or the place moves on.
+  (* probe = "u_dut.op_step" *) wire op_step;
   wire op_mine = s_op_valid && (s_op_own || s_op_disown) && op_place[LINE_W-1:PAGE_LOG] == page;
 
   // a: a store to the line; its page's owner as it was when the store came
@@ -154,11 +159,12 @@ module fv_llq #(
       || (s_void_valid && s_void_ready && s_void_line == line);
   reg v_valid_q;
   reg v_parity_q;
+  reg v_ring_q;
 
   // What the dword holds and whether it counts as written; what a reader gets that asked before.
   reg data_known_q;
   reg [31:0] data_q;
-  reg map_known_q;
+  reg map_known_q;  // the line was cleared since power-on
   reg map_q;
   reg asked_q;
   reg answer_data_known_q;
@@ -194,6 +200,7 @@ module fv_llq #(
     c_data_q <= b_data_q;
     v_valid_q <= !rst && step;
     v_parity_q <= op_step || s_void_parity;
+    v_ring_q <= op_step;
     asked_q <= rd_en && rd_line == line;
     answer_data_q <= data_q;
     answer_data_known_q <= began_q && data_known_q;
@@ -210,15 +217,14 @@ module fv_llq #(
         data_q <= c_data_q;
         data_known_q <= 1'b1;
         map_q <= c_parity_q;
-        map_known_q <= 1'b1;
       end else if (v_valid_q && !rst) begin
         map_q <= v_parity_q;
-        map_known_q <= 1'b1;
       end
+      if (v_valid_q && v_ring_q && !rst) map_known_q <= 1'b1;
     end
     // A write that a reset hits may or may not happen.
     if (rst && c_write_q) data_known_q <= 1'b0;
-    if (rst && (c_write_q || v_valid_q)) map_known_q <= 1'b0;
+    if (power_rst || (rst && (c_write_q || v_valid_q))) map_known_q <= 1'b0;
     if (rst) own_q <= 1'b0;
     else if (op_mine) begin
       own_q <= s_op_own;
@@ -232,12 +238,17 @@ module fv_llq #(
   wire [19:0] op_lines = 20'd1 << (s_op_qpc[`EFA_QPC__SQ_LOG] + s_op_qpc[`EFA_QPC__WQE128]);
   wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
 
+  // The line's place in the ring that owns its page; is a ring being made.
+  wire [19:0] own_line = {{20 - LINE_W{1'b0}}, line} - own_first_q;
+  wire [19:0] own_lines = 20'd1 << (own_log_q + own_wide_q);
+  wire op_own_ring = op_waits_q && s_op_own && own_first_q == s_op_qpc[`EFA_QPC__SQ_LINE]
+      && own_log_q == s_op_qpc[`EFA_QPC__SQ_LOG] && own_wide_q == s_op_qpc[`EFA_QPC__WQE128];
+
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) assume (power_rst);
+    assume (!power_rst || rst);
     assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);
-    // Copies of a memory begin with the same words, whichever.
-    if (!began_q) assume (half_now == half_void_now && other_now == other_store_now);
     // Stores and rings come when the table of owners is cleared.
     assume (init_done || !(llq_valid || s_op_valid));
     // A ring begins at a page, ends in the memory, and stays offered until it is done.
@@ -248,13 +259,16 @@ module fv_llq #(
     // What was taken and not whole is not stored to in the very cycle of its void.
     assume (!(step && c_write_q));
     if (began_q) begin
-      h_halves :
-      assert (half_now[dword] == half_void_now[dword]
-          && other_now[dword] == other_store_now[dword]);
+      h_halves : assert (equal <= {1'b0, line} || half_now[dword] == half_void_now[dword]);
+      h_known :
+      assert (!map_known_q || (equal > {1'b0, line} && other_now[dword] == other_store_now[dword]));
+      h_cleared : assert (!(v_valid_q && v_ring_q) || equal > {1'b0, line});
+      h_equal : assert (equal <= {1'b1, {LINE_W{1'b0}}});
       o_map : assert (!map_known_q || (half_now[dword] ^ other_now[dword]) == map_q);
     end
     if (began_q && !rst) begin
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
+      h_place : assert (!(op_equal && s_op_valid) || (op_waits_q && op_place < {4'd0, equal}));
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :
       assert (!own_q || (init_done && owner_word[QPN_W:1] == own_qpn_q
@@ -265,12 +279,19 @@ module fv_llq #(
       assert ((write && write_line == line && write_dwen[dword]) == c_write_q
           && (!c_write_q || write_data[32*dword+:32] == c_data_q));
       p_map : assert (!(asked_q && answer_map_known_q) || rd_parity[dword] == answer_map_q);
+      o_made :
+      assert (!(op_waits_q && s_op_own) || op_place[LINE_W-1:PAGE_LOG] != page
+          || op_place[PAGE_LOG-1:0] == 0 || (own_q && op_own_ring));
+      p_made :
+      assert (!own_q || own_line >= own_lines || (op_own_ring && own_line >= {8'd0, op_line})
+          || map_known_q || (v_valid_q && v_ring_q));
       p_error : assert (!c_valid_q || err_valid == c_error_q);
       p_asks :
       assert (!(a_valid_q && a_own_q) || (qpc_addr == a_qpn_q && prod_addr == a_qpn_q
           && taken_addr == a_qpn_q));
       c_data : cover (c_write_q && c_data_q == 32'd5 && data_known_q && own_log_q == 1);
       c_map : cover (asked_q && answer_map_known_q && answer_data_known_q && both_q);
+      c_made : cover (own_q && own_line < own_lines && map_known_q && !op_waits_q && own_line > 1);
       c_error : cover (c_error_q);
       c_asks : cover (a_valid_q && a_own_q && a_qpn_q == 2);
     end

@@ -1,11 +1,14 @@
-// efa_cpl - the completion side: queue slots and entries (efa_cq), events and interrupts (efa_eq).
+// efa_cpl - the completion side: queue slots and entries (efa_cq), event counters (efa_ec), events and
+// interrupts (efa_eq).
 //
-// In    txc, rxc finished work requests; cqc, eqc contexts; cqdb and register stores (EQ_DB)
+// In    txc, rxc finished work requests; cqc, eqc contexts; cqdb and register stores (EQ_DB);
+//       ec orders to the event counters
 // Out   wr_cq, wr_eq host writes; irq_eq interrupt requests; rxdone; drain_cpl
-// Time  see efa_cq and efa_eq
+// Time  see efa_cq, efa_ec and efa_eq
 `include "efa_defs.vh"
 
 module efa_cpl #(
+    parameter QPN_W = 6,
     parameter CQN_W = 7
 ) (
     input  wire clk,
@@ -47,28 +50,53 @@ module efa_cpl #(
     output wire rxc_ready,
     input  wire [`EFA_CPL__W-1:0] rxc_data,
     output wire rxdone_valid,
+    input  wire ec_valid,
+    output wire ec_ready,
+    input  wire [2:0] ec_op,
+    input  wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
+    input  wire [QPN_W-1:0] ec_qpn,
+    input  wire [3:0] ec_events,
+    input  wire [63:0] ec_value,
+    output wire [1:0] ec_code,
+    output wire ev_ecw_valid,
+    output wire [63:0] ev_ecw_data,
     output wire ev_cqe_valid,
     output wire [63:0] ev_cqe_data,
     output wire ev_eqe_valid,
     output wire [63:0] ev_eqe_data
 );
 
-  wire cq_init_done;
-  wire eq_init_done;
-  assign cpl_init_done = cq_init_done && eq_init_done;
+  localparam [12:0] EQE_BYTES = `EFA_ADMIN_EQE__BYTES;
 
   wire commit_valid;
   wire commit_ready;
   wire [CQN_W-1:0] commit_cqn;
   wire [15:0] commit_total;
+  wire told_valid;
+  wire told_ready;
+  wire [CQN_W-1:0] told_cqn;
+  wire [15:0] told_total;
+  wire told_intr;
+  wire told_counted;
+  wire [11:0] told_qpn;
+  wire [1:0] told_kind;
+  wire [11:0] look_qpn;
+  wire look_counted;
+  wire value_valid;
+  wire value_ready;
+  wire [63:0] value_addr;
+  wire [63:0] value;
+  wire eqe_valid;
+  wire eqe_ready;
+  wire [63:0] eqe_addr;
   wire entries_drained;
+  wire values_drained;
   wire [255:0] cqe;
   wire [127:0] eqe;
 
   assign wr_cq_data = {256'b0, cqe};
   assign wr_cq_last = 1'b1;
-  assign wr_eq_data = {384'b0, eqe};
-  assign wr_eq_len = `EFA_ADMIN_EQE__BYTES;
+  assign wr_eq_data[511:128] = 384'b0;
   assign wr_eq_last = 1'b1;
 
   efa_cq #(
@@ -93,16 +121,77 @@ module efa_cpl #(
       .m_wr_addr(wr_cq_addr),
       .m_wr_len(wr_cq_len),
       .m_wr_data(cqe),
+      .m_commit_valid(told_valid),
+      .m_commit_ready(told_ready),
+      .m_commit_cqn(told_cqn),
+      .m_commit_total(told_total),
+      .told_intr(told_intr),
+      .told_counted(told_counted),
+      .told_qpn(told_qpn),
+      .told_kind(told_kind),
+      .look_qpn(look_qpn),
+      .look_counted(look_counted),
+      .m_rxdone(rxdone_valid),
+      .drain_valid(drain_cpl_valid),
+      .drain_ready(entries_drained),
+      .init_done(cpl_init_done),
+      .ev_cqe_valid(ev_cqe_valid),
+      .ev_cqe_data(ev_cqe_data)
+  );
+
+  efa_ec #(
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W)
+  ) u_ec (
+      .clk(clk),
+      .rst(core_rst),
+      .look_qpn(look_qpn),
+      .look_counted(look_counted),
+      .s_commit_valid(told_valid),
+      .s_commit_ready(told_ready),
+      .s_commit_cqn(told_cqn),
+      .s_commit_total(told_total),
+      .s_commit_intr(told_intr),
+      .s_commit_counted(told_counted),
+      .s_commit_qpn(told_qpn),
+      .s_commit_kind(told_kind),
       .m_commit_valid(commit_valid),
       .m_commit_ready(commit_ready),
       .m_commit_cqn(commit_cqn),
       .m_commit_total(commit_total),
-      .m_rxdone(rxdone_valid),
+      .s_ec_valid(ec_valid),
+      .s_ec_ready(ec_ready),
+      .s_ec_op(ec_op),
+      .s_ec_counter(ec_counter),
+      .s_ec_qpn(ec_qpn),
+      .s_ec_events(ec_events),
+      .s_ec_value(ec_value),
+      .ec_code(ec_code),
+      .m_wr_valid(value_valid),
+      .m_wr_ready(value_ready),
+      .m_wr_addr(value_addr),
+      .m_wr_data(value),
       .drain_valid(drain_cpl_valid),
-      .drain_ready(entries_drained),
-      .init_done(cq_init_done),
-      .ev_cqe_valid(ev_cqe_valid),
-      .ev_cqe_data(ev_cqe_data)
+      .s_drained(entries_drained),
+      .m_drained(values_drained),
+      .ev_ecw_valid(ev_ecw_valid),
+      .ev_ecw_data(ev_ecw_data)
+  );
+
+  efa_wr_join #(
+      .WIDTH(64 + 13 + 128)
+  ) u_values (
+      .clk(clk),
+      .rst(core_rst),
+      .s_first_valid(value_valid),
+      .s_first_ready(value_ready),
+      .s_first_data({value_addr, 13'd8, 64'd0, value}),
+      .s_second_valid(eqe_valid),
+      .s_second_ready(eqe_ready),
+      .s_second_data({eqe_addr, EQE_BYTES, eqe}),
+      .m_wr_valid(wr_eq_valid),
+      .m_wr_ready(wr_eq_ready),
+      .m_wr_data({wr_eq_addr, wr_eq_len, wr_eq_data[127:0]})
   );
 
   efa_eq #(
@@ -125,17 +214,16 @@ module efa_cpl #(
       .s_commit_ready(commit_ready),
       .s_commit_cqn(commit_cqn),
       .s_commit_total(commit_total),
-      .m_wr_valid(wr_eq_valid),
-      .m_wr_ready(wr_eq_ready),
-      .m_wr_addr(wr_eq_addr),
+      .m_wr_valid(eqe_valid),
+      .m_wr_ready(eqe_ready),
+      .m_wr_addr(eqe_addr),
       .m_wr_data(eqe),
       .m_irq_valid(irq_eq_valid),
       .m_irq_ready(irq_eq_ready),
       .m_irq_vector(irq_eq_vector),
       .drain_valid(drain_cpl_valid),
-      .s_drained(entries_drained),
+      .s_drained(values_drained),
       .drain_ready(drain_cpl_ready),
-      .init_done(eq_init_done),
       .ev_eqe_valid(ev_eqe_valid),
       .ev_eqe_data(ev_eqe_data)
   );

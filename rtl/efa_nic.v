@@ -10,6 +10,7 @@ module efa_nic #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
+    parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -22,6 +23,14 @@ module efa_nic #(
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
     input  wire s_cfg_profile,
+    input  wire [1:0] s_cfg_interface,
+    input  wire [31:0] s_cfg_keep_alive,
+    input  wire [15:0] s_cfg_moderation,
+    input  wire s_aenq_valid,
+    output wire s_aenq_ready,
+    input  wire [15:0] s_aenq_group,
+    input  wire [15:0] s_aenq_syndrome,
+    input  wire [383:0] s_aenq_data,
     input  wire s_mmio_valid,
     output wire s_mmio_ready,
     input  wire s_mmio_write,
@@ -74,6 +83,16 @@ module efa_nic #(
   localparam CQN_W = QPN_W + 1;
 
   wire core_rst;
+  wire acq_crc;
+  wire ec_valid;
+  wire ec_ready;
+  wire [2:0] ec_op;
+  wire [`EFA_LIMITS__EC_W-1:0] ec_counter;
+  wire [QPN_W-1:0] ec_qpn;
+  wire [3:0] ec_events;
+  wire [63:0] ec_value;
+  wire [1:0] ec_code;
+  wire [63:0] uptime;
   wire [`EFA_LIMITS__MSG_W:0] sends_open;
   wire quiesce;
   wire net_quiet;
@@ -113,6 +132,12 @@ module efa_nic #(
   wire [12:0] rd_tx_len;
   wire [31:0] rd_tx_cookie;
   wire rdc_tx_valid;
+  wire rd_sq_valid;
+  wire rd_sq_ready;
+  wire [63:0] rd_sq_addr;
+  wire [12:0] rd_sq_len;
+  wire [31:0] rd_sq_cookie;
+  wire rdc_sq_valid;
   wire [31:0] rdc_cookie;
   wire [12:0] rdc_offset;
   wire [511:0] rdc_data;
@@ -196,6 +221,7 @@ module efa_nic #(
   wire [QPN_W-1:0] sqop_qpn;
   wire [`EFA_QPC__W-1:0] sqop_qpc;
   wire sqop_busy;
+  wire [57:0] sqop_base;
   wire rqop_valid;
   wire rqop_ready;
   wire [1:0] rqop_kind;
@@ -240,7 +266,8 @@ module efa_nic #(
   efa_host #(
       .TAGS(TAGS),
       .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_host (
       .clk(clk),
       .rst(rst),
@@ -252,6 +279,10 @@ module efa_nic #(
       .s_cfg_msix_enable(s_cfg_msix_enable),
       .s_cfg_msix_fmask(s_cfg_msix_fmask),
       .s_cfg_profile(s_cfg_profile),
+      .s_cfg_interface(s_cfg_interface),
+      .s_cfg_moderation(s_cfg_moderation),
+      .acq_crc(acq_crc),
+      .uptime(uptime),
       .s_mmio_valid(s_mmio_valid),
       .s_mmio_ready(s_mmio_ready),
       .s_mmio_write(s_mmio_write),
@@ -318,9 +349,15 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_adm_valid(rdc_adm_valid),
       .rdc_rq_valid(rdc_rq_valid),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -372,13 +409,22 @@ module efa_nic #(
   efa_admin #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_admin (
       .clk(clk),
       .s_cfg_node_id(s_cfg_node_id),
       .s_cfg_profile(s_cfg_profile),
       .core_rst(core_rst),
       .admin_init_done(admin_init_done),
+      .acq_crc(acq_crc),
+      .uptime(uptime),
+      .s_cfg_keep_alive(s_cfg_keep_alive),
+      .s_aenq_valid(s_aenq_valid),
+      .s_aenq_ready(s_aenq_ready),
+      .s_aenq_group(s_aenq_group),
+      .s_aenq_syndrome(s_aenq_syndrome),
+      .s_aenq_data(s_aenq_data),
       .mrrs_log(mrrs_log),
       .reg_wr_valid(reg_wr_valid),
       .reg_wr_offset(reg_wr_offset),
@@ -432,6 +478,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
@@ -444,12 +491,22 @@ module efa_nic #(
       .drain_recv_ready(drain_recv_ready),
       .drain_cpl_valid(drain_cpl_valid),
       .drain_cpl_ready(drain_cpl_ready),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
       .stat_index(stat_index),
       .stat_value(stat_value),
       .ev_aqcmd_valid(ev_valid[`EFA_EV__AQCMD]),
       .ev_aqcmd_data(ev_data[64*`EFA_EV__AQCMD+:64]),
       .ev_acq_valid(ev_valid[`EFA_EV__ACQ]),
       .ev_acq_data(ev_data[64*`EFA_EV__ACQ+:64]),
+      .ev_aenq_valid(ev_valid[`EFA_EV__AENQ]),
+      .ev_aenq_data(ev_data[64*`EFA_EV__AENQ+:64]),
       .ev_odd_admin_valid(ev_valid[`EFA_EV__ODD_ADMIN]),
       .ev_odd_admin_data(ev_data[64*`EFA_EV__ODD_ADMIN+:64])
   );
@@ -493,7 +550,8 @@ module efa_nic #(
   efa_send #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_send (
       .sends_open(sends_open),
       .clk(clk),
@@ -525,7 +583,13 @@ module efa_nic #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -557,6 +621,7 @@ module efa_nic #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
@@ -685,6 +750,7 @@ module efa_nic #(
   );
 
   efa_cpl #(
+      .QPN_W(QPN_W),
       .CQN_W(CQN_W)
   ) u_cpl (
       .clk(clk),
@@ -726,6 +792,16 @@ module efa_nic #(
       .rxc_ready(rxc_ready),
       .rxc_data(rxc_data),
       .rxdone_valid(rxdone_valid),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code),
+      .ev_ecw_valid(ev_valid[`EFA_EV__ECW]),
+      .ev_ecw_data(ev_data[64*`EFA_EV__ECW+:64]),
       .ev_cqe_valid(ev_valid[`EFA_EV__CQE]),
       .ev_cqe_data(ev_data[64*`EFA_EV__CQE+:64]),
       .ev_eqe_valid(ev_valid[`EFA_EV__EQE]),
@@ -810,6 +886,8 @@ module efa_nic #(
               rd_rq_addr, rd_rq_len, rd_rq_cookie})
   `EFA_STREAM(u_edge_rd_tx, 64 + 13 + 32, clk, core_rst, rd_tx_valid, rd_tx_ready, {
               rd_tx_addr, rd_tx_len, rd_tx_cookie})
+  `EFA_STREAM(u_edge_rd_sq, 64 + 13 + 32, clk, core_rst, rd_sq_valid, rd_sq_ready, {
+              rd_sq_addr, rd_sq_len, rd_sq_cookie})
   `EFA_STREAM(u_edge_wr_adm, 64 + 13 + 512 + 1, clk, core_rst, wr_adm_valid, wr_adm_ready, {
               wr_adm_addr, wr_adm_len, wr_adm_data, wr_adm_last})
   `EFA_STREAM(u_edge_wr_rx, 64 + 13 + 512 + 1, clk, core_rst, wr_rx_valid, wr_rx_ready, {
@@ -829,10 +907,12 @@ module efa_nic #(
               qperr_send_qpn, qperr_send_cause})
   `EFA_STREAM(u_edge_qperr_recv, QPN_W + 4, clk, core_rst, qperr_recv_valid, qperr_recv_ready, {
               qperr_recv_qpn, qperr_recv_cause})
-  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, sqop_valid, sqop_ready, {
-              sqop_kind, sqop_qpn, sqop_qpc})
+  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W + 58, clk, core_rst, sqop_valid, sqop_ready, {
+              sqop_kind, sqop_qpn, sqop_qpc, sqop_base})
   `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
               rqop_kind, rqop_qpn, rqop_qpc})
+  `EFA_STREAM(u_edge_ec, 3 + `EFA_LIMITS__EC_W + QPN_W + 4 + 64, clk, core_rst, ec_valid, ec_ready,
+              {ec_op, ec_counter, ec_qpn, ec_events, ec_value})
   `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)
   `EFA_STREAM(u_edge_rxc, `EFA_CPL__W, clk, core_rst, rxc_valid, rxc_ready, rxc_data)
   `EFA_STREAM(u_edge_acko, `EFA_ACKO__W, clk, core_rst, acko_valid, acko_ready, acko_data)

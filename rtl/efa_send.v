@@ -1,14 +1,16 @@
 // efa_send - the sending half: doorbells, LLQ, send entries, checks, packets, acknowledgements.
 //
 // In    db_*, llq_* stores; objects; sqop_*, drain_* from admin; rdc_* payload; acki, acko
-// Out   rd_tx_* payload reads; m_net; txc completions; qperr_* broken queues; rqdb_*, cqdb_*
+// Out   rd_tx_* payload reads; rd_sq_* reads of send entries, with SQ_HOST; m_net; txc completions;
+//       qperr_* broken queues; rqdb_*, cqdb_*
 // Time  docs/timing.md; wires only, but for who of two asks the scheduler first
 `include "efa_defs.vh"
 
 module efa_send #(
     parameter QPN_W  = 6,
     parameter CQN_W  = 7,
-    parameter LLQ_AW = 21
+    parameter LLQ_AW = 21,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     output wire [4*QPN_W-1:0] qpc_send_addr,
@@ -39,7 +41,13 @@ module efa_send #(
     output wire [63:0] rd_tx_addr,
     output wire [12:0] rd_tx_len,
     output wire [31:0] rd_tx_cookie,
+    output wire rd_sq_valid,
+    input wire rd_sq_ready,
+    output wire [63:0] rd_sq_addr,
+    output wire [12:0] rd_sq_len,
+    output wire [31:0] rd_sq_cookie,
     input wire rdc_tx_valid,
+    input wire rdc_sq_valid,
     input wire [31:0] rdc_cookie,
     input wire [12:0] rdc_offset,
     input wire [511:0] rdc_data,
@@ -71,6 +79,7 @@ module efa_send #(
     input wire [1:0] sqop_kind,
     input wire [QPN_W-1:0] sqop_qpn,
     input wire [`EFA_QPC__W-1:0] sqop_qpc,
+    input wire [57:0] sqop_base,
     output wire sqop_busy,
     input wire drain_send_valid,
     output wire drain_send_ready,
@@ -145,6 +154,17 @@ module efa_send #(
 
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
+
+  // Entries that the scheduler may take.
+  wire posted_valid;
+  wire [QPN_W-1:0] posted_qpn;
+  wire [QPN_W-1:0] posted_addr;
+  wire [15:0] posted_data;
+  wire fetch_init;
+  wire fetch_drained;
+  wire fetch_chg_ready;
+  wire clear_fetch_ready;
+
   wire rung_err_valid;
   wire [QPN_W-1:0] rung_err_qpn;
   wire torn_err_valid;
@@ -172,9 +192,9 @@ module efa_send #(
   wire round_again_valid;
   wire [QPN_W-1:0] round_again_qpn;
   wire again_ready;
-  wire noticed = qpchg_send_valid && again_ready;
+  wire noticed = qpchg_send_valid && qpchg_send_ready;
   wire notice_err = noticed && qpchg_state == `EFA_ADMIN_QP_STATE__ERR_W3;
-  assign qpchg_send_ready = again_ready;
+  assign qpchg_send_ready = again_ready && fetch_chg_ready;
 
   // Two may ask for a barrier: the flush (1) and the drain (0).
   wire flush_mark_valid;
@@ -226,7 +246,7 @@ module efa_send #(
   wire done_ready;
   wire [`EFA_TXM__W-1:0] done_msg;
 
-  assign send_init_done = doorbell_init && llq_init && check_init && tx_init;
+  assign send_init_done = doorbell_init && llq_init && fetch_init && check_init && tx_init;
 
   efa_doorbell #(
       .QPN_W(QPN_W),
@@ -264,52 +284,160 @@ module efa_send #(
       .ev_db_data(ev_db_data)
   );
 
-  efa_llq #(
-      .QPN_W (QPN_W),
-      .LLQ_AW(LLQ_AW)
-  ) u_llq (
-      .clk(clk),
-      .rst(core_rst),
-      .init_done(llq_init),
-      .llq_valid(llq_valid),
-      .llq_line(llq_line),
-      .llq_dwen(llq_dwen),
-      .llq_part(llq_part),
-      .llq_data(llq_data),
-      .s_op_valid(ring_valid),
-      .s_op_ready(ring_ready),
-      .s_op_own(ring_own),
-      .s_op_disown(ring_disown),
-      .s_op_qpn(sqop_qpn),
-      .s_op_qpc(sqop_qpc),
-      .qpc_addr(qpc_llq_addr),
-      .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
-      .prod_addr(prod_llq_addr),
-      .prod_data(prod_llq),
-      .taken_addr(taken_addr),
-      .taken_data(taken),
-      .rd_en(line_rd_en),
-      .rd_line(line_rd_line),
-      .rd_data(line_rd_data),
-      .rd_parity(line_rd_parity),
-      .s_void_valid(void_valid),
-      .s_void_ready(void_ready),
-      .s_void_line(void_line),
-      .s_void_parity(void_parity),
-      .err_valid(store_err_valid),
-      .err_qpn(store_err_qpn),
-      .ev_llq_valid(ev_llq_valid),
-      .ev_llq_data(ev_llq_data)
-  );
+  // Entries come by stores into LLQ memory, or are fetched into it.
+  generate
+    if (SQ_HOST == 0) begin : g_llq
+      efa_llq #(
+          .QPN_W (QPN_W),
+          .LLQ_AW(LLQ_AW)
+      ) u_llq (
+          .clk(clk),
+          .rst(core_rst),
+          .power_rst(power_rst),
+          .init_done(llq_init),
+          .llq_valid(llq_valid),
+          .llq_line(llq_line),
+          .llq_dwen(llq_dwen),
+          .llq_part(llq_part),
+          .llq_data(llq_data),
+          .s_op_valid(ring_valid),
+          .s_op_ready(ring_ready),
+          .s_op_own(ring_own),
+          .s_op_disown(ring_disown),
+          .s_op_qpn(sqop_qpn),
+          .s_op_qpc(sqop_qpc),
+          .qpc_addr(qpc_llq_addr),
+          .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
+          .prod_addr(prod_llq_addr),
+          .prod_data(prod_llq),
+          .taken_addr(taken_addr),
+          .taken_data(taken),
+          .rd_en(line_rd_en),
+          .rd_line(line_rd_line),
+          .rd_data(line_rd_data),
+          .rd_parity(line_rd_parity),
+          .s_void_valid(void_valid),
+          .s_void_ready(void_ready),
+          .s_void_line(void_line),
+          .s_void_parity(void_parity),
+          .err_valid(store_err_valid),
+          .err_qpn(store_err_qpn),
+          .ev_llq_valid(ev_llq_valid),
+          .ev_llq_data(ev_llq_data)
+      );
+
+      assign posted_valid = work_valid;
+      assign posted_qpn = work_qpn;
+      assign posted_data = prod_sq;
+      assign prod_sq_addr = posted_addr;
+      assign clear_fetch_ready = 1'b1;
+      assign fetch_chg_ready = 1'b1;
+      assign fetch_drained = 1'b1;
+      assign fetch_init = 1'b1;
+      assign rd_sq_valid = 1'b0;
+      assign rd_sq_addr = 64'd0;
+      assign rd_sq_len = 13'd0;
+      assign rd_sq_cookie = 32'd0;
+
+      wire unused_fetch = &{1'b0, sqop_base, rd_sq_ready, rdc_sq_valid};
+    end else begin : g_fetch
+      wire fill_valid;
+      wire [LLQ_AW-6-1:0] fill_line;
+      wire fill_parity;
+      wire lines_wait;
+
+      efa_sq_lines #(
+          .LLQ_AW(LLQ_AW)
+      ) u_lines (
+          .clk(clk),
+          .rst(core_rst),
+          .fill_valid(fill_valid),
+          .fill_line(fill_line),
+          .fill_parity(fill_parity),
+          .fill_data(rdc_data),
+          .s_op_valid(ring_valid),
+          .s_op_ready(ring_ready),
+          .s_op_qpc(sqop_qpc),
+          .rd_en(line_rd_en),
+          .rd_line(line_rd_line),
+          .rd_data(line_rd_data),
+          .rd_parity(line_rd_parity),
+          .s_void_valid(void_valid),
+          .s_void_ready(void_ready),
+          .s_void_line(void_line),
+          .s_void_parity(void_parity),
+          .waits(lines_wait),
+          .llq_valid(llq_valid),
+          .llq_line(llq_line),
+          .llq_dwen(llq_dwen),
+          .ev_llq_valid(ev_llq_valid),
+          .ev_llq_data(ev_llq_data)
+      );
+
+      efa_sq_fetch #(
+          .QPN_W (QPN_W),
+          .LLQ_AW(LLQ_AW)
+      ) u_fetch (
+          .clk(clk),
+          .rst(core_rst),
+          .init_done(fetch_init),
+          .mrrs_log(mrrs_log),
+          .rung_valid(work_valid),
+          .rung_qpn(work_qpn),
+          .s_chg_valid(qpchg_send_valid),
+          .s_chg_ready(fetch_chg_ready),
+          .s_chg_qpn(qpchg_qpn),
+          .qpc_addr(qpc_llq_addr),
+          .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
+          .prod_data(prod_llq),
+          .s_clear_valid(clear_prod_valid),
+          .s_clear_ready(clear_fetch_ready),
+          .s_clear_qpn(sqop_qpn),
+          .s_clear_made(ring_own),
+          .s_clear_base(sqop_base),
+          .s_drain(drain_send_valid),
+          .m_drained(fetch_drained),
+          .s_waits(lines_wait),
+          .m_rd_valid(rd_sq_valid),
+          .m_rd_ready(rd_sq_ready),
+          .m_rd_addr(rd_sq_addr),
+          .m_rd_len(rd_sq_len),
+          .m_rd_cookie(rd_sq_cookie),
+          .rdc_valid(rdc_sq_valid),
+          .rdc_cookie(rdc_cookie),
+          .rdc_offset(rdc_offset),
+          .rdc_bytes(rdc_bytes),
+          .rdc_last(rdc_last),
+          .rdc_err(rdc_err),
+          .fill_valid(fill_valid),
+          .fill_line(fill_line),
+          .fill_parity(fill_parity),
+          .count_addr(posted_addr),
+          .count_data(posted_data),
+          .work_valid(posted_valid),
+          .work_qpn(posted_qpn),
+          .err_valid(store_err_valid),
+          .err_qpn(store_err_qpn)
+      );
+
+      assign prod_llq_addr = qpc_llq_addr;
+      assign prod_sq_addr = {QPN_W{1'b0}};
+      assign taken_addr = {QPN_W{1'b0}};
+      assign llq_init = 1'b1;
+
+      wire unused_llq = &{1'b0, llq_part, llq_data, prod_sq, taken, ring_disown};
+    end
+  endgenerate
 
   efa_sq #(
       .QPN_W (QPN_W),
-      .LLQ_AW(LLQ_AW)
+      .LLQ_AW(LLQ_AW),
+      .SQ_HOST(SQ_HOST)
   ) u_sq (
       .clk(clk),
       .rst(core_rst),
-      .work_valid(work_valid),
-      .work_qpn(work_qpn),
+      .work_valid(posted_valid),
+      .work_qpn(posted_qpn),
       .s_again_valid(qpchg_send_valid || round_again_valid),
       .s_again_ready(again_ready),
       .s_again_qpn(qpchg_send_valid ? qpchg_qpn : round_again_qpn),
@@ -325,8 +453,8 @@ module efa_send #(
       .flush_ok(flush_ok),
       .qpc_addr(qpc_sq_addr),
       .qpc_data(qpc_send_data[2*QPC_W+:QPC_W]),
-      .prod_addr(prod_sq_addr),
-      .prod_data(prod_sq),
+      .prod_addr(posted_addr),
+      .prod_data(posted_data),
       .taken_addr({count_ops_addr, taken_addr}),
       .taken_data({taken_ops, taken}),
       .rd_en(line_rd_en),
@@ -348,7 +476,8 @@ module efa_send #(
   );
 
   efa_sq_fault #(
-      .QPN_W(QPN_W)
+      .QPN_W  (QPN_W),
+      .SQ_HOST(SQ_HOST)
   ) u_fault (
       .clk(clk),
       .rst(core_rst),
@@ -392,13 +521,13 @@ module efa_send #(
       .s_op_kind(sqop_kind),
       .s_op_qpn(sqop_qpn),
       .s_op_busy(sqop_busy),
-      .s_drain_valid(drain_send_valid),
+      .s_drain_valid(drain_send_valid && fetch_drained),
       .s_drain_ready(drain_send_ready),
       .count_addr(count_ops_addr),
       .taken_data(taken_ops),
       .completed_data(completed_ops),
       .clear_prod_valid(clear_prod_valid),
-      .clear_prod_ready(clear_prod_ready),
+      .clear_prod_ready(clear_prod_ready && clear_fetch_ready),
       .clear_taken_valid(clear_taken_valid),
       .clear_taken_ready(clear_taken_ready),
       .clear_completed_valid(clear_completed_valid),

@@ -169,7 +169,7 @@ def _is_case_of(test: str, run: str) -> bool:
     return re.fullmatch(rf"{re.escape(test)}(\W.*)?", run) is not None
 
 
-def _judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
+def judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
     """Tests that ran, and everything that keeps the run from passing."""
     if not results.exists():
         return [], ["no results file: the simulation ended before its tests did"]
@@ -250,7 +250,7 @@ def run(
         crashed = None
     except (RuntimeError, SystemExit) as error:
         crashed = str(error)
-    ran, wrong = _judge(results, planned)
+    ran, wrong = judge(results, planned)
     if crashed is not None and not wrong:
         wrong.append(f"simulator: {crashed}")
     note(module, sim, _verdicts(planned, ran, wrong))

@@ -3,6 +3,8 @@
 import mutants
 import mutate
 
+from tb.runner import closure
+
 LINE = (
     "mutate -ctrl mutsel 16 7 -mode cnot1 -module efa_llq_mutant -cell "
     "$eq$rtl/queue/efa_llq.v:3$54 -port A -portbit 2 -ctrlbit 6 -wire \\s3_place -wirebit 18 "
@@ -53,3 +55,20 @@ def test_a_verdict_that_fits_no_survivor_is_stale():
     assert "is killed" in wrong
     (wrong,) = mutate.judge_survivors("efa_x", [row("inv a")], [], [entry(reason=" ")], True)
     assert "no reason" in wrong
+
+
+def test_a_proof_tells_equal_from_different():
+    found, _ = mutants.make(
+        "efa_work_set",
+        {},
+        [path for path in closure("efa_work_set") if path.stem != "efa_work_set"],
+        60,
+        1,
+    )
+    by_name = {mutant.name: mutant for mutant in found}
+    # Only a watcher looks at `room` and `level`; `fresh` decides what enters.
+    equal = [name for name in by_name if name.endswith((" room[0]", " level[5]"))]
+    different = [name for name in by_name if " fresh[0]" in name or " m_qpn" in name]
+    assert equal and different
+    for name in equal + different:
+        assert mutants.proved_equal("efa_work_set", by_name[name]) == (name in equal), name

@@ -16,6 +16,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from check_statuses import statuses  # noqa: E402 - needs the path above
 from testplan import (  # noqa: E402 - needs the path above
     SYNTAX,
     PlanError,
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TIMING = "spec/timing.yaml"
 UNITS = "tb/unit/units.py"
 DISPATCH = "rtl/admin/efa_dispatch.v"
-MODEL = "model/efa/admin.py"
+MODEL = "model/efa/admin*.py"
 BINS = "tb/env/coverage.py"
 
 
@@ -210,10 +211,11 @@ def opcodes(root, plan):
     names = [command["name"] for command in commands]
     rtl = set(re.findall(r"`EFA_ADMIN_AQ_OPCODE__(\w+)", (root / DISPATCH).read_text()))
     model = set()
-    for node in ast.walk(ast.parse((root / MODEL).read_text())):
-        for mark in getattr(node, "decorator_list", []):
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "command":
-                model.add(ast.unparse(mark.args[0]).split(".")[-1])
+    for path in sorted(root.glob(MODEL)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for mark in getattr(node, "decorator_list", []):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "command":
+                    model.add(ast.unparse(mark.args[0]).split(".")[-1])
     wrong = [f"{SYNTAX}: refused: {n} is no command" for n in plan.refused if n not in names]
     for name in names:
         for place, done in ((DISPATCH, rtl), (MODEL, model)):
@@ -235,6 +237,7 @@ def check(root):
     tests = find_tests(root)
     wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
     wrong += plan_and_bins(plan, declared_bins(root))
+    wrong += statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 
 

@@ -20,6 +20,7 @@ OUTPUTS = {
     "tb/native/efa_defs.h": gen_c.header,
     "docs/registers.md": gen_docs.registers,
     "docs/layouts.md": gen_docs.layouts,
+    "docs/commands.md": gen_docs.commands,
 }
 
 

@@ -10,6 +10,13 @@ the public headers where those have one. The literal of an enum is as wide as it
 `_W<n>` exists for each other width in use and for the smallest that holds all values.
 """
 
+COMMANDS = """
+Every admin command, the statuses that it can answer with their reasons, in the order of refusal,
+and the tests of the model (`model/tests`) that show them. A refused command has changed nothing:
+each of these tests compares the whole state. `make lint` holds rows and tests together by their
+names, `test_statuses.py` by what the tests really do.
+"""
+
 NAMING = [
     ("struct", "EFA_IO_TX_META_DESC__BYTES, ..__BITS", "IoTxMetaDesc.SIZE, .pack(), .unpack()"),
     ("field", "EFA_IO_TX_META_DESC__REQ_ID", "meta.req_id"),
@@ -203,4 +210,20 @@ def layouts(spec):
     trees += [(f"EFA_PROFILE_{key.upper()}", tree) for key, tree in spec.profiles.items()]
     for prefix, tree in trees:
         lines += [row(f"`{name}`", value) for name, value in scalar_macros(prefix, tree)]
+    return "\n".join(lines) + "\n"
+
+
+def commands(spec):
+    """Text of docs/commands.md."""
+    lines = [f"<!-- {TITLE} -->", "# Admin commands and their statuses", *COMMANDS.splitlines(), ""]
+    opcodes = {command["name"]: command["opcode"] for command in spec.commands}
+    lines += table("command", "opcode", "status", "when", "shown by")
+    for name, rows in spec.command_statuses.items():
+        head = (f"`{name}`", opcodes[name]) if name in opcodes else (f"{name} command", "")
+        for status, item in rows.items():
+            tests = ", ".join(f"`{test}`" for test in item["tests"])
+            lines.append(row(*head, f"`{status}`", text(item.get("when")), tests))
+            head = ("", "")
+    for name in sorted(opcodes.keys() - spec.command_statuses.keys()):
+        lines.append(row(f"`{name}`", opcodes[name], "`UNSUPPORTED_OPCODE`", "always", ""))
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 import textwrap
 
 from gen_verilog import TITLE, WIDTH
-from spec_model import bare, sub_field_name
+from spec_model import EVERY_COMMAND, bare, sub_field_name
 
 
 def camel(name):
@@ -185,6 +185,14 @@ def table_lines(spec):
         for command in spec.commands:
             classes = [camel(command["request"]), camel(command["response"])]
             lines += statement(4, f"AdminAqOpcode.{command['name']}: (", classes, "),")
+        lines += ["}"]
+    if spec.command_statuses:
+        # What a command answers for its own sake, in the order of refusal.
+        lines += ["", "COMMAND_STATUSES = {"]
+        for name, rows in spec.command_statuses.items():
+            if name != EVERY_COMMAND:
+                named = [f"AdminAqCompletionStatus.{status}" for status in rows]
+                lines += statement(4, f"AdminAqOpcode.{name}: [", named, "],")
         lines += ["}"]
     if spec.features:
         lines += ["", "FEATURES = {"]

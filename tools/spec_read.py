@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 from spec_model import (
+    EVERY_COMMAND,
     Bits,
     Enum,
     EnumValue,
@@ -123,7 +124,7 @@ class _Reader:
             spec.events.append(self.packed(label, raw))
             if spec.events[-1].width > MAX_EVENT_BITS:
                 self.refuse(label, raw["name"], f"an event has at most {MAX_EVENT_BITS} bits")
-        for name in ("constants", "pci", "crc16", "limits", "profiles"):
+        for name in ("constants", "pci", "crc16", "limits", "profiles", "command_statuses"):
             for key, value in (data.get(name) or {}).items():
                 if key in getattr(spec, name):
                     self.refuse(label, name, f"{key} is defined twice")
@@ -286,6 +287,21 @@ class _Reader:
         for enum in spec.enums.values():
             enum.widths.sort(reverse=True)
 
+    def check_statuses(self):
+        """What a command can answer names commands and statuses that there are, with a reason."""
+        spec, label = self.spec, "spec/statuses.yaml"
+        commands = [command["name"] for command in spec.commands]
+        enum = spec.enums.get("efa_admin_aq_completion_status")
+        statuses = [value.short for value in enum.values] if enum else []
+        for name, rows in spec.command_statuses.items():
+            if name != EVERY_COMMAND and name not in commands:
+                self.refuse(label, name, "is no command")
+            for status, row in rows.items():
+                if status not in statuses:
+                    self.refuse(label, name, status, "is no status")
+                elif status != "SUCCESS" and not row.get("when"):
+                    self.refuse(label, name, status, "says not when")
+
     def contained(self, struct, found):
         """Names of all structs inside a struct, at any depth."""
         for item in struct.fields:
@@ -320,6 +336,7 @@ def load(folder):
         except (KeyError, TypeError, AttributeError) as error:
             reader.refuse(label, f"not in the expected form ({type(error).__name__}: {error})")
     reader.check_links()
+    reader.check_statuses()
     if reader.problems:
         raise SpecError("\n".join(reader.problems))
     return reader.spec

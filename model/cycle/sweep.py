@@ -1,41 +1,82 @@
-"""A job of a sweep on the cycle model: the figures that the RTL's jobs give, in milliseconds."""
+"""A job of a sweep with the host's habits: the same workloads on the cycle model and on the RTL.
 
-from dataclasses import replace
+    figures = measure(job)                  # the cycle model, milliseconds
+    figures = measure(job, on_the_rtl)      # lifelines of Workloads from somewhere else
+"""
 
 import numpy as np
 
 from cycle.network import simulate
 from cycle.workload import Workload
+from efa import defs
 from efa.grid import LATENCY, RATE
-from efa.workload import MESSAGES, Figure, rate_limit
+from efa.workload import MESSAGES, Figure, flits, rate_limit
 
-RATE_MESSAGES = 8192
+# A receive ring has room for the small ones even when one queue gets them all.
+SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
 
 
-def measure(job):
-    """Figures of a Job of efa.grid: latency of one message at a time, rate of each queue count.
+def simulated(works):
+    """Lifelines of some Workloads from the cycle model."""
+    return [simulate(work) for work in works]
 
-    Rates are of a closed loop, `depth` messages open on each queue, a doorbell for `batch`."""
-    plain = Workload(kind=job.kind, size=job.size, read_latency=job.host_read_latency,
-                     policy=job.store_buffer, seed=job.seed, messages=MESSAGES)
-    own = {"host_read_latency": job.host_read_latency, "seed": job.seed,
-           "store_buffer": job.store_buffer}  # fmt: skip
+
+def measure(job, lives_of=simulated):
+    """Figures of a Job of efa.grid: latency of one message at a time; of each queue count rate
+    and latency in a closed loop, `depth` messages open on each queue, a doorbell for `batch`.
+
+    lives_of gives the Lifelines of a list of Workloads."""
+    works = workloads(job)
     found = []
-    if LATENCY in job.measure:
-        cycles = simulate(plain).latency
-        found.append(Figure("latency", float(np.median(cycles)), "cycles", MESSAGES, None, job.kind,
-                            job.size, depth=1, batch=1, **own))
-    if RATE in job.measure:
-        found += [_rate(plain, job, queues, own) for queues in job.queues]
+    for work, lives in zip(works, lives_of(works), strict=True):
+        if work.depth == 1 and work.messages == MESSAGES:
+            values = [("latency", float(np.median(lives.latency)), "cycles", least_latency(work))]
+        else:
+            cycles = int(lives.end.max()) - int(lives["txf"].min()) + 1
+            least = least_latency(work)
+            values = [
+                ("message rate", work.total / cycles, "messages/cycle", most_rate(job, work)),
+                ("loaded latency", float(np.median(lives.latency)), "cycles", least),
+                ("loaded latency, 99 %", float(np.percentile(lives.latency, 99)), "cycles", least),
+            ]
+        found += [
+            Figure(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
+                   job.host_read_latency, job.seed, work.depth, work.batch, job.store_buffer,
+                   job.backend)
+            for name, value, unit, limit in values
+        ]
     return found
 
 
-def _rate(plain, job, queues, own):
-    batch = min(job.batch, job.depth)
-    work = replace(plain, queues=queues, depth=job.depth, batch=batch,
-                   messages=max(RATE_MESSAGES, queues * batch))
-    lives = simulate(work)
-    cycles = int(lives.end.max()) - int(lives["txf"].min()) + 1
-    limit = rate_limit(job.kind_number, job.size, batch)
-    return Figure("message rate", work.total / cycles, "messages/cycle", work.total, limit,
-                  job.kind, job.size, queues, depth=job.depth, batch=batch, **own)
+def workloads(job):
+    """The Workloads of a job; the one of the latency comes first."""
+    same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
+            "policy": job.store_buffer, "seed": job.seed}  # fmt: skip
+    found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
+    messages = LARGE if job.size >= LARGE_BYTES else SMALL
+    if RATE in job.measure:
+        found += [
+            Workload(**same, queues=queues, depth=job.depth, batch=job.batch,
+                     messages=max(messages, queues * job.batch))
+            for queues in job.queues
+        ]  # fmt: skip
+    return found
+
+
+def least_latency(work):
+    """Cycles that host and fabric alone take of a message's latency, the device none: the read of
+    its payload, the packet over the fabric, and for SRD the way back."""
+    return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
+
+
+def least_departure(work):
+    """Cycles that they take until the last flit is out, when a datagram's send is complete."""
+    return (0 if work.inline else work.read_latency) + flits(work.size) - 1
+
+
+def most_rate(job, work):
+    """Messages per cycle that the busiest port and the host's window allow at best."""
+    complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
+    round_trip = complete + work.write_latency
+    return min(rate_limit(job.kind_number, work.size, work.batch),
+               work.queues * work.depth / round_trip)  # fmt: skip

@@ -1,25 +1,32 @@
-"""Admin commands: one function each, marked with its opcode.
+"""Admin commands: one function each, marked with its opcode; regions and event counters have
+files of their own.
 
 A function takes the device and the decoded command. It returns its response layout, None for a
 plain success, or raises Refusal; the checks stand in the order in which statuses win.
 """
 
 from efa import defs
+from efa.admin_rules import (
+    address_of,
+    aligned,
+    capable,
+    commands,
+    granted,
+    legal,
+    unused,
+    well_formed,
+)
 from efa.features import attribute, statistics
-from efa.objects import Ah, Cq, Eq, Mr, Pd, Qp, Uar
+from efa.objects import Ah, Cq, Eq, Pd, Qp, Uar
 from efa.ring import EntryRing, WorkRing, is_power_of_two
 
 MAX_RNR_RETRY = 7
 RING_ALIGNMENT = 64
-LIST_ALIGNMENT = 8
-ADDRESS_SPACE = 1 << 64
 EQE_WORDS = defs.AdminEqe.SIZE // 4
 
 _Opcode = defs.AdminAqOpcode
-_Status = defs.AdminAqCompletionStatus
 _State = defs.AdminQpState
 _Feature = defs.AdminAqFeatureId
-_CAPS = defs.AdminFeatureDeviceAttrDesc
 
 _MOVES = {
     _State.RESET: {_State.INIT},
@@ -31,60 +38,9 @@ _MOVES = {
     _State.ERR: {_State.ERR},
 }
 
-# Opcode to the function that carries it out; what is missing here is not supported.
+# Opcode to the function that carries it out.
 COMMANDS = {}
-
-
-class Refusal(Exception):
-    """A command ends with this status and has changed nothing."""
-
-    def __init__(self, status):
-        super().__init__(status.name)
-        self.status = status
-
-
-def command(opcode):
-    """Marks the function that carries out an opcode."""
-
-    def mark(function):
-        COMMANDS[opcode] = function
-        return function
-
-    return mark
-
-
-def well_formed(condition):
-    """Refuses what sets flags that this device does not know how to follow."""
-    if not condition:
-        raise Refusal(_Status.MALFORMED_REQUEST)
-
-
-def legal(condition):
-    """Refuses a parameter."""
-    if not condition:
-        raise Refusal(_Status.ILLEGAL_PARAMETER)
-
-
-def unused(condition):
-    """Refuses to take away what another object names."""
-    if not condition:
-        raise Refusal(_Status.RESOURCE_BUSY)
-
-
-def granted(resource):
-    """Refuses when there is nothing left to give; returns what was found."""
-    if resource is None:
-        raise Refusal(_Status.RESOURCE_ALLOCATION_FAILURE)
-    return resource
-
-
-def _capable(device, capability):
-    field = getattr(_CAPS, capability)
-    return device.profile.device_caps >> field.lsb & field.mask
-
-
-def _aligned(address, alignment):
-    return not address & (alignment - 1)
+command = commands(COMMANDS)
 
 
 @command(_Opcode.ALLOC_PD)
@@ -116,7 +72,7 @@ def alloc_uar(device, cmd):
 def dealloc_uar(device, cmd):
     objects = device.objects
     legal(objects.uars.get(cmd.uar))
-    users = (objects.qps, objects.cqs)
+    users = (objects.qps, objects.cqs, objects.counters)
     unused(all(item.uar != cmd.uar for table in users for item in table.live.values()))
     objects.uars.remove(cmd.uar)
     objects.forget_uar(cmd.uar)
@@ -125,11 +81,11 @@ def dealloc_uar(device, cmd):
 @command(_Opcode.CREATE_EQ)
 def create_eq(device, cmd):
     eqs, limits = device.objects.eqs, device.limits
-    base = _address(cmd.ba)
+    base = address_of(cmd.ba)
     legal(is_power_of_two(cmd.depth, limits.max_eq_depth))
     legal(cmd.entry_size_words == EQE_WORDS)
     legal(cmd.msix_vec < limits.msix_vectors)
-    legal(_aligned(base, RING_ALIGNMENT))
+    legal(aligned(base, RING_ALIGNMENT))
     number = granted(eqs.free_number())
     eqs.add(number, Eq(number, base, cmd.msix_vec, EntryRing(cmd.depth)))
     return defs.AdminCreateEqResp(eqn=number)
@@ -147,7 +103,7 @@ def destroy_eq(device, cmd):
 @command(_Opcode.CREATE_CQ)
 def create_cq(device, cmd):
     objects, limits = device.objects, device.limits
-    base = _address(cmd.cq_ba)
+    base = address_of(cmd.cq_ba)
     entry_bytes = 4 * cmd.cq_entry_size_words
     short, long = defs.IoRxCdesc.SIZE, defs.IoRxCdescEx.SIZE
     well_formed(not cmd.virt)
@@ -159,7 +115,7 @@ def create_cq(device, cmd):
     legal(objects.uars.get(cmd.uar))
     eq = objects.eqs.get(cmd.eqn) if cmd.interrupt_mode_enabled else None
     legal(eq or not cmd.interrupt_mode_enabled)
-    legal(_aligned(base, RING_ALIGNMENT))
+    legal(aligned(base, RING_ALIGNMENT))
     number = granted(objects.cqs.free_number(cmd.uar))
     rings = [EntryRing(cmd.sub_cq_depth) for _ in range(cmd.num_sub_cqs)]
     cq = Cq(number, cmd.uar, base, entry_bytes, bool(cmd.set_src_addr), eq, rings)
@@ -207,66 +163,6 @@ def destroy_ah(device, cmd):
         device.datapath.sends.flush_ah(ah)
 
 
-@command(_Opcode.REG_MR)
-def reg_mr(device, cmd):
-    objects = device.objects
-    well_formed(not cmd.aq_common.ctrl_data_indirect)
-    legal(objects.pds.get(cmd.pd))
-    legal(cmd.mr_length)
-    legal(cmd.iova + cmd.mr_length <= ADDRESS_SPACE)
-    legal(not cmd.remote_read_enable or _capable(device, "rdma_read"))
-    legal(not cmd.remote_write_enable or _capable(device, "rdma_write"))
-    physical = bool(cmd.mem_addr_phy_mode_en)
-    count = 0 if physical else _page_count(device, cmd)
-    index = granted(objects.mrs.free_number())
-    start = granted(objects.translations.find(count))
-    pages = () if physical else _page_list(device, cmd, count)
-    key = objects.next_key(index)
-    objects.count_key(key)
-    objects.translations.give(start, count)
-    region = Mr(
-        index, key, cmd.pd, cmd.iova, cmd.mr_length, bool(cmd.local_write_enable), physical,
-        cmd.phys_page_size_shift, start, pages,
-    )  # fmt: skip
-    objects.mrs.add(index, region)
-    return defs.AdminRegMrResp(l_key=key, r_key=key)
-
-
-def _page_count(device, cmd):
-    """Pages of a region; refuses a list that cannot hold them."""
-    legal(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
-    page_bytes = 1 << cmd.phys_page_size_shift
-    inside = cmd.iova & (page_bytes - 1)
-    count = (inside + cmd.mr_length + page_bytes - 1) >> cmd.phys_page_size_shift
-    if cmd.aq_common.ctrl_data:
-        legal(cmd.pbl.pbl.length >= 8 * count)
-        legal(_aligned(_address(cmd.pbl.pbl.address), LIST_ALIGNMENT))
-    else:
-        legal(count <= len(cmd.pbl.inline_pbl_array))
-    return count
-
-
-def _page_list(device, cmd, count):
-    """Page addresses, judged last of all: a list in host memory is read only when it fits."""
-    if cmd.aq_common.ctrl_data:
-        data = device.memory.read(_address(cmd.pbl.pbl.address), 8 * count)
-        pages = [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8)]
-    else:
-        pages = cmd.pbl.inline_pbl_array[:count]
-    legal(all(_aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
-    return tuple(pages)
-
-
-@command(_Opcode.DEREG_MR)
-def dereg_mr(device, cmd):
-    objects = device.objects
-    mr = objects.mr_by_key(cmd.l_key)
-    legal(mr)
-    objects.mrs.remove(mr.index)
-    if mr.pages:
-        objects.translations.take_back(mr.first_translation)
-
-
 @command(_Opcode.CREATE_QP)
 def create_qp(device, cmd):
     objects, limits = device.objects, device.limits
@@ -283,22 +179,24 @@ def create_qp(device, cmd):
         (n for n in (defs.IoTxWqe.SIZE, defs.IoTxWqe128.SIZE) if ring_bytes == n * depth), None
     )
     legal(wqe_bytes)
+    if limits.sq_host:
+        legal(cmd.sq_base_addr and aligned(cmd.sq_base_addr, RING_ALIGNMENT))
     descriptors, rest = divmod(size.recv_queue_ring_size, defs.IoRxDesc.SIZE)
     if size.recv_queue_ring_size:
         legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
-        legal(_aligned(cmd.rq_base_addr, RING_ALIGNMENT))
-    legal(not cmd.unsolicited_write_recv or _capable(device, "unsolicited_write_recv"))
-    legal(not cmd.sq_64_bit_req_id or _capable(device, "sq_64_bit_req_id"))
+        legal(aligned(cmd.rq_base_addr, RING_ALIGNMENT))
+    legal(not cmd.unsolicited_write_recv or capable(device, "unsolicited_write_recv"))
+    legal(not cmd.sq_64_bit_req_id or capable(device, "sq_64_bit_req_id"))
     index = granted(objects.qps.free_number(cmd.uar))
     pages = max(1, ring_bytes // limits.llq_page_bytes)
     first_page = granted(objects.llq.find(pages, cmd.uar))
 
-    retries = cmd.qp_type == defs.AdminQpType.SRD and _capable(device, "rnr_retry")
+    retries = cmd.qp_type == defs.AdminQpType.SRD and capable(device, "rnr_retry")
     qp = Qp(
         index, objects.next_qp_number(index), cmd.qp_type, cmd.pd, cmd.uar, send_cq, recv_cq,
         wqe_bytes, first_page * limits.llq_page_bytes, WorkRing(depth),
         cmd.rq_base_addr, WorkRing(descriptors), bool(cmd.unsolicited_write_recv),
-        rnr_retry=MAX_RNR_RETRY if retries else 0,
+        rnr_retry=MAX_RNR_RETRY if retries else 0, sq_base=cmd.sq_base_addr,
     )  # fmt: skip
     objects.count_qp(index)
     objects.qps.add(index, qp, cmd.uar)
@@ -329,7 +227,7 @@ def modify_qp(device, cmd):
         legal((before, after) != (_State.RTR, _State.RTS) or cmd.modify_mask__sq_psn)
     if cmd.modify_mask__rnr_retry:
         legal(cmd.rnr_retry <= MAX_RNR_RETRY)
-        legal(qp.type == defs.AdminQpType.SRD and _capable(device, "rnr_retry"))
+        legal(qp.type == defs.AdminQpType.SRD and capable(device, "rnr_retry"))
         qp.rnr_retry = cmd.rnr_retry
     if cmd.modify_mask__qkey:
         qp.qkey = cmd.qkey
@@ -358,6 +256,8 @@ def destroy_qp(device, cmd):
     qp = objects.qp_by_number(cmd.qp_handle)
     legal(qp)
     device.datapath.move(qp, _State.RESET)
+    for counter in qp.counters.values():
+        counter.attached -= 1
     objects.qps.remove(qp.index)
     objects.llq.take_back(qp)
 
@@ -377,11 +277,11 @@ def set_feature(device, cmd):
     legal(host_info or feature == _Feature.AENQ_CONFIG)
     if host_info:
         legal(cmd.control_buffer.length >= defs.AdminHostInfo.SIZE)
-        device.memory.read(_address(cmd.control_buffer.address), defs.AdminHostInfo.SIZE)
+        device.memory.read(address_of(cmd.control_buffer.address), defs.AdminHostInfo.SIZE)
     else:
         groups = cmd.u.aenq.enabled_groups
         legal(not groups & ~device.profile.aenq_supported_groups)
-        device.admin.aenq_enabled_groups = groups
+        device.admin.events.enable(groups)
 
 
 @command(_Opcode.GET_STATS)
@@ -396,7 +296,3 @@ def _with_body(response, body):
     start = response.u.offset
     result.image[start : start + body.SIZE] = body.pack()
     return result
-
-
-def _address(words):
-    return words.mem_addr_high << 32 | words.mem_addr_low

@@ -1,13 +1,18 @@
 """The admin rings: commands in, responses and their interrupts out."""
 
-from efa import defs
-from efa.admin import COMMANDS, Refusal
+from efa import admin, admin_counters, admin_regions, defs
+from efa.admin_rules import Refusal
+from efa.async_events import AsyncEvents
 from efa.codec import crc16
 from efa.memory import HostReadError
 from efa.ring import EntryRing, WorkRing, is_power_of_two
 
 ENTRY_BYTES = defs.AdminAqEntry.SIZE
-ODD_DOORBELL, ODD_EVENTS, ODD_PHASE = 1, 2, 3
+WIDE_ENTRY_BYTES = defs.AdminAqEntryV2.SIZE
+CRC_VERSION = 2
+ODD_DOORBELL, ODD_PHASE, ODD_UNREAD, ODD_SPOILT = 1, 3, 4, 6
+
+COMMANDS = admin.COMMANDS | admin_regions.COMMANDS | admin_counters.COMMANDS
 
 _Status = defs.AdminAqCompletionStatus
 
@@ -17,16 +22,18 @@ class AdminQueues:
 
     def __init__(self, device):
         self.device = device
-        self.aq = self.acq = self.aenq = None
-        self.aq_base = self.acq_base = self.aenq_base = 0
-        self.acq_vector = self.aenq_vector = 0
-        self.masked = self.held_message = False
-        self.aenq_enabled_groups = 0
+        self.aq = self.acq = None
+        self.aq_base = self.acq_base = self.acq_vector = 0
+        self.aq_entry_bytes = ENTRY_BYTES
+        self.masked = self.held = self.held_event = False
+        # Opcode and slot of the command that is carried out: None where it could not be read.
+        self.current = (None, 0)
+        self.events = AsyncEvents(device, self._tell_event)
 
-    def _legal_ring(self, depth, entry_bytes):
-        return entry_bytes == ENTRY_BYTES and is_power_of_two(
-            depth, self.device.limits.max_aq_depth
-        )
+    def _depth(self, depth, entry_bytes, *sizes):
+        """The depth of a legal ring, None of any other."""
+        legal = entry_bytes in sizes and is_power_of_two(depth, self.device.limits.max_aq_depth)
+        return depth if legal else None
 
     def _base(self, low, high):
         """Rings start at an entry's own alignment, whatever the low bits say."""
@@ -35,31 +42,26 @@ class AdminQueues:
     def configure_aq(self, value):
         """AQ_CAPS: enables the ring at its base, or disables it."""
         caps = defs.REG_BITS.AQ_CAPS.unpack(value)
-        good = self._legal_ring(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE)
-        self.aq = WorkRing(caps.AQ_DEPTH) if good else None
+        depth = self._depth(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE, ENTRY_BYTES, WIDE_ENTRY_BYTES)
+        self.aq = WorkRing(depth) if depth else None
+        self.aq_entry_bytes = caps.AQ_ENTRY_SIZE
         self.aq_base = self._base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
 
     def configure_acq(self, value):
         """ACQ_CAPS: likewise; commands that waited for it are taken."""
         caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
-        good = self._legal_ring(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE)
-        self.acq = EntryRing(caps.ACQ_DEPTH) if good else None
+        depth = self._depth(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE, ENTRY_BYTES)
+        self.acq = EntryRing(depth) if depth else None
         self.acq_base = self._base(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI)
         self.acq_vector = caps.ACQ_MSIX_VECTOR
         self.device.when_master(self._serve)
 
     def configure_aenq(self, value):
-        """AENQ_CAPS: likewise; no event is produced yet."""
+        """AENQ_CAPS: likewise."""
         caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
-        good = self._legal_ring(caps.AENQ_DEPTH, caps.AENQ_ENTRY_SIZE)
-        self.aenq = EntryRing(caps.AENQ_DEPTH) if good else None
-        self.aenq_base = self.device.register_pair(defs.Reg.AENQ_BASE_LO, defs.Reg.AENQ_BASE_HI)
-        self.aenq_vector = caps.AENQ_MSIX_VECTOR
-
-    def consume_events(self, value):
-        """AENQ_CONS_DB: a count of events that were never produced is reported."""
-        if value != (self.aenq.written if self.aenq else 0):
-            self.device.event("odd_admin", what=ODD_EVENTS, detail=value)
+        depth = self._depth(caps.AENQ_DEPTH, caps.AENQ_ENTRY_SIZE, ENTRY_BYTES)
+        base = self._base(defs.Reg.AENQ_BASE_LO, defs.Reg.AENQ_BASE_HI)
+        self.events.configure(depth, base, caps.AENQ_MSIX_VECTOR)
 
     def ring(self, value):
         """AQ_PROD_DB."""
@@ -69,11 +71,24 @@ class AdminQueues:
             self.device.when_master(self._serve)
 
     def mask(self, value):
-        """INTR_MASK: a message that was held leaves when it becomes 0."""
+        """INTR_MASK: a message that was held for a vector leaves when it becomes 0."""
         self.masked = bool(defs.REG_BITS.INTR_MASK.unpack(value).EN)
-        if self.held_message and not self.masked:
-            self.held_message = False
-            self.device.interrupts.raise_vector(self.acq_vector)
+        if not self.masked:
+            vectors = {self.acq_vector} if self.held else set()
+            vectors |= {self.events.vector} if self.held_event else set()
+            self.held = self.held_event = False
+            for vector in sorted(vectors):
+                self.device.interrupts.raise_vector(vector)
+
+    def snapshot(self):
+        """What commands and events may change; the rings move with every command."""
+        return {"masked": self.masked, "events": self.events.snapshot()}
+
+    def _tell_event(self):
+        if self.masked:
+            self.held_event = True
+        else:
+            self.device.interrupts.raise_vector(self.events.vector)
 
     def _serve(self):
         while self.aq is not None and self.acq is not None and self.aq.waiting:
@@ -81,22 +96,28 @@ class AdminQueues:
             phase = self.aq.taken // self.aq.depth & 1 ^ 1
             slot = self.aq.take()
             self.aq.complete()
+            size = self.aq_entry_bytes
+            self.current = (None, slot)
             try:
-                entry = self.device.memory.read(self.aq_base + slot * ENTRY_BYTES, ENTRY_BYTES)
+                entry = self.device.memory.read(self.aq_base + slot * size, size)
             except HostReadError:
+                self.device.event("odd_admin", what=ODD_UNREAD, detail=slot)
                 self._respond(0, _Status.UNKNOWN_ERROR, None)
                 continue
-            self._execute(entry, phase)
+            self._execute(entry, phase, slot)
 
-    def _execute(self, entry, phase):
+    def _execute(self, entry, phase, slot):
         device = self.device
         common = defs.AdminAqCommonDesc.unpack(entry)
+        self.current = (common.opcode, slot)
         command_id = common.command_id__command_id
         device.event("aqcmd", cmd_id=command_id, opcode=int(common.opcode))
         if common.phase != phase:
             device.event("odd_admin", what=ODD_PHASE, detail=command_id)
         status, response = _Status.SUCCESS, None
         try:
+            if len(entry) == WIDE_ENTRY_BYTES:
+                entry = self._narrowed(entry)
             function = COMMANDS.get(common.opcode)
             if function is None:
                 raise Refusal(_Status.UNSUPPORTED_OPCODE)
@@ -107,16 +128,29 @@ class AdminQueues:
             status = _Status.UNKNOWN_ERROR
         self._respond(command_id, status, response)
 
+    def _narrowed(self, entry):
+        """The 64-byte form of a 128-byte entry; refuses one that is not what its checksum says."""
+        image = bytearray(entry)
+        header = defs.AdminAqCommonDescV2.over(image)
+        checksum, header.checksum = header.checksum, 0
+        if checksum != crc16(image) or header.payload_ver:
+            command_id = header.common.command_id__command_id
+            self.device.event("odd_admin", what=ODD_SPOILT, detail=command_id)
+            raise Refusal(_Status.MALFORMED_REQUEST)
+        common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
+        return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]
+
     def _respond(self, command_id, status, response):
         slot, phase = self.acq.reserve()
         image = bytearray(response.pack(ENTRY_BYTES) if response else ENTRY_BYTES)
         header = defs.AdminAcqCommonDesc.over(image)
         header.command_id, header.status, header.phase = command_id, status, phase
-        header.checksum = crc16(image)
         device = self.device
+        if device.version >= CRC_VERSION:
+            header.checksum = crc16(image)
         device.event("acq", cmd_id=command_id, status=int(status))
         device.dma_write(self.acq_base + slot * ENTRY_BYTES, bytes(image))
         if self.masked:
-            self.held_message = True
+            self.held = True
         else:
-            device.interrupts.raise_vector(self.acq_vector)
+            self.device.interrupts.raise_vector(self.acq_vector)

@@ -28,6 +28,11 @@ class Command:
         self.status = None
 
     @property
+    def name(self):
+        """Name of the opcode, or its number where it has none."""
+        return getattr(self.opcode, "name", f"opcode {self.opcode}")
+
+    @property
     def done(self):
         """True once the device has answered."""
         return self.status is not None
@@ -35,25 +40,27 @@ class Command:
     def result(self):
         """The response; raises DriverError when the device refused."""
         if not self.done:
-            raise DriverError(f"{self.opcode.name} has not completed")
+            raise DriverError(f"{self.name} has not completed")
         if self.status != defs.AdminAqCompletionStatus.SUCCESS:
             shown = getattr(self.status, "name", self.status)
-            raise DriverError(f"{self.opcode.name}: {shown}", self.status)
+            raise DriverError(f"{self.name}: {shown}", self.status)
         return self.response
 
 
 class AdminQueue:
-    """AQ and ACQ in host memory, up to 32 commands outstanding.
+    """AQ and ACQ in host memory, up to `depth` commands outstanding (a power of two, at most 32).
 
-    `write_register(reg, value)` reaches the device; `check_crc` is what VERSION asks for.
+    `write_register(reg, value)` reaches the device; `check_crc` and `wide`, the 128-byte entries,
+    are what VERSION asks for.
     """
 
-    depth = defs.EFA_ADMIN_QUEUE_DEPTH
-
-    def __init__(self, memory, allocator, write_register, check_crc):
+    def __init__(self, memory, allocator, write_register, check_crc, wide=False,
+                 depth=defs.EFA_ADMIN_QUEUE_DEPTH):
+        self.depth = depth
         self._memory, self._write_register = memory, write_register
         self._check_crc = check_crc
-        self.aq_base = allocator.alloc(self.depth * defs.AdminAqEntry.SIZE)
+        self.entry = defs.AdminAqEntryV2 if wide else defs.AdminAqEntry
+        self.aq_base = allocator.alloc(self.depth * self.entry.SIZE)
         self._acq = ConsumerRing(
             memory, allocator.alloc(self.depth * defs.AdminAcqEntry.SIZE), self.depth,
             defs.AdminAcqEntry, lambda entry: entry.acq_common_descriptor.phase)
@@ -66,7 +73,7 @@ class AdminQueue:
         """Registers of the submission ring: base low, base high, then the enabling CAPS."""
         self._write_base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI, self.aq_base)
         self._write_register(defs.Reg.AQ_CAPS, defs.REG_BITS.AQ_CAPS.pack(
-            AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=defs.AdminAqEntry.SIZE))
+            AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=self.entry.SIZE))
 
     def enable_acq(self):
         """Registers of the completion ring."""
@@ -89,22 +96,40 @@ class AdminQueue:
         """True while no further command may be submitted."""
         return None not in self._contexts
 
-    def submit(self, request):
-        """Puts a command into the ring and rings; returns its Command."""
-        opcode = OPCODES[type(request)]
+    def submit(self, request, spoil=None):
+        """Puts a command into the ring and rings; returns its Command.
+
+        `spoil` turns a byte of the entry at that offset, behind the back of its checksum.
+        """
+        # Two commands share a layout: such a request says itself which it is.
+        opcode = request.aq_common.opcode or OPCODES[type(request)]
         slot = self._contexts.index(None)
         lap, place = divmod(self._produced, self.depth)
         header = request.aq_common
         header.command_id = (slot | self._produced << CONTEXT_BITS) & COMMAND_ID_MASK
         header.opcode = opcode
         header.phase = 1 - lap % 2
-        command = Command(opcode, int(header.command_id), defs.COMMANDS[opcode][1])
+        _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))
+        command = Command(opcode, int(header.command_id), response)
         self._contexts[slot] = command
-        entry = defs.AdminAqEntry
-        self._memory.write(self.aq_base + place * entry.SIZE, request.pack(entry.SIZE))
+        image = request.pack(defs.AdminAqEntry.SIZE)
+        if self.entry is defs.AdminAqEntryV2:
+            image = widened(image)
+        if spoil is not None:
+            image = image[:spoil] + bytes([image[spoil] ^ 0xFF]) + image[spoil + 1 :]
+        self._memory.write(self.aq_base + place * self.entry.SIZE, image)
         self._produced = self._produced + 1 & 0xFFFF_FFFF
         self._write_register(defs.Reg.AQ_PROD_DB, self._produced & PRODUCER_MASK)
         return command
+
+    @property
+    def place(self):
+        """Slot of the ring that the next command takes."""
+        return self._produced % self.depth
+
+    def forget(self, command):
+        """Gives up a command whose response will not come."""
+        self._contexts[self._contexts.index(command)] = None
 
     def drain(self):
         """Takes every response that has arrived."""
@@ -126,6 +151,17 @@ class AdminQueue:
         """Gives the rings back; the device must have been reset."""
         self._allocator.free(self.aq_base)
         self._allocator.free(self._acq.base)
+
+
+def widened(image):
+    """The 128-byte form of a 64-byte command: payload 8 bytes later, checksum over all of it."""
+    common = defs.AdminAqCommonDesc.SIZE
+    wide = bytearray(defs.AdminAqEntryV2.SIZE)
+    wide[:common] = image[:common]
+    payload = defs.AdminAqEntryV2.request_payload.offset
+    wide[payload : payload + len(image) - common] = image[common:]
+    defs.AdminAqCommonDescV2.over(wide).checksum = crc16(wide)
+    return bytes(wide)
 
 
 def crc_matches(entry):

@@ -37,6 +37,8 @@ class Backend(ABC):
     node_id = 0
     # How this host's CPUs combine stores (efa.wc.StoreBuffer or its text).
     store_buffer = "ideal"
+    # The device takes its send entries from host memory (build option SQ_HOST): it does not say so.
+    sq_host = False
 
     @abstractmethod
     def stores(self, items):
@@ -133,13 +135,15 @@ class ModelBackend(Backend):
     max_rounds = 100_000
 
     def __init__(self, node_id=1, profile="default", memory=None, fabric=None, record=False,
-                 limits=None):
+                 limits=None, **straps):
         self.node_id, self.record = node_id, record
         self.device_memory = Memory() if memory is None else memory
         self.memory = HostView(self.device_memory)
         self._interrupts, self._writes, self._packets = [], [], []
         self._activity = 0
-        self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits)
+        self.device = Device(self.device_memory, node_id=node_id, profile=profile, limits=limits,
+                             **straps)
+        self.sq_host = bool(self.device.limits.sq_host)
         self.device.on_interrupt = self._on_interrupt
         self.device.on_dma_write = self._on_write
         self.fabric = Fabric() if fabric is None else fabric
@@ -178,12 +182,14 @@ class ModelBackend(Backend):
             before = self._activity
             if condition():
                 return
-            if not self.fabric.run() and self._activity == before:
+            moved = self.fabric.run() or self.device.let_time_pass()
+            if not moved and self._activity == before:
                 break
         raise DeviceTimeout("the device is idle, and what was waited for has not happened")
 
     def settle(self):
-        self.fabric.run()
+        while self.fabric.run() or self.device.let_time_pass():
+            pass
 
     def interrupts(self):
         return _drain(self._interrupts)

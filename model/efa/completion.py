@@ -1,6 +1,7 @@
 """Completion entries, the events they raise, and the interrupts of event queues."""
 
 from efa import defs
+from efa.admin_counters import change
 from efa.ring import distance
 from efa.wire import mask, precompiled
 
@@ -16,6 +17,9 @@ _SEND_FLAGS = _Queue.SEND_QUEUE << _Common.q_type.lsb
 _RECV_FLAGS = _Queue.RECV_QUEUE << _Common.q_type.lsb
 _OP_TYPE_LSB = _Common.op_type.lsb
 _CONSUMER = defs.DOORBELL_BITS.CQ_DB
+_Events = defs.AdminEventCounterAttachQpEvents
+_SEND_COMP, _SEND_COMP_ERR = _Events.send_comp.lsb, _Events.send_comp_err.lsb
+_RECV_COMP, _RECV_COMP_ERR = _Events.recv_comp.lsb, _Events.recv_comp_err.lsb
 
 
 class Completions:
@@ -62,9 +66,19 @@ class Completions:
                 overflow=int(unread > ring.depth * len(cq.rings)),
             )  # fmt: skip
         device.dma_write(cq.base + (sub * ring.depth + slot) * cq.entry_bytes, image)
+        if qp.counters:
+            self._count(qp, flags, status)
         if cq.armed:
             cq.armed = False
             self._event(cq)
+
+    def _count(self, qp, flags, status):
+        """The event counter of what happened: written behind its entry, before an event of it."""
+        receive = flags & _RECV_FLAGS == _RECV_FLAGS
+        good, bad = (_RECV_COMP, _RECV_COMP_ERR) if receive else (_SEND_COMP, _SEND_COMP_ERR)
+        counter = qp.counters.get(good if status == defs.IoCompStatus.OK else bad)
+        if counter is not None:
+            change(self.device, counter, counter.value + 1)
 
     # Doorbells of CQs and EQs.
 

@@ -4,6 +4,7 @@ from array import array
 
 from efa import defs
 from efa.completion import Completions
+from efa.host_entries import HostEntries
 from efa.receive import Receives
 from efa.ring import COUNTER_MASK
 from efa.send import Sends
@@ -13,6 +14,7 @@ SQ, RQ, CQ = range(3)
 TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
 NO_OWNER, RUNG, PARTIAL = 1, 2, 3
 CAUSE_SQ_DOORBELL, CAUSE_RQ_DOORBELL, CAUSE_UNWRITTEN, CAUSE_RUNG_SLOT = 1, 2, 3, 4
+CAUSE_ENTRY_READ = 8
 ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
 DOORBELL_BYTES = 4
 QP_DOORBELL_BYTES = 2 * DOORBELL_BYTES
@@ -36,6 +38,7 @@ class Datapath:
         self._page_shift = limits.llq_page_bytes.bit_length() - 1
         self._llq = bytearray(limits.llq_bytes)
         self._written = array("H", bytes(2 * (limits.llq_bytes >> LINE_SHIFT)))
+        self._in_host = HostEntries(device.memory) if limits.sq_host else None
         self.completions = Completions(device)
         self.sends = Sends(device, self)
         self.receives = Receives(device, self)
@@ -47,6 +50,10 @@ class Datapath:
             "written": self._written.tolist(),
             "sends": self.sends.snapshot(),
         }
+
+    def written_map(self):
+        """Which dwords of LLQ memory were written and not taken, as bytes."""
+        return self._written.tobytes()
 
     def node_of(self, gid):
         """Fabric node of a GID, None outside the fabric."""
@@ -99,9 +106,16 @@ class Datapath:
 
     def _work(self, qp, kind):
         if kind == SQ:
-            self.sends.work(qp)
+            self._work_sends(qp)
         elif qp.state == _State.ERR:
             self.receives.flush(qp)
+
+    def _work_sends(self, qp):
+        """What was rung goes on; entries in host memory are read first."""
+        intact = self._in_host is None or self._in_host.fetch(qp)
+        self.sends.work(qp)
+        if not intact:
+            self.fail(qp, CAUSE_ENTRY_READ)
 
     # LLQ memory.
 
@@ -114,7 +128,7 @@ class Datapath:
         page = offset >> self._page_shift
         qp = self.objects.llq.owner[page] if offset < len(self._llq) else None
         inside = offset - qp.llq_base if qp else 0
-        if qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
+        if self._in_host or qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
             event("llq", verdict=NO_OWNER, line=line, dwords=mask)
             return
         if start != offset or stop != end:
@@ -131,6 +145,8 @@ class Datapath:
 
     def take_wqe(self, qp):
         """The next send entry, and whether all of it was written; its slot is unwritten then."""
+        if self._in_host:
+            return self._in_host.take(qp), True
         start = qp.llq_base + qp.sq.take() * qp.wqe_bytes
         wqe = bytes(self._llq[start : start + qp.wqe_bytes])
         whole = True
@@ -142,6 +158,10 @@ class Datapath:
                 whole = False
                 wqe = _blanked(wqe, at, mask)
         return wqe, whole
+
+    def next_is_broken(self, qp):
+        """True when the next entry lies in host memory and its read failed: it is never sent."""
+        return self._in_host is not None and self._in_host.broken(qp)
 
     def unwrite(self, qp):
         """Nothing in the QP's ring counts as written any more."""
@@ -159,11 +179,12 @@ class Datapath:
             qp.sq.clear()
             qp.rq.clear()
             qp.rq_failed, qp.first_phase = False, None
+            qp.fetched.clear()
             self.unwrite(qp)
         elif state == _State.ERR:
             self.device.when_master(lambda: self._flush(qp))
         elif state == _State.RTS:
-            self.device.when_master(lambda: self.sends.work(qp))
+            self.device.when_master(lambda: self._work_sends(qp))
 
     def fail(self, qp, cause):
         """A QP goes to ERR by itself."""
@@ -173,6 +194,8 @@ class Datapath:
 
     def _flush(self, qp):
         if qp.state == _State.ERR:
+            if self._in_host:
+                self._in_host.fetch(qp)
             self.sends.flush(qp)
             self.receives.flush(qp)
 

@@ -2108,6 +2108,8 @@ class Ev(IntEnum):
     ODD_ADMIN = 20
     ODD_NET = 21
     RESET = 22
+    AENQ = 23
+    ECW = 24
 
 
 EVENTS = layouts(
@@ -2310,6 +2312,22 @@ EVENTS = layouts(
         2,
         (("step", 0, 2),),
     ),
+    BitLayout(
+        "aenq",
+        32,
+        (
+            ("group", 0, 16),
+            ("syndrome", 16, 16),
+        ),
+    ),
+    BitLayout(
+        "ecw",
+        64,
+        (
+            ("counter", 0, 16),
+            ("value", 16, 48),
+        ),
+    ),
 )
 
 LIMITS = Constants(
@@ -2322,11 +2340,13 @@ LIMITS = Constants(
         "ah_w": 8,
         "mr_w": 8,
         "mtt_w": 13,
+        "ec_w": 6,
         "node_w": 6,
         "msg_w": 10,
         "msix_vectors": 9,
         "tags": 256,
         "llq_bytes": 0x200000,
+        "sq_host": 0,
         "llq_page_bytes": 4096,
         "db_page_bytes": 0x10000,
         "db_cq_base": 32768,
@@ -2350,6 +2370,8 @@ LIMITS = Constants(
         "reserved_ah": 65535,
         "gid_prefix": bytes.fromhex("fe80000000000000020000fffe00"),
         "grh_bytes": 40,
+        "event_counter_events": 15,
+        "event_counter_max_val": 0xFFFFFFFFFFFFFFFF,
     }
 )
 
@@ -2364,13 +2386,13 @@ PROFILES = Constants(
             "dma_addr_width": 52,
             "admin_cmd_to": 0,
             "supported_features": 766,
-            "page_size_cap": 0xFFFFF000,
+            "page_size_cap": 0x3FFFFF000,
             "fw_version": 1,
             "admin_api_version": 1,
             "device_version": 1,
             "phys_addr_width": 52,
             "virt_addr_width": 64,
-            "device_caps": 0,
+            "device_caps": 32,
             "max_rdma_size": 0,
             "guid": 0,
             "max_link_speed_gbps": 100,
@@ -2458,6 +2480,128 @@ COMMANDS = {
         AdminAttachDetachEventCounterCmd,
         AdminAttachDetachEventCounterResp,
     ),
+}
+
+COMMAND_STATUSES = {
+    AdminAqOpcode.CREATE_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.MODIFY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.QUERY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DESTROY_QP: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.CREATE_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_AH: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.REG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.DEREG_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_MR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.CREATE_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_CQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.GET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.SET_FEATURE: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.MALFORMED_REQUEST,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.UNKNOWN_ERROR,
+    ],
+    AdminAqOpcode.GET_STATS: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.ALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_PD: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DEALLOC_UAR: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EQ: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.CREATE_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE,
+    ],
+    AdminAqOpcode.DESTROY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.ATTACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+        AdminAqCompletionStatus.RESOURCE_BUSY,
+    ],
+    AdminAqOpcode.MODIFY_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
+    AdminAqOpcode.DETACH_EVENT_COUNTER: [
+        AdminAqCompletionStatus.SUCCESS,
+        AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+    ],
 }
 
 FEATURES = {

@@ -4,6 +4,7 @@ It knows no time. A store has had all its consequences when store() returns; wha
 device leaves through the on_* callbacks in the order in which hardware must show it.
 """
 
+from hashlib import sha256
 from types import SimpleNamespace
 
 from efa import defs
@@ -15,7 +16,7 @@ from efa.wire import precompiled
 
 LINE_BYTES = 64
 UNKNOWN = defs.EFA_MMIO_READ_INVALID
-ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST = 1, 2, 3
+ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST, ODD_VECTOR = 1, 2, 3, 5
 RESET_BEGUN, RESET_DRAINED, RESET_DONE = range(3)
 
 _REG = defs.Reg
@@ -41,7 +42,9 @@ def dwords(offset, data):
 class Device:
     """One function: BARs towards the host, packets towards the fabric."""
 
-    def __init__(self, memory, *, node_id=1, profile="default", limits=None):
+    def __init__(
+        self, memory, *, node_id=1, profile="default", limits=None, interface=0, moderated=False
+    ):
         overrides = dict(limits or {})
         unknown = overrides.keys() - defs.LIMITS.keys()
         if unknown:
@@ -49,16 +52,20 @@ class Device:
         self.memory, self.node_id = memory, node_id
         self.limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
+        # The strap: 0 the profile's own interface version, else its minor number.
+        self.interface = interface
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
-        self.interrupts = Interrupts(self.limits.msix_vectors, self._send_message)
+        self.interrupts = Interrupts(
+            self.limits.msix_vectors, self._send_message, self._no_vector, moderated
+        )
         self._bus_master = True
         self._handlers = {
             _REG.AQ_CAPS: lambda value: self.admin.configure_aq(value),
             _REG.ACQ_CAPS: lambda value: self.admin.configure_acq(value),
             _REG.AENQ_CAPS: lambda value: self.admin.configure_aenq(value),
             _REG.AQ_PROD_DB: lambda value: self.admin.ring(value),
-            _REG.AENQ_CONS_DB: lambda value: self.admin.consume_events(value),
+            _REG.AENQ_CONS_DB: lambda value: self.admin.events.consume(value),
             _REG.INTR_MASK: lambda value: self.admin.mask(value),
             _REG.DEV_CTL: self._control,
             _REG.MMIO_REG_READ: self._read_less,
@@ -114,6 +121,21 @@ class Device:
         self._held, self._waiting_reads = [], 0
         self._forget()
         self.in_reset = self.reset_finished = False
+        self._sample_straps()
+
+    def raise_event(self, group, syndrome=0, data=b""):
+        """The management side asks for an asynchronous event; one that finds no room waits."""
+        if not self.in_reset:
+            self.admin.events.raise_event(group, syndrome, data)
+
+    def keep_alive(self):
+        """The period of keep-alives is over."""
+        if not self.in_reset:
+            self.admin.events.keep_alive()
+
+    def let_time_pass(self):
+        """Messages that moderation holds leave; True when there were any."""
+        return self.interrupts.release()
 
     def set_bus_master(self, enabled):
         """While off nothing that needs DMA is started; what came up meanwhile follows, in order."""
@@ -134,9 +156,27 @@ class Device:
                            self.interrupts.pending),
             "objects": self.objects.snapshot(),
             "stats": plain(self.stats),
-            "aenq_enabled_groups": self.admin.aenq_enabled_groups,
+            "version": self.version,
+            "admin": self.admin.snapshot(),
             "datapath": self.datapath.snapshot(),
         }  # fmt: skip
+
+    def digest(self):
+        """Equal exactly when the control plane is: all that commands, registers and resets set.
+
+        Left out is what each command moves, refused or not (its rings and its message), and the
+        bytes of the LLQ, but for which of them were written."""
+        state = {
+            "registers": self._registers,
+            "reset": (self.in_reset, self.reset_finished),
+            "table": self.interrupts.table,
+            "objects": self.objects.snapshot(),
+            "stats": plain(self.stats),
+            "version": self.version,
+            "admin": self.admin.snapshot(),
+            "sends": self.datapath.sends.snapshot(),
+        }
+        return sha256(repr(state).encode() + self.datapath.written_map()).hexdigest()
 
     # What the parts of the device use.
 
@@ -170,6 +210,9 @@ class Device:
 
         self.when_master(send)
 
+    def _no_vector(self, vector):
+        self.event("odd_host", what=ODD_VECTOR, detail=vector)
+
     def _store_register(self, offset, value):
         limits = self.limits
         table = offset - limits.msix_table_offset
@@ -187,7 +230,7 @@ class Device:
     def _read_register(self, offset):
         profile = self.profile
         if offset == _REG.VERSION:
-            return profile.version
+            return self.version
         if offset == _REG.CONTROLLER_VERSION:
             return profile.controller_version
         if offset == _REG.CAPS:
@@ -249,7 +292,11 @@ class Device:
                 self.event("reset", step=RESET_DRAINED)
         elif self.in_reset:
             self.in_reset, self.reset_finished = False, True
+            self._sample_straps()
             self.event("reset", step=RESET_DONE)
+
+    def _sample_straps(self):
+        self.version = self.interface or self.profile.version
 
     def _forget(self):
         """All state but the MSI-X table, as it is after a reset; the driver still polls DEV_STS."""

@@ -7,7 +7,7 @@ from efa import defs
 from efa.admin_queue import AdminQueue, DriverError
 from efa.backend import DeviceTimeout
 from efa.driver_objects import DriverObjects
-from efa.host_alloc import HostAllocator
+from efa.host_alloc import PAGE_BYTES, HostAllocator
 from efa.host_ring import ConsumerRing
 
 # A buffer for register answers starts with a sequence number that cannot match.
@@ -39,8 +39,13 @@ class EventQueue:
 class Driver(DriverObjects):
     """Drives one device through a backend as the Linux driver does.
 
-    `flavour` chooses how admin interrupts are masked during probe; `cpus` bounds the vectors.
+    `flavour` chooses how admin interrupts are masked during probe and which admin entries are
+    used; `cpus` bounds the vectors. `list_bytes` is the longest page list that this kernel gets
+    in one piece: a longer one goes in chunks.
     """
+
+    list_bytes = 8 * PAGE_BYTES
+    admin_depth = defs.EFA_ADMIN_QUEUE_DEPTH
 
     def __init__(self, backend, flavour="newest", cpus=2, allocator=None, seed=0):
         if flavour not in FLAVOURS:
@@ -52,7 +57,7 @@ class Driver(DriverObjects):
         self.admin = None
         self.eqs = []
         self.features = {}
-        self.aenq_events = Counter()
+        self.aenq_events, self.async_events = Counter(), []
         self.cq_events = Counter()
         self.unexpected_events = []
         self._polling = False
@@ -145,8 +150,6 @@ class Driver(DriverObjects):
         self.version = self.read_register(defs.Reg.VERSION)
         if not MIN_VERSION <= self.version < defs.EFA_MMIO_READ_INVALID:
             raise DriverError(f"interface version {self.version:#x} is too old")
-        if self.flavour == "newest" and self.version >= WIDE_AQ_VERSION:
-            raise DriverError("interface 0.3 wants 128-byte admin entries, which we do not speak")
         controller = self._read_bits(defs.Reg.CONTROLLER_VERSION)
         if not (controller.MAJOR_VERSION | controller.MINOR_VERSION | controller.SUBMINOR_VERSION):
             raise DriverError("controller version is 0")
@@ -158,7 +161,9 @@ class Driver(DriverObjects):
         if newest:
             self._mask_admin_interrupt(1)
         self.admin = AdminQueue(self.memory, self.allocator, self.write_register,
-                                check_crc=newest and self.version >= CRC_VERSION)
+                                check_crc=newest and self.version >= CRC_VERSION,
+                                wide=newest and self.version >= WIDE_AQ_VERSION,
+                                depth=self.admin_depth)
         self.admin.enable_aq()
         self.admin.enable_acq()
         if not newest:
@@ -282,7 +287,11 @@ class Driver(DriverObjects):
         self.admin.drain()
         before = self._aenq.consumed
         while (event := self._aenq.take()) is not None:
-            self.aenq_events[event.aenq_common_desc.group] += 1
+            head = event.aenq_common_desc
+            self.aenq_events[int(head.group)] += 1
+            if head.group != defs.AdminAenqGroup.KEEP_ALIVE:
+                # Linux logs a line for each of these groups.
+                self.async_events.append(event)
         if self._aenq.consumed != before:
             self.write_register(defs.Reg.AENQ_CONS_DB, self._aenq.consumed & 0xFFFF_FFFF)
 
@@ -311,17 +320,17 @@ class Driver(DriverObjects):
 
     # Admin commands
 
-    def submit(self, request):
-        """Puts a command on the admin queue; waits only while 32 are outstanding."""
+    def submit(self, request, spoil=None):
+        """Puts a command on the admin queue; waits only while as many as it holds are out."""
         if self._dead or self.admin is None:
             raise DriverError("the admin queue is stopped")
         if self.admin.full:
             self._await(lambda: not self.admin.full, "a free admin context")
-        return self.admin.submit(request)
+        return self.admin.submit(request, spoil)
 
     def finish(self, command):
         """Waits for a submitted command; its response, or DriverError with the status."""
-        self._await(lambda: command.done, command.opcode.name)
+        self._await(lambda: command.done, command.name)
         return command.result()
 
     def execute(self, request):

@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 
 from efa import defs
+from efa.page_list import ADDRESS_BYTES, PageList, mem_addr
 
-ADDRESS_BYTES = 8
+Op = defs.AdminAqOpcode
 INLINE_PAGES = defs.AdminRegMrCmdPbl.FIELDS["inline_pbl_array"].size // ADDRESS_BYTES
 EQE_WORDS = defs.AdminEqe.SIZE // 4
-
-
-def mem_addr(address):
-    """A DMA address as its two halves."""
-    return {"mem_addr_low": address & 0xFFFF_FFFF, "mem_addr_high": address >> 32}
 
 
 @dataclass(frozen=True)
@@ -138,15 +134,14 @@ class DriverObjects:
         if len(pages) <= INLINE_PAGES:
             request.pbl.inline_pbl_array = pages
             return self.execute(request)
-        size = len(pages) * ADDRESS_BYTES
-        page_list = self.allocator.alloc(size)
-        self.memory.write(page_list, b"".join(p.to_bytes(ADDRESS_BYTES, "little") for p in pages))
+        page_list = PageList(self.memory, self.allocator, pages, self.list_bytes)
         request.aq_common.ctrl_data = 1
-        request.pbl.pbl = {"length": size, "address": mem_addr(page_list)}
+        request.aq_common.ctrl_data_indirect = page_list.indirect
+        request.pbl.pbl = page_list.start
         try:
             return self.execute(request)
         finally:
-            self.allocator.free(page_list)
+            page_list.free()
 
     def reg_mr_physical(self, pd, access=LOCAL_ACCESS):
         """Response of REG_MR for all memory: IOVA is the DMA address."""
@@ -154,6 +149,41 @@ class DriverObjects:
             pd=pd, mr_length=1 << self.dma_width, mem_addr_phy_mode_en=1,
             local_write_enable=access.local_write))
 
+    def alloc_mr(self, pd, max_pages):
+        """Response of ALLOC_MR: a region to be registered by a work request."""
+        return self.execute(defs.AdminAllocMrCmd(pd=pd, max_pages=max_pages))
+
     def dereg_mr(self, l_key):
         """Ends a memory region."""
         self.execute(defs.AdminDeregMrCmd(l_key=l_key))
+
+    def create_event_counter(self, uar, address):
+        """Handle of a new counter, kept in the eight bytes at a DMA address."""
+        return self.execute(
+            defs.AdminCreateEventCounterCmd(uar=uar, paddr=address)).cntr_handle
+
+    def destroy_event_counter(self, handle):
+        """Destroys a counter that is attached nowhere."""
+        self.execute(defs.AdminDestroyEventCounterCmd(cntr_handle=handle))
+
+    def attach_event_counter(self, handle, qp_handle, events):
+        """The counter counts these events of a QP; events is a mask."""
+        self.execute(_attachment(Op.ATTACH_EVENT_COUNTER, handle, qp_handle, events))
+
+    def detach_event_counter(self, handle, qp_handle, events):
+        """It counts them no more."""
+        self.execute(_attachment(Op.DETACH_EVENT_COUNTER, handle, qp_handle, events))
+
+    def modify_event_counter(self, handle, operation, value):
+        """Sets a counter or adds to it."""
+        self.execute(defs.AdminModifyEventCounterCmd(
+            cntr_handle=handle, operation=operation, value=value))
+
+
+def _attachment(opcode, handle, qp_handle, events):
+    request = defs.COMMANDS[opcode][0](
+        cntr_handle=handle,
+        attach_type=defs.AdminEventCounterAttachType.QP_EVENTS)
+    request.aq_common.opcode = opcode
+    request.u.qp_events = {"qp_handle": qp_handle, "events": events}
+    return request

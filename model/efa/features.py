@@ -1,6 +1,7 @@
 """What the device reports of itself: attributes and counters."""
 
 from efa import defs
+from efa.admin_rules import capable
 
 _Feature = defs.AdminAqFeatureId
 _Stats = defs.AdminGetStatsType
@@ -33,7 +34,7 @@ def _device_attr(device):
 def _aenq(device):
     return defs.AdminFeatureAenqDesc(
         supported_groups=device.profile.aenq_supported_groups,
-        enabled_groups=device.admin.aenq_enabled_groups,
+        enabled_groups=device.admin.events.enabled_groups,
     )
 
 
@@ -77,7 +78,13 @@ def _event_queue_attr(device):
 
 
 def _queue_attr_2(device):
-    return defs.AdminFeatureQueueAttrDesc2(inline_buf_size_ex=device.profile.inline_buf_size_ex)
+    limits = device.limits
+    body = defs.AdminFeatureQueueAttrDesc2(inline_buf_size_ex=device.profile.inline_buf_size_ex)
+    if capable(device, "event_counters"):
+        body.supported_event_counter_qp_events = limits.event_counter_events
+        body.max_event_counters = device.objects.counters.count
+        body.event_counter_max_val = limits.event_counter_max_val
+    return body
 
 
 _ATTRIBUTES = {

@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 
-def write_whole(path, text):
-    """Replaces a text file in one step, once all its bytes are on the disk; raises OSError."""
+def write_whole(path, content):
+    """Replaces a file in one step, once all of its text or bytes is on the disk; raises OSError."""
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with part.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with part.open("wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(path)

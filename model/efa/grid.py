@@ -17,8 +17,11 @@ MOST_FILE_BYTES = 1 << 20
 MOST_JOBS = 1000
 LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
-OF_THE_MODEL = ("depth", "batch", "store_buffer")
-MOST_RTL_QUEUES = 16
+# How the host uses its queues. A grid that names one of these, or more than one backend, or the
+# cycle model, measures cycle.workload on each; else the driver posts everything at once.
+HABITS = {"depth": 64, "batch": 16, "store_buffer": "ideal"}
+MOST_BURST_QUEUES = 16
+MOST_MODEL_JOBS = 20_000
 
 
 class GridError(Exception):
@@ -27,9 +30,10 @@ class GridError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """What one process measures: a size on one device, host and seed.
+    """What is measured at once: a size on one device, host and seed.
 
-    size in bytes, host_read_latency in cycles; `queues` are those of the rates."""
+    size in bytes, host_read_latency in cycles; `queues` are those of the rates. depth 0: all is
+    posted at once, and there is no batch and no store buffer to choose."""
 
     backend: str
     kind: str
@@ -51,8 +55,9 @@ class Job:
         host = ""
         if self.depth:
             host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
-        return (f"{self.kind}, {self.size} bytes, host read latency {self.host_read_latency}, "
-                f"seed {self.seed}{host}")
+        device = "cycle model, " if self.backend == CYCLE else ""
+        return (f"{device}{self.kind}, {self.size} bytes, host read latency "
+                f"{self.host_read_latency}, seed {self.seed}{host}")
 
     def as_dict(self):
         """Plain values for JSON."""
@@ -111,17 +116,24 @@ class Grid:
     def jobs(self):
         """One Job for each combination but queues, which share a device."""
         found = []
-        model = self.backend == (CYCLE,)
-        host = itertools.product(self.depth or (64,), self.batch or (16,),
-                                 self.store_buffer or ("ideal",)) if model else [()]
-        for kind, wait, size, seed, more in itertools.product(
-                self.kinds, self.host_read_latency, self.sizes, self.seeds, host):
+        chosen = itertools.product(*(getattr(self, name) or (usual,)
+                                     for name, usual in HABITS.items()))
+        # A doorbell brings no more than may be open.
+        host = dict.fromkeys((depth, min(batch, depth), *more) for depth, batch, *more in chosen)
+        for backend, kind, wait, size, seed, more in itertools.product(
+                self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
+                host if self.has_habits else [()]):
             # A rate counts payload beats: with none there is nothing to see of it.
             measure = tuple(what for what in self.measure if size or what == LATENCY)
             if measure:
-                found.append(Job(self.backend[0], kind, size, wait, seed, self.queues, measure,
-                                 *more))
+                found.append(Job(backend, kind, size, wait, seed, self.queues, measure, *more))
         return found
+
+    @property
+    def has_habits(self):
+        """True when the host's habits are part of the sweep."""
+        several = len(self.backend) > 1 or CYCLE in self.backend
+        return several or any(getattr(self, name) for name in HABITS)
 
 
 ALLOWED = {
@@ -178,20 +190,16 @@ def _grid(path, root):
     missing = [name for name in needed if name not in values]
     if missing:
         raise GridError(f"{path}:1: {missing[0]!r} is missing, such as `{missing[0]}: [8, 64]`")
-    if len(values.get("backend", "-")) != 1:
-        raise GridError(f"{path}:1: 'backend' takes one value")
     grid = Grid(**values)
-    if grid.backend != (CYCLE,):
-        alone = [name for name in OF_THE_MODEL if name in values]
-        if alone:
-            raise GridError(f"{path}:1: {alone[0]!r} goes with `backend: cycle` only")
-        if max(grid.queues) > MOST_RTL_QUEUES:
-            raise GridError(f"{path}:1: queues: at most {MOST_RTL_QUEUES} on the RTL")
+    if not grid.has_habits and max(grid.queues) > MOST_BURST_QUEUES:
+        raise GridError(f"{path}:1: queues: at most {MOST_BURST_QUEUES} where all is posted at "
+                        f"once; with one of {', '.join(HABITS)} up to {ALLOWED['queues'].most}")
     count = len(grid.jobs())
     if not count:
         raise GridError(f"{path}:1: nothing to measure: there are no rates at 0 bytes")
-    if count > MOST_JOBS:
-        raise GridError(f"{path}:1: {count} jobs, at most {MOST_JOBS} are allowed; "
+    most = MOST_MODEL_JOBS if grid.backend == (CYCLE,) else MOST_JOBS
+    if count > most:
+        raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "
                         "cut the grid into several files")
     return grid
 

@@ -10,21 +10,27 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class Interrupts:
-    """The vectors of one function; send(vector, address, data) delivers a message."""
+    """The vectors of one function; send(vector, address, data) delivers a message, missing(vector)
+    hears of one whose vector is not there.
 
-    def __init__(self, vectors, send):
-        self.vectors, self._send = vectors, send
+    Moderated, a message closes its vector: what comes before release() is held, merged into one.
+    """
+
+    def __init__(self, vectors, send, missing, moderated=False):
+        self.vectors, self.moderated = vectors, moderated
+        self._send, self._missing = send, missing
         self.enabled, self.function_mask = True, False
         self.clear()
 
     def clear(self):
         """Power-on and FLR: every vector masked, nothing pending."""
         self.table = [[0, 0, 0, _MASKED] for _ in range(self.vectors)]
-        self.pending = 0
+        self.forget_pending()
 
     def forget_pending(self):
         """A register reset keeps the table and owes no message any more."""
         self.pending = 0
+        self._closed, self._held = set(), set()
 
     def configure(self, enabled, function_mask):
         """The capability's enable and function mask; unmasking sends what is pending."""
@@ -33,13 +39,28 @@ class Interrupts:
 
     def raise_vector(self, vector):
         """One message, or its pending bit while masked; lost while MSI-X is disabled."""
-        if vector >= self.vectors or not self.enabled:
+        if vector >= self.vectors:
+            self._missing(vector)
+            return
+        if not self.enabled:
             return
         low, high, data, control = self.table[vector]
-        if self.function_mask or control & _MASKED:
+        if vector in self._closed:
+            self._held.add(vector)
+        elif self.function_mask or control & _MASKED:
             self.pending |= 1 << vector
         else:
+            if self.moderated:
+                self._closed.add(vector)
             self._send(vector, high << 32 | low, data)
+
+    def release(self):
+        """The least time between two messages is over for all; True when one was held."""
+        held, self._held = sorted(self._held), set()
+        self._closed.clear()
+        for vector in held:
+            self.raise_vector(vector)
+        return bool(held)
 
     def send_pending(self):
         """Messages of the vectors that are pending and not masked any more, ascending."""

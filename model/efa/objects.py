@@ -1,5 +1,6 @@
 """Everything that admin commands create, and which number each gets."""
 
+from collections import deque
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import SimpleNamespace
 
@@ -48,6 +49,7 @@ class Mr:
     physical: bool
     page_shift: int = 0
     first_translation: int = 0
+    translations: int = 0
     pages: tuple = ()
 
     def covers(self, address, size):
@@ -68,6 +70,17 @@ class Mr:
             position += count
             size -= count
         return result
+
+
+@dataclass(slots=True, eq=False)
+class Counter:
+    """Event counter kept at an address of host memory; attached counts the QP events it has."""
+
+    index: int
+    uar: int
+    address: int
+    value: int = 0
+    attached: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +118,9 @@ class Qp:
     """Queue pair.
 
     outstanding: message id to sends that wait for their acknowledgement; first_phase: the phase
-    bit of the first lap of send entries, None before the first one.
+    bit of the first lap of send entries, None before the first one. sq_base, fetched: the send
+    ring in host memory and its entries that were read and not taken (efa.host_entries); counters:
+    event (its bit) to the event counter that has it.
     """
 
     index: int
@@ -128,6 +143,9 @@ class Qp:
     rq_failed: bool = False
     first_phase: int | None = None
     outstanding: dict = field(default_factory=dict)
+    sq_base: int = 0
+    fetched: deque = field(default_factory=deque)
+    counters: dict = field(default_factory=dict)
 
 
 class Table:
@@ -227,6 +245,7 @@ class Objects:
         self.qps = Table(limits.qpn_w)
         self.mrs = Table(limits.mr_w)
         self.ahs = Table(limits.ah_w)
+        self.counters = Table(limits.ec_w)
         self.ah_of = {}
         self.llq = LlqPages(limits.llq_bytes // limits.llq_page_bytes)
         self.translations = Translations(1 << limits.mtt_w)
@@ -278,7 +297,7 @@ def plain(value):
         }
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, deque)):
         return [_reference(item) for item in value]
     if isinstance(value, (WorkRing, EntryRing)):
         return {name: getattr(value, name) for name in value.__slots__}

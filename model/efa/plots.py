@@ -30,7 +30,7 @@ def latency(figures):
     for label, style, points in _series(figures, "size"):
         _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
     sizes = sorted({f["size"] for f in figures})
-    _log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
+    log_axis(axis, [max(size, ZERO_AT) for size in sizes], sizes, "message size, bytes")
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles")
     _legend(figure, axis)
@@ -57,7 +57,7 @@ def rates(figures):
                       color=COLOURS.get(kind, GREY), alpha=0.6,
                       label=f"{kind}, what the ports allow")
         where = sorted({f[over] for f in chosen})
-        _log_axis(axis, where, where, label)
+        log_axis(axis, where, where, label)
         axis.set_ylabel("messages per cycle")
     # By size they span decades: what lies close to its limit would not be seen from zero.
     axes[0].set_yscale("log")
@@ -111,7 +111,7 @@ def _line(axis, where, values, label, style):
     axis.plot(list(where), list(values), label=label, markersize=5, linewidth=1.6, **style)
 
 
-def _log_axis(axis, where, names, label):
+def log_axis(axis, where, names, label):
     """Marks where something was measured, leaving out names that would touch their neighbour."""
     axis.set_xscale("log", base=2)
     shown, last = [], None
@@ -132,7 +132,7 @@ def _legend(figure, axis):
 
 
 def axes_of(width, height, columns=1, rows=1):
-    """A figure of so many inches and its axes, row after row."""
+    """A figure of so many inches and its axes, side by side, row by row."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     return figure, axes.ravel()

@@ -14,7 +14,8 @@ from efa.work_queue import WorkQueue
 
 
 class Copy(NamedTuple):
-    """Bytes to write-combined LLQ memory, in ascending 8-byte stores."""
+    """Bytes into the ring of send entries: LLQ memory, in ascending 8-byte stores to
+    write-combined memory, or host memory, where offset is an address."""
 
     offset: int
     data: bytes
@@ -45,7 +46,9 @@ class Provider:
     @staticmethod
     def do(qp, cpu, step):
         """One step on one CPU."""
-        if isinstance(step, Copy):
+        if isinstance(step, Copy) and qp.sq_base:
+            qp.driver.memory.write(step.offset, step.data)
+        elif isinstance(step, Copy):
             cpu.copy(step.offset, step.data)
         elif isinstance(step, Fence):
             cpu.flush()
@@ -82,9 +85,10 @@ class Provider:
         """Entries into their slots, in two runs where the ring ends between them."""
         size, slot = qp.wqe.SIZE, number % qp.sq_depth
         ahead = (qp.sq_depth - slot) * size
-        yield Copy(qp.llq + slot * size, data[:ahead])
+        ring = qp.sq_base or qp.llq
+        yield Copy(ring + slot * size, data[:ahead])
         if len(data) > ahead:
-            yield Copy(qp.llq, data[ahead:])
+            yield Copy(ring, data[ahead:])
 
     def doorbell(self, _qp, number):
         """Announces everything below a number."""

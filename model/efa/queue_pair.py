@@ -1,4 +1,4 @@
-"""A queue pair: work requests out through LLQ memory, receive descriptors in host memory."""
+"""A queue pair: work requests out, through LLQ memory or a ring; receive descriptors in memory."""
 
 from dataclasses import dataclass, field
 
@@ -38,10 +38,14 @@ class SendWr:
 
 
 class QueuePair:
-    """One QP; `max_inline` above 32 selects 128-byte work requests."""
+    """One QP; `max_inline` above 32 selects 128-byte work requests.
+
+    Where the device fetches its send entries from host memory they go to a ring there, which
+    starts `ring_offset` bytes into its first page.
+    """
 
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
-                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64):
+                 max_recv_wr=64, max_recv_sge=1, max_inline=INLINE_64, ring_offset=0):
         self.pd, self.context, self.driver = pd, pd.context, pd.driver
         self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
@@ -53,10 +57,14 @@ class QueuePair:
         self._descriptors = round_up_pow2(max(1, max_recv_wr * max_recv_sge))
         self._rq_bytes = self._descriptors * defs.IoRxDesc.SIZE
         self._rq_base = self.driver.allocator.alloc(self._rq_bytes)
+        self._sq_block = None
+        if self.context.backend.sq_host:
+            self._sq_block = self.driver.allocator.alloc(ring_offset + sq_depth * self.wqe.SIZE)
+        self.sq_base = 0 if self._sq_block is None else self._sq_block + ring_offset
         try:
             response = self._create(send_cq, recv_cq, sq_depth)
         except Exception:
-            self.driver.allocator.free(self._rq_base)
+            self._free_rings()
             raise
         self.number, self.handle = response.qp_num, response.qp_handle
         self.sq_db, self._rq_db = response.sq_db_offset, response.rq_db_offset
@@ -78,7 +86,8 @@ class QueuePair:
     def _create(self, send_cq, recv_cq, sq_depth):
         return self.driver.create_qp(
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,
-            send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number, rq_base_addr=self._rq_base,
+            send_cq_idx=send_cq.number, recv_cq_idx=recv_cq.number,
+            sq_base_addr=self.sq_base, rq_base_addr=self._rq_base,
             qp_alloc_size={
                 "send_queue_ring_size": sq_depth * self.wqe.SIZE, "send_queue_depth": sq_depth,
                 "recv_queue_ring_size": self._rq_bytes,
@@ -89,7 +98,12 @@ class QueuePair:
         self.context.enter_kernel()
         self.driver.destroy_qp(self.handle)
         del self.context.qps[self.number]
+        self._free_rings()
+
+    def _free_rings(self):
         self.driver.allocator.free(self._rq_base)
+        if self._sq_block is not None:
+            self.driver.allocator.free(self._sq_block)
 
     # States
 

@@ -12,13 +12,15 @@ import math
 import os
 import shutil
 import tempfile
+from dataclasses import fields
 from pathlib import Path
 
 from efa.files import write_whole
+from efa.workload import Figure
 
-SUMMARY, PAGE, TABLE = "summary.json", "index.html", "figures.csv"
-PICTURES = ("latency", "rates", "waterfall")
-PARTS = {SUMMARY, PAGE, TABLE, *(f"{name}.svg" for name in PICTURES)}
+SUMMARY, PAGE, TABLE, COLUMNS = "summary.json", "index.html", "figures.csv", "figures.parquet"
+PICTURES = ("latency", "loaded", "rates", "waterfall")
+PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
 TITLE = "RTL against reference model"
 STYLE = """
@@ -48,14 +50,14 @@ def write_report(folder, summary):
     check_target(folder)
     pictures = draw(summary)
     files = {SUMMARY: json.dumps(summary, indent=2) + "\n", TABLE: _csv(summary["figures"]),
-             PAGE: render(summary, pictures)}
+             COLUMNS: _parquet(summary["figures"]), PAGE: render(summary, pictures)}
     files |= {f"{name}.svg": text for name, text in pictures.items()}
     part = None
     try:
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         part.chmod(0o755)
-        for name, text in files.items():
-            write_whole(part / name, text)
+        for name, content in files.items():
+            write_whole(part / name, content)
         _replace(part, folder)
     except OSError as error:
         raise _not_written(folder, error) from error
@@ -94,6 +96,21 @@ def _csv(figures):
         table = csv.DictWriter(stream, fieldnames=figures[0], lineterminator="\n")
         table.writeheader()
         table.writerows(figures)
+    return stream.getvalue()
+
+
+def _parquet(figures):
+    """The table for programs: columns and their types are those of Figure."""
+    # Takes half a second to import, which help and refusals need not wait for.
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {float: pyarrow.float64(), int: pyarrow.int64(), str: pyarrow.string()}
+    schema = pyarrow.schema([
+        (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Figure)
+    ])
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(figures, schema), stream)
     return stream.getvalue()
 
 
@@ -159,15 +176,23 @@ def _fault(row, shape):
 def draw(summary):
     """The pictures that the figures of a summary allow, as SVG text by name."""
     # Takes a second to import, which help and refusals need not wait for.
-    from efa import plots
+    from efa import curves, plots
 
     figures = summary["figures"]
     data = {
         "latency": [f for f in figures if f["name"] == "latency"],
+        "loaded": [f for f in figures if f["name"].startswith("loaded latency")],
         "rates": [f for f in figures if f["name"] == "message rate"],
         "waterfall": summary.get("waterfall"),
     }
-    return {name: getattr(plots, name)(data[name]) for name in PICTURES if data[name]}
+    drawer = curves if has_habits(figures) else plots
+    return {name: getattr(plots if name == "waterfall" else drawer, name)(data[name])
+            for name in PICTURES if data[name]}
+
+
+def has_habits(figures):
+    """True for figures of workloads in which the host's habits were chosen."""
+    return any(f.get("depth") for f in figures)
 
 
 def render(summary, pictures):
@@ -182,15 +207,19 @@ def render(summary, pictures):
     ]  # fmt: skip
     if summary["sessions"]:
         parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
+    posted = ("`depth` messages open on each queue, a doorbell for `batch`" if has_habits(figures)
+              else "everything posted at once")
     captions = {
-        "latency": ("Latency against size",
+        "latency": ("Latency of one message",
                     "One message at a time on an idle device, median: doorbell store to receive "
                     "completion (UD) or to send completion (SRD). Up to 32 bytes travel in the "
                     "entry, more are read from the host."),
+        "loaded": ("Latency under load",
+                   f"All queues of one device send to each other, {posted}; doorbell, as judged, "
+                   "to completion. What is beyond the dashed line is the device and its queues."),
         "rates": ("Message rate",
-                  "All queues of one device send to each other, everything posted at once; from "
-                  "the first flit out to the last completion. Dashed: what the busiest port "
-                  "allows at best."),
+                  f"All queues of one device send to each other, {posted}; from the first flit "
+                  "out to the last completion. Dashed: what the busiest port allows at best."),
         "waterfall": ("One 64-byte SRD message",
                       f"{sum(s['cycles'] for s in summary.get('waterfall', ()))} cycles from the "
                       "doorbell to the send completion; the stages sum exactly to it."),
@@ -219,9 +248,10 @@ def _sessions(sessions):
 
 
 def _table(figures):
-    columns = ("name", "kind", "size", "queues", "host_read_latency", "seed", "value", "unit",
-               "limit", "messages")
-    columns = [name for name in columns if any(name in figure for figure in figures)]
+    columns = ("name", "backend", "kind", "size", "queues", "depth", "batch", "store_buffer",
+               "host_read_latency", "seed", "value", "unit", "limit", "messages")
+    # What nobody chose has no column.
+    columns = [name for name in columns if any(figure.get(name) for figure in figures)]
     rows = []
     for figure in figures:
         cells = []

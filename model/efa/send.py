@@ -95,7 +95,7 @@ class Sends:
         while sq.waiting:
             if qp.state == _State.ERR:
                 self._flush_next(qp)
-            elif qp.state != _State.RTS:
+            elif qp.state != _State.RTS or self.datapath.next_is_broken(qp):
                 return
             elif qp.type == _SRD and len(self.messages) >= self._window:
                 self._blocked[qp.index] = qp

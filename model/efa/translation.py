@@ -26,6 +26,10 @@ _COMMAND_FIELDS = {
     Op.DEALLOC_PD: {"pd": "pd"},
     Op.DEALLOC_UAR: {"uar": "uar"},
     Op.DESTROY_EQ: {"eqn": "eq"},
+    Op.ALLOC_MR: {"pd": "pd"},
+    Op.CREATE_EVENT_COUNTER: {"uar": "uar"},
+    Op.DESTROY_EVENT_COUNTER: {"cntr_handle": "counter"},
+    Op.MODIFY_EVENT_COUNTER: {"cntr_handle": "counter"},
 }
 # Fields of responses by which the device hands them out.
 _RESPONSE_FIELDS = {
@@ -35,12 +39,15 @@ _RESPONSE_FIELDS = {
     Op.CREATE_CQ: {"cq_idx": "cq", "db_offset": None, "flags": None},
     Op.CREATE_AH: {"ah": "ah"},
     Op.REG_MR: {"l_key": "l_key", "r_key": "r_key"},
+    Op.ALLOC_MR: {"l_key": "l_key", "r_key": "r_key"},
+    Op.CREATE_EVENT_COUNTER: {"cntr_handle": "counter"},
     Op.CREATE_QP: {"qp_handle": "qp_handle", "qp_num": "qp_num", "sq_db_offset": None,
                    "rq_db_offset": None, "llq_descriptors_offset": None},
 }
 # Their bodies say what kind of device it is, or what it has counted.
 _FREE_BODIES = (Op.GET_FEATURE, Op.GET_STATS)
-_KINDS = ("pd", "uar", "cq", "eq", "qp_num", "qp_handle", "ah", "l_key", "r_key")
+_KINDS = ("pd", "uar", "cq", "eq", "qp_num", "qp_handle", "ah", "l_key", "r_key",
+          "counter")
 
 
 class Unplayable(Exception):

@@ -5,6 +5,7 @@ everything made from it goes with it.
 """
 
 from efa import defs
+from efa.completion_counter import CompletionCounter
 from efa.completion_queue import CompletionQueue
 from efa.driver_objects import LOCAL_ACCESS
 from efa.host_alloc import PAGE_BYTES
@@ -44,6 +45,10 @@ class Context:
     def create_cq(self, depth, **options):
         """A completion queue of at least depth entries in each of its sub-queues."""
         return CompletionQueue(self, depth, **options)
+
+    def create_counter(self):
+        """A completion counter, attached to nothing."""
+        return CompletionCounter(self)
 
     def close(self):
         """Closes the device; all objects are gone by then."""

@@ -33,9 +33,9 @@ class Mismatch(Exception):
 class Figure:
     """One measured number, in `unit`, over so many messages.
 
-    limit: what the ports allow at best, None where nothing does. size in bytes,
-    host_read_latency in cycles. Of the cycle model also: depth, messages open on a queue; batch,
-    entries a doorbell; store_buffer, the policy of the host's."""
+    limit: the best that anything could do, None where nothing says. size in bytes,
+    host_read_latency in cycles. Where the host's habits were chosen also: depth, messages open on
+    a queue; batch, entries a doorbell; store_buffer, the policy of the host's."""
 
     name: str
     value: float
@@ -50,6 +50,7 @@ class Figure:
     depth: int = 0
     batch: int = 0
     store_buffer: str = ""
+    backend: str = ""
 
     def as_dict(self):
         """Plain values for JSON."""

@@ -1,6 +1,9 @@
 """A host in miniature for the model's tests: admin commands, queues and entries, nothing hidden."""
 
+import os
+
 from efa import defs
+from efa.admin_queue import widened
 from efa.codec import crc16
 from efa.device import Device
 from efa.fabric import Fabric
@@ -26,12 +29,28 @@ class Refused(Exception):
         self.status = status
 
 
+def shown(opcode, status):
+    """A command ended so: spec/statuses.yaml must know it; told to whoever holds the two together.
+
+    EFA_STATUSES names a file that gets a line for each: test, opcode, status."""
+    known = defs.COMMAND_STATUSES.get(opcode, [Status.UNSUPPORTED_OPCODE])
+    assert status in known, f"{opcode!r}: {status!r} is not in spec/statuses.yaml"
+    if "EFA_STATUSES" in os.environ:
+        test = os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2].partition("[")[0]
+        with open(os.environ["EFA_STATUSES"], "a", encoding="ascii") as file:
+            print(test.split(" ")[0], int(opcode), int(status), file=file)
+
+
 class Host:
     """One device with its memory and what its owner hears; brought up unless told otherwise."""
 
-    def __init__(self, node_id=1, profile="default", limits=None, *, up=True):
-        self.memory = Memory()
-        self.device = Device(self.memory, node_id=node_id, profile=profile, limits=limits)
+    def __init__(
+        self, node_id=1, profile="default", limits=None, *, up=True, wide=False, **straps
+    ):
+        self.memory, self.wide = Memory(), wide
+        self.device = Device(
+            self.memory, node_id=node_id, profile=profile, limits=limits, **straps
+        )
         self.writes, self.interrupts, self.events, self.packets = [], [], [], []
         self.device.on_dma_write = lambda address, data: self.writes.append((address, data))
         self.device.on_interrupt = lambda *message: self.interrupts.append(message)
@@ -69,10 +88,11 @@ class Host:
     def bring_up(self, depth=QUEUE_DEPTH):
         """Admin queues, and MSI-X with every vector unmasked."""
         self.depth, self.commands = depth, 0
-        self.aq, self.acq = self.allocate(ENTRY * depth), self.allocate(ENTRY * depth)
+        self.entry = 2 * ENTRY if self.wide else ENTRY
+        self.aq, self.acq = self.allocate(self.entry * depth), self.allocate(ENTRY * depth)
         self.base(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, self.aq)
         caps = defs.REG_BITS
-        self.reg(Reg.AQ_CAPS, caps.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=ENTRY))
+        self.reg(Reg.AQ_CAPS, caps.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=self.entry))
         self.base(Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, self.acq)
         self.reg(Reg.ACQ_CAPS, caps.ACQ_CAPS.pack(ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=ENTRY))
         for vector in range(self.device.limits.msix_vectors):
@@ -96,7 +116,8 @@ class Host:
         common.phase = 1 ^ (self.commands // self.depth & 1)
         common.flags |= sum(mask(common.FIELDS[name]) for name in flags or ())
         slot = self.commands % self.depth
-        self.memory.write(self.aq + ENTRY * slot, entry.pack(ENTRY))
+        image = entry.pack(ENTRY)
+        self.memory.write(self.aq + self.entry * slot, widened(image) if self.wide else image)
         self.commands += 1
         return command_id
 
@@ -111,7 +132,7 @@ class Host:
         assert header.phase == phase and header.reserved == 0
         zeroed = bytearray(raw)
         defs.AdminAcqCommonDesc.over(zeroed).checksum = 0
-        assert header.checksum == crc16(zeroed)
+        assert header.checksum == (crc16(zeroed) if self.device.version >= 2 else 0)
         return header, raw
 
     def command(self, opcode, flags=None, **values):
@@ -120,6 +141,7 @@ class Host:
         self.ring_aq()
         header, raw = self.response(self.commands)
         assert header.command_id == command_id
+        shown(opcode, header.status)
         if header.status != Status.SUCCESS:
             assert not any(raw[8:])
             raise Refused(header.status)
@@ -127,11 +149,11 @@ class Host:
 
     def refusal(self, opcode, flags=None, **values):
         """Status of a command that must be refused and must change nothing."""
-        before = self.device.snapshot()
+        before = self.device.snapshot(), self.device.digest()
         try:
             self.command(opcode, flags, **values)
         except Refused as refused:
-            assert self.device.snapshot() == before
+            assert (self.device.snapshot(), self.device.digest()) == before
             return refused.status
         raise AssertionError(f"{opcode!r} was not refused")
 
@@ -155,6 +177,27 @@ class Host:
         )  # fmt: skip
         eq.number = answer.eqn
         return eq
+
+    def aenq(self, depth=16, vector=0, groups=0x1E):
+        """An AENQ with these groups enabled."""
+        ring = Aenq(self, depth)
+        self.base(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring.base)
+        caps = defs.REG_BITS.AENQ_CAPS
+        self.reg(Reg.AENQ_CAPS, caps.pack(
+            AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=ENTRY, AENQ_MSIX_VECTOR=vector))
+        self.enable(groups)
+        return ring
+
+    def enable(self, groups):
+        """SET_FEATURE of the AENQ groups."""
+        values = {"feature_common.feature_id": 2, "u.aenq.enabled_groups": groups}
+        self.command(Opcode.SET_FEATURE, **values)
+
+    def counter(self, uar):
+        """An event counter; its number and where its value is."""
+        address = self.allocate(8, 8)
+        answer = self.command(Opcode.CREATE_EVENT_COUNTER, uar=uar, paddr=address)
+        return answer.cntr_handle, address
 
     def cq(self, uar, depth=16, entry_words=4, eq=None, **values):
         subs = self.device.profile.sub_cqs_per_cq
@@ -237,6 +280,28 @@ class Eq(Ring):
         return [defs.AdminEqe.unpack(raw).u.comp_event.cqn for raw in self.poll()]
 
 
+class Aenq(Ring):
+    def __init__(self, host, depth):
+        super().__init__(host, depth, ENTRY, host.allocate(ENTRY * depth, 64))
+
+    @staticmethod
+    def phase(raw):
+        return defs.AdminAenqEntry.unpack(raw).aenq_common_desc.phase
+
+    def events(self):
+        """(group, syndrome, data) of new entries."""
+        entries = [defs.AdminAenqEntry.unpack(raw) for raw in self.poll()]
+        heads = [entry.aenq_common_desc for entry in entries]
+        return [
+            (int(head.group), head.syndrome, entry.pack()[16:])
+            for head, entry in zip(heads, entries, strict=True)
+        ]
+
+    def consume(self, count=None):
+        """AENQ_CONS_DB."""
+        self.host.reg(Reg.AENQ_CONS_DB, self.consumed if count is None else count)
+
+
 class Sub(Ring):
     @staticmethod
     def phase(raw):
@@ -277,6 +342,10 @@ class Qp:
         self.host, self.pd, self.wqe_bytes, self.sq_depth = host, pd, wqe_bytes, sq_depth
         self.rq_depth = rq_depth
         self.rq_base = host.allocate(16 * rq_depth) if rq_depth else 0
+        self.sq_base = 0
+        if host.device.limits.sq_host:
+            self.sq_base = values.pop("sq_base_addr", 0) or host.allocate(sq_depth * wqe_bytes)
+            values["sq_base_addr"] = self.sq_base
         sizes = {
             "send_queue_ring_size": sq_depth * wqe_bytes, "send_queue_depth": sq_depth,
             "recv_queue_ring_size": 16 * rq_depth, "recv_queue_depth": rq_depth // 2,
@@ -321,7 +390,12 @@ class Qp:
         return self.llq + number % self.sq_depth * self.wqe_bytes
 
     def store(self, image, number=None):
-        """Stores a WQE in 64-byte lines, without the doorbell."""
+        """Stores a WQE where the device looks for it, without the doorbell."""
+        if self.sq_base:
+            number = self.sent if number is None else number
+            at = self.sq_base + number % self.sq_depth * self.wqe_bytes
+            self.host.memory.write(at, bytes(image))
+            return
         for at in range(0, len(image), 64):
             self.host.device.store(2, self.slot(number) + at, bytes(image[at : at + 64]))
 

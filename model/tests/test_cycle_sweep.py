@@ -1,17 +1,20 @@
 """Sweeps on the cycle model: the same figures, files and refusals as those on the RTL."""
 
 import json
+from dataclasses import replace
 
 import pytest
-from cycle.sweep import measure
+from cycle.sweep import measure, simulated, workloads
 
+from efa import curves
 from efa.cli import main
-from efa.grid import GridError, Job, read_grid
+from efa.grid import Job
+from efa.jobs import kept
 
 GRID = """\
 sizes: [32, 1024]
 queues: [1, 64]
-kinds: SRD
+kinds: [SRD, UD]
 depth: [1, 32]
 batch: [4]
 store_buffer: [ideal, pressure]
@@ -19,8 +22,16 @@ backend: cycle
 """
 
 
+def of(*names):
+    return lambda figures: [row for row in figures if row["name"] in names]
+
+
+SHOWN = {"latency": of("latency"), "loaded": of("loaded latency"), "rates": of("message rate")}
+
+
 @pytest.fixture
-def grid(tmp_path):
+def grid(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
     path = tmp_path / "grid.yaml"
     path.write_text(GRID)
     return path
@@ -31,9 +42,17 @@ def test_a_sweep_of_the_cycle_model_has_a_figure_for_each_point(grid, tmp_path):
     assert main(["sweep", str(grid), "--jobs", "2", "--out", str(out)]) == 0
     figures = json.loads((out / "summary.json").read_text())["figures"]
     rates = [row for row in figures if row["name"] == "message rate"]
-    assert len(rates) == 2 * 2 * 2 * 2 and len(figures) == len(rates) + 8
+    assert len(rates) == 2 * 2 * 2 * 2 * 2 and len(figures) == 3 * len(rates) + 16
     assert {row["batch"] for row in rates} == {1, 4}
     assert all(0 < row["value"] <= row["limit"] for row in rates)
+    latencies = [row for row in figures if row["unit"] == "cycles"]
+    assert len(latencies) == 16 + 2 * len(rates)
+    assert all(row["value"] >= row["limit"] > 0 for row in latencies)
+    assert {row["backend"] for row in figures} == {"cycle"}
+    for name in ("latency", "loaded", "rates"):
+        picture = (out / f"{name}.svg").read_text()
+        assert f"{sum(r['messages'] for r in SHOWN[name](figures)):,} messages" in picture
+        assert "message size, bytes" in picture
 
 
 def test_more_open_messages_are_never_slower():
@@ -43,11 +62,32 @@ def test_more_open_messages_are_never_slower():
     assert many > one
 
 
-def test_values_of_the_model_are_refused_on_the_rtl(tmp_path):
-    path = tmp_path / "grid.yaml"
-    path.write_text("sizes: 8\ndepth: 4\n")
-    with pytest.raises(GridError, match="backend: cycle"):
-        read_grid(path)
-    path.write_text("sizes: 8\nqueues: 64\n")
-    with pytest.raises(GridError, match="at most 16"):
-        read_grid(path)
+def test_the_rtl_is_asked_for_the_same_workloads():
+    job = Job("verilator", "SRD", 64, 125, 1, (1, 4), ("latency", "rate"), 16, 4, "ideal")
+    asked = []
+
+    def lives_of(works):
+        asked.extend(works)
+        return simulated(works)
+
+    figures = measure(job, lives_of)
+    assert asked == workloads(replace(job, backend="cycle"))
+    assert {figure.backend for figure in figures} == {"verilator"}
+    assert [figure.value for figure in figures] == [
+        figure.value for figure in measure(replace(job, backend="cycle"))]
+
+
+def test_more_of_a_value_is_drawn_against_that_value_alone():
+    def row(size, depth, batch, value, backend="cycle"):
+        return {"name": "message rate", "kind": "SRD", "size": size, "queues": 1, "depth": depth,
+                "batch": batch, "host_read_latency": 125, "store_buffer": "ideal", "value": value,
+                "limit": 1.0, "messages": 10, "backend": backend}
+
+    rows = [row(64, 1, 1, 0.1), row(64, 8, 8, 0.2), row(8, 8, 8, 0.3)]
+    assert curves.varied(rows) == ["size", "depth", "batch"]
+    assert curves.usual(rows) == {"queues": 1, "depth": 1, "batch": 1, "size": 64,
+                                  "host_read_latency": 125, "store_buffer": "ideal"}
+    # A doorbell of eight with one message open is a doorbell of one.
+    assert curves._stands(rows[0], "batch", 8) and not curves._stands(rows[1], "batch", 1)
+    both = curves.rates([*rows, row(64, 1, 1, 0.1, "verilator")])
+    assert "SRD, RTL (verilator)" in both and "SRD, cycle model" in both

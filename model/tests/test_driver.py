@@ -160,15 +160,69 @@ def test_a_wrong_checksum_drops_the_completion(driver, backend):
 
 
 @pytest.mark.parametrize(("version", "flavour", "text"), [
-    (0, "newest", "too old"), (3, "newest", "128-byte"), (3, "3.1.0", None), (1, "newest", None)])
+    (0, "newest", "too old"), (3, "newest", None), (3, "3.1.0", None), (1, "newest", None)])
 def test_version_gates(backend, version, flavour, text):
-    profile = dict(defs.PROFILES.default)
-    backend.device.profile = type(defs.PROFILES)({**profile, "version": version})
+    backend.device.profile = type(defs.PROFILES)({**defs.PROFILES.default, "version": version})
+    backend.flr()
     if text is None:
         Driver(backend, flavour).probe()
     else:
         with pytest.raises(DriverError, match=text):
             Driver(backend, flavour).probe()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("interface", [1, 2, 3])
+def test_drivers_speak_every_interface_version(interface, flavour):
+    spy = Spy(interface=interface)
+    driver = Driver(spy, flavour).probe()
+    assert driver.version == interface
+    caps = next(value for register, value in spy.log if register == Reg.AQ_CAPS)
+    wide = flavour == "newest" and interface == 3
+    assert caps == (0x0080_0020 if wide else 0x0040_0020)
+    commands = [driver.submit(defs.AdminAllocPdCmd()) for _ in range(50)]
+    assert [driver.finish(command).pd for command in commands] == list(range(50))
+    with pytest.raises(DriverError, match="DEALLOC_PD: ILLEGAL_PARAMETER"):
+        driver.dealloc_pd(60)
+    driver.remove()
+
+
+def test_a_spoilt_wide_entry_is_malformed():
+    driver = Driver(Spy(interface=3)).probe()
+    ring = driver.admin._write_register
+
+    def spoil(register, value):
+        place = driver.admin.aq_base + (value - 1) % 32 * 128
+        driver.memory.write(place + 40, b"\x01")
+        ring(register, value)
+
+    driver.admin._write_register = spoil
+    with pytest.raises(DriverError, match="ALLOC_PD: MALFORMED_REQUEST"):
+        driver.alloc_pd()
+
+
+def test_asynchronous_events_are_taken_counted_and_consumed(backend, driver):
+    device = backend.device
+    for _ in range(40):
+        device.keep_alive()
+        driver.service()
+    device.raise_event(1, 7, b"disk")
+    for syndrome in range(20):
+        device.raise_event(3, syndrome)
+    for _ in range(3):
+        driver.service()
+    assert driver.aenq_events == {4: 40, 1: 1, 3: 20}
+    heads = [event.aenq_common_desc for event in driver.async_events]
+    assert [(int(h.group), h.syndrome) for h in heads] == [(1, 7), *((3, n) for n in range(20))]
+    consumed = [value for register, value in backend.log if register == Reg.AENQ_CONS_DB]
+    assert consumed[0] == 0 and consumed[-1] == 61
+
+
+def test_without_a_reader_the_event_ring_fills_and_keep_alives_are_lost(backend, driver):
+    for _ in range(30):
+        backend.device.keep_alive()
+    driver.service()
+    assert driver.aenq_events == {4: defs.EFA_ASYNC_QUEUE_DEPTH}
 
 
 @pytest.mark.parametrize(("name", "value", "text"), [
@@ -201,6 +255,60 @@ def test_memory_regions_inline_and_by_page_list(driver, pages):
     driver.dereg_mr(response.l_key)
     with pytest.raises(DriverError, match="ILLEGAL_PARAMETER"):
         driver.dereg_mr(response.l_key)
+
+
+@pytest.mark.parametrize(("list_pages", "chunks", "length"), [
+    (1, 1, 20), (2, 1, 28), (509, 1, 4084), (510, 1, 12), (511, 2, 4092), (1020, 2, 4092)])
+def test_chained_lists_are_those_of_the_kernel(list_pages, chunks, length):
+    """A full last chunk says 12 bytes; the device finds its way all the same."""
+    limits = {"mtt_w": 20, "max_mr_pages": 1 << 20}
+    driver = Driver(ModelBackend(limits=limits)).probe()
+    driver.list_bytes = 0
+    seen, pd = [], driver.alloc_pd()
+    execute = driver.execute
+
+    def look(request):
+        start = request.pbl.pbl
+        address = start.address.mem_addr_low
+        seen.append(start.length)
+        for _ in range(chunks - 1):
+            link = defs.AdminCtrlBuffInfo.unpack(driver.memory.read(address + 4080, 12))
+            seen.append(link.length)
+            address = link.address.mem_addr_low
+        assert driver.memory.read(address + 4080, 12) == bytes(12)
+        return execute(request)
+
+    driver.execute = look
+    addresses = [n * PAGE_BYTES for n in range(list_pages * 512 - 3)]
+    live = len(driver.allocator._live)
+    driver.reg_mr(pd, 0, len(addresses) * PAGE_BYTES, addresses, 12)
+    assert len(driver.allocator._live) == live
+    last = 12 if not list_pages % 510 else list_pages % 510 * 8 + 12
+    assert seen == [length] if chunks == 1 else seen == [4092, last]
+    assert driver.backend.device.objects.mrs.get(0).pages == tuple(addresses)
+
+
+def test_long_lists_go_in_chunks_short_ones_in_one_piece(backend, driver):
+    pd, forms = driver.alloc_pd(), []
+    execute = driver.execute
+
+    def look(request):
+        forms.append((request.aq_common.ctrl_data, request.aq_common.ctrl_data_indirect))
+        return execute(request)
+
+    driver.execute = look
+    for count in (4, 5, 4096, 4097):
+        driver.reg_mr(pd, 0, count * PAGE_BYTES, [0x1000] * count, 12)
+        driver.dereg_mr(backend.device.objects.mrs.get(0).key)
+    assert forms[::2] == [(0, 0), (1, 0), (1, 0), (1, 1)]
+
+
+def test_regions_are_allocated_for_later(driver):
+    pd = driver.alloc_pd()
+    key = driver.alloc_mr(pd, 16).l_key
+    driver.dereg_mr(key)
+    with pytest.raises(DriverError, match="ALLOC_MR: RESOURCE_ALLOCATION_FAILURE"):
+        driver.alloc_mr(pd, 1 << 20)
 
 
 def test_statistics_of_every_type(driver):

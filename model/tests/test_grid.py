@@ -32,7 +32,9 @@ MISTAKES = {
     "in itself": ("sizes: &a [*a]", "1: sizes: 'a nested value' is not allowed"),
     "value twice": ("sizes: [8, 8]", "1: sizes: 8 a second time"),
     "unknown kind": ("sizes: 8\nkinds: RC", "2: kinds: 'RC' is not allowed, must be one of UD"),
-    "two backends": ("sizes: 8\nbackend: [verilator, icarus]", "'backend' takes one value"),
+    "many queues": ("sizes: 8\nqueues: 64", "1: queues: at most 16 where all is posted at once"),
+    "no such depth": ("sizes: 8\ndepth: 0", "2: depth: '0' is not allowed, must be a whole"),
+    "no such CPU": ("sizes: 8\nstore_buffer: slow", "2: store_buffer: 'slow' is not allowed"),
     "nothing": ("sizes: 0\nmeasure: rate", "nothing to measure"),
     "too much": (f"sizes: {list(range(900))}", "jobs, at most 1000 are allowed"),
 }
@@ -63,6 +65,25 @@ def test_every_combination_is_a_job_and_the_rest_has_defaults(file):
 def test_rates_are_not_measured_without_payload(file):
     assert [job.measure for job in read_grid(file("sizes: [0, 8]\nkinds: UD")).jobs()] == [
         ("latency",), ("latency", "rate")]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["depth: 4", "backend: cycle", "backend: [verilator, cycle]",
+                                  "backend: [verilator, icarus]"])  # fmt: skip
+def test_what_is_compared_is_the_same_workload_on_every_backend(file, text):
+    jobs = read_grid(file(f"sizes: 8\nkinds: SRD\nqueues: 64\n{text}")).jobs()
+    assert {(job.depth or 64, job.batch, job.store_buffer) for job in jobs} <= {
+        (64, 16, "ideal"), (4, 4, "ideal")}  # fmt: skip
+    assert all(job.depth for job in jobs)
+
+
+def test_a_doorbell_brings_no_more_than_may_be_open(file):
+    jobs = read_grid(file("sizes: 8\nkinds: SRD\ndepth: [1, 8]\nbatch: [1, 4, 16]")).jobs()
+    assert [(job.depth, job.batch) for job in jobs] == [(1, 1), (8, 1), (8, 4), (8, 8)]
+
+
+def test_the_shipped_grids_are_read():
+    for path in EXAMPLE.parent.glob("*.yaml"):
+        assert read_grid(path).jobs(), path
 
 
 @pytest.mark.parametrize("what", MISTAKES)

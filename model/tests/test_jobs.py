@@ -1,20 +1,23 @@
 """The jobs: run, sweep and their processes, on the reference model in place of the RTL."""
 
+import csv
 import json
 import os
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from timed import TimedModel
 
 from efa.backend import BackendUnavailable, DeviceTimeout, open_model
 from efa.cli import main
 from efa.endpoints import SRD
 from efa.grid import Job
-from efa.jobs import point, run, sweep
-from efa.jobs.pool import Pool
+from efa.jobs import kept, point, run, sweep
+from efa.jobs.pool import Group, Pool
 from efa.report import read_summary
 from efa.workload import Mismatch, latency_point, rate_point
 
@@ -208,7 +211,8 @@ def test_no_process_outlives_an_interrupt(module, tmp_path):
 # sweep
 
 @pytest.fixture
-def grid(tmp_path):
+def grid(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
     path = tmp_path / "small.yaml"
     path.write_text(GRID)
     return path
@@ -237,6 +241,138 @@ def test_a_failed_job_fails_the_sweep_and_the_rest_is_reported(module, monkeypat
     summary = read_summary(tmp_path / "out")
     assert summary["verdict"] == "failed"
     assert [figure["size"] for figure in summary["figures"]] == [64]
+
+
+def counted(module, monkeypatch, tmp_path, text=""):
+    """Each job leaves a file with its size; the files."""
+    (tmp_path / "ran").mkdir(exist_ok=True)
+    folder = str(tmp_path / "ran")
+    mark = f"open('/'.join([{folder!r}, str(job['size']) + '-' + str(os.getpid())]), 'w')"
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(f"{mark}\n{text}{GOOD}")))
+    return lambda: sorted(path.name.partition("-")[0] for path in (tmp_path / "ran").iterdir())
+
+
+def test_a_sweep_goes_on_where_it_was(module, monkeypatch, grid, tmp_path, capsys):
+    ran = counted(module, monkeypatch, tmp_path, "if job['size'] == 64: sys.exit('no')\n")
+    assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 1
+    ran = counted(module, monkeypatch, tmp_path)
+    assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
+    assert "2 jobs, 1 of them finished before" in capsys.readouterr().out
+    assert ran() == ["64", "64", "8"]
+    assert [figure["size"] for figure in read_summary(tmp_path / "out")["figures"]] == [8, 64]
+    assert main(["sweep", str(grid), "--fresh", "--out", str(tmp_path / "out")]) == 0
+    assert ran() == ["64", "64", "64", "8", "8"]
+
+
+def test_a_killed_sweep_keeps_what_was_finished(module, monkeypatch, grid, tmp_path):
+    ran = counted(module, monkeypatch, tmp_path)
+    say = sweep.say
+
+    def killed(text):
+        say(text)
+        if "[1/2]" in text:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "say", killed)
+    assert main(["sweep", str(grid), "--jobs", "1", "--out", str(tmp_path / "out")]) == 130
+    monkeypatch.setattr(sweep, "say", say)
+    assert main(["sweep", str(grid), "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    assert ran() == ["64", "8"]
+
+
+def test_kept_figures_are_of_this_job_and_these_sources(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    kept.keep(JOB, [FIGURE])
+    assert kept.find(JOB) == [FIGURE]
+    assert kept.find(replace(JOB, seed=8)) is None
+    (place,) = tmp_path.glob("*/*.json")
+    place.write_text('{"job"')
+    assert kept.find(JOB) is None
+    kept.keep(JOB, [FIGURE])
+    monkeypatch.setattr(kept, "_tree", lambda _on_the_rtl: "other")
+    assert kept.find(JOB) is None
+
+
+def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
+    for name in ("spec/limits.yaml", "rtl/queue/efa_sq.v", "model/efa/send.py",
+                 "model/efa/plots.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+
+    def trees():
+        kept._tree.cache_clear()
+        return kept._tree(True), kept._tree(False)
+
+    before = trees()
+    (tmp_path / "model/efa/plots.py").write_text("2")
+    assert trees() == before
+    (tmp_path / "rtl/queue/efa_sq.v").write_text("2")
+    device = trees()
+    assert device[0] != before[0] and device[1] == before[1]
+    (tmp_path / "model/efa/send.py").write_text("2")
+    assert trees()[0] != device[0] and trees()[1] != device[1]
+    kept._tree.cache_clear()
+
+
+def test_trees_that_nobody_measures_any_more_go(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+    for number in range(kept.KEPT_TREES + 2):
+        monkeypatch.setattr(kept, "_tree", lambda _on_the_rtl, name=f"t{number}": name)
+        kept.keep(JOB, [FIGURE])
+        os.utime(tmp_path / f"t{number}", (number, number))
+    assert len(list(tmp_path.iterdir())) == kept.KEPT_TREES
+    assert kept.find(JOB) == [FIGURE]
+
+
+def test_short_jobs_share_a_process(monkeypatch, capsys):
+    jobs = tuple(Job("cycle", "SRD", size, 125, 7, (1,), ("latency",), 4, 1, "ideal")
+                 for size in (8, 64, 512))
+    assert point.main(json.dumps(Group(jobs).as_dict())) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["figures"][0]["size"] for one in told] == [8, 64, 512]
+
+    def wrong(job):
+        if job.size == 64:
+            raise RuntimeError("stuck")
+        return []
+
+    monkeypatch.setattr(point, "measure", wrong)
+    assert point.main(json.dumps(Group(jobs).as_dict())) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"figures": []}, {"reason": "stuck"}, {"figures": []}]
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("print(json.dumps([{'figures': [1]}, {'reason': 'no'}]))", "no"),
+    ("sys.exit('lost')", "lost"), ("print(json.dumps([{'figures': [1]}]))", "the figures of 1 of"),
+])
+def test_a_group_tells_what_became_of_each(module, text, reason):
+    group = Group((JOB, replace(JOB, size=8)))
+    with Pool([group], 1, module(text)) as pool:
+        (finished,) = pool.results()
+    told = list(finished.each())
+    assert [job for job, *_ in told] == list(group.jobs)
+    assert reason in told[1][2] and not told[1][1]
+
+
+def test_time_left_is_what_jobs_of_the_same_backend_took():
+    rtl, model = JOB, replace(JOB, backend="cycle")
+    progress = sweep.Progress(6, [rtl, rtl, rtl, model, model, model], 1)
+    progress.tell(rtl, "", 30.0)
+    progress.tell(model, "", 1.0)
+    assert progress.left() == 2 * 30.0 + 2 * 1.0
+
+
+def test_the_table_is_there_for_programs_too(module, monkeypatch, grid, tmp_path):
+    monkeypatch.setattr(sweep, "Pool", partial(Pool, module=module(GOOD)))
+    assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
+    table = parquet.read_table(tmp_path / "out/figures.parquet")
+    rows = list(csv.DictReader((tmp_path / "out/figures.csv").open()))
+    assert table.num_rows == len(rows) == 2
+    assert table.column("size").to_pylist() == [8, 64]
+    assert [str(t) for t in table.schema.types[:5]] == [
+        "string", "double", "string", "int64", "double"]
 
 
 def test_a_sweep_without_simulator_ends_at_once_with_2(module, monkeypatch, grid, tmp_path, capsys):

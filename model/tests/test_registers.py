@@ -224,7 +224,7 @@ def test_rings_of_every_legal_depth_wrap(depth):
         host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": 5})
 
 
-@pytest.mark.parametrize("caps", [(0, 64), (3, 64), (2048, 64), (32, 128), (32, 0)])
+@pytest.mark.parametrize("caps", [(0, 64), (3, 64), (2048, 64), (32, 96), (32, 0)])
 @pytest.mark.parametrize("register", [Reg.AQ_CAPS, Reg.ACQ_CAPS])
 def test_an_illegal_ring_is_disabled(register, caps):
     host = Host()

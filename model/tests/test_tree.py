@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_tree  # noqa: E402 - needs the path above
 
 PLAN, UNITS, TIMING = "spec/testplan.yaml", "tb/unit/units.py", "spec/timing.yaml"
+STATUSES = "spec/statuses.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +56,12 @@ def test_this_tree_is_whole():
         (PLAN, "bins: [nic.llq.verdict]", "bins: []", "no entry of spec/testplan.yaml names"),
         (PLAN, "id: send.llq", "id: send.torn", "send.torn is planned twice"),
         (PLAN, "module: efa_skid,", "module: efa_skad,", "efa_skad is no module"),
-        (PLAN, "refused: [ALLOC_MR", "refused: [ALLOC_PD, ALLOC_MR", "lists as refused"),
-        (PLAN, "refused: [ALLOC_MR, ", "refused: [", "does not know ALLOC_MR"),
+        (PLAN, "refused: [SERVICE", "refused: [ALLOC_PD, SERVICE", "lists as refused"),
+        (PLAN, "refused: [SERVICE", "refused: [", "does not know SERVICE"),
+        (STATUSES, "  DEREG_MR:", "  DEREG_MD:", "add the statuses of DEREG_MR"),
+        (STATUSES, "[test_eqs_run_out]", "[test_eqs_run_on]", "test_eqs_run_on is no test"),
+        (STATUSES, "[test_mr_numbers_run_out, ", "[", "test_mr_numbers_run_out shows a refusal"),
+        (STATUSES, "[test_statistics_of_a_part_are_refused]", "[]", "GET_STATS ILLEGAL_PARAMETER"),
         (PLAN, "    shows: send entries", "    says: send entries", "expected form"),
         (TIMING, "  efa_skid:", "  efa_skad:", "efa_skad is no module"),
         (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),

@@ -6,6 +6,7 @@ import pytest
 from efa import defs
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout, open_backend
+from efa.completion_counter import RECEIVES, SENDS
 from efa.completion_queue import VerbsError, round_up_pow2
 from efa.driver import Driver
 from efa.driver_objects import Access
@@ -304,3 +305,58 @@ def test_events_need_an_event_queue():
 @pytest.mark.parametrize(("value", "power"), [(1, 1), (2, 2), (3, 4), (64, 64), (65, 128)])
 def test_depths_are_rounded_up(value, power):
     assert round_up_pow2(value) == power
+
+
+@pytest.mark.parametrize("max_inline", [32, 80])
+def test_rings_in_host_memory_are_given_back(max_inline):
+    left, right = (
+        Side(backend, seed=n, depth=8, max_inline=max_inline)
+        for n, backend in enumerate(open_backend("model", nodes=2, limits={"sq_host": 1}))
+    )
+    left.towards(right)
+    right.towards(left)
+    live = len(left.driver.allocator._live)
+    with pytest.raises(DriverError):
+        left.pd.create_qp(left.cq, left.cq, SRD, ring_offset=32)
+    assert len(left.driver.allocator._live) == live
+    for turn in range(20):
+        right.qp.post_recv([right.sge(0, 64)])
+        left.qp.post_send(SendWr(**left.to, inline=bytes([turn]), wr_id=turn))
+        assert left.cq.wait_for(1)[0]["wr_id"] == turn
+        assert right.cq.wait_for(1)[0]["status"] == Status.OK
+        assert right.buffer.read(0, 1) == bytes([turn])
+    left.close()
+    right.close()
+
+
+def test_completion_counters_count_without_polling():
+    left, right = pair()
+    sends, receives = left.context.create_counter(), right.context.create_counter()
+    sends.attach(left.qp, SENDS)
+    receives.attach(right.qp, SENDS, RECEIVES)
+    for turn in range(5):
+        right.qp.post_recv([right.sge(0, 64)], wr_id=turn)
+        left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)], wr_id=turn))
+    left.driver.wait(lambda: sends.value == 5)
+    assert (receives.value, receives.errors, sends.errors) == (5, 0, 0)
+    left.qp.post_send(SendWr(**left.to, sges=[left.sge(0, 8)]))
+    left.driver.wait(lambda: sends.errors == 1)
+    sends.set(100)
+    sends.add(5)
+    sends.add(2, errors=True)
+    assert (sends.value, sends.errors) == (105, 3)
+    with pytest.raises(DriverError, match="RESOURCE_BUSY"):
+        sends.destroy()
+    sends.detach(left.qp, SENDS)
+    sends.destroy()
+
+
+def test_a_refused_counter_leaves_nothing_behind():
+    left, _ = pair()
+    counters = [left.context.create_counter() for _ in range(32)]
+    live = len(left.driver.allocator._live)
+    with pytest.raises(DriverError, match="RESOURCE_ALLOCATION_FAILURE"):
+        left.context.create_counter()
+    assert len(left.driver.allocator._live) == live
+    for counter in counters:
+        counter.destroy()

@@ -1,6 +1,6 @@
 // efa_admin - the admin side of the device: rings, commands, objects. Wires only.
 //
-// In    register stores; answers of host reads; readiness of the engines
+// In    register stores; asynchronous events; answers of host reads; readiness of the engines
 // Out   host reads and writes, interrupts; contexts and tables for every engine; statistics index
 // Time  commands of different families at the same time, those of a family one after the other
 `include "efa_defs.vh"
@@ -9,13 +9,22 @@
 module efa_admin #(
     parameter QPN_W  = 6,
     parameter CQN_W  = 7,
-    parameter LLQ_AW = 21
+    parameter LLQ_AW = 21,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire [15:0] s_cfg_node_id,
     input wire s_cfg_profile,
     input wire core_rst,
     output wire admin_init_done,
+    input wire acq_crc,
+    input wire [63:0] uptime,
+    input wire [31:0] s_cfg_keep_alive,
+    input wire s_aenq_valid,
+    output wire s_aenq_ready,
+    input wire [15:0] s_aenq_group,
+    input wire [15:0] s_aenq_syndrome,
+    input wire [383:0] s_aenq_data,
     input wire [3:0] mrrs_log,
     input wire reg_wr_valid,
     input wire [15:0] reg_wr_offset,
@@ -69,6 +78,7 @@ module efa_admin #(
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    output wire [57:0] sqop_base,
     input wire sqop_busy,
     output wire rqop_valid,
     input wire rqop_ready,
@@ -81,20 +91,31 @@ module efa_admin #(
     input wire drain_recv_ready,
     output wire drain_cpl_valid,
     input wire drain_cpl_ready,
+    output wire ec_valid,
+    input wire ec_ready,
+    output wire [2:0] ec_op,
+    output wire [`EFA_LIMITS__EC_W-1:0] ec_counter,
+    output wire [QPN_W-1:0] ec_qpn,
+    output wire [3:0] ec_events,
+    output wire [63:0] ec_value,
+    input wire [1:0] ec_code,
     output wire [3:0] stat_index,
     input wire [63:0] stat_value,
     output wire ev_aqcmd_valid,
     output wire [63:0] ev_aqcmd_data,
     output wire ev_acq_valid,
     output wire [63:0] ev_acq_data,
+    output wire ev_aenq_valid,
+    output wire [63:0] ev_aenq_data,
     output wire ev_odd_admin_valid,
     output wire [63:0] ev_odd_admin_data
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
-  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information.
-  localparam UNITS = 6;
-  localparam OBJ_UNITS = 5;
+  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event
+  // counters; those that ask for objects by a number of their own: these without information.
+  localparam UNITS = 7;
+  localparam OBJ_UNITS = 6;
   localparam SOURCES = UNITS + 1;
   localparam READERS = 3;
   localparam READ_AQ = 0;
@@ -102,7 +123,7 @@ module efa_admin #(
   localparam READ_HOST = 2;
   localparam AQ_SLOT_W = 3;
   localparam SLOT_W = 4;
-  localparam DRAINERS = 3;
+  localparam DRAINERS = 4;
 
   wire rst = core_rst;
 
@@ -111,17 +132,29 @@ module efa_admin #(
   wire aq_start;
   wire [63:0] aq_base;
   wire [3:0] aq_log;
+  wire aq_wide;
   wire [15:0] aq_producer;
   wire aq_taken;
   wire acq_on;
   wire acq_start;
   wire [63:0] acq_base;
   wire [3:0] acq_log;
-  wire [7:0] acq_vector;
   wire note_valid;
-  wire [7:0] note_vector;
+  wire aenq_note_valid;
+  wire [7:0] aenq_vector;
+  wire [31:0] groups;
+  wire acq_wr_valid;
+  wire acq_wr_ready;
+  wire [63:0] acq_wr_addr;
+  wire [511:0] acq_wr_data;
+  wire aenq_wr_valid;
+  wire aenq_wr_ready;
+  wire [63:0] aenq_wr_addr;
+  wire [511:0] aenq_wr_data;
   wire odd_ring_valid;
   wire [63:0] odd_ring_data;
+  wire odd_aenq_valid;
+  wire [63:0] odd_aenq_data;
   wire odd_entry_valid;
   wire [63:0] odd_entry_data;
 
@@ -147,6 +180,16 @@ module efa_admin #(
   wire aqe_ready;
   wire [511:0] aqe_data;
   wire aqe_err;
+  wire aqe_bad;
+  wire ask_valid;
+  wire ask_ready;
+  wire [63:0] ask_addr;
+  wire ask_wide;
+  wire entry_valid;
+  wire entry_ready;
+  wire [511:0] entry_data;
+  wire entry_err;
+  wire entry_bad;
   wire [UNITS-1:0] cmd_valid;
   wire [UNITS-1:0] cmd_ready;
   wire [511:0] cmd_data;
@@ -187,15 +230,16 @@ module efa_admin #(
       .aq_start(aq_start),
       .aq_base(aq_base),
       .aq_log(aq_log),
+      .aq_wide(aq_wide),
       .aq_producer(aq_producer),
       .aq_taken(aq_taken),
       .acq_on(acq_on),
       .acq_start(acq_start),
       .acq_base(acq_base),
       .acq_log(acq_log),
-      .acq_vector(acq_vector),
       .s_note_valid(note_valid),
-      .s_note_vector(note_vector),
+      .s_aenq_valid(aenq_note_valid),
+      .aenq_vector(aenq_vector),
       .irq_valid(irq_adm_valid),
       .irq_ready(irq_adm_ready),
       .irq_vector(irq_adm_vector),
@@ -210,8 +254,34 @@ module efa_admin #(
       .aq_start(aq_start),
       .aq_base(aq_base),
       .aq_log(aq_log),
+      .aq_wide(aq_wide),
       .aq_producer(aq_producer),
       .aq_taken(aq_taken),
+      .m_line_valid(ask_valid),
+      .m_line_ready(ask_ready),
+      .m_line_addr(ask_addr),
+      .m_line_wide(ask_wide),
+      .s_line_valid(entry_valid),
+      .s_line_ready(entry_ready),
+      .s_line_data(entry_data),
+      .s_line_err(entry_err),
+      .s_line_bad(entry_bad),
+      .m_cmd_valid(aqe_valid),
+      .m_cmd_ready(aqe_ready),
+      .m_cmd_data(aqe_data),
+      .m_cmd_err(aqe_err),
+      .m_cmd_bad(aqe_bad),
+      .ev_odd_valid(odd_entry_valid),
+      .ev_odd_data(odd_entry_data)
+  );
+
+  efa_aq_join u_join (
+      .clk(clk),
+      .rst(rst),
+      .s_ask_valid(ask_valid),
+      .s_ask_ready(ask_ready),
+      .s_ask_addr(ask_addr),
+      .s_ask_wide(ask_wide),
       .m_line_valid(line_valid[READ_AQ]),
       .m_line_ready(line_ready[READ_AQ]),
       .m_line_addr(line_addr[64*READ_AQ+:64]),
@@ -220,12 +290,51 @@ module efa_admin #(
       .s_line_ready(back_ready[READ_AQ]),
       .s_line_data(back_data[512*READ_AQ+:512]),
       .s_line_err(back_err[READ_AQ]),
-      .m_cmd_valid(aqe_valid),
-      .m_cmd_ready(aqe_ready),
-      .m_cmd_data(aqe_data),
-      .m_cmd_err(aqe_err),
-      .ev_odd_valid(odd_entry_valid),
-      .ev_odd_data(odd_entry_data)
+      .m_entry_valid(entry_valid),
+      .m_entry_ready(entry_ready),
+      .m_entry_data(entry_data),
+      .m_entry_err(entry_err),
+      .m_entry_bad(entry_bad)
+  );
+
+  efa_aenq u_aenq (
+      .clk(clk),
+      .rst(rst),
+      .reg_wr_valid(reg_wr_valid),
+      .reg_wr_offset(reg_wr_offset),
+      .reg_wr_data(reg_wr_data),
+      .s_cfg_keep_alive(s_cfg_keep_alive),
+      .s_groups(groups),
+      .s_uptime(uptime),
+      .s_aenq_valid(s_aenq_valid),
+      .s_aenq_ready(s_aenq_ready),
+      .s_aenq_group(s_aenq_group),
+      .s_aenq_syndrome(s_aenq_syndrome),
+      .s_aenq_data(s_aenq_data),
+      .m_wr_valid(aenq_wr_valid),
+      .m_wr_ready(aenq_wr_ready),
+      .m_wr_addr(aenq_wr_addr),
+      .m_wr_data(aenq_wr_data),
+      .m_note_valid(aenq_note_valid),
+      .m_vector(aenq_vector),
+      .ev_aenq_valid(ev_aenq_valid),
+      .ev_aenq_data(ev_aenq_data),
+      .ev_odd_valid(odd_aenq_valid),
+      .ev_odd_data(odd_aenq_data)
+  );
+
+  efa_wr_join u_wr (
+      .clk(clk),
+      .rst(rst),
+      .s_first_valid(acq_wr_valid),
+      .s_first_ready(acq_wr_ready),
+      .s_first_data({acq_wr_addr, acq_wr_data}),
+      .s_second_valid(aenq_wr_valid),
+      .s_second_ready(aenq_wr_ready),
+      .s_second_data({aenq_wr_addr, aenq_wr_data}),
+      .m_wr_valid(wr_adm_valid),
+      .m_wr_ready(wr_adm_ready),
+      .m_wr_data({wr_adm_addr, wr_adm_data})
   );
 
   efa_admin_odd u_odd (
@@ -233,6 +342,8 @@ module efa_admin #(
       .rst(rst),
       .s_ring_valid(odd_ring_valid),
       .s_ring_data(odd_ring_data),
+      .s_aenq_valid(odd_aenq_valid),
+      .s_aenq_data(odd_aenq_data),
       .s_entry_valid(odd_entry_valid),
       .s_entry_data(odd_entry_data),
       .ev_odd_valid(ev_odd_admin_valid),
@@ -309,6 +420,7 @@ module efa_admin #(
       .s_cmd_ready(aqe_ready),
       .s_cmd_data(aqe_data),
       .s_cmd_err(aqe_err),
+      .s_cmd_bad(aqe_bad),
       .m_cmd_valid(cmd_valid),
       .m_cmd_ready(cmd_ready),
       .m_cmd_data(cmd_data),
@@ -443,7 +555,8 @@ module efa_admin #(
   );
 
   efa_cmd_qp #(
-      .QPN_W(QPN_W)
+      .QPN_W  (QPN_W),
+      .SQ_HOST(SQ_HOST)
   ) u_qp (
       .clk(clk),
       .rst(rst),
@@ -481,6 +594,7 @@ module efa_admin #(
       .sqop_kind(sqop_kind),
       .sqop_qpn(sqop_qpn),
       .sqop_qpc(sqop_qpc),
+      .sqop_base(sqop_base),
       .sqop_busy(sqop_busy),
       .rqop_valid(rqop_valid),
       .rqop_ready(rqop_ready),
@@ -512,8 +626,46 @@ module efa_admin #(
       .s_line_valid(back_valid[READ_HOST]),
       .s_line_ready(back_ready[READ_HOST]),
       .s_line_err(back_err[READ_HOST]),
+      .m_groups(groups),
       .stat_index(stat_index),
       .stat_value(stat_value)
+  );
+
+  efa_cmd_ec #(
+      .QPN_W(QPN_W)
+  ) u_ec (
+      .clk(clk),
+      .rst(rst),
+      .s_cmd_valid(cmd_valid[6]),
+      .s_cmd_ready(cmd_ready[6]),
+      .s_cmd_data(cmd_data),
+      .m_rsp_valid(rsp_valid[6]),
+      .m_rsp_ready(rsp_ready[6]),
+      .m_rsp_id(rsp_id[12*6+:12]),
+      .m_rsp_status(rsp_status[8*6+:8]),
+      .m_rsp_body(rsp_body[BODY_W*6+:BODY_W]),
+      .obj_valid(obj_valid[5]),
+      .obj_ready(obj_ready[5]),
+      .obj_op(obj_op[3*5+:3]),
+      .obj_kind(obj_kind[3*5+:3]),
+      .obj_index(obj_index[32*5+:32]),
+      .obj_uar(obj_uar[16*5+:16]),
+      .obj_log(obj_log[4*5+:4]),
+      .obj_rsp_code(obj_rsp_code),
+      .obj_rsp_uar(obj_rsp_uar),
+      .obj_rsp_gen(obj_rsp_gen),
+      .qp_gone_valid(sqop_valid && sqop_ready && sqop_kind == `EFA_QOP__FREE),
+      .qp_gone_qpn(sqop_qpn),
+      .m_drain_valid(drain_valid[3]),
+      .m_drain_ready(drain_ready[3]),
+      .ec_valid(ec_valid),
+      .ec_ready(ec_ready),
+      .ec_op(ec_op),
+      .ec_counter(ec_counter),
+      .ec_qpn(ec_qpn),
+      .ec_events(ec_events),
+      .ec_value(ec_value),
+      .ec_code(ec_code)
   );
 
   efa_objects #(
@@ -545,7 +697,7 @@ module efa_admin #(
       .clk(clk),
       .rst(rst),
       .s_drain_valid(drain_valid),
-      .s_drain_late(3'b001),
+      .s_drain_late(4'b1001),
       .s_drain_ready(drain_ready),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
@@ -561,21 +713,20 @@ module efa_admin #(
       .clk(clk),
       .rst(rst),
       .acq_on(acq_on),
+      .acq_crc(acq_crc),
       .acq_start(acq_start),
       .acq_base(acq_base),
       .acq_log(acq_log),
-      .acq_vector(acq_vector),
       .s_rsp_valid(rsp_valid),
       .s_rsp_ready(rsp_ready),
       .s_rsp_id(rsp_id),
       .s_rsp_status(rsp_status),
       .s_rsp_body(rsp_body),
-      .m_wr_valid(wr_adm_valid),
-      .m_wr_ready(wr_adm_ready),
-      .m_wr_addr(wr_adm_addr),
-      .m_wr_data(wr_adm_data),
+      .m_wr_valid(acq_wr_valid),
+      .m_wr_ready(acq_wr_ready),
+      .m_wr_addr(acq_wr_addr),
+      .m_wr_data(acq_wr_data),
       .m_note_valid(note_valid),
-      .m_note_vector(note_vector),
       .ev_acq_valid(ev_acq_valid),
       .ev_acq_data(ev_acq_data)
   );

@@ -1,13 +1,18 @@
-// efa_admin_odd - two reporters of ignored things share one observed event.
+// efa_admin_odd - three reporters of ignored things share one observed event.
 //
-// In    s_ring from the registers, s_entry from the ring reader; no ready
+// In    s_ring from the registers, s_aenq from the events, never both; s_entry from the ring reader;
+//       no ready
 // Out   ev_odd; when both come at once the entry waits, a second one meanwhile is lost
-// Time  same cycle, or the next one without a report of the registers
+// Time  same cycle, or the next one without a report of the registers or events
+`include "efa_check.vh"
+
 module efa_admin_odd (
     input wire clk,
     input wire rst,
     input wire s_ring_valid,
     input wire [63:0] s_ring_data,
+    input wire s_aenq_valid,
+    input wire [63:0] s_aenq_data,
     input wire s_entry_valid,
     input wire [63:0] s_entry_data,
     output wire ev_odd_valid,
@@ -17,16 +22,21 @@ module efa_admin_odd (
   reg waits_q;
   reg [63:0] data_q;
 
-  assign ev_odd_valid = s_ring_valid || waits_q || s_entry_valid;
-  assign ev_odd_data  = s_ring_valid ? s_ring_data : waits_q ? data_q : s_entry_data;
+  wire at_once = s_ring_valid || s_aenq_valid;
+  wire [63:0] at_once_data = s_ring_valid ? s_ring_data : s_aenq_data;
+
+  assign ev_odd_valid = at_once || waits_q || s_entry_valid;
+  assign ev_odd_data  = at_once ? at_once_data : waits_q ? data_q : s_entry_data;
 
   always @(posedge clk) begin
     if (rst) waits_q <= 1'b0;
-    else waits_q <= s_ring_valid ? waits_q || s_entry_valid : waits_q && s_entry_valid;
+    else waits_q <= at_once ? waits_q || s_entry_valid : waits_q && s_entry_valid;
   end
 
   always @(posedge clk) begin
-    if (s_entry_valid && !(s_ring_valid && waits_q)) data_q <= s_entry_data;
+    if (s_entry_valid && !(at_once && waits_q)) data_q <= s_entry_data;
   end
+
+  `EFA_CHECK(!(s_ring_valid && s_aenq_valid), "two reports of one store")
 
 endmodule

@@ -1,7 +1,8 @@
 // efa_admin_post - writes responses into the ACQ, whole entries with phase and checksum.
 //
-// In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up
-// Out   m_wr one 64-byte write each; m_note a response was written, its vector; ev_acq
+// In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up; acq_crc
+//       whether this interface version has checksums
+// Out   m_wr one 64-byte write each; m_note a response was written; ev_acq
 // Time  5 cycles from response to write, a response every 6; with the ring disabled responses are
 //       dropped
 `include "efa_defs.vh"
@@ -13,10 +14,10 @@ module efa_admin_post #(
     input wire clk,
     input wire rst,
     input wire acq_on,
+    input wire acq_crc,
     input wire acq_start,
     input wire [63:0] acq_base,
     input wire [3:0] acq_log,
-    input wire [7:0] acq_vector,
 
     input wire [SOURCES-1:0] s_rsp_valid,
     output wire [SOURCES-1:0] s_rsp_ready,
@@ -30,7 +31,6 @@ module efa_admin_post #(
     output wire [511:0] m_wr_data,
 
     output wire m_note_valid,
-    output wire [7:0] m_note_vector,
 
     output wire ev_acq_valid,
     output wire [63:0] ev_acq_data
@@ -52,7 +52,6 @@ module efa_admin_post #(
   reg [511:0] entry_q;
   reg [15:0] crc_q;
   reg [57:0] line_q;
-  reg [7:0] vector_q;
   reg ev_valid_q;
 
   wire idle = state_q == ST_IDLE;
@@ -103,7 +102,7 @@ module efa_admin_post #(
   reg [511:0] sealed;
   always @* begin
     sealed = entry_q;
-    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = crc_q;
+    sealed[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__CHECKSUM] = acq_crc ? crc_q : 16'd0;
   end
 
   wire [15:0] slot = count_q & ((16'd1 << acq_log) - 16'd1);
@@ -114,7 +113,6 @@ module efa_admin_post #(
   assign m_wr_addr = {line_q, 6'd0};
   assign m_wr_data = sealed;
   assign m_note_valid = written;
-  assign m_note_vector = vector_q;
   assign ev_acq_valid = ev_valid_q;
   assign ev_acq_data = {{64 - `EFA_EV_ACQ__W{1'b0}}, status_q, id_q};
 
@@ -167,9 +165,8 @@ module efa_admin_post #(
       body_q <= pick_body;
     end
     if (state_q == ST_ENTRY) begin
-      entry_q  <= entry;
-      line_q   <= acq_base[63:6] + {42'd0, slot};
-      vector_q <= acq_vector;
+      entry_q <= entry;
+      line_q  <= acq_base[63:6] + {42'd0, slot};
     end
     crc_q <= state_q == ST_CRC ? crc : crc_q;
   end

@@ -1,8 +1,9 @@
 // efa_aq - the admin rings' registers, the legality of their doorbells, and the held message.
 //
-// In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written
-// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages;
-//       ev_odd doorbells that were ignored
+// In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written, s_aenq
+//       an asynchronous event; aenq_vector the vector of these
+// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages to
+//       the vector that is set up when they leave, one for what is due to one vector; ev_odd doorbells that were ignored
 // Time  a store acts in 1 cycle, one per cycle; a note becomes a message in 2, or when INTR_MASK
 //       falls
 `include "efa_defs.vh"
@@ -19,6 +20,7 @@ module efa_aq (
     output wire aq_start,
     output wire [63:0] aq_base,
     output wire [3:0] aq_log,
+    output wire aq_wide,
     output wire [15:0] aq_producer,
     input wire aq_taken,
 
@@ -26,10 +28,10 @@ module efa_aq (
     output wire acq_start,
     output wire [63:0] acq_base,
     output wire [3:0] acq_log,
-    output wire [7:0] acq_vector,
 
     input wire s_note_valid,
-    input wire [7:0] s_note_vector,
+    input wire s_aenq_valid,
+    input wire [7:0] aenq_vector,
     output wire irq_valid,
     input wire irq_ready,
     output wire [7:0] irq_vector,
@@ -39,9 +41,9 @@ module efa_aq (
 );
 
   localparam [15:0] ENTRY_BYTES = `EFA_ADMIN_AQ_ENTRY__BYTES;
+  localparam [15:0] WIDE_BYTES = `EFA_ADMIN_AQ_ENTRY_V2__BYTES;
   localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
   localparam [3:0] ODD_AQ = 4'd1;
-  localparam [3:0] ODD_AENQ = 4'd2;
 
   reg [63:0] aq_base_reg_q;
   reg [63:0] acq_base_reg_q;
@@ -52,24 +54,25 @@ module efa_aq (
   reg aq_start_q;
   reg acq_start_q;
   reg [3:0] aq_log_q;
+  reg aq_wide_q;
   reg [3:0] acq_log_q;
   reg [7:0] acq_vector_q;
   reg [15:0] producer_q;
   reg [15:0] taken_q;
   reg mask_q;
   reg due_q;
-  reg [7:0] due_vector_q;
+  reg aenq_due_q;
   reg irq_valid_q;
   reg [7:0] irq_vector_q;
   reg odd_valid_q;
-  reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
 
   `include "efa_admin_fn.vh"
 
+  wire [15:0] aq_size = reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE];
   wire aq_legal = legal_depth(
       reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH
-  ) && reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE] == ENTRY_BYTES;
+  ) && (aq_size == ENTRY_BYTES || aq_size == WIDE_BYTES);
   wire acq_legal = legal_depth(
       reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH
   ) && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
@@ -77,31 +80,32 @@ module efa_aq (
   wire to_aq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_CAPS;
   wire to_acq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS;
   wire to_aq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_PROD_DB;
-  wire to_aenq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
 
   // How far the doorbell goes, and how far it may.
   wire [15:0] rung = reg_wr_data[15:0] - producer_q;
   wire [15:0] room = (16'd1 << aq_log_q) - (producer_q - taken_q);
   wire ring_legal = aq_on_q && rung <= room;
-  // Nothing is ever posted to the AENQ, so any consumer count but 0 is ahead.
-  wire aenq_ahead = reg_wr_data != 32'd0;
 
-  wire send = due_q && !mask_q && (!irq_valid_q || irq_ready);
+  // What is due to the vector of a message is told by it.
+  wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || irq_ready);
+  wire [7:0] vector = due_q ? acq_vector_q : aenq_vector;
+  wire tells = send && vector == acq_vector_q;
+  wire tells_aenq = send && vector == aenq_vector;
 
   assign rings_on = aq_on_q && acq_on_q;
   assign aq_start = aq_start_q;
   assign aq_base = aq_base_q;
   assign aq_log = aq_log_q;
+  assign aq_wide = aq_wide_q;
   assign aq_producer = producer_q;
   assign acq_on = acq_on_q;
   assign acq_start = acq_start_q;
   assign acq_base = acq_base_q;
   assign acq_log = acq_log_q;
-  assign acq_vector = acq_vector_q;
   assign irq_valid = irq_valid_q;
   assign irq_vector = irq_vector_q;
   assign ev_odd_valid = odd_valid_q;
-  assign ev_odd_data = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
+  assign ev_odd_data = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, ODD_AQ};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -116,12 +120,13 @@ module efa_aq (
       taken_q <= 16'd0;
       mask_q <= 1'b0;
       due_q <= 1'b0;
+      aenq_due_q <= 1'b0;
       irq_valid_q <= 1'b0;
       odd_valid_q <= 1'b0;
     end else begin
       aq_start_q  <= to_aq_caps && aq_legal;
       acq_start_q <= to_acq_caps && acq_legal;
-      odd_valid_q <= to_aq_db && !ring_legal || to_aenq_db && aenq_ahead;
+      odd_valid_q <= to_aq_db && !ring_legal;
       if (aq_taken) taken_q <= taken_q + 16'd1;
       if (to_aq_caps) begin
         aq_on_q <= aq_legal;
@@ -144,22 +149,25 @@ module efa_aq (
         endcase
       end
       if (s_note_valid) due_q <= 1'b1;
-      else if (send) due_q <= 1'b0;
+      else if (tells) due_q <= 1'b0;
+      if (s_aenq_valid) aenq_due_q <= 1'b1;
+      else if (tells_aenq) aenq_due_q <= 1'b0;
       if (send) irq_valid_q <= 1'b1;
       else if (irq_ready) irq_valid_q <= 1'b0;
     end
   end
 
   always @(posedge clk) begin
-    if (to_aq_caps) aq_base_q <= aq_base_reg_q;
+    if (to_aq_caps) begin
+      aq_base_q <= aq_base_reg_q;
+      aq_wide_q <= aq_size == WIDE_BYTES;
+    end
     if (to_acq_caps) begin
       acq_base_q <= acq_base_reg_q;
       acq_log_q <= log2(reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH]);
       acq_vector_q <= reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
     end
-    if (s_note_valid) due_vector_q <= s_note_vector;
-    if (send) irq_vector_q <= due_vector_q;
-    odd_what_q   <= to_aq_db ? ODD_AQ : ODD_AENQ;
+    if (send) irq_vector_q <= vector;
     odd_detail_q <= reg_wr_data;
   end
 

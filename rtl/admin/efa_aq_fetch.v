@@ -1,8 +1,9 @@
 // efa_aq_fetch - brings rung admin commands in, eight reads at a time, in ring order.
 //
 // In    ring set-up and producer count; lines read (s_line)
-// Out   m_line the reads; m_cmd commands in order, err: its read failed; aq_taken one came in;
-//       ev_odd an entry whose phase bit is not of this pass, or that could not be read
+// Out   m_line the reads; m_cmd commands in order, err: its read failed, bad: its checksum is wrong;
+//       aq_taken one came in; ev_odd an entry whose phase bit is not of this pass, whose checksum is
+//       wrong, or that could not be read
 // Time  read in the cycle it is rung, command in the cycle of its line; one of each per cycle; a
 //       ring off withdraws what waits, one set up anew drops what is under way of the old one
 `include "efa_defs.vh"
@@ -14,22 +15,25 @@ module efa_aq_fetch (
     input wire aq_start,
     input wire [63:0] aq_base,
     input wire [3:0] aq_log,
+    input wire aq_wide,
     input wire [15:0] aq_producer,
     output wire aq_taken,
 
     output wire m_line_valid,
     input wire m_line_ready,
     output wire [63:0] m_line_addr,
-    output wire [6:0] m_line_len,
+    output wire m_line_wide,
     input wire s_line_valid,
     output wire s_line_ready,
     input wire [511:0] s_line_data,
     input wire s_line_err,
+    input wire s_line_bad,
 
     output wire m_cmd_valid,
     input wire m_cmd_ready,
     output wire [511:0] m_cmd_data,
     output wire m_cmd_err,
+    output wire m_cmd_bad,
 
     output wire ev_odd_valid,
     output wire [63:0] ev_odd_data
@@ -37,12 +41,13 @@ module efa_aq_fetch (
 
   localparam [3:0] ODD_PHASE = 4'd3;
   localparam [3:0] ODD_READ = 4'd4;
+  localparam [3:0] ODD_BAD = 4'd6;
 
   reg [15:0] asked_q;
   reg [15:0] came_q;
   reg [15:0] drop_q;
   reg odd_valid_q;
-  reg odd_read_q;
+  reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
 
   wire [15:0] slot = asked_q & ((16'd1 << aq_log) - 16'd1);
@@ -54,18 +59,17 @@ module efa_aq_fetch (
       == came_q[aq_log];
 
   assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
-  assign m_line_addr = {aq_base[63:6] + {42'd0, slot}, 6'd0};
-  assign m_line_len = 7'd64;
+  assign m_line_addr = {aq_base[63:6] + (aq_wide ? {41'd0, slot, 1'b0} : {42'd0, slot}), 6'd0};
+  assign m_line_wide = aq_wide;
   // What was under way when a ring went off waits until it is on again, or drops with its ring.
   assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);
   assign m_cmd_valid = s_line_valid && rings_on && !aq_start && !dropping;
   assign m_cmd_data = s_line_data;
   assign m_cmd_err = s_line_err;
+  assign m_cmd_bad = s_line_bad;
   assign aq_taken = take;
   assign ev_odd_valid = odd_valid_q;
-  assign ev_odd_data = {
-    {64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_read_q ? ODD_READ : ODD_PHASE
-  };
+  assign ev_odd_data  = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -74,7 +78,7 @@ module efa_aq_fetch (
       drop_q <= 16'd0;
       odd_valid_q <= 1'b0;
     end else begin
-      odd_valid_q <= take && (s_line_err || phase_wrong);
+      odd_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
       if (aq_start) begin
         asked_q <= 16'd0;
         came_q  <= 16'd0;
@@ -88,7 +92,7 @@ module efa_aq_fetch (
   end
 
   always @(posedge clk) begin
-    odd_read_q   <= s_line_err;
+    odd_what_q   <= s_line_err ? ODD_READ : s_line_bad ? ODD_BAD : ODD_PHASE;
     odd_detail_q <= {16'd0, came_q};
   end
 

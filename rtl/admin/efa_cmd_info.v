@@ -1,7 +1,7 @@
 // efa_cmd_info - what the device says of itself: GET_FEATURE, SET_FEATURE, GET_STATS.
 //
 // In    s_cmd; s_line pieces of the host information buffer; stat_value
-// Out   m_rsp; m_line reads of that buffer; stat_index
+// Out   m_rsp; m_line reads of that buffer; stat_index; m_groups enabled asynchronous events
 // Time  2 cycles; statistics 9 (basic) or 7; host information 7 when its lines come one cycle after
 //       they are asked for
 `include "efa_defs.vh"
@@ -33,6 +33,7 @@ module efa_cmd_info #(
     output wire s_line_ready,
     input wire s_line_err,
 
+    output wire [31:0] m_groups,
     output wire [ 3:0] stat_index,
     input  wire [63:0] stat_value
 );
@@ -116,6 +117,7 @@ module efa_cmd_info #(
   assign m_line_len = piece[6:0];
   assign s_line_ready = state_q == ST_HOST;
   assign stat_index = index_q;
+  assign m_groups = groups_q;
 
   always @* begin
     state_d  = state_q;

@@ -1,9 +1,9 @@
-// efa_cmd_mr - memory regions: REG_MR with pages in the command, in a list, or none; DEREG_MR.
+// efa_cmd_mr - memory regions: REG_MR with pages in the command, in a list, or none; ALLOC_MR; DEREG_MR.
 //
 // In    s_cmd; answers of efa_objects; s_line pieces of page lists
 // Out   m_rsp; obj requests; m_line reads of lists; mtt_*, mr_* for every engine; m_drain
-// Time  REG_MR 22 cycles and one per page, 10 without pages; DEREG_MR 10, 7 without pages; and what
-//       efa_objects, the search for a block, the list and the drain take
+// Time  REG_MR 22 cycles and one per page, 10 without pages; ALLOC_MR 19; DEREG_MR 10, 7 without
+//       pages; and what efa_objects, the search for a block, the list and the drain take
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -56,6 +56,7 @@ module efa_cmd_mr (
   localparam MTT_W = `EFA_LIMITS__MTT_W;
   localparam KEY_W = 20;
   localparam [66:0] POOL = 1 << MTT_W;
+  localparam [66:0] MOST = `EFA_LIMITS__MAX_MR_PAGES < POOL ? `EFA_LIMITS__MAX_MR_PAGES : POOL;
 
   localparam [3:0] ST_IDLE = 4'd0;
   localparam [3:0] ST_SIZE = 4'd1;
@@ -91,22 +92,31 @@ module efa_cmd_mr (
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
   wire reg_mr = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
       == `EFA_ADMIN_AQ_OPCODE__REG_MR;
-  wire physical = cmd_q[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
+  wire alloc_mr = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
+      == `EFA_ADMIN_AQ_OPCODE__ALLOC_MR;
+  wire makes = reg_mr || alloc_mr;
+  wire physical = reg_mr && cmd_q[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
+  wire [31:0] max_pages = cmd_q[`EFA_ADMIN_ALLOC_MR_CMD__MAX_PAGES];
+  wire malformed = reg_mr && cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT]
+      && (physical || !cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA]);
   wire [31:0] key_asked = s_cmd_data[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
   wire [31:0] key_given = cmd_q[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
   wire [15:0] pd = cmd_q[`EFA_ADMIN_REG_MR_CMD__PD];
 
-  wire illegal;
-  wire [66:0] pages;
+  wire reg_illegal;
+  wire [66:0] reg_pages;
   wire [63:0] mask;
   efa_mr_pages u_pages (
       .clk(clk),
       .s_cfg_profile(s_cfg_profile),
       .s_cmd(cmd_q),
-      .m_illegal(illegal),
-      .m_pages(pages),
+      .m_illegal(reg_illegal),
+      .m_pages(reg_pages),
       .m_mask(mask)
   );
+
+  wire illegal = alloc_mr ? max_pages == 32'd0 : reg_illegal;
+  wire [66:0] pages = alloc_mr ? {35'd0, max_pages} : reg_pages;
 
   wire kept_physical;
   wire [15:0] kept_pd;
@@ -160,7 +170,7 @@ module efa_cmd_mr (
       .ADDR_W(MR_W)
   ) u_kept (
       .clk(clk),
-      .wr_en(state_q == ST_TELL && reg_mr),
+      .wr_en(state_q == ST_TELL && makes),
       .wr_addr(index_q[MR_W-1:0]),
       .wr_data({physical, pd}),
       .rd_en(state_q == ST_CHECK),
@@ -203,7 +213,7 @@ module efa_cmd_mr (
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
-    if (reg_mr) begin
+    if (makes) begin
       entry[`EFA_ADMIN_REG_MR_RESP__L_KEY] = key;
       entry[`EFA_ADMIN_REG_MR_RESP__R_KEY] = key;
     end
@@ -226,7 +236,7 @@ module efa_cmd_mr (
       || state_q == ST_FREE;
   assign obj_op = op;
   assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
-  assign obj_index = {16'd0, !of_pd ? index_q : reg_mr ? pd : kept_pd};
+  assign obj_index = {16'd0, !of_pd ? index_q : makes ? pd : kept_pd};
   assign obj_uar = 16'd0;
   assign obj_log = 4'd0;
 
@@ -241,7 +251,7 @@ module efa_cmd_mr (
         index_d  = {{16 - MR_W{1'b0}}, key_asked[MR_W-1:0]};
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
-              == `EFA_ADMIN_AQ_OPCODE__REG_MR ? ST_SIZE : ST_CHECK;
+              == `EFA_ADMIN_AQ_OPCODE__DEREG_MR ? ST_CHECK : ST_SIZE;
         end
       end
       // The three stages of the page count.
@@ -250,7 +260,7 @@ module efa_cmd_mr (
       end
       // Whether it is well formed.
       ST_JUDGE: begin
-        if (cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT]) begin
+        if (malformed) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
           state_d  = ST_RSP;
         end else if (illegal) begin
@@ -265,7 +275,7 @@ module efa_cmd_mr (
         status_d = obj_status(obj_rsp_code);
         if (obj_ready) state_d = ok ? ST_FIND : ST_RSP;
       end
-      // A free number; more pages than the pool has fit nowhere.
+      // A free number; more pages than a region may have, or the pool has, fit nowhere.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
         index_d  = obj_rsp_index;
@@ -274,7 +284,7 @@ module efa_cmd_mr (
             state_d = ST_PD_BACK;
           end else if (physical) begin
             state_d = ST_TAKE;
-          end else if (pages > POOL) begin
+          end else if (pages > MOST) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
             state_d  = ST_PD_BACK;
           end else begin
@@ -288,7 +298,7 @@ module efa_cmd_mr (
           if (!block_fits) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
           end
-          state_d = block_fits ? ST_LIST : ST_PD_BACK;
+          state_d = !block_fits ? ST_PD_BACK : alloc_mr ? ST_TAKE : ST_LIST;
         end
       end
       // The pages go into it; nobody looks there before the region lives.
@@ -317,9 +327,9 @@ module efa_cmd_mr (
           end
         end
       end
-      // Every engine hears of it.
+      // Every engine hears of it; what ALLOC_MR makes does not live before a fast registration.
       ST_TELL: begin
-        state_d = reg_mr ? ST_RSP : ST_DRAIN;
+        state_d = makes ? ST_RSP : ST_DRAIN;
       end
       // Nobody works on the region any more.
       ST_DRAIN: begin

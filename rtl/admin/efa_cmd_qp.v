@@ -2,14 +2,15 @@
 //
 // In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines
 // Out   m_rsp; obj requests; qpa reads and writes, locked while one follows the other;
-//       sqop, rqop what the engines do to a QP; m_drain
+//       sqop, rqop what the engines do to a QP; m_drain; sqop_base of a new send queue in host memory
 // Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15, and
 //       what efa_objects, contexts, engines and drains take
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
 module efa_cmd_qp #(
-    parameter QPN_W = 6
+    parameter QPN_W   = 6,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire rst,
@@ -51,6 +52,7 @@ module efa_cmd_qp #(
     output wire [1:0] sqop_kind,
     output wire [QPN_W-1:0] sqop_qpn,
     output wire [`EFA_QPC__W-1:0] sqop_qpc,
+    output wire [57:0] sqop_base,
     input wire sqop_busy,
     output wire rqop_valid,
     input wire rqop_ready,
@@ -131,6 +133,7 @@ module efa_cmd_qp #(
   wire [31:0] recv_cq = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RECV_CQ_IDX];
   wire [15:0] cmd_pd = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__PD];
   wire [15:0] cmd_uar = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__UAR];
+  wire [63:0] sq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_BASE_ADDR];
   wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
   wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
   wire rq_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
@@ -142,7 +145,9 @@ module efa_cmd_qp #(
   wire [3:0] rq_log;
   wire [3:0] pages_log;
   wire rnr_capable;
-  efa_qp_rules u_rules (
+  efa_qp_rules #(
+      .SQ_HOST(SQ_HOST)
+  ) u_rules (
       .s_cfg_profile(s_cfg_profile),
       .s_cmd(cmd_q),
       .s_state(qp_state),
@@ -219,6 +224,7 @@ module efa_cmd_qp #(
   assign sqop_kind = qop_kind;
   assign sqop_qpn = qpn_q;
   assign sqop_qpc = qpc_q;
+  assign sqop_base = SQ_HOST != 0 ? sq_base[63:6] : 58'd0;
   assign rqop_valid = state_q == ST_RQOP;
   assign rqop_kind = qop_kind;
   assign rqop_qpn = qpn_q;
@@ -465,7 +471,7 @@ module efa_cmd_qp #(
 
   wire unused_bits = &{
     1'b0, cmd_q, entry[63:0], rnr_given, obj_rsp_index, qp_num_wide, ring_page, ring_pages_log,
-    rq_base[5:0], cmd_pd, cmd_uar, send_cq, recv_cq, to_state
+    sq_base, rq_base[5:0], cmd_pd, cmd_uar, send_cq, recv_cq, to_state
   };
 
 endmodule

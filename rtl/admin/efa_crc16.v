@@ -1,19 +1,26 @@
-// efa_crc16 - checksum of a 64-byte admin entry whose checksum field is zero.
+// efa_crc16 - checksum of an admin entry whose checksum field is zero.
 //
 // In    s_data the entry, held while it is worked on
 // Out   m_crc of the s_data two cycles before
-// Time  2 cycles, an entry per cycle: parity over quarters of the entry, then over the quarters
+// Time  2 cycles, an entry per cycle: parity over 16 bytes each, then over these
 `include "efa_defs.vh"
 
-module efa_crc16 (
+module efa_crc16 #(
+    parameter BITS = 512
+) (
     input wire clk,
-    input wire [511:0] s_data,
+    input wire [BITS-1:0] s_data,
     output wire [15:0] m_crc
 );
 
-  localparam BITS = 512;
-  localparam QUARTERS = 4;
-  localparam QUARTER = BITS / QUARTERS;
+  localparam PART = 128;
+  localparam PARTS = BITS / PART;
+
+  generate
+    if (PARTS * PART != BITS) begin : g_illegal
+      efa_parameter_error entries_are_multiples_of_16_bytes ();
+    end
+  endgenerate
 
   // Least significant bit first: the polynomial read backwards.
   function [15:0] reversed;
@@ -54,8 +61,8 @@ module efa_crc16 (
 
   localparam [15:0] START = left_of_start(`EFA_CRC16__INIT) ^ `EFA_CRC16__XOROUT;
 
-  wire [16*QUARTERS-1:0] part;
-  reg [16*QUARTERS-1:0] part_q;
+  wire [16*PARTS-1:0] part;
+  reg [16*PARTS-1:0] part_q;
   wire [15:0] crc;
   reg [15:0] crc_q;
 
@@ -71,10 +78,10 @@ module efa_crc16 (
   generate
     for (b = 0; b < 16; b = b + 1) begin : g_bit
       localparam [BITS-1:0] MASK = deciding(b);
-      for (q = 0; q < QUARTERS; q = q + 1) begin : g_quarter
-        assign part[QUARTERS*b+q] = ^(s_data[QUARTER*q+:QUARTER] & MASK[QUARTER*q+:QUARTER]);
+      for (q = 0; q < PARTS; q = q + 1) begin : g_part
+        assign part[PARTS*b+q] = ^(s_data[PART*q+:PART] & MASK[PART*q+:PART]);
       end
-      assign crc[b] = START[b] ^ (^part_q[QUARTERS*b+:QUARTERS]);
+      assign crc[b] = START[b] ^ (^part_q[PARTS*b+:PARTS]);
     end
   endgenerate
 

@@ -2,14 +2,14 @@
 //
 // In    s_cmd commands in ring order; m_cmd_ready a unit that is idle
 // Out   m_cmd one valid and ready per unit, shared payload; m_rsp the refusals made here:
-//       an opcode nobody has, an entry that could not be read; ev_aqcmd
+//       an opcode nobody has, an entry that could not be read or has a wrong checksum; ev_aqcmd
 // Time  1 cycle, one command per cycle; a unit at work holds the commands behind that are of its
 //       family or of one whose objects name each other's, so that these act in ring order
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
 module efa_dispatch #(
-    parameter UNITS = 6
+    parameter UNITS = 7
 ) (
     input wire clk,
     input wire rst,
@@ -17,6 +17,7 @@ module efa_dispatch #(
     output wire s_cmd_ready,
     input wire [511:0] s_cmd_data,
     input wire s_cmd_err,
+    input wire s_cmd_bad,
 
     output wire [UNITS-1:0] m_cmd_valid,
     input wire [UNITS-1:0] m_cmd_ready,
@@ -37,13 +38,16 @@ module efa_dispatch #(
   localparam MR = 3;
   localparam QP = 4;
   localparam INFO = 5;
+  localparam EC = 6;
   localparam [UNITS-1:0] ONE = 1;
-  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD, CQ and QP
-  // a UAR, QP a CQ.
-  localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP;
+  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD; CQ, QP and
+  // event counters a UAR; QP a CQ; event counters a QP.
+  localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP | ONE << EC;
   localparam [UNITS-1:0] WITH_CQ = ONE << PD | ONE << QP;
-  localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ;
+  localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ | ONE << EC;
+  localparam [UNITS-1:0] WITH_EC = ONE << PD | ONE << QP;
   localparam [7:0] UNREAD = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
+  localparam [7:0] MALFORMED = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
   localparam [7:0] UNSUPPORTED = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNSUPPORTED_OPCODE;
 
   reg valid_q;
@@ -52,6 +56,7 @@ module efa_dispatch #(
   reg [UNITS-1:0] after_q;  // units that must be idle first
   reg refuse_q;
   reg err_q;
+  reg bad_q;
   reg ev_valid_q;
   reg [19:0] ev_data_q;
 
@@ -67,17 +72,24 @@ module efa_dispatch #(
       `EFA_ADMIN_AQ_OPCODE__CREATE_CQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_CQ,
       `EFA_ADMIN_AQ_OPCODE__CREATE_EQ, `EFA_ADMIN_AQ_OPCODE__DESTROY_EQ:
       unit = ONE << CQ;
-      `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR: unit = ONE << MR;
+      `EFA_ADMIN_AQ_OPCODE__REG_MR, `EFA_ADMIN_AQ_OPCODE__DEREG_MR,
+      `EFA_ADMIN_AQ_OPCODE__ALLOC_MR:
+      unit = ONE << MR;
       `EFA_ADMIN_AQ_OPCODE__CREATE_QP, `EFA_ADMIN_AQ_OPCODE__MODIFY_QP,
       `EFA_ADMIN_AQ_OPCODE__QUERY_QP, `EFA_ADMIN_AQ_OPCODE__DESTROY_QP:
       unit = ONE << QP;
       `EFA_ADMIN_AQ_OPCODE__GET_FEATURE, `EFA_ADMIN_AQ_OPCODE__SET_FEATURE,
       `EFA_ADMIN_AQ_OPCODE__GET_STATS:
       unit = ONE << INFO;
+      `EFA_ADMIN_AQ_OPCODE__CREATE_EVENT_COUNTER, `EFA_ADMIN_AQ_OPCODE__DESTROY_EVENT_COUNTER,
+      `EFA_ADMIN_AQ_OPCODE__ATTACH_EVENT_COUNTER, `EFA_ADMIN_AQ_OPCODE__DETACH_EVENT_COUNTER,
+      `EFA_ADMIN_AQ_OPCODE__MODIFY_EVENT_COUNTER:
+      unit = ONE << EC;
       default: unit = {UNITS{1'b0}};
     endcase
     after = {UNITS{unit[PD]}} & WITH_PD | {UNITS{unit[AH] || unit[MR]}} & (ONE << PD)
-        | {UNITS{unit[CQ]}} & WITH_CQ | {UNITS{unit[QP]}} & WITH_QP;
+        | {UNITS{unit[CQ]}} & WITH_CQ | {UNITS{unit[QP]}} & WITH_QP
+        | {UNITS{unit[EC]}} & WITH_EC;
   end
 
   wire free = (after_q & ~m_cmd_ready) == {UNITS{1'b0}};
@@ -89,7 +101,7 @@ module efa_dispatch #(
   assign m_rsp_valid = valid_q && refuse_q;
   assign m_rsp_id =
       err_q ? 12'd0 : cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = err_q ? UNREAD : UNSUPPORTED;
+  assign m_rsp_status = err_q ? UNREAD : bad_q ? MALFORMED : UNSUPPORTED;
   assign ev_aqcmd_valid = ev_valid_q;
   assign ev_aqcmd_data = {{64 - `EFA_EV_AQCMD__W{1'b0}}, ev_data_q};
 
@@ -106,10 +118,11 @@ module efa_dispatch #(
   always @(posedge clk) begin
     if (s_cmd_ready) begin
       cmd_q <= s_cmd_data;
-      unit_q <= s_cmd_err ? {UNITS{1'b0}} : unit;
-      after_q <= s_cmd_err ? {UNITS{1'b0}} : after;
-      refuse_q <= s_cmd_err || unit == {UNITS{1'b0}};
+      unit_q <= s_cmd_err || s_cmd_bad ? {UNITS{1'b0}} : unit;
+      after_q <= s_cmd_err || s_cmd_bad ? {UNITS{1'b0}} : after;
+      refuse_q <= s_cmd_err || s_cmd_bad || unit == {UNITS{1'b0}};
       err_q <= s_cmd_err;
+      bad_q <= s_cmd_bad;
     end
     ev_data_q[`EFA_EV_AQCMD__CMD_ID] <=
         cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];

@@ -70,7 +70,16 @@ module efa_features #(
   localparam [31:0] MR_PAGES = `EFA_LIMITS__MAX_MR_PAGES;
   localparam [31:0] WQE_BYTES = `EFA_IO_TX_WQE__BYTES;
 
+  localparam [63:0] PAGE_SIZES_D = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
+  localparam [31:0] PAGE_SIZES_R = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
+  localparam [31:0] COUNTER_EVENTS = `EFA_LIMITS__EVENT_COUNTER_EVENTS;
+  // The capability bit, by its place in the attribute.
+  localparam CAP_COUNTERS =
+  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__EVENT_COUNTERS
+  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
+
   wire r = s_cfg_profile;
+  wire [31:0] counters = r ? CAPS_R : CAPS_D;
   reg known;
   reg [511:0] entry;
 
@@ -85,9 +94,8 @@ module efa_features #(
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__SUPPORTED_FEATURES] = {
           32'd0, r ? SUPPORTED_R : SUPPORTED_D
         };
-        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__PAGE_SIZE_CAP] = {
-          32'd0, r ? `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP : `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP
-        };
+        entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__PAGE_SIZE_CAP] =
+            r ? {32'd0, PAGE_SIZES_R} : PAGE_SIZES_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__FW_VERSION] = r ? FW_R : FW_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__ADMIN_API_VERSION] = r ? API_R : API_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__DEVICE_ATTR__DEVICE_VERSION] =
@@ -146,6 +154,14 @@ module efa_features #(
       `EFA_ADMIN_AQ_FEATURE_ID__QUEUE_ATTR_2: begin
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_2__INLINE_BUF_SIZE_EX] =
             r ? INLINE_EX_R : INLINE_EX_D;
+        if (counters[CAP_COUNTERS]) begin
+          entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_2__SUPPORTED_EVENT_COUNTER_QP_EVENTS] =
+              COUNTER_EVENTS;
+          entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_2__MAX_EVENT_COUNTERS] =
+              32'd1 << `EFA_LIMITS__EC_W;
+          entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_2__EVENT_COUNTER_MAX_VAL] =
+              `EFA_LIMITS__EVENT_COUNTER_MAX_VAL;
+        end
       end
       default: begin
         known = 1'b0;
@@ -153,6 +169,6 @@ module efa_features #(
     endcase
   end
 
-  wire unused_head = &{1'b0, entry[63:0]};
+  wire unused_head = &{1'b0, entry[63:0], counters};
 
 endmodule

@@ -1,12 +1,17 @@
 // efa_mr_list - takes in the page addresses of a region, from its command or from a list in memory.
 //
-// In    s_start with the command held; s_line pieces of the list
-// Out   m_line reads of the list; mtt_* a translation each; m_done with m_misaligned, m_failed
-// Time  start to the first read 1 cycle, to the first translation 2 (pages in the command); a line
-//       to its first translation 1; one translation per cycle, m_done 1 behind the last
+// In    s_start with the command held; s_line pieces of the list, in the order they were asked for
+// Out   m_line reads of the list, direct or in chunks; mtt_* a translation each; m_done with
+//       m_misaligned, m_failed
+// Time  start to the first read 2 cycles, to the first translation 2 (pages in the command); a line
+//       to its first translation 1; one word of a line per cycle, m_done 1 behind the last
+//       translation; a list that ends early: m_done 2 behind its last line
 `include "efa_defs.vh"
 
-module efa_mr_list (
+module efa_mr_list #(
+    parameter POINTERS = `EFA_PTRS_PER_CHUNK,
+    parameter ENTRIES  = `EFA_CHUNK_PAYLOAD_SIZE / 8
+) (
     input wire clk,
     input wire rst,
     input wire s_start,
@@ -41,13 +46,14 @@ module efa_mr_list (
   localparam [1:0] ST_LAST = 2'd2;
   localparam [1:0] ST_DONE = 2'd3;
 
+  // Reads on their way: the slots of efa_line_rd, its output and the next one asked for.
+  localparam READS_LOG2 = 5;
+  localparam [1:0] KIND_ENTRIES = 2'd0;
+
   reg [1:0] state_q;
   reg [1:0] state_d;
-  reg [PAGES_W-1:0] ask_left_q;
   reg [PAGES_W-1:0] left_q;
-  reg [63:0] ask_addr_q;
   reg [2:0] word_q;  // which entry of the line comes next
-  reg [2:0] last_word_q;  // the last one of a first, cut line
   reg [PAGES_W-2:0] index_q;
   reg [63:0] page_q;
   reg page_valid_q;
@@ -55,28 +61,80 @@ module efa_mr_list (
   reg failed_q;
 
   wire listed = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA];
+  wire indirect = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT];
   wire [63:0] list_addr = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__ADDRESS];
   wire [255:0] inline_list = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__INLINE_PBL_ARRAY];
   wire busy = state_q == ST_PAGES;
   wire begins = state_q == ST_IDLE && s_start;
 
-  // A piece of the list ends with its line or with the list.
-  wire [PAGES_W-1:0] to_line_end = {{PAGES_W - 4{1'b0}}, 4'd8 - {1'b0, ask_addr_q[5:3]}};
-  wire [PAGES_W-1:0] piece = ask_left_q < to_line_end ? ask_left_q : to_line_end;
-  wire ask = m_line_valid && m_line_ready;
-  wire move = busy && (s_line_valid || !listed);
-  wire line_ends = word_q == last_word_q || left_q == ONE;
+  // What the lines on their way hold.
+  wire ask_valid;
+  wire [1:0] ask_kind;
+  wire reads_room;
+  wire due_valid;
+  wire [1:0] due_kind;
+  wire [2:0] due_last;
+  wire due_half;
+  wire [READS_LOG2:0] unused_level;
+  wire [2:0] ask_last = m_line_len[5:3] - 3'd1;
+  efa_fifo #(
+      .WIDTH(6),
+      .DEPTH_LOG2(READS_LOG2)
+  ) u_reads (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(ask_valid && m_line_ready),
+      .s_ready(reads_room),
+      .s_data({ask_kind, m_line_len[2], ask_last}),
+      .m_valid(due_valid),
+      .m_ready(s_line_valid && s_line_ready),
+      .m_data({due_kind, due_half, due_last}),
+      .level(unused_level)
+  );
 
-  assign m_line_valid = busy && listed && ask_left_q != {PAGES_W{1'b0}};
-  assign m_line_addr = ask_addr_q;
-  assign m_line_len = {piece[3:0], 3'd0};
-  assign s_line_ready = busy && line_ends;
+  wire move = busy && (listed ? s_line_valid && due_valid : 1'b1);
+  wire line_ends = due_half || word_q == due_last;
+  wire of_entries = !listed || due_kind == KIND_ENTRIES;
+  wire [63:0] word = s_line_data[{word_q, 6'd0}+:64];
+
+  wire over;
+  wire ask_misaligned;
+  wire ask_failed;
+  efa_mr_ask #(
+      .POINTERS(POINTERS),
+      .ENTRIES (ENTRIES)
+  ) u_ask (
+      .clk(clk),
+      .rst(rst),
+      .s_start(begins && listed),
+      .s_indirect(indirect),
+      .s_addr(list_addr[63:3]),
+      .s_pages(s_pages),
+      .m_line_valid(ask_valid),
+      .m_line_ready(m_line_ready && reads_room),
+      .m_line_addr(m_line_addr),
+      .m_line_len(m_line_len),
+      .m_line_kind(ask_kind),
+      .s_word_valid(move && !of_entries),
+      .s_word_kind(due_kind),
+      .s_word_data(word),
+      .s_word_err(s_line_err),
+      .m_over(over),
+      .m_misaligned(ask_misaligned),
+      .m_failed(ask_failed)
+  );
+
+  wire last_page = move && of_entries && left_q == ONE;
+  wire ends_early = listed && (ask_misaligned || ask_failed) && over && !due_valid;
+
+  assign m_line_valid = ask_valid && reads_room;
+  assign s_line_ready = busy && due_valid && line_ends;
   assign mtt_valid = page_valid_q;
   assign mtt_index = index_q;
   assign mtt_data = page_q[63:12];
   assign m_done = state_q == ST_DONE;
-  assign m_misaligned = misaligned_q;
-  assign m_failed = failed_q;
+  assign m_misaligned = misaligned_q || listed && ask_misaligned;
+  assign m_failed = failed_q || listed && ask_failed;
 
   always @* begin
     state_d = state_q;
@@ -87,7 +145,7 @@ module efa_mr_list (
       end
       // One page after the other.
       ST_PAGES: begin
-        if (move && left_q == ONE) state_d = ST_LAST;
+        if (last_page || ends_early) state_d = ST_LAST;
       end
       // The last page is looked at.
       ST_LAST: begin
@@ -106,37 +164,31 @@ module efa_mr_list (
       page_valid_q <= 1'b0;
     end else begin
       state_q <= state_d;
-      page_valid_q <= move;
+      page_valid_q <= move && of_entries;
     end
   end
 
   always @(posedge clk) begin
     if (begins) begin
-      ask_left_q <= s_pages;
       left_q <= s_pages;
-      ask_addr_q <= list_addr;
       word_q <= 3'd0;
-      last_word_q <= 3'd7 - list_addr[5:3];
       index_q <= s_first - ONE[PAGES_W-2:0];
       misaligned_q <= 1'b0;
       failed_q <= 1'b0;
     end else begin
-      if (ask) begin
-        ask_left_q <= ask_left_q - piece;
-        ask_addr_q <= ask_addr_q + {47'd0, piece, 3'd0};
-      end
       if (move) begin
-        left_q  <= left_q - ONE;
-        index_q <= index_q + ONE[PAGES_W-2:0];
-        word_q  <= listed && line_ends ? 3'd0 : word_q + 3'd1;
-        if (listed && line_ends) last_word_q <= 3'd7;
-        if (listed && s_line_err) failed_q <= 1'b1;
+        word_q <= listed && line_ends ? 3'd0 : word_q + 3'd1;
+        if (of_entries) begin
+          left_q  <= left_q - ONE;
+          index_q <= index_q + ONE[PAGES_W-2:0];
+          if (listed && s_line_err) failed_q <= 1'b1;
+        end
       end
       if (page_valid_q && (page_q & s_mask) != 64'd0) misaligned_q <= 1'b1;
     end
-    page_q <= listed ? s_line_data[{word_q, 6'd0}+:64] : inline_list[{word_q[1:0], 6'd0}+:64];
+    page_q <= listed ? word : inline_list[{word_q[1:0], 6'd0}+:64];
   end
 
-  wire unused_cmd = &{1'b0, s_cmd};
+  wire unused_cmd = &{1'b0, s_cmd, list_addr[2:0], unused_level};
 
 endmodule

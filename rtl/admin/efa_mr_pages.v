@@ -16,7 +16,7 @@ module efa_mr_pages (
 
   localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
   localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
-  localparam [31:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
+  localparam [63:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
   localparam [31:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
   // The capability bits, by their place in the attribute.
   localparam CAP_RDMA_READ =
@@ -27,12 +27,13 @@ module efa_mr_pages (
   - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
 
   wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
-  wire [31:0] page_caps = s_cfg_profile ? PAGES_RECORDED : PAGES_DEFAULT;
+  wire [63:0] page_caps = s_cfg_profile ? {32'd0, PAGES_RECORDED} : PAGES_DEFAULT;
   wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
   wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
   wire [5:0] shift = s_cmd[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
   wire physical = s_cmd[`EFA_ADMIN_REG_MR_CMD__MEM_ADDR_PHY_MODE_EN];
   wire listed = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA];
+  wire indirect = s_cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT];
   wire [31:0] list_bytes = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__LENGTH];
   wire [63:0] list_addr = s_cmd[`EFA_ADMIN_REG_MR_CMD__PBL__PBL__ADDRESS];
 
@@ -54,7 +55,7 @@ module efa_mr_pages (
     mask_q <= (64'd1 << shift) - 64'd1;
     end_q <= {1'b0, iova} + {1'b0, length};
     odd_q <= length == 64'd0
-        || !physical && !(page_caps[shift[4:0]] && !shift[5])
+        || !physical && !page_caps[shift]
         || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE] && !caps[CAP_RDMA_READ]
         || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE] && !caps[CAP_RDMA_WRITE]
         || !physical && listed && list_addr[2:0] != 3'd0;
@@ -63,7 +64,7 @@ module efa_mr_pages (
     odd2_q <= odd_q || end_q[64] && end_q[63:0] != 64'd0;
     pages_q <= pages;
     illegal_q <= odd2_q || !physical
-        && (listed ? {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
+        && (listed ? !indirect && {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
   end
 
   wire unused_cmd = &{1'b0, s_cmd, list_addr, caps};

@@ -2,11 +2,14 @@
 //
 // In    s_cmd a CREATE_QP or MODIFY_QP command; s_state, s_srd of the QP now
 // Out   m_create_illegal, m_modify_illegal; of a legal creation m_wqe128, m_sq_log, m_rq_log and
-//       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile
+//       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile; with SQ_HOST the send
+//       queue lies in host memory and needs its address
 // Time  same cycle
 `include "efa_defs.vh"
 
-module efa_qp_rules (
+module efa_qp_rules #(
+    parameter SQ_HOST = 0
+) (
     input wire s_cfg_profile,
     input wire [511:0] s_cmd,
     input wire [2:0] s_state,
@@ -47,6 +50,8 @@ module efa_qp_rules (
   wire [63:0] rq_base = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
   wire [31:0] rq_depth = rq_bytes >> DESC_LOG;
   wire sq_legal = sq_depth[31:16] == 16'd0 && legal_depth(sq_depth[15:0], MAX_SQ_DEPTH);
+  wire [63:0] sq_base = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_BASE_ADDR];
+  wire sq_placed = SQ_HOST == 0 || (sq_base[5:0] == 6'd0 && sq_base[63:6] != 58'd0);
   wire by64 = sq_bytes == sq_depth << WQE_LOG;
   wire by128 = sq_bytes == sq_depth << (WQE_LOG + 1);
   wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0 && legal_depth(
@@ -62,7 +67,7 @@ module efa_qp_rules (
   assign m_rnr_capable = caps[CAP_RNR];
   assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
       `EFA_ADMIN_QP_TYPE__SRD
-      || !sq_legal || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal ||
+      || !sq_legal || !sq_placed || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal ||
           s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED] ||
           s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_WIDE_ID];
 
@@ -101,6 +106,6 @@ module efa_qp_rules (
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] && !reachable
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY] && rnr_illegal;
 
-  wire unused_bits = &{1'b0, s_cmd, caps, rq_base, pages_log[31:4]};
+  wire unused_bits = &{1'b0, s_cmd, caps, sq_base, rq_base, pages_log[31:4]};
 
 endmodule

@@ -3,14 +3,12 @@
 // In    wr_en, wr_lanes (one bit for each WIDTH / LANES bits), wr_addr, wr_data; rd_en, rd_addr
 // Out   rd_data, keeps its value while rd_en is low
 // Time  a read answers one cycle later; reading the address written in the same cycle gives
-//       the old word; contents are unknown until written (KNOWN: some word each, as in a real
-//       memory, for who works with any)
+//       the old word; contents are unknown until written
 
 module efa_ram_be #(
     parameter WIDTH = 32,
     parameter ADDR_W = 4,
-    parameter LANES = 4,
-    parameter KNOWN = 0
+    parameter LANES = 4
 ) (
     input  wire clk,
     input  wire wr_en,
@@ -33,19 +31,6 @@ module efa_ram_be #(
   reg [WIDTH-1:0] mem[0:(1<<ADDR_W)-1];
   reg [WIDTH-1:0] rd_data_q;
   integer lane;
-
-`ifndef YOSYS
-  generate
-    if (KNOWN != 0) begin : g_known
-      integer word;
-      initial begin
-        for (word = 0; word < 1 << ADDR_W; word = word + 1) begin
-          mem[word] = {WIDTH{word[0] ^ word[3]}};
-        end
-      end
-    end
-  endgenerate
-`endif
 
   always @(posedge clk) begin
     if (wr_en) begin

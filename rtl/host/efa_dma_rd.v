@@ -1,6 +1,6 @@
-// efa_dma_rd - host reads: three clients, TAGS of them outstanding, answered in any order.
+// efa_dma_rd - host reads: three or four clients, TAGS reads outstanding, answered in any order.
 //
-// In    rd_<c> requests of adm, rq, tx; s_dma_rd_cpl  one beat per cycle
+// In    rd_<c> requests of adm, rq, tx, with SQ_HOST of sq too; s_dma_rd_cpl  one beat per cycle
 //       s_cfg_bme, stop: no new request
 // Out   m_dma_rd; rdc  beats to the client that asked, with their byte offset in the request
 //       idle: no request waits to leave or be answered; late: a completion nobody waits for
@@ -14,7 +14,8 @@
 
 module efa_dma_rd #(
     parameter TAGS = 256,
-    parameter TIMEOUT_CYCLES = 65536
+    parameter TIMEOUT_CYCLES = 65536,
+    parameter SQ_HOST = 0
 ) (
     input  wire clk,
     input  wire rst,
@@ -38,6 +39,11 @@ module efa_dma_rd #(
     input  wire [63:0] rd_tx_addr,
     input  wire [12:0] rd_tx_len,
     input  wire [31:0] rd_tx_cookie,
+    input  wire rd_sq_valid,
+    output wire rd_sq_ready,
+    input  wire [63:0] rd_sq_addr,
+    input  wire [12:0] rd_sq_len,
+    input  wire [31:0] rd_sq_cookie,
     output wire m_dma_rd_valid,
     input  wire m_dma_rd_ready,
     output wire [63:0] m_dma_rd_addr,
@@ -53,6 +59,7 @@ module efa_dma_rd #(
     output wire rdc_adm_valid,
     output wire rdc_rq_valid,
     output wire rdc_tx_valid,
+    output wire rdc_sq_valid,
     output wire [31:0] rdc_cookie,
     output wire [12:0] rdc_offset,
     output wire [511:0] rdc_data,
@@ -67,7 +74,7 @@ module efa_dma_rd #(
     output wire [63:0] ev_rdc_data
 );
 
-  localparam N = 3;
+  localparam N = SQ_HOST != 0 ? 4 : 3;
   localparam TAG_W = $clog2(TAGS);
   localparam REQ_W = 64 + 13 + 32;
   localparam [TAG_W-1:0] TAG_ONE = 1;
@@ -132,24 +139,27 @@ module efa_dma_rd #(
 
   wire room = !out_valid_q || m_dma_rd_ready;
   wire start = room && free_valid && !walk_q && s_cfg_bme && !stop;
+  wire [3:0] asked = {rd_sq_valid, rd_tx_valid, rd_rq_valid, rd_adm_valid};
   wire [N-1:0] grant;
+  wire [4:0] granted = {{5 - N{1'b0}}, grant};
 
   efa_arb #(
       .N(N)
   ) u_arb (
       .clk(clk),
       .rst(rst),
-      .s_request({rd_tx_valid, rd_rq_valid, rd_adm_valid} & {N{start}}),
+      .s_request(asked[N-1:0] & {N{start}}),
       .s_hold(1'b0),
       .m_grant(grant)
   );
 
-  wire [REQ_W-1:0] request = ({rd_adm_addr, rd_adm_len, rd_adm_cookie} & {REQ_W{grant[0]}})
-      | ({rd_rq_addr, rd_rq_len, rd_rq_cookie} & {REQ_W{grant[1]}})
-      | ({rd_tx_addr, rd_tx_len, rd_tx_cookie} & {REQ_W{grant[2]}});
+  wire [REQ_W-1:0] request = ({rd_adm_addr, rd_adm_len, rd_adm_cookie} & {REQ_W{granted[0]}})
+      | ({rd_rq_addr, rd_rq_len, rd_rq_cookie} & {REQ_W{granted[1]}})
+      | ({rd_tx_addr, rd_tx_len, rd_tx_cookie} & {REQ_W{granted[2]}})
+      | ({rd_sq_addr, rd_sq_len, rd_sq_cookie} & {REQ_W{granted[3]}});
 
   assign free_take = grant != {N{1'b0}};
-  assign {rd_tx_ready, rd_rq_ready, rd_adm_ready} = grant;
+  assign {rd_sq_ready, rd_tx_ready, rd_rq_ready, rd_adm_ready} = granted[3:0];
 
   always @(posedge clk) begin
     if (rst) out_valid_q <= 1'b0;
@@ -297,6 +307,7 @@ module efa_dma_rd #(
   assign late_tag = s1_tag8_q;
 
   reg [N-1:0] rdc_valid_q;
+  wire [4:0] told = {{5 - N{1'b0}}, rdc_valid_q};
   reg [31:0] rdc_cookie_q;
   reg [12:0] rdc_offset_q;
   reg [511:0] rdc_data_q;
@@ -326,7 +337,7 @@ module efa_dma_rd #(
     rdc_tag_q <= s1_tag8_q;
   end
 
-  assign {rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} = rdc_valid_q;
+  assign {rdc_sq_valid, rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} = told[3:0];
   assign rdc_cookie = rdc_cookie_q;
   assign rdc_offset = rdc_offset_q;
   assign rdc_data = rdc_data_q;
@@ -367,16 +378,17 @@ module efa_dma_rd #(
     end
   end
 
-  // One-hot 001, 010, 100 is client 0, 1, 2.
+  // One-hot 0001, 0010, 0100, 1000 is client 0 to 3.
+  wire [4:0] left = {{5 - N{1'b0}}, out_client_q};
   reg [63:0] rd_data;
   reg [63:0] rdc_ev;
   always @* begin
     rd_data = 64'd0;
-    rd_data[`EFA_EV_RD__CLIENT] = {1'b0, out_client_q[2:1]};
+    rd_data[`EFA_EV_RD__CLIENT] = {1'b0, left[2] | left[3], left[1] | left[3]};
     rd_data[`EFA_EV_RD__TAG] = m_dma_rd_tag;
     rd_data[`EFA_EV_RD__LEN] = out_len;
     rdc_ev = 64'd0;
-    rdc_ev[`EFA_EV_RDC__CLIENT] = {1'b0, rdc_valid_q[2:1]};
+    rdc_ev[`EFA_EV_RDC__CLIENT] = {1'b0, told[2] | told[3], told[1] | told[3]};
     rdc_ev[`EFA_EV_RDC__TAG] = rdc_tag_q;
     rdc_ev[`EFA_EV_RDC__ERR] = rdc_err_q;
   end
@@ -393,6 +405,9 @@ module efa_dma_rd #(
   `EFA_CHECK(!free_take || request[44:32] != 13'd0, "a read without bytes")
   `EFA_CHECK(!give || give_room, "a tag came back twice")
 
-  wire unused_rd = &{1'b0, unused_free, give_room, place};
+  wire unused_rd = &{
+    1'b0, unused_free, give_room, place, asked, rd_sq_addr, rd_sq_len, rd_sq_cookie, granted[4],
+    told[4], left[4], left[0]
+  };
 
 endmodule

@@ -9,7 +9,9 @@
 module efa_host #(
     parameter TAGS = `EFA_LIMITS__TAGS,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES,
-    parameter LLQ_AW = 21
+    parameter LLQ_AW = 21,
+    parameter SQ_HOST = 0,
+    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
 ) (
     input  wire clk,
     input  wire rst,
@@ -21,6 +23,10 @@ module efa_host #(
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
     input  wire s_cfg_profile,
+    input  wire [1:0] s_cfg_interface,
+    input  wire [15:0] s_cfg_moderation,
+    output wire acq_crc,
+    output wire [63:0] uptime,
     input  wire s_mmio_valid,
     output wire s_mmio_ready,
     input  wire s_mmio_write,
@@ -87,9 +93,15 @@ module efa_host #(
     input  wire [63:0] rd_tx_addr,
     input  wire [12:0] rd_tx_len,
     input  wire [31:0] rd_tx_cookie,
+    input  wire rd_sq_valid,
+    output wire rd_sq_ready,
+    input  wire [63:0] rd_sq_addr,
+    input  wire [12:0] rd_sq_len,
+    input  wire [31:0] rd_sq_cookie,
     output wire rdc_adm_valid,
     output wire rdc_rq_valid,
     output wire rdc_tx_valid,
+    output wire rdc_sq_valid,
     output wire [31:0] rdc_cookie,
     output wire [12:0] rdc_offset,
     output wire [511:0] rdc_data,
@@ -157,6 +169,9 @@ module efa_host #(
   wire wr_reg_valid;
   wire [63:0] wr_reg_addr;
   wire [63:0] wr_reg_data;
+  wire [1:0] sampled_interface;
+  wire bad_vector_valid;
+  wire [7:0] bad_vector;
   wire odd_valid;
   wire [3:0] odd_what;
   wire [31:0] odd_detail;
@@ -188,6 +203,9 @@ module efa_host #(
       .rst(rst),
       .s_cfg_flr(s_cfg_flr),
       .m_cfg_flr_done(m_cfg_flr_done),
+      .s_cfg_interface(s_cfg_interface),
+      .sampled_interface(sampled_interface),
+      .uptime(uptime),
       .ctl_valid(ctl_valid),
       .ctl_reset(ctl_reset),
       .init_done(init_done),
@@ -244,10 +262,14 @@ module efa_host #(
       .part_offset(part_offset)
   );
 
-  efa_regs u_regs (
+  efa_regs #(
+      .VECTORS(VECTORS)
+  ) u_regs (
       .clk(clk),
       .rst(host_rst),
       .s_cfg_profile(s_cfg_profile),
+      .sampled_interface(sampled_interface),
+      .acq_crc(acq_crc),
       .in_reset(in_reset),
       .in_flr(in_flr),
       .resp_clear(resp_clear),
@@ -272,13 +294,16 @@ module efa_host #(
       .odd_detail(odd_detail)
   );
 
-  efa_irq u_irq (
+  efa_irq #(
+      .VECTORS(VECTORS)
+  ) u_irq (
       .clk(clk),
       .host_rst(host_rst),
       .core_rst(core_rst),
       .init_done(irq_init_done),
       .s_cfg_msix_enable(s_cfg_msix_enable),
       .s_cfg_msix_fmask(s_cfg_msix_fmask),
+      .s_cfg_moderation(s_cfg_moderation),
       .acc_valid(acc_valid),
       .acc_write(acc_write),
       .acc_offset(acc_offset),
@@ -295,13 +320,16 @@ module efa_host #(
       .wr_irq_ready(wr_irq_ready),
       .wr_irq_addr(wr_irq_addr),
       .wr_irq_data(wr_irq_data),
+      .odd_valid(bad_vector_valid),
+      .odd_vector(bad_vector),
       .ev_irq_valid(ev_irq_valid),
       .ev_irq_data(ev_irq_data)
   );
 
   efa_dma_rd #(
       .TAGS(TAGS),
-      .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
+      .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
+      .SQ_HOST(SQ_HOST)
   ) u_dma_rd (
       .clk(clk),
       .rst(rst),
@@ -325,6 +353,11 @@ module efa_host #(
       .rd_tx_addr(rd_tx_addr),
       .rd_tx_len(rd_tx_len),
       .rd_tx_cookie(rd_tx_cookie),
+      .rd_sq_valid(rd_sq_valid),
+      .rd_sq_ready(rd_sq_ready),
+      .rd_sq_addr(rd_sq_addr),
+      .rd_sq_len(rd_sq_len),
+      .rd_sq_cookie(rd_sq_cookie),
       .m_dma_rd_valid(m_dma_rd_valid),
       .m_dma_rd_ready(m_dma_rd_ready),
       .m_dma_rd_addr(m_dma_rd_addr),
@@ -340,6 +373,7 @@ module efa_host #(
       .rdc_adm_valid(rdc_adm_valid),
       .rdc_rq_valid(rdc_rq_valid),
       .rdc_tx_valid(rdc_tx_valid),
+      .rdc_sq_valid(rdc_sq_valid),
       .rdc_cookie(rdc_cookie),
       .rdc_offset(rdc_offset),
       .rdc_data(rdc_data),
@@ -413,6 +447,8 @@ module efa_host #(
       .odd_detail(odd_detail),
       .late_valid(late_valid),
       .late_tag(late_tag),
+      .vector_valid(bad_vector_valid),
+      .vector(bad_vector),
       .ev_odd_host_valid(ev_odd_host_valid),
       .ev_odd_host_data(ev_odd_host_data)
   );

@@ -2,19 +2,26 @@
 //
 // In    irq_adm, irq_eq  one message of a vector; acc  dwords of BAR 0 in order (efa_mmio)
 //       host_rst  every vector masked, table zero; core_rst  requests and pending bits forgotten
-// Out   wr_irq  a message as a 4-byte write, withdrawn when its vector gets masked before it left
+// Out   wr_irq  a message as a 4-byte write, withdrawn when its vector gets masked before it left;
+//       one that comes sooner than s_cfg_moderation after the last of its vector is held back
+//       odd  a request of a vector that is not there, dropped
 //       hit, rdata  answer to a load of table or pending bits, one cycle after acc
-// Time  two cycles to a message, one every three; after host_rst the table is cleared, one entry per cycle
+// Time  two cycles to a message, one every three; a message held back leaves when its time is over,
+//       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one entry per
+//       cycle
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_irq (
+module efa_irq #(
+    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
+) (
     input  wire clk,
     input  wire host_rst,
     input  wire core_rst,
     output wire init_done,
     input  wire s_cfg_msix_enable,
     input  wire s_cfg_msix_fmask,
+    input  wire [15:0] s_cfg_moderation,
     input  wire acc_valid,
     input  wire acc_write,
     input  wire [31:0] acc_offset,
@@ -31,11 +38,12 @@ module efa_irq (
     input  wire wr_irq_ready,
     output wire [63:0] wr_irq_addr,
     output wire [31:0] wr_irq_data,
+    output wire odd_valid,
+    output wire [7:0] odd_vector,
     output wire ev_irq_valid,
     output wire [63:0] ev_irq_data
 );
 
-  localparam VECTORS = `EFA_LIMITS__MSIX_VECTORS;
   localparam VEC_W = $clog2(VECTORS);
   localparam ENTRIES = 1 << VEC_W;
   localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
@@ -45,13 +53,14 @@ module efa_irq (
   localparam [8:0] VECTOR_END = VECTORS;
   localparam [VEC_W-1:0] VECTOR_LAST = VECTORS - 1;
   localparam [VEC_W-1:0] VECTOR_ONE = 1;
+  localparam NOW_W = 17;
   localparam [1:0] ST_IDLE = 2'd0;
   localparam [1:0] ST_LOOK = 2'd1;
   localparam [1:0] ST_SEND = 2'd2;
 
   generate
-    if (VECTORS < 2 || VECTORS > 256) begin : g_illegal
-      efa_irq_needs_2_to_256_vectors u_illegal ();
+    if (VECTORS < 2 || VECTORS > 64) begin : g_illegal
+      efa_irq_needs_2_to_64_vectors u_illegal ();
     end
   endgenerate
 
@@ -59,9 +68,13 @@ module efa_irq (
   reg [VEC_W-1:0] walk_addr_q;
   reg [ENTRIES-1:0] mask_q;
   reg [ENTRIES-1:0] pending_q;
+  reg [ENTRIES-1:0] held_q;  // a message waits until its vector has rested
+  reg [ENTRIES-1:0] resting_q;
   reg [1:0] state_q;
   reg [VEC_W-1:0] vector_q;
   reg [VEC_W-1:0] scan_q;
+  reg odd_q;
+  reg [7:0] odd_vector_q;
 
   wire [31:0] from_table = acc_offset - TABLE;
   wire [31:0] from_pba = acc_offset - PBA;
@@ -153,6 +166,8 @@ module efa_irq (
   // Messages: a request, or a pending vector that the scan found open.
   wire open_q = s_cfg_msix_enable && !s_cfg_msix_fmask && !mask_q[vector_q];
   wire scan_open = s_cfg_msix_enable && !s_cfg_msix_fmask && pending_q[scan_q] && !mask_q[scan_q];
+  wire scan_due = held_q[scan_q] && !resting_q[scan_q];
+  wire scan_stays = scan_open || scan_due;
   wire idle = state_q == ST_IDLE;
   wire [2:0] grant;
 
@@ -161,7 +176,7 @@ module efa_irq (
   ) u_arb (
       .clk(clk),
       .rst(core_rst),
-      .s_request({scan_open, irq_eq_valid, irq_adm_valid} & {3{idle}}),
+      .s_request({scan_stays, irq_eq_valid, irq_adm_valid} & {3{idle}}),
       .s_hold(1'b0),
       .m_grant(grant)
   );
@@ -170,11 +185,12 @@ module efa_irq (
   wire known = {1'b0, asked} < VECTOR_END;
   wire take = grant[2] || (grant[1:0] != 2'b00 && known);
   wire park = state_q == ST_SEND && !open_q && s_cfg_msix_enable;
+  wire hold = state_q == ST_SEND && open_q && resting_q[vector_q];
   wire leave = wr_irq_valid && wr_irq_ready;
 
   assign irq_adm_ready = grant[0];
   assign irq_eq_ready = grant[1];
-  assign wr_irq_valid = state_q == ST_SEND && open_q;
+  assign wr_irq_valid = state_q == ST_SEND && open_q && !resting_q[vector_q];
   assign wr_irq_addr = message[63:0];
   assign wr_irq_data = message[95:64];
 
@@ -182,6 +198,10 @@ module efa_irq (
     if (core_rst) begin
       state_q <= ST_IDLE;
       pending_q <= {ENTRIES{1'b0}};
+      held_q <= {ENTRIES{1'b0}};
+      resting_q <= {ENTRIES{1'b0}};
+      left_q <= 1'b0;
+      odd_q <= 1'b0;
       scan_q <= {VEC_W{1'b0}};
     end else begin
       case (state_q)
@@ -193,20 +213,69 @@ module efa_irq (
         ST_LOOK: begin
           state_q <= ST_SEND;
         end
-        // the write stream; masked meanwhile: pending, disabled: lost
+        // the write stream; masked meanwhile: pending, disabled: lost, too soon: held
         default: begin
-          if (leave || !open_q) state_q <= ST_IDLE;
+          if (leave || !open_q || hold) state_q <= ST_IDLE;
         end
       endcase
-      if (grant[2]) pending_q[scan_q] <= 1'b0;
+      if (grant[2]) begin
+        pending_q[scan_q] <= pending_q[scan_q] && !scan_open;
+        held_q[scan_q] <= held_q[scan_q] && !scan_due;
+      end
       if (park) pending_q[vector_q] <= 1'b1;
-      if (!scan_open || grant[2]) begin
+      if (hold) held_q[vector_q] <= 1'b1;
+      if (rested) resting_q[looked_q] <= 1'b0;
+      if (leave && s_cfg_moderation != 16'd0) resting_q[vector_q] <= 1'b1;
+      left_q <= leave;
+      odd_q  <= grant[1:0] != 2'b00 && !known;
+      if (!scan_stays || grant[2]) begin
         scan_q <= scan_q == VECTOR_LAST ? {VEC_W{1'b0}} : scan_q + VECTOR_ONE;
       end
     end
   end
 
+  // When each vector's last message left; a walk over the vectors sees who has rested long enough,
+  // many times before the clock comes round.
+  reg [NOW_W-1:0] now_q;
+  reg [VEC_W-1:0] walk_vector_q;
+  reg [VEC_W-1:0] looked_q;
+  reg left_q;
+  reg [VEC_W-1:0] left_vector_q;
+  wire [NOW_W-1:0] left_at;
+  reg [NOW_W-1:0] looked_at_q;
+  wire [NOW_W-1:0] rest = looked_at_q - left_at;
+  // What left while it was looked at has not been seen.
+  wire seen = !(left_q && left_vector_q == looked_q) && !(leave && vector_q == looked_q);
+  wire rested = rest >= {1'b0, s_cfg_moderation} && seen;
+
+  efa_ram #(
+      .WIDTH (NOW_W),
+      .ADDR_W(VEC_W)
+  ) u_left_at (
+      .clk(clk),
+      .wr_en(leave),
+      .wr_addr(vector_q),
+      .wr_data(now_q),
+      .rd_en(1'b1),
+      .rd_addr(walk_vector_q),
+      .rd_data(left_at)
+  );
+
   always @(posedge clk) begin
+    if (core_rst) begin
+      now_q <= {NOW_W{1'b0}};
+      walk_vector_q <= {VEC_W{1'b0}};
+    end else begin
+      now_q <= now_q + {{NOW_W - 1{1'b0}}, 1'b1};
+      walk_vector_q <= walk_vector_q == VECTOR_LAST ? {VEC_W{1'b0}} : walk_vector_q + VECTOR_ONE;
+    end
+  end
+
+  always @(posedge clk) begin
+    looked_q <= walk_vector_q;
+    looked_at_q <= now_q;
+    left_vector_q <= vector_q;
+    odd_vector_q <= asked;
     if (idle) vector_q <= grant[2] ? scan_q : asked[VEC_W-1:0];
   end
 
@@ -216,10 +285,10 @@ module efa_irq (
     data[`EFA_EV_IRQ__VECTOR] = {{(8 - VEC_W) {1'b0}}, vector_q};
   end
 
+  assign odd_valid = odd_q;
+  assign odd_vector = odd_vector_q;
   assign ev_irq_valid = leave;
   assign ev_irq_data = data;
-
-  `EFA_CHECK_ON(clk, core_rst, !(grant[1:0] != 2'b00) || known, "request of a vector that is not")
 
   wire unused_irq = &{1'b0, from_table[31:4], from_pba[31:5], from_pba[1:0]};
 

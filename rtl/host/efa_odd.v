@@ -1,8 +1,9 @@
 // efa_odd - joins the reports of what was ignored at the host boundary into one event.
 //
-// In    part, reg: from stores, never both in one cycle; late: a read completion of no request
+// In    part, reg: from stores, never both in one cycle; late: a read completion of no request;
+//       vector: a message of a vector that is not there
 // Out   ev_odd_host
-// Time  stores at once; late completions wait for a free cycle, sixteen of them
+// Time  stores at once; the others wait for a free cycle, sixteen late completions and a vector
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -16,13 +17,18 @@ module efa_odd (
     input  wire [31:0] odd_detail,
     input  wire late_valid,
     input  wire [7:0] late_tag,
+    input  wire vector_valid,
+    input  wire [7:0] vector,
     output wire ev_odd_host_valid,
     output wire [63:0] ev_odd_host_data
 );
 
   localparam [3:0] WHAT_PART = 4'd1;
   localparam [3:0] WHAT_LATE = 4'd4;
+  localparam [3:0] WHAT_VECTOR = 4'd5;
 
+  reg vector_q;
+  reg [7:0] vector_number_q;
   wire store = part_valid || odd_valid;
   wire held_valid;
   wire [7:0] held_tag;
@@ -39,7 +45,7 @@ module efa_odd (
       .s_ready(held_room),
       .s_data(late_tag),
       .m_valid(held_valid),
-      .m_ready(!store),
+      .m_ready(!store && !vector_q),
       .m_data(held_tag),
       .level(unused_level)
   );
@@ -49,17 +55,26 @@ module efa_odd (
   reg [31:0] detail_q;
 
   always @(posedge clk) begin
-    if (rst) valid_q <= 1'b0;
-    else valid_q <= store || held_valid;
+    if (rst) begin
+      valid_q  <= 1'b0;
+      vector_q <= 1'b0;
+    end else begin
+      valid_q  <= store || vector_q || held_valid;
+      vector_q <= vector_valid || vector_q && store;
+    end
   end
 
   always @(posedge clk) begin
+    if (vector_valid) vector_number_q <= vector;
     if (part_valid) begin
       what_q <= WHAT_PART;
       detail_q <= part_offset;
     end else if (odd_valid) begin
       what_q <= odd_what;
       detail_q <= odd_detail;
+    end else if (vector_q) begin
+      what_q <= WHAT_VECTOR;
+      detail_q <= {24'd0, vector_number_q};
     end else begin
       what_q <= WHAT_LATE;
       detail_q <= {24'd0, held_tag};

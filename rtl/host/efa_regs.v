@@ -4,16 +4,21 @@
 // Out   reg_wr   register stores for everybody, none during a reset; ctl stores to DEV_CTL
 //       rdata    value for a load, one cycle after acc
 //       wr_reg   the answer to a MMIO_REG_READ as an 8-byte write, works during a reset
+//       acq_crc  whether the interface version has checksums in the ACQ
 //       odd      a store that was ignored or a read that was lost
 // Time  one store or load per cycle; an answer is offered one cycle after its store and carries
 //       the register as it was then; EFA_LIMITS__MMIO_READS answers may wait
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_regs (
+module efa_regs #(
+    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
+) (
     input  wire clk,
     input  wire rst,
     input  wire s_cfg_profile,
+    input  wire [1:0] sampled_interface,
+    output wire acq_crc,
     input  wire in_reset,
     input  wire in_flr,
     input  wire resp_clear,
@@ -39,7 +44,8 @@ module efa_regs (
 );
 
   localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
-  localparam [31:0] TABLE_END = `EFA_LIMITS__MSIX_TABLE_OFFSET + 16 * `EFA_LIMITS__MSIX_VECTORS;
+  localparam [31:0] TABLE_END = `EFA_LIMITS__MSIX_TABLE_OFFSET + 16 * VECTORS;
+  localparam [31:0] VERSION_WITH_CRC = 32'd2;
   localparam READS_LOG2 = $clog2(`EFA_LIMITS__MMIO_READS);
 
   localparam [4:0] RESET_TIMEOUT_0 = `EFA_PROFILE_DEFAULT__RESET_TIMEOUT;
@@ -58,6 +64,12 @@ module efa_regs (
   reg [31:0] resp_lo_q;
   reg [31:0] resp_hi_q;
   reg [31:0] rdata_q;
+
+  // A strap of 0 leaves the profile's own version.
+  wire [31:0] profile_version =
+      s_cfg_profile ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
+  wire [31:0] version = sampled_interface == 2'd0 ? profile_version : {30'd0, sampled_interface};
+  assign acq_crc = version >= VERSION_WITH_CRC;
 
   reg [31:0] caps;
   reg [31:0] dev_sts;
@@ -89,11 +101,11 @@ module efa_regs (
   function [31:0] value;  // what a read of this offset gives
     input [15:0] offset;
     input recorded;
+    input [31:0] version_now;
     input [31:0] caps_now;
     input [31:0] sts_now;
     case (offset)
-      `EFA_REG__VERSION:
-      value = recorded ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
+      `EFA_REG__VERSION: value = version_now;
       `EFA_REG__CONTROLLER_VERSION:
       value = recorded ? `EFA_PROFILE_RECORDED__CONTROLLER_VERSION :
           `EFA_PROFILE_DEFAULT__CONTROLLER_VERSION;
@@ -126,7 +138,7 @@ module efa_regs (
   end
 
   always @(posedge clk) begin
-    rdata_q <= near ? value(offset, s_cfg_profile, caps, dev_sts) : `EFA_MMIO_READ_INVALID;
+    rdata_q <= near ? value(offset, s_cfg_profile, version, caps, dev_sts) : `EFA_MMIO_READ_INVALID;
   end
 
   assign rdata = rdata_q;
@@ -137,7 +149,7 @@ module efa_regs (
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] =
         acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] =
-        value(acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF], s_cfg_profile, caps, dev_sts);
+        value(acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF], s_cfg_profile, version, caps, dev_sts);
   end
 
   wire ask_ready;

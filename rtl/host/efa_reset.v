@@ -1,8 +1,10 @@
 // efa_reset - power-on, register and function-level reset, each the same walk:
 // drain what was started, reset the core, wait until its tables are initialised.
 //
-// In    ctl stores to DEV_CTL; s_cfg_flr (its rising edge counts); how quiet the engines are
-// Out   quiesce from the request on; core_rst; host_rst when the host side forgets too (power-on,
+// In    ctl stores to DEV_CTL; s_cfg_flr (its rising edge counts), s_cfg_interface; how quiet the
+//       engines are
+// Out   s_cfg_interface as it was where the last reset ended; uptime, cycles since power-on;
+//       quiesce from the request on; core_rst; host_rst when the host side forgets too (power-on,
 //       FLR); in_reset; in_flr; opened after the power-on walk; DEV_STS bits; ev_reset
 // Time  a DEV_CTL store shows in sts_progress one cycle later; core_rst lasts 8 cycles; a register
 //       reset ends after DEV_CTL = 0 was stored, the others by themselves
@@ -14,6 +16,9 @@ module efa_reset (
     input  wire rst,
     input  wire s_cfg_flr,
     output wire m_cfg_flr_done,
+    input  wire [1:0] s_cfg_interface,
+    output wire [1:0] sampled_interface,
+    output wire [63:0] uptime,
     input  wire ctl_valid,
     input  wire ctl_reset,
     input  wire init_done,
@@ -62,6 +67,9 @@ module efa_reset (
   reg released_q;
   reg core_rst_q;
   reg host_rst_q;
+  reg [1:0] interface_q;
+  reg [31:0] uptime_low_q;
+  reg [31:0] uptime_high_q;
   reg ev_valid_q;
   reg ev_valid_d;
   reg [1:0] ev_step_q;
@@ -149,7 +157,13 @@ module efa_reset (
       core_rst_q <= 1'b1;
       host_rst_q <= 1'b1;
       ev_valid_q <= 1'b0;
+      interface_q <= 2'd0;
+      uptime_low_q <= 32'd0;
+      uptime_high_q <= 32'd0;
     end else begin
+      uptime_low_q <= uptime_low_q + 32'd1;
+      if (&uptime_low_q) uptime_high_q <= uptime_high_q + 32'd1;
+      if (state_q != ST_IDLE && state_d == ST_IDLE) interface_q <= s_cfg_interface;
       state_q <= state_d;
       if (state_d != state_q) count_q <= 3'd0;
       else if (!settled) count_q <= count_q + 3'd1;
@@ -183,6 +197,8 @@ module efa_reset (
   assign sts_progress = progress_q;
   assign sts_finished = finished_q;
   assign ev_reset_valid = ev_valid_q;
+  assign sampled_interface = interface_q;
+  assign uptime = {uptime_high_q, uptime_low_q};
 
   reg [63:0] data;
   always @* begin

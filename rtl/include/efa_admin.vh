@@ -30,6 +30,18 @@
 // bytes of a response beyond its header
 `define EFA_ADMIN_BODY_W 448
 
+// orders to efa_ec, and its answers
+`define EFA_EC_OP__CREATE 3'd0
+`define EFA_EC_OP__DESTROY 3'd1
+`define EFA_EC_OP__ATTACH 3'd2
+`define EFA_EC_OP__DETACH 3'd3
+`define EFA_EC_OP__SET 3'd4
+`define EFA_EC_OP__ADD 3'd5
+`define EFA_EC_OP__FORGET 3'd6
+`define EFA_EC_CODE__OK 2'd0
+`define EFA_EC_CODE__ILLEGAL 2'd1
+`define EFA_EC_CODE__BUSY 2'd2
+
 // kinds of sqop and rqop
 `define EFA_QOP__INIT 2'd0
 `define EFA_QOP__CLEAR 2'd1

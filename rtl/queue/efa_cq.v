@@ -1,7 +1,9 @@
 // efa_cq - the only owner of completion slots: reserves one, writes the entry, commits it.
 //
-// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices
-// Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs, in write order;
+// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted
+//       whether the completions of QP look_qpn may be counted
+// Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs and counted ones, in
+//       write order, told_* which of both, and whose;
 //       m_rxdone a pulse per receive entry written; drain answered when what was inside has left
 // Time  one entry per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr, the
 //       commit 1 after its write was taken; a drain of nothing 1
@@ -38,6 +40,13 @@ module efa_cq #(
     input  wire m_commit_ready,
     output wire [CQN_W-1:0] m_commit_cqn,
     output wire [15:0] m_commit_total,
+    output wire told_intr,
+    output wire told_counted,
+    output wire [11:0] told_qpn,
+    output wire [1:0] told_kind,
+
+    output wire [11:0] look_qpn,
+    input wire look_counted,
 
     output wire m_rxdone,
 
@@ -152,6 +161,7 @@ module efa_cq #(
   reg s2_valid_q;
   reg s2_rx_q;
   reg s2_intr_q;
+  reg s2_counted_q;
   reg s2_wide_q;
   reg s2_overflow_q;
   reg s2_dead_q;
@@ -173,11 +183,18 @@ module efa_cq #(
       .m_cqe(s1_cqe)
   );
 
-  // Stage 3: the commit of an interrupt-mode entry that was written, the next one beside it.
+  // Stage 3: the commit of an interrupt-mode or counted entry that was written, the next one beside it.
   reg s3_valid_q;
   reg [CQN_W-1:0] s3_cqn_q;
   reg [15:0] s3_total_q;
+  reg s3_intr_q;
+  reg s3_counted_q;
+  reg [11:0] s3_qpn_q;
+  reg [1:0] s3_kind_q;
   wire commit_free = !s3_valid_q || m_commit_ready;
+
+  wire s2_told = s2_intr_q || s2_counted_q;
+  wire [7:0] s2_status = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
 
   // A write is offered when its commit has a place; the entry of a CQ that is gone leaves unwritten.
   wire s2_drop = s2_valid_q && s2_dead_q;
@@ -185,13 +202,18 @@ module efa_cq #(
   wire s2_leaves = s2_drop || wr_taken;
   assign advance = (!s2_valid_q || s2_leaves) && !cqc_valid;
 
-  assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_intr_q || commit_free);
+  assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_told || commit_free);
   assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
   assign m_wr_len = s2_wide_q ? 13'd32 : 13'd16;
   assign m_wr_data = s2_cqe_q;
   assign m_commit_valid = s3_valid_q;
   assign m_commit_cqn = s3_cqn_q;
   assign m_commit_total = s3_total_q;
+  assign told_intr = s3_intr_q;
+  assign told_counted = s3_counted_q;
+  assign told_qpn = s3_qpn_q;
+  assign told_kind = s3_kind_q;
+  assign look_qpn = s1_cpl_q[`EFA_CPL__QPN];
 
   reg rxdone_q;
   assign m_rxdone = rxdone_q;
@@ -217,14 +239,20 @@ module efa_cq #(
       s2_total_q <= s1_total;
       s2_rx_q <= s1_cpl_q[`EFA_CPL__RX];
       s2_intr_q <= s1_ctx[`EFA_CQC__INTR];
+      s2_counted_q <= look_counted;
       s2_wide_q <= s1_wide;
       s2_sub_q <= s1_sub;
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
       s2_overflow_q <= {1'b0, s1_unread} > s1_room;
     end
     if (commit_free) begin
-      s3_cqn_q   <= s2_cqn_q;
+      s3_cqn_q <= s2_cqn_q;
       s3_total_q <= s2_total_q;
+      s3_intr_q <= s2_intr_q;
+      s3_counted_q <= s2_counted_q;
+      s3_qpn_q <= s2_qpn_q;
+      // Event bits: sends, sends that failed, receives, receives that failed.
+      s3_kind_q <= {s2_rx_q, s2_status != `EFA_IO_COMP_STATUS__OK};
     end
     if (drain_valid && !drain_q) begin
       drain_mark_q <= in_q;
@@ -249,7 +277,7 @@ module efa_cq #(
       end else if (s2_leaves) begin
         s2_valid_q <= 1'b0;
       end
-      if (commit_free) s3_valid_q <= wr_taken && s2_intr_q;
+      if (commit_free) s3_valid_q <= wr_taken && s2_told;
       rxdone_q <= (wr_taken || s2_drop) && s2_rx_q;
       in_q <= in_q + {15'b0, take};
       out_q <= out_q + {15'b0, s2_leaves};

@@ -48,8 +48,6 @@ module efa_eq #(
     input  wire s_drained,
     output wire drain_ready,
 
-    output wire init_done,
-
     output wire ev_eqe_valid,
     output wire [63:0] ev_eqe_data
 );
@@ -76,6 +74,7 @@ module efa_eq #(
   endgenerate
 
   // What is known of each CQ.
+  reg [CQS-1:0] live_q;  // there, and in interrupt mode
   reg [CQS-1:0] armed_q;
   reg [CQS-1:0] posted_q;
   reg [CQS-1:0] kept_q;
@@ -101,9 +100,6 @@ module efa_eq #(
   reg [WORD_W-1:0] word_q;
   reg [31:0] todo_q;
   reg word_loaded_q;
-  reg [CQN_W:0] init_q;
-  wire init_run = !init_q[CQN_W];
-  assign init_done = !init_run;
 
   // CQs whose doorbell asked for an event, each once in the line, or twice while one is looked at.
   wire arm_valid;
@@ -175,7 +171,7 @@ module efa_eq #(
     arm_after_q <= arm_after - {{COMMITS_LOG2{1'b0}}, take_commit && !arm_due};
   end
 
-  wire idle = state_q == ST_IDLE && init_done;
+  wire idle = state_q == ST_IDLE;
   wire take_commit = idle && commit_valid && (commit_next_q || !(|eq_request_q || arm_waits));
   wire arm_waits = arm_valid && arm_due;
   wire take_eq = idle && !take_commit && |eq_request_q && !(arm_next_q && arm_waits);
@@ -200,26 +196,25 @@ module efa_eq #(
   // Tables, read for the CQ that was chosen.
   wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? commit_cqn : arm_cqn;
   wire rd_en = scan_pick || take_commit || take_arm;
-  wire [9:0] ctx;
-  wire ctx_live = ctx[9] && ctx[8];
-  wire [EQN_W-1:0] ctx_eqn = ctx[EQN_W-1:0];
+  wire ctx_live = live_q[cqn_q];
+  wire [7:0] cqc_eqn = cqc_data[`EFA_CQC__EQN];
+  wire [EQN_W-1:0] ctx_eqn;
   wire [15:0] consumed;
   wire [15:0] total;
   wire [15:0] rd_total = committed_q[cqn_q] ? total : 16'd0;
   wire [15:0] rd_consumed = rung_q[cqn_q] ? consumed : 16'd0;
 
   efa_ram #(
-      .WIDTH (10),
+      .WIDTH (EQN_W),
       .ADDR_W(CQN_W)
   ) u_ctx (
       .clk(clk),
-      .wr_en(cqc_valid || init_run),
-      .wr_addr(init_run ? init_q[CQN_W-1:0] : cqc_cqn),
-      .wr_data(init_run ? 10'd0
-               : {cqc_data[`EFA_CQC__LIVE], cqc_data[`EFA_CQC__INTR], cqc_data[`EFA_CQC__EQN]}),
+      .wr_en(cqc_valid),
+      .wr_addr(cqc_cqn),
+      .wr_data(cqc_eqn[EQN_W-1:0]),
       .rd_en(rd_en),
       .rd_addr(rd_cqn),
-      .rd_data(ctx)
+      .rd_data(ctx_eqn)
   );
 
   efa_ram #(
@@ -306,7 +301,7 @@ module efa_eq #(
       arm_next_q <= 1'b0;
       word_q <= {WORD_W{1'b0}};
       word_loaded_q <= 1'b0;
-      init_q <= {(CQN_W + 1) {1'b0}};
+      live_q <= {CQS{1'b0}};
       armed_q <= {CQS{1'b0}};
       posted_q <= {CQS{1'b0}};
       kept_q <= {CQS{1'b0}};
@@ -319,9 +314,6 @@ module efa_eq #(
       eq_new_q <= {EQS{1'b0}};
       eq_request_q <= {EQS{1'b0}};
     end else begin
-      if (init_run) begin
-        init_q <= init_q + 1'b1;
-      end
       case (state_q)
         // A commit, an arm of an event queue or an arm of a CQ; none of them is starved.
         ST_IDLE: begin
@@ -448,6 +440,7 @@ module efa_eq #(
         eq_request_q[eqc_eqn] <= 1'b0;
       end
       if (cqc_valid) begin
+        live_q[cqc_cqn] <= cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR];
         armed_q[cqc_cqn] <= 1'b0;
         posted_q[cqc_cqn] <= 1'b0;
         kept_q[cqc_cqn] <= 1'b0;
@@ -483,7 +476,7 @@ module efa_eq #(
 
   wire unused_bits = &{1'b0, cqc_data, eq_lap[15:1], eq_ctx[`EFA_EQC__LIVE],
                        cqdb_value[`EFA_CQ_DB__CMD_SN], cqdb_value[28:16], eqdb_value[30:16],
-                       arm_level, ctx[7:EQN_W]};
+                       arm_level, cqc_eqn};
 
   `EFA_CHECK(!(arm_push && !arm_room), "efa_eq: the line of arming CQs is full")
 

@@ -8,13 +8,17 @@
 //       in effect 2 cycles after itself and read for in the next, so it cannot overtake the store.
 //       A store sees every doorbell before it and none after it. A ring is cleared one line per
 //       cycle, in turn with voids, which are in memory a cycle later; stores hold neither up, and
-//       nothing holds up stores; reads 1 cycle
+//       nothing holds up stores; reads 1 cycle; for the first 2 ** (LLQ_AW - 6) cycles without a
+//       store after power_rst (which comes with rst) a ring waits for its lines' turn, see below
 //
 // A dword is written when it carries the parity of the lap its slot is in, so taking a whole entry
 // clears nothing; of one that was not, the void gives every dword its lap's parity, or the missing
 // ones would count as written a lap later. A new ring starts with the parity lap 0 does not have.
 // The parity is the sum of two memories, so that two may write: stores have one, voids and rings
-// the other, and each takes into account what the other one holds.
+// the other, and each takes into account what the other one holds. A memory is as many copies as it
+// has readers. Copies must be equal, whatever they hold: those of voids and rings are as soon as a
+// ring was cleared, those of stores by a walk over all lines after power-on. It gives way to
+// stores, which only hit lines that it has passed, since a ring waits for it.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -24,6 +28,7 @@ module efa_llq #(
 ) (
     input wire clk,
     input wire rst,
+    input wire power_rst,
     output wire init_done,
     input wire llq_valid,
     input wire [LLQ_AW-6-1:0] llq_line,
@@ -62,6 +67,7 @@ module efa_llq #(
   localparam RING_W = 12;  // lines of the largest ring: 1,024 entries of two
   localparam [PAGE_W:0] ONE_PAGE = 1;
   localparam [RING_W-1:0] ONE_LINE = 1;
+  localparam [LINE_W:0] ONE_EQUAL = 1;
   localparam [2:0] VERDICT_TAKEN = 3'd0;
   localparam [2:0] VERDICT_NO_OWNER = 3'd1;
   localparam [2:0] VERDICT_RUNG = 3'd2;
@@ -69,6 +75,8 @@ module efa_llq #(
 
   reg [PAGE_W:0] walk_q;
   reg [RING_W-1:0] op_line_q;
+  reg [LINE_W:0] equal_q;  // lines below have equal copies of the stores' half
+  reg op_equal_q;  // the ring's next line and the one behind it are such lines
 
   // s1: page owner known, counts being read; s2: against the counts; s3: written
   reg s1_valid_q;
@@ -99,13 +107,15 @@ module efa_llq #(
   reg [15:0] v_lanes_q;
 
   wire walking = !walk_q[PAGE_W];
+  wire all_equal = equal_q[LINE_W];
 
   // A ring's lines, and its pages at the first line of each.
   wire [RING_W-1:0] op_lines =
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
-  wire op_step = s_op_valid && (!s_void_valid || ring_turn_q);
+  wire op_step = s_op_valid && (all_equal || op_equal_q) && (!s_void_valid || ring_turn_q);
+  wire [LINE_W:0] op_behind = {1'b0, op_place[LINE_W-1:0]} + ONE_EQUAL;
   wire void_step = s_void_valid && !op_step;
   wire [LINE_W-1:0] v_line = op_step ? op_place[LINE_W-1:0] : s_void_line;
   wire [19:0] op_first = s_op_qpc[`EFA_QPC__SQ_LINE];
@@ -145,6 +155,12 @@ module efa_llq #(
   wire [15:0] v_lanes = half_void ^ {16{v_parity_q}};
   wire v_now = v_valid_q && v_line_q == s3_line;
   wire [15:0] s3_other = v_now ? v_lanes : v_seen_q ? v_lanes_q : other_store;
+
+  // What is written to both copies of the stores' half.
+  wire half_write = s3_write || !all_equal;
+  wire [LINE_W-1:0] half_line = s3_write ? s3_line : equal_q[LINE_W-1:0];
+  wire [15:0] half_lanes = s3_dwen | {16{!s3_write}};
+  wire [15:0] half_data = s3_write ? {16{s3_parity_q}} ^ s3_other : 16'd0;
 
   reg [2:0] verdict;
   always @* begin
@@ -208,14 +224,13 @@ module efa_llq #(
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES (16),
-      .KNOWN (1)
+      .LANES (16)
   ) u_half (
       .clk(clk),
-      .wr_en(s3_write),
-      .wr_lanes(s3_dwen),
-      .wr_addr(s3_line),
-      .wr_data({16{s3_parity_q}} ^ s3_other),
+      .wr_en(half_write),
+      .wr_lanes(half_lanes),
+      .wr_addr(half_line),
+      .wr_data(half_data),
       .rd_en(rd_en),
       .rd_addr(rd_line),
       .rd_data(half_read)
@@ -224,14 +239,13 @@ module efa_llq #(
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES (16),
-      .KNOWN (1)
+      .LANES (16)
   ) u_half_void (
       .clk(clk),
-      .wr_en(s3_write),
-      .wr_lanes(s3_dwen),
-      .wr_addr(s3_line),
-      .wr_data({16{s3_parity_q}} ^ s3_other),
+      .wr_en(half_write),
+      .wr_lanes(half_lanes),
+      .wr_addr(half_line),
+      .wr_data(half_data),
       .rd_en(1'b1),
       .rd_addr(v_line),
       .rd_data(half_void)
@@ -241,8 +255,7 @@ module efa_llq #(
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES (1),
-      .KNOWN (1)
+      .LANES (1)
   ) u_other (
       .clk(clk),
       .wr_en(v_valid_q),
@@ -257,8 +270,7 @@ module efa_llq #(
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
-      .LANES (1),
-      .KNOWN (1)
+      .LANES (1)
   ) u_other_store (
       .clk(clk),
       .wr_en(v_valid_q),
@@ -269,6 +281,11 @@ module efa_llq #(
       .rd_addr(s2_line),
       .rd_data(other_store)
   );
+
+  always @(posedge clk) begin
+    if (power_rst) equal_q <= {LINE_W + 1{1'b0}};
+    else if (!all_equal && !s3_write) equal_q <= equal_q + ONE_EQUAL;
+  end
 
   always @(posedge clk) begin
     if (rst) begin
@@ -307,6 +324,7 @@ module efa_llq #(
     s3_parity_q <= s2_parity;
     s3_qpn_q <= s2_qpn_q;
 
+    op_equal_q <= s_op_valid && !s_op_ready && op_behind < equal_q;
     v_parity_q <= op_step || s_void_parity;
     v_line_q <= v_line;
     v_seen_q <= v_valid_q && v_line_q == s2_line;

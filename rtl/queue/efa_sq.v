@@ -20,13 +20,16 @@
 //
 // An SRD entry is taken only with a message context set aside for it, so a queue whose
 // acknowledgements stay away never stands in the way of others behind this stage.
+//
+// SQ_HOST: lines were fetched; an entry of which one did not come has no request id.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_sq #(
     parameter QPN_W   = 6,
     parameter LLQ_AW  = 21,
-    parameter QUANTUM = 160
+    parameter QUANTUM = 160,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire rst,
@@ -202,7 +205,7 @@ module efa_sq #(
   wire s1_whole = rd_parity == {16{s1_parity}};
   wire s1_head = rd_parity[0] == s1_parity;
   wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
-  wire head = s1_wide ? half_head_q : s1_head;
+  wire head = s1_wide ? half_head_q && (SQ_HOST == 0 || s1_head) : s1_head;
   wire torn = !s1_whole || (s1_wide && !half_whole_q);
   wire [511:0] front = s1_wide ? half_data_q : rd_data;
   wire commit = s1_end && move && !kill_s1;

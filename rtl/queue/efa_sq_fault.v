@@ -1,6 +1,7 @@
 // efa_sq_fault - send queues that broke: reports them and leads each through its flush.
 //
-// In    torn_, rung_, store_, read_ err: what broke a queue; notice_*: its QP reached ERR by any
+// In    torn_, rung_, store_, read_ err: what broke a queue (SQ_HOST: store_ is a read of an entry
+//       that failed); notice_*: its QP reached ERR by any
 //       way; clear_*: it starts anew; ah_gone: an address handle was destroyed
 // Out   down: takes and sends nothing; qperr_* the report; m_mark a barrier behind what was taken,
 //       m_walk then its sends without acknowledgement complete, m_again then it may be taken
@@ -15,7 +16,8 @@
 `include "efa_defs.vh"
 
 module efa_sq_fault #(
-    parameter QPN_W = 6
+    parameter QPN_W   = 6,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire rst,
@@ -53,7 +55,7 @@ module efa_sq_fault #(
   localparam [QPN_W-1:0] ONE = 1;
   localparam [3:0] CAUSE_RUNG = 4'd1;
   localparam [3:0] CAUSE_TORN = 4'd3;
-  localparam [3:0] CAUSE_STORE = 4'd4;
+  localparam [3:0] CAUSE_STORE = SQ_HOST != 0 ? 4'd8 : 4'd4;
   localparam [3:0] CAUSE_READ = 4'd5;
   localparam [2:0] ST_REQUEST = 3'd0;
   localparam [2:0] ST_MARK = 3'd1;

@@ -136,20 +136,25 @@ class CheckedBackend(RtlBackend):
         self.link.native.memory(self.device).fail(address, size)
         self._board.fail_reads(self.device, address, size)
 
+    def checkpoint(self):
+        """All is done; what is owed and host memory are compared now, before a reset forgets."""
+        self.settle()
+        self._board.check(least=0)
+
     def pause(self, cycles):
         """Time passes."""
         self.link.run([], cycles)
         self.link.collect()
 
 
-def checked(native, profile="default", limits=None):
+def checked(native, profile="default", limits=None, **straps):
     """Scoreboard of a bench that was started, and a function that opens its backends.
 
     The function blocks on the simulation, so it is called through `bridge`.
     """
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
-    link.scoreboard = Scoreboard(memories, profile, limits=limits)
+    link.scoreboard = Scoreboard(memories, profile, limits=limits, **straps)
     # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
     gc.freeze()
     gc.set_threshold(200_000)

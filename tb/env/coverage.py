@@ -26,12 +26,19 @@ RECEIVE_STATUSES = (
 COMPLETIONS = [("send", int(s)) for s in SEND_STATUSES] + [
     ("receive", int(s)) for s in RECEIVE_STATUSES
 ]
-COMMANDS = [
-    int(defs.AdminAqOpcode[name])
-    for name in (
-        "CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP", "CREATE_AH", "DESTROY_AH", "REG_MR",
-        "DEREG_MR", "CREATE_CQ", "DESTROY_CQ", "GET_FEATURE", "SET_FEATURE", "GET_STATS",
-        "ALLOC_PD", "DEALLOC_PD", "ALLOC_UAR", "DEALLOC_UAR", "CREATE_EQ", "DESTROY_EQ",
+COMMANDS = [int(opcode) for opcode in defs.COMMAND_STATUSES]
+# What every command can end with for reasons outside its own fields.
+UNNAMED, UNREAD = "unnamed opcode", "unread entry"
+PLACES = ("first", "middle", "wrap")
+VERSIONS = ("0.1", "0.2", "0.3")
+CONTROL = [
+    (name, status, place, version)
+    for place in PLACES
+    for version in VERSIONS
+    for name, status in (
+        *((opcode.name, status.name) for opcode, statuses in defs.COMMAND_STATUSES.items()
+          for status in statuses),
+        (UNNAMED, "UNSUPPORTED_OPCODE"), (UNREAD, "UNKNOWN_ERROR"),
     )
 ]  # fmt: skip
 SIZES = ("0", "1..32 (one flit)", "33..96", "97..512", "513..4096", "over 4096")
@@ -78,6 +85,19 @@ def _command(opcode):
     pass
 
 
+_controlled = set()
+
+
+@CoverPoint("nic.control", xf=lambda *what: what, bins=CONTROL)
+def _control(name, status, place, version):
+    pass
+
+
+@CoverPoint("nic.command.spoilt", xf=lambda place: place, bins=list(PLACES))
+def _spoilt(place):
+    pass
+
+
 @CoverPoint("nic.doorbell", xf=lambda kind, verdict: (("SQ", "RQ", "CQ")[kind], verdict),
             bins=DOORBELLS)  # fmt: skip
 def _doorbell(kind, verdict):
@@ -115,8 +135,30 @@ def sample(what, item):
         _completion("receive" if receive else "send", int(common.status))
     elif what == "response":
         _response(int(defs.AdminAcqEntry.unpack(item).acq_common_descriptor.status))
+    elif what == "command":
+        _command_ended(*item)
     elif what == "event":
         _observed(*item[2:])
+
+
+def _command_ended(opcode, status, slot, depth, version):
+    """A command with its status, slot and depth of its ring, and the interface version."""
+    place = PLACES[0] if slot == 0 else PLACES[2] if slot == depth - 1 else PLACES[1]
+    status = defs.AdminAqCompletionStatus(status)
+    if opcode is None:
+        name = UNREAD
+    elif opcode not in defs.COMMAND_STATUSES:
+        name = UNNAMED
+    else:
+        name = defs.AdminAqOpcode(opcode).name
+    own = defs.COMMAND_STATUSES.get(opcode, ())
+    if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
+        _spoilt(place)
+    what = name, status.name, place, VERSIONS[version - 1]
+    if what not in _controlled:
+        # Once each is enough, and a look through so many bins takes its time.
+        _controlled.add(what)
+        _control(*what)
 
 
 def _observed(kind, data):
@@ -142,6 +184,14 @@ def points():
         for name, point in sorted(coverage_db.items())
         if isinstance(point, CoverPoint | CoverCross)
     }
+
+
+def holes(prefix=""):
+    """Bins nobody hit of the points whose names begin so: (point, bin)."""
+    return [
+        (point, name) for point, bins in points().items() if point.startswith(prefix)
+        for name, hits in bins.items() if not hits
+    ]  # fmt: skip
 
 
 def save(path):

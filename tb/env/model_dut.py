@@ -19,19 +19,19 @@ def no_fault(_kind, value):
 class ModelDut(ModelBackend):
     """One model device that a scoreboard watches."""
 
-    def __init__(self, number, fabric, profile="default", fault=no_fault):
+    def __init__(self, number, fabric, profile="default", fault=no_fault, **options):
         self.number, self.board = number, None
         self._fault, self._clock = fault, 0
-        super().__init__(node_id=1 + number, profile=profile, fabric=fabric)
+        super().__init__(node_id=1 + number, profile=profile, fabric=fabric, **options)
         self.device.on_event = self._shown
         self._receive, self.device.receive = self.device.receive, self._taken_in
 
     @classmethod
-    def several(cls, count, profile="default", fault=no_fault):
-        """Devices on one fabric, watched by one scoreboard."""
+    def several(cls, count, profile="default", fault=no_fault, **options):
+        """Devices on one fabric, watched by one scoreboard; options are limits and straps."""
         fabric = Fabric()
-        devices = [cls(number, fabric, profile, fault) for number in range(count)]
-        board = Scoreboard([device.memory for device in devices], profile)
+        devices = [cls(number, fabric, profile, fault, **options) for number in range(count)]
+        board = Scoreboard([device.memory for device in devices], profile, **options)
         for device in devices:
             device.watch(board)
         return devices
@@ -74,10 +74,23 @@ class ModelDut(ModelBackend):
         self.device_memory.fail(address, size)
         self.board.fail_reads(self.number, address, size)
 
+    def raise_event(self, group, syndrome=0, data=b""):
+        """The management side asks for an asynchronous event."""
+        self.board.async_event(self.number, group, syndrome, data)
+        self.device.raise_event(group, syndrome, data)
+
+    def checkpoint(self):
+        """What is owed and host memory are compared now, before a reset forgets."""
+        self.settle()
+        self.board.check(least=0)
+
     def pause(self, _cycles):
         """The model knows no time."""
 
     def _shown(self, name, fields):
+        if name == "aenq" and self.board is not None:
+            event = defs.EVENTS.aenq.pack(**fields)
+            self.board.event(self.number, self._tick(), defs.Ev.AENQ, event)
         # The end of a reset stays untold: this fabric keeps its packets however long one takes.
         if name == "reset" and self.board is not None and fields["step"] != RESET_DONE:
             event = defs.EVENTS.reset.pack(**fields)

@@ -19,7 +19,6 @@ from pyuvm import (
     uvm_env,
     uvm_monitor,
     uvm_scoreboard,
-    uvm_sequence,
     uvm_sequence_item,
     uvm_sequencer,
     uvm_subscriber,
@@ -28,6 +27,7 @@ from pyuvm import (
 
 from tb.env import coverage
 from tb.env.checked import checked
+from tb.env.items import HostSequence
 from tb.lib.native import Native
 
 # Everything at once: latency without order, split and interleaved answers, stalls on all streams.
@@ -38,25 +38,6 @@ ROUGH = {
     "wr_stall": 16000, "wr_latency_min": 5, "wr_latency_max": 90,
     "net_stall": 8000, "net_gap": 8000, "net_latency_min": 5, "net_latency_max": 120,
 }  # fmt: skip
-
-
-class HostItem(uvm_sequence_item):
-    """A piece of host software: called with the item's arguments, its result is kept."""
-
-    def __init__(self, work, *arguments, **named):
-        super().__init__(getattr(work, "__name__", "work"))
-        self.work = lambda: work(*arguments, **named)
-        self.result = None
-
-
-class HostSequence(uvm_sequence):
-    """Sequences of host software; `await self.do(function, ...)` runs one piece."""
-
-    async def do(self, work, *arguments, **named):
-        item = HostItem(work, *arguments, **named)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return item.result
 
 
 class HostDriver(uvm_driver):
@@ -175,28 +156,32 @@ def limits_of(params):
         limits |= {"qpn_w": params["QPN_W"], "cqn_w": params["QPN_W"] + 1}
     if "LLQ_AW" in params:
         limits["llq_bytes"] = 1 << params["LLQ_AW"]
+    if "SQ_HOST" in params:
+        limits["sq_host"] = params["SQ_HOST"]
     return limits
 
 
 class NicTest(uvm_test):
     """Base of the system tests: a subclass names its scenario (tb/seq), profile and timing.
 
-    `least` is how many things have to be compared at least. How the hosts' CPUs combine stores
-    comes with the run, drawn from its seed."""
+    `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
+    compared at least. How the hosts' CPUs combine stores comes with the run, drawn from its seed.
+    """
 
-    work = None
+    work = sequence = None
     profile = "default"
     knobs = {}
     least = 20
 
     def build_phase(self):
         params = json.loads(os.environ.get("EFA_PARAMS", "{}"))
+        self.limits = limits_of(params)
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
             self.native.knobs(device, node=1 + device, profile=recorded, **self.knobs)
-        board, self.open_backends = checked(self.native, self.profile, limits_of(params))
+        board, self.open_backends = checked(self.native, self.profile, self.limits)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)
@@ -206,8 +191,11 @@ class NicTest(uvm_test):
         backends = await bridge(self.open_backends)()
         for backend in backends:
             backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+            backend.sq_host = bool(self.limits.get("sq_host"))
         self.logger.info(f"store buffer {backends[0].store_buffer}")
-        sequence = WorkSequence(type(self).work, backends, int(cocotb.RANDOM_SEED))
+        seed = int(cocotb.RANDOM_SEED)
+        own = type(self).sequence
+        sequence = own(backends, seed) if own else WorkSequence(type(self).work, backends, seed)
         await sequence.start(self.env.host.sequencer)
         await bridge(backends[0].settle)()
         self.drop_objection()

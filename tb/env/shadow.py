@@ -9,9 +9,10 @@ from collections import Counter, defaultdict, deque
 import numpy as np
 
 from efa import defs
+from efa.admin_engine import CRC_VERSION
 from efa.codec import crc16
 from efa.device import Device
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
+from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
 from efa.memory import Memory
 from efa.wire import precompiled
 
@@ -39,7 +40,8 @@ class Ring:
         return f"{self.kind} ring {self.number}.{self.sub}"
 
 
-_PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}
+_PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0, ASYNC_EVENT: 4}
+_TIME = slice(8, 16)
 
 
 def clear_phase(kind, entry):
@@ -51,12 +53,22 @@ def clear_phase(kind, entry):
     return entry, 0
 
 
-def clear_checksum(entry):
+def clear_time(entry):
+    """An asynchronous event without its time, which is the device's own."""
+    return entry[: _TIME.start] + bytes(8) + entry[_TIME.stop :]
+
+
+def time_of(entry):
+    """When an asynchronous event was, in cycles of the device."""
+    return int.from_bytes(entry[_TIME], "little")
+
+
+def clear_checksum(entry, version):
     """An admin response without its checksum; raises ValueError where that is wrong."""
     bare = defs.AdminAcqEntry.unpack(entry)
     head = bare.acq_common_descriptor
     checksum, head.checksum = head.checksum, 0
-    wanted = crc16(bare.pack())
+    wanted = crc16(bare.pack()) if version >= CRC_VERSION else 0
     if checksum != wanted:
         raise ValueError(f"checksum {checksum:#06x}, should be {wanted:#06x}")
     return bare.pack()
@@ -89,16 +101,18 @@ def same_packet(one, other):
 class Shadow:
     """One reference device and what it still owes."""
 
-    def __init__(self, node_id, profile, limits=None):
+    def __init__(self, node_id, profile, limits=None, **straps):
         self.memory = Memory()
         self._by_page = defaultdict(list)
         self.device = Device(
-            self.memory, node_id=node_id, profile=profile, limits={**(limits or {}), **UNBOUND}
+            self.memory, node_id=node_id, profile=profile, limits={**(limits or {}), **UNBOUND},
+            **straps,
         )
         self.device.on_dma_write = self._on_write
         self.device.on_packet = self._on_packet
         self.device.on_interrupt = self._on_interrupt
         self.responses = defaultdict(deque)
+        self.async_events = deque()
         self.completions = defaultdict(list)
         self.events = Counter()
         self.event_seen = set()
@@ -108,7 +122,7 @@ class Shadow:
         self.touched = set()
         # Between the host's reset and its end in the device: what still leaves is not compared.
         self.dying = False
-        self.rings = {}
+        self.rings, self._acq = {}, None
         self.ring_pages = set()
         self.ring_page_array = np.empty(0, np.uint64)
 
@@ -130,7 +144,8 @@ class Shadow:
 
         How far it got is its own affair, so memory is as the device left it."""
         self.dying = False
-        for owed in (self.responses, self.completions, self.events, self.packets):
+        for owed in (self.responses, self.completions, self.events, self.packets,
+                     self.async_events):  # fmt: skip
             owed.clear()
         self.event_seen.clear()
         for page in self.touched:
@@ -140,6 +155,7 @@ class Shadow:
         """Rings appear with the commands and registers that name them."""
         device, seen = self.device, {}
         admin = device.admin
+        self._acq = admin.acq
         if admin.acq is not None:
             seen[id(admin.acq)] = (
                 ADMIN_RESPONSE,
@@ -149,6 +165,10 @@ class Shadow:
                 defs.AdminAcqEntry.SIZE,
                 admin.acq.depth,
             )
+        if admin.events.ring is not None:
+            ring = admin.events.ring
+            size = defs.AdminAenqEntry.SIZE
+            seen[id(ring)] = (ASYNC_EVENT, 0, 0, admin.events.base, size, ring.depth)
         for cq in device.objects.cqs.values():
             for sub, ring in enumerate(cq.rings):
                 base = cq.base + sub * ring.depth * cq.entry_bytes
@@ -191,6 +211,9 @@ class Shadow:
             self.touched.update(pages(address, last + 1))
 
     def _on_write(self, address, data):
+        if self.device.admin.acq is not self._acq:
+            # Commands that were rung before are answered by the very store that enables the ring.
+            self._find_rings()
         size = len(data)
         self.touch(address, size)
         ring = self.ring_of(address, size)
@@ -203,10 +226,20 @@ class Shadow:
             self.completions[completion_key(ring, entry)].append(entry)
         elif ring.kind == ADMIN_RESPONSE:
             bare = defs.AdminAcqEntry.unpack(entry)
-            bare.acq_common_descriptor.checksum = 0
-            self.responses[bare.acq_common_descriptor.command_id].append(bare.pack())
+            head = bare.acq_common_descriptor
+            head.checksum = 0
+            what = self._command_of(head)
+            self.responses[head.command_id].append((bare.pack(), what))
+        elif ring.kind == ASYNC_EVENT:
+            self.async_events.append(clear_time(entry))
         else:
             self.events[ring.number, entry] += 1
+
+    def _command_of(self, head):
+        """The command behind a response: opcode, status, slot, depth of the ring, version."""
+        admin = self.device.admin
+        opcode, slot = admin.current
+        return opcode, int(head.status), slot, admin.aq.depth, self.device.version
 
     def _is_answer(self, address):
         device = self.device

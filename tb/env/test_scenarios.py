@@ -6,7 +6,7 @@ import pytest
 
 from efa.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
-from tb.seq import admin, bringup, completion, recv, send, stress
+from tb.seq import admin, bringup, completion, recv, send, sq_host, stress
 
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
@@ -20,11 +20,19 @@ ONE_DEVICE = [
     stress.resets_under_load, stress.every_queue, stress.everything,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
+IN_HOST = [
+    send.every_size, send.inline_forms, send.batches, send.local_errors, send.drained_and_flushed,
+    send.payload_read_fails, recv.refused_srd, recv.dropped_ud,
+    stress.resets_under_load, stress.every_queue, stress.everything,
+    sq_host.rings_anywhere, sq_host.created_where_legal, sq_host.llq_stores_change_nothing,
+    sq_host.rung_before_rts, sq_host.entry_read_fails, sq_host.others_pass_queues_that_wait,
+    sq_host.forgotten_in_flight,
+]  # fmt: skip
 TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]
 
 
-def run(scenario, seed, count=1, profile="default"):
-    devices = ModelDut.several(count, profile)
+def run(scenario, seed, count=1, profile="default", limits=None):
+    devices = ModelDut.several(count, profile, limits=limits)
     for device in devices:
         device.store_buffer = StoreBuffer.drawn(seed)
     scenario(devices, random.Random(seed))
@@ -45,3 +53,8 @@ def test_recorded_profile(scenario, seed):
 @pytest.mark.parametrize("scenario", TWO_DEVICES, ids=lambda one: one.__name__)
 def test_two_devices(scenario, seed):
     run(scenario, seed, count=2)
+
+
+@pytest.mark.parametrize("scenario", IN_HOST, ids=lambda one: one.__name__)
+def test_send_queues_in_host_memory(scenario, seed):
+    run(scenario, seed, limits={"sq_host": 1})

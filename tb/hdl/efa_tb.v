@@ -11,6 +11,7 @@ module efa_tb #(
     parameter QPN_W          = `EFA_LIMITS__QPN_W,
     parameter TAGS           = `EFA_LIMITS__TAGS,
     parameter LLQ_AW         = 21,
+    parameter SQ_HOST        = `EFA_LIMITS__SQ_HOST,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES
 ) (
     input  wire clk,
@@ -25,6 +26,14 @@ module efa_tb #(
     input  wire [DEVICES-1:0] s_cfg_msix_fmask,
     input  wire [16*DEVICES-1:0] s_cfg_node_id,
     input  wire [DEVICES-1:0] s_cfg_profile,
+    input  wire [8*DEVICES-1:0] s_cfg_interface,
+    input  wire [32*DEVICES-1:0] s_cfg_keep_alive,
+    input  wire [16*DEVICES-1:0] s_cfg_moderation,
+    input  wire [DEVICES-1:0] s_aenq_valid,
+    output wire [DEVICES-1:0] s_aenq_ready,
+    input  wire [16*DEVICES-1:0] s_aenq_group,
+    input  wire [16*DEVICES-1:0] s_aenq_syndrome,
+    input  wire [512*DEVICES-1:0] s_aenq_data,
     input  wire [DEVICES-1:0] s_mmio_valid,
     output wire [DEVICES-1:0] s_mmio_ready,
     input  wire [DEVICES-1:0] s_mmio_write,
@@ -86,12 +95,14 @@ module efa_tb #(
 
       wire unused_lanes = &{1'b0, s_cfg_mps[8*d+3+:5], s_cfg_mrrs[8*d+3+:5],
                             s_mmio_bar[8*d+3+:5], s_dma_rd_cpl_bytes[8*d+7],
-                            cnt_index[8*d+7]};
+                            cnt_index[8*d+7], s_cfg_interface[8*d+2+:6],
+                            s_aenq_data[512*d+384+:128]};
 
       efa_nic #(
           .QPN_W(QPN_W),
           .TAGS(TAGS),
           .LLQ_AW(LLQ_AW),
+          .SQ_HOST(SQ_HOST),
           .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
       ) u_nic (
           .clk(clk),
@@ -105,6 +116,14 @@ module efa_tb #(
           .s_cfg_msix_fmask(s_cfg_msix_fmask[d]),
           .s_cfg_node_id(s_cfg_node_id[16*d+:16]),
           .s_cfg_profile(s_cfg_profile[d]),
+          .s_cfg_interface(s_cfg_interface[8*d+:2]),
+          .s_cfg_keep_alive(s_cfg_keep_alive[32*d+:32]),
+          .s_cfg_moderation(s_cfg_moderation[16*d+:16]),
+          .s_aenq_valid(s_aenq_valid[d]),
+          .s_aenq_ready(s_aenq_ready[d]),
+          .s_aenq_group(s_aenq_group[16*d+:16]),
+          .s_aenq_syndrome(s_aenq_syndrome[16*d+:16]),
+          .s_aenq_data(s_aenq_data[512*d+:384]),
           .s_mmio_valid(s_mmio_valid[d]),
           .s_mmio_ready(s_mmio_ready[d]),
           .s_mmio_write(s_mmio_write[d]),

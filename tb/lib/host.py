@@ -351,4 +351,6 @@ def open_simulator(
     )
     link.record = record
     backends = [RtlBackend(link, sim, d, node_id + d, record) for d in range(nodes)]
+    for backend in backends:
+        backend.sq_host = bool(params.get("SQ_HOST"))
     return backends[0] if nodes == 1 else backends

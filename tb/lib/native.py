@@ -60,6 +60,8 @@ def _library():
         ("knob", i32, [i32, ctypes.c_char_p, u64]),
         ("post", None, [i32, ptr, u64]),
         ("wait", None, [ptr, u64, u64]),
+        ("ask_event", None, [i32, u32, u32, ctypes.c_char_p]),
+        ("events_waiting", u64, [i32]),
         ("inject", None, [i32, ctypes.c_char_p, u64, u64]),
         ("memory_arena", ptr, [i32]),
         ("memory_fd", i32, [i32]),
@@ -163,6 +165,14 @@ class Native:
         """Host accesses in order: a list of the above, or an array of REQUEST."""
         items = batch(requests)
         self.library.efa_post(device, items.ctypes.data, len(items))
+
+    def ask_event(self, device: int, group: int, syndrome: int = 0, data: bytes = b"") -> None:
+        """An asynchronous event (s_aenq) of up to 48 bytes; those before it are taken first."""
+        self.library.efa_ask_event(device, group, syndrome, bytes(data).ljust(48, b"\0"))
+
+    def events_waiting(self, device: int = 0) -> int:
+        """Asynchronous events that the device has not taken."""
+        return self.library.efa_events_waiting(device)
 
     def inject(self, device: int, packet: bytes, delay: int = 1) -> None:
         """A packet from the fabric to a device; it need not be well formed."""

@@ -42,6 +42,10 @@ int efa_knob(int device, const char *name, u64 value) {
 
 void efa_post(int device, const Request *from, u64 count) { bench().host[device]->post(from, count); }
 void efa_wait(const Condition *from, u64 count, u64 deadline) { bench().wait(from, count, deadline); }
+void efa_ask_event(int device, u32 group, u32 syndrome, const u8 *data) {
+    bench().host[device]->ask_event(group, syndrome, data);
+}
+u64 efa_events_waiting(int device) { return bench().host[device]->events_waiting(); }
 void efa_inject(int device, const u8 *from, u64 len, u64 delay) {
     bench().fabric.inject(device, from, len, delay);
 }

@@ -91,6 +91,8 @@ void Bench::step(const Shown *seen, Driven *drive) {
         pins.msix_enable = knobs.msix_enable, pins.msix_fmask = knobs.msix_fmask;
         pins.cnt_run = knobs.cnt_run, pins.cnt_clear = knobs.cnt_clear;
         pins.cnt_index = knobs.cnt_index;
+        pins.version = knobs.version, pins.moderation = knobs.moderation;
+        pins.keep_alive = knobs.keep_alive;
         const Shown &out = seen[device];
         active |= out.ev_valid != 0 || out.mcpl_valid || out.rd_valid || out.wr_valid ||
                   out.net_valid || !out.flr_done || !host[device]->quiet();

@@ -26,7 +26,7 @@ void Host::restart(u64 seed) {
     rng_write_ = Rng(seed ^ (0x77726974ull + device_));
     knobs = Knobs();
     knobs.node = 1 + device_;
-    requests_.clear(), pending_.clear(), live_.clear(), gathering_.clear();
+    requests_.clear(), events_.clear(), pending_.clear(), live_.clear(), gathering_.clear();
     for (auto &read : reads_) read = Read();
     for (auto &load : loads_) load = {};
     store_waits_ = in_delay_ = false, after_reset_ = true;
@@ -63,7 +63,28 @@ void Host::step(const Shown &seen, Driven &drive) {
     read_requests(seen, drive);
     read_answers(seen, drive);
     accesses(seen, drive);
+    events(seen, drive);
     drive.flr = bench_.cycle < flr_until_;
+}
+
+// ---- events of the management side ----
+
+void Host::ask_event(u16 group, u16 syndrome, const u8 *data) {
+    events_.push_back({group, syndrome, {}});
+    std::memcpy(events_.back().data, data, sizeof events_.back().data);
+}
+
+void Host::events(const Shown &seen, Driven &drive) {
+    if (drive.aenq_valid && seen.aenq_ready) {
+        bench_.digest.word(0x500 + device_ + (u64(drive.aenq_group) << 16));
+        events_.pop_front();
+        drive.aenq_valid = false;
+    }
+    if (drive.aenq_valid || events_.empty()) return;
+    const AsyncEvent &next = events_.front();
+    drive.aenq_valid = drive.aenq_new = true;
+    drive.aenq_group = next.group, drive.aenq_syndrome = next.syndrome;
+    std::memcpy(drive.aenq_data, next.data, sizeof next.data);
 }
 
 // ---- accesses of the CPU ----

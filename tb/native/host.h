@@ -16,8 +16,10 @@ class Host {
     void step(const Shown &seen, Driven &drive);
     bool quiet() const;
     bool drained() const { return requests_.empty() && !store_waits_; }
+    u64 events_waiting() const { return events_.size(); }
     // Handover of the oldest write that is not visible yet; what came before is in the logs.
     u64 settled(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
+    void ask_event(u16 group, u16 syndrome, const u8 *data);
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
 
     Knobs knobs;
@@ -42,6 +44,7 @@ class Host {
     int choose();
     void beat(Read &read, int tag, Driven &drive);
     void writes(const Shown &seen, Driven &drive);
+    void events(const Shown &seen, Driven &drive);
     void apply_until(u64 sequence);
     void apply(const Pending &write);
 
@@ -50,6 +53,11 @@ class Host {
     Rng rng_mmio_, rng_read_, rng_write_;
 
     std::deque<Request> requests_;
+    struct AsyncEvent {
+        u16 group, syndrome;
+        u8 data[48];
+    };
+    std::deque<AsyncEvent> events_;
     bool store_waits_ = false;
     u64 waited_ = 0, offered_ = 0, gap_until_ = 0, delay_until_ = 0, flr_until_ = 0;
     bool in_delay_ = false, after_reset_ = true;

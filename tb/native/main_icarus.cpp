@@ -96,6 +96,8 @@ class Port {
     X(clk) X(rst) X(wake)                                                           \
     X(s_cfg_bme) X(s_cfg_flr) X(s_cfg_mps) X(s_cfg_mrrs) X(s_cfg_msix_enable)  \
     X(s_cfg_msix_fmask) X(s_cfg_node_id) X(s_cfg_profile)                          \
+    X(s_cfg_interface) X(s_cfg_keep_alive) X(s_cfg_moderation)                     \
+    X(s_aenq_valid) X(s_aenq_group) X(s_aenq_syndrome) X(s_aenq_data)              \
     X(s_mmio_valid) X(s_mmio_write) X(s_mmio_bar) X(s_mmio_addr)                \
     X(s_mmio_be) X(s_mmio_data) X(s_mmio_tag) X(m_mmio_cpl_ready)             \
     X(m_dma_rd_ready) X(s_dma_rd_cpl_valid) X(s_dma_rd_cpl_tag)                     \
@@ -108,6 +110,7 @@ class Port {
     X(m_mmio_cpl_data) X(m_dma_rd_valid) X(m_dma_rd_addr) X(m_dma_rd_len) X(m_dma_rd_tag)    \
     X(s_dma_rd_cpl_ready) X(m_dma_wr_valid) X(m_dma_wr_addr) X(m_dma_wr_len) X(m_dma_wr_data) \
     X(m_dma_wr_last) X(m_net_valid) X(m_net_data) X(m_net_keep) X(m_net_last) X(s_net_ready) \
+    X(s_aenq_ready)                                                                         \
     X(ev_valid) X(ev_data) X(cnt_data)
 
 #define EFA_MEMBER(name) Port name;
@@ -143,6 +146,7 @@ void sample(int d) {
     s.mmio_ready = port.s_mmio_ready.get(d, 1, x);
     s.cpl_ready = port.s_dma_rd_cpl_ready.get(d, 1, x);
     s.net_ready = port.s_net_ready.get(d, 1, x);
+    s.aenq_ready = port.s_aenq_ready.get(d, 1, x);
     s.mcpl_valid = port.m_mmio_cpl_valid.get(d, 1, x);
     if (s.mcpl_valid) {
         s.mcpl_tag = port.m_mmio_cpl_tag.get(d, 8, x);
@@ -193,6 +197,16 @@ void drive(int d) {
     port.s_cfg_mps.set(d, 8, v.mps);
     port.s_cfg_mrrs.set(d, 8, v.mrrs);
     port.s_cfg_node_id.set(d, 16, v.node);
+    port.s_cfg_interface.set(d, 8, v.version);
+    port.s_cfg_moderation.set(d, 16, v.moderation);
+    port.s_cfg_keep_alive.set(d, 32, v.keep_alive);
+    port.s_aenq_valid.set(d, 1, v.aenq_valid);
+    if (v.aenq_new) {
+        port.s_aenq_group.set(d, 16, v.aenq_group);
+        port.s_aenq_syndrome.set(d, 16, v.aenq_syndrome);
+        port.s_aenq_data.set_bytes(d, v.aenq_data);
+        v.aenq_new = false;
+    }
     port.cnt_run.set(d, 1, v.cnt_run);
     port.cnt_clear.set(d, 1, v.cnt_clear);
     port.cnt_index.set(d, 8, v.cnt_index);

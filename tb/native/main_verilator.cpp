@@ -176,6 +176,7 @@ class Simulation {
             s.mmio_ready = bit(top_->s_mmio_ready, d);
             s.cpl_ready = bit(top_->s_dma_rd_cpl_ready, d);
             s.net_ready = bit(top_->s_net_ready, d);
+            s.aenq_ready = bit(top_->s_aenq_ready, d);
             s.mcpl_valid = bit(top_->m_mmio_cpl_valid, d);
             s.mcpl_tag = get<u8>(top_->m_mmio_cpl_tag, d);
             s.mcpl_data = lane(top_->m_mmio_cpl_data, d * 64);
@@ -209,6 +210,16 @@ class Simulation {
             set<u8>(top_->s_cfg_mps, d, v.mps);
             set<u8>(top_->s_cfg_mrrs, d, v.mrrs);
             set<u16>(top_->s_cfg_node_id, d, v.node);
+            set<u8>(top_->s_cfg_interface, d, v.version);
+            set<u16>(top_->s_cfg_moderation, d, v.moderation);
+            set<u32>(top_->s_cfg_keep_alive, d, v.keep_alive);
+            set_bit(top_->s_aenq_valid, d, v.aenq_valid);
+            if (v.aenq_new) {
+                set<u16>(top_->s_aenq_group, d, v.aenq_group);
+                set<u16>(top_->s_aenq_syndrome, d, v.aenq_syndrome);
+                set_wide(top_->s_aenq_data, d, v.aenq_data);
+                v.aenq_new = false;
+            }
             set_bit(top_->cnt_run, d, v.cnt_run);
             set_bit(top_->cnt_clear, d, v.cnt_clear);
             set<u8>(top_->cnt_index, d, v.cnt_index);

@@ -16,7 +16,7 @@ constexpr int kMaxDevices = 2;
 struct Shown {
     bool flr_done = false, mmio_ready = false, cpl_ready = false, net_ready = false;
     bool mcpl_valid = false, rd_valid = false, wr_valid = false, wr_last = false;
-    bool net_valid = false, net_last = false;
+    bool net_valid = false, net_last = false, aenq_ready = false;
     u8 mcpl_tag = 0, rd_tag = 0;
     u16 rd_len = 0, wr_len = 0;
     u64 rd_addr = 0, wr_addr = 0, net_keep = 0;
@@ -31,7 +31,11 @@ struct Shown {
 struct Driven {
     bool bme = true, flr = false, msix_enable = true, msix_fmask = false, profile = false;
     u8 mps = 2, mrrs = 2;
-    u16 node = 0;
+    u8 version = 0;
+    u16 node = 0, moderation = 0;
+    u32 keep_alive = 0;
+    bool aenq_valid = false;
+    u16 aenq_group = 0, aenq_syndrome = 0;
     bool cnt_run = false, cnt_clear = false;
     u8 cnt_index = 0;
     bool mmio_valid = false, mmio_write = false;
@@ -46,8 +50,9 @@ struct Driven {
     alignas(64) u8 mmio_data[64] = {};
     alignas(64) u8 cpl_data[64] = {};
     alignas(64) u8 net_data[64] = {};
+    alignas(64) u8 aenq_data[64] = {};
     // Set when the payload beside it is new; cleared by whoever drives the pins.
-    bool mmio_new = true, cpl_new = true, net_new = true, cfg_new = true;
+    bool mmio_new = true, cpl_new = true, net_new = true, cfg_new = true, aenq_new = true;
 };
 
 }  // namespace efa

@@ -78,6 +78,7 @@ class Queue:
     rq_depth: int
     send_cq: Completions
     recv_cq: Completions
+    sq_base: int = 0  # where a send queue in host memory lies
     sent: int = 0
     received: int = 0
 
@@ -101,8 +102,8 @@ class Device:
     """A device after power-on and probe, on a simulation that `backend` was opened for."""
 
     def __init__(self, backend, seed=1, llq_bytes=defs.LIMITS.llq_bytes, dma_latency=DMA_LATENCY,
-                 **knobs):  # fmt: skip
-        self.llq_bytes, self.dma_latency = llq_bytes, dma_latency
+                 sq_host=False, **knobs):  # fmt: skip
+        self.llq_bytes, self.dma_latency, self.sq_host = llq_bytes, dma_latency, sq_host
         self.link = backend.link
         size = (REQUEST_BYTES // 128).bit_length() - 1
         knobs = {"mps": size, "mrrs": size, "rd_latency_min": dma_latency - 1,
@@ -148,14 +149,16 @@ class Device:
     def queues(self, rings, depth=1024, rq_depth=1, wqe_bytes=64, kind=SRD):
         """Queue pairs in RTS, one for each (send CQ, receive CQ); depths are powers of two."""
         bases = [self.driver.allocator.alloc(rq_depth * defs.IoRxDesc.SIZE) for _ in rings]
+        posts = [self.driver.allocator.alloc(depth * wqe_bytes) if self.sq_host else 0
+                 for _ in rings]  # fmt: skip
         sizes = {"send_queue_ring_size": depth * wqe_bytes, "send_queue_depth": depth,
                  "recv_queue_ring_size": rq_depth * defs.IoRxDesc.SIZE,
                  "recv_queue_depth": rq_depth}  # fmt: skip
         made = self._commands(
             defs.AdminCreateQpCmd(
                 pd=self.pd, qp_type=kind, uar=self.uar, send_cq_idx=send.number,
-                recv_cq_idx=recv.number, rq_base_addr=base, qp_alloc_size=sizes)
-            for (send, recv), base in zip(rings, bases, strict=True)
+                recv_cq_idx=recv.number, rq_base_addr=base, sq_base_addr=post, qp_alloc_size=sizes)
+            for (send, recv), base, post in zip(rings, bases, posts, strict=True)
         )  # fmt: skip
         for state in (State.INIT, State.RTR, State.RTS):
             self._commands(
@@ -165,8 +168,8 @@ class Device:
             )  # fmt: skip
         return [
             Queue(one.qp_num, depth, WQE[wqe_bytes], one.llq_descriptors_offset,
-                  one.sq_db_offset, one.rq_db_offset, base, rq_depth, send, recv)
-            for one, (send, recv), base in zip(made, rings, bases, strict=True)
+                  one.sq_db_offset, one.rq_db_offset, base, rq_depth, send, recv, post)
+            for one, (send, recv), base, post in zip(made, rings, bases, posts, strict=True)
         ]  # fmt: skip
 
     def _commands(self, requests):

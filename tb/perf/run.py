@@ -60,6 +60,7 @@ class Source:
     def __init__(self, sim, seed, build="default"):
         self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
         self._seed, self._llq_bytes = seed, LLQ_BYTES[build]
+        self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
         self._backend, self._reason = None, None
 
     def __call__(self, **knobs):
@@ -72,7 +73,7 @@ class Source:
             except BackendUnavailable as error:
                 self._reason = error
                 raise
-        return Device(self._backend, self._seed, self._llq_bytes, **knobs)
+        return Device(self._backend, self._seed, self._llq_bytes, sq_host=self._sq_host, **knobs)
 
     def renew(self):
         """Whatever the last simulation came to, the next device has another."""

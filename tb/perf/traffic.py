@@ -13,7 +13,7 @@ from tb.lib import requests as host
 from tb.perf.queues import QKEY, entries_of
 
 COUNTER_MASK = 0xFFFF
-STORE = 0
+STORE, OWN_MEMORY = 0, 5
 ALL_LANES = np.uint64(host.U64)
 DOORBELL = defs.LIMITS.db_bar
 
@@ -50,12 +50,17 @@ def work_requests(queue, count, ah, dest, inline=None, pieces=()):
 
 
 def slot_stores(queue, first, wqes):
-    """LLQ stores of work requests whose running numbers begin at `first`, whole lines."""
+    """Work requests whose running numbers begin at `first`, whole lines: LLQ stores, or what the
+    host writes into its own memory where the queue lies there."""
     lines = entries_of(queue, wqes)
     slots = (first + np.arange(len(wqes))) % queue.depth
-    at = queue.llq + slots[:, None] * queue.wqe.SIZE + np.arange(lines.shape[1]) * host.LINE
+    at = slots[:, None] * queue.wqe.SIZE + np.arange(lines.shape[1]) * host.LINE
+    at += queue.sq_base or queue.llq
     found = np.zeros(lines.shape[:2], host.REQUEST)
-    found["kind"], found["bar"], found["be"] = STORE, defs.EFA_MEM_BAR, ALL_LANES
+    if queue.sq_base:
+        found["kind"], found["a"] = OWN_MEMORY, host.LINE
+    else:
+        found["kind"], found["bar"], found["be"] = STORE, defs.EFA_MEM_BAR, ALL_LANES
     found["addr"], found["data"] = at, lines
     return found.reshape(-1)
 

@@ -43,7 +43,7 @@ class AdminBench:
         self.irqs = []
         self.odd = []
         self.dispatched = []
-        self.busy = 0
+        self.busy, self.crc, self.wide, self.spoil = 0, 1, 0, None
         self.wr_stalled = False
         self.tasks = []
 
@@ -52,13 +52,16 @@ class AdminBench:
         for name in ("reg_wr_valid", "rdc_adm_valid", "qpa_ready", "qpa_rvalid", "sqop_busy",
                      "rd_adm_ready", "wr_adm_ready", "irq_adm_ready", "reg_wr_offset",
                      "reg_wr_data", "rdc_cookie", "rdc_offset", "rdc_data", "rdc_bytes",
-                     "rdc_last", "rdc_err", "qpa_rdata", "stat_value"):  # fmt: skip
+                     "rdc_last", "rdc_err", "qpa_rdata", "stat_value", "s_cfg_keep_alive",
+                     "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
+                     "uptime"):  # fmt: skip
             getattr(dut, name).value = 0
         for name in ENGINES:
             getattr(dut, name + "_ready").value = 0
         dut.s_cfg_profile.value = self.profile
         dut.s_cfg_node_id.value = self.node
         dut.mrrs_log.value = 9
+        dut.acq_crc.value = self.crc
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await self.reset()
         if rings:
@@ -93,7 +96,7 @@ class AdminBench:
         self.memory[ACQ : ACQ + 64 * depth] = bytes(64 * depth)
         await self.store(Reg.AQ_BASE_LO, AQ)
         await self.store(Reg.AQ_BASE_HI, 0)
-        caps = REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=64)
+        caps = REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=64 << self.wide)
         await self.store(Reg.AQ_CAPS, caps)
         await self.store(Reg.ACQ_BASE_LO, ACQ)
         await self.store(Reg.ACQ_BASE_HI, 0)
@@ -108,11 +111,23 @@ class AdminBench:
         header.phase = 1 - (self.produced // self.depth) % 2
         for name, value in flags.items():
             setattr(header, name, value)
-        place = AQ + 64 * (self.produced % self.depth)
-        self.memory[place : place + 64] = command.pack(64)
+        size = 64 << self.wide
+        place = AQ + size * (self.produced % self.depth)
+        self.memory[place : place + size] = self.image(command.pack(64))
         self.produced = (self.produced + 1) % 65536
         number, self.next_id = self.next_id, (self.next_id + 1) % 4096
         return number
+
+    def image(self, short):
+        """An entry as this ring has it; a wide one with its checksum, then `spoil`ed."""
+        if not self.wide:
+            return short
+        wide = bytearray(short[:4] + bytes(8) + short[4:] + self.rng.randbytes(56))
+        wide[7:12] = self.rng.randbytes(5)
+        wide[4:6] = crc16(bytes(wide)).to_bytes(2, "little")
+        if self.spoil is not None:
+            wide[self.spoil] ^= 1
+        return bytes(wide)
 
     async def ring(self):
         await self.store(Reg.AQ_PROD_DB, self.produced)
@@ -131,7 +146,8 @@ class AdminBench:
         self.consumed = (self.consumed + 1) % 65536
         entry = AdminAcqEntry.unpack(image)
         checksum = entry.acq_common_descriptor.checksum
-        assert checksum == crc16(image[:4] + b"\0\0" + image[6:]), "checksum"
+        sealed = crc16(image[:4] + b"\0\0" + image[6:]) if self.crc else 0
+        assert checksum == sealed, "checksum"
         if entry.acq_common_descriptor.status:
             assert not any(image[8:]), "a refusal has only its header"
         return image

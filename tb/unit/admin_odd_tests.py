@@ -1,4 +1,4 @@
-"""efa_admin_odd: two reporters on one port; one report of the ring reader waits its turn."""
+"""efa_admin_odd: three reporters on one port; one report of the ring reader waits its turn."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -9,7 +9,8 @@ from tb.lib.waits import drive
 
 
 def idle(dut):
-    drive(dut, s_ring_valid=0, s_ring_data=0, s_entry_valid=0, s_entry_data=0)
+    drive(dut, s_ring_valid=0, s_ring_data=0, s_entry_valid=0, s_entry_data=0, s_aenq_valid=0,
+          s_aenq_data=0)  # fmt: skip
 
 
 @cocotb.test()
@@ -21,7 +22,10 @@ async def each_is_told_once_in_its_turn(dut):
     for share in (0.2, 0.5, 0.8):
         for number in range(400):
             ring, entry = (rng.random() < share for _ in range(2))
-            drive(dut, s_ring_valid=int(ring), s_ring_data=2 * number, s_entry_valid=int(entry),
+            events = rng.getrandbits(1)
+            drive(dut, s_ring_valid=int(ring and not events), s_ring_data=2 * number,
+                  s_aenq_valid=int(ring and events), s_aenq_data=2 * number,
+                  s_entry_valid=int(entry),
                   s_entry_data=2 * number + 1 | 1 << 63)  # fmt: skip
             due = [2 * number] if ring else [] if waits is None else [waits]
             if not ring:
@@ -46,7 +50,7 @@ async def its_cycles(dut):
     both, waited = timing("efa_admin_odd", "report"), timing("efa_admin_odd", "waited")
     idle(dut)
     await clock_and_reset(dut)
-    for one in ("s_ring_valid", "s_entry_valid"):
+    for one in ("s_ring_valid", "s_aenq_valid", "s_entry_valid"):
         drive(dut, **{one: 1})
         await ReadOnly()
         assert dut.ev_odd_valid.value == 1 and both.latency == 0

@@ -35,10 +35,9 @@ class Bench:
         self.rng = rng_for("post")
         for name in ("s_rsp_valid", "s_rsp_id", "s_rsp_status", "s_rsp_body", "acq_start"):
             getattr(dut, name).value = 0
-        dut.acq_on.value = 1
+        dut.acq_on.value = dut.acq_crc.value = 1
         dut.acq_base.value = BASE
         dut.acq_log.value = 2
-        dut.acq_vector.value = 3
         self.wr = StreamMonitor(dut, "m_wr", stalls)
         self.note = StreamMonitor(dut, "m_note")
 
@@ -91,7 +90,7 @@ async def a_success_is_the_golden_image(dut):
     (beat,) = await bench.wr.take()
     assert beat["data"].to_bytes(64, "little").hex() == golden["hex"]
     assert beat["addr"] == BASE
-    assert (await bench.note.take())[0]["vector"] == 3
+    await bench.note.take()
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")

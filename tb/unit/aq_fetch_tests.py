@@ -8,12 +8,12 @@ from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, r
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 
-ODD_PHASE, ODD_READ = 3, 4
+ODD_PHASE, ODD_READ, ODD_BAD = 3, 4, 6
 BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings
 
 
 def quiet(dut):
-    drive(dut, rings_on=0, aq_start=0, aq_base=BASE, aq_log=0, aq_producer=0)
+    drive(dut, rings_on=0, aq_start=0, aq_base=BASE, aq_log=0, aq_producer=0, aq_wide=0)
 
 
 class Ring:
@@ -23,11 +23,12 @@ class Ring:
         quiet(dut)
         self.dut, self.log, self.rng = dut, log, rng_for("aq_fetch")
         self.entries, self.posted, self.asked, self.answers = [], [], 0, True
+        self.wide = 0  # entries of two lines
         self.first = 0  # number of the first command, so that a test can begin before a wrap
         self.waiting = []
-        self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err"])
-        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "len"], self.asks)
-        self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err"])
+        self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err", "bad"])
+        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "wide"], self.asks)
+        self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err", "bad"])
         self.odd = StreamMonitor(dut, "ev_odd", fields=["data"])
         self.taken = 0
         cocotb.start_soon(self.count())
@@ -39,7 +40,8 @@ class Ring:
 
     def asks(self, beat):
         slot = (self.first + self.asked) % (1 << self.log)
-        assert beat == {"addr": BASE + 64 * slot, "len": 64}, (self.asked, beat)
+        due = {"addr": BASE + (64 << self.wide) * slot, "wide": self.wide}
+        assert beat == due, (self.asked, beat)
         self.waiting.append(self.entries[self.asked])
         self.asked += 1
         self.answer()
@@ -52,8 +54,9 @@ class Ring:
         """The ring set up anew."""
         self.entries, self.asked, self.log, self.first = [], 0, log, 0
 
-    async def set_up(self, log=3):
-        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0)
+    async def set_up(self, log=3, wide=0):
+        self.wide = wide
+        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide)
         await RisingEdge(self.dut.clk)
         self.dut.aq_start.value = 0
         self.forget(log)
@@ -62,10 +65,11 @@ class Ring:
         """The next entry as the answer to its read, and the report it deserves or None."""
         number = self.first + len(self.entries)
         entry = AdminAqEntry(request_payload=[self.rng.getrandbits(32) for _ in range(15)])
-        wrong, err = (self.rng.random() < share_odd for _ in range(2))
+        wrong, err, bad = (self.rng.random() < share_odd for _ in range(3))
         entry.aq_common_descriptor.phase = (1 - (number >> self.log) % 2) ^ wrong
-        self.entries.append({"data": int.from_bytes(entry.pack(64), "little"), "err": int(err)})
-        what = ODD_READ if err else ODD_PHASE if wrong else None
+        self.entries.append({"data": int.from_bytes(entry.pack(64), "little"), "err": int(err),
+                             "bad": int(bad)})  # fmt: skip
+        what = ODD_READ if err else ODD_BAD if bad else ODD_PHASE if wrong else None
         return self.entries[-1], None if what is None else what | number % 65536 << 4
 
     async def ring(self, count, share_odd=0.0):
@@ -99,7 +103,7 @@ async def commands_come_in_ring_order(dut, pace):
     await ring.set_up(3)
     await ring.ring(150, 0.15)
     for log in (0, 1, 10):
-        await ring.set_up(log)
+        await ring.set_up(log, log % 2)
         await ring.ring(12, 0.1)
 
 
@@ -107,7 +111,8 @@ async def commands_come_in_ring_order(dut, pace):
 async def counts_go_on_over_65535(dut):
     """admin.aq_fetch.wrap"""
     quiet(dut)
-    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, m_line_ready=1, m_cmd_ready=1)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
+          m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
     # Both counts go up by one a cycle, without a bench around them.
     first = 65530
@@ -177,7 +182,8 @@ async def its_cycles(dut):
     """admin.aq_fetch.time"""
     rung, command = timing("efa_aq_fetch", "rung"), timing("efa_aq_fetch", "command")
     quiet(dut)
-    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, m_line_ready=1, m_cmd_ready=1)
+    drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
+          m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
     drive(dut, rings_on=1, aq_log=5)
     await ClockCycles(dut.clk, 3)

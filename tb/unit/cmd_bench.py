@@ -48,7 +48,7 @@ class Numbers:
         self.dut, self.rng, self.slow = dut, rng_for("numbers"), slow
         self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
         self.full = set()  # kinds that have no free number
-        drive(dut, obj_ready=0, obj_rsp_code=0, obj_rsp_index=0)
+        drive(dut, obj_ready=0, obj_rsp_code=0)
 
     def give(self, kind, *numbers, uar=0):
         """Numbers that are there before the test."""
@@ -131,7 +131,9 @@ class Numbers:
             await RisingEdge(dut.clk)
             dut.obj_ready.value = 0
             # What is no answer says nothing.
-            drive(dut, obj_rsp_code=self.rng.getrandbits(2), obj_rsp_index=self.rng.getrandbits(16))
+            for name, width in (("code", 2), ("index", 16)):
+                if hasattr(dut, "obj_rsp_" + name):
+                    getattr(dut, "obj_rsp_" + name).value = self.rng.getrandbits(width)
 
 
 def entry(command, opcode, number=0, **flags):

@@ -5,6 +5,7 @@ import cocotb
 from efa.defs import (
     INTERNAL,
     LIMITS,
+    AdminAllocMrCmd,
     AdminAqCompletionStatus,
     AdminAqOpcode,
     AdminDeregMrCmd,
@@ -71,6 +72,17 @@ class Regions(Unit):
         assert got == wanted
         return answer.l_key, told
 
+    async def alloc(self, pages):
+        """Key of an allocated region, which lives nowhere and has no translation yet."""
+        command = AdminAllocMrCmd(pd=1, max_pages=pages)
+        flags = {name: self.rng.getrandbits(1) for name in ("ctrl_data", "ctrl_data_indirect")}
+        status, answer = await self.run(command, Code.ALLOC_MR, AdminRegMrResp, **flags)
+        assert status == Status.SUCCESS and answer.l_key == answer.r_key
+        told = [(beat["index"], beat["data"]) for beat in self.regions.beats]
+        self.regions.beats.clear()
+        assert told == [(answer.l_key % (1 << LIMITS.mr_w), 0)] and not self.mtt.beats
+        return answer.l_key
+
     async def dereg(self, number):
         return (await self.run(AdminDeregMrCmd(l_key=number), Code.DEREG_MR))[0]
 
@@ -106,6 +118,46 @@ async def regions_of_every_form(dut, slow):
     assert (number, told.mtt) == (key(1, 2), 3), "the next generation, the first block that fits"
     number, told = await unit.reg(pages[:20], listed=True)
     assert (number, told.mtt) == (key(2, 2), 25)
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def lists_in_chunks(dut, slow):
+    """admin.cmd_mr.chunks: the length of the first chunk says nothing."""
+    unit = Regions(dut, slow)
+    await unit.start()
+    pages = [unit.rng.getrandbits(52) << 12 for _ in range(530)]
+    memory = {}
+    for at, words in ((LIST, (0x9000_0008, 0x7_0000_0FF0)), (0x9000_0008, pages[:512]),
+                      (0x7_0000_0FF0, pages[512:])):  # fmt: skip
+        image = b"".join(word.to_bytes(8, "little") for word in words)
+        memory.update({at + i: byte for i, byte in enumerate(image)})
+    unit.lines.memory = memory
+    command = region(pages, listed=True)
+    command.pbl.pbl.length = 12
+    status, _ = await unit.run(
+        command, Code.REG_MR, AdminRegMrResp, ctrl_data=1, ctrl_data_indirect=1
+    )
+    assert status == Status.SUCCESS
+    assert [beat["data"] for beat in unit.mtt.beats] == [page >> 12 for page in pages]
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def allocated_regions_hold_a_block(dut, slow):
+    """admin.cmd_mr.alloc"""
+    unit = Regions(dut, slow)
+    await unit.start()
+    assert await unit.alloc(5) == key(0, 1)
+    assert (await unit.reg([PAGE] * 3))[1].mtt == 5
+    assert await unit.alloc(POOL - 8) == key(2, 1)
+    await unit.refused(region(), Code.REG_MR, FULL)
+    assert unit.numbers.taken[Kind.PD, 1] == 3
+    assert await unit.dereg(key(0, 1)) == Status.SUCCESS
+    assert unit.numbers.taken[Kind.PD, 1] == 2
+    unit.regions.beats.clear()
+    assert (await unit.reg([PAGE] * 2))[1].mtt == 0, "its block is free"
+    await unit.refused(AdminDeregMrCmd(l_key=key(0, 1)), Code.DEREG_MR, ILLEGAL)
 
 
 @cocotb.test()
@@ -151,8 +203,20 @@ async def refusals_change_nothing(dut, slow):
         command = region([PAGE] * 9, listed=True)
         await unit.refused(command, Code.REG_MR, status, ctrl_data=1, **flags)
 
-    await listed(Status.MALFORMED_REQUEST, ctrl_data_indirect=1)
+    for fields in ({}, {"listed": True, "mem_addr_phy_mode_en": 1}):
+        flags = {"ctrl_data": int("listed" in fields), "ctrl_data_indirect": 1}
+        malformed = Status.MALFORMED_REQUEST
+        await unit.refused(region(**fields), Code.REG_MR, malformed, **flags)
     assert not unit.lines.asked
+    # In chunks: a pointer that is none, found while reading.
+    unit.lines.memory = {LIST: 4}
+    await listed(ILLEGAL, ctrl_data_indirect=1)
+    unit.lines.memory, unit.lines.broken = {}, LIST
+    await listed(Status.UNKNOWN_ERROR, ctrl_data_indirect=1)
+    unit.lines.asked.clear()
+    for pd, pages, status in ((2, 1, ILLEGAL), (1, 0, ILLEGAL), (1, POOL - 3, FULL),
+                              (1, 1 << 31, FULL)):  # fmt: skip
+        await unit.refused(AdminAllocMrCmd(pd=pd, max_pages=pages), Code.ALLOC_MR, status)
     unit.lines.broken = LIST + 64
     await listed(Status.UNKNOWN_ERROR)
     unit.lines.broken = None
@@ -188,6 +252,8 @@ async def its_cycles(dut):
     assert await cycles_of(dut, data, **idle) == timing("efa_cmd_mr", "reg_physical").latency
     cycles = await cycles_of(dut, dereg, **idle)
     assert cycles == timing("efa_cmd_mr", "dereg_physical").latency
+    data = entry(AdminAllocMrCmd(pd=1, max_pages=9), Code.ALLOC_MR)
+    assert await cycles_of(dut, data, **idle) == timing("efa_cmd_mr", "alloc").latency
 
 
 @cocotb.test()

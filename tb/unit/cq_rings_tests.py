@@ -16,7 +16,8 @@ MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
 
 async def start(dut):
     """Out of reset, whatever leaves is taken."""
-    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_txc_valid", "s_rxc_valid")
+    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_txc_valid", "s_rxc_valid",
+         "look_counted")  # fmt: skip
     dut.m_wr_ready.value = dut.m_commit_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done), cycles=5000)

@@ -32,7 +32,7 @@ class Bench:
         self.dut = dut
         self.contexts = {}
         self.counts = {}
-        for name in ("cqc_valid", "cqdb_valid", "drain_valid"):
+        for name in ("cqc_valid", "cqdb_valid", "drain_valid", "look_counted"):
             getattr(dut, name).value = 0
         self.tx = StreamDriver(dut, "s_txc", gaps)
         self.rx = StreamDriver(dut, "s_rxc", gaps)
@@ -202,7 +202,7 @@ async def entries_leave_in_time(dut):
 @cocotb.test()
 async def the_count_goes_on_past_its_end(dut):
     """queue.cq.wrap: entry 65,535 is followed by entry 0; overflow goes by the difference."""
-    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid")
+    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid", "look_counted")
     dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done), cycles=5000)

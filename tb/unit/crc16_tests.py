@@ -15,13 +15,14 @@ async def checksums_of_a_stream_of_entries(dut):
     promised = timing("efa_crc16", "entry")
     assert promised.interval == 1
     rng = rng_for("crc16")
-    entries = [0, (1 << 512) - 1, *(1 << bit for bit in range(512))]
-    entries += [rng.getrandbits(512) for _ in range(300)]
+    bits = int(dut.BITS.value)
+    entries = [0, (1 << bits) - 1, *(1 << bit for bit in range(bits))]
+    entries += [rng.getrandbits(bits) for _ in range(300)]
     cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
     await RisingEdge(dut.clk)
     for number, entry in enumerate([*entries, *[0] * promised.latency]):
         dut.s_data.value = entry
         await RisingEdge(dut.clk)
         if number >= promised.latency:
-            want = crc16(entries[number - promised.latency].to_bytes(64, "little"))
+            want = crc16(entries[number - promised.latency].to_bytes(bits // 8, "little"))
             assert int(dut.m_crc.value) == want, f"entry {number - promised.latency}"

@@ -12,9 +12,10 @@ FAMILIES = (
     ("ALLOC_PD", "DEALLOC_PD", "ALLOC_UAR", "DEALLOC_UAR"),
     ("CREATE_AH", "DESTROY_AH"),
     ("CREATE_CQ", "DESTROY_CQ", "CREATE_EQ", "DESTROY_EQ"),
-    ("REG_MR", "DEREG_MR"),
+    ("REG_MR", "DEREG_MR", "ALLOC_MR"),
     ("CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP"),
     ("GET_FEATURE", "SET_FEATURE", "GET_STATS"),
+    tuple(f"{verb}_EVENT_COUNTER" for verb in "CREATE DESTROY ATTACH DETACH MODIFY".split()),
 )
 UNIT = {int(AdminAqOpcode[name]): unit for unit, names in enumerate(FAMILIES) for name in names}
 
@@ -27,7 +28,7 @@ def command(opcode, number, rng):
 
 
 # Families whose objects name each other's: the later command waits for the earlier.
-CONFLICTS = {0: {1, 2, 3, 4}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2}, 5: set()}
+CONFLICTS = {0: {1, 2, 3, 4, 6}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2, 6}, 5: set(), 6: {0, 4}}
 
 
 class Units:
@@ -62,12 +63,12 @@ class Units:
                 self.came.append((unit, now[1]))
                 self.working.add(unit)
             self.busy = set(self.working)
-            ready = sum(1 << unit for unit in range(6) if unit not in self.working)
+            ready = sum(1 << unit for unit in range(7) if unit not in self.working)
             dut.m_cmd_ready.value = ready
 
 
 async def start(dut, share=1.0, gaps=0.0, stalls=0.0):
-    source = StreamDriver(dut, "s_cmd", gaps, ["data", "err"])
+    source = StreamDriver(dut, "s_cmd", gaps, ["data", "err", "bad"])
     refusals = StreamMonitor(dut, "m_rsp", stalls, ["id", "status"])
     events = StreamMonitor(dut, "ev_aqcmd", fields=["data"])
     units = Units(dut, share)
@@ -83,20 +84,25 @@ async def every_opcode_goes_where_it_belongs(dut, pace):
     rng = rng_for("commands")
     opcodes = [*range(256), *[rng.choice(list(UNIT)) for _ in range(100)]]
     rng.shuffle(opcodes)
-    beats = [(opcode, number, int(rng.random() < 0.1)) for number, opcode in enumerate(opcodes)]
-    datas = [command(opcode, number, rng) for opcode, number, _ in beats]
-    source.post(*[{"data": data, "err": beat[2]} for data, beat in zip(datas, beats, strict=True)])
+    beats = [
+        (opcode, number, int(rng.random() < 0.1), int(rng.random() < 0.1))
+        for number, opcode in enumerate(opcodes)
+    ]
+    datas = [command(opcode, number, rng) for opcode, number, _, _ in beats]
+    for data, (_, _, err, bad) in zip(datas, beats, strict=True):
+        source.post({"data": data, "err": err, "bad": bad})
     await source.idle()
     await ClockCycles(dut.clk, 60)
-    good = [(UNIT[o], datas[n]) for o, n, err in beats if o in UNIT and not err]
+    good = [(UNIT[o], datas[n]) for o, n, err, bad in beats if o in UNIT and not err | bad]
     status = AdminAqCompletionStatus
     refused = [{"id": 0 if err else n,
-                "status": int(status.UNKNOWN_ERROR if err else status.UNSUPPORTED_OPCODE)}
-               for o, n, err in beats if err or o not in UNIT]  # fmt: skip
+                "status": int(status.UNKNOWN_ERROR if err else
+                              status.MALFORMED_REQUEST if bad else status.UNSUPPORTED_OPCODE)}
+               for o, n, err, bad in beats if err or bad or o not in UNIT]  # fmt: skip
     assert units.came == good
     assert list(refusals.beats) == refused
     told = [(beat["data"] & 0xFFF, beat["data"] >> 12) for beat in events.beats]
-    assert told == [(n, o) for o, n, err in beats if not err]
+    assert told == [(n, o) for o, n, err, _ in beats if not err]
 
 
 @cocotb.test()
@@ -118,8 +124,8 @@ async def conflicting_families_wait(dut):
     """admin.dispatch.conflicts: for each pair, the second is held while the first is at work."""
     source, _, _, units = await start(dut, share=0.0)
     rng = rng_for("conflicts")
-    for first in range(6):
-        for second in range(6):
+    for first in range(7):
+        for second in range(7):
             units.share = 1.0
             await ClockCycles(dut.clk, 4)
             units.share = 0.0

@@ -1,6 +1,6 @@
 """Everything around efa_eq: contexts, commits, doorbells, what it writes and asks for."""
 
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 
 from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset
@@ -26,8 +26,6 @@ class Bench:
         await self.configure(eqs, log)
 
     async def configure(self, eqs=(0,), log=2):
-        while self.dut.init_done.value != 1:
-            await RisingEdge(self.dut.clk)
         for eqn in eqs:
             ctx = INTERNAL.eqc.pack(live=1, base=BASES[eqn] >> 6, log=log, vector=eqn + 1)
             await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)

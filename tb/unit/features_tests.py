@@ -3,7 +3,13 @@
 import cocotb
 from cocotb.triggers import Timer
 
-from efa.defs import LIMITS, PROFILES, AdminAqFeatureId, AdminGetFeatureResp
+from efa.defs import (
+    LIMITS,
+    PROFILES,
+    AdminAqFeatureId,
+    AdminFeatureDeviceAttrDesc,
+    AdminGetFeatureResp,
+)
 from tb.lib.stream import rng_for
 
 
@@ -32,6 +38,9 @@ def answer(feature, profile, node, groups, qpn_w, cqn_w):
         filled(resp.u.event_queue_attr, **told, max_eq_depth=LIMITS.max_eq_depth)
     elif feature == ids.QUEUE_ATTR_2:
         filled(resp.u.queue_attr_2, **told)
+        if told.device_caps & AdminFeatureDeviceAttrDesc(event_counters=1).device_caps:
+            filled(resp.u.queue_attr_2, **LIMITS, max_event_counters=1 << LIMITS.ec_w,
+                   supported_event_counter_qp_events=LIMITS.event_counter_events)  # fmt: skip
     elif feature != ids.HW_HINTS:
         return None
     return resp.pack()[8:]

@@ -21,6 +21,7 @@ class HostBench:
         self.tag = 0
         self.fields("s_cfg", bme=1, flr=0, mps=2, mrrs=2, msix_enable=1, msix_fmask=0)
         dut.s_cfg_profile.value = profile
+        dut.s_cfg_interface.value = dut.s_cfg_moderation.value = 0
         dut.net_quiet.value = 1
         for name in ("admin", "qp", "send", "recv", "cpl"):
             getattr(dut, f"{name}_init_done").value = 1

@@ -4,7 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import LIMITS
-from tb.lib.stream import cycle
+from tb.lib.stream import cycle, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import rises
 from tb.unit.host_bench import HostBench, packet
@@ -53,6 +53,77 @@ async def vectors(dut):
     dut.s_cfg_msix_enable.value = 1
     await bench.wr.none(60)
     assert await bench.read(PBA, 8) == 0
+
+
+@cocotb.test()
+async def a_vector_that_is_not_there(dut):
+    """irq.unknown: no message, reported, those behind it leave."""
+    bench = await HostBench(dut).start()
+    vectors = int(dut.VECTORS.value)
+    last = 0x2_FEE0_0000
+    bench.vector(vectors - 1, last, 0x77)
+    await bench.settle()
+    for source, vector in (("adm", vectors), ("eq", 255), ("adm", vectors + 1)):
+        await bench.irq[source].send({"vector": vector}, {"vector": vectors - 1})
+        beat = (await bench.wr.take())[0]
+        assert (beat["addr"], beat["data"]) == (last, 0x77)
+        await ClockCycles(dut.clk, 5)
+        assert bench.odds() == [(5, vector)]
+    await bench.wr.none(20)
+
+
+@cocotb.test()
+@cocotb.parametrize(moderation=[1, 7, 100, 900])
+async def messages_keep_their_distance(dut, moderation):
+    """irq.moderation: of one vector only; what comes sooner merges and leaves in time."""
+    bench, rng = await HostBench(dut).start(), rng_for("moderation")
+    vectors = int(dut.VECTORS.value)
+    for vector in range(vectors):
+        bench.vector(vector, 0xFEE0_0000 + 16 * vector, vector)
+    await bench.settle()
+    dut.s_cfg_moderation.value = moderation
+    sent, asked, late = {}, {}, 4 + 2 * vectors + 40
+
+    def leaves(beat):
+        vector, now = beat["data"], cycle()
+        assert now - sent.get(vector, -moderation) >= moderation, "too soon"
+        due = max(asked.pop(vector, now), sent.get(vector, -moderation) + moderation)
+        assert now - due <= late, (vector, now - due)
+        sent[vector] = now
+
+    bench.wr.on_beat = leaves
+    for _ in range(60):
+        vector = rng.choice((0, 1, vectors - 1, rng.randrange(vectors)))
+        await bench.irq[rng.choice(("adm", "eq"))].send({"vector": vector})
+        if sent.get(vector, 0) < cycle() - 1:
+            asked.setdefault(vector, cycle())
+        await ClockCycles(dut.clk, rng.choice((1, 5, 40, moderation, 2 * moderation)))
+    await ClockCycles(dut.clk, 2 * moderation + late)
+    assert not asked, "a message was lost"
+
+
+@cocotb.test()
+async def masks_and_distance(dut):
+    """irq.moderation.mask: a held message that gets masked is pending; one reset forgets it."""
+    bench = await HostBench(dut).start()
+    bench.vector(1, 0xFEE0_0000, 0x11)
+    await bench.settle()
+    dut.s_cfg_moderation.value = 300
+    await bench.irq["eq"].send({"vector": 1})
+    await bench.wr.take()
+    await bench.irq["eq"].send({"vector": 1})
+    await ClockCycles(dut.clk, 20)
+    assert await bench.read(PBA, 8) == 0, "held, not pending"
+    bench.store(TABLE + 16 + 12, 1)
+    await bench.settle(400)
+    await bench.wr.none(1)
+    assert await bench.read(PBA, 8) == 2
+    bench.store(TABLE + 16 + 12, 0)
+    assert (await bench.wr.take())[0]["data"] == 0x11
+    await bench.irq["eq"].send({"vector": 1})
+    dut.s_cfg_moderation.value = 0
+    assert (await bench.wr.take())[0]["data"] == 0x11
+    await bench.wr.none(60)
 
 
 @cocotb.test()

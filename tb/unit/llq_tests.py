@@ -13,6 +13,7 @@ from tb.unit.queue_bench import Pulses, Table
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
 ALL = 0xFFFF
+MOST_WAIT = 100_000  # cycles: the walk after power-on takes a third of it
 # A doorbell's count is in efa_doorbell's table this many cycles later; its entry is read no
 # sooner than a scheduler that sees the count at once can do it.
 DB_TABLE = timing("efa_doorbell", "count").latency - 1
@@ -63,19 +64,27 @@ class Bench:
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
         Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.rung(cycle())))
         Table(dut, "taken_addr", "taken_data", lambda n: self.get(n, lambda r: r.taken))
-        await clock_and_reset(dut)
+        dut.power_rst.value = 1
+        began = cocotb.start_soon(clock_and_reset(dut))
+        await ClockCycles(dut.clk, 2)
+        dut.power_rst.value = 0
+        await began
         self.ev, self.err = Pulses(dut, "ev_llq", "data"), Pulses(dut, "err", "qpn")
         await self.ready()
 
     async def ready(self):
         await until(self.dut, high(self.dut.init_done), cycles=2000)
 
+    async def all_equal(self):
+        """The walk over the lines after power-on has ended, if nothing was stored meanwhile."""
+        await ClockCycles(self.dut.clk, 1 << len(self.dut.rd_line))
+
     def get(self, qpn, what):
         return what(self.rings[qpn]) if qpn in self.rings else 0
 
     async def op(self, ring, own=0, disown=0):
         return await hold(self.dut, "s_op_valid", "s_op_ready", s_op_own=own, s_op_disown=disown,
-                          s_op_qpn=ring.qpn, s_op_qpc=ring.image)  # fmt: skip
+                          s_op_qpn=ring.qpn, s_op_qpc=ring.image, cycles=MOST_WAIT)  # fmt: skip
 
     async def make(self, *rings):
         for ring in rings:
@@ -245,7 +254,7 @@ async def a_store_behind_a_void_stays(dut):
     """queue.llq.void: stores in the cycles around the void of the slot's last entry, one by one."""
     bench = Bench(dut)
     await bench.start()
-    ring, rest = Ring(17, 5, 2), Ring(18, 64, 10)
+    ring, rest = Ring(17, 5, 2), Ring(18, 8, 10)
     bench.rings[18] = rest
     for distance in range(-2, 4):
         for busy in (0, 1):
@@ -284,6 +293,7 @@ async def stores_and_reads_keep_their_time(dut):
     """queue.llq.cycles"""
     bench = Bench(dut)
     await bench.start()
+    await bench.all_equal()
     ring = Ring(2, 0, 6)
     _, made = await bench.op(ring, own=1)
     bench.rings[2] = ring
@@ -327,6 +337,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     """queue.llq.rings: made, cleared, freed; a line a cycle, in turn with voids."""
     bench = Bench(dut)
     await bench.start()
+    await bench.all_equal()
     other = Ring(1, 511, 6, start=128)
     await bench.make(other)
     promised = timing("efa_llq", "ring")
@@ -369,6 +380,43 @@ async def rings_come_and_go_beside_stores(dut, rate):
         await task
     await bench.check()
     assert not bench.errors
+
+
+@cocotb.test()
+@cocotb.parametrize(rate=[0.0, 0.7])
+async def memories_may_hold_anything_at_power_on(dut, rate):
+    """queue.llq.power: rings made before the walk has passed them, stores that hold it up."""
+    bench, began = Bench(dut), cycle()
+    await bench.start()
+    last = (1 << len(dut.rd_line)) // PAGE - 1
+    other = Ring(1, 0, 6)
+    rings = [Ring(5, 7, 7, wide=1), Ring(6, 12, 3), Ring(7, 24, 10), Ring(8, last, 0)]
+    await bench.make(other)
+    stop = []
+
+    async def stores():
+        while not stop:
+            if bench.rng.random() < rate:
+                await bench.store(other.line + bench.rng.randrange(64), 1, owner=other)
+            else:
+                await RisingEdge(dut.clk)
+
+    # Stores hold the walk up for the first rings only; the last line's turn comes after all.
+    flow = cocotb.start_soon(stores())
+    for ring in rings:
+        if ring is rings[-1]:
+            stop.append(1)
+            await flow
+        bench.rings[ring.qpn] = ring
+        _, done = await bench.op(ring, own=1)
+        await ClockCycles(dut.clk, 2 * bench.latency)
+        for count in range(ring.depth):
+            await bench.entry(ring, count)
+    await bench.store(ring.line, 0x0FF0, owner=ring)
+    await ClockCycles(dut.clk, bench.latency)
+    await bench.entry(ring, 0)
+    assert done - began > rings[-1].line, "the last ring did not wait for its line"
+    await bench.check()
 
 
 @cocotb.test()

@@ -13,7 +13,8 @@ TOP = 1 << 64
 
 def drawn(rng):
     """A command near the edges of what is legal."""
-    cmd = AdminRegMrCmd(phys_page_size_shift=rng.choice((12, 12, 16, 21, 31, rng.randrange(64))))
+    shift = rng.choice((12, 12, 16, 21, 31, 32, rng.randrange(64)))
+    cmd = AdminRegMrCmd(phys_page_size_shift=shift)
     size = 1 << cmd.phys_page_size_shift
     pages = rng.choice((1, 2, 4, 5, 8192, rng.randrange(1, 1 << 20)))
     cmd.iova = rng.choice((0, size, rng.getrandbits(64), TOP - size, TOP - 1)) % TOP
@@ -26,6 +27,7 @@ def drawn(rng):
     cmd.remote_write_enable = rng.random() < 0.1
     cmd.local_write_enable = rng.getrandbits(1)
     cmd.aq_common.ctrl_data = rng.getrandbits(1)
+    cmd.aq_common.ctrl_data_indirect = rng.getrandbits(1)
     if cmd.aq_common.ctrl_data:
         cmd.pbl.pbl.length = min(0xFFFF_FFFF, max(0, 8 * span(cmd) + rng.choice((-1, 0, 0, 8))))
         address = rng.getrandbits(50) & ~7 | (rng.randrange(8) if rng.random() < 0.1 else 0)
@@ -52,7 +54,8 @@ def illegal(cmd, profile):
     wrong |= not told.page_size_cap >> cmd.phys_page_size_shift & 1
     if cmd.aq_common.ctrl_data:
         low = cmd.pbl.pbl.address.mem_addr_low
-        return wrong or cmd.pbl.pbl.length < 8 * span(cmd) or low % 8 != 0
+        short = cmd.pbl.pbl.length < 8 * span(cmd) and not cmd.aq_common.ctrl_data_indirect
+        return wrong or short or low % 8 != 0
     return wrong or span(cmd) > 4
 
 

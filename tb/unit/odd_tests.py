@@ -7,7 +7,7 @@ from efa.defs import EVENTS
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 
-PART, REGISTER, LATE = 1, 2, 4
+PART, REGISTER, LATE, VECTOR = 1, 2, 4, 5
 
 
 class Bench:
@@ -19,10 +19,10 @@ class Bench:
         self.events = StreamMonitor(dut, "ev_odd_host")
 
     def quiet(self):
-        for name in ("part", "odd", "late"):
+        for name in ("part", "odd", "late", "vector"):
             getattr(self.dut, f"{name}_valid").value = 0
 
-    async def report(self, part=None, odd=None, late=None):
+    async def report(self, part=None, odd=None, late=None, vector=None):
         """What is reported in one cycle."""
         dut = self.dut
         dut.part_valid.value = part is not None
@@ -31,6 +31,8 @@ class Bench:
         dut.odd_what.value, dut.odd_detail.value = odd or (0, 0)
         dut.late_valid.value = late is not None
         dut.late_tag.value = late or 0
+        dut.vector_valid.value = vector is not None
+        dut.vector.value = vector or 0
         await RisingEdge(dut.clk)
         self.quiet()
 
@@ -65,6 +67,18 @@ async def each_report_once(dut):
     seen = bench.seen()
     assert [one for one in seen if one[0] != LATE] == stores
     assert [one for one in seen if one[0] == LATE] == late
+
+
+@cocotb.test()
+async def a_vector_waits_for_stores(dut):
+    """host.odd.vector"""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    for vector in (9, 200):
+        await bench.report(part=4, vector=vector, late=3)
+        await bench.report(part=8)
+        await ClockCycles(dut.clk, 5)
+        assert bench.seen() == [(PART, 4), (PART, 8), (VECTOR, vector), (LATE, 3)]
 
 
 @cocotb.test()

@@ -25,6 +25,7 @@ class Bench:
                      "acc_valid", "acc_write", "acc_offset", "acc_data"):  # fmt: skip
             getattr(dut, name).value = 0
         dut.s_cfg_profile.value = profile
+        dut.sampled_interface.value = 0
         self.wr = StreamMonitor(dut, "wr_reg", stalls)
         self.reg = StreamMonitor(dut, "reg_wr")
         self.odd = StreamMonitor(dut, "odd")

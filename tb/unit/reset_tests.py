@@ -8,7 +8,8 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, rises, steady, until
 
 BEGUN, DRAINED, DONE = 0, 1, 2
-QUIET = {"net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1, "init_done": 1}
+QUIET = {"s_cfg_interface": 0, "net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1,
+         "init_done": 1}  # fmt: skip
 
 
 class Bench:
@@ -40,6 +41,30 @@ class Bench:
         await RisingEdge(self.dut.clk)
         self.dut.s_cfg_flr.value = 1
         await RisingEdge(self.dut.clk)
+
+
+@cocotb.test()
+async def the_interface_strap_is_sampled_where_a_reset_ends(dut):
+    """host.reset.interface: power-on, register reset, function-level reset; uptime goes on."""
+    bench = Bench(dut, s_cfg_interface=3)
+    await bench.idle()
+    assert dut.sampled_interface.value == 3
+    started = int(dut.uptime.value)
+    dut.s_cfg_interface.value = 1
+    await steady(dut, 5, sampled_interface=3)
+    await bench.store(1)
+    await steady(dut, 40, sampled_interface=3)
+    await bench.store(0)
+    await until(dut, high(dut.m_cfg_flr_done))
+    assert dut.sampled_interface.value == 1
+    dut.s_cfg_interface.value = 2
+    await bench.flr()
+    await steady(dut, 3, sampled_interface=1)
+    await until(dut, high(dut.m_cfg_flr_done))
+    assert dut.sampled_interface.value == 2
+    before = int(dut.uptime.value)
+    await ClockCycles(dut.clk, 20)
+    assert int(dut.uptime.value) == before + 20 and before > started
 
 
 @cocotb.test()

@@ -25,6 +25,7 @@ PHYS_INDEX = 10
 KEY = 0x1 << LIMITS.mr_w | MR_INDEX
 PHYS_KEY = 0x2 << LIMITS.mr_w | PHYS_INDEX
 AH, AH_FAR = 33, 34
+WALK = 1 << 15  # cycles: efa_llq after power-on
 MAKE, CLEAR, FREE, ASK = range(4)
 OK = IoCompStatus.OK
 PULSES = ("llq_valid", "db_valid", "rdc_tx_valid", "qpchg_send_valid", "cqc_valid", "mr_valid",
@@ -83,6 +84,7 @@ class Bench:
         self.rqdb, self.cqdb = [], []
         self.sent_bytes = self.sent = self.completed = 0
         self.failing = set()
+        self.next_page = 0
         self.hold_reads = self.hold_net = self.hold_cpl = False
         self.read_rate = 0.4 if stalls else 1.0
         self.cycle = 0
@@ -134,14 +136,18 @@ class Bench:
 
     async def op(self, queue, kind):
         await hold(self.dut, "sqop_valid", "sqop_ready", sqop_kind=kind, sqop_qpn=queue.qpn,
-                        sqop_qpc=queue.image)  # fmt: skip
+                        sqop_qpc=queue.image, cycles=WALK + 10000)  # fmt: skip
         return int(self.dut.sqop_busy.value) if kind == ASK else None
 
     async def drain(self):
         await hold(self.dut, "drain_send_valid", "drain_send_ready")
 
     async def qp(self, qpn, page=None, log=6, wide=False, srd=1, **fields):
-        queue = Queue(qpn, 8 * qpn if page is None else page, log, wide, srd)
+        if page is None:
+            # From the lowest on, as admin does: what lies high waits for the walk after power-on.
+            lines = 1 << log + wide
+            page, self.next_page = self.next_page, self.next_page + max(lines >> 6, 1)
+        queue = Queue(qpn, page, log, wide, srd)
         queue.fields.update(fields)
         self.queues[qpn] = queue
         self.contexts[qpn] = queue.image

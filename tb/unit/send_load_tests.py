@@ -20,7 +20,7 @@ async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
     await bench.start()
     bench.auto_ack = False
     # Half of the lines of a ring are written ahead of what is taken, as a host may do.
-    queues = [await bench.qp(n, page=8 * n, log=log, wide=wide, srd=0) for n in range(count)]
+    queues = [await bench.qp(n, log=log, wide=wide, srd=0) for n in range(count)]
     posted = 0
     for queue in again(queues):
         if posted >= messages:

@@ -1,12 +1,15 @@
-"""One job of a sweep in a process of its own: measures, prints its figures as JSON.
+"""A job of a sweep in a process of its own: measures, prints its figures as JSON.
 
     python -m efa.jobs.point '{"backend": "verilator", "kind": "SRD", "size": 64, ...}'
+
+`{"jobs": [...]}` are jobs too short for a process each: prints the figures of each, or why not.
 """
 
 import json
 import signal
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 from efa.backend import BackendUnavailable, open_backend
 from efa.endpoints import SRD, UD
@@ -19,11 +22,8 @@ KINDS = {"UD": UD, "SRD": SRD}
 
 def measure(job):
     """The figures of a job; raises what DEVICE_WRONG names, and BackendUnavailable."""
-    if job.backend == CYCLE:
-        # The compiler of the model takes a second to import: the RTL's jobs do without.
-        from cycle.sweep import measure as on_the_model
-
-        return on_the_model(job)
+    if job.depth:
+        return _with_habits(job)
     wait, kind, found = job.host_read_latency, KINDS[job.kind], []
     with open_backend(job.backend, seed=job.seed, rd_latency_min=wait,
                       rd_latency_max=wait) as backend:
@@ -32,20 +32,45 @@ def measure(job):
             found.append(latency_point(node, kind, job.size))
         if RATE in job.measure:
             found += [rate_point(node, kind, job.size, queues) for queues in job.queues]
-    return [replace(figure, host_read_latency=wait, seed=job.seed) for figure in found]
+    return [replace(figure, host_read_latency=wait, seed=job.seed, backend=job.backend)
+            for figure in found]
+
+
+def _with_habits(job):
+    """The same workloads on the cycle model or, in a simulation of their own, on the RTL."""
+    # The compiler of the model takes a second to import: other jobs do without.
+    from cycle.sweep import measure as of_workloads
+
+    if job.backend == CYCLE:
+        return of_workloads(job)
+    lives_of = import_module("tb.cycle.lives").lives_of
+    return of_workloads(job, lambda works: lives_of(works, job.backend, job.seed))
+
+
+def _each(several):
+    """Figures or reason of each of some jobs."""
+    for values in several:
+        try:
+            yield {"figures": [figure.as_dict() for figure in measure(Job(**values))]}
+        except DEVICE_WRONG as error:
+            yield {"reason": one_line(error)}
 
 
 def main(argument):
     """Prints the figures; returns the exit code."""
+    values = json.loads(argument)
     try:
-        figures = measure(Job(**json.loads(argument)))
+        if "jobs" in values:
+            told = list(_each(values["jobs"]))
+        else:
+            told = [figure.as_dict() for figure in measure(Job(**values))]
     except BackendUnavailable as error:
         print(one_line(error), file=sys.stderr)
         return 2
     except (*DEVICE_WRONG, OSError) as error:
         print(one_line(error), file=sys.stderr)
         return 1
-    json.dump([figure.as_dict() for figure in figures], sys.stdout)
+    json.dump(told, sys.stdout)
     return 0
 
 

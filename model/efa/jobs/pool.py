@@ -13,15 +13,38 @@ POLL_SECONDS = 0.05
 END_SECONDS = 15.0
 
 
+@dataclass(frozen=True)
+class Group:
+    """Jobs too short for a process each; the process tells the figures of each, or why not."""
+
+    jobs: tuple
+
+    def as_dict(self):
+        """Plain values for JSON."""
+        return {"jobs": [job.as_dict() for job in self.jobs]}
+
+
 @dataclass
 class Finished:
-    """A job that ended: its figures, or by which exit code and why it failed."""
+    """A job that ended, or a group: figures, or by which exit code and why it failed."""
 
     job: object
     code: int
     seconds: float
     figures: list
     reason: str = ""
+
+    @property
+    def jobs(self):
+        """The jobs that ended, one or those of a group."""
+        return self.job.jobs if isinstance(self.job, Group) else (self.job,)
+
+    def each(self):
+        """(job, figures, reason) of each job."""
+        if not isinstance(self.job, Group) or self.code:
+            return [(job, self.figures, self.reason) for job in self.jobs]
+        return [(job, told.get("figures", []), told.get("reason", ""))
+                for job, told in zip(self.jobs, self.figures, strict=True)]
 
 
 class Pool:
@@ -80,5 +103,8 @@ class Pool:
                     figures = json.load(out)
                 except ValueError:
                     code, told = 1, ["the job ended without its figures"]
+                if isinstance(job, Group) and len(figures) != len(job.jobs):
+                    told = [f"the figures of {len(figures)} of {len(job.jobs)} jobs came"]
+                    code, figures = 1, []
         reason = told[-1] if told else f"the job ended with code {code}"
         return Finished(job, code, time.monotonic() - started, figures, "" if code == 0 else reason)

@@ -11,17 +11,22 @@ from pathlib import Path
 from efa.backend import BackendUnavailable, open_backend
 from efa.endpoints import SRD, UD
 from efa.grid import CYCLE, Grid, GridError, read_grid
+from efa.jobs import kept
 from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, numbers, one_line, say, seed
 from efa.jobs.point import measure
-from efa.jobs.pool import Pool
+from efa.jobs.pool import Group, Pool
 from efa.report import ReportError, check_target, write_report
 from efa.workload import LATENCY_SIZES, QUEUES, latency_sweep, new_node, rate_sweep
 
 MOST_BYTES, MOST_QUEUES, MOST_WAIT, MOST_JOBS = 4096, 16, 10_000, 64
 MODELLED = "of the cycle model"
+MOST_IN_GROUP = 24
+PROGRESS_SECONDS = 2.0
 TEXT = """\
 Measures latency and message rate on the RTL with the project's own driver; every message is
-checked. With FILE, a YAML grid, every combination of its values is a job in a process of its own.
+checked. With FILE, a YAML grid, every combination of its values is a job, several at a time in
+processes of their own. Finished jobs are kept (sim/out/sweeps) until a source changes: a sweep that
+was ended goes on where it was.
 """
 EPILOG = """\
 a FILE, as sim/sweeps/example.yaml (only sizes are needed, a single value needs no brackets):
@@ -31,17 +36,20 @@ a FILE, as sim/sweeps/example.yaml (only sizes are needed, a single value needs 
   host_read_latency: [125, 500]     # cycles, 1 to 10000
   seeds: [1, 2]                     # plots show the median
   measure: [latency, rate]
-  backend: verilator                # or icarus, or cycle: the cycle model, in milliseconds
-with `backend: cycle` also (queues then 1 to 64), the host's habits in its rates:
-  depth: [16, 64]                   # messages open on a queue, 1 to 1024
-  batch: [1, 16]                    # send entries for each doorbell, 1 to 16
-  store_buffer: [ideal, pressure]   # how the CPU's store buffer lets lines go
+  backend: [verilator, cycle]       # or icarus; cycle: the cycle model, in milliseconds
+the host's habits; with one of them, or with `cycle`, rates are those of a closed loop, and queues
+may be 1 to 64, the same messages on every backend:
+  depth: [16, 64]                   # messages open on a queue, 1 to 1024; default 64
+  batch: [1, 16]                    # send entries for each doorbell, 1 to 16; default 16
+  store_buffer: [ideal, pressure]   # how the CPU's store buffer lets lines go; default ideal
 
 what is written, into the folder --out: summary.json with every figure, its unit and the number of
-messages behind it, figures.csv, latency.svg, rates.svg, and index.html with all of it
+messages behind it, the same as a table in figures.csv and figures.parquet (a row a figure), the
+pictures latency.svg, loaded.svg and rates.svg, and index.html with all of it
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
+  efa-cosim sweep sim/sweeps/host.yaml            the cycle model, every axis
   efa-cosim sweep --sizes 8,64,4096 --queues 1,8 --rd-latency 500 --out reports/slow_host
 """
 
@@ -53,6 +61,8 @@ def add_command(commands):
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a grid in YAML")
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
                         help="processes at a time, with FILE (default: the cores, at most 4)")
+    parser.add_argument("--fresh", action="store_true",
+                        help="with FILE: measure all of it again, whatever was kept")
     parser.add_argument("--sizes", type=numbers(0, MOST_BYTES),
                         help="without FILE: message sizes in bytes, with commas")
     parser.add_argument("--queues", type=numbers(1, MOST_QUEUES),
@@ -92,6 +102,8 @@ def _check_together(options):
     if options.file is None:
         if options.jobs is not None:
             raise GridError("--jobs goes with a FILE; `efa-cosim sweep --help` shows one")
+        if options.fresh:
+            raise GridError("--fresh goes with a FILE: without one nothing is kept")
         return
     for name in ("sizes", "queues", "rd_latency", "backend", "seed"):
         if getattr(options, name) is not None:
@@ -118,31 +130,72 @@ def _of_options(options):
 
 
 def _of_file(options):
-    """Every job of the grid, in parallel processes."""
+    """Every job of the grid that was not finished before, in parallel processes."""
     grid = read_grid(options.file)
     jobs = grid.jobs()
     width = options.jobs or min(4, os.cpu_count() or 1)
-    say(f"{len(jobs)} jobs, {min(width, len(jobs))} at a time; the first may build the RTL")
-    started, done, wrong = time.monotonic(), {}, []
-    with Pool(jobs, width) as pool:
+    found = {} if options.fresh else {job: kept.find(job) for job in jobs}
+    done = {job: figures for job, figures in found.items() if figures is not None}
+    missing = [job for job in jobs if job not in done]
+    say(f"{len(jobs)} jobs, {len(done)} of them finished before" if done else f"{len(jobs)} jobs")
+    if any(job.backend != CYCLE for job in missing):
+        say(f"{min(width, len(missing))} at a time; the first may build the RTL")
+    wrong, progress = [], Progress(len(jobs), missing, width)
+    with Pool(in_groups(missing, width), width) as pool:
         for finished in pool.results():
             if finished.code == 2:
                 raise BackendUnavailable(finished.reason)
-            done[finished.job] = finished.figures
-            if finished.code:
-                wrong.append(f"{finished.job}: {finished.reason}")
-            say(_progress(finished, len(done), len(jobs), time.monotonic() - started))
+            for job, figures, reason in finished.each():
+                done[job] = figures
+                if reason:
+                    wrong.append(f"{job}: {reason}")
+                else:
+                    kept.keep(job, figures)
+                progress.tell(job, reason, finished.seconds / len(finished.jobs))
     rows = [row for job in jobs for row in done[job]]
     return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
                     {"title": f"Sweep {options.file.stem}", "grid": asdict(grid)},
                     MODELLED if grid.backend == (CYCLE,) else "checked")
 
 
-def _progress(finished, done, total, seconds):
-    left = seconds / done * (total - done)
-    state = "FAILED" if finished.code else "done"
-    ahead = f", about {left:.0f} s left" if done < total else ""
-    return f"[{done:>{len(str(total))}}/{total}] {finished.job}: {state}{ahead}"
+def in_groups(jobs, width):
+    """The jobs as the pool takes them: of the cycle model several to a process."""
+    short = [job for job in jobs if job.backend == CYCLE]
+    each = max(1, min(MOST_IN_GROUP, -(-len(short) // width)))
+    groups = [Group(tuple(short[at : at + each])) for at in range(0, len(short), each)]
+    return [job for job in jobs if job.backend != CYCLE] + groups
+
+
+class Progress:
+    """A line for each job that ends, of many short ones now and then; with the time left, from
+    what jobs of its backend took."""
+
+    def __init__(self, total, missing, width):
+        self._total, self._width = total, width
+        self._left = Counter(job.backend for job in missing)
+        self._done = total - len(missing)
+        self._seconds, self._ended, self._next = Counter(), Counter(), 0.0
+
+    def tell(self, job, reason, seconds):
+        """A job ended after so many seconds of a process."""
+        self._done += 1
+        self._left[job.backend] -= 1
+        self._seconds[job.backend] += seconds
+        self._ended[job.backend] += 1
+        now = time.monotonic()
+        if job.backend == CYCLE and not reason and now < self._next and self._done < self._total:
+            return
+        self._next = now + PROGRESS_SECONDS
+        ahead = f", about {self.left():.0f} s left" if self._done < self._total else ""
+        say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {job}: "
+            f"{'FAILED' if reason else 'done'}{ahead}")
+
+    def left(self):
+        """Seconds until the end, as far as can be known."""
+        mean = sum(self._seconds.values()) / sum(self._ended.values())
+        work = sum(count * (self._seconds[name] / self._ended[name] if self._ended[name] else mean)
+                   for name, count in self._left.items())
+        return work / min(self._width, max(1, sum(self._left.values())))
 
 
 def _summary(command, rows, wrong, more, how="checked"):

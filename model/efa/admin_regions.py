@@ -1,0 +1,135 @@
+"""Admin commands of memory regions: what pages they have, and how the host says so.
+
+A page list comes in the command, in one array, or in chunks: blocks with the addresses of list
+pages and a link to the next block. Chunk lengths are not looked at, drivers get them wrong.
+"""
+
+from efa import defs
+from efa.admin_rules import address_of, aligned, capable, commands, granted, legal, well_formed
+from efa.objects import Mr
+
+LIST_ALIGNMENT = ADDRESS_BYTES = 8
+ADDRESS_SPACE = 1 << 64
+POINTERS_PER_CHUNK = defs.EFA_PTRS_PER_CHUNK
+LINK = defs.PblChunk.next
+ADDRESSES_PER_PAGE = defs.EFA_CHUNK_PAYLOAD_SIZE // ADDRESS_BYTES
+
+_Opcode = defs.AdminAqOpcode
+
+# Opcode to the function that carries it out.
+COMMANDS = {}
+command = commands(COMMANDS)
+
+
+@command(_Opcode.REG_MR)
+def reg_mr(device, cmd):
+    objects, flags = device.objects, cmd.aq_common
+    physical = bool(cmd.mem_addr_phy_mode_en)
+    well_formed(not flags.ctrl_data_indirect or (flags.ctrl_data and not physical))
+    legal(objects.pds.get(cmd.pd))
+    legal(cmd.mr_length)
+    legal(cmd.iova + cmd.mr_length <= ADDRESS_SPACE)
+    legal(not cmd.remote_read_enable or capable(device, "rdma_read"))
+    legal(not cmd.remote_write_enable or capable(device, "rdma_write"))
+    count = 0 if physical else _page_count(device, cmd)
+    index, start = _room(device, count)
+    # Judged last of all: a list in host memory is read only when it fits.
+    pages = () if physical else _pages(device, cmd, count)
+    legal(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
+    region = _added(
+        objects, index, start, count, pd=cmd.pd, iova=cmd.iova, length=cmd.mr_length,
+        local_write=bool(cmd.local_write_enable), physical=physical,
+        page_shift=cmd.phys_page_size_shift, pages=pages,
+    )  # fmt: skip
+    return defs.AdminRegMrResp(l_key=region.key, r_key=region.key)
+
+
+@command(_Opcode.ALLOC_MR)
+def alloc_mr(device, cmd):
+    """A region without pages: its key covers nothing until a fast registration."""
+    objects = device.objects
+    legal(objects.pds.get(cmd.pd))
+    legal(cmd.max_pages)
+    index, start = _room(device, cmd.max_pages)
+    region = _added(
+        objects, index, start, cmd.max_pages, pd=cmd.pd, iova=0, length=0, local_write=False,
+        physical=False,
+    )  # fmt: skip
+    return defs.AdminAllocMrResp(l_key=region.key, r_key=region.key)
+
+
+@command(_Opcode.DEREG_MR)
+def dereg_mr(device, cmd):
+    objects = device.objects
+    mr = objects.mr_by_key(cmd.l_key)
+    legal(mr)
+    objects.mrs.remove(mr.index)
+    if mr.translations:
+        objects.translations.take_back(mr.first_translation)
+
+
+def _room(device, count):
+    """A free index and the start of that many translations."""
+    objects = device.objects
+    index = granted(objects.mrs.free_number())
+    fits = count <= device.limits.max_mr_pages
+    return index, granted(objects.translations.find(count) if fits else None)
+
+
+def _added(objects, index, start, count, **values):
+    key = objects.next_key(index)
+    objects.count_key(key)
+    objects.translations.give(start, count)
+    region = Mr(index, key, first_translation=start, translations=count, **values)
+    objects.mrs.add(index, region)
+    return region
+
+
+def _page_count(device, cmd):
+    """Pages of a region; refuses a list that cannot hold them."""
+    flags, buffer = cmd.aq_common, cmd.pbl.pbl
+    legal(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
+    page_bytes = 1 << cmd.phys_page_size_shift
+    inside = cmd.iova & (page_bytes - 1)
+    count = (inside + cmd.mr_length + page_bytes - 1) >> cmd.phys_page_size_shift
+    if flags.ctrl_data:
+        legal(flags.ctrl_data_indirect or buffer.length >= ADDRESS_BYTES * count)
+        legal(aligned(address_of(buffer.address), LIST_ALIGNMENT))
+    else:
+        legal(count <= len(cmd.pbl.inline_pbl_array))
+    return count
+
+
+def _pages(device, cmd, count):
+    """The page addresses, wherever they are; what cannot be read raises HostReadError."""
+    flags = cmd.aq_common
+    if not flags.ctrl_data:
+        return tuple(cmd.pbl.inline_pbl_array[:count])
+    address = address_of(cmd.pbl.pbl.address)
+    if not flags.ctrl_data_indirect:
+        return _addresses(device, address, count)
+    pages = []
+    for pointer in _list_pages(device, address, -(-count // ADDRESSES_PER_PAGE)):
+        legal(aligned(pointer, LIST_ALIGNMENT))
+        pages += _addresses(device, pointer, min(ADDRESSES_PER_PAGE, count - len(pages)))
+    return tuple(pages)
+
+
+def _list_pages(device, chunk, count):
+    """Addresses of the list pages, chunk after chunk as they are needed."""
+    while count:
+        legal(aligned(chunk, LIST_ALIGNMENT))
+        taken = min(count, POINTERS_PER_CHUNK)
+        yield from _addresses(device, chunk, taken)
+        count -= taken
+        if count:
+            link = defs.AdminCtrlBuffInfo.unpack(device.memory.read(chunk + LINK.offset, LINK.size))
+            chunk = address_of(link.address)
+
+
+def _addresses(device, start, count):
+    data = device.memory.read(start, ADDRESS_BYTES * count)
+    return tuple(
+        int.from_bytes(data[at : at + ADDRESS_BYTES], "little")
+        for at in range(0, len(data), ADDRESS_BYTES)
+    )

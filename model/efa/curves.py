@@ -1,0 +1,151 @@
+"""Pictures of a sweep with the host's habits: a panel for each value that was varied.
+
+In a panel all other values stand still, at what its title says. Lines: kind of queue pair and
+where its send queue lies; the RTL as rings on the line of the cycle model where both were measured.
+Dashed: the best that anything could do there.
+"""
+
+import statistics
+
+from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
+
+from efa.grid import CYCLE
+from efa.plots import GREY, INK, axes_of, log_axis, svg
+from efa.wc import POLICIES
+
+COLOURS = {"SRD": "#059669", "UD": "#2563eb"}
+WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "messages open on a queue",
+         "batch": "send entries a doorbell", "host_read_latency": "host read latency, cycles",
+         "store_buffer": "store buffer of the CPU"}  # fmt: skip
+UNITS = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
+         "host_read_latency": "read {}", "store_buffer": "{}"}  # fmt: skip
+MOST_COLUMNS, PANEL = 3, (4.0, 3.3)
+ZERO_AT = 4
+USUAL_SIZE = 64
+
+
+def rates(figures):
+    """Rates of closed loops against everything that was varied."""
+    return _picture(figures, "Message rate in a closed loop", "messages per cycle",
+                    "what ports and open messages allow")  # fmt: skip
+
+
+def latency(figures):
+    """Latency of one message at a time."""
+    return _picture(figures, "Latency of one message on an idle device", "latency, cycles, median",
+                    "host and fabric alone")  # fmt: skip
+
+
+def loaded(figures):
+    """Latency in closed loops; thin: the 99th percentile."""
+    return _picture(figures, "Latency in a closed loop", "latency, cycles, median (thin: 99 %)",
+                    "host and fabric alone", thin="loaded latency, 99 %")  # fmt: skip
+
+
+def varied(figures):
+    """Names of the values of which there are several."""
+    return [name for name in WORDS if len({f[name] for f in figures}) > 1] or ["size"]
+
+
+def usual(figures):
+    """The value of each axis at which panels of other axes stand."""
+    values = {name: sorted({f[name] for f in figures}) for name in WORDS}
+    # In the middle, where neither the host's window nor the ports alone say all.
+    found = {name: values[name][(len(values[name]) - 1) // 2]
+             for name in ("queues", "depth", "batch")}
+    found["size"] = min(values["size"], key=lambda size: abs(size - USUAL_SIZE))
+    found["host_read_latency"] = values["host_read_latency"][0]
+    found["store_buffer"] = min(values["store_buffer"], key=_policy)
+    return found
+
+
+def _policy(name):
+    return list(POLICIES).index(name) if name in POLICIES else len(POLICIES)
+
+
+def _picture(figures, title, unit, limit, thin=None):
+    main = [f for f in figures if f["name"] != thin]
+    axes, at = varied(main), usual(main)
+    rows = -(-len(axes) // MOST_COLUMNS)
+    columns = -(-len(axes) // rows)
+    figure, panels = axes_of(PANEL[0] * max(columns, 2), PANEL[1] * rows + 0.5, columns, rows)
+    for panel, over in zip(panels, axes, strict=False):
+        still = {name: value for name, value in at.items() if name != over}
+        drawn = [f for f in figures if all(_stands(f, name, still[name]) for name in still)]
+        told = [UNITS[name].format(still[name]) for name in axes if name != over]
+        panel.set_title(", ".join(told), fontsize=8, color=GREY)
+        _panel(panel, drawn, over, limit, thin)
+        panel.set_ylabel(unit)
+        if thin:
+            _log_cycles(panel)
+        else:
+            panel.set_ylim(bottom=0)
+    for panel in panels[len(axes):]:
+        panel.set_visible(False)
+    messages = sum(f["messages"] for f in main)
+    same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
+    told = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
+    figure.suptitle(told, fontsize=11, color=INK)
+    figure.tight_layout()
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
+                  fontsize=8, frameon=False)
+    return svg(figure)
+
+
+def _panel(panel, figures, over, limit, thin):
+    values = sorted({f[over] for f in figures}, key=_policy if over == "store_buffer" else None)
+    place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
+             for n, value in enumerate(values)}
+    backends = sorted({f["backend"] for f in figures}, key=lambda name: name == CYCLE)
+    for kind in sorted({f["kind"] for f in figures}):
+        limits = []
+        for backend in backends:
+            mine = [f for f in figures if (f["kind"], f["backend"]) == (kind, backend)]
+            main = _median([f for f in mine if f["name"] != thin], over, "value")
+            rings = len(backends) > 1 and backend != CYCLE
+            panel.plot([place[x] for x in main], list(main.values()),
+                       label=kind if len(backends) == 1 else f"{kind}, {_device(backend)}",
+                       color=COLOURS.get(kind, GREY), linewidth=0 if rings else 1.5, marker="o",
+                       markersize=6 if rings else 3, markerfacecolor="none" if rings else None)
+            tail = _median([f for f in mine if f["name"] == thin], over, "value")
+            if tail and not rings:
+                panel.plot([place[x] for x in tail], list(tail.values()), linewidth=0.7,
+                           color=COLOURS.get(kind, GREY))
+            limits = limits or [f for f in mine if f["name"] != thin and f["limit"] is not None]
+        best = _median(limits, over, "limit")
+        panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
+                   color=COLOURS.get(kind, GREY), label=f"{kind}, {limit}")
+    if over == "store_buffer":
+        panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
+        panel.set_xlabel(WORDS[over])
+    else:
+        log_axis(panel, [place[value] for value in values], values, WORDS[over])
+
+
+def _log_cycles(panel):
+    """Plain numbers on a logarithmic axis, with some air below the lowest line."""
+    panel.set_yscale("log")
+    panel.set_ylim(bottom=0.7 * panel.dataLim.ymin)
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(ScalarFormatter())
+    panel.yaxis.set_minor_locator(NullLocator())
+
+
+def _stands(figure, name, value):
+    """True where a figure has this value; a doorbell never brings more than may be open."""
+    return figure[name] == (min(value, figure["depth"]) if name == "batch" else value)
+
+
+def _device(backend):
+    return "cycle model" if backend == CYCLE else f"RTL ({backend})"
+
+
+def _median(figures, over, what):
+    """Place to the median over the seeds."""
+    return {x: statistics.median(f[what] for f in figures if f[over] == x)
+            for x in sorted({f[over] for f in figures}, key=_order)}
+
+
+def _order(value):
+    return (_policy(value), 0) if isinstance(value, str) else (0, value)

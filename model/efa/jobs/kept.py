@@ -1,0 +1,66 @@
+"""Finished jobs of sweeps, kept: a sweep that was ended goes on where it was.
+
+A job's figures are kept under the digest of the job and of every source that they come from, so
+that a change of device, bench or model measures anew.
+"""
+
+import hashlib
+import json
+import shutil
+from functools import cache
+
+from efa.files import write_whole
+from efa.grid import CYCLE
+from efa.jobs.common import ROOT
+
+FOLDER = ROOT / "sim/out/sweeps"
+KEPT_TREES = 6
+MODEL = ("spec/*.yaml", "model/efa/**/*.py", "model/cycle/*.py", "requirements.lock")
+DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb/lib/*.py",
+          "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
+# They show figures, none comes from them.
+SHOWING = {"curves.py", "plots.py", "report.py"}
+
+
+@cache
+def _tree(on_the_rtl):
+    """Digest of all sources that figures of the RTL, or of the cycle model, come from."""
+    state = hashlib.sha256()
+    for pattern in MODEL + (DEVICE if on_the_rtl else ()):
+        for path in sorted(ROOT.glob(pattern)):
+            if path.name in SHOWING:
+                continue
+            state.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return state.hexdigest()[:16]
+
+
+def _place(job):
+    told = json.dumps(job.as_dict(), sort_keys=True)
+    name = hashlib.sha256(told.encode()).hexdigest()[:24]
+    return FOLDER / _tree(job.backend != CYCLE) / f"{name}.json"
+
+
+def find(job):
+    """The figures of a job that was finished before, None where there are none."""
+    try:
+        kept = json.loads(_place(job).read_text())
+    except (OSError, ValueError):
+        return None
+    return kept["figures"] if kept["job"] == json.loads(json.dumps(job.as_dict())) else None
+
+
+def keep(job, figures):
+    """Keeps what a job gave; raises OSError."""
+    place = _place(job)
+    if not place.parent.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _prune(place.parent)
+    write_whole(place, json.dumps({"job": job.as_dict(), "figures": figures}) + "\n")
+
+
+def _prune(newest):
+    """Trees that nobody measured in for longest go."""
+    trees = sorted(FOLDER.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for tree in trees[KEPT_TREES:]:
+        if tree != newest:
+            shutil.rmtree(tree, ignore_errors=True)

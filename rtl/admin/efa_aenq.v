@@ -1,0 +1,170 @@
+// efa_aenq - the ring of asynchronous events: registers, keep-alive timer, entries.
+//
+// In    s_aenq events asked for; register stores; enabled groups; cycles since power-on
+// Out   m_wr one 64-byte write each, m_note when it was taken; m_vector; ev_aenq; ev_odd what was
+//       dropped, and consumer counts that were ignored
+// Time  an event taken to its write 1 cycle, one every 2; not in the cycle of a register store; an
+//       event waits while the ring is full, a keep-alive is dropped then
+`include "efa_defs.vh"
+
+module efa_aenq (
+    input wire clk,
+    input wire rst,
+    input wire reg_wr_valid,
+    input wire [15:0] reg_wr_offset,
+    input wire [31:0] reg_wr_data,
+    input wire [31:0] s_cfg_keep_alive,
+    input wire [31:0] s_groups,
+    input wire [63:0] s_uptime,
+
+    input wire s_aenq_valid,
+    output wire s_aenq_ready,
+    input wire [15:0] s_aenq_group,
+    input wire [15:0] s_aenq_syndrome,
+    input wire [383:0] s_aenq_data,
+
+    output wire m_wr_valid,
+    input wire m_wr_ready,
+    output wire [63:0] m_wr_addr,
+    output wire [511:0] m_wr_data,
+
+    output wire m_note_valid,
+    output wire [7:0] m_vector,
+
+    output wire ev_aenq_valid,
+    output wire [63:0] ev_aenq_data,
+    output wire ev_odd_valid,
+    output wire [63:0] ev_odd_data
+);
+
+  localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
+  localparam [7:0] ENTRY_BYTES = `EFA_ADMIN_AENQ_ENTRY__BYTES;
+  localparam [15:0] KEEP_ALIVE = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
+  localparam [15:0] GROUP_FIRST = `EFA_ADMIN_AENQ_GROUP__FATAL_ERROR;
+  localparam [15:0] GROUP_LAST = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
+  localparam [3:0] ODD_CONSUMER = 4'd2;
+  localparam [3:0] ODD_DROPPED = 4'd5;
+
+  reg [63:0] base_reg_q;
+  reg [63:0] base_q;
+  reg [3:0] log_q;
+  reg [7:0] vector_q;
+  reg on_q;
+  reg [31:0] producer_q;
+  reg [31:0] consumer_q;
+  reg [31:0] timer_q;
+  reg alive_q;  // a keep-alive is due
+  reg valid_q;
+  reg [511:0] entry_q;
+  reg [57:0] line_q;
+  reg odd_valid_q;
+  reg [3:0] odd_what_q;
+  reg [31:0] odd_detail_q;
+
+  `include "efa_admin_fn.vh"
+
+  wire to_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS;
+  wire to_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
+  wire legal = legal_depth(
+      reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH], MAX_DEPTH
+  ) && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
+  wire [31:0] unread = producer_q - consumer_q;
+  wire consumed_legal = reg_wr_data - consumer_q <= unread;
+  wire full = unread == 32'd1 << log_q;
+
+  // A keep-alive comes before an event that may have to wait.
+  wire may_take = !valid_q && !reg_wr_valid;
+  wire alive_wanted = s_groups[KEEP_ALIVE[4:0]] && s_cfg_keep_alive != 32'd0;
+  wire ticks = alive_wanted && timer_q + 32'd1 >= s_cfg_keep_alive;
+  wire take_alive = may_take && alive_q;
+  wire named = s_aenq_group >= GROUP_FIRST && s_aenq_group <= GROUP_LAST;
+  wire wanted = named && s_groups[s_aenq_group[4:0]];
+  wire is_alive = s_aenq_group == GROUP_LAST;
+  wire drop = !on_q || !wanted;
+  // A keep-alive of the port is one like any other: it never waits, and where nobody wants keep-alives
+  // it is none.
+  assign s_aenq_ready = may_take && !alive_q && (drop || !full || is_alive);
+  wire take = s_aenq_valid && s_aenq_ready;
+  wire write = take_alive ? on_q && !full : take && !drop && !full;
+  wire dropped = take_alive ? !on_q : take && drop && (wanted || !is_alive);
+
+  wire [15:0] group = take_alive ? GROUP_LAST : s_aenq_group;
+  wire [15:0] syndrome = take_alive ? 16'd0 : s_aenq_syndrome;
+  wire [31:0] lap = producer_q >> log_q;
+  wire [57:0] slot = {26'd0, producer_q & ((32'd1 << log_q) - 32'd1)};
+  reg [511:0] entry;
+  always @* begin
+    entry = 512'd0;
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__GROUP] = group;
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__SYNDROME] = syndrome;
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__PHASE] = !lap[0];
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_LOW] = s_uptime[31:0];
+    entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_HIGH] = s_uptime[63:32];
+    entry[`EFA_ADMIN_AENQ_ENTRY__INLINE_DATA_W4] = take_alive ? 384'd0 : s_aenq_data;
+  end
+
+  assign m_wr_valid = valid_q;
+  assign m_wr_addr = {line_q, 6'd0};
+  assign m_wr_data = entry_q;
+  assign m_note_valid = valid_q && m_wr_ready;
+  assign m_vector = vector_q;
+  assign ev_aenq_valid = m_note_valid;
+  reg [63:0] ev_data;
+  always @* begin
+    ev_data = 64'd0;
+    ev_data[`EFA_EV_AENQ__GROUP] = entry_q[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__GROUP];
+    ev_data[`EFA_EV_AENQ__SYNDROME] = entry_q[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__SYNDROME];
+  end
+  assign ev_aenq_data = ev_data;
+  assign ev_odd_valid = odd_valid_q;
+  assign ev_odd_data  = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
+
+  always @(posedge clk) begin
+    if (rst) begin
+      base_reg_q <= 64'd0;
+      on_q <= 1'b0;
+      log_q <= 4'd0;
+      producer_q <= 32'd0;
+      consumer_q <= 32'd0;
+      timer_q <= 32'd0;
+      alive_q <= 1'b0;
+      valid_q <= 1'b0;
+      odd_valid_q <= 1'b0;
+    end else begin
+      odd_valid_q <= dropped || to_db && !consumed_legal;
+      timer_q <= !alive_wanted || ticks ? 32'd0 : timer_q + 32'd1;
+      alive_q <= alive_wanted && (ticks || alive_q && !take_alive);
+      if (write) valid_q <= 1'b1;
+      else if (m_wr_ready) valid_q <= 1'b0;
+      if (to_caps) begin
+        on_q <= legal;
+        producer_q <= 32'd0;
+        consumer_q <= 32'd0;
+        log_q <= log2(reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH]);
+      end else if (write) begin
+        producer_q <= producer_q + 32'd1;
+      end
+      if (to_db && consumed_legal) consumer_q <= reg_wr_data;
+      if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_LO) base_reg_q[31:0] <= reg_wr_data;
+      if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_HI) begin
+        base_reg_q[63:32] <= reg_wr_data;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (to_caps) begin
+      base_q   <= base_reg_q;
+      vector_q <= reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_MSIX_VECTOR];
+    end
+    if (write) begin
+      entry_q <= entry;
+      line_q <= base_q[63:6] + slot;
+    end
+    odd_what_q   <= dropped ? ODD_DROPPED : ODD_CONSUMER;
+    odd_detail_q <= dropped ? {syndrome, group} : reg_wr_data;
+  end
+
+  wire unused_bits = &{1'b0, base_q[5:0], lap[31:1], s_groups};
+
+endmodule

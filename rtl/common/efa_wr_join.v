@@ -1,0 +1,35 @@
+// efa_wr_join - two sources of single-beat host writes share one port.
+//
+// In    s_first, s_second writes
+// Out   m_wr; an offered write stays until it is taken, else s_first comes first
+// Time  same cycle, one write per cycle; s_first must leave gaps, or s_second waits for ever
+module efa_wr_join #(
+    parameter WIDTH = 576
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_first_valid,
+    output wire s_first_ready,
+    input wire [WIDTH-1:0] s_first_data,
+    input wire s_second_valid,
+    output wire s_second_ready,
+    input wire [WIDTH-1:0] s_second_data,
+    output wire m_wr_valid,
+    input wire m_wr_ready,
+    output wire [WIDTH-1:0] m_wr_data
+);
+
+  reg second_waits_q;
+  wire is_second = second_waits_q || !s_first_valid;
+
+  assign m_wr_valid = s_first_valid || s_second_valid;
+  assign m_wr_data = is_second ? s_second_data : s_first_data;
+  assign s_first_ready = m_wr_ready && !is_second;
+  assign s_second_ready = m_wr_ready && is_second;
+
+  always @(posedge clk) begin
+    if (rst) second_waits_q <= 1'b0;
+    else second_waits_q <= s_second_valid && is_second && !m_wr_ready;
+  end
+
+endmodule

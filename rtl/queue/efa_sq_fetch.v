@@ -1,0 +1,316 @@
+// efa_sq_fetch - fetches send entries from host memory as they are rung, several queues at once.
+//
+// In    rung_* a queue has a higher count; s_chg its state changed; its context and count (prod);
+//       s_clear a queue that begins again at 0, made: with its ring's address; s_drain; s_waits
+//       somebody waits for a cycle without beats; count_addr: as efa_sq_order says
+// Out   m_rd reads inside one read request size and one lap of the ring; fill_* where a line that
+//       came goes, with its lap's parity; count, work, err: as efa_sq_order says; m_drained: no
+//       read of before s_drain is out
+// Time  a read 2 cycles after its queue was rung, one per cycle, reads of one queue every 3; queues
+//       in a circle by number; a line's entry shows 2 cycles after it came. What waits for cycles
+//       without beats gets one: after 64 cycles nothing more is asked for
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_sq_fetch #(
+    parameter QPN_W  = 6,
+    parameter LLQ_AW = 21,
+    parameter SLOT_W = 8    // log2 of reads that may be out
+) (
+    input wire clk,
+    input wire rst,
+    output wire init_done,
+    input wire [3:0] mrrs_log,
+    input wire rung_valid,
+    input wire [QPN_W-1:0] rung_qpn,
+    input wire s_chg_valid,
+    output wire s_chg_ready,
+    input wire [QPN_W-1:0] s_chg_qpn,
+    output wire [QPN_W-1:0] qpc_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [15:0] prod_data,
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire s_clear_made,
+    input wire [57:0] s_clear_base,
+    input wire s_drain,
+    output wire m_drained,
+    input wire s_waits,
+    output wire m_rd_valid,
+    input wire m_rd_ready,
+    output wire [63:0] m_rd_addr,
+    output wire [12:0] m_rd_len,
+    output wire [31:0] m_rd_cookie,
+    input wire rdc_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err,
+    output wire fill_valid,
+    output wire [LLQ_AW-6-1:0] fill_line,
+    output wire fill_parity,
+    input wire [QPN_W-1:0] count_addr,
+    output wire [15:0] count_data,
+    output wire work_valid,
+    output wire [QPN_W-1:0] work_qpn,
+    output wire err_valid,
+    output wire [QPN_W-1:0] err_qpn
+);
+
+  localparam LINE_W = LLQ_AW - 6;
+  localparam IN_RING_W = 11;  // lines of the largest ring: 1,024 entries of two
+  // Bits of a read's cookie.
+  localparam COOKIE_SLOT = 20;
+  localparam COOKIE_PARITY = 28;
+  localparam PATIENCE_W = 6;
+  localparam [SLOT_W:0] ONE_OUT = 1;
+
+  generate
+    if (SLOT_W > 8) begin : g_illegal
+      efa_sq_fetch_needs_slot_w_up_to_8 u_illegal ();
+    end
+  endgenerate
+
+  // p: the next queue, its context and counts read anew every cycle
+  reg p_valid_q;
+  reg p_fresh_q;  // what was read belongs to it
+  reg [QPN_W-1:0] p_qpn_q;
+
+  // x: the read that is asked for; in its first cycle the tables learn of it, then they have it
+  reg x_valid_q;
+  reg x_new_q;
+  reg [QPN_W-1:0] x_qpn_q;
+  reg [SLOT_W-1:0] x_slot_q;
+  reg [16:0] x_first_q;
+  reg [6:0] x_lines_q;
+  reg x_wide_q;
+  reg x_epoch_q;
+  reg x_parity_q;
+  reg [LINE_W-1:0] x_line_q;
+  reg [57:0] x_addr_q;
+  reg had_new_q;
+  reg [QPN_W-1:0] had_qpn_q;
+
+  // A changed queue waits here for a cycle in which nothing is put back.
+  reg chg_q;
+  reg [QPN_W-1:0] chg_qpn_q;
+
+  reg [PATIENCE_W:0] patience_q;
+  wire order_waits;
+  wire waits = order_waits || s_waits || (s_clear_valid && !s_clear_ready);
+  wire hold = patience_q[PATIENCE_W];
+
+  wire next_valid;
+  wire [QPN_W-1:0] next_qpn;
+  wire set_ready;
+  wire slot_valid;
+  wire [SLOT_W-1:0] slot;
+  wire order_clear_ready;
+  wire freed_valid;
+  wire freed_epoch;
+
+  // Counts are in lines.
+  wire [57:0] p_base;
+  wire [16:0] p_asked;
+  wire p_wide = qpc_data[`EFA_QPC__WQE128];
+  wire [2:0] p_state = qpc_data[`EFA_QPC__STATE];
+  wire p_open = qpc_data[`EFA_QPC__LIVE] && p_state != `EFA_ADMIN_QP_STATE__RESET_W3
+      && p_state != `EFA_ADMIN_QP_STATE__INIT_W3 && p_state != `EFA_ADMIN_QP_STATE__RTR_W3;
+  wire [16:0] p_rung = p_wide ? {prod_data, 1'b0} : {1'b0, prod_data};
+  wire p_work = p_open && p_rung != p_asked;
+  wire p_late = (x_new_q && x_qpn_q == p_qpn_q) || (had_new_q && had_qpn_q == p_qpn_q);
+  wire p_room = (!x_valid_q || m_rd_ready) && slot_valid && !hold;
+  wire p_done = p_valid_q && p_fresh_q && !p_late && (!p_work || p_room);
+  wire p_ask = p_done && p_work;
+
+  // As far as the count, the ring and the read request size go.
+  wire [3:0] ring_log = qpc_data[`EFA_QPC__SQ_LOG] + {3'd0, p_wide};
+  wire [IN_RING_W-1:0] ring_last = ~({IN_RING_W{1'b1}} << ring_log);
+  wire [IN_RING_W-1:0] p_index = p_asked[IN_RING_W-1:0] & ring_last;
+  wire [IN_RING_W:0] p_more = p_rung[IN_RING_W:0] - p_asked[IN_RING_W:0];
+  wire [IN_RING_W-1:0] to_end = ring_last & ~p_asked[IN_RING_W-1:0];
+  wire [5:0] size_last = ~(6'h3F << (mrrs_log - 4'd6));
+  wire [5:0] p_place = p_base[5:0] + p_index[5:0];
+  wire [5:0] to_size = size_last & ~p_place;
+  wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
+  wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // less than the bound allows
+  wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
+  wire p_rest = p_more > {{IN_RING_W - 6{1'b0}}, 1'b0, bound} + 12'd1;
+  wire [16:0] lap = p_asked >> ring_log;
+  wire [19:0] ring_line = qpc_data[`EFA_QPC__SQ_LINE];
+
+  // What is left of its queue comes again in turn.
+  wire put = p_ask && p_rest;
+  wire [16:0] x_end = x_first_q + {10'd0, x_lines_q};
+
+  reg epoch_q;
+  reg [2:0] settle_q;
+  reg turned_q;
+  reg [SLOT_W:0] out_q[0:1];
+
+  reg [31:0] cookie;
+  always @* begin
+    cookie = 32'd0;
+    cookie[LINE_W-1:0] = x_line_q;
+    cookie[COOKIE_SLOT+:SLOT_W] = x_slot_q;
+    cookie[COOKIE_PARITY] = x_parity_q;
+  end
+
+  assign qpc_addr = p_valid_q && !p_done ? p_qpn_q : next_qpn;
+  assign s_chg_ready = !chg_q;
+  assign s_clear_ready = order_clear_ready && !x_new_q;
+  assign m_drained = s_drain && turned_q && out_q[!epoch_q] == {SLOT_W + 1{1'b0}};
+  assign m_rd_valid = x_valid_q;
+  assign m_rd_addr = {x_addr_q, 6'd0};
+  assign m_rd_len = {x_lines_q, 6'd0};
+  assign m_rd_cookie = cookie;
+  assign fill_valid = rdc_valid && !rdc_err;
+  assign fill_line = rdc_cookie[LINE_W-1:0] + {{LINE_W - 6{1'b0}}, rdc_offset[11:6]};
+  assign fill_parity = rdc_cookie[COOKIE_PARITY];
+
+  efa_sq_circle #(
+      .QPN_W(QPN_W)
+  ) u_set (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(rung_valid),
+      .now_qpn(rung_qpn),
+      .s_valid(put || chg_q),
+      .s_ready(set_ready),
+      .s_qpn(put ? p_qpn_q : chg_qpn_q),
+      .m_valid(next_valid),
+      .m_ready(!p_valid_q || p_done),
+      .m_qpn(next_qpn)
+  );
+
+  efa_sq_order #(
+      .QPN_W (QPN_W),
+      .SLOT_W(SLOT_W)
+  ) u_order (
+      .clk(clk),
+      .rst(rst),
+      .init_done(init_done),
+      .slot_valid(slot_valid),
+      .slot(slot),
+      .slot_take(p_ask),
+      .look_qpn(qpc_addr),
+      .new_valid(x_new_q),
+      .new_slot(x_slot_q),
+      .new_qpn(x_qpn_q),
+      .new_first(x_first_q),
+      .new_lines(x_lines_q),
+      .new_wide(x_wide_q),
+      .new_epoch(x_epoch_q),
+      .beat_valid(rdc_valid),
+      .beat_slot(rdc_cookie[COOKIE_SLOT+:SLOT_W]),
+      .beat_index(rdc_offset[11:6]),
+      .beat_last(rdc_last),
+      .beat_err(rdc_err),
+      .s_clear_valid(s_clear_valid && !x_new_q),
+      .s_clear_ready(order_clear_ready),
+      .s_clear_qpn(s_clear_qpn),
+      .count_addr(count_addr),
+      .count_data(count_data),
+      .work_valid(work_valid),
+      .work_qpn(work_qpn),
+      .err_valid(err_valid),
+      .err_qpn(err_qpn),
+      .freed_valid(freed_valid),
+      .freed_epoch(freed_epoch),
+      .waits(order_waits)
+  );
+
+  efa_ram #(
+      .WIDTH (17),
+      .ADDR_W(QPN_W)
+  ) u_asked (
+      .clk(clk),
+      .wr_en(x_new_q || s_clear_valid),
+      .wr_addr(x_new_q ? x_qpn_q : s_clear_qpn),
+      .wr_data(x_new_q ? {x_wide_q && x_end[16], x_end[15:0]} : 17'd0),
+      .rd_en(1'b1),
+      .rd_addr(qpc_addr),
+      .rd_data(p_asked)
+  );
+
+  efa_ram #(
+      .WIDTH (58),
+      .ADDR_W(QPN_W)
+  ) u_base (
+      .clk(clk),
+      .wr_en(s_clear_valid && s_clear_made),
+      .wr_addr(s_clear_qpn),
+      .wr_data(s_clear_base),
+      .rd_en(1'b1),
+      .rd_addr(qpc_addr),
+      .rd_data(p_base)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      p_valid_q <= 1'b0;
+      p_fresh_q <= 1'b0;
+      x_valid_q <= 1'b0;
+      x_new_q <= 1'b0;
+      had_new_q <= 1'b0;
+      chg_q <= 1'b0;
+      patience_q <= {PATIENCE_W + 1{1'b0}};
+      epoch_q <= 1'b0;
+      settle_q <= 3'd0;
+      turned_q <= 1'b0;
+      out_q[0] <= {SLOT_W + 1{1'b0}};
+      out_q[1] <= {SLOT_W + 1{1'b0}};
+    end else begin
+      if (!p_valid_q || p_done) p_valid_q <= next_valid;
+      p_fresh_q <= (p_valid_q && !p_done) || next_valid;
+      if (!x_valid_q || m_rd_ready) x_valid_q <= p_ask;
+      x_new_q <= p_ask;
+      had_new_q <= x_new_q;
+      if (!chg_q) chg_q <= s_chg_valid;
+      else if (!put) chg_q <= 1'b0;
+
+      if (!waits) patience_q <= {PATIENCE_W + 1{1'b0}};
+      else if (!hold) patience_q <= patience_q + 1'b1;
+
+      // Looks that saw a context of before the drain have asked when the new epoch begins.
+      settle_q <= {settle_q[1:0], 1'b1} & {3{s_drain}};
+      turned_q <= s_drain && (turned_q || settle_q[2]);
+      if (s_drain && settle_q[2] && !turned_q) epoch_q <= !epoch_q;
+      if (p_ask && !(freed_valid && freed_epoch == epoch_q)) begin
+        out_q[epoch_q] <= out_q[epoch_q] + ONE_OUT;
+      end
+      if (freed_valid && !(p_ask && freed_epoch == epoch_q)) begin
+        out_q[freed_epoch] <= out_q[freed_epoch] - ONE_OUT;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    if (!p_valid_q || p_done) p_qpn_q <= next_qpn;
+    if (p_ask) begin
+      x_qpn_q <= p_qpn_q;
+      x_slot_q <= slot;
+      x_first_q <= p_asked;
+      x_lines_q <= p_lines;
+      x_wide_q <= p_wide;
+      x_epoch_q <= epoch_q;
+      x_parity_q <= lap[0];
+      x_line_q <= ring_line[LINE_W-1:0] + {{LINE_W - IN_RING_W{1'b0}}, p_index};
+      x_addr_q <= p_base + {{58 - IN_RING_W{1'b0}}, p_index};
+    end
+    had_qpn_q <= x_qpn_q;
+    if (!chg_q) chg_qpn_q <= s_chg_qpn;
+  end
+
+  wire unused_bits = &{
+    1'b0, qpc_data, rdc_cookie, rdc_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
+  };
+
+  `EFA_CHECK(!rdc_valid || rdc_err || (rdc_bytes == 7'd64 && rdc_offset[5:0] == 6'd0),
+             "efa_sq_fetch: a line came in two beats")
+  `EFA_CHECK(!freed_valid || out_q[freed_epoch] != {SLOT_W + 1{1'b0}},
+             "efa_sq_fetch: the end of no read")
+
+endmodule

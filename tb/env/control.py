@@ -1,0 +1,164 @@
+"""Register and admin sequences in pyuvm: random ones with knobs, for any device behind a backend.
+
+A sequence sends items of host software; started on the host agent's sequencer they run in the
+simulation, and `run_direct` runs them without one, on the model in the device's place.
+
+    RandomCommands(backends, seed, CommandKnobs(illegal=0.5))
+"""
+
+import random
+from dataclasses import dataclass
+
+from efa import defs
+from efa.driver import Driver
+from efa.host_alloc import PAGE_BYTES, HostAllocator
+from tb.env.items import HostSequence
+from tb.seq.commands import Commands
+from tb.seq.registers import Registers
+
+DEPTHS = (1, 2, 4, 8, 32)
+WIDE = defs.AdminAqEntryV2.SIZE
+
+
+@dataclass
+class CommandKnobs:
+    """How many commands, which share is broken, and what else may happen.
+
+    `spoilt`: share of 128-byte entries with a turned byte; `lives`: how often the driver goes and
+    comes again, each time with rings of another depth."""
+
+    commands: int = 2000
+    illegal: float = 0.35
+    spoilt: float = 0.02
+    lives: int = 5
+    flavour: str = "newest"
+
+
+class RandomCommands(HostSequence):
+    """Admin commands drawn at random, as many at a time as the ring holds."""
+
+    def __init__(self, backends, seed, knobs=None):
+        super().__init__("random_commands")
+        self.backend, self.random = backends[0], random.Random(seed)
+        self.knobs = knobs or CommandKnobs()
+        self.refused = self.answered = 0
+        self.allocator = HostAllocator(self.backend.memory)
+        self.unreadable = self.allocator.alloc(PAGE_BYTES)
+
+    async def body(self):
+        knobs = self.knobs
+        await self.do(self.backend.fail_reads, self.unreadable, PAGE_BYTES)
+        for life in range(knobs.lives):
+            depth = DEPTHS[(life + self.random.randrange(len(DEPTHS))) % len(DEPTHS)]
+            driver, commands = await self.do(self.bring_up, depth)
+            left = knobs.commands // knobs.lives
+            while left > 0:
+                count = self.random.randrange(1, depth + 1)
+                await self.do(self.batch, driver, commands, count)
+                left -= count
+            await self.do(self.backend.checkpoint)
+            # The rings stay where they are: a device may still write what it owed.
+            await self.do(driver.reset)
+
+    def bring_up(self, depth):
+        """A driver with admin rings of this depth, and requests for it."""
+        driver = Driver(self.backend, flavour=self.knobs.flavour, allocator=self.allocator)
+        driver.admin_depth = depth
+        driver.probe()
+        return driver, Commands(driver, self.random, self.knobs.illegal, self.unreadable)
+
+    def batch(self, driver, commands, count):
+        """So many commands behind each other; all of them are answered."""
+        given = []
+        for _ in range(count):
+            request, spoil = commands.draw(), None
+            if driver.admin.entry.SIZE == WIDE and self.random.random() < self.knobs.spoilt:
+                # Not the bytes by which the driver knows its command.
+                spoil = self.random.randrange(4, WIDE)
+            given.append((request, driver.submit(request, spoil)))
+        driver.wait(lambda: all(command.done for _, command in given))
+        for request, command in given:
+            commands.learn(request, command.status, command.response)
+            self.refused += command.status != defs.AdminAqCompletionStatus.SUCCESS
+        self.answered += count
+
+
+class UnreadEntries(HostSequence):
+    """Commands whose entry cannot be read, at the first, a middle and the last place of a ring."""
+
+    def __init__(self, backends, seed):
+        super().__init__("unread_entries")
+        self.backend, self.random = backends[0], random.Random(seed)
+        self.allocator = HostAllocator(self.backend.memory)
+
+    async def body(self):
+        for slot in (0, 1, 3):
+            await self.do(self.one_slot, slot)
+
+    def one_slot(self, slot):
+        """A ring of four entries of which one cannot be read; the others are answered."""
+        driver = Driver(self.backend, allocator=self.allocator)
+        driver.admin_depth = 4
+        driver.probe()
+        admin = driver.admin
+        self.backend.fail_reads(admin.aq_base + slot * admin.entry.SIZE, admin.entry.SIZE)
+        for _ in range(8):
+            place = admin.place
+            command = driver.submit(defs.AdminAllocPdCmd())
+            if place == slot:
+                before = len(admin.strays)
+                driver.wait(lambda before=before: len(admin.strays) > before)
+                admin.forget(command)
+            else:
+                driver.finish(command)
+        driver.reset()
+
+
+@dataclass
+class RegisterKnobs:
+    """How many stores to registers, and which share is none that a driver makes."""
+
+    stores: int = 500
+    illegal: float = 0.5
+    lives: int = 4
+
+
+class RandomRegisters(HostSequence):
+    """Registers stored and read in any order and size; then the driver comes up as ever."""
+
+    def __init__(self, backends, seed, knobs=None):
+        super().__init__("random_registers")
+        self.backend, self.random = backends[0], random.Random(seed)
+        self.knobs = knobs or RegisterKnobs()
+
+    async def body(self):
+        for _ in range(self.knobs.lives):
+            registers = Registers(self.backend, self.random, self.knobs.illegal)
+            for _ in range(self.knobs.stores // 25):
+                await self.do(registers.some, 25)
+            driver = Driver(self.backend, flavour=self.random.choice(("newest", "3.1.0")))
+            await self.do(driver.probe)
+            await self.do(self.comes_up, driver)
+            await self.do(driver.remove)
+
+    @staticmethod
+    def comes_up(driver):
+        """Nothing of what was stored before has left a trace."""
+        assert (driver.alloc_pd(), driver.alloc_uar()) == (0, 0)
+        driver.dealloc_pd(0)
+        driver.dealloc_uar(0)
+
+
+def run_direct(sequence):
+    """Runs a sequence without a simulation; the backend's device knows no time."""
+    async def do(work, *arguments, **named):
+        return work(*arguments, **named)
+
+    sequence.do = do
+    body = sequence.body()
+    try:
+        body.send(None)
+    except StopIteration:
+        return sequence
+    body.close()
+    raise RuntimeError(f"{sequence.get_name()} waits for something that only a simulation has")

@@ -1,0 +1,139 @@
+"""The random sequences on the model in the device's place, and that they can fail."""
+
+import pytest
+
+from efa import admin, admin_counters, admin_engine, admin_regions, admin_rules, defs
+from efa.memory import HostReadError
+from tb.env import control, coverage
+from tb.env.model_dut import ModelDut
+from tb.env.scoreboard import Difference
+
+OP = defs.AdminAqOpcode
+
+KNOBS = control.CommandKnobs(commands=3000, lives=3)
+LONG = control.CommandKnobs(commands=15_000, lives=5)
+
+
+def commands(seed, interface, knobs=KNOBS, profile="default"):
+    devices = ModelDut.several(1, profile, interface=interface)
+    devices[0].board.listeners.append(coverage.sample)
+    return control.run_direct(control.RandomCommands(devices, seed, knobs)), devices[0]
+
+
+@pytest.mark.parametrize("profile", ["default", "recorded"])
+@pytest.mark.parametrize("interface", [1, 2, 3])
+def test_random_commands(seed, interface, profile):
+    sequence, device = commands(seed, interface, profile=profile)
+    device.settle()
+    assert device.board.check(least=KNOBS.commands)
+    assert KNOBS.commands / 10 < sequence.refused < sequence.answered
+
+
+@pytest.mark.parametrize("flavour", ["newest", "3.1.0"])
+def test_without_broken_ones_most_commands_succeed(seed, flavour):
+    knobs = control.CommandKnobs(commands=2000, illegal=0, spoilt=0, flavour=flavour)
+    sequence, device = commands(seed, 3, knobs)
+    assert sequence.refused < sequence.answered / 2
+    device.board.check()
+
+
+@pytest.mark.parametrize("interface", [1, 2, 3])
+def test_unread_entries(seed, interface):
+    devices = ModelDut.several(1, interface=interface)
+    devices[0].board.listeners.append(coverage.sample)
+    control.run_direct(control.UnreadEntries(devices, seed))
+    devices[0].board.check(least=20)
+
+
+@pytest.mark.parametrize("interface", [0, 1, 3])
+def test_random_registers(seed, interface):
+    devices = ModelDut.several(1, interface=interface)
+    control.run_direct(control.RandomRegisters(devices, seed))
+    devices[0].settle()
+    devices[0].board.check(least=100)
+
+
+def forgets_who_uses_a_pd(device, cmd):
+    device.objects.pds.live.pop(cmd.pd, None)
+
+
+def takes_keys_of_any_generation(device, cmd):
+    mr = device.objects.mrs.get(cmd.l_key & device.objects.mrs.count - 1)
+    admin_rules.legal(mr)
+    device.objects.mrs.remove(mr.index)
+
+
+def leaves_translations_behind(device, cmd):
+    mr = device.objects.mr_by_key(cmd.l_key)
+    admin_rules.legal(mr)
+    device.objects.mrs.remove(mr.index)
+
+
+def takes_a_foreign_cq(device, cmd):
+    cqs = device.objects.cqs
+    for name in ("send_cq_idx", "recv_cq_idx"):
+        cq = cqs.get(getattr(cmd, name))
+        own = [n for n, other in cqs.live.items() if other.uar == cmd.uar]
+        if cq is not None and own:
+            setattr(cmd, name, own[0])
+    return admin.create_qp(device, cmd)
+
+
+def keeps_half_of_a_refused_region(device, cmd):
+    try:
+        return admin_regions.reg_mr(device, cmd)
+    except HostReadError:
+        device.objects.count_key(device.objects.next_key(device.objects.mrs.free_number()))
+        raise
+
+
+def does_not_show_the_count(device, cmd):
+    counter = device.objects.counters.get(cmd.cntr_handle)
+    admin_rules.legal(counter and cmd.operation < 2)
+
+
+def lets_two_counters_have_an_event(device, cmd):
+    counter, qp, events = admin_counters._named(device, cmd)
+    for event in events:
+        qp.counters[event] = counter
+
+
+def ignores_the_page_size(device, cmd):
+    cmd.phys_page_size_shift = max(12, min(31, cmd.phys_page_size_shift))
+    return admin_regions.reg_mr(device, cmd)
+
+
+BUGS = {
+    forgets_who_uses_a_pd: OP.DEALLOC_PD, takes_keys_of_any_generation: OP.DEREG_MR,
+    leaves_translations_behind: OP.DEREG_MR, takes_a_foreign_cq: OP.CREATE_QP,
+    keeps_half_of_a_refused_region: OP.REG_MR, does_not_show_the_count: OP.MODIFY_EVENT_COUNTER,
+    lets_two_counters_have_an_event: OP.ATTACH_EVENT_COUNTER, ignores_the_page_size: OP.REG_MR,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_bug_in_one_command_is_found(monkeypatch, bug):
+    [device] = ModelDut.several(1)
+    good = admin_engine.COMMANDS[BUGS[bug]]
+    monkeypatch.setitem(
+        admin_engine.COMMANDS, BUGS[bug],
+        lambda one, cmd: (bug if one is device.device else good)(one, cmd),
+    )  # fmt: skip
+    # A device that breaks down over its own bug is found out too.
+    with pytest.raises((Difference, AttributeError, KeyError)):
+        control.run_direct(control.RandomCommands([device], 1, LONG))
+
+
+def test_every_bin_of_the_control_plane_can_be_hit(seed):
+    """Runs until the holes are closed: legal pairs of command and status only, so all can be."""
+    for turn in range(40):
+        for interface in (1, 2, 3):
+            commands(seed + turn, interface, LONG)
+            devices = ModelDut.several(1, interface=interface)
+            devices[0].board.listeners.append(coverage.sample)
+            control.run_direct(control.UnreadEntries(devices, seed))
+        holes = coverage.holes("nic.control") + coverage.holes("nic.command.spoilt")
+        print(f"turn {turn}: {len(holes)} holes {holes[:12]}")
+        if not holes:
+            return
+    raise AssertionError(f"{len(holes)} holes: {holes[:20]}")

@@ -1,0 +1,83 @@
+"""Mutants of a block, each in a fork of one simulator that is loaded once.
+
+Named last among cocotb's test modules, it stops before the first test, when nothing of the design
+has run yet. The folder EFA_MUTANTS holds job.json: `numbers` of the mutants, the tests in their
+`order`, a `limit` of simulated ns for each (0: its own), `seconds` a mutant may take, and how many
+`jobs` run at once. Each mutant gets a folder of its number, where the design finds its number in a
+file `mutant` and cocotb leaves results.xml; a line of done.jsonl tells that it has ended, and
+whether it had to be killed.
+"""
+
+import gc
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from cocotb import _shutdown
+from cocotb.regression import RegressionManager
+
+_start = RegressionManager.start_regression
+
+
+def _become(number, folder):
+    """What a fork does before its tests: a place of its own for all it writes."""
+    here = folder / str(number)
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir()
+    os.chdir(here)
+    Path("mutant").write_text(f"{number}\n")
+    out = os.open("run.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    os.environ["COCOTB_RESULTS_FILE"] = str(here / "results.xml")
+    # Results are written by then; an exit would wait for the parent's threads, which are not here.
+    _shutdown.register(lambda: os._exit(0))
+
+
+def _serve(job, folder):
+    """Forks for each mutant; returns in the forks, with the mutant's number."""
+    waiting, running = list(job["numbers"]), {}
+    with open(folder / "done.jsonl", "a") as done:
+        while waiting or running:
+            while waiting and len(running) < job["jobs"]:
+                number = waiting.pop(0)
+                child = os.fork()
+                if child == 0:
+                    return number
+                running[child] = number, time.monotonic()
+            child, _ = os.waitpid(-1, os.WNOHANG)
+            if child:
+                number, since = running.pop(child)
+                seconds = time.monotonic() - since
+                told = {"number": number, "late": seconds > job["seconds"], "seconds": seconds}
+                done.write(json.dumps(told) + "\n")
+                done.flush()
+                continue
+            for child, (_, since) in running.items():
+                if time.monotonic() - since > job["seconds"]:
+                    os.kill(child, signal.SIGKILL)
+            time.sleep(0.005)
+    os._exit(0)
+
+
+def _start_regression(manager):
+    folder = Path(os.environ["EFA_MUTANTS"])
+    job = json.loads((folder / "job.json").read_text())
+    place = {name: at for at, name in enumerate(job["order"])}
+    manager._test_queue.sort(key=lambda test: place.get(test.fullname, -1))
+    for test in manager._test_queue:
+        limit = job["limit"].get(test.fullname)
+        if limit:
+            test.timeout = limit, "ns"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.freeze()
+    _become(_serve(job, folder), folder)
+    _start(manager)
+
+
+RegressionManager.start_regression = _start_regression

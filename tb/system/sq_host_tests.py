@@ -1,0 +1,137 @@
+"""Send queues in host memory, build option SQ_HOST (scenarios: tb/seq)."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import send, sq_host, stress
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class SizesFromARingInHostMemory(NicTest):
+    """sq_host.sizes"""
+
+    work = staticmethod(send.every_size)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BothEntrySizesFromHostMemory(NicTest):
+    """sq_host.inline"""
+
+    work = staticmethod(send.inline_forms)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BatchesFromHostMemory(NicTest):
+    """sq_host.batches"""
+
+    work = staticmethod(send.batches)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BatchesFromARoughHost(NicTest):
+    """sq_host.batches.rough"""
+
+    work = staticmethod(send.batches)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RingsOnAnyLine(NicTest):
+    """sq_host.rings"""
+
+    work = staticmethod(sq_host.rings_anywhere)
+
+
+@pyuvm.test(timeout_time=80, timeout_unit="ms")
+class RingsOnAnyLineOfARoughHost(NicTest):
+    """sq_host.rings.rough"""
+
+    work = staticmethod(sq_host.rings_anywhere)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RingsAreJudgedWhenCreated(NicTest):
+    """sq_host.create"""
+
+    work = staticmethod(sq_host.created_where_legal)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class StoresToLlqMemoryReachNoQueue(NicTest):
+    """sq_host.llq"""
+
+    work = staticmethod(sq_host.llq_stores_change_nothing)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryLocalErrorOfFetchedEntries(NicTest):
+    """sq_host.errors"""
+
+    work = staticmethod(send.local_errors)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class UnreadableEntriesBreakOnlyTheirQueue(NicTest):
+    """sq_host.read_error"""
+
+    work = staticmethod(sq_host.entry_read_fails)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DoorbellsBeforeReadyToSend(NicTest):
+    """sq_host.early"""
+
+    work = staticmethod(sq_host.rung_before_rts)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DrainedAndFlushedFromHostMemory(NicTest):
+    """sq_host.states"""
+
+    work = staticmethod(send.drained_and_flushed)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class WaitingQueuesHoldNobodyUp(NicTest):
+    """sq_host.waiting"""
+
+    work = staticmethod(sq_host.others_pass_queues_that_wait)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class FetchesInFlightAreForgotten(NicTest):
+    """sq_host.forget"""
+
+    work = staticmethod(sq_host.forgotten_in_flight)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class FetchesOfARoughHostAreForgotten(NicTest):
+    """sq_host.forget.rough"""
+
+    work = staticmethod(sq_host.forgotten_in_flight)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ResetsWhileEntriesAreFetched(NicTest):
+    """sq_host.reset"""
+
+    work = staticmethod(stress.resets_under_load)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryQueueFromHostMemory(NicTest):
+    """sq_host.queues"""
+
+    work = staticmethod(stress.every_queue)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverythingFromARoughHostsMemory(NicTest):
+    """sq_host.stress"""
+
+    work = staticmethod(stress.everything)
+    knobs = ROUGH

@@ -1,0 +1,292 @@
+"""efa_aenq: events into their ring, or dropped, or held; keep-alives; the consumer count."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, Reg
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import drive
+
+ODD_CONSUMER, ODD_DROPPED = 2, 5
+GROUPS, KEEP_ALIVE = 0x1E, 4
+BASE = 0x12_FFFF_F000  # its low 32 bits wrap in the larger rings
+
+
+class Ring:
+    """The host's side of the ring: what was written where, consumed by count."""
+
+    def __init__(self, dut, gaps=0.0, stalls=0.0):
+        self.dut, self.rng = dut, rng_for("aenq")
+        drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, s_cfg_keep_alive=0, s_groups=0,
+              s_uptime=0)  # fmt: skip
+        self.events = StreamDriver(dut, "s_aenq", gaps)
+        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.written)
+        self.notes = StreamMonitor(dut, "m_note")
+        self.told = StreamMonitor(dut, "ev_aenq")
+        self.odd = StreamMonitor(dut, "ev_odd")
+        self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
+        cocotb.start_soon(self.clock())
+
+    async def clock(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.dut.s_uptime.value = (1 << 32) - 500 + cycle()
+
+    async def store(self, register, value):
+        drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+        await RisingEdge(self.dut.clk)
+        self.dut.reg_wr_valid.value = 0
+
+    async def set_up(self, depth=16, vector=0, size=64):
+        self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
+        await self.store(Reg.AENQ_BASE_LO, BASE & 0xFFFF_FFFF)
+        await self.store(Reg.AENQ_BASE_HI, BASE >> 32)
+        await self.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(
+            AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=size, AENQ_MSIX_VECTOR=vector))  # fmt: skip
+
+    def written(self, beat):
+        number = len(self.entries)
+        entry = AdminAenqEntry.unpack(beat["data"].to_bytes(64, "little"))
+        header = entry.aenq_common_desc
+        assert beat["addr"] == BASE + 64 * (number % self.depth)
+        assert header.flags == 1 - number // self.depth % 2, "phase"
+        assert number + 1 - self.consumed <= self.depth, "more than the ring holds"
+        stamp = header.timestamp_high << 32 | header.timestamp_low
+        assert stamp > self.stamp, "the time goes back"
+        self.stamp = stamp
+        data = beat["data"] >> 128
+        self.entries.append((int(header.group), int(header.syndrome), data))
+
+    def post(self, group):
+        beat = {"group": group, "syndrome": self.rng.getrandbits(16),
+                "data": self.rng.getrandbits(384)}  # fmt: skip
+        self.events.post(beat)
+        return (group, beat["syndrome"], beat["data"])
+
+    async def consume(self, count):
+        await self.store(Reg.AENQ_CONS_DB, count)
+        self.consumed = count
+
+    def odds(self):
+        found = [(beat["data"] & 15, beat["data"] >> 4) for beat in self.odd.beats]
+        self.odd.beats.clear()
+        return found
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.2, 0.8)])
+async def events_go_into_their_ring(dut, pace):
+    """admin.aenq.ring: every depth, wraps, groups and syndromes; one note each, after its write."""
+    ring = Ring(dut, *pace)
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+    for depth in (1, 2, 16, LIMITS.max_aq_depth):
+        vector = ring.rng.getrandbits(8)
+        await ring.set_up(depth, vector)
+        due = [ring.post(ring.rng.randrange(1, 4)) for _ in range(min(5 * depth, 100))]
+        for _ in range(4000):
+            await ClockCycles(dut.clk, ring.rng.randrange(1, 8))
+            if ring.consumed < len(ring.entries):
+                await ring.consume(ring.rng.randrange(ring.consumed, len(ring.entries)) + 1)
+            if len(ring.entries) == len(due):
+                break
+        assert ring.entries == due
+        await ClockCycles(dut.clk, 3)
+        assert len(ring.notes.beats) == len(due) and dut.m_vector.value == vector
+        told = [(beat["data"] & 0xFFFF, beat["data"] >> 16) for beat in ring.told.beats]
+        assert told == [(group, syndrome) for group, syndrome, _ in due]
+        for monitor in (ring.notes, ring.told, ring.wr):
+            monitor.beats.clear()
+    assert not ring.odds()
+
+
+@cocotb.test()
+async def a_full_ring_holds_events(dut):
+    """admin.aenq.full: until the host has read, the group is disabled, or the ring is off."""
+    ring = Ring(dut)
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+
+    async def fill():
+        await ring.set_up(4)
+        due = [ring.post(2) for _ in range(4)]
+        waits = ring.post(3)
+        await ClockCycles(dut.clk, 40)
+        assert ring.entries == due and dut.s_aenq_ready.value == 0
+        return waits
+
+    waits = await fill()
+    assert not ring.odds()
+    await ring.consume(1)
+    await ClockCycles(dut.clk, 10)
+    assert ring.entries[-1] == waits
+    waits = await fill()
+    dut.s_groups.value = GROUPS & ~(1 << 3)
+    await ClockCycles(dut.clk, 10)
+    assert len(ring.entries) == 4 and ring.odds() == [(ODD_DROPPED, waits[1] << 16 | 3)]
+    dut.s_groups.value = GROUPS
+    waits = await fill()
+    await ring.set_up(3)
+    await ClockCycles(dut.clk, 10)
+    assert not ring.entries and ring.odds() == [(ODD_DROPPED, waits[1] << 16 | 3)]
+
+
+@cocotb.test()
+async def what_nobody_wants_is_dropped(dut):
+    """admin.aenq.dropped: other groups, groups that are not enabled, no ring; each reported, but
+    not a keep-alive that nobody wants."""
+    ring = Ring(dut)
+    await clock_and_reset(dut)
+    dut.s_groups.value = 0xFFFF_FFFF
+    lost = [ring.post(group) for group in (1, 4, 0, 5)]
+    await ClockCycles(dut.clk, 20)
+    await ring.set_up(16)
+    lost += [ring.post(group) for group in (0, 5, 31, 32, 33, 36, 0x8001, 0xFFFF)]
+    await ClockCycles(dut.clk, 30)
+    dut.s_groups.value = 1 << 2
+    lost += [ring.post(group) for group in (1, 3)]
+    ring.post(KEEP_ALIVE)
+    kept = ring.post(2)
+    await ClockCycles(dut.clk, 20)
+    assert ring.entries == [kept]
+    assert ring.odds() == [(ODD_DROPPED, syndrome << 16 | group) for group, syndrome, _ in lost]
+    for depth, size in ((12, 64), (0, 64), (16, 128), (2 * LIMITS.max_aq_depth, 64)):
+        await ring.set_up(depth, size=size)
+        ring.post(2)
+        await ClockCycles(dut.clk, 6)
+        assert not ring.entries and len(ring.odds()) == 1
+
+
+@cocotb.test()
+async def consumer_counts_by_the_rule(dut):
+    """admin.aenq.consumer: ahead of the producer or behind the last one: ignored, reported."""
+    ring, depth = Ring(dut), 8
+    await clock_and_reset(dut)
+    await ring.store(Reg.AENQ_CONS_DB, 0)
+    await ring.store(Reg.AENQ_CONS_DB, 3)
+    await ClockCycles(dut.clk, 2)
+    assert ring.odds() == [(ODD_CONSUMER, 3)]
+    dut.s_groups.value = GROUPS
+    await ring.set_up(depth)
+    refused = 0
+    for _ in range(300):
+        for _ in range(ring.rng.randrange(3)):
+            if len(ring.entries) - ring.consumed < depth:
+                ring.post(1)
+                await ClockCycles(dut.clk, 4)
+        there = len(ring.entries)
+        steps = (0, 1, -1, there - ring.consumed, depth + 1, 1 << 31)
+        value = ring.consumed + ring.rng.choice(steps)
+        if ring.consumed <= value <= there:
+            await ring.consume(value)
+            await ClockCycles(dut.clk, 2)
+            assert not ring.odds()
+        else:
+            await ring.store(Reg.AENQ_CONS_DB, value & 0xFFFF_FFFF)
+            await ClockCycles(dut.clk, 2)
+            assert ring.odds() == [(ODD_CONSUMER, value & 0xFFFF_FFFF)]
+            refused += 1
+    assert refused > 50
+
+
+@cocotb.test()
+async def keep_alives_at_their_period(dut):
+    """admin.aenq.keep_alive: from when the group is enabled; dropped in a full ring."""
+    ring = Ring(dut)
+    await clock_and_reset(dut)
+    await ring.set_up(4)
+    dut.s_cfg_keep_alive.value = 50
+    await ring.wr.none(200)
+    dut.s_groups.value = 1 << KEEP_ALIVE
+    times = []
+    ring.wr.on_beat = lambda beat: (times.append(cycle()), ring.written(beat))
+    await RisingEdge(dut.clk)
+    start = cycle()
+    await ClockCycles(dut.clk, 500)
+    assert len(times) == 4 and ring.entries == [(KEEP_ALIVE, 0, 0)] * 4 and not ring.odds()
+    assert {b - a for a, b in zip(times, times[1:], strict=False)} == {50}
+    assert 50 <= times[0] - start <= 54
+    for _ in range(3):
+        ring.post(KEEP_ALIVE)
+    await ClockCycles(dut.clk, 20)
+    assert not ring.events.waiting and len(ring.entries) == 4 and not ring.odds()
+    await ring.consume(4)
+    await ClockCycles(dut.clk, 120)
+    assert 6 <= len(ring.entries) <= 7
+    dut.s_cfg_keep_alive.value = 0
+    await ClockCycles(dut.clk, 60)
+    count = len(ring.entries)
+    await ClockCycles(dut.clk, 200)
+    assert len(ring.entries) == count
+    dut.s_cfg_keep_alive.value = 30
+    await ring.set_up(0)
+    await ClockCycles(dut.clk, 100)
+    assert not ring.entries and ring.odds() == [(ODD_DROPPED, KEEP_ALIVE)] * 3
+    dut.s_groups.value = 0
+    await ClockCycles(dut.clk, 100)
+    assert not ring.odds()
+
+
+@cocotb.test()
+async def a_waiting_event_stops_no_keep_alive(dut):
+    """admin.aenq.both: and keep-alives every few cycles stop no event."""
+    ring = Ring(dut, stalls=0.3)
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+    dut.s_cfg_keep_alive.value = 6
+    await ring.set_up(512)
+    due = [ring.post(1) for _ in range(40)]
+    await ClockCycles(dut.clk, 700)
+    assert [one for one in ring.entries if one[0] == 1] == due
+    assert len(ring.entries) > 100
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.aenq.time"""
+    promised = timing("efa_aenq", "event")
+    ring = Ring(dut)
+    await clock_and_reset(dut)
+    await ring.set_up(64)
+    dut.s_groups.value = GROUPS
+    for _ in range(20):
+        ring.post(1)
+    taken, written = [], []
+    for at in range(60):
+        await ReadOnly()
+        if dut.s_aenq_valid.value == 1 and dut.s_aenq_ready.value == 1:
+            taken.append(at)
+        if dut.m_wr_valid.value == 1:
+            written.append(at)
+            assert dut.m_note_valid.value == 1
+        await RisingEdge(dut.clk)
+    assert written[0] - taken[0] == promised.latency
+    assert written[19] - written[0] == 19 * promised.interval
+
+
+@cocotb.test()
+async def reset_drops_what_waits(dut):
+    """admin.aenq.reset"""
+    ring = Ring(dut, stalls=1.0)
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+    dut.s_cfg_keep_alive.value = 20
+    await ring.set_up(2)
+    for _ in range(5):
+        ring.post(1)
+    await ClockCycles(dut.clk, 50)
+    ring.events.clear()
+    dut.s_groups.value = 0
+    await reset(dut)
+    ring.events.clear()
+    await ClockCycles(dut.clk, 60)
+    assert dut.m_wr_valid.value == 0 and not ring.told.beats
+    await ring.store(Reg.AENQ_CONS_DB, 1)
+    await ClockCycles(dut.clk, 2)
+    assert ring.odds()[-1] == (ODD_CONSUMER, 1), "nothing was ever posted"
+    await ring.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=4, AENQ_ENTRY_SIZE=64))
+    dut.s_groups.value = GROUPS
+    ring.post(1)
+    await ClockCycles(dut.clk, 4)
+    assert int(dut.m_wr_addr.value) == 0 and dut.m_wr_valid.value == 1

@@ -1,0 +1,201 @@
+"""efa_cmd_ec: event counters by the rules of decision 0004; what efa_ec is told, and when."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import (
+    LIMITS,
+    AdminAqCompletionStatus,
+    AdminAqOpcode,
+    AdminAttachDetachEventCounterCmd,
+    AdminCreateEventCounterCmd,
+    AdminCreateEventCounterResp,
+    AdminDestroyEventCounterCmd,
+    AdminModifyEventCounterCmd,
+)
+from tb.lib.stream import StreamMonitor
+from tb.lib.timing import timing
+from tb.lib.waits import drive, pulse
+from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+
+Code, Status = AdminAqOpcode, AdminAqCompletionStatus
+ILLEGAL, BUSY = Status.ILLEGAL_PARAMETER, Status.RESOURCE_BUSY
+FULL = Status.RESOURCE_ALLOCATION_FAILURE
+CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)
+CODES = {Status.SUCCESS: 0, ILLEGAL: 1, BUSY: 2}
+COUNTERS = 1 << LIMITS.ec_w
+UAR = 3
+
+
+class Counters(Unit):
+    """efa_ec beside the unit says what `says` is; its orders are kept."""
+
+    def __init__(self, dut, slow=False):
+        super().__init__(dut, slow)
+        drive(dut, qp_gone_valid=0, qp_gone_qpn=0, ec_ready=0, ec_code=0)
+        self.orders, self.says, self.log = [], Status.SUCCESS, []
+        self.drains = StreamMonitor(
+            dut, "m_drain", 0.5 if slow else 0.0, [], lambda _: self.log.append("drained")
+        )
+        self.numbers.give(Kind.UAR, UAR, 4)
+        cocotb.start_soon(self.counters())
+
+    async def counters(self):
+        dut = self.dut
+        fields = ("op", "counter", "qpn", "events", "value")
+        while True:
+            await RisingEdge(dut.clk)
+            if self.orders is None or dut.ec_valid.value != 1 or dut.rst.value != 0:
+                continue
+            if self.slow:
+                await ClockCycles(dut.clk, self.rng.randrange(8))
+            self.orders.append(tuple(int(getattr(dut, f"ec_{name}").value) for name in fields))
+            self.log.append("ordered")
+            drive(dut, ec_ready=1, ec_code=CODES[self.says])
+            await RisingEdge(dut.clk)
+            drive(dut, ec_ready=0, ec_code=self.rng.getrandbits(2))
+
+    def qp(self, index, generation=0, uar=UAR):
+        """A QP that is there; its handle."""
+        self.numbers.give(Kind.QP, index, uar=uar)
+        self.numbers.gens[Kind.QP, index] = generation
+        return (generation << int(self.dut.QPN_W.value) | index) % 65536
+
+    async def create(self, paddr=0x1000, uar=UAR):
+        status, answer = await self.run(
+            AdminCreateEventCounterCmd(uar=uar, paddr=paddr), Code.CREATE_EVENT_COUNTER,
+            AdminCreateEventCounterResp,
+        )  # fmt: skip
+        assert status == Status.SUCCESS
+        order = self.orders.pop()
+        assert (order[0], order[1], order[4]) == (CREATE, answer.cntr_handle, paddr)
+        return answer.cntr_handle
+
+
+def tie(handle, qp, events=1, kind=0):
+    command = AdminAttachDetachEventCounterCmd(cntr_handle=handle, attach_type=kind)
+    command.u.qp_events.qp_handle, command.u.qp_events.events = qp, events
+    return command
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def counters_live_by_the_rules(dut, slow):
+    """admin.cmd_ec.life: numbers, orders, the UAR named and let go."""
+    unit = Counters(dut, slow)
+    await unit.start()
+    assert [await unit.create(8 * n) for n in range(3)] == [0, 1, 2]
+    assert unit.numbers.taken[Kind.UAR, UAR] == 3
+    handle = unit.qp(5, generation=9)
+    for code, op in ((Code.ATTACH_EVENT_COUNTER, ATTACH), (Code.DETACH_EVENT_COUNTER, DETACH)):
+        for events in range(1, 16):
+            assert (await unit.run(tie(1, handle, events), code))[0] == Status.SUCCESS
+            assert unit.orders.pop()[:4] == (op, 1, 5, events)
+    assert unit.log.count("drained") == 15
+    for operation, op in ((0, SET), (1, ADD)):
+        value = unit.rng.getrandbits(64)
+        command = AdminModifyEventCounterCmd(cntr_handle=2, operation=operation, value=value)
+        assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == Status.SUCCESS
+        order = unit.orders.pop()
+        assert (order[0], order[1], order[4]) == (op, 2, value)
+    destroy = AdminDestroyEventCounterCmd(cntr_handle=1)
+    assert (await unit.run(destroy, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
+    assert unit.orders.pop()[:2] == (DESTROY, 1)
+    assert unit.numbers.taken[Kind.UAR, UAR] == 2
+    assert await unit.create(16, uar=4) == 1
+    assert not unit.orders
+
+
+@cocotb.test()
+@cocotb.parametrize(slow=[False, True])
+async def refusals_change_nothing(dut, slow):
+    """admin.cmd_ec.refused"""
+    unit = Counters(dut, slow)
+    await unit.start()
+    for fields in ({"uar": 9, "paddr": 8}, {"uar": UAR, "paddr": 12}, {"uar": UAR, "paddr": 1}):
+        await unit.refused(AdminCreateEventCounterCmd(**fields), Code.CREATE_EVENT_COUNTER, ILLEGAL)
+    mine, other = await unit.create(), await unit.create(uar=4)
+    good, foreign = unit.qp(2, 1), unit.qp(3, 1, uar=4)
+    for code in (Code.ATTACH_EVENT_COUNTER, Code.DETACH_EVENT_COUNTER):
+        for command in (tie(7, good), tie(mine | 1 << 31, good), tie(mine | COUNTERS, good),
+                        tie(mine, good, 0), tie(mine, good, 16), tie(mine, good, 1 << 31 | 1),
+                        tie(mine, good, 1, kind=1), tie(mine, foreign), tie(other, good),
+                        tie(mine, good ^ 1 << 15), tie(mine, good | 1 << 16), tie(mine, 4)):  # fmt: skip
+            await unit.refused(command, code, ILLEGAL)
+    for fields in ({"cntr_handle": 9}, {"cntr_handle": mine, "operation": 2},
+                   {"cntr_handle": COUNTERS}):  # fmt: skip
+        command = AdminModifyEventCounterCmd(**fields)
+        await unit.refused(command, Code.MODIFY_EVENT_COUNTER, ILLEGAL)
+    for handle in (5, COUNTERS, 1 << 30):
+        command = AdminDestroyEventCounterCmd(cntr_handle=handle)
+        await unit.refused(command, Code.DESTROY_EVENT_COUNTER, ILLEGAL)
+    assert not unit.orders and not unit.drains.beats, "efa_ec is not asked"
+    unit.says = BUSY
+    destroy = AdminDestroyEventCounterCmd(cntr_handle=mine)
+    await unit.refused(destroy, Code.DESTROY_EVENT_COUNTER, BUSY)
+    await unit.refused(tie(mine, good), Code.ATTACH_EVENT_COUNTER, BUSY)
+    unit.says = ILLEGAL
+    await unit.refused(tie(mine, good), Code.DETACH_EVENT_COUNTER, ILLEGAL)
+    assert len(unit.orders) == 3 and not unit.drains.beats
+    unit.says = Status.SUCCESS
+    unit.orders.clear()
+    for number in range(2, COUNTERS):
+        assert await unit.create() == number
+    command = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
+    await unit.refused(command, Code.CREATE_EVENT_COUNTER, FULL)
+    command = AdminCreateEventCounterCmd(uar=9, paddr=8)
+    await unit.refused(command, Code.CREATE_EVENT_COUNTER, ILLEGAL)
+
+
+@cocotb.test()
+async def a_qp_that_goes_is_told_first(dut):
+    """admin.cmd_ec.forget: before the next command is taken."""
+    unit = Counters(dut, slow=True)
+    await unit.start()
+    await unit.create()
+    for qpn in (0, 7, (1 << int(dut.QPN_W.value)) - 1):
+        await pulse(dut, "qp_gone_valid", qp_gone_qpn=qpn)
+        command = AdminModifyEventCounterCmd(cntr_handle=0, operation=1, value=1)
+        assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == Status.SUCCESS
+        assert [order[0] for order in unit.orders] == [FORGET, ADD]
+        assert unit.orders[0][2] == qpn
+        unit.orders.clear()
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """admin.cmd_ec.time: neighbours that answer when asked."""
+    unit = Counters(dut)
+    drive(dut, s_cmd_valid=0)
+    unit.orders = None
+    await unit.start()
+    idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_uar": UAR, "obj_rsp_gen": 0,
+            "m_drain_ready": 1, "ec_ready": 1, "ec_code": 0}  # fmt: skip
+    create = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
+    modify = AdminModifyEventCounterCmd(cntr_handle=0, operation=0, value=1)
+    for name, command, code in (
+        ("create", create, Code.CREATE_EVENT_COUNTER),
+        ("attach", tie(0, 5), Code.ATTACH_EVENT_COUNTER),
+        ("detach", tie(0, 5), Code.DETACH_EVENT_COUNTER),
+        ("modify", modify, Code.MODIFY_EVENT_COUNTER),
+        ("destroy", AdminDestroyEventCounterCmd(cntr_handle=0), Code.DESTROY_EVENT_COUNTER),
+    ):
+        cycles = await cycles_of(dut, entry(command, code), **idle)
+        assert cycles == timing("efa_cmd_ec", name).latency, (name, cycles)
+
+
+@cocotb.test()
+async def reset_in_a_command(dut):
+    """admin.cmd_ec.reset"""
+    unit = Counters(dut)
+    await unit.start()
+    for cycles in range(1, 16):
+        await unit.cut_off(AdminCreateEventCounterCmd(uar=UAR, paddr=8),
+                           Code.CREATE_EVENT_COUNTER, cycles)  # fmt: skip
+        unit.orders.clear()
+        unit.numbers.give(Kind.UAR, UAR, 4)
+        assert await unit.create() == 0
+        await unit.cut_off(AdminDestroyEventCounterCmd(cntr_handle=0),
+                           Code.DESTROY_EVENT_COUNTER, cycles)  # fmt: skip
+        unit.orders.clear()
+        unit.numbers.give(Kind.UAR, UAR, 4)

@@ -1,0 +1,319 @@
+"""efa_ec: what is counted, where its value goes, what passes untouched, orders and their refusals."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import drive
+
+CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)
+OK, ILLEGAL, BUSY = range(3)
+COUNTERS, WRAP = 1 << LIMITS.ec_w, 1 << 64
+
+
+class Counters:
+    """The rule, one thing after the other: counters {number: [address, value]}, and who counts what
+    {(qp, kind): number}; `due` is what must leave, in order."""
+
+    def __init__(self):
+        self.there, self.counts, self.due = {}, {}, []
+
+    def write(self, number):
+        self.due.append(("wr", *self.there[number]))
+
+    def complete(self, beat):
+        number = self.counts.get((beat["qpn"], beat["kind"]))
+        if beat["counted"] and number is not None:
+            self.there[number][1] = (self.there[number][1] + 1) % WRAP
+            self.write(number)
+        if beat["intr"]:
+            self.due.append(("commit", beat["cqn"], beat["total"]))
+
+    def order(self, op, number, qpn, events, value):
+        """The answer, the order done."""
+        named = [(qpn, kind) for kind in range(4) if events >> kind & 1]
+        if op == CREATE:
+            self.there[number] = [value & ~7, 0]
+        elif op == DESTROY:
+            return BUSY if number in self.counts.values() else OK
+        elif op == ATTACH:
+            if any(self.counts.get(one, number) != number for one in named):
+                return BUSY
+            self.counts.update(dict.fromkeys(named, number))
+        elif op == DETACH:
+            if any(self.counts.get(one) != number for one in named):
+                return ILLEGAL
+            for one in named:
+                del self.counts[one]
+        elif op == FORGET:
+            self.counts = {one: n for one, n in self.counts.items() if one[0] != qpn}
+        else:
+            before = self.there[number][1] if op == ADD else 0
+            self.there[number][1] = (before + value) % WRAP
+            self.write(number)
+        return OK
+
+
+class Bench:
+    def __init__(self, dut, gaps=0.0, stalls=0.0):
+        self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
+        self.qps = 1 << int(dut.QPN_W.value)
+        drive(dut, s_ec_valid=0, s_ec_op=0, s_ec_counter=0, s_ec_qpn=0, s_ec_events=0, s_ec_value=0,
+              look_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
+        self.commits = StreamDriver(dut, "s_commit", gaps)
+        self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.wrote)
+        self.out = StreamMonitor(dut, "m_commit", stalls, on_beat=self.told)
+
+    def wrote(self, beat):
+        self.seen.append(("wr", beat["addr"], beat["data"]))
+
+    def told(self, beat):
+        self.seen.append(("commit", beat["cqn"], beat["total"]))
+
+    async def order(self, op, number=0, qpn=0, events=0, value=0):
+        """The answer, held to the rule."""
+        rng = self.rng
+        drive(self.dut, s_ec_valid=1, s_ec_op=op, s_ec_counter=number, s_ec_qpn=qpn,
+              s_ec_events=events, s_ec_value=value | (0 if op != CREATE else rng.randrange(8)),
+              )  # fmt: skip
+        for _ in range(400):
+            await RisingEdge(self.dut.clk)
+            if self.dut.s_ec_ready.value == 1:
+                break
+        else:
+            raise AssertionError("no answer")
+        code = int(self.dut.ec_code.value)
+        self.dut.s_ec_valid.value = 0
+        await RisingEdge(self.dut.clk)
+        assert code == self.rule.order(op, number, qpn, events, value), (op, number, qpn, events)
+        return code
+
+    def complete(self, qpn, kind, counted=None, intr=None):
+        rng = self.rng
+        some = any(one[0] == qpn for one in self.rule.counts)
+        counted = int(some or rng.random() < 0.1) if counted is None else counted
+        intr = rng.getrandbits(1) if intr is None else intr
+        beat = {"cqn": rng.randrange(2 * self.qps), "total": rng.getrandbits(16), "qpn": qpn,
+                "kind": kind, "counted": counted, "intr": intr if counted else 1}  # fmt: skip
+        self.commits.post(beat)
+        self.rule.complete(beat)
+
+    async def settle(self):
+        await self.commits.idle()
+        await ClockCycles(self.dut.clk, 60)
+        assert self.seen == self.rule.due
+        self.seen.clear()
+        self.rule.due.clear()
+
+    async def look(self):
+        """Every QP with a counter is looked at as such, and no other."""
+        for qpn in self.rng.sample(range(self.qps), 16) + [one[0] for one in self.rule.counts][:16]:
+            self.dut.look_qpn.value = qpn
+            await ReadOnly()
+            some = any(one[0] == qpn for one in self.rule.counts)
+            assert self.dut.look_counted.value == some, qpn
+            await RisingEdge(self.dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.6)])
+async def completions_and_orders_by_the_rule(dut, pace):
+    """queue.ec.rule: random orders between bursts of completions; every value, every place."""
+    bench = Bench(dut, *pace)
+    rng = bench.rng
+    await clock_and_reset(dut)
+    numbers = [0, 1, COUNTERS - 1, rng.randrange(2, COUNTERS - 1)]
+    qps = [0, bench.qps - 1, *rng.sample(range(1, bench.qps - 1), 3)]
+    for number in numbers:
+        await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
+    answers = set()
+    for _ in range(120):
+        op = rng.choice((ATTACH, ATTACH, ATTACH, DETACH, DETACH, DESTROY, SET, ADD, FORGET))
+        value = rng.choice((1, WRAP - 1, rng.getrandbits(64)))
+        events = rng.randrange(1, 16)
+        number, qpn = rng.choice(numbers), rng.choice(qps)
+        if op == DETACH and rng.random() < 0.6 and bench.rule.counts:
+            (qpn, kind), number = rng.choice(sorted(bench.rule.counts.items()))
+            events = 1 << kind
+        code = await bench.order(op, number, qpn, events, value)
+        answers.add((op, code))
+        if op == DESTROY and code == OK:
+            await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
+        for _ in range(rng.randrange(8)):
+            bench.complete(rng.choice(qps), rng.randrange(4))
+        await bench.settle()
+    await bench.look()
+    assert answers >= {(ATTACH, OK), (ATTACH, BUSY), (DETACH, OK), (DETACH, ILLEGAL),
+                       (DESTROY, OK), (DESTROY, BUSY), (FORGET, OK)}, answers  # fmt: skip
+
+
+@cocotb.test()
+async def entries_nobody_counts_pass_untouched(dut):
+    """queue.ec.pass: in the same cycle, one a cycle, also while an order is worked on."""
+    assert timing("efa_ec", "pass").latency == 0
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 3, value=64)
+    for _ in range(40):
+        bench.complete(5, 0, counted=0)
+    start = bench.out.taken
+    await RisingEdge(dut.clk)
+    worker = cocotb.start_soon(bench.order(ATTACH, 3, 9, 1))
+    await ClockCycles(dut.clk, 30)
+    assert bench.out.taken - start >= 28
+    await worker
+    await bench.settle()
+
+
+@cocotb.test()
+async def an_entry_waits_behind_a_counted_one(dut):
+    """queue.ec.order: its event must not pass the value of the one before."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 1, value=4096)
+    await bench.order(ATTACH, 1, 2, 0xF)
+    bench.wr._pause = lambda: True  # the host takes nothing for a while
+    bench.complete(2, 0, counted=1, intr=1)
+    bench.complete(3, 0, counted=0)
+    await ClockCycles(dut.clk, 40)
+    assert not bench.seen and dut.m_commit_valid.value == 0
+    bench.wr._pause = lambda: False
+    await bench.settle()
+
+
+@cocotb.test()
+async def orders_and_completions_starve_neither(dut):
+    """queue.ec.fair: ADD beside a stream of completions loses nothing."""
+    bench = Bench(dut, stalls=0.2)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 7, value=512)
+    await bench.order(ATTACH, 7, 1, 0b1001)
+    beats = 60
+    for number in range(beats):
+        bench.commits.post({"cqn": 1, "total": number, "qpn": 1, "kind": 3 * (number % 2),
+                            "counted": 1, "intr": 1})  # fmt: skip
+    for _ in range(12):
+        drive(dut, s_ec_valid=1, s_ec_op=ADD, s_ec_counter=7, s_ec_value=1000)
+        for _ in range(60):
+            await RisingEdge(dut.clk)
+            if dut.s_ec_ready.value == 1:
+                break
+        else:
+            raise AssertionError("starved")
+        dut.s_ec_valid.value = 0
+        await RisingEdge(dut.clk)
+    await bench.commits.idle()
+    await ClockCycles(dut.clk, 40)
+    values = [one[2] for one in bench.seen if one[0] == "wr"]
+    assert values[-1] == 12 * 1000 + beats and len(values) == 12 + beats
+    assert all(b - a in (1, 1000) for a, b in zip(values, values[1:], strict=False))
+    assert [one[2] for one in bench.seen if one[0] == "commit"] == list(range(beats))
+
+
+@cocotb.test()
+async def a_drain_sees_what_is_inside_out(dut):
+    """queue.ec.drain: and only that; nothing inside passes at once."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 0, value=8)
+    await bench.order(ATTACH, 0, 0, 15)
+    drive(dut, drain_valid=1, s_drained=1)
+    await ReadOnly()
+    assert dut.m_drained.value == 1
+    await RisingEdge(dut.clk)
+    drive(dut, drain_valid=0, s_drained=0)
+    bench.wr._pause = lambda: True
+    for _ in range(6):
+        bench.complete(0, 1, counted=1, intr=1)
+    await ClockCycles(dut.clk, 10)
+    drive(dut, drain_valid=1, s_drained=1)
+    await RisingEdge(dut.clk)
+    dut.s_drained.value = 0
+    for _ in range(10):
+        await RisingEdge(dut.clk)
+        assert dut.m_drained.value == 0
+    bench.wr._pause = lambda: False
+    for _ in range(10):
+        await RisingEdge(dut.clk)
+        if dut.m_drained.value == 1:
+            break
+    else:
+        raise AssertionError("not drained")
+    assert [one[0] for one in bench.seen] == ["wr", "commit"]
+    dut.drain_valid.value = 0
+    await bench.settle()
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """queue.ec.time"""
+    count, commit = timing("efa_ec", "count"), timing("efa_ec", "commit")
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+
+    async def span(done, **order):
+        """Cycles from an order to what `done` says."""
+        drive(dut, s_ec_valid=1, **order)
+        for cycle in range(60):
+            await ReadOnly()
+            if done():
+                break
+            await RisingEdge(dut.clk)
+        while dut.s_ec_ready.value == 0:
+            await RisingEdge(dut.clk)
+            await ReadOnly()
+        await RisingEdge(dut.clk)
+        dut.s_ec_valid.value = 0
+        await RisingEdge(dut.clk)
+        return cycle
+
+    answered = lambda: dut.s_ec_ready.value == 1  # noqa: E731
+    promised = timing("efa_ec", "order").latency
+    assert await span(answered, s_ec_op=CREATE, s_ec_counter=1, s_ec_value=64) == promised
+    assert await span(answered, s_ec_op=ATTACH, s_ec_qpn=4, s_ec_events=0b11) == promised
+    written = lambda: dut.m_wr_valid.value == 1  # noqa: E731
+    promised = timing("efa_ec", "change").latency
+    assert await span(written, s_ec_op=SET, s_ec_value=5) == promised
+    for _ in range(8):
+        bench.commits.post({"cqn": 1, "total": 1, "qpn": 4, "kind": 1, "counted": 1, "intr": 1})
+    taken, writes, commits = [], [], []
+    for cycle in range(80):
+        await ReadOnly()
+        if dut.s_commit_valid.value == 1 and dut.s_commit_ready.value == 1:
+            taken.append(cycle)
+        if dut.m_wr_valid.value == 1:
+            writes.append(cycle)
+        if dut.m_commit_valid.value == 1:
+            commits.append(cycle)
+        await RisingEdge(dut.clk)
+    assert writes[0] - taken[0] == count.latency and writes[2] - writes[1] == count.interval
+    assert commits[0] - writes[0] == commit.latency
+    forget, event = timing("efa_ec", "forget").latency, timing("efa_ec", "forgotten").interval
+    assert await span(answered, s_ec_op=FORGET, s_ec_qpn=4) == forget + 2 * event
+    assert await span(answered, s_ec_op=FORGET, s_ec_qpn=5) == forget
+
+
+@cocotb.test()
+async def reset_forgets_every_counter(dut):
+    """queue.ec.reset"""
+    bench = Bench(dut, stalls=0.5)
+    await clock_and_reset(dut)
+    for turn in range(8):
+        await bench.order(CREATE, 2, value=8)
+        await bench.order(ATTACH, 2, 6, 15)
+        for _ in range(4):
+            bench.complete(6, 2, counted=1, intr=1)
+        await ClockCycles(dut.clk, 3 + turn)
+        bench.commits.clear()
+        await reset(dut)
+        bench.commits.clear()
+        bench.rule = Counters()
+        await bench.look()
+        bench.seen.clear()
+        await bench.order(CREATE, 2, value=8)
+        await bench.order(ATTACH, 2, 6, 1)
+        bench.complete(6, 0, counted=1, intr=1)
+        await bench.settle()
+        await bench.order(FORGET, 0, 6)

@@ -1,0 +1,47 @@
+"""Statuses of admin commands (spec/statuses.yaml) against the tests that show them, by name."""
+
+import ast
+
+import yaml
+
+STATUSES = "spec/statuses.yaml"
+FOLDER = "model/tests"
+EVERY = "every"
+
+
+def statuses(root, refused, tests):
+    """Every command has its rows, every row its tests, every test that refuses stands in one."""
+    path = root / STATUSES
+    rows = (yaml.safe_load(path.read_text()) or {}).get("command_statuses") or {}
+    commands = (yaml.safe_load((root / "spec/admin.yaml").read_text()) or {}).get("commands") or []
+    names = {command["name"] for command in commands}
+    wrong = [f"{STATUSES}: add the statuses of {name}" for name in sorted(
+        names - rows.keys() - set(refused))]
+    known = {test.name for test in tests if test.file.startswith(FOLDER)}
+    named = set()
+    for command, by_status in rows.items():
+        if "SUCCESS" not in by_status:
+            wrong.append(f"{STATUSES}: {command} never succeeds")
+        for status, row in by_status.items():
+            shown = row.get("tests") or []
+            named |= set(shown)
+            place = f"{STATUSES}: {command} {status}"
+            wrong += [f"{place}: {test} is no test of {FOLDER}" for test in shown
+                      if test not in known]
+            if not shown and (command, status) != (EVERY, "SUCCESS"):
+                wrong.append(f"{place} has no test: write one that shows it")
+    for file, test in _refusing(root):
+        if test not in named:
+            wrong.append(f"{file}: {test} shows a refusal: name it in {STATUSES}")
+    return wrong
+
+
+def _refusing(root):
+    """(file, test) of every test function that asks for a refusal."""
+    for path in sorted((root / FOLDER).glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+                if any(isinstance(call, ast.Attribute) and call.attr == "refusal"
+                       for call in calls):
+                    yield path.relative_to(root).as_posix(), node.name

@@ -1,0 +1,93 @@
+"""The summary of make mutate: reports/mutate/summary.json, summary.txt and summary.svg."""
+
+import json
+
+import matplotlib
+
+matplotlib.use("svg")
+
+import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+
+from efa.plots import DEFAULTS, INK, svg  # noqa: E402
+
+PARTS = (("killed", "killed by a test", "#059669", ""), ("timeouts", "no end", "#2563eb", ".."),
+         ("equivalent", "proved equal", "#9ca3af", "//"),
+         ("open", "survived, verdict listed", "#dc2626", "xx"))  # fmt: skip
+
+
+def table(blocks):
+    """{block: row} as a table."""
+    told = [f"{'block':16}{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
+            f"{'score':>10}{'seed':>6}"]  # fmt: skip
+    for block, row in blocks.items():
+        told.append(
+            f"{block:16}{row['mutants']:9}{row['killed']:9}{len(row['timeouts']):9}"
+            f"{row['survived']:9}{row['equivalent']:7}{row['score']:8.2f} %{row['seed']:6}"
+        )
+    return "\n".join(told) + "\n"
+
+
+def _page(blocks):
+    """The table, each survivor and timeout below."""
+    told = [table(blocks)]
+    for block, row in blocks.items():
+        for mutant in row["survivors"]:
+            told += [
+                f"{block} mutant {mutant['number']}: {mutant['mutant']}",
+                f"  {mutant['file']}:{mutant['line']}  {mutant['source']}",
+                f"  {mutant['verdict'] or 'NO VERDICT'}: {mutant['reason']}", "",
+            ]  # fmt: skip
+    for block, row in blocks.items():
+        for mutant in row["timeouts"]:
+            told += [
+                f"{block} mutant {mutant['number']}: {mutant['mutant']}",
+                f"  {mutant['file']}:{mutant['line']}  {mutant['source']}",
+                f"  timeout in {mutant['by'] or 'the simulator'}: {mutant['what']}", "",
+            ]  # fmt: skip
+    return "\n".join(told)
+
+
+def _draw(blocks, goal):
+    """A bar for each block: what became of its mutants; the goal's line beside its score."""
+    with plt.rc_context(DEFAULTS):
+        figure, (bars, scores) = plt.subplots(
+            1, 2, figsize=(11, 0.3 * len(blocks) + 1.4), sharey=True,
+            gridspec_kw={"width_ratios": [2, 1]},
+        )  # fmt: skip
+        places = range(len(blocks))
+        rows = [
+            row | {"timeouts": len(row["timeouts"]), "open": row["survived"] - row["equivalent"]}
+            for row in blocks.values()
+        ]
+        begin = [0] * len(rows)
+        for key, label, colour, hatch in PARTS:
+            widths = [row[key] for row in rows]
+            bars.barh(places, widths, left=begin, height=0.66, color=colour, label=label,
+                      hatch=hatch, edgecolor="white")  # fmt: skip
+            begin = [at + width for at, width in zip(begin, widths, strict=True)]
+        bars.set_yticks(places, blocks)
+        bars.invert_yaxis()
+        bars.set_xlabel("mutants")
+        scores.plot([row["score"] for row in rows], places, "o", color=INK)
+        scores.axvline(goal, color="#dc2626", linestyle="--", linewidth=1.2)
+        scores.set_xlim(min([goal - 2, *(row["score"] - 1 for row in rows)]), 100.5)
+        scores.set_xlabel(f"noticed of those not proved equal, % (line: goal {goal:.0f})")
+        total = sum(row["mutants"] for row in rows)
+        title = "Faults planted in each block, and what its unit bench made of them"
+        figure.suptitle(f"{title}: {total} mutants, {len(rows)} blocks", fontsize=12, color=INK)
+        figure.tight_layout()
+        figure.legend(*bars.get_legend_handles_labels(), loc="upper center",
+                      bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)  # fmt: skip
+    return svg(figure)
+
+
+def write(folder, row, known, goal):
+    """Puts one block's row into the summary that is there, of blocks that there still are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "summary.json"
+    told = json.loads(file.read_text())["blocks"] if file.exists() else {}
+    told[row.pop("block")] = row
+    told = {block: told[block] for block in known if block in told}
+    file.write_text(json.dumps({"goal": goal, "blocks": told}, indent=1) + "\n")
+    (folder / "summary.txt").write_text(_page(told))
+    (folder / "summary.svg").write_text(_draw(told, goal))

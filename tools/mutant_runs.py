@@ -1,0 +1,274 @@
+"""Runs a block's unit benches on its mutants, and keeps what was found.
+
+A simulator is loaded once for a batch and forks for each mutant (tb/mutant_server.py). The tests
+that killed most in least time come first; the block itself, mutant 0, begins each batch in the
+same order and must pass. What is kept in reports/mutate/blocks belongs to a state of the sources:
+a kill to the RTL, the bench without its tests, and the test that killed; a survivor to all of the
+bench; a proof to the RTL alone.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+import threading
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+import mutants as netlists
+
+from tb.runner import (
+    INCLUDES,
+    UNIT_BUILD,
+    RunFailed,
+    build,
+    closure,
+    judge,
+    planned_tests,
+    random_unknowns,
+    write_once,
+)
+from tb.simulators import ROOT, make_runner
+from tb.unit.units import UNITS
+
+KEPT = ROOT / "reports/mutate/blocks"
+BATCH = 50  # mutants between two runs of the block itself
+KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
+SPARE_NS = 100_000  # what a test of a mutant may take beyond three times what it takes unmutated
+SERVER = "tb.mutant_server"
+
+
+def _hash(*parts):
+    """A short digest of texts and bytes."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(part if isinstance(part, bytes) else part.encode())
+        state.update(b"\0")
+    return state.hexdigest()[:16]
+
+
+def _imported(module, found):
+    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None or module in found:
+        return
+    found[module] = Path(spec.origin)
+    for node in ast.walk(ast.parse(found[module].read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            if name.partition(".")[0] not in ("tb", "efa"):
+                continue
+            try:
+                _imported(name, found)
+            except ModuleNotFoundError:  # a name in a module, not a module
+                continue
+
+
+class State:
+    """Digests of what results belong to."""
+
+    def __init__(self, top, units, parameters, count, seed):
+        files = [*closure(top), Path(netlists.__file__)]
+        for folder in INCLUDES:
+            files += sorted(folder.glob("*.vh"))
+        texts = [path.read_bytes() for path in files]
+        self.rtl = _hash(*texts, repr(sorted(parameters.items())), f"{count} {seed}")
+        self._tests = {}
+        for unit in units:
+            module = UNITS[unit].module(unit)
+            planned = set(planned_tests(module))
+            helpers = {}
+            _imported(module, helpers)
+            own = helpers.pop(module)
+            text = own.read_text()
+            lines, tests = text.split("\n"), {}
+            for node in ast.parse(text).body:
+                if getattr(node, "name", None) in planned:
+                    first = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+                    tests[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+            frame = text
+            for source in tests.values():
+                frame = frame.replace(source, "")
+            frame = _hash(frame.strip(), *(helpers[name].read_bytes() for name in sorted(helpers)))
+            for name, source in tests.items():
+                self._tests[f"{module}.{name}"] = _hash(self.rtl, frame, source)
+        self.whole = _hash(self.rtl, *(f"{key} {value}" for key, value in self._tests.items()))
+
+    def of(self, test):
+        """That of a kill by a test; a case of a parametrized test has its name first."""
+        for name, state in self._tests.items():
+            if test == name or (test.startswith(name) and not test[len(name)].isidentifier()):
+                return state
+        return self.whole
+
+
+class Bench:
+    """The block's benches on the netlist of its mutants."""
+
+    def __init__(self, top, units, count, seed):
+        self.top, self.seed = top, seed
+        self.modules = [UNITS[unit].module(unit) for unit in units]
+        self.parameters = UNITS[units[0]].variants[0]
+        self.state = State(top, units, self.parameters, count, seed)
+        others = [path for path in closure(top) if path.stem != top]
+        self.mutants, self.sources = netlists.make(top, self.parameters, others, count, seed)
+        self.folder = ROOT / netlists.OUT / top / "run"
+        self.order, self.limit, self.took = [], {}, {}
+        self.kills = Counter()
+        self.seconds = 120.0
+        self.build = None
+
+    def _prepare(self):
+        """Builds the netlist and runs the block itself: its times and limits."""
+        control = ROOT / f"sim/out/control/{self.top}.vlt"
+        write_once(control, f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
+        self.build = build(
+            "verilator", self.top, [control, *self.sources], self.parameters,
+            UNIT_BUILD["verilator"],
+        )  # fmt: skip
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (found,) = self._run([0], 1)
+        self._check(found)
+        for case in found["cases"]:
+            self.took[case["name"]] = case["seconds"]
+            self.limit[case["name"]] = 3 * round(case["ns"]) + SPARE_NS
+        self.seconds = 20 + 8 * found["seconds"]
+
+    def _check(self, found):
+        """Raises RunFailed unless the block itself passed."""
+        planned = [name for module in self.modules for name in planned_tests(module)]
+        _, wrong = judge(self.folder / "0/results.xml", planned)
+        if wrong or found["late"]:
+            told = "; ".join(wrong) or f"no end in {self.seconds:.0f} s"
+            raise RunFailed(f"{self.top}: its own benches fail on it unmutated: {told}")
+
+    def _run(self, numbers, jobs):
+        """Yields what was found of each mutant as they end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        done = self.folder / "done.jsonl"
+        done.unlink(missing_ok=True)
+        job = {"numbers": numbers, "order": self.order, "limit": self.limit,
+               "seconds": self.seconds, "jobs": jobs}  # fmt: skip
+        (self.folder / "job.json").write_text(json.dumps(job))
+        runner = make_runner("verilator")
+        runner.wanted = {"COCOTB_RANDOM_SEED": str(self.seed), "EFA_SEED": str(self.seed),
+                         "EFA_MUTANTS": str(self.folder), "COCOTB_MAX_FAILURES": "1",
+                         "WAVES": "0"}  # fmt: skip
+        crashed = []
+
+        def simulate():
+            try:
+                runner.test(
+                    test_module=[*self.modules, SERVER], hdl_toplevel=self.top,
+                    hdl_toplevel_lang="verilog", build_dir=self.build, test_dir=self.folder,
+                    results_xml=str(self.folder / "results.xml"), seed=self.seed,
+                    plusargs=random_unknowns(self.seed), parameters=self.parameters,
+                    timescale=("1ns", "1ps"), log_file=self.folder / "run.log",
+                )  # fmt: skip
+            except (RuntimeError, SystemExit) as error:
+                crashed.append(str(error))
+
+        thread = threading.Thread(target=simulate, daemon=True)
+        thread.start()
+        told, ended = 0, False
+        while not ended:
+            thread.join(0.1)
+            ended = not thread.is_alive()
+            lines = done.read_text().splitlines(True) if done.exists() else []
+            for line in lines[told:]:
+                if line.endswith("\n"):
+                    told += 1
+                    yield self._read(json.loads(line))
+        if told != len(numbers):
+            log = (self.folder / "run.log").read_text(errors="replace")[-2000:]
+            raise RunFailed(f"{self.top}: the simulator ended early {crashed}\n{log}")
+
+    def _read(self, found):
+        """Adds the cases that ran and, if one failed, which and how."""
+        results = self.folder / str(found["number"]) / "results.xml"
+        found |= {"cases": [], "by": None, "what": None}
+        if not results.exists():
+            log = (results.parent / "run.log").read_text(errors="replace")
+            told = re.search(r"^.*(%Error|%Fatal|Verilog \$).*$", log, re.MULTILINE)
+            if told is None and not found["late"]:
+                raise RunFailed(
+                    f"{self.top}: mutant {found['number']} left no result\n{log[-3000:]}"
+                )
+            return found | {"by": "", "what": told.group(0).strip() if told else ""}
+        for case in ElementTree.parse(results).iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            ns = next((float(mark.get("value")) for mark in case.iter("property")
+                       if mark.get("name") == "sim_time_duration"), 0.0)  # fmt: skip
+            found["cases"].append({"name": name, "seconds": float(case.get("time")), "ns": ns})
+            marks = [mark for kind in ("failure", "error") for mark in case.iter(kind)]
+            if marks and found["by"] is None:
+                keys = ("type", "error_type", "message", "error_msg")
+                message = " ".join(filter(None, (marks[0].get(key) for key in keys)))
+                found |= {"by": name, "what": message.partition("\n")[0][:200]}
+        return found
+
+    def judge(self, numbers, jobs):
+        """Yields (number, verdict, by which test, what it said) for each mutant of a list."""
+        if numbers:
+            self._prepare()
+        for begin in range(0, len(numbers), BATCH):
+            self.order = sorted(
+                self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
+            )
+            for found in self._run([0, *numbers[begin : begin + BATCH]], jobs):
+                if found["number"] == 0:
+                    self._check(found)
+                    continue
+                verdict = SURVIVED if found["by"] is None else KILLED
+                if found["late"]:
+                    verdict, found["by"], found["what"] = TIMEOUT, "", "had to be ended"
+                elif "SimTimeoutError" in (found["what"] or ""):
+                    verdict = TIMEOUT
+                self.kills[found["by"]] += verdict != SURVIVED
+                yield found["number"], verdict, found["by"] or "", found["what"] or ""
+                shutil.rmtree(self.folder / str(found["number"]), ignore_errors=True)
+
+
+class Kept:
+    """What earlier runs found of a block's mutants, in reports/mutate/blocks."""
+
+    def __init__(self, top, state, fresh=False):
+        self.path, self.state = KEPT / f"{top}.json", state
+        self.rows, self.proofs = {}, {}
+        if self.path.exists() and not fresh:
+            told = json.loads(self.path.read_text())
+            self.rows = {row["number"]: row for row in told["rows"] if self._holds(row)}
+            self.proofs = {int(key): value for key, value in told["proofs"].items()
+                           if value["state"] == state.rtl}  # fmt: skip
+
+    def _holds(self, row):
+        """Whether a verdict is that of the sources as they are."""
+        if row["verdict"] == SURVIVED or not row["by"]:
+            return row["state"] == self.state.whole
+        return row["state"] == self.state.of(row["by"])
+
+    def add(self, number, verdict, by, what):
+        """Keeps a verdict."""
+        state = self.state.whole if verdict == SURVIVED or not by else self.state.of(by)
+        self.rows[number] = {"number": number, "verdict": verdict, "by": by, "what": what,
+                             "state": state}  # fmt: skip
+        self._write()
+
+    def proved(self, number, equal):
+        """Keeps what a proof gave."""
+        self.proofs[number] = {"equal": equal, "state": self.state.rtl}
+        self._write()
+
+    def _write(self):
+        KEPT.mkdir(parents=True, exist_ok=True)
+        rows = [self.rows[number] for number in sorted(self.rows)]
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps({"rows": rows, "proofs": self.proofs}, indent=0) + "\n")
+        part.replace(self.path)
