@@ -4,12 +4,11 @@ cycle.gaps)."""
 import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
-from cycle.lifelines import NEVER
 from cycle.record import DESCRIPTORS
 from cycle.replay_judge import OPEN, PASSING, QUIET, judge
 
-# Places of the line of packets that stay free; descriptors in a beat.
-SPARE, A_BEAT = 2, 4
+# Places of the line of packets that stay free; descriptors in a beat; one that was there before.
+SPARE, A_BEAT, ALWAYS = 2, 4, -1
 # Beats that are on their way from the store of packets to the write stream, at most.
 STORED = 8
 BYTES = "bytes of packets before it"
@@ -78,7 +77,7 @@ class Receiving:
 
         def here(ring, number):
             if ring not in found or number < before[ring]:
-                return NEVER
+                return ALWAYS
             return found[ring][number - before[ring]]
 
         return here

@@ -4,6 +4,8 @@ Names of the stages are those of the events; numbers are the latencies and depth
 spec/timing.yaml.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
@@ -15,10 +17,11 @@ WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up
          DEBTS: "turns that pay for long messages",
          TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
 
-PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE = range(4)
+PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE = range(5)
 ON_WIRE = {PACKET: "packets before it on the wire",
            ACKNOWLEDGEMENT: "acknowledgements on the wire",
            SEARCH: "the next free message context",
+           DATAGRAMS: "datagrams that left and wait for their completions",
            IDLE: "in order behind the answer to an older message"}  # fmt: skip
 
 
@@ -26,7 +29,9 @@ class Sending:
     """Replays of one run. `gaps`: (first, last milestone) to Gap; `steps`: how far each stage came
     beside the stamps, by message."""
 
-    def __init__(self, record, table, services):
+    def __init__(self, record, table, services, looked_at):
+        """looked_at: cycles in which finished sends leave the way out."""
+        self.looked_at = looked_at
         self.record, self.table, self.services = record, table, services
         self.lives, self.work, self.made = record.lives, record.lives.work, record.made
         self.order = np.argsort(self.lives["wqe"], kind="stable").tolist()
@@ -50,8 +55,9 @@ class Sending:
         inline = work.inline
         out = self._gap("check" if inline else "rdc", "txf")
         asks = None if inline else _Asks(self, self._gap("check", "rd"))
+        rest = self._gap("txf", "txl")
         stages, room = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
-        wire, contexts = _Wire(self, out), _Contexts(self)
+        wire, contexts = _Wire(self, out, rest), _Contexts(self)
         skid = at("efa_skid.beat")
         self.into_checks = []
         for message in self.order:
@@ -76,10 +82,6 @@ class Sending:
             contexts.give(message, wire)
             wire.leave(message)
         wire.book()
-
-    def flits(self):
-        """txf to txl: nothing stands between the flits of a packet."""
-        self._gap("txf", "txl")
 
     def answers(self):
         """rd to rdc: the host answers in order, a beat a cycle; of a message's reads the one
@@ -107,7 +109,6 @@ class Sending:
             self.services["rd", "rdc"], np.array(alone, np.int64) - rd)
         gap = self._gap("rd", "rdc")
         for message in range(total):
-            gap.until(message, alone[message], "reads of its own that overlap")
             gap.until(message, shared[message], "answers to reads before its own")
 
     def scheduler(self, freed):
@@ -250,8 +251,9 @@ class _Asks:
 class _Wire:
     """From the list of messages to flits at the pins, packets and acknowledgements in turn."""
 
-    def __init__(self, sending, gap):
+    def __init__(self, sending, gap, rest):
         table, lives = sending.table, sending.lives
+        self._rest, self._room = rest, _Datagrams(sending)
         self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
         self._txf, self._txl = lives["txf"].tolist(), lives["txl"].tolist()
         self._rdc = lives["rdc"].tolist()
@@ -293,19 +295,43 @@ class _Wire:
     def leave(self, message):
         """Its packet goes out when the wire is free."""
         self.step = max(self.step, self._last - 1)
-        self._leaves[message] = self._acks.free(max(self.step + self._out, self._last + 1))
+        first = self._acks.free(max(self.step + self._out, self._last + 1))
+        leaves = self._leaves[message] = self._room.free(first - 1) + 1
+        self._did.update(dict.fromkeys(range(first, leaves), DATAGRAMS))
+        last = before = self._txf[message]
+        for _ in range(self._flits - 1):
+            before, last = last, self._room.free(last) + 1
+        self._rest.until(message, last, ON_WIRE[DATAGRAMS])
         self._last = self._txl[message]
-        self.ended.append(self.step if self._flits == 1 else self._last - 2)
+        # The last flit is ready to go when the one before it went.
+        self.ended.append(self.step if self._flits == 1 else before - 1)
 
     def book(self):
         """For what each message waited: what the wire did until it went out."""
-        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE))
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
             for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
                 cause = ON_WIRE[kind]
                 if kind == IDLE and self._inline:
                     cause = "messages before it on their way to the wire"
                 self._gap.book(message, cycles, cause)
+
+
+class _Datagrams:
+    """Room for datagrams that have left, until their completions are looked at."""
+
+    def __init__(self, sending):
+        datagrams = sending.work.kind == "UD"
+        self._left = np.sort(sending.lives["txl"]).tolist() if datagrams else []
+        self._taken = sending.looked_at if datagrams else []
+        # What is on its way there when the last place is given has one, too.
+        self._most = sending.table.depth("efa_net_out.done") - 1
+
+    def free(self, cycle):
+        """The first cycle from `cycle` on in which a flit may go on."""
+        while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
+            cycle += 1
+        return cycle
 
 
 class _Contexts:

@@ -84,7 +84,7 @@ class Stage:
     cost: tuple
     each: tuple
     early: str | None
-    wait: str
+    waits: tuple
 
 
 class Stages:
@@ -106,7 +106,8 @@ class Stages:
             frozenset(entry.get("when", ())),
             tuple(entry["cost"]),
             tuple((each["path"], each["of"]) for each in entry.get("each", ())),
-            entry.get("early"), entry.get("wait", ""),
+            entry.get("early"),
+            tuple(entry.get("wait", ())),
         )
         for name in (stage.start, stage.end):
             if name not in self.milestones:
