@@ -90,6 +90,9 @@ waterfall: $(STAMP) ## where the cycles of every message went, by service and na
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
 
+hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
+	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 

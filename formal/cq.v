@@ -261,7 +261,7 @@ module fv_cq #(
       h_counts : assert (in_count - out_count == {14'd0, inside_q});
       h_ahead : assert (!followed_q || ahead_q < inside_q);
       h_went : assert (!(followed_q && s1_valid && ahead_q == s2_valid) || went_q == 0);
-      h_drain :
+      p_drain_ends :
       assert (before_q <= inside_q
           && (!draining || before_q == 0 || drain_mark - out_count == {14'd0, before_q}));
       h_pending : assert (!pending_q || s3_valid);
@@ -301,6 +301,7 @@ module fv_cq #(
       c_taken : cover (take_tx && s_rxc_valid);
       c_waits : cover (followed_q && went_q == 2'd1);
       c_rxdone : cover (m_rxdone);
+      c_drain_ends : cover (draining && before_q == 1 && inside_q == 2);
       c_drain : cover (drain_ready && drain_seen_q && pending_q);
     end
   end

@@ -4,8 +4,8 @@ Named last among cocotb's test modules, it stops before the first test, when not
 has run yet. The folder EFA_MUTANTS holds job.json: `numbers` of the mutants, the tests in their
 `order`, a `limit` of simulated ns for each (0: its own), `seconds` a mutant may take, and how many
 `jobs` run at once. Each mutant gets a folder of its number, where the design finds its number in a
-file `mutant` and cocotb leaves results.xml; a line of done.jsonl tells that it has ended, and
-whether it had to be killed.
+file `mutant` and cocotb leaves results.xml; a line of done.jsonl tells how it
+ended, and whether it had to be killed.
 """
 
 import gc
@@ -34,13 +34,12 @@ def _become(number, folder):
     for stream in (1, 2):
         os.dup2(out, stream)
     os.environ["COCOTB_RESULTS_FILE"] = str(here / "results.xml")
-    # Results are written by then; an exit would wait for the parent's threads, which are not here.
-    _shutdown.register(lambda: os._exit(0))
 
 
 def _serve(job, folder):
     """Forks for each mutant; returns in the forks, with the mutant's number."""
     waiting, running = list(job["numbers"]), {}
+    caller = os.getppid()
     with open(folder / "done.jsonl", "a") as done:
         while waiting or running:
             while waiting and len(running) < job["jobs"]:
@@ -49,18 +48,29 @@ def _serve(job, folder):
                 if child == 0:
                     return number
                 running[child] = number, time.monotonic()
-            child, _ = os.waitpid(-1, os.WNOHANG)
+            child, status = os.waitpid(-1, os.WNOHANG)
             if child:
                 number, since = running.pop(child)
                 seconds = time.monotonic() - since
-                told = {"number": number, "late": seconds > job["seconds"], "seconds": seconds}
+                told = {"number": number, "late": seconds > job["seconds"], "seconds": seconds,
+                        "status": os.waitstatus_to_exitcode(status)}  # fmt: skip
                 done.write(json.dumps(told) + "\n")
                 done.flush()
                 continue
+            gone = os.getppid() != caller
+            if gone:
+                waiting.clear()
             for child, (_, since) in running.items():
-                if time.monotonic() - since > job["seconds"]:
+                if gone or time.monotonic() - since > job["seconds"]:
                     os.kill(child, signal.SIGKILL)
             time.sleep(0.005)
+    os._exit(0)
+
+
+def _end(manager):
+    """Leaves with results written; an exit would wait for the parent's threads, not here."""
+    if not manager._tearing_down:
+        manager._on_sim_end()
     os._exit(0)
 
 
@@ -77,6 +87,7 @@ def _start_regression(manager):
     sys.stderr.flush()
     gc.freeze()
     _become(_serve(job, folder), folder)
+    _shutdown.register(lambda: _end(manager))
     _start(manager)
 
 

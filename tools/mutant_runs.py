@@ -75,10 +75,10 @@ class State:
     """Digests of what results belong to."""
 
     def __init__(self, top, units, parameters, count, seed):
-        files = [*closure(top), Path(netlists.__file__)]
+        texts = [path.read_bytes() for path in closure(top)]
+        texts.append(netlists.FORM)
         for folder in INCLUDES:
-            files += sorted(folder.glob("*.vh"))
-        texts = [path.read_bytes() for path in files]
+            texts += [path.read_bytes() for path in sorted(folder.glob("*.vh"))]
         self.rtl = _hash(*texts, repr(sorted(parameters.items())), f"{count} {seed}")
         self._tests = {}
         for unit in units:
@@ -196,12 +196,12 @@ class Bench:
         found |= {"cases": [], "by": None, "what": None}
         if not results.exists():
             log = (results.parent / "run.log").read_text(errors="replace")
-            told = re.search(r"^.*(%Error|%Fatal|Verilog \$).*$", log, re.MULTILINE)
-            if told is None and not found["late"]:
-                raise RunFailed(
-                    f"{self.top}: mutant {found['number']} left no result\n{log[-3000:]}"
-                )
-            return found | {"by": "", "what": told.group(0).strip() if told else ""}
+            if found["status"] == 0 and not found["late"]:
+                told = f"{self.top}: mutant {found['number']} left no result"
+                raise RunFailed(f"{told}\n{log[-3000:]}")
+            told = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
+            told = told.group(0).strip() if told else f"simulator ended with {found['status']}"
+            return found | {"by": "", "what": told}
         for case in ElementTree.parse(results).iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
             ns = next((float(mark.get("value")) for mark in case.iter("property")

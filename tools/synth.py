@@ -1,6 +1,6 @@
 """What the RTL costs: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
 
-    tools/synth.py [--module efa_send ...] [--qpn-w 6] [--jobs 2]
+    tools/synth.py [--module efa_send ...] [--qpn-w 6] [--sq-host] [--jobs 2]
 
 Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes
 with a registered output, their bits are reported. Latches, combinational loops and undriven
@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/synth")
 RAMS = {"efa_ram": "RAM", "efa_ram_be": "RAM"}
 BLOCKS = ("efa_host", "efa_admin", "efa_qp_ctx", "efa_send", "efa_recv", "efa_cpl", "efa_stats")
+# Those that are others in the build with send queues in host memory.
+SQ_HOST_BLOCKS = ("efa_host", "efa_admin", "efa_send")
 MAX_DEPTH = 14  # LUT levels between registers that a block may have
 
 
@@ -84,9 +86,9 @@ def levels(cells):
     return depth[end], cells[driver[start]]["connections"]["A"][0], end
 
 
-def measure(module, parameters):
-    """One block's figures; `error` when Yosys or a check refuses it."""
-    output = OUT / f"{module}.json"
+def measure(module, parameters, label):
+    """One block's figures under its label; `error` when Yosys or a check refuses it."""
+    output = OUT / f"{label.replace(' ', '_')}.json"
     (ROOT / output).parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     done = subprocess.run(
@@ -94,7 +96,7 @@ def measure(module, parameters):
          script(module, output, parameters)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    figures = {"module": module, "seconds": round(time.monotonic() - started, 1)}
+    figures = {"module": label, "seconds": round(time.monotonic() - started, 1)}
     if done.returncode:
         tail = (done.stdout + done.stderr).strip().splitlines()[-4:]
         return {**figures, "error": " | ".join(tail)}
@@ -140,19 +142,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--module", action="append", help="only this block (again for more)")
     parser.add_argument("--qpn-w", type=int, help="log2 of QPs; default: that of the build")
+    parser.add_argument("--sq-host", action="store_true",
+                        help="named blocks in the build with send queues in host memory")
     parser.add_argument("--jobs", type=int, default=2, help="blocks at a time (default 2)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/synth/summary.json")
     options = parser.parse_args()
-    modules = options.module or BLOCKS
+    jobs_of = [(name, options.sq_host) for name in options.module or BLOCKS]
+    if not options.module:
+        jobs_of += [(name, True) for name in SQ_HOST_BLOCKS]
+    labels = [name + " SQ_HOST" * sq_host for name, sq_host in jobs_of]
     rows = []
-    print(f"{'block':12} {'LUT6':>8} {'FF':>8} {'RAM bits':>11} {'depth':>6} {'s':>6}", flush=True)
+    print(f"{'block':18} {'LUT6':>8} {'FF':>8} {'RAM bits':>11} {'depth':>6} {'s':>6}", flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        jobs = {pool.submit(measure, name, parameters_of(name, options)): name for name in modules}
+        jobs = [
+            pool.submit(measure, name, parameters_of(name, options.qpn_w, sq_host), label)
+            for (name, sq_host), label in zip(jobs_of, labels, strict=True)
+        ]
         for job in concurrent.futures.as_completed(jobs):
             row = job.result()
             rows.append(row)
             if "error" in row:
-                print(f"{row['module']:12} FAILED: {row['error']}", flush=True)
+                print(f"{row['module']:18} FAILED: {row['error']}", flush=True)
             else:
                 note = (
                     ""
@@ -160,11 +170,11 @@ def main():
                     else f"  over {MAX_DEPTH}: {row['depth_from']} to {row['depth_to']}"
                 )
                 print(
-                    f"{row['module']:12} {row['luts']:8} {row['flip_flops']:8} "
+                    f"{row['module']:18} {row['luts']:8} {row['flip_flops']:8} "
                     f"{row['ram_bits']:11} {row['depth']:6} {row['seconds']:6}{note}",
                     flush=True,
                 )
-    rows.sort(key=lambda row: modules.index(row["module"]))
+    rows.sort(key=lambda row: labels.index(row["module"]))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"max_depth": MAX_DEPTH, "blocks": rows}, indent=2) + "\n")
     failed = [row["module"] for row in rows if "error" in row]
@@ -173,13 +183,15 @@ def main():
     return 1 if failed else 0
 
 
-def parameters_of(module, options):
-    """Parameters that a block of the default device gets from the top."""
+def parameters_of(module, qpn_w=None, sq_host=False):
+    """Parameters that a block gets from the top of the default device, or of one of another size or
+    with send queues in host memory."""
     limits = yaml.safe_load((ROOT / "spec/limits.yaml").read_text())["limits"]
-    qpn_w = options.qpn_w or limits["qpn_w"]
+    qpn_w = qpn_w or limits["qpn_w"]
     every = {
         "QPN_W": qpn_w, "CQN_W": qpn_w + 1, "LLQ_AW": limits["llq_bytes"].bit_length() - 1,
         "TAGS": limits["tags"], "TIMEOUT_CYCLES": limits["completion_timeout_cycles"],
+        "SQ_HOST": int(sq_host),
     }  # fmt: skip
     text = next(ROOT.glob(f"rtl/**/{module}.v")).read_text().split(");")[0]
     return {name: value for name, value in every.items() if f"parameter {name} " in text}

@@ -28,5 +28,5 @@ _DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob
 numba.config.CACHE_DIR = str(HERE.parents[1] / "sim/out/numba" / _DIGEST.hexdigest()[:16])
 
 # One compiled function in the end: a call would copy every number of the workload.
-engine = numba.njit(error_model="numpy", forceinline=True)
-compiled = numba.njit(error_model="numpy", cache=True)
+engine = numba.njit(error_model="numpy", forceinline=True, _nrt=False)
+compiled = numba.njit(error_model="numpy", cache=True, _nrt=False)

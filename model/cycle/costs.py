@@ -2,8 +2,18 @@
 
 from typing import NamedTuple
 
-from cycle.stages import cut, shape
+from cycle.stages import LINE, cut, shape
 from efa import defs
+
+# Stages that engines go through register by register: what a latency has beyond them is waited
+# before the first one.
+SCHEDULER_STAGES = 2
+JUDGE_STAGES = 3
+SCATTER_STAGES = 4
+COMPLETION_STAGES = 2
+SRD_STAGES = 3
+PACKET_STAGES = 2
+FRONT = 2  # places for packets in front of the judge
 
 
 class Costs(NamedTuple):
@@ -28,16 +38,18 @@ class Costs(NamedTuple):
     # Doorbell and scheduler
     ring: int
     count: int
-    turn: int
-    again: int
-    take: int
+    hear: int
     quantum: int
+    visit: int
+    lines: int
+    tell_every: int
     contexts: int
     # Check and room
     skid: int
     skid_depth: int
     check: int
     message: int
+    freed: int
     room_next: int
     room_messages: int
     room_lines: int
@@ -48,46 +60,58 @@ class Costs(NamedTuple):
     beat_back: int
     answer: int
     out: int
+    room: int
     # Receive
     packet_in: int
+    behind: int
     packets_wait: int
-    acks_wait: int
+    packets_stored: int
     lines_wait: int
-    judge: int
+    gone: int
     judge_next: int
-    jobs: int
-    jobs_cycles: int
     job_check: int
+    jobs: int
     line: int
-    write: int
-    write_next: int
-    nothing: int
     written: bool
-    handed: int
-    retire: int
+    nothing: int
+    parked: int
+    parked_places: int
+    listed: int
+    pass_again: int
+    # Receive descriptors
     descriptors: int
-    look: int
-    claim_ring: int
     read_descriptors: int
     descriptor_beats: int
+    beat_descriptors: int
     cached: int
+    used: int
+    shown: int
+    look: int
+    look_read: int
+    look_again: int
+    # Scatter and host writes
+    grh: bool
+    retire: int
+    store: int
+    store_beats: int
+    handed: int
     # Completion and acknowledgement
     entry: int
     acknowledge: int
     ack_in: int
-    srd_ack: int
-    srd_done: int
-    leave: int
+    left: int
+    stored: int
     visible: int
+    log: bool
 
 
-def costs(table, work):
-    """Costs of a workload from Stages."""
+def costs(table, work, log=False):
+    """Costs of a workload from Stages; log: reads and beats are written down."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
-    descriptors = table.depth("efa_rq_fetch.read")
+    read_descriptors = table.depth("efa_rq_fetch.read")
+    look_read = at("efa_rq_fetch.read") - at("efa_work_set.queue")
     empty = "empty" in made.facts
-    jobs = table.depth("efa_rx_check.job")
     return Costs(
         queues=work.queues,
         batch=work.batch,
@@ -105,13 +129,15 @@ def costs(table, work):
         bus=fixed["bus"],
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
-        turn=at("efa_sq_circle.queue"), again=every("efa_sq.visit"),
-        take=at("efa_sq.entry") - at("efa_skid.beat"), quantum=table.depth("efa_sq.visit"),
+        hear=at("efa_sq.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
+        quantum=table.depth("efa_sq.visit"), visit=table.depth("efa_sq.cut"),
+        lines=work.entry_bytes // LINE, tell_every=work.cq_batch,
         contexts=table.depth("efa_srd.ack"),
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),
         check=at("efa_wqe_check.entry"),
-        message=at("efa_tx.message"),
+        message=at("efa_tx.message") - PACKET_STAGES,
+        freed=PACKET_STAGES,
         room_next=every("efa_tx_room.two_buffers" if work.buffers == 2 else "efa_tx_room.message"),
         room_messages=table.depth("efa_tx_room.message"),
         room_lines=table.depth("efa_tx_room.line"),
@@ -122,37 +148,45 @@ def costs(table, work):
         beat_back=at("efa_dma_rd.beat"),
         answer=at("efa_tx.answer"),
         out=at("efa_net_out.flit"),
-        packet_in=at("efa_pkt_in.packet"),
-        packets_wait=table.depth("efa_pkt_in.packet"),
-        acks_wait=table.depth("efa_pkt_in.acknowledgement"),
+        room=0 if work.inline else made.flits,
+        packet_in=at("efa_pkt_in.packet") + at("efa_rx_judge.packet") - JUDGE_STAGES,
+        behind=at("efa_fifo.large"),
+        packets_wait=table.depth("efa_pkt_in.packet") - FRONT,
+        packets_stored=table.depth("efa_pkt_in.slot"),
         lines_wait=table.depth("efa_pkt_in.line"),
-        judge=at("efa_rx_judge.packet"),
+        gone=at("efa_pkt_in.slot"),
         judge_next=every("efa_rx_judge.packet"),
-        jobs=jobs,
-        jobs_cycles=jobs if empty else round(jobs * every("efa_rx_check.job")),
         job_check=at("efa_rx_check.unasked" if empty else "efa_rx_check.job"),
+        jobs=table.depth("efa_rx_check.job"),
         line=table.depth("efa_rx_scatter.job"),
-        write=at("efa_rx_scatter.job"),
-        write_next=sum(made.writes) - 1 + (
-            every("efa_rx_scatter.next") if made.writes
-            and made.writes[-1] >= table.depth("efa_rx_scatter.next") else 1),
         written=not empty,
         nothing=at("efa_fifo.small"),
-        handed=at("efa_dma_wr.beat"),
-        retire=at("efa_rx_retire.job"),
+        parked=table.depth("efa_rx_wait.list"),
+        parked_places=2 * table.depth("efa_rx_wait.list"),
+        listed=at("efa_fifo.large"),
+        pass_again=every("efa_rx_wait.again"),
         descriptors=table.depth("efa_rq_cache.read"),
-        look=at("efa_rq_fetch.used") + at("efa_rq_fetch.read"),
-        claim_ring=every("efa_rq_claim.ring"),
-        read_descriptors=descriptors,
-        descriptor_beats=cut(descriptors * defs.IoRxDesc.SIZE)[0],
-        cached=at("efa_rq_cache.beat") + at("efa_rq_cache.read"),
-        entry=at("efa_cq.entry"),
+        read_descriptors=read_descriptors,
+        descriptor_beats=cut(read_descriptors * defs.IoRxDesc.SIZE)[0],
+        beat_descriptors=LINE // defs.IoRxDesc.SIZE,
+        cached=at("efa_rq_cache.beat"),
+        used=at("efa_rq_fetch.used"),
+        shown=at("efa_work_set.queue"),
+        look=every("efa_rq_fetch.look"),
+        look_read=look_read,
+        look_again=every("efa_rq_fetch.read") - look_read,
+        grh=work.kind == "UD",
+        retire=at("efa_rx_retire.job"),
+        store=at("efa_rx_scatter.job") - SCATTER_STAGES,
+        store_beats=table.depth("efa_rx_scatter.store"),
+        handed=at("efa_dma_wr.beat"),
+        entry=at("efa_cq.entry") - COMPLETION_STAGES,
         acknowledge=at("efa_cq.commit")
         + at("efa_rx_retire.entry")
         + at("efa_net_out.acknowledgement"),
-        ack_in=at("efa_pkt_in.acknowledgement"),
-        srd_ack=at("efa_srd.ack"),
-        srd_done=at("efa_srd.done"),
-        leave=at("efa_net_out.done"),
+        ack_in=at("efa_pkt_in.acknowledgement") + at("efa_srd.ack") - SRD_STAGES,
+        left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
+        stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
+        log=log,
     )

@@ -7,144 +7,119 @@ Time goes from one cycle in which an engine acts to the next; what acts for many
 packet of many flits, is one step. Nothing here knows a number: cycle.costs has them from the table.
 """
 
+from functools import cache
+
 import numpy as np
 
-from cycle import compiled
+from cycle import compiled, engine
+from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
-from cycle.receiving import (
-    CQ_PT,
-    CQ_STUCK,
-    CQE_N,
-    SRD_PT,
-    SRD_STUCK,
-    completions,
-    judge,
-    link,
-    writes,
-)
+from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
+from cycle.receiving import judge, link
 from cycle.record import Reads, Record
-from cycle.sending import (
-    ACTED,
-    CHECK_PT,
-    CHECK_STUCK,
-    SQ_PT,
-    SQ_STUCK,
-    checks,
-    host,
-    network,
-    reads,
-    scheduler,
-)
+from cycle.rings import fetch
+from cycle.sending import STIR, host, scheduler
 from cycle.stages import Stages, shape
-from cycle.state import FAR, R, new_state
+from cycle.state import (
+    CHECKS,
+    COMPLETIONS,
+    ENGINES,
+    EVERYBODY,
+    FAR,
+    FETCH,
+    HOST,
+    JUDGE,
+    LINK,
+    NETWORK,
+    READS,
+    SCATTER,
+    SCHEDULER,
+    WRITES,
+    R,
+    new_state,
+)
 from cycle.workload import store_beats
-
-# Engines by number, and whom each one's acting may concern, itself among them.
-ENGINES = 9
-(LINK, WRITES, COMPLETIONS, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = range(ENGINES)
-EVERYBODY = (1 << ENGINES) - 1
-STIRS_LINK = 1 << LINK | 1 << JUDGE | 1 << COMPLETIONS
-STIRS_WRITES = 1 << WRITES | 1 << COMPLETIONS | 1 << NETWORK | 1 << HOST
-STIRS_COMPLETIONS = 1 << COMPLETIONS | 1 << WRITES | 1 << JUDGE | 1 << LINK | 1 << SCHEDULER
-STIRS_JUDGE = 1 << JUDGE | 1 << WRITES | 1 << COMPLETIONS | 1 << LINK | 1 << READS
-STIRS_NETWORK = 1 << NETWORK | 1 << LINK | 1 << CHECKS | 1 << COMPLETIONS
-STIRS_READS = 1 << READS | 1 << NETWORK | 1 << JUDGE | 1 << CHECKS
-STIRS_CHECKS = 1 << CHECKS | 1 << SCHEDULER | 1 << READS | 1 << NETWORK
-STIRS_SCHEDULER = 1 << SCHEDULER | 1 << CHECKS
-STIRS_HOST = 1 << HOST | 1 << SCHEDULER
 
 
 class Stuck(Exception):
     """No engine can act and messages are missing: a fault of the model."""
 
 
+@engine
+def _first(wake):
+    found = wake[0]
+    for number in range(1, ENGINES):
+        found = min(found, wake[number])
+    return found
+
+
 @compiled
-def _run(c, s):
+def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, shows, in_set, rung, taken, debt, rests, sent,
-     item_due, skid_in, check_due, tag_free, claimed, asked, claim_free, here, ask_ring, ask_block,
-     ask_at, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, job_at, come, come_at,
-     srd_msg, srd_due, cq_msg, cq_receive, cq_due, read_log, write_log) = s
-    now, stir, wake = 0, EVERYBODY, np.zeros(ENGINES, np.int64)
+    (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in,
+     check_due, listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n,
+     here, used, used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at,
+     ask_end, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs,
+     job_at, places, out_at, parked, park_due, blocked, issued_at, taken_at, come, store,
+     store_due, read_log, beat_log) = s
+    now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
         # before all: what leaves the stores of packets makes room a cycle later. An engine is
         # asked when its own time has come or when one that it depends on did something.
-        if stir >> LINK & 1 or wake[LINK] <= now:
-            stir &= ~(1 << LINK)
-            r[ACTED] = 0
-            wake[LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come)
-            if r[ACTED] == 1:
-                stir |= STIRS_LINK
-        if stir >> WRITES & 1 or wake[WRITES] <= now:
-            stir &= ~(1 << WRITES)
-            r[ACTED] = 0
-            wake[WRITES] = writes(now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg,
-                                  cq_receive, cq_due, write_log)
-            if r[ACTED] == 1:
-                stir |= STIRS_WRITES
-        if stir >> COMPLETIONS & 1 or wake[COMPLETIONS] <= now:
-            stir &= ~(1 << COMPLETIONS)
-            r[ACTED] = 0
-            wake[COMPLETIONS] = completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due,
-                                            cq_msg, cq_receive, cq_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_COMPLETIONS
-        if stir >> JUDGE & 1 or wake[JUDGE] <= now:
-            stir &= ~(1 << JUDGE)
-            r[ACTED] = 0
-            wake[JUDGE] = judge(now, c, r, at, claimed, asked, claim_free, here, ask_ring,
-                                ask_block, ask_at, arrived, job_at)
-            if r[ACTED] == 1:
-                stir |= STIRS_JUDGE
-        if stir >> NETWORK & 1 or wake[NETWORK] <= now:
-            stir &= ~(1 << NETWORK)
-            r[ACTED] = 0
-            wake[NETWORK] = network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack,
-                                    link_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_NETWORK
-        if stir >> READS & 1 or wake[READS] <= now:
-            stir &= ~(1 << READS)
-            r[ACTED] = 0
-            wake[READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                                ask_block, ask_at, read_log)
-            if r[ACTED] == 1:
-                stir |= STIRS_READS
-        if stir >> CHECKS & 1 or wake[CHECKS] <= now:
-            stir &= ~(1 << CHECKS)
-            r[ACTED] = 0
-            wake[CHECKS] = checks(now, c, r, at, sent, item_due, skid_in, check_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_CHECKS
-        if stir >> SCHEDULER & 1 or wake[SCHEDULER] <= now:
-            stir &= ~(1 << SCHEDULER)
-            r[ACTED] = 0
-            wake[SCHEDULER] = scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt,
-                                        rests, sent, item_due)
-            if r[ACTED] == 1:
-                stir |= STIRS_SCHEDULER
-        if stir >> HOST & 1 or wake[HOST] <= now:
-            stir &= ~(1 << HOST)
-            r[ACTED] = 0
-            wake[HOST] = host(now, c, r, at, beats, post_at)
-            if r[ACTED] == 1:
-                stir |= STIRS_HOST
-        step = 1 if stir else wake.min() - now
+        if r[STIR] & LINK or wake[0] <= now:
+            r[STIR] &= ~LINK
+            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at)
+        if r[STIR] & WRITES or wake[1] <= now:
+            r[STIR] &= ~WRITES
+            wake[1] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg,
+                             ack_at, beat_log)
+        if r[STIR] & SCATTER or wake[2] <= now:
+            r[STIR] &= ~SCATTER
+            wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at)
+        if r[STIR] & COMPLETIONS or wake[3] <= now:
+            r[STIR] &= ~COMPLETIONS
+            wake[3] = completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
+                                  store_due, context_of, context_free)
+        if r[STIR] & FETCH or wake[4] <= now:
+            r[STIR] &= ~FETCH
+            wake[4] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due,
+                            in_again, ask_ring, ask_block, ask_at, ask_end)
+        if r[STIR] & JUDGE or wake[5] <= now:
+            r[STIR] &= ~JUDGE
+            wake[5] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
+                            job_at, places, out_at, parked, park_due, blocked)
+        if r[STIR] & NETWORK or wake[6] <= now:
+            r[STIR] &= ~NETWORK
+            wake[6] = network(now, c, r, at, sent, context_of, context_free, listed_at, left_at,
+                              ack_msg, ack_at, link_msg, link_ack, link_due)
+        if r[STIR] & READS or wake[7] <= now:
+            r[STIR] &= ~READS
+            wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
+                            ask_at, ask_end, read_log)
+        if r[STIR] & CHECKS or wake[8] <= now:
+            r[STIR] &= ~CHECKS
+            wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
+        if r[STIR] & SCHEDULER or wake[9] <= now:
+            r[STIR] &= ~SCHEDULER
+            wake[9] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in)
+        if r[STIR] & HOST or wake[10] <= now:
+            r[STIR] &= ~HOST
+            wake[10] = host(now, c, r, at, beats, post_at)
+        step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1
-        if r[SQ_STUCK] == 0:
-            r[SQ_PT] += step
         if r[CHECK_STUCK] == 0:
             r[CHECK_PT] += step
-        if r[SRD_STUCK] == 0:
-            r[SRD_PT] += step
-        if r[CQ_STUCK] == 0:
-            r[CQ_PT] += step
         now += step
     return now
+
+
+@cache
+def _table():
+    return Stages()
 
 
 def simulate(work, beats=None, table=None):
@@ -157,21 +132,17 @@ def simulate(work, beats=None, table=None):
 
 def recorded(work, beats=None, table=None):
     """What cycle.record.from_rtl gives of the RTL, of the model: see `simulate`."""
-    made = shape(work)
-    lives, state, base = _simulate(work, beats, table)
-    log = state.read_log[: state.r[R["reads"]]]
+    lives, state, base = _simulate(work, beats, table, log=True)
+    log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    within = np.concatenate([np.arange(beats) for beats in made.writes or (0,)])
-    each = np.repeat(state.write_log - base, np.tile(made.writes, work.total).astype(np.int64))
-    payload = each + np.tile(within, work.total) if made.writes else each
-    return Record(lives, made, reads, payload)
+    return Record(lives, shape(work), reads, state.beat_log - base)
 
 
-def _simulate(work, beats, table):
-    table = table or Stages()
-    numbers = costs(table, work)
+def _simulate(work, beats, table, log=False):
+    table = table or _table()
+    numbers = costs(table, work, log)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
-    if _run(numbers, state) < 0:
+    if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
         raise Stuck(f"{work}: nothing can happen any more")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
@@ -179,5 +150,5 @@ def _simulate(work, beats, table):
         never = column == FAR
         column -= base
         column[never] = NEVER
-    table = {name: np.asarray(column) for name, column in found.items()}
-    return Lifelines(work, table), state, base
+    columns = {name: np.asarray(column) for name, column in found.items()}
+    return Lifelines(work, columns), state, base

@@ -1,229 +1,250 @@
-"""The receiving and completing engines, a cycle at a time (see cycle.sending)."""
+"""The receiving engines, a cycle at a time (see cycle.sending): link and judge."""
 
 from cycle import engine
-from cycle.state import ACK, CQE, DONE, FAR, RXF, RXL, RXV, RXW, SEEN, TXL, R
+from cycle.state import (
+    ACK,
+    COMPLETIONS,
+    FAR,
+    FETCH,
+    JUDGE,
+    LINK,
+    RXF,
+    RXL,
+    RXV,
+    SCATTER,
+    R,
+)  # fmt: skip
 
 LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
-STORED, ACKS_IN, IN_LINES = R["stored"], R["acks_in"], R["in_lines"]
-JUDGE_N, JUDGE_FREE, JOB_N, JOBS_N = R["judge_n"], R["judge_free"], R["job_n"], R["jobs_n"]
-ASK_TAIL = R["ask_tail"]
-WRITE_NEXT, WRITTEN = R["write_next"], R["written"]
-WRITE_N, WRITE_PACKET, WRITE_FREE, WRITE_TURN = (
-    R["write_n"], R["write_packet"], R["write_free"], R["write_turn"])  # fmt: skip
-RETIRE_N = R["retire_n"]
-SRD_PT, SRD_STUCK, SRD_HEAD, SRD_TAIL = (
-    R["srd_pt"], R["srd_stuck"], R["srd_head"], R["srd_tail"])  # fmt: skip
-ACKED_N, LEFT_N, SEND_N, CREDITS = R["acked_n"], R["left_n"], R["send_n"], R["credits"]
-CQ_PT, CQ_STUCK, CQ_HEAD, CQ_TAIL, CQ_TURN = (
-    R["cq_pt"], R["cq_stuck"], R["cq_head"], R["cq_tail"], R["cq_turn"])  # fmt: skip
-ACK_TAIL, CQE_N, ACTED = R["ack_tail"], R["cqe_n"], R["acted"]
+LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
+GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
+COME, FRONT_N, PACKET_N, J1, J2 = R["come"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
+J2_BLOCKED, J2_INDEX, J3, JUDGE_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["judge_free"]
+CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
+PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
+PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
+SC_PIECE, RETIRED_AT, STIR = R["sc_piece"], R["retired_at"], R["stir"]
+OPEN, QUIET, PASSING = 0, 1, 2
+NONE = -1
 
 
 @engine
-def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come):
+def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at):
     """Packets in, in the order they left; all of it waits while a store of packets is full."""
+    # Packets leave their store in the order they came, one a cycle.
+    later = FAR
+    while r[GONE_N] < r[STORED] and gone_at[r[GONE_N]] < FAR:
+        gone = max(gone_at[r[GONE_N]], r[GONE_AT]) + c.gone
+        if gone + 1 > now:
+            later = gone + 1
+            break
+        r[GONE_AT] = gone
+        r[IN_LINES] -= c.flits
+        r[GONE_N] += 1
     head = r[LINK_HEAD]
     if head == r[LINK_TAIL]:
-        return FAR
+        return later
     due = max(link_due[head], r[LINK_FREE])
     if due > now:
-        return due
-    if r[STORED] - r[JUDGE_N] >= c.packets_wait or r[ACKS_IN] - r[ACKED_N] >= c.acks_wait:
-        return FAR
+        return min(due, later)
+    if (r[IN_LINES] >= c.lines_wait or r[STORED] - r[FRONT_N] >= c.packets_wait
+            or r[STORED] - r[GONE_N] >= c.packets_stored):
+        return later
     message = link_msg[head]
+    r[LINK_FREE] = now + 1
     if link_ack[head] == 1:
         at[ACK, message] = now
         come[r[ACKS_IN]] = message
         r[ACKS_IN] += 1
-        r[LINK_FREE] = now + 1
-    else:
-        if r[IN_LINES] + c.flits > c.lines_wait:
-            return FAR
+        r[LINK_HEAD] += 1
+        r[STIR] |= COMPLETIONS
+        return now + 1
+    if r[LINK_FLITS] == 0:
         at[RXF, message] = now
-        at[RXL, message] = now + c.flits - 1
+    # The whole rest at once, as far as lines are free.
+    flits = min(c.flits - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
+    r[IN_LINES] += flits
+    r[LINK_FLITS] += flits
+    r[LINK_FREE] = now + flits
+    if r[LINK_FLITS] == c.flits:
+        at[RXL, message] = now + flits - 1
         arrived[r[STORED]] = message
+        gone_at[r[STORED]] = FAR
         r[STORED] += 1
-        r[IN_LINES] += c.flits
-        r[LINK_FREE] = now + c.flits
-    r[LINK_HEAD] += 1
-    r[ACTED] = 1
+        r[LINK_FLITS] = 0
+        r[LINK_HEAD] += 1
+        r[STIR] |= JUDGE
     return r[LINK_FREE]
 
 
 @engine
-def _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring):
-    """A descriptor is used up; when a read's worth of places is free, more are asked for."""
-    claimed[ring] += 1
-    room = c.descriptors - (asked[ring] - claimed[ring])
-    if asked[ring] < c.per_queue and room >= c.read_descriptors:
-        tail = r[ASK_TAIL]
-        ask_ring[tail] = ring
-        ask_block[tail] = asked[ring] // c.read_descriptors
-        ask_at[tail] = now + c.look
-        r[ASK_TAIL] += 1
-        asked[ring] = min(c.per_queue, asked[ring] + c.read_descriptors)
+def _ring_of(c, message):
+    return (message // c.batch + 1) % c.queues
 
 
 @engine
-def judge(
-    now, c, r, at, claimed, asked, claim_free, here, ask_ring, ask_block, ask_at, arrived, job_at
-):
-    """Packets judged one after the other, each with the next descriptor of its ring."""
-    later = FAR
-    # Buffers are checked: `jobs` of them in `jobs_cycles`, and only as the line has room.
+def _checked(now, c, r, at, jobs, job_at, out_at):
+    """The oldest job that is being checked leaves when the scatter and the line have room."""
     j = r[JOB_N]
-    if j < r[JUDGE_N]:
-        due = job_at[j]
-        if j >= c.jobs:
-            due = max(due, job_at[j - c.jobs] + c.jobs_cycles)
-        if due > now:
-            later = min(later, due)
-        elif j - r[RETIRE_N] < c.line:
-            job_at[j] = now
-            message = arrived[j]
-            at[RXV, message] = now + c.job_check
-            if c.written == 0:
-                at[RXW, message] = now + c.job_check + c.nothing
-            r[JOB_N] += 1
-            r[ACTED] = 1
-    a = r[JUDGE_N]
-    if a < r[STORED]:
-        message = arrived[a]
-        ring = (message // c.batch + 1) % c.queues
-        due = max(at[RXL, message] + c.packet_in, max(r[JUDGE_FREE], claim_free[ring]))
-        there = here[ring, claimed[ring] // c.read_descriptors]
-        if due > now:
-            later = min(later, due)
-        elif there > now:
-            later = min(later, there)
-        elif a - r[JOB_N] < c.judge:
-            _claim(now, c, r, claimed, asked, ask_ring, ask_block, ask_at, ring)
-            claim_free[ring] = now + c.claim_ring
-            job_at[a] = now + c.judge
-            r[JUDGE_FREE] = now + c.judge_next
-            r[JUDGE_N] += 1
-            r[ACTED] = 1
-            later = min(later, now + c.judge_next)
-    return later
-
-
-@engine
-def writes(
-    now, c, r, at, write_beats, ack_msg, ack_at, arrived, cq_msg, cq_receive, cq_due, write_log
-):
-    """The host write stream: payload and completions in turn, packet by packet."""
-    made, payload, entry, shows = FAR, FAR, FAR, FAR
-    if c.written and r[WRITE_N] < r[JOB_N]:
-        made = max(at[RXV, arrived[r[WRITE_N]]] + c.write, r[WRITE_NEXT])
-        payload = max(made, r[WRITE_FREE])
-    r[CQ_STUCK] = 0
-    head = r[CQ_HEAD]
-    if head < r[CQ_TAIL]:
-        shows = now + max(0, cq_due[head] - r[CQ_PT])
-        entry = max(shows, r[WRITE_FREE])
-    if payload > now and entry > now:
-        if shows > now:
-            return min(payload, shows)
-        r[CQ_STUCK] = 1
-        return min(payload, entry)
-    is_entry = entry <= now and (payload > now or r[WRITE_TURN] == 0)
-    r[WRITE_TURN] = 1 if is_entry else 0
-    r[ACTED] = 1
-    if not is_entry:
-        beats = write_beats[r[WRITE_PACKET]]
-        write_log[r[WRITTEN]] = now
-        r[WRITTEN] += 1
-        r[WRITE_FREE] = now + beats
-        r[WRITE_PACKET] += 1
-        if r[WRITE_PACKET] == len(write_beats):
-            at[RXW, arrived[r[WRITE_N]]] = now + beats - 1 + c.handed
-            r[WRITE_NEXT] = made + c.write_next
-            r[WRITE_PACKET] = 0
-            r[WRITE_N] += 1
-        if shows > now:
-            return min(now + beats, shows)
-        r[CQ_STUCK] = 1
-        return now + beats
-    r[WRITE_FREE] = now + 1
-    message = cq_msg[head]
-    r[CQ_HEAD] += 1
-    r[CQE_N] += 1
-    if cq_receive[head] == 1:
-        at[CQE, message] = now
-        if c.srd:
-            tail = r[ACK_TAIL]
-            ack_msg[tail] = message
-            ack_at[tail] = now + c.acknowledge - c.out
-            r[ACK_TAIL] += 1
+    if j == r[CHECKED_N]:
+        return False, FAR
+    due = job_at[j] + c.job_check
+    if due > now:
+        return False, due
+    # A place that became free in this cycle shows in the next.
+    held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
+    if held >= c.line:
+        return False, now + 1 if r[RETIRED_AT] == now else FAR
+    if c.written and r[SC_JOB] >= 0:
+        return False, FAR
+    at[RXV, jobs[j]] = now
+    if c.written:
+        out_at[j] = FAR
+        r[SC_JOB] = j
+        r[SC_PIECE] = 0
+        r[STIR] |= SCATTER
     else:
-        at[DONE, message] = now
-        at[SEEN, message] = now + c.visible
-    return now + 1
+        out_at[j] = now + c.nothing
+        r[STIR] |= COMPLETIONS
+    r[JOB_N] += 1
+    return True, now
 
 
 @engine
-def completions(now, c, r, at, sent, arrived, come, srd_msg, srd_due, cq_msg, cq_receive, cq_due):
-    """Finished sends and receives into the completion engine, in turn."""
-    later = FAR
-    send, receive = FAR, FAR
-    head = r[SRD_HEAD]
-    r[SRD_STUCK] = 0
-    if head < r[SRD_TAIL]:
-        send = now + max(0, srd_due[head] - r[SRD_PT])
-    if r[RETIRE_N] < r[JOB_N]:
-        receive = at[RXW, arrived[r[RETIRE_N]]]
-        if receive < FAR:
-            receive += c.retire
-    if r[CQ_STUCK] == 0:
-        is_receive = receive <= now and (send > now or r[CQ_TURN] == 0)
-        tail = r[CQ_TAIL]
-        if is_receive:
-            cq_msg[tail] = arrived[r[RETIRE_N]]
-            # Its bytes count as written when the completion may follow.
-            at[RXW, arrived[r[RETIRE_N]]] = now - c.retire
-            cq_receive[tail] = 1
-            r[IN_LINES] -= c.flits
-            r[RETIRE_N] += 1
-        elif send <= now:
-            cq_msg[tail] = srd_msg[head]
-            r[SRD_HEAD] += 1
-            r[CREDITS] += 1
-        if is_receive or send <= now:
-            cq_due[tail] = r[CQ_PT] + c.entry
-            r[CQ_TAIL] += 1
-            r[CQ_TURN] = 1 if is_receive else 0
-            r[ACTED] = 1
-            if send <= now and is_receive:
-                r[SRD_STUCK] = 1
-    elif send <= now:
-        r[SRD_STUCK] = 1
-    if send > now:
-        later = send
-    if receive > now:
-        later = min(later, receive)
-    # What finished a send: its acknowledgement, or that a datagram has left.
-    if r[SRD_STUCK] == 0:
-        tail = r[SRD_TAIL]
-        if c.srd and r[ACKED_N] < r[ACKS_IN]:
-            message = come[r[ACKED_N]]
-            due = at[ACK, message] + c.ack_in
-            if due <= now:
-                srd_msg[tail] = message
-                srd_due[tail] = r[SRD_PT] + c.srd_ack
-                r[ACKED_N] += 1
-                r[SRD_TAIL] += 1
-                r[ACTED] = 1
-            else:
-                later = min(later, due)
-        elif not c.srd and r[LEFT_N] < r[SEND_N]:
-            message = sent[r[LEFT_N]]
-            due = at[TXL, message] - c.out + c.leave
-            if due <= now:
-                srd_msg[tail] = message
-                srd_due[tail] = r[SRD_PT] + c.srd_done
-                r[LEFT_N] += 1
-                r[SRD_TAIL] += 1
-                r[ACTED] = 1
-            else:
-                later = min(later, due)
+def _offered(now, c, r, at, arrived, front_due, parked):
+    """The packet that the judge may take next: of the list that is gone through, else a new one;
+    or -1."""
+    if r[PASS] == PASSING:
+        if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
+            return parked[r[PARK_HEAD] % c.parked_places]
+        return NONE
+    new = r[PACKET_N]
+    shows = new < r[FRONT_N] and front_due[new & 1] <= now
+    return new if shows and r[PASS] == OPEN and r[PARK_FULL] == 0 else NONE
+
+
+@engine
+def _front(now, c, r, at, arrived, front_due, places):
+    """A packet comes to the two places in front, from the store behind them or past it."""
+    n = r[FRONT_N]
+    if n == r[STORED]:
+        return False, FAR
+    came = at[RXL, arrived[n]]
+    if came > now:
+        return False, came
+    if places >= 2:
+        return False, FAR
+    if came != now and came + c.behind > now:
+        return False, came + c.behind
+    front_due[n & 1] = now + c.packet_in
+    r[FRONT_N] += 1
+    r[STIR] |= LINK
+    return True, now
+
+
+@engine
+def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at, places,
+          out_at, parked, park_due, blocked):
+    """Packets judged one after the other, each with the next descriptor of its ring; one whose
+    descriptor is not here waits beside the line, with all of its ring that follow."""
+    waiting = r[CHECKED_N] - r[JOB_N]
+    changed, later = _checked(now, c, r, at, jobs, job_at, out_at)
+    level = r[PARK_TAIL] - r[PARK_HEAD]
+    front = r[FRONT_N] - r[PACKET_N]
+    offered = _offered(now, c, r, at, arrived, front_due, parked)
+    empty = r[J1] < 0 and r[J2] < 0
+    # The job goes to the checks.
+    if r[J3] >= 0 and waiting < c.jobs:
+        message = arrived[r[J3]]
+        n = r[CHECKED_N]
+        jobs[n], job_at[n], places[n] = message, now, r[J3]
+        ring = _ring_of(c, message)
+        moved_n[ring] += 1
+        r[MOVED], r[MOVED_AT] = ring, now + c.used
+        r[STIR] |= FETCH
+        r[CHECKED_N] += 1
+        r[J3] = NONE
+        changed = True
+    # The claim's answer.
+    two = r[J2]
+    two_ring = _ring_of(c, arrived[two]) if two >= 0 else NONE
+    parks = NONE
+    if two >= 0:
+        index = r[J2_INDEX]
+        seen = here[two_ring, index // c.read_descriptors]
+        seen += index % c.read_descriptors // c.beat_descriptors
+        if r[J2_BLOCKED] == 1 or seen > now:
+            parks = two
+            r[J2] = NONE
+            changed = True
+        elif r[J3] < 0:
+            r[J3] = two
+            claimed[two_ring] += 1
+            r[J2] = NONE
+            changed = True
+    # The claim waits for one of its own ring in front of it.
+    one = r[J1]
+    if one >= 0:
+        ring = _ring_of(c, arrived[one])
+        if r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
+            r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
+            r[J1] = NONE
+            changed = True
+    ready = r[J1] < 0 and r[JUDGE_FREE] <= now
+    if ready and offered >= 0:
+        r[J1] = offered
+        r[JUDGE_FREE] = now + c.judge_next
+        changed = True
+        if r[PASS] == PASSING:
+            r[PARK_HEAD] += 1
+            r[PASS_LEFT] -= 1
+            if r[PARK_HEAD] < r[PARK_TAIL]:
+                r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
+        else:
+            r[PACKET_N] += 1
+    came, due = _front(now, c, r, at, arrived, front_due, front)
+    changed, later = changed or came, min(later, due)
+    # Those that wait, and the pass over them when descriptors have come.
+    offers = offered >= 0 and not ready
+    begins = False
+    if r[PASS] == PASSING:
+        if r[PASS_LEFT] == 0:
+            r[PASS] = OPEN
+            r[PASS_REST] += now + 1
+        changed = True
+    elif r[PASS] == QUIET:
+        if empty:
+            begins = True
+            r[PASS], r[PASS_LEFT], r[PASS_REST] = PASSING, level, level
+            # A reason comes again with the next read, or when as long has passed.
+            r[COME] = (now // c.pass_again + 1) * c.pass_again + 1
+        changed = True
+    elif level > 0:
+        if r[COME] <= now and (r[PASS_REST] <= now or r[PARK_FULL] == 1) and not offers:
+            r[PASS] = QUIET
+            changed = True
+        else:
+            later = min(later, max(r[COME], r[PASS_REST]) if r[COME] > now or r[PASS_REST] > now
+                        else FAR)
+    if not offers:
+        full = 1 if level >= c.parked else 0
+        changed = changed or full != r[PARK_FULL]
+        r[PARK_FULL] = full
+    if begins:
+        for ring in range(c.queues):
+            blocked[ring] = 0
+    if parks >= 0:
+        tail = r[PARK_TAIL]
+        parked[tail % c.parked_places] = parks
+        park_due[tail % c.parked_places] = now + c.listed
+        if r[PARK_HEAD] == tail:
+            r[PARK_AT] = now + c.listed
+        r[PARK_TAIL] += 1
+        blocked[two_ring] = 1
+    if changed:
+        return now + 1
+    if r[JUDGE_FREE] > now:
+        later = min(later, r[JUDGE_FREE])
+    if r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
+        later = min(later, front_due[r[PACKET_N] & 1])
     return later

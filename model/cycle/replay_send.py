@@ -10,11 +10,11 @@ import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.record import DESCRIPTORS
-from cycle.replay_schedule import CONTEXTS, DEBTS, PLACE, TAKES, TURNS, schedule
-from cycle.stages import cut
+from cycle.replay_schedule import CONTEXTS, DEBTS, HALVES, PLACE, TAKES, TURNS, schedule
+from cycle.stages import LINE, cut
 
 WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up",
-         DEBTS: "turns that pay for long messages",
+         HALVES: "first halves of entries before it", DEBTS: "turns that pay for long messages",
          TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
 
 PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE = range(5)
@@ -122,12 +122,13 @@ class Sending:
         posts = range(0, work.total, work.batch)
         bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
         contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
-        entries, did, self.open_sends = schedule(bells, work.batch, self.made.flits,
-                                self.table.depth("efa_sq.visit"), contexts, blocked.__contains__,
-                                freed)
+        depth = self.table.depth
+        entries, did, self.open_sends = schedule(
+            bells, work.batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq.visit"),
+            depth("efa_sq.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
-        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, TURNS))
+        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS))
         takes = [Busy(cycle for cycle, queue in entries if queue == one)
                  for one in range(work.queues)]
         place = [0] * work.queues

@@ -1,41 +1,30 @@
-"""The sending engines, a cycle at a time: host, scheduler, checks, reads, packets.
+"""The sending engines, a cycle at a time: host and scheduler.
 
 Each function does what its engine does in cycle `now` and returns the next cycle in which it
-could do more by itself; what another engine must do first brings it back anyway.
+could do more by itself; what another engine must do first brings it back anyway. A register that
+shows only in the next cycle does so here too: engines behind are asked before those in front.
 """
 
 from cycle import engine
 from cycle.state import (
-    ACKOUT,
     BELL,
-    CHECK,
+    CHECKS,
     DB,
     FAR,
-    RD,
-    RDC,
-    READY,
+    SCHEDULER,
     SEEN,
-    TXF,
-    TXL,
     WQE,
     R,
-)
+)  # fmt: skip
 
-HOST_POST, HOST_FREE = R["host_post"], R["host_free"]
-RING_POST, COUNT_POST = R["ring_post"], R["count_post"]
-LAST, IN_SET, CREDITS = R["last"], R["in_set"], R["credits"]
-VISIT, VISIT_LEFT, VISIT_FLITS = R["visit"], R["visit_left"], R["visit_flits"]
-SQ_PT, ISSUED, ITEM_N = R["sq_pt"], R["issued"], R["item_n"]
-CHECK_PT, INTO_CHECK_N, CHECK_N = R["check_pt"], R["into_check_n"], R["check_n"]
-SQ_STUCK, CHECK_STUCK = R["sq_stuck"], R["check_stuck"]
-ROOM_N, ROOM_FREE, LINES, SLOTS, FREED_N = (
-    R["room_n"], R["room_free"], R["lines"], R["slots"], R["freed_n"])  # fmt: skip
-READ_N, READ_PIECE, READ_FREE, READ_BUS = (
-    R["read_n"], R["read_piece"], R["read_free"], R["read_bus"])  # fmt: skip
-READS, READ_TURN, ASK_HEAD, ASK_TAIL = R["reads"], R["read_turn"], R["ask_head"], R["ask_tail"]
-SEND_N, NET_FREE, NET_TURN = R["send_n"], R["net_free"], R["net_turn"]
-ACK_HEAD, ACK_TAIL, LINK_TAIL = R["ack_head"], R["ack_tail"], R["link_tail"]
-ACTED = R["acted"]
+HOST_POST, HOST_FREE, RING_POST = R["host_post"], R["host_free"], R["ring_post"]
+COUNT_POST, LAST, INSIDE, CREDITS = R["count_post"], R["last"], R["inside"], R["credits"]
+P_QUEUE, P_OVER, A_QUEUE, A_SECOND = R["p_queue"], R["p_over"], R["a_queue"], R["a_second"]
+A_LEFT, A_OVER, S_QUEUE, S_PAYS = R["a_left"], R["a_over"], R["s_queue"], R["s_pays"]
+S_FIRST, S_END, S_TURN, C_QUEUE = R["s_first"], R["s_end"], R["s_turn"], R["c_queue"]
+C_FIRST, C_FLITS, C_TURN, C_LEFT = R["c_first"], R["c_flits"], R["c_turn"], R["c_left"]
+D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
+FREED_AT, STIR = R["freed_at"], R["stir"]
 
 
 @engine
@@ -57,240 +46,167 @@ def host(now, c, r, at, beats, post_at):
         if start > now:
             return start
         bell = start + beats[post % len(beats)]
+        if c.tell_every > 0 and must > 0:
+            # Consumer index first, when enough completions were seen since it was told.
+            before = max(0, must - c.batch)
+            if must // c.tell_every > before // c.tell_every:
+                bell += 1
         r[HOST_FREE] = bell + 1
         post_at[post] = bell + c.ring
         for message in range(post * c.batch, (post + 1) * c.batch):
             at[BELL, message] = bell
             at[DB, message] = bell + c.ring
         r[HOST_POST] += 1
-        r[ACTED] = 1
+        r[STIR] |= SCHEDULER
     return FAR
 
 
 @engine
-def _next_queue(r, c, now, in_set, shows, rests):
-    """The first queue behind the one taken last, in a circle, that shows; or -1 and the first
-    cycle in which one will."""
-    later = FAR
-    for step in range(1, c.queues + 1):
-        queue = (r[LAST] + step) % c.queues
-        if in_set[queue] == 1:
-            due = max(shows[queue], rests[queue])
-            if due <= now:
-                return queue, now
-            later = min(later, due)
-    return -1, later
-
-
-@engine
-def _rung(now, c, r, post_at, shows, in_set, rung):
-    """Doorbells that take effect by now: their queues get work; when the next one will."""
-    later = FAR
-    while r[RING_POST] < r[HOST_POST]:
-        due = post_at[r[RING_POST]]
-        if due > now:
-            later = due
-            break
-        queue = r[RING_POST] % c.queues
-        if in_set[queue] == 0:
-            in_set[queue] = 1
-            shows[queue] = due if r[IN_SET] == 0 and r[VISIT] < 0 else due + c.turn
-            r[IN_SET] += 1
-        r[RING_POST] += 1
-    while r[COUNT_POST] < r[RING_POST] and post_at[r[COUNT_POST]] + c.count <= now:
+def _rung(now, c, r, post_at, rung):
+    """Doorbells whose counts show by now; when the next one takes effect, and its queue if now."""
+    while r[COUNT_POST] < r[HOST_POST] and post_at[r[COUNT_POST]] + c.count < now:
         rung[r[COUNT_POST] % c.queues] += c.batch
         r[COUNT_POST] += 1
-    return later
+    if r[RING_POST] == r[HOST_POST]:
+        return FAR, -1
+    due = post_at[r[RING_POST]] + c.hear
+    if due > now:
+        return due, -1
+    queue = r[RING_POST] % c.queues
+    r[RING_POST] += 1
+    return now, queue
 
 
 @engine
-def scheduler(now, c, r, post_at, shows, in_set, rung, taken, debt, rests, sent, item_due):
-    """Takes an entry a cycle; a turn lets a queue send `quantum` flits, less what it owes."""
-    later = _rung(now, c, r, post_at, shows, in_set, rung)
-    if r[SQ_STUCK] == 1:
-        return later
-    if r[VISIT] < 0:
-        if r[IN_SET] == 0:
-            return later
-        queue, shown = _next_queue(r, c, now, in_set, shows, rests)
-        if queue < 0:
-            return min(later, shown)
-        r[VISIT] = queue
-        r[LAST] = queue
-        in_set[queue] = 0
-        r[IN_SET] -= 1
-        # What is rung later in the turn has put the queue into the set again.
-        r[VISIT_LEFT] = rung[queue] - taken[queue]
-        r[VISIT_FLITS] = c.quantum if r[IN_SET] == 0 else c.quantum - debt[queue]
-        r[ACTED] = 1
-    queue = r[VISIT]
-    if r[VISIT_LEFT] > 0 and r[VISIT_FLITS] > 0:
-        if r[CREDITS] == 0:
-            return later
-        place = taken[queue]
-        message = (place // c.batch * c.queues + queue) * c.batch + place % c.batch
-        sent[r[ISSUED]] = message
-        item_due[r[ISSUED]] = r[SQ_PT] + c.take
-        r[ISSUED] += 1
-        taken[queue] += 1
-        r[CREDITS] -= 1
-        r[VISIT_LEFT] -= 1
-        r[VISIT_FLITS] -= c.flits
-        rests[queue] = now + c.again
-    if r[VISIT_FLITS] <= 0 and r[VISIT_LEFT] > 0 and r[IN_SET] == in_set[queue]:
-        # Alone, it owes nothing and goes on.
-        r[VISIT_FLITS] = c.quantum
-    if r[VISIT_LEFT] == 0 or r[VISIT_FLITS] <= 0:
-        r[VISIT] = -1
-        debt[queue] = max(0, -r[VISIT_FLITS])
-        if r[VISIT_LEFT] > 0 and in_set[queue] == 0:
-            in_set[queue] = 1
-            shows[queue] = now + c.turn
-            r[IN_SET] += 1
-    r[ACTED] = 1
+def _next_queue(r, c, inside):
+    """The first queue with work behind the one looked at last, in a circle, or -1."""
+    if r[INSIDE] == 0:
+        return -1
+    queue = r[LAST]
+    for _ in range(c.queues):
+        queue = queue + 1 if queue + 1 < c.queues else 0
+        if inside[queue] == 1:
+            return queue
+    return -1
+
+
+@engine
+def _put(r, inside, queue):
+    if inside[queue] == 0:
+        inside[queue] = 1
+        r[INSIDE] += 1
+
+
+@engine
+def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
+    """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
+
+    P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
+    C: an entry taken, counted against its turn; D: what it owes is being written."""
+    due, fresh = _rung(now, c, r, post_at, rung)
+    busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
+    if not busy and r[INSIDE] == 0 and fresh < 0:
+        r[D_QUEUE] = -1
+        return due
+    held = r[ITEM_N] - r[INTO_CHECK_N] + (1 if r[POPPED] == now else 0)
+    move = held < c.skid_depth
+    picked = _next_queue(r, c, inside)
+    offered = picked if picked >= 0 else fresh
+    p, a, s, k = r[P_QUEUE], r[A_QUEUE], r[S_QUEUE], r[C_QUEUE]
+    # What its last entry leaves of a visit's turn; who is alone owes nothing.
+    left = (r[C_TURN] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
+    ends = k >= 0 and left <= 0 and (offered >= 0 or (p >= 0 and p != k))
+    kill_s = ends and s == k and r[S_PAYS] == 0
+    kill_a = ends and a == k
+    go = move and not (kill_s or kill_a)
+    late = p >= 0 and (a == p or s == p or k == p or r[D_QUEUE] == p)
+    p_go = p >= 0 and a < 0 and not late and go
+    p_take, p_pays, put = False, False, -1
+    count, turn = 0, 0
+    if kill_s or kill_a:
+        put = k
+    if p_go:
+        waiting = rung[p] - taken[p]
+        # What was freed in this very cycle does not count yet.
+        credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
+        most = min(credits, c.visit)
+        count = min(waiting, most)
+        p_stalls = waiting > 0 and credits == 0
+        p_pays = waiting > 0 and offered >= 0 and debt[p] >= c.quantum and not p_stalls
+        p_take = waiting > 0 and not p_stalls and not p_pays
+        turn = c.quantum - (debt[p] if offered >= 0 else 0)
+        if p_stalls or p_pays or (p_take and waiting > most and count == 1 and c.lines == 1):
+            put = p
+        r[P_OVER] = 1 if waiting > most else 0
+    a_issue = a >= 0 and go
+    a_end = a_issue and (r[A_SECOND] == 1 or c.lines == 1)
+    a_last = a_end and r[A_LEFT] == 1
+    if a_last and r[A_OVER] == 1:
+        put = a
+    commit = s >= 0 and move and not kill_s and r[S_PAYS] == 0 and r[S_END] == 1
+    paid = s >= 0 and move and r[S_PAYS] == 1
+    next_ready = p < 0 or p_go
+    # What was set aside for entries that are not taken now.
+    if kill_a:
+        r[CREDITS] += r[A_LEFT]
+    if kill_s and r[S_END] == 1:
+        r[CREDITS] += 1
+    if p_take:
+        r[CREDITS] -= count
+    if commit:
+        message = taken[s] // c.batch * c.queues * c.batch + s * c.batch + taken[s] % c.batch
+        n = r[ITEM_N]
+        sent[n] = message
+        at[WQE, message] = now
+        skid_in[n] = now
+        taken[s] += 1
+        r[ITEM_N] += 1
+        r[STIR] |= CHECKS
+    r[D_QUEUE] = k
+    if k >= 0:
+        debt[k] = -left if left <= 0 else 0
+        r[C_LEFT] = c.quantum if left <= 0 else left
+    r[C_QUEUE] = s if commit or paid else -1
+    if commit or paid:
+        r[C_FIRST], r[C_TURN] = r[S_FIRST], r[S_TURN]
+        r[C_FLITS] = 0 if paid else c.flits
+    if move:
+        ended = r[S_END] == 1 or s < 0
+        r[S_PAYS] = 1 if p_pays else 0
+        if p_go and (p_take or p_pays):
+            r[S_QUEUE], r[S_FIRST], r[S_TURN] = p, 1, turn
+            r[S_END] = 1 if c.lines == 1 else 0
+        elif a_issue:
+            r[S_FIRST] = 1 if r[S_FIRST] == 1 and not ended else 0
+            r[S_QUEUE] = a
+            r[S_END] = 1 if a_end else 0
+        else:
+            r[S_QUEUE] = -1
+    elif kill_s:
+        r[S_QUEUE] = -1
+    if p_go:
+        r[A_QUEUE] = p if p_take and (c.lines > 1 or count > 1) else -1
+        r[A_SECOND] = 1 if c.lines > 1 else 0
+        r[A_LEFT] = count if c.lines > 1 else count - 1
+        r[A_OVER] = r[P_OVER]
+    elif kill_a or a_last:
+        r[A_QUEUE] = -1
+    elif a_issue:
+        if a_end:
+            r[A_LEFT] -= 1
+        r[A_SECOND] = 1 if c.lines > 1 and r[A_SECOND] == 0 else 0
+    if next_ready:
+        r[P_QUEUE] = offered
+        if offered >= 0:
+            r[LAST] = offered
+            if picked >= 0:
+                inside[offered] = 0
+                r[INSIDE] -= 1
+    if fresh >= 0 and (picked >= 0 or not next_ready):
+        _put(r, inside, fresh)
+    if put >= 0:
+        _put(r, inside, put)
+    if not move and p >= 0 and k < 0 and r[POPPED] < now:
+        # Nothing goes on until there is a place in front of the checks.
+        return due if due > now else now + 1
     return now + 1
-
-
-@engine
-def checks(now, c, r, at, sent, item_due, skid_in, check_due):
-    """Entries through the skid and the checks into the room's one place."""
-    later = FAR
-    # The room: an entry leaves for the list of messages when all of it has room.
-    k = r[ROOM_N]
-    if k < r[CHECK_N]:
-        due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
-        if due > now:
-            later = due
-        elif (
-            r[LINES] + c.flits <= c.room_lines
-            and r[SLOTS] < c.room_messages
-            and (c.inline or k - r[READ_N] < c.ranges)
-        ):
-            message = sent[k]
-            r[LINES] += c.flits
-            r[SLOTS] += 1
-            r[ROOM_FREE] = now + c.room_next
-            if c.inline:
-                at[READY, message] = now + c.message - 1
-            else:
-                at[RD, message] = now + c.first_read - 1
-            r[ROOM_N] += 1
-            r[ACTED] = 1
-    # The checks give their oldest entry away when the room's place is empty.
-    k = r[CHECK_N]
-    r[CHECK_STUCK] = 0
-    if k < r[INTO_CHECK_N]:
-        wait = check_due[k] - r[CHECK_PT]
-        if wait > 0:
-            later = min(later, now + wait)
-        elif r[ROOM_N] == k:
-            at[CHECK, sent[k]] = now
-            r[CHECK_N] += 1
-            r[ACTED] = 1
-        else:
-            r[CHECK_STUCK] = 1
-    held = r[ITEM_N] - r[INTO_CHECK_N]
-    if held > 0 and r[CHECK_STUCK] == 0:
-        k = r[INTO_CHECK_N]
-        if skid_in[k] + c.skid <= now:
-            check_due[k] = r[CHECK_PT] + c.check
-            r[INTO_CHECK_N] += 1
-            r[ACTED] = 1
-        else:
-            later = min(later, skid_in[k] + c.skid)
-    # The scheduler's oldest entry goes on when the skid had a place at the start of this cycle.
-    k = r[ITEM_N]
-    r[SQ_STUCK] = 0
-    if k < r[ISSUED]:
-        wait = item_due[k] - r[SQ_PT]
-        if wait > 0:
-            later = min(later, now + wait)
-        elif held < c.skid_depth:
-            at[WQE, sent[k]] = now
-            skid_in[k] = now
-            r[ITEM_N] += 1
-            r[ACTED] = 1
-        else:
-            r[SQ_STUCK] = 1
-    return later
-
-
-@engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at,
-          read_log):
-    """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
-    payload = FAR
-    if not c.inline and r[READ_N] < r[ROOM_N]:
-        payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
-    ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
-    tag = tag_free[r[READS] % c.tags]
-    payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now:
-        return min(payload, ring)
-    descriptors = ring <= now and (payload > now or r[READ_TURN] == 0)
-    r[READ_TURN] = 1 if descriptors else 0
-    asked = now + c.request
-    beats = c.descriptor_beats if descriptors else read_beats[r[READ_PIECE]]
-    first = max(asked + c.read_latency + c.bus, r[READ_BUS])
-    r[READ_BUS] = first + beats
-    end = first + beats - 1 + c.beat_back
-    tag_free[r[READS] % c.tags] = end
-    log = read_log[r[READS]]
-    log[0], log[1], log[2] = asked, end, beats
-    log[3] = -1 - ask_ring[r[ASK_HEAD]] if descriptors else sent[r[READ_N]]
-    r[READS] += 1
-    r[ACTED] = 1
-    if descriptors:
-        ring = ask_ring[r[ASK_HEAD]]
-        block = ask_block[r[ASK_HEAD]]
-        here[ring, block] = end + c.cached
-        r[ASK_HEAD] += 1
-    else:
-        message = sent[r[READ_N]]
-        r[READ_FREE] = now + 1
-        r[READ_PIECE] += 1
-        if r[READ_PIECE] == len(read_beats):
-            at[RD, message] = asked
-            at[RDC, message] = end
-            at[READY, message] = end + c.answer
-            r[READ_PIECE] = 0
-            r[READ_N] += 1
-    return now + 1
-
-
-@engine
-def network(now, c, r, at, sent, ack_msg, ack_at, link_msg, link_ack, link_due):
-    """Packets out, one flit a cycle; data and acknowledgements take turns."""
-    while r[FREED_N] < r[SEND_N] and at[TXL, sent[r[FREED_N]]] <= now:
-        r[LINES] -= c.flits
-        r[SLOTS] -= 1
-        r[FREED_N] += 1
-        r[ACTED] = 1
-    later = at[TXL, sent[r[FREED_N]]] if r[FREED_N] < r[SEND_N] else FAR
-    data = FAR
-    if r[SEND_N] < r[ROOM_N]:
-        data = at[READY, sent[r[SEND_N]]]
-    ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
-    data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
-    if data > now and ack > now:
-        return min(later, min(data, ack))
-    is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
-    r[NET_TURN] = 1 if is_ack else 0
-    tail = r[LINK_TAIL]
-    if is_ack:
-        message, flits = ack_msg[r[ACK_HEAD]], 1
-        at[ACKOUT, message] = now + c.out
-        r[ACK_HEAD] += 1
-    else:
-        message, flits = sent[r[SEND_N]], c.flits
-        at[TXF, message] = now + c.out
-        at[TXL, message] = now + c.out + flits - 1
-        r[SEND_N] += 1
-        later = min(later, at[TXL, message])
-    link_msg[tail] = message
-    link_ack[tail] = 1 if is_ack else 0
-    link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
-    r[LINK_TAIL] += 1
-    r[NET_FREE] = now + flits
-    r[ACTED] = 1
-    return min(later, now + flits)

@@ -19,7 +19,7 @@ HEADER = defs.PktHdr.SIZE
 GRH = defs.LIMITS.grh_bytes
 # Defaults of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
-KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty"}
+KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide"}
 
 
 class StageError(ValueError):
@@ -58,7 +58,8 @@ def shape(work):
     srd = work.kind == "SRD"
     # A datagram's GRH is a write of its own, in front; its payload then begins at byte 40.
     writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
-    facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty"}
+    facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
+             "wide" if work.entry_bytes > LINE else "narrow"}
     return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts))
 
 

@@ -14,22 +14,36 @@ FAR = 1 << 60
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
+# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`.
+ENGINES = 11
+(LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = (
+    1 << number for number in range(ENGINES))  # fmt: skip
+EVERYBODY = (1 << ENGINES) - 1
+
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
-    "host_post", "host_free",
-    "ring_post", "count_post", "last", "in_set", "visit", "visit_left", "visit_flits", "credits",
-    "sq_pt", "issued", "sq_stuck", "item_n", "check_pt", "into_check_n", "check_stuck", "check_n",
-    "room_n", "room_free", "lines", "slots", "freed_n",
-    "read_n", "read_piece", "read_free", "read_bus", "reads", "read_turn", "ask_head", "ask_tail",
-    "send_n", "net_free", "net_turn", "ack_head", "ack_tail",
-    "link_head", "link_tail", "link_free", "stored", "acks_in",
-    "judge_n", "judge_free", "job_n", "jobs_n", "check_free", "in_lines",
-    "write_n", "write_packet", "written", "write_free", "write_next", "write_turn", "retire_n",
-    "srd_pt", "srd_stuck", "srd_head", "srd_tail", "acked_n", "left_n",
-    "cq_pt", "cq_stuck", "cq_head", "cq_tail", "cq_turn", "cqe_n",
-    "acted",
+    "host_post", "host_free", "ring_post", "count_post", "last", "inside", "credits", "p_queue",
+    "p_over", "a_queue", "a_second", "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end",
+    "s_turn", "c_queue", "c_first", "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped",
+    "check_pt", "into_check_n", "check_stuck", "check_n", "room_n", "room_free", "lines", "slots",
+    "freed_n", "read_n", "read_piece", "read_free", "read_bus", "read_count", "read_turn",
+    "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head", "ack_tail", "listed_n",
+    "tx", "tx_at", "tx_free", "context", "context_at", "context_free", "out", "out_at",
+    "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in",
+    "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn",
+    "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
+    "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
+    "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
+    "pass_rest", "sc_job", "sc_piece", "sc_free", "walk_1", "walk_2", "walk_3", "walk_end",
+    "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job",
+    "write_turn", "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3",
+    "store_head", "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
 )  # fmt: skip
+EMPTY = ("p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped", "fetch_ring", "moved",
+         "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1",
+         "srd2", "srd3", "tx", "out", "freed_at", "retired_at")
+RING = 32
 R = {name: number for number, name in enumerate(REGISTERS)}
 
 
@@ -46,27 +60,37 @@ class State(NamedTuple):
     post_at: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: when each queue with work shows, entries rung and taken, flits owed,
-    # the cycle before which it gets no further turn
-    shows: np.ndarray
-    in_set: np.ndarray
+    # Scheduler: queues with work, entries rung and taken, flits owed
+    inside: np.ndarray
     rung: np.ndarray
     taken: np.ndarray
     debt: np.ndarray
-    rests: np.ndarray
     sent: np.ndarray
-    item_due: np.ndarray
     skid_in: np.ndarray
     check_due: np.ndarray
+    # When a message is in the list, and when its place is free again
+    listed_at: np.ndarray
+    left_at: np.ndarray
+    # Context of a message, and since when each one is free
+    context_of: np.ndarray
+    context_free: np.ndarray
     tag_free: np.ndarray
-    # Descriptors: how many of a ring were claimed and asked for, when each read's are here
+    # Descriptors: how many of a ring were claimed, asked for and used up; when each read's are
+    # here; rings to look at
     claimed: np.ndarray
     asked: np.ndarray
-    claim_free: np.ndarray
+    moved_n: np.ndarray
     here: np.ndarray
+    used: np.ndarray
+    used_due: np.ndarray
+    in_used: np.ndarray
+    again: np.ndarray
+    again_due: np.ndarray
+    in_again: np.ndarray
     ask_ring: np.ndarray
     ask_block: np.ndarray
     ask_at: np.ndarray
+    ask_end: np.ndarray
     # Network: acknowledgements due; packets on the link
     ack_msg: np.ndarray
     ack_at: np.ndarray
@@ -74,20 +98,28 @@ class State(NamedTuple):
     link_ack: np.ndarray
     link_due: np.ndarray
     arrived: np.ndarray
+    gone_at: np.ndarray
+    # Judge: packets in front, jobs in their order, packets that wait beside it
+    front_due: np.ndarray
+    jobs: np.ndarray
     job_at: np.ndarray
-    # Completions: what the SRD stage and the completion engine hold
+    places: np.ndarray
+    out_at: np.ndarray
+    parked: np.ndarray
+    park_due: np.ndarray
+    blocked: np.ndarray
+    # Scatter: beats that were issued and taken
+    issued_at: np.ndarray
+    taken_at: np.ndarray
+    # Completions: acknowledgements that came; what waits for its turn
     come: np.ndarray
-    come_at: np.ndarray
-    srd_msg: np.ndarray
-    srd_due: np.ndarray
-    cq_msg: np.ndarray
-    cq_receive: np.ndarray
-    cq_due: np.ndarray
-    # What was seen at the host's ports: reads as (asked, answered, beats, message, or -1
-    # less the ring of receive descriptors), the cycle
-    # in which the first beat of each write of payload was handed over
+    store: np.ndarray
+    store_due: np.ndarray
+    # With `log`, what the host's ports showed: reads as (asked, answered, beats, message, or
+    # -1 less the ring of receive descriptors), the cycle in which each beat of payload was
+    # handed over
     read_log: np.ndarray
-    write_log: np.ndarray
+    beat_log: np.ndarray
 
 
 def new_state(costs, made, beats):
@@ -102,7 +134,10 @@ def new_state(costs, made, beats):
     first = min(costs.descriptors, costs.per_queue)
     here[:, : -(-first // costs.read_descriptors)] = 0
     registers = zeros(len(REGISTERS))
-    registers[R["visit"]] = -1
+    for name in EMPTY:
+        registers[R[name]] = -1
+    registers[R["cq_turn"]] = 1
+    registers[R["context_free"]] = 1
     registers[R["last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
@@ -112,37 +147,43 @@ def new_state(costs, made, beats):
         post_at=zeros(costs.posts),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
-        debt=zeros(q), rests=zeros(q),
-        shows=zeros(q),
-        in_set=zeros(q),
+        debt=zeros(q),
+        inside=zeros(q),
         rung=zeros(q),
         taken=zeros(q),
         sent=zeros(n),
-        item_due=zeros(n),
         skid_in=zeros(n),
         check_due=zeros(n),
+        listed_at=zeros(n), left_at=zeros(n),
+        context_of=zeros(n), context_free=zeros(costs.contexts),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         asked=most(q, first, np.int64),
-        claim_free=zeros(q),
+        moved_n=zeros(q),
         here=here,
+        used=zeros(q), used_due=zeros(q), in_used=zeros(q),
+        again=zeros(q), again_due=zeros(q), in_again=zeros(q),
         ask_ring=zeros(here.size + 1),
         ask_block=zeros(here.size + 1),
         ask_at=zeros(here.size + 1),
+        ask_end=zeros(here.size + 1),
         ack_msg=zeros(n),
         ack_at=zeros(n),
         link_msg=zeros(2 * n),
         link_ack=zeros(2 * n),
         link_due=zeros(2 * n),
         arrived=zeros(n),
+        gone_at=zeros(n),
+        front_due=zeros(2),
+        jobs=zeros(n),
         job_at=zeros(n),
+        places=zeros(n),
+        out_at=zeros(n),
+        parked=zeros(costs.parked_places), park_due=zeros(costs.parked_places), blocked=zeros(q),
+        issued_at=zeros(RING), taken_at=zeros(RING),
         come=zeros(n),
-        come_at=zeros(n),
-        srd_msg=zeros(n),
-        srd_due=zeros(n),
-        cq_msg=zeros(2 * n),
-        cq_receive=zeros(2 * n),
-        cq_due=zeros(2 * n),
-        read_log=np.zeros((n * len(made.reads) + here.size, 4), np.int64),
-        write_log=zeros(n * len(made.writes)),
+        store=zeros(n),
+        store_due=zeros(n),
+        read_log=np.zeros((n * len(made.reads) + here.size if costs.log else 1, 4), np.int64),
+        beat_log=zeros(n * sum(made.writes) if costs.log else 1),
     )

@@ -14,14 +14,16 @@ from efa import defs
 from efa.wc import POLICIES, WcBuffer
 
 FLIT_BYTES = 64
-INLINE_BYTES = defs.LIMITS.inline_64
-ENTRY_BYTES = 64
+# Bytes that may travel in a send entry of each size.
+INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
+STORED_BYTES = 1024  # of entries for a doorbell, at most
 SAMPLED_POSTS = 512
 KINDS = ("SRD", "UD")
 LIMITS = {
     "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
+    "cq_batch": (0, 1024),
 }  # fmt: skip
 
 
@@ -39,6 +41,9 @@ class Workload:
     gap       0: closed loop, the host stores as soon as there is room. Else open loop: the
               stores of a doorbell begin `gap` cycles after those of the one before
     buffers   1, or 2 that share the bytes, the first in whole lines
+    entry_bytes  of a send entry: 64, or 128
+    cq_batch  send completions of a queue that the host sees for each doorbell of its completion
+              queue; 0: it rings none
     policy    how the CPU's store buffer lets lines go (efa.wc.POLICIES)
     """
 
@@ -55,6 +60,8 @@ class Workload:
     net_latency: int = 50
     gap: int = 0
     seed: int = 1
+    entry_bytes: int = 64
+    cq_batch: int = 0
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -65,6 +72,11 @@ class Workload:
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value <= most:
                 raise WorkloadError(f"{name} {value!r}: a whole number, {least} to {most}")
+        if self.entry_bytes not in INLINE:
+            raise WorkloadError(f"entry_bytes {self.entry_bytes!r}: 64 or 128")
+        if isinstance(self.batch, int) and self.batch * self.entry_bytes > STORED_BYTES:
+            raise WorkloadError(f"batch {self.batch} with entry_bytes {self.entry_bytes}: at most "
+                                f"{STORED_BYTES // self.entry_bytes}")
         if self.buffers == 2 and self.size <= 2 * FLIT_BYTES:
             raise WorkloadError(f"buffers 2 with size {self.size}: from {2 * FLIT_BYTES + 1} bytes")
         if self.batch > self.depth:
@@ -101,7 +113,7 @@ class Workload:
     @property
     def inline(self):
         """True when the payload travels in the send entry."""
-        return self.size <= INLINE_BYTES
+        return self.size <= INLINE[self.entry_bytes]
 
     def as_dict(self):
         """Plain values for JSON."""
@@ -116,11 +128,20 @@ class Workload:
         return ", ".join(f"{name} {value}" for name, value in own.items())
 
 
+def told(workload, must):
+    """Consumer index that a CQ doorbell tells before a post that waited for `must` completions of
+    its queue; 0 when there is none to be told."""
+    if workload.cq_batch == 0 or must <= 0:
+        return 0
+    seen, before = must // workload.cq_batch, (must - workload.batch) // workload.cq_batch
+    return seen * workload.cq_batch if seen > max(0, before) else 0
+
+
 def store_beats(workload):
     """Bus beats of the stores of each doorbell, the doorbell itself not counted.
 
     An array to be used in turn: what the policy makes of SAMPLED_POSTS posts by one CPU."""
-    lines = workload.batch * ENTRY_BYTES // FLIT_BYTES
+    lines = workload.batch * workload.entry_bytes // FLIT_BYTES
     counts, beats = [], []
     buffer = WcBuffer(lambda pieces: counts.append(len(pieces)), workload.policy, workload.seed)
     posts = min(workload.rounds * workload.queues, SAMPLED_POSTS)

@@ -117,7 +117,7 @@ class CompletionQueue:
         self._first_sub = (self._first_sub + 1) % count
         if not parts:
             return np.zeros(0, WC_DTYPE)
-        self._ring(arm=0)
+        self.ring()
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _take(self, sub, limit):
@@ -178,6 +178,14 @@ class CompletionQueue:
         return result[:count]
 
     # Doorbell and events
+
+    def skip(self, count):
+        """Counts completions as consumed that were seen without being read."""
+        self._subs[0].consumed += count
+
+    def ring(self):
+        """Tells the device how many completions were consumed."""
+        self._ring(arm=0)
 
     def _ring(self, arm):
         if self._db_offset is not None:

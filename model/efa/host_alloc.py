@@ -56,6 +56,12 @@ class HostAllocator:
             raise ValueError(f"{address:#x} is not allocated")
         self._free.setdefault(pages, []).append(address)
 
+    def pages(self):
+        """Addresses of all pages that are allocated now."""
+        return {
+            address + n * PAGE_BYTES for address, count in self._live.items() for n in range(count)
+        }
+
     def _extend(self, pages):
         address = self._next
         if address + pages * PAGE_BYTES > self._end:

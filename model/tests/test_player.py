@@ -73,6 +73,18 @@ def test_control_alone_leaves_the_data_path_out():
     assert result.skipped > 2800
 
 
+@pytest.mark.parametrize(("name", "stores", "responses"), [
+    ("perftest", 178, 141), ("efatests", 2479, 1249)])
+@pytest.mark.parametrize("node_id", [1, 5])
+def test_the_control_plane_of_large_programs_passes(name, stores, responses, node_id):
+    """Their sessions without the data path: BAR 0 alone, hundreds of objects made and unmade."""
+    path = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
+    result = play(path, model(node_id=node_id), control_only=True)
+    assert (result.stores, result.skipped) == (stores, 0)
+    assert (result.register_answers, result.admin_responses) == (13, responses)
+    assert (result.interrupts, result.completions, result.payload_bytes) == (responses, 0, 0)
+
+
 def test_progress_is_told():
     told = []
     play(session("pingpong"), model(), progress=lambda done, total: told.append((done, total)))

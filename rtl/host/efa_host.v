@@ -10,8 +10,8 @@ module efa_host #(
     parameter TAGS = `EFA_LIMITS__TAGS,
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES,
     parameter LLQ_AW = 21,
-    parameter SQ_HOST = 0,
-    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS
+    parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS,
+    parameter SQ_HOST = 0
 ) (
     input  wire clk,
     input  wire rst,

@@ -38,6 +38,7 @@ module efa_rq_cache #(
 );
 
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
+  localparam DESC_LOG = $clog2(DESC_W);
   localparam LANES = 4;
   localparam ROW_W = SLOT_W - 2;
   localparam LANE_W = DESC_W + 1;
@@ -81,19 +82,18 @@ module efa_rq_cache #(
   generate
     for (g = 0; g < LANES; g = g + 1) begin : g_lane
       localparam [1:0] LANE = g;
+      localparam [1:0] PASSED = ~LANE;
       wire [1:0] behind = LANE - a_count_q[1:0];
-      wire [SLOT_W:0] at = a_count_q + {{(SLOT_W - 1) {1'b0}}, behind};
-      // Descriptor count + 1 may stand in the next row.
-      wire [1:0] ahead0 = LANE - rd_count[1:0];
-      wire [1:0] ahead1 = LANE - rd_count[17:16];
-      wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead0};
-      wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, ahead1};
+      // The lanes before the first one go on in the next row; the bit above a row is its lap.
+      wire [SLOT_W:0] at = a_count_q + {{(SLOT_W - 1) {1'b0}}, PASSED};
+      wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
+      wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
       wire wr_en = clear || (a_valid_q && {1'b0, behind} < a_number_q);
       wire [QPN_W+ROW_W-1:0] wr_addr = clear ? {s_clear_qpn, clear_row_q}
           : {a_qpn_q, at[SLOT_W-1:2]};
       // The first lap is 0.
       wire lap = clear || at[SLOT_W];
-      wire [DESC_W-1:0] fresh = clear ? {DESC_W{1'b0}} : a_data_q[DESC_W*behind+:DESC_W];
+      wire [DESC_W-1:0] fresh = clear ? {DESC_W{1'b0}} : a_data_q[{behind, {DESC_LOG{1'b0}}}+:DESC_W];
       wire [LANE_W-1:0] word0;
       wire [BRIEF_W-1:0] brief;
       reg [LANE_W-1:0] word1;
@@ -134,8 +134,16 @@ module efa_rq_cache #(
       reg [SLOT_W:0] count_q;
       wire [SLOT_W:0] second = count_q + 1'b1;
       wire [LANES*LANE_W-1:0] row = lanes[LANES*LANE_W*g+:LANES*LANE_W];
-      wire [LANE_W-1:0] word0 = row[LANE_W*count_q[1:0]+:LANE_W];
-      wire [LANE_W-1:0] word1 = row[LANE_W*second[1:0]+:LANE_W];
+      reg [LANE_W-1:0] word0;
+      reg [LANE_W-1:0] word1;
+      always @* begin
+        case (count_q[1:0])
+          2'd0: {word1, word0} = row[0+:2*LANE_W];
+          2'd1: {word1, word0} = row[LANE_W+:2*LANE_W];
+          2'd2: {word1, word0} = row[2*LANE_W+:2*LANE_W];
+          default: {word1, word0} = {row[0+:LANE_W], row[3*LANE_W+:LANE_W]};
+        endcase
+      end
       always @(posedge clk) begin
         count_q <= rd_count[16*g+:SLOT_W+1];
       end

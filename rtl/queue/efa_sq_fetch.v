@@ -85,6 +85,7 @@ module efa_sq_fetch #(
   reg [SLOT_W-1:0] x_slot_q;
   reg [16:0] x_first_q;
   reg [6:0] x_lines_q;
+  reg [IN_RING_W:0] x_more_q;
   reg x_wide_q;
   reg x_epoch_q;
   reg x_parity_q;
@@ -137,12 +138,11 @@ module efa_sq_fetch #(
   wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
   wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // less than the bound allows
   wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
-  wire p_rest = p_more > {{IN_RING_W - 6{1'b0}}, 1'b0, bound} + 12'd1;
   wire [16:0] lap = p_asked >> ring_log;
   wire [19:0] ring_line = qpc_data[`EFA_QPC__SQ_LINE];
 
   // What is left of its queue comes again in turn.
-  wire put = p_ask && p_rest;
+  wire put = x_new_q && x_more_q != {{IN_RING_W - 6{1'b0}}, x_lines_q};
   wire [16:0] x_end = x_first_q + {10'd0, x_lines_q};
 
   reg epoch_q;
@@ -179,7 +179,7 @@ module efa_sq_fetch #(
       .now_qpn(rung_qpn),
       .s_valid(put || chg_q),
       .s_ready(set_ready),
-      .s_qpn(put ? p_qpn_q : chg_qpn_q),
+      .s_qpn(put ? x_qpn_q : chg_qpn_q),
       .m_valid(next_valid),
       .m_ready(!p_valid_q || p_done),
       .m_qpn(next_qpn)
@@ -294,6 +294,7 @@ module efa_sq_fetch #(
       x_slot_q <= slot;
       x_first_q <= p_asked;
       x_lines_q <= p_lines;
+      x_more_q <= p_more;
       x_wide_q <= p_wide;
       x_epoch_q <= epoch_q;
       x_parity_q <= lap[0];

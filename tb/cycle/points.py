@@ -24,7 +24,8 @@ def sized(**values):
 
 
 def fixed():
-    """Size x queues x window x latency; policies; datagrams; open loops below capacity."""
+    """Size x queues x window x latency; policies; datagrams; 128-byte entries; CQ doorbells; open
+    loops below capacity."""
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
              for size, queues, (depth, batch), latency in itertools.product(
                  (32, 64, 512, 4096), (1, 8, 32), WINDOWS, READ_LATENCIES)]
@@ -33,6 +34,10 @@ def fixed():
                   [name for name in POLICIES if name != "ideal"], (32, 64), (1, 8))]
     found += [sized(kind="UD", size=size, queues=queues, depth=16, batch=4)
               for size, queues in itertools.product((32, 64, 1024), (1, 8))]
+    found += [sized(size=size, queues=queues, depth=32, batch=8, entry_bytes=128)
+              for size, queues in itertools.product((32, 64, 80, 512), (1, 8))]
+    found += [sized(size=size, queues=queues, depth=32, batch=4, cq_batch=cq_batch)
+              for size, queues, cq_batch in itertools.product((32, 64), (1, 8), (1, 16))]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found
@@ -52,11 +57,13 @@ def drawn(count, seed):
     while len(found) < count:
         depth = chance.choice((1, 2, 4, 8, 16, 32, 64, 128))
         size = chance.choice((8, 32, 64, 100, 128, 200, 256, 512, 1000, 1024, 2048, 4096))
+        entry = chance.choice((64, 64, 128))
         found.append(sized(
             kind=chance.choice(("SRD", "SRD", "SRD", "UD")), size=size,
             buffers=chance.choice((1, 2)) if size > 2 * FLIT_BYTES else 1,
             queues=chance.choice((1, 2, 3, 4, 8, 16, 32, 64)), depth=depth,
-            batch=chance.choice([n for n in (1, 2, 4, 8, 16) if n <= depth]),
+            batch=chance.choice([n for n in (1, 2, 4, 8, 16) if n <= min(depth, 1024 // entry)]),
+            entry_bytes=entry, cq_batch=chance.choice((0, 0, 1, 4, 16)),
             policy=chance.choice(tuple(POLICIES)), seed=chance.randrange(1 << 31),
             read_latency=chance.choice((60, 125, 250, 500, 1000))))
     return found

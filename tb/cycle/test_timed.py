@@ -14,7 +14,9 @@ IDLE = [Workload(kind=kind, size=size, messages=3)
         for kind in ("SRD", "UD") for size in (0, 1, 32, 33, 64, 65, 97, 512, 513, 1024, 4096)]
 IDLE += [Workload(size=size, buffers=2, messages=3) for size in (129, 1024, 4096)]
 IDLE += [Workload(size=size, messages=3, read_latency=333, write_latency=71, net_latency=99)
-         for size in (32, 256)]  # fmt: skip
+         for size in (32, 256)]
+IDLE += [Workload(size=size, entry_bytes=128, messages=3)
+         for size in (0, 32, 33, 80, 81, 512)]  # fmt: skip
 LOADED = [
     Workload(size=32, depth=64, batch=16, messages=1024),
     Workload(size=64, queues=8, depth=64, batch=16, messages=2048),
@@ -23,6 +25,8 @@ LOADED = [
     Workload(size=32, queues=4, depth=4, policy="adversarial", messages=1024),
     Workload(size=64, queues=8, depth=64, gap=12, read_latency=500, messages=1024),
     Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024),
+    Workload(size=80, queues=4, depth=16, batch=8, entry_bytes=128, messages=1024),
+    Workload(size=32, queues=4, depth=16, batch=4, cq_batch=4, messages=1024),
 ]
 
 

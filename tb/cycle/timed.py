@@ -1,13 +1,26 @@
-"""Runs workloads of the cycle model on the RTL: one simulation, one workload after the other."""
+"""Runs workloads of the cycle model on the RTL: one simulation, one workload after the other.
 
+What a workload showed is kept under sim/out, by the digest of the device and of everything that
+drives it: who asks again for the same gets it without a simulation.
+"""
+
+import hashlib
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tb.system_run import run_system
+from tb.runner import OUT
+from tb.simulators import ROOT
+from tb.system_run import build_system, run_system
+
+KEPT = OUT / "timed"
+KEPT_DIGESTS = 4
+# What the host does depends on these, beside the built device: a change forgets what was kept.
+DRIVERS = ("model/efa/*.py", "model/cycle/workload.py", "tb/lib/*.py", "tb/system/timed_tests.py")
 
 
 @dataclass(frozen=True)
@@ -36,18 +49,52 @@ class Timed:
     cycles: int
 
 
-def run_timed(works, sim="verilator", seed=1, progress=None):
-    """A Timed for each Workload; raises RunFailed when one does not pass."""
-    with tempfile.TemporaryDirectory(prefix="efa-timed-") as name:
-        folder = Path(name)
-        listed = folder / "workloads.json"
-        listed.write_text(json.dumps([work.as_dict() for work in works]))
-        run_system("tb.system.timed_tests", sim, seed, {},
-                   env={"EFA_WORKLOADS": str(listed), "EFA_TIMED": name})
-        found = []
-        for number in range(len(works)):
-            with np.load(folder / f"{number:04d}.npz") as part:
-                values = {key: part[key] for key in part.files}
-            values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
-            found.append(Timed(**values))
-        return found
+def run_timed(works, sim="verilator", seed=1, again=False):
+    """A Timed for each Workload; raises RunFailed when one does not pass.
+
+    again: simulate even what is kept already."""
+    folder = _kept(sim)
+    places = [folder / f"{_digest(f'{seed} {json.dumps(work.as_dict())}')}.npz" for work in works]
+    missing = {place: work for place, work in zip(places, works, strict=True)
+               if again or not place.exists()}
+    if missing:
+        with tempfile.TemporaryDirectory(prefix="efa-timed-") as name:
+            _simulate(list(missing.values()), sim, seed, Path(name))
+            for number, place in enumerate(missing):
+                with np.load(Path(name) / f"{number:04d}.npz") as part:
+                    own = place.with_suffix(f".{Path(name).name}.npz")
+                    np.savez_compressed(own, **part)
+                    own.replace(place)
+    return [_load(place) for place in places]
+
+
+def _simulate(works, sim, seed, folder):
+    listed = folder / "workloads.json"
+    listed.write_text(json.dumps([work.as_dict() for work in works]))
+    run_system("tb.system.timed_tests", sim, seed, {},
+               env={"EFA_WORKLOADS": str(listed), "EFA_TIMED": str(folder)})
+
+
+def _load(place):
+    with np.load(place) as part:
+        values = {key: part[key] for key in part.files}
+    values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
+    return Timed(**values)
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(sim):
+    """Folder of what this device showed; those of devices before it go, the oldest first."""
+    build = build_system(sim, {})[0]
+    state = hashlib.sha256(build.name.encode())
+    for path in sorted(path for pattern in DRIVERS for path in ROOT.glob(pattern)):
+        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    folder = KEPT / state.hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    others = sorted(KEPT.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in others[KEPT_DIGESTS:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder

@@ -136,6 +136,12 @@ class CheckedBackend(RtlBackend):
         self.link.native.memory(self.device).fail(address, size)
         self._board.fail_reads(self.device, address, size)
 
+    def raise_event(self, group, syndrome=0, data=b""):
+        """The management side asks for an asynchronous event."""
+        self.link.collect()
+        self._board.async_event(self.device, group, syndrome, data)
+        self.link.native.ask_event(self.device, group, syndrome, data)
+
     def checkpoint(self):
         """All is done; what is owed and host memory are compared now, before a reset forgets."""
         self.settle()

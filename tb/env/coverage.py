@@ -109,7 +109,7 @@ def _llq(verdict):
     pass
 
 
-@CoverPoint("nic.qperr.cause", xf=lambda cause: cause, bins=list(range(1, 8)))
+@CoverPoint("nic.qperr.cause", xf=lambda cause: cause, bins=list(range(1, 9)))
 def _qperr(cause):
     pass
 

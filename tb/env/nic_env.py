@@ -162,7 +162,7 @@ def limits_of(params):
 
 
 class NicTest(uvm_test):
-    """Base of the system tests: a subclass names its scenario (tb/seq), profile and timing.
+    """Base of the system tests: a subclass names its scenario (tb/seq), profile, straps and timing.
 
     `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
     compared at least. How the hosts' CPUs combine stores comes with the run, drawn from its seed.
@@ -170,6 +170,7 @@ class NicTest(uvm_test):
 
     work = sequence = None
     profile = "default"
+    interface = moderation = 0
     knobs = {}
     least = 20
 
@@ -180,8 +181,10 @@ class NicTest(uvm_test):
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
-            self.native.knobs(device, node=1 + device, profile=recorded, **self.knobs)
-        board, self.open_backends = checked(self.native, self.profile, self.limits)
+            self.native.knobs(device, node=1 + device, profile=recorded, version=self.interface,
+                              moderation=self.moderation, **self.knobs)  # fmt: skip
+        straps = {"interface": self.interface, "moderated": bool(self.moderation)}
+        board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)

@@ -19,6 +19,7 @@ from tb.env.shadow import (
     clear_phase,
     clear_time,
     completion_key,
+    is_keep_alive,
     psn_of,
     route_of,
     same_packet,
@@ -190,16 +191,19 @@ class Scoreboard:
         self._tell("command", command)
 
     def _async_event(self, shadow, where, entry):
+        """Events that were asked for keep their order; keep-alives come between as they may."""
         bare, time = clear_time(entry), time_of(entry)
-        if not shadow.async_events or bare != shadow.async_events[0]:
-            wanted = shadow.async_events[0].hex() if shadow.async_events else "nothing"
+        owed, alive = shadow.async_events, is_keep_alive(bare)
+        wanted = next((one for one in owed if is_keep_alive(one) == alive), None)
+        if bare != wanted:
+            expected = wanted.hex() if wanted else "nothing"
             raise differs(
                 where,
-                f"asynchronous event\n  expected {wanted}\n  got      {bare.hex()}"
+                f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}"
             )
         if time < self._event_times[where[0]]:
             raise differs(where, f"asynchronous event of cycle {time}, one came of a later one")
-        shadow.async_events.popleft()
+        owed.remove(wanted)
         self._event_times[where[0]] = time
         self.compared["asynchronous events"] += 1
 

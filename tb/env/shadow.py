@@ -58,6 +58,11 @@ def clear_time(entry):
     return entry[: _TIME.start] + bytes(8) + entry[_TIME.stop :]
 
 
+def is_keep_alive(entry):
+    """True for an asynchronous event of the device's own."""
+    return int.from_bytes(entry[:2], "little") == defs.AdminAenqGroup.KEEP_ALIVE
+
+
 def time_of(entry):
     """When an asynchronous event was, in cycles of the device."""
     return int.from_bytes(entry[_TIME], "little")

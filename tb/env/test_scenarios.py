@@ -6,7 +6,7 @@ import pytest
 
 from efa.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
-from tb.seq import admin, bringup, completion, recv, send, sq_host, stress
+from tb.seq import admin, async_events, bringup, completion, recv, send, sq_host, stress
 
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
@@ -17,7 +17,8 @@ ONE_DEVICE = [
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
-    stress.resets_under_load, stress.every_queue, stress.everything,
+    stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
+    async_events.full_ring, async_events.groups, async_events.events_and_commands,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 IN_HOST = [

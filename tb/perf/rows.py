@@ -102,5 +102,32 @@ LARGE_ROWS = tuple(
     Row(f"{_MANY}-{key}", told, PER_CYCLE, None, _of(key).limit, _of(key).sets, measure, base=key)
     for key, told, measure in _LARGE
 )
-PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22}}
-LLQ_BYTES = {"default": defs.LIMITS.llq_bytes, "large": 1 << PARAMETERS["large"]["LLQ_AW"]}
+
+# The build option whose send queues lie in host memory: entries are fetched, stores are doorbells.
+_OPTION = "option SQ_HOST"
+_ENTRY_BEATS = "an entry is a beat of a host read, and one flit"
+FETCH_CYCLES = 8  # at most, beyond the round trip and what the same takes from LLQ memory
+SQ_HOST_ROWS = (
+    Row("sq-host-flit", f"{_OPTION}: doorbell store to first flit, inline, beyond one round trip",
+        CYCLES, _of("flit-inline").limit + FETCH_CYCLES, None, "pipeline depth",
+        doorbell_to_flit(INLINE), False),
+    Row("sq-host-db1", f"{_OPTION}: inline sends, 8 QPs, a doorbell each", PER_CYCLE, 0.45, 1.0,
+        _ENTRY_BEATS, inline_sends(8, 1)),
+    Row("sq-host-db16", f"{_OPTION}: inline sends, 8 QPs, a doorbell for 16", PER_CYCLE, 0.75, 1.0,
+        _ENTRY_BEATS, inline_sends(8, 16)),
+    Row("sq-host-128", f"{_OPTION}: inline sends in 128-byte WQEs, 8 QPs, a doorbell for 8",
+        PER_CYCLE, 0.38, 1 / 2, "an entry is two beats of a host read", inline_sends(8, 8, 128)),
+    Row("sq-host-1qp", f"{_OPTION}: inline sends, one QP, a doorbell for 16", PER_CYCLE, 0.5, 1.0,
+        _ENTRY_BEATS, inline_sends(1, 16)),
+    Row("sq-host-64", f"{_OPTION}: 64-byte sends from host memory, 16 QPs", PER_CYCLE, 0.4, 1 / 2,
+        "two flits each", memory_sends(16, 64, 16)),
+)  # fmt: skip
+ALL_ROWS = (*ROWS, *LARGE_ROWS, *SQ_HOST_ROWS)
+PARAMETERS = {"default": {}, "large": {"QPN_W": LARGE_QPN_W, "LLQ_AW": 22},
+              "sq_host": {"SQ_HOST": 1}}  # fmt: skip
+
+
+def llq_bytes(build):
+    """LLQ memory of a build."""
+    log = PARAMETERS[build].get("LLQ_AW")
+    return defs.LIMITS.llq_bytes if log is None else 1 << log

@@ -18,7 +18,7 @@ from efa.backend import BackendUnavailable, DeviceTimeout
 from tb.lib.host import open_simulator
 from tb.perf import curves
 from tb.perf.queues import DMA_LATENCY, REQUEST_BYTES, Device, PerfError
-from tb.perf.rows import KEPT, LARGE_ROWS, LLQ_BYTES, PARAMETERS, ROWS
+from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_ROWS, llq_bytes
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
@@ -59,7 +59,7 @@ class Source:
 
     def __init__(self, sim, seed, build="default"):
         self._options = {"sim": sim, "seed": seed, "params": PARAMETERS[build]}
-        self._seed, self._llq_bytes = seed, LLQ_BYTES[build]
+        self._seed, self._llq_bytes = seed, llq_bytes(build)
         self._sq_host = bool(PARAMETERS[build].get("SQ_HOST"))
         self._backend, self._reason = None, None
 
@@ -135,13 +135,14 @@ def verdict(rows, wrong=""):
 
 
 def chosen(patterns):
-    """Rows of the default and of the large build that match; the bases of the latter too."""
+    """Rows of each build that match; those that rows of the large build compare with too."""
     def matching(rows):
         return [row for row in rows if any(fnmatch.fnmatch(row.key, one) for one in patterns)]
 
     large = matching(LARGE_ROWS)
     wanted = {row.key for row in matching(ROWS)} | {row.base for row in large}
-    return {"default": [row for row in ROWS if row.key in wanted], "large": large}
+    return {"default": [row for row in ROWS if row.key in wanted], "large": large,
+            "sq_host": matching(SQ_HOST_ROWS)}  # fmt: skip
 
 
 def measure_all(rows, options, say):
@@ -166,7 +167,7 @@ def measure_all(rows, options, say):
 
 
 def main(arguments=None):
-    keys = [row.key for row in (*ROWS, *LARGE_ROWS)]
+    keys = [row.key for row in ALL_ROWS]
     parser = argparse.ArgumentParser(
         description=__doc__.split("\n")[0], epilog=f"rows: {', '.join(keys)}")
     parser.add_argument("--row", action="append", metavar="PATTERN",

@@ -20,3 +20,15 @@ def test_session(name, sim, seed, tmp_path):
     assert played["admin_responses"] >= 18
     if name == "pingpong":
         assert (played["completions"], played["packets"]) == (400, 200)
+
+
+@pytest.mark.parametrize(("name", "responses"), [("perftest", 141), ("efatests", 1249)])
+def test_session_control(name, responses, sim, seed, tmp_path, request):
+    """The register BAR alone of programs whose data path needs RDMA."""
+    if sim == "icarus" and not request.config.getoption("--long"):
+        pytest.skip("minutes on Icarus: --long")
+    result = tmp_path / "result.json"
+    file = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
+    assert main(["play", "--control", str(file), "--backend", sim, "--json", str(result)]) == 0
+    played = json.loads(result.read_text())
+    assert (played["verdict"], played["admin_responses"]) == ("passed", responses)

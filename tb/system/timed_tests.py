@@ -12,7 +12,7 @@ from pathlib import Path
 import cocotb
 import numpy as np
 from cocotb.task import bridge, resume
-from cycle.workload import Workload
+from cycle.workload import INLINE, Workload, told
 
 from efa import defs
 from efa.completion_queue import PHASE
@@ -61,7 +61,8 @@ class End:
         self.scq = context.create_cq(work.per_queue, entry_bytes=32)
         self.rcq = context.create_cq(work.per_queue, entry_bytes=32)
         self.qp = node.pd.create_qp(self.scq, self.rcq, kind, max_send_wr=max(2, work.depth),
-                                    max_recv_wr=work.per_queue).to_rts(QKEY)
+                                    max_recv_wr=work.per_queue,
+                                    max_inline=INLINE[work.entry_bytes]).to_rts(QKEY)
         self.buffer = node.pd.reg_mr(1 << 16)
         self.buffer.write(0, pattern(max(1, work.size), work.seed + number))
         self.qp.sq = EndlessIds(self.qp.sq.depth)
@@ -83,6 +84,11 @@ class End:
         lap = (count - 1) // self.scq.depth
         return host.wait_memory(at, PHASE, 0 if lap % 2 else PHASE)
 
+    def tell(self, consumed):
+        """Doorbell of the send completion queue."""
+        self.scq.skip(consumed - self.scq.consumed)
+        self.scq.ring()
+
     def destroy(self):
         """Gives everything back."""
         self.qp.destroy()
@@ -102,16 +108,19 @@ def program(ends, work, start):
             how = {"inline": pattern(work.size, work.seed + end.number)} if work.inline else {
                 "sges": end.pieces(work)}
             wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
+            must = int(ids[-1]) + 1 - work.depth
+            consumed = told(work, must)
+            if consumed:
+                end.tell(consumed)
             end.qp.post_wqes(wqes, ids)
             items, recorder.items = recorder.items, []
             if work.gap:
                 accesses.append(host.until_cycle(start + len(beats) * work.gap))
-            must = int(ids[-1]) + 1 - work.depth
             if must > 0:
                 accesses.append(end.completed(must))
             accesses += [host.store(*item) for item in items[:-1]]
             accesses += [host.mark(MARK_BASE + len(beats)), host.store(*items[-1])]
-            beats.append(len(items) - 1)
+            beats.append(len(items) - 1 - bool(consumed))
     node.context.backend = real
     return accesses, beats
 
@@ -128,12 +137,12 @@ def measure(native, node, work):
         end.receive(work)
     backend.settle()
     backend.events()
-    start = backend.cycles + LEAD_CYCLES
-    accesses, beats = program(ends, work, start)
     read_meter = resume(native.meter)
     before = np.array(read_meter(), np.int64)
     native.pins()
     native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
+    start = backend.cycles + LEAD_CYCLES
+    accesses, beats = program(ends, work, start)
     began, cycle = time.process_time(), native.cycle
     native.post(0, accesses)
     backend.settle()

@@ -120,7 +120,8 @@ async def refusals_change_nothing(dut, slow):
         for command in (tie(7, good), tie(mine | 1 << 31, good), tie(mine | COUNTERS, good),
                         tie(mine, good, 0), tie(mine, good, 16), tie(mine, good, 1 << 31 | 1),
                         tie(mine, good, 1, kind=1), tie(mine, foreign), tie(other, good),
-                        tie(mine, good ^ 1 << 15), tie(mine, good | 1 << 16), tie(mine, 4)):  # fmt: skip
+                        tie(mine, good ^ 1 << 15), tie(mine, good | 1 << 16),
+                        tie(mine, 4)):  # fmt: skip
             await unit.refused(command, code, ILLEGAL)
     for fields in ({"cntr_handle": 9}, {"cntr_handle": mine, "operation": 2},
                    {"cntr_handle": COUNTERS}):  # fmt: skip

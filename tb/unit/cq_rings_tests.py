@@ -1,14 +1,16 @@
 """efa_cq: a ring of every depth and form, at its ends; who waits for an event that is stuck."""
 
+from collections import deque
 from itertools import product
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, LIMITS, IoTxCdesc
-from tb.lib.stream import clock_and_reset
+from efa.defs import EVENTS, INTERNAL, LIMITS, IoQueueType, IoTxCdesc
+from tb.lib.noise import noise
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
-from tb.unit.queue_bench import Pulses
+from tb.unit.queue_bench import Pulses, completion_entry
 
 BASE = 0x7_FFFF_0000_0040
 MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
@@ -116,3 +118,172 @@ async def an_event_that_is_stuck_holds_up_few(dut):
     dut.drain_valid.value = 0
     await ClockCycles(dut.clk, 8)
     assert len(writes.seen) == 23 and commits.values() == [1, 2, 3]
+
+
+async def feed(dut, rng, prefix, beats):
+    """Drives a port that is never refused: what waits in `beats`, noise while not valid."""
+    ports = {handle._name.removeprefix(prefix + "_"): handle for handle in dut
+             if handle._name.startswith(prefix + "_")}  # fmt: skip
+    valid = ports.pop("valid")
+    while True:
+        beat = beats.popleft() if beats else None
+        valid.value = int(beat is not None)
+        for name, port in ports.items():
+            port.value = rng.getrandbits(len(port)) if beat is None else beat[name]
+        await RisingEdge(dut.clk)
+
+
+class Account:
+    """What the entries of one queue have to be."""
+
+    def __init__(self, rng, cqn, live):
+        self.cqn, self.live = cqn, live
+        self.fields = noise(INTERNAL.cqc, rng, live=live, log=rng.randrange(MAX_LOG + 1))
+        self.counts, self.consumed = [0, 0], 0
+
+    def room(self):
+        return 1 << self.fields["log"] + self.fields["two"]
+
+    def next(self, item):
+        """Address, bytes, overflow and total of the entry that this completion becomes."""
+        fields, sub = self.fields, item["sub"]
+        size, depth = 32 if fields["wide"] else 16, 1 << fields["log"]
+        count = self.counts[sub]
+        self.counts[sub] += 1
+        total = sum(self.counts)
+        addr = (fields["base"] << 6) + (sub * depth + count % depth) * size
+        phase = 1 - (count // depth & 1)
+        entry = completion_entry(item, phase, fields["wide"], fields["src_addr"], fields["long_id"])
+        return addr & (1 << 64) - 1, entry, (total - self.consumed & 0xFFFF) > self.room(), total
+
+
+@cocotb.test()
+async def every_queue_keeps_its_own_account(dut):
+    """cq.rings.all: contexts of every form, counts, consumer indices; each entry's event"""
+    await start(dut)
+    rng = rng_for("all")
+    contexts, doorbells = deque(), deque()
+    cocotb.start_soon(feed(dut, rng, "cqc", contexts))
+    cocotb.start_soon(feed(dut, rng, "cqdb", doorbells))
+    wr, commits = StreamMonitor(dut, "m_wr", 0.2), StreamMonitor(dut, "m_commit", 0.3)
+    sources = [StreamDriver(dut, "s_txc", 0.2), StreamDriver(dut, "s_rxc", 0.2)]
+    events, done = Pulses(dut, "ev_cqe", "data"), []
+
+    async def count_receives():
+        while True:
+            await RisingEdge(dut.clk)
+            done.append(int(dut.m_rxdone.value))
+
+    cocotb.start_soon(count_receives())
+    cqns = range(1 << len(dut.cqc_cqn))
+    for _ in range(4):
+        # What a queue has read of its entries is forgotten when it is made anew.
+        doorbells.extend({"cqn": cqn, "index": 0x8000 + cqn} for cqn in cqns)
+        await until(dut, lambda: not doorbells, "the doorbells")
+        accounts = {cqn: Account(rng, cqn, int(rng.random() < 0.9)) for cqn in cqns}
+        for account in rng.sample(list(accounts.values()), len(accounts)):
+            contexts.append({"cqn": account.cqn, "data": INTERNAL.cqc.pack(**account.fields)})
+        await until(dut, lambda: not contexts, "the contexts")
+        await ClockCycles(dut.clk, 3)
+        for _ in range(4):
+            due, receives = [deque(), deque()], 0
+            done.clear()
+            events.seen.clear()
+            for cqn in rng.choices(cqns, k=2 * len(cqns)):
+                rx, status = rng.getrandbits(1), rng.choice((0, 0, 1, 9, 255))
+                item = noise(INTERNAL.cpl, rng, cqn=cqn, rx=rx, status=status)
+                sources[rx].post({"data": INTERNAL.cpl.pack(**item)})
+                receives += rx
+                if accounts[cqn].live:
+                    due[rx].append(item)
+            interrupts = []
+            for beat in await wr.take(sum(map(len, due)), 40000):
+                data = beat["data"].to_bytes(32, "little")
+                common = IoTxCdesc.unpack(data[:16]).common
+                item = due[common.q_type == IoQueueType.RECV_QUEUE].popleft()
+                account = accounts[item["cqn"]]
+                addr, entry, overflow, total = account.next(item)
+                assert (beat["addr"], beat["len"]) == (addr, len(entry))
+                assert data[: len(entry)] == entry
+                event = EVENTS.cqe.unpack(events.values().pop(0))
+                events.seen.pop(0)
+                told = {name: getattr(event, name) for name in ("cqn", "sub", "qpn", "req_id")}
+                assert told == {name: item[name] for name in told}
+                assert (event.q_type, event.status) == (common.q_type, item["status"])
+                assert event.overflow == overflow, f"queue {account.fields}: {total} entries"
+                if account.fields["intr"]:
+                    interrupts.append({"cqn": item["cqn"], "total": total})
+            assert await commits.take(len(interrupts), 4000) == interrupts if interrupts else True
+            await ClockCycles(dut.clk, 20)
+            assert sum(done) == receives and not wr.beats and not commits.beats
+            # A few are made anew beside the others.
+            for cqn in rng.sample(cqns, 5):
+                accounts[cqn] = Account(rng, cqn, 1)
+                contexts.append({"cqn": cqn, "data": INTERNAL.cqc.pack(**accounts[cqn].fields)})
+            await until(dut, lambda: not contexts, "the contexts")
+            # Around the index at which the next entry overflows.
+            for account in accounts.values():
+                if account.live and rng.random() < 0.3:
+                    account.consumed = sum(account.counts) + 1 - account.room()
+                    account.consumed = account.consumed + rng.choice((-1, 0, 1)) & 0xFFFF
+                    doorbells.append({"cqn": account.cqn, "index": account.consumed})
+            await until(dut, lambda: not doorbells, "the doorbells")
+            await ClockCycles(dut.clk, 3)
+
+
+@cocotb.test()
+async def a_queue_that_was_never_made_takes_nothing(dut):
+    """cq.rings.never: after any reset its entries are dropped, receives are told as done"""
+    await start(dut)
+    count = 1 << len(dut.cqc_cqn)
+    for cqn in range(count):
+        await create(dut, cqn, log=3)
+    await reset(dut)
+    await until(dut, high(dut.init_done), cycles=5000)
+    done = 0
+    for at in range(count + 4):
+        dut.s_rxc_data.value = INTERNAL.cpl.pack(cqn=min(at, count - 1), rx=1)
+        dut.s_rxc_valid.value = int(at < count)
+        await RisingEdge(dut.clk)
+        assert dut.m_wr_valid.value == 0
+        done += int(dut.m_rxdone.value)
+    assert done == count
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0, 1, 2, 3])
+async def sources_at_full_load_take_turns(dut, idle):
+    """cq.rings.turns: whatever the pace at which the host takes entries"""
+    await start(dut)
+    await create(dut, 3, log=6)
+    for rx, side in enumerate(("tx", "rx")):
+        getattr(dut, f"s_{side}c_data").value = INTERNAL.cpl.pack(cqn=3, rx=rx)
+    wr = StreamMonitor(dut, "m_wr", periodic(idle, 1))
+    dut.s_txc_valid.value = dut.s_rxc_valid.value = 1
+    kinds = [beat["data"] >> 25 & 3 for beat in await wr.take(20)]
+    assert all(a != b for a, b in zip(kinds[4:], kinds[5:], strict=False)), kinds
+
+
+@cocotb.test()
+async def a_drain_waits_at_any_count(dut):
+    """cq.rings.drain: for what is inside, and for no more; commits tell the whole count"""
+    await start(dut)
+    await create(dut, 3, log=4, intr=1, two=1)
+    total = 0
+    for lap in range(20):
+        item = {"cqn": 3, "sub": lap & 1}
+        await one_each_cycle(dut, "tx", 3500, item)
+        commits = Pulses(dut, "m_commit", "total", taken=True)
+        dut.m_wr_ready.value = 0
+        await one_each_cycle(dut, "tx", 2, item)
+        dut.drain_valid.value = 1
+        for _ in range(6):
+            await RisingEdge(dut.clk)
+            assert dut.drain_ready.value == 0
+        dut.m_wr_ready.value = 1
+        await until(dut, high(dut.drain_ready), "the drain", 10)
+        dut.drain_valid.value = 0
+        await ClockCycles(dut.clk, 3)
+        total += 3502
+        assert commits.values() == [total - 1 & 0xFFFF, total & 0xFFFF]
+        commits.stop()

@@ -1,4 +1,4 @@
-"""efa_ec: what is counted, where its value goes, what passes untouched, orders and their refusals."""
+"""efa_ec: what is counted, where its value goes, what passes untouched, orders refused."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -256,18 +256,19 @@ async def its_cycles(dut):
     async def span(done, **order):
         """Cycles from an order to what `done` says."""
         drive(dut, s_ec_valid=1, **order)
-        for cycle in range(60):
-            await ReadOnly()
-            if done():
-                break
+        cycles = 0
+        await ReadOnly()
+        while not done():
             await RisingEdge(dut.clk)
+            await ReadOnly()
+            cycles += 1
         while dut.s_ec_ready.value == 0:
             await RisingEdge(dut.clk)
             await ReadOnly()
         await RisingEdge(dut.clk)
         dut.s_ec_valid.value = 0
         await RisingEdge(dut.clk)
-        return cycle
+        return cycles
 
     answered = lambda: dut.s_ec_ready.value == 1  # noqa: E731
     promised = timing("efa_ec", "order").latency

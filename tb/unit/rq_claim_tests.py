@@ -161,6 +161,7 @@ class World:
             return False
         assert dut.m_claim_broken.value == ring.broken
         if ring.broken:
+            assert dut.m_claim_missing.value == 0, "what is missing there will never come"
             self.kinds.append(BROKEN)
             return False
         if dut.m_claim_none.value == 1:

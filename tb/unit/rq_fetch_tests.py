@@ -6,11 +6,12 @@ from collections import deque
 import cocotb
 from cocotb.triggers import RisingEdge, with_timeout
 
-from efa.defs import AdminQpState
+from efa.defs import INTERNAL, AdminQpState
+from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, zero
-from tb.unit.rq_bench import context, desc
+from tb.unit.rq_bench import desc
 
 STATES = AdminQpState
 LOOK, USED, READ, FLUSH = (
@@ -25,7 +26,10 @@ class Ring:
 
     def __init__(self, qpn, log, live=1, rq_live=1):
         self.qpn, self.size = qpn, 1 << log
-        self.base = 0xABCD_0000_0000_0000 + (qpn << 32) + 64 * qpn
+        rng = rng_for(f"ring{qpn}")
+        self.base = (rng.getrandbits(47) << 16) + 64 * qpn
+        # What else a context has goes with a flush as it is.
+        self.others = noise(INTERNAL.qpc, rng)
         self.log, self.live, self.rq_live = log, live, rq_live
         self.begin()
 
@@ -44,7 +48,9 @@ class Ring:
 
     def context(self, state=None):
         state = self.state if state is None else state
-        return context(self.base, self.log, state, self.live, self.rq_live)
+        mine = {"live": self.live, "state": state, "rq_live": self.rq_live,
+                "rq_base": self.base >> 6, "rq_log": self.log}  # fmt: skip
+        return INTERNAL.qpc.pack(**(self.others | mine))
 
     def entry(self):
         """Descriptors of the whole entry at the head that is posted, or 0."""
@@ -76,7 +82,8 @@ class World:
         self.times = {"read": [], "flush": [], "end": [], "used": []}
         self.drained, self.offered = False, None
         self._drain = 0
-        self.ending = False
+        self.ending, self.shown = False, None
+        self.lanes = None  # (valid, queue) of each packet that may move a head, where a test says
 
     async def start(self):
         zero(self.dut, *INPUTS)
@@ -180,8 +187,8 @@ class World:
         self.drained = all(
             pin.value == 1 for pin in (dut.s_drain, dut.settled, dut.drained))  # fmt: skip
         assert not (self.drained and any(read in self.out for read in self.before_drain))
-        if self.claim is not None:
-            assert dut.claim_broken.value == int(self.rings[self.claim].broken)
+        if self.shown is not None:
+            assert dut.claim_broken.value == int(self.rings[self.shown].broken)
 
     def _read(self, ring):
         dut = self.dut
@@ -237,12 +244,17 @@ class World:
             dut.rdc_end.value, dut.rdc_qpn.value, dut.rdc_epoch.value = 1, ring.qpn, epoch
             dut.rdc_failed.value = int(ring.qpn in self.fail)
             self.times["end"].append(cycle())
+        self.shown = self.claim
         # The packet that may move a head stands at any of three stages; others hold nothing.
         lane = rng.randrange(3)
         held = [rng.getrandbits(self.qpn_w) for _ in range(3)]
-        dut.s_held_valid.value = int(self.claim is not None) << lane
+        valid = int(self.claim is not None) << lane
         if self.claim is not None:
             held[lane] = dut.broken_qpn.value = self.claim
+        if self.lanes is not None:
+            valid = sum(one << n for n, (one, _) in enumerate(self.lanes))
+            held = [qpn for _, qpn in self.lanes]
+        dut.s_held_valid.value = valid
         dut.s_held_qpn.value = sum(qpn << self.qpn_w * n for n, qpn in enumerate(held))
         self.ending = self.take is not None
         spare = self.wants[0] if self.wants and not self.ending else None
@@ -335,6 +347,13 @@ async def counts_go_through_their_wrap(dut):
         assert dut.m_rd_len.value == 128
         ring.asked += 8
         dut.s_cons.value, dut.s_prod.value = ring.asked % 65536, (ring.asked + 64) % 65536
+        if ring.asked % 512 == 8:
+            # Nothing more is posted for a while.
+            dut.s_prod.value = ring.asked % 65536
+            for _ in range(3 * LOOK.interval):
+                await RisingEdge(dut.clk)
+            assert dut.m_rd_valid.value == 0, "a read of nothing"
+            dut.s_prod.value = (ring.asked + 64) % 65536
 
 
 @cocotb.test()
@@ -356,6 +375,7 @@ async def a_dead_queue_is_flushed(dut, flush):
         world.state(ring, STATES.ERR)
     # Looks at others in the same cycles keep nobody waiting for long.
     world.wants.extend((50, 51, 52))
+    world.moves.extend((50, 51, 52))
     await world.cycles(400 if flush == 1 else 1500)
     held = rings[1]
     assert held.flushed == 0 and rings[0].flushed >= 21 and rings[2].flushed >= 21
@@ -396,6 +416,84 @@ async def a_failed_read_breaks_its_ring(dut):
     world.post(bad, 1, 1, 1)
     await world.rest()
     assert bad.flushed == 3
+
+
+@cocotb.test()
+async def every_ring_breaks_alone(dut):
+    """queue.rq_fetch.each: and begins anew alone; claims are told of each"""
+    world = World(dut, 1.0)
+    await world.start()
+    count = 1 << world.qpn_w
+    order = world.rng.sample(range(count), count)
+    rings = [await world.ring(qpn, 3) for qpn in order]
+
+    async def look():
+        for world.claim in range(count):
+            await world.cycles(2)
+        world.claim = None
+
+    for group in (rings[: count // 2], rings[count // 2 :], rings):
+        world.fail = {ring.qpn for ring in group}
+        for ring in group:
+            if not ring.broken:
+                world.post(ring, 1)
+        await world.rest()
+        assert all(ring.broken for ring in group)
+        await look()
+        for ring in group[1::2] if group is not rings else rings:
+            await world.clear(ring, STATES.RTS)
+        await look()
+    world.fail = set()
+    for ring in rings:
+        world.post(ring, 1)
+    await world.rest()
+    assert all(ring.asked == 1 for ring in rings)
+
+
+@cocotb.test()
+async def a_head_that_a_packet_holds_stays(dut):
+    """queue.rq_fetch.held: at each of its stages; packets of other queues hold nothing"""
+    world = World(dut, 1.0)
+    await world.start()
+    last = (1 << world.qpn_w) - 1
+    for ring in (await world.ring(0, 5), await world.ring(last, 5)):
+        for lane, bit in itertools.product(range(3), range(world.qpn_w)):
+            ring.state = STATES.RTS
+            world.post(ring, 1)
+            await world.rest(quiet=12)
+            before = ring.flushed
+            world.lanes = [(int(n == lane), ring.qpn if n == lane else last - ring.qpn)
+                           for n in range(3)]  # fmt: skip
+            world.state(ring, STATES.ERR)
+            await world.cycles(4 * FLUSH.interval)
+            assert ring.flushed == before
+            other = ring.qpn ^ 1 << bit
+            world.lanes = [(int(n == lane), other if n == lane else ring.qpn) for n in range(3)]
+            await world.cycles(2 * FLUSH.interval + 6)
+            assert ring.flushed == before + 1
+
+
+@cocotb.test()
+async def a_flush_goes_on_while_reads_end(dut):
+    """queue.rq_fetch.ends: a read that ends in every cycle takes no turn of it away"""
+    world = World(dut, 1.0)
+    await world.start()
+    dead = await world.ring(33, 5)
+    world.post(dead, *[1] * 32)
+    await world.rest()
+    world.answers = 0.0
+    for ring in [await world.ring(n, 6) for n in range(8)]:
+        for _ in range(32):
+            world.post(ring, 1)
+            await world.cycles(READ.latency + 2)
+    assert len(world.out) > 100
+    world.state(dead, STATES.ERR)
+    world.answers = 1.0
+    await world.rest()
+    assert dead.flushed == 32
+    world.drain(True)
+    await world.cycles(5)
+    assert world.drained
 
 
 @cocotb.test()

@@ -7,6 +7,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
 from tb.lib.waits import until, zero
 from tb.unit.data_bench import Moments, Ports, Regions, taken
 
@@ -40,7 +41,7 @@ class Bench:
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._window())
 
-    def job(self, length, first, second=0, grh=0, node=5):
+    def job(self, length, first, second=0, grh=0, node=5, begin=None):
         """A packet of so many payload bytes into two buffers; where its bytes go is noted."""
         rng = self.rng
         payload = rng.randbytes(length)
@@ -54,7 +55,8 @@ class Bench:
         for size in (first, second):
             region = rng.choice(list(self.regions.table.values()))
             # Buffers do not overlap; some begin just before the end of a page.
-            start = (self.free + 63) // 64 * 64 + rng.choice((0, 1, 63, 4096 - size % 4096))
+            at = rng.choice((0, 1, 63, 4096 - size % 4096)) if begin is None else begin
+            start = (self.free + 63) // 64 * 64 + at
             self.free = (start + size) % (1 << 16)
             place = self.regions.place(region["key"], region["iova"] + start)
             places.append(packed_place(place))
@@ -168,6 +170,48 @@ async def nobody_takes_writes(dut):
     assert bench.wr.taken == 0 and dut.s_job_ready.value == 0
     held["on"] = False
     await bench.settle()
+
+
+@cocotb.test()
+async def so_many_beats_are_on_their_way(dut):
+    """data.rx_scatter.store: beats that nobody takes; behind them a walk and a job stand still"""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    for index in (0, 2):
+        del bench.regions.table[index]
+    moments = Moments(dut, "s_job")
+    region = bench.regions.table[1]
+    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    for _ in range(32):
+        bench.free = 0
+        bench.job(32, 32, begin=begin)
+    await ClockCycles(dut.clk, 100)
+    depth, walk = timing("efa_rx_scatter", "store").depth, timing("efa_mr_walk", "piece").latency
+    assert len(moments["s_job"]) == depth + walk + 1
+    held["on"] = False
+    await bench.settle()
+
+
+@cocotb.test()
+async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
+    """data.rx_scatter.walk: the walk waits as a whole, so its stages are between two jobs"""
+    bench = Bench(dut)
+    await bench.start()
+    for index in (0, 2):
+        del bench.regions.table[index]
+    moments = Moments(dut, "m_wr")
+    # One write each: from where a page begins.
+    region = bench.regions.table[1]
+    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    bench.job(512, 512, begin=begin)
+    await until(dut, lambda: moments["m_wr"], "the first beat")
+    bench.free = 0
+    bench.job(512, 512, begin=begin)
+    await bench.settle()
+    beats = moments["m_wr"]
+    walk = timing("efa_mr_walk", "piece").latency
+    assert beats[7] - beats[0] == 7 and beats[8] - beats[7] == walk
 
 
 @cocotb.test()

@@ -163,7 +163,7 @@ async def those_that_wait_are_looked_at_now_and_then(dut):
     world.send(5)
     await world.cycles(100)
     parks = world.parks
-    await world.cycles(640)
+    await world.cycles(10 * timing("efa_rx_wait", "again").interval)
     assert world.parks - parks == 10
     late.clear()
     await world.settle(80)

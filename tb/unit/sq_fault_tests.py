@@ -199,6 +199,36 @@ async def a_round_serves_what_broke_during_the_last(dut):
 
 
 @cocotb.test()
+async def every_queue_is_known_by_each_cause(dut):
+    """queue.sq_fault.each: a cause alone is told of its queue alone, one notice makes a round."""
+    account = await start(dut)
+    cocotb.start_soon(barriers(dut, account, rng_for("sq_fault")))
+    rng, count = rng_for("each"), len(dut.down)
+    for name, cause in ERRORS.items():
+        account.reports.clear()
+        for qpn in rng.sample(range(count), count):
+            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": qpn})
+        await account.rest()
+        assert sorted(report[1:] for report in account.reports) == [
+            (qpn, cause) for qpn in range(count)
+        ]
+    for qpn in range(count):
+        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await account.rest()
+    assert account.rounds == [{qpn} for qpn in range(count)]
+    # Neither a report nor the way to the queue that is handed back waits for the one who takes it.
+    account.held |= {"qperr_ready", "m_again_ready"}
+    await ClockCycles(dut.clk, 2)
+    await pulse(dut, "rung_err_valid", rung_err_qpn=5)
+    await until(dut, high(dut.qperr_valid), "a report", count + 2)
+    await pulse(dut, "notice_valid", notice_qpn=count - 1)
+    await until(dut, high(dut.m_walk_valid), "a walk", 40)
+    await until(dut, high(dut.m_again_valid), "a queue handed back", count + 2)
+    account.held.clear()
+    await account.rest()
+
+
+@cocotb.test()
 async def what_is_seen_comes_in_time(dut):
     """queue.sq_fault.cycles: down at once, a report within a lap of the hand, a round's steps."""
     account = await start(dut)

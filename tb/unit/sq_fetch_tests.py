@@ -301,7 +301,7 @@ async def every_entry_once_and_in_order(dut):
         await world.cycles(1500, step)
         world.answers = world.ready = 1.0
         await world.rest()
-        assert all(q.prod > 1 << q.log for q in queues)
+        assert sum(q.prod >> q.log for q in queues) > 3 * len(queues)
         assert bool(world.times["err"]) == (fail > 0)
 
 
@@ -379,7 +379,8 @@ async def a_queue_that_ends_is_forgotten(dut):
         elif world.drain and world.times["drained"]:
             assert not any(read.queue is victim for read in world.reads), "a read is still out"
             world.drain = False
-            world.clear = victim, 1
+            # RESET leaves the ring where it is; a new life has its address told.
+            world.clear = victim, world.rng.getrandbits(1)
         elif ends is None and not world.drain and world.clear is None:
             victim.state = STATES.RTS
             victim, lives = None, lives + 1

@@ -3,10 +3,19 @@
 from collections import deque
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
-from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.noise import noise
+from tb.lib.stream import (
+    PERIOD_NS,
+    StreamDriver,
+    StreamMonitor,
+    clock_and_reset,
+    cycle,
+    reset,
+    rng_for,
+)
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, RawMonitor, Regions, taken
@@ -20,7 +29,7 @@ FIRST_ID = 0x7FF0
 
 
 class Bench:
-    def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
+    def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG):
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
         self.regions = Regions(self.rng)
         self.memory, self.broken, self.answers = {}, set(), []
@@ -30,7 +39,7 @@ class Bench:
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
         zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
-        dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
+        dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
         self.rd = StreamMonitor(dut, "rd", stalls, ["addr", "len", "cookie"], on_beat=self._asked)
@@ -61,13 +70,13 @@ class Bench:
                 self.broken.add(self.regions.host(place, rng.randrange(size)))
         if inline is not None:
             payload = inline
-            noise = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
-            beat["inline"] = int.from_bytes(inline, "little") | noise
-        message = {"kind": kind, "status": status, "qpn": qpn, "srd": srd,
-                   "qp_num": qpn + 64, "dst_qpn": rng.getrandbits(16), "node": rng.randrange(4),
-                   "qkey": rng.getrandbits(32), "has_imm": rng.getrandbits(1),
-                   "length": len(payload), "inlined": int(inline is not None),
-                   "mark": rng.getrandbits(1), **fields}  # fmt: skip
+            behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
+            beat["inline"] = int.from_bytes(inline, "little") | behind
+        node = rng.randrange(rng.choice((4, 64)))
+        message = noise(
+            INTERNAL.txm, rng, kind=kind, status=status, qpn=qpn, srd=srd, node=node,
+            length=len(payload), inlined=int(inline is not None), **fields,
+        )  # fmt: skip
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
         beat["msg"] = INTERNAL.txm.pack(**message)
         self.source.post(beat)
@@ -201,7 +210,7 @@ def some_message(bench, largest):
 @cocotb.parametrize(pace=[(0.0, 0.0, 1.0, 400), (0.4, 0.3, 0.6, 400), (0.1, 0.0, 0.9, 4400)])
 async def packets_leave_in_order(dut, pace):
     """data.tx.order: gathered, inline, completions and barriers between them; a number per node"""
-    bench = Bench(dut, *pace[:3])
+    bench = Bench(dut, *pace[:3], log=rng_for("log").choice((7, 8, 10, 12)))
     await bench.start()
     for _ in range(30 if pace[3] > 1000 else 150):
         some_message(bench, pace[3])
@@ -244,6 +253,34 @@ async def broken_queues_send_nothing(dut):
         for number in range(40):
             bench.message(number % 5, 70, srd=number // 2 & 1, qpn=(1, 2, 3, 63)[number % 4])
         await bench.settle()
+    for turn in range(2):
+        bench.down = {qpn for qpn in range(64) if qpn & 1 == turn}
+        await ClockCycles(dut.clk, 2)
+        for qpn in bench.rng.sample(range(64), 64):
+            bench.message(inline=b"each", srd=bench.rng.getrandbits(1), qpn=qpn)
+        await bench.settle()
+
+
+@cocotb.test()
+async def sequence_numbers_go_on(dut):
+    """data.tx.psn: one more for each packet to a node, far beyond what other tests send"""
+    zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_id", "s_valid")
+    dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
+    dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
+    await clock_and_reset(dut)
+    await until(dut, high(dut.init_done))
+    dut.s_msg.value = INTERNAL.txm.pack(kind=PACKET, srd=1, inlined=1, length=8, node=33)
+    dut.s_valid.value = 1
+    await until(dut, high(dut.m_valid))
+    first = cycle()
+    # Constant inputs: only the clock has to move.
+    for bits in range(4, 18):
+        await Timer(((1 << bits) - 3 - (cycle() - first)) * PERIOD_NS - 2, "ns")
+        for _ in range(6):
+            await RisingEdge(dut.clk)
+            data = int(dut.m_data.value).to_bytes(64, "little")
+            assert dut.m_first.value == 1 and PktHdr.unpack(data[:32]).psn == cycle() - first
+    assert timing("efa_tx", "message").interval == 1
 
 
 @cocotb.test()

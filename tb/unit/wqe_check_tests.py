@@ -187,7 +187,7 @@ async def entries_and_their_faults(dut, pace):
         lambda meta, buffers, item: item.update(pd=1, srd=1) or meta.update(ah=3),
         lambda meta, buffers, item: item.update(pd=rng.choice((0, 2, 513))),
         lambda meta, buffers, item: buffers and buffers.append(
-            (0, rng.choice((MTU[bench.profile] + 1, 0xFFFFFFFF)), 5)),
+            (0, rng.choice((MTU[bench.profile] + 1, 0xFFFFFFFF, 1 << rng.randrange(14, 32))), 5)),
         lambda meta, buffers, item: buffers and buffers.append(
             (buffers[0][0] - rng.choice((1, 1 << 63)) & (1 << 64) - 1, 8929, buffers[0][2])),
         lambda meta, buffers, item: buffers and buffers.append(
@@ -235,6 +235,12 @@ async def limits(dut):
                 got.append(bench.post(6, {**meta, "inline_msg": 1, "length": most + extra},
                                       (), bytes(range(1, 81)), wide))  # fmt: skip
         assert got == [0] * 5 + [6, 6, 5, INTERNAL_ERROR, INTERNAL_ERROR]
+        for bit in range(14, 32):
+            for sizes in ((1 << bit, 1), (1, 1 << bit)):
+                buffers = [(region["iova"], size, region["key"]) for size in sizes]
+                assert (
+                    bench.post(6, {**meta, "length": 2}, buffers) == STATUS.LOCAL_ERROR_BAD_LENGTH
+                )
         await bench.settle()
         await reset(dut)
 
@@ -260,6 +266,30 @@ async def a_handle_changes_under_the_entries(dut):
     assert len(dead) == 1 and 0 < dead[0] < 29
     assert [msg.age for msg in told[: dead[0]]] == [7] * dead[0]
     assert [msg.age for msg in told[dead[0] + 1 :]] == [8] * (29 - dead[0])
+
+
+@cocotb.test()
+async def every_handle_is_itself(dut):
+    """data.wqe_check.handles: each alive in its domain or not, with its node and age"""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "inline_msg": 1, "length": 0,
+            "dest_qp_num": 0, "qkey": 0, "has_imm": 0, "immediate_data": 0}  # fmt: skip
+    ages = [rng.getrandbits(4) for _ in range(256)]
+    for share, turn in ((1, 0), (1, 15), (0.6, 9)):
+        for index in range(256):
+            await bench.handle(index, live=int(rng.random() < share), pd=rng.getrandbits(10),
+                               fabric=int(share == 1 or rng.random() < 0.5),
+                               node=rng.getrandbits(16))  # fmt: skip
+            bench.age(index, ages[index] ^ turn)
+        await ClockCycles(dut.clk, 3)
+        for index in rng.sample(range(256), 256):
+            pd = bench.handles[index]["pd"]
+            bench.post(pd, {**meta, "ah": index})
+            bench.post(pd ^ 1 << rng.randrange(10), {**meta, "ah": index})
+            bench.post(pd, {**meta, "ah": index | 1 << rng.randrange(8, 16)})
+        await bench.settle()
 
 
 @cocotb.test()

@@ -1,0 +1,239 @@
+"""The engines behind a judged packet: its bytes, the completion queues, the host write stream
+(see cycle.sending)."""
+
+from cycle import engine
+from cycle.state import (
+    ACK,
+    COMPLETIONS,
+    CQE,
+    DONE,
+    FAR,
+    HOST,
+    JUDGE,
+    LINK,
+    NETWORK,
+    RING,
+    RXW,
+    SCATTER,
+    SCHEDULER,
+    SEEN,
+    TXL,
+    WRITES,
+    R,
+)  # fmt: skip
+
+CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
+JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
+SC_FREE, WALK_1, WALK_2, WALK_3 = R["sc_free"], R["walk_1"], R["walk_2"], R["walk_3"]
+WALK_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
+TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
+WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
+CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]
+C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
+STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
+FREED_AT, RETIRED_AT, STIR = R["freed_at"], R["retired_at"], R["stir"]
+RECEIVE = 1  # beside a message's number in a completion's
+MASK = RING - 1
+
+
+@engine
+def _issue(c, r, issued_at, taken_at):
+    """Beats of the piece at the walk's end, as far as it is known when room for them comes."""
+    while r[LEFT_BEATS] > 0:
+        n = r[ISSUED]
+        at = r[WALK_END] + 1
+        if n >= c.store_beats:
+            if n - c.store_beats >= r[TAKEN]:
+                return FAR
+            at = max(at, taken_at[n - c.store_beats & MASK] + 1)
+        issued_at[n & MASK] = at
+        r[WALK_END] = at
+        r[ISSUED] += 1
+        r[LEFT_BEATS] -= 1
+    return r[WALK_END]
+
+
+@engine
+def scatter(now, c, r, write_beats, issued_at, taken_at):
+    """Jobs cut into writes: a walk of three stages that waits as a whole, beats behind it."""
+    if r[WALK_3] >= 0:
+        end = _issue(c, r, issued_at, taken_at)
+        if end > now:
+            return end
+    pieces = len(write_beats)
+    busy = r[SC_JOB] >= 0
+    one = r[WALK_1]
+    fresh = -1
+    # The next part goes in behind the last piece of the one before; a datagram's GRH is one.
+    last_of_part = one == pieces - 1 or (c.grh and one == 0)
+    if busy and (one < 0 or last_of_part):
+        fresh = r[SC_PIECE]
+        r[SC_PIECE] = 1
+        if fresh == 1 or not c.grh or pieces == 1:
+            r[SC_JOB] = -1
+            r[SC_FREE] = now
+            r[STIR] |= JUDGE
+    elif one >= 0 and not last_of_part:
+        fresh = one + 1
+    r[WALK_3] = r[WALK_2]
+    r[WALK_2] = one
+    r[WALK_1] = fresh
+    if r[WALK_3] >= 0:
+        r[LEFT_BEATS] = write_beats[r[WALK_3]]
+        r[WALK_END] = now
+        r[STIR] |= WRITES
+        end = _issue(c, r, issued_at, taken_at)
+        return end
+    if r[WALK_1] >= 0 or r[WALK_2] >= 0 or r[SC_JOB] >= 0:
+        return now + 1
+    return FAR
+
+
+@engine
+def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
+           beat_log):
+    """The host write stream: payload and completions in turn, packet by packet."""
+    payload, entry = FAR, FAR
+    if r[TAKEN] < r[ISSUED]:
+        payload = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
+    if r[CQ2] >= 0:
+        entry = max(r[CQ2_AT], r[WRITE_FREE])
+    if payload > now and entry > now:
+        return min(payload, entry)
+    if payload <= now and (entry > now or r[WRITE_TURN] == 1):
+        r[WRITE_TURN] = 0
+        if r[LEFT_BEATS] > 0:
+            _issue(c, r, issued_at, taken_at)
+        taken = now - 1
+        for _ in range(write_beats[r[WRITE_PACKET]]):
+            taken = max(taken + 1, issued_at[r[TAKEN] & MASK] + c.store)
+            taken_at[r[TAKEN] & MASK] = taken
+            if c.log:
+                beat_log[r[TAKEN]] = taken
+            r[TAKEN] += 1
+        r[WRITE_FREE] = taken + 1
+        r[STIR] |= SCATTER
+        r[WRITE_PACKET] += 1
+        if r[WRITE_PACKET] == len(write_beats):
+            out_at[r[WRITE_JOB]] = taken + c.handed
+            r[WRITE_PACKET] = 0
+            r[WRITE_JOB] += 1
+            r[STIR] |= COMPLETIONS
+        return taken + 1
+    r[WRITE_TURN] = 1
+    r[WRITE_FREE] = now + 1
+    message, kind = r[CQ2] >> 1, r[CQ2] & 1
+    r[CQ2] = -1
+    r[CQE_N] += 1
+    r[STIR] |= COMPLETIONS
+    if kind == RECEIVE:
+        at[CQE, message] = now
+        if c.srd:
+            tail = r[ACK_TAIL]
+            ack_msg[tail] = message
+            ack_at[tail] = now + c.acknowledge - c.out
+            r[ACK_TAIL] += 1
+            r[STIR] |= NETWORK
+    else:
+        at[DONE, message] = now
+        at[SEEN, message] = now + c.visible
+        r[STIR] |= HOST
+    return now + 1
+
+
+@engine
+def _finished(now, c, r, at, sent, come):
+    """What finished a send by now, an acknowledgement or that a datagram has left: its message;
+    or -1 and when the next one does."""
+    if c.srd:
+        if r[ACKED_N] == r[ACKS_IN]:
+            return -1, FAR
+        message = come[r[ACKED_N]]
+        due = at[ACK, message] + c.ack_in
+        if due > now:
+            return -1, due
+        r[ACKED_N] += 1
+        return message, now
+    if r[LEFT_N] == r[SEND_N]:
+        return -1, FAR
+    message = sent[r[LEFT_N]]
+    due = at[TXL, message] + c.left
+    if due > now:
+        return -1, due
+    r[LEFT_N] += 1
+    return message, now
+
+
+@engine
+def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
+                context_of, context_free):
+    """Finished sends and receives into the completion engine, in turn."""
+    receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
+    # The completion engine moves as a whole; a choice it could not take stands.
+    move = r[CQ2] < 0
+    choice = r[CQ_HELD]
+    if choice < 0:
+        if receive <= now and (r[C3] < 0 or r[CQ_TURN] == 0):
+            choice = RECEIVE
+        elif r[C3] >= 0:
+            choice = 0
+    if choice >= 0:
+        r[CQ_TURN] = choice
+    busy = False
+    handed = False
+    if move:
+        busy = r[CQ1] >= 0 or choice >= 0
+        if r[CQ1] >= 0:
+            r[CQ2] = r[CQ1]
+            r[CQ2_AT] = now + 1 + c.entry
+            r[STIR] |= WRITES
+        r[CQ1] = -1
+        if choice == RECEIVE:
+            message = jobs[r[RETIRE_N]]
+            at[RXW, message] = now - c.retire
+            gone_at[places[r[RETIRE_N]]] = now
+            r[CQ1] = 2 * message + RECEIVE
+            r[RETIRE_N] += 1
+            r[RETIRED_AT] = now
+            r[STIR] |= LINK | JUDGE
+        elif choice == 0:
+            r[CQ1] = 2 * r[C3]
+            handed = True
+        r[CQ_HELD] = -1
+    else:
+        r[CQ_HELD] = choice
+    # Send contexts: what cannot go on is stored, so causes never wait.
+    c1 = r[C1]
+    if c1 >= 0 and c.srd:
+        context_free[context_of[c1]] = now
+    empty = r[STORE_HEAD] == r[STORE_TAIL]
+    goes = -1
+    if r[C3] < 0 or handed:
+        if empty:
+            goes = c1
+            c1 = -1
+        elif r[STORE_AT] <= now:
+            goes = store[r[STORE_HEAD]]
+            r[STORE_HEAD] += 1
+            if r[STORE_HEAD] < r[STORE_TAIL]:
+                r[STORE_AT] = max(store_due[r[STORE_HEAD]], now + 1)
+        busy = busy or r[C2] >= 0 or goes >= 0 or r[STORE_HEAD] < r[STORE_TAIL]
+        r[C3] = r[C2]
+        r[C2] = goes
+        if goes >= 0 and c.srd:
+            r[CREDITS] += 1
+            r[FREED_AT] = now
+            r[STIR] |= SCHEDULER
+    if c1 >= 0:
+        tail = r[STORE_TAIL]
+        store[tail] = c1
+        store_due[tail] = now + c.stored
+        if r[STORE_HEAD] == tail:
+            r[STORE_AT] = store_due[tail]
+        r[STORE_TAIL] += 1
+    r[C1], later = _finished(now, c, r, at, sent, come)
+    if busy or r[C1] >= 0 or (r[C3] >= 0 and r[CQ_HELD] < 0 and r[CQ2] < 0):
+        return now + 1
+    if receive > now:
+        later = min(later, receive)
+    return later

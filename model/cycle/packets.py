@@ -1,0 +1,251 @@
+"""The sending engines behind the scheduler (see cycle.sending): checks, host reads, packets."""
+
+from cycle import engine
+from cycle.state import (
+    ACKOUT,
+    CHECK,
+    CHECKS,
+    COMPLETIONS,
+    FAR,
+    FETCH,
+    LINK,
+    NETWORK,
+    RD,
+    RDC,
+    READS,
+    READY,
+    SCHEDULER,
+    TXF,
+    TXL,
+    R,
+)  # fmt: skip
+
+ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
+INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
+ROOM_N, ROOM_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
+FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
+READ_FREE, READ_BUS, READ_COUNT = R["read_free"], R["read_bus"], R["read_count"]
+READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
+NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
+ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
+TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
+CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
+LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
+STIR = R["stir"]
+PAST = -1  # of a message that never was in the list
+
+
+@engine
+def _room(now, c, r, at, sent, listed_at):
+    """A message enters the list when all of it has room; when the next one may."""
+    k = r[ROOM_N]
+    if k == r[CHECK_N]:
+        return FAR
+    due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
+    if due > now:
+        return due
+    if (r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages
+            or (not c.inline and k - r[READ_N] >= c.ranges)):
+        return FAR
+    message = sent[k]
+    r[LINES] += c.room
+    r[SLOTS] += 1
+    r[ROOM_FREE] = now + c.room_next
+    listed_at[k] = now + 1
+    if c.inline:
+        at[READY, message] = now
+    else:
+        at[RD, message] = now + c.first_read - 1
+    r[ROOM_N] += 1
+    r[STIR] |= NETWORK | READS
+    return now + 1
+
+
+@engine
+def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
+    """Entries through the skid and the checks into the room's one place, or past it."""
+    idle = r[ROOM_N] == r[CHECK_N]
+    listed = r[LISTED_N] < r[ROOM_N]
+    later = _room(now, c, r, at, sent, listed_at)
+    # The checks give their oldest entry away when the room's place is empty.
+    k = r[CHECK_N]
+    r[CHECK_STUCK] = 0
+    if k < r[INTO_CHECK_N]:
+        wait = check_due[k] - r[CHECK_PT]
+        if wait > 0:
+            later = min(later, now + wait)
+        elif r[ROOM_N] == k and r[ROOM_FREE] - 1 <= now:
+            at[CHECK, sent[k]] = now
+            r[CHECK_N] += 1
+            if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
+                # Nothing to gather and nobody in front: straight to its packet.
+                at[READY, sent[k]] = now
+                left_at[k] = PAST
+                r[TX], r[TX_AT] = k, now + 1 + c.message
+                r[ROOM_N] += 1
+                r[LISTED_N] += 1
+                r[STIR] |= NETWORK
+            later = now + 1
+        else:
+            r[CHECK_STUCK] = 1
+    held = r[ITEM_N] - r[INTO_CHECK_N]
+    if held > 0 and r[CHECK_STUCK] == 0:
+        k = r[INTO_CHECK_N]
+        if skid_in[k] + c.skid <= now:
+            check_due[k] = r[CHECK_PT] + c.check
+            r[INTO_CHECK_N] += 1
+            r[POPPED] = now
+            r[STIR] |= SCHEDULER
+            later = now + 1
+        else:
+            later = min(later, skid_in[k] + c.skid)
+    return later
+
+
+@engine
+def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
+          read_log):
+    """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
+    payload = FAR
+    if not c.inline and r[READ_N] < r[ROOM_N]:
+        payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
+    ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
+    tag = tag_free[r[READ_COUNT] % c.tags]
+    payload, ring = max(payload, tag), max(ring, tag)
+    if payload > now and ring > now:
+        return min(payload, ring)
+    descriptors = ring <= now and (payload > now or r[READ_TURN] == 0)
+    r[READ_TURN] = 1 if descriptors else 0
+    asked = now + c.request
+    beats = c.descriptor_beats if descriptors else read_beats[r[READ_PIECE]]
+    first = max(asked + c.read_latency + c.bus, r[READ_BUS])
+    r[READ_BUS] = first + beats
+    end = first + beats - 1 + c.beat_back
+    tag_free[r[READ_COUNT] % c.tags] = end
+    if c.log:
+        log = read_log[r[READ_COUNT]]
+        log[0], log[1], log[2] = asked, end, beats
+        log[3] = -1 - ask_ring[r[ASK_HEAD]] if descriptors else sent[r[READ_N]]
+    r[READ_COUNT] += 1
+    if descriptors:
+        ring = ask_ring[r[ASK_HEAD]]
+        block = ask_block[r[ASK_HEAD]]
+        here[ring, block] = end - beats + 1 + c.cached
+        ask_end[r[ASK_HEAD]] = end + 1
+        r[ASK_HEAD] += 1
+        r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
+        r[STIR] |= FETCH
+    else:
+        message = sent[r[READ_N]]
+        r[READ_FREE] = now + 1
+        r[READ_PIECE] += 1
+        if r[READ_PIECE] == len(read_beats):
+            at[RD, message] = asked
+            at[RDC, message] = end
+            at[READY, message] = end + c.answer - 1
+            r[READ_PIECE] = 0
+            r[READ_N] += 1
+            r[STIR] |= NETWORK | CHECKS
+    return now + 1
+
+
+@engine
+def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due):
+    """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
+    data = r[OUT_AT] if r[OUT] >= 0 else FAR
+    ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
+    data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
+    if data > now and ack > now:
+        return min(data, ack)
+    is_ack = ack <= now and (data > now or r[NET_TURN] == 0)
+    r[NET_TURN] = 1 if is_ack else 0
+    tail = r[LINK_TAIL]
+    if is_ack:
+        message, flits = ack_msg[r[ACK_HEAD]], 1
+        at[ACKOUT, message] = now + c.out
+        r[ACK_HEAD] += 1
+    else:
+        k, flits = r[OUT], c.flits
+        message = sent[k]
+        at[TXF, message] = now + c.out
+        at[TXL, message] = now + c.out + flits - 1
+        r[SEND_N] += 1
+        r[OUT], r[OUT_FREE] = -1, now + flits - 1
+        if flits > 1:
+            # Its last flit stands behind the one before it that leaves.
+            r[TX], r[TX_FREE] = -1, now + flits - 2
+            if left_at[k] != PAST:
+                left_at[k] = r[TX_FREE] + c.freed
+        if not c.srd:
+            r[STIR] |= COMPLETIONS
+    link_msg[tail] = message
+    link_ack[tail] = 1 if is_ack else 0
+    link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
+    r[LINK_TAIL] += 1
+    r[NET_FREE] = now + flits
+    r[STIR] |= LINK
+    return now + flits
+
+
+@engine
+def _context(now, c, r, context_free):
+    """True when the next context in the circle is free; while it is not, the circle goes on."""
+    while r[CONTEXT_AT] < now and r[CONTEXT_FREE] == 0:
+        after = r[CONTEXT] + 1 if r[CONTEXT] + 1 < c.contexts else 0
+        r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= r[CONTEXT_AT] else 0
+        r[CONTEXT_AT] += 1
+    r[CONTEXT_AT] = now
+    return r[CONTEXT_FREE] == 1
+
+
+@engine
+def _take_context(now, c, r, context_free):
+    """The context that a message leaves with."""
+    taken = r[CONTEXT]
+    context_free[taken] = FAR
+    after = taken + 1 if taken + 1 < c.contexts else 0
+    r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= now else 0
+    r[CONTEXT_AT] = now + 1
+    return taken
+
+
+@engine
+def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, ack_msg, ack_at,
+            link_msg, link_ack, link_due):
+    """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
+    while r[FREED_N] < r[LISTED_N] and (
+            left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
+        if left_at[r[FREED_N]] != PAST:
+            r[LINES] -= c.room
+            r[SLOTS] -= 1
+            r[STIR] |= CHECKS
+        r[FREED_N] += 1
+    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due)
+    if r[FREED_N] < r[LISTED_N]:
+        later = min(later, left_at[r[FREED_N]])
+    k = r[TX]
+    if k >= 0 and r[OUT] < 0:
+        due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
+        if due <= now and c.srd and not _context(now, c, r, context_free):
+            later = min(later, now + 1)
+        elif due <= now:
+            if c.srd:
+                context_of[sent[k]] = _take_context(now, c, r, context_free)
+            r[OUT], r[OUT_AT] = k, now + 1
+            later = min(later, now + 1)
+            if c.flits == 1:
+                r[TX], r[TX_FREE] = -1, now
+                if left_at[k] != PAST:
+                    left_at[k] = now + c.freed
+        else:
+            later = min(later, due)
+    if r[TX] < 0 and r[LISTED_N] < r[ROOM_N]:
+        due = max(listed_at[r[LISTED_N]], r[TX_FREE])
+        if due <= now:
+            r[TX], r[TX_AT] = r[LISTED_N], now + 1
+            left_at[r[TX]] = FAR
+            r[LISTED_N] += 1
+            later = min(later, now + 1)
+        else:
+            later = min(later, due)
+    return later

@@ -1,0 +1,158 @@
+"""The control plane on the device: random commands and registers, asynchronous events."""
+
+from functools import partial
+
+import pyuvm
+
+from tb.env.control import (
+    CommandKnobs,
+    RandomCommands,
+    RandomRegisters,
+    RegisterKnobs,
+    UnreadEntries,
+)
+from tb.env.nic_env import ROUGH, NicTest
+from tb.seq import async_events, notices
+
+COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
+KEEP_ALIVE_CYCLES = 5000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsAtVersion1(NicTest):
+    """control.commands.v1"""
+
+    sequence = COMMANDS
+    interface = 1
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsAtVersion2(NicTest):
+    """control.commands.v2"""
+
+    sequence = COMMANDS
+    interface = 2
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsAtVersion3(NicTest):
+    """control.commands.v3"""
+
+    sequence = COMMANDS
+    interface = 3
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsOnARoughHost(NicTest):
+    """control.commands.rough"""
+
+    sequence = COMMANDS
+    interface = 3
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomCommandsInTheRecordedProfile(NicTest):
+    """control.commands.recorded"""
+
+    sequence = COMMANDS
+    profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ModeratedCommands(NicTest):
+    """control.moderation"""
+
+    sequence = COMMANDS
+    moderation = 3000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EntriesThatCannotBeRead(NicTest):
+    """control.unread"""
+
+    sequence = UnreadEntries
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class WideEntriesThatCannotBeRead(NicTest):
+    """control.unread.wide"""
+
+    sequence = UnreadEntries
+    interface = 3
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RandomRegisterStores(NicTest):
+    """control.registers"""
+
+    sequence = partial(RandomRegisters, knobs=RegisterKnobs(stores=300, lives=3))
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsOfEveryGroup(NicTest):
+    """control.events"""
+
+    work = staticmethod(async_events.events)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsFillTheirRing(NicTest):
+    """control.events.full"""
+
+    work = staticmethod(async_events.full_ring)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsOfGroupsThatAreNotEnabled(NicTest):
+    """control.events.groups"""
+
+    work = staticmethod(async_events.groups)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsCommandsAndKeepAlives(NicTest):
+    """control.events.mixed"""
+
+    work = staticmethod(async_events.events_and_commands)
+    knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersCountBeforeTheirEvents(NicTest):
+    """admin.counters"""
+
+    work = staticmethod(notices.counted)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsReachTheirRing(NicTest):
+    """admin.events"""
+
+    work = staticmethod(notices.asynchronous)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class KeepAlivesComeAtTheirPeriod(NicTest):
+    """admin.events"""
+
+    work = staticmethod(notices.alive)
+    knobs = {"keep_alive": 900}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ModeratedMessagesAnnounceEverything(NicTest):
+    """admin.moderation"""
+
+    work = staticmethod(notices.counted)
+    interface = 3
+    moderation = 2000
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ChainedListsAreRead(NicTest):
+    """admin.regions"""
+
+    work = staticmethod(notices.chained)
