@@ -121,7 +121,8 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
-    tag_free[r[READ_COUNT] % c.tags] = end
+    # It goes through a store of free tags.
+    tag_free[r[READ_COUNT] % c.tags] = end + 1
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats

@@ -15,7 +15,8 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
 
     bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
     lines    of 64 bytes of an entry, one a cycle
-    turn     flits of a turn; most: entries that a visit takes; contexts: message contexts, None where messages need none
+    turn     flits of a turn; most: entries that a visit takes
+    contexts message contexts, None where messages need none
     blocked  of a cycle: the stage behind has no room
     freed    cycles in which a context comes back, in order
     Returns [(cycle, queue)], {cycle: what it did}, not named where there was nothing to do, and

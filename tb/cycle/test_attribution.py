@@ -53,24 +53,10 @@ GOLDEN += [
     Workload(size=4096, queues=2, depth=4, batch=4, messages=8, read_latency=250),
 ]
 ENOUGH = 20_000
-# Streams whose waits are counted by the device and found by the replays.
-STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
 # A number that no run reaches: those that wait are looked at again later than that anyway.
 NEVER_REACHED = {("efa_rq_cache.beat", "latency", -1)}
 # Streams whose waits are counted by the device and found by the replays.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
-# A number that no run reaches: those that wait are looked at again later than that anyway.
-NEVER_REACHED = {("efa_rq_cache.beat", "latency", -1)}
-# Streams whose waits are counted by the device and found by the replays.
-STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
-# A number that no run reaches: those that wait are looked at again later than that anyway.
-NEVER_REACHED = {("efa_rq_cache.beat", "latency", -1)}
-# Streams whose waits are counted by the device and found by the replays.
-STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
-# Numbers that no run reaches: other depths are used up before, or it is looked for later anyway.
-NEVER_REACHED = {(*number, more) for more in (1, -1) for number in (
-    ("efa_pkt_in.slot", "depth"), ("efa_tx_room.read", "depth"))} | {
-    ("efa_rq_cache.beat", "latency", -1)}
 
 
 @cache
