@@ -66,6 +66,11 @@ cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, 
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage $(BIN)/pytest -q --sim verilator $(if $(SEED),--seed $(SEED)) -n $(JOBS) tb/system/test_system.py
 	$(BIN)/python tools/coverage.py sim/out/coverage
 
+cover-control: $(STAMP) ## random admin commands on Verilator until every command x status x ring place x version was hit
+	@rm -rf sim/out/coverage_control && mkdir -p sim/out/coverage_control
+	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
+	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.spoilt
+
 cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \

@@ -65,6 +65,18 @@ def test_bits_of_a_bus_are_one_row():
 
 
 def test_what_only_watches_is_not_counted():
-    text = "wire a;\n`EFA_CHECK(\n  a,\n  \"(text\")\nreg [3:0] mem[0:7];\nreg [3:0] q;\n"
+    text = 'wire a;\n`EFA_CHECK(\n  a,\n  "(text")\nreg [3:0] mem[0:7];\nreg [3:0] q;\n'
     text += "wire unused_b = &{1'b0,\n a};\n"
     assert left_out(text) == [(2, 4), (5, 5), (7, 8)]
+
+
+def test_a_waiver_names_bits_and_what_only_power_up_reaches():
+    points = {(FILE, "toggle", 3, f"d[{bit}]:0->1") for bit in range(8)}
+    waiver = code_coverage.Waiver(FILE, "wire", "tied", ("toggle",), bits="6:5, 1")
+    waived, wrong = code_coverage.waive(points, set(), [waiver], SOURCE)
+    assert {point[3] for point in waived} == {f"d[{bit}]:0->1" for bit in (1, 5, 6)} and not wrong
+    reached = {(FILE, "toggle", 3, "d[5]:0->1")}
+    assert code_coverage.waive(points, reached, [waiver], SOURCE)[1]
+    waiver.at_power_up = True
+    waived, wrong = code_coverage.waive(points, reached, [waiver], SOURCE)
+    assert len(waived) == 2 and not wrong

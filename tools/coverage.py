@@ -1,8 +1,9 @@
 """Merges the functional coverage of many runs, lists the holes, writes reports/coverage.
 
-    tools/coverage.py FOLDER
+    tools/coverage.py FOLDER [POINT ...]
 
-FOLDER holds what tb/env/coverage.py saved. Exit status 2 when there is nothing to merge.
+FOLDER holds what tb/env/coverage.py saved. With points named, those alone are told, and a hole in
+one is exit status 1. Exit status 2 when there is nothing to merge.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parent.parent / "reports/coverage/summary.json"
+OUT = Path(__file__).resolve().parent.parent / "reports/coverage"
 
 
 def merge(files):
@@ -29,6 +30,8 @@ def main(arguments):
         print("coverage: no saved bins; `make cover` makes them", file=sys.stderr)
         return 2
     points = merge(files)
+    if arguments[1:]:
+        points = {name: points.get(name, {}) for name in arguments[1:]}
     total = hit = 0
     for point, bins in sorted(points.items()):
         holes = [name for name, hits in bins.items() if not hits]
@@ -38,10 +41,11 @@ def main(arguments):
             + (f"   holes: {', '.join(holes)}" if holes else "")
         )
     print(f"coverage: {hit} of {total} bins ({100 * hit / total:.0f} %), {len(files)} runs")
-    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.mkdir(parents=True, exist_ok=True)
     summary = {"bins": total, "hit": hit, "runs": len(files), "points": points}
-    OUT.write_text(json.dumps(summary, indent=1) + "\n")
-    return 0
+    name = "points.json" if arguments[1:] else "summary.json"
+    (OUT / name).write_text(json.dumps(summary, indent=1) + "\n")
+    return int(bool(arguments[1:]) and (not total or hit < total))
 
 
 if __name__ == "__main__":

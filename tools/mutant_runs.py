@@ -50,8 +50,31 @@ def _hash(*parts):
     return state.hexdigest()[:16]
 
 
+def _rtl(top):
+    """Texts of a block, of all below it and of what they include; of the generated header only
+    what they use of it."""
+    texts = [path.read_text() for path in closure(top)]
+    named = {path.name: path.read_text() for folder in INCLUDES for path in folder.glob("*.vh")}
+    defines = dict(re.findall(r"^`define (\w+) (.*)$", named.pop("efa_defs.vh"), re.MULTILINE))
+    for text in texts:
+        for name in re.findall(r'`include "(\w+\.vh)"', text):
+            if name in named:
+                texts.append(named.pop(name))
+    used, waiting = {}, {name for text in texts for name in re.findall(r"`(\w+)", text)}
+    while waiting:
+        name = waiting.pop()
+        if name in defines and name not in used:
+            used[name] = defines[name]
+            waiting |= set(re.findall(r"`(\w+)", used[name]))
+    return [*texts, *(f"{name} {used[name]}" for name in sorted(used))]
+
+
 def _imported(module, found):
-    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`."""
+    """Adds the files of a module of tb or efa, and of all it imports from there, to `found`.
+
+    Not of efa.defs: what a bench takes from it, the RTL has from the generated header."""
+    if module == "efa.defs":
+        return
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or module in found:
         return
@@ -75,11 +98,8 @@ class State:
     """Digests of what results belong to."""
 
     def __init__(self, top, units, parameters, count, seed):
-        texts = [path.read_bytes() for path in closure(top)]
-        texts.append(netlists.FORM)
-        for folder in INCLUDES:
-            texts += [path.read_bytes() for path in sorted(folder.glob("*.vh"))]
-        self.rtl = _hash(*texts, repr(sorted(parameters.items())), f"{count} {seed}")
+        self.rtl = _hash(netlists.FORM, *_rtl(top), repr(sorted(parameters.items())),
+                         f"{count} {seed}")  # fmt: skip
         self._tests = {}
         for unit in units:
             module = UNITS[unit].module(unit)

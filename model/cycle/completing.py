@@ -24,7 +24,7 @@ from cycle.state import (
 
 CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
-SC_FREE, WALK_1, WALK_2, WALK_3 = R["sc_free"], R["walk_1"], R["walk_2"], R["walk_3"]
+WALK_1, WALK_2, WALK_3 = R["walk_1"], R["walk_2"], R["walk_3"]
 WALK_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
 TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
 WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
@@ -71,7 +71,6 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
         r[SC_PIECE] = 1
         if fresh == 1 or not c.grh or pieces == 1:
             r[SC_JOB] = -1
-            r[SC_FREE] = now
             r[STIR] |= JUDGE
     elif one >= 0 and not last_of_part:
         fresh = one + 1
@@ -81,9 +80,9 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
     if r[WALK_3] >= 0:
         r[LEFT_BEATS] = write_beats[r[WALK_3]]
         r[WALK_END] = now
-        r[STIR] |= WRITES
-        end = _issue(c, r, issued_at, taken_at)
-        return end
+        if r[TAKEN] == r[ISSUED]:
+            r[STIR] |= WRITES
+        return _issue(c, r, issued_at, taken_at)
     if r[WALK_1] >= 0 or r[WALK_2] >= 0 or r[SC_JOB] >= 0:
         return now + 1
     return FAR
@@ -103,7 +102,9 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
     if payload <= now and (entry > now or r[WRITE_TURN] == 1):
         r[WRITE_TURN] = 0
         if r[LEFT_BEATS] > 0:
+            # What is taken here makes room for the rest of a piece.
             _issue(c, r, issued_at, taken_at)
+            r[STIR] |= SCATTER
         taken = now - 1
         for _ in range(write_beats[r[WRITE_PACKET]]):
             taken = max(taken + 1, issued_at[r[TAKEN] & MASK] + c.store)
@@ -112,7 +113,6 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
                 beat_log[r[TAKEN]] = taken
             r[TAKEN] += 1
         r[WRITE_FREE] = taken + 1
-        r[STIR] |= SCATTER
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):
             out_at[r[WRITE_JOB]] = taken + c.handed

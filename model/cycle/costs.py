@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from cycle.stages import LINE, cut, shape
+from cycle.stages import LINE, REQUEST_BYTES, cut, shape
 from efa import defs
 
 # Stages that engines go through register by register: what a latency has beyond them is waited
@@ -38,6 +38,13 @@ class Costs(NamedTuple):
     # Doorbell and scheduler
     ring: int
     count: int
+    # Entries in host memory
+    sq_host: bool
+    ask: int
+    ask_again: int
+    publish: int
+    read_lines: int
+    ring_lines: int
     hear: int
     quantum: int
     visit: int
@@ -129,6 +136,12 @@ def costs(table, work, log=False):
         bus=fixed["bus"],
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
+        sq_host=bool(work.sq_host),
+        ask=at("efa_sq_fetch.read") - 1,
+        ask_again=every("efa_sq_fetch.again"),
+        publish=at("efa_sq_order.beat"),
+        read_lines=REQUEST_BYTES // LINE,
+        ring_lines=(work.entry_bytes // LINE) << max(1, (work.depth - 1).bit_length()),
         hear=at("efa_sq.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
         quantum=table.depth("efa_sq.visit"), visit=table.depth("efa_sq.cut"),
         lines=work.entry_bytes // LINE, tell_every=work.cq_batch,

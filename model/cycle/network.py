@@ -14,6 +14,7 @@ import numpy as np
 from cycle import compiled, engine
 from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
+from cycle.fetching import entries
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
 from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from cycle.receiving import judge, link
@@ -25,6 +26,7 @@ from cycle.state import (
     CHECKS,
     COMPLETIONS,
     ENGINES,
+    ENTRIES,
     EVERYBODY,
     FAR,
     FETCH,
@@ -58,12 +60,13 @@ def _first(wake):
 def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in,
-     check_due, listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n,
-     here, used, used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at,
-     ask_end, ack_msg, ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs,
-     job_at, places, out_at, parked, park_due, blocked, issued_at, taken_at, come, store,
-     store_due, read_log, beat_log) = s
+    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free,
+     read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due, listed_at,
+     left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used, used_due,
+     in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at,
+     link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places, out_at,
+     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, read_log,
+     beat_log) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -98,16 +101,20 @@ def _run(c, s, wake):
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
-                            ask_at, ask_end, read_log)
+                            ask_at, ask_end, read_log, news_at, news_queue, news_count)
         if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
             wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
         if r[STIR] & SCHEDULER or wake[9] <= now:
             r[STIR] &= ~SCHEDULER
-            wake[9] = scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in)
+            wake[9] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung,
+                                taken, debt, sent, skid_in)
         if r[STIR] & HOST or wake[10] <= now:
             r[STIR] &= ~HOST
-            wake[10] = host(now, c, r, at, beats, post_at)
+            wake[10] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count)
+        if r[STIR] & ENTRIES or wake[11] <= now:
+            r[STIR] &= ~ENTRIES
+            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free)
         step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1

@@ -1,11 +1,13 @@
 """The sending engines behind the scheduler (see cycle.sending): checks, host reads, packets."""
 
 from cycle import engine
+from cycle.fetching import come
 from cycle.state import (
     ACKOUT,
     CHECK,
     CHECKS,
     COMPLETIONS,
+    ENTRIES,
     FAR,
     FETCH,
     LINK,
@@ -32,6 +34,8 @@ TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
 CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
 STIR = R["stir"]
+ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
+DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the host reads, in their turn
 PAST = -1  # of a message that never was in the list
 
 
@@ -104,20 +108,27 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 @engine
 def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
-          read_log):
-    """One host read a cycle, payload and descriptors in turn; the host answers in their order."""
+          read_log, news_at, news_queue, news_count):
+    """One host read a cycle, of each client in turn; the host answers in their order."""
     payload = FAR
     if not c.inline and r[READ_N] < r[ROOM_N]:
         payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
     tag = tag_free[r[READ_COUNT] % c.tags]
+    entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now:
-        return min(payload, ring)
-    descriptors = ring <= now and (payload > now or r[READ_TURN] == 0)
-    r[READ_TURN] = 1 if descriptors else 0
+    if payload > now and ring > now and entry > now:
+        return min(payload, min(ring, entry))
+    client = r[READ_TURN]
+    while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
+           or (client == SEND_ENTRIES and entry > now)):
+        client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     asked = now + c.request
-    beats = c.descriptor_beats if descriptors else read_beats[r[READ_PIECE]]
+    if client == DESCRIPTORS:
+        beats = c.descriptor_beats
+    else:
+        beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
@@ -126,9 +137,14 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats
-        log[3] = -1 - ask_ring[r[ASK_HEAD]] if descriptors else sent[r[READ_N]]
+        log[3] = -1 - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else -1
+        if client == PAYLOAD:
+            log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
-    if descriptors:
+    if client == SEND_ENTRIES:
+        come(c, r, first, news_at, news_queue, news_count)
+        r[STIR] |= ENTRIES
+    elif client == DESCRIPTORS:
         ring = ask_ring[r[ASK_HEAD]]
         block = ask_block[r[ASK_HEAD]]
         here[ring, block] = end - beats + 1 + c.cached

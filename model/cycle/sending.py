@@ -10,6 +10,7 @@ from cycle.state import (
     BELL,
     CHECKS,
     DB,
+    ENTRIES,
     FAR,
     SCHEDULER,
     SEEN,
@@ -24,11 +25,11 @@ A_LEFT, A_OVER, S_QUEUE, S_PAYS = R["a_left"], R["a_over"], R["s_queue"], R["s_p
 S_FIRST, S_END, S_TURN, C_QUEUE = R["s_first"], R["s_end"], R["s_turn"], R["c_queue"]
 C_FIRST, C_FLITS, C_TURN, C_LEFT = R["c_first"], R["c_flits"], R["c_turn"], R["c_left"]
 D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
-FREED_AT, STIR = R["freed_at"], R["stir"]
+FREED_AT, STIR, NEWS_N = R["freed_at"], R["stir"], R["news_n"]
 
 
 @engine
-def host(now, c, r, at, beats, post_at):
+def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count):
     """Stores of each doorbell in turn, as soon as the host sees room or its time has come."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
@@ -57,22 +58,27 @@ def host(now, c, r, at, beats, post_at):
             at[BELL, message] = bell
             at[DB, message] = bell + c.ring
         r[HOST_POST] += 1
-        r[STIR] |= SCHEDULER
+        if c.sq_host:
+            r[STIR] |= ENTRIES
+        else:
+            news_at[post], news_queue[post], news_count[post] = bell + c.ring, queue, c.batch
+            r[NEWS_N] = r[HOST_POST]
+            r[STIR] |= SCHEDULER
     return FAR
 
 
 @engine
-def _rung(now, c, r, post_at, rung):
-    """Doorbells whose counts show by now; when the next one takes effect, and its queue if now."""
-    while r[COUNT_POST] < r[HOST_POST] and post_at[r[COUNT_POST]] + c.count < now:
-        rung[r[COUNT_POST] % c.queues] += c.batch
+def _rung(now, c, r, news_at, news_queue, news_count, rung):
+    """News whose counts show by now; when the next one takes effect, and its queue if now."""
+    while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
+        rung[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
         r[COUNT_POST] += 1
-    if r[RING_POST] == r[HOST_POST]:
+    if r[RING_POST] == r[NEWS_N]:
         return FAR, -1
-    due = post_at[r[RING_POST]] + c.hear
+    due = news_at[r[RING_POST]] + c.hear
     if due > now:
         return due, -1
-    queue = r[RING_POST] % c.queues
+    queue = news_queue[r[RING_POST]]
     r[RING_POST] += 1
     return now, queue
 
@@ -98,12 +104,13 @@ def _put(r, inside, queue):
 
 
 @engine
-def scheduler(now, c, r, at, post_at, inside, rung, taken, debt, sent, skid_in):
+def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, taken, debt, sent,
+              skid_in):
     """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
 
     P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
     C: an entry taken, counted against its turn; D: what it owes is being written."""
-    due, fresh = _rung(now, c, r, post_at, rung)
+    due, fresh = _rung(now, c, r, news_at, news_queue, news_count, rung)
     busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1

@@ -19,7 +19,7 @@ HEADER = defs.PktHdr.SIZE
 GRH = defs.LIMITS.grh_bytes
 # Defaults of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
-KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide"}
+KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored", "fetched"}
 
 
 class StageError(ValueError):
@@ -29,18 +29,20 @@ class StageError(ValueError):
 @dataclass(frozen=True)
 class Shape:
     """What one message is made of: counts of flits, of host reads and their beats, of host writes
-    and their beats; `facts`: which stages it passes."""
+    and their beats; `facts`: which stages it passes; lines of its send entry."""
 
     flits: int
     reads: tuple
     writes: tuple
     facts: frozenset
+    entry: int = 1
 
     @property
     def counts(self):
         """What `each` of a stage counts."""
         return {
             "flits": self.flits,
+            "entry": self.entry,
             "reads": len(self.reads),
             "answers": sum(self.reads) - (len(self.reads) - 1),
             "writes": sum(self.writes),
@@ -59,8 +61,10 @@ def shape(work):
     # A datagram's GRH is a write of its own, in front; its payload then begins at byte 40.
     writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
     facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
-             "wide" if work.entry_bytes > LINE else "narrow"}
-    return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts))
+             "wide" if work.entry_bytes > LINE else "narrow",
+             "fetched" if work.sq_host else "stored"}
+    return Shape(-(-(HEADER + work.size) // LINE), reads, writes, frozenset(facts),
+                 work.entry_bytes // LINE)  # fmt: skip
 
 
 def cut_at(start, length, request=REQUEST_BYTES):

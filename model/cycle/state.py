@@ -15,15 +15,16 @@ ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
 # Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`.
-ENGINES = 11
-(LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST) = (
-    1 << number for number in range(ENGINES))  # fmt: skip
+ENGINES = 12
+(LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST,
+ ENTRIES) = (1 << number for number in range(ENGINES))  # fmt: skip
 EVERYBODY = (1 << ENGINES) - 1
 
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
-    "host_post", "host_free", "ring_post", "count_post", "last", "inside", "credits", "p_queue",
+    "host_post", "host_free", "want_post", "entry_queue", "entry_lines", "entry_at", "entry_last",
+    "news_n", "ring_post", "count_post", "last", "inside", "credits", "p_queue",
     "p_over", "a_queue", "a_second", "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end",
     "s_turn", "c_queue", "c_first", "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped",
     "check_pt", "into_check_n", "check_stuck", "check_n", "room_n", "room_free", "lines", "slots",
@@ -35,13 +36,14 @@ REGISTERS = (
     "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
     "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
     "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
-    "pass_rest", "sc_job", "sc_piece", "sc_free", "walk_1", "walk_2", "walk_3", "walk_end",
+    "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end",
     "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job",
     "write_turn", "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3",
     "store_head", "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
 )  # fmt: skip
-EMPTY = ("p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped", "fetch_ring", "moved",
-         "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1",
+EMPTY = ("entry_queue", "p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped",
+         "fetch_ring", "moved", "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3",
+         "cq1", "cq2", "cq_held", "srd1",
          "srd2", "srd3", "tx", "out", "freed_at", "retired_at")
 RING = 32
 R = {name: number for number, name in enumerate(REGISTERS)}
@@ -58,6 +60,13 @@ class State(NamedTuple):
     at: np.ndarray
     beats: np.ndarray
     post_at: np.ndarray
+    # What the scheduler hears of queues: doorbells, or entries that came; lines to be read
+    news_at: np.ndarray
+    news_queue: np.ndarray
+    news_count: np.ndarray
+    want: np.ndarray
+    read_slot: np.ndarray
+    want_free: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
     # Scheduler: queues with work, entries rung and taken, flits owed
@@ -138,13 +147,15 @@ def new_state(costs, made, beats):
         registers[R[name]] = -1
     registers[R["cq_turn"]] = 1
     registers[R["context_free"]] = 1
-    registers[R["last"]] = q - 1
+    registers[R["last"]] = registers[R["entry_last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
         r=registers,
         at=most((len(ROWS), n), FAR, np.int64),
         beats=np.ascontiguousarray(beats, np.int64),
         post_at=zeros(costs.posts),
+        news_at=zeros(n), news_queue=zeros(n), news_count=zeros(n),
+        want=zeros(q), read_slot=zeros(q), want_free=zeros(q),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
         debt=zeros(q),

@@ -42,7 +42,7 @@ def measure(job, lives_of=simulated):
         found += [
             Figure(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
                    job.host_read_latency, job.seed, work.depth, work.batch, job.store_buffer,
-                   job.backend)
+                   job.backend, job.sq_host)
             for name, value, unit, limit in values
         ]
     return found
@@ -51,7 +51,7 @@ def measure(job, lives_of=simulated):
 def workloads(job):
     """The Workloads of a job; the one of the latency comes first."""
     same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
-            "policy": job.store_buffer, "seed": job.seed}  # fmt: skip
+            "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
     found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
     messages = LARGE if job.size >= LARGE_BYTES else SMALL
     if RATE in job.measure:
@@ -64,19 +64,20 @@ def workloads(job):
 
 
 def least_latency(work):
-    """Cycles that host and fabric alone take of a message's latency, the device none: the read of
-    its payload, the packet over the fabric, and for SRD the way back."""
+    """Cycles that host and fabric alone take of a message's latency, the device none: the reads
+    of its entry and payload, the packet over the fabric, and for SRD the way back."""
     return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
 
 
 def least_departure(work):
     """Cycles that they take until the last flit is out, when a datagram's send is complete."""
-    return (0 if work.inline else work.read_latency) + flits(work.size) - 1
+    reads = (0 if work.inline else 1) + work.sq_host
+    return reads * work.read_latency + flits(work.size) - 1
 
 
 def most_rate(job, work):
     """Messages per cycle that the busiest port and the host's window allow at best."""
     complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
     round_trip = complete + work.write_latency
-    return min(rate_limit(job.kind_number, work.size, work.batch),
+    return min(rate_limit(job.kind_number, work.size, work.batch, work.sq_host),
                work.queues * work.depth / round_trip)  # fmt: skip

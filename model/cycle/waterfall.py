@@ -64,6 +64,9 @@ def attribute(record, table=None):
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
     table = table or standard()
+    if "fetched" in record.made.facts:
+        raise WaterfallError("send entries that are read from host memory are not replayed: take a "
+                             "workload with send queues in LLQ memory")
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "

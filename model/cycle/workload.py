@@ -23,7 +23,7 @@ LIMITS = {
     "size": (0, 4096), "queues": (1, 64), "depth": (1, 1024), "batch": (1, 16),
     "messages": (1, 1 << 24), "read_latency": (1, 100_000), "write_latency": (1, 100_000),
     "net_latency": (1, 100_000), "buffers": (1, 2), "gap": (0, 1 << 20), "seed": (0, (1 << 31) - 1),
-    "cq_batch": (0, 1024),
+    "cq_batch": (0, 1024), "sq_host": (0, 1),
 }  # fmt: skip
 
 
@@ -45,6 +45,8 @@ class Workload:
     cq_batch  send completions of a queue that the host sees for each doorbell of its completion
               queue; 0: it rings none
     policy    how the CPU's store buffer lets lines go (efa.wc.POLICIES)
+    sq_host   1: entries lie in host memory, where the device fetches them; their stores are no
+              business of the bus, so the policy does not matter
     """
 
     kind: str = "SRD"
@@ -62,6 +64,7 @@ class Workload:
     seed: int = 1
     entry_bytes: int = 64
     cq_batch: int = 0
+    sq_host: int = 0
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -141,6 +144,8 @@ def store_beats(workload):
     """Bus beats of the stores of each doorbell, the doorbell itself not counted.
 
     An array to be used in turn: what the policy makes of SAMPLED_POSTS posts by one CPU."""
+    if workload.sq_host:
+        return np.zeros(1, np.int64)
     lines = workload.batch * workload.entry_bytes // FLIT_BYTES
     counts, beats = [], []
     buffer = WcBuffer(lambda pieces: counts.append(len(pieces)), workload.policy, workload.seed)

@@ -2,7 +2,7 @@
 
 In a panel all other values stand still, at what its title says. Lines: kind of queue pair and
 where its send queue lies; the RTL as rings on the line of the cycle model where both were measured.
-Dashed: the best that anything could do there.
+Dashed: the best that anything could do there. queues() puts LLQ and host memory side by side.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from efa.grid import CYCLE
 from efa.plots import GREY, INK, axes_of, log_axis, svg
 from efa.wc import POLICIES
 
-COLOURS = {"SRD": "#059669", "UD": "#2563eb"}
+COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
 WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "messages open on a queue",
          "batch": "send entries a doorbell", "host_read_latency": "host read latency, cycles",
          "store_buffer": "store buffer of the CPU"}  # fmt: skip
@@ -98,24 +98,30 @@ def _panel(panel, figures, over, limit, thin):
     place = {value: n if over == "store_buffer" else max(value, ZERO_AT if over == "size" else 0)
              for n, value in enumerate(values)}
     backends = sorted({f["backend"] for f in figures}, key=lambda name: name == CYCLE)
-    for kind in sorted({f["kind"] for f in figures}):
-        limits = []
+    several = {f["sq_host"] for f in figures} == {0, 1}
+    for kind, sq_host in sorted({(f["kind"], f["sq_host"]) for f in figures}):
+        colour, limits = COLOURS[kind, sq_host], []
+        name = f"{kind}, {'host memory' if sq_host else 'LLQ'}" if several else kind
         for backend in backends:
-            mine = [f for f in figures if (f["kind"], f["backend"]) == (kind, backend)]
+            mine = [f for f in figures
+                    if (f["kind"], f["sq_host"], f["backend"]) == (kind, sq_host, backend)]
+            if over == "store_buffer" and sq_host:
+                # Entries in host memory pass no store buffer: the same whatever it does.
+                mine = [{**f, over: policy} for f in mine for policy in values]
             main = _median([f for f in mine if f["name"] != thin], over, "value")
             rings = len(backends) > 1 and backend != CYCLE
-            panel.plot([place[x] for x in main], list(main.values()),
-                       label=kind if len(backends) == 1 else f"{kind}, {_device(backend)}",
-                       color=COLOURS.get(kind, GREY), linewidth=0 if rings else 1.5, marker="o",
-                       markersize=6 if rings else 3, markerfacecolor="none" if rings else None)
+            panel.plot([place[x] for x in main], list(main.values()), color=colour, marker="o",
+                       label=name if len(backends) == 1 else f"{name}, {_device(backend)}",
+                       linewidth=0 if rings else 1.5, markersize=6 if rings else 3,
+                       markerfacecolor="none" if rings else None)
             tail = _median([f for f in mine if f["name"] == thin], over, "value")
             if tail and not rings:
                 panel.plot([place[x] for x in tail], list(tail.values()), linewidth=0.7,
-                           color=COLOURS.get(kind, GREY))
+                           color=colour)
             limits = limits or [f for f in mine if f["name"] != thin and f["limit"] is not None]
         best = _median(limits, over, "limit")
         panel.plot([place[x] for x in best], list(best.values()), "--", linewidth=1.1, alpha=0.7,
-                   color=COLOURS.get(kind, GREY), label=f"{kind}, {limit}")
+                   color=colour, label=f"{name}, {limit}")
     if over == "store_buffer":
         panel.set_xticks(range(len(values)), values, rotation=20, fontsize=8)
         panel.set_xlabel(WORDS[over])

@@ -19,7 +19,7 @@ LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
 # How the host uses its queues. A grid that names one of these, or more than one backend, or the
 # cycle model, measures cycle.workload on each; else the driver posts everything at once.
-HABITS = {"depth": 64, "batch": 16, "store_buffer": "ideal"}
+HABITS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
 MOST_BURST_QUEUES = 16
 MOST_MODEL_JOBS = 20_000
 
@@ -33,7 +33,8 @@ class Job:
     """What is measured at once: a size on one device, host and seed.
 
     size in bytes, host_read_latency in cycles; `queues` are those of the rates. depth 0: all is
-    posted at once, and there is no batch and no store buffer to choose."""
+    posted at once, and there is no batch and no store buffer to choose. sq_host 1: the build whose
+    send queues lie in host memory."""
 
     backend: str
     kind: str
@@ -45,6 +46,7 @@ class Job:
     depth: int = 0
     batch: int = 0
     store_buffer: str = ""
+    sq_host: int = 0
 
     @property
     def kind_number(self):
@@ -55,6 +57,7 @@ class Job:
         host = ""
         if self.depth:
             host = f", depth {self.depth}, batch {self.batch}, {self.store_buffer}"
+            host += ", send queues in host memory" if self.sq_host else ""
         device = "cycle model, " if self.backend == CYCLE else ""
         return (f"{device}{self.kind}, {self.size} bytes, host read latency "
                 f"{self.host_read_latency}, seed {self.seed}{host}")
@@ -112,14 +115,16 @@ class Grid:
     depth: tuple = ()
     batch: tuple = ()
     store_buffer: tuple = ()
+    sq_host: tuple = ()
 
     def jobs(self):
         """One Job for each combination but queues, which share a device."""
         found = []
         chosen = itertools.product(*(getattr(self, name) or (usual,)
                                      for name, usual in HABITS.items()))
-        # A doorbell brings no more than may be open.
-        host = dict.fromkeys((depth, min(batch, depth), *more) for depth, batch, *more in chosen)
+        # A doorbell brings no more than may be open; entries in host memory pass no store buffer.
+        host = dict.fromkeys((depth, min(batch, depth), HABITS["store_buffer"] if sq_host else cpu,
+                              sq_host) for depth, batch, cpu, sq_host in chosen)
         for backend, kind, wait, size, seed, more in itertools.product(
                 self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
                 host if self.has_habits else [()]):
@@ -147,6 +152,7 @@ ALLOWED = {
     "depth": Range(1, 1024),
     "batch": Range(1, 16),
     "store_buffer": Choice(tuple(POLICIES)),
+    "sq_host": Range(0, 1),
 }
 
 

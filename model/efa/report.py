@@ -19,7 +19,7 @@ from efa.files import write_whole
 from efa.workload import Figure
 
 SUMMARY, PAGE, TABLE, COLUMNS = "summary.json", "index.html", "figures.csv", "figures.parquet"
-PICTURES = ("latency", "loaded", "rates", "waterfall")
+PICTURES = ("queues", "latency", "loaded", "rates", "waterfall")
 PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
 TITLE = "RTL against reference model"
@@ -176,17 +176,19 @@ def _fault(row, shape):
 def draw(summary):
     """The pictures that the figures of a summary allow, as SVG text by name."""
     # Takes a second to import, which help and refusals need not wait for.
-    from efa import curves, plots
+    from efa import crossover, curves, plots
 
     figures = summary["figures"]
     data = {
+        "queues": figures if crossover.both(figures) else [],
         "latency": [f for f in figures if f["name"] == "latency"],
         "loaded": [f for f in figures if f["name"].startswith("loaded latency")],
         "rates": [f for f in figures if f["name"] == "message rate"],
         "waterfall": summary.get("waterfall"),
     }
-    drawer = curves if has_habits(figures) else plots
-    return {name: getattr(plots if name == "waterfall" else drawer, name)(data[name])
+    drawers = {"queues": crossover, "waterfall": plots}
+    usual = curves if has_habits(figures) else plots
+    return {name: getattr(drawers.get(name, usual), name)(data[name])
             for name in PICTURES if data[name]}
 
 
@@ -210,6 +212,10 @@ def render(summary, pictures):
     posted = ("`depth` messages open on each queue, a doorbell for `batch`" if has_habits(figures)
               else "everything posted at once")
     captions = {
+        "queues": ("Send queue in LLQ memory or in host memory",
+                   "The same device fetches its send entries by DMA. A message alone waits for one "
+                   "host read more; with enough messages open, or entries that reach LLQ memory in "
+                   "pieces, the rate does not mind."),
         "latency": ("Latency of one message",
                     "One message at a time on an idle device, median: doorbell store to receive "
                     "completion (UD) or to send completion (SRD). Up to 32 bytes travel in the "
@@ -248,8 +254,8 @@ def _sessions(sessions):
 
 
 def _table(figures):
-    columns = ("name", "backend", "kind", "size", "queues", "depth", "batch", "store_buffer",
-               "host_read_latency", "seed", "value", "unit", "limit", "messages")
+    columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
+               "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
     # What nobody chose has no column.
     columns = [name for name in columns if any(figure.get(name) for figure in figures)]
     rows = []

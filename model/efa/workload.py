@@ -35,7 +35,8 @@ class Figure:
 
     limit: the best that anything could do, None where nothing says. size in bytes,
     host_read_latency in cycles. Where the host's habits were chosen also: depth, messages open on
-    a queue; batch, entries a doorbell; store_buffer, the policy of the host's."""
+    a queue; batch, entries a doorbell; store_buffer, the policy of the host's; sq_host, 1 with
+    send queues in host memory."""
 
     name: str
     value: float
@@ -51,6 +52,7 @@ class Figure:
     batch: int = 0
     store_buffer: str = ""
     backend: str = ""
+    sq_host: int = 0
 
     def as_dict(self):
         """Plain values for JSON."""
@@ -62,16 +64,16 @@ def flits(size):
     return -(-(HEADER_BYTES + size) // FLIT_BYTES)
 
 
-def rate_limit(kind, size, batch):
+def rate_limit(kind, size, batch, sq_host=0):
     """Messages per cycle that the busiest port allows when both ends are the same device.
 
     m_net carries data and, for SRD, a one-flit acknowledgement; m_dma_wr the payload (a datagram's
-    GRH is a write of its own) and two completion entries; s_mmio an entry and its share of a
-    doorbell."""
+    GRH is a write of its own) and two completion entries; s_mmio an entry, unless it lies in host
+    memory, and its share of a doorbell."""
     srd = kind == SRD
     net = flits(size) + (1 if srd else 0)
     writes = -(-size // FLIT_BYTES) + (0 if srd else 1) + 2
-    mmio = 1 + 1 / batch
+    mmio = (0 if sq_host else 1) + 1 / batch
     return 1 / max(net, writes, mmio)
 
 

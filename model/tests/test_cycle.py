@@ -9,7 +9,7 @@ from cycle.compare import compare, parting, within
 from cycle.lifelines import MILESTONES, Lifelines
 from cycle.network import simulate
 from cycle.stages import ROOT, StageError, Stages, cut, cut_at
-from cycle.workload import Workload, WorkloadError, store_beats
+from cycle.workload import Workload, WorkloadError, store_beats, told
 
 from efa.wc import POLICIES
 
@@ -40,6 +40,14 @@ def test_an_idle_device_does_what_the_stages_say(kind, size):
     expected = Stages().moments(work)
     expected.pop("seen")
     assert idle(work) == expected
+
+
+@pytest.mark.parametrize("size", [0, 32, 80, 81, 512])
+def test_an_entry_of_128_bytes_does_what_the_stages_say(size):
+    work = Workload(size=size, entry_bytes=128, messages=2)
+    expected = Stages().moments(work)
+    expected.pop("seen")
+    assert idle(work) == expected and work.inline == (size <= 80)
 
 
 def test_every_stage_of_the_way_follows_its_module(tmp_path):
@@ -85,6 +93,8 @@ def test_messages_keep_their_order_and_every_stage_its_direction():
     ({"kind": "RC"}, "kind"), ({"size": 5000}, "size"), ({"policy": "kind"}, "policy"),
     ({"batch": 4, "depth": 2}, "batch"), ({"messages": 1, "queues": 2}, "messages"),
     ({"size": 64, "buffers": 2}, "buffers"), ({"queues": 1.5}, "queues"),
+    ({"entry_bytes": 96}, "entry_bytes"), ({"cq_batch": -1}, "cq_batch"),
+    ({"entry_bytes": 128, "batch": 16, "depth": 16, "messages": 16}, "at most 8"),
 ])  # fmt: skip
 def test_a_workload_that_cannot_be_is_refused(values, text):
     with pytest.raises(WorkloadError, match=text):
@@ -99,6 +109,36 @@ def test_store_beats_are_what_the_policy_makes():
         assert store_beats(work).min() >= 4
         assert (store_beats(work) == store_beats(work)).all()
     assert store_beats(Workload(batch=4, depth=4, messages=64, policy="pressure")).mean() > 4
+
+
+def test_entries_of_128_bytes_are_two_lines():
+    assert set(store_beats(Workload(batch=4, depth=4, messages=64, entry_bytes=128))) == {8}
+
+
+def test_a_completion_queues_doorbell_costs_a_beat_when_enough_were_seen():
+    work = Workload(batch=2, depth=4, cq_batch=4, messages=64)
+    assert [told(work, must) for must in (-2, 0, 2, 4, 6, 8, 10)] == [0, 0, 0, 4, 0, 8, 0]
+    every = Workload(batch=4, depth=4, cq_batch=1, messages=64)
+    assert [told(every, must) for must in (0, 4, 8)] == [0, 4, 8]
+    plain = Workload(size=32, depth=2, messages=64)
+    rung = Workload(size=32, depth=2, messages=64, cq_batch=2)
+    later = simulate(rung)["bell"] - simulate(plain)["bell"]
+    assert later[2] == 0 and later[3] >= 1
+
+
+def test_packets_wait_for_descriptors_and_keep_their_order():
+    work = Workload(kind="UD", size=32, depth=64, batch=16, read_latency=3000, messages=1024)
+    lives = simulate(work)
+    waits = lives["rxv"] - lives["rxl"]
+    assert waits.max() > 1000 and (np.diff(lives["cqe"]) > 0).all()
+
+
+def test_more_contexts_than_there_are_make_senders_wait():
+    work = Workload(size=32, queues=64, depth=32, batch=8, messages=4096)
+    lives = simulate(work)
+    open_sends = [(lives["wqe"] <= at).sum() - (lives["done"] <= at).sum()
+                  for at in range(0, int(lives.end.max()), 97)]
+    assert 1000 < max(open_sends) <= 1024 + 16
 
 
 def test_an_open_loop_sends_at_its_own_pace():

@@ -81,7 +81,7 @@ def test_more_of_a_value_is_drawn_against_that_value_alone():
     def row(size, depth, batch, value, backend="cycle"):
         return {"name": "message rate", "kind": "SRD", "size": size, "queues": 1, "depth": depth,
                 "batch": batch, "host_read_latency": 125, "store_buffer": "ideal", "value": value,
-                "limit": 1.0, "messages": 10, "backend": backend}
+                "limit": 1.0, "messages": 10, "backend": backend, "sq_host": 0}
 
     rows = [row(64, 1, 1, 0.1), row(64, 8, 8, 0.2), row(8, 8, 8, 0.3)]
     assert curves.varied(rows) == ["size", "depth", "batch"]

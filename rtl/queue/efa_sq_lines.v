@@ -5,8 +5,8 @@
 //       came; llq_* the host's stores, which change nothing
 // Out   rd_data, rd_parity: a line and, for each dword, the parity of the lap that filled it, as
 //       efa_llq gives them; waits: a ring or a void waits for a cycle without a fill; ev_llq
-// Time  a fill is read from the next cycle on, one per cycle; reads 1 cycle; a ring is cleared one
-//       line per cycle without a fill, in turn with voids; a store is reported 3 cycles later
+// Time  a fill is read from the next cycle on, one per cycle; reads 1 cycle; a ring is cleared
+//       from a cycle later on, one line per cycle without a fill, in turn with voids; a store is reported 3 cycles later
 //
 // A line that was not fetched carries the parity of another lap: a new ring starts with the parity
 // that lap 0 does not have, and what was taken without having come is given its lap's by a void.
@@ -56,8 +56,9 @@ module efa_sq_lines #(
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
-  wire op_step = s_op_valid && !fill_valid && (!s_void_valid || ring_turn_q);
-  wire void_step = s_void_valid && !fill_valid && !op_step;
+  // Whose turn it is stands beforehand: the scheduler's way on hangs on a void.
+  wire op_step = s_op_valid && ring_turn_q && !fill_valid;
+  wire void_step = s_void_valid && !ring_turn_q && !fill_valid;
   wire parity;
 
   reg [63:0] event_data;
@@ -69,7 +70,7 @@ module efa_sq_lines #(
   end
 
   assign s_op_ready = op_step && op_last;
-  assign s_void_ready = void_step;
+  assign s_void_ready = !ring_turn_q && !fill_valid;
   assign waits = (s_op_valid && !op_step) || (s_void_valid && !void_step);
   assign rd_parity = {16{parity}};
   assign ev_llq_valid = told_q[STAGES-1];
@@ -108,7 +109,9 @@ module efa_sq_lines #(
       told_q <= {STAGES{1'b0}};
     end else begin
       if (op_step) op_line_q <= op_last ? {RING_W{1'b0}} : op_line_q + ONE_LINE;
-      ring_turn_q <= void_step || (ring_turn_q && !op_step);
+      if (!s_op_valid) ring_turn_q <= 1'b0;
+      else if (op_step) ring_turn_q <= !s_void_valid;
+      else if (void_step || !s_void_valid) ring_turn_q <= 1'b1;
       told_q <= {told_q[STAGES-2:0], llq_valid};
     end
   end

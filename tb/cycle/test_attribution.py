@@ -33,7 +33,7 @@ BUSY = [
     Workload(size=64, queues=2, depth=64, gap=40, messages=1024),
     Workload(size=0, queues=4, depth=16, batch=4, messages=512),
     Workload(size=0, depth=256, batch=16, messages=1024, read_latency=500),
-    Workload(size=32, queues=4, depth=512, batch=16, messages=2048, read_latency=1000),
+    Workload(size=32, queues=4, depth=512, batch=16, messages=4096, read_latency=1000),
     Workload(size=64, queues=8, depth=256, batch=8, messages=2048, read_latency=2000),
     Workload(kind="UD", size=32, depth=512, batch=16, messages=1024, read_latency=1000),
     Workload(kind="UD", size=200, queues=32, depth=64, batch=16, messages=3072),

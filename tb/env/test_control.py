@@ -1,12 +1,17 @@
 """The random sequences on the model in the device's place, and that they can fail."""
 
+import random
+
 import pytest
 
 from efa import admin, admin_counters, admin_engine, admin_regions, admin_rules, defs
+from efa.async_events import AsyncEvents
+from efa.backend import DeviceTimeout
 from efa.memory import HostReadError
 from tb.env import control, coverage
 from tb.env.model_dut import ModelDut
 from tb.env.scoreboard import Difference
+from tb.seq import async_events
 
 OP = defs.AdminAqOpcode
 
@@ -122,6 +127,27 @@ def test_a_bug_in_one_command_is_found(monkeypatch, bug):
     # A device that breaks down over its own bug is found out too.
     with pytest.raises((Difference, AttributeError, KeyError)):
         control.run_direct(control.RandomCommands([device], 1, LONG))
+
+
+def overruns(events):
+    return False
+
+
+def says_nothing(events):
+    return True
+
+
+@pytest.mark.parametrize("full", [overruns, says_nothing])
+def test_a_wrong_event_ring_is_found(monkeypatch, seed, full):
+    """Unread events are overwritten, or none is written at all."""
+    [device] = ModelDut.several(1)
+    good = AsyncEvents._full
+    monkeypatch.setattr(
+        AsyncEvents, "_full",
+        lambda one: (full if one.device is device.device else good)(one),
+    )  # fmt: skip
+    with pytest.raises((Difference, DeviceTimeout)):
+        async_events.full_ring([device], random.Random(seed))
 
 
 def test_every_bin_of_the_control_plane_can_be_hit(seed):

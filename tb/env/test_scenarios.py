@@ -6,7 +6,18 @@ import pytest
 
 from efa.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
-from tb.seq import admin, async_events, bringup, completion, recv, send, sq_host, stress
+from tb.seq import (
+    admin,
+    async_events,
+    bringup,
+    completion,
+    counters,
+    lifecycle,
+    recv,
+    send,
+    sq_host,
+    stress,
+)
 
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
@@ -18,7 +29,8 @@ ONE_DEVICE = [
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
     stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
-    async_events.full_ring, async_events.groups, async_events.events_and_commands,
+    lifecycle.random_ends, async_events.full_ring, async_events.groups,
+    async_events.events_and_commands, counters.modified_at_once, counters.reborn_at_once,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 IN_HOST = [

@@ -12,7 +12,7 @@ from tb.env.control import (
     UnreadEntries,
 )
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import async_events, notices
+from tb.seq import async_events, counters, notices
 
 COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
 KEEP_ALIVE_CYCLES = 5000
@@ -156,3 +156,33 @@ class ChainedListsAreRead(NicTest):
     """admin.regions"""
 
     work = staticmethod(notices.chained)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersChangedAtOnce(NicTest):
+    """control.counters.burst"""
+
+    work = staticmethod(counters.modified_at_once)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersChangedAtOnceOnARoughHost(NicTest):
+    """control.counters.rough"""
+
+    work = staticmethod(counters.modified_at_once)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersRebornAtOnce(NicTest):
+    """control.counters.reborn"""
+
+    work = staticmethod(counters.reborn_at_once)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class CountersRebornOnARoughHost(NicTest):
+    """control.counters.reborn.rough"""
+
+    work = staticmethod(counters.reborn_at_once)
+    knobs = ROUGH

@@ -3,7 +3,7 @@
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import stress
+from tb.seq import lifecycle, stress
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -18,4 +18,19 @@ class ResetsOnARoughHost(NicTest):
     """reset.traffic.rough"""
 
     work = staticmethod(stress.resets_under_load)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EndsAtRandomMoments(NicTest):
+    """reset.ends"""
+
+    work = staticmethod(lifecycle.random_ends)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EndsOfARoughHost(NicTest):
+    """reset.ends.rough"""
+
+    work = staticmethod(lifecycle.random_ends)
     knobs = ROUGH

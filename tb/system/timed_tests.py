@@ -41,14 +41,19 @@ class EndlessIds:
 
 
 class Recorder:
-    """Takes stores instead of a bus."""
+    """Takes stores instead of a bus, and what the CPU writes instead of host memory."""
 
     def __init__(self):
-        self.items = []
+        self.items, self.written = [], []
 
     def stores(self, items):
         """The stores of one call of the provider."""
         self.items += items
+
+    def write(self, address, data):
+        """Entries of a send queue in host memory, a line at a time."""
+        self.written += [host.host_write(address + at, data[at : at + host.LINE])
+                         for at in range(0, len(data), host.LINE)]
 
 
 class End:
@@ -101,6 +106,7 @@ def program(ends, work, start):
     """Every host access of the workload in order, and the bus beats of each post."""
     node, recorder = ends[0].node, Recorder()
     real, node.context.backend = node.context.backend, recorder
+    memory, node.driver.memory = node.driver.memory, recorder
     accesses, beats = [], []
     for turn in range(work.rounds):
         ids = np.arange(turn * work.batch, (turn + 1) * work.batch)
@@ -118,10 +124,11 @@ def program(ends, work, start):
                 accesses.append(host.until_cycle(start + len(beats) * work.gap))
             if must > 0:
                 accesses.append(end.completed(must))
-            accesses += [host.store(*item) for item in items[:-1]]
+            accesses += recorder.written + [host.store(*item) for item in items[:-1]]
+            recorder.written = []
             accesses += [host.mark(MARK_BASE + len(beats)), host.store(*items[-1])]
             beats.append(len(items) - 1 - bool(consumed))
-    node.context.backend = real
+    node.context.backend, node.driver.memory = real, memory
     return accesses, beats
 
 
@@ -174,6 +181,8 @@ async def workloads(dut):
     native = Native(dut)
     native.start(1)
     backend = in_simulation(native)[0]
+    # A build of its own: all of a run are the same.
+    backend.sq_host = bool(wanted[0].sq_host)
 
     def run():
         node = Node(backend)

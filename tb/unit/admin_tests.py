@@ -431,3 +431,26 @@ async def short_commands_take_tens_of_cycles(dut):
     begin = cycle()
     await Objects(bench).pd()
     assert cycle() - begin < 40 + 45  # 40 of them are the host's read
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def thirty_two_commands_overlap(dut):
+    """admin.time: a ring of commands costs one host read, then a response every few cycles."""
+    bench = AdminBench(dut, slow=False)
+    await bench.start(depth=32)
+    await Objects(bench).pd()
+    for family in ("one", "two"):
+        begin = cycle()
+        for number in range(31):
+            if family == "one" or number % 2:
+                bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+            else:
+                bench.post(AdminDestroyEqCmd(eqn=7), Op.DESTROY_EQ)
+        await bench.ring()
+        for _ in range(31):
+            await bench.completion()
+        took = cycle() - begin
+        dut._log.info(f"31 commands of {family} families: {took} cycles")
+        # Eight reads of 40 cycles each are on their way at a time.
+        assert took < 31 * 14
+

@@ -3,7 +3,7 @@
 import random
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
 
 from efa import defs
 from efa.defs import INTERNAL, LIMITS, IoQueueType, IoTxCdesc
@@ -129,6 +129,50 @@ async def run_traffic(dut, gaps, stalls, count=300):
 async def entries_of_both_sources_in_every_form(dut):
     """cq.entry.forms"""
     await run_traffic(dut, 0, 0)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.7)])
+async def counted_entries_are_told(dut, pace):
+    """queue.cq.counted: those of a counted QP and of interrupt-mode queues, each with whose it is
+    and how it ended, behind its write and in order; others are not."""
+    bench, rng, happened = Bench(dut, *pace), rng_for("counted"), []
+    await bench.start()
+    await bench.write_context(1, log=5)
+    await bench.write_context(2, log=5, intr=1)
+
+    async def look():
+        while True:
+            await FallingEdge(dut.clk)
+            if dut.look_qpn.value.is_resolvable:
+                dut.look_counted.value = int(dut.look_qpn.value) % 3 == 0
+
+    cocotb.start_soon(look())
+    told = [getattr(dut, f"told_{name}") for name in ("intr", "counted", "qpn", "kind")]
+    bench.wr.on_beat = lambda beat: happened.append(("wr", beat["data"] & 0xFFFF))
+    bench.commit.on_beat = lambda _: happened.append(("told", *(int(one.value) for one in told)))
+    due = []
+    for number in range(200):
+        rx = rng.randrange(2)
+        item = random_item(rng, [1, 2], rx)
+        item["req_id"] = number
+        intr, counted = int(item["cqn"] == 2), int(item["qpn"] % 3 == 0)
+        kind = 2 * rx + (item["status"] != 0)
+        due.append((number, ("told", intr, counted, item["qpn"], kind) if intr | counted else None))
+        await (bench.rx if rx else bench.tx).send(beat(item))
+    await ClockCycles(dut.clk, 60)
+    written = [one[1] for one in happened if one[0] == "wr"]
+    # The two sources may merge in any way.
+    assert sorted(written) == list(range(200))
+    expected = dict(due)
+    assert [one for one in happened if one[0] == "told"] == [
+        expected[number] for number in written if expected[number]
+    ]
+    # Nothing is told before it was written.
+    owed = 0
+    for what, *rest in happened:
+        owed += bool(expected[rest[0]]) if what == "wr" else -1
+        assert owed >= 0
 
 
 @cocotb.test()

@@ -59,7 +59,7 @@ async def every_bit_has_its_place(dut):
                 assert got == completion_entry(cpl, 1, 1, 1, 1), f"{name} {value:#x}: {got.hex()}"
     for bit in range(16):
         # Any other handle than the reserved one is a peer that is known.
-        cpl = outcome(rng, 1, 0, LIMITS.reserved_ah ^ 1 << bit)
+        cpl = outcome(rng, 1, 0, LIMITS.reserved_ah ^ 1 << bit, op_type=int(IoSendOpType.SEND))
         assert await show(dut, cpl, 1, 1, 1) == completion_entry(cpl, 1, 1, 1)
 
 

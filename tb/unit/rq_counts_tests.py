@@ -160,6 +160,28 @@ async def doorbells_are_judged_by_the_rule(dut, rate):
 
 
 @cocotb.test()
+async def a_ring_fills_to_its_last_entry(dut):
+    """queue.rq_counts.full: of every size, and one more; at any count, reports at its side"""
+    account = await start(dut)
+    rng = rng_for("full")
+    for log in range(13):
+        await clear(dut, 3 * log, log)
+        for value in (1 << log, (1 << log) + 1):
+            await pulse(dut, "rqdb_valid", rqdb_qpn=3 * log, rqdb_value=value)
+            await ClockCycles(dut.clk, 3)
+    assert (account.seen["move"], account.seen["wrong"]) == (13, 13)
+    ring = account.rings[36]
+    dut.s_done_qpn.value = dut.rqdb_qpn.value = 36
+    dut.s_done_valid.value = dut.rqdb_valid.value = 1
+    for _ in range(11000):
+        dut.s_done_count.value = min(rng.choice((0, 3, 3)), ring.prod - ring.done)
+        dut.rqdb_value.value = (ring.done + 4096 + rng.choice((-2, -1, 0, 0, 1))) % WRAP
+        await RisingEdge(dut.clk)
+        await Timer(1, "ns")
+    assert ring.done > 1 << 14
+
+
+@cocotb.test()
 async def counts_go_through_their_wrap(dut):
     """queue.rq_counts.wrap: all three of them; the edges of the ring stay where they are"""
     await start(dut, watched=False)

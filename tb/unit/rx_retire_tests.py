@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, IoCompStatus
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
@@ -45,11 +46,11 @@ class Bench:
 
     def job(self, **fields):
         rng = self.rng
-        qpn, number = rng.getrandbits(6), self.number
+        qpn, number = rng.getrandbits(12), self.number
         self.number = (number + 1) & 0xFFFF
         status = fields.pop("status", OK)
-        cpl = INTERNAL.cpl.pack(rx=1, qpn=qpn, req_id=number, status=status)
-        acko = INTERNAL.acko.pack(dst_qpn=number, status=rng.randrange(19))
+        cpl = INTERNAL.cpl.pack(**noise(INTERNAL.cpl, rng, qpn=qpn, req_id=number, status=status))
+        acko = INTERNAL.acko.pack(**noise(INTERNAL.acko, rng, dst_qpn=number))
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
                   "length": rng.randrange(8929), "count": rng.randrange(1, 3),
                   **fields}  # fmt: skip
@@ -144,6 +145,40 @@ async def jobs_end_in_order(dut, pace):
     for _ in range(200):
         bench.random_job()
     await bench.settle()
+
+
+@cocotb.test()
+async def a_drain_waits_at_any_count(dut):
+    """data.rx_retire.counts: of packets and of flushed entries, for those inside and no others"""
+    gates = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
+    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_acko_ready")
+    zero(dut, *gates, *gates.values())
+    dut.s_fetches_drained.value = 1
+    dut.s_job.value = INTERNAL.rxj.pack(packet=0)
+    await clock_and_reset(dut)
+
+    async def move(cycles, *names):
+        for level in (1, 0):
+            for name in names:
+                getattr(dut, name).value = level
+            if level:
+                # Constant inputs: only the clock has to move.
+                await ClockCycles(dut.clk, cycles)
+        await RisingEdge(dut.clk)
+
+    for _ in range(24):
+        await move(2900, *gates, *gates.values())
+        for entry, end in gates.items():
+            await move(2, entry)
+            dut.s_drain.value = 1
+            for _ in range(2):
+                for _ in range(4):
+                    await RisingEdge(dut.clk)
+                    assert dut.m_drained.value == 0
+                await move(1, end)
+            await until(dut, high(dut.m_drained), "the drain", 4)
+            dut.s_drain.value = 0
+            await ClockCycles(dut.clk, 2)
 
 
 @cocotb.test()

@@ -76,7 +76,7 @@ class Bench:
         length += not (grh or length)
         need = length + 40 * grh
         first = rng.choice((0, need, min(need, 17), min(need, 40), rng.randrange(need + 1)))
-        self.job(length, first, need - first + rng.choice((0, 0, 9)), grh, rng.getrandbits(6))
+        self.job(length, first, need - first + rng.choice((0, 0, 9)), grh, rng.getrandbits(16))
 
     async def _window(self):
         """The packet buffer: 64 bytes, two cycles after their position."""

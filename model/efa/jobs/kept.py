@@ -19,7 +19,7 @@ MODEL = ("spec/*.yaml", "model/efa/**/*.py", "model/cycle/*.py", "requirements.l
 DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb/lib/*.py",
           "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
 # They show figures, none comes from them.
-SHOWING = {"curves.py", "plots.py", "report.py"}
+SHOWING = {"crossover.py", "curves.py", "plots.py", "report.py"}
 
 
 @cache

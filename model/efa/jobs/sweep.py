@@ -42,10 +42,12 @@ may be 1 to 64, the same messages on every backend:
   depth: [16, 64]                   # messages open on a queue, 1 to 1024; default 64
   batch: [1, 16]                    # send entries for each doorbell, 1 to 16; default 16
   store_buffer: [ideal, pressure]   # how the CPU's store buffer lets lines go; default ideal
+  sq_host: [0, 1]                   # 1: the build with send queues in host memory; default 0
 
 what is written, into the folder --out: summary.json with every figure, its unit and the number of
 messages behind it, the same as a table in figures.csv and figures.parquet (a row a figure), the
-pictures latency.svg, loaded.svg and rates.svg, and index.html with all of it
+pictures latency.svg, loaded.svg and rates.svg, queues.svg (LLQ against host memory, with sq_host),
+and index.html with all of it
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2

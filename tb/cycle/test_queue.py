@@ -1,0 +1,64 @@
+"""LLQ against a send queue in host memory: what the read of an entry costs, on RTL and model."""
+
+from dataclasses import replace
+
+import pytest
+from cycle.compare import compare
+from cycle.lifelines import MILESTONES
+from cycle.network import simulate
+from cycle.stages import Stages
+from cycle.workload import Workload
+
+from efa.crossover import BUS, MOST_K
+from tb.cycle.lives import lives_of
+
+ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=3, sq_host=1)
+         for kind, size, wait in (("SRD", 32, 125), ("SRD", 64, 333), ("SRD", 4096, 125),
+                                  ("UD", 64, 125), ("UD", 8, 500))]
+ALONE += [Workload(size=80, entry_bytes=128, messages=3, sq_host=1)]
+LOADED = [
+    Workload(size=32, depth=16, batch=16, messages=1024, sq_host=1),
+    Workload(size=32, queues=8, depth=64, batch=16, messages=2048, sq_host=1),
+    Workload(size=64, queues=8, depth=16, batch=4, read_latency=250, messages=1024, sq_host=1),
+    Workload(size=64, queues=4, depth=4, messages=512, sq_host=1),
+    Workload(size=512, queues=4, depth=16, batch=2, messages=512, sq_host=1),
+    Workload(size=4096, depth=4, batch=4, messages=256, sq_host=1),
+    Workload(kind="UD", size=128, queues=4, depth=32, batch=2, messages=1024, sq_host=1),
+    Workload(size=64, queues=4, depth=16, batch=4, entry_bytes=128, messages=512, sq_host=1),
+]
+
+
+@pytest.fixture
+def lives(sim, seed):
+    """The lives of some workloads on the RTL."""
+    if sim != "verilator":
+        pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
+    return lambda works: lives_of(works, sim, seed)
+
+
+def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(lives):
+    llq = [replace(work, sq_host=0) for work in ALONE]
+    found = {}
+    for work, slow, fast in zip(ALONE, lives(ALONE), lives(llq), strict=True):
+        modelled = simulate(work).latency - simulate(replace(work, sq_host=0)).latency
+        real = slow.latency - fast.latency
+        assert (real == modelled).all(), f"{work}: {real} cycles on the RTL, {modelled} modelled"
+        found[str(work)] = set((real - work.read_latency - BUS).tolist())
+    extra = set.union(*found.values())
+    assert len(extra) <= 2 and max(extra) <= MOST_K and min(extra) >= 0, found
+
+
+def test_a_message_alone_is_exact_stage_by_stage(lives):
+    table = Stages()
+    for work, real in zip(ALONE, lives(ALONE), strict=True):
+        expected = table.moments(work)
+        expected.pop("seen")
+        found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
+                 if real[name][1] >= 0}
+        assert found == expected, f"{work}: the RTL against the table"
+
+
+def test_under_load_with_entries_in_host_memory(lives):
+    for work, real in zip(LOADED, lives(LOADED), strict=True):
+        row = compare(work, real, simulate(work))
+        assert all(row["met"].values()), (str(work), row["error"], row["rtl"], row["parts_at"])

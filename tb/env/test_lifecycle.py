@@ -1,0 +1,48 @@
+"""The lives of a device on the model: what a reset does not end is found."""
+
+import random
+
+import pytest
+
+from tb.env.model_dut import ModelDut
+from tb.seq.lifecycle import LifeKnobs, random_ends
+
+
+def held_work_survives(monkeypatch, device):
+    """An FLR does not forget what waited for bus mastering."""
+    flr = device.flr
+
+    def keeping():
+        held = device._held
+        flr()
+        device._held = held
+
+    monkeypatch.setattr(device, "flr", keeping)
+
+
+def queues_survive(monkeypatch, device):
+    """A register reset leaves queues and what is on its way to them."""
+    forget = device._forget
+
+    def half():
+        old = device.datapath, device.objects
+        forget()
+        if device.in_reset:
+            device.datapath, device.objects = old
+
+    monkeypatch.setattr(device, "_forget", half)
+
+
+def test_nothing_comes_behind_an_end(seed):
+    [device] = ModelDut.several(1)
+    random_ends([device], random.Random(seed), LifeKnobs(lives=25))
+    assert device.board.check(least=100)
+
+
+@pytest.mark.parametrize("bug", [held_work_survives, queues_survive])
+def test_what_survives_an_end_is_found(monkeypatch, bug):
+    [device] = ModelDut.several(1)
+    bug(monkeypatch, device.device)
+    # A device that breaks down over its own bug is found out too.
+    with pytest.raises((AssertionError, AttributeError)):
+        random_ends([device], random.Random(1), LifeKnobs(lives=25))

@@ -1,0 +1,109 @@
+"""The life of a device ends at any moment, in every way there is; then nothing may follow.
+
+Each life has commands, data, events and interrupts in flight when it ends. Behind its end the
+host's memory does not change any more, no message comes, and the next driver finds a new device.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from efa import defs
+from efa.driver import FLAVOURS
+from efa.endpoints import UD, Endpoint, Node, pattern
+from efa.host_alloc import PAGE_BYTES
+
+REASONS = tuple(defs.RegsResetReasonTypes)
+QUIET_CYCLES = 3000
+
+
+@dataclass
+class LifeKnobs:
+    """How many lives, and how long one lasts at most before it is ended (cycles)."""
+
+    lives: int = 12
+    longest: int = 2500
+
+
+def work(node, rng):
+    """Everything that a device can be in the middle of."""
+    driver = node.driver
+    ends = [Endpoint(node, events=bool(n), **kind) for n, kind in enumerate(({}, {"kind": UD}))]
+    for end in ends:
+        end.cq.req_notify() if end is ends[1] else None
+        for number in range(12):
+            end.receive(4000, wr_id=number, offset=number * 4352)
+        for number in range(12):
+            size = rng.choice((8, 700, 4000))
+            end.send(end, pattern(size, number), wr_id=number, offset=(12 + number) * 4352)
+    for number in range(rng.randrange(20)):
+        driver.submit(rng.choice((
+            lambda: defs.AdminAllocPdCmd(), lambda: defs.AdminAllocUarCmd(),
+            lambda: defs.AdminGetFeatureCmd(feature_common={"feature_id": 1}),
+            lambda: defs.AdminAllocMrCmd(pd=node.pd.number, max_pages=3),
+        ))())  # fmt: skip
+        if hasattr(node.backend, "raise_event") and not number % 4:
+            node.backend.raise_event(rng.randrange(1, 4), number)
+
+
+def memory_of(node):
+    """A digest of all memory that was the device's to write."""
+    read = node.driver.memory.read
+    digest = sha256()
+    for page in sorted(node.driver.allocator.pages()):
+        digest.update(read(page, PAGE_BYTES))
+    return digest.digest()
+
+
+def end_by_reset(node, rng):
+    node.driver.reset(rng.choice(REASONS))
+
+
+def end_by_resets(node, rng):
+    """A second reset, and one that is asked for twice."""
+    node.driver.reset(rng.choice(REASONS))
+    node.driver.write_register(defs.Reg.DEV_CTL, 0)
+    node.driver.reset(rng.choice(REASONS))
+
+
+def end_by_flr(node, _rng):
+    node.backend.flr()
+
+
+def end_without_bus(node, rng):
+    """Nothing leaves without bus mastering; what is held then is forgotten by the FLR."""
+    node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
+    node.backend.pause(rng.randrange(200))
+    node.backend.flr()
+
+
+def pause_of_the_bus(node, rng):
+    """Bus mastering goes and comes; then the usual end."""
+    node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
+    node.backend.pause(rng.randrange(600))
+    node.backend.set_bus_master(True)
+    node.backend.pause(rng.randrange(200))
+    end_by_reset(node, rng)
+
+
+ENDS = (end_by_reset, end_by_resets, end_by_flr, end_without_bus, pause_of_the_bus)
+
+
+def random_ends(backends, rng, knobs=None):
+    """Lives and their ends; raises AssertionError where something comes behind an end."""
+    backend, knobs = backends[0], knobs or LifeKnobs()
+    for life in range(knobs.lives):
+        node = Node(backend, seed=life, flavour=rng.choice(FLAVOURS))
+        assert (node.pd.number, node.context.uar) == (0, 0)
+        work(node, rng)
+        backend.pause(rng.randrange(knobs.longest))
+        end = ENDS[life % len(ENDS)]
+        end(node, rng)
+        backend.interrupts()
+        before = memory_of(node)
+        backend.set_bus_master(True)
+        backend.pause(QUIET_CYCLES)
+        backend.settle()
+        assert backend.interrupts() == [], f"life {life}, {end.__name__}: a message behind its end"
+        assert memory_of(node) == before, f"life {life}, {end.__name__}: a write behind its end"
