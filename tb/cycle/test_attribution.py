@@ -55,6 +55,7 @@ GOLDEN += [
 ENOUGH = 20_000
 # A number that no run reaches: those that wait are looked at again later than that anyway.
 NEVER_REACHED = {("efa_rq_cache.beat", "latency", -1)}
+NOT_REPLAYED = ("efa_sq_fetch.", "efa_sq_order.")
 # Streams whose waits are counted by the device and found by the replays.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
 
@@ -160,7 +161,8 @@ def test_each_number_of_the_table_is_held_by_some_run(records):
     assert refused(records, table) is None
     missed = []
     # Idle devices first: they tell what takes a cycle more or less at once.
-    for path, key in sorted(table.read):
+    # Send queues in host memory are a build of their own, which is not replayed.
+    for path, key in sorted(one for one in table.read if not one[0].startswith(NOT_REPLAYED)):
         for more in (-1,) if key == "depth" else (1, -1):
             if not refused(records, table.plant(path, key, more)):
                 missed.append((path, key, more))
