@@ -20,6 +20,7 @@ module fv_cq #(
     input wire [`EFA_CPL__W-1:0] s_rxc_data,
     input wire m_wr_ready,
     input wire m_commit_ready,
+    input wire look_counted,
     input wire drain_valid,
     input wire pick
 );
@@ -33,6 +34,8 @@ module fv_cq #(
   wire m_commit_valid;
   wire [CQN_W-1:0] m_commit_cqn;
   wire [15:0] m_commit_total;
+  wire told_intr;
+  wire told_counted;
   wire m_rxdone;
   wire drain_ready;
   wire init_done;
@@ -65,6 +68,9 @@ module fv_cq #(
       .m_commit_ready(m_commit_ready),
       .m_commit_cqn(m_commit_cqn),
       .m_commit_total(m_commit_total),
+      .told_intr(told_intr),
+      .told_counted(told_counted),
+      .look_counted(look_counted),
       .m_rxdone(m_rxdone),
       .drain_valid(drain_valid),
       .drain_ready(drain_ready),
@@ -93,6 +99,7 @@ module fv_cq #(
   (* probe = "u_dut.s2_valid_q" *) wire s2_valid;
   (* probe = "u_dut.s2_dead_q" *) wire s2_dead;
   (* probe = "u_dut.s2_intr_q" *) wire s2_intr;
+  (* probe = "u_dut.s2_counted_q" *) wire s2_counted;
   (* probe = "u_dut.s2_wide_q" *) wire s2_wide;
   (* probe = "u_dut.s2_rx_q" *) wire s2_rx;
   (* probe = "u_dut.s2_sub_q" *) wire s2_sub;
@@ -103,6 +110,8 @@ module fv_cq #(
   (* probe = "u_dut.s2_total_q" *) wire [15:0] s2_total;
   (* probe = "u_dut.s3_valid_q" *) wire s3_valid;
   (* probe = "u_dut.s3_cqn_q" *) wire [CQN_W-1:0] s3_cqn;
+  (* probe = "u_dut.s3_intr_q" *) wire s3_intr;
+  (* probe = "u_dut.s3_counted_q" *) wire s3_counted;
   (* probe = "u_dut.s3_total_q" *) wire [15:0] s3_total;
   (* probe = "u_dut.in_q" *) wire [15:0] in_count;
   (* probe = "u_dut.out_q" *) wire [15:0] out_count;
@@ -121,6 +130,8 @@ module fv_cq #(
   reg [15:0] passed_1_q;
   reg [15:0] written_q;  // entries of my ring that were written
   reg [15:0] commits_q;
+  reg [15:0] to_count_q;  // of this queue's entries, those that are to be counted
+  reg [15:0] counted_q;  // and those that were told of as such
   reg [1:0] inside_q;
   reg [1:0] before_q;  // inside when the drain began and not yet gone
   reg pending_q;  // the commit of one of them is offered
@@ -189,7 +200,7 @@ module fv_cq #(
       inside_q <= inside_q + take - left;
       if (!draining) before_q <= inside_q - left;
       else if (left && before_q != 0) before_q <= before_q - 1;
-      pending_q <= (wrote && s2_intr && (!draining || before_q != 0))
+      pending_q <= (wrote && (s2_intr || s2_counted) && (!draining || before_q != 0))
           || ((draining ? pending_q : s3_valid) && !m_commit_ready);
       drain_seen_q <= drain_seen_q || drain_ready;
       rx_left_q <= left && s2_rx;
@@ -200,11 +211,17 @@ module fv_cq #(
         passed_1_q <= 0;
         written_q  <= 0;
         commits_q  <= 0;
+        to_count_q <= 0;
+        counted_q  <= 0;
       end else begin
         if (moved && s1_mine && !s1_cpl[`EFA_CPL__SUB]) passed_0_q <= passed_0_q + 16'd1;
         if (moved && s1_mine && s1_cpl[`EFA_CPL__SUB]) passed_1_q <= passed_1_q + 16'd1;
         if (wrote_mine) written_q <= written_q + 16'd1;
         if (committed) commits_q <= commits_q + 16'd1;
+        if (moved && s1_mine && look_counted && ctx_q[`EFA_CQC__LIVE]) begin
+          to_count_q <= to_count_q + 16'd1;
+        end
+        if (committed && told_counted) counted_q <= counted_q + 16'd1;
         if (wrote_mine && laps[1] && log == 4'd0) lapped_q <= 1'b1;
       end
       if (take && pick && !followed_q) begin
@@ -252,11 +269,15 @@ module fv_cq #(
       assert (!created_q || !ctx_q[`EFA_CQC__LIVE]
           || written_q + (s2_mine && s2_sub == my_sub) == passed);
       h_s3 :
-      assert (!s3_mine || (ctx_q[`EFA_CQC__LIVE] && ctx_q[`EFA_CQC__INTR]
-          && s3_total == passed_0_q + passed_1_q - s2_mine));
+      assert (!s3_mine || (ctx_q[`EFA_CQC__LIVE] && s3_intr == ctx_q[`EFA_CQC__INTR]
+          && (s3_intr || s3_counted)
+          && (!s3_intr || s3_total == passed_0_q + passed_1_q - s2_mine)));
       h_commits :
       assert (!created_q || !ctx_q[`EFA_CQC__LIVE] || !ctx_q[`EFA_CQC__INTR]
           || commits_q + s2_mine + s3_mine == passed_0_q + passed_1_q);
+      h_counted :
+      assert (!created_q || to_count_q - counted_q == {15'd0, s2_mine && s2_counted && !s2_dead}
+          + {15'd0, s3_mine && s3_counted});
       h_inside : assert (inside_q == s1_valid + s2_valid);
       h_counts : assert (in_count - out_count == {14'd0, inside_q});
       h_ahead : assert (!followed_q || ahead_q < inside_q);
@@ -281,7 +302,9 @@ module fv_cq #(
       assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
       p_live : assert (!(m_wr_valid && s2_mine) || ctx_q[`EFA_CQC__LIVE]);
       p_commit :
-      assert (!committed || (ctx_q[`EFA_CQC__INTR] && m_commit_total == commits_q + 16'd1));
+      assert (!committed || (told_intr == ctx_q[`EFA_CQC__INTR] && (told_intr || told_counted)
+          && (!told_intr || m_commit_total == commits_q + 16'd1)));
+      p_counted : assert (!created_q || s2_mine || s3_mine || to_count_q == counted_q);
       p_once : assert (!left || inside_q != 0);
       p_what :
       assert (!(mine && wrote) || what_q == {
@@ -296,6 +319,7 @@ module fv_cq #(
       c_phase : cover (wrote_mine && lapped_q && log == 4'd0);
       c_live : cover (m_wr_valid && s2_mine);
       c_commit : cover (committed && commits_q == 16'd2);
+      c_counted : cover (committed && told_counted && !told_intr && counted_q == 16'd1);
       c_once : cover (left && s2_dead);
       c_what : cover (mine && wrote && ahead_q == 0 && what_q[7:0] == 8'd7);
       c_taken : cover (take_tx && s_rxc_valid);

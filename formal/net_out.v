@@ -81,7 +81,7 @@ module fv_net_out (
   (* probe = "u_dut.u_acks.g_ram.stored_q" *) wire [11:0] acks_stored;
   (* probe = "u_dut.u_acks.g_ram.head_q" *) wire acks_head;
   (* probe = "u_dut.u_done.level_q" *) wire [4:0] dones;
-  (* probe = "u_dut.inside_q" *) wire inside;
+  (* probe = "u_dut.inside_q" *) wire amid;
   (* probe = "u_dut.acks_turn_q" *) wire acks_turn;
   (* probe = "u_dut.o_valid_q" *) wire o_valid;
   (* probe = "u_dut.o_ack_q" *) wire o_ack;
@@ -154,7 +154,7 @@ module fv_net_out (
   (* probe = "u_dut.take_ack" *) wire taking_ack;
   (* probe = "u_dut.done_room" *) wire done_room;
   // What is offered may go, but for an acknowledgement.
-  wire s_may = s_valid && done_room && (inside || !s_net || !quiesce);
+  wire s_may = s_valid && done_room && (amid || !s_net || !quiesce);
   wire can_take = !m_net_valid || m_net_ready;
 
   always @* begin
@@ -162,8 +162,9 @@ module fv_net_out (
     // A packet comes from its first flit to its last, with nothing in between.
     assume (!s_valid || (open_in_q ? s_net && !s_first : s_first && (s_net || s_last)));
     if (began_q && !rst) begin
-      h_inside : assert (inside == open_in_q);
-      h_levels : assert (acks == acks_stored + acks_head && acks <= 12'd2048 && acks_stored <= 12'd2048 && dones <= 5'd16);
+      h_inside : assert (amid == open_in_q);
+      h_levels :
+      assert (acks == acks_stored + acks_head && acks <= 12'd2048 && acks_stored <= 12'd2048 && dones <= 5'd16);
       h_held : assert (held_q == (o_valid && o_net && !o_ack));
       h_flit :
       assert (!held_q || (o_first == held_first_q && o_last == held_last_q && o_data == held_data_q
@@ -174,19 +175,19 @@ module fv_net_out (
           : open_out_q == open_in_q);
       h_between : assert (!(o_valid && o_ack) || !open_out_q);
       h_dones : assert (dones + (o_valid && o_hands) <= 16);
-      h_past : assert (packets_past_q == 0 || (acks_turn && !inside));
+      h_past : assert (packets_past_q == 0 || (acks_turn && !amid));
       h_turn : assert (acks_past_q == 0 || !acks_turn);
       p_whole : assert (!leave || (leave_ack ? !open_out_q : ev_txf_valid == !open_out_q));
       p_same :
-      assert (!leave_data || (held_q && m_net_data == held_data_q && m_net_keep == held_keep_q
-          && m_net_last == held_last_q));
+      assert ((!(take && s_net && held_q) || leave_data)
+          && (!leave_data || (held_q && m_net_data == held_data_q && m_net_keep == held_keep_q
+          && m_net_last == held_last_q)));
       p_acks : assert (acks_held_q == acks + (o_valid && o_ack));
       p_done : assert (dones_held_q == dones + (o_valid && o_hands));
       p_ack_waits : assert (packets_past_q <= 1);
       p_data_waits : assert (acks_past_q <= 1);
       p_moves :
-      assert (!can_take || taking_ack || take || !((acks_head && !inside && !quiesce)
-          || s_may));
+      assert (!can_take || taking_ack || take || !((acks_head && !amid && !quiesce) || s_may));
       p_quiet : assert (!net_quiet || !(m_net_valid || open_out_q));
       c_whole : cover (leave_ack && long_q);
       c_same : cover (leave_data && !m_net_last && held_data_q[7:0] == 8'h5a);

@@ -81,13 +81,13 @@ def _draw(blocks, goal):
     return svg(figure)
 
 
-def write(folder, row, known, goal):
-    """Puts one block's row into the summary that is there, of blocks that there still are."""
+def write(folder, block, row, holds, goal):
+    """Puts a block's row into the summary that is there; `holds` says which of those still do."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     told = json.loads(file.read_text())["blocks"] if file.exists() else {}
-    told[row.pop("block")] = row
-    told = {block: told[block] for block in known if block in told}
+    told = {name: told[name] for name in told if name != block and holds(name, told[name])}
+    told = dict(sorted([*told.items(), (block, row)]))
     file.write_text(json.dumps({"goal": goal, "blocks": told}, indent=1) + "\n")
     (folder / "summary.txt").write_text(_page(told))
     (folder / "summary.svg").write_text(_draw(told, goal))

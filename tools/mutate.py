@@ -23,7 +23,7 @@ from pathlib import Path
 import mutant_page
 import mutants as netlists
 import yaml
-from mutant_runs import KILLED, SURVIVED, TIMEOUT, Bench, Kept
+from mutant_runs import KILLED, SURVIVED, TIMEOUT, Bench, Kept, State
 
 from tb.runner import RunFailed
 from tb.unit.units import UNITS
@@ -45,6 +45,11 @@ def blocks():
 def counted(top):
     """Whether a block is one of those that a run without --block is about."""
     return any((ROOT / folder / f"{top}.v").exists() for folder in ("rtl/queue", "rtl/data"))
+
+
+def state_of(block, units, count, seed):
+    """Digest of all that a block's row belongs to."""
+    return State(block, units, UNITS[units[0]].variants[0], count, seed).whole
 
 
 class Progress:
@@ -142,7 +147,8 @@ def examine(block, units, args, verdicts):
     if score < GOAL:
         wrong.append(f"{block}: {score} % killed, goal {GOAL:.0f} %")
     return {
-        "units": units, "count": args.count, "seed": args.seed, "mutants": len(rows),
+        "state": bench.state.whole, "units": units, "count": args.count, "seed": args.seed,
+        "mutants": len(rows),
         "killed": sum(row["verdict"] == KILLED for row in killed),
         "timeouts": [row for row in killed if row["verdict"] == TIMEOUT],
         "survived": len(survivors), "equivalent": proved, "score": score,
@@ -166,13 +172,21 @@ def main(arguments=None):
         return 2
     verdicts = read_verdicts()
     told = {}
+
+    def holds(block, row):
+        """Whether a row of an earlier run is that of the sources as they are."""
+        units = known.get(block)
+        return units is not None and row.get("state") == state_of(
+            block, units, row["count"], row["seed"]
+        )
+
     for block in args.block or [block for block in known if counted(block)]:
         try:
             told[block] = examine(block, known[block], args, verdicts)
         except (RunFailed, netlists.YosysFailed) as error:
             print(f"mutate: {block}: {error}", file=sys.stderr)
             return 2
-        mutant_page.write(OUT, told[block] | {"block": block}, known, GOAL)
+        mutant_page.write(OUT, block, told[block], holds, GOAL)
     print(mutant_page.table(told))
     wrong = [line for row in told.values() for line in row["wrong"]]
     print("\n".join(wrong))

@@ -18,7 +18,7 @@ from cycle.fetching import entries
 from cycle.lifelines import MILESTONES, NEVER, Lifelines
 from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from cycle.receiving import judge, link
-from cycle.record import Reads, Record
+from cycle.record import PERIOD, Reads, Record
 from cycle.rings import fetch
 from cycle.sending import STIR, host, scheduler
 from cycle.stages import Stages, shape
@@ -142,7 +142,7 @@ def recorded(work, beats=None, table=None):
     lives, state, base = _simulate(work, beats, table, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    return Record(lives, shape(work), reads, state.beat_log - base)
+    return Record(lives, shape(work), reads, state.beat_log - base, -base % PERIOD)
 
 
 def _simulate(work, beats, table, log=False):

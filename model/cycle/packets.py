@@ -132,11 +132,14 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     end = first + beats - 1 + c.beat_back
-    tag_free[r[READ_COUNT] % c.tags] = end
+    # It goes through a store of free tags.
+    tag_free[r[READ_COUNT] % c.tags] = end + 1
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats
-        log[3] = sent[r[READ_N]] if client == PAYLOAD else -1
+        log[3] = -1 - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else -1
+        if client == PAYLOAD:
+            log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
     if client == SEND_ENTRIES:
         come(c, r, first, news_at, news_queue, news_count)

@@ -15,10 +15,11 @@ from cycle.lifelines import (
     Lifelines,
     from_events,
 )
-from cycle.stages import Shape, shape
+from cycle.stages import Shape, shape, standard
 from efa.events import field, of_kind
 
-WRITE_PORT = 3
+READ_PORT, WRITE_PORT = 1, 3
+PERIOD = 64
 DESCRIPTORS = -1
 
 
@@ -27,7 +28,8 @@ class Reads:
     """Host reads in the order they left: cycles, beats of the answer, whose it is.
 
     asked    request at the pins; ended: the answer is with who asked
-    message  whose payload it is, DESCRIPTORS where receive descriptors were asked for
+    message  whose payload it is; DESCRIPTORS less the ring where receive descriptors of a ring (by
+             number of the receiving queue) were asked for
     """
 
     asked: np.ndarray
@@ -38,21 +40,27 @@ class Reads:
 
 @dataclass(frozen=True)
 class Record:
-    """A run: Lifelines, the Shape of its messages, Reads, and the cycles in which beats of
-    received payload were handed to the host's write stream, in order."""
+    """A run.
+
+    payload  cycles in which beats of received payload were handed to the host's write stream
+    passes   the cycle, modulo 64, in which packets that wait for descriptors are looked at anew
+    """
 
     lives: object
     made: Shape
     reads: Reads
     payload: np.ndarray
+    passes: int = 0
 
 
 def from_rtl(work, run):
     """Record of a tb.cycle.timed.Timed; raises LifelineError where events are missing."""
     lives = from_events(work, run.events, run.marks, run.queues, run.numbers)
     made, base = shape(work), int(run.marks[0])
-    return Record(lives, made, _reads(lives, made, run.events, base),
-                  _payload(lives, made, run.pins, base))
+    # What counts these cycles began with the end of the core's reset.
+    passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
+    return Record(lives, made, _reads(lives, made, run, base),
+                  _payload(lives, made, run.pins, base), passes)
 
 
 def idle(work, table):
@@ -69,8 +77,8 @@ def idle(work, table):
     return Record(lives, made, Reads(asked, ended, beats, 0 * number), payload)
 
 
-def _reads(lives, made, events, base):
-    asked, ended = of_kind(events, "rd"), of_kind(events, "rdc")
+def _reads(lives, made, run, base):
+    asked, ended = of_kind(run.events, "rd"), of_kind(run.events, "rdc")
     if len(asked) != len(ended):
         raise LifelineError(f"{len(asked)} host reads, {len(ended)} answers")
     # The n-th use of a tag is answered by its n-th answer.
@@ -78,7 +86,13 @@ def _reads(lives, made, events, base):
     end[np.argsort(field(asked, "rd", "tag"), kind="stable")] = ended["cycle"][
         np.argsort(field(ended, "rdc", "tag"), kind="stable")].astype(np.int64)
     payload = field(asked, "rd", "client") == PAYLOAD_CLIENT
-    message = np.full(len(asked), DESCRIPTORS, np.int64)
+    # Requests at the pins are in the order of their events; a ring begins at its address.
+    where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
+    if len(where) != len(asked):
+        raise LifelineError(f"{len(asked)} host reads, {len(where)} of them at the pins")
+    rings = np.asarray(run.rings, np.int64)
+    ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
+    message = DESCRIPTORS - ring
     if made.reads:
         message[payload] = np.repeat(np.argsort(lives["check"], kind="stable"), len(made.reads))
     beats = -(-field(asked, "rd", "len").astype(np.int64) // 64)

@@ -20,17 +20,23 @@ THROUGH_STORE = 2
 
 
 class _Finished:
-    """Finished sends: straight on, or through a store while the stages behind stand still."""
+    """Finished sends: straight on, or through a store while the stages behind stand still.
 
-    def __init__(self, arrives, order):
-        self._arrives, self._order, self._next = arrives, order, 0
+    arrives, order  when each can be looked at, at the earliest, and its message
+    most            of them that may be between there and the completion engine, None: all
+    """
+
+    def __init__(self, arrives, order, most):
+        self._arrives, self._order, self._next, self._most = arrives, order, 0, most
         self._store = deque()
-        self._second = self.last = None
-        self.left = []  # when the context of each comes back
+        self._looked = self._second = self.last = None
+        self._inside = 0
+        self.taken = []  # when each was looked at
+        self.left = []  # when each went on, and its context comes back
 
     @property
     def empty(self):
-        return not self._store and self._second is None and self.last is None
+        return not self._store and (self._looked, self._second, self.last) == (None, None, None)
 
     @property
     def due(self):
@@ -39,10 +45,8 @@ class _Finished:
 
     def step(self, cycle, taken):
         """One cycle; taken: the last stage gives its item away."""
-        comes = None
-        if self.due == cycle:
-            comes = self._order[self._next]
-            self._next += 1
+        comes, self._looked = self._looked, None
+        inside = self._inside
         moves = self.last is None or taken
         straight = not self._store
         if straight:
@@ -54,25 +58,36 @@ class _Finished:
             self.last, self._second = self._second, item
             if item is not None:
                 self.left.append(cycle)
+                self._inside -= 1
                 if not straight:
                     self._store.popleft()
         if comes is not None and not (straight and moves):
             self._store.append((cycle, comes))
+        if self.due is not None and self.due <= cycle and (
+                self._most is None or inside < self._most):
+            self._looked = self._order[self._next]
+            self._next += 1
+            self._inside += 1
+            self.taken.append(cycle)
 
 
 class Completing:
-    """Replays of one run. freed: cycles in which message contexts come back."""
+    """Replays of one run.
+
+    freed  cycles in which message contexts come back; looked_at: in which finished sends are
+    """
 
     def __init__(self, record, table, receiving):
         lives, work = record.lives, record.lives.work
         self.lives, self.receiving = lives, receiving
         srd = work.kind == "SRD"
-        # A cycle in a small store, one to look at the message.
-        behind = table.latency("efa_pkt_in.acknowledgement" if srd else "efa_net_out.done")
+        # The way out is a cycle of what a datagram needs until its send counts as finished.
+        behind = (table.latency("efa_pkt_in.acknowledgement") if srd else
+                  table.latency("efa_net_out.done") - table.latency("efa_net_out.flit"))
         comes = lives["ack" if srd else "txl"]
         order = np.argsort(comes, kind="stable")
-        arrives = (comes[order] + (behind + 1 if srd else behind)).tolist()
-        self._sends = _Finished(arrives, order.tolist())
+        self._sends = _Finished((comes[order] + behind).tolist(), order.tolist(),
+                                None if srd else table.depth("efa_srd.rest"))
         self._receives = receiving.order
         written = receiving.written
         self._ready = [max(written[message], int(lives["rxv"][message]) + 1)
@@ -82,7 +97,7 @@ class Completing:
         # Cycles in which a finished send, a finished receive, an entry waited to be taken.
         self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
         self._run(2 * work.total)
-        self.freed = self._sends.left
+        self.freed, self.looked_at = self._sends.left, self._sends.taken
 
     def _run(self, total):
         """Cycle by cycle, until so many entries are out."""

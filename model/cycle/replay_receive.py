@@ -3,13 +3,16 @@ cycle.gaps)."""
 
 import numpy as np
 
-from cycle.gaps import Busy, Gap, Pipe
+from cycle.gaps import Busy, Gap, Ledger, Pipe
+from cycle.record import DESCRIPTORS
+from cycle.replay_judge import OPEN, PASSING, QUIET, judge
 
-# Places of the line of packets that stay free, and how much later what left makes room.
-SPARE, BACK = 2, 2
+# Places of the line of packets that stay free; descriptors in a beat; one that was there before.
+SPARE, A_BEAT, ALWAYS = 2, 4, -1
 # Beats that are on their way from the store of packets to the write stream, at most.
 STORED = 8
 BYTES = "bytes of packets before it"
+OLDER = "packets that waited for their descriptors go first"
 
 
 class Receiving:
@@ -18,7 +21,8 @@ class Receiving:
     def __init__(self, record, table, services):
         self.record, self.table, self.services = record, table, services
         self.lives, self.work, self.made = record.lives, record.lives.work, record.made
-        self.order = np.argsort(self.lives["rxl"], kind="stable").tolist()
+        # Messages as they came; `order` is that of their jobs.
+        self.arrived = np.argsort(self.lives["rxl"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
         self.gaps = {}
         # Cycles in which a flit waited for room, and a beat of payload for the write stream.
@@ -30,61 +34,78 @@ class Receiving:
 
     def judge(self):
         """rxl to rxv: packets judged with the descriptors they claim, their buffers checked."""
-        lives, at, depth = self.lives, self.table.latency, self.table.depth
+        lives, at, work = self.lives, self.table.latency, self.work
         gap = self._gap("rxl", "rxv")
-        work, order = self.work, self.order
-        ring = (np.arange(work.total) // work.batch + 1) % work.queues
-        ring = ring.tolist()
-        rxl, rxv, rxw = (lives[name].tolist() for name in ("rxl", "rxv", "rxw"))
+        rxl, rxv = lives["rxl"].tolist(), lives["rxv"].tolist()
+        ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
+        ways, self.order, held = judge(
+            [(rxl[message], message) for message in self.arrived], ring,
+            self._descriptors(), self.record.passes, self._reads_over(), rxv,
+            self.table.depth("efa_rx_check.job"))
+        self.ways = ways
+        ledger = Ledger(held, (PASSING, QUIET, OPEN))
         empty = "empty" in self.made.facts
         check = at("efa_rx_check.unasked" if empty else "efa_rx_check.job")
-        jobs, line = depth("efa_rx_check.job"), depth("efa_rx_scatter.job")
-        apart = self.table.interval("efa_rq_claim.ring")
-        stored = at("efa_pkt_in.packet")
         # Cycles from each step to the verdict on an idle device.
         to_end = at("efa_rx_judge.packet") + check
+        for message in self.arrived:
+            way = ways[message]
+            begin = rxl[message] + at("efa_pkt_in.packet")
+            counts = ledger.count(begin, way.first)
+            gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
+            gap.until(message, way.first + to_end, "packets before it")
+            if way.parked is not None:
+                gap.until(message, min(way.here, way.answer) + to_end - 2, "a receive descriptor")
+                gap.until(message, way.claim + to_end, OLDER)
+            gap.until(message, way.step + to_end - 1, "the entry of its ring before it")
+            gap.until(message, way.answer + to_end - 2, "checks of packets before it")
+            gap.until(message, way.job + check, "checks of packets before it")
+        self._verdicts(gap, {message: ways[message].job + check for message in self.order})
+
+    def _descriptors(self):
+        """Of ring and packet: from which cycle on its descriptor shows."""
+        reads, shows = self.record.reads, self.table.latency("efa_rq_cache.beat")
+        found = {}
+        for place in np.flatnonzero(reads.message < 0).tolist():
+            beats = int(reads.beats[place])
+            first = int(reads.ended[place]) - beats + 1 + shows
+            found.setdefault(int(DESCRIPTORS - reads.message[place]), []).extend(
+                first + one // A_BEAT for one in range(A_BEAT * beats))
+        each = self.work.per_queue
+        # What was not read in this run was there before it; a last read asks for a part only.
+        before = {ring: each - min(each, len(shown)) for ring, shown in found.items()}
+
+        def here(ring, number):
+            if ring not in found or number < before[ring]:
+                return ALWAYS
+            return found[ring][number - before[ring]]
+
+        return here
+
+    def _reads_over(self):
+        reads = self.record.reads
+        return sorted(reads.ended[reads.message < 0].tolist())
+
+    def _verdicts(self, gap, known):
+        """Jobs leave the checks in order, when scatter and the line of jobs have room."""
+        rxv, rxw = (self.lives[name].tolist() for name in ("rxv", "rxw"))
+        line = self.table.depth("efa_rx_scatter.job")
         self.bytes = self._gap("rxv", "rxw")
-        scatter = None if empty else Scatter(self, self.bytes)
+        scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
         # When the bytes of each packet count as written; there may be none.
-        self.written = [int(cycle) for cycle in lives["rxv"]]
-        self.fronts, self.pasts, claims, steps, answers, taken = [], [], [], [], [], []
-        for number, message in enumerate(order):
-            last = rxl[message]
-            past = (number == 0 or self.fronts[-1] < last) and (
-                number < 2 or claims[number - 2] < last)
-            front = last if past else max(last + 2, self.fronts[-1] + 1,
-                                          claims[number - 2] + 1 if number > 1 else 0)
-            self.fronts.append(front)
-            self.pasts.append(past)
-            claim = front + stored
+        self.written = list(rxv)
+        for number, message in enumerate(self.order):
+            verdict = known[message]
             if number:
-                claim = max(claim, steps[-1], claims[-1] + 1)
-            gap.until(message, claim + to_end, "packets before it")
-            step = claim + 1
-            if number:
-                same = ring[order[number - 1]] == ring[message]
-                gap.until(message, answers[-1] + to_end - 1, "packets before it")
-                step = max(step, answers[-1] + (apart - 1 if same else 0))
-                gap.until(message, step + to_end - 1, "the entry of its ring before it")
-            answer = max(step + 1, taken[-1] if number else 0)
-            job = max(answer + 1, taken[-1] + 1 if number else 0)
-            if number >= jobs:
-                job = max(job, rxv[order[number - jobs]] + 1)
-            gap.until(message, job + check, "checks of packets before it")
-            verdict = job + check
-            if number:
-                verdict = max(verdict, rxv[order[number - 1]] + 1)
-            gap.until(message, verdict, "checks of packets before it")
+                verdict = max(verdict, rxv[self.order[number - 1]] + 1)
+                gap.until(message, verdict, "checks of packets before it")
             if number >= line:
-                verdict = max(verdict, rxw[order[number - line]] + 1)
-                gap.until(message, verdict, "packets before it that are not complete")
+                gap.until(message, rxw[self.order[number - line]] + 1,
+                          "packets before it that are not complete")
             if scatter is not None:
                 gap.until(message, scatter.free, "a place behind the bytes of packets before it")
-                self.written[message] = scatter.take(message, rxv[message]) + at("efa_dma_wr.beat")
-            claims.append(claim)
-            steps.append(step)
-            answers.append(answer)
-            taken.append(job)
+                last = scatter.take(message, rxv[message])
+                self.written[message] = last + self.table.latency("efa_dma_wr.beat")
         self.wrong = scatter.wrong if scatter is not None else []
         self.write_stalls = scatter.stalls if scatter is not None else 0
 
@@ -141,13 +162,17 @@ class _Store:
         self._slots = table.depth("efa_pkt_in.slot")
         self._places = table.depth("efa_pkt_in.packet") - SPARE
         self._flits = receiving.made.flits
-        order = receiving.order
-        self._gone = (np.sort(lives["rxw"]) + BACK).tolist()
+        # Lines are given back in the order the packets came, a packet a cycle.
+        self._gone, gone = [], -1
+        for message in receiving.arrived:
+            gone = max(int(lives["rxw"][message]) + 1, gone + 1)
+            self._gone.append(gone + 1)
         # Packets that stand in line: those that did not go past it, until they come to the front.
-        self._comes = [int(lives["rxl"][message]) + 1 for message, past in
-                       zip(order, receiving.pasts, strict=True) if not past]
-        self._goes = [front + 1 for front, past in
-                      zip(receiving.fronts, receiving.pasts, strict=True) if not past]
+        lined = [receiving.ways[message] for message in receiving.arrived]
+        self._comes = [int(lives["rxl"][message]) + 1
+                       for message, way in zip(receiving.arrived, lined, strict=True)
+                       if not way.past]
+        self._goes = [way.front + 1 for way in lined if not way.past]
         self._in_line = [0, 0]
         self._taken, self._left, self._last_flits = 0, 0, []
 

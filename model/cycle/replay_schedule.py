@@ -7,15 +7,16 @@ stamps, and what it did in each cycle is what the others waited for.
 
 from collections import deque
 
-TAKES, PLACE, CONTEXTS, DEBTS, TURNS = range(5)
-VISIT = 64  # entries a visit takes at most
+TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS = range(6)
 
 
-def schedule(bells, batch, flits, turn, contexts, blocked, freed):
+def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     """Entries in the order they are taken and what the scheduler did in each cycle.
 
     bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
-    turn     flits of a turn; contexts: message contexts, None where messages need none
+    lines    of 64 bytes of an entry, one a cycle
+    turn     flits of a turn; most: entries that a visit takes
+    contexts message contexts, None where messages need none
     blocked  of a cycle: the stage behind has no room
     freed    cycles in which a context comes back, in order
     Returns [(cycle, queue)], {cycle: what it did}, not named where there was nothing to do, and
@@ -24,14 +25,15 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
     total = len(bells) * batch
     queues = 1 + max(queue for _, queue in bells)
     counted = contexts is not None
-    credits = contexts if counted else VISIT
+    credits = contexts if counted else most
     rung, taken, debt = ([0] * queues for _ in range(3))
     inside, last = set(), (1 << 30)
     # The stages of efa_sq, what each holds: the queue looked at; the rest of a visit as
-    # [queue, left, more than it takes]; an entry read; what was counted a cycle and two ago.
+    # [queue, left, more than it takes, second half next]; a line read, and whether it ends an
+    # entry; what was counted a cycle and two ago.
     looked, fresh = None, False
     visit = None
-    read, read_queue, first, its_turn, pays = False, None, False, turn, False
+    read, whole, read_queue, first, its_turn, pays = False, True, None, False, turn, False
     counts = noted = None
     left = turn
     entries, did, in_use = [], {}, [(bells[0][0], 0)]
@@ -66,21 +68,24 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
         stalls = waiting > 0 and counted and credits == 0
         owes = waiting > 0 and not stalls and shows and debt[looked] >= turn
         takes = waiting > 0 and not stalls and not owes
-        limit = min(VISIT, credits) if counted else VISIT
+        limit = min(most, credits) if counted else most
         several = min(waiting, limit)
         issues = visit is not None and go
-        commit = read and moves and not kill_read
+        ends_entry = issues and (visit[3] or lines == 1)
+        commit = read and whole and moves and not kill_read
         did[cycle] = (TAKES if commit else PLACE if not moves
-                      else DEBTS if pays else CONTEXTS if counted and credits == 0 else TURNS)
+                      else DEBTS if pays else HALVES if read and not kill_read
+                      else CONTEXTS if counted and credits == 0 else TURNS)
         if commit:
             entries.append((cycle, read_queue))
         # From here on the next cycle.
         back = None
         if kill_read or kill_visit:
             back = queue
-        elif issues and visit[1] == 1 and visit[2]:
+        elif ends_entry and visit[1] == 1 and visit[2]:
             back = visit[0]
-        elif looks and (stalls or owes or (takes and waiting > limit and several == 1)):
+        elif looks and (stalls or owes or (
+                takes and waiting > limit and several == 1 and lines == 1)):
             back = looked
         were = credits
         while freed and freed[0] <= cycle:
@@ -91,7 +96,7 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
                 in_use.append((back_at + 1, contexts - credits))
                 were = credits
         if counted:
-            credits += (visit[1] if kill_visit else 0) + (1 if kill_read else 0)
+            credits += (visit[1] if kill_visit else 0) + (1 if kill_read and whole else 0)
             credits -= several if takes else 0
             if credits != were:
                 in_use.append((cycle + 1, contexts - credits))
@@ -107,7 +112,7 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
             debt[queue] = max(0, -rest)
             left = turn if rest <= 0 else rest
         if moves:
-            first = looks or (first and not read)
+            first = looks or (first and not (read and whole))
             if looks:
                 its_turn = turn - (debt[looked] if shows else 0)
             if visit:
@@ -115,14 +120,19 @@ def schedule(bells, batch, flits, turn, contexts, blocked, freed):
             elif looked is not None:
                 read_queue = looked
             read, pays = bool(takes or issues), owes
+            whole = lines == 1 or bool(issues and visit[3])
         elif kill_read:
             read = False
         if looks:
-            visit = [looked, several - 1, waiting > limit] if takes and several > 1 else None
-        elif kill_visit or (issues and visit[1] == 1):
+            wide = lines > 1
+            visit = None
+            if takes and (wide or several > 1):
+                visit = [looked, several if wide else several - 1, waiting > limit, wide]
+        elif kill_visit or (ends_entry and visit[1] == 1):
             visit = None
         elif issues:
-            visit[1] -= 1
+            visit[1] -= ends_entry
+            visit[3] = lines > 1 and not visit[3]
         counts = counted_now
         accepts = looked is None or looks
         fresh = not accepts or shows

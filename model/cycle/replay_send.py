@@ -4,21 +4,24 @@ Names of the stages are those of the events; numbers are the latencies and depth
 spec/timing.yaml.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.record import DESCRIPTORS
-from cycle.replay_schedule import CONTEXTS, DEBTS, PLACE, TAKES, TURNS, schedule
-from cycle.stages import cut
+from cycle.replay_schedule import CONTEXTS, DEBTS, HALVES, PLACE, TAKES, TURNS, schedule
+from cycle.stages import LINE, cut
 
 WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up",
-         DEBTS: "turns that pay for long messages",
+         HALVES: "first halves of entries before it", DEBTS: "turns that pay for long messages",
          TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
 
-PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE = range(4)
+PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE = range(5)
 ON_WIRE = {PACKET: "packets before it on the wire",
            ACKNOWLEDGEMENT: "acknowledgements on the wire",
            SEARCH: "the next free message context",
+           DATAGRAMS: "datagrams that left and wait for their completions",
            IDLE: "in order behind the answer to an older message"}  # fmt: skip
 
 
@@ -26,7 +29,9 @@ class Sending:
     """Replays of one run. `gaps`: (first, last milestone) to Gap; `steps`: how far each stage came
     beside the stamps, by message."""
 
-    def __init__(self, record, table, services):
+    def __init__(self, record, table, services, looked_at):
+        """looked_at: cycles in which finished sends leave the way out."""
+        self.looked_at = looked_at
         self.record, self.table, self.services = record, table, services
         self.lives, self.work, self.made = record.lives, record.lives.work, record.made
         self.order = np.argsort(self.lives["wqe"], kind="stable").tolist()
@@ -50,8 +55,9 @@ class Sending:
         inline = work.inline
         out = self._gap("check" if inline else "rdc", "txf")
         asks = None if inline else _Asks(self, self._gap("check", "rd"))
+        rest = self._gap("txf", "txl")
         stages, room = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
-        wire, contexts = _Wire(self, out), _Contexts(self)
+        wire, contexts = _Wire(self, out, rest), _Contexts(self)
         skid = at("efa_skid.beat")
         self.into_checks = []
         for message in self.order:
@@ -77,10 +83,6 @@ class Sending:
             wire.leave(message)
         wire.book()
 
-    def flits(self):
-        """txf to txl: nothing stands between the flits of a packet."""
-        self._gap("txf", "txl")
-
     def answers(self):
         """rd to rdc: the host answers in order, a beat a cycle; of a message's reads the one
         answered last counts, and what runs beside its own other reads is no wait."""
@@ -98,7 +100,7 @@ class Sending:
             if begin + beats != bus:
                 self.wrong.append((("rd", "rdc"), message, begin + beats - 1 + back,
                                    int(reads.ended[number])))
-            if message != DESCRIPTORS:
+            if message > DESCRIPTORS:
                 own[message] = max(first, own[message]) + beats
                 alone[message] = own[message] - 1 + back
                 shared[message] = begin + beats - 1 + back
@@ -107,7 +109,6 @@ class Sending:
             self.services["rd", "rdc"], np.array(alone, np.int64) - rd)
         gap = self._gap("rd", "rdc")
         for message in range(total):
-            gap.until(message, alone[message], "reads of its own that overlap")
             gap.until(message, shared[message], "answers to reads before its own")
 
     def scheduler(self, freed):
@@ -121,12 +122,13 @@ class Sending:
         posts = range(0, work.total, work.batch)
         bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
         contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
-        entries, did, self.open_sends = schedule(bells, work.batch, self.made.flits,
-                                self.table.depth("efa_sq.visit"), contexts, blocked.__contains__,
-                                freed)
+        depth = self.table.depth
+        entries, did, self.open_sends = schedule(
+            bells, work.batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq.visit"),
+            depth("efa_sq.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
-        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, TURNS))
+        ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS))
         takes = [Busy(cycle for cycle, queue in entries if queue == one)
                  for one in range(work.queues)]
         place = [0] * work.queues
@@ -180,10 +182,14 @@ class _Asks:
         self._walk = Pipe(table.latency("efa_mr_walk.early"))
         self._queue = []
         self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
-        mine = reads.message != DESCRIPTORS
+        mine = reads.message > DESCRIPTORS
         self._others = Busy((reads.asked[~mine] - self._out).tolist())
         order = np.argsort(reads.message[mine], kind="stable")
         self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
+        # Tags are taken and come back in one order, descriptors among them.
+        self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
+        place = np.flatnonzero(mine)[order]
+        self._place = place.reshape(sending.work.total, -1).tolist()
         self._granted = -1
         self._service = table.latency("efa_tx_room.read") + self._out
 
@@ -201,7 +207,10 @@ class _Asks:
                 shown = self._walk.enter(walks)
                 self._late(message, shown + self._out - begin - number,
                            "ranges of messages before it")
-                granted = max(shown, self._granted + 1)
+                tag = self._tag(message, number)
+                self._late(message, tag + self._out - begin - number,
+                           "as many host reads as there are tags")
+                granted = max(shown, tag, self._granted + 1)
                 self._late(message, granted + self._out - begin - number,
                            "reads before its own")
                 granted = self._others.free(granted)
@@ -216,6 +225,11 @@ class _Asks:
                 number += 1
             room.left, cycle = cycle, cycle + 1
         return entered
+
+    def _tag(self, message, number):
+        """When the tag that this read takes is free again: the host answers in order."""
+        place = self._place[message][number] - self._tags
+        return self._ended[place] + 1 if place >= 0 else -1
 
     def _late(self, message, cycles, cause):
         gap = self._gap
@@ -238,8 +252,9 @@ class _Asks:
 class _Wire:
     """From the list of messages to flits at the pins, packets and acknowledgements in turn."""
 
-    def __init__(self, sending, gap):
+    def __init__(self, sending, gap, rest):
         table, lives = sending.table, sending.lives
+        self._rest, self._room = rest, _Datagrams(sending)
         self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
         self._txf, self._txl = lives["txf"].tolist(), lives["txl"].tolist()
         self._rdc = lives["rdc"].tolist()
@@ -281,19 +296,43 @@ class _Wire:
     def leave(self, message):
         """Its packet goes out when the wire is free."""
         self.step = max(self.step, self._last - 1)
-        self._leaves[message] = self._acks.free(max(self.step + self._out, self._last + 1))
+        first = self._acks.free(max(self.step + self._out, self._last + 1))
+        leaves = self._leaves[message] = self._room.free(first - 1) + 1
+        self._did.update(dict.fromkeys(range(first, leaves), DATAGRAMS))
+        last = before = self._txf[message]
+        for _ in range(self._flits - 1):
+            before, last = last, self._room.free(last) + 1
+        self._rest.until(message, last, ON_WIRE[DATAGRAMS])
         self._last = self._txl[message]
-        self.ended.append(self.step if self._flits == 1 else self._last - 2)
+        # The last flit is ready to go when the one before it went.
+        self.ended.append(self.step if self._flits == 1 else before - 1)
 
     def book(self):
         """For what each message waited: what the wire did until it went out."""
-        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, IDLE))
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
             for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
                 cause = ON_WIRE[kind]
                 if kind == IDLE and self._inline:
                     cause = "messages before it on their way to the wire"
                 self._gap.book(message, cycles, cause)
+
+
+class _Datagrams:
+    """Room for datagrams that have left, until their completions are looked at."""
+
+    def __init__(self, sending):
+        datagrams = sending.work.kind == "UD"
+        self._left = np.sort(sending.lives["txl"]).tolist() if datagrams else []
+        self._taken = sending.looked_at if datagrams else []
+        # What is on its way there when the last place is given has one, too.
+        self._most = sending.table.depth("efa_net_out.done") - 1
+
+    def free(self, cycle):
+        """The first cycle from `cycle` on in which a flit may go on."""
+        while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
+            cycle += 1
+        return cycle
 
 
 class _Contexts:

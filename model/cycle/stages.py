@@ -6,7 +6,7 @@ table.latency("efa_sq.entry")       # cycles of a module's path
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import yaml
@@ -89,7 +89,7 @@ class Stage:
     cost: tuple
     each: tuple
     early: str | None
-    wait: str
+    waits: tuple
 
 
 class Stages:
@@ -111,7 +111,8 @@ class Stages:
             frozenset(entry.get("when", ())),
             tuple(entry["cost"]),
             tuple((each["path"], each["of"]) for each in entry.get("each", ())),
-            entry.get("early"), entry.get("wait", ""),
+            entry.get("early"),
+            tuple(entry.get("wait", ())),
         )
         for name in (stage.start, stage.end):
             if name not in self.milestones:
@@ -181,3 +182,9 @@ class Stages:
         for stage, cycles in self.way(work):
             at[stage.end] = at[stage.start] + cycles
         return at
+
+
+@cache
+def standard():
+    """The Stages of spec/, read once."""
+    return Stages()

@@ -124,8 +124,9 @@ class State(NamedTuple):
     come: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
-    # With `log`, what the host's ports showed: reads as (asked, answered, beats, message or -1),
-    # the cycle in which each beat of payload was handed over
+    # With `log`, what the host's ports showed: reads as (asked, answered, beats, message, or
+    # -1 less the ring of receive descriptors), the cycle in which each beat of payload was
+    # handed over
     read_log: np.ndarray
     beat_log: np.ndarray
 

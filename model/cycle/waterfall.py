@@ -19,7 +19,7 @@ from cycle.record import idle
 from cycle.replay_complete import Completing
 from cycle.replay_receive import Receiving
 from cycle.replay_send import Sending
-from cycle.stages import Stages
+from cycle.stages import standard
 
 
 class WaterfallError(Exception):
@@ -63,7 +63,10 @@ def attribute(record, table=None):
 
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
-    table = table or Stages()
+    table = table or standard()
+    if "fetched" in record.made.facts:
+        raise WaterfallError("send entries that are read from host memory are not replayed: take a "
+                             "workload with send queues in LLQ memory")
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
@@ -88,6 +91,10 @@ def _attribute(record, table):
     sending, receiving, completing, gaps = _replay(record, table, services)
     found = []
     for stage in stages:
+        for cause in gaps[stage.start, stage.end].waits:
+            if cause not in stage.waits:
+                raise WaterfallError(f"spec/stages.yaml: '{stage.doc}' ({stage.start} to "
+                                     f"{stage.end}) has no wait {cause!r}")
         gap, stamps = gaps[stage.start, stage.end], lives[stage.end]
         found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
                    f"service and waits end in {gap.ends[message]}")
@@ -125,17 +132,16 @@ def _present(lives, stages):
 def _replay(record, table, services):
     """The replays, each after those whose steps it needs, and all their gaps."""
     lives = record.lives
-    sending = Sending(record, table, services)
-    sending.flits()
-    if not lives.work.inline:
-        sending.answers()
-    sending.checks()
     receiving = Receiving(record, table, services)
     receiving.judge()
     receiving.fabric()
+    completing = Completing(record, table, receiving)
+    sending = Sending(record, table, services, completing.looked_at)
+    if not lives.work.inline:
+        sending.answers()
+    sending.checks()
     gaps = {(start, end): Gap(lives[start], services[start, end])
             for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
-    completing = Completing(record, table, receiving)
     gaps |= receiving.gaps
     completing.attribute(gaps)
     if ("cqe", "ackout") in gaps:

@@ -81,6 +81,11 @@ class QueuePair:
         self.batch = self.driver.queue_attr.max_tx_batch * 64 // self.wqe.SIZE or sq_depth
         self.context.qps[self.number] = self
 
+    @property
+    def receive_ring(self):
+        """Address of the receive ring in host memory."""
+        return self._rq_base
+
     def _create(self, send_cq, recv_cq, sq_depth):
         return self.driver.create_qp(
             pd=self.pd.number, qp_type=self.kind, uar=self.context.uar,

@@ -80,7 +80,10 @@ def test_the_control_plane_of_large_programs_passes(name, stores, responses, nod
     """Their sessions without the data path: BAR 0 alone, hundreds of objects made and unmade."""
     path = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
     result = play(path, model(node_id=node_id), control_only=True)
-    assert (result.stores, result.skipped) == (stores, 0)
+    # What is left out is what the host stored for keep-alives of the recording device.
+    consumed = [step for step in read_session(path)
+                if step.data and step.offset == Reg.AENQ_CONS_DB and step.value]
+    assert (result.stores, result.skipped) == (stores, len(consumed))
     assert (result.register_answers, result.admin_responses) == (13, responses)
     assert (result.interrupts, result.completions, result.payload_bytes) == (responses, 0, 0)
 

@@ -186,7 +186,8 @@ module efa_cmd_ec #(
       // A command, when no QP that is gone has to be told.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        index_d  = asked[EC_W-1:0];
+        // What a waiting order says stands still.
+        if (!gone_q) index_d = asked[EC_W-1:0];
         if (s_cmd_valid && s_cmd_ready) state_d = ST_JUDGE;
       end
       // Whether it makes sense.

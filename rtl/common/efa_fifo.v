@@ -61,6 +61,14 @@ module efa_fifo #(
       assign fetch = pop;
       assign m_valid = level_q != {LEVEL_W{1'b0}};
       assign m_data = mem[rd_addr_q];
+`ifdef EFA_FORMAL_WORD
+      // All places, for invariants of the modules around.
+      wire [WIDTH*(1<<DEPTH_LOG2)-1:0] words;
+      genvar place;
+      for (place = 0; place < 1 << DEPTH_LOG2; place = place + 1) begin : g_word
+        assign words[WIDTH*place+:WIDTH] = mem[place];
+      end
+`endif
     end else begin : g_ram
       // The RAM's output register is the head of the store, so the RAM itself holds one less.
       reg head_q;

@@ -29,6 +29,7 @@ class Timed:
 
     events   efa.events.DTYPE; marks: cycle in which each doorbell store was driven
     pins     handshakes at every port (tb.lib.requests.PIN)
+    rings    address of each queue pair's receive ring; reset: cycle in which the core's began
     meter    counters of efa_meter by index (defs.Meter): the device's, then the bench's own of
              what can be seen at the pins
     beats    bus beats of the stores before each doorbell
@@ -38,6 +39,8 @@ class Timed:
     events: np.ndarray
     pins: np.ndarray
     meter: np.ndarray
+    rings: np.ndarray
+    reset: int
     marks: np.ndarray
     beats: np.ndarray
     queues: np.ndarray
@@ -81,7 +84,7 @@ def _simulate(works, sim, seed, params, folder):
 def _load(place):
     with np.load(place) as part:
         values = {key: part[key] for key in part.files}
-    values |= {key: values[key].item() for key in ("seconds", "cycles")}
+    values |= {key: values[key].item() for key in ("seconds", "cycles", "reset")}
     return Timed(**values)
 
 

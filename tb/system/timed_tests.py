@@ -17,6 +17,7 @@ from cycle.workload import INLINE, Workload, told
 from efa import defs
 from efa.completion_queue import PHASE
 from efa.endpoints import QKEY, Node, pattern
+from efa.events import where
 from tb.lib import requests as host
 from tb.lib.host import in_simulation
 from tb.lib.native import Native
@@ -167,7 +168,7 @@ def measure(native, node, work):
         end.destroy()
     return {"events": events, "pins": pins, "marks": marks["cycle"].astype("u8"),
             "beats": np.array(beats), "queues": np.array(queues), "numbers": np.array(numbers),
-            "meter": meter,
+            "meter": meter, "rings": np.array([end.qp.receive_ring for end in ends]),
             "seconds": np.array(seconds), "cycles": np.array(cycles)}
 
 
@@ -185,10 +186,11 @@ async def workloads(dut):
 
     def run():
         node = Node(backend)
+        drained = where(backend.events(), "reset", step=1)["cycle"][-1]
         for number, work in enumerate(wanted):
             context = node.context
             context.wc = type(context.wc)(context.wc._sink, work.policy, work.seed)
-            found = measure(native, node, work)
+            found = measure(native, node, work) | {"reset": np.array(drained)}
             np.savez(folder / f"{number:04d}.part.npz", **found)
             (folder / f"{number:04d}.part.npz").rename(folder / f"{number:04d}.npz")
 

@@ -42,14 +42,19 @@ class Counters(Unit):
 
     async def counters(self):
         dut = self.dut
-        fields = ("op", "counter", "qpn", "events", "value")
+
+        def order():
+            names = ("op", "counter", "qpn", "events", "value")
+            return tuple(int(getattr(dut, f"ec_{name}").value) for name in names)
+
         while True:
             await RisingEdge(dut.clk)
             if self.orders is None or dut.ec_valid.value != 1 or dut.rst.value != 0:
                 continue
+            self.orders.append(order())
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
-            self.orders.append(tuple(int(getattr(dut, f"ec_{name}").value) for name in fields))
+                assert order() == self.orders[-1], "an order changed while it waited"
             self.log.append("ordered")
             drive(dut, ec_ready=1, ec_code=CODES[self.says])
             await RisingEdge(dut.clk)
@@ -153,10 +158,10 @@ async def a_qp_that_goes_is_told_first(dut):
     """admin.cmd_ec.forget: before the next command is taken."""
     unit = Counters(dut, slow=True)
     await unit.start()
-    await unit.create()
-    for qpn in (0, 7, (1 << int(dut.QPN_W.value)) - 1):
+    handles = [await unit.create() for _ in range(2)]
+    for turn, qpn in enumerate((0, 7, (1 << int(dut.QPN_W.value)) - 1, 5, 6, 4)):
         await pulse(dut, "qp_gone_valid", qp_gone_qpn=qpn)
-        command = AdminModifyEventCounterCmd(cntr_handle=0, operation=1, value=1)
+        command = AdminModifyEventCounterCmd(cntr_handle=handles[turn & 1], operation=1, value=1)
         assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == Status.SUCCESS
         assert [order[0] for order in unit.orders] == [FORGET, ADD]
         assert unit.orders[0][2] == qpn

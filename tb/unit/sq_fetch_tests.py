@@ -352,6 +352,25 @@ async def only_open_queues_are_fetched_for(dut):
 
 
 @cocotb.test()
+async def changes_are_heard_whatever_comes_again(dut):
+    """queue.sq_fetch.changes: a queue opens while others are put back, in any cycle"""
+    world = World(dut, 1.0, 1.0, mrrs=7)
+    await world.start()
+    others = [Queue(n, n + 1 << 24, 9, 0, page=8 * n) for n in range(5)]
+    await world.make(*others)
+    for wait in range(12):
+        queue = Queue(7, 1 << 30, 4, 0, page=48, state=STATES.INIT)
+        await world.make(queue)
+        for other in others:
+            world.ring(other, other.room())
+        world.ring(queue, 5)
+        await world.cycles(14 + wait)
+        world.to(queue, STATES.RTS)
+        await world.rest()
+        assert queue.seen == 5
+
+
+@cocotb.test()
 async def a_queue_that_ends_is_forgotten(dut):
     """queue.sq_fetch.drain: drained when its last read is over, whatever others do; then as new"""
     world = World(dut, 0.4, 0.7, fail=0.05)

@@ -465,6 +465,37 @@ async def acknowledgements_of_sends_before_a_reset(dut):
 
 
 @cocotb.test()
+async def an_old_acknowledgement_meets_a_new_send(dut):
+    """transport.srd.late: of a flushed send, in the cycles around its context's next use."""
+    bench = Bench(dut)
+    await bench.start()
+    for offset in range(-3, 4):
+        old = bench.message(1)
+        [number] = await bench.send(old)
+        bench.expect(bench.open.pop(number), FLUSHED)
+        await bench.walk([1])
+        await bench.settle()
+        # The circle comes round to the context of the flushed send.
+        for _ in range(3):
+            others = [bench.message(2) for _ in range(N // 3)]
+            for other, taken_id in zip(others, await bench.send(*others), strict=True):
+                bench.ack(taken_id, other)
+            await bench.settle()
+        new = bench.message(3)
+        sent = cocotb.start_soon(bench.send(new)) if offset >= 0 else None
+        await ClockCycles(dut.clk, abs(offset))
+        bench.ack(number, old)
+        if offset < 0:
+            await ClockCycles(dut.clk, -offset)
+            sent = cocotb.start_soon(bench.send(new))
+        [again] = await sent
+        assert again == number + N
+        await bench.silent()
+        bench.ack(again, new)
+        await bench.settle()
+
+
+@cocotb.test()
 async def a_host_that_takes_nothing(dut):
     """transport.srd.held: acknowledgements never wait, nor a flush; the rest does after as many"""
     held = {"on": True}

@@ -73,10 +73,9 @@ class Bench:
             behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
             beat["inline"] = int.from_bytes(inline, "little") | behind
         node = rng.randrange(rng.choice((4, 64)))
-        message = noise(
-            INTERNAL.txm, rng, kind=kind, status=status, qpn=qpn, srd=srd, node=node,
-            length=len(payload), inlined=int(inline is not None), **fields,
-        )  # fmt: skip
+        fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
+                  "length": len(payload), "inlined": int(inline is not None), **fields}  # fmt: skip
+        message = noise(INTERNAL.txm, rng, **fields)
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
         beat["msg"] = INTERNAL.txm.pack(**message)
         self.source.post(beat)
@@ -361,3 +360,20 @@ async def reset_in_the_middle_of_traffic(dut):
         for _ in range(10):
             some_message(bench, 900)
         await bench.settle()
+
+
+@cocotb.test()
+async def what_is_given_begins_anew(dut):
+    """data.tx.anew: numbers after a reset, also to the node of the last packet before it; any id"""
+    bench = Bench(dut)
+    await bench.start()
+    for node, first in ((7, 0xA5A5_5A5A), (7, 0x5A5A_A5A5), (9, 0), (9, 0xFFFF_FFF0)):
+        bench.id = bench.number = first
+        await ClockCycles(dut.clk, 2)
+        for _ in range(3):
+            bench.message(inline=b"anew", node=node)
+        await bench.settle()
+        await reset(dut)
+        for noted in (bench.ctx, bench.wanted_ctx, bench.psn):
+            noted.clear()
+        await until(dut, high(dut.init_done))

@@ -1,0 +1,301 @@
+// fv_dma_rd - efa_dma_rd, for one tag of the solver's choice: it is in one place only, so it is never
+// given out twice; it comes back with the last completion of its read, given up or not; each read
+// ends for its client once, with the client's own cookie.
+`include "efa_defs.vh"
+
+module fv_dma_rd #(
+    parameter TAGS = 16,
+    parameter TIMEOUT_CYCLES = 4
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_cfg_bme,
+    input wire stop,
+    input wire rd_adm_valid,
+    input wire [63:0] rd_adm_addr,
+    input wire [12:0] rd_adm_len,
+    input wire [31:0] rd_adm_cookie,
+    input wire rd_rq_valid,
+    input wire [63:0] rd_rq_addr,
+    input wire [12:0] rd_rq_len,
+    input wire [31:0] rd_rq_cookie,
+    input wire rd_tx_valid,
+    input wire [63:0] rd_tx_addr,
+    input wire [12:0] rd_tx_len,
+    input wire [31:0] rd_tx_cookie,
+    input wire m_dma_rd_ready,
+    input wire s_dma_rd_cpl_valid,
+    input wire [7:0] s_dma_rd_cpl_tag,
+    input wire [511:0] s_dma_rd_cpl_data,
+    input wire [6:0] s_dma_rd_cpl_bytes,
+    input wire s_dma_rd_cpl_last,
+    input wire s_dma_rd_cpl_err
+);
+
+  localparam TAG_W = $clog2(TAGS);
+  localparam ASK_W = 1 + 3 + 32 + 13;
+  localparam HAVE_W = 16;
+
+  wire init_done;
+  wire idle;
+  wire rd_adm_ready;
+  wire rd_rq_ready;
+  wire rd_tx_ready;
+  wire m_dma_rd_valid;
+  wire [63:0] m_dma_rd_addr;
+  wire [12:0] m_dma_rd_len;
+  wire [7:0] m_dma_rd_tag;
+  wire s_dma_rd_cpl_ready;
+  wire rdc_adm_valid;
+  wire rdc_rq_valid;
+  wire rdc_tx_valid;
+  wire [31:0] rdc_cookie;
+  wire [12:0] rdc_offset;
+  wire [511:0] rdc_data;
+  wire [6:0] rdc_bytes;
+  wire rdc_last;
+  wire rdc_err;
+  wire late_valid;
+  wire [7:0] late_tag;
+  wire ev_rd_valid;
+  wire [63:0] ev_rd_data;
+  wire ev_rdc_valid;
+  wire [63:0] ev_rdc_data;
+
+  efa_dma_rd #(
+      .TAGS(TAGS),
+      .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .s_cfg_bme(s_cfg_bme),
+      .stop(stop),
+      .mrrs_log(4'd12),
+      .init_done(init_done),
+      .idle(idle),
+      .rd_adm_valid(rd_adm_valid),
+      .rd_adm_ready(rd_adm_ready),
+      .rd_adm_addr(rd_adm_addr),
+      .rd_adm_len(rd_adm_len),
+      .rd_adm_cookie(rd_adm_cookie),
+      .rd_rq_valid(rd_rq_valid),
+      .rd_rq_ready(rd_rq_ready),
+      .rd_rq_addr(rd_rq_addr),
+      .rd_rq_len(rd_rq_len),
+      .rd_rq_cookie(rd_rq_cookie),
+      .rd_tx_valid(rd_tx_valid),
+      .rd_tx_ready(rd_tx_ready),
+      .rd_tx_addr(rd_tx_addr),
+      .rd_tx_len(rd_tx_len),
+      .rd_tx_cookie(rd_tx_cookie),
+      .m_dma_rd_valid(m_dma_rd_valid),
+      .m_dma_rd_ready(m_dma_rd_ready),
+      .m_dma_rd_addr(m_dma_rd_addr),
+      .m_dma_rd_len(m_dma_rd_len),
+      .m_dma_rd_tag(m_dma_rd_tag),
+      .s_dma_rd_cpl_valid(s_dma_rd_cpl_valid),
+      .s_dma_rd_cpl_ready(s_dma_rd_cpl_ready),
+      .s_dma_rd_cpl_tag(s_dma_rd_cpl_tag),
+      .s_dma_rd_cpl_data(s_dma_rd_cpl_data),
+      .s_dma_rd_cpl_bytes(s_dma_rd_cpl_bytes),
+      .s_dma_rd_cpl_last(s_dma_rd_cpl_last),
+      .s_dma_rd_cpl_err(s_dma_rd_cpl_err),
+      .rdc_adm_valid(rdc_adm_valid),
+      .rdc_rq_valid(rdc_rq_valid),
+      .rdc_tx_valid(rdc_tx_valid),
+      .rdc_cookie(rdc_cookie),
+      .rdc_offset(rdc_offset),
+      .rdc_data(rdc_data),
+      .rdc_bytes(rdc_bytes),
+      .rdc_last(rdc_last),
+      .rdc_err(rdc_err),
+      .late_valid(late_valid),
+      .late_tag(late_tag),
+      .ev_rd_valid(ev_rd_valid),
+      .ev_rd_data(ev_rd_data),
+      .ev_rdc_valid(ev_rdc_valid),
+      .ev_rdc_data(ev_rdc_data)
+  );
+
+  (* probe = "u_dut.walk_q" *) wire walk;
+  (* probe = "u_dut.walk_tag_q" *) wire [TAG_W-1:0] walk_tag;
+  (* probe = "u_dut.u_free.level_q" *) wire [TAG_W:0] free_level;
+  (* probe = "u_dut.u_free.wr_addr_q" *) wire [TAG_W-1:0] free_wr;
+  (* probe = "u_dut.u_free.rd_addr_q" *) wire [TAG_W-1:0] free_rd;
+  (* probe = "u_dut.u_free.g_flops.words" *) wire [TAGS*(TAG_W+1)-1:0] free_words;
+  (* probe = "u_dut.out_valid_q" *) wire out_valid;
+  (* probe = "u_dut.out_tag_q" *) wire [TAG_W-1:0] out_tag;
+  (* probe = "u_dut.out_phase_q" *) wire out_phase;
+  (* probe = "u_dut.out_client_q" *) wire [2:0] out_client;
+  (* probe = "u_dut.free_tag" *) wire [TAG_W-1:0] free_tag;
+  (* probe = "u_dut.free_take" *) wire free_take;
+  (* probe = "u_dut.give" *) wire give;
+  (* probe = "u_dut.give_tag" *) wire [TAG_W-1:0] give_tag;
+  (* probe = "u_dut.slot_q" *) wire slot;
+  (* probe = "u_dut.slot_ask" *) wire slot_ask;
+  (* probe = "u_dut.out_cookie" *) wire [31:0] out_cookie;
+  (* probe = "u_dut.u_ask.word_addr" *) wire [TAG_W-1:0] ask_addr;
+  (* probe = "u_dut.u_ask.word_q" *) wire [ASK_W-1:0] ask_word;
+  (* probe = "u_dut.u_ask.word_known_q" *) wire ask_known;
+  (* probe = "u_dut.u_have.word_addr" *) wire [TAG_W-1:0] have_addr;
+  (* probe = "u_dut.u_have.word_q" *) wire [HAVE_W-1:0] have_word;
+  (* probe = "u_dut.u_have.word_known_q" *) wire have_known;
+  (* probe = "u_dut.s1_valid_q" *) wire s1_valid;
+  (* probe = "u_dut.s1_slot_q" *) wire s1_slot;
+  (* probe = "u_dut.s1_known_q" *) wire s1_known;
+  (* probe = "u_dut.s1_last_q" *) wire s1_last;
+  (* probe = "u_dut.s1_tag" *) wire [TAG_W-1:0] s1_tag;
+  (* probe = "u_dut.have" *) wire [HAVE_W-1:0] have;
+  (* probe = "u_dut.ask_now_phase" *) wire ask_now_phase;
+  (* probe = "u_dut.ask_now_client" *) wire [2:0] ask_now_client;
+  (* probe = "u_dut.ask_now_cookie" *) wire [31:0] ask_now_cookie;
+  (* probe = "u_dut.rdc_tag_q" *) wire [7:0] rdc_tag;
+
+  (* anyconst *) wire [TAG_W-1:0] me;
+  reg began_q = 1'b0;
+  reg phase_q;  // of its last use
+  reg held_q;  // its read left and the last completion has not come
+  reg back_q;  // it came, a cycle ago
+  reg ended_q;  // the client was told the read's end
+  reg [31:0] cookie_q;
+  reg [2:0] client_q;
+  reg [31:0] told_cookie_q;
+  reg [2:0] told_client_q;
+  reg [TAGS-1:0] all_held_q;  // the same of every tag
+  reg any_back_q;
+
+  wire [7:0] me_tag = {{8 - TAG_W{1'b0}}, me};
+  wire [2:0] grant = {rd_tx_ready, rd_rq_ready, rd_adm_ready};
+  wire asks = grant != 3'd0 && free_tag == me;
+  wire leaves = m_dma_rd_valid && m_dma_rd_ready && m_dma_rd_tag == me_tag;
+  wire came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_tag == me_tag;
+  wire told = (rdc_adm_valid || rdc_rq_valid || rdc_tx_valid) && rdc_tag == me_tag;
+  wire any_came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_last
+      && s_dma_rd_cpl_tag < TAGS;
+  wire in_out = out_valid && out_tag == me;
+  wire s1_me = s1_valid && s1_known && s1_tag == me;
+
+  // How often the tag stands among the free ones, and whether where it should.
+  reg [TAG_W:0] free_count;
+  reg [TAG_W-1:0] distance;
+  reg [TAG_W-1:0] at;
+  reg [TAG_W:0] held_count;
+  integer n;
+  always @* begin
+    free_count = 0;
+    held_count = 0;
+    at = 0;
+    for (n = 0; n < TAGS; n = n + 1) begin
+      held_count = held_count + all_held_q[n];
+      distance = n[TAG_W-1:0] - free_rd;
+      if ({1'b0, distance} < free_level && free_words[(TAG_W+1)*n+1+:TAG_W] == me) begin
+        free_count = free_count + 1;
+        at = n[TAG_W-1:0];
+      end
+    end
+  end
+  wire in_free = free_count != 0;
+  wire walked = !walk || walk_tag > me;
+  wire free_phase = free_words[(TAG_W+1)*at];
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    back_q <= !rst && came && s_dma_rd_cpl_last && held_q;
+    any_back_q <= !rst && any_came && all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]];
+    if (rst) begin
+      held_q <= 1'b0;
+      all_held_q <= 0;
+      ended_q <= 1'b1;
+      phase_q <= 1'b0;
+    end else begin
+      if (leaves) held_q <= 1'b1;
+      else if (came && s_dma_rd_cpl_last) held_q <= 1'b0;
+      if (any_came) all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]] <= 1'b0;
+      if (m_dma_rd_valid && m_dma_rd_ready) all_held_q[m_dma_rd_tag[TAG_W-1:0]] <= 1'b1;
+      if (leaves) ended_q <= 1'b0;
+      else if (told && rdc_last) ended_q <= 1'b1;
+      if (asks) phase_q <= !phase_q;
+    end
+    if (asks) begin
+      cookie_q <= grant[0] ? rd_adm_cookie : grant[1] ? rd_rq_cookie : rd_tx_cookie;
+      client_q <= grant;
+    end
+    if (leaves) begin
+      told_cookie_q <= cookie_q;
+      told_client_q <= client_q;
+    end
+  end
+
+  wire ask_p = ask_word[ASK_W-1];
+  wire have_p = have_word[HAVE_W-1];
+  wire have_up = have_word[HAVE_W-2];
+  wire end_coming = told && rdc_last;
+  wire waits = ask_p != have_p && !have_up;
+
+  always @* begin
+    if (!began_q) assume (rst);
+    // What is asked for is within the size of a read (efa_tx_room and others split it).
+    assume (rd_adm_len != 0 && rd_adm_len <= 13'd64 && rd_adm_addr[11:0] == 0);
+    assume (rd_rq_len != 0 && rd_rq_len <= 13'd64 && rd_rq_addr[11:0] == 0);
+    assume (rd_tx_len != 0 && rd_tx_len <= 13'd64 && rd_tx_addr[11:0] == 0);
+    // A read is not answered in the very cycle in which it leaves.
+    assume (!(leaves && came));
+    assume (!(m_dma_rd_valid && m_dma_rd_ready && any_came && s_dma_rd_cpl_tag == m_dma_rd_tag));
+    // What is proven of this tag holds of any, so where another one would be the first to break
+    // it, that one is this one: of others it may be assumed.
+    assume (s1_tag == me || !began_q || any_back_q == give);
+    assume (!(m_dma_rd_valid && m_dma_rd_ready) || m_dma_rd_tag == me_tag
+        || !all_held_q[m_dma_rd_tag[TAG_W-1:0]]);
+    assume (ask_addr == me && have_addr == me);
+    if (began_q && !rst) begin
+      h_level : assert (free_level <= TAGS && free_level[TAG_W-1:0] == free_wr - free_rd);
+      h_walk :
+      assert (!walk || (free_level == {1'b0, walk_tag} && free_rd == 0 && !out_valid && !held_q
+          && !back_q && !any_back_q && all_held_q == 0 && !s1_valid && phase_q == 0
+          && !s_dma_rd_cpl_ready && !slot && !slot_ask && ended_q
+          && !(rdc_adm_valid || rdc_rq_valid || rdc_tx_valid)));
+      h_all :
+      assert (all_held_q[me] == held_q && (!back_q || any_back_q)
+          && (!any_back_q || back_q == (s1_tag == me)));
+      h_one : assert (free_count <= 1);
+      h_places : assert (walked ? {1'b0, in_free} + in_out + held_q + back_q == 1 : !in_free);
+      h_phase : assert (!in_free || free_phase == phase_q);
+      h_out :
+      assert (!in_out || (out_phase == phase_q && client_q == out_client
+          && cookie_q == out_cookie));
+      h_ask :
+      assert (!walked || (ask_known && have_known && ask_p == (in_out ? !phase_q : phase_q)));
+      h_have :
+      assert (!walked || have_p == (held_q || back_q ? !phase_q : in_out ? !phase_q : phase_q));
+      h_up : assert (!walked || held_q || back_q || !have_up);
+      h_client : assert ((!in_out || client_q != 0) && (!(held_q || back_q) || told_client_q != 0));
+      h_sum : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
+      h_in : assert (!back_q || !in_free);
+      h_s1 :
+      assert (!s1_me || (have[HAVE_W-1-:2] == {have_p, have_up}
+          && (ask_now_phase == ask_p || (s1_slot && ask_now_phase == have_p))
+          && (ask_now_phase == have_p
+          || {ask_now_client, ask_now_cookie} == {told_client_q, told_cookie_q})));
+      h_told : assert (!walked || waits == !(ended_q || end_coming));
+      h_whose :
+      assert (!walked || !(held_q || back_q) || ask_word[13+:35] == {told_client_q, told_cookie_q});
+      h_back : assert (!back_q || (s1_me && !s1_slot && s1_last));
+      h_given : assert (!(give && give_tag == me) || back_q);
+      p_once : assert (!leaves || (!held_q && !in_free && !back_q));
+      p_place : assert (!walked || {1'b0, free_count} + in_out + held_q + back_q == 1);
+      p_conserved : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
+      p_back : assert (back_q == (give && give_tag == me));
+      p_told : assert (!told || !ended_q);
+      p_whose :
+      assert (!told || (rdc_cookie == told_cookie_q
+          && {rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} == told_client_q));
+      c_once : cover (leaves && held_count == 2);
+      c_place : cover (in_out && out_valid);
+      c_conserved : cover (held_count == 2 && any_back_q && out_valid);
+      c_back : cover (back_q && m_dma_rd_valid);
+      c_told : cover (told && rdc_last && rdc_offset != 0);
+      c_whose : cover (told && rdc_tx_valid && rdc_cookie == 32'd7);
+    end
+  end
+
+endmodule

@@ -1,0 +1,166 @@
+"""The judge once more: packets as they come, the claims of their descriptors, the line of jobs.
+
+A packet whose descriptor is not here waits beside the line, with those of its ring that follow it;
+the list of them is gone through when a descriptor read is over, and every PERIOD cycles.
+"""
+
+from collections import deque
+
+OPEN, QUIET, PASSING = range(3)
+# Of the list of packets that wait: how many make new ones wait, and how often it is gone through.
+MANY, PERIOD = 58, 64
+FRONT = 2
+
+
+class _Store:
+    """A store in a RAM with its output register: an item shows two cycles after it came."""
+
+    def __init__(self):
+        self._stored, self.head = deque(), None
+
+    @property
+    def level(self):
+        return len(self._stored) + (self.head is not None)
+
+    def step(self, taken, item):
+        """One cycle; taken: whoever reads is ready, item: what comes, None for nothing."""
+        if self._stored and (self.head is None or taken):
+            self.head = self._stored.popleft()
+        elif taken:
+            self.head = None
+        if item is not None:
+            self._stored.append(item)
+
+
+class Way:
+    """What became of a packet: cycles of each step.
+
+    front    it stands in front of the judge; past: it never stood in the store behind
+    parked   it was put beside the line, None: it was not; here: its descriptor was there
+    claim, step, answer, job  its last claim taken, looked at, answered; it goes to the checks
+    """
+
+    __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "answer", "job")
+
+    def __init__(self):
+        self.first = self.parked = None
+
+
+def judge(comes, ring_of, here, passes, over, verdicts, places):
+    """Replays the judge; returns {message: Way}, messages in the order of their jobs, and
+    {cycle: state} of the cycles in which new packets had to wait for older ones.
+
+    comes     [(cycle of the last flit, message)] in order
+    here      of (ring, number of the packet in its ring): cycle from which on its descriptor shows
+    passes    cycle, modulo PERIOD, in which the list is due by time
+    over      cycles in which a descriptor read has ended
+    verdicts  of a message: when it left the checks; at most `places` are in there at once
+    """
+    ways = {message: Way() for _, message in comes}
+    comes, over = deque(comes), deque(over)
+    store, front, waiting = _Store(), deque(), _Store()
+    one = two = job = None  # stages: waits to be looked at, answered, a job
+    stopped = False  # the packet that is answered stands behind others of its ring
+    claimed, number_of = {}, {}
+    blocked, inside, order, held = set(), deque(), [], {}
+    state, full, due, left, rest = OPEN, False, True, 0, 0
+    total, cycle = len(comes), comes[0][0]
+    while len(order) < total:
+        if not (front or store.level or waiting.level or one is not None or two is not None
+                or job is not None):
+            # Nobody waits: time passes, and with it whatever is due by time.
+            idle = max(0, comes[0][0] - cycle)
+            due = due or (passes - cycle) % PERIOD < idle
+            rest, cycle = max(0, rest - idle), cycle + idle
+        while inside and verdicts[inside[0]] < cycle:
+            inside.popleft()
+        taken = job is not None and len(inside) < places
+        parks = two is not None and (stopped or here(ring_of[two], number_of[two]) > cycle)
+        leaves = two is not None and (parks or job is None or taken)
+        behind = (one is not None and two is not None and ring_of[one] == ring_of[two]
+                  and ring_of[one] not in blocked)
+        steps = one is not None and not behind and (two is None or leaves)
+        ready = one is None or steps
+        stands = one is not None and ring_of[one] in blocked
+        is_open = state == OPEN and not full
+        if not is_open:
+            held[cycle] = state
+        offered = waiting.head if state == PASSING else front[0] if is_open and front else None
+        offers = offered is not None and not ready
+        begins = state == QUIET and one is None and two is None
+        comes_in = comes.popleft()[1] if comes and comes[0][0] == cycle else None
+        # From here on the next cycle.
+        level = waiting.level
+        following = state
+        if state == OPEN:
+            if due and level and (not rest or full) and not offers:
+                following = QUIET
+        elif state == QUIET:
+            following = PASSING if begins else QUIET
+        elif offered is not None and ready and left == 1:
+            following = OPEN
+        if not offers:
+            full = level >= MANY
+        ends = bool(over) and over[0] + 1 <= cycle
+        while over and over[0] + 1 <= cycle:
+            over.popleft()
+        due = ends or cycle % PERIOD == passes or (due and not begins)
+        if begins:
+            left = rest = level
+            blocked = set()
+        else:
+            if state == PASSING and offered is not None and ready:
+                left -= 1
+            if state == OPEN and rest:
+                rest -= 1
+            if parks:
+                blocked = blocked | {ring_of[two]}
+        waiting.step(state == PASSING and ready, two if parks else None)
+        if taken:
+            order.append(job)
+            inside.append(job)
+            ways[job].job = cycle
+            job = None
+        if leaves:
+            way = ways[two]
+            if parks:
+                if way.parked is None:
+                    way.parked = cycle
+            else:
+                way.answer = cycle
+                claimed[ring_of[two]] = number_of[two] + 1
+                job = two
+            two = None
+        if steps:
+            two, stopped = one, stands
+            number_of[two] = claimed.get(ring_of[two], 0)
+            way = ways[two]
+            way.step, way.here = cycle, here(ring_of[two], number_of[two])
+            one = None
+        if ready and offered is not None:
+            one = offered
+            way = ways[one]
+            way.claim = cycle
+            if way.first is None:
+                way.first = cycle
+        taken_front = ready and offered is not None and state != PASSING
+        straight = not store.level
+        room = len(front) < FRONT
+        moved = None
+        if comes_in is not None and straight and room:
+            moved, ways[comes_in].past = comes_in, True
+            store.step(False, None)
+        else:
+            if comes_in is not None:
+                ways[comes_in].past = False
+            if not straight and store.head is not None and room:
+                moved = store.head
+            store.step(not straight and room, comes_in)
+        if taken_front:
+            front.popleft()
+        if moved is not None:
+            front.append(moved)
+            ways[moved].front = cycle
+        state = following
+        cycle += 1
+    return ways, order, held
