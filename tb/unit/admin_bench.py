@@ -62,6 +62,7 @@ class AdminBench:
         dut.s_cfg_node_id.value = self.node
         dut.mrrs_log.value = 9
         dut.acq_crc.value = self.crc
+        dut.ec_ready.value, dut.ec_code.value = 1, 0
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await self.reset()
         if rings:

@@ -129,7 +129,7 @@ async def completions_and_orders_by_the_rule(dut, pace):
     for number in numbers:
         await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
     answers = set()
-    for _ in range(120):
+    for _ in range(240):
         op = rng.choice((ATTACH, ATTACH, ATTACH, DETACH, DETACH, DESTROY, SET, ADD, FORGET))
         value = rng.choice((1, WRAP - 1, rng.getrandbits(64)))
         events = rng.randrange(1, 16)
@@ -137,6 +137,8 @@ async def completions_and_orders_by_the_rule(dut, pace):
         if op == DETACH and rng.random() < 0.6 and bench.rule.counts:
             (qpn, kind), number = rng.choice(sorted(bench.rule.counts.items()))
             events = 1 << kind
+        if op == DESTROY and rng.random() < 0.5:
+            number = rng.choice(sorted(set(numbers) - set(bench.rule.counts.values())) or numbers)
         code = await bench.order(op, number, qpn, events, value)
         answers.add((op, code))
         if op == DESTROY and code == OK:
