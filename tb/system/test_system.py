@@ -10,8 +10,7 @@ AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress",
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
 # Minutes each on Icarus: `make icarus` runs them, not every commit.
-LONG_ON_ICARUS = ("control", "stress", "pair", "large", "sq_host")
-
+LONG_ON_ICARUS = ("control", "reset", "stress", "pair", "large", "sq_host")
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])
