@@ -14,6 +14,7 @@ from tb.seq import (
     counters,
     lifecycle,
     recv,
+    regions,
     send,
     sq_host,
     stress,
@@ -22,7 +23,8 @@ from tb.seq import (
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
     bringup.masked_vector, bringup.function_level_reset, admin.every_object, admin.every_refusal,
-    admin.everything_taken, admin.many_commands, admin.dependent_commands, admin.long_page_list,
+    admin.everything_taken, admin.many_commands, admin.dependent_commands,
+    regions.long_page_list, regions.chained,
     send.every_size, send.inline_forms, send.store_buffers, send.batches, send.local_errors,
     send.stores_of_others, send.request_ids, send.torn_entry, send.rung_slot_is_closed,
     send.drained_and_flushed, send.payload_read_fails,
@@ -30,7 +32,8 @@ ONE_DEVICE = [
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
     stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
     lifecycle.random_ends, async_events.full_ring, async_events.groups,
-    async_events.events_and_commands, counters.modified_at_once, counters.reborn_at_once,
+    async_events.events_and_commands, async_events.overrun, counters.counted,
+    counters.modified_at_once, counters.reborn_at_once,
 ]  # fmt: skip
 RECORDED = [completion.sub_queues, completion.large_datagrams, stress.everything]
 IN_HOST = [

@@ -280,13 +280,3 @@ def dependent_commands(backends, rng):
         refused(STATUS.RESOURCE_BUSY, driver.finish, command)
     for command in commands[3:]:
         driver.finish(command)
-
-
-def long_page_list(backends, rng):
-    """A region of many pages through a contiguous list, used from end to end."""
-    node = Node(backends[0])
-    region = node.pd.reg_mr(300 * PAGE, offset=100, scattered=True)
-    region.write(0, rng.randbytes(1000))
-    region.dereg()
-    again = node.pd.reg_mr(300 * PAGE)
-    assert again.l_key != region.l_key

@@ -3,14 +3,22 @@
 from efa import defs
 from efa.driver import Driver
 
-FATAL, WARNING, NOTIFICATION = 1, 2, 3
+FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = 1, 2, 3, 4
 DEPTH = defs.EFA_ASYNC_QUEUE_DEPTH
 
 
+def contents(driver):
+    """(group, syndrome, data) of the events that the driver has taken, oldest first."""
+    place = defs.AdminAenqEntry.inline_data_w4.offset
+    return [
+        (int(event.aenq_common_desc.group), event.aenq_common_desc.syndrome, event.pack()[place:])
+        for event in driver.async_events
+    ]
+
+
 def told(driver):
-    """(group, syndrome) of the events that the driver has taken, oldest first."""
-    heads = [event.aenq_common_desc for event in driver.async_events]
-    return [(int(head.group), head.syndrome) for head in heads]
+    """(group, syndrome) of them."""
+    return [content[:2] for content in contents(driver)]
 
 
 def events(backends, rng):
@@ -25,8 +33,7 @@ def events(backends, rng):
         if not rng.randrange(4):
             driver.alloc_pd()
         driver.wait(lambda: told(driver) == wanted)
-        place = defs.AdminAenqEntry.inline_data_w4.offset
-        assert driver.async_events[-1].pack()[place:] == data
+        assert contents(driver)[-1][2] == data
     driver.remove()
 
 
@@ -74,3 +81,37 @@ def events_and_commands(backends, rng):
                 driver.finish(command)
         driver.wait(lambda driver=driver: len(driver.async_events) == 30)
         driver.reset()
+
+
+def overrun(backends, rng):
+    """Events of every group among commands, more than the ring holds while nobody reads."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    raised = []
+
+    def ask(group):
+        syndrome, data = rng.getrandbits(16), rng.randbytes(48)
+        backend.raise_event(group, syndrome, data)
+        if 1 <= group < KEEP_ALIVE:
+            raised.append((group, syndrome, data))
+
+    for group in (1, 2, 3, 0, 5, 0xFFFF, 2):
+        ask(group)
+        driver.alloc_pd()
+    for _ in range(40):
+        ask(rng.randrange(1, KEEP_ALIVE))
+    driver.wait(lambda: len(driver.async_events) == len(raised))
+    assert contents(driver) == raised
+    backend.settle()
+    driver.remove()
+
+
+def alive(backends, _rng):
+    """Keep-alives at the strap's period while commands run; a driver that reads loses none."""
+    driver = Driver(backends[0]).probe()
+    for _ in range(20):
+        driver.dealloc_pd(driver.alloc_pd())
+    driver.wait(lambda: driver.aenq_events[KEEP_ALIVE] >= 30)
+    driver.set_aenq_groups(0)
+    backends[0].settle()
+    driver.remove()

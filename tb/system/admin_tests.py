@@ -3,7 +3,7 @@
 import pyuvm
 
 from tb.env.nic_env import NicTest
-from tb.seq import admin
+from tb.seq import admin, regions
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -45,4 +45,4 @@ class DependentCommandsAtOnce(NicTest):
 class LongPageListIsRead(NicTest):
     """admin.page_list"""
 
-    work = staticmethod(admin.long_page_list)
+    work = staticmethod(regions.long_page_list)

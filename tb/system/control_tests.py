@@ -12,7 +12,7 @@ from tb.env.control import (
     UnreadEntries,
 )
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import async_events, counters, notices
+from tb.seq import async_events, counters, regions
 
 COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
 KEEP_ALIVE_CYCLES = 5000
@@ -122,7 +122,7 @@ class EventsCommandsAndKeepAlives(NicTest):
 class CountersCountBeforeTheirEvents(NicTest):
     """admin.counters"""
 
-    work = staticmethod(notices.counted)
+    work = staticmethod(counters.counted)
     knobs = ROUGH
 
 
@@ -130,7 +130,7 @@ class CountersCountBeforeTheirEvents(NicTest):
 class EventsReachTheirRing(NicTest):
     """admin.events"""
 
-    work = staticmethod(notices.asynchronous)
+    work = staticmethod(async_events.overrun)
     knobs = ROUGH
 
 
@@ -138,7 +138,7 @@ class EventsReachTheirRing(NicTest):
 class KeepAlivesComeAtTheirPeriod(NicTest):
     """admin.events"""
 
-    work = staticmethod(notices.alive)
+    work = staticmethod(async_events.alive)
     knobs = {"keep_alive": 900}
 
 
@@ -146,7 +146,7 @@ class KeepAlivesComeAtTheirPeriod(NicTest):
 class ModeratedMessagesAnnounceEverything(NicTest):
     """admin.moderation"""
 
-    work = staticmethod(notices.counted)
+    work = staticmethod(counters.counted)
     interface = 3
     moderation = 2000
 
@@ -155,7 +155,7 @@ class ModeratedMessagesAnnounceEverything(NicTest):
 class ChainedListsAreRead(NicTest):
     """admin.regions"""
 
-    work = staticmethod(notices.chained)
+    work = staticmethod(regions.chained)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,0 +1,33 @@
+"""Memory regions of many pages: lists in one piece and in chunks, used from end to end."""
+
+from efa.endpoints import Endpoint, Node, pattern
+from efa.host_alloc import PAGE_BYTES
+
+
+def long_page_list(backends, rng):
+    """A region of many pages through a contiguous list, used from end to end."""
+    node = Node(backends[0])
+    region = node.pd.reg_mr(300 * PAGE_BYTES, offset=100, scattered=True)
+    region.write(0, rng.randbytes(1000))
+    region.dereg()
+    again = node.pd.reg_mr(300 * PAGE_BYTES)
+    assert again.l_key != region.l_key
+
+
+def chained(backends, rng):
+    """Page lists in chunks: data through the first, a middle and the last of very many pages."""
+    node = Node(backends[0])
+    node.driver.list_bytes = 0  # no list in one piece
+    a, b = Endpoint(node), Endpoint(node)
+    for pages in (5, 512, 513, 3000):
+        region = node.pd.reg_mr(pages * PAGE_BYTES, scattered=True)
+        b.buffer = region
+        for offset in (0, rng.randrange(pages - 1) * PAGE_BYTES + 3, pages * PAGE_BYTES - 4000):
+            data = pattern(3900, offset)
+            b.receive(4000, offset=offset)
+            a.send(b, data)
+            b.cq.wait_for(1)
+            a.cq.wait_for(1)
+            assert region.read(offset, len(data)) == data
+        region.dereg()
+    backends[0].settle()
