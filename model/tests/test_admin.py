@@ -12,18 +12,8 @@ SMALL = {"pd_w": 1, "uar_w": 1, "eqn_w": 1, "cqn_w": 1, "qpn_w": 1, "mr_w": 1, "
 
 
 @pytest.fixture
-def host():
-    return Host()
-
-
-@pytest.fixture
 def small():
     return Host(limits=SMALL)
-
-
-@pytest.fixture
-def recorded():
-    return Host(profile="recorded")
 
 
 @pytest.mark.parametrize("opcode", [0, Opcode.SERVICE, 22, 23, 24, 30, 255])

@@ -1,18 +1,13 @@
 """Asynchronous events: groups, ring, consumer doorbell, keep-alives, interrupts."""
 
 import pytest
-from rig import Host, Opcode, Reg
+from rig import Opcode, Reg
 
 from efa import defs
 
 FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = range(1, 5)
 DROPPED, CONSUMER, NO_VECTOR = 5, 2, 5
 RESET = defs.REG_BITS.DEV_CTL.pack(DEV_RESET=1)
-
-
-@pytest.fixture
-def host():
-    return Host()
 
 
 def odd(host):

@@ -1,7 +1,7 @@
 """Completion events, event queues, and interrupts with all their masks."""
 
 import pytest
-from rig import UD, Host, Opcode, Pair, Reg, State
+from rig import UD, Opcode, Pair, Reg, State
 
 from efa import defs
 
@@ -151,11 +151,6 @@ def test_arming_an_eq_that_is_not_there_does_nothing(eqn):
 
 
 # Interrupts.
-
-
-@pytest.fixture
-def host():
-    return Host()
 
 
 def pending(host):

@@ -13,11 +13,6 @@ FREE = {
 }
 
 
-@pytest.fixture
-def host():
-    return Host()
-
-
 def free_uar(host, uar):
     host.command(Opcode.DEALLOC_UAR, uar=uar)
 

@@ -13,18 +13,8 @@ PAGE, PER_PAGE, PER_CHUNK, LINK = 4096, 512, 510, 4080
 
 
 @pytest.fixture
-def host():
-    return Host()
-
-
-@pytest.fixture
 def small():
     return Host(limits=SMALL)
-
-
-@pytest.fixture
-def recorded():
-    return Host(profile="recorded")
 
 
 MR = {
