@@ -60,12 +60,12 @@ def _first(wake):
 def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free,
-     read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due, listed_at,
-     left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used, used_due,
-     in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at,
-     link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places, out_at,
-     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, read_log,
+    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
+     entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
+     listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used,
+     used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg,
+     ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places,
+     out_at, parked, park_due, blocked, issued_at, taken_at, come, store, store_due, read_log,
      beat_log) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
@@ -101,7 +101,7 @@ def _run(c, s, wake):
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
-                            ask_at, ask_end, read_log, news_at, news_queue, news_count)
+                            ask_at, ask_end, read_log, news_at, news_queue, news_count, entry_free)
         if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
             wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
@@ -114,7 +114,8 @@ def _run(c, s, wake):
             wake[10] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count)
         if r[STIR] & ENTRIES or wake[11] <= now:
             r[STIR] &= ~ENTRIES
-            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free)
+            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
+                               entry_free)
         step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1

@@ -26,7 +26,10 @@ ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
 ROOM_N, ROOM_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
-READ_FREE, READ_BUS, READ_COUNT = R["read_free"], R["read_bus"], R["read_count"]
+READ_BUS, READ_COUNT = R["read_bus"], R["read_count"]
+CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
+CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
+RANGE_SECOND = R["range_second"]
 READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
 NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
@@ -40,17 +43,37 @@ PAST = -1  # of a message that never was in the list
 
 
 @engine
+def _range(now, c, r):
+    """A buffer's range to where it is cut, straight or by the queue in front; False: that is full.
+    """
+    if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
+        r[CUT_1] = 1
+    elif r[RANGES] + (1 if r[RANGE_OUT] == now else 0) < c.ranges:
+        r[RANGES] += 1
+    else:
+        return False
+    r[STIR] |= READS
+    return True
+
+
+@engine
 def _room(now, c, r, at, sent, listed_at):
     """A message enters the list when all of it has room; when the next one may."""
+    if r[RANGE_SECOND] == 1:
+        if not _range(now, c, r):
+            return now + 1 if r[RANGE_OUT] == now else FAR
+        r[RANGE_SECOND], r[ROOM_FREE] = 0, now + c.room_next - 1
+        return now + 1
     k = r[ROOM_N]
     if k == r[CHECK_N]:
         return FAR
     due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
     if due > now:
         return due
-    if (r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages
-            or (not c.inline and k - r[READ_N] >= c.ranges)):
+    if r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages:
         return FAR
+    if not c.inline and not _range(now, c, r):
+        return now + 1 if r[RANGE_OUT] == now else FAR
     message = sent[k]
     r[LINES] += c.room
     r[SLOTS] += 1
@@ -58,10 +81,10 @@ def _room(now, c, r, at, sent, listed_at):
     listed_at[k] = now + 1
     if c.inline:
         at[READY, message] = now
-    else:
-        at[RD, message] = now + c.first_read - 1
+    elif c.two:
+        r[RANGE_SECOND], r[ROOM_FREE] = 1, FAR
     r[ROOM_N] += 1
-    r[STIR] |= NETWORK | READS
+    r[STIR] |= NETWORK
     return now + 1
 
 
@@ -107,23 +130,48 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 
 @engine
+def _cut(now, c, r, pieces, granted):
+    """The stages that cut ranges into reads: they stand still while the last keeps its read.
+
+    1: the range that is cut, 3: a read with its page. When the next read is offered."""
+    if r[CUT_3] == 1 and not granted:
+        r[CUT_STUCK] = 1
+        return FAR
+    r[CUT_STUCK] = 0
+    r[CUT_3] = r[CUT_1]
+    if r[CUT_1] == 1:
+        r[CUT_AT] = now + 1 + c.cut_more
+        r[CUT_PIECE] = r[CUT_PIECE] + 1 if r[CUT_PIECE] + 1 < pieces else 0
+        if r[CUT_PIECE] == 0 or (c.two and r[CUT_PIECE] == c.first_cuts):
+            r[CUT_1] = 0
+    if r[CUT_1] == 0 and r[RANGES] > 0:
+        if r[RANGES] == c.ranges:
+            r[STIR] |= CHECKS
+        r[CUT_1] = 1
+        r[RANGES] -= 1
+        r[RANGE_OUT] = now
+    return now + 1 if r[CUT_3] == 1 or r[CUT_1] == 1 else FAR
+
+
+@engine
 def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
-          read_log, news_at, news_queue, news_count):
+          read_log, news_at, news_queue, news_count, entry_free):
     """One host read a cycle, of each client in turn; the host answers in their order."""
-    payload = FAR
-    if not c.inline and r[READ_N] < r[ROOM_N]:
-        payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
+    payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
     tag = tag_free[r[READ_COUNT] % c.tags]
     entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now and entry > now:
-        return min(payload, min(ring, entry))
     client = r[READ_TURN]
+    if payload > now and ring > now and entry > now:
+        later = min(payload, min(ring, entry))
+        return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False))
     while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
            or (client == SEND_ENTRIES and entry > now)):
         client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    if not c.inline:
+        _cut(now, c, r, len(read_beats), client == PAYLOAD)
     asked = now + c.request
     if client == DESCRIPTORS:
         beats = c.descriptor_beats
@@ -142,7 +190,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
     if client == SEND_ENTRIES:
-        come(c, r, first, news_at, news_queue, news_count)
+        come(c, r, first, news_at, news_queue, news_count, entry_free)
         r[STIR] |= ENTRIES
     elif client == DESCRIPTORS:
         ring = ask_ring[r[ASK_HEAD]]
@@ -154,7 +202,6 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         r[STIR] |= FETCH
     else:
         message = sent[r[READ_N]]
-        r[READ_FREE] = now + 1
         r[READ_PIECE] += 1
         if r[READ_PIECE] == len(read_beats):
             at[RD, message] = asked
@@ -162,7 +209,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             at[READY, message] = end + c.answer - 1
             r[READ_PIECE] = 0
             r[READ_N] += 1
-            r[STIR] |= NETWORK | CHECKS
+            r[STIR] |= NETWORK
     return now + 1
 
 
