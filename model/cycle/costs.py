@@ -115,6 +115,7 @@ class Costs(NamedTuple):
     left: int
     stored: int
     visible: int
+    pushes: bool
     log: bool
 
 
@@ -211,5 +212,7 @@ def costs(table, work, log=False):
         left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
+        # A read that leaves behind a write is answered at the earliest so much later.
+        pushes=work.write_latency > work.read_latency,
         log=log,
     )

@@ -2,21 +2,26 @@
 
 from cycle import engine
 from cycle.fetching import come
+from cycle.record import DESCRIPTORS as RING_READS
+from cycle.record import ENTRIES as ENTRY_READS
 from cycle.state import (
     ACKOUT,
+    AT_FETCH,
+    AT_LINK,
+    AT_NETWORK,
     CHECK,
     CHECKS,
     COMPLETIONS,
     ENTRIES,
     FAR,
-    FETCH,
-    LINK,
+    HOST,
     NETWORK,
     RD,
     RDC,
     READS,
     READY,
     SCHEDULER,
+    SEEN,
     TXF,
     TXL,
     R,
@@ -36,7 +41,7 @@ ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"
 TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
 CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
-STIR = R["stir"]
+STIR, UNSEEN_HEAD, UNSEEN_TAIL = R["stir"], R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the host reads, in their turn
 PAST = -1  # of a message that never was in the list
@@ -154,8 +159,20 @@ def _cut(now, c, r, pieces, granted):
 
 
 @engine
+def _push(r, at, unseen, answered):
+    """Writes of before a read are seen at the latest when it is answered."""
+    while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
+        message = unseen[r[UNSEEN_HEAD]]
+        r[UNSEEN_HEAD] += 1
+        if at[SEEN, message] > answered:
+            at[SEEN, message] = answered
+            r[STIR] |= HOST
+
+
+@engine
 def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
-          read_log, news_at, news_queue, news_count, entry_free):
+          read_log, news_at, news_queue, news_count, entry_free, unseen,
+          wake):
     """One host read a cycle, of each client in turn; the host answers in their order."""
     payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
@@ -179,13 +196,15 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
+    if c.pushes:
+        _push(r, at, unseen, first - c.bus)
     end = first + beats - 1 + c.beat_back
     # It goes through a store of free tags.
     tag_free[r[READ_COUNT] % c.tags] = end + 1
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats
-        log[3] = -1 - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else -1
+        log[3] = RING_READS - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else ENTRY_READS
         if client == PAYLOAD:
             log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
@@ -199,7 +218,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         ask_end[r[ASK_HEAD]] = end + 1
         r[ASK_HEAD] += 1
         r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
-        r[STIR] |= FETCH
+        wake[AT_FETCH] = min(wake[AT_FETCH], min(r[FETCH_AT], end + 1))
     else:
         message = sent[r[READ_N]]
         r[READ_PIECE] += 1
@@ -209,12 +228,12 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             at[READY, message] = end + c.answer - 1
             r[READ_PIECE] = 0
             r[READ_N] += 1
-            r[STIR] |= NETWORK
+            wake[AT_NETWORK] = min(wake[AT_NETWORK], at[READY, message])
     return now + 1
 
 
 @engine
-def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due):
+def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due, wake):
     """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
     ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
@@ -247,7 +266,7 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
     r[LINK_TAIL] += 1
     r[NET_FREE] = now + flits
-    r[STIR] |= LINK
+    wake[AT_LINK] = min(wake[AT_LINK], link_due[tail])
     return now + flits
 
 
@@ -275,7 +294,7 @@ def _take_context(now, c, r, context_free):
 
 @engine
 def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, ack_msg, ack_at,
-            link_msg, link_ack, link_due):
+            link_msg, link_ack, link_due, wake):
     """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
@@ -284,7 +303,8 @@ def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, a
             r[SLOTS] -= 1
             r[STIR] |= CHECKS
         r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due)
+    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+                   wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

@@ -14,10 +14,13 @@ FAR = 1 << 60
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
-# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`.
+# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`, or, where it
+# knows when that engine can first make something of it, its time in `wake` (AT_).
 ENGINES = 12
 (LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST,
  ENTRIES) = (1 << number for number in range(ENGINES))  # fmt: skip
+(AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_JUDGE, AT_NETWORK, AT_READS,
+ AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
 EVERYBODY = (1 << ENGINES) - 1
 
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
@@ -41,6 +44,7 @@ REGISTERS = (
     "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job", "write_turn",
     "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3", "store_head",
     "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
+    "unseen_head", "unseen_tail",
 )  # fmt: skip
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
@@ -127,6 +131,8 @@ class State(NamedTuple):
     come: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
+    # Sends whose completion was written, as far as a read may make it be seen earlier
+    unseen: np.ndarray
     # With `log`, what the host's ports showed: reads as (asked, answered, beats, message, or
     # -1 less the ring of receive descriptors), the cycle in which each beat of payload was
     # handed over
@@ -200,6 +206,7 @@ def new_state(costs, made, beats):
         come=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
+        unseen=zeros(n if costs.pushes else 1),
         read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
         beat_log=zeros(n * sum(made.writes) if costs.log else 1),
     )
