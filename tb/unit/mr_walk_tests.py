@@ -3,8 +3,9 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa.defs import LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.data_bench import Moments
+from tb.unit.data_bench import TOP, Moments
 
 FIELDS = ["phys", "shift", "mtt", "offset", "addr", "len", "user"]
 
@@ -28,8 +29,21 @@ def host(pages, ask, at):
     """Host address of byte `at` of the range."""
     if ask["phys"]:
         return ask["addr"] + at
-    where = ask["offset"] + at
-    return pages[ask["mtt"] + (where >> ask["shift"])] + (where & (1 << ask["shift"]) - 1)
+    return pages[index(ask, at)] + ((ask["offset"] + at) & (1 << ask["shift"]) - 1)
+
+
+def index(ask, at):
+    """Where the page of byte `at` stands in the table."""
+    return (ask["mtt"] + (ask["offset"] + at >> ask["shift"])) % (1 << LIMITS.mtt_w)
+
+
+def some_range(rng, size):
+    """A range of a region with pages of any size, often over their ends, or of physical memory."""
+    shift = rng.choice((12, 12, 13, 21, 30, rng.randrange(12, 52)))
+    near = rng.getrandbits(rng.randrange(shift, 63)) >> shift << shift
+    return {"phys": int(rng.random() < 0.3), "shift": shift, "mtt": rng.getrandbits(16),
+            "offset": max(0, near - rng.randrange(size + 2)), "len": size,
+            "addr": rng.getrandbits(64) % (TOP - size), "user": rng.getrandbits(1)}  # fmt: skip
 
 
 @cocotb.test()
@@ -38,33 +52,54 @@ async def pieces_cover_the_range(dut, max_log):
     """data.mr_walk.cover"""
     rng = rng_for(f"mr_walk{max_log}")
     source, sink = await start(dut, max_log, stalls=0.3, gaps=0.3)
-    shift, first = rng.choice((12, 14, 30)), rng.randrange(1000)
-    pages = {}
-    for index in range(first, first + 10):
-        pages[index] = rng.getrandbits(51 - shift) << shift
-        await page(dut, index, pages[index])
-    asks = []
-    for number in range(200):
+    pages, asks = {}, []
+    for _ in range(200):
         size = rng.choice((1, 2, 64, 4096, 8928, rng.randrange(1, 9000)))
-        near = rng.randrange(1, 7) << shift
-        offset = max(0, near - rng.randrange(size + 2))
-        asks.append({"phys": int(rng.random() < 0.3), "shift": shift, "mtt": first,
-                     "offset": offset, "addr": rng.getrandbits(52), "len": size,
-                     "user": number & 1})  # fmt: skip
+        ask = some_range(rng, size)
+        # A page of another range may stand where this one has one, but of another size.
+        places = {} if ask["phys"] else {index(ask, at) for at in (*range(0, size, 4096), size - 1)}
+        if any(place in pages for place in places):
+            continue
+        for place in places:
+            pages[place] = rng.getrandbits(64 - ask["shift"]) << ask["shift"]
+            await page(dut, place, pages[place])
+        asks.append(ask)
+    dut.mtt_data.value = rng.getrandbits(52)
     source.post(*asks)
     for ask in asks:
-        at = 0
-        while at < ask["len"]:
-            piece = (await sink.take(1))[0]
-            assert piece["first_byte"] == at and piece["user"] == ask["user"]
-            assert piece["addr"] == host(pages, ask, at)
-            last = piece["addr"] + piece["len"] - 1
-            assert piece["len"] and last >> max_log == piece["addr"] >> max_log
-            at += piece["len"]
-            assert piece["done"] == int(at == ask["len"])
-            assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
-        assert at == ask["len"]
+        await covered(sink, ask, pages, max_log)
     await sink.none(20)
+
+
+async def covered(sink, ask, pages, max_log):
+    """The pieces of a range: each in its place, none too short, the last one told."""
+    at = 0
+    while at < ask["len"]:
+        piece = (await sink.take(1))[0]
+        assert piece["first_byte"] == at and piece["user"] == ask["user"]
+        assert piece["addr"] == host(pages, ask, at)
+        last = piece["addr"] + piece["len"] - 1
+        assert piece["len"] and last >> max_log == piece["addr"] >> max_log
+        at += piece["len"]
+        assert piece["done"] == int(at == ask["len"])
+        assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
+    assert at == ask["len"]
+
+
+@cocotb.test()
+async def ranges_of_every_magnitude(dut):
+    """data.mr_walk.magnitude: a byte more or less than powers of two, in blocks of every size"""
+    rng = rng_for("magnitude")
+    source, sink = await start(dut, 12)
+    for max_log in range(7, 13):
+        dut.max_log.value = max_log
+        asks = [some_range(rng, (1 << bits) + more) | {"phys": 1}
+                for bits in range(2, max_log + 4) for more in (-1, 0, 1)]  # fmt: skip
+        asks = [*asks[rng.randrange(3) :: 3], *asks[-2:]]
+        source.post(*asks)
+        for ask in asks:
+            await covered(sink, ask, {}, max_log)
+        await sink.none(5)
 
 
 @cocotb.test()
