@@ -122,10 +122,10 @@ class Regions:
         rng = self.rng
         phys = fields.get("phys", 0)
         shift = fields.get("shift", 12)
-        iova = rng.getrandbits(40) << 4
+        iova = rng.randrange((TOP - size) >> 4) << 4
         count = 0 if phys else ((iova % (1 << shift)) + size + (1 << shift) - 1) >> shift
-        # All over the table, so that each bit of an index is 1 in one of two regions.
-        first = 2795 * len(self.table) % (1 << LIMITS.mtt_w)
+        # All over the table of pages, not over each other's as long as they are few and small.
+        first = 37 * len(self.table) % 64 * 128 + rng.randrange(90)
         region = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index, "pd": pd,
                   "local_write": 1, "phys": phys, "shift": shift, "mtt": first,
                   "iova": iova, "length": size, **fields}  # fmt: skip

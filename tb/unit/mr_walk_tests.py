@@ -5,6 +5,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, span
 from tb.unit.data_bench import TOP, Moments
 
 FIELDS = ["phys", "shift", "mtt", "offset", "addr", "len", "user"]
@@ -93,9 +95,15 @@ async def ranges_of_every_magnitude(dut):
     source, sink = await start(dut, 12)
     for max_log in range(7, 13):
         dut.max_log.value = max_log
-        asks = [some_range(rng, (1 << bits) + more) | {"phys": 1}
-                for bits in range(2, max_log + 4) for more in (-1, 0, 1)]  # fmt: skip
-        asks = [*asks[rng.randrange(3) :: 3], *asks[-2:]]
+        block, asks = 1 << max_log, []
+        for bits in range(max_log):
+            # What is left passes the end of the first block, or of the next, by one bit.
+            step = rng.randrange(1, block) & ~(1 << bits) or block
+            begin = rng.getrandbits(50) * block
+            asks += [{"phys": 1, "user": bits & 1, "addr": begin + low,
+                      "len": size + (1 << bits)}
+                     for low, size in ((block - step, step), (block - step, step + block),
+                                       (0, block))]  # fmt: skip
         source.post(*asks)
         for ask in asks:
             await covered(sink, ask, {}, max_log)
@@ -115,15 +123,27 @@ async def cycles(dut):
 
 
 @cocotb.test()
+async def a_piece_does_not_wait_to_be_taken(dut):
+    """data.mr_walk.valid: it is there as soon when nobody takes it"""
+    held = {"on": True}
+    source, sink = await start(dut, 9, lambda: held["on"])
+    source.post({"phys": 1, "addr": 100, "len": 1})
+    path = timing("efa_mr_walk", "early" if int(dut.EARLY.value) else "piece")
+    assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == path.latency
+    held["on"] = False
+    await sink.take(1)
+
+
+@cocotb.test()
 async def reset_in_mid_range(dut):
     """data.mr_walk.reset"""
     source, sink = await start(dut, 7, stalls=0.5)
     source.post(*[{"phys": 1, "addr": 0, "len": 8192} for _ in range(4)])
     await ClockCycles(dut.clk, 30)
-    await reset(dut)
     source.clear()
-    await ClockCycles(dut.clk, 2)
+    await reset(dut)
     sink.beats.clear()
+    await sink.none(5)
     source.post({"phys": 1, "addr": 64, "len": 65})
     first, second = await sink.take(2)
     assert (first["addr"], first["len"], first["done"]) == (64, 64, 0)

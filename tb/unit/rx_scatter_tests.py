@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import until, zero
@@ -36,7 +37,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13})):
+        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
             self.regions.make(index, 1, 1 << 17, **fields)
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._window())
@@ -61,10 +62,10 @@ class Bench:
             place = self.regions.place(region["key"], region["iova"] + start)
             places.append(packed_place(place))
             where += [self.regions.host(place, at) for at in range(size)]
-        cpl = INTERNAL.cpl.pack(src_node=node)
-        self.jobs.post({"data": INTERNAL.rxj.pack(
-            packet=1, write=1, grh=grh, length=length, line=self.line, size0=first, size1=second,
-            place0=places[0], place1=places[1], complete=1, count=2, cpl=cpl)})  # fmt: skip
+        cpl = INTERNAL.cpl.pack(**noise(INTERNAL.cpl, rng, src_node=node))
+        self.jobs.post({"data": INTERNAL.rxj.pack(**noise(
+            INTERNAL.rxj, rng, packet=1, write=1, grh=grh, length=length, line=self.line,
+            size0=first, size1=second, place0=places[0], place1=places[1], cpl=cpl))})  # fmt: skip
         self.wanted.append(dict(zip(where, data, strict=False)))
         assert len(where) >= len(data)
         self.line = (self.line + (length + 95) // 64) % (self.bytes // 64)
@@ -142,7 +143,7 @@ async def cycles(dut):
     """data.rx_scatter.time"""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job", "m_wr", "done")
     for _ in range(16):
@@ -178,7 +179,7 @@ async def so_many_beats_are_on_their_way(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job")
     region = bench.regions.table[1]
@@ -198,7 +199,7 @@ async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
     """data.rx_scatter.walk: the walk waits as a whole, so its stages are between two jobs"""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "m_wr")
     # One write each: from where a page begins.

@@ -25,21 +25,24 @@ class Bench:
         cocotb.start_soon(self._watch())
 
     async def _watch(self):
-        """The cycle in which a slot was first seen ready, anew with each message that enters."""
-        before = 0
+        """The cycle in which a slot was first seen ready, anew with each message that enters; only
+        then it stops being ready or failed."""
+        before = failed = 0
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value == 1:
-                before = 0
+                before = failed = 0
                 continue
             now = int(self.dut.ready.value)
             for slot in range(self.slots):
                 if (now & ~before) >> slot & 1:
                     assert slot not in self.rose, f"slot {slot} ready twice"
                     self.rose[slot] = cycle()
-            before = now
+            assert not before & ~now and not failed & ~int(self.dut.failed.value)
+            before, failed = now, int(self.dut.failed.value)
             if self.dut.slot_valid.value == 1:
-                before &= ~(1 << int(self.dut.slot_index.value))
+                others = ~(1 << int(self.dut.slot_index.value))
+                before, failed = before & others, failed & others
 
     async def enter(self, reads):
         """The next message, which awaits so many answers; its slot."""
@@ -128,7 +131,7 @@ class Bench:
             if left[slot] == 0 and beat["last"]:
                 self.due[slot] = cycle() + BEAT.latency
         await ClockCycles(self.dut.clk, BEAT.latency + 1)
-        for slot, at, data, failed in messages:
+        for slot, _, _, failed in messages:
             self.failed = self.failed & ~(1 << slot) | failed << slot
         assert self.dut.failed.value == self.failed
         for slot, at, data, failed in messages:

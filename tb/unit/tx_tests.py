@@ -21,7 +21,7 @@ from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, RawMonitor, Regions, taken
 from tb.unit.tx_room_tests import sge
 
-NODE, LOG = 9, 9
+LOG = 9
 PACKET, DONE, BARRIER = range(3)
 FAILED, FLUSHED = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR, IoCompStatus.FLUSHED
 FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
@@ -39,18 +39,20 @@ class Bench:
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
         zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
-        dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, log
+        self.node = self.rng.getrandbits(16)
+        dut.s_cfg_node_id.value, dut.mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
-        self.rd = StreamMonitor(dut, "rd", 0.0 if callable(stalls) else stalls, ["addr", "len", "cookie"], on_beat=self._asked)
+        self.rd = StreamMonitor(dut, "rd", 0.0 if callable(stalls) else stalls,
+                                ["addr", "len", "cookie"], on_beat=self._asked)  # fmt: skip
 
     async def start(self):
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
-        # The last one has large pages: places in it use offsets whole.
-        self.sources = [self.region, self.regions.make(1, 1, 1 << 16),
-                        self.regions.make(2, 1, 1 << 47, shift=44)]  # fmt: skip
+        self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
+        # With the largest pages places need their offsets whole.
+        self.sources += [self.regions.make(at, 1, 1 << 37, shift=33) for at in range(4, 6)]
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._run())
 
@@ -110,7 +112,7 @@ class Bench:
         header = PktHdr(
             opcode=PktOpcode.UD_SEND, has_imm=message["has_imm"], length=len(payload),
             src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
-            imm=message["imm"], src_node=NODE, dst_node=message["node"],
+            imm=message["imm"], src_node=self.node, dst_node=message["node"],
         )  # fmt: skip
         if message["srd"]:
             node = message["node"]
@@ -201,8 +203,8 @@ def some_message(bench, largest):
     if dice < 0.1:
         bench.message(kind=BARRIER, srd=srd)
     elif dice < 0.25:
-        bench.message(kind=DONE, srd=srd, status=rng.choice((FLUSHED, 1 << rng.randrange(1, 8))),
-                      qpn=qpn)  # fmt: skip
+        status = rng.choice((FLUSHED, rng.randrange(2, 256)))
+        bench.message(kind=DONE, srd=srd, status=status, qpn=qpn)
     elif dice < 0.5:
         bench.message(inline=rng.randbytes(rng.choice((0, 1, 31, 32, 33, 80))), srd=srd, qpn=qpn)
     else:
@@ -249,9 +251,9 @@ async def failed_reads_send_nothing(dut):
     """data.tx.read_error: QP_INTERNAL_ERROR, told of its queue, and the context comes back"""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
-    for number in range(120):
-        bench.message(bench.rng.randrange(1, 450), bench.rng.randrange(50), srd=number & 1,
-                      qpn=number % 7, broken=bench.rng.random() < 0.4, at=512 * number)  # fmt: skip
+    for number in range(300):
+        bench.message(bench.rng.randrange(1, 150), bench.rng.randrange(50), srd=number & 1,
+                      qpn=number % 7, broken=bench.rng.random() < 0.4, at=208 * number)  # fmt: skip
     await bench.settle()
     assert len(bench.pulses) > 40
 
@@ -266,13 +268,15 @@ async def each_slot_keeps_how_its_reads_ended(dut):
     failing = {0, *bench.rng.sample(range(slots), slots // 2)}
     for turn in range(2):
         held["on"] = True
+        for _ in range(2):
+            bench.message(inline=b"past")
         for slot in range(slots):
             bench.message(1 + slot % HEADER, at=64 * slot, srd=slot & 1,
                           broken=(slot in failing) == bool(turn))  # fmt: skip
         await taken(bench.source)
         await until(dut, lambda: not bench.answers, "answers")
         await ClockCycles(dut.clk, 3)
-        assert len(bench.wanted) == slots
+        assert len(bench.wanted) == slots + 2
         held["on"] = False
         await bench.settle()
         bench.broken.clear()
@@ -327,7 +331,7 @@ async def sequence_numbers_go_on(dut):
     """data.tx.psn: one more for each packet to a node, far beyond what other tests send, now and
     then behind one to another node"""
     zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_id", "s_valid")
-    dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
+    dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
     dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done))
@@ -350,6 +354,17 @@ async def sequence_numbers_go_on(dut):
             sent = cycle() - first - turn - (number > 3 + latency)
             assert header.psn == (turn if strange else sent)
     assert timing("efa_tx", "message").interval == 1
+
+
+@cocotb.test()
+async def packets_to_one_node_without_a_gap(dut):
+    """data.tx.forward: the number given last is known before it is stored, of this node alone"""
+    bench = Bench(dut)
+    await bench.start()
+    for node in bench.rng.sample(range(64), 64):
+        for near in (node, node, node, node ^ 1 << bench.rng.randrange(6), node):
+            bench.message(inline=b"gapless", node=near)
+    await bench.settle()
 
 
 @cocotb.test()
