@@ -104,6 +104,8 @@ async def ranges_of_every_magnitude(dut):
                       "len": size + (1 << bits)}
                      for low, size in ((block - step, step), (block - step, step + block),
                                        (0, block))]  # fmt: skip
+        if block == 4096:
+            asks.append({"phys": 1, "addr": block - 1, "len": 0xFFFF, "user": 1})
         source.post(*asks)
         for ask in asks:
             await covered(sink, ask, {}, max_log)

@@ -59,7 +59,8 @@ class Bench:
                 key, addr = region["key"], region["iova"]
             else:
                 addr = region["iova"] + (1 << 14) - size + 1
-        desc = IoRxDesc(length=size, buf_addr_lo=addr & 0xFFFFFFFF, buf_addr_hi=addr >> 32)
+        desc = IoRxDesc(req_id=rng.getrandbits(16), length=size, buf_addr_lo=addr & 0xFFFFFFFF,
+                        buf_addr_hi=addr >> 32)  # fmt: skip
         image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96
         allowed = self.regions.allows(key, pd, addr, size, write=True)
         known = allowed and size

@@ -179,11 +179,10 @@ async def each_slot_is_itself(dut):
     rng, slots = bench.rng, range(bench.slots)
     odd = rng.getrandbits(bench.slots)
     for turn in range(4):
-        left = {}
+        fails = {slot for slot in slots if (odd >> slot ^ turn) & 1}
+        left = {slot: rng.randrange(int(slot in fails), 4) for slot in slots}
         for slot in slots:
-            left[slot] = rng.randrange(4)
             assert await bench.enter(left[slot]) == slot
-        fails = {slot for slot in slots if left[slot] and (odd >> slot ^ turn) & 1}
         broken = {slot: rng.randrange(left[slot]) for slot in fails}
         slot, open_ones = 0, [slot for slot in slots if left[slot]]
         while open_ones:

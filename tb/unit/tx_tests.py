@@ -13,6 +13,7 @@ from tb.lib.stream import (
     StreamMonitor,
     clock_and_reset,
     cycle,
+    periodic,
     reset,
     rng_for,
 )
@@ -286,6 +287,17 @@ async def each_slot_keeps_how_its_reads_ended(dut):
 
 
 @cocotb.test()
+async def slots_are_answered_in_any_order(dut):
+    """data.tx.any: nearly all are inside at any time, some of them whole before those in front"""
+    bench = Bench(dut, periodic(300, 60), rate=0.6)
+    await bench.start()
+    for number in range(700):
+        bench.message(1 + number % HEADER, at=64 * number, srd=number & 1,
+                      broken=bench.rng.random() < 0.3)  # fmt: skip
+    await bench.settle()
+
+
+@cocotb.test()
 async def what_goes_past_the_list_is_itself(dut):
     """data.tx.past: its own bytes, and not how the reads of the message behind it ended"""
     held = {"on": False}
@@ -357,9 +369,10 @@ async def sequence_numbers_go_on(dut):
 
 
 @cocotb.test()
-async def packets_to_one_node_without_a_gap(dut):
+@cocotb.parametrize(stalls=[0.0, 0.4])
+async def packets_to_one_node_without_a_gap(dut, stalls):
     """data.tx.forward: the number given last is known before it is stored, of this node alone"""
-    bench = Bench(dut)
+    bench = Bench(dut, stalls)
     await bench.start()
     for node in bench.rng.sample(range(64), 64):
         for near in (node, node, node, node ^ 1 << bench.rng.randrange(6), node):
