@@ -237,7 +237,7 @@ module fv_answers #(
     end
     if (began_q && !rst) begin
       h_turn : assert (lost_q + before < SOURCES);
-      h_after : assert ((after | ((after << 1) | 1'b0)) == after || after == 0);
+      h_after : assert (({after[SOURCES-2:0], 1'b0} & ~after) == {SOURCES{1'b0}});
     end
   end
   always @(posedge clk) begin
