@@ -107,15 +107,12 @@ module fv_answers #(
   reg [11:0] what_q;
   reg [1:0] answers_q;  // entries written for the followed one, up to two
   reg over_q;
-  reg wait_q;
   reg [3:0] lost_q;
 
   wire take = s_cmd_valid && s_cmd_ready;
   wire gives = (rsp_ready & {refusal_valid, ends_q}) != 0;
-  wire posts = gives && acq_on;
   wire off = post == POST_ENTRY && !acq_on;
   wire written = m_wr_valid && m_wr_ready;
-  wire drops = (gives && !acq_on) || off;
   wire leaves = waits && s_cmd_ready;
   wire [11:0] cmd_id = cmd[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   wire [11:0] new_id = s_cmd_err ? 12'd0
@@ -144,12 +141,10 @@ module fv_answers #(
       followed_q <= 1'b0;
       over_q <= 1'b0;
       answers_q <= 0;
-      wait_q <= 1'b0;
     end else begin
       busy_q <= (busy_q | unit_takes) & ~(ends_q & rsp_ready[UNITS-1:0]);
       ends_q <= (ends_q | (busy_q & unit_ready)) & ~(ends_q & rsp_ready[UNITS-1:0]);
       open_q <= open_q + take - written - (gives && !acq_on) - off;
-      wait_q <= m_wr_valid && !m_wr_ready;
       if (take && pick && !followed_q) begin
         followed_q <= 1'b1;
         at_q <= AT_DISPATCH;
@@ -184,19 +179,17 @@ module fv_answers #(
       h_entry :
       assert (post == POST_IDLE || post == POST_ENTRY
           || entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__COMMAND_ID] == post_id);
-      h_at :
-      assert (!followed_q || over_q || at_q == AT_POST || (at_q == AT_UNIT && (unit_q & ~busy_q) == 0
-          && unit_q != 0 && (unit_q & (unit_q - ONE)) == 0 && mine_id == what_q)
-          || (at_q == AT_DISPATCH && waits && what_q == (unread ? 12'd0 : cmd_id)));
-      h_posted :
-      assert (!(followed_q && !over_q && at_q == AT_POST) || (post != POST_IDLE
-          && post_id == what_q));
       h_unread : assert (!(waits && unread) || refused);
       h_answers : assert (answers_q == 0 || over_q);
       p_id : assert (!(followed_q && !over_q && at_q == AT_POST && written) || written_id == what_q);
       p_none : assert (!written || open_q != 0);
       p_all : assert (open_q == {4'd0, waits} + {1'b0, working} + (post != POST_IDLE));
-      p_once : assert (answers_q <= 1 && (!over_q || answers_q == 1 || dropped_q));
+      p_once :
+      assert (answers_q <= 1 && (!over_q || answers_q == 1 || dropped_q)
+          && (!followed_q || over_q || (at_q == AT_POST && post != POST_IDLE && post_id == what_q)
+          || (at_q == AT_UNIT && (unit_q & ~busy_q) == 0 && unit_q != 0
+          && (unit_q & (unit_q - ONE)) == 0 && mine_id == what_q)
+          || (at_q == AT_DISPATCH && waits && what_q == (unread ? 12'd0 : cmd_id))));
       p_refused : assert (!(waits && refused) || m_cmd_valid == 0);
       p_order : assert ((m_cmd_valid & (m_cmd_valid - ONE)) == 0
           && (!leaves || refused || unit_takes != 0));
@@ -244,7 +237,5 @@ module fv_answers #(
     if (rst || !mine_asks || mine_turn) lost_q <= 0;
     else if (gives) lost_q <= lost_q + 1;
   end
-
-  wire unused_drops = &{1'b0, drops, wait_q, posts, m_note_valid, m_cmd_data};
 
 endmodule

@@ -291,6 +291,8 @@ module fv_order #(
   (* probe = "u_irq.pending_q" *) wire [(1<<VEC_W)-1:0] pending;
   (* probe = "u_irq.held_q" *) wire [(1<<VEC_W)-1:0] held;
   (* probe = "u_dma.out_valid_q" *) wire out_valid;
+  (* probe = "u_post.state_q" *) wire [2:0] post;
+  (* probe = "u_join.second_waits_q" *) wire event_first;
   (* probe = "u_dma.open_q" *) wire open;
   (* probe = "u_dma.left_q" *) wire [12:0] left;
   (* probe = "u_dma.u_arb.held_q" *) wire dma_held;
@@ -318,6 +320,7 @@ module fv_order #(
   reg began_q = 1'b0;
   reg [5:0] owing_q;
   wire [6:0] more = {1'b0, owing_q} + acq_tells + aenq_tells + eq_tells - sent;
+  reg [1:0] passed_q;  // responses written while an event waits
   reg [4:0] news;
   integer e;
   always @* begin
@@ -336,6 +339,8 @@ module fv_order #(
 
   always @(posedge clk) begin
     began_q <= 1'b1;
+    if (rst || !aenq_valid || aenq_note) passed_q <= 0;
+    else if (acq_note) passed_q <= passed_q + 1;
     if (rst) owing_q <= 0;
     else owing_q <= more > {1'b0, CAP} ? CAP : more[5:0];
   end
@@ -358,11 +363,14 @@ module fv_order #(
       assert (open == rx_open_q && dma_held == open && (!open || (dma_grant == 6'd2
           && left == 13'd64)));
       h_state : assert (irq_state <= 2'd2);
+      h_passed : assert (passed_q <= 1 && (passed_q == 0 || post != 3'd4 || event_first));
+      p_passed : assert (passed_q <= 1);
       p_before : assert (!sent || owing_q != 0);
       p_note :
       assert (acq_note == (acq_valid && adm_ready && !aenq_note) && (!acq_note || adm_valid)
           && (!aenq_note || (aenq_valid && adm_ready)));
       p_ordered : assert (!(ev_irq_valid && (adm_ready || eq_ready)));
+      c_passed : cover (passed_q == 1 && acq_valid);
       c_before : cover (sent && owing_q == 2);
       c_note : cover (aenq_note && acq_valid);
       c_ordered : cover (ev_irq_valid && adm_valid && out_valid);
