@@ -26,6 +26,7 @@ class Ring:
         self.told = StreamMonitor(dut, "ev_aenq")
         self.odd = StreamMonitor(dut, "ev_odd")
         self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
+        self.base = BASE
         cocotb.start_soon(self.clock())
 
     async def clock(self):
@@ -40,16 +41,20 @@ class Ring:
 
     async def set_up(self, depth=16, vector=0, size=64):
         self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
-        await self.store(Reg.AENQ_BASE_LO, BASE & 0xFFFF_FFFF)
-        await self.store(Reg.AENQ_BASE_HI, BASE >> 32)
+        await self.store(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF)
+        await self.store(Reg.AENQ_BASE_HI, self.base >> 32)
         await self.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(
             AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=size, AENQ_MSIX_VECTOR=vector))  # fmt: skip
+
+    def place(self, number):
+        """Where an entry belongs."""
+        return ((self.base >> 6) + number % self.depth) % (1 << 58) << 6
 
     def written(self, beat):
         number = len(self.entries)
         entry = AdminAenqEntry.unpack(beat["data"].to_bytes(64, "little"))
         header = entry.aenq_common_desc
-        assert beat["addr"] == BASE + 64 * (number % self.depth)
+        assert beat["addr"] == self.place(number)
         assert header.flags == 1 - number // self.depth % 2, "phase"
         assert number + 1 - self.consumed <= self.depth, "more than the ring holds"
         stamp = header.timestamp_high << 32 | header.timestamp_low
@@ -99,6 +104,33 @@ async def events_go_into_their_ring(dut, pace):
         for monitor in (ring.notes, ring.told, ring.wr):
             monitor.beats.clear()
     assert not ring.odds()
+
+
+@cocotb.test()
+async def any_ring_at_any_place(dut):
+    """admin.aenq.setup: random depths, sizes, bases, vectors; offsets one bit beside a register."""
+    ring = Ring(dut)
+    rng = ring.rng
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+    for turn in range(120):
+        for register in (Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, Reg.AENQ_CAPS, Reg.AENQ_CONS_DB):
+            beside = register ^ 1 << rng.randrange(16)
+            if beside not in list(Reg):
+                await ring.store(beside, rng.getrandbits(32))
+        depth = 1 << rng.randrange(16) if turn % 3 else 1 << rng.randrange(11)
+        if rng.random() < 0.2:
+            depth |= 1 << rng.randrange(16)
+        size = 64 ^ 1 << rng.randrange(8) if turn % 5 == 4 else 64
+        ring.base = rng.getrandbits(64)
+        await ring.set_up(depth, rng.getrandbits(8), size)
+        legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
+        due = [ring.post(rng.randrange(1, 4)) for _ in range(3 if depth > 2 else 1)]
+        await ring.events.idle()
+        await ClockCycles(dut.clk, 6)
+        assert ring.entries == (due if legal else []), (depth, size)
+        assert len(ring.odds()) == (0 if legal else len(due))
+        assert int(dut.m_vector.value) == ring.vector
 
 
 @cocotb.test()

@@ -25,7 +25,7 @@ class Ring:
         self.entries, self.posted, self.asked, self.answers = [], [], 0, True
         self.wide = 0  # entries of two lines
         self.first = 0  # number of the first command, so that a test can begin before a wrap
-        self.waiting = []
+        self.waiting, self.base = [], BASE
         self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err", "bad"])
         self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "wide"], self.asks)
         self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err", "bad"])
@@ -40,7 +40,8 @@ class Ring:
 
     def asks(self, beat):
         slot = (self.first + self.asked) % (1 << self.log)
-        due = {"addr": BASE + (64 << self.wide) * slot, "wide": self.wide}
+        place = (self.base >> 6) + (slot << self.wide)
+        due = {"addr": place % (1 << 58) << 6, "wide": self.wide}
         assert beat == due, (self.asked, beat)
         self.waiting.append(self.entries[self.asked])
         self.asked += 1
@@ -56,7 +57,8 @@ class Ring:
 
     async def set_up(self, log=3, wide=0):
         self.wide = wide
-        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide)
+        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide,
+              aq_base=self.base)  # fmt: skip
         await RisingEdge(self.dut.clk)
         self.dut.aq_start.value = 0
         self.forget(log)
@@ -102,9 +104,13 @@ async def commands_come_in_ring_order(dut, pace):
     await clock_and_reset(dut)
     await ring.set_up(3)
     await ring.ring(150, 0.15)
-    for log in (0, 1, 10):
+    for log in range(11):
+        ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
         await ring.ring(12, 0.1)
+    ring.base = (1 << 64) - 64 * 40
+    await ring.set_up(10)
+    await ring.ring(80)
 
 
 @cocotb.test()

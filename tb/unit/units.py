@@ -28,6 +28,7 @@ UNITS: dict[str, Unit] = {
     "skid": Unit("efa_skid"),
     "host": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 200}]),
     "irq": Unit("efa_host", [{"TAGS": 16}, {"TAGS": 16, "VECTORS": 64}]),
+    "msix": Unit("efa_irq", [{"VECTORS": 64}, {}]),
     "dma": Unit(
         "efa_host",
         [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000}],
@@ -110,4 +111,11 @@ UNITS: dict[str, Unit] = {
     "cmd_info": Unit("efa_cmd_info"),
     "cmd_mr": Unit("efa_cmd_mr"),
     "cmd_qp": Unit("efa_cmd_qp"),
+}
+
+# Blocks that the bench of a module around them looks after: its unit, and their parameters there.
+INSIDE: dict[str, tuple[str, dict]] = {
+    "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
+    "efa_dma_wr": ("dma", {}),
+    "efa_mr_ask": ("mr_list", {}),
 }
