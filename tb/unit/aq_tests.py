@@ -156,6 +156,22 @@ async def any_register_at_any_time(dut):
 
 
 @cocotb.test()
+async def two_bits_are_no_depth(dut):
+    """admin.aq.depth: neither ring has a depth that is no power of two, or too large a one."""
+    aq = Aq(dut)
+    await clock_and_reset(dut)
+    for first in range(16):
+        for second in range(first + 1):
+            depth = 1 << first | 1 << second
+            await aq.ring_up(depth)
+            await aq.answer_ring_up(depth)
+            on = legal(depth, 64, (64,))
+            assert dut.aq_start.value == on, depth
+            await RisingEdge(dut.clk)
+            assert dut.acq_start.value == on, depth
+
+
+@cocotb.test()
 async def every_depth_has_its_room(dut):
     """admin.aq.room: counts that differ by one bit from the largest that has room, or wrap."""
     aq, rng = Aq(dut), rng_for("room")

@@ -184,8 +184,9 @@ async def the_table_is_memory(dut):
         await bench.store(TABLE + 4 * rng.randrange(4 * bench.vectors), rng.getrandbits(32))
     await bench.shows()
     pba_end = PBA + 8 * ((bench.vectors + 63) // 64)
-    others = [0, 4, TABLE - 4, TABLE - 16, end, end + 4, PBA - 4, pba_end, PBA + 64, 1 << 31]
-    others += [place | 1 << bit for place in (TABLE, PBA) for bit in range(16, 32)]
+    near = [0, 4, TABLE - 4, TABLE - 16, end, end + 4, PBA - 4, pba_end, PBA + 64]
+    near += [place ^ 1 << bit for place in (TABLE, PBA, end, pba_end) for bit in range(2, 32)]
+    others = [at for at in near if not (TABLE <= at < end or PBA <= at < pba_end)]
     for offset in [*others, PBA, PBA + 4]:
         await bench.store(offset, rng.getrandbits(32) | 1)
     drive(dut, acc_offset=TABLE, acc_write=1, acc_data=WORD)
@@ -326,6 +327,28 @@ async def a_held_message_leaves_in_time(dut, moderation):
         assert moderation <= bench.last[vector] - first <= moderation + late, turn
         assert bench.left[vector] == bench.asked[vector]
         await ClockCycles(dut.clk, moderation + late)
+
+
+@cocotb.test()
+async def any_vectors_rest_together(dut):
+    """host.irq.together: those asked for twice are held, each for itself, and leave twice."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    dut.s_cfg_moderation.value = 12 * bench.vectors
+    every = list(range(bench.vectors))
+    for _ in range(4):
+        some = [vector for vector in every if bench.rng.random() < 0.5]
+        for vectors in (every, some):
+            bench.rng.shuffle(vectors)
+            for vector in vectors:
+                await bench.ask(bench.rng.choice(("adm", "eq")), vector)
+        await bench.settle()
+        await bench.settle()
+        assert bench.left == Counter(every + some)
+        assert await bench.pending() == 0
+        bench.left.clear()
+        bench.asked.clear()
+        await ClockCycles(dut.clk, 12 * bench.vectors)
 
 
 @cocotb.test()

@@ -31,7 +31,7 @@ UNITS: dict[str, Unit] = {
     "msix": Unit("efa_irq", [{"VECTORS": 64}, {}]),
     "dma": Unit(
         "efa_host",
-        [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000}],
+        [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000, "SQ_HOST": 1}],
     ),
     "odd": Unit("efa_odd"),
     "meter": Unit("efa_meter", [{}, {"TAGS": 16}]),
