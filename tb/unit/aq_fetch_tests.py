@@ -60,6 +60,8 @@ class Ring:
         drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide,
               aq_base=self.base)  # fmt: skip
         await RisingEdge(self.dut.clk)
+        quiet_now = (self.dut.m_cmd_valid, self.dut.m_line_valid, self.dut.s_line_ready)
+        assert all(port.value == 0 for port in quiet_now), "the old ring in the cycle of the start"
         self.dut.aq_start.value = 0
         self.forget(log)
 
@@ -107,7 +109,7 @@ async def commands_come_in_ring_order(dut, pace):
     for log in range(11):
         ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
-        await ring.ring(12, 0.1)
+        await ring.ring((2 << log) + 12 if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
     ring.base = (1 << 64) - 64 * 40
     await ring.set_up(10)
     await ring.ring(80)
@@ -130,7 +132,7 @@ async def counts_go_on_over_65535(dut):
     ring = Ring(dut, 10)
     drive(dut, rings_on=1, aq_log=10, aq_producer=first)
     ring.first = first
-    await ring.ring(40, 0.2)
+    await ring.ring(40, 0.6)
 
 
 @cocotb.test()
@@ -155,6 +157,33 @@ async def nothing_while_a_ring_is_off(dut):
     await ring.reads.none(1)
     dut.rings_on.value = 1
     assert await ring.commands.take(2) == ring.entries
+
+
+@cocotb.test()
+async def a_deep_ring_is_dropped_whole(dut):
+    """admin.aq_fetch.deep: all that was under way, with nobody to take commands, the ring off."""
+    ring, log = Ring(dut), 10
+    await clock_and_reset(dut)
+    for count in (1 << log, *(ring.rng.randrange(600, 1 << log) for _ in range(3)), 64, 3):
+        await ring.set_up(log)
+        ring.reads.beats.clear()
+        for _ in range(count):
+            ring.command()
+        ring.answers = False
+        dut.aq_producer.value = count
+        await ring.reads.take(count)
+        ring.commands._pause = lambda: True
+        await ring.set_up(3)
+        dut.rings_on.value = 0
+        ring.answers = True
+        before = ring.lines.sent
+        ring.answer()
+        await ring.lines.idle()
+        assert ring.lines.sent == before + count
+        ring.commands._pause = lambda: False
+        await ring.commands.none(4)
+        await ring.set_up(3)
+        await ring.ring(20, 0.2)
 
 
 @cocotb.test()

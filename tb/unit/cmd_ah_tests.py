@@ -81,10 +81,8 @@ async def any_handles(dut):
 
     def address():
         node = rng.choice((rng.randrange(1 << LIMITS.node_w), 1 << rng.randrange(16)))
-        if live and rng.random() < 0.5:
-            base = rng.choice(list(live))[1]
-        else:
-            base = gid(node)
+        near = live and rng.random() < 0.5
+        base = rng.choice(list(live))[1] if near else gid(node)
         if rng.random() < 0.6:
             base = (int.from_bytes(base, "big") ^ 1 << rng.randrange(128)).to_bytes(16, "big")
         return base

@@ -155,7 +155,8 @@ async def any_counters(dut):
             del unit.numbers.taken[Kind.QP, index]
         elif rng.random() < 0.6:
             operation, value = rng.getrandbits(1), rng.getrandbits(64)
-            for number, way in ((beside, operation), (handle, operation ^ 1 << rng.randrange(1, 8))):
+            other = operation ^ 1 << rng.randrange(1, 8)
+            for number, way in ((beside, operation), (handle, other)):
                 if number in live and way < 2:
                     continue
                 command = AdminModifyEventCounterCmd(cntr_handle=number, operation=way)

@@ -48,7 +48,7 @@ async def each_report_once(dut):
     bench, rng = Bench(dut), rng_for("odd")
     await clock_and_reset(dut)
     stores, late, waiting = [], [], 0
-    for number in range(400):
+    for _ in range(400):
         part = odd = tag = None
         kind = rng.randrange(4)
         if kind == 0:

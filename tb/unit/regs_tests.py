@@ -100,7 +100,7 @@ async def any_access(dut):
     """host.regs.any: random offsets, most a register or one bit beside it, in every state."""
     bench, rng = Bench(dut), rng_for("any")
     await clock_and_reset(dut)
-    end = LIMITS.msix_table_offset + 16 * LIMITS.msix_vectors
+    end = LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)
     places = [int(reg) for reg in (*Reg, *[Reg.MMIO_REG_READ, Reg.MMIO_RESP_HI] * 3)]
     answers, address = [], 0
     for turn in range(2500):
@@ -170,7 +170,7 @@ async def stores(dut):
     wanted = [(reg, n) for n, reg in enumerate(STORED) if reg != Reg.MMIO_REG_READ]
     assert [(beat["offset"], beat["data"]) for beat in bench.reg.beats] == wanted
     assert not bench.odds()
-    ignored = [*READ_ONLY, 0x7C, 0x1FFC, LIMITS.msix_table_offset + 16 * LIMITS.msix_vectors]
+    ignored = [*READ_ONLY, 0x7C, 0x1FFC, LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)]
     for offset in ignored:
         await bench.store(offset, 1)
     await bench.store(LIMITS.msix_table_offset, 1)
