@@ -100,7 +100,8 @@ def make(top, parameters, others, count, seed):
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
         f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
         f"hierarchy -check -top {top}{chparam}",
-        "proc",
+        # A case of constants as a memory would have mutants in its contents, which no tool writes.
+        "proc -norom",
         "opt_clean",
         f"rename -top {top}_mutant",
         f"write_rtlil {folder}/base.il",

@@ -123,7 +123,7 @@ async def any_ring_and_any_response(dut):
             base |= 0xFFFF_FFC0  # the carry goes up
         drive(dut, acq_base=base, acq_log=log, acq_crc=turn % 2)
         await bench.setup()
-        for count in range(rng.randrange(3, 9)):
+        for count in range(rng.randrange(6, 15)):
             number, body = rng.randrange(4096), rng.getrandbits(BODY)
             status = rng.choice((0, 0, 1 << rng.randrange(8), rng.randrange(256)))
             await bench.send({rng.randrange(SOURCES): (number, status, body)})

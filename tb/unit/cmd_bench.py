@@ -175,7 +175,10 @@ class Unit:
         """Status and response of one command."""
         number = self.rng.randrange(4096)
         flags["reserved3"] = self.rng.getrandbits(5)
-        self.commands.post({"data": entry(command, opcode, number, **flags)})
+        data, size = entry(command, opcode, number, **flags), len(command.pack())
+        # What is behind the command says nothing.
+        data |= int.from_bytes(self.rng.randbytes(64 - size), "little") << 8 * size
+        self.commands.post({"data": data})
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
         return beat["status"], response.unpack(bytes(8) + beat["body"].to_bytes(56, "little"))

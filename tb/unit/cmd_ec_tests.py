@@ -181,6 +181,33 @@ async def any_counters(dut):
 
 
 @cocotb.test()
+async def every_number_by_itself(dut):
+    """admin.cmd_ec.numbers: of a full house random ones go; the lowest comes back first."""
+    unit = Counters(dut)
+    await unit.start()
+    rng, free = unit.rng, []
+    for number in range(COUNTERS):
+        assert await unit.create() == number
+    for _ in range(30):
+        for _ in range(rng.randrange(1, 8)):
+            number = rng.choice([n for n in range(COUNTERS) if n not in free])
+            command = AdminDestroyEventCounterCmd(cntr_handle=number)
+            assert (await unit.run(command, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
+            free.append(number)
+        unit.orders.clear()
+        for number in (rng.randrange(COUNTERS) for _ in range(4)):
+            command = AdminModifyEventCounterCmd(cntr_handle=number)
+            if number in free:
+                await unit.refused(command, Code.MODIFY_EVENT_COUNTER, ILLEGAL)
+            else:
+                assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == 0
+        unit.orders.clear()
+        while free:
+            assert await unit.create() == min(free)
+            free.remove(min(free))
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_ec.refused"""

@@ -352,6 +352,41 @@ async def any_vectors_rest_together(dut):
 
 
 @cocotb.test()
+async def any_set_behind_the_function_mask(dut):
+    """host.irq.sets: random sets asked for behind the mask leave once each, none beside them."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    for _ in range(12):
+        some = [vector for vector in range(bench.vectors) if bench.rng.random() < 0.5]
+        dut.s_cfg_msix_fmask.value = 1
+        for vector in some:
+            await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, 8 + bench.rng.randrange(bench.vectors))
+        dut.s_cfg_msix_fmask.value = 0
+        await ClockCycles(dut.clk, 6 * bench.vectors + 20)
+        assert bench.left == Counter(some)
+        bench.left.clear()
+        bench.asked.clear()
+
+
+@cocotb.test()
+@cocotb.parametrize(odd=[0, 1])
+async def a_message_leaves_at_any_moment(dut, odd):
+    """host.irq.moment: wherever the walk over the vectors is, the next keeps its distance."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    moderation = dut.s_cfg_moderation.value = 40
+    for phase in range(bench.vectors):
+        while cycle() % bench.vectors != phase:
+            await RisingEdge(dut.clk)
+        vector = bench.rng.randrange(bench.vectors // 2) * 2 + odd
+        for _ in range(2):
+            await bench.ask("adm", vector)
+        await ClockCycles(dut.clk, 2 * moderation + 2 * bench.vectors + 10)
+        assert bench.left[vector] == bench.asked[vector]
+
+
+@cocotb.test()
 async def the_longest_distance(dut):
     """host.irq.clock: longer than half the round of the clock that measures it, wherever it is."""
     bench = Bench(dut)
