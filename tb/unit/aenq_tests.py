@@ -260,6 +260,59 @@ async def keep_alives_at_their_period(dut):
     assert not ring.odds()
 
 
+def raw(dut, **values):
+    """No bench around it, so that many cycles take little time."""
+    drive(dut, **dict.fromkeys((
+        "reg_wr_valid", "reg_wr_offset", "reg_wr_data", "s_cfg_keep_alive", "s_groups", "s_uptime",
+        "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
+    ), 0), m_wr_ready=1)  # fmt: skip
+    drive(dut, **values)
+
+
+async def store(dut, register, value):
+    drive(dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+    await RisingEdge(dut.clk)
+    dut.reg_wr_valid.value = 0
+
+
+@cocotb.test()
+async def a_long_period(dut):
+    """admin.aenq.period: to the cycle, and one more or less after a change of one bit."""
+    raw(dut)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
+    for period in (1, 2, 3, 9, 64, 1000, 4097, 33000, 70000):
+        drive(dut, s_groups=0, s_cfg_keep_alive=period)
+        await ClockCycles(dut.clk, 4)
+        dut.s_groups.value = 1 << KEEP_ALIVE
+        times = []
+        for _ in range(2 if period > 4000 else 4):
+            await RisingEdge(dut.m_wr_valid)
+            times.append(cycle())
+        # A keep-alive is written in two cycles, so that is the shortest distance.
+        assert {b - a for a, b in zip(times, times[1:], strict=False)} == {max(period, 2)}, period
+
+
+@cocotb.test()
+async def many_events(dut):
+    """admin.aenq.many: counts, places and phases over nine passes of the deepest ring."""
+    depth = LIMITS.max_aq_depth
+    raw(dut, s_groups=GROUPS, s_aenq_group=1)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=64))
+    dut.s_aenq_valid.value = 1
+    for turn in range(1, 10):
+        await ClockCycles(dut.clk, 2 * depth + 8)
+        assert dut.m_wr_valid.value == 0 and dut.s_aenq_ready.value == 0
+        assert int(dut.m_wr_addr.value) == 64 * (depth - 1)
+        header = AdminAenqEntry.unpack(int(dut.m_wr_data.value).to_bytes(64, "little"))
+        assert header.aenq_common_desc.flags == turn % 2
+        for count, refused in ((turn * depth + 1, 1), (turn * depth, 0)):
+            await store(dut, Reg.AENQ_CONS_DB, count)
+            await RisingEdge(dut.clk)
+            assert dut.ev_odd_valid.value == refused
+
+
 @cocotb.test()
 async def a_waiting_event_stops_no_keep_alive(dut):
     """admin.aenq.both: and keep-alives every few cycles stop no event."""
