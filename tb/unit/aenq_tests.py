@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive
+from tb.lib.waits import drive, high, low, until
 
 ODD_CONSUMER, ODD_DROPPED = 2, 5
 GROUPS, KEEP_ALIVE = 0x1E, 4
@@ -27,12 +27,14 @@ class Ring:
         self.odd = StreamMonitor(dut, "ev_odd")
         self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
         self.base = BASE
+        self.born = self.rng.getrandbits(31) + 1 << 32  # cycles since power-on, soon with a carry
+        self.born -= 500
         cocotb.start_soon(self.clock())
 
     async def clock(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.dut.s_uptime.value = (1 << 32) - 500 + cycle()
+            self.dut.s_uptime.value = self.born + cycle()
 
     async def store(self, register, value):
         drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
@@ -291,6 +293,42 @@ async def a_long_period(dut):
             times.append(cycle())
         # A keep-alive is written in two cycles, so that is the shortest distance.
         assert {b - a for a, b in zip(times, times[1:], strict=False)} == {max(period, 2)}, period
+
+
+@cocotb.test()
+async def a_due_keep_alive_waits(dut):
+    """admin.aenq.due: for the write before it, not for ever; gone when its group is; and nothing is
+    taken beside a register store."""
+    raw(dut, s_groups=GROUPS, s_aenq_group=1, m_wr_ready=0)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
+
+    async def next_group():
+        await until(dut, high(dut.m_wr_valid, dut.m_wr_ready), cycles=20)
+        group = int(dut.ev_aenq_data.value) & 0xFFFF
+        await RisingEdge(dut.clk)
+        return group
+
+    for enabled in (GROUPS, GROUPS & ~(1 << KEEP_ALIVE)):
+        drive(dut, s_groups=GROUPS, s_aenq_valid=1, m_wr_ready=0)
+        await until(dut, high(dut.m_wr_valid))
+        drive(dut, s_aenq_valid=0, s_cfg_keep_alive=300)
+        await ClockCycles(dut.clk, 320)
+        dut.s_groups.value = enabled
+        await ClockCycles(dut.clk, 3)
+        drive(dut, m_wr_ready=1, s_aenq_valid=1)
+        due = [1, KEEP_ALIVE, 1] if enabled == GROUPS else [1, 1, 1]
+        assert [await next_group() for _ in due] == due
+        dut.s_cfg_keep_alive.value = 0
+        await ClockCycles(dut.clk, 4)
+    for _ in range(5):
+        await until(dut, low(dut.m_wr_valid))
+        drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK))
+        await ReadOnly()
+        assert dut.s_aenq_ready.value == 0
+        await RisingEdge(dut.clk)
+        dut.reg_wr_valid.value = 0
+        await ClockCycles(dut.clk, 2)
 
 
 @cocotb.test()
