@@ -95,18 +95,18 @@ async def any_handles(dut):
         key = rng.choice(domains), address()
         if live and rng.random() < 0.4:
             key = rng.choice(list(live))
-        if live and rng.random() < 0.35:
-            number, count = live[key] if key in live else (rng.randrange(ahs), 0)
+        if live and rng.random() < 0.25:
+            key = rng.choice(list(live))
+            number, count = live[key]
             if rng.random() < 0.3:
                 wrong = key[0] ^ 1 << rng.randrange(16)
                 assert await unit.destroy(number, wrong) == Status.ILLEGAL_PARAMETER
                 assert not unit.told()
-            if count:
-                assert await unit.destroy(number, key[0]) == Status.SUCCESS
-                assert unit.told() == ([ahc(number, 0, *key)] if count == 1 else [])
-                live[key] = number, count - 1
-                if count == 1:
-                    freed.append(live.pop(key))
+            assert await unit.destroy(number, key[0]) == Status.SUCCESS
+            assert unit.told() == ([ahc(number, 0, *key)] if count == 1 else [])
+            live[key] = number, count - 1
+            if count == 1:
+                freed.append(live.pop(key))
             continue
         most = ahs // 2 if turn < 160 else ahs - 60
         unit.numbers.first[Kind.AH] = rng.randrange(most)

@@ -237,7 +237,7 @@ async def numbers_all_over(dut):
     await bench.start()
     rng, account = bench.rng, bench.account
     kinds = (PD, UAR, AH, MR, EQ, CQ, QP)
-    for turn in range(1500):
+    for turn in range(700):
         kind = rng.choice(kinds)
         size, taken = account.sizes[kind], account.taken[kind]
         number = rng.choice((rng.randrange(size), size - 1, 0))
@@ -267,6 +267,53 @@ async def numbers_all_over(dut):
         if turn % 10 == 0:
             kind = rng.choice(kinds)
             await bench.find(kind, rng.getrandbits(10))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def every_number_of_a_kind(dut):
+    """admin.objects.whole: all taken in their order, some given back, the lowest found in time."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    for kind in (PD, UAR, AH, MR, EQ, CQ, QP, LLQ):
+        size = bench.account.sizes[kind]
+        for number in range(size):
+            if rng.random() < 0.1:
+                assert await bench.find(kind) == number
+            await bench.take(kind, number)
+        assert await bench.find(kind) is None
+        if kind == UAR:
+            continue  # each that goes is walked for
+        for _ in range(6):
+            gone = rng.sample(range(size), rng.randrange(1, 5))
+            for number in gone:
+                await bench.free(kind, number)
+            for number in sorted(gone):
+                assert await bench.find(kind) == number
+                await bench.take(kind, number)
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def a_walk_is_for_one_uar(dut):
+    """admin.objects.walk: what another one touched, whose number differs in one bit, stays so."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    width = LIMITS.uar_w
+    for bit in range(width):
+        one = rng.getrandbits(width)
+        other, third = one ^ 1 << bit, one ^ 1 << (bit + 1) % width
+        for uar in (one, other):
+            await bench.take(UAR, uar)
+        for kind in BY_UAR:
+            number = rng.choice((0, bench.account.sizes[kind] - 1))
+            await bench.take(kind, number, one)
+            await bench.free(kind, number, one)
+            await bench.find(kind, third)
+        for uar in (other, one):
+            await bench.free(UAR, uar)
+            for kind in BY_UAR:
+                assert await bench.find(kind, third) is not None
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
