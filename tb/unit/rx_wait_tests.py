@@ -42,7 +42,7 @@ class World:
         above = self.rng.getrandbits(16) >> self.bits << self.bits
         # All bits that are not of these two are any, also those that are reserved.
         told = raw(PktHdr(dst_qpn=above + qpn, psn=self.number))
-        others = ~(raw(PktHdr(dst_qpn=0xFFFF, psn=0xFFFFFFFF)) ^ raw(PktHdr()))
+        others = ~(raw(PktHdr(dst_qpn=0xFFFF, psn=0xFFFF)) ^ raw(PktHdr()))
         header = told ^ self.rng.getrandbits(8 * HEADER) & others
         self.sent[self.number] = (header, self.rng.getrandbits(9), self.rng.getrandbits(8), qpn,
                                   self.number)  # fmt: skip
@@ -104,8 +104,8 @@ class World:
             header = int(dut.m_pkt_header.value)
             fields = PktHdr.unpack(header.to_bytes(32, "little"))
             shown = (header, int(dut.m_pkt_line.value), int(dut.m_pkt_slot.value),
-                     fields.dst_qpn % (1 << self.bits), fields.psn)  # fmt: skip
-            assert shown == self.sent[fields.psn]
+                     fields.dst_qpn % (1 << self.bits), fields.psn % (1 << 16))  # fmt: skip
+            assert shown == self.sent[shown[4]]
         assert self.offered is None or self.offered == shown, "an offered packet went away"
         self.offered = None if dut.m_pkt_ready.value == 1 else shown
         if shown and dut.m_pkt_ready.value == 1:
