@@ -184,6 +184,21 @@ async def a_disabled_ring_swallows_responses(dut):
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
+async def a_ring_goes_off_behind_a_response(dut):
+    """admin.post.off: in the cycle after it was taken it is dropped, and has used no place."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.send({3: (1, 0, 1)})
+    dut.acq_on.value = 0
+    await bench.wr.none(20)
+    dut.acq_on.value = 1
+    await bench.send({3: (2, 0, 7)})
+    (beat,) = await bench.wr.take()
+    assert beat["data"].to_bytes(64, "little") == expected(2, 0, 7, 1)
+    assert beat["addr"] == BASE
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
 async def its_cycles(dut):
     """admin.post.time"""
     promised = timing("efa_admin_post", "response")

@@ -124,6 +124,32 @@ async def any_handles(dut):
 
 
 @cocotb.test()
+async def every_handle_by_itself(dut):
+    """admin.cmd_ah.all: each of many is found again; two that went come back exchanged."""
+    unit = Handles(dut)
+    await unit.start()
+    rng, ahs = unit.rng, 72
+    where = [rng.randbytes(16) for _ in range(ahs)]
+    for number, address in enumerate(where):
+        assert await unit.create(1, address) == number
+        assert await unit.create(1, address) == number
+        assert await unit.destroy(number, 1) == Status.SUCCESS
+        assert len(unit.told()) == 1
+    for _ in range(16):
+        one, other = rng.sample(range(ahs), 2)
+        for number in (one, other):
+            assert await unit.destroy(number, 1) == Status.SUCCESS
+        unit.numbers.first[Kind.AH] = other
+        assert await unit.create(1, where[one]) == other
+        unit.numbers.first[Kind.AH] = one
+        assert await unit.create(1, where[other]) == one
+        where[one], where[other] = where[other], where[one]
+        for number in (one, other):
+            assert await unit.create(1, where[number]) == number
+            assert await unit.destroy(number, 1) == Status.SUCCESS
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_ah.refused"""

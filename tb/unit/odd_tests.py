@@ -82,6 +82,21 @@ async def a_vector_waits_for_stores(dut):
 
 
 @cocotb.test()
+async def any_vector(dut):
+    """host.odd.vectors: each number, told behind the stores of so many cycles, once."""
+    bench, rng = Bench(dut), rng_for("vectors")
+    await clock_and_reset(dut)
+    for vector in rng.sample(range(256), 256):
+        stores = [rng.getrandbits(32) for _ in range(rng.randrange(4))]
+        await bench.report(part=stores[0] if stores else None, vector=vector)
+        for offset in stores[1:]:
+            dut.vector.value = rng.getrandbits(8)
+            await bench.report(part=offset)
+        await ClockCycles(dut.clk, 3)
+        assert bench.seen() == [*((PART, offset) for offset in stores), (VECTOR, vector)]
+
+
+@cocotb.test()
 async def sixteen_wait(dut):
     """host.odd.store: late completions wait for sixteen cycles of stores, and follow them."""
     bench = Bench(dut)

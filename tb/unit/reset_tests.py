@@ -46,7 +46,9 @@ class Bench:
             assert now.resp_clear == (now.m_cfg_flr_done and now.ctl_valid and now.ctl_reset)
             assert now.sts_progress <= (now.in_reset and not now.in_flr)
             assert not (now.sts_progress and now.sts_finished)
-            if before is not None:
+            if before is None:
+                assert now.uptime <= 1, "counted from before power-on"
+            else:
                 last = self.follows(before, now, last)
                 if before.core_rst and not now.core_rst:
                     assert not held or held == settle
