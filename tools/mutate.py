@@ -31,14 +31,18 @@ from tb.unit.units import UNITS
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
+PLAN = ROOT / "spec/testplan.yaml"
 COUNT, SEED, GOAL = 200, 1, 95.0
 
 
 def blocks():
-    """{top: names of its units}, those of rtl/queue and rtl/data first."""
+    """{block: names of its units}, those of rtl/queue and rtl/data first. A block that is benched
+    through another one has the other's units."""
     found = {}
     for name, unit in UNITS.items():
         found.setdefault(unit.top, []).append(name)
+    through = yaml.safe_load(PLAN.read_text())["through"]
+    found |= {block: found[top] for block, top in through.items()}
     return dict(sorted(found.items(), key=lambda item: (not counted(item[0]), item[0])))
 
 
@@ -47,9 +51,9 @@ def counted(top):
     return any((ROOT / folder / f"{top}.v").exists() for folder in ("rtl/queue", "rtl/data"))
 
 
-def state_of(block, units, count, seed):
+def state_of(units, count, seed):
     """Digest of all that a block's row belongs to."""
-    return State(block, units, UNITS[units[0]].variants[0], count, seed).whole
+    return State(units, count, seed).whole
 
 
 class Progress:
@@ -177,7 +181,7 @@ def main(arguments=None):
         """Whether a row of an earlier run is that of the sources as they are."""
         units = known.get(block)
         return units is not None and row.get("state") == state_of(
-            block, units, row["count"], row["seed"]
+            units, row["count"], row["seed"]
         )
 
     for block in args.block or [block for block in known if counted(block)]:
