@@ -4,7 +4,7 @@ A simulator is loaded once for a batch and forks for each mutant (tb/mutant_serv
 that killed most in least time come first; the block itself, mutant 0, begins each batch in the
 same order and must pass. What is kept in reports/mutate/blocks belongs to a state of the sources:
 a kill to the RTL, the bench without its tests, and the test that killed; a survivor to all of the
-bench; a proof to the RTL alone.
+bench; a proof to the RTL and how it is done alone.
 """
 
 import ast
@@ -99,8 +99,9 @@ class State:
 
     def __init__(self, units, count, seed):
         unit = UNITS[units[0]]
-        self.rtl = _hash(netlists.FORM, *_rtl(unit.top), repr(sorted(unit.variants[0].items())),
+        self.rtl = _hash(netlists.FORM, *_rtl(unit.top), repr(sorted(unit.mutated.items())),
                          f"{count} {seed}")  # fmt: skip
+        self.proof = _hash(self.rtl, netlists.PROOF_FORM)
         self._tests = {}
         for unit in units:
             module = UNITS[unit].module(unit)
@@ -136,7 +137,7 @@ class Bench:
 
     def __init__(self, block, units, count, seed):
         self.block, self.seed = block, seed
-        self.top, self.parameters = UNITS[units[0]].top, UNITS[units[0]].variants[0]
+        self.top, self.parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
         self.modules = [UNITS[unit].module(unit) for unit in units]
         self.state = State(units, count, seed)
         below = [path for path in closure(block) if path.stem != block]
@@ -271,7 +272,7 @@ class Kept:
             told = json.loads(self.path.read_text())
             self.rows = {row["number"]: row for row in told["rows"] if self._holds(row)}
             self.proofs = {int(key): value for key, value in told["proofs"].items()
-                           if value["state"] == state.rtl}  # fmt: skip
+                           if value["state"] == state.proof}  # fmt: skip
 
     def _holds(self, row):
         """Whether a verdict is that of the sources as they are."""
@@ -288,7 +289,7 @@ class Kept:
 
     def proved(self, number, equal):
         """Keeps what a proof gave."""
-        self.proofs[number] = {"equal": equal, "state": self.state.rtl}
+        self.proofs[number] = {"equal": equal, "state": self.state.proof}
         self._write()
 
     def _write(self):

@@ -338,7 +338,8 @@ async def rings_come_and_go_beside_stores(dut, rate):
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
-    other = Ring(1, 511, 6, start=128)
+    last = (1 << len(dut.rd_line)) // PAGE - 1
+    other, nobody = Ring(1, last, 6, start=128), (last - 11) * PAGE
     await bench.make(other)
     promised = timing("efa_llq", "ring")
     stop, voided, slots = [], [], iter(range(1 << 16))
@@ -353,7 +354,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     async def voids():
         # Of lines that no ring owns: they change nothing that is looked at.
         while not stop:
-            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=500 * PAGE, s_void_parity=0)
+            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=nobody, s_void_parity=0)
             voided.append(cycle())
             await ClockCycles(dut.clk, bench.rng.randrange(1, 9))
 
