@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles
 from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
 from tb.lib.noise import noise
 from tb.lib.stream import rng_for
-from tb.lib.waits import pulse
+from tb.lib.waits import hold, pulse
 from tb.unit.eq_bench import Bench
 from tb.unit.queue_bench import Pulses
 
@@ -222,8 +222,37 @@ async def every_queue_by_itself(dut):
     """eq.random.each: any happening to any CQ and event queue leads to just what it should"""
     world = World(dut)
     await world.start_all()
-    for _ in range(1500):
+    for _ in range(700):
         await world.anything()
+
+
+@cocotb.test()
+async def all_queues_in_a_row(dut):
+    """eq.random.row: arms, then commits, of most CQs in any order; each armed one's event follows"""
+    world = World(dut)
+    await world.start_all()
+    rng = world.rng
+    for _ in range(12):
+        for cqn in rng.sample(world.numbers, len(world.numbers) * 4 // 5):
+            await world.ring(cqn, world.read(cqn), 1)
+            world.account.arm(cqn)
+            await ClockCycles(dut.clk, 1)
+        await world.quiet(8 * len(world.numbers))
+        for cqn in rng.choices(world.numbers, k=len(world.numbers)):
+            cq = world.account.cqs[cqn]
+            world.account.commit(cqn, total := cq.total + 1 & COUNT)
+            await hold(dut, "s_commit_valid", "s_commit_ready", s_commit_cqn=cqn,
+                       s_commit_total=total)  # fmt: skip
+        await world.quiet(100)
+        for cqn in rng.sample(world.numbers, 10):
+            await world.make_cq(cqn)
+        for eqn in rng.sample(range(EQS), EQS - 2):
+            if rng.random() < 0.1:
+                await world.make_eq(eqn)
+            cycles = world.scan()
+            await world.ring_eq(eqn)
+            world.account.arm_eq(eqn)
+            await world.quiet(cycles)
 
 
 @cocotb.test()

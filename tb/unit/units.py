@@ -69,6 +69,7 @@ UNITS: dict[str, Unit] = {
     "sq_lines": Unit("efa_sq_lines"),
     "cqe_format": Unit("efa_cqe_format"),
     "rq": Unit("efa_rq"),
+    "rq_held": Unit("efa_rq"),
     "rq_cache": Unit("efa_rq_cache"),
     "rq_claim": Unit("efa_rq_claim"),
     "rq_counts": Unit("efa_rq_counts"),
