@@ -228,7 +228,7 @@ async def every_queue_by_itself(dut):
 
 @cocotb.test()
 async def all_queues_in_a_row(dut):
-    """eq.random.row: arms, then commits, of most CQs in any order; each armed one's event follows"""
+    """eq.random.row: arms, then commits of most CQs in any order; the events of those armed"""
     world = World(dut)
     await world.start_all()
     rng = world.rng

@@ -1,4 +1,4 @@
-"""efa_rq: heads that packets hold, rings next door to a broken one, operations, counts past their end."""
+"""efa_rq: heads that packets hold, neighbours of a broken ring, operations, wrap of the counts."""
 
 from collections import deque
 
