@@ -195,8 +195,8 @@ async def entries_are_whole_from_any_pieces(dut):
     bench = Bench(dut)
     await bench.start()
     rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
-    rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 2, start=65528),
-             Ring(62, 20, 6, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
+    rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 1, start=65528),
+             Ring(62, 20, 5, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
     dead = Ring(30, 40, 3)
     await bench.make(*rings, dead)
     dead.live = 0
@@ -391,7 +391,7 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
     await bench.start()
     last = (1 << len(dut.rd_line)) // PAGE - 1
     other = Ring(1, 0, 6)
-    rings = [Ring(5, 7, 7, wide=1), Ring(6, 12, 3), Ring(7, 24, 10), Ring(8, last, 0)]
+    rings = [Ring(5, 7, 8, wide=1), Ring(6, 16, 3), Ring(7, 24, 10), Ring(8, last, 0)]
     await bench.make(other)
     stop = []
 
