@@ -57,6 +57,13 @@ def test_a_verdict_that_fits_no_survivor_is_stale():
     assert "no reason" in wrong
 
 
+def test_a_verdict_on_what_was_proved_since_is_not_stale():
+    proved = row("inv a[1]") | {"verdict": mutate.PROVED}
+    assert mutate.judge_survivors("efa_x", [proved], [], [entry()], True) == []
+    (wrong,) = mutate.judge_survivors("efa_x", [proved], [], [entry("inv b")], True)
+    assert "fits no survivor" in wrong
+
+
 def test_a_proof_tells_equal_from_different():
     found, _ = mutants.make(
         "efa_work_set",

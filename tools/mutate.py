@@ -33,6 +33,7 @@ OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
 PLAN = ROOT / "spec/testplan.yaml"
 COUNT, SEED, GOAL = 200, 1, 95.0
+PROVED = "proved equal"
 
 
 def blocks():
@@ -101,7 +102,9 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
             wrong.append(f"{told}: has no reason")
-        if standard and not mine:
+        # A proof that took too long on a busy machine leaves a verdict to its row.
+        told_twice = any(row["verdict"] == PROVED and fits(entry, row, standard) for row in survivors)
+        if standard and not mine and not told_twice:
             wrong.append(f"{told}: fits no survivor, take it out")
         wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
                   if fits(entry, row, standard)]  # fmt: skip
@@ -142,10 +145,10 @@ def examine(block, units, args, verdicts):
     for row in survivors:
         row["verdict"] = ""
         if kept.proofs[row["number"]]["equal"]:
-            row["verdict"], row["reason"] = "proved equal", "Yosys, sat"
+            row["verdict"], row["reason"] = PROVED, "Yosys, sat"
     standard = (args.count, args.seed) == (COUNT, SEED)
     wrong = judge_survivors(block, survivors, killed, verdicts, standard)
-    proved = sum(row["verdict"] == "proved equal" for row in survivors)
+    proved = sum(row["verdict"] == PROVED for row in survivors)
     total = len(rows) - proved
     score = round(100 * len(killed) / total, 2) if total else 100.0
     if score < GOAL:
