@@ -103,8 +103,8 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
         if not entry["reason"].strip():
             wrong.append(f"{told}: has no reason")
         # A proof that took too long on a busy machine leaves a verdict to its row.
-        told_twice = any(row["verdict"] == PROVED and fits(entry, row, standard) for row in survivors)
-        if standard and not mine and not told_twice:
+        known = any(row["verdict"] == PROVED and fits(entry, row, standard) for row in survivors)
+        if standard and not mine and not known:
             wrong.append(f"{told}: fits no survivor, take it out")
         wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
                   if fits(entry, row, standard)]  # fmt: skip
