@@ -55,6 +55,7 @@ UNITS: dict[str, Unit] = {
     "cq_rings": Unit("efa_cq"),
     "eq": Unit("efa_eq"),
     "ec": Unit("efa_ec", [{}, {"QPN_W": 10, "CQN_W": 11}]),
+    "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
     "eq_random": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
