@@ -77,3 +77,30 @@ async def orders_and_completions_without_a_pause_take_turns(dut):
     steps = [b - a for a, b in zip(values, values[1:], strict=False)]
     assert sorted(steps[:2]) == [1, 1000] and steps[:36] == 18 * steps[:2]
     assert values[-1] == 20 * 1000 + 24
+
+
+@cocotb.test()
+async def a_drain_ends_once(dut):
+    """queue.ec.drained: s_drained without one, or of the one before, ends no later drain"""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 9, value=512)
+    await bench.order(ATTACH, 9, 3, 0b1111)
+    for asked in (0, 1):
+        bench.complete(3, 1, counted=1, intr=1)
+        await ClockCycles(dut.clk, 3)
+        drive(dut, drain_valid=asked, s_drained=1)
+        await RisingEdge(dut.clk)
+        dut.s_drained.value = 0
+        ended = 0
+        for _ in range(20):
+            await RisingEdge(dut.clk)
+            ended += int(dut.m_drained.value)
+        # The next one begins at once and waits for its own word.
+        dut.drain_valid.value = 1
+        for _ in range(20):
+            await RisingEdge(dut.clk)
+            ended += int(dut.m_drained.value)
+        assert ended == asked
+        dut.drain_valid.value = 0
+        await bench.settle()
