@@ -32,7 +32,7 @@ from tb.runner import (
     write_once,
 )
 from tb.simulators import ROOT, make_runner
-from tb.unit.units import UNITS
+from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
 BATCH = 50  # mutants between two runs of the block itself
@@ -95,11 +95,12 @@ def _imported(module, found):
 
 
 class State:
-    """Digests of what results belong to."""
+    """Digests of what results belong to; of a block inside another, to all of that one."""
 
-    def __init__(self, units, count, seed):
-        unit = UNITS[units[0]]
-        self.rtl = _hash(netlists.FORM, *_rtl(unit.top), repr(sorted(unit.mutated.items())),
+    def __init__(self, block, units, count, seed):
+        top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
+        mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
+        self.rtl = _hash(netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())),
                          f"{count} {seed}")  # fmt: skip
         self.proof = _hash(self.rtl, netlists.PROOF_FORM)
         self._tests = {}
@@ -132,19 +133,17 @@ class State:
 
 
 class Bench:
-    """The block's benches on the netlist of its mutants. Benches of a module around the block run
-    on that module, whose first parameters must be those that the block has by itself."""
+    """The block's benches on the netlist of its mutants."""
 
     def __init__(self, block, units, count, seed):
-        self.block, self.seed = block, seed
-        self.top, self.parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
+        self.block, self.top, self.seed = block, UNITS[units[0]].top, seed
         self.modules = [UNITS[unit].module(unit) for unit in units]
-        self.state = State(units, count, seed)
+        self.parameters = UNITS[units[0]].mutated
+        self.state = State(block, units, count, seed)
+        mine = self.parameters if self.top == block else INSIDE[block][1]
         below = [path for path in closure(block) if path.stem != block]
-        own = self.parameters if block == self.top else {}
-        self.mutants, self.sources = netlists.make(block, own, below, count, seed)
-        around = [path for path in closure(self.top) if path.stem != block]
-        self.sources += [path for path in around if path not in self.sources]
+        self.mutants, own = netlists.make(block, mine, below, count, seed)
+        self.sources = own + [path for path in closure(self.top) if path.stem != block]
         self.folder = ROOT / netlists.OUT / block / "run"
         self.order, self.limit, self.took = [], {}, {}
         self.kills = Counter()
@@ -173,7 +172,7 @@ class Bench:
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
             told = "; ".join(wrong) or f"no end in {self.seconds:.0f} s"
-            raise RunFailed(f"{self.block}: its own benches fail on it unmutated: {told}")
+            raise RunFailed(f"{self.block}: its benches fail on it unmutated: {told}")
 
     def _run(self, numbers, jobs):
         """Yields what was found of each mutant as they end."""
