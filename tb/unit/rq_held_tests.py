@@ -142,7 +142,7 @@ async def counts_pass_their_end(dut):
     await clock_and_reset(dut)
     rng = rng_for("wrap")
     qpn, log = rng.randrange(1 << len(dut.rqdb_qpn)), 10
-    base, size, step = 5 << 30, 1 << log, 256
+    base, size = 5 << 30, 1 << log
     total, spread = 0x10000 + size, rng.getrandbits(16) | 1
     dut.qpc_data.value = image = context(base, log)
     await hold(dut, "rqop_valid", "rqop_ready", rqop_kind=INIT, rqop_qpn=qpn, rqop_qpc=image)
@@ -151,7 +151,7 @@ async def counts_pass_their_end(dut):
         """Two descriptors make an entry."""
         return number & 0xFFFF | (number * spread & 0xFFFF) << 64 | (number & 1) << 127
 
-    prod = asked = come = offered = taken = done = idle = 0
+    prod = asked = come = offered = taken = done = idle = pause = 0
     reads = deque()
     dut.rqdb_qpn.value = dut.s_claim_qpn.value = dut.s_done_qpn.value = qpn
     dut.m_rd_ready.value = dut.m_claim_ready.value = 1
@@ -179,13 +179,15 @@ async def counts_pass_their_end(dut):
             taken += 2
         idle += 1
         assert idle < 200, (taken, "nothing more comes")
-        more = prod < total and prod + step - done <= size
+        # Steps of any size, the reads never far behind; claims, for what has come, with pauses.
+        more = prod < total and prod - come < 64
         dut.rqdb_valid.value = int(more)
         if more:
-            prod += step
+            prod = min(total, prod + rng.randrange(1, 65))
             dut.rqdb_value.value = prod & 0xFFFF
-        # Claims are for what has come.
-        dut.s_claim_valid.value = int(offered + 2 <= (come if come == total else come - 32))
+        pause = pause - 1 if pause else 12 * (rng.random() < 0.01)
+        here = offered + 2 <= (come if come == total else come - 8)
+        dut.s_claim_valid.value = int(here and not pause)
         dut.rdc_valid.value = int(bool(reads))
         if reads:
             first, number, at, cookie = reads[0]
