@@ -88,3 +88,9 @@ def test_a_proof_tells_equal_from_different():
     assert equal and different
     for name in equal + different:
         assert mutants.proved_equal("efa_work_set", by_name[name]) == (name in equal), name
+
+
+def test_a_block_benched_through_another_has_its_benches():
+    found = mutate.blocks()
+    assert found["efa_sq_order"] == found["efa_sq_fetch"] == ["sq_fetch"]
+    assert all(found.values())

@@ -4,7 +4,7 @@ A simulator is loaded once for a batch and forks for each mutant (tb/mutant_serv
 that killed most in least time come first; the block itself, mutant 0, begins each batch in the
 same order and must pass. What is kept in reports/mutate/blocks belongs to a state of the sources:
 a kill to the RTL, the bench without its tests, and the test that killed; a survivor to all of the
-bench; a proof to the RTL alone.
+bench; a proof to the RTL and how it is done alone.
 """
 
 import ast
@@ -98,10 +98,11 @@ class State:
     """Digests of what results belong to; of a block inside another, to all of that one."""
 
     def __init__(self, block, units, count, seed):
-        top, parameters = UNITS[units[0]].top, UNITS[units[0]].variants[0]
+        top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
         mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
         self.rtl = _hash(netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())),
                          f"{count} {seed}")  # fmt: skip
+        self.proof = _hash(self.rtl, netlists.PROOF_FORM)
         self._tests = {}
         for unit in units:
             module = UNITS[unit].module(unit)
@@ -137,7 +138,7 @@ class Bench:
     def __init__(self, block, units, count, seed):
         self.block, self.top, self.seed = block, UNITS[units[0]].top, seed
         self.modules = [UNITS[unit].module(unit) for unit in units]
-        self.parameters = UNITS[units[0]].variants[0]
+        self.parameters = UNITS[units[0]].mutated
         self.state = State(block, units, count, seed)
         mine = self.parameters if self.top == block else INSIDE[block][1]
         below = [path for path in closure(block) if path.stem != block]
@@ -270,7 +271,7 @@ class Kept:
             told = json.loads(self.path.read_text())
             self.rows = {row["number"]: row for row in told["rows"] if self._holds(row)}
             self.proofs = {int(key): value for key, value in told["proofs"].items()
-                           if value["state"] == state.rtl}  # fmt: skip
+                           if value["state"] == state.proof}  # fmt: skip
 
     def _holds(self, row):
         """Whether a verdict is that of the sources as they are."""
@@ -287,7 +288,7 @@ class Kept:
 
     def proved(self, number, equal):
         """Keeps what a proof gave."""
-        self.proofs[number] = {"equal": equal, "state": self.state.rtl}
+        self.proofs[number] = {"equal": equal, "state": self.state.proof}
         self._write()
 
     def _write(self):

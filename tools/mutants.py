@@ -18,7 +18,9 @@ OUT = Path("sim/out/mutate")
 FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
 NUMBER_W = 16
 FORM = b"2"  # of the netlist; what is kept of another form does not hold
+PROOF_FORM = "2"  # of proofs
 PROOF_SECONDS = 120
+PROOFS = {"proof": "*", "deep": "*efa_ram*"}  # and what of the modules below is a black box
 HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
 
@@ -117,15 +119,18 @@ def make(top, parameters, others, count, seed):
         f"write_verilog -noattr -noparallelcase {folder}/{top}_mutant.v",
     )
     lines = (ROOT / folder / "list.ys").read_text().splitlines()
-    # A proof needs the modules below as black boxes with their real widths.
-    yosys(
-        f"read_rtlil {folder}/base.il",
-        "delete =A:blackbox",
-        *([f"read_verilog -defer {FLAGS} {' '.join(below)}"] if below else []),
-        f"hierarchy -check -top {top}_mutant",
-        f"blackbox * {top}_mutant %d",
-        f"write_rtlil {folder}/proof.il",
-    )
+    # A proof needs the modules below as black boxes with their real widths; where that is not
+    # enough, only memories are such boxes.
+    for name, boxes in PROOFS.items():
+        yosys(
+            f"read_rtlil {folder}/base.il",
+            "delete =A:blackbox",
+            *([f"read_verilog -defer {FLAGS} {' '.join(below)}"] if below else []),
+            f"hierarchy -check -top {top}_mutant",
+            f"blackbox {boxes} {top}_mutant %d",
+            "proc -norom",
+            f"write_rtlil {folder}/{name}.il",
+        )
     mutants = [mutant for mutant in map(parse, lines) if mutant is not None]
     (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
     return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
@@ -154,16 +159,30 @@ def wrapper(text, parameters):
 
 def proved_equal(top, mutant):
     """Whether a SAT solver shows that nothing outside the block, no module in it and no register
-    can see this mutant, whatever state they are in. Where the block itself says that a value does
-    not matter (x), the mutant may give any. None when it takes too long to say."""
+    can see this mutant, whatever state they are in; or no memory and no register of the block or
+    of a module in it. Where the block itself says that a value does not matter (x), the mutant may
+    give any. None when it takes too long to say."""
+    # Where a block has memories only, both are the same.
+    unlike = {(ROOT / OUT / top / f"{name}.il").read_text(): name for name in reversed(PROOFS)}
+    found = False
+    for name in reversed(unlike.values()):
+        equal = _proved(top, mutant, name)
+        if equal:
+            return True
+        found = None if equal is None else found
+    return found
+
+
+def _proved(top, mutant, name):
     change = re.sub(r" -ctrl \S+ \d+ \d+", "", mutant.command)
     change = change.replace(f"-module {top}_mutant", "-module gate")
     try:
         yosys(
-            f"read_rtlil {OUT}/{top}/proof.il",
+            f"read_rtlil {OUT}/{top}/{name}.il",
             f"copy {top}_mutant gold",
             f"rename {top}_mutant gate",
             change,
+            "flatten gold gate",
             "memory_collect gold gate",
             "memory_map gold gate",
             # A register that is constant goes from both, or both keep it.

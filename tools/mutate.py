@@ -43,7 +43,7 @@ def blocks():
     found = {block: [unit] for block, (unit, _) in INSIDE.items()}
     for name, unit in UNITS.items():
         units = found.setdefault(unit.top, [])
-        if not units or UNITS[units[0]].variants[0] == unit.variants[0]:
+        if not units or UNITS[units[0]].mutated == unit.mutated:
             units.append(name)
     return dict(sorted(found.items(), key=lambda item: (not counted(item[0]), item[0])))
 
@@ -120,6 +120,9 @@ def examine(block, units, args, verdicts):
     started = time.monotonic()
     bench = Bench(block, units, args.count, args.seed)
     kept = Kept(block, bench.state, args.fresh)
+    for number, proof in kept.proofs.items():
+        if proof["equal"] and number not in kept.rows:
+            kept.add(number, SURVIVED, "", "")  # no bench can tell
     numbers = [mutant.number for mutant in bench.mutants if mutant.number not in kept.rows]
     print(f"{block}: {len(bench.mutants)} mutants, {len(bench.mutants) - len(numbers)} kept, "
           f"benches {', '.join(units)}", flush=True)  # fmt: skip

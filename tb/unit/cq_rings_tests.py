@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from efa.defs import EVENTS, INTERNAL, LIMITS, IoQueueType, IoTxCdesc
 from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
-from tb.lib.waits import high, pulse, until, zero
+from tb.lib.waits import high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, completion_entry
 
 BASE = 0x7_FFFF_0000_0040
@@ -262,6 +262,28 @@ async def sources_at_full_load_take_turns(dut, idle):
     dut.s_txc_valid.value = dut.s_rxc_valid.value = 1
     kinds = [beat["data"] >> 25 & 3 for beat in await wr.take(20)]
     assert all(a != b for a, b in zip(kinds[4:], kinds[5:], strict=False)), kinds
+
+
+@cocotb.test()
+async def a_reset_forgets_whose_turn_it_was(dut):
+    """cq.rings.first: whoever was taken last before it, the same source begins"""
+    await start(dut)
+    first = set()
+    for last in ("tx", "rx", "tx"):
+        await create(dut, 3, log=6)
+        for rx, side in enumerate(("tx", "rx")):
+            getattr(dut, f"s_{side}c_data").value = INTERNAL.cpl.pack(cqn=3, rx=rx)
+        await hold(dut, f"s_{last}c_valid", f"s_{last}c_ready")
+        await reset(dut)
+        await until(dut, high(dut.init_done), cycles=5000)
+        dut.s_txc_valid.value = dut.s_rxc_valid.value = 1
+        await RisingEdge(dut.clk)
+        await FallingEdge(dut.clk)
+        assert dut.s_txc_ready.value != dut.s_rxc_ready.value
+        first.add(int(dut.s_rxc_ready.value))
+        dut.s_txc_valid.value = dut.s_rxc_valid.value = 0
+        await ClockCycles(dut.clk, 4)
+    assert len(first) == 1
 
 
 @cocotb.test()

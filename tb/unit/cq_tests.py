@@ -155,7 +155,7 @@ async def counted_entries_are_told(dut, pace):
     for number in range(200):
         rx = rng.randrange(2)
         item = random_item(rng, [1, 2], rx)
-        item["req_id"] = number
+        item["req_id"], item["qpn"] = number, rng.randrange(1 << 12)
         intr, counted = int(item["cqn"] == 2), int(item["qpn"] % 3 == 0)
         kind = 2 * rx + (item["status"] != 0)
         due.append((number, ("told", intr, counted, item["qpn"], kind) if intr | counted else None))

@@ -195,8 +195,8 @@ async def entries_are_whole_from_any_pieces(dut):
     bench = Bench(dut)
     await bench.start()
     rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
-    rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 2, start=65528),
-             Ring(62, 20, 6, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
+    rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 1, start=65528),
+             Ring(62, 20, 5, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
     dead = Ring(30, 40, 3)
     await bench.make(*rings, dead)
     dead.live = 0
@@ -338,7 +338,8 @@ async def rings_come_and_go_beside_stores(dut, rate):
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
-    other = Ring(1, 511, 6, start=128)
+    last = (1 << len(dut.rd_line)) // PAGE - 1
+    other, nobody = Ring(1, last, 6, start=128), (last - 11) * PAGE
     await bench.make(other)
     promised = timing("efa_llq", "ring")
     stop, voided, slots = [], [], iter(range(1 << 16))
@@ -353,7 +354,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
     async def voids():
         # Of lines that no ring owns: they change nothing that is looked at.
         while not stop:
-            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=500 * PAGE, s_void_parity=0)
+            await hold(dut, "s_void_valid", "s_void_ready", s_void_line=nobody, s_void_parity=0)
             voided.append(cycle())
             await ClockCycles(dut.clk, bench.rng.randrange(1, 9))
 
@@ -390,7 +391,7 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
     await bench.start()
     last = (1 << len(dut.rd_line)) // PAGE - 1
     other = Ring(1, 0, 6)
-    rings = [Ring(5, 7, 7, wide=1), Ring(6, 12, 3), Ring(7, 24, 10), Ring(8, last, 0)]
+    rings = [Ring(5, 7, 8, wide=1), Ring(6, 16, 3), Ring(7, 24, 10), Ring(8, last, 0)]
     await bench.make(other)
     stop = []
 

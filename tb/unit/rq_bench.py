@@ -15,6 +15,13 @@ def desc(rng, last, req_id=None):
     return word & ~(0xFFFF << 64) | int.from_bytes(image, "little")
 
 
-def context(base, log, state=AdminQpState.RTS, live=1, rq_live=1):
-    """A QP's context as its users see it; `base` is the host address of its receive ring."""
-    return INTERNAL.qpc.pack(live=live, state=state, rq_live=rq_live, rq_base=base >> 6, rq_log=log)
+def context(base, log, state=AdminQpState.RTS, live=1, rq_live=1, rest=None):
+    """A QP's context as its users see it; `base` is the host address of its receive ring, `rest`
+    what other fields hold."""
+    fields = {"live": live, "state": state, "rq_live": rq_live, "rq_base": base >> 6, "rq_log": log}
+    return INTERNAL.qpc.pack(**((rest or {}) | fields))
+
+
+def length(word):
+    """The bytes of a descriptor's buffer."""
+    return IoRxDesc.unpack(word.to_bytes(16, "little")).length

@@ -77,6 +77,32 @@ async def each_queue_once_in_its_turn(dut, rate):
 
 
 @cocotb.test()
+async def any_set_of_queues(dut):
+    """queue.sq_circle.all: sets from none to all, of any queues; each one alone"""
+    account, count = await start(dut)
+    rng = rng_for("all")
+    for _ in range(8):
+        for rate, puts in ((0.1, 0.9), (0.9, 0.1)):
+            for _ in range(2 * count):
+                for name in ("now", "s"):
+                    getattr(dut, name + "_valid").value = int(rng.random() < puts)
+                    getattr(dut, name + "_qpn").value = rng.randrange(count)
+                dut.m_ready.value = int(rng.random() < rate)
+                await RisingEdge(dut.clk)
+    zero(dut, "now_valid", "s_valid")
+    dut.m_ready.value = 1
+    await ClockCycles(dut.clk, count + 4)
+    assert not account.inside
+    dut.m_ready.value = 0
+    for qpn in range(count):
+        await pulse(dut, "s_valid", s_qpn=qpn)
+        await ClockCycles(dut.clk, 2)
+        await pulse(dut, "m_ready")
+        await ClockCycles(dut.clk, 2)
+        assert account.out[-1] == qpn and not account.inside
+
+
+@cocotb.test()
 async def holds_every_queue(dut):
     """queue.sq_circle.full: all of them, each put in again as it is taken, for three laps."""
     account, count = await start(dut)

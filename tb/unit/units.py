@@ -2,7 +2,8 @@
 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets that the tests run with; tests
-read them from the design (`dut.PARAM.value`) or from EFA_PARAMS.
+read them from the design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, where
+the first set, which they have else, would take long: the smallest that still has all there is.
 """
 
 from dataclasses import dataclass, field
@@ -14,6 +15,12 @@ class Unit:
     variants: list[dict] = field(default_factory=lambda: [{}])
     sources: list[str] | None = None
     tests: str | None = None
+    mutants: dict | None = None
+
+    @property
+    def mutated(self) -> dict:
+        """The parameters of its mutants."""
+        return self.variants[0] if self.mutants is None else self.mutants
 
     def module(self, name: str) -> str:
         return self.tests or f"tb.unit.{name}_tests"
@@ -49,12 +56,14 @@ UNITS: dict[str, Unit] = {
     "cq_rings": Unit("efa_cq"),
     "eq": Unit("efa_eq"),
     "ec": Unit("efa_ec", [{}, {"QPN_W": 10, "CQN_W": 11}]),
+    "ec_each": Unit("efa_ec"),
     "eq_order": Unit("efa_eq"),
+    "eq_random": Unit("efa_eq"),
     "qp_ctx": Unit("efa_qp_ctx"),
     "doorbell": Unit("efa_doorbell", [{}, {"QPN_W": 10, "CQN_W": 11}]),
     "work_set": Unit("efa_work_set", [{}, {"QPN_W": 3}, {"QPN_W": 10}]),
     "sq_circle": Unit("efa_sq_circle", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
-    "llq": Unit("efa_llq"),
+    "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}),
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
@@ -62,6 +71,7 @@ UNITS: dict[str, Unit] = {
     "sq_lines": Unit("efa_sq_lines"),
     "cqe_format": Unit("efa_cqe_format"),
     "rq": Unit("efa_rq"),
+    "rq_held": Unit("efa_rq"),
     "rq_cache": Unit("efa_rq_cache"),
     "rq_claim": Unit("efa_rq_claim"),
     "rq_counts": Unit("efa_rq_counts"),
@@ -118,4 +128,5 @@ INSIDE: dict[str, tuple[str, dict]] = {
     "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
     "efa_dma_wr": ("dma", {}),
     "efa_mr_ask": ("mr_list", {}),
+    "efa_sq_order": ("sq_fetch", {}),
 }

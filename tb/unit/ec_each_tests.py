@@ -1,0 +1,111 @@
+"""efa_ec: every queue pair and every counter for itself; orders and completions without a pause."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS
+from tb.lib.stream import clock_and_reset, reset
+from tb.lib.waits import drive
+from tb.unit.ec_tests import ADD, ATTACH, COUNTERS, CREATE, DETACH, FORGET, Bench, Counters
+from tb.unit.queue_bench import Pulses
+
+
+@cocotb.test()
+async def every_queue_pair_has_counters_of_its_own(dut):
+    """queue.ec.each: attached to any of all, detached, forgotten; a reset forgets all of them"""
+    bench = Bench(dut, stalls=0.3)
+    rng, qps = bench.rng, range(bench.qps)
+    await clock_and_reset(dut)
+    numbers = rng.sample(range(COUNTERS), min(COUNTERS, 40))
+    for number in numbers:
+        await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
+    order = rng.sample(qps, bench.qps)
+    for qpn in order:
+        for events in rng.choice(((0b0101, 0b1010), (0b1111,), (0b0010,), (0b1001, 0b0100))):
+            await bench.order(ATTACH, rng.choice(numbers), qpn, events)
+    # Once more, each behind those that it came before.
+    for qpn in reversed(order):
+        kind, number = next((kind, n) for (one, kind), n in bench.rule.counts.items() if one == qpn)
+        await bench.order(ATTACH, number, qpn, 1 << kind)
+
+    # A value's event names the counter.
+    told, wrote = Pulses(dut, "ev_ecw", "data"), []
+    bench.wr.on_beat = lambda beat: (bench.wrote(beat), wrote.append(beat))
+
+    async def completions(counted=None):
+        for qpn in rng.sample(qps, bench.qps):
+            for kind in rng.sample(range(4), 2):
+                bench.complete(qpn, kind, counted=counted)
+        await bench.settle()
+        events = [EVENTS.ecw.unpack(raw) for raw in told.values()]
+        assert [(bench.rule.there[e.counter][0], e.value) for e in events] == [
+            (beat["addr"], beat["data"] & (1 << 48) - 1) for beat in wrote
+        ]
+        told.seen.clear()
+        wrote.clear()
+
+    await completions()
+    for qpn in rng.sample(qps, bench.qps // 2):
+        if rng.random() < 0.5:
+            await bench.order(FORGET, 0, qpn)
+        else:
+            held = {kind: n for (one, kind), n in bench.rule.counts.items() if one == qpn}
+            kind = rng.choice(sorted(held))
+            await bench.order(DETACH, held[kind], qpn, 1 << kind)
+    await completions()
+    await bench.look()
+    await reset(dut)
+    bench.rule = Counters()
+    await completions(counted=1)
+    await bench.look()
+
+
+@cocotb.test()
+async def orders_and_completions_without_a_pause_take_turns(dut):
+    """queue.ec.turns: one of each, whoever came first"""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 9, value=512)
+    await bench.order(ATTACH, 9, 3, 0b1111)
+    for number in range(24):
+        bench.commits.post({"cqn": 1, "total": number, "qpn": 3, "kind": number % 4, "counted": 1,
+                            "intr": 0})  # fmt: skip
+    drive(dut, s_ec_valid=1, s_ec_op=ADD, s_ec_counter=9, s_ec_value=1000)
+    answers = 0
+    while answers < 20:
+        await RisingEdge(dut.clk)
+        answers += int(dut.s_ec_ready.value)
+    dut.s_ec_valid.value = 0
+    await bench.commits.idle()
+    await ClockCycles(dut.clk, 40)
+    values = [one[2] for one in bench.seen]
+    steps = [b - a for a, b in zip(values, values[1:], strict=False)]
+    assert sorted(steps[:2]) == [1, 1000] and steps[:36] == 18 * steps[:2]
+    assert values[-1] == 20 * 1000 + 24
+
+
+@cocotb.test()
+async def a_drain_ends_once(dut):
+    """queue.ec.drained: s_drained without one, or of the one before, ends no later drain"""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    await bench.order(CREATE, 9, value=512)
+    await bench.order(ATTACH, 9, 3, 0b1111)
+    for asked in (0, 1):
+        bench.complete(3, 1, counted=1, intr=1)
+        await ClockCycles(dut.clk, 3)
+        drive(dut, drain_valid=asked, s_drained=1)
+        await RisingEdge(dut.clk)
+        dut.s_drained.value = 0
+        ended = 0
+        for _ in range(20):
+            await RisingEdge(dut.clk)
+            ended += int(dut.m_drained.value)
+        # The next one begins at once and waits for its own word.
+        dut.drain_valid.value = 1
+        for _ in range(20):
+            await RisingEdge(dut.clk)
+            ended += int(dut.m_drained.value)
+        assert ended == asked
+        dut.drain_valid.value = 0
+        await bench.settle()

@@ -1,0 +1,297 @@
+"""efa_eq against a plain account of it: every CQ and every event queue, whatever the others hold.
+
+One happening after the other, so that there is one right answer; and rows of arms that stand in
+line behind an event the host does not take yet.
+"""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
+from tb.lib.noise import noise
+from tb.lib.stream import rng_for
+from tb.lib.waits import hold, pulse
+from tb.unit.eq_bench import Bench
+from tb.unit.queue_bench import Pulses
+
+EQS = 1 << LIMITS.eqn_w
+COUNT = 0xFFFF
+
+
+class Cq:
+    """What is known of a completion queue."""
+
+    def __init__(self, eqn=0, live=0):
+        self.eqn, self.live = eqn, live
+        self.armed = self.posted = self.kept = False
+        self.total = self.consumed = 0
+
+
+class Eq:
+    """What is known of an event queue."""
+
+    def __init__(self, context):
+        self.context, self.live = context, context["live"]
+        self.armed = self.new = False
+        self.count = 0
+
+
+class Account:
+    """What should happen, entered into `log`: ("eqe", number, entry, event) and ("irq", vector)."""
+
+    def __init__(self, cqs):
+        self.cqs = [Cq() for _ in range(cqs)]
+        self.eqs = [Eq({"live": 0}) for _ in range(EQS)]
+        self.log = deque()
+
+    def commit(self, cqn, total):
+        cq = self.cqs[cqn]
+        cq.total = total
+        if cq.armed:
+            cq.armed = False
+            self.event(cqn)
+
+    def arm(self, cqn):
+        cq = self.cqs[cqn]
+        if not cq.live:
+            return
+        cq.armed = cq.total == cq.consumed
+        if not cq.armed:
+            self.event(cqn)
+
+    def event(self, cqn):
+        cq = self.cqs[cqn]
+        if cq.live and self.eqs[cq.eqn].live:
+            if cq.posted:
+                cq.kept = True
+            else:
+                self.post(cqn)
+
+    def post(self, cqn):
+        """One entry, and its message if its event queue is armed."""
+        self.cqs[cqn].posted = True
+        eqn = self.cqs[cqn].eqn
+        eq = self.eqs[eqn]
+        lap, slot = divmod(eq.count, 1 << eq.context["log"])
+        entry = AdminEqe(phase=1 - lap % 2, u=AdminEqeU())
+        entry.u.comp_event.cqn = cqn
+        data = int.from_bytes(entry.pack(), "little")
+        addr = (eq.context["base"] << 6) + 16 * slot & (1 << 64) - 1
+        self.log.append(("eqe", addr, data, EVENTS.eqe.pack(eqn=eqn, cqn=cqn)))
+        eq.count += 1
+        eq.new = True
+        if eq.armed:
+            self.message(eq)
+
+    def message(self, eq):
+        self.log.append(("irq", eq.context["vector"]))
+        eq.armed = eq.new = False
+
+    def arm_eq(self, eqn):
+        eq = self.eqs[eqn]
+        if not eq.live:
+            return
+        if eq.new:
+            self.message(eq)
+        else:
+            eq.armed = True
+        for cqn, cq in enumerate(self.cqs):
+            if cq.live and cq.eqn == eqn and cq.posted:
+                again = cq.kept
+                cq.posted = cq.kept = False
+                if again:
+                    self.post(cqn)
+
+
+class World(Bench):
+    """The engine beside its account."""
+
+    def __init__(self, dut):
+        self.held = False
+        super().__init__(dut, lambda: self.held)
+        self.commits._task.cancel()
+        dut.s_commit_valid.value = 0
+        self.rng = rng_for("eq_random")
+        self.account = Account(1 << len(dut.cqdb_cqn))
+        self.numbers = range(len(self.account.cqs))
+
+    async def make_eq(self, eqn, live=1):
+        context = noise(INTERNAL.eqc, self.rng, live=live, log=self.rng.randrange(10))
+        if live or not self.account.eqs[eqn].live:
+            self.account.eqs[eqn] = Eq(context)
+        self.account.eqs[eqn].live = live
+        self.account.eqs[eqn].armed = self.account.eqs[eqn].new = False
+        await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
+
+    async def make_cq(self, cqn):
+        live, eqn = self.rng.random() < 0.85, self.rng.randrange(EQS)
+        self.account.cqs[cqn] = Cq(eqn, live)
+        there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
+        context = noise(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
+        await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
+
+    async def commit(self, cqn, step=1):
+        total = self.account.cqs[cqn].total + step & COUNT
+        self.account.commit(cqn, total)
+        await pulse(self.dut, "s_commit_valid", s_commit_cqn=cqn, s_commit_total=total)
+
+    async def ring(self, cqn, consumed, arm):
+        self.account.cqs[cqn].consumed = consumed
+        await self.arm_cq(cqn, consumed, arm)
+
+    async def ring_eq(self, eqn, arm=1, number=None):
+        # A store to no event queue, or without an arm, does nothing.
+        value = REG_BITS.EQ_DB.pack(EQN=eqn if number is None else number, ARM=arm)
+        await pulse(self.dut, "eqdb_valid", eqdb_value=value)
+
+    def read(self, cqn):
+        """A consumer index: all is read, or not."""
+        total = self.account.cqs[cqn].total
+        return self.rng.choice((total, total, total ^ 1 << self.rng.randrange(16)))
+
+    def scan(self):
+        """Cycles that an arm of an event queue may take now."""
+        return 16 + 4 * sum(cq.posted for cq in self.account.cqs)
+
+    async def quiet(self, cycles=0):
+        """Until nothing is being done; then what left is what should have."""
+        await ClockCycles(self.dut.clk, 14 + cycles)
+        wanted = self.account.log
+        entries = [entry for entry in wanted if entry[0] == "eqe"]
+        assert self.order == [entry[0] for entry in wanted], (self.order, [e[0] for e in wanted])
+        assert [(b["addr"], b["data"]) for b in self.wr.beats] == [e[1:3] for e in entries]
+        assert self.told.values() == [entry[3] for entry in entries]
+        assert self.interrupts() == [entry[1] for entry in wanted if entry[0] == "irq"]
+        for seen in (self.order, self.wr.beats, self.told.seen, wanted):
+            seen.clear()
+
+    async def anything(self):
+        """One happening, and what it leads to."""
+        rng, cqn, eqn = self.rng, self.rng.choice(self.numbers), self.rng.randrange(EQS)
+        kind = rng.random()
+        if kind < 0.42:
+            await self.ring(cqn, self.read(cqn), arm := int(rng.random() < 0.85))
+            if arm:
+                self.account.arm(cqn)
+        elif kind < 0.80:
+            await self.commit(cqn, rng.choice((1, 1, 2, 256)))
+        elif kind < 0.88:
+            await self.make_cq(cqn)
+        elif kind < 0.96:
+            foreign = rng.choice((None, None, None, eqn | 1 << rng.randrange(LIMITS.eqn_w, 16)))
+            arm, cycles = int(rng.random() < 0.9), self.scan()
+            await self.ring_eq(eqn, arm, foreign)
+            if arm and foreign is None:
+                self.account.arm_eq(eqn)
+            await self.quiet(cycles)
+        else:
+            await self.make_eq(eqn, int(rng.random() < 0.8))
+        await self.quiet()
+
+    async def start_all(self):
+        """All event queues, every second one armed, all CQs."""
+        await super().start(eqs=())
+        self.told = Pulses(self.dut, "ev_eqe", "data")
+        for eqn in range(EQS):
+            await self.make_eq(eqn)
+            if eqn % 2:
+                await self.ring_eq(eqn)
+                self.account.arm_eq(eqn)
+                await self.quiet(self.scan())
+        for cqn in self.numbers:
+            await self.make_cq(cqn)
+
+    async def stuck(self):
+        """An event that waits for the host; returns whose, None where nobody can have one."""
+        free = [n for n, cq in enumerate(self.account.cqs)
+                if cq.live and not cq.posted and self.account.eqs[cq.eqn].live]  # fmt: skip
+        if not free:
+            return None
+        cqn, self.held = self.rng.choice(free), True
+        await ClockCycles(self.dut.clk, 3)
+        await self.ring(cqn, self.account.cqs[cqn].total ^ 1, 1)
+        await ClockCycles(self.dut.clk, 8)
+        self.account.arm(cqn)
+        return cqn
+
+
+@cocotb.test()
+async def every_queue_by_itself(dut):
+    """eq.random.each: any happening to any CQ and event queue leads to just what it should"""
+    world = World(dut)
+    await world.start_all()
+    for _ in range(700):
+        await world.anything()
+
+
+@cocotb.test()
+async def all_queues_in_a_row(dut):
+    """eq.random.row: arms, then commits of most CQs in any order; the events of those armed"""
+    world = World(dut)
+    await world.start_all()
+    rng = world.rng
+    for _ in range(12):
+        for cqn in rng.sample(world.numbers, len(world.numbers) * 4 // 5):
+            await world.ring(cqn, world.read(cqn), 1)
+            world.account.arm(cqn)
+            await ClockCycles(dut.clk, 1)
+        await world.quiet(8 * len(world.numbers))
+        for cqn in rng.choices(world.numbers, k=len(world.numbers)):
+            cq = world.account.cqs[cqn]
+            world.account.commit(cqn, total := cq.total + 1 & COUNT)
+            await hold(dut, "s_commit_valid", "s_commit_ready", s_commit_cqn=cqn,
+                       s_commit_total=total)  # fmt: skip
+        await world.quiet(100)
+        for cqn in rng.sample(world.numbers, 10):
+            await world.make_cq(cqn)
+        for eqn in rng.sample(range(EQS), EQS - 2):
+            if rng.random() < 0.1:
+                await world.make_eq(eqn)
+            cycles = world.scan()
+            await world.ring_eq(eqn)
+            world.account.arm_eq(eqn)
+            await world.quiet(cycles)
+
+
+@cocotb.test()
+async def arms_that_stand_in_line(dut):
+    """eq.random.line: behind an event, each CQ once, as its last doorbell says; none made anew"""
+    world = World(dut)
+    await world.start_all()
+    rng = world.rng
+    for _ in range(60):
+        first = await world.stuck()
+        if first is None:
+            await world.make_eq(rng.randrange(EQS))
+            continue
+        line, asked = [], set()
+        for _ in range(rng.choice((4, 20, 60))):
+            cqn = rng.choice([n for n in world.numbers if n != first])
+            if rng.random() < 0.1:
+                await world.make_cq(cqn)
+                asked.discard(cqn)
+                continue
+            arm = int(rng.random() < 0.9)
+            await world.ring(cqn, world.read(cqn), arm)
+            if arm:
+                asked.add(cqn)
+                line += [cqn] if cqn not in line else []
+        world.held = False
+        for cqn in line:
+            if cqn in asked:
+                world.account.arm(cqn)
+        await world.quiet(8 * len(line))
+        # Event queues are armed lowest number first.
+        if rng.random() < 0.5 and await world.stuck() is not None:
+            some, cycles = rng.sample(range(EQS), rng.randrange(1, EQS)), world.scan()
+            for eqn in some:
+                await world.ring_eq(eqn)
+            world.held = False
+            for eqn in sorted(some):
+                world.account.arm_eq(eqn)
+            await world.quiet(cycles * len(some))
+        for _ in range(8):
+            await world.commit(rng.choice(world.numbers))
+            await world.quiet()

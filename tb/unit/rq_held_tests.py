@@ -1,0 +1,203 @@
+"""efa_rq: heads that packets hold, neighbours of a broken ring, operations, wrap of the counts."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import AdminQpState
+from tb.lib.stream import clock_and_reset, rng_for
+from tb.lib.waits import hold, zero
+from tb.unit.rq_bench import context
+from tb.unit.rq_tests import INIT, INPUTS, World, take_all
+
+STATES = AdminQpState
+
+
+class Held(World):
+    """Packets that stay where they are: in `line` to be offered, answered when `taking`."""
+
+    def __init__(self, dut):
+        super().__init__(dut, 1.0, 1.0, 1.0)
+        self.line, self.inside, self.taking, self.finish = deque(), deque(), False, False
+        self.last = None  # the ring of the last packet taken, and how much of it
+        dut.m_claim_ready.value = 0
+
+    def _packets_out(self):
+        dut = self.dut
+        assert dut.claim_empty.value == int(not self.inside)
+        if dut.m_claim_valid.value == 1 and dut.m_claim_ready.value == 1:
+            assert self.last is None
+            ring = self.inside.popleft()
+            self.last = ring, self._answer(ring)
+            self.taking = False
+        if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            self.inside.append(self.line.popleft())
+
+    def _packet_done(self):
+        self._use(*self.last)
+        self.last = None
+
+    def _packets_in(self):
+        dut, ending = self.dut, self.finish
+        dut.s_claim_valid.value = int(bool(self.line))
+        if self.line:
+            dut.s_claim_qpn.value, dut.s_claim_need.value = self.line[0].qpn, 0
+        dut.m_claim_ready.value, dut.s_claim_done.value = int(self.taking), int(ending)
+        self.finish = False
+        return ending
+
+
+@cocotb.test()
+async def heads_that_packets_hold_stay(dut):
+    """queue.rq.held: of three packets at any stage each keeps the flush off its ring, no other"""
+    world = Held(dut)
+    await world.start()
+    rng, wide = world.rng, len(dut.rqdb_qpn)
+    for _ in range(16):
+        first = rng.randrange(1 << wide)
+        bits = rng.sample(range(wide), 3)
+        rings = [await world.make(qpn, 3) for qpn in (first, *[first ^ 1 << bit for bit in bits])]
+        for ring in rings:
+            world.post(ring, 1, 1, 1)
+        await world.rest(30)
+
+        async def flushed(*numbers, rings=rings):
+            await world.cycles(100)
+            assert [ring.cons for ring in rings] == list(numbers)
+
+        taken, answered, waiting, free = rings
+        world.line.extend((taken, answered, waiting))
+        world.taking = True
+        await world.cycles(12)
+        assert world.last[0] is taken and list(world.inside) == [answered, waiting]
+        for ring in rings:
+            world.to(ring, STATES.ERR)
+        await flushed(0, 0, 0, 3)
+        world.finish = True
+        await flushed(3, 0, 0, 3)
+        world.taking = True
+        await flushed(3, 0, 0, 3)
+        world.finish = True
+        await flushed(3, 3, 0, 3)
+        world.taking = True
+        await flushed(3, 3, 0, 3)
+        world.finish = True
+        await flushed(3, 3, 3, 3)
+        for ring in rings:
+            world.to(ring, STATES.RESET)
+        await world.rest(20)
+
+
+@cocotb.test()
+async def only_the_ring_whose_read_failed_is_broken(dut):
+    """queue.rq.broken: its neighbours, whose numbers differ in one bit, go on"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    wide = len(dut.rqdb_qpn)
+    for number in (0, (1 << wide) - 1, *world.rng.sample(range(1, (1 << wide) - 1), 3)):
+        rings = [await world.make(number ^ (1 << bit if bit < wide else 0), 3)
+                 for bit in range(wide + 1)]  # fmt: skip
+        *fine, broken = rings
+        world.fail, before = {number}, world.counts["broken"]
+        for ring in rings:
+            world.post(ring, 1, 0, 1)
+        await world.rest(30)
+        broken.state = STATES.RTS
+        while world.counts["broken"] == before or world.claim:
+            world.judge(broken, 1.0)
+            await world.cycle()
+        for ring in fine:
+            await take_all(world, ring)
+            assert ring.cons == 3
+        assert world.counts["broken"] == before + 1 and broken.cons == 0
+        await world.rest(20)
+
+
+@cocotb.test()
+async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
+    """queue.rq.op: beside doorbells of another ring it ends as soon as they do"""
+    world = World(dut, 1.0, 0.0, 1.0)
+    await world.start()
+    busy = await world.make(9, 12)
+    ends, qpns = set(), iter(range(20, 60))
+    for doorbells in range(28, 50):
+        await world.cycles(5)
+        for _ in range(doorbells):
+            world.post(busy, 1)
+        began = world.now
+        await world.make(next(qpns), 3)
+        # The last doorbell's edge; what comes before the counts' turn holds nothing up.
+        if doorbells > 40:
+            ends.add(world.times["op"][-1] - (began + 1 + doorbells))
+        await world.cycles(doorbells)
+    assert len(ends) == 1, ends
+    assert max(ends) < 8, ends
+
+
+@cocotb.test()
+async def counts_pass_their_end(dut):
+    """queue.rq.wrap: more than 65,536 descriptors of a ring, each once, in its place, in order"""
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    rng = rng_for("wrap")
+    qpn, log = rng.randrange(1 << len(dut.rqdb_qpn)), 10
+    base, size = 5 << 30, 1 << log
+    total, spread = 0x10000 + size, rng.getrandbits(16) | 1
+    dut.qpc_data.value = image = context(base, log)
+    await hold(dut, "rqop_valid", "rqop_ready", rqop_kind=INIT, rqop_qpn=qpn, rqop_qpc=image)
+
+    def word(number):
+        """Two descriptors make an entry."""
+        return number & 0xFFFF | (number * spread & 0xFFFF) << 64 | (number & 1) << 127
+
+    prod = asked = come = offered = taken = done = idle = pause = 0
+    reads = deque()
+    dut.rqdb_qpn.value = dut.s_claim_qpn.value = dut.s_done_qpn.value = qpn
+    dut.m_rd_ready.value = dut.m_claim_ready.value = 1
+    dut.s_done_count.value = 2
+    edge = RisingEdge(dut.clk)
+    while done < total:
+        await edge
+        if dut.m_rd_valid.value == 1:
+            length = int(dut.m_rd_len.value)
+            assert dut.m_rd_addr.value == base + 16 * (asked % size)
+            reads.append([asked, length // 16, 0, int(dut.m_rd_cookie.value)])
+            asked += length // 16
+            assert asked <= prod
+        if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            offered += 2
+        dut.s_done_valid.value = dut.s_claim_done.value
+        done += 2 * int(dut.s_done_valid.value)
+        dut.s_claim_done.value = told = dut.m_claim_valid.value
+        if told == 1:
+            idle = 0
+            flags = (dut.m_claim_none, dut.m_claim_missing, dut.m_claim_broken, dut.m_claim_short)
+            assert not any(int(flag.value) for flag in flags), taken
+            assert dut.m_claim_count.value == 2 and dut.m_claim_whole.value == 1
+            assert dut.m_claim_descs.value == word(taken + 1) << 128 | word(taken), taken
+            taken += 2
+        idle += 1
+        assert idle < 200, (taken, "nothing more comes")
+        # Steps of any size, the reads never far behind; claims, for what has come, with pauses.
+        more = prod < total and prod - come < 64
+        dut.rqdb_valid.value = int(more)
+        if more:
+            prod = min(total, prod + rng.randrange(1, 65))
+            dut.rqdb_value.value = prod & 0xFFFF
+        pause = pause - 1 if pause else 12 * (rng.random() < 0.01)
+        here = offered + 2 <= (come if come == total else come - 8)
+        dut.s_claim_valid.value = int(here and not pause)
+        dut.rdc_valid.value = int(bool(reads))
+        if reads:
+            first, number, at, cookie = reads[0]
+            piece = min(number - at, 4 - (first + at) % 4)
+            dut.rdc_cookie.value, dut.rdc_offset.value = cookie, 16 * at
+            dut.rdc_bytes.value = 16 * piece
+            dut.rdc_data.value = sum(word(first + at + n) << 128 * n for n in range(piece))
+            dut.rdc_last.value = int(at + piece == number)
+            reads[0][2] += piece
+            come += piece
+            if at + piece == number:
+                reads.popleft()
+    assert not dut.m_err_valid.value
