@@ -165,6 +165,8 @@ def build(block, job, place, only=None, bug=None):
     script = [
         f"read_verilog {flags} {' '.join(files)}",
         f"hierarchy -check -top {block.top}{sizes}",
+        # Its outputs may then be anything.
+        *(f"blackbox *{module}*; cutpoint -blackbox" for module in job.get("anything", [])),
         "proc -noopt; flatten",
         f"cd {block.top}",
         # A name with an index in it is none to connect, so it gets another.
