@@ -167,7 +167,8 @@ def build(block, job, place, only=None, bug=None):
         f"hierarchy -check -top {block.top}{sizes}",
         # Its outputs may then be anything.
         *(f"blackbox *{module}*; cutpoint -blackbox" for module in job.get("anything", [])),
-        "proc -noopt; flatten",
+        # A case that became a table would be a memory with any contents in the step of an induction.
+        "proc -noopt -norom; flatten",
         f"cd {block.top}",
         # A name with an index in it is none to connect, so it gets another.
         *(
@@ -175,6 +176,8 @@ def build(block, job, place, only=None, bug=None):
             for source, wire in probes
         ),
         "opt_clean; opt -keepdc -fast; memory -nordff -nomap; opt -keepdc -fast",
+        # The solver is quicker with registers than with arrays that have few words.
+        f"memory_map -formal t:$mem_v2 r:SIZE<={job.get('registers', 0)} %i; opt -keepdc -fast",
         "async2sync; chformal -lower; opt_clean",
     ]
     for name in block.properties:
@@ -190,6 +193,8 @@ def build(block, job, place, only=None, bug=None):
                 looked = re.sub(r"[][]", "?", source.removesuffix("word_addr"))
                 script.append(f"select -set words @words c:{looked}h_word %d")
         script.append("delete @words")
+    # Invariants of memories inside that no property of the job needs.
+    script += [f"delete c:{pattern}" for pattern in job.get("without", [])]
     if only:
         script.append(f"select -set others t:$assert c:p_{only} %d; delete @others")
     script += [
