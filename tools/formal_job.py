@@ -167,7 +167,7 @@ def build(block, job, place, only=None, bug=None):
         f"hierarchy -check -top {block.top}{sizes}",
         # Its outputs may then be anything.
         *(f"blackbox *{module}*; cutpoint -blackbox" for module in job.get("anything", [])),
-        # A case that became a table would be a memory with any contents in the step of an induction.
+        # A case that became a table would be a memory with any contents in an induction step.
         "proc -noopt -norom; flatten",
         f"cd {block.top}",
         # A name with an index in it is none to connect, so it gets another.
