@@ -14,9 +14,10 @@
 // beyond; that is its debt, and turns pay for it before they let it send again. With F flits in
 // the longest message two queues that have work all the time differ, in what they may send in any
 // time, by at most TURN + 2 * (F - 1) flits: 1 % of 100 quanta, F = 65. A queue that is alone owes
-// nothing and is not held up. A queue with work (and, SRD, contexts) gets an entry taken after at
-// most R = 1 + ceil((F - 1) / TURN) turns of each other queue, so within 2^QPN_W * R * (2 * TURN
-// + 6) cycles in which the stage behind takes what it is offered, barriers and clears apart.
+// nothing and is not held up. A queue that may send (and, SRD, finds contexts) gets an entry taken
+// after at most R = 1 + floor((F - 1) / TURN) turns of each other queue, within 2^QPN_W * R *
+// (2 * TURN + 6) cycles in which the stage behind takes what it is offered; cycles with a barrier,
+// a clear or a queue to look at anew apart. Proven: formal/sq.yaml.
 //
 // An SRD entry is taken only with a message context set aside for it, so a queue whose
 // acknowledgements stay away never stands in the way of others behind this stage.

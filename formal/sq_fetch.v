@@ -1,0 +1,270 @@
+// fv_sq_fetch - efa_sq_fetch, for one queue of the solver's choice among others that do whatever
+// they like: each line of its ring is asked for once, in order, none before its doorbell, and the
+// queue is not forgotten while rung lines are not asked for.
+`include "efa_defs.vh"
+
+module fv_sq_fetch #(
+    parameter QPN_W  = 2,
+    parameter SLOT_W = 8
+) (
+    input wire clk,
+    input wire rst,
+    input wire [3:0] mrrs_log,
+    input wire rung_valid,
+    input wire [QPN_W-1:0] rung_qpn,
+    input wire [15:0] rung_by,
+    input wire s_chg_valid,
+    input wire [QPN_W-1:0] s_chg_qpn,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire [15:0] prod_data,
+    input wire s_clear_valid,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire s_clear_made,
+    input wire [57:0] s_clear_base,
+    input wire s_drain,
+    input wire s_waits,
+    input wire m_rd_ready,
+    input wire rdc_valid,
+    input wire [31:0] rdc_cookie,
+    input wire [12:0] rdc_offset,
+    input wire [6:0] rdc_bytes,
+    input wire rdc_last,
+    input wire rdc_err
+);
+
+  localparam LLQ_AW = 21;
+  localparam LINE_W = LLQ_AW - 6;
+
+  wire init_done;
+  wire s_chg_ready;
+  wire [QPN_W-1:0] qpc_addr;
+  wire s_clear_ready;
+  wire m_drained;
+  wire m_rd_valid;
+  wire [63:0] m_rd_addr;
+  wire [12:0] m_rd_len;
+  wire [31:0] m_rd_cookie;
+  wire fill_valid;
+  wire [LINE_W-1:0] fill_line;
+  wire fill_parity;
+  wire [15:0] count_data;
+  wire work_valid;
+  wire [QPN_W-1:0] work_qpn;
+  wire err_valid;
+  wire [QPN_W-1:0] err_qpn;
+
+  efa_sq_fetch #(
+      .QPN_W (QPN_W),
+      .LLQ_AW(LLQ_AW),
+      .SLOT_W(SLOT_W)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .init_done(init_done),
+      .mrrs_log(mrrs_log),
+      .rung_valid(rung_valid),
+      .rung_qpn(rung_qpn),
+      .s_chg_valid(s_chg_valid),
+      .s_chg_ready(s_chg_ready),
+      .s_chg_qpn(s_chg_qpn),
+      .qpc_addr(qpc_addr),
+      .qpc_data(qpc_data),
+      .prod_data(prod_data),
+      .s_clear_valid(s_clear_valid),
+      .s_clear_ready(s_clear_ready),
+      .s_clear_qpn(s_clear_qpn),
+      .s_clear_made(s_clear_made),
+      .s_clear_base(s_clear_base),
+      .s_drain(s_drain),
+      .m_drained(m_drained),
+      .s_waits(s_waits),
+      .m_rd_valid(m_rd_valid),
+      .m_rd_ready(m_rd_ready),
+      .m_rd_addr(m_rd_addr),
+      .m_rd_len(m_rd_len),
+      .m_rd_cookie(m_rd_cookie),
+      .rdc_valid(rdc_valid),
+      .rdc_cookie(rdc_cookie),
+      .rdc_offset(rdc_offset),
+      .rdc_bytes(rdc_bytes),
+      .rdc_last(rdc_last),
+      .rdc_err(rdc_err),
+      .fill_valid(fill_valid),
+      .fill_line(fill_line),
+      .fill_parity(fill_parity),
+      .count_addr({QPN_W{1'b0}}),
+      .count_data(count_data),
+      .work_valid(work_valid),
+      .work_qpn(work_qpn),
+      .err_valid(err_valid),
+      .err_qpn(err_qpn)
+  );
+
+  (* probe = "u_dut.u_asked.word_addr" *) wire [QPN_W-1:0] asked_place;
+  (* probe = "u_dut.u_asked.word_q" *) wire [16:0] asked;
+  (* probe = "u_dut.u_asked.word_known_q" *) wire asked_known;
+  (* probe = "u_dut.u_base.word_addr" *) wire [QPN_W-1:0] base_place;
+  (* probe = "u_dut.u_base.word_q" *) wire [57:0] base;
+  (* probe = "u_dut.u_base.word_known_q" *) wire base_known;
+  (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
+  (* probe = "u_dut.p_valid_q" *) wire p_valid;
+  (* probe = "u_dut.p_fresh_q" *) wire p_fresh;
+  (* probe = "u_dut.p_qpn_q" *) wire [QPN_W-1:0] p_qpn;
+  (* probe = "u_dut.p_asked" *) wire [16:0] p_asked;
+  (* probe = "u_dut.p_base" *) wire [57:0] p_base;
+  (* probe = "u_dut.p_done" *) wire p_done;
+  (* probe = "u_dut.p_work" *) wire p_work;
+  (* probe = "u_dut.p_open" *) wire p_open;
+  (* probe = "u_dut.x_valid_q" *) wire x_valid;
+  (* probe = "u_dut.x_new_q" *) wire x_new;
+  (* probe = "u_dut.x_qpn_q" *) wire [QPN_W-1:0] x_qpn;
+  (* probe = "u_dut.x_first_q" *) wire [16:0] x_first;
+  (* probe = "u_dut.x_lines_q" *) wire [6:0] x_lines;
+  (* probe = "u_dut.x_more_q" *) wire [11:0] x_more;
+  (* probe = "u_dut.x_wide_q" *) wire x_wide;
+  (* probe = "u_dut.x_addr_q" *) wire [57:0] x_addr;
+  (* probe = "u_dut.x_line_q" *) wire [LINE_W-1:0] x_line;
+  (* probe = "u_dut.x_parity_q" *) wire x_parity;
+  (* probe = "u_dut.had_new_q" *) wire had_new;
+  (* probe = "u_dut.had_qpn_q" *) wire [QPN_W-1:0] had_qpn;
+  (* probe = "u_dut.chg_q" *) wire chg;
+  (* probe = "u_dut.chg_qpn_q" *) wire [QPN_W-1:0] chg_qpn;
+  (* probe = "u_dut.freed_valid" *) wire freed;
+
+  (* anyconst *) wire [QPN_W-1:0] me;
+  // Its ring: entries of two lines, log2 of its entries, where it begins in memory on the device.
+  (* anyconst *) wire wide;
+  (* anyconst *) wire [3:0] log;
+  (* anyconst *) wire [19:0] line;
+  reg began_q = 1'b0;
+  reg known_q;
+  reg [15:0] prod_q;
+  reg [16:0] sent_q;  // lines that were asked for
+  reg [57:0] base_q;
+  reg looked_q;
+  reg [15:0] answer_q;
+  reg cleared_q;
+  reg stays_q;
+  reg [QPN_W-1:0] clear_qpn_q;
+  reg made_q;
+  reg [57:0] clear_base_q;
+  reg chg_stays_q;
+  reg [QPN_W-1:0] chg_qpn_stays_q;
+  // Looked at while it may not ask; whoever lets it says so.
+  reg idle_q;
+  reg [3:0] mrrs_q;
+
+  wire [16:0] mask = wide ? 17'h1FFFF : 17'h0FFFF;
+  wire [3:0] ring_log = log + {3'd0, wide};
+  wire [16:0] ring = 17'd1 << ring_log;
+  wire [16:0] rung_lines = wide ? {prod_q, 1'b0} : {1'b0, prod_q};
+  wire [16:0] waiting = (rung_lines - sent_q) & mask;
+  wire cleared = s_clear_valid && s_clear_qpn == me;
+  wire rung = rung_valid && rung_qpn == me;
+  wire p_me = p_valid && p_qpn == me;
+  wire x_me = x_valid && x_qpn == me;
+  wire changed = s_chg_valid && s_chg_ready && s_chg_qpn == me;
+  wire reads = m_rd_valid && m_rd_ready && x_me;
+  wire [16:0] lines = {10'd0, m_rd_len[12:6]};
+  wire [16:0] index = sent_q & (ring - 17'd1);
+  wire [16:0] lap = sent_q >> ring_log;
+  wire [6:0] size = 7'd1 << (mrrs_log - 4'd6);
+  wire [6:0] place = m_rd_addr[12:6] & (size - 7'd1);
+  // Its read is asked for, but the table has not heard of it, or was read before.
+  wire [16:0] after = (sent_q + (x_me ? {10'd0, x_lines} : 17'd0)) & mask;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    looked_q <= qpc_addr == me;
+    answer_q <= rung ? prod_q + rung_by : prod_q;
+    cleared_q <= !rst && cleared;
+    stays_q <= !rst && s_clear_valid && !s_clear_ready;
+    clear_qpn_q <= s_clear_qpn;
+    made_q <= s_clear_made;
+    clear_base_q <= s_clear_base;
+    chg_stays_q <= !rst && s_chg_valid && !s_chg_ready;
+    chg_qpn_stays_q <= s_chg_qpn;
+    mrrs_q <= mrrs_log;
+    if (rst) begin
+      known_q <= 1'b0;
+      prod_q  <= 0;
+      sent_q  <= 0;
+      idle_q  <= 1'b1;
+    end else begin
+      if (cleared) begin
+        known_q <= known_q || s_clear_made;
+        prod_q  <= 0;
+        sent_q  <= 0;
+        if (s_clear_made) base_q <= s_clear_base;
+      end else begin
+        if (rung) prod_q <= prod_q + rung_by;
+        if (reads) sent_q <= (sent_q + lines) & mask;
+      end
+      if (rung || changed) idle_q <= 1'b0;
+      else if (p_done && p_me && !p_open) idle_q <= 1'b1;
+    end
+  end
+
+  always @* begin
+    if (!began_q) assume (rst);
+    assume (asked_place == me);
+    assume (base_place == me);
+    assume (log <= 4'd10);
+    // Answers, and what they free, are efa_sq_order's.
+    assume (!rdc_valid && !freed);
+    assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
+    assume (!began_q || mrrs_log == mrrs_q);
+    // Doorbells are legal, and the tables answer as they are when they are asked.
+    assume (!rung || (known_q && !cleared && !stays_q && rung_by != 0));
+    assume (!rung || {1'b0, waiting} + (wide ? {1'b0, rung_by, 1'b0} : {2'b00, rung_by}) <= ring);
+    assume (!looked_q || prod_data == answer_q);
+    assume (!looked_q || (qpc_data[`EFA_QPC__WQE128] == wide && qpc_data[`EFA_QPC__SQ_LOG] == log
+        && qpc_data[`EFA_QPC__SQ_LINE] == line));
+    // A queue is cleared when nothing of it is on its way, and lives after that.
+    assume (!cleared || !x_me);
+    assume (!looked_q || (known_q && !cleared && !cleared_q && !stays_q)
+        || !qpc_data[`EFA_QPC__LIVE]);
+    assume (!stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q && s_clear_made == made_q
+        && s_clear_base == clear_base_q));
+    assume (!chg_stays_q || (s_chg_valid && s_chg_qpn == chg_qpn_stays_q));
+    if (began_q && !rst) begin
+      h_known : assert (known_q || (!x_me && prod_q == 0));
+      h_sent : assert ((sent_q & ~mask) == 0 && {1'b0, waiting} <= ring);
+      h_new : assert (!x_new || x_valid || x_new);
+      h_table :
+      assert (!known_q || (stays_q && clear_qpn_q == me)
+          || (asked_known && asked == (x_new && x_qpn == me ? x_first : after)));
+      h_base : assert (!known_q || (base_known && base == base_q));
+      h_x :
+      assert (!x_me || (known_q && x_lines != 0 && x_lines <= 7'd64 && x_wide == wide
+          && {10'd0, x_lines} <= waiting && x_first == sent_q
+          && x_addr == base_q + {41'd0, index} && x_line == line[LINE_W-1:0] + index[LINE_W-1:0]
+          && x_parity == lap[0] && {10'd0, x_lines} + index <= ring
+          && {1'b0, x_addr[5:0] & (size[5:0] - 6'd1)} + x_lines <= size));
+      h_p :
+      assert (!p_me || !p_fresh || !known_q || (x_new && x_qpn == me)
+          || (had_new && had_qpn == me) || cleared_q || !looked_q
+          || (p_asked == asked && p_base == base));
+      h_fresh : assert (!p_me || looked_q == p_fresh);
+      h_answer : assert (!known_q || cleared_q || answer_q == prod_q);
+      o_kept : assert (!(x_new && x_me) || {5'd0, x_more} == waiting || set[me] || p_me);
+      p_order :
+      assert (!reads || (m_rd_addr == {base_q, 6'd0} + {41'd0, index, 6'd0} && m_rd_len != 0
+          && m_rd_len[5:0] == 0));
+      p_rung : assert (!reads || lines <= waiting);
+      p_ring :
+      assert (!reads || (index + lines <= ring && {1'b0, place} + m_rd_len[12:6] <= {1'b0, size}
+          && m_rd_cookie[LINE_W-1:0] == line[LINE_W-1:0] + index[LINE_W-1:0]
+          && m_rd_cookie[28] == lap[0]));
+      p_kept :
+      assert (!known_q || waiting == 0 || idle_q || set[me] || p_me || (chg && chg_qpn == me)
+          || (x_me && {10'd0, x_lines} == waiting)
+          || (x_new && x_qpn == me));
+      c_order : cover (reads && sent_q == 17'd5);
+      c_rung : cover (reads && lines == waiting && sent_q == 17'd2 && wide);
+      c_ring : cover (reads && lap == 17'd1 && index == 0 && log == 4'd1);
+      c_kept : cover (waiting != 0 && !set[me] && !p_me && x_me && x_new && sent_q != 0);
+    end
+  end
+
+endmodule
