@@ -1,0 +1,813 @@
+// fv_isolation - BAR decode, contexts, doorbells, LLQ memory, reports and receive counts together:
+// no sequence of stores through pages of one UAR changes a queue of another.
+//
+// Beside the blocks runs a machine that holds the state of one queue pair `me`, one completion queue
+// `cq` and one dword of one line of LLQ memory, and it is fed only with stores whose address lies in
+// the doorbell page of the UAR `y` or in that line, while the page of the line is of `me`; of other
+// stores it has no wire. What the blocks hold for `me` and `cq` while they belong to `y` is proven to be
+// what the machine holds, in every cycle, whatever else is stored, whatever other queues do, over any
+// number of lives of the queue. So two histories that differ only in stores of others leave the same
+// state: this is non-interference, with the machine as the second copy, which makes it cheaper to prove
+// than two copies of the blocks, and says beside it what the state is. Timing: the machine hears of a
+// store when efa_mmio lets it act, so stores of others can only delay it, as on the bus before.
+`include "efa_defs.vh"
+
+module fv_isolation #(
+    parameter QPN_W  = 2,
+    parameter CQN_W  = 2,
+    parameter LLQ_AW = 14
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    input wire opened,
+    input wire in_reset,
+    input wire s_mmio_valid,
+    input wire s_mmio_write,
+    input wire [2:0] s_mmio_bar,
+    input wire [25:0] s_mmio_line,
+    input wire [63:0] s_mmio_be,
+    input wire [511:0] s_mmio_data,
+    input wire m_mmio_cpl_ready,
+    input wire [QPN_W-1:0] qpc_sq_addr,
+    input wire [QPN_W-1:0] qpc_rq_addr,
+    input wire qpa_lock,
+    input wire qpa_valid,
+    input wire qpa_write,
+    input wire [QPN_W-1:0] qpa_qpn,
+    input wire [`EFA_QPC__W-1:0] qpa_wdata,
+    input wire qpchg_send_ready,
+    input wire qpchg_recv_ready,
+    input wire qperr_recv_valid,
+    input wire [QPN_W-1:0] qperr_recv_qpn,
+    input wire torn_valid,
+    input wire [QPN_W-1:0] torn_qpn,
+    input wire again_ready,
+    input wire mark_ready,
+    input wire mark_done,
+    input wire walk_ready,
+    input wire ah_gone,
+    input wire cqc_valid,
+    input wire [CQN_W-1:0] cqc_cqn,
+    input wire [`EFA_CQC__W-1:0] cqc_data,
+    input wire [15:0] completed_data,
+    input wire [15:0] taken_data,
+    input wire clear_valid,
+    input wire [QPN_W-1:0] clear_qpn,
+    input wire [QPN_W-1:0] prod_sq_addr,
+    input wire s_op_valid,
+    input wire s_op_own,
+    input wire s_op_disown,
+    input wire [QPN_W-1:0] s_op_qpn,
+    input wire [`EFA_QPC__W-1:0] s_op_qpc,
+    input wire s_void_valid,
+    input wire [LLQ_AW-6-1:0] s_void_line,
+    input wire s_void_parity,
+    input wire take_valid,
+    input wire [QPN_W-1:0] take_qpn,
+    input wire [15:0] take_value,
+    input wire s_done_valid,
+    input wire [QPN_W-1:0] s_done_qpn,
+    input wire [1:0] s_done_count,
+    input wire rq_clear_valid,
+    input wire [QPN_W-1:0] rq_clear_qpn,
+    input wire [4:0] rq_clear_size,
+    input wire [QPN_W-1:0] rq_rd_qpn
+);
+
+  localparam QPC_W = `EFA_QPC__W;
+  localparam LINE_W = LLQ_AW - 6;
+  localparam PAGE_LOG = 6;
+  localparam [15:0] CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
+  localparam [2:0] RESET = `EFA_ADMIN_QP_STATE__RESET_W3;
+  localparam [2:0] ERR = `EFA_ADMIN_QP_STATE__ERR_W3;
+
+  wire s_mmio_ready;
+  wire llq_valid;
+  wire [LINE_W-1:0] llq_line;
+  wire [15:0] llq_dwen;
+  wire llq_part;
+  wire [511:0] llq_data;
+  wire db_valid;
+  wire [31:0] db_offset;
+  wire [31:0] db_data;
+  wire qp_init_done;
+  wire db_init_done;
+  wire llq_init_done;
+  wire [QPN_W-1:0] qpc_db_addr;
+  wire [QPN_W-1:0] qpc_llq_addr;
+  wire [4*QPC_W-1:0] qpc_send_data;
+  wire [2*QPC_W-1:0] qpc_recv_data;
+  wire qpa_ready;
+  wire qpchg_send_valid;
+  wire [QPN_W-1:0] qpchg_qpn;
+  wire [2:0] qpchg_state;
+  wire qperr_send_valid;
+  wire qperr_send_ready;
+  wire [QPN_W-1:0] qperr_send_qpn;
+  wire [3:0] qperr_send_cause;
+  wire qperr_recv_ready;
+  wire [QPN_W-1:0] completed_addr;
+  wire [QPN_W-1:0] prod_llq_addr;
+  wire [QPN_W-1:0] taken_addr;
+  wire [31:0] prod_data;
+  wire work_valid;
+  wire [QPN_W-1:0] work_qpn;
+  wire rung_valid;
+  wire [QPN_W-1:0] rung_qpn;
+  wire store_valid;
+  wire [QPN_W-1:0] store_qpn;
+  wire rqdb_valid;
+  wire [QPN_W-1:0] rqdb_qpn;
+  wire [15:0] rqdb_value;
+  wire cqdb_valid;
+  wire [CQN_W-1:0] cqdb_cqn;
+  wire [31:0] cqdb_value;
+  wire s_op_ready;
+  wire s_void_ready;
+  wire [(1<<QPN_W)-1:0] down;
+  wire move_valid;
+  wire wrong_valid;
+  wire [QPN_W-1:0] moved_qpn;
+  wire rq_clear_ready;
+  wire [31:0] rq_prod;
+
+  efa_mmio #(
+      .LLQ_AW(LLQ_AW)
+  ) u_mmio (
+      .clk(clk),
+      .rst(power_rst),
+      .opened(opened),
+      .in_reset(in_reset),
+      .s_mmio_valid(s_mmio_valid),
+      .s_mmio_ready(s_mmio_ready),
+      .s_mmio_write(s_mmio_write),
+      .s_mmio_bar(s_mmio_bar),
+      .s_mmio_addr({s_mmio_line, 6'd0}),
+      .s_mmio_be(s_mmio_be),
+      .s_mmio_data(s_mmio_data),
+      .s_mmio_tag(8'd0),
+      .m_mmio_cpl_ready(m_mmio_cpl_ready),
+      .llq_valid(llq_valid),
+      .llq_line(llq_line),
+      .llq_dwen(llq_dwen),
+      .llq_part(llq_part),
+      .llq_data(llq_data),
+      .db_valid(db_valid),
+      .db_offset(db_offset),
+      .db_data(db_data),
+      .acc_rdata(32'd0)
+  );
+
+  efa_qp_ctx #(
+      .QPN_W(QPN_W)
+  ) u_ctx (
+      .clk(clk),
+      .core_rst(rst),
+      .qpc_send_addr({{QPN_W{1'b0}}, qpc_sq_addr, qpc_llq_addr, qpc_db_addr}),
+      .qpc_send_data(qpc_send_data),
+      .qpc_recv_addr({{QPN_W{1'b0}}, qpc_rq_addr}),
+      .qpc_recv_data(qpc_recv_data),
+      .qpa_lock(qpa_lock),
+      .qpa_valid(qpa_valid),
+      .qpa_ready(qpa_ready),
+      .qpa_write(qpa_write),
+      .qpa_qpn(qpa_qpn),
+      .qpa_wdata(qpa_wdata),
+      .qpchg_send_valid(qpchg_send_valid),
+      .qpchg_send_ready(qpchg_send_ready),
+      .qpchg_recv_ready(qpchg_recv_ready),
+      .qpchg_qpn(qpchg_qpn),
+      .qpchg_state(qpchg_state),
+      .qperr_send_valid(qperr_send_valid),
+      .qperr_send_ready(qperr_send_ready),
+      .qperr_send_qpn(qperr_send_qpn),
+      .qperr_send_cause(qperr_send_cause),
+      .qperr_recv_valid(qperr_recv_valid),
+      .qperr_recv_ready(qperr_recv_ready),
+      .qperr_recv_qpn(qperr_recv_qpn),
+      .qperr_recv_cause(4'd0),
+      .qp_init_done(qp_init_done)
+  );
+
+  efa_doorbell #(
+      .QPN_W(QPN_W),
+      .CQN_W(CQN_W)
+  ) u_db (
+      .clk(clk),
+      .rst(rst),
+      .init_done(db_init_done),
+      .db_valid(db_valid),
+      .db_offset(db_offset),
+      .db_data(db_data),
+      .qpc_addr(qpc_db_addr),
+      .qpc_data(qpc_send_data[0+:QPC_W]),
+      .cqc_valid(cqc_valid),
+      .cqc_cqn(cqc_cqn),
+      .cqc_data(cqc_data),
+      .completed_addr(completed_addr),
+      .completed_data(completed_data),
+      .s_clear_valid(clear_valid),
+      .s_clear_qpn(clear_qpn),
+      .prod_rd_addr({prod_sq_addr, prod_llq_addr}),
+      .prod_rd_data(prod_data),
+      .work_valid(work_valid),
+      .work_qpn(work_qpn),
+      .err_valid(rung_valid),
+      .err_qpn(rung_qpn),
+      .rqdb_valid(rqdb_valid),
+      .rqdb_qpn(rqdb_qpn),
+      .rqdb_value(rqdb_value),
+      .cqdb_valid(cqdb_valid),
+      .cqdb_cqn(cqdb_cqn),
+      .cqdb_value(cqdb_value)
+  );
+
+  efa_llq #(
+      .QPN_W (QPN_W),
+      .LLQ_AW(LLQ_AW)
+  ) u_llq (
+      .clk(clk),
+      .rst(rst),
+      .power_rst(power_rst),
+      .init_done(llq_init_done),
+      .llq_valid(llq_valid),
+      .llq_line(llq_line),
+      .llq_dwen(llq_dwen),
+      .llq_part(llq_part),
+      .llq_data(llq_data),
+      .s_op_valid(s_op_valid),
+      .s_op_ready(s_op_ready),
+      .s_op_own(s_op_own),
+      .s_op_disown(s_op_disown),
+      .s_op_qpn(s_op_qpn),
+      .s_op_qpc(s_op_qpc),
+      .qpc_addr(qpc_llq_addr),
+      .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
+      .prod_addr(prod_llq_addr),
+      .prod_data(prod_data[15:0]),
+      .taken_addr(taken_addr),
+      .taken_data(taken_data),
+      .rd_en(1'b0),
+      .rd_line({LINE_W{1'b0}}),
+      .s_void_valid(s_void_valid),
+      .s_void_ready(s_void_ready),
+      .s_void_line(s_void_line),
+      .s_void_parity(s_void_parity),
+      .err_valid(store_valid),
+      .err_qpn(store_qpn)
+  );
+
+  efa_sq_fault #(
+      .QPN_W(QPN_W)
+  ) u_fault (
+      .clk(clk),
+      .rst(rst),
+      .rung_err_valid(rung_valid),
+      .rung_err_qpn(rung_qpn),
+      .torn_err_valid(torn_valid),
+      .torn_err_qpn(torn_qpn),
+      .store_err_valid(store_valid),
+      .store_err_qpn(store_qpn),
+      .read_err_valid(1'b0),
+      .read_err_qpn({QPN_W{1'b0}}),
+      .notice_valid(qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR),
+      .notice_qpn(qpchg_qpn),
+      .clear_valid(clear_valid),
+      .clear_qpn(clear_qpn),
+      .ah_gone(ah_gone),
+      .down(down),
+      .qperr_valid(qperr_send_valid),
+      .qperr_ready(qperr_send_ready),
+      .qperr_qpn(qperr_send_qpn),
+      .qperr_cause(qperr_send_cause),
+      .m_mark_ready(mark_ready),
+      .mark_done(mark_done),
+      .m_walk_ready(walk_ready),
+      .m_again_ready(again_ready)
+  );
+
+  efa_rq_counts #(
+      .QPN_W(QPN_W)
+  ) u_rq (
+      .clk(clk),
+      .rst(rst),
+      .rqdb_valid(rqdb_valid),
+      .rqdb_qpn(rqdb_qpn),
+      .rqdb_value(rqdb_value),
+      .move_valid(move_valid),
+      .wrong_valid(wrong_valid),
+      .rung_qpn(moved_qpn),
+      .take_valid(take_valid),
+      .take_qpn(take_qpn),
+      .take_value(take_value),
+      .s_done_valid(s_done_valid),
+      .s_done_qpn(s_done_qpn),
+      .s_done_count(s_done_count),
+      .s_clear_valid(rq_clear_valid),
+      .s_clear_ready(rq_clear_ready),
+      .s_clear_qpn(rq_clear_qpn),
+      .s_clear_sized(1'b1),
+      .s_clear_live(rq_clear_size[4]),
+      .s_clear_log(rq_clear_size[3:0]),
+      .rd_qpn({rq_rd_qpn, rq_rd_qpn}),
+      .rd_prod(rq_prod)
+  );
+
+  // The victim: its UAR, a queue pair, a completion queue, a dword of LLQ memory.
+  (* anyconst *) wire [15:0] y;
+  (* anyconst *) wire [QPN_W-1:0] me;
+  (* anyconst *) wire [CQN_W-1:0] cq;
+  (* anyconst *) wire [LINE_W-1:0] line;
+  (* anyconst *) wire [3:0] dword;
+  wire [LINE_W-PAGE_LOG-1:0] page = line[LINE_W-1:PAGE_LOG];
+
+  // What the blocks hold of it.
+  (* probe = "u_mmio.a_valid" *) wire a_valid;
+  (* probe = "u_mmio.a_ready" *) wire a_ready;
+  (* probe = "u_mmio.a_done_q" *) wire [15:0] a_done;
+  (* probe = "u_mmio.u_in.data_q" *) wire [581:0] first_item;
+  (* probe = "u_mmio.u_in.spare_q" *) wire spare;
+  (* probe = "u_mmio.u_in.spare_data_q" *) wire [581:0] spare_item;
+  (* probe = "u_mmio.u_cpl.level_q" *) wire [6:0] cpl_level;
+  (* probe = "u_mmio.u_cpl.g_ram.stored_q" *) wire [6:0] cpl_stored;
+  (* probe = "u_mmio.d_read_q" *) wire d_read;
+  (* probe = "u_mmio.e_push_q" *) wire e_push;
+  (* probe = "u_ctx.state_q" *) wire [2:0] ctx_state;
+  (* probe = "u_ctx.walk_q" *) wire [QPN_W-1:0] ctx_walk;
+  (* probe = "u_ctx.qpn_q" *) wire [QPN_W-1:0] ctx_qpn;
+  (* probe = "u_ctx.u_own.word_addr" *) wire [QPN_W-1:0] own_addr;
+  (* probe = "u_ctx.u_own.word_q" *) wire [QPC_W-1:0] own_word;
+  (* probe = "u_ctx.u_own.word_known_q" *) wire own_known;
+  (* probe = "u_ctx.u_own.rd_data_q" *) wire [QPC_W-1:0] own_read;
+  (* probe = "u_ctx.g_reader[0].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_0_addr;
+  (* probe = "u_ctx.g_reader[0].u_copy.word_q" *) wire [QPC_W-1:0] ctx_0;
+  (* probe = "u_ctx.g_reader[0].u_copy.word_known_q" *) wire ctx_0_known;
+  (* probe = "u_ctx.g_reader[1].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_1_addr;
+  (* probe = "u_ctx.g_reader[1].u_copy.word_q" *) wire [QPC_W-1:0] ctx_1;
+  (* probe = "u_ctx.g_reader[1].u_copy.word_known_q" *) wire ctx_1_known;
+  (* probe = "u_ctx.g_reader[2].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_2_addr;
+  (* probe = "u_ctx.g_reader[2].u_copy.word_q" *) wire [QPC_W-1:0] ctx_2;
+  (* probe = "u_ctx.g_reader[2].u_copy.word_known_q" *) wire ctx_2_known;
+  (* probe = "u_ctx.g_reader[4].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_4_addr;
+  (* probe = "u_ctx.g_reader[4].u_copy.word_q" *) wire [QPC_W-1:0] ctx_4;
+  (* probe = "u_ctx.g_reader[4].u_copy.word_known_q" *) wire ctx_4_known;
+  (* probe = "u_db.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
+  (* probe = "u_db.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
+  (* probe = "u_db.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
+  (* probe = "u_db.u_producer.g_port[0].u_copy.word_q" *) wire [15:0] copy_0;
+  (* probe = "u_db.u_producer.g_port[1].u_copy.word_q" *) wire [15:0] copy_1;
+  (* probe = "u_db.u_producer.g_port[2].u_copy.word_q" *) wire [15:0] copy_2;
+  (* probe = "u_db.u_producer.g_port[0].u_copy.word_known_q" *) wire copy_0_known;
+  (* probe = "u_db.u_producer.g_port[1].u_copy.word_known_q" *) wire copy_1_known;
+  (* probe = "u_db.u_producer.g_port[2].u_copy.word_known_q" *) wire copy_2_known;
+  (* probe = "u_db.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
+  (* probe = "u_db.u_cq.word_q" *) wire [10:0] cq_word;
+  (* probe = "u_db.u_cq.word_known_q" *) wire cq_word_known;
+  (* probe = "u_db.walk_q" *) wire [CQN_W:0] cq_walk;
+  (* probe = "u_db.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
+  (* probe = "u_db.s2_write" *) wire s2_write;
+  (* probe = "u_db.s2_num_q" *) wire [12:0] s2_num;
+  (* probe = "u_db.s2_value_q" *) wire [31:0] s2_value;
+  (* probe = "u_db.s1_num_q" *) wire [12:0] s1_num;
+  (* probe = "u_db.prod" *) wire [15:0] dut_prod;
+  (* probe = "u_llq.walk_q" *) wire [LINE_W-PAGE_LOG:0] walk;
+  (* probe = "u_llq.op_line_q" *) wire [11:0] op_line;
+  (* probe = "u_llq.u_owner.word_addr" *) wire [LINE_W-PAGE_LOG-1:0] owner_place;
+  (* probe = "u_llq.u_owner.word_q" *) wire [QPN_W+LINE_W-PAGE_LOG+5:0] owner_word;
+  (* probe = "u_llq.u_owner.word_known_q" *) wire owner_known;
+  (* probe = "u_llq.s1_valid_q" *) wire s1_valid;
+  (* probe = "u_llq.s1_line" *) wire [LINE_W-1:0] s1_line;
+  (* probe = "u_llq.s1_known" *) wire s1_known;
+  (* probe = "u_llq.s1_qpn" *) wire [QPN_W-1:0] s1_qpn;
+  (* probe = "u_llq.s1_page" *) wire [LINE_W-PAGE_LOG-1:0] s1_page;
+  (* probe = "u_llq.s1_log" *) wire [3:0] s1_log;
+  (* probe = "u_llq.s1_wide" *) wire s1_wide;
+  (* probe = "u_llq.s2_valid_q" *) wire s2_valid;
+  (* probe = "u_llq.s2_line" *) wire [LINE_W-1:0] s2_line;
+  (* probe = "u_llq.s2_inside_q" *) wire s2_inside;
+  (* probe = "u_llq.s2_qpn_q" *) wire [QPN_W-1:0] s2_qpn;
+  (* probe = "u_llq.s2_slot_q" *) wire [15:0] s2_slot;
+  (* probe = "u_llq.s2_last_q" *) wire [15:0] s2_last;
+  (* probe = "u_llq.s2_log_q" *) wire [3:0] s2_log;
+  (* probe = "u_llq.s3_valid_q" *) wire s3_valid;
+  (* probe = "u_llq.s3_inside_q" *) wire s3_inside;
+  (* probe = "u_llq.dwen_q" *) wire [47:0] stored_dwen;
+  (* probe = "u_llq.data_q" *) wire [1535:0] stored_data;
+  (* probe = "u_llq.s3_write" *) wire write;
+  (* probe = "u_llq.s3_line" *) wire [LINE_W-1:0] write_line;
+  (* probe = "u_llq.s3_dwen" *) wire [15:0] write_dwen;
+  (* probe = "u_llq.s3_data" *) wire [511:0] write_data;
+  (* probe = "u_llq.s3_parity_q" *) wire write_parity;
+  (* probe = "u_fault.rung_q" *) wire [(1<<QPN_W)-1:0] fault_rung;
+  (* probe = "u_fault.torn_q" *) wire [(1<<QPN_W)-1:0] fault_torn;
+  (* probe = "u_fault.store_q" *) wire [(1<<QPN_W)-1:0] fault_store;
+  (* probe = "u_fault.read_q" *) wire [(1<<QPN_W)-1:0] fault_read;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_addr;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_q" *) wire [15:0] rq_word;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_known_q" *) wire rq_known;
+
+  (* probe = "u_rq.d1_valid_q" *) wire rq_judged;
+  (* probe = "u_rq.d1_qpn_q" *) wire [QPN_W-1:0] rq_judged_qpn;
+
+  reg began_q = 1'b0;
+
+  // The lines that the host stored or loaded and that have not acted, as they were on the bus, and
+  // which dwords of the first have acted.
+  reg [1:0] lines_q;
+  reg [605:0] first_q;
+  reg [605:0] second_q;
+  reg [15:0] acted_q;
+  wire host_write = first_q[605];
+  wire [2:0] host_bar = first_q[604:602];
+  wire [25:0] host_line = first_q[601:576];
+  wire [63:0] host_be = first_q[575:512];
+  wire [511:0] host_data = first_q[511:0];
+  wire [605:0] arrives = {s_mmio_write, s_mmio_bar, s_mmio_line, s_mmio_be, s_mmio_data};
+  wire take_line = s_mmio_valid && s_mmio_ready;
+  wire pop_line = a_valid && a_ready;
+  wire [3:0] db_dword = db_offset[5:2];
+
+  // An item of efa_mmio as it must be for a line of the bus.
+  function [581:0] item(input [605:0] from);
+    integer n;
+    begin
+      item[581:552] = from[605:576];
+      for (n = 0; n < 16; n = n + 1) begin
+        item[536+n] = |from[512+4*n+:4];
+        item[520+n] = &from[512+4*n+:4];
+      end
+      item[519:8] = from[511:0];
+      item[7:0]   = 8'd0;
+    end
+  endfunction
+
+  // The context: what admin wrote last, or ERR since an engine reported the queue. In `ctx_q` as a
+  // reader sees it that asks now, then as those saw it that asked 1, 2, 3 cycles ago.
+  reg [QPC_W-1:0] ctx_q;
+  reg [QPC_W-1:0] ctx1_q;
+  reg [QPC_W-1:0] ctx2_q;
+  reg [QPC_W-1:0] ctx3_q;
+  reg judge_q;
+  wire admin_writes = qpa_valid && qpa_ready && qpa_write && qpa_qpn == me;
+  wire reported = (qperr_send_valid && qperr_send_ready && qperr_send_qpn == me)
+      || (qperr_recv_valid && qperr_recv_ready && qperr_recv_qpn == me);
+
+  // May its doorbells act, and is it somebody else's?
+  function rings(input [QPC_W-1:0] ctx);
+    rings = ctx[`EFA_QPC__LIVE] && ctx[`EFA_QPC__STATE] != RESET;
+  endfunction
+  function of_y(input [QPC_W-1:0] ctx);
+    of_y = {6'd0, ctx[`EFA_QPC__UAR]} == y;
+  endfunction
+  wire quiet = !rings(ctx_q) && !rings(ctx1_q) && !rings(ctx2_q) && !rings(ctx3_q);
+  wire gone = !ctx_q[`EFA_QPC__LIVE] && !ctx1_q[`EFA_QPC__LIVE] && !ctx2_q[`EFA_QPC__LIVE]
+      && !ctx3_q[`EFA_QPC__LIVE];
+  wire cleared = clear_valid && clear_qpn == me;
+
+  // A store through the page of y, a cycle ago. Others the machine never hears of.
+  reg b_valid_q;
+  reg [15:0] b_place_q;
+  reg [31:0] b_data_q;
+  wire to_sq = b_valid_q && b_place_q == {{13 - QPN_W{1'b0}}, me, 3'd0};
+  wire to_rq = b_valid_q && b_place_q == {{13 - QPN_W{1'b0}}, me, 3'd4};
+  wire to_cq = b_valid_q && b_place_q == CQ_BASE + {{14 - CQN_W{1'b0}}, cq, 2'd0};
+
+  // The send queue's count since it was cleared as a queue of y, by the stores through y's page.
+  reg known_q;
+  reg [15:0] prod_q;
+  wire mine = rings(ctx1_q) && of_y(ctx1_q);
+  wire [15:0] depth = 16'd1 << ctx1_q[`EFA_QPC__SQ_LOG];
+  wire [15:0] rung = b_data_q[15:0] - completed_data;
+  wire [15:0] posted = prod_q - completed_data;
+  wire legal = rung <= depth && rung >= posted;
+  wire count = to_sq && mine && legal;
+  reg work_q;
+  reg beyond_q;
+  reg rq_q;
+  reg [31:0] value_q;
+  reg completed_asked_q;
+  reg [1:0] asked_q;
+  reg [15:0] answer_q;
+  reg answer_known_q;
+  reg cleared_q;
+  reg foreign_q;  // a store through another page was judged in this cycle's predecessor
+
+  // The completion queue's owner, and what its readers saw 1 and 2 cycles ago.
+  reg cq_live_q;
+  reg [9:0] cq_uar_q;
+  reg cq_live1_q;
+  reg [9:0] cq_uar1_q;
+  reg cq_other_q;
+  reg cq_q;
+
+  // Errors of the queue that efa_sq_fault was told of and that no report has carried yet.
+  reg owed_q;
+  reg error_q;
+  reg offers_q;
+  wire error = (rung_valid && rung_qpn == me) || (store_valid && store_qpn == me)
+      || (torn_valid && torn_qpn == me);
+  wire offers = qperr_send_valid && qperr_send_qpn == me;
+
+  // The receive count: the word may change where its own doorbell or its clearing is carried out.
+  reg [1:0] rq_rung_q;
+  reg rq_cleared_q;
+  reg rq_known1_q;
+  reg [15:0] rq_word1_q;
+
+  // Who owns the page of the line, as the ring's maker said, and since when nobody.
+  reg own_q;
+  reg [QPN_W-1:0] own_qpn_q;
+  reg [19:0] own_first_q;
+  reg [3:0] own_log_q;
+  reg own_wide_q;
+  reg [2:0] owned_q;
+  wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {8'd0, op_line};
+  wire op_mine = s_op_valid && (s_op_own || s_op_disown) && op_place[LINE_W-1:PAGE_LOG] == page;
+  reg op_waits_q;
+  reg [QPC_W+QPN_W+1:0] op_q;
+
+  // A store to the line while its page is of the queue, stage by stage: with the ring's size, against
+  // the counts, done. And any store to the page, with its owner.
+  reg l1_valid_q;
+  reg l1_some_q;
+  reg l1_mine_q;
+  reg [31:0] l1_data_q;
+  reg [19:0] l1_first_q;
+  reg [3:0] l1_log_q;
+  reg l1_wide_q;
+  wire [19:0] l1_place = {{20 - LINE_W{1'b0}}, line} - l1_first_q;
+  wire [19:0] l1_slot = l1_place >> l1_wide_q;
+  reg l2_valid_q;
+  reg l2_inside_q;
+  reg [15:0] l2_slot_q;
+  reg [3:0] l2_log_q;
+  reg l2_some_q;
+  reg l2_mine_q;
+  reg [31:0] l2_data_q;
+  wire [15:0] l2_last = (16'd1 << l2_log_q) - 16'd1;
+  wire [15:0] l2_count = answer_q + ((l2_slot_q - answer_q) & l2_last);
+  wire l2_rung = ((l2_slot_q - taken_data) & l2_last) < (answer_q - taken_data);
+  wire l2_may = l2_valid_q && l2_inside_q && ctx1_q[`EFA_QPC__LIVE];
+  reg l3_write_q;
+  reg l3_error_q;
+  reg l3_parity_q;
+  reg l3_known_q;
+  reg l3_valid_q;
+  reg [31:0] l3_data_q;
+  reg [2:0] to_line_q;
+  reg [2:0] other_q;  // the page was somebody else's
+  reg [2:0] of_page_q;
+  reg [2:0] of_me_q;
+  reg stray_q;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    if (power_rst) begin
+      lines_q <= 2'd0;
+      acted_q <= 16'd0;
+    end else begin
+      lines_q <= lines_q + take_line - pop_line;
+      acted_q <= pop_line ? 16'd0 : acted_q | ({15'd0, db_valid} << db_dword);
+    end
+    if (pop_line) first_q <= lines_q == 2'd2 ? second_q : arrives;
+    else if (lines_q == 2'd0) first_q <= arrives;
+    if (lines_q != 2'd2) second_q <= arrives;
+
+    ctx1_q <= rst ? {QPC_W{1'b0}} : ctx_q;
+    ctx2_q <= rst ? {QPC_W{1'b0}} : ctx1_q;
+    ctx3_q <= rst ? {QPC_W{1'b0}} : ctx2_q;
+    judge_q <= !rst && reported;
+    if (rst) ctx_q <= {QPC_W{1'b0}};
+    else if (admin_writes) ctx_q <= qpa_wdata;
+    else if (judge_q && rings(ctx_q)) ctx_q[`EFA_QPC__STATE] <= ERR;
+
+    b_valid_q <= !rst && db_valid && db_offset[31:16] == y;
+    b_place_q <= db_offset[15:0];
+    b_data_q <= db_data;
+    completed_asked_q <= completed_addr == me;
+    work_q <= !rst && count && b_data_q[15:0] != prod_q;
+    beyond_q <= !rst && to_sq && mine && !legal;
+    rq_q <= !rst && to_rq && mine;
+    value_q <= b_data_q;
+    asked_q <= {prod_sq_addr == me, prod_llq_addr == me};
+    answer_q <= prod_q;
+    answer_known_q <= !rst && known_q;
+    cleared_q <= !rst && cleared;
+    foreign_q <= !rst && db_valid && db_offset[31:16] != y;
+    if (rst) known_q <= 1'b0;
+    else if (admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !of_y(qpa_wdata)) known_q <= 1'b0;
+    else if (cleared) known_q <= !ctx_q[`EFA_QPC__LIVE] || of_y(ctx_q);
+    if (cleared) prod_q <= 16'd0;
+    else if (count) prod_q <= b_data_q[15:0];
+
+    cq_live1_q <= cq_live_q;
+    cq_uar1_q <= cq_uar_q;
+    cq_q <= !rst && to_cq && cq_live1_q && {6'd0, cq_uar1_q} == y;
+    cq_other_q <= cq_live1_q && {6'd0, cq_uar1_q} != y;
+    if (rst) cq_live_q <= 1'b0;
+    else if (cqc_valid && cqc_cqn == cq) begin
+      cq_live_q <= cqc_data[`EFA_CQC__LIVE];
+      cq_uar_q  <= cqc_data[`EFA_CQC__UAR];
+    end
+
+    error_q  <= !rst && error;
+    offers_q <= !rst && offers && !qperr_send_ready;
+    if (rst) owed_q <= 1'b0;
+    else if (error) owed_q <= 1'b1;
+    else if (offers && !offers_q && !error_q) owed_q <= 1'b0;
+
+    rq_rung_q <= {rq_rung_q[0], rqdb_valid && rqdb_qpn == me};
+    rq_cleared_q <= rq_clear_valid && rq_clear_ready && rq_clear_qpn == me;
+    rq_known1_q  <= rq_known;
+    rq_word1_q   <= rq_word;
+
+    op_waits_q <= !rst && s_op_valid && !s_op_ready;
+    op_q <= {s_op_own, s_op_disown, s_op_qpn, s_op_qpc};
+    owned_q <= rst ? 3'd0 : {owned_q[1:0], own_q};
+    if (rst) own_q <= 1'b0;
+    else if (op_mine) begin
+      own_q <= s_op_own;
+      own_qpn_q <= s_op_qpn;
+      own_first_q <= s_op_qpc[`EFA_QPC__SQ_LINE];
+      own_log_q <= s_op_qpc[`EFA_QPC__SQ_LOG];
+      own_wide_q <= s_op_qpc[`EFA_QPC__WQE128];
+    end
+
+    l1_valid_q <= !rst && llq_valid && llq_line == line && own_q && own_qpn_q == me;
+    l1_some_q <= llq_dwen != 16'd0;
+    l1_mine_q <= llq_dwen[dword];
+    l1_data_q <= llq_data[32*dword+:32];
+    l1_first_q <= own_first_q;
+    l1_log_q <= own_log_q;
+    l1_wide_q <= own_wide_q;
+    l2_valid_q <= !rst && l1_valid_q;
+    l2_inside_q <= l1_slot < (20'd1 << l1_log_q);
+    l2_slot_q <= l1_slot[15:0];
+    l2_log_q <= l1_log_q;
+    l2_some_q <= l1_some_q;
+    l2_mine_q <= l1_mine_q;
+    l2_data_q <= l1_data_q;
+    l3_valid_q <= !rst && l2_valid_q;
+    l3_write_q <= !rst && l2_may && !l2_rung && l2_mine_q;
+    l3_error_q <= !rst && l2_may && l2_rung && l2_some_q;
+    l3_known_q <= answer_known_q;
+    l3_parity_q <= l2_count[l2_log_q];
+    l3_data_q <= l2_data_q;
+    to_line_q <= {to_line_q[1:0] & {2{!rst}}, !rst && llq_valid && llq_line == line};
+    other_q <= rst ? 3'd0 : {other_q[1:0], own_q && own_qpn_q != me};
+    of_page_q <= {of_page_q[1:0], llq_valid && llq_line[LINE_W-1:PAGE_LOG] == page};
+    of_me_q <= {of_me_q[1:0], own_q && own_qpn_q == me};
+    stray_q <= !rst && llq_valid && llq_line != line && own_q && own_qpn_q == me;
+  end
+
+  wire [19:0] op_lines = 20'd1 << (s_op_qpc[`EFA_QPC__SQ_LOG] + s_op_qpc[`EFA_QPC__WQE128]);
+  wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
+  wire zero_me = zeroes[me];
+  wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
+  wire ctx_there = ctx_state != 3'd0 || ctx_walk > me;
+
+  always @* begin
+    if (!began_q) assume (power_rst);
+    assume (!power_rst || rst);
+    // The host's side opens when the tables are ready, and drops what comes during a later reset.
+    assume (!opened || !power_rst);
+    assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
+    // Commands wait for that, too.
+    assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
+        || s_op_valid || rq_clear_valid));
+    // Of efa_cmd_qp: a queue is cleared when a drain has passed since it could be rung, can be rung only
+    // after it was cleared, and changes hands, from dead, no earlier than a drain later.
+    assume (!cleared || quiet);
+    assume (!(admin_writes && rings(qpa_wdata) && of_y(qpa_wdata)) || (known_q && !cleared));
+    assume (!(admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
+        && ctx_q[`EFA_QPC__UAR] == qpa_wdata[`EFA_QPC__UAR])) || (gone && !cleared));
+    // Of efa_objects: a page is given to a ring when nobody has it, by a later command than the one
+    // that gave it back.
+    assume (!(op_mine && s_op_own) || (!own_q && owned_q == 3'd0)
+        || (op_waits_q && own_q && own_qpn_q == s_op_qpn));
+    // A ring begins at a page, ends in the memory, and stays offered until it is done.
+    assume (!s_op_valid || (s_op_qpc[`EFA_QPC__SQ_LINE] % 64 == 0
+        && s_op_qpc[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W) && op_end <= (20'd1 << LINE_W)
+        && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
+    assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
+    // A receive ring is cleared while it is not rung.
+    assume (!(rq_clear_valid && rq_judged && rq_judged_qpn == rq_clear_qpn));
+    assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
+        && ctx_4_addr == me && rq_addr == me);
+    assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq
+        && owner_place == page);
+    if (began_q) begin
+      o_decode :
+      assert (lines_q == {1'b0, a_valid} + {1'b0, spare} && (a_valid || !spare)
+          && (!a_valid || first_item == item(first_q)) && (!spare || spare_item == item(second_q))
+          && (acted_q & ~a_done) == 16'd0 && (a_valid || a_done == 16'd0));
+      h_loads : assert (power_rst || (cpl_level <= 7'd62 && cpl_stored <= 7'd62
+          && cpl_level + {6'd0, d_read} + {6'd0, e_push} <= 7'd62));
+    end
+    if (began_q && !rst) begin
+      h_contexts :
+      assert (!ctx_there || (own_known && own_word == ctx_q && ctx_0_known && ctx_1_known
+          && ctx_2_known && ctx_4_known));
+      h_dead : assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !judge_q));
+      h_judge :
+      assert (judge_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!judge_q || own_read == ctx_q));
+      h_quiet : assert (!work_me || rings(ctx2_q));
+      h_known : assert (!(rings(ctx_q) && of_y(ctx_q)) || known_q);
+      h_known1 : assert (!mine || known_q);
+      h_hers :
+      assert (!known_q || ((!ctx_q[`EFA_QPC__LIVE] || of_y(ctx_q)) && (!rings(ctx1_q)
+          || of_y(ctx1_q)) && (!rings(ctx2_q) || of_y(ctx2_q))));
+      h_copies :
+      assert (!known_q || zero_me || work_me || (copy_0_known && copy_1_known && copy_2_known
+          && copy_0 == prod_q && copy_1 == prod_q && copy_2 == prod_q));
+      h_judged : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
+      h_effect : assert (!(work_me && known_q) || s2_value[15:0] == prod_q);
+      h_cq :
+      assert (cq_walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
+          && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
+      h_cq_walk : assert (db_init_done || !cq_live_q);
+      h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
+      h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
+      h_record :
+      assert (!own_q || (llq_init_done && owner_word[QPN_W:1] == own_qpn_q
+          && owner_word[QPN_W+1+:LINE_W-PAGE_LOG] == own_first_q[LINE_W-1:PAGE_LOG]
+          && owner_word[QPN_W+1+LINE_W-PAGE_LOG+:5] == {own_wide_q, own_log_q}
+          && own_first_q % 64 == 0 && own_first_q[LINE_W-1:PAGE_LOG] <= page
+          && own_first_q < (20'd1 << LINE_W) && own_log_q <= 4'd10));
+      h_hands :
+      assert ((other_q & ~owned_q) == 0 && (!(own_q && own_qpn_q == me) || other_q == 0)
+          && {l3_valid_q, l2_valid_q, l1_valid_q} == (to_line_q & owned_q & ~other_q));
+      h_s1 :
+      assert ((s1_valid && s1_line == line) == to_line_q[0] && (!to_line_q[0]
+          || (s1_known == owned_q[0] && l1_some_q == (stored_dwen[15:0] != 0)
+          && l1_mine_q == stored_dwen[dword] && l1_data_q == stored_data[32*dword+:32])));
+      h_s1_place :
+      assert (!l1_valid_q || (s1_qpn == me && s1_page == l1_first_q[LINE_W-1:PAGE_LOG]
+          && s1_log == l1_log_q && s1_wide == l1_wide_q && l1_first_q % 64 == 0
+          && l1_first_q[LINE_W-1:PAGE_LOG] <= page && l1_first_q < (20'd1 << LINE_W)
+          && l1_log_q <= 4'd10));
+      h_s2 :
+      assert ((s2_valid && s2_line == line) == to_line_q[1] && (!to_line_q[1]
+          || ((owned_q[1] || !s2_inside) && l2_some_q == (stored_dwen[31:16] != 0)
+          && l2_mine_q == stored_dwen[{1'b1, dword}] && l2_data_q == stored_data[32*{1'b1, dword}+:32])));
+      h_s2_place :
+      assert (!l2_valid_q || (s2_qpn == me && s2_inside == l2_inside_q && s2_slot == l2_slot_q
+          && s2_log == l2_log_q && s2_last == l2_last));
+      h_s3 :
+      assert ((s3_valid && write_line == line) == to_line_q[2] && (!to_line_q[2] || owned_q[2]
+          || !s3_inside));
+      h_owed :
+      assert (!(fault_rung[me] || fault_torn[me] || fault_store[me] || fault_read[me]) || owed_q);
+
+      p_decode :
+      assert ((!db_valid || (lines_q != 0 && host_write && host_bar == `EFA_LIMITS__DB_BAR
+          && db_offset == {host_line, db_dword, 2'd0} && (&host_be[4*db_dword+:4])
+          && db_data == host_data[32*db_dword+:32] && !acted_q[db_dword]))
+          && (!llq_valid || (lines_q != 0 && host_write && host_bar == `EFA_MEM_BAR && pop_line
+          && {{26 - LINE_W{1'b0}}, llq_line} == host_line && llq_data == host_data
+          && llq_dwen[dword] == (&host_be[4*dword+:4]))));
+      p_context :
+      assert (!ctx_there || (ctx_0 == ctx_q && ctx_1 == ctx_q && ctx_2 == ctx_q && ctx_4 == ctx_q));
+      p_report : assert (!(offers && !offers_q) || owed_q);
+      p_beyond : assert (!(known_q && of_y(ctx2_q)) || (rung_valid && rung_qpn == me) == beyond_q);
+      p_stray :
+      assert (!(store_valid && store_qpn == me && of_page_q[2]) || of_me_q[2]);
+      p_count :
+      assert (!answer_known_q || ((!asked_q[0] || prod_data[15:0] == answer_q)
+          && (!asked_q[1] || prod_data[31:16] == answer_q)));
+      p_work : assert (!(known_q && of_y(ctx2_q)) || (work_valid && work_qpn == me) == work_q);
+      p_asks : assert (!to_sq || completed_asked_q);
+      p_rq :
+      assert (!of_y(
+          ctx2_q
+      ) || ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0])));
+      p_posted :
+      assert (!(rq_known && rq_known1_q) || rq_word == rq_word1_q || rq_rung_q[1] || rq_cleared_q);
+      p_cq :
+      assert (cq_other_q || ((cqdb_valid && cqdb_cqn == cq) == cq_q
+          && (!cq_q || cqdb_value == value_q)));
+      p_line :
+      assert (!(own_q && own_qpn_q == me) || (l3_valid_q && !l3_known_q)
+          || ((write && write_line == line && write_dwen[dword]) == l3_write_q && (!l3_write_q
+          || (write_data[32*dword+:32] == l3_data_q && write_parity == l3_parity_q))));
+      p_early :
+      assert (!(l3_valid_q && l3_known_q) || (store_valid && store_qpn == me) == l3_error_q);
+      c_decode : cover (db_valid && acted_q != 0 && db_offset[31:16] == y && y != 0);
+      c_context : cover (judge_q && rings(ctx_q) && rings(ctx_2) && of_y(ctx_q));
+      c_report : cover (offers && owed_q && offers_q);
+      c_beyond : cover (beyond_q && foreign_q && known_q && of_y(ctx2_q));
+      c_stray : cover (store_valid && store_qpn == me && of_page_q[2]);
+      c_count : cover (answer_known_q && asked_q == 2'b11 && answer_q == 16'd2 && foreign_q);
+      c_work : cover (work_q && known_q && of_y(ctx2_q) && foreign_q);
+      c_asks : cover (to_sq && mine);
+      c_rq : cover (rq_q && foreign_q && value_q == 32'd1);
+      c_posted : cover (rq_known && rq_known1_q && rq_word != rq_word1_q && rq_word == 16'd1);
+      c_cq : cover (cq_q && !cq_other_q && foreign_q);
+      c_line : cover (l3_write_q && l3_known_q && own_q && l3_parity_q && stray_q);
+      c_early : cover (l3_error_q && l3_known_q);
+    end
+  end
+
+endmodule
