@@ -94,7 +94,6 @@ class Costs(NamedTuple):
     # Receive descriptors
     descriptors: int
     read_descriptors: int
-    descriptor_beats: int
     beat_descriptors: int
     cached: int
     used: int
@@ -191,7 +190,6 @@ def costs(table, work, log=False):
         pass_again=every("efa_rx_wait.again"),
         descriptors=table.depth("efa_rq_cache.read"),
         read_descriptors=read_descriptors,
-        descriptor_beats=cut(read_descriptors * defs.IoRxDesc.SIZE)[0],
         beat_descriptors=LINE // defs.IoRxDesc.SIZE,
         cached=at("efa_rq_cache.beat"),
         used=at("efa_rq_fetch.used"),

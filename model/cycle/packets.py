@@ -191,7 +191,10 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         _cut(now, c, r, len(read_beats), client == PAYLOAD)
     asked = now + c.request
     if client == DESCRIPTORS:
-        beats = c.descriptor_beats
+        # The last read of a ring asks for what is left of it.
+        number = min(c.read_descriptors,
+                     c.per_queue - ask_block[r[ASK_HEAD]] * c.read_descriptors)
+        beats = (number + c.beat_descriptors - 1) // c.beat_descriptors
     else:
         beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])

@@ -3,8 +3,7 @@
 import numpy as np
 from matplotlib.patches import Patch
 
-from cycle.workload import Workload
-from efa.plots import GREY, INK, STAGE_COLOURS, axes_of, svg
+from efa.plots import GREY, INK, WAIT_HATCH, axes_of, svg
 
 # Stages of like kind, in the order of a message's way: (name, colour, last milestones).
 GROUPS = (("scheduler", "#1e3a8a", ("wqe",)), ("checks, room, read requests", "#3b82f6",
@@ -13,64 +12,17 @@ GROUPS = (("scheduler", "#1e3a8a", ("wqe",)), ("checks, room, read requests", "#
           ("judged, claimed", "#065f46", ("rxv",)), ("bytes written", "#10b981", ("rxw",)),
           ("receive completion", "#be123c", ("cqe",)), ("acknowledgement", "#f472b6", ("ackout",)),
           ("send completion", "#78350f", ("done",)))  # fmt: skip
-WAIT_HATCH = "////"
 CAUSES_SHOWN = 14
 LOAD = "left: open loop, share of capacity; right: closed loop, messages open on each queue"
 
 
-def waterfall(shown, who):
-    """The median and the 99th-percentile message of one run, side by side."""
-    stages = shown["of"][0]["stages"]
-    figure, axes = axes_of(15.0, 0.42 * len(stages) + 1.9, 2)
-    for axis, one in zip(axes, shown["of"], strict=True):
-        _message(axis, one)
-    axes[1].set_yticklabels([])
-    axes[0].set_yticks(range(len(stages)), [row["stage"] for row in stages], fontsize=9)
-    loop = ("closed loop, " + shown["name"] + " on each queue" if shown["load"] is None
-            else f"open loop at {shown['name']} of capacity")
-    figure.suptitle(f"{loop}: {Workload(**shown['workload'])}\n{who}, {shown['messages']:,} "
-                    "messages", fontsize=10.5, color=INK)
-    marks = [Patch(color=colour, label=place) for place, colour in STAGE_COLOURS.items()]
-    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits there"))
-    figure.tight_layout()
-    figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, fontsize=9)
-    return svg(figure)
-
-
-def _message(axis, one):
-    at, reach = 0, one["latency"]
-    for row, stage in enumerate(one["stages"]):
-        colour = STAGE_COLOURS.get(stage["place"], GREY)
-        axis.barh(row, stage["wait"], left=at, height=0.62, facecolor="white", edgecolor=colour,
-                  hatch=WAIT_HATCH, linewidth=0.8)
-        axis.barh(row, stage["service"], left=at + stage["wait"], height=0.62, color=colour)
-        at += stage["wait"] + stage["service"]
-        text = f"{stage['service']}"
-        if stage["wait"]:
-            text += f" + {stage['wait']}"
-            worst = max(stage["waits"], key=stage["waits"].get)
-            many = len(stage["waits"])
-            text += f": {worst}" + (f" and {many - 1} more" if many > 1 else "")
-        axis.annotate(text, (at, row), (4, 0), textcoords="offset points", va="center",
-                      fontsize=8, color=INK)
-    axis.set_ylim(len(one["stages"]) - 0.4, -0.6)
-    axis.set_yticks(range(len(one["stages"])))
-    # Beside the last bars there must be room for words.
-    axis.set_xlim(0, 2.1 * reach)
-    axis.set_xticks([tick for tick in axis.get_xticks() if tick <= reach])
-    axis.grid(axis="y", visible=False)
-    name = "median" if one["percent"] == 50 else f"{one['percent']}th percentile"
-    axis.set_title(f"{name}: message {one['message']}, {reach} cycles", fontsize=10, color=INK)
-    axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, and for what")
-
-
 def shares(rows, who):
     """Latency, and the stages' shares in it, against load; a column for each size."""
-    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    sizes = sorted({(row["sq_host"], row["size"]) for row in rows})
     figure, axes = axes_of(4.6 * len(sizes), 7.4, len(sizes), 2)
-    for place, size in enumerate(sorted(sizes)):
-        mine = [row for row in rows if row["size"] == size]
-        _latencies(axes[place], mine, size)
+    for place, key in enumerate(sizes):
+        mine = [row for row in rows if (row["sq_host"], row["size"]) == key]
+        _latencies(axes[place], mine)
         _stacks(axes[len(sizes) + place], mine)
     axes[0].set_ylabel("latency, cycles")
     axes[len(sizes)].set_ylabel("share of the mean latency, %")
@@ -92,14 +44,19 @@ def _ticks(axis, rows):
     axis.grid(axis="x", visible=False)
 
 
-def _latencies(axis, rows, size):
+def called(row):
+    """The messages of a row by size and where their send queues lie."""
+    return f"{row['size']} bytes" + (", send queues in host memory" if row["sq_host"] else "")
+
+
+def _latencies(axis, rows):
     where = range(len(rows))
     for name, mark, colour in (("p99", "^", "#dc2626"), ("median", "o", "#2563eb")):
         axis.plot(where, [row[name] for row in rows], mark, color=colour, markersize=5,
                   label="99th percentile" if name == "p99" else name)
     axis.set_yscale("log")
     axis.legend(fontsize=8, loc="upper left")
-    axis.set_title(f"{size} bytes; capacity {rows[0]['capacity']:.3f} messages per cycle",
+    axis.set_title(f"{called(rows[0])}\ncapacity {rows[0]['capacity']:.3f} messages per cycle",
                    fontsize=9.5, color=INK)
     _ticks(axis, rows)
 
@@ -145,7 +102,7 @@ def causes(rows, who):
     axis.grid(visible=False)
     axis.set_xlabel(LOAD)
     _ticks(axis, rows)
-    axis.set_title(f"What a {rows[0]['size']}-byte message waits for, cycles in the mean\n{who}, "
+    axis.set_title(f"What a message of {called(rows[0])} waits for, cycles in the mean\n{who}, "
                    f"{sum(row['messages'] for row in rows):,} messages", fontsize=10.5, color=INK)
     figure.tight_layout()
     return svg(figure)

@@ -15,6 +15,7 @@ from efa.defs import Meter, MeterStream
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DEPTHS = (1, 4, 16, 64)
 PERCENTS = (50, 99)
+ALONE = 8  # messages, one after the other
 BUCKETS = 16
 HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat, reads",
               "RD_OUT": "host reads outstanding, cycles",
@@ -43,33 +44,54 @@ def opened(work, capacity, loads=LOADS):
             for load in loads]
 
 
+def ways(work, runner):
+    """A message alone on the device, and the median and 99th-percentile message of a closed loop,
+    as `study` shows them. Raises WaterfallError."""
+    alone = Point(replace(work, queues=1, depth=1, batch=1, messages=ALONE, gap=0), "alone")
+    found = zip(((50,), PERCENTS),
+                _attributed([alone, *closed(work, (work.depth,))], runner), strict=True)
+    return [_messages(point, record, attribution, row, percents)
+            for percents, (point, record, attribution, _, row) in found]
+
+
 def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
     """All of the report as plain values, and the trace of the first run of `work`.
 
-    work: of the single messages, a closed loop; its last open loop is shown too. sizes: of the
-    pictures against load. Raises WaterfallError when a message of a run is not attributed."""
+    work: of the single messages, a closed loop; its last open loop is shown too, and the same
+    closed loop with send queues in host memory. sizes: of the pictures against load. Raises
+    WaterfallError when a message of a run is not attributed."""
     rows, shown, text, meter, total = [], [], None, None, 0
-    for size in dict.fromkeys((work.size, *sizes)):
-        base = replace(work, size=size)
+    bases = [replace(work, size=size) for size in dict.fromkeys((work.size, *sizes))]
+    if not work.sq_host:
+        bases.append(replace(work, sq_host=1))
+    for base in bases:
+        size, where = base.size, ", send queues in host memory" if base.sq_host else ""
         loops = closed(base, sorted({*depths, work.depth}))
-        say(f"{size} bytes, closed loops of {', '.join(point.name for point in loops)}")
+        say(f"{size} bytes{where}, closed loops of {', '.join(point.name for point in loops)}")
         found = list(_attributed(loops, runner))
         capacity = max(row["rate"] for *_, row in found)
         points = opened(base, capacity, loads)
-        say(f"{size} bytes, open loops of {points[0].name} to {points[-1].name} of "
+        say(f"{size} bytes{where}, open loops of {points[0].name} to {points[-1].name} of "
             f"{capacity:.3f} messages per cycle")
         found = list(_attributed(points, runner)) + found
-        rows += [{"size": size, "capacity": capacity, **row} for *_, row in found]
+        rows += [{"size": size, "sq_host": base.sq_host, "capacity": capacity, **row}
+                 for *_, row in found]
         total += sum(row["messages"] for *_, row in found)
         if size != work.size:
             continue
+        first = base.sq_host == work.sq_host
         for point, record, attribution, counters, row in found:
+            if not first and point.load is not None:
+                continue
             if point.load == loads[-1] or (point.load is None and point.work.depth == work.depth):
                 shown.append(_messages(point, record, attribution, row))
-            if point.load is None and point.work.depth == work.depth:
+            if first and point.load is None and point.work.depth == work.depth:
                 text = trace(record, attribution.parts)
                 meter = None if counters is None else _meter(record, attribution, counters)
-    return {"rows": rows, "shown": shown[::-1], "meter": meter, "messages": total}, text
+    # The closed loop first, then the open one, then the other build.
+    shown.sort(key=lambda one: (one["workload"]["sq_host"] != work.sq_host,
+                                one["load"] is not None))
+    return {"rows": rows, "shown": shown, "meter": meter, "messages": total}, text
 
 
 def _attributed(points, runner):
@@ -86,16 +108,17 @@ def _attributed(points, runner):
         }  # fmt: skip
 
 
-def _messages(point, record, attribution, row):
+def _messages(point, record, attribution, row, percents=PERCENTS):
     """The median and the 99th-percentile message, stage by stage."""
     found = []
-    for percent in PERCENTS:
+    for percent in percents:
         number = message_at(record.lives, percent)
         found.append({"percent": percent, "message": number,
                       "latency": int(record.lives.latency[number]),
                       "stages": of_message(attribution.parts, number)})
     return {"name": point.name, "load": point.load, "workload": row["workload"],
-            "messages": row["messages"], "rate": row["rate"], "of": found}
+            "setting": str(point.work), "messages": row["messages"], "rate": row["rate"],
+            "of": found}
 
 
 def _meter(record, attribution, counters):

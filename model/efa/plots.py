@@ -8,6 +8,7 @@ import matplotlib
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
+from matplotlib.patches import Patch  # noqa: E402
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter  # noqa: E402
 
 COLOURS = {"UD": "#2563eb", "SRD": "#059669"}
@@ -15,6 +16,7 @@ MARKERS = "os^Dv<>"
 STAGE_COLOURS = {"sending device": "#2563eb", "receiving device": "#059669", "host": "#d97706",
                  "fabric": "#9ca3af"}
 INK, GREY = "#374151", "#6b7280"
+WAIT_HATCH = "////"  # of bars that are waits
 # Zero has no place on a logarithmic axis; it is drawn here and named 0.
 ZERO_AT = 4
 DEFAULTS = {
@@ -70,25 +72,52 @@ def rates(figures):
     return svg(figure)
 
 
-def waterfall(stages):
-    """Where the cycles of one message went: a bar for each stage, its cycles beside it."""
-    figure, (axis,) = axes_of(8.0, 0.32 * len(stages) + 0.9)
-    named = set()
-    for row, stage in enumerate(stages):
-        place = stage.get("where", "")
-        axis.barh(row, stage["cycles"], left=stage["start"], height=0.6,
-                  color=STAGE_COLOURS.get(place, GREY), label="" if place in named else place)
-        named.add(place)
-        axis.annotate(f"{stage['cycles']}", (stage["start"] + stage["cycles"], row), (4, 0),
-                      textcoords="offset points", va="center", fontsize=9, color=INK)
-    axis.set_yticks(range(len(stages)), [stage["name"] for stage in stages])
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    axis.set_xlabel("cycles since the doorbell")
-    axis.margins(x=0.06)
-    if named - {""}:
-        _legend(figure, axis)
+def waterfall(shown, who):
+    """Single messages of one run, side by side: bars of service and waits, stage by stage."""
+    stages = shown["of"][0]["stages"]
+    many = len(shown["of"])
+    figure, axes = axes_of(4.0 + 5.5 * many, 0.42 * len(stages) + 1.9, many)
+    for axis, one in zip(axes, shown["of"], strict=True):
+        _message(axis, one)
+        axis.set_yticklabels([])
+    axes[0].set_yticks(range(len(stages)), [row["stage"] for row in stages], fontsize=9)
+    loop = ("alone on the device" if many == 1
+            else f"open loop at {shown['name']} of capacity" if shown["load"] is not None
+            else f"closed loop, {shown['name']} on each queue")
+    figure.suptitle(f"{loop}: {shown['setting']}\n{who}, {shown['messages']:,} "
+                    "messages", fontsize=10.5, color=INK)
+    marks = [Patch(color=colour, label=place) for place, colour in STAGE_COLOURS.items()]
+    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits there"))
+    figure.tight_layout()
+    figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, fontsize=9)
     return svg(figure)
+
+
+def _message(axis, one):
+    at, reach = 0, one["latency"]
+    for row, stage in enumerate(one["stages"]):
+        colour = STAGE_COLOURS.get(stage["place"], GREY)
+        axis.barh(row, stage["wait"], left=at, height=0.62, facecolor="white", edgecolor=colour,
+                  hatch=WAIT_HATCH, linewidth=0.8)
+        axis.barh(row, stage["service"], left=at + stage["wait"], height=0.62, color=colour)
+        at += stage["wait"] + stage["service"]
+        text = f"{stage['service']}"
+        if stage["wait"]:
+            text += f" + {stage['wait']}"
+            worst = max(stage["waits"], key=stage["waits"].get)
+            many = len(stage["waits"])
+            text += f": {worst}" + (f" and {many - 1} more" if many > 1 else "")
+        axis.annotate(text, (at, row), (4, 0), textcoords="offset points", va="center",
+                      fontsize=8, color=INK)
+    axis.set_ylim(len(one["stages"]) - 0.4, -0.6)
+    axis.set_yticks(range(len(one["stages"])))
+    # Beside the last bars there must be room for words.
+    axis.set_xlim(0, 2.1 * reach)
+    axis.set_xticks([tick for tick in axis.get_xticks() if tick <= reach])
+    axis.grid(axis="y", visible=False)
+    name = {50: "median: ", 99: "99th percentile: "}.get(one["percent"], "")
+    axis.set_title(f"{name}message {one['message']}, {reach} cycles", fontsize=10, color=INK)
+    axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, and for what")
 
 
 def _series(figures, over):

@@ -19,7 +19,7 @@ from efa.files import write_whole
 from efa.workload import Figure
 
 SUMMARY, PAGE, TABLE, COLUMNS = "summary.json", "index.html", "figures.csv", "figures.parquet"
-PICTURES = ("queues", "latency", "loaded", "rates", "waterfall")
+PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
 PARTS = {SUMMARY, PAGE, TABLE, COLUMNS, *(f"{name}.svg" for name in PICTURES)}
 CLOCK_MHZ = 250
 TITLE = "RTL against reference model"
@@ -141,7 +141,7 @@ def read_summary(folder):
     except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: no JSON: {error}") from error
     wrong = _fault(summary, {"verdict": str, "sessions": list, "figures": list})
-    for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", STAGE)):
+    for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", SHOWN)):
         rows = summary.get(name, []) if wrong is None else []
         if not isinstance(rows, list):
             wrong = f"{name} is no list"
@@ -149,6 +149,7 @@ def read_summary(folder):
         faults = ((number, _fault(row, shape)) for number, row in enumerate(rows))
         wrong = wrong or next((f"{name} {number}: {fault}" for number, fault in faults if fault),
                               None)
+    wrong = wrong or _fault_inside(summary.get("waterfall", ()))
     if wrong:
         raise ReportError(f"{path}: not the summary of a run: {wrong}; `efa-cosim run` writes one")
     return summary
@@ -157,7 +158,24 @@ def read_summary(folder):
 NUMBER = (int, float)
 FIGURE = {"name": str, "kind": str, "unit": str, "value": NUMBER, "size": int, "queues": int,
           "messages": int, "limit": (*NUMBER, type(None))}
-STAGE = {"name": str, "start": NUMBER, "cycles": NUMBER}
+SHOWN = {"name": str, "setting": str, "messages": int, "of": list}
+MESSAGE = {"message": int, "latency": int, "stages": list}
+STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
+
+
+def _fault_inside(shown):
+    """What keeps the messages of a waterfall from being drawn, None where nothing does."""
+    for number, one in enumerate(shown):
+        if not one["of"]:
+            return f"waterfall {number}: no message"
+        for message in one["of"]:
+            faults = [_fault(message, MESSAGE)]
+            if faults[0] is None:
+                faults += [_fault(stage, STAGE) for stage in message["stages"]]
+            for fault in faults:
+                if fault:
+                    return f"waterfall {number}: {fault}"
+    return None
 
 
 def _fault(row, shape):
@@ -184,12 +202,14 @@ def draw(summary):
         "latency": [f for f in figures if f["name"] == "latency"],
         "loaded": [f for f in figures if f["name"].startswith("loaded latency")],
         "rates": [f for f in figures if f["name"] == "message rate"],
-        "waterfall": summary.get("waterfall"),
     }
-    drawers = {"queues": crossover, "waterfall": plots}
     usual = curves if has_habits(figures) else plots
-    return {name: getattr(drawers.get(name, usual), name)(data[name])
-            for name in PICTURES if data[name]}
+    drawn = {name: getattr(crossover if name == "queues" else usual, name)(data[name])
+             for name in PICTURES if data.get(name)}
+    # A message alone, then messages under load.
+    for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
+        drawn[name] = plots.waterfall(one, "RTL on verilator")
+    return drawn
 
 
 def has_habits(figures):
@@ -226,9 +246,13 @@ def render(summary, pictures):
         "rates": ("Message rate",
                   f"All queues of one device send to each other, {posted}; from the first flit "
                   "out to the last completion. Dashed: what the busiest port allows at best."),
-        "waterfall": ("One 64-byte SRD message",
-                      f"{sum(s['cycles'] for s in summary.get('waterfall', ()))} cycles from the "
-                      "doorbell to the send completion; the stages sum exactly to it."),
+        "alone": ("One 64-byte SRD message",
+                  f"{_alone(summary)} cycles from the doorbell to the send completion on an idle "
+                  "device; the stages sum exactly to it."),
+        "waterfall": ("64-byte SRD messages under load",
+                      "Two messages of one run. Solid: service, as on an idle device; hatched: "
+                      "waits, and the longest of them by name. Every message of the run was "
+                      "attributed to the cycle; `efa-cosim waterfall` shows more of it."),
     }  # fmt: skip
     for name in PICTURES:
         if name in pictures:
@@ -237,6 +261,12 @@ def render(summary, pictures):
                       f"{html.escape(caption)}</figcaption></figure>"]
     parts += ["<h2>All figures</h2>", _table(figures), _colophon(summary)]
     return "\n".join(parts) + "\n"
+
+
+def _alone(summary):
+    """Cycles of the message that had the device for itself."""
+    shown = summary.get("waterfall")
+    return shown[0]["of"][0]["latency"] if shown else 0
 
 
 def _differences(texts):

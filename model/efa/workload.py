@@ -10,7 +10,7 @@ import numpy as np
 
 from efa import defs
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from efa.waterfall import latencies, rate, waterfall
+from efa.latencies import latencies, rate
 
 FLIT_BYTES = 64
 HEADER_BYTES = defs.PktHdr.SIZE
@@ -20,7 +20,6 @@ RATE_SIZES = (8, 32, 64, 256, 1024, 4096)
 HOST_READ_LATENCY = 125
 QUEUES = (1, 2, 4, 8, 16)
 MESSAGES = 8
-SHOWN_SIZE = 64
 # A burst long enough that the way of its first message does not count for much.
 LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
 
@@ -95,22 +94,6 @@ def latency_point(node, kind, size, count=MESSAGES):
     cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
     destroy(a, b)
     return Figure("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
-
-
-def message_stages(node, kind=SRD, size=SHOWN_SIZE):
-    """The waterfall of one message: the second one, whose receive entry is there in time."""
-    backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
-    for number in range(2):
-        b.receive(size)
-        backend.settle()
-        backend.events()
-        a.send(b, pattern(size, number), inline=size <= INLINE_BYTES)
-        b.cq.wait_for(1)
-        a.cq.wait_for(1)
-        backend.settle()
-    stages = waterfall(backend.events(), index_of(a), index_of(b), kind == SRD)
-    destroy(a, b)
-    return stages
 
 
 def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):

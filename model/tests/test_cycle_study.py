@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from cycle import pictures
 from cycle.network import recorded
-from cycle.study import study
+from cycle.study import ALONE, study, ways
 from cycle.views import histogram
 from cycle.workload import Workload
 
-from efa import cli
+from efa import cli, plots
 from efa.defs import Meter, MeterStream
 
 WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
@@ -30,7 +30,7 @@ def found():
 
 def test_every_row_sums_to_its_mean_latency(found):
     summary, _ = found
-    assert {row["size"] for row in summary["rows"]} == {0, 64}
+    assert {(row["sq_host"], row["size"]) for row in summary["rows"]} == {(0, 0), (0, 64), (1, 64)}
     for row in summary["rows"]:
         parts = sum(stage["service"] + stage["wait"] for stage in row["stages"])
         assert parts == pytest.approx(row["mean"])
@@ -40,7 +40,8 @@ def test_every_row_sums_to_its_mean_latency(found):
 
 def test_the_messages_shown_sum_to_their_latency(found):
     summary, text = found
-    assert [one["load"] for one in summary["shown"]] == [None, 0.4]
+    assert [(one["workload"]["sq_host"], one["load"]) for one in summary["shown"]] == [
+        (0, None), (0, 0.4), (1, None)]
     for shown in summary["shown"]:
         for one in shown["of"]:
             assert sum(s["service"] + s["wait"] for s in one["stages"]) == one["latency"]
@@ -48,9 +49,18 @@ def test_the_messages_shown_sum_to_their_latency(found):
     assert json.loads(text)["traceEvents"]
 
 
+def test_the_ways_of_a_run_are_a_message_alone_and_two_under_load():
+    alone, loaded = ways(WORK, lambda works: [(recorded(work), None) for work in works])
+    assert alone["messages"] == ALONE and loaded["messages"] == WORK.total
+    assert [len(one["of"]) for one in (alone, loaded)] == [1, 2]
+    assert not any(stage["wait"] for stage in alone["of"][0]["stages"])
+    assert any(stage["wait"] for stage in loaded["of"][1]["stages"])
+    assert "alone on the device" in plots.waterfall(alone, "model")
+
+
 def test_pictures_say_how_many_messages(found):
     summary, _ = found
-    texts = [pictures.waterfall(one, "model") for one in summary["shown"]]
+    texts = [plots.waterfall(one, "model") for one in summary["shown"]]
     texts.append(pictures.shares(summary["rows"], "model"))
     texts.append(pictures.causes([r for r in summary["rows"] if r["size"] == 64], "model"))
     for text in texts:

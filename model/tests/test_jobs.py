@@ -33,7 +33,7 @@ def opened(name, profile="default", record=False, **_knobs):
     return kind(profile=profile, record=record)
 
 
-def small_measure(node, figures, _stages):
+def small_measure(node, figures):
     figures += [latency_point(node, SRD, 64), rate_point(node, SRD, 64, 1)]
 
 
@@ -42,6 +42,7 @@ def model_alone(monkeypatch):
     for module in (run, point):
         monkeypatch.setattr(module, "open_backend", opened)
     monkeypatch.setattr(run, "measure", small_measure)
+    monkeypatch.setattr(run, "attribute", lambda *_: None)
 
 
 # run

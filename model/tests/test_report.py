@@ -11,6 +11,14 @@ from efa.jobs import run
 from efa.report import ReportError, check_target, draw, read_summary, render, write_report
 
 
+def shown(*latencies):
+    stage = {"stage": "to the receiver", "place": "fabric", "service": 51}
+    return {"name": "x", "load": None, "setting": "size 64", "messages": 8, "of": [
+        {"percent": 50, "message": 3, "latency": latency, "stages": [
+            {**stage, "wait": latency - 51, "waits": {"packets before it": latency - 51}}]}
+        for latency in latencies]}  # fmt: skip
+
+
 def summary():
     latency = [
         {"name": "latency", "value": 100.0 + size, "unit": "cycles", "messages": 8, "limit": None,
@@ -26,8 +34,7 @@ def summary():
         "verdict": "passed", "text": "all <equal>", "command": "efa-cosim run", "seed": 1,
         "sessions": [{"name": "probe", "backend": "model", "verdict": "passed"}],
         "figures": latency + rates,
-        "waterfall": [{"name": "fabric", "start": 0, "cycles": 51},
-                      {"name": "judge", "start": 51, "cycles": 15}],
+        "waterfall": [shown(66), shown(90, 95)],
     }  # fmt: skip
 
 
@@ -37,7 +44,7 @@ def page_of(told):
 
 def test_page_is_self_contained_and_tells_every_figure():
     page = page_of(summary())
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert "all &lt;equal&gt;" in page
     assert "66 cycles from the doorbell" in page
     assert "src=" not in page
@@ -157,7 +164,11 @@ def spoilt_figure(**changes):
     ({**summary(), "figures": {}}, "figures is missing or wrong"),
     ({**summary(), "figures": [3]}, "figures 0: no object"),
     ({**summary(), "waterfall": 3}, "waterfall is no list"),
-    ({**summary(), "waterfall": [{"name": "x"}]}, "waterfall 0: start is missing or wrong"),
+    ({**summary(), "waterfall": [{"name": "x"}]}, "waterfall 0: setting is missing or wrong"),
+    ({**summary(), "waterfall": [{**shown(66), "of": [3]}]}, "waterfall 0: no object"),
+    ({**summary(), "waterfall": [{**shown(66), "of": []}]}, "waterfall 0: no message"),
+    ({**summary(), "waterfall": [{**shown(66), "of": [{**shown(66)["of"][0], "stages": [{}]}]}]},
+     "waterfall 0: stage is missing or wrong"),
     (spoilt_figure(value="much"), "figures 0: value is missing or wrong"),
     (spoilt_figure(value=float("nan")), "figures 0: value is nan"),
     (spoilt_figure(messages=-1), "figures 0: messages is -1"),

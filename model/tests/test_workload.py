@@ -5,13 +5,12 @@ from timed import TimedModel
 
 from efa import workload
 from efa.endpoints import SRD, UD
-from efa.waterfall import WaterfallError
+from efa.latencies import EventsMissing
 from efa.workload import (
     Mismatch,
     flits,
     latency_point,
     latency_sweep,
-    message_stages,
     new_node,
     per_queue_of,
     rate_limit,
@@ -88,18 +87,10 @@ def test_a_wrong_byte_of_a_message_is_found(kind):
 
 
 def test_events_that_do_not_come_are_told():
-    with pytest.raises(WaterfallError, match="0 messages out"):
+    with pytest.raises(EventsMissing, match="0 messages out"):
         rate_point(node(spoil=lambda name, values: None if name == "txf" else values), SRD, 8, 1)
-    with pytest.raises(WaterfallError, match="8 doorbells, 0 completions"):
+    with pytest.raises(EventsMissing, match="8 doorbells, 0 completions"):
         latency_point(node(spoil=lambda name, values: None if name == "cqe" else values), UD, 8)
-
-
-def test_stages_of_one_message_follow_each_other():
-    stages = message_stages(node())
-    assert stages[0].start == 0
-    for before, after in zip(stages, stages[1:], strict=False):
-        assert after.start == before.start + before.cycles
-    assert {stage.where for stage in stages} == {"sending device", "fabric", "receiving device"}
 
 
 @pytest.mark.parametrize(("size", "beats"), [(0, 1), (32, 1), (33, 2), (96, 2), (4096, 65)])

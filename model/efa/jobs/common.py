@@ -6,7 +6,7 @@ from pathlib import Path
 from efa.admin_queue import DriverError
 from efa.backend import DeviceTimeout
 from efa.completion_queue import VerbsError
-from efa.waterfall import WaterfallError
+from efa.latencies import EventsMissing
 from efa.workload import Mismatch
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -16,7 +16,7 @@ MOST_CHARACTERS = 600
 MOST_SEED = (1 << 31) - 1
 # What a wrong device makes of a job: RuntimeError is a simulation that ended, AssertionError
 # a broken rule of the boundary.
-DEVICE_WRONG = (Mismatch, DeviceTimeout, DriverError, VerbsError, WaterfallError, RuntimeError,
+DEVICE_WRONG = (Mismatch, DeviceTimeout, DriverError, VerbsError, EventsMissing, RuntimeError,
                 AssertionError)
 
 

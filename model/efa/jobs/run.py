@@ -4,23 +4,25 @@ import argparse
 import platform
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from efa.backend import open_backend
 from efa.endpoints import SRD, UD
 from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, SESSIONS, one_line, say, seed
+from efa.jobs.waterfall import simulated
 from efa.outputs import Outputs, differences
 from efa.player import PlayError, play
 from efa.report import ReportError, check_target, write_report
 from efa.session import SessionError, read_session
-from efa.workload import Figure, latency_sweep, message_stages, new_node, rate_sweep
+from efa.workload import Figure, latency_sweep, new_node, rate_sweep
 
 TEXT = """\
 The main job: plays the recorded pingpong of unmodified EFA software into the RTL and into the
 reference model, compares everything that leaves both, with the recording and with each other,
-sweeps message size and queue count with the project's own driver, and writes a report with plots.
+sweeps message size and queue count with the project's own driver, says where the cycles of messages
+went as `efa-cosim waterfall` does, and writes a report with plots.
 """
 EPILOG = """\
 examples:
@@ -49,14 +51,15 @@ def add_command(commands):
 def work(options):
     """Runs all and returns the exit code."""
     started = time.monotonic()
-    sessions, figures, stages, wrong = [], [], [], []
+    sessions, figures, shown, wrong = [], [], [], []
     try:
         check_target(options.out)
         for name in options.session or ["pingpong"]:
             sessions += play_both(SESSIONS / f"{name}.jsonl.gz", options.seed, wrong)
         say("opening the RTL for the sweeps")
         with open_backend(RTL, seed=options.seed) as backend:
-            measure(new_node(backend, options.seed), figures, stages)
+            measure(new_node(backend, options.seed), figures)
+        attribute(options.seed, figures, shown)
     except DEVICE_WRONG as error:
         wrong.append(one_line(error))
     except (SessionError, ReportError) as error:
@@ -70,7 +73,7 @@ def work(options):
                       "python": platform.python_version()},
         "differences": wrong, "sessions": sessions,
         "figures": [replace(figure, seed=options.seed).as_dict() for figure in figures],
-        "waterfall": stages,
+        "waterfall": shown,
     }  # fmt: skip
     try:
         page = write_report(options.out, summary)
@@ -81,16 +84,27 @@ def work(options):
     return 1 if wrong else 0
 
 
-def measure(node, figures, stages):
-    """The sweeps; what was measured before something went wrong stays in both lists."""
+def measure(node, figures):
+    """The sweeps; what was measured before something went wrong stays in the list."""
     figures += latency_sweep(node, kinds=(UD, SRD), progress=say)
-    say("way of one 64-byte SRD message")
-    found = message_stages(node)
-    stages += [{**asdict(stage), "unit": "cycles", "messages": 1} for stage in found]
-    figures.append(Figure("doorbell to send completion, one message",
-                          float(sum(stage.cycles for stage in found)), "cycles", 1,
-                          kind="SRD", size=64))
     figures += rate_sweep(node, kinds=(UD, SRD), progress=say)
+
+
+def attribute(seed, figures, shown):
+    """Where the cycles of a message alone and of messages under load went, on the RTL."""
+    from cycle.lifelines import LifelineError
+    from cycle.study import ways
+    from cycle.waterfall import WaterfallError
+    from cycle.workload import Workload
+
+    say("where the cycles of 64-byte SRD messages go")
+    work = Workload(size=64, queues=8, depth=16, batch=4, messages=2048, seed=seed)
+    try:
+        shown += ways(work, simulated(RTL, seed))
+    except (WaterfallError, LifelineError) as error:
+        raise RuntimeError(error) from error
+    figures.append(Figure("doorbell to send completion, alone", float(shown[0]["of"][0]["latency"]),
+                          "cycles", shown[0]["messages"], kind="SRD", size=64))
 
 
 def _text(sessions, figures, wrong):

@@ -14,10 +14,10 @@ from efa.report import STYLE
 CYCLE = "cycle"
 OUT = ROOT / "reports/waterfall"
 TEXT = """\
-Runs workloads on the RTL, or on the cycle model, and says of every message where its cycles went:
-service, from the timing table, and waits by name. Waits are worked out by replaying each stage
-without the stamp of the message's own leaving; service and waits must meet every stamp to the
-cycle, else the job fails and names message and stage.
+Runs workloads on the RTL, or on the cycle model, with send queues in LLQ memory and in host memory,
+and says of every message where its cycles went: service, from the timing table, and waits by name.
+Waits are worked out by replaying each stage without the stamp of the message's own leaving; service
+and waits must meet every stamp to the cycle, else the job fails and names message and stage.
 """
 EPILOG = """\
 what is written, into the folder --out: index.html, summary.json with every figure, pictures (the
@@ -68,12 +68,15 @@ def work(options):
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload, WorkloadError
 
+    from efa import plots
+
     try:
         wanted = Workload(kind=options.kind, size=options.size, queues=options.queues,
                           depth=max(options.depth, options.batch), batch=options.batch,
                           messages=max(options.messages, options.queues * options.batch),
                           read_latency=options.rd_latency, seed=options.seed)
-        runner = _modelled if options.backend == CYCLE else _simulated(options)
+        runner = (_modelled if options.backend == CYCLE
+                  else simulated(options.backend, options.seed))
         found, trace = study(wanted, options.sizes, runner, say)
     except WorkloadError as error:
         print(f"efa-cosim: {error}", file=sys.stderr)
@@ -84,12 +87,14 @@ def work(options):
     who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
     setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, a doorbell for {wanted.batch}, host "
                f"read {wanted.read_latency} cycles")
-    drawn = {f"waterfall-{'closed' if one['load'] is None else 'open'}":
-             pictures.waterfall(one, who) for one in found["shown"]}
+    names = ("waterfall-closed", "waterfall-open", "waterfall-host")
+    drawn = {name: plots.waterfall(one, who)
+             for name, one in zip(names, found["shown"], strict=True)}
     drawn["shares"] = pictures.shares(found["rows"], setting)
-    for size in dict.fromkeys(row["size"] for row in found["rows"]):
-        drawn[f"causes-{size}"] = pictures.causes(
-            [row for row in found["rows"] if row["size"] == size], setting)
+    for host, size in dict.fromkeys((row["sq_host"], row["size"]) for row in found["rows"]):
+        drawn[f"causes-{size}{'-host' if host else ''}"] = pictures.causes(
+            [row for row in found["rows"] if (row["sq_host"], row["size"]) == (host, size)],
+            setting)
     if found["meter"]:
         drawn["meter"] = pictures.meter(found["meter"], setting)
     agrees = not found["meter"] or found["meter"]["agree"]
@@ -112,18 +117,19 @@ def _modelled(works):
     return [(recorded(one), None) for one in works]
 
 
-def _simulated(options):
+def simulated(backend, seed):
+    """What runs workloads on the RTL for cycle.study; raises BackendUnavailable."""
     from cycle.record import from_rtl
 
     from tb.cycle.timed import run_timed
     from tb.simulators import simulator_missing
 
-    reason = simulator_missing(options.backend)
+    reason = simulator_missing(backend)
     if reason is not None:
         raise BackendUnavailable(reason)
 
     def runner(works):
-        runs = run_timed(works, options.backend, options.seed)
+        runs = run_timed(works, backend, seed)
         return [(from_rtl(one, run), run.meter) for one, run in zip(works, runs, strict=True)]
 
     return runner
@@ -133,6 +139,8 @@ CAPTIONS = {
     "waterfall-closed": "Two messages of one run, doorbell to completion. Solid: service, as on an "
                         "idle device; hatched: waits, and the longest of them by name.",
     "waterfall-open": "The same where doorbells come at a fixed pace.",
+    "waterfall-host": "The closed loop on a build whose send queues lie in host memory: each entry "
+                      "is fetched by a host read before it is scheduled.",
     "shares": "Above: latencies; below: what the mean latency is made of. Left of the dotted line "
               "doorbells come at a fixed pace, right of it a queue waits for completions.",
     "meter": "Bars: counters of the device itself (efa_meter). Crosses: the same as the bench saw "
