@@ -227,16 +227,21 @@ module fv_rings #(
       h_ring :
       assert (dut_on == on_q && dut_base_reg == reg_q && dut_acq_base_reg == acq_reg_q
           && (!on_q || ({aq_base[63:6], 6'd0} == base_q && (16'd1 << aq_log) == depth_q
-          && aq_wide == wide_q && aq_producer == rung_q && fits(depth_q))));
+          && aq_wide == wide_q && aq_producer == rung_q && fits(
+          depth_q
+      ))));
       h_start : assert (aq_start == start_q && (!start_q || (on_q && came_q == 0 && rung_q == 0)));
       h_counts :
       assert (dut_taken == came_q && dut_drop == old_q && dut_asked - dut_came == asked_q
           && asked_q <= 16 && old_q <= 16 && asked_q + old_q <= 16);
-      h_came : assert (!on_q || start_q || (dut_came == came_q && rung_q - came_q <= depth_q
+      h_came :
+      assert (!on_q || start_q || (dut_came == came_q && rung_q - came_q <= depth_q
           && asked_q <= rung_q - came_q));
       h_acq :
       assert (acq_on == acq_on_q && (!acq_on_q || ({acq_base[63:6], 6'd0} == acq_base_q
-          && (16'd1 << acq_log) == acq_depth_q && fits(acq_depth_q))));
+          && (16'd1 << acq_log) == acq_depth_q && fits(
+          acq_depth_q
+      ))));
       h_slot :
       assert (post < 3'd2 || post > 3'd4 || ({dut_line, 6'd0} == place_q
           && dut_entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] == phase_q));

@@ -154,7 +154,7 @@ def build(block, job, place, only=None, bug=None):
     script = [
         f"read_verilog {flags} {' '.join(files)}",
         f"hierarchy -check -top {block.top}{sizes}",
-        # A case that became a table would be a memory with any contents in the step of an induction.
+        # A case that became a table would be a memory with any contents in an induction step.
         "proc -noopt -norom; flatten",
         f"cd {block.top}",
         # A name with an index in it is none to connect, so it gets another.
