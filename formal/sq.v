@@ -1,6 +1,11 @@
 // fv_sq - efa_sq, for one queue of the solver's choice among others that do whatever they like: its
 // entries are taken in order, each once, none before its doorbell, and it is not forgotten while
-// entries wait; contexts are neither lost nor given twice.
+// entries wait; contexts are neither lost nor given twice; its wait is bounded.
+//
+// The bound: `to_wait` is what a queue with work has still to wait at most, in cycles that count,
+// worked out from the state. It falls in each such cycle and rises in none, so what it may be at
+// most is the bound. Parts: what the visit that goes on may still take, the queue that is looked
+// at next, those between it and mine in the circle, and whole rounds while a turn only pays.
 `include "efa_defs.vh"
 
 module fv_sq #(
@@ -33,6 +38,11 @@ module fv_sq #(
   localparam LINE_W = 15;
   localparam [MSG_W+1:0] CONTEXTS = 1 << MSG_W;
   localparam [15:0] DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
+  localparam TURN = 16;  // flits
+  localparam FLITS = (`EFA_LIMITS__MAX_MTU + `EFA_PKT_HDR__BYTES + 63) / 64;
+  localparam VISIT = 2 * TURN + 6;  // cycles
+  localparam ROUND = VISIT << QPN_W;
+  localparam BOUND = (1 + (FLITS - 1) / TURN) * ROUND;
 
   wire s_again_ready;
   wire s_mark_ready;
@@ -125,6 +135,26 @@ module fv_sq #(
   (* probe = "u_dut.c_valid_q" *) wire c_valid;
   (* probe = "u_dut.c_qpn_q" *) wire [QPN_W-1:0] c_qpn;
   (* probe = "u_dut.put" *) wire put;
+  (* probe = "u_dut.u_debt.word_addr" *) wire [QPN_W-1:0] debt_place;
+  (* probe = "u_dut.u_debt.word_q" *) wire [7:0] debt;
+  (* probe = "u_dut.u_debt.word_known_q" *) wire debt_known;
+  (* probe = "u_dut.u_set.last_q" *) wire [QPN_W-1:0] last;
+  (* probe = "u_dut.out_ready" *) wire out_ready;
+  (* probe = "u_dut.void_valid_q" *) wire void_valid;
+  (* probe = "u_dut.p_fresh_q" *) wire p_fresh;
+  (* probe = "u_dut.p_debt" *) wire [7:0] p_debt;
+  (* probe = "u_dut.p_stalls" *) wire p_stalls;
+  (* probe = "u_dut.s1_pays_q" *) wire s1_pays;
+  (* probe = "u_dut.s1_first_q" *) wire s1_first;
+  (* probe = "u_dut.s1_second_q" *) wire s1_second;
+  (* probe = "u_dut.s1_turn_q" *) wire signed [9:0] s1_turn;
+  (* probe = "u_dut.half_flits_q" *) wire [7:0] half_flits;
+  (* probe = "u_dut.c_left_q" *) wire signed [9:0] c_left;
+  (* probe = "u_dut.left_q" *) wire signed [9:0] left_kept;
+  (* probe = "u_dut.left" *) wire signed [9:0] left;
+  (* probe = "u_dut.d_valid_q" *) wire d_valid;
+  (* probe = "u_dut.d_qpn_q" *) wire [QPN_W-1:0] d_qpn;
+  (* probe = "u_dut.kill" *) wire kill;
 
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
@@ -157,8 +187,68 @@ module fv_sq #(
   wire [MSG_W+1:0] aside = (a_valid && a_credit ? {{MSG_W-5{1'b0}}, a_left} : 0)
       + (s1_end && s1_credit ? 1 : 0);
 
+  // A cycle that counts: what was offered in the one before was taken, and nothing of the kind
+  // that comes between visits is there.
+  reg sink_q;
+  wire counts = sink_q && m_void_ready && !s_clear_valid && !s_again_valid && !s_mark_valid;
+  reg clear_stays_q;
+  reg [QPN_W-1:0] clear_qpn_q;
+  reg [15:0] waited_q;  // cycles that counted since it has work, or since its last entry
+  reg paid_q;  // a turn of it only paid since then
+  wire waits = known_q && waiting != 0 && !idle_q;
+  // A look in which it may not send, or finds no context free: then its wait begins anew.
+  wire in_vain = p_go && p_me && (!p_may || p_stalls);
+
+  // Cycles until its count and debt are in the tables.
+  function [2:0] late(input [QPN_W-1:0] queue);
+    late = (a_valid && a_qpn == queue) || ((s1_valid || s1_pays) && s1_qpn == queue) ? 3'd3
+        : c_valid && c_qpn == queue ? 3'd2 : d_valid && d_qpn == queue ? 3'd1 : 3'd0;
+  endfunction
+
+  wire visited = a_me || s1_me;  // mine goes on
+  wire a_wide = a_qpc[`EFA_QPC__WQE128];
+  wire s1_wide = s1_qpc[`EFA_QPC__WQE128];
+  // Flits that the visit may still send when what was read has been taken.
+  wire signed [9:0] turn_now = s1_first ? s1_turn : left;
+  wire signed [9:0] turn_left = turn_now - (s1_end ? 10'sd1 : 10'sd0);
+  wire [7:0] debt_now = s1_pays && s1_qpn == me ? -s1_turn[7:0]
+      : c_me ? (c_left > 0 ? 8'd0 : -c_left[7:0]) : debt;
+  wire [QPN_W-1:0] between = me - last - 1'b1;
+  reg [15:0] visit;
+  reg [15:0] others;
+  reg [15:0] to_wait;
+  always @* begin
+    visit = kill || (s1_valid && !a_valid) ? 16'd1
+        : a_valid ? {5'd0, turn_left, 1'b0} + 16'd3 - (a_wide && a_second ? 16'd1 : 16'd0) : 16'd0;
+    others = visit;
+    // What was cut short is not in the circle yet: any queue may be looked at before.
+    if (visited && !p_valid) others = others + ROUND - VISIT;
+    else if (!p_me) begin
+      others = others + (p_valid ? VISIT - 3 + late(p_qpn) : 16'd1) + between * VISIT;
+    end
+    if (others < late(me)) others = late(me);
+    to_wait = others + 16'd3 + debt_now / TURN * ROUND;
+    if (visited && !kill) to_wait = s1_me ? (s1_end ? 16'd1 : 16'd2) : a_second ? 16'd2 : 16'd3;
+  end
+  reg waited_then_q;
+  reg counted_then_q;
+  reg [15:0] to_wait_q;
+
   always @(posedge clk) begin
     began_q <= 1'b1;
+    sink_q <= m_item_ready;
+    clear_stays_q <= !rst && s_clear_valid && !s_clear_ready;
+    clear_qpn_q <= s_clear_qpn;
+    waited_then_q <= !rst && waits && !takes && !cleared && !in_vain;
+    counted_then_q <= counts;
+    to_wait_q <= to_wait;
+    if (rst || !waits || takes || cleared || in_vain) begin
+      waited_q <= 0;
+      paid_q   <= 1'b0;
+    end else begin
+      waited_q <= waited_q + counts;
+      if (s1_pays && s1_qpn == me) paid_q <= 1'b1;
+    end
     asked_q <= prod_addr == me;
     answer_q <= rung ? prod_q + rung_by : prod_q;
     cleared_q <= !rst && cleared;
@@ -187,7 +277,9 @@ module fv_sq #(
 
   always @* begin
     if (!began_q) assume (rst);
+    // One by one: together they cost the solver minutes.
     assume (place == me);
+    assume (debt_place == me);
     // Doorbells are legal, and the table of counts answers as it is when it is asked.
     assume (!rung || (known_q && !cleared && rung_by != 0 && waiting + {1'b0, rung_by} <= DEPTH));
     assume (!asked_q || prod_data == answer_q);
@@ -195,6 +287,7 @@ module fv_sq #(
     assume (!cleared || !(a_me || s1_me || c_me));
     assume (!asked_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
     assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
+    assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
     // Contexts come back that were used.
     assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
     if (began_q && !rst) begin
@@ -210,6 +303,31 @@ module fv_sq #(
       h_left : assert (!a_valid || (a_left != 0 && a_left <= 7'd64));
       h_sum :
       assert (credits + aside + used_q == CONTEXTS && used_q <= CONTEXTS && credits <= CONTEXTS);
+      o_falls :
+      assert ((!p_valid || (p_fresh && last == p_qpn))
+          && (!(a_valid && s1_valid) || (s1_qpn == a_qpn && s1_wide == a_wide))
+          && (!a_valid || !a_second || a_wide) && (!s1_valid || !s1_second || s1_wide)
+          && (!(a_valid && !s1_first && c_valid) || c_qpn == a_qpn)
+          && (!(s1_valid && !s1_end) || (a_valid && a_second))
+          && (!(a_valid && a_second && !s1_valid) || (half_flits != 0 && half_flits <= FLITS))
+          && (!(s1_valid && s1_second) || (half_flits != 0 && half_flits <= FLITS))
+          && (!((a_valid || s1_valid) && s1_first) || (s1_turn > 0 && s1_turn <= TURN))
+          && (!s1_pays || (s1_first && s1_turn <= 0 && (s1_qpn != me || s1_turn > TURN - FLITS)))
+          && (!a_valid || p_valid || last == a_qpn)
+          && (!s1_pays || !(a_valid || s1_valid))
+          && (!((a_valid || s1_valid) && !s1_first && !c_valid)
+          || (left_kept > 0 && left_kept <= TURN))
+          && (!c_valid || c_left <= TURN) && (!c_me || c_left > -FLITS)
+          && (!sink_q || out_ready)
+          && (!p_me || !known_q || d_valid && d_qpn == me || c_me || cleared_q
+          || (asked_q && p_debt == debt))
+          && (!known_q || (clear_stays_q && clear_qpn_q == me) || (debt_known && debt < FLITS))
+          && (!waits || set[me] || p_me || (a_me && a_over) || waiting == coming));
+      p_falls :
+      assert (!(waits && waited_then_q) || to_wait + {15'd0, counted_then_q} <= to_wait_q);
+      p_wait : assert (!waits || (to_wait != 0 && waited_q + to_wait <= BOUND));
+      c_falls : cover (takes && paid_q);
+      c_wait : cover (waits && to_wait > BOUND - ROUND);
       p_order : assert (!takes || (known_q && ev_wqe_data[`EFA_EV_WQE__MSG] == taken_q));
       p_rung : assert (!takes || waiting != 0);
       p_kept :

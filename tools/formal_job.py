@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "formal"
 OUT = Path("sim/out/formal")
 BIN = Path(sys.executable).parent
-PROBE = re.compile(r'\(\* probe = "([^"]+)" \*\)\s+wire\s+(?:\[[^\]]+\]\s+)?(\w+);')
+PROBE = re.compile(r'\(\* probe = "([^"]+)" \*\)\s+wire\s+(?:signed\s+)?(?:\[[^\]]+\]\s+)?(\w+);')
 ENGINES = ("pdr", "induction", "bmc")
 # What ABC runs is a script of a design that is not looked at: the proof is about the AIGER file.
 CARRIER = "module carrier (input a, input b, output y); assign y = a & b; endmodule\n"
@@ -84,6 +84,10 @@ def read_block(path):
     wanted = {f"{kind}_{name}" for name in block.properties for kind in "pc"}
     for label in sorted(labels ^ wanted):
         raise PlanFault(f"formal/{path.name} and {block.wrapper.name} disagree about {label}")
+    text = block.wrapper.read_text()
+    if text.count("(* probe") != len(PROBE.findall(text)):
+        # A probe that stays unconnected may have any value in every cycle.
+        raise PlanFault(f"formal/{block.wrapper.name}: write each probe as one line, wire NAME;")
     for name, each in block.properties.items():
         if not each.get("bugs"):
             raise PlanFault(f"{path.name}: {name} has no planted bug: show that it can fail")
@@ -147,10 +151,17 @@ def build(block, job, place, only=None, bug=None):
     files = [*sources(wrapper), str(wrapper.relative_to(ROOT))]
     if bug:
         files = plant(bug, files, place)
+    limits = (ROOT / "rtl/gen/efa_defs.vh").read_text()
+    for name, value in job.get("defines", {}).items():
+        limits, count = re.subn(rf"(`define {name}) .*", rf"\1 {value}", limits)
+        if count != 1:
+            raise PlanFault(f"{block.name}: rtl/gen/efa_defs.vh defines {name} {count} times")
+    (ROOT / place / "efa_defs.vh").write_text(limits)
     sizes = "".join(f" -chparam {k} {v}" for k, v in job.get("parameters", {}).items())
     inside = job.get("inside")
     probes = PROBE.findall(wrapper.read_text()) if inside else []
-    flags = "-formal -defer -Irtl/gen -Irtl/include" + " -DEFA_FORMAL_WORD" * bool(inside)
+    flags = f"-formal -defer -I{place} -Irtl/gen -Irtl/include"
+    flags += " -DEFA_FORMAL_WORD" * bool(inside)
     script = [
         f"read_verilog {flags} {' '.join(files)}",
         f"hierarchy -check -top {block.top}{sizes}",
@@ -171,12 +182,21 @@ def build(block, job, place, only=None, bug=None):
         if name not in ([only] if only else kept(block, job)):
             # An invariant that only this property needs.
             script.append(f"delete c:p_{name} c:c_{name} c:o_{name}")
+    if inside:
+        # A memory's word that no probe looks at is nobody's invariant, and goals about memories
+        # make the solver slow.
+        script.append("select -set words c:*.h_word")
+        for source, _ in probes:
+            if source.endswith(".word_addr"):
+                looked = re.sub(r"[][]", "?", source.removesuffix("word_addr"))
+                script.append(f"select -set words @words c:{looked}h_word %d")
+        script.append("delete @words")
     # Invariants of memories inside that no property of the job needs.
     script += [f"delete c:{pattern}" for pattern in job.get("without", [])]
     if only:
         script.append(f"select -set others t:$assert c:p_{only} %d; delete @others")
     script += [
-        "cd ..; setundef -undriven -anyseq; opt -fast; opt_clean",
+        "cd ..; setundef -undriven -anyseq; opt -fast; opt_clean -purge",
         f"write_rtlil {place}/base.il",
         "formalff -setundef -clk2ff -ff2anyinit; dffunmap",
         f"write_smt2 -wires {place}/design.smt2",
@@ -225,10 +245,12 @@ def broken(text):
     return sorted(set(re.findall(r"Assert failed in [^:]+: (\S+)", text)))
 
 
-def look(place, job, limit, depth=None):
-    """The first `depth` cycles: bounded, or failed with trace."""
+def look(place, job, limit, depth=None, begin=0):
+    """The first `depth` cycles, those before `begin` unjudged: bounded, or failed with trace."""
     depth = depth or job["depth"]
-    text = smtbmc(place, "bmc", limit, "--presat", "-t", str(depth))
+    # Unjudged cycles need no look whether they can be reached at all: that is as hard.
+    steps = [f"{begin}:{depth}"] if begin else [str(depth), "--presat"]
+    text = smtbmc(place, "bmc", limit, "-t", *steps)
     if passed(text):
         return Verdict("bounded", depth)
     steps = [int(step) for step in re.findall(r"in step (\d+)\.\.", text)] or [0]
@@ -303,7 +325,8 @@ def hunt(block, name, number):
     if complaint:
         raise PlanFault(f"{block.name}: planted bug of {name} does not build: {complaint}")
     limit = job.get("seconds", 300)
-    verdict = look(place, job, limit, bug.get("depth", job.get("cover_depth", 20)))
+    depth = bug.get("depth", job.get("cover_depth", 20))
+    verdict = look(place, job, limit, depth, bug.get("begin", 0))
     if verdict.broken and job["engine"] == "pdr":
         # The engine that proves the property has to see it fail, too.
         again = pdr(place, job, limit)

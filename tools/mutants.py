@@ -18,13 +18,17 @@ OUT = Path("sim/out/mutate")
 FLAGS = "-DSYNTHESIS -Irtl/gen -Irtl/include"
 NUMBER_W = 16
 FORM = b"2"  # of the netlist; what is kept of another form does not hold
-PROOF_SECONDS = 20
+PROOF_SECONDS = 120
 HEADER = re.compile(r"^module\s+(\w+).*?^\);", re.MULTILINE | re.DOTALL)
 PORT = re.compile(r"^\s*(?:input|output)\b.*?(\w+)\s*,?\s*(?://.*)?$", re.MULTILINE)
 
 
 class YosysFailed(Exception):
     """Yosys refused a script; the text is its last lines."""
+
+
+class YosysLate(YosysFailed):
+    """Yosys was ended before it had finished."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def yosys(*commands, seconds=None):
             cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise YosysFailed(f"no end in {seconds} s") from None
+        raise YosysLate(f"no end in {seconds} s") from None
     if done.returncode:
         raise YosysFailed("\n".join((done.stdout + done.stderr).strip().splitlines()[-6:]))
 
@@ -144,7 +148,7 @@ def wrapper(text):
 def proved_equal(top, mutant):
     """Whether a SAT solver shows that nothing outside the block, no module in it and no register
     can see this mutant, whatever state they are in. Where the block itself says that a value does
-    not matter (x), the mutant may give any."""
+    not matter (x), the mutant may give any. None when it takes too long to say."""
     change = re.sub(r" -ctrl \S+ \d+ \d+", "", mutant.command)
     change = change.replace(f"-module {top}_mutant", "-module gate")
     try:
@@ -171,6 +175,8 @@ def proved_equal(top, mutant):
             "sat -verify -prove-asserts -set-def-inputs -enable_undef both",
             seconds=PROOF_SECONDS,
         )
+    except YosysLate:
+        return None
     except YosysFailed:
         return False
     return True

@@ -97,7 +97,8 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
             wrong.append(f"{told}: has no reason")
-        if standard and not mine:
+        # One that is proven needs no verdict, and may have one: a proof can take too long.
+        if standard and not any(fits(entry, row, standard) for row in survivors):
             wrong.append(f"{told}: fits no survivor, take it out")
         wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
                   if fits(entry, row, standard)]  # fmt: skip
@@ -132,12 +133,14 @@ def examine(block, units, args, verdicts):
             open_ones, pool.map(lambda one: netlists.proved_equal(block, one), open_ones),
             strict=True,
         ):  # fmt: skip
-            kept.proved(mutant.number, equal)
+            # What took too long may be proven when there is less else to do.
+            if equal is not None:
+                kept.proved(mutant.number, equal)
     survivors = [row for row in rows if row["verdict"] == SURVIVED]
     killed = [row for row in rows if row["verdict"] != SURVIVED]
     for row in survivors:
         row["verdict"] = ""
-        if kept.proofs[row["number"]]["equal"]:
+        if kept.proofs.get(row["number"], {}).get("equal"):
             row["verdict"], row["reason"] = "proved equal", "Yosys, sat"
     standard = (args.count, args.seed) == (COUNT, SEED)
     wrong = judge_survivors(block, survivors, killed, verdicts, standard)

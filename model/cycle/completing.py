@@ -4,21 +4,22 @@
 from cycle import engine
 from cycle.state import (
     ACK,
+    AT_COMPLETIONS,
+    AT_HOST,
+    AT_NETWORK,
+    AT_WRITES,
     COMPLETIONS,
     CQE,
     DONE,
     FAR,
-    HOST,
     JUDGE,
     LINK,
-    NETWORK,
     RING,
     RXW,
     SCATTER,
     SCHEDULER,
     SEEN,
     TXL,
-    WRITES,
     R,
 )  # fmt: skip
 
@@ -32,6 +33,7 @@ CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cq
 C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
 FREED_AT, RETIRED_AT, STIR = R["freed_at"], R["retired_at"], R["stir"]
+UNSEEN_TAIL = R["unseen_tail"]
 RECEIVE = 1  # beside a message's number in a completion's
 MASK = RING - 1
 
@@ -39,6 +41,14 @@ MASK = RING - 1
 @engine
 def _issue(c, r, issued_at, taken_at):
     """Beats of the piece at the walk's end, as far as it is known when room for them comes."""
+    left, n, end = r[LEFT_BEATS], r[ISSUED], r[WALK_END]
+    before = n + left - 1 - c.store_beats
+    if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):
+        # Room for the last one in time is room for all.
+        for beat in range(left):
+            issued_at[n + beat & MASK] = end + 1 + beat
+        r[LEFT_BEATS], r[ISSUED], r[WALK_END] = 0, n + left, end + left
+        return end + left
     while r[LEFT_BEATS] > 0:
         n = r[ISSUED]
         at = r[WALK_END] + 1
@@ -54,7 +64,7 @@ def _issue(c, r, issued_at, taken_at):
 
 
 @engine
-def scatter(now, c, r, write_beats, issued_at, taken_at):
+def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
     """Jobs cut into writes: a walk of three stages that waits as a whole, beats behind it."""
     if r[WALK_3] >= 0:
         end = _issue(c, r, issued_at, taken_at)
@@ -80,9 +90,12 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
     if r[WALK_3] >= 0:
         r[LEFT_BEATS] = write_beats[r[WALK_3]]
         r[WALK_END] = now
-        if r[TAKEN] == r[ISSUED]:
-            r[STIR] |= WRITES
-        return _issue(c, r, issued_at, taken_at)
+        idle = r[TAKEN] == r[ISSUED]
+        end = _issue(c, r, issued_at, taken_at)
+        if idle:
+            due = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
+            wake[AT_WRITES] = min(wake[AT_WRITES], due)
+        return end
     if r[WALK_1] >= 0 or r[WALK_2] >= 0 or r[SC_JOB] >= 0:
         return now + 1
     return FAR
@@ -90,7 +103,7 @@ def scatter(now, c, r, write_beats, issued_at, taken_at):
 
 @engine
 def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
-           beat_log):
+           unseen, beat_log, wake):
     """The host write stream: payload and completions in turn, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
@@ -105,20 +118,28 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
             # What is taken here makes room for the rest of a piece.
             _issue(c, r, issued_at, taken_at)
             r[STIR] |= SCATTER
+        first, beats = r[TAKEN], write_beats[r[WRITE_PACKET]]
         taken = now - 1
-        for _ in range(write_beats[r[WRITE_PACKET]]):
-            taken = max(taken + 1, issued_at[r[TAKEN] & MASK] + c.store)
-            taken_at[r[TAKEN] & MASK] = taken
-            if c.log:
-                beat_log[r[TAKEN]] = taken
-            r[TAKEN] += 1
+        if issued_at[first + beats - 1 & MASK] - issued_at[first & MASK] == beats - 1:
+            # None came later than the one before let it.
+            for beat in range(beats):
+                taken_at[first + beat & MASK] = now + beat
+            taken += beats
+        else:
+            for beat in range(beats):
+                taken = max(taken + 1, issued_at[first + beat & MASK] + c.store)
+                taken_at[first + beat & MASK] = taken
+        if c.log:
+            for beat in range(beats):
+                beat_log[first + beat] = taken_at[first + beat & MASK]
+        r[TAKEN] = first + beats
         r[WRITE_FREE] = taken + 1
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):
             out_at[r[WRITE_JOB]] = taken + c.handed
             r[WRITE_PACKET] = 0
             r[WRITE_JOB] += 1
-            r[STIR] |= COMPLETIONS
+            wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], taken + c.handed + c.retire)
         return taken + 1
     r[WRITE_TURN] = 1
     r[WRITE_FREE] = now + 1
@@ -133,11 +154,14 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
             ack_msg[tail] = message
             ack_at[tail] = now + c.acknowledge - c.out
             r[ACK_TAIL] += 1
-            r[STIR] |= NETWORK
+            wake[AT_NETWORK] = min(wake[AT_NETWORK], ack_at[tail])
     else:
         at[DONE, message] = now
         at[SEEN, message] = now + c.visible
-        r[STIR] |= HOST
+        if c.pushes:
+            unseen[r[UNSEEN_TAIL]] = message
+            r[UNSEEN_TAIL] += 1
+        wake[AT_HOST] = min(wake[AT_HOST], now + c.visible)
     return now + 1
 
 
@@ -166,7 +190,7 @@ def _finished(now, c, r, at, sent, come):
 
 @engine
 def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
-                context_of, context_free):
+                context_of, context_free, wake):
     """Finished sends and receives into the completion engine, in turn."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine moves as a whole; a choice it could not take stands.
@@ -186,7 +210,7 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         if r[CQ1] >= 0:
             r[CQ2] = r[CQ1]
             r[CQ2_AT] = now + 1 + c.entry
-            r[STIR] |= WRITES
+            wake[AT_WRITES] = min(wake[AT_WRITES], max(r[CQ2_AT], r[WRITE_FREE]))
         r[CQ1] = -1
         if choice == RECEIVE:
             message = jobs[r[RETIRE_N]]

@@ -8,10 +8,12 @@ from efa import defs
 # Stages that engines go through register by register: what a latency has beyond them is waited
 # before the first one.
 SCHEDULER_STAGES = 2
+FETCH_STAGES = 2
 JUDGE_STAGES = 3
 SCATTER_STAGES = 4
 COMPLETION_STAGES = 2
 SRD_STAGES = 3
+CUT_STAGES = 2
 PACKET_STAGES = 2
 FRONT = 2  # places for packets in front of the judge
 
@@ -40,8 +42,10 @@ class Costs(NamedTuple):
     count: int
     # Entries in host memory
     sq_host: bool
-    ask: int
+    call: int
     ask_again: int
+    reads_out: int
+    place_back: int
     publish: int
     read_lines: int
     ring_lines: int
@@ -61,7 +65,9 @@ class Costs(NamedTuple):
     room_messages: int
     room_lines: int
     ranges: int
-    first_read: int
+    cut_more: int
+    first_cuts: int
+    two: bool
     request: int
     tags: int
     beat_back: int
@@ -109,6 +115,7 @@ class Costs(NamedTuple):
     left: int
     stored: int
     visible: int
+    pushes: bool
     log: bool
 
 
@@ -137,8 +144,10 @@ def costs(table, work, log=False):
         ring=fixed["bus"] + at("efa_mmio.store") + at("efa_doorbell.store"),
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
         sq_host=bool(work.sq_host),
-        ask=at("efa_sq_fetch.read") - 1,
+        call=at("efa_sq_fetch.read") - FETCH_STAGES,
         ask_again=every("efa_sq_fetch.again"),
+        reads_out=table.depth("efa_sq_fetch.read"),
+        place_back=at("efa_fifo.large"),
         publish=at("efa_sq_order.beat"),
         read_lines=REQUEST_BYTES // LINE,
         ring_lines=(work.entry_bytes // LINE) << max(1, (work.depth - 1).bit_length()),
@@ -155,7 +164,9 @@ def costs(table, work, log=False):
         room_messages=table.depth("efa_tx_room.message"),
         room_lines=table.depth("efa_tx_room.line"),
         ranges=table.depth("efa_tx_room.read"),
-        first_read=at("efa_tx_room.read"),
+        cut_more=at("efa_tx_room.read") - at("efa_tx_room.message") - CUT_STAGES,
+        first_cuts=len(cut(work.pieces[0])),
+        two=work.buffers == 2,
         request=at("efa_dma_rd.request"),
         tags=table.depth("efa_dma_rd.request"),
         beat_back=at("efa_dma_rd.beat"),
@@ -201,5 +212,7 @@ def costs(table, work, log=False):
         left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
+        # A read that leaves behind a write is answered at the earliest so much later.
+        pushes=work.write_latency > work.read_latency,
         log=log,
     )

@@ -3,50 +3,88 @@
 from cycle import engine
 from cycle.state import FAR, READS, SCHEDULER, R
 
-HOST_POST, WANT_POST, NEWS_N = R["host_post"], R["want_post"], R["news_n"]
-ENTRY_QUEUE, ENTRY_AT, ENTRY_LAST = R["entry_queue"], R["entry_at"], R["entry_last"]
-ENTRY_LINES, STIR = R["entry_lines"], R["stir"]
+HOST_POST, WANT_POST, CALL_POST = R["host_post"], R["want_post"], R["call_post"]
+ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
+ENTRY_LAST, ENTRY_INSIDE, ENTRY_NEXT = R["entry_last"], R["entry_inside"], R["entry_next"]
+ENTRY_PUT, ENTRY_N, NEWS_N, STIR = R["entry_put"], R["entry_n"], R["news_n"], R["stir"]
 
 
 @engine
-def entries(now, c, r, post_at, want, read_slot, want_free):
-    """A read for a queue with lines rung and not read, the queues in turn, a read a cycle."""
+def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free):
+    """A read for a queue with lines rung and not read, the queues in a circle, a read a cycle.
+
+    Next: the queue that is looked at; put: one whose last read left some of its lines."""
     if not c.sq_host:
         return FAR
-    while r[WANT_POST] < r[HOST_POST] and post_at[r[WANT_POST]] + c.ask <= now:
+    while r[WANT_POST] < r[HOST_POST] and post_at[r[WANT_POST]] + c.count < now:
         want[r[WANT_POST] % c.queues] += c.batch * c.lines
         r[WANT_POST] += 1
-    later = post_at[r[WANT_POST]] + c.ask if r[WANT_POST] < r[HOST_POST] else FAR
-    if r[ENTRY_QUEUE] >= 0:
-        return later
-    queue = r[ENTRY_LAST]
-    for _ in range(c.queues):
-        queue = queue + 1 if queue + 1 < c.queues else 0
-        if want[queue] == 0:
-            continue
-        if want_free[queue] > now:
-            later = min(later, want_free[queue])
-            continue
-        at = read_slot[queue]
-        lines = min(want[queue], min(c.read_lines - at % c.read_lines, c.ring_lines - at))
-        want[queue] -= lines
-        read_slot[queue] = at + lines if at + lines < c.ring_lines else 0
-        want_free[queue] = now + c.ask_again
-        r[ENTRY_LAST] = r[ENTRY_QUEUE] = queue
-        r[ENTRY_LINES], r[ENTRY_AT] = lines, now + 1
-        r[STIR] |= READS
-        return later
+    called = -1
+    if r[CALL_POST] < r[HOST_POST] and post_at[r[CALL_POST]] + c.call <= now:
+        called = r[CALL_POST] % c.queues
+        r[CALL_POST] += 1
+    later = post_at[r[CALL_POST]] + c.call if r[CALL_POST] < r[HOST_POST] else FAR
+    looks, put = r[ENTRY_NEXT], r[ENTRY_PUT]
+    r[ENTRY_PUT] = -1
+    done = looks < 0
+    if looks >= 0 and want_free[looks] > now:
+        later = min(later, want_free[looks])
+    elif looks >= 0 and want[looks] == 0:
+        done = True
+    elif looks >= 0 and r[ENTRY_QUEUE] < 0:
+        if entry_free[r[ENTRY_N] % c.reads_out] > now:
+            later = min(later, entry_free[r[ENTRY_N] % c.reads_out])
+        else:
+            done = True
+            at = read_slot[looks]
+            lines = min(want[looks], min(c.read_lines - at % c.read_lines, c.ring_lines - at))
+            want[looks] -= lines
+            read_slot[looks] = at + lines if at + lines < c.ring_lines else 0
+            want_free[looks] = now + c.ask_again
+            r[ENTRY_QUEUE], r[ENTRY_LINES], r[ENTRY_AT] = looks, lines, now + 1
+            r[ENTRY_PUT] = looks if want[looks] > 0 else -1
+            r[STIR] |= READS
+    some = r[ENTRY_INSIDE] > 0
+    if done:
+        follows = called
+        if some:
+            follows = r[ENTRY_LAST]
+            while True:
+                follows = follows + 1 if follows + 1 < c.queues else 0
+                if waiting[follows] == 1:
+                    break
+            waiting[follows] = 0
+            r[ENTRY_INSIDE] -= 1
+        r[ENTRY_NEXT] = follows
+        if follows >= 0:
+            r[ENTRY_LAST] = follows
+    if called >= 0 and (some or not done):
+        _enter(r, waiting, called)
+    if put >= 0:
+        _enter(r, waiting, put)
+    if r[ENTRY_PUT] >= 0 or (done and (r[ENTRY_NEXT] >= 0 or r[ENTRY_INSIDE] > 0)):
+        return now + 1
     return later
 
 
 @engine
-def come(c, r, first, news_at, news_queue, news_count):
+def _enter(r, waiting, queue):
+    if waiting[queue] == 0:
+        waiting[queue] = 1
+        r[ENTRY_INSIDE] += 1
+
+
+@engine
+def come(c, r, first, news_at, news_queue, news_count, entry_free):
     """The read that is asked for has its first beat in cycle `first`: an entry comes when its
-    last line does."""
+    last line does, the read's place is free again behind its last one."""
     for line in range(c.lines - 1, r[ENTRY_LINES], c.lines):
         n = r[NEWS_N]
         news_at[n] = first + line + c.beat_back + c.publish
         news_queue[n], news_count[n] = r[ENTRY_QUEUE], 1
         r[NEWS_N] += 1
+    over = first + r[ENTRY_LINES] - 1 + c.beat_back + c.publish
+    entry_free[r[ENTRY_N] % c.reads_out] = over + c.place_back
+    r[ENTRY_N] += 1
     r[ENTRY_QUEUE] = -1
     r[STIR] |= SCHEDULER

@@ -60,13 +60,13 @@ def _first(wake):
 def _run(c, s, wake):
     """Until every completion is written; the last cycle, or -1 when nothing can go on."""
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free,
-     read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due, listed_at,
-     left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used, used_due,
-     in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at,
-     link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places, out_at,
-     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, read_log,
-     beat_log) = s
+    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
+     entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
+     listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used,
+     used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg,
+     ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places,
+     out_at, parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen,
+     read_log, beat_log) = s
     now, r[STIR] = 0, EVERYBODY
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -74,18 +74,19 @@ def _run(c, s, wake):
         # asked when its own time has come or when one that it depends on did something.
         if r[STIR] & LINK or wake[0] <= now:
             r[STIR] &= ~LINK
-            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at)
+            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at,
+                           wake)
         if r[STIR] & WRITES or wake[1] <= now:
             r[STIR] &= ~WRITES
             wake[1] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg,
-                             ack_at, beat_log)
+                             ack_at, unseen, beat_log, wake)
         if r[STIR] & SCATTER or wake[2] <= now:
             r[STIR] &= ~SCATTER
-            wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at)
+            wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if r[STIR] & COMPLETIONS or wake[3] <= now:
             r[STIR] &= ~COMPLETIONS
             wake[3] = completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
-                                  store_due, context_of, context_free)
+                                  store_due, context_of, context_free, wake)
         if r[STIR] & FETCH or wake[4] <= now:
             r[STIR] &= ~FETCH
             wake[4] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due,
@@ -97,11 +98,12 @@ def _run(c, s, wake):
         if r[STIR] & NETWORK or wake[6] <= now:
             r[STIR] &= ~NETWORK
             wake[6] = network(now, c, r, at, sent, context_of, context_free, listed_at, left_at,
-                              ack_msg, ack_at, link_msg, link_ack, link_due)
+                              ack_msg, ack_at, link_msg, link_ack, link_due, wake)
         if r[STIR] & READS or wake[7] <= now:
             r[STIR] &= ~READS
             wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
-                            ask_at, ask_end, read_log, news_at, news_queue, news_count)
+                            ask_at, ask_end, read_log, news_at, news_queue, news_count, entry_free,
+                            unseen, wake)
         if r[STIR] & CHECKS or wake[8] <= now:
             r[STIR] &= ~CHECKS
             wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
@@ -111,10 +113,12 @@ def _run(c, s, wake):
                                 taken, debt, sent, skid_in)
         if r[STIR] & HOST or wake[10] <= now:
             r[STIR] &= ~HOST
-            wake[10] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count)
+            wake[10] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
+                            wake)
         if r[STIR] & ENTRIES or wake[11] <= now:
             r[STIR] &= ~ENTRIES
-            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free)
+            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
+                               entry_free)
         step = 1 if r[STIR] else _first(wake) - now
         if step >= FAR - now:
             return -1

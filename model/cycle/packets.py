@@ -2,21 +2,26 @@
 
 from cycle import engine
 from cycle.fetching import come
+from cycle.record import DESCRIPTORS as RING_READS
+from cycle.record import ENTRIES as ENTRY_READS
 from cycle.state import (
     ACKOUT,
+    AT_FETCH,
+    AT_LINK,
+    AT_NETWORK,
     CHECK,
     CHECKS,
     COMPLETIONS,
     ENTRIES,
     FAR,
-    FETCH,
-    LINK,
+    HOST,
     NETWORK,
     RD,
     RDC,
     READS,
     READY,
     SCHEDULER,
+    SEEN,
     TXF,
     TXL,
     R,
@@ -26,31 +31,54 @@ ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
 ROOM_N, ROOM_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
-READ_FREE, READ_BUS, READ_COUNT = R["read_free"], R["read_bus"], R["read_count"]
+READ_BUS, READ_COUNT = R["read_bus"], R["read_count"]
+CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
+CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
+RANGE_SECOND = R["range_second"]
 READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
 NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
 CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
-STIR = R["stir"]
+STIR, UNSEEN_HEAD, UNSEEN_TAIL = R["stir"], R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the host reads, in their turn
 PAST = -1  # of a message that never was in the list
 
 
 @engine
+def _range(now, c, r):
+    """A buffer's range to where it is cut, straight or by the queue in front; False: that is full.
+    """
+    if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
+        r[CUT_1] = 1
+    elif r[RANGES] + (1 if r[RANGE_OUT] == now else 0) < c.ranges:
+        r[RANGES] += 1
+    else:
+        return False
+    r[STIR] |= READS
+    return True
+
+
+@engine
 def _room(now, c, r, at, sent, listed_at):
     """A message enters the list when all of it has room; when the next one may."""
+    if r[RANGE_SECOND] == 1:
+        if not _range(now, c, r):
+            return now + 1 if r[RANGE_OUT] == now else FAR
+        r[RANGE_SECOND], r[ROOM_FREE] = 0, now + c.room_next - 1
+        return now + 1
     k = r[ROOM_N]
     if k == r[CHECK_N]:
         return FAR
     due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
     if due > now:
         return due
-    if (r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages
-            or (not c.inline and k - r[READ_N] >= c.ranges)):
+    if r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages:
         return FAR
+    if not c.inline and not _range(now, c, r):
+        return now + 1 if r[RANGE_OUT] == now else FAR
     message = sent[k]
     r[LINES] += c.room
     r[SLOTS] += 1
@@ -58,10 +86,10 @@ def _room(now, c, r, at, sent, listed_at):
     listed_at[k] = now + 1
     if c.inline:
         at[READY, message] = now
-    else:
-        at[RD, message] = now + c.first_read - 1
+    elif c.two:
+        r[RANGE_SECOND], r[ROOM_FREE] = 1, FAR
     r[ROOM_N] += 1
-    r[STIR] |= NETWORK | READS
+    r[STIR] |= NETWORK
     return now + 1
 
 
@@ -107,23 +135,60 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 
 @engine
+def _cut(now, c, r, pieces, granted):
+    """The stages that cut ranges into reads: they stand still while the last keeps its read.
+
+    1: the range that is cut, 3: a read with its page. When the next read is offered."""
+    if r[CUT_3] == 1 and not granted:
+        r[CUT_STUCK] = 1
+        return FAR
+    r[CUT_STUCK] = 0
+    r[CUT_3] = r[CUT_1]
+    if r[CUT_1] == 1:
+        r[CUT_AT] = now + 1 + c.cut_more
+        r[CUT_PIECE] = r[CUT_PIECE] + 1 if r[CUT_PIECE] + 1 < pieces else 0
+        if r[CUT_PIECE] == 0 or (c.two and r[CUT_PIECE] == c.first_cuts):
+            r[CUT_1] = 0
+    if r[CUT_1] == 0 and r[RANGES] > 0:
+        if r[RANGES] == c.ranges:
+            r[STIR] |= CHECKS
+        r[CUT_1] = 1
+        r[RANGES] -= 1
+        r[RANGE_OUT] = now
+    return now + 1 if r[CUT_3] == 1 or r[CUT_1] == 1 else FAR
+
+
+@engine
+def _push(r, at, unseen, answered):
+    """Writes of before a read are seen at the latest when it is answered."""
+    while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
+        message = unseen[r[UNSEEN_HEAD]]
+        r[UNSEEN_HEAD] += 1
+        if at[SEEN, message] > answered:
+            at[SEEN, message] = answered
+            r[STIR] |= HOST
+
+
+@engine
 def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
-          read_log, news_at, news_queue, news_count):
+          read_log, news_at, news_queue, news_count, entry_free, unseen,
+          wake):
     """One host read a cycle, of each client in turn; the host answers in their order."""
-    payload = FAR
-    if not c.inline and r[READ_N] < r[ROOM_N]:
-        payload = max(at[RD, sent[r[READ_N]]], r[READ_FREE])
+    payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
     tag = tag_free[r[READ_COUNT] % c.tags]
     entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
-    if payload > now and ring > now and entry > now:
-        return min(payload, min(ring, entry))
     client = r[READ_TURN]
+    if payload > now and ring > now and entry > now:
+        later = min(payload, min(ring, entry))
+        return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False))
     while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
            or (client == SEND_ENTRIES and entry > now)):
         client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
+    if not c.inline:
+        _cut(now, c, r, len(read_beats), client == PAYLOAD)
     asked = now + c.request
     if client == DESCRIPTORS:
         beats = c.descriptor_beats
@@ -131,18 +196,20 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
+    if c.pushes:
+        _push(r, at, unseen, first - c.bus)
     end = first + beats - 1 + c.beat_back
     # It goes through a store of free tags.
     tag_free[r[READ_COUNT] % c.tags] = end + 1
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats
-        log[3] = -1 - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else -1
+        log[3] = RING_READS - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else ENTRY_READS
         if client == PAYLOAD:
             log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
     if client == SEND_ENTRIES:
-        come(c, r, first, news_at, news_queue, news_count)
+        come(c, r, first, news_at, news_queue, news_count, entry_free)
         r[STIR] |= ENTRIES
     elif client == DESCRIPTORS:
         ring = ask_ring[r[ASK_HEAD]]
@@ -151,10 +218,9 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         ask_end[r[ASK_HEAD]] = end + 1
         r[ASK_HEAD] += 1
         r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
-        r[STIR] |= FETCH
+        wake[AT_FETCH] = min(wake[AT_FETCH], min(r[FETCH_AT], end + 1))
     else:
         message = sent[r[READ_N]]
-        r[READ_FREE] = now + 1
         r[READ_PIECE] += 1
         if r[READ_PIECE] == len(read_beats):
             at[RD, message] = asked
@@ -162,12 +228,12 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             at[READY, message] = end + c.answer - 1
             r[READ_PIECE] = 0
             r[READ_N] += 1
-            r[STIR] |= NETWORK | CHECKS
+            wake[AT_NETWORK] = min(wake[AT_NETWORK], at[READY, message])
     return now + 1
 
 
 @engine
-def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due):
+def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due, wake):
     """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
     ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
@@ -200,7 +266,7 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
     r[LINK_TAIL] += 1
     r[NET_FREE] = now + flits
-    r[STIR] |= LINK
+    wake[AT_LINK] = min(wake[AT_LINK], link_due[tail])
     return now + flits
 
 
@@ -228,7 +294,7 @@ def _take_context(now, c, r, context_free):
 
 @engine
 def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, ack_msg, ack_at,
-            link_msg, link_ack, link_due):
+            link_msg, link_ack, link_due, wake):
     """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
@@ -237,7 +303,8 @@ def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, a
             r[SLOTS] -= 1
             r[STIR] |= CHECKS
         r[FREED_N] += 1
-    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due)
+    later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+                   wake)
     if r[FREED_N] < r[LISTED_N]:
         later = min(later, left_at[r[FREED_N]])
     k = r[TX]

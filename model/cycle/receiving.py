@@ -3,10 +3,11 @@
 from cycle import engine
 from cycle.state import (
     ACK,
+    AT_COMPLETIONS,
+    AT_JUDGE,
     COMPLETIONS,
     FAR,
     FETCH,
-    JUDGE,
     LINK,
     RXF,
     RXL,
@@ -29,7 +30,7 @@ NONE = -1
 
 
 @engine
-def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at):
+def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wake):
     """Packets in, in the order they left; all of it waits while a store of packets is full."""
     # Packets leave their store in the order they came, one a cycle.
     later = FAR
@@ -57,7 +58,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at):
         come[r[ACKS_IN]] = message
         r[ACKS_IN] += 1
         r[LINK_HEAD] += 1
-        r[STIR] |= COMPLETIONS
+        wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], now + c.ack_in)
         return now + 1
     if r[LINK_FLITS] == 0:
         at[RXF, message] = now
@@ -73,7 +74,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at):
         r[STORED] += 1
         r[LINK_FLITS] = 0
         r[LINK_HEAD] += 1
-        r[STIR] |= JUDGE
+        wake[AT_JUDGE] = min(wake[AT_JUDGE], at[RXL, message])
     return r[LINK_FREE]
 
 

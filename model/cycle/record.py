@@ -15,12 +15,13 @@ from cycle.lifelines import (
     Lifelines,
     from_events,
 )
-from cycle.stages import Shape, shape, standard
+from cycle.stages import LINE, Shape, shape, standard
 from efa.events import field, of_kind
 
 READ_PORT, WRITE_PORT = 1, 3
 PERIOD = 64
-DESCRIPTORS = -1
+DESCRIPTORS, ENTRIES = -1, -1 << 20
+ENTRY_CLIENT = 3
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,23 @@ class Reads:
 
     asked    request at the pins; ended: the answer is with who asked
     message  whose payload it is; DESCRIPTORS less the ring where receive descriptors of a ring (by
-             number of the receiving queue) were asked for
+             number of the receiving queue) were asked for, ENTRIES where send entries were
     """
 
     asked: np.ndarray
     ended: np.ndarray
     beats: np.ndarray
     message: np.ndarray
+
+    @property
+    def of_entries(self):
+        """True where send entries were asked for."""
+        return self.message == ENTRIES
+
+    @property
+    def of_rings(self):
+        """True where receive descriptors were asked for."""
+        return (self.message < 0) & ~self.of_entries
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,17 @@ def idle(work, table):
     number = np.arange(len(beats))
     asked = lives["rd"][0] - len(beats) + 1 + number
     ended = lives["rdc"][0] - beats.sum() + np.cumsum(beats)
+    message = 0 * number
+    if work.sq_host:
+        lines = work.entry_bytes // LINE
+        first = at["db"] + table.latency("efa_sq_fetch.read") + table.latency("efa_dma_rd.request")
+        last = (first + work.read_latency + table.parameters["bus"] + lines - 1
+                + table.latency("efa_dma_rd.beat"))
+        asked, ended, beats, message = (
+            np.concatenate([[own], rest]) for own, rest in
+            ((first, asked), (last, ended), (lines, beats), (ENTRIES, message)))
     payload = lives["rxw"][0] - sum(made.writes) + np.arange(sum(made.writes))
-    return Record(lives, made, Reads(asked, ended, beats, 0 * number), payload)
+    return Record(lives, made, Reads(asked, ended, beats, message), payload)
 
 
 def _reads(lives, made, run, base):
@@ -85,14 +105,15 @@ def _reads(lives, made, run, base):
     end = np.empty(len(asked), np.int64)
     end[np.argsort(field(asked, "rd", "tag"), kind="stable")] = ended["cycle"][
         np.argsort(field(ended, "rdc", "tag"), kind="stable")].astype(np.int64)
-    payload = field(asked, "rd", "client") == PAYLOAD_CLIENT
+    client = field(asked, "rd", "client")
+    payload = client == PAYLOAD_CLIENT
     # Requests at the pins are in the order of their events; a ring begins at its address.
     where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
     if len(where) != len(asked):
         raise LifelineError(f"{len(asked)} host reads, {len(where)} of them at the pins")
     rings = np.asarray(run.rings, np.int64)
     ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
-    message = DESCRIPTORS - ring
+    message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
     if made.reads:
         message[payload] = np.repeat(np.argsort(lives["check"], kind="stable"), len(made.reads))
     beats = -(-field(asked, "rd", "len").astype(np.int64) // 64)

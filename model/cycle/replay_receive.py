@@ -66,7 +66,7 @@ class Receiving:
         """Of ring and packet: from which cycle on its descriptor shows."""
         reads, shows = self.record.reads, self.table.latency("efa_rq_cache.beat")
         found = {}
-        for place in np.flatnonzero(reads.message < 0).tolist():
+        for place in np.flatnonzero(reads.of_rings).tolist():
             beats = int(reads.beats[place])
             first = int(reads.ended[place]) - beats + 1 + shows
             found.setdefault(int(DESCRIPTORS - reads.message[place]), []).extend(
@@ -84,7 +84,7 @@ class Receiving:
 
     def _reads_over(self):
         reads = self.record.reads
-        return sorted(reads.ended[reads.message < 0].tolist())
+        return sorted(reads.ended[reads.of_rings].tolist())
 
     def _verdicts(self, gap, known):
         """Jobs leave the checks in order, when scatter and the line of jobs have room."""

@@ -9,7 +9,7 @@ from bisect import bisect_left
 import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
-from cycle.record import DESCRIPTORS
+from cycle.replay_fetch import Fetching
 from cycle.replay_schedule import CONTEXTS, DEBTS, HALVES, PLACE, TAKES, TURNS, schedule
 from cycle.stages import LINE, cut
 
@@ -23,6 +23,26 @@ ON_WIRE = {PACKET: "packets before it on the wire",
            SEARCH: "the next free message context",
            DATAGRAMS: "datagrams that left and wait for their completions",
            IDLE: "in order behind the answer to an older message"}  # fmt: skip
+
+
+OTHER_READS = {"payload": "reads of payload", "entries": "reads of send entries",
+               "descriptors": "reads of receive descriptors"}  # fmt: skip
+
+
+class _Others:
+    """Whose host read was granted in each cycle."""
+
+    def __init__(self, reads, out):
+        granted, kinds = (reads.asked - out).tolist(), ["payload"] * len(reads.asked)
+        for kind, which in (("entries", reads.of_entries), ("descriptors", reads.of_rings)):
+            for place in np.flatnonzero(which).tolist():
+                kinds[place] = kind
+        self._kind = dict(zip(granted, kinds, strict=True))
+
+    def at(self, cycle, mine):
+        """The cause when a read of another kind was granted in that cycle, or None."""
+        kind = self._kind.get(cycle, mine)
+        return None if kind == mine else OTHER_READS[kind]
 
 
 class Sending:
@@ -41,6 +61,7 @@ class Sending:
         # Cycles in which a payload read waited for its turn; message contexts in use, as
         # (from which cycle on, how many).
         self.read_stalls, self.open_sends = 0, [(0, 0)]
+        self.others = _Others(record.reads, table.latency("efa_dma_rd.request"))
 
     def _gap(self, begin, end):
         gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
@@ -85,34 +106,40 @@ class Sending:
 
     def answers(self):
         """rd to rdc: the host answers in order, a beat a cycle; of a message's reads the one
-        answered last counts, and what runs beside its own other reads is no wait."""
+        answered last counts, and what runs beside its own other reads is no wait. Of each host
+        read the first beat's cycle."""
         reads, work = self.record.reads, self.work
         wait = work.read_latency + self.table.parameters["bus"]
         back = self.table.latency("efa_dma_rd.beat")
         total = work.total
         alone, shared = [0] * total, [0] * total
-        bus, own = 0, [0] * total
+        bus, own, begins = 0, [0] * total, []
         for number in range(len(reads.asked)):
             message, beats = int(reads.message[number]), int(reads.beats[number])
             first = int(reads.asked[number]) + wait
             begin = max(first, bus)
+            begins.append(begin)
             bus = int(reads.ended[number]) - back + 1
             if begin + beats != bus:
                 self.wrong.append((("rd", "rdc"), message, begin + beats - 1 + back,
                                    int(reads.ended[number])))
-            if message > DESCRIPTORS:
+            if message >= 0:
                 own[message] = max(first, own[message]) + beats
                 alone[message] = own[message] - 1 + back
                 shared[message] = begin + beats - 1 + back
+        if work.inline:
+            return begins
         rd = self.lives["rd"]
         self.services["rd", "rdc"] = np.minimum(
             self.services["rd", "rdc"], np.array(alone, np.int64) - rd)
         gap = self._gap("rd", "rdc")
         for message in range(total):
             gap.until(message, shared[message], "answers to reads before its own")
+        return begins
 
-    def scheduler(self, freed):
-        """db to wqe; freed: cycles in which a message context comes back."""
+    def scheduler(self, freed, begins):
+        """db to wqe; freed: cycles in which a message context comes back; begins: of the answers
+        to all host reads."""
         lives, work = self.lives, self.work
         gap = self._gap("db", "wqe")
         taken = lives["wqe"][self.order].tolist()
@@ -121,10 +148,15 @@ class Sending:
             blocked.update(range(taken[number + 1] + 1, self.into_checks[number] + 1))
         posts = range(0, work.total, work.batch)
         bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
+        batch = work.batch
+        if work.sq_host:
+            bells, batch = Fetching(self, gap, begins).known, 1
+            if len(bells) < work.total:
+                return
         contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
         depth = self.table.depth
         entries, did, self.open_sends = schedule(
-            bells, work.batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq.visit"),
+            bells, batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq.visit"),
             depth("efa_sq.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
@@ -182,8 +214,8 @@ class _Asks:
         self._walk = Pipe(table.latency("efa_mr_walk.early"))
         self._queue = []
         self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
-        mine = reads.message > DESCRIPTORS
-        self._others = Busy((reads.asked[~mine] - self._out).tolist())
+        mine = reads.message >= 0
+        self._others = sending.others
         order = np.argsort(reads.message[mine], kind="stable")
         self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
         # Tags are taken and come back in one order, descriptors among them.
@@ -213,9 +245,9 @@ class _Asks:
                 granted = max(shown, tag, self._granted + 1)
                 self._late(message, granted + self._out - begin - number,
                            "reads before its own")
-                granted = self._others.free(granted)
-                self._late(message, granted + self._out - begin - number,
-                           "reads of receive descriptors")
+                while (cause := self._others.at(granted, "payload")) is not None:
+                    granted += 1
+                    self._late(message, granted + self._out - begin - number, cause)
                 self._granted = self._asked[message][number] - self._out
                 if granted != self._granted:
                     self._wrong.append((("check", "rd"), message, granted + self._out,

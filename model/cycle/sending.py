@@ -7,12 +7,12 @@ shows only in the next cycle does so here too: engines behind are asked before t
 
 from cycle import engine
 from cycle.state import (
+    AT_ENTRIES,
+    AT_SCHEDULER,
     BELL,
     CHECKS,
     DB,
-    ENTRIES,
     FAR,
-    SCHEDULER,
     SEEN,
     WQE,
     R,
@@ -29,7 +29,7 @@ FREED_AT, STIR, NEWS_N = R["freed_at"], R["stir"], R["news_n"]
 
 
 @engine
-def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count):
+def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
     """Stores of each doorbell in turn, as soon as the host sees room or its time has come."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
@@ -59,11 +59,11 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count):
             at[DB, message] = bell + c.ring
         r[HOST_POST] += 1
         if c.sq_host:
-            r[STIR] |= ENTRIES
+            wake[AT_ENTRIES] = min(wake[AT_ENTRIES], post_at[post] + c.call)
         else:
             news_at[post], news_queue[post], news_count[post] = bell + c.ring, queue, c.batch
             r[NEWS_N] = r[HOST_POST]
-            r[STIR] |= SCHEDULER
+            wake[AT_SCHEDULER] = min(wake[AT_SCHEDULER], news_at[post] + c.hear)
     return FAR
 
 

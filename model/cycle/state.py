@@ -14,37 +14,42 @@ FAR = 1 << 60
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
-# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`.
+# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`, or, where it
+# knows when that engine can first make something of it, its time in `wake` (AT_).
 ENGINES = 12
 (LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST,
  ENTRIES) = (1 << number for number in range(ENGINES))  # fmt: skip
+(AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_JUDGE, AT_NETWORK, AT_READS,
+ AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
 EVERYBODY = (1 << ENGINES) - 1
 
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
-    "host_post", "host_free", "want_post", "entry_queue", "entry_lines", "entry_at", "entry_last",
-    "news_n", "ring_post", "count_post", "last", "inside", "credits", "p_queue",
-    "p_over", "a_queue", "a_second", "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end",
-    "s_turn", "c_queue", "c_first", "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped",
-    "check_pt", "into_check_n", "check_stuck", "check_n", "room_n", "room_free", "lines", "slots",
-    "freed_n", "read_n", "read_piece", "read_free", "read_bus", "read_count", "read_turn",
-    "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head", "ack_tail", "listed_n",
-    "tx", "tx_at", "tx_free", "context", "context_at", "context_free", "out", "out_at",
-    "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in",
-    "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn",
-    "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
-    "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
-    "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
-    "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end",
-    "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job",
-    "write_turn", "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3",
-    "store_head", "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
+    "host_post", "host_free", "want_post", "call_post", "entry_queue", "entry_lines", "entry_at",
+    "entry_last", "entry_inside", "entry_next", "entry_put", "entry_n", "news_n", "ring_post",
+    "count_post", "last", "inside", "credits", "p_queue", "p_over", "a_queue", "a_second", "a_left",
+    "a_over", "s_queue", "s_pays", "s_first", "s_end", "s_turn", "c_queue", "c_first", "c_flits",
+    "c_turn", "c_left", "d_queue", "item_n", "popped", "check_pt", "into_check_n", "check_stuck",
+    "check_n", "room_n", "room_free", "lines", "slots", "freed_n", "read_n", "read_piece", "cut_1",
+    "cut_3", "cut_at", "cut_piece", "cut_stuck", "ranges", "range_out", "range_second", "read_bus",
+    "read_count", "read_turn", "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head",
+    "ack_tail", "listed_n", "tx", "tx_at", "tx_free", "context", "context_at", "context_free",
+    "out", "out_at", "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored",
+    "acks_in", "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at",
+    "fetch_turn", "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head",
+    "again_tail", "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free",
+    "checked_n", "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass",
+    "pass_left", "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end",
+    "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job", "write_turn",
+    "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3", "store_head",
+    "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
+    "unseen_head", "unseen_tail",
 )  # fmt: skip
-EMPTY = ("entry_queue", "p_queue", "a_queue", "s_queue", "c_queue", "d_queue", "popped",
-         "fetch_ring", "moved", "j1", "j2", "j3", "sc_job", "walk_1", "walk_2", "walk_3",
-         "cq1", "cq2", "cq_held", "srd1",
-         "srd2", "srd3", "tx", "out", "freed_at", "retired_at")
+EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
+         "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
+         "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
+         "freed_at", "retired_at")
 RING = 32
 R = {name: number for number, name in enumerate(REGISTERS)}
 
@@ -67,6 +72,8 @@ class State(NamedTuple):
     want: np.ndarray
     read_slot: np.ndarray
     want_free: np.ndarray
+    waiting: np.ndarray
+    entry_free: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
     # Scheduler: queues with work, entries rung and taken, flits owed
@@ -124,6 +131,8 @@ class State(NamedTuple):
     come: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
+    # Sends whose completion was written, as far as a read may make it be seen earlier
+    unseen: np.ndarray
     # With `log`, what the host's ports showed: reads as (asked, answered, beats, message, or
     # -1 less the ring of receive descriptors), the cycle in which each beat of payload was
     # handed over
@@ -142,6 +151,7 @@ def new_state(costs, made, beats):
     here = most((q, -(-costs.per_queue // costs.read_descriptors)), FAR, np.int64)
     first = min(costs.descriptors, costs.per_queue)
     here[:, : -(-first // costs.read_descriptors)] = 0
+    reads = n * (len(made.reads) + costs.sq_host) + here.size
     registers = zeros(len(REGISTERS))
     for name in EMPTY:
         registers[R[name]] = -1
@@ -156,6 +166,7 @@ def new_state(costs, made, beats):
         post_at=zeros(costs.posts),
         news_at=zeros(n), news_queue=zeros(n), news_count=zeros(n),
         want=zeros(q), read_slot=zeros(q), want_free=zeros(q),
+        waiting=zeros(q), entry_free=zeros(costs.reads_out),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
         debt=zeros(q),
@@ -195,6 +206,7 @@ def new_state(costs, made, beats):
         come=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
-        read_log=np.zeros((n * len(made.reads) + here.size if costs.log else 1, 4), np.int64),
+        unseen=zeros(n if costs.pushes else 1),
+        read_log=np.zeros((reads if costs.log else 1, 4), np.int64),
         beat_log=zeros(n * sum(made.writes) if costs.log else 1),
     )

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from cycle.record import ENTRIES
+
 MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
 
 
@@ -84,7 +86,9 @@ def _ports(events, record, process, last):
             reads.asked.tolist(), reads.ended.tolist(), reads.beats.tolist(),
             reads.message.tolist(), strict=True):
         if 0 <= asked <= last:
-            track = tracks.take("descriptors" if message < 0 else "payload", asked, ended)
+            kind = ("payload" if message >= 0 else "send entries" if message == ENTRIES
+                    else "descriptors")
+            track = tracks.take(kind, asked, ended)
             _slice(events, process, track, f"{beats} beats", "host", asked, ended - asked, message)
     writes = _Tracks(events, process, "writes of", first=1 << 16)
     for beat in record.payload.tolist():

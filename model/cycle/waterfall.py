@@ -64,9 +64,6 @@ def attribute(record, table=None):
     Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
     of a message, or the table's services are not those of the replays on an idle device."""
     table = table or standard()
-    if "fetched" in record.made.facts:
-        raise WaterfallError("send entries that are read from host memory are not replayed: take a "
-                             "workload with send queues in LLQ memory")
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
@@ -137,8 +134,7 @@ def _replay(record, table, services):
     receiving.fabric()
     completing = Completing(record, table, receiving)
     sending = Sending(record, table, services, completing.looked_at)
-    if not lives.work.inline:
-        sending.answers()
+    begins = sending.answers() if lives.work.sq_host or not lives.work.inline else ()
     sending.checks()
     gaps = {(start, end): Gap(lives[start], services[start, end])
             for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
@@ -146,5 +142,5 @@ def _replay(record, table, services):
     completing.attribute(gaps)
     if ("cqe", "ackout") in gaps:
         receiving.acknowledge(gaps["cqe", "ackout"])
-    sending.scheduler(completing.freed)
+    sending.scheduler(completing.freed, begins)
     return sending, receiving, completing, gaps | sending.gaps

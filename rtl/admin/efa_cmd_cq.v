@@ -51,12 +51,6 @@ module efa_cmd_cq #(
   localparam [7:0] VECTORS = `EFA_LIMITS__MSIX_VECTORS;
   localparam [15:0] SUBS_DEFAULT = `EFA_PROFILE_DEFAULT__SUB_CQS_PER_CQ;
   localparam [15:0] SUBS_RECORDED = `EFA_PROFILE_RECORDED__SUB_CQS_PER_CQ;
-  localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
-  localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
-  // Its place in the attribute, whose bit 0 is RDMA_READ.
-  localparam CAP_LONG_ID =
-  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID
-  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
   localparam DB_PAGE_LOG = $clog2(`EFA_LIMITS__DB_PAGE_BYTES);
   localparam [31:0] DB_CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
 
@@ -114,7 +108,7 @@ module efa_cmd_cq #(
   wire [15:0] cq_eqn = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__EQN];
   wire cq_src = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SET_SRC_ADDR];
   wire cq_long = cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__SQ_COMP_64_BIT_REQ_ID];
-  wire long_capable = s_cfg_profile ? CAPS_RECORDED[CAP_LONG_ID] : CAPS_DEFAULT[CAP_LONG_ID];
+  wire long_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID);
   wire [15:0] subs = s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT;
   wire cq_illegal = cq_words != 5'd4 && !cq_wide || cq_src && !cq_wide
       || cq_long && !long_capable
@@ -312,6 +306,6 @@ module efa_cmd_cq #(
     eq_named_q <= eq_named_d;
   end
 
-  wire unused_bits = &{1'b0, cmd_q, entry[63:0], CAPS_DEFAULT, CAPS_RECORDED};
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0]};
 
 endmodule

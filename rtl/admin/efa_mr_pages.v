@@ -14,19 +14,13 @@ module efa_mr_pages (
     output wire [63:0] m_mask
 );
 
-  localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
-  localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
   localparam [63:0] PAGES_DEFAULT = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
   localparam [31:0] PAGES_RECORDED = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
-  // The capability bits, by their place in the attribute.
-  localparam CAP_RDMA_READ =
-  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ
-  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
-  localparam CAP_RDMA_WRITE =
-  `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE
-  - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
 
-  wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
+  `include "efa_admin_fn.vh"
+
+  wire remote_reads = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ);
+  wire remote_writes = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_WRITE);
   wire [63:0] page_caps = s_cfg_profile ? {32'd0, PAGES_RECORDED} : PAGES_DEFAULT;
   wire [63:0] iova = s_cmd[`EFA_ADMIN_REG_MR_CMD__IOVA];
   wire [63:0] length = s_cmd[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
@@ -56,8 +50,8 @@ module efa_mr_pages (
     end_q <= {1'b0, iova} + {1'b0, length};
     odd_q <= length == 64'd0
         || !physical && !page_caps[shift]
-        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE] && !caps[CAP_RDMA_READ]
-        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE] && !caps[CAP_RDMA_WRITE]
+        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE] && !remote_reads
+        || s_cmd[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE] && !remote_writes
         || !physical && listed && list_addr[2:0] != 3'd0;
     // Rounded up to whole pages.
     span_q <= {2'd0, offset} + {2'd0, length} + {2'd0, mask_q};
@@ -67,6 +61,6 @@ module efa_mr_pages (
         && (listed ? !indirect && {pages, 3'd0} > {38'd0, list_bytes} : pages > 67'd4);
   end
 
-  wire unused_cmd = &{1'b0, s_cmd, list_addr, caps};
+  wire unused_cmd = &{1'b0, s_cmd, list_addr};
 
 endmodule

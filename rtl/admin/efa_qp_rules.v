@@ -23,14 +23,6 @@ module efa_qp_rules #(
     output wire m_modify_illegal
 );
 
-  localparam [31:0] CAPS_DEFAULT = `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
-  localparam [31:0] CAPS_RECORDED = `EFA_PROFILE_RECORDED__DEVICE_CAPS;
-  // Capability bits by their place in the attribute, whose bit 0 is RDMA_READ.
-  localparam CAP_BASE = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
-  localparam CAP_RNR = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY - CAP_BASE;
-  localparam CAP_UNSOLICITED =
-      `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__UNSOLICITED_WRITE_RECV - CAP_BASE;
-  localparam CAP_LONG_ID = `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID - CAP_BASE;
   localparam [15:0] MAX_SQ_DEPTH = `EFA_LIMITS__MAX_SQ_DEPTH;
   localparam [15:0] MAX_RQ_DEPTH = `EFA_LIMITS__MAX_RQ_DEPTH;
   localparam WQE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
@@ -40,7 +32,10 @@ module efa_qp_rules #(
 
   `include "efa_admin_fn.vh"
 
-  wire [31:0] caps = s_cfg_profile ? CAPS_RECORDED : CAPS_DEFAULT;
+  wire unsolicited = capable(
+      s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__UNSOLICITED_WRITE_RECV
+  );
+  wire long_ids = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__SQ_64_BIT_REQ_ID);
 
   // Creation.
   wire [7:0] qp_type = s_cmd[`EFA_ADMIN_CREATE_QP_CMD__QP_TYPE];
@@ -64,12 +59,12 @@ module efa_qp_rules #(
   assign m_sq_log = log2(sq_depth[15:0]);
   assign m_rq_log = log2(rq_depth[15:0]);
   assign m_pages_log = ring_log > PAGE_LOG ? pages_log[3:0] : 4'd0;
-  assign m_rnr_capable = caps[CAP_RNR];
+  assign m_rnr_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY);
   assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
       `EFA_ADMIN_QP_TYPE__SRD
       || !sq_legal || !sq_placed || !by64 && !by128 || rq_bytes != 32'd0 && !rq_legal ||
-          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !caps[CAP_UNSOLICITED] ||
-          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !caps[CAP_LONG_ID];
+          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__UNSOLICITED_WRITE_RECV] && !unsolicited ||
+          s_cmd[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID] && !long_ids;
 
   // Modification.
   wire [31:0] to = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__QP_STATE];
@@ -101,11 +96,16 @@ module efa_qp_rules #(
     endcase
   end
   wire rnr_illegal = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY] > 8'd7 || !s_srd || !m_rnr_capable;
-  assign m_modify_illegal =
-      s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__CUR_QP_STATE] && from != {29'd0, s_state}
+  // The two moves that a driver makes to get out of trouble: a QP that broke by itself is no longer
+  // in the state that its driver holds.
+  wire from_anywhere = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] &&
+      (to == `EFA_ADMIN_QP_STATE__RESET || to == `EFA_ADMIN_QP_STATE__ERR);
+  wire from_elsewhere = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__CUR_QP_STATE] &&
+      from != {29'd0, s_state};
+  assign m_modify_illegal = from_elsewhere && !from_anywhere
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] && !reachable
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY] && rnr_illegal;
 
-  wire unused_bits = &{1'b0, s_cmd, caps, sq_base, rq_base, pages_log[31:4]};
+  wire unused_bits = &{1'b0, s_cmd, sq_base, rq_base, pages_log[31:4]};
 
 endmodule

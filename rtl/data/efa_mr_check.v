@@ -40,6 +40,8 @@ module efa_mr_check #(
   localparam MR_W = `EFA_LIMITS__MR_W;
   localparam [MR_W:0] ONE = 1;
 
+  `include "efa_sum_fn.vh"
+
   // The walk over the table after a reset: every region dead.
   reg [MR_W:0] walk_q;
 
@@ -74,8 +76,9 @@ module efa_mr_check #(
   wire [`EFA_MRC__W-1:0] region;
   wire [63:0] iova = region[`EFA_MRC__IOVA];
   wire [63:0] first_page = iova & ({64{1'b1}} << region[`EFA_MRC__SHIFT]);
-  wire [64:0] distance = {1'b0, s1_addr_q} - {1'b0, iova};
-  wire [64:0] room = {1'b0, region[`EFA_MRC__LENGTH]} - {33'd0, s1_len_q};
+  wire [64:0] distance = less64(s1_addr_q, iova);
+  wire [64:0] room = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
+  wire [64:0] offset = less64(s1_addr_q, first_page);
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
       && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
   wire s2_ok = s2_none_q
@@ -151,7 +154,7 @@ module efa_mr_check #(
       s2_long_q <= room[64];
       s2_distance_q <= distance[63:0];
       s2_room_q <= room[63:0];
-      s2_offset_q <= s1_addr_q - first_page;
+      s2_offset_q <= offset[63:0];
       s2_phys_q <= region[`EFA_MRC__PHYS];
       s2_shift_q <= region[`EFA_MRC__SHIFT];
       s2_mtt_q <= region[`EFA_MRC__MTT];
@@ -162,6 +165,7 @@ module efa_mr_check #(
   end
 
   wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
+  wire unused_borrow = offset[64];
 
   `EFA_CHECK(!walking || !s_valid, "question before the table was cleared")
 

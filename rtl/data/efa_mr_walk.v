@@ -39,6 +39,8 @@ module efa_mr_walk #(
   localparam MTT_W = `EFA_LIMITS__MTT_W;
   localparam [12:0] ONE = 1;
 
+  `include "efa_sum_fn.vh"
+
   // s1: the range that is being cut; where: byte offset in the region, or host address
   reg s1_valid_q;
   reg s1_phys_q;
@@ -67,6 +69,7 @@ module efa_mr_walk #(
   wire [11:0] s_low = s_phys ? s_addr[11:0] : s_offset[11:0];
   wire [12:0] s_step = block - ({1'b0, s_low} & (block - ONE));
   wire [15:0] s1_rest = s1_left_q - {3'd0, s1_step_q};
+  wire [64:0] s1_next = sum64(s1_where_q, {51'd0, s1_step_q}, 1'b0);
   wire [63:0] page = s1_where_q >> s1_shift_q;
   wire [51:0] host;
 
@@ -156,7 +159,7 @@ module efa_mr_walk #(
       s1_user_q  <= s_user;
     end else if (move) begin
       // Only the first piece may begin inside a block.
-      s1_where_q <= s1_where_q + {51'd0, s1_step_q};
+      s1_where_q <= s1_next[63:0];
       s1_left_q  <= s1_rest;
       s1_step_q  <= block;
       s1_done_q  <= s1_rest <= {3'd0, block};
@@ -167,7 +170,7 @@ module efa_mr_walk #(
     end
   end
 
-  wire unused_high = &{1'b0, s1_mtt_q[15:MTT_W], page[63:MTT_W]};
+  wire unused_high = &{1'b0, s1_mtt_q[15:MTT_W], page[63:MTT_W], s1_next[64]};
 
   `EFA_CHECK(!s_valid || s_len != 16'd0, "a range of no bytes has no pieces")
   `EFA_CHECK(!s1_valid_q || (max_log >= 4'd7 && max_log <= 4'd12), "block size out of range")

@@ -41,21 +41,24 @@ module efa_rx_check (
   localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
   localparam JOBS_LOG2 = 3;
   localparam PLACES_LOG2 = JOBS_LOG2 + 1;
+  // A job without its places, which end before this field.
+  localparam ABOVE = `EFA_RXJ__COMPLETE;
+  localparam BELOW = ABOVE - 2 * PLACE_W;
 
   // ---- ask for one buffer after the other; the job goes into the line with its last question ----
   reg asked_first_q;
   wire both = s_ask == 2'b11;
-  wire second = s_ask[1] && (asked_first_q || !s_ask[0]);
+  wire second = asked_first_q || !s_ask[0];
   wire at_end = !both || asked_first_q;
   wire line_room;
   wire ask_ready;
   wire ask = s_job_valid && s_ask != 2'b00 && line_room;
   wire [DESC_W-1:0] desc = second ? s_descs[DESC_W+:DESC_W] : s_descs[0+:DESC_W];
-  assign s_job_ready = line_room && at_end && (s_ask == 2'b00 || ask_ready);
+  assign s_job_ready = line_room && at_end;
 
   always @(posedge clk) begin
     if (rst) asked_first_q <= 1'b0;
-    else if (ask && ask_ready) asked_first_q <= !at_end;
+    else if (ask) asked_first_q <= !at_end;
   end
 
   wire verdict_valid;
@@ -95,21 +98,23 @@ module efa_rx_check (
   // ---- jobs and verdicts meet again; a job has two verdicts at most, so there is room ----
   wire job_valid;
   wire job_ready;
-  wire [RXJ_W-1:0] job;
+  wire [RXJ_W-ABOVE-1:0] job_above;
+  wire [BELOW-1:0] job_below;
+  wire [RXJ_W-1:0] job = {job_above, {2 * PLACE_W{1'b0}}, job_below};
   wire [1:0] job_ask;
   wire [JOBS_LOG2:0] line_level;
   efa_fifo #(
-      .WIDTH(RXJ_W + 2),
+      .WIDTH(RXJ_W - 2 * PLACE_W + 2),
       .DEPTH_LOG2(JOBS_LOG2)
   ) u_line (
       .clk(clk),
       .rst(rst),
       .s_valid(s_job_valid && s_job_ready),
       .s_ready(line_room),
-      .s_data({s_job, s_ask}),
+      .s_data({s_job[RXJ_W-1:ABOVE], s_job[BELOW-1:0], s_ask}),
       .m_valid(job_valid),
       .m_ready(job_ready),
-      .m_data({job, job_ask}),
+      .m_data({job_above, job_below, job_ask}),
       .level(line_level)
   );
 
@@ -198,8 +203,10 @@ module efa_rx_check (
   assign ev_rxv_valid = gone && packet;
   assign ev_rxv_data  = ev_data;
 
-  wire unused_bits = &{1'b0, desc, verdict_len, verdict_user, line_level, place_level, place_room};
+  wire unused_bits = &{1'b0, desc, s_job, ask_ready, verdict_len, verdict_user};
+  wire unused_store = &{1'b0, line_level, place_level, place_room};
 
   `EFA_CHECK(!(verdict_valid && !place_room), "efa_rx_check: a verdict without room")
+  `EFA_CHECK(ask_ready, "efa_rx_check: a question has to wait")
 
 endmodule

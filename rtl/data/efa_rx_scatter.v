@@ -139,16 +139,16 @@ module efa_rx_scatter #(
   wire [15:0] job_line = job_q[`EFA_RXJ__LINE];
 
   // ---- pieces to beats; a beat is started only when the store behind has room for it ----
-  reg [12:0] sent_q;
+  reg [5:0] sent_q;  // beats of this piece
   reg [3:0] credit_q;
-  wire [12:0] beat_left = piece_len - sent_q;
+  wire [12:0] beat_left = piece_len - {1'b0, sent_q, 6'd0};
   wire beat_last = beat_left <= 13'd64;
   wire beat = piece_valid && credit_q != 4'd0;
   wire [15:0] user_node = piece_user[15:0];
   wire [POS_W-1:0] user_pos = piece_user[16+:POS_W];
   wire user_grh = piece_user[16+POS_W];
   wire user_last = piece_user[17+POS_W];
-  wire [POS_W-1:0] at = user_pos + piece_first[POS_W-1:0] + {{(POS_W - 13) {1'b0}}, sent_q};
+  wire [POS_W-1:0] at = user_pos + piece_first[POS_W-1:0] + {{(POS_W - 12) {1'b0}}, sent_q, 6'd0};
   assign m_win_pos   = at;
   assign piece_ready = beat && beat_last;
 
@@ -210,14 +210,14 @@ module efa_rx_scatter #(
     b2_meta_q <= b1_meta_q;
     b2_grh_q  <= b1_grh_q;
     if (rst) begin
-      sent_q <= 13'd0;
+      sent_q <= 6'd0;
       credit_q <= 4'd8;
       b1_valid_q <= 1'b0;
       b2_valid_q <= 1'b0;
     end else begin
       b1_valid_q <= beat;
       b2_valid_q <= b1_valid_q;
-      if (beat) sent_q <= beat_last ? 13'd0 : sent_q + 13'd64;
+      if (beat) sent_q <= beat_last ? 6'd0 : sent_q + 6'd1;
       credit_q <= credit_q + {3'd0, wr_taken} - {3'd0, beat};
     end
   end

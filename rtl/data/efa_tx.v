@@ -97,7 +97,7 @@ module efa_tx #(
   reg l2_done_q;
   reg l2_first_q;
   reg l2_last_q;
-  reg [7:0] l2_flit_q;
+  reg l2_odd_q;  // the number of its flit is
   reg [31:0] l2_id_q;
   reg [`EFA_TXM__W-1:0] l2_msg_q;
   reg [639:0] l2_inline_q;
@@ -190,9 +190,9 @@ module efa_tx #(
   wire l2_inlined = l2_msg_q[`EFA_TXM__INLINED];
   wire [511:0] body = !l2_inlined ? line_data
       : l2_first_q ? {l2_inline_q[255:0], 256'd0} : {128'd0, l2_inline_q[639:256]};
-  wire [15:0] l2_total = l2_msg_q[`EFA_TXM__LENGTH] + HDR;
-  wire [15:0] l2_left = l2_total - {2'd0, l2_flit_q, 6'd0};
-
+  wire [15:0] l2_length = l2_msg_q[`EFA_TXM__LENGTH];
+  // 64 at most in a last flit, where alone it is looked at.
+  wire [6:0] l2_left = l2_length[6:0] + HDR[6:0] - {l2_odd_q, 6'd0};
   wire [63:0] keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
 
   // What the ring held before does not leave behind the end of a packet.
@@ -271,8 +271,6 @@ module efa_tx #(
       .slot_valid(slot_valid),
       .slot_index(slot_index),
       .slot_reads(slot_reads),
-      .take_valid(l1_end && !l1_past_q),
-      .take_index(l1_slot_q),
       .ready(ready),
       .failed(failed),
       .now_ready(now_ready),
@@ -355,8 +353,9 @@ module efa_tx #(
       l2_done_q  <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
       l2_first_q <= !l1_begun_q;
       l2_last_q  <= last_flit;
-      l2_flit_q  <= l1_flit_q;
-      if (!l1_begun_q) l2_id_q <= ctx_id;
+      l2_odd_q   <= l1_flit_q[0];
+      // Only a first flit's counts.
+      l2_id_q <= ctx_id;
       l2_msg_q <= out_msg;
       l2_inline_q <= msg_inline;
     end
@@ -366,7 +365,7 @@ module efa_tx #(
     end
   end
 
-  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn};
+  wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn, l2_length[15:7]};
 
   `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "a packet of no flit")
 

@@ -1,9 +1,10 @@
 // efa_tx_ring - payload between host memory and packets: a ring of 64-byte lines in two banks.
 //
 // In    rdc_* answers to host reads, in any order; slot_* messages that enter, slot_index being the
-//       next one's at all times; take_* leave; rd_* line reads
-// Out   ready, failed per message slot: all its reads were answered, one of them with an error;
-//       now_* the slot that becomes so with the next cycle; rd_data
+//       next one's at all times; rd_* line reads
+// Out   ready, failed per message slot: all its reads were answered, one of them with an error,
+//       until the next message enters there; now_* the slot that becomes so with the next cycle;
+//       rd_data
 // Time  a beat of any alignment is in the ring, and the last one's slot ready, 2 cycles after it
 //       came, one beat per cycle; reads 1 cycle, rd_data stays while nothing is read
 //
@@ -29,8 +30,6 @@ module efa_tx_ring #(
     input wire slot_valid,
     input wire [SLOT_W-1:0] slot_index,
     input wire [7:0] slot_reads,
-    input wire take_valid,
-    input wire [SLOT_W-1:0] take_index,
     output wire [(1<<SLOT_W)-1:0] ready,
     output wire [(1<<SLOT_W)-1:0] failed,
     output wire now_ready,
@@ -68,10 +67,6 @@ module efa_tx_ring #(
   reg c2_valid_q;
   reg [SLOT_W-1:0] c2_slot_q;
   reg [7:0] c2_count_q;
-
-  // A slot that was taken stops being ready a cycle later: its turn comes again after all others.
-  reg taken_q;
-  reg [SLOT_W-1:0] taken_slot_q;
 
   reg rd_odd_q;
 
@@ -163,13 +158,10 @@ module efa_tx_ring #(
       walk_q <= {SLOT_W + 1{1'b0}};
       ready_q <= {N{1'b0}};
       failed_q <= {N{1'b0}};
-      taken_q <= 1'b0;
       c1_valid_q <= 1'b0;
       c2_valid_q <= 1'b0;
     end else begin
       if (walking) walk_q <= walk_q + ONE_SLOT;
-      taken_q <= take_valid;
-      if (taken_q) ready_q[taken_slot_q] <= 1'b0;
       if (slot_valid) begin
         ready_q[slot_index]  <= slot_reads == 8'd0;
         failed_q[slot_index] <= 1'b0;
@@ -188,7 +180,6 @@ module efa_tx_ring #(
     c1_lanes_q <= lanes;
     c1_last_q  <= rdc_last;
     c1_err_q   <= rdc_err && rdc_last;
-    taken_slot_q <= take_index;
     c2_slot_q  <= c1_slot_q;
     c2_count_q <= count;
     if (rd_en) rd_odd_q <= rd_line[0];

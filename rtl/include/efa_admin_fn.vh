@@ -18,3 +18,14 @@ function legal_depth;
     legal_depth = value != 16'd0 && (value & (value - 16'd1)) == 16'd0 && value <= most;
   end
 endfunction
+
+// Whether a profile has a capability, named by its place in the device attribute.
+function capable;
+  input recorded;
+  input integer place;
+  reg [31:0] caps;
+  begin
+    caps = recorded ? `EFA_PROFILE_RECORDED__DEVICE_CAPS : `EFA_PROFILE_DEFAULT__DEVICE_CAPS;
+    capable = caps[place-`EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ];
+  end
+endfunction

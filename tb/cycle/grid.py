@@ -142,7 +142,8 @@ def main(arguments=None):
     points = drawn(options.drawn, options.seed) if options.drawn > 0 else fixed()
     say(f"{len(points)} points; building the device")
     try:
-        build_system("verilator", {})
+        for params in ({}, {"SQ_HOST": 1}):
+            build_system("verilator", params)
         rows = run(points, options.seed, options.jobs, say)
     except (RunFailed, LifelineError) as error:
         print(error, file=sys.stderr)

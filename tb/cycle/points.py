@@ -24,8 +24,8 @@ def sized(**values):
 
 
 def fixed():
-    """Size x queues x window x latency; policies; datagrams; 128-byte entries; CQ doorbells; open
-    loops below capacity."""
+    """Size x queues x window x latency; policies; datagrams; 128-byte entries; CQ doorbells; send
+    queues in host memory; open loops below capacity."""
     found = [sized(size=size, queues=queues, depth=depth, batch=batch, read_latency=latency)
              for size, queues, (depth, batch), latency in itertools.product(
                  (32, 64, 512, 4096), (1, 8, 32), WINDOWS, READ_LATENCIES)]
@@ -38,6 +38,11 @@ def fixed():
               for size, queues in itertools.product((32, 64, 80, 512), (1, 8))]
     found += [sized(size=size, queues=queues, depth=32, batch=4, cq_batch=cq_batch)
               for size, queues, cq_batch in itertools.product((32, 64), (1, 8), (1, 16))]
+    found += [sized(size=size, queues=queues, depth=depth, batch=batch, sq_host=1)
+              for size, (queues, depth, batch) in itertools.product(
+                  (32, 64, 512, 4096), ((1, 1, 1), (2, 4, 1), (8, 16, 4), (8, 64, 16)))]
+    found += [sized(size=size, queues=8, depth=32, batch=8, entry_bytes=128, sq_host=1)
+              for size in (32, 80, 512)]
     found += [opened(size, latency, load) for size, latency, load in itertools.product(
         (32, 64, 1024), READ_LATENCIES, LOADS)]
     return found
@@ -65,5 +70,6 @@ def drawn(count, seed):
             batch=chance.choice([n for n in (1, 2, 4, 8, 16) if n <= min(depth, 1024 // entry)]),
             entry_bytes=entry, cq_batch=chance.choice((0, 0, 1, 4, 16)),
             policy=chance.choice(tuple(POLICIES)), seed=chance.randrange(1 << 31),
-            read_latency=chance.choice((60, 125, 250, 500, 1000))))
+            read_latency=chance.choice((60, 125, 250, 500, 1000)),
+            write_latency=chance.choice((60, 60, 30, 200)), sq_host=chance.choice((0, 0, 0, 1))))
     return found

@@ -114,22 +114,23 @@ class Moments:
 class Regions:
     """Memory regions as efa_mr_check and efa_mr_walk are told of them, and what they allow."""
 
-    def __init__(self, rng, first_page=3):
-        self.rng, self.table, self.pages, self._mtt = rng, {}, {}, first_page
+    def __init__(self, rng):
+        self.rng, self.table, self.pages = rng, {}, {}
 
     def make(self, index, pd, size, **fields):
         """A region of `size` bytes at some address, with its pages; returns its fields."""
         rng = self.rng
         phys = fields.get("phys", 0)
         shift = fields.get("shift", 12)
-        iova = rng.getrandbits(40) << 4
+        iova = rng.randrange((TOP - size) >> 4) << 4
         count = 0 if phys else ((iova % (1 << shift)) + size + (1 << shift) - 1) >> shift
+        # All over the table of pages, not over each other's as long as they are few and small.
+        first = 37 * len(self.table) % 64 * 128 + rng.randrange(90)
         region = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index, "pd": pd,
-                  "local_write": 1, "phys": phys, "shift": shift, "mtt": self._mtt,
+                  "local_write": 1, "phys": phys, "shift": shift, "mtt": first,
                   "iova": iova, "length": size, **fields}  # fmt: skip
         for number in range(count):
-            self.pages[self._mtt + number] = rng.getrandbits(51 - shift) << shift
-        self._mtt += count
+            self.pages[first + number] = rng.getrandbits(51 - shift) << shift
         self.table[index] = region
         return region
 
@@ -137,6 +138,8 @@ class Regions:
         """Over mr_* and, where the module has them, mtt_*."""
         for at in [index] if index is not None else list(self.table):
             await pulse(dut, "mr_valid", mr_index=at, mr_data=INTERNAL.mrc.pack(**self.table[at]))
+            # Only what comes with valid is meant.
+            dut.mr_data.value = self.rng.getrandbits(len(dut.mr_data))
         if pages:
             await self.tell_pages(dut)
 
@@ -144,6 +147,7 @@ class Regions:
         """Over mtt_*."""
         for index, address in self.pages.items():
             await pulse(dut, "mtt_valid", mtt_index=index, mtt_data=address >> 12)
+            dut.mtt_data.value = self.rng.getrandbits(52)
 
     def allows(self, key, pd, addr, size, write=False):
         """Decision 0001: key, domain, range, local write; a length of 0 is never looked at."""

@@ -4,7 +4,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.waits import pulse
 from tb.unit.data_bench import Moments
 
 TOP = 1 << 64
@@ -24,11 +26,11 @@ async def cleared(dut):
         await RisingEdge(dut.clk)
 
 
-async def put(dut, index, **fields):
-    dut.mr_valid.value, dut.mr_index.value = 1, index
-    dut.mr_data.value = INTERNAL.mrc.pack(**fields)
-    await RisingEdge(dut.clk)
-    dut.mr_valid.value = 0
+async def put(dut, rng, index, **fields):
+    image = INTERNAL.mrc.pack(**noise(INTERNAL.mrc, rng, **fields))
+    await pulse(dut, "mr_valid", mr_index=index, mr_data=image)
+    # Only what comes with valid is meant.
+    dut.mr_data.value = image ^ rng.getrandbits(len(dut.mr_data))
 
 
 def allowed(regions, ask):
@@ -53,24 +55,26 @@ async def verdicts_match_the_rule(dut):
     rng = rng_for("mr_check")
     source, sink = await start(dut, stalls=0.3, gaps=0.2)
     regions = {}
-    for index in rng.sample(range(1 << LIMITS.mr_w), 12):
-        shift = rng.choice((12, 13, 21, 31))
-        length = rng.choice((1, 4096, rng.randrange(1, 1 << 33)))
-        iova = rng.choice((0, TOP - length, rng.getrandbits(63)))
+    for index in rng.sample(range(1 << LIMITS.mr_w), 200):
+        length = rng.choice((1, 4096, rng.randrange(1, 1 << rng.randrange(1, 34)),
+                             rng.randrange(1, 1 << rng.randrange(33, 64))))  # fmt: skip
+        iova = rng.choice((0, TOP - length, rng.randrange(TOP - length)))
         regions[index] = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index,
-                          "pd": rng.randrange(4), "local_write": rng.getrandbits(1),
-                          "phys": rng.getrandbits(1), "shift": shift, "mtt": rng.getrandbits(13),
-                          "iova": iova, "length": length}  # fmt: skip
-        await put(dut, index, **regions[index])
+                          "pd": rng.getrandbits(10), "local_write": rng.getrandbits(1),
+                          "phys": rng.getrandbits(1), "shift": rng.randrange(12, 64),
+                          "mtt": rng.getrandbits(16), "iova": iova, "length": length}  # fmt: skip
+        await put(dut, rng, index, **regions[index])
     asks = []
     for user in range(3000):
         region = rng.choice(list(regions.values()))
-        size = near(rng, 0, 1, region["length"]) & 0xFFFFFFFF
+        size = near(rng, 0, 1, region["length"], rng.getrandbits(rng.randrange(33))) & 0xFFFFFFFF
         end = region["iova"] + region["length"]
         addr = near(rng, region["iova"], end, end - size) % TOP
-        key = region["key"] ^ rng.choice((0, 0, 0, 0, 0, 1 << LIMITS.mr_w, 1 << 20, 1))
-        asks.append({"key": key, "pd": region["pd"] ^ (rng.random() < 0.1), "addr": addr,
-                     "len": size, "write": rng.getrandbits(1), "user": user & 1})  # fmt: skip
+        wrong = rng.random()
+        key = region["key"] ^ (1 << rng.randrange(24) if wrong < 0.2 else 0)
+        pd = region["pd"] ^ (1 << rng.randrange(10) if wrong > 0.9 else 0)
+        asks.append({"key": key, "pd": pd, "addr": addr, "len": size,
+                     "write": rng.getrandbits(1), "user": user & 1})  # fmt: skip
     source.post(*asks)
     good = 0
     for ask in asks:
@@ -94,7 +98,7 @@ async def removed_and_reset_regions_are_dead(dut):
     region = {"key": 0x107, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
     ask = {"key": 0x107, "pd": 1, "addr": 0x1000, "len": 1}
     for live in (1, 0, 1):
-        await put(dut, 7, live=live, **region)
+        await put(dut, rng_for("removed"), 7, live=live, **region)
         source.post(ask)
         assert (await sink.take(1))[0]["ok"] == live
     source.post(*[ask] * 20)

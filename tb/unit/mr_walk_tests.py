@@ -3,8 +3,11 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from efa.defs import LIMITS
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.unit.data_bench import Moments
+from tb.lib.timing import timing
+from tb.lib.waits import high, span
+from tb.unit.data_bench import TOP, Moments
 
 FIELDS = ["phys", "shift", "mtt", "offset", "addr", "len", "user"]
 
@@ -28,8 +31,21 @@ def host(pages, ask, at):
     """Host address of byte `at` of the range."""
     if ask["phys"]:
         return ask["addr"] + at
-    where = ask["offset"] + at
-    return pages[ask["mtt"] + (where >> ask["shift"])] + (where & (1 << ask["shift"]) - 1)
+    return pages[index(ask, at)] + ((ask["offset"] + at) & (1 << ask["shift"]) - 1)
+
+
+def index(ask, at):
+    """Where the page of byte `at` stands in the table."""
+    return (ask["mtt"] + (ask["offset"] + at >> ask["shift"])) % (1 << LIMITS.mtt_w)
+
+
+def some_range(rng, size):
+    """A range of a region with pages of any size, often over their ends, or of physical memory."""
+    shift = rng.choice((12, 12, 13, 21, 30, rng.randrange(12, 52)))
+    near = rng.getrandbits(rng.randrange(shift, 63)) >> shift << shift
+    return {"phys": int(rng.random() < 0.3), "shift": shift, "mtt": rng.getrandbits(16),
+            "offset": max(0, near - rng.randrange(size + 2)), "len": size,
+            "addr": rng.getrandbits(64) % (TOP - size), "user": rng.getrandbits(1)}  # fmt: skip
 
 
 @cocotb.test()
@@ -38,33 +54,62 @@ async def pieces_cover_the_range(dut, max_log):
     """data.mr_walk.cover"""
     rng = rng_for(f"mr_walk{max_log}")
     source, sink = await start(dut, max_log, stalls=0.3, gaps=0.3)
-    shift, first = rng.choice((12, 14, 30)), rng.randrange(1000)
-    pages = {}
-    for index in range(first, first + 10):
-        pages[index] = rng.getrandbits(51 - shift) << shift
-        await page(dut, index, pages[index])
-    asks = []
-    for number in range(200):
+    pages, asks = {}, []
+    for _ in range(200):
         size = rng.choice((1, 2, 64, 4096, 8928, rng.randrange(1, 9000)))
-        near = rng.randrange(1, 7) << shift
-        offset = max(0, near - rng.randrange(size + 2))
-        asks.append({"phys": int(rng.random() < 0.3), "shift": shift, "mtt": first,
-                     "offset": offset, "addr": rng.getrandbits(52), "len": size,
-                     "user": number & 1})  # fmt: skip
+        ask = some_range(rng, size)
+        # A page of another range may stand where this one has one, but of another size.
+        places = {} if ask["phys"] else {index(ask, at) for at in (*range(0, size, 4096), size - 1)}
+        if any(place in pages for place in places):
+            continue
+        for place in places:
+            pages[place] = rng.getrandbits(64 - ask["shift"]) << ask["shift"]
+            await page(dut, place, pages[place])
+        asks.append(ask)
+    dut.mtt_data.value = rng.getrandbits(52)
     source.post(*asks)
     for ask in asks:
-        at = 0
-        while at < ask["len"]:
-            piece = (await sink.take(1))[0]
-            assert piece["first_byte"] == at and piece["user"] == ask["user"]
-            assert piece["addr"] == host(pages, ask, at)
-            last = piece["addr"] + piece["len"] - 1
-            assert piece["len"] and last >> max_log == piece["addr"] >> max_log
-            at += piece["len"]
-            assert piece["done"] == int(at == ask["len"])
-            assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
-        assert at == ask["len"]
+        await covered(sink, ask, pages, max_log)
     await sink.none(20)
+
+
+async def covered(sink, ask, pages, max_log):
+    """The pieces of a range: each in its place, none too short, the last one told."""
+    at = 0
+    while at < ask["len"]:
+        piece = (await sink.take(1))[0]
+        assert piece["first_byte"] == at and piece["user"] == ask["user"]
+        assert piece["addr"] == host(pages, ask, at)
+        last = piece["addr"] + piece["len"] - 1
+        assert piece["len"] and last >> max_log == piece["addr"] >> max_log
+        at += piece["len"]
+        assert piece["done"] == int(at == ask["len"])
+        assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
+    assert at == ask["len"]
+
+
+@cocotb.test()
+async def ranges_of_every_magnitude(dut):
+    """data.mr_walk.magnitude: a byte more or less than powers of two, in blocks of every size"""
+    rng = rng_for("magnitude")
+    source, sink = await start(dut, 12)
+    for max_log in range(7, 13):
+        dut.max_log.value = max_log
+        block, asks = 1 << max_log, []
+        for bits in range(max_log):
+            # What is left passes the end of the first block, or of the next, by one bit.
+            step = rng.randrange(1, block) & ~(1 << bits) or block
+            begin = rng.getrandbits(50) * block
+            asks += [{"phys": 1, "user": bits & 1, "addr": begin + low,
+                      "len": size + (1 << bits)}
+                     for low, size in ((block - step, step), (block - step, step + block),
+                                       (0, block))]  # fmt: skip
+        if block == 4096:
+            asks.append({"phys": 1, "addr": block - 1, "len": 0xFFFF, "user": 1})
+        source.post(*asks)
+        for ask in asks:
+            await covered(sink, ask, {}, max_log)
+        await sink.none(5)
 
 
 @cocotb.test()
@@ -80,15 +125,27 @@ async def cycles(dut):
 
 
 @cocotb.test()
+async def a_piece_does_not_wait_to_be_taken(dut):
+    """data.mr_walk.valid: it is there as soon when nobody takes it"""
+    held = {"on": True}
+    source, sink = await start(dut, 9, lambda: held["on"])
+    source.post({"phys": 1, "addr": 100, "len": 1})
+    path = timing("efa_mr_walk", "early" if int(dut.EARLY.value) else "piece")
+    assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == path.latency
+    held["on"] = False
+    await sink.take(1)
+
+
+@cocotb.test()
 async def reset_in_mid_range(dut):
     """data.mr_walk.reset"""
     source, sink = await start(dut, 7, stalls=0.5)
     source.post(*[{"phys": 1, "addr": 0, "len": 8192} for _ in range(4)])
     await ClockCycles(dut.clk, 30)
-    await reset(dut)
     source.clear()
-    await ClockCycles(dut.clk, 2)
+    await reset(dut)
     sink.beats.clear()
+    await sink.none(5)
     source.post({"phys": 1, "addr": 64, "len": 65})
     first, second = await sink.take(2)
     assert (first["addr"], first["len"], first["done"]) == (64, 64, 0)

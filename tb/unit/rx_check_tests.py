@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, IoCompStatus, IoRxDesc
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
@@ -24,36 +25,42 @@ class Bench:
                  "s_job_pd": "s_pd"}  # fmt: skip
         self.jobs = StreamDriver(Ports(dut, **names), "s_job", gaps, ["data", "ask", "descs", "pd"])
         self.pause = {name: pauses(stalls, name) for name in ("m_write", "m_retire")}
-        self.taken = self.number = 0
+        self.taken = 0
 
     async def start(self):
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.init_done))
-        for index in range(6):
-            self.regions.make(index, index % 2, 1 << 14, local_write=int(index < 4),
-                              phys=index & 1)  # fmt: skip
+        rng = self.rng
+        domain = rng.getrandbits(10)
+        self.domains = domain, domain ^ 0x3FF
+        # Of each domain two that may be written and one that may not.
+        self.mine = [[self.regions.make(index, pd, 1 << 14, local_write=int(number < 2),
+                                        phys=number & 1, shift=rng.randrange(12, 34))
+                      for number, index in enumerate(rng.sample(range(turn, 256, 2), 3))]
+                     for turn, pd in enumerate(self.domains)]  # fmt: skip
         await self.regions.tell(self.dut, pages=False)
         cocotb.start_soon(self._watch())
 
-    def descriptor(self, pd, good):
+    def descriptor(self, turn, good):
         """(image, allowed, place) of a receive descriptor."""
         rng = self.rng
         size = rng.choice((0, 1, 64, rng.randrange(9000)))
-        region = self.regions.table[pd + 2 * rng.randrange(2)]
+        region, pd = self.mine[turn][rng.randrange(2)], self.domains[turn]
         key, addr = region["key"], region["iova"] + rng.randrange((1 << 14) - size + 1)
         if not good:
             fault = rng.randrange(4)
             if fault == 0:
                 key ^= 1 << rng.randrange(24)
             elif fault == 1:
-                region = self.regions.table[1 - pd]
+                region = self.mine[1 - turn][0]
                 key, addr = region["key"], region["iova"]
             elif fault == 2:
-                region = self.regions.table[4 + pd]
+                region = self.mine[turn][2]
                 key, addr = region["key"], region["iova"]
             else:
                 addr = region["iova"] + (1 << 14) - size + 1
-        desc = IoRxDesc(length=size, buf_addr_lo=addr & 0xFFFFFFFF, buf_addr_hi=addr >> 32)
+        desc = IoRxDesc(req_id=rng.getrandbits(16), length=size, buf_addr_lo=addr & 0xFFFFFFFF,
+                        buf_addr_hi=addr >> 32)  # fmt: skip
         image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96
         allowed = self.regions.allows(key, pd, addr, size, write=True)
         known = allowed and size
@@ -62,19 +69,19 @@ class Bench:
     def job(self, ask, good=(1, 1), **fields):
         """A job with the descriptors it asks for; what must leave is noted."""
         rng = self.rng
-        pd = rng.randrange(2)
-        both = [self.descriptor(pd, one) for one in good]
+        turn = rng.randrange(2)
+        both = [self.descriptor(turn, one) for one in good]
         fields.setdefault("packet", int(ask != 0 or rng.random() < 0.7))
-        status = 0 if ask else rng.choice((0, 9, 11))
-        cpl = {"rx": 1, "qpn": rng.getrandbits(6), "req_id": self.number & 0xFFFF, "length": 5}
-        acko = {"status": status, "msg_id": rng.getrandbits(32)}
+        status = 0 if ask else rng.choice((0, 1 << rng.randrange(8)))
+        cpl, acko = noise(INTERNAL.cpl, rng), noise(INTERNAL.acko, rng, status=status)
         fields = {"write": int(ask != 0 or rng.random() < 0.3), "complete": int(status == 0),
-                  "length": rng.randrange(9000), "line": rng.getrandbits(9), **fields}  # fmt: skip
-        self.number += 1
-        self.jobs.post({
-            "data": INTERNAL.rxj.pack(cpl=INTERNAL.cpl.pack(**cpl),
-                                      acko=INTERNAL.acko.pack(**acko), **fields),
-            "ask": ask, "descs": both[0][0] | both[1][0] << 128, "pd": pd})  # fmt: skip
+                  **fields}  # fmt: skip
+        fields = noise(INTERNAL.rxj, rng, **fields)
+        image = INTERNAL.rxj.pack(**fields | {"cpl": INTERNAL.cpl.pack(**cpl),
+                                              "acko": INTERNAL.acko.pack(**acko)})  # fmt: skip
+        del fields["place0"], fields["place1"]
+        self.jobs.post({"data": image, "ask": ask, "descs": both[0][0] | both[1][0] << 128,
+                        "pd": self.domains[turn]})  # fmt: skip
         refused = any(ask >> n & 1 and not both[n][1] for n in (0, 1))
         if refused:
             cpl["status"] = STATUS.LOCAL_ERROR_INVALID_LKEY

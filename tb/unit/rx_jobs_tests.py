@@ -4,6 +4,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa.defs import INTERNAL, IoCompStatus, IoSendOpType
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
@@ -21,14 +22,14 @@ async def start(dut, gaps=0.0, stalls=0.0):
     return packets, flushes, sink
 
 
-def packet(rng, number):
-    image = INTERNAL.rxj.pack(packet=1, length=number) | rng.getrandbits(128) << 500
+def packet(rng):
+    image = INTERNAL.rxj.pack(**noise(INTERNAL.rxj, rng, packet=1))
     return {"data": image, "ask": rng.getrandbits(2)}
 
 
-def flush(rng, number, dut):
+def flush(rng, dut):
     return {"qpn": rng.getrandbits(int(dut.QPN_W.value)), "qpc": rng.getrandbits(187),
-            "req_id": number, "count": rng.randrange(1, 3)}  # fmt: skip
+            "req_id": rng.getrandbits(16), "count": rng.randrange(1, 3)}  # fmt: skip
 
 
 def flushed(ask):
@@ -47,8 +48,8 @@ async def both_arrive_whole_and_in_order(dut, pace):
     """data.rx_jobs.order"""
     packets, flushes, sink = await start(dut, *pace)
     rng = rng_for("jobs")
-    sent = [packet(rng, number) for number in range(60)]
-    ended = [flush(rng, number, dut) for number in range(60)]
+    sent = [packet(rng) for _ in range(60)]
+    ended = [flush(rng, dut) for _ in range(60)]
     packets.post(*sent)
     flushes.post(*ended)
     got = await sink.take(120)
@@ -63,8 +64,8 @@ async def they_take_turns(dut):
     packets, flushes, sink = await start(dut)
     rng = rng_for("turns")
     moments = Moments(dut, "s_job", "s_flush", "m_job")
-    packets.post(*[packet(rng, number) for number in range(30)])
-    flushes.post(*[flush(rng, number, dut) for number in range(20)])
+    packets.post(*[packet(rng) for _ in range(30)])
+    flushes.post(*[flush(rng, dut) for _ in range(20)])
     kinds = [INTERNAL.rxj.unpack(beat["data"]).packet for beat in await sink.take(50)]
     assert kinds[:40] in ([0, 1] * 20, [1, 0] * 20)
     assert moments.intervals("m_job") == {timing("efa_rx_jobs", "job").interval}
@@ -96,7 +97,7 @@ async def reset_in_the_middle_of_traffic(dut):
     held = {"on": True}
     packets, flushes, sink = await start(dut, 0.0, lambda: held["on"])
     rng = rng_for("reset")
-    flushes.post(flush(rng, 1, dut))
+    flushes.post(flush(rng, dut))
     await ClockCycles(dut.clk, 5)
     flushes.clear()
     await reset(dut)
@@ -104,6 +105,6 @@ async def reset_in_the_middle_of_traffic(dut):
     await sink.none(3)
     assert dut.m_job_valid.value == 0
     held["on"] = False
-    job = packet(rng, 3)
+    job = packet(rng)
     packets.post(job)
     assert await sink.take(1) == [job]

@@ -15,6 +15,7 @@ from efa.defs import (
     PktHdr,
     PktOpcode,
 )
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, taken
@@ -151,15 +152,19 @@ class Bench:
         cocotb.start_soon(self._keys())
 
     def qp(self, qpn, state=STATES.RTS, srd=1, pd=3, **fields):
-        self.qps[qpn] = {"live": 1, "state": state, "srd": srd, "pd": pd, "qp_num": qpn + 0x440,
-                         "qkey": QKEY, "rcqn": qpn + 9, "rsub": qpn & 1, **fields}  # fmt: skip
+        fields = {"live": 1, "state": state, "srd": srd, "pd": pd, "qp_num": qpn + 0x440,
+                  "qkey": QKEY, "rcqn": qpn + 9, "rsub": qpn & 1, **fields}  # fmt: skip
+        self.qps[qpn] = noise(INTERNAL.qpc, self.rng, **fields)
         self.rings[qpn] = deque()
 
     async def handle(self, index, pd, node, live=1, fabric=1):
         if fabric:
             self.handles[pd, node] = index if live else None
-        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=INTERNAL.ahc.pack(
-            live=live, pd=pd, fabric=fabric, node=node))  # fmt: skip
+        images = (INTERNAL.ahc.pack(**noise(INTERNAL.ahc, self.rng, **fields)) for fields in (
+            {"live": live, "pd": pd, "fabric": fabric, "node": node}, {"fabric": 1}))  # fmt: skip
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=next(images))
+        # Only what comes with valid is meant.
+        self.dut.ah_data.value = next(images)
 
     def post(self, qpn, kind, *sizes):
         """What the head of a QP's ring will be: a whole entry, "none", "broken" or "endless"."""
@@ -178,7 +183,8 @@ class Bench:
             "opcode": PktOpcode.SRD_SEND, "length": length, "has_imm": rng.getrandbits(1),
             "src_qpn": rng.getrandbits(16), "dst_qpn": qpn + 0x440, "qkey": QKEY,
             "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "imm": rng.getrandbits(32),
-            "src_node": rng.randrange(8), "path": rng.getrandbits(8), **fields})  # fmt: skip
+            "src_node": rng.randrange(8), "dst_node": rng.getrandbits(16),
+            "path": rng.getrandbits(8), **fields})  # fmt: skip
         line, slot = rng.getrandbits(9), rng.getrandbits(8)
         raw = int.from_bytes(header.pack(), "little")
         self.packets.post({"header": raw, "line": line, "slot": slot})
@@ -402,6 +408,9 @@ async def handles_come_and_go(dut):
         await both(node)
     await bench.handle(77, 5, 3, live=0)
     await both(3)
+    for bit in range(6, 16):
+        await bench.handle(90 + bit, 5, 20 | 1 << bit)
+        await both(20)
     await bench.handle(255, 5, 63)
     await both(63)
     dut.s_open.value = 0

@@ -6,12 +6,12 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import until, zero
 from tb.unit.data_bench import Moments, Ports, Regions, taken
 
-NODE = 0x0107
 HEADER = 32
 
 
@@ -29,14 +29,15 @@ class Bench:
         self.regions, self.memory, self.wanted = Regions(self.rng), {}, deque()
         self.line, self.at, self.ended, self.free = 0, 0, 0, 0
         zero(dut, "mtt_valid", "s_win_data")
-        dut.s_cfg_node_id.value, dut.mps_log.value = NODE, log
+        self.node = self.rng.getrandbits(16)
+        dut.s_cfg_node_id.value, dut.mps_log.value = self.node, log
         self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
         self.wr = StreamMonitor(dut, "m_wr", stalls, ["addr", "len", "data", "last"],
                                 on_beat=self._write)  # fmt: skip
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13})):
+        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
             self.regions.make(index, 1, 1 << 17, **fields)
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._window())
@@ -50,7 +51,7 @@ class Bench:
         data = payload
         if grh:
             gid = lambda node: LIMITS.gid_prefix + node.to_bytes(2, "big")  # noqa: E731
-            data = bytes(8) + gid(node) + gid(NODE) + payload
+            data = bytes(8) + gid(node) + gid(self.node) + payload
         places, where = [], []
         for size in (first, second):
             region = rng.choice(list(self.regions.table.values()))
@@ -61,10 +62,10 @@ class Bench:
             place = self.regions.place(region["key"], region["iova"] + start)
             places.append(packed_place(place))
             where += [self.regions.host(place, at) for at in range(size)]
-        cpl = INTERNAL.cpl.pack(src_node=node)
-        self.jobs.post({"data": INTERNAL.rxj.pack(
-            packet=1, write=1, grh=grh, length=length, line=self.line, size0=first, size1=second,
-            place0=places[0], place1=places[1], complete=1, count=2, cpl=cpl)})  # fmt: skip
+        cpl = INTERNAL.cpl.pack(**noise(INTERNAL.cpl, rng, src_node=node))
+        self.jobs.post({"data": INTERNAL.rxj.pack(**noise(
+            INTERNAL.rxj, rng, packet=1, write=1, grh=grh, length=length, line=self.line,
+            size0=first, size1=second, place0=places[0], place1=places[1], cpl=cpl))})  # fmt: skip
         self.wanted.append(dict(zip(where, data, strict=False)))
         assert len(where) >= len(data)
         self.line = (self.line + (length + 95) // 64) % (self.bytes // 64)
@@ -114,7 +115,7 @@ class Bench:
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[(0.0, 0.0, 9), (0.6, 0.0, 7), (0.0, 0.4, 12), (0.3, 0.3, 8)])
+@cocotb.parametrize(pace=[(0.0, 0.0, 9), (0.6, 0.0, 7), (0.5, 0.4, 12), (0.3, 0.3, 8)])
 async def every_byte_in_its_place(dut, pace):
     """data.rx_scatter.place: with and without GRH, cut anywhere between the buffers, empty ones"""
     bench = Bench(dut, *pace)
@@ -131,9 +132,24 @@ async def header_of_a_datagram_cut_anywhere(dut):
     """data.rx_scatter.grh: its 40 bytes end in the first buffer, in the second, or in both"""
     bench = Bench(dut, 0.2)
     await bench.start()
-    for first in (0, 1, 8, 39, 40, 41, 63, 64):
-        for length in (0, 1, 24, 25, 100):
-            bench.job(length, min(first, 40 + length), 40 + length - min(first, 40 + length), 1)
+    for first in (*range(42), 63, 64):
+        for length in (0, 1, 24, 25, 100)[first % 2 :: 2]:
+            bench.job(length, min(first, 40 + length), 40 + length - min(first, 40 + length), 1,
+                      bench.rng.getrandbits(16))  # fmt: skip
+        await bench.settle()
+
+
+@cocotb.test()
+async def buffers_of_every_magnitude(dut):
+    """data.rx_scatter.size: filled to the last byte, or left nearly empty"""
+    bench = Bench(dut)
+    await bench.start()
+    for bits in range(16):
+        size = 1 << bits
+        bench.job(min(size, 65), size)
+        if size < LIMITS.max_mtu:
+            bench.job(size, size)
+            bench.job(size + 33, size, 33, 0)
         await bench.settle()
 
 
@@ -142,7 +158,7 @@ async def cycles(dut):
     """data.rx_scatter.time"""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job", "m_wr", "done")
     for _ in range(16):
@@ -178,7 +194,7 @@ async def so_many_beats_are_on_their_way(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "s_job")
     region = bench.regions.table[1]
@@ -198,7 +214,7 @@ async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
     """data.rx_scatter.walk: the walk waits as a whole, so its stages are between two jobs"""
     bench = Bench(dut)
     await bench.start()
-    for index in (0, 2):
+    for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "m_wr")
     # One write each: from where a page begins.

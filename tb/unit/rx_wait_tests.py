@@ -1,6 +1,6 @@
 """efa_rx_wait: packets that wait keep their order in their queue and keep nobody else waiting."""
 
-from collections import deque
+from collections import defaultdict, deque
 
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
@@ -10,7 +10,7 @@ from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
 
-QPNS = 8
+QPNS, GROUP, HEADER, CYCLES = 64, 8, 32, 3000
 INPUTS = ("s_pkt_valid", "m_pkt_ready", "s_look_qpn", "s_park_valid", "s_empty", "s_come")
 WAIT = timing("efa_rx_wait", "list")
 
@@ -26,16 +26,21 @@ class World:
         self.gaps, self.stalls = gaps, stalls
         self.waiting, self.stages, self.judged, self.parks = deque(), [None, None], [], 0
         self.number, self.come, self.now, self.offered = 0, False, 0, None
-        self.inside = 0
+        self.inside, self.bits = 0, int(dut.QPN_W.value)
+        self.sent, self.taken = {}, defaultdict(list)
 
     async def start(self):
         zero(self.dut, *INPUTS)
         await clock_and_reset(self.dut)
 
     def send(self, qpn):
-        header = PktHdr(dst_qpn=qpn + 1024 * self.rng.randrange(4), psn=self.number)
-        self.waiting.append((int.from_bytes(header.pack(), "little"), self.number % 512,
-                             self.number % 256, qpn, self.number))  # fmt: skip
+        header = PktHdr.unpack(self.rng.randbytes(HEADER))
+        above = self.rng.getrandbits(16) >> self.bits << self.bits
+        header.dst_qpn, header.psn = above + qpn, self.number
+        self.sent[self.number] = (int.from_bytes(header.pack(), "little"),
+                                  self.rng.getrandbits(9), self.rng.getrandbits(8), qpn,
+                                  self.number)  # fmt: skip
+        self.waiting.append(self.sent[self.number])
         self.number += 1
 
     async def cycles(self, count=1, step=None):
@@ -93,14 +98,15 @@ class World:
             header = int(dut.m_pkt_header.value)
             fields = PktHdr.unpack(header.to_bytes(32, "little"))
             shown = (header, int(dut.m_pkt_line.value), int(dut.m_pkt_slot.value),
-                     fields.dst_qpn % 64, fields.psn)  # fmt: skip
-            assert shown[1:3] == (fields.psn % 512, fields.psn % 256)
+                     fields.dst_qpn % (1 << self.bits), fields.psn)  # fmt: skip
+            assert shown == self.sent[fields.psn]
         assert self.offered is None or self.offered == shown, "an offered packet went away"
         self.offered = None if dut.m_pkt_ready.value == 1 else shown
         if shown and dut.m_pkt_ready.value == 1:
             assert stages[0] is None
             self.inside -= dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0
             stages[0] = shown
+            self.taken[shown[4]].append(self.now)
 
     async def settle(self, limit=3000):
         for _ in range(limit):
@@ -116,19 +122,22 @@ class World:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
 async def packets_of_a_queue_keep_their_order(dut, pace):
-    """data.rx_wait.order: queues open and close at any time, packets of all of them come"""
+    """data.rx_wait.order: queues open and close at any time, some of them after the others"""
     world = World(dut, lambda qpn: qpn in state, *pace)
     await world.start()
     rng, state = world.rng, set(range(QPNS))
+    queues = rng.sample(range(QPNS), QPNS)
 
     def step():
+        first = world.now * QPNS // CYCLES // GROUP * GROUP
         if rng.random() < 0.1:
-            state.symmetric_difference_update({rng.randrange(QPNS)})
+            state.update(queues[:first])
+            state.symmetric_difference_update({rng.choice(queues[first : first + GROUP])})
             world.come = rng.random() < 0.5
         if len(world.waiting) < 4:
-            world.send(rng.randrange(QPNS))
+            world.send(rng.choice(queues[first : first + GROUP]))
 
-    await world.cycles(3000, step)
+    await world.cycles(CYCLES - 1, step)
     state.update(range(QPNS))
     await world.settle()
     assert world.parks > 200 and world.number > 300
@@ -167,6 +176,56 @@ async def those_that_wait_are_looked_at_now_and_then(dut):
     assert world.parks - parks == 10
     late.clear()
     await world.settle(80)
+
+
+@cocotb.test()
+async def a_pass_gives_others_as_long_as_it_took(dut):
+    """data.rx_wait.rest: however early the word came that asks for the next one"""
+    world = World(dut, lambda qpn: False)
+    await world.start()
+
+    def step():
+        world.come = world.taken[0][-1:] == [world.now]
+
+    for many in (3, 4, 5, 8, 15, 16, 33, 50):
+        while world.number < many:
+            world.send(world.number)
+        await world.cycles(300, step)
+        world.taken[0].clear()
+        # Also where the timer would ask for it: that is later.
+        await world.cycles(12 * many, step)
+        times = world.taken[0]
+        # And two cycles for each pass to begin.
+        assert {b - a for a, b in zip(times, times[1:], strict=False)} == {2 * many + 2}
+
+
+@cocotb.test()
+@cocotb.parametrize(turn=[0, 1, 2])
+async def each_queue_is_blocked_for_itself(dut, turn):
+    """data.rx_wait.blocked: those of which a packet waits, and no others"""
+    half = rng_for("blocked").sample(range(QPNS), QPNS // 2)
+    late = (set(half), set(range(QPNS)) - set(half), set(half[::2]))[turn]
+    world = World(dut, lambda qpn: False)
+    await world.start()
+    for qpn in late:
+        world.send(qpn)
+    await world.cycles(200)
+    # The list has just been gone through; nothing moves for as long.
+    times = world.taken[world.number - 1]
+    seen = len(times)
+    for _ in range(200):
+        if len(times) > seen:
+            break
+        await world.cycle()
+    await world.cycles(4)
+    found = set()
+    for first in range(0, QPNS, GROUP):
+        await RisingEdge(dut.clk)
+        for qpn in range(first, first + GROUP):
+            dut.s_look_qpn.value = qpn
+            await Timer(300, "ps")
+            found |= {qpn} if dut.m_blocked.value == 1 else set()
+    assert found == late
 
 
 @cocotb.test()

@@ -13,6 +13,7 @@ from tb.lib.stream import (
     StreamMonitor,
     clock_and_reset,
     cycle,
+    periodic,
     reset,
     rng_for,
 )
@@ -21,11 +22,11 @@ from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, RawMonitor, Regions, taken
 from tb.unit.tx_room_tests import sge
 
-NODE, LOG = 9, 9
+LOG = 9
 PACKET, DONE, BARRIER = range(3)
 FAILED, FLUSHED = IoCompStatus.LOCAL_ERROR_QP_INTERNAL_ERROR, IoCompStatus.FLUSHED
 FIELDS = ["net", "done", "first", "last", "data", "keep", "msg"]
-FIRST_ID = 0x7FF0
+FIRST_ID, HEADER = 0x7FF0, 32
 
 
 class Bench:
@@ -39,35 +40,42 @@ class Bench:
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
         zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
-        dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, log
+        self.node = self.rng.getrandbits(16)
+        dut.s_cfg_node_id.value, dut.mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
-        self.rd = StreamMonitor(dut, "rd", stalls, ["addr", "len", "cookie"], on_beat=self._asked)
+        self.rd = StreamMonitor(dut, "rd", 0.0 if callable(stalls) else stalls,
+                                ["addr", "len", "cookie"], on_beat=self._asked)  # fmt: skip
 
     async def start(self):
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
-        self.paged = self.regions.make(1, 1, 1 << 16)
+        self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
+        # With the largest pages places need their offsets whole.
+        self.sources += [self.regions.make(at, 1, 1 << 37, shift=33) for at in range(4, 6)]
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._run())
 
     def message(self, *sizes, kind=PACKET, srd=1, qpn=1, broken=False, status=0, inline=None,
-                **fields):  # fmt: skip
-        """Post one, and note what must become of it by the header of efa_tx."""
+                at=None, **fields):  # fmt: skip
+        """Post one, and note what must become of it by the header of efa_tx. Its buffers begin
+        anywhere, or at a byte of the small regions, so that they are nobody else's."""
         rng = self.rng
         beat, payload = {}, b""
         for name, size in zip(("first", "second"), sizes, strict=False):
-            region = rng.choice((self.region, self.paged))
-            start = region["iova"] + rng.randrange(1 << 15)
+            region = rng.choice(self.sources if at is None else self.sources[:2])
+            start = region["iova"]
+            start += rng.randrange(region["length"] - LIMITS.max_mtu) if at is None else at
             place = self.regions.place(region["key"], start)
             data = rng.randbytes(size)
-            for at, byte in enumerate(data):
-                self.memory.setdefault(self.regions.host(place, at), byte)
-            payload += bytes(self.memory[self.regions.host(place, at)] for at in range(size))
+            where = [self.regions.host(place, number) for number in range(size)]
+            for host, byte in zip(where, data, strict=True):
+                self.memory.setdefault(host, byte)
+            payload += bytes(self.memory[host] for host in where)
             beat[name] = sge(place, size)
             if broken and size:
-                self.broken.add(self.regions.host(place, rng.randrange(size)))
+                self.broken.add(rng.choice(where))
         if inline is not None:
             payload = inline
             behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
@@ -105,7 +113,7 @@ class Bench:
         header = PktHdr(
             opcode=PktOpcode.UD_SEND, has_imm=message["has_imm"], length=len(payload),
             src_qpn=message["qp_num"], dst_qpn=message["dst_qpn"], qkey=message["qkey"],
-            imm=message["imm"], src_node=NODE, dst_node=message["node"],
+            imm=message["imm"], src_node=self.node, dst_node=message["node"],
         )  # fmt: skip
         if message["srd"]:
             node = message["node"]
@@ -196,7 +204,8 @@ def some_message(bench, largest):
     if dice < 0.1:
         bench.message(kind=BARRIER, srd=srd)
     elif dice < 0.25:
-        bench.message(kind=DONE, srd=srd, status=rng.choice((FLUSHED, 4, 5)), qpn=qpn)
+        status = rng.choice((FLUSHED, rng.randrange(2, 256)))
+        bench.message(kind=DONE, srd=srd, status=status, qpn=qpn)
     elif dice < 0.5:
         bench.message(inline=rng.randbytes(rng.choice((0, 1, 31, 32, 33, 80))), srd=srd, qpn=qpn)
     else:
@@ -228,17 +237,86 @@ async def largest_packets(dut):
 
 
 @cocotb.test()
+async def packets_of_every_magnitude(dut):
+    """data.tx.flits: the last flit whole, or one byte long, or one byte short"""
+    bench = Bench(dut)
+    await bench.start()
+    for bits in range(6, 14):
+        for more in (-1, 0, 1):
+            bench.message((1 << bits) - HEADER + more, srd=more & 1)
+    await bench.settle()
+
+
+@cocotb.test()
 async def failed_reads_send_nothing(dut):
     """data.tx.read_error: QP_INTERNAL_ERROR, told of its queue, and the context comes back"""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
-    for number in range(40):
-        bench.message(bench.rng.randrange(1, 1500), bench.rng.randrange(700), srd=number & 1,
-                      qpn=number % 7, broken=number % 3 == 0)  # fmt: skip
-        # A byte that fails must not lie in anybody else's buffer.
+    for number in range(300):
+        bench.message(bench.rng.randrange(1, 150), bench.rng.randrange(50), srd=number & 1,
+                      qpn=number % 7, broken=bench.rng.random() < 0.4, at=208 * number)  # fmt: skip
+    await bench.settle()
+    assert len(bench.pulses) > 40
+
+
+@cocotb.test()
+async def each_slot_keeps_how_its_reads_ended(dut):
+    """data.tx.slots: all are answered before the first one leaves, and fail in one round"""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"], rate=0.9)
+    await bench.start()
+    slots = timing("efa_tx_room", "message").depth
+    failing = {0, *bench.rng.sample(range(slots), slots // 2)}
+    for turn in range(2):
+        held["on"] = True
+        for _ in range(2):
+            bench.message(inline=b"past")
+        for slot in range(slots):
+            bench.message(1 + slot % HEADER, at=64 * slot, srd=slot & 1,
+                          broken=(slot in failing) == bool(turn))  # fmt: skip
+        await taken(bench.source)
+        await until(dut, lambda: not bench.answers, "answers")
+        await ClockCycles(dut.clk, 3)
+        assert len(bench.wanted) == slots + 2
+        held["on"] = False
         await bench.settle()
         bench.broken.clear()
-    assert len(bench.pulses) > 14
+    # What goes past the list is none of them.
+    bench.message(inline=b"past")
+    await bench.settle()
+
+
+@cocotb.test()
+async def slots_are_answered_in_any_order(dut):
+    """data.tx.any: nearly all are inside at any time, some of them whole before those in front"""
+    bench = Bench(dut, periodic(300, 60), rate=0.6)
+    await bench.start()
+    for number in range(700):
+        bench.message(1 + number % HEADER, at=64 * number, srd=number & 1,
+                      broken=bench.rng.random() < 0.3)  # fmt: skip
+    await bench.settle()
+
+
+@cocotb.test()
+async def what_goes_past_the_list_is_itself(dut):
+    """data.tx.past: its own bytes, and not how the reads of the message behind it ended"""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    for number in range(40):
+        bench.message(inline=bench.rng.randbytes(80), srd=number & 1)
+    await bench.settle()
+    for broken in (True, False):
+        held["on"] = True
+        for srd in (0, 1):
+            bench.message(inline=bench.rng.randbytes(80), srd=srd)
+        await taken(bench.source)
+        bench.message(64, broken=broken, at=0)
+        await ClockCycles(dut.clk, 40)
+        assert not bench.answers and len(bench.wanted) == 3
+        held["on"] = False
+        await bench.settle()
+        bench.broken.clear()
 
 
 @cocotb.test()
@@ -262,24 +340,44 @@ async def broken_queues_send_nothing(dut):
 
 @cocotb.test()
 async def sequence_numbers_go_on(dut):
-    """data.tx.psn: one more for each packet to a node, far beyond what other tests send"""
+    """data.tx.psn: one more for each packet to a node, far beyond what other tests send, now and
+    then behind one to another node"""
     zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_id", "s_valid")
-    dut.s_cfg_node_id.value, dut.mrrs_log.value = NODE, LOG
+    dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
     dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done))
-    dut.s_msg.value = INTERNAL.txm.pack(kind=PACKET, srd=1, inlined=1, length=8, node=33)
-    dut.s_valid.value = 1
+    usual, other = (INTERNAL.txm.pack(kind=PACKET, srd=1, inlined=1, length=8, node=node)
+                    for node in (33, 34))  # fmt: skip
+    dut.s_msg.value, dut.s_valid.value = usual, 1
     await until(dut, high(dut.m_valid))
     first = cycle()
+    latency = timing("efa_tx", "message").latency
     # Constant inputs: only the clock has to move.
     for bits in range(4, 18):
         await Timer(((1 << bits) - 3 - (cycle() - first)) * PERIOD_NS - 2, "ns")
-        for _ in range(6):
+        for number in range(6 + latency):
+            dut.s_msg.value = other if number == 3 else usual
             await RisingEdge(dut.clk)
-            data = int(dut.m_data.value).to_bytes(64, "little")
-            assert dut.m_first.value == 1 and PktHdr.unpack(data[:32]).psn == cycle() - first
+            header = PktHdr.unpack(int(dut.m_data.value).to_bytes(64, "little")[:32])
+            assert dut.m_first.value == 1
+            turn, strange = bits - 4, number == 3 + latency
+            assert header.dst_node == (34 if strange else 33)
+            sent = cycle() - first - turn - (number > 3 + latency)
+            assert header.psn == (turn if strange else sent)
     assert timing("efa_tx", "message").interval == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.4])
+async def packets_to_one_node_without_a_gap(dut, stalls):
+    """data.tx.forward: the number given last is known before it is stored, of this node alone"""
+    bench = Bench(dut, stalls)
+    await bench.start()
+    for node in bench.rng.sample(range(64), 64):
+        for near in (node, node, node, node ^ 1 << bench.rng.randrange(6), node):
+            bench.message(inline=b"gapless", node=near)
+    await bench.settle()
 
 
 @cocotb.test()
@@ -323,8 +421,7 @@ async def cycles(dut):
     bench.message(inline=bytes(80))
     await bench.settle()
     moments.clear()
-    bench.regions.pages.clear()
-    bench.paged = bench.region
+    bench.sources = [bench.region]
     bench.message(1)
     await bench.settle()
     assert moments.latency("rdc_valid", "m") == timing("efa_tx", "answer").latency

@@ -45,6 +45,8 @@ class Bench:
         self.handles[index] = fields
         context = INTERNAL.ahc.pack(**noise(INTERNAL.ahc, self.rng, **fields))
         await pulse(self.dut, "ah_valid", ah_index=index, ah_data=context)
+        # Only what comes with valid is meant.
+        self.dut.ah_data.value = context ^ self.rng.getrandbits(len(self.dut.ah_data))
 
     def age(self, index, age):
         self.ages[index] = age

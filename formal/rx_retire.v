@@ -1,0 +1,279 @@
+// fv_rx_retire - efa_rx_retire: every job ends once, in order: its completion after its data, its
+// acknowledgement after both, its packet's slot freed; a drain waits for what was inside.
+`include "efa_defs.vh"
+
+module fv_rx_retire #(
+    parameter SLOT_W = 8
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_job_valid,
+    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire written,
+    input wire s_done_entry,
+    input wire m_rxc_ready,
+    input wire m_acko_ready,
+    input wire s_stored,
+    input wire s_released,
+    input wire s_flushed,
+    input wire s_drain,
+    input wire s_fetches_drained,
+    input wire [1:0] s_drops,
+    input wire pick
+);
+
+  localparam LOG2 = 6;
+  localparam [LOG2:0] FULL = 1 << LOG2;
+  localparam ITEM_W = 2 + `EFA_ACKO__W;
+  localparam [15:0] MOST = 16'd4096;  // packets, and flushed entries, inside at a time
+
+  wire s_job_ready;
+  wire m_rxc_valid;
+  wire [`EFA_CPL__W-1:0] m_rxc_data;
+  wire m_acko_valid;
+  wire [`EFA_ACKO__W-1:0] m_acko_data;
+  wire free_valid;
+  wire [SLOT_W-1:0] free_slot;
+  wire done_valid;
+  wire [11:0] done_qpn;
+  wire [1:0] done_count;
+  wire m_drained;
+  wire st_drop_valid;
+  wire st_rx_valid;
+  wire [15:0] st_rx_bytes;
+  wire ev_rxw_valid;
+  wire [63:0] ev_rxw_data;
+
+  efa_rx_retire #(
+      .SLOT_W(SLOT_W)
+  ) u_dut (
+      .clk(clk),
+      .rst(rst),
+      .s_job_valid(s_job_valid),
+      .s_job_ready(s_job_ready),
+      .s_job(s_job),
+      .written(written),
+      .s_done_entry(s_done_entry),
+      .m_rxc_valid(m_rxc_valid),
+      .m_rxc_ready(m_rxc_ready),
+      .m_rxc_data(m_rxc_data),
+      .m_acko_valid(m_acko_valid),
+      .m_acko_ready(m_acko_ready),
+      .m_acko_data(m_acko_data),
+      .free_valid(free_valid),
+      .free_slot(free_slot),
+      .done_valid(done_valid),
+      .done_qpn(done_qpn),
+      .done_count(done_count),
+      .s_stored(s_stored),
+      .s_released(s_released),
+      .s_flushed(s_flushed),
+      .s_drain(s_drain),
+      .s_fetches_drained(s_fetches_drained),
+      .m_drained(m_drained),
+      .s_drops(s_drops),
+      .st_drop_valid(st_drop_valid),
+      .st_rx_valid(st_rx_valid),
+      .st_rx_bytes(st_rx_bytes),
+      .ev_rxw_valid(ev_rxw_valid),
+      .ev_rxw_data(ev_rxw_data)
+  );
+
+  (* probe = "u_dut.written_q" *) wire [3:0] data_ready;
+  (* probe = "u_dut.entries_q" *) wire [LOG2:0] entries;
+  (* probe = "u_dut.head_valid" *) wire head_valid;
+  (* probe = "u_dut.head_ready" *) wire head_ready;
+  (* probe = "u_dut.head_waits" *) wire head_waits;
+  (* probe = "u_dut.head_acks" *) wire head_acks;
+  (* probe = "u_dut.u_pending.level_q" *) wire [LOG2:0] level;
+  (* probe = "u_dut.u_pending.g_ram.head_q" *) wire head;
+  (* probe = "u_dut.u_pending.g_ram.stored_q" *) wire [LOG2:0] in_ram;
+  (* probe = "u_dut.u_pending.wr_addr_q" *) wire [LOG2-1:0] wr_addr;
+  (* probe = "u_dut.u_pending.rd_addr_q" *) wire [LOG2-1:0] rd_addr;
+  (* probe = "u_dut.u_pending.g_ram.u_ram.word_addr" *) wire [LOG2-1:0] word_addr;
+  (* probe = "u_dut.u_pending.g_ram.u_ram.word_known_q" *) wire word_known;
+  (* probe = "u_dut.u_pending.g_ram.u_ram.word_q" *) wire [ITEM_W-1:0] word;
+  (* probe = "u_dut.packets_in_q" *) wire [15:0] packets_in;
+  (* probe = "u_dut.packets_out_q" *) wire [15:0] packets_out;
+  (* probe = "u_dut.packets_mark_q" *) wire [15:0] packets_mark;
+  (* probe = "u_dut.flushed_in_q" *) wire [15:0] flushed_in;
+  (* probe = "u_dut.flushed_out_q" *) wire [15:0] flushed_out;
+  (* probe = "u_dut.flushed_mark_q" *) wire [15:0] flushed_mark;
+  (* probe = "u_dut.draining_q" *) wire draining;
+  (* probe = "u_dut.drops_q" *) wire [7:0] drops;
+  (* probe = "u_dut.dropped_q" *) wire [1:0] dropped;
+
+  reg began_q = 1'b0;
+  reg job_stood_q;
+  reg [`EFA_RXJ__W-1:0] job_q;
+  reg drain_stood_q;
+  reg [15:0] data_q;  // jobs whose data is out, and that have not ended
+  reg [LOG2:0] waits_q;  // acknowledgements (or none) that wait for an entry
+  reg [LOG2:0] out_q;  // entries that came and are not used up
+  reg followed_q;
+  reg there_q;
+  reg [LOG2:0] ahead_q;
+  reg [LOG2:0] waits_ahead_q;  // of those
+  reg [ITEM_W-1:0] item_q;
+  reg [15:0] completes_q;  // completions handed over, entries out
+  reg [15:0] entries_q;
+  reg [15:0] number_q;  // completions up to the followed job
+  reg [15:0] inside_p_q;  // packets inside, flushed entries
+  reg [15:0] inside_f_q;
+  reg [15:0] before_p_q;  // of those when the drain began
+  reg [15:0] before_f_q;
+  reg [15:0] past_p_q;  // gone since those had
+  reg [15:0] past_f_q;
+  reg [8:0] drops_left_q;
+  reg drops_seen_q;
+  reg drained_seen_q;
+
+  wire ends = s_job_valid && s_job_ready;
+  wire completes = s_job[`EFA_RXJ__COMPLETE];
+  wire acks = s_job[`EFA_RXJ__ACK];
+  wire writes = s_job[`EFA_RXJ__WRITE];
+  wire packet = s_job[`EFA_RXJ__PACKET];
+  wire [15:0] slot = s_job[`EFA_RXJ__SLOT];
+  wire push = ends && (completes || acks);
+  wire pop = head_valid && head_ready;
+  wire mine = there_q && ahead_q == 0;
+  wire own = item_q[ITEM_W-1];
+  wire gone_f = ends && !packet;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    job_stood_q <= !rst && s_job_valid && !s_job_ready;
+    job_q <= s_job;
+    drain_stood_q <= !rst && s_drain && !m_drained;
+    if (rst) begin
+      data_q <= 0;
+      waits_q <= 0;
+      out_q <= 0;
+      followed_q <= 1'b0;
+      there_q <= 1'b0;
+      completes_q <= 0;
+      entries_q <= 0;
+      inside_p_q <= 0;
+      inside_f_q <= 0;
+      before_p_q <= 0;
+      before_f_q <= 0;
+      past_p_q <= 0;
+      past_f_q <= 0;
+      drops_left_q <= 0;
+      drops_seen_q <= 1'b0;
+      drained_seen_q <= 1'b0;
+    end else begin
+      data_q <= data_q + written - (ends && writes);
+      waits_q <= waits_q + (push && completes) - (pop && head_waits);
+      out_q <= out_q + s_done_entry - (pop && head_waits);
+      completes_q <= completes_q + (m_rxc_valid && m_rxc_ready);
+      entries_q <= entries_q + s_done_entry;
+      inside_p_q <= inside_p_q + s_stored - s_released;
+      inside_f_q <= inside_f_q + s_flushed - gone_f;
+      if (!draining) begin
+        before_p_q <= inside_p_q - s_released;
+        before_f_q <= inside_f_q - gone_f;
+      end else begin
+        before_p_q <= before_p_q - (s_released && before_p_q != 0);
+        before_f_q <= before_f_q - (gone_f && before_f_q != 0);
+      end
+      past_p_q <= !draining ? 0 : past_p_q + (s_released && before_p_q == 0);
+      past_f_q <= !draining ? 0 : past_f_q + (gone_f && before_f_q == 0);
+      if (drops_left_q == 2) drops_seen_q <= 1'b1;
+      if (m_drained) drained_seen_q <= 1'b1;
+      drops_left_q <= drops_left_q + s_drops[0] + s_drops[1] - st_drop_valid;
+      if (push && pick && !followed_q && wr_addr == word_addr) begin
+        followed_q <= 1'b1;
+        there_q <= 1'b1;
+        ahead_q <= level - pop;
+        waits_ahead_q <= waits_q - (pop && head_waits);
+        item_q <= {completes, acks, s_job[`EFA_RXJ__ACKO]};
+        number_q <= completes_q + completes;
+      end else if (pop && there_q) begin
+        if (mine) there_q <= 1'b0;
+        else begin
+          ahead_q <= ahead_q - 1;
+          waits_ahead_q <= waits_ahead_q - head_waits;
+        end
+      end
+    end
+  end
+
+  wire [LOG2:0] behind = {1'b0, rd_addr} + ahead_q - (head ? 1'b1 : 1'b0);
+  wire in_head = mine && head;
+
+  always @* begin
+    if (!began_q) assume (rst);
+    assume (!job_stood_q || (s_job_valid && s_job == job_q));
+    assume (!drain_stood_q || s_drain);
+    // The write store has room for the data of a few jobs; entries are those of completions.
+    assume (!written || data_q < 15);
+    assume (!s_done_entry || out_q < waits_q);
+    // Packets and entries come before they go, and drops are fewer than packets stored.
+    assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
+    assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
+    assume (drops_left_q <= 126);
+    // In a drain fewer of either leave than half of what its counts can tell apart.
+    assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
+    // What the store hands out was put in, of either kind (fifo.order).
+    assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));
+    assume (!(pop && there_q && !mine)
+        || (head_waits ? waits_ahead_q != 0 : waits_ahead_q != ahead_q));
+    if (began_q && !rst) begin
+      h_data : assert (data_ready == data_q && data_q <= 15);
+      h_levels :
+      assert (level == in_ram + head && level <= FULL && in_ram <= FULL
+          && head == head_valid && waits_q <= level);
+      h_span : assert (wr_addr == rd_addr + in_ram[LOG2-1:0]);
+      h_entries : assert (entries == out_q && out_q <= waits_q);
+      h_completes : assert (entries_q - out_q == completes_q - waits_q);
+      h_ahead :
+      assert (!there_q || (followed_q && ahead_q < level && waits_ahead_q <= ahead_q
+          && waits_ahead_q + own <= waits_q));
+      h_head : assert (!in_head || {head_waits, head_acks, m_acko_data} == item_q);
+      h_place :
+      assert (!there_q || in_head || (word_addr == behind[LOG2-1:0] && word_known
+          && word == item_q));
+      h_number : assert (!there_q || number_q - (completes_q - waits_q) == waits_ahead_q + own);
+      h_inside :
+      assert (packets_in - packets_out == inside_p_q && flushed_in - flushed_out == inside_f_q);
+      h_before :
+      assert (before_p_q <= inside_p_q && before_f_q <= inside_f_q && (!draining
+          || ((before_p_q == 0 || packets_mark - packets_out == before_p_q)
+          && (before_f_q == 0 || flushed_mark - flushed_out == before_f_q))));
+      h_past :
+      assert (!draining || ((before_p_q != 0 ? past_p_q == 0
+          : packets_out - packets_mark == past_p_q) && (before_f_q != 0 ? past_f_q == 0
+          : flushed_out - flushed_mark == past_f_q)));
+      p_data : assert (!(ends && writes) || data_q != 0);
+      p_completion :
+      assert ((m_rxc_valid && m_rxc_ready) == (ends && completes)
+          && (!m_rxc_valid || m_rxc_data == s_job[`EFA_RXJ__CPL]));
+      p_slot :
+      assert (free_valid == (ends && packet) && (!free_valid || free_slot == slot[SLOT_W-1:0]));
+      p_report :
+      assert (done_valid == (ends && completes) && (!done_valid
+          || done_count == s_job[`EFA_RXJ__COUNT]));
+      p_ack :
+      assert (!(mine && pop) || ((m_acko_valid && m_acko_ready) == item_q[ITEM_W-2]
+          && (!m_acko_valid || m_acko_data == item_q[`EFA_ACKO__W-1:0])));
+      p_only : assert (!(m_acko_valid && m_acko_ready) || pop);
+      p_entry : assert (!(mine && m_acko_valid) || !own || entries_q - number_q <= 16'd64);
+      p_drops : assert (drops_left_q == drops + dropped[0] + dropped[1]);
+      p_drain : assert (!m_drained || (before_p_q == 0 && before_f_q == 0 && s_fetches_drained));
+      p_drain_ends :
+      assert (!(draining && before_p_q == 0 && before_f_q == 0 && s_fetches_drained) || m_drained);
+      c_data : cover (ends && writes && data_q == 2);
+      c_completion : cover (ends && completes && completes_q == 2);
+      c_slot : cover (free_valid && free_slot == 8'd5);
+      c_report : cover (done_valid && done_count == 2'd2 && writes);
+      c_ack : cover (mine && pop && item_q[ITEM_W-2] && number_q == 3);
+      c_only : cover (m_acko_valid && m_acko_ready && level == 3);
+      c_entry : cover (mine && m_acko_valid && own && number_q == 2);
+      c_drops : cover (drops_left_q == 0 && drops_seen_q);
+      c_drain : cover (m_drained && inside_p_q == 2 && drained_seen_q);
+      c_drain_ends : cover (draining && before_p_q == 1 && before_f_q == 1);
+    end
+  end
+
+endmodule

@@ -1,0 +1,465 @@
+// fv_srd - efa_srd, for one context and one message of the solver's choice among others that do
+// whatever they like: a message ends once, by its acknowledgement or a walk, with its own content
+// and in its turn; a context is given to one message at a time, and each comes back once.
+`include "efa_defs.vh"
+
+module fv_srd #(
+    parameter QPN_W = 2
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    input wire s_ctx_valid,
+    input wire [`EFA_TXM__W-1:0] s_ctx_msg,
+    input wire acki_valid,
+    input wire [`EFA_ACKI__W-1:0] acki_data,
+    input wire s_done_valid,
+    input wire [`EFA_TXM__W-1:0] s_done_msg,
+    input wire s_walk_valid,
+    input wire [(1<<QPN_W)-1:0] s_walk_set,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
+    input wire s_purge_valid,
+    input wire [QPN_W-1:0] s_purge_qpn,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire s_clear_valid,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire txc_ready,
+    input wire pick
+);
+
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam N = 1 << MSG_W;
+  localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam STORE_LOG2 = MSG_W + 1;
+  localparam [STORE_LOG2:0] ROOM = 2 * N;
+  localparam WHAT_W = 3 + QPN_W + 16 + 12 + 1 + 48 + 16 + 16;
+  localparam ITEM_W = WHAT_W + 12;
+  localparam [1:0] KIND_BARRIER = 2'd2;
+  localparam [1:0] FROM_DONE = 2'd0;
+  localparam [1:0] FROM_WALK = 2'd2;
+  localparam [1:0] WALK_IDLE = 2'd0;
+  localparam [1:0] WALK_LOOK = 2'd1;
+  localparam [1:0] WALK_TAIL = 2'd2;
+  localparam [1:0] WALK_DONE = 2'd3;
+  localparam [1:0] PASS_LAST = 2'd2;
+  // Where the followed one is.
+  localparam [2:0] NOWHERE = 3'd0;
+  localparam [2:0] OPEN = 3'd1;
+  localparam [2:0] STORED = 3'd2;
+  localparam [2:0] C1 = 3'd3;
+  localparam [2:0] C2 = 3'd4;
+  localparam [2:0] C3 = 3'd5;
+
+  wire ctx_ready;
+  wire [31:0] ctx_id;
+  wire acki_ready;
+  wire s_done_ready;
+  wire s_walk_ready;
+  wire s_purge_ready;
+  wire [QPN_W-1:0] qpc_addr;
+  wire s_clear_ready;
+  wire [31:0] completed_rd_data;
+  wire freed;
+  wire mark_valid;
+  wire mark_id;
+  wire txc_valid;
+  wire [`EFA_CPL__W-1:0] txc_data;
+  wire st_send_valid;
+  wire [15:0] st_send_bytes;
+
+  efa_srd #(
+      .QPN_W(QPN_W)
+  ) u_dut (
+      .clk(clk),
+      .power_rst(power_rst),
+      .rst(rst),
+      .ctx_ready(ctx_ready),
+      .ctx_id(ctx_id),
+      .s_ctx_valid(s_ctx_valid),
+      .s_ctx_msg(s_ctx_msg),
+      .acki_valid(acki_valid),
+      .acki_ready(acki_ready),
+      .acki_data(acki_data),
+      .s_done_valid(s_done_valid),
+      .s_done_ready(s_done_ready),
+      .s_done_msg(s_done_msg),
+      .s_walk_valid(s_walk_valid),
+      .s_walk_ready(s_walk_ready),
+      .s_walk_set(s_walk_set),
+      .ah_age(ah_age),
+      .s_purge_valid(s_purge_valid),
+      .s_purge_ready(s_purge_ready),
+      .s_purge_qpn(s_purge_qpn),
+      .qpc_addr(qpc_addr),
+      .qpc_data(qpc_data),
+      .s_clear_valid(s_clear_valid),
+      .s_clear_ready(s_clear_ready),
+      .s_clear_qpn(s_clear_qpn),
+      .completed_rd_addr({2 * QPN_W{1'b0}}),
+      .completed_rd_data(completed_rd_data),
+      .freed(freed),
+      .mark_valid(mark_valid),
+      .mark_id(mark_id),
+      .txc_valid(txc_valid),
+      .txc_ready(txc_ready),
+      .txc_data(txc_data),
+      .st_send_valid(st_send_valid),
+      .st_send_bytes(st_send_bytes)
+  );
+
+  (* probe = "u_dut.used_q" *) wire [N-1:0] used;
+  (* probe = "u_dut.next_free_q" *) wire next_free;
+  (* probe = "u_dut.rest_q" *) wire [MSG_W:0] rest;
+  (* probe = "u_dut.c1_valid_q" *) wire c1_valid;
+  (* probe = "u_dut.c1_from_q" *) wire [1:0] c1_from;
+  (* probe = "u_dut.c1_index_q" *) wire [MSG_W-1:0] c1_index;
+  (* probe = "u_dut.c1_used" *) wire c1_used;
+  (* probe = "u_dut.c1_passes" *) wire c1_passes;
+  (* probe = "u_dut.c1_item" *) wire [ITEM_W-1:0] c1_item;
+  (* probe = "u_dut.c1_ack_q" *) wire [`EFA_ACKI__W-1:0] c1_ack;
+  (* probe = "u_dut.release_ctx" *) wire release_ctx;
+  (* probe = "u_dut.straight" *) wire straight;
+  (* probe = "u_dut.store_valid" *) wire store_valid;
+  (* probe = "u_dut.store_item" *) wire [ITEM_W-1:0] store_item;
+  (* probe = "u_dut.stored" *) wire [STORE_LOG2:0] stored;
+  (* probe = "u_dut.move" *) wire move;
+  (* probe = "u_dut.c2_valid_q" *) wire c2_valid;
+  (* probe = "u_dut.c2_barrier_q" *) wire c2_barrier;
+  (* probe = "u_dut.c2_mark_q" *) wire c2_mark;
+  (* probe = "u_dut.c2_lives" *) wire c2_lives;
+  (* probe = "u_dut.c2_cpl_q" *) wire [`EFA_CPL__W-1:0] c2_cpl;
+  (* probe = "u_dut.c3_valid_q" *) wire c3_valid;
+  (* probe = "u_dut.walk_q" *) wire [1:0] walk;
+  (* probe = "u_dut.pass_q" *) wire [1:0] pass;
+  (* probe = "u_dut.seen_q" *) wire [MSG_W:0] seen;
+  (* probe = "u_dut.from_q" *) wire [MSG_W-1:0] from;
+  (* probe = "u_dut.purging_q" *) wire purging;
+  (* probe = "u_dut.ctx" *) wire [`EFA_SCTX__W-1:0] ctx;
+  (* probe = "u_dut.u_contexts.word_addr" *) wire [MSG_W-1:0] ctx_place;
+  (* probe = "u_dut.u_contexts.word_known_q" *) wire ctx_known;
+  (* probe = "u_dut.u_contexts.word_q" *) wire [`EFA_SCTX__W-1:0] ctx_word;
+  (* probe = "u_dut.u_store.level_q" *) wire [STORE_LOG2:0] level;
+  (* probe = "u_dut.u_store.g_ram.head_q" *) wire head;
+  (* probe = "u_dut.u_store.g_ram.stored_q" *) wire [STORE_LOG2:0] in_ram;
+  (* probe = "u_dut.u_store.wr_addr_q" *) wire [STORE_LOG2-1:0] wr_addr;
+  (* probe = "u_dut.u_store.rd_addr_q" *) wire [STORE_LOG2-1:0] rd_addr;
+  (* probe = "u_dut.u_store.g_ram.u_ram.word_addr" *) wire [STORE_LOG2-1:0] item_place;
+  (* probe = "u_dut.u_store.g_ram.u_ram.word_known_q" *) wire item_known;
+  (* probe = "u_dut.u_store.g_ram.u_ram.word_q" *) wire [ITEM_W-1:0] item_word;
+
+  (* anyconst *) wire [MSG_W-1:0] me;
+  reg began_q = 1'b0;
+  // Of the context: given and not released; its use, and what an acknowledgement has to match.
+  reg open_q;
+  reg given_q;
+  reg [31:0] id_q;
+  reg [15:0] node_q;
+  reg [`EFA_SCTX__W-1:0] context_q;
+  // An acknowledgement of it was taken a cycle ago; one that is not of it.
+  reg ack_q;
+  reg [7:0] ack_status_q;
+  reg other_ack_q;
+  reg seen_stale_q;
+  // The id after the last one that was offered, and whether that was given.
+  reg ids_q;
+  reg gave_q;
+  reg [31:0] next_id_q;
+  // The walk: it was open when that began, and the walk has meant it ever since.
+  reg old_q;
+  reg meant_q;
+  // The followed message, completion or barrier.
+  reg followed_q;
+  reg [2:0] where_q;
+  reg [STORE_LOG2:0] ahead_q;
+  reg [ITEM_W-1:0] item_q;
+  // All of them: inside, and contexts that have not come back; kinds of what is stored.
+  reg [STORE_LOG2+2:0] inside_q;
+  reg [MSG_W+1:0] out_q;
+  reg [MSG_W+1:0] open_sum_q;  // contexts in use
+  reg [STORE_LOG2:0] rest_sum_q;  // stored without a context
+  reg [N-1:0] used_q;
+  reg [1:0] ack_waits_q;
+  reg acki_stood_q;
+  reg done_stood_q;
+  reg clear_stood_q;
+  reg walk_stood_q;
+  reg purge_stood_q;
+  reg [QPN_W-1:0] purge_qpn_q;
+  reg [`EFA_ACKI__W-1:0] acki_data_q;
+  reg [`EFA_TXM__W-1:0] done_msg_q;
+
+  function [WHAT_W-1:0] content(input [`EFA_TXM__W-1:0] msg);
+    reg [11:0] qpn;
+    begin
+      qpn = msg[`EFA_TXM__QPN];
+      content = {
+        msg[`EFA_TXM__OP_TYPE],
+        qpn[QPN_W-1:0],
+        msg[`EFA_TXM__QP_NUM],
+        msg[`EFA_TXM__SCQN],
+        msg[`EFA_TXM__SSUB],
+        msg[`EFA_TXM__REQ_ID_EX],
+        msg[`EFA_TXM__REQ_ID],
+        msg[`EFA_TXM__LENGTH]
+      };
+    end
+  endfunction
+
+  // What an item of the store looks like as a completion.
+  function [`EFA_CPL__W-1:0] completion(input [ITEM_W-1:0] item);
+    reg [2:0] op;
+    reg [QPN_W-1:0] qpn;
+    reg [15:0] qp_num;
+    reg [11:0] scqn;
+    reg ssub;
+    reg [47:0] id_ex;
+    reg [15:0] id;
+    reg [15:0] length;
+    begin
+      {op, qpn, qp_num, scqn, ssub, id_ex, id, length} = item[WHAT_W-1:0];
+      completion = 0;
+      completion[`EFA_CPL__QPN] = qpn;
+      completion[`EFA_CPL__QP_NUM] = qp_num;
+      completion[`EFA_CPL__CQN] = scqn;
+      completion[`EFA_CPL__SUB] = ssub;
+      completion[`EFA_CPL__REQ_ID] = id;
+      completion[`EFA_CPL__REQ_ID_EX] = id_ex;
+      completion[`EFA_CPL__STATUS] = item[WHAT_W+:8];
+      completion[`EFA_CPL__OP_TYPE] = op;
+      completion[`EFA_CPL__LENGTH] = length;
+    end
+  endfunction
+
+  wire give = s_ctx_valid;
+  wire give_me = give && ctx_id[MSG_W-1:0] == me;
+  wire take_ack = acki_valid && acki_ready;
+  wire take_done = s_done_valid && s_done_ready;
+  wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
+  wire [15:0] my_qp_num = context_q[`EFA_SCTX__QP_NUM];
+  wire [11:0] my_qpn = context_q[`EFA_SCTX__QPN];
+  wire [15:0] my_ah = context_q[`EFA_SCTX__AH];
+  wire of_me = open_q && ack_id == id_q && acki_data[`EFA_ACKI__SRC_NODE] == node_q
+      && acki_data[`EFA_ACKI__DST_QPN] == my_qp_num;
+  wire ends_me = release_ctx && c1_index == me;
+  wire meant = purging ? my_qpn[QPN_W-1:0] == s_purge_qpn
+      : s_walk_set[my_qpn[QPN_W-1:0]] || ah_age[4*my_ah[AH_W-1:0]+:4] != context_q[`EFA_SCTX__AGE];
+
+  wire c1_done = c1_valid && c1_from == FROM_DONE;
+  wire c1_me = c1_valid && c1_from != FROM_DONE && c1_used && c1_index == me;
+  wire push = c1_passes && !(straight && move);
+  wire pop = store_valid && move && !straight;
+  wire first = where_q == STORED && ahead_q == 0;
+  wire forgotten = item_q[ITEM_W-2];
+  wire barrier = item_q[ITEM_W-3];
+
+  // Those that end: handed over, a barrier, or what its queue pair has forgotten.
+  wire ends_c2 = c2_valid && move && !(c2_barrier || c2_lives);
+  wire ends_c1 = move && (straight ? c1_passes && c1_item[ITEM_W-2]
+      : store_valid && store_item[ITEM_W-2]);
+  wire ends_c3 = mark_valid || (txc_valid && txc_ready);
+
+  // Which bits of the contexts in use change: one to be given is clear, one to be released is set.
+  wire [N-1:0] one = 1;
+  wire [N-1:0] given_bit = give ? one << ctx_id[MSG_W-1:0] : {N{1'b0}};
+  wire [N-1:0] released_bit = release_ctx ? one << c1_index : {N{1'b0}};
+  wire push_rest = push && c1_item[ITEM_W-1];
+  wire pop_rest = pop && store_item[ITEM_W-1];
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    acki_stood_q <= !rst && acki_valid && !acki_ready;
+    acki_data_q <= acki_data;
+    done_stood_q <= !rst && s_done_valid && !s_done_ready;
+    done_msg_q <= s_done_msg;
+    walk_stood_q <= !rst && s_walk_valid && !s_walk_ready;
+    purge_stood_q <= !rst && s_purge_valid && !s_purge_ready;
+    purge_qpn_q <= s_purge_qpn;
+    ack_q <= !rst && take_ack && of_me;
+    ack_status_q <= acki_data[`EFA_ACKI__STATUS];
+    other_ack_q <= !rst && take_ack && !of_me && ack_id[MSG_W-1:0] == me;
+    ids_q <= !power_rst;
+    gave_q <= !rst && give;
+    next_id_q <= ctx_id + 32'd1;
+    used_q <= (used | given_bit) & ~released_bit;
+    if (rst) begin
+      open_q <= 1'b0;
+      followed_q <= 1'b0;
+      where_q <= NOWHERE;
+      inside_q <= 0;
+      out_q <= 0;
+      open_sum_q <= 0;
+      rest_sum_q <= 0;
+      used_q <= 0;
+      old_q <= 1'b0;
+      meant_q <= 1'b0;
+      ack_waits_q <= 0;
+      seen_stale_q <= 1'b0;
+      given_q <= 1'b0;
+    end else begin
+      if (give_me) open_q <= 1'b1;
+      else if (ends_me) open_q <= 1'b0;
+      if (give_me) given_q <= 1'b1;
+      if (other_ack_q && open_q) seen_stale_q <= 1'b1;
+      if (walk == WALK_IDLE) old_q <= open_q && !ends_me;
+      else if (ends_me) old_q <= 1'b0;
+      meant_q <= walk == WALK_IDLE || (meant_q && meant);
+      inside_q <= inside_q + give + take_done - ends_c1 - ends_c2 - ends_c3;
+      out_q <= out_q + give - freed;
+      open_sum_q <= open_sum_q + give - release_ctx;
+      rest_sum_q <= rest_sum_q + push_rest - pop_rest;
+      ack_waits_q <= acki_valid && !acki_ready ? ack_waits_q + 1'b1 : 0;
+      if (!followed_q && pick) begin
+        if (give_me) begin
+          followed_q <= 1'b1;
+          where_q <= OPEN;
+          item_q <= {12'd0, content(s_ctx_msg)};
+        end else if (take_done) begin
+          followed_q <= 1'b1;
+          where_q <= C1;
+          item_q <= {
+            1'b1,
+            1'b0,
+            s_done_msg[`EFA_TXM__KIND] == KIND_BARRIER,
+            s_done_msg[`EFA_TXM__MARK],
+            s_done_msg[`EFA_TXM__STATUS],
+            content(s_done_msg)
+          };
+        end
+      end
+      if (where_q == C1 || (where_q == OPEN && ends_me)) begin
+        where_q <= !(straight && move) ? STORED : c1_item[ITEM_W-2] ? NOWHERE : C2;
+        ahead_q <= stored - pop;
+        if (where_q == OPEN) begin
+          item_q[ITEM_W-2]  <= !ack_q && purging;
+          item_q[WHAT_W+:8] <= ack_q ? ack_status_q : `EFA_IO_COMP_STATUS__FLUSHED;
+          // A mark is a barrier's.
+          item_q[ITEM_W-4]  <= c1_item[ITEM_W-4];
+        end
+      end
+      if (where_q == STORED && pop) begin
+        if (ahead_q == 0) where_q <= forgotten ? NOWHERE : C2;
+        else ahead_q <= ahead_q - 1'b1;
+      end
+      if (where_q == C2 && move) where_q <= barrier || c2_lives ? C3 : NOWHERE;
+      if (where_q == C3 && move) where_q <= NOWHERE;
+    end
+    if (give_me) begin
+      id_q <= ctx_id;
+      node_q <= s_ctx_msg[`EFA_TXM__NODE];
+      context_q <= {
+        s_ctx_msg[`EFA_TXM__AGE],
+        s_ctx_msg[`EFA_TXM__AH],
+        s_ctx_msg[`EFA_TXM__LENGTH],
+        s_ctx_msg[`EFA_TXM__OP_TYPE],
+        s_ctx_msg[`EFA_TXM__REQ_ID_EX],
+        s_ctx_msg[`EFA_TXM__REQ_ID],
+        s_ctx_msg[`EFA_TXM__SSUB],
+        s_ctx_msg[`EFA_TXM__SCQN],
+        s_ctx_msg[`EFA_TXM__QP_NUM],
+        s_ctx_msg[`EFA_TXM__QPN],
+        s_ctx_msg[`EFA_TXM__NODE],
+        {{MSG_W{1'b0}}, ctx_id[31:MSG_W]}
+      };
+    end
+  end
+
+  wire [STORE_LOG2:0] behind = {1'b0, rd_addr} + ahead_q - (head ? 1'b1 : 1'b0);
+  wire [MSG_W-1:0] way = me - from;
+
+  always @* begin
+    if (!began_q) assume (rst && power_rst);
+    assume (!power_rst || rst);
+    assume (ctx_place == me);
+    // The scheduler sends with a context set aside for it (sq.contexts).
+    assume (!give || (ctx_ready && out_q < N));
+    // Sources keep what they offer.
+    assume (!acki_stood_q || (acki_valid && acki_data == acki_data_q));
+    assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
+    assume (!walk_stood_q || s_walk_valid);
+    assume (!purge_stood_q || (s_purge_valid && s_purge_qpn == purge_qpn_q));
+    // The place that the followed one gets in the store is the word that is looked at.
+    assume (!(push && (where_q == C1 || (where_q == OPEN && ends_me))) || wr_addr == item_place);
+    // What the store hands out was put in, of either kind (fifo.order).
+    // A context in use was counted when it was given: the bits of both are the same (h_bits).
+    assume (!release_ctx || open_sum_q != 0);
+    assume (!pop || (pop_rest ? rest_sum_q != 0 : rest_sum_q != stored));
+    if (began_q && !rst) begin
+      h_open : assert (open_q == used[me]);
+      h_ctx :
+      assert (!open_q || (ctx_known && ctx_word == context_q && node_q == context_q[`EFA_SCTX__NODE]
+          && id_q == {context_q[31-MSG_W:0], me}));
+      h_next : assert (!next_free || !used[ctx_id[MSG_W-1:0]]);
+      h_c1 : assert (!c1_me || (open_q && ctx == context_q));
+      h_c1_used : assert (!(c1_valid && c1_from != FROM_DONE && c1_used) || used[c1_index]);
+      h_from : assert (!c1_valid || c1_from != 2'd3);
+      h_ack :
+      assert ((!(ack_q && open_q) || (c1_me && c1_from == 2'd1)) && (!(ack_q || other_ack_q)
+          || (c1_valid && c1_from == 2'd1 && c1_index == me && c1_ack == acki_data_q)));
+      h_ack_id :
+      assert (!(open_q && ack_q) || (c1_ack[`EFA_ACKI__MSG_ID] == id_q
+          && c1_ack[`EFA_ACKI__SRC_NODE] == node_q && c1_ack[`EFA_ACKI__DST_QPN] == my_qp_num
+          && c1_ack[`EFA_ACKI__STATUS] == ack_status_q));
+      h_levels :
+      assert (level == in_ram + head && level <= ROOM && level == stored && in_ram <= ROOM
+          && head == store_valid);
+      h_span : assert (wr_addr == rd_addr + in_ram[STORE_LOG2-1:0]);
+      h_ahead : assert (where_q != STORED || ahead_q < stored);
+      h_where : assert (where_q == NOWHERE || followed_q);
+      h_is_open :
+      assert (where_q != OPEN || (open_q && item_q[WHAT_W-1:0] == {
+          context_q[`EFA_SCTX__OP_TYPE], my_qpn[QPN_W-1:0], my_qp_num, context_q[`EFA_SCTX__SCQN],
+          context_q[`EFA_SCTX__SSUB], context_q[`EFA_SCTX__REQ_ID_EX],
+          context_q[`EFA_SCTX__REQ_ID], context_q[`EFA_SCTX__LENGTH]}
+          && item_q[ITEM_W-1:ITEM_W-3] == 3'd0));
+      h_is_c1 : assert (where_q != C1 || (c1_done && c1_passes && c1_item == item_q));
+      h_is_head : assert (!(first && head) || store_item == item_q);
+      h_is_stored :
+      assert (where_q != STORED || (first && head) || (item_place == behind[STORE_LOG2-1:0]
+          && item_known && item_word == item_q));
+      h_is_c2 :
+      assert (where_q != C2 || (c2_valid && c2_barrier == barrier && c2_mark == item_q[ITEM_W-4]
+          && c2_cpl == completion(
+          item_q
+      )));
+      h_is_c3 : assert (where_q != C3 || c3_valid);
+      // Of the last pass: what it has gone by is closed, or in c1 to be.
+      o_walk :
+      assert ((walk == WALK_IDLE || seen <= N) && (!old_q || open_q) && (pass != PASS_LAST
+          || !old_q || !meant_q
+          || (c1_me && c1_from == FROM_WALK) || (walk == WALK_LOOK ? {1'b0, way} >= seen
+          : walk == WALK_IDLE)));
+      h_bits : assert ((given_bit & used) == 0 && (released_bit & ~used) == 0 && used == used_q);
+      h_sums :
+      assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= N
+          && rest_sum_q <= stored && out_q <= N && open_sum_q <= N && stored <= ROOM);
+      p_given : assert (!give_me || !open_q);
+      p_what :
+      assert ((where_q != C3 || (barrier ? mark_valid && mark_id == item_q[ITEM_W-4]
+          : txc_valid && txc_data == completion(
+          item_q
+      ))) && (where_q != STORED || !straight));
+      p_stale : assert (!ends_me || ack_q || (c1_from == FROM_WALK && meant));
+      p_ack : assert (!(ack_q && open_q) || ends_me);
+      p_ids : assert (!ids_q || (ctx_id == next_id_q || (!gave_q && ctx_id == next_id_q - 32'd1)));
+      p_walk : assert (!(s_walk_ready || s_purge_ready) || !(old_q && meant_q));
+      p_ack_waits : assert (ack_waits_q <= 2);
+      p_room : assert ((!c1_passes || level != ROOM) && rest == rest_sum_q + c1_done && rest <= N);
+      p_credits : assert (used == used_q && out_q + rest_sum_q == open_sum_q + stored);
+      p_inside :
+      assert (used == used_q && inside_q == open_sum_q + c1_done + stored + c2_valid + c3_valid);
+      c_ids : cover (ids_q && !gave_q && ctx_id == next_id_q && used != 0);
+      c_walk : cover (s_walk_ready && where_q == C2 && item_q[ITEM_W-1] == 1'b0);
+      c_ack_waits : cover (ack_waits_q == 2 && take_ack);
+      c_room : cover (c1_passes && level == 3);
+      c_credits : cover (freed && out_q == 3);
+      c_inside : cover (ends_c3 && inside_q == 4 && rest == 2);
+      c_given : cover (give_me && given_q);
+      c_what :
+      cover (where_q == C3 && txc_valid && txc_ready && item_q[WHAT_W+:8] == 8'd9
+          && !item_q[ITEM_W-1]);
+      c_stale : cover (ends_me && ack_q && seen_stale_q);
+      c_ack : cover (ack_q && open_q && seen_stale_q && stored != 0);
+    end
+  end
+
+endmodule
