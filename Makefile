@@ -77,7 +77,7 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the u
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## whether benches of rtl/queue and rtl/data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
+mutate: $(STAMP) ## whether benches of rtl/admin, host, queue and data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html

@@ -3,7 +3,8 @@
 import mutants
 import mutate
 
-from tb.runner import closure
+from tb.runner import ROOT, closure
+from tb.unit.units import INSIDE, UNITS
 
 LINE = (
     "mutate -ctrl mutsel 16 7 -mode cnot1 -module efa_llq_mutant -cell "
@@ -25,10 +26,22 @@ def test_the_wrapper_has_the_ports_of_the_block():
         "    input wire clk,\n    input wire [W-1:0] s_a,  // what\n    output reg m_b\n);\n"
         "  assign m_b = s_a[0];\nendmodule\n"
     )
-    made = mutants.wrapper(text)
+    made = mutants.wrapper(text, {"W": 3})
     assert '`include "efa_defs.vh"' in made and "output wire m_b" in made
     assert all(f".{port}({port})" in made for port in ("clk", "s_a", "m_b", "mutsel"))
     assert "assign" not in made
+    assert "if (W != 3)" in made
+
+
+def test_a_block_has_the_benches_of_one_set_of_parameters():
+    found = mutate.blocks()
+    assert found["efa_dma_wr"] == ["dma"] and "dma" not in found["efa_host"]
+    of_folders = {name for name in found if mutate.counted(name)}
+    assert {"efa_aq", "efa_mmio", "efa_cq", "efa_tx"} <= of_folders
+    for block, (unit, parameters) in INSIDE.items():
+        assert block in {path.stem for path in closure(UNITS[unit].top)}
+        header = mutants.HEADER.search(next(ROOT.glob(f"rtl/*/{block}.v")).read_text()).group(0)
+        assert all(f"parameter {name}" in header for name in parameters)
 
 
 def row(name, source="a = b;"):

@@ -32,7 +32,7 @@ from tb.runner import (
     write_once,
 )
 from tb.simulators import ROOT, make_runner
-from tb.unit.units import UNITS
+from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
 BATCH = 50  # mutants between two runs of the block itself
@@ -95,10 +95,12 @@ def _imported(module, found):
 
 
 class State:
-    """Digests of what results belong to."""
+    """Digests of what results belong to; of a block inside another, to all of that one."""
 
-    def __init__(self, top, units, parameters, count, seed):
-        self.rtl = _hash(netlists.FORM, *_rtl(top), repr(sorted(parameters.items())),
+    def __init__(self, block, units, count, seed):
+        top, parameters = UNITS[units[0]].top, UNITS[units[0]].variants[0]
+        mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
+        self.rtl = _hash(netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())),
                          f"{count} {seed}")  # fmt: skip
         self._tests = {}
         for unit in units:
@@ -132,14 +134,16 @@ class State:
 class Bench:
     """The block's benches on the netlist of its mutants."""
 
-    def __init__(self, top, units, count, seed):
-        self.top, self.seed = top, seed
+    def __init__(self, block, units, count, seed):
+        self.block, self.top, self.seed = block, UNITS[units[0]].top, seed
         self.modules = [UNITS[unit].module(unit) for unit in units]
         self.parameters = UNITS[units[0]].variants[0]
-        self.state = State(top, units, self.parameters, count, seed)
-        others = [path for path in closure(top) if path.stem != top]
-        self.mutants, self.sources = netlists.make(top, self.parameters, others, count, seed)
-        self.folder = ROOT / netlists.OUT / top / "run"
+        self.state = State(block, units, count, seed)
+        mine = self.parameters if self.top == block else INSIDE[block][1]
+        below = [path for path in closure(block) if path.stem != block]
+        self.mutants, own = netlists.make(block, mine, below, count, seed)
+        self.sources = own + [path for path in closure(self.top) if path.stem != block]
+        self.folder = ROOT / netlists.OUT / block / "run"
         self.order, self.limit, self.took = [], {}, {}
         self.kills = Counter()
         self.seconds = 120.0
@@ -167,7 +171,7 @@ class Bench:
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
             told = "; ".join(wrong) or f"no end in {self.seconds:.0f} s"
-            raise RunFailed(f"{self.top}: its own benches fail on it unmutated: {told}")
+            raise RunFailed(f"{self.block}: its benches fail on it unmutated: {told}")
 
     def _run(self, numbers, jobs):
         """Yields what was found of each mutant as they end."""
@@ -208,7 +212,7 @@ class Bench:
                     yield self._read(json.loads(line))
         if told != len(numbers):
             log = (self.folder / "run.log").read_text(errors="replace")[-2000:]
-            raise RunFailed(f"{self.top}: the simulator ended early {crashed}\n{log}")
+            raise RunFailed(f"{self.block}: the simulator ended early {crashed}\n{log}")
 
     def _read(self, found):
         """Adds the cases that ran and, if one failed, which and how."""
@@ -217,7 +221,7 @@ class Bench:
         if not results.exists():
             log = (results.parent / "run.log").read_text(errors="replace")
             if found["status"] == 0 and not found["late"]:
-                told = f"{self.top}: mutant {found['number']} left no result"
+                told = f"{self.block}: mutant {found['number']} left no result"
                 raise RunFailed(f"{told}\n{log[-3000:]}")
             told = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
             told = told.group(0).strip() if told else f"simulator ended with {found['status']}"

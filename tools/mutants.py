@@ -92,7 +92,8 @@ def parse(line):
 
 
 def make(top, parameters, others, count, seed):
-    """(mutants, sources to build instead of the block's own): `others` are the files below it."""
+    """(mutants, sources to build instead of the block's own): `others` are the files below it.
+    The netlist has one set of parameters; in a place with others it does not build."""
     folder = OUT / top
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next(path for path in sorted((ROOT / "rtl").rglob(f"{top}.v")))
@@ -103,7 +104,8 @@ def make(top, parameters, others, count, seed):
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
         f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
         f"hierarchy -check -top {top}{chparam}",
-        "proc",
+        # A case of constants as a memory would have mutants in its contents, which no tool writes.
+        "proc -norom",
         "opt_clean",
         f"rename -top {top}_mutant",
         f"write_rtlil {folder}/base.il",
@@ -125,23 +127,28 @@ def make(top, parameters, others, count, seed):
         f"write_rtlil {folder}/proof.il",
     )
     mutants = [mutant for mutant in map(parse, lines) if mutant is not None]
-    (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text()))
-    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v", *others]
+    (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
+    return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
 
 
-def wrapper(text):
-    """A module with the header of `text` around its mutants."""
+def wrapper(text, parameters):
+    """A module with the header of `text` around its mutants, for these parameters."""
     header = HEADER.search(text)
     ports = PORT.findall(header.group(0))
     includes = "\n".join(re.findall(r"^`include .*$", text, re.MULTILINE))
     joined = "".join(f"      .{port}({port}),\n" for port in ports)
+    rules = "".join(
+        f"  generate if ({name} != {value}) efa_other_{name.lower()} u_illegal_{name.lower()} ();\n"
+        "  endgenerate\n" for name, value in parameters.items()
+    )  # fmt: skip
     return (
         f"{includes}\n{header.group(0).replace('output reg', 'output wire')}\n"
         f"  reg [{NUMBER_W - 1}:0] mutsel;\n"
         "  integer file;\n  initial begin\n    mutsel = 0;\n"
         '    file = $fopen("mutant", "r");\n'
         '    if (file != 0 && $fscanf(file, "%d", mutsel) != 1) $stop;\n  end\n'
-        f"  {header.group(1)}_mutant u_mutant (\n{joined}      .mutsel(mutsel)\n  );\nendmodule\n"
+        f"{rules}  {header.group(1)}_mutant u_mutant (\n"
+        f"{joined}      .mutsel(mutsel)\n  );\nendmodule\n"
     )
 
 

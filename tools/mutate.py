@@ -7,7 +7,9 @@ What survives is offered to Yosys to be proven equal; tb/mutants.yaml says of th
 accepted, and a verdict that fits no survivor is an error. A mutant whose test ran three times as
 long as on the block itself without an end is a timeout; it counts as noticed and is told apart.
 What still holds of an earlier run is taken from reports/mutate/blocks, unless --fresh. Without
---block all of rtl/queue and rtl/data. Results: reports/mutate/summary.json, .txt and .svg.
+--block all of rtl/admin, rtl/host, rtl/queue and rtl/data. A block without a bench of its own has
+that of the module around it (INSIDE of tb/unit/units.py). Results: reports/mutate/summary.json,
+.txt and .svg.
 
 Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, one has no verdict
 or a verdict is stale; 2 when a block or its bench is not there or does not pass as it is.
@@ -26,30 +28,34 @@ import yaml
 from mutant_runs import KILLED, SURVIVED, TIMEOUT, Bench, Kept, State
 
 from tb.runner import RunFailed
-from tb.unit.units import UNITS
+from tb.unit.units import INSIDE, UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
 COUNT, SEED, GOAL = 200, 1, 95.0
+FOLDERS = ("rtl/admin", "rtl/host", "rtl/queue", "rtl/data")
 
 
 def blocks():
-    """{top: names of its units}, those of rtl/queue and rtl/data first."""
-    found = {}
+    """{block: names of its units}, those of FOLDERS first. All run on the parameters of the first,
+    so units that begin with others are left out."""
+    found = {block: [unit] for block, (unit, _) in INSIDE.items()}
     for name, unit in UNITS.items():
-        found.setdefault(unit.top, []).append(name)
+        units = found.setdefault(unit.top, [])
+        if not units or UNITS[units[0]].variants[0] == unit.variants[0]:
+            units.append(name)
     return dict(sorted(found.items(), key=lambda item: (not counted(item[0]), item[0])))
 
 
 def counted(top):
     """Whether a block is one of those that a run without --block is about."""
-    return any((ROOT / folder / f"{top}.v").exists() for folder in ("rtl/queue", "rtl/data"))
+    return any((ROOT / folder / f"{top}.v").exists() for folder in FOLDERS)
 
 
 def state_of(block, units, count, seed):
     """Digest of all that a block's row belongs to."""
-    return State(block, units, UNITS[units[0]].variants[0], count, seed).whole
+    return State(block, units, count, seed).whole
 
 
 class Progress:

@@ -223,8 +223,10 @@ def create_qp(device, cmd):
 def modify_qp(device, cmd):
     qp = device.objects.qp_by_number(cmd.qp_handle)
     legal(qp)
-    legal(not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
     moves = cmd.modify_mask__qp_state
+    # A QP that broke by itself is not in the state its driver holds: by these moves it gets out.
+    gets_out = moves and cmd.qp_state in (_State.RESET, _State.ERR)
+    legal(gets_out or not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
     if moves:
         before, after = qp.state, cmd.qp_state
         legal(after == _State.RESET or after in _MOVES[before])

@@ -322,6 +322,37 @@ def test_a_wrong_current_state_is_refused_only_when_it_is_given(host):
     host.command(Opcode.MODIFY_QP, **values)
 
 
+@pytest.mark.parametrize("kind", [SRD, UD])
+@pytest.mark.parametrize("before", STATES)
+@pytest.mark.parametrize("after", STATES)
+def test_a_wrong_current_state_keeps_nobody_from_reset_and_err(host, kind, before, after):
+    qp = make_qp(host, kind)
+    mask = {f"modify_mask__{name}": 1 for name in ("qp_state", "cur_qp_state", "qkey", "sq_psn")}
+    for held in {*STATES, 7, 0xFFFFFFFF} - {before}:
+        host.device.objects.qps.get(0).state = before
+        values = {"qp_handle": qp.handle, "qp_state": after, "cur_qp_state": held, **mask}
+        if after in (State.RESET, State.ERR) and (before, after) in LEGAL_MOVES:
+            host.command(Opcode.MODIFY_QP, **values)
+            assert qp.query().qp_state == after
+        else:
+            assert host.refusal(Opcode.MODIFY_QP, **values) == ILLEGAL
+
+
+@pytest.mark.parametrize("before", STATES)
+def test_attributes_alone_need_the_current_state_if_it_is_given(host, before):
+    qp = make_qp(host)
+    host.device.objects.qps.get(0).state = before
+    mask = {"modify_mask__cur_qp_state": 1, "modify_mask__qkey": 1}
+    for held in STATES:
+        for unnamed in (State.RESET, State.ERR):
+            values = {"qp_handle": qp.handle, "qp_state": unnamed, "cur_qp_state": held, **mask}
+            if held == before:
+                host.command(Opcode.MODIFY_QP, **values, qkey=9)
+            else:
+                assert host.refusal(Opcode.MODIFY_QP, **values, qkey=8) == ILLEGAL
+    assert (qp.query().qp_state, qp.query().qkey) == (before, 9)
+
+
 def test_without_the_state_bit_only_named_attributes_change(host):
     qp = make_qp(host)
     qp.modify(State.INIT, qkey=5)

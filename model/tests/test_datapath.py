@@ -182,6 +182,22 @@ def test_err_flushes_sends_then_receives_in_posting_order():
     assert cq.results() == []
 
 
+@pytest.mark.parametrize("held", [State.RTS, State.SQD])
+def test_a_broken_qp_is_taken_out_with_the_state_its_driver_holds(held):
+    pair = Quiet()
+    if held == State.SQD:
+        pair.tx.modify(State.SQD)
+    pair.tx.ring(9)
+    pair.tx.send(pair.wqe(inline=b"x", req_id=4))
+    assert pair.state() == State.ERR
+    assert pair.cq.results() == [(4, Comp.FLUSHED, SEND)]
+    pair.tx.modify(State.ERR, cur_qp_state=held)
+    assert (pair.state(), pair.cq.results()) == (State.ERR, [])
+    pair.tx.modify(State.RESET, cur_qp_state=held).to(State.RTS)
+    pair.tx.send(pair.wqe(inline=b"again"))
+    assert pair.packets[0][32:] == b"again"
+
+
 def test_in_err_later_doorbells_flush():
     pair = Quiet()
     pair.tx.modify(State.ERR)

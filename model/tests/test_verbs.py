@@ -229,6 +229,18 @@ def test_err_flushes_everything_and_reset_starts_again():
     assert b.qp.query().qp_state == State.RTS
 
 
+def test_a_queue_pair_that_broke_unnoticed_starts_again():
+    a, b = pair(depth=4)
+    a.context.ring(a.qp.sq_db, 5)
+    a.context.push()
+    assert (a.qp.state, a.qp.query().qp_state) == (State.RTS, State.ERR)
+    a.qp.modify(State.RESET)
+    a.qp.to_rts(QKEY)
+    b.qp.post_recv([b.sge(0, 64)])
+    a.qp.post_send(SendWr(**a.to, inline=b"again"))
+    assert a.cq.wait_for(1)["status"][0] == Status.OK
+
+
 def test_the_phase_goes_on_over_a_reset():
     a, b = pair(depth=4)
     for _ in range(3):

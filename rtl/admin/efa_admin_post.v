@@ -37,6 +37,8 @@ module efa_admin_post #(
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
+  localparam COUNT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH) + 1;
+  localparam [COUNT_W-1:0] ONE = 1;
   localparam [2:0] ST_IDLE = 3'd0;
   localparam [2:0] ST_ENTRY = 3'd1;
   localparam [2:0] ST_PARTS = 3'd2;
@@ -48,7 +50,7 @@ module efa_admin_post #(
   reg [11:0] id_q;
   reg [7:0] status_q;
   reg [BODY_W-1:0] body_q;
-  reg [15:0] count_q;
+  reg [COUNT_W-1:0] count_q;  // of this ring: its slots and above them the pass
   reg [511:0] entry_q;
   reg [15:0] crc_q;
   reg [57:0] line_q;
@@ -82,7 +84,7 @@ module efa_admin_post #(
   end
 
   // A ring that was set up a cycle ago begins with this entry.
-  wire [15:0] count = acq_start ? 16'd0 : count_q;
+  wire [15:0] count = acq_start ? 16'd0 : {{16 - COUNT_W{1'b0}}, count_q};
   wire [15:0] slot = count & ((16'd1 << acq_log) - 16'd1);
 
   // A refusal has only its header.
@@ -149,15 +151,15 @@ module efa_admin_post #(
   always @(posedge clk) begin
     if (rst) begin
       state_q <= ST_IDLE;
-      count_q <= 16'd0;
+      count_q <= {COUNT_W{1'b0}};
       ev_valid_q <= 1'b0;
       wait_q <= 1'b0;
     end else begin
       state_q <= state_d;
       wait_q <= state_q == ST_PARTS;
       ev_valid_q <= written;
-      if (state_q == ST_ENTRY && acq_on) count_q <= count + 16'd1;
-      else if (acq_start) count_q <= 16'd0;
+      if (state_q == ST_ENTRY && acq_on) count_q <= count[COUNT_W-1:0] + ONE;
+      else if (acq_start) count_q <= {COUNT_W{1'b0}};
     end
   end
 

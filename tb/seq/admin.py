@@ -144,6 +144,8 @@ def every_refusal(backends, _rng):
     refused(bad, driver.modify_qp, handle, qp_state=STATE.INIT, cur_qp_state=0)
     refused(bad, driver.modify_qp, handle, qp_state=STATE.RTR, cur_qp_state=0)
     refused(bad, driver.modify_qp, handle, qp_state=STATE.ERR, cur_qp_state=0)
+    refused(bad, driver.modify_qp, handle, qp_state=STATE.ERR, cur_qp_state=STATE.RTS)
+    refused(bad, driver.modify_qp, handle, cur_qp_state=STATE.RTS, qkey=1)
     refused(bad, driver.modify_qp, handle, rnr_retry=3)
     refused(bad, driver.query_qp, handle + 64)
     driver.modify_qp(handle, qp_state=STATE.INIT, cur_qp_state=0, qkey=QKEY)

@@ -254,8 +254,8 @@ class Hostile:
     def repair(self):
         """All queue pairs begin again, and send themselves something in order."""
         for qp in self.qps:
-            qp.state = STATE(self.driver.query_qp(qp.handle).qp_state)
-            self.repaired += qp.state == STATE.ERR
+            self.repaired += qp.query().qp_state == STATE.ERR
+            # Its library never heard of it and names the state it knows: that must do.
             qp.modify(STATE.RESET)
             qp.to_rts(OWN_QKEY)
             piece = [Sge(self.region.addr, 64, self.region.l_key)]

@@ -20,20 +20,23 @@ async def each_is_told_once_in_its_turn(dut):
     idle(dut)
     await clock_and_reset(dut)
     for share in (0.2, 0.5, 0.8):
-        for number in range(400):
+        for _ in range(400):
             ring, entry = (rng.random() < share for _ in range(2))
             events = rng.getrandbits(1)
-            drive(dut, s_ring_valid=int(ring and not events), s_ring_data=2 * number,
-                  s_aenq_valid=int(ring and events), s_aenq_data=2 * number,
-                  s_entry_valid=int(entry),
-                  s_entry_data=2 * number + 1 | 1 << 63)  # fmt: skip
-            due = [2 * number] if ring else [] if waits is None else [waits]
+            told, of_entry = rng.getrandbits(64), rng.getrandbits(64)
+            other = told if ring else rng.getrandbits(64)
+            drive(dut, s_ring_valid=int(ring and not events),
+                  s_ring_data=rng.getrandbits(64) if events else other,
+                  s_aenq_valid=int(ring and events),
+                  s_aenq_data=other if events else rng.getrandbits(64),
+                  s_entry_valid=int(entry), s_entry_data=of_entry)  # fmt: skip
+            due = [told] if ring else [] if waits is None else [waits]
             if not ring:
                 waits = None
             if entry and not due:
-                due = [2 * number + 1 | 1 << 63]
+                due = [of_entry]
             elif entry and waits is None:
-                waits = 2 * number + 1 | 1 << 63
+                waits = of_entry
             elif entry:
                 lost += 1
             await RisingEdge(dut.clk)

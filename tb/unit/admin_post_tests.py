@@ -8,7 +8,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, span
+from tb.lib.waits import drive, high, span
 from tb.unit.admin_bench import crc16
 
 BASE = 0x12_3456_7000
@@ -106,6 +106,55 @@ async def random_responses_have_phase_place_and_checksum(dut):
         image = expected(number, status, body, 1 - count // 4 % 2)
         assert beat["data"].to_bytes(64, "little") == image, count
         assert beat["addr"] == BASE + 64 * (count % 4)
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def any_ring_and_any_response(dut):
+    """admin.post.rings: each depth, any base, status, body and source; its event; with and without
+    checksums."""
+    bench = Bench(dut, stalls=0.3)
+    events = StreamMonitor(dut, "ev_acq")
+    await bench.start()
+    rng = bench.rng
+    for turn in range(22):
+        log = turn // 2
+        base = rng.getrandbits(64)
+        if turn % 3 == 0:
+            base |= 0xFFFF_FFC0  # the carry goes up
+        drive(dut, acq_base=base, acq_log=log, acq_crc=turn % 2)
+        await bench.setup()
+        for count in range(rng.randrange(6, 15)):
+            number, body = rng.randrange(4096), rng.getrandbits(BODY)
+            status = rng.choice((0, 0, 1 << rng.randrange(8), rng.randrange(256)))
+            await bench.send({rng.randrange(SOURCES): (number, status, body)})
+            (beat,) = await bench.wr.take()
+            image = expected(number, status, body, 1 - (count >> log) % 2)
+            if turn % 2 == 0:
+                image = image[:4] + bytes(2) + image[6:]
+            assert beat["data"].to_bytes(64, "little") == image
+            place = (base >> 6) + count % (1 << log)
+            assert beat["addr"] == place % (1 << 58) << 6
+            assert (await events.take())[0]["data"] == status << 12 | number
+    assert bench.note.taken == bench.wr.taken
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def the_deepest_ring_wraps(dut):
+    """admin.post.deep: place and phase over two passes, with responses that always wait."""
+    bench = Bench(dut)
+    await bench.start()
+    log = 10
+    drive(dut, acq_base=BASE, acq_log=log)
+    await bench.setup()
+    seen = []
+    bench.wr.on_beat = lambda beat: seen.append((beat["addr"], beat["data"] >> 24 & 1))
+    dut.s_rsp_valid.value = 1
+    due = timing("efa_admin_post", "response")
+    await ClockCycles(dut.clk, (2 << log) * due.interval + 200)
+    dut.s_rsp_valid.value = 0
+    assert len(seen) > 2 << log
+    for count, found in enumerate(seen):
+        assert found == (BASE + 64 * (count % (1 << log)), 1 - (count >> log) % 2), count
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")

@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive
+from tb.lib.waits import drive, high, low, until
 
 ODD_CONSUMER, ODD_DROPPED = 2, 5
 GROUPS, KEEP_ALIVE = 0x1E, 4
@@ -26,12 +26,15 @@ class Ring:
         self.told = StreamMonitor(dut, "ev_aenq")
         self.odd = StreamMonitor(dut, "ev_odd")
         self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
+        self.base = BASE
+        self.born = self.rng.getrandbits(31) + 1 << 32  # cycles since power-on, soon with a carry
+        self.born -= 500
         cocotb.start_soon(self.clock())
 
     async def clock(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.dut.s_uptime.value = (1 << 32) - 500 + cycle()
+            self.dut.s_uptime.value = self.born + cycle()
 
     async def store(self, register, value):
         drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
@@ -40,16 +43,20 @@ class Ring:
 
     async def set_up(self, depth=16, vector=0, size=64):
         self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
-        await self.store(Reg.AENQ_BASE_LO, BASE & 0xFFFF_FFFF)
-        await self.store(Reg.AENQ_BASE_HI, BASE >> 32)
+        await self.store(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF)
+        await self.store(Reg.AENQ_BASE_HI, self.base >> 32)
         await self.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(
             AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=size, AENQ_MSIX_VECTOR=vector))  # fmt: skip
+
+    def place(self, number):
+        """Where an entry belongs."""
+        return ((self.base >> 6) + number % self.depth) % (1 << 58) << 6
 
     def written(self, beat):
         number = len(self.entries)
         entry = AdminAenqEntry.unpack(beat["data"].to_bytes(64, "little"))
         header = entry.aenq_common_desc
-        assert beat["addr"] == BASE + 64 * (number % self.depth)
+        assert beat["addr"] == self.place(number)
         assert header.flags == 1 - number // self.depth % 2, "phase"
         assert number + 1 - self.consumed <= self.depth, "more than the ring holds"
         stamp = header.timestamp_high << 32 | header.timestamp_low
@@ -99,6 +106,33 @@ async def events_go_into_their_ring(dut, pace):
         for monitor in (ring.notes, ring.told, ring.wr):
             monitor.beats.clear()
     assert not ring.odds()
+
+
+@cocotb.test()
+async def any_ring_at_any_place(dut):
+    """admin.aenq.setup: random depths, sizes, bases, vectors; offsets one bit beside a register."""
+    ring = Ring(dut)
+    rng = ring.rng
+    await clock_and_reset(dut)
+    dut.s_groups.value = GROUPS
+    for turn in range(120):
+        for register in (Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, Reg.AENQ_CAPS, Reg.AENQ_CONS_DB):
+            beside = register ^ 1 << rng.randrange(16)
+            if beside not in list(Reg):
+                await ring.store(beside, rng.getrandbits(32))
+        depth = 1 << rng.randrange(16) if turn % 3 else 1 << rng.randrange(11)
+        if rng.random() < 0.2:
+            depth |= 1 << rng.randrange(16)
+        size = 64 ^ 1 << rng.randrange(8) if turn % 5 == 4 else 64
+        ring.base = rng.getrandbits(64)
+        await ring.set_up(depth, rng.getrandbits(8), size)
+        legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
+        due = [ring.post(rng.randrange(1, 4)) for _ in range(3 if depth > 2 else 1)]
+        await ring.events.idle()
+        await ClockCycles(dut.clk, 6)
+        assert ring.entries == (due if legal else []), (depth, size)
+        assert len(ring.odds()) == (0 if legal else len(due))
+        assert int(dut.m_vector.value) == ring.vector
 
 
 @cocotb.test()
@@ -226,6 +260,95 @@ async def keep_alives_at_their_period(dut):
     dut.s_groups.value = 0
     await ClockCycles(dut.clk, 100)
     assert not ring.odds()
+
+
+def raw(dut, **values):
+    """No bench around it, so that many cycles take little time."""
+    drive(dut, **dict.fromkeys((
+        "reg_wr_valid", "reg_wr_offset", "reg_wr_data", "s_cfg_keep_alive", "s_groups", "s_uptime",
+        "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
+    ), 0), m_wr_ready=1)  # fmt: skip
+    drive(dut, **values)
+
+
+async def store(dut, register, value):
+    drive(dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
+    await RisingEdge(dut.clk)
+    dut.reg_wr_valid.value = 0
+
+
+@cocotb.test()
+async def a_long_period(dut):
+    """admin.aenq.period: to the cycle, and one more or less after a change of one bit."""
+    raw(dut)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
+    for period in (1, 2, 3, 9, 64, 1000, 4097, 33000, 70000):
+        drive(dut, s_groups=0, s_cfg_keep_alive=period)
+        await ClockCycles(dut.clk, 4)
+        dut.s_groups.value = 1 << KEEP_ALIVE
+        times = []
+        for _ in range(2 if period > 4000 else 4):
+            await RisingEdge(dut.m_wr_valid)
+            times.append(cycle())
+        # A keep-alive is written in two cycles, so that is the shortest distance.
+        assert {b - a for a, b in zip(times, times[1:], strict=False)} == {max(period, 2)}, period
+
+
+@cocotb.test()
+async def a_due_keep_alive_waits(dut):
+    """admin.aenq.due: for the write before it, not for ever; gone when its group is; and nothing is
+    taken beside a register store."""
+    raw(dut, s_groups=GROUPS, s_aenq_group=1, m_wr_ready=0)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
+
+    async def next_group():
+        await until(dut, high(dut.m_wr_valid, dut.m_wr_ready), cycles=20)
+        group = int(dut.ev_aenq_data.value) & 0xFFFF
+        await RisingEdge(dut.clk)
+        return group
+
+    for enabled in (GROUPS, GROUPS & ~(1 << KEEP_ALIVE)):
+        drive(dut, s_groups=GROUPS, s_aenq_valid=1, m_wr_ready=0)
+        await until(dut, high(dut.m_wr_valid))
+        drive(dut, s_aenq_valid=0, s_cfg_keep_alive=300)
+        await ClockCycles(dut.clk, 320)
+        dut.s_groups.value = enabled
+        await ClockCycles(dut.clk, 3)
+        drive(dut, m_wr_ready=1, s_aenq_valid=1)
+        due = [1, KEEP_ALIVE, 1] if enabled == GROUPS else [1, 1, 1]
+        assert [await next_group() for _ in due] == due
+        dut.s_cfg_keep_alive.value = 0
+        await ClockCycles(dut.clk, 4)
+    for _ in range(5):
+        await until(dut, low(dut.m_wr_valid))
+        drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK))
+        await ReadOnly()
+        assert dut.s_aenq_ready.value == 0
+        await RisingEdge(dut.clk)
+        dut.reg_wr_valid.value = 0
+        await ClockCycles(dut.clk, 2)
+
+
+@cocotb.test()
+async def many_events(dut):
+    """admin.aenq.many: counts, places and phases over nine passes of the deepest ring."""
+    depth = LIMITS.max_aq_depth
+    raw(dut, s_groups=GROUPS, s_aenq_group=1)
+    await clock_and_reset(dut)
+    await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=64))
+    dut.s_aenq_valid.value = 1
+    for turn in range(1, 10):
+        await ClockCycles(dut.clk, 2 * depth + 8)
+        assert dut.m_wr_valid.value == 0 and dut.s_aenq_ready.value == 0
+        assert int(dut.m_wr_addr.value) == 64 * (depth - 1)
+        header = AdminAenqEntry.unpack(int(dut.m_wr_data.value).to_bytes(64, "little"))
+        assert header.aenq_common_desc.flags == turn % 2
+        for count, refused in ((turn * depth + 1, 1), (turn * depth, 0)):
+            await store(dut, Reg.AENQ_CONS_DB, count)
+            await RisingEdge(dut.clk)
+            assert dut.ev_odd_valid.value == refused
 
 
 @cocotb.test()

@@ -25,7 +25,7 @@ class Ring:
         self.entries, self.posted, self.asked, self.answers = [], [], 0, True
         self.wide = 0  # entries of two lines
         self.first = 0  # number of the first command, so that a test can begin before a wrap
-        self.waiting = []
+        self.waiting, self.base = [], BASE
         self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err", "bad"])
         self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "wide"], self.asks)
         self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err", "bad"])
@@ -40,7 +40,8 @@ class Ring:
 
     def asks(self, beat):
         slot = (self.first + self.asked) % (1 << self.log)
-        due = {"addr": BASE + (64 << self.wide) * slot, "wide": self.wide}
+        place = (self.base >> 6) + (slot << self.wide)
+        due = {"addr": place % (1 << 58) << 6, "wide": self.wide}
         assert beat == due, (self.asked, beat)
         self.waiting.append(self.entries[self.asked])
         self.asked += 1
@@ -56,8 +57,11 @@ class Ring:
 
     async def set_up(self, log=3, wide=0):
         self.wide = wide
-        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide)
+        drive(self.dut, rings_on=1, aq_start=1, aq_log=log, aq_producer=0, aq_wide=wide,
+              aq_base=self.base)  # fmt: skip
         await RisingEdge(self.dut.clk)
+        quiet_now = (self.dut.m_cmd_valid, self.dut.m_line_valid, self.dut.s_line_ready)
+        assert all(port.value == 0 for port in quiet_now), "the old ring in the cycle of the start"
         self.dut.aq_start.value = 0
         self.forget(log)
 
@@ -102,9 +106,13 @@ async def commands_come_in_ring_order(dut, pace):
     await clock_and_reset(dut)
     await ring.set_up(3)
     await ring.ring(150, 0.15)
-    for log in (0, 1, 10):
+    for log in range(11):
+        ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
-        await ring.ring(12, 0.1)
+        await ring.ring((2 << log) + 12 if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
+    ring.base = (1 << 64) - 64 * 40
+    await ring.set_up(10)
+    await ring.ring(80)
 
 
 @cocotb.test()
@@ -124,7 +132,7 @@ async def counts_go_on_over_65535(dut):
     ring = Ring(dut, 10)
     drive(dut, rings_on=1, aq_log=10, aq_producer=first)
     ring.first = first
-    await ring.ring(40, 0.2)
+    await ring.ring(40, 0.6)
 
 
 @cocotb.test()
@@ -149,6 +157,33 @@ async def nothing_while_a_ring_is_off(dut):
     await ring.reads.none(1)
     dut.rings_on.value = 1
     assert await ring.commands.take(2) == ring.entries
+
+
+@cocotb.test()
+async def a_deep_ring_is_dropped_whole(dut):
+    """admin.aq_fetch.deep: all that was under way, with nobody to take commands, the ring off."""
+    ring, log = Ring(dut), 10
+    await clock_and_reset(dut)
+    for count in (1 << log, *(ring.rng.randrange(600, 1 << log) for _ in range(3)), 64, 3):
+        await ring.set_up(log)
+        ring.reads.beats.clear()
+        for _ in range(count):
+            ring.command()
+        ring.answers = False
+        dut.aq_producer.value = count
+        await ring.reads.take(count)
+        ring.commands._pause = lambda: True
+        await ring.set_up(3)
+        dut.rings_on.value = 0
+        ring.answers = True
+        before = ring.lines.sent
+        ring.answer()
+        await ring.lines.idle()
+        assert ring.lines.sent == before + count
+        ring.commands._pause = lambda: False
+        await ring.commands.none(4)
+        await ring.set_up(3)
+        await ring.ring(20, 0.2)
 
 
 @cocotb.test()

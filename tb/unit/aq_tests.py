@@ -89,6 +89,117 @@ async def rings_are_set_up_or_not(dut):
     assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000, "latched with AQ_CAPS only"
 
 
+def legal(depth, size, sizes):
+    """Whether a ring may have this depth and entry size."""
+    return depth in [1 << log for log in range(LIMITS.max_aq_depth.bit_length())] and size in sizes
+
+
+@cocotb.test()
+async def any_register_at_any_time(dut):
+    """admin.aq.registers: random stores, offsets one bit beside a register among them."""
+    aq, rng = Aq(dut), rng_for("registers")
+    await clock_and_reset(dut)
+    known = {int(reg): 0 for reg in (Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, Reg.ACQ_BASE_LO,
+                                     Reg.ACQ_BASE_HI, Reg.AQ_CAPS, Reg.ACQ_CAPS)}  # fmt: skip
+    rings = {"aq": (0, 0, 0, 0), "acq": (0, 0, 0, 0)}
+
+    def caps(register):
+        depth, log = 0, rng.randrange(16)
+        for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
+            depth |= 1 << log
+            log = rng.randrange(16)
+        size = rng.choice((64, 64, 64, 128, 128, 64 ^ 1 << rng.randrange(16),
+                           128 ^ 1 << rng.randrange(16), 192, 0))  # fmt: skip
+        if register == Reg.AQ_CAPS:
+            return REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=size)
+        return REG_BITS.ACQ_CAPS.pack(
+            ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=size & 0xFF, ACQ_MSIX_VECTOR=rng.getrandbits(8)
+        )
+
+    for _ in range(1500):
+        register = rng.choice(list(known))
+        value = caps(register) if register in (Reg.AQ_CAPS, Reg.ACQ_CAPS) else rng.getrandbits(32)
+        offset = register ^ 1 << rng.randrange(16) if rng.random() < 0.25 else register
+        ours = offset == register
+        if not ours and offset in list(Reg):
+            continue
+        await aq.store(offset, value)
+        starts = {"aq": 0, "acq": 0}
+        if ours:
+            known[register] = value
+        if ours and register == Reg.AQ_CAPS:
+            told = REG_BITS.AQ_CAPS.unpack(value)
+            starts["aq"] = int(legal(told.AQ_DEPTH, told.AQ_ENTRY_SIZE, (64, 128)))
+            base = known[Reg.AQ_BASE_HI] << 32 | known[Reg.AQ_BASE_LO]
+            rings["aq"] = starts["aq"], base, told.AQ_DEPTH, told.AQ_ENTRY_SIZE == 128
+        elif ours and register == Reg.ACQ_CAPS:
+            told = REG_BITS.ACQ_CAPS.unpack(value)
+            starts["acq"] = int(legal(told.ACQ_DEPTH, told.ACQ_ENTRY_SIZE, (64,)))
+            base = known[Reg.ACQ_BASE_HI] << 32 | known[Reg.ACQ_BASE_LO]
+            rings["acq"] = starts["acq"], base, told.ACQ_DEPTH, told.ACQ_MSIX_VECTOR
+        await RisingEdge(dut.clk)
+        found = {"aq": dut.aq_start.value, "acq": dut.acq_start.value}
+        assert found == starts, (hex(offset), hex(value))
+        assert dut.rings_on.value == (rings["aq"][0] and rings["acq"][0])
+        assert dut.acq_on.value == rings["acq"][0]
+        if rings["aq"][0]:
+            now = int(dut.aq_base.value), 1 << int(dut.aq_log.value), dut.aq_wide.value
+            assert now == rings["aq"][1:]
+        if rings["acq"][0]:
+            assert (int(dut.acq_base.value), 1 << int(dut.acq_log.value)) == rings["acq"][1:3]
+            if starts["acq"]:
+                drive(dut, s_note_valid=1)
+                await RisingEdge(dut.clk)
+                dut.s_note_valid.value = 0
+                assert await aq.irq.take() == [{"vector": rings["acq"][3]}]
+    assert not aq.odd.beats
+
+
+@cocotb.test()
+async def two_bits_are_no_depth(dut):
+    """admin.aq.depth: neither ring has a depth that is no power of two, or too large a one."""
+    aq = Aq(dut)
+    await clock_and_reset(dut)
+    for first in range(16):
+        for second in range(first + 1):
+            depth = 1 << first | 1 << second
+            await aq.ring_up(depth)
+            await aq.answer_ring_up(depth)
+            on = legal(depth, 64, (64,))
+            assert dut.aq_start.value == on, depth
+            await RisingEdge(dut.clk)
+            assert dut.acq_start.value == on, depth
+
+
+@cocotb.test()
+async def every_depth_has_its_room(dut):
+    """admin.aq.room: counts that differ by one bit from the largest that has room, or wrap."""
+    aq, rng = Aq(dut), rng_for("room")
+    await clock_and_reset(dut)
+    for log in range(LIMITS.max_aq_depth.bit_length()):
+        depth = 1 << log
+        await aq.ring_up(depth)
+        producer = fetched = 0
+        for _ in range(120):
+            most = (fetched + depth) % 65536
+            step = rng.randrange(depth + 1)
+            near = rng.choice((most, most + 1, most ^ 1 << rng.randrange(16), producer,
+                               producer ^ 1 << rng.randrange(16), fetched + step))  # fmt: skip
+            new = near % 65536
+            await aq.store(Reg.AQ_PROD_DB, new | rng.getrandbits(16) << 16)
+            held = (new - producer) % 65536 > depth - (producer - fetched) % 65536
+            await ClockCycles(dut.clk, 2)
+            assert bool(aq.odd.beats) == held, (depth, producer, fetched, new)
+            aq.odd.beats.clear()
+            producer = producer if held else new
+            assert int(dut.aq_producer.value) == producer
+            waiting = (producer - fetched) % 65536
+            if waiting and rng.random() < 0.5:
+                count = rng.choice((waiting, rng.randrange(1, waiting + 1)))
+                await aq.taken(count)
+                fetched = (fetched + count) % 65536
+
+
 @cocotb.test()
 async def doorbells_by_the_rule(dut):
     """admin.aq.doorbell: random counts against the formula; a refused one moves nothing."""

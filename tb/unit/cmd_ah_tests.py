@@ -69,6 +69,61 @@ async def one_handle_for_each_pd_and_gid(dut, slow):
 
 
 @cocotb.test()
+async def any_handles(dut):
+    """admin.cmd_ah.any: random domains, addresses that differ in one bit, numbers all over."""
+    unit, ahs = Handles(dut), 1 << len(dut.ah_index)
+    await unit.start()
+    rng = unit.rng
+    domains = [1 << bit for bit in range(10)] + [0, 1023, *rng.sample(range(1024), 4)]
+    unit.numbers.taken.clear()
+    unit.numbers.give(Kind.PD, *domains)
+    live, freed = {}, []
+
+    def address():
+        node = rng.choice((rng.randrange(1 << LIMITS.node_w), 1 << rng.randrange(16)))
+        near = live and rng.random() < 0.5
+        base = rng.choice(list(live))[1] if near else gid(node)
+        if rng.random() < 0.6:
+            base = (int.from_bytes(base, "big") ^ 1 << rng.randrange(128)).to_bytes(16, "big")
+        return base
+
+    def ahc(number, lives, pd, where):
+        near = where[:14] == PREFIX and int.from_bytes(where[14:], "big") < 1 << LIMITS.node_w
+        return number, lives, pd, int(near), int.from_bytes(where[14:], "big")
+
+    for turn in range(220):
+        key = rng.choice(domains), address()
+        if live and rng.random() < 0.4:
+            key = rng.choice(list(live))
+        if live and rng.random() < 0.25:
+            key = rng.choice(list(live))
+            number, count = live[key]
+            if rng.random() < 0.3:
+                wrong = key[0] ^ 1 << rng.randrange(16)
+                assert await unit.destroy(number, wrong) == Status.ILLEGAL_PARAMETER
+                assert not unit.told()
+            assert await unit.destroy(number, key[0]) == Status.SUCCESS
+            assert unit.told() == ([ahc(number, 0, *key)] if count == 1 else [])
+            live[key] = number, count - 1
+            if count == 1:
+                freed.append(live.pop(key))
+            continue
+        most = ahs // 2 if turn < 160 else ahs - 60
+        unit.numbers.first[Kind.AH] = rng.randrange(most)
+        number = await unit.create(*key)
+        if key in live:
+            assert (number, unit.told()) == (live[key][0], [])
+            live[key] = number, live[key][1] + 1
+        else:
+            assert number >= unit.numbers.first[Kind.AH]
+            assert unit.told() == [ahc(number, 1, *key)]
+            live[key] = number, 1
+    assert len(freed) > 10 and len(live) > 30
+    counts = {pd: sum(of == pd for of, _ in live) for pd in domains}
+    assert {pd: unit.numbers.taken[Kind.PD, pd] for pd in domains} == counts
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_ah.refused"""

@@ -48,6 +48,7 @@ class Numbers:
         self.dut, self.rng, self.slow = dut, rng_for("numbers"), slow
         self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
         self.full = set()  # kinds that have no free number
+        self.first = {}  # by kind, the number that is looked for first
         drive(dut, obj_ready=0, obj_rsp_code=0)
 
     def give(self, kind, *numbers, uar=0):
@@ -67,9 +68,11 @@ class Numbers:
         key = (kind, index)
         if op == Op.FIND:
             used = {n for k, n in self.taken if k == kind}
+            first = self.first.get(kind, 0) >> log << log
             free = next(
-                n for n in range(0, 1 << 16, 1 << log) if not used & {*range(n, n + (1 << log))}
-            )
+                n for n in range(first, 1 << 16, 1 << log)
+                if not used & {*range(n, n + (1 << log))}
+            )  # fmt: skip
             return (NONE, 0) if kind in self.full else (OK, free)
         if op == Op.TAKE:
             for number in range(index, index + (1 << log)):
@@ -172,7 +175,10 @@ class Unit:
         """Status and response of one command."""
         number = self.rng.randrange(4096)
         flags["reserved3"] = self.rng.getrandbits(5)
-        self.commands.post({"data": entry(command, opcode, number, **flags)})
+        data, size = entry(command, opcode, number, **flags), len(command.pack())
+        # What is behind the command says nothing.
+        data |= int.from_bytes(self.rng.randbytes(64 - size), "little") << 8 * size
+        self.commands.post({"data": data})
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
         return beat["status"], response.unpack(bytes(8) + beat["body"].to_bytes(56, "little"))

@@ -14,7 +14,7 @@ from efa.defs import (
     AdminDestroyCqCmd,
     AdminDestroyEqCmd,
 )
-from tb.lib.stream import StreamMonitor, clock_and_reset
+from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
@@ -103,6 +103,100 @@ async def two_rings_in_the_recorded_profile(dut):
     await unit.refused(cq(num_sub_cqs=2, sq_comp_64_bit_req_id=1), Code.CREATE_CQ, ILLEGAL)
     await unit.create(cq(num_sub_cqs=2))
     assert unit.told(unit.cqs, INTERNAL.cqc)[0][1].two == 1
+
+
+def one_bit(rng, value, width):
+    """A number that differs in one bit."""
+    return value ^ 1 << rng.randrange(width)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=[0, 1])
+async def any_queues(dut, profile):
+    """admin.cmd_cq.any: random sound queues, then each with one bit of one field wrong."""
+    unit, rng = Queues(dut), rng_for("any")
+    await unit.start()
+    dut.s_cfg_profile.value = profile
+    subs = 1 + profile
+    uars = [1 << bit for bit in range(10)] + [0, 1023]
+    eqns = [1 << bit for bit in range(len(dut.eqc_eqn))]
+    unit.numbers.taken.clear()
+    unit.numbers.give(Kind.UAR, *uars)
+    unit.numbers.give(Kind.EQ, *eqns)
+    there = {}
+    for turn in range(160):
+        base, log = rng.getrandbits(58) << 6, rng.randrange(14)
+        wide, loud = rng.getrandbits(1), rng.getrandbits(1)
+        src, long_id = wide & rng.getrandbits(1), (1 - profile) & rng.getrandbits(1)
+        eqn, uar = rng.choice(eqns), rng.choice(uars)
+        sound = {"cq_entry_size_words": 8 if wide else 4, "sub_cq_depth": 1 << log, "uar": uar,
+                 "num_sub_cqs": subs, "set_src_addr": src, "interrupt_mode_enabled": loud,
+                 "eqn": eqn if loud else rng.getrandbits(16),
+                 "sq_comp_64_bit_req_id": long_id}  # fmt: skip
+        wrong = dict(sound)
+        name, width = rng.choice((("cq_entry_size_words", 5), ("sub_cq_depth", 16),
+                                  ("num_sub_cqs", 16), ("uar", 16), ("eqn", 16),
+                                  ("base", 6)))  # fmt: skip
+        wrong["base"] = base
+        wrong[name] = one_bit(rng, wrong[name], width)
+        words = {4, 8} if not src else {8}
+        refused = (
+            wrong["cq_entry_size_words"] not in words or wrong["base"] % 64
+            or wrong["sub_cq_depth"] not in [1 << n for n in range(14)]
+            or wrong["num_sub_cqs"] != subs or wrong["uar"] not in uars
+            or loud and (Kind.EQ, wrong["eqn"]) not in unit.numbers.taken
+        )  # fmt: skip
+        if refused:
+            await unit.refused(cq(**wrong), Code.CREATE_CQ, ILLEGAL)
+            assert not unit.cqs.beats
+        number = unit.numbers.first[Kind.CQ] = rng.randrange(1 << len(dut.cqc_cqn))
+        if (Kind.CQ, number) in unit.numbers.taken:
+            continue
+        answer = await unit.create(cq(base=base, **sound))
+        assert (answer.cq_idx, answer.sub_cq_actual_depth, answer.db_valid) == (number, 1 << log, 1)
+        assert answer.db_offset == uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
+        told = {"live": 1, "uar": uar, "base": base >> 6, "log": log, "wide": wide,
+                "two": profile, "src_addr": src, "intr": loud, "eqn": eqn * loud,
+                "long_id": long_id}  # fmt: skip
+        layout = INTERNAL.cqc
+        assert unit.told(unit.cqs, layout) == [(number, layout.unpack(layout.pack(**told)))]
+        there[number] = uar, eqn if loud else None
+        if turn % 3:
+            number = rng.choice(list(there))
+            await unit.refused(AdminDestroyCqCmd(cq_idx=number ^ 1 << rng.randrange(12, 16)),
+                               Code.DESTROY_CQ, ILLEGAL)  # fmt: skip
+            command = AdminDestroyCqCmd(cq_idx=number)
+            assert (await unit.run(command, Code.DESTROY_CQ))[0] == Status.SUCCESS
+            assert unit.told(unit.cqs, layout) == [(number, layout.unpack(0))]
+            del there[number]
+        named = [eqn for _, eqn in there.values()]
+        assert all(unit.numbers.taken[Kind.EQ, eqn] == named.count(eqn) for eqn in eqns)
+        pages = [uar for uar, _ in there.values()]
+        assert all(unit.numbers.taken[Kind.UAR, uar] == pages.count(uar) for uar in uars)
+    layout = INTERNAL.eqc
+    for _ in range(80):
+        base, log, vector = rng.getrandbits(58) << 6, rng.randrange(10), rng.randrange(9)
+        sound = {"depth": 1 << log, "msix_vec": vector, "entry_size_words": 4}
+        wrong = sound | {"base": base}
+        name, width = rng.choice((("depth", 16), ("msix_vec", 8), ("entry_size_words", 5),
+                                  ("base", 6)))  # fmt: skip
+        wrong[name] = one_bit(rng, wrong[name], width)
+        refused = (
+            wrong["depth"] not in [1 << n for n in range(10)] or wrong["base"] % 64
+            or wrong["entry_size_words"] != 4 or wrong["msix_vec"] >= LIMITS.msix_vectors
+        )  # fmt: skip
+        if refused:
+            await unit.refused(eq(**wrong), Code.CREATE_EQ, ILLEGAL)
+            assert not unit.eqs.beats
+        number = unit.numbers.first[Kind.EQ] = rng.randrange(1 << len(dut.eqc_eqn))
+        if (Kind.EQ, number) in unit.numbers.taken:
+            continue
+        assert (await unit.create(eq(base=base, **sound))).eqn == number
+        told = layout.pack(live=1, base=base >> 6, log=log, vector=vector)
+        assert unit.told(unit.eqs, layout) == [(number, layout.unpack(told))]
+        command = AdminDestroyEqCmd(eqn=number)
+        assert (await unit.run(command, Code.DESTROY_EQ))[0] == Status.SUCCESS
+        assert unit.told(unit.eqs, layout) == [(number, layout.unpack(0))]
 
 
 @cocotb.test()

@@ -112,6 +112,102 @@ async def counters_live_by_the_rules(dut, slow):
 
 
 @cocotb.test()
+async def any_counters(dut):
+    """admin.cmd_ec.any: random counters, QPs and values; each field wrong in one bit refused."""
+    unit = Counters(dut)
+    await unit.start()
+    rng, qpn_w = unit.rng, int(dut.QPN_W.value)
+    uars = [1 << bit for bit in range(16)] + [0xFFFF, 0]
+    unit.numbers.taken.clear()
+    unit.numbers.give(Kind.UAR, *uars)
+    live = {}
+    for _ in range(260):
+        if len(live) < COUNTERS and rng.random() < 0.4:
+            uar, paddr = rng.choice(uars), rng.getrandbits(61) << 3
+            wrong = AdminCreateEventCounterCmd(uar=uar, paddr=paddr | 1 << rng.randrange(3))
+            await unit.refused(wrong, Code.CREATE_EVENT_COUNTER, ILLEGAL)
+            handle = await unit.create(paddr, uar)
+            assert handle == min(set(range(COUNTERS)) - set(live))
+            live[handle] = uar
+        if not live:
+            continue
+        handle = rng.choice(list(live))
+        beside = handle ^ 1 << rng.randrange(32)
+        if rng.random() < 0.5:
+            index, generation = rng.randrange(1 << qpn_w), rng.getrandbits(16)
+            qp = unit.qp(index, generation, live[handle])
+            code, op = rng.choice(((Code.ATTACH_EVENT_COUNTER, ATTACH),
+                                   (Code.DETACH_EVENT_COUNTER, DETACH)))  # fmt: skip
+            events = rng.randrange(1, 16)
+            wrong = [tie(handle, qp ^ 1 << rng.randrange(qpn_w, 32), events),
+                     tie(handle, qp, events | 1 << rng.randrange(4, 32)),
+                     tie(handle, qp, events, kind=1 << rng.randrange(8))]  # fmt: skip
+            if beside not in live:
+                wrong.append(tie(beside, qp, events))
+            unit.numbers.uar_of[Kind.QP, index] ^= 1 << rng.randrange(16)
+            await unit.refused(tie(handle, qp, events), code, ILLEGAL)
+            unit.numbers.uar_of[Kind.QP, index] = live[handle]
+            await unit.refused(rng.choice(wrong), code, ILLEGAL)
+            drained = unit.log.count("drained")
+            assert (await unit.run(tie(handle, qp, events), code))[0] == Status.SUCCESS
+            assert unit.orders.pop()[:4] == (op, handle, index, events)
+            assert unit.log.count("drained") == drained + (op == ATTACH)
+            del unit.numbers.taken[Kind.QP, index]
+        elif rng.random() < 0.6:
+            operation, value = rng.getrandbits(1), rng.getrandbits(64)
+            other = operation ^ 1 << rng.randrange(1, 8)
+            for number, way in ((beside, operation), (handle, other)):
+                if number in live and way < 2:
+                    continue
+                command = AdminModifyEventCounterCmd(cntr_handle=number, operation=way)
+                await unit.refused(command, Code.MODIFY_EVENT_COUNTER, ILLEGAL)
+            command = AdminModifyEventCounterCmd(
+                cntr_handle=handle, operation=operation, value=value
+            )
+            assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == Status.SUCCESS
+            order = unit.orders.pop()
+            assert (order[0], order[1], order[4]) == (ADD if operation else SET, handle, value)
+        else:
+            if beside not in live:
+                command = AdminDestroyEventCounterCmd(cntr_handle=beside)
+                await unit.refused(command, Code.DESTROY_EVENT_COUNTER, ILLEGAL)
+            command = AdminDestroyEventCounterCmd(cntr_handle=handle)
+            assert (await unit.run(command, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
+            assert unit.orders.pop()[:2] == (DESTROY, handle)
+            del live[handle]
+        assert not unit.orders
+        named = list(live.values())
+        assert all(unit.numbers.taken[Kind.UAR, uar] == named.count(uar) for uar in uars)
+
+
+@cocotb.test()
+async def every_number_by_itself(dut):
+    """admin.cmd_ec.numbers: of a full house random ones go; the lowest comes back first."""
+    unit = Counters(dut)
+    await unit.start()
+    rng, free = unit.rng, []
+    for number in range(COUNTERS):
+        assert await unit.create() == number
+    for _ in range(30):
+        for _ in range(rng.randrange(1, 8)):
+            number = rng.choice([n for n in range(COUNTERS) if n not in free])
+            command = AdminDestroyEventCounterCmd(cntr_handle=number)
+            assert (await unit.run(command, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
+            free.append(number)
+        unit.orders.clear()
+        for number in (rng.randrange(COUNTERS) for _ in range(4)):
+            command = AdminModifyEventCounterCmd(cntr_handle=number)
+            if number in free:
+                await unit.refused(command, Code.MODIFY_EVENT_COUNTER, ILLEGAL)
+            else:
+                assert (await unit.run(command, Code.MODIFY_EVENT_COUNTER))[0] == 0
+        unit.orders.clear()
+        while free:
+            assert await unit.create() == min(free)
+            free.remove(min(free))
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_ec.refused"""

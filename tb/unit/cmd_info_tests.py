@@ -20,6 +20,7 @@ from tb.lib.stream import clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines, Unit, cycles_of, entry
+from tb.unit.features_tests import answer
 
 Code, Status, Id = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 ILLEGAL = Status.ILLEGAL_PARAMETER
@@ -139,6 +140,72 @@ async def statistics_by_type(dut, slow):
         words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at : at + count])
         assert answer.pack()[8:] == words.ljust(48, b"\0"), kind
     await unit.refused(stats(0, 1), Code.GET_STATS, ILLEGAL)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=[0, 1])
+async def any_request(dut, profile):
+    """admin.cmd_info.any: random features, groups, buffers, statistics; many wrong in one bit."""
+    unit = Info(dut, slow=bool(profile))
+    await unit.start()
+    rng, size = unit.rng, AdminHostInfo.SIZE
+    dut.s_cfg_profile.value = profile
+    supported = list(PROFILES.values())[profile].aenq_supported_groups
+    widths, enabled = (int(dut.QPN_W.value), int(dut.CQN_W.value)), 0
+
+    def beside(number, width, share=0.3):
+        return number ^ 1 << rng.randrange(width) if rng.random() < share else number
+
+    for turn in range(320):
+        node = rng.getrandbits(16)
+        dut.s_cfg_node_id.value = node
+        unit.counters[:] = [rng.getrandbits(64) for _ in range(16)]
+        if turn % 4 == 0:
+            feature = beside(int(rng.choice(list(Id))), 8)
+            body = answer(feature, profile, node, enabled, *widths)
+            status, told = await unit.run(get(feature), Code.GET_FEATURE)
+            assert status == (ILLEGAL if body is None else Status.SUCCESS), feature
+            assert body is None or told.pack()[8:] == body
+        elif turn % 4 == 1:
+            command = groups(beside(rng.getrandbits(32) & supported, 32))
+            command.image[17] = beside(int(Id.AENQ_CONFIG), 8)
+            if command.image[17] == Id.HOST_INFO:
+                continue
+            wanted, good = command.u.aenq.enabled_groups, command.image[17] == Id.AENQ_CONFIG
+            good = good and not wanted & ~supported
+            status, _ = await unit.run(command, Code.SET_FEATURE)
+            assert status == (Status.SUCCESS if good else ILLEGAL)
+            enabled = wanted if good else enabled
+            assert int(dut.m_groups.value) == enabled
+        elif turn % 4 == 2:
+            unit.lines.asked.clear()
+            feature, length = beside(int(Id.HOST_INFO), 8), beside(size, 32)
+            addr = rng.getrandbits(64) % ((1 << 64) - size)
+            unit.lines.broken = addr + rng.randrange(size) if rng.random() < 0.2 else None
+            command, with_buffer = host_info(addr, length, feature), int(rng.random() < 0.8)
+            due = Status.UNKNOWN_ERROR if unit.lines.broken is not None else Status.SUCCESS
+            if length < size:
+                due = ILLEGAL
+            if not with_buffer:
+                due = Status.MALFORMED_REQUEST
+            if feature == Id.AENQ_CONFIG:
+                continue
+            if feature != Id.HOST_INFO:
+                due = ILLEGAL
+            status, _ = await unit.run(command, Code.SET_FEATURE, ctrl_data=with_buffer)
+            assert status == due
+            read = due in (Status.SUCCESS, Status.UNKNOWN_ERROR)
+            starts = [start for start, _ in unit.lines.asked]
+            ends = [start + length for start, length in unit.lines.asked]
+            assert starts == ([addr, *ends[:-1]] if read else [])
+            assert not read or ends[-1] == addr + size
+        else:
+            kind, scope = beside(rng.choice((0, 1)), 8), beside(0, 8, 0.15)
+            status, told = await unit.run(stats(kind, scope), Code.GET_STATS)
+            assert status == (ILLEGAL if scope else Status.SUCCESS)
+            at, count = {0: (0, 6), 1: (6, 4)}.get(kind, (0, 0))
+            words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at:][:count])
+            assert scope or told.pack()[8:] == words.ljust(56, b"\0"), kind
 
 
 @cocotb.test()

@@ -21,6 +21,7 @@ Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
 POOL, PAGE = 1 << LIMITS.mtt_w, 4096
 LIST = 0x7_1234_5FC8
+KEY_W = 20
 
 
 def region(pages=(PAGE,), listed=False, **fields):
@@ -173,6 +174,70 @@ async def physical_regions_hold_no_block(dut):
     assert await unit.dereg(key(0, 2)) == Status.SUCCESS
     unit.regions.beats.clear()
     assert (await unit.reg())[1].mtt == 3
+
+
+@cocotb.test()
+async def any_regions(dut):
+    """admin.cmd_mr.any: random fields, numbers, generations and domains; keys wrong in one bit."""
+    unit = Regions(dut)
+    await unit.start()
+    dut.s_cfg_profile.value = 1
+    rng, numbers = unit.rng, unit.numbers
+    domains = [1 << bit for bit in range(10)] + [0, 1023]
+    numbers.taken.clear()
+    numbers.give(Kind.PD, 1, *domains)
+    large = await unit.alloc(rng.randrange(POOL // 2))
+    live = {}
+    for turn in range(150):
+        number = numbers.first[Kind.MR] = rng.randrange(1 << LIMITS.mr_w)
+        if (Kind.MR, number) in numbers.taken:
+            continue
+        generation = rng.choice((rng.randrange(1 << 16), 1 << rng.randrange(16)))
+        numbers.gens[Kind.MR, number] = generation - 1
+        pages = [rng.getrandbits(52) << 12 for _ in range(rng.randrange(1, 5))]
+        iova, physical = rng.getrandbits(63), int(rng.random() < 0.2)
+        most = len(pages) * PAGE - iova % PAGE
+        length = rng.randrange(max(1, most - PAGE + 1), most + 1)
+        fields = {name: rng.getrandbits(1) for name in (
+            "local_write_enable", "remote_read_enable", "remote_write_enable")}  # fmt: skip
+        if physical:
+            length = rng.randrange(1, 1 << 62)
+        told_as = key(number, generation) % (1 << KEY_W)
+        pd = rng.choice(domains)
+        wrong = pd ^ 1 << rng.randrange(10, 16)
+        await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
+                           ILLEGAL)  # fmt: skip
+        found, told = await unit.reg(
+            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical, **fields
+        )
+        assert found == told_as
+        assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
+            live=1, key=told_as, pd=pd, local_write=fields["local_write_enable"],
+            remote_write=fields["remote_write_enable"], phys=physical,
+            remote_read=fields["remote_read_enable"], shift=12, iova=iova, length=length,
+            mtt=told.mtt))  # fmt: skip
+        if not physical:
+            block = {*range(told.mtt, told.mtt + len(pages))}
+            assert all(not block & other for _, other, _ in live.values())
+        live[number] = told_as, set() if physical else block, pd
+        if turn % 10 == 9:
+            assert await unit.dereg(large) == Status.SUCCESS
+            unit.regions.beats.clear()
+            numbers.first[Kind.MR] = 0
+            large = await unit.alloc(rng.randrange(1, POOL // 2))
+        if rng.random() < 0.6:
+            number = rng.choice(list(live))
+            its, _, pd = live[number]
+            await unit.refused(AdminDeregMrCmd(l_key=its ^ 1 << rng.randrange(32)), Code.DEREG_MR,
+                               ILLEGAL)  # fmt: skip
+            assert await unit.dereg(its) == Status.SUCCESS
+            del live[number]
+            (beat,) = unit.regions.beats
+            assert beat == {"index": number, "data": 0}
+            unit.regions.beats.clear()
+            counts = [sum(of == pd for _, _, of in live.values()) for pd in domains]
+            counts[0] += 1  # of the allocated one
+            assert [numbers.taken[Kind.PD, pd] for pd in domains] == counts
 
 
 @cocotb.test()

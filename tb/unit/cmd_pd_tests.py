@@ -44,6 +44,27 @@ async def numbers_are_found_taken_and_given_back(dut, slow):
 
 
 @cocotb.test()
+async def any_number(dut):
+    """admin.cmd_pd.numbers: every bit of a number goes both ways; one not there is refused."""
+    unit = Unit(dut)
+    await unit.start()
+    kinds = ((Kind.PD, Code.ALLOC_PD, Code.DEALLOC_PD, AdminAllocPdCmd, AdminAllocPdResp,
+              AdminDeallocPdCmd, "pd"),
+             (Kind.UAR, Code.ALLOC_UAR, Code.DEALLOC_UAR, AdminAllocUarCmd, AdminAllocUarResp,
+              AdminDeallocUarCmd, "uar"))  # fmt: skip
+    for turn in range(60):
+        kind, alloc, dealloc, ask, answer, drop, name = kinds[turn % 2]
+        number = unit.rng.getrandbits(16)
+        unit.numbers.first[kind] = number
+        status, told = await unit.run(ask(), alloc, answer)
+        assert (status, getattr(told, name)) == (Status.SUCCESS, number)
+        other = number ^ 1 << unit.rng.randrange(16)
+        await unit.refused(drop(**{name: other}), dealloc, Status.ILLEGAL_PARAMETER)
+        assert (await unit.run(drop(**{name: number}), dealloc))[0] == Status.SUCCESS
+        assert not unit.numbers.taken
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_pd.refused"""

@@ -24,12 +24,12 @@ from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
 Code, Status, S = AdminAqOpcode, AdminAqCompletionStatus, AdminQpState
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
 INIT, CLEAR, FREE, QUERY = range(4)
-RQ = 0x1_2345_6780_0000
+RQ, SQ = 0x1_2345_6780_0000, 0x9_8765_4321_0FC0
 
 
 def qp(depth=64, stride=64, rq=32, **fields):
     told = {"pd": 1, "uar": 2, "send_cq_idx": 3, "recv_cq_idx": 4, "qp_type": 2,
-            "rq_base_addr": RQ} | fields  # fmt: skip
+            "rq_base_addr": RQ, "sq_base_addr": SQ} | fields  # fmt: skip
     command = AdminCreateQpCmd(**told)
     command.qp_alloc_size.send_queue_depth = depth
     command.qp_alloc_size.send_queue_ring_size = depth * stride
@@ -60,9 +60,11 @@ class Pairs(Unit):
         self.contexts, self.order = {}, []
         stalls = 0.7 if slow else 0.0
         self.monitors = [StreamMonitor(dut, "m_drain", stalls, [], lambda _: self.saw("drain"))]
-        for name in ("sqop", "rqop"):
+        # Where sends are in host memory, their engine hears of the place.
+        self.sq, self.at_host = SQ, int(dut.SQ_HOST.value) != 0
+        for name, fields in (("sqop", ["base"]), ("rqop", [])):
             self.monitors.append(StreamMonitor(
-                dut, name, stalls, ["kind", "qpn", "qpc"],
+                dut, name, stalls, ["kind", "qpn", "qpc", *fields],
                 lambda beat, name=name: self.engine(name, beat)
             ))  # fmt: skip
         dut.sqop_busy.value = 0
@@ -93,6 +95,8 @@ class Pairs(Unit):
 
     def engine(self, name, beat):
         assert beat["qpc"] == self.contexts[beat["qpn"]]
+        if beat["kind"] == INIT and name == "sqop":
+            assert beat["base"] == (self.sq >> 6) * self.at_host
         self.saw(name, beat["kind"], beat["qpn"])
 
     async def serve(self):
@@ -203,6 +207,99 @@ async def request_ids_of_64_bits(dut):
     await unit.cq_made(3, long_id=1)
     dut.s_cfg_profile.value = 1
     await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=[0, 1])
+async def any_pairs(dut, profile):
+    """admin.cmd_qp.any: random names, sizes, places, attributes; handles wrong in one bit."""
+    unit = Pairs(dut)
+    await unit.start()
+    dut.s_cfg_profile.value = profile
+    rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpa_qpn)
+    uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
+    pds = [1 << bit for bit in range(10)] + [0, 1023]
+    numbers.taken.clear()
+    numbers.give(Kind.PD, *pds)
+    numbers.give(Kind.UAR, *uars)
+    of_uar = {uar: [] for uar in uars}
+    for at, cqn in enumerate({1 << bit for bit in range(len(dut.cqc_cqn))} | set(range(3, 16, 2))):
+        uar = uars[at % len(uars)]
+        numbers.give(Kind.CQ, cqn, uar=uar)
+        of_uar[uar].append(cqn)
+        await unit.cq_made(cqn, long_id=at & 1 & ~profile)
+    live, pack, unpack = {}, INTERNAL.qpc.pack, INTERNAL.qpc.unpack
+    for _ in range(90):
+        index, generation = rng.randrange(1 << qpn_w), rng.getrandbits(16)
+        if (Kind.QP, index) in numbers.taken:
+            continue
+        numbers.first[Kind.QP], numbers.gens[Kind.QP, index] = index, generation - 1
+        pd, uar = rng.choice(pds), rng.choice(uars)
+        scqn, rcqn = rng.choice(of_uar[uar]), rng.choice(of_uar[uar])
+        log, wide, srd = rng.randrange(11), rng.getrandbits(1), rng.getrandbits(1)
+        rq_log = rng.choice((None, rng.randrange(11)))
+        base, unit.sq = rng.getrandbits(58) << 6, rng.getrandbits(58) << 6 | 1 << 63
+        pages_log = max(0, log + 6 + wide - 12)
+        numbers.first[Kind.LLQ] = rng.randrange(300)
+        fields = {"pd": pd, "uar": uar, "send_cq_idx": scqn, "recv_cq_idx": rcqn,
+                  "qp_type": 1 + srd, "rq_base_addr": base, "depth": 1 << log,
+                  "sq_base_addr": unit.sq, "stride": 64 << wide,
+                  "rq": 0 if rq_log is None else 1 << rq_log}  # fmt: skip
+        name, width = rng.choice((("pd", 16), ("uar", 16), ("send_cq_idx", 32),
+                                  ("recv_cq_idx", 32)))  # fmt: skip
+        wrong = fields | {name: fields[name] ^ 1 << rng.randrange(width)}
+        theirs = of_uar.get(wrong["uar"], [])
+        if (wrong["pd"] not in pds or wrong["send_cq_idx"] not in theirs
+                or wrong["recv_cq_idx"] not in theirs):  # fmt: skip
+            await unit.refused(qp(**wrong), Code.CREATE_QP, ILLEGAL)
+            assert unit.heard() == []
+        answer = await unit.create(**fields)
+        number = (generation << qpn_w | index) % 65536
+        assert (answer.qp_num, answer.qp_handle) == (number, number)
+        assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, profile)
+        place = uar * LIMITS.db_page_bytes + 8 * index
+        assert (answer.sq_db_offset, answer.rq_db_offset) == (place, place + 4)
+        page = next(n for op, kind, n in reversed(numbers.told) if kind == Kind.LLQ)
+        assert answer.llq_descriptors_offset == page * LIMITS.llq_page_bytes
+        told = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
+                "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
+                "rsub": profile}  # fmt: skip
+        if rq_log is not None:
+            told |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
+        assert unit.context(index) == unpack(pack(**told))
+        assert unit.heard() == [("write", index), ("sqop", INIT, index), ("rqop", INIT, index)]
+        live[index] = number, pd, uar, scqn, rcqn, srd, page, pages_log
+        qkey, psn, rnr = rng.getrandbits(32), rng.getrandbits(32), rng.randrange(8)
+        assert await unit.modify(number, S.INIT, qkey=qkey) == 0
+        assert await unit.modify(number, S.RTR) == 0
+        retry = {"rnr_retry": rnr} if srd and profile else {}
+        assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
+        left = rnr if retry else 7 * (srd and profile)
+        assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
+        unit.heard()
+        for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
+            if beside % (1 << qpn_w) in live and live[beside % (1 << qpn_w)][0] == beside:
+                continue
+            for command, code in ((AdminQueryQpCmd(qp_handle=beside), Code.QUERY_QP),
+                                  (modify(beside, S.ERR), Code.MODIFY_QP),
+                                  (AdminDestroyQpCmd(qp_handle=beside),
+                                   Code.DESTROY_QP)):  # fmt: skip
+                await unit.refused(command, code, ILLEGAL)
+        assert unit.heard() == []
+        if rng.random() < 0.6:
+            index = rng.choice(list(live))
+            assert await unit.destroy(live[index][0]) == Status.SUCCESS
+            assert unit.context(index).live == 0
+            assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
+                                    ("rqop", FREE, index)]  # fmt: skip
+            del live[index]
+        named = [name for _, pd, uar, scqn, rcqn, *_ in live.values() for name in
+                 ((Kind.PD, pd), (Kind.UAR, uar), (Kind.CQ, scqn), (Kind.CQ, rcqn))]  # fmt: skip
+        for name, count in numbers.taken.items():
+            if name[0] in (Kind.PD, Kind.UAR, Kind.CQ):
+                assert count == named.count(name), name
+        held = {(Kind.LLQ, page + n) for *_, page, log in live.values() for n in range(1 << log)}
+        assert {name for name in numbers.taken if name[0] == Kind.LLQ} == held
 
 
 @cocotb.test()

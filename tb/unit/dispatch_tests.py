@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import AdminAqCompletionStatus, AdminAqEntry, AdminAqOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, span
+from tb.lib.waits import drive, high, span, until
 
 FAMILIES = (
     ("ALLOC_PD", "DEALLOC_PD", "ALLOC_UAR", "DEALLOC_UAR"),
@@ -85,15 +85,16 @@ async def every_opcode_goes_where_it_belongs(dut, pace):
     opcodes = [*range(256), *[rng.choice(list(UNIT)) for _ in range(100)]]
     rng.shuffle(opcodes)
     beats = [
-        (opcode, number, int(rng.random() < 0.1), int(rng.random() < 0.1))
-        for number, opcode in enumerate(opcodes)
+        (opcode, rng.randrange(4096), int(rng.random() < 0.1), int(rng.random() < 0.1))
+        for opcode in opcodes
     ]
     datas = [command(opcode, number, rng) for opcode, number, _, _ in beats]
     for data, (_, _, err, bad) in zip(datas, beats, strict=True):
         source.post({"data": data, "err": err, "bad": bad})
     await source.idle()
     await ClockCycles(dut.clk, 60)
-    good = [(UNIT[o], datas[n]) for o, n, err, bad in beats if o in UNIT and not err | bad]
+    good = [(UNIT[o], data) for data, (o, _, err, bad) in zip(datas, beats, strict=True)
+            if o in UNIT and not err | bad]  # fmt: skip
     status = AdminAqCompletionStatus
     refused = [{"id": 0 if err else n,
                 "status": int(status.UNKNOWN_ERROR if err else
@@ -117,6 +118,21 @@ async def a_busy_unit_holds_those_behind(dut):
     units.share = 1.0
     assert (await refusals.take())[0]["id"] == 3
     assert len(units.came) == 2
+
+
+@cocotb.test()
+async def there_is_room_behind_a_unit_at_work(dut):
+    """admin.dispatch.room: it has its command, so the next one comes in, whoever it is for."""
+    source, _, _, units = await start(dut, share=0.0)
+    rng = rng_for("room")
+    for unit, names in enumerate(FAMILIES):
+        await source.send({"data": command(AdminAqOpcode[names[0]], unit, rng)})
+        units.share = 0.0
+        await until(dut, lambda: units.came and units.came[-1][0] == unit, "its command")  # noqa: B023
+        await ClockCycles(dut.clk, 2)
+        assert dut.s_cmd_ready.value == 1
+        units.share = 1.0
+        await ClockCycles(dut.clk, 4)
 
 
 @cocotb.test()
@@ -172,3 +188,14 @@ async def reset_in_traffic(dut):
     await source.send({"data": command(AdminAqOpcode.CREATE_AH, 9, rng)})
     await ClockCycles(dut.clk, 3)
     assert [unit for unit, _ in units.came] == [1]
+    # A command that leaves in the cycle of the reset is not told.
+    for _ in range(4):
+        drive(dut, s_cmd_valid=1, m_cmd_ready=127)
+        await ClockCycles(dut.clk, 6)
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        for _ in range(4):
+            await RisingEdge(dut.clk)
+            assert dut.ev_aqcmd_valid.value == 0 and int(dut.m_cmd_valid.value) == 0
+        drive(dut, rst=0, s_cmd_valid=0)
+        await RisingEdge(dut.clk)

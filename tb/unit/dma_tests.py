@@ -14,12 +14,18 @@ WRITERS = ("adm", "rx", "cq", "eq")
 LIMIT = 512
 
 
+def clients_of(dut):
+    """Those that read; the send queues of host memory where the device has them."""
+    return CLIENTS + ("sq",) * (int(dut.SQ_HOST.value) != 0)
+
+
 class Reader:
     """Answers reads from what their address says; checks what each client gets."""
 
     def __init__(self, bench, rng):
         self.bench, self.rng = bench, rng
-        self.asked = {c: {} for c in CLIENTS}
+        self.clients = clients_of(bench.dut)
+        self.asked = {c: {} for c in self.clients}
         self.count = 0
 
     @staticmethod
@@ -29,7 +35,7 @@ class Reader:
     def ask(self, client, length, addr=None):
         if addr is None:
             addr = LIMIT * self.rng.randrange(1 << 30) + self.rng.randrange(LIMIT - length + 1)
-        cookie = (self.count * 7919 + 1) & 0xFFFF_FFFF
+        cookie = (self.count * 0x9E37_79B1 + 1) & 0xFFFF_FFFF
         self.count += 1
         self.asked[client][cookie] = (addr, length)
         self.bench.ask[client].post({"addr": addr, "len": length, "cookie": cookie})
@@ -46,7 +52,7 @@ class Reader:
     def check(self):
         """Each request complete, its bytes in place; returns cookies that ended in error."""
         failed = []
-        for client in CLIENTS:
+        for client in self.clients:
             got, ended = {}, []
             for beat in self.bench.rdc[client].beats:
                 cookie = beat["cookie"]
@@ -77,7 +83,7 @@ async def reads(dut, pace):
     ev_rd, ev_rdc = StreamMonitor(dut, "ev_rd"), StreamMonitor(dut, "ev_rdc")
     total = 240
     for _ in range(total):
-        reader.ask(rng.choice(CLIENTS), rng.choice([1, 16, 64, 65, 200, LIMIT]))
+        reader.ask(rng.choice(reader.clients), rng.choice([1, 16, 64, 65, 200, LIMIT]))
     open_reads, done = [], 0
     outstanding = set()
     while done < total:
@@ -102,7 +108,53 @@ async def reads(dut, pace):
     assert reader.check() == [] and bench.odds() == []
     assert ev_rd.taken == ev_rdc.taken == total
     told = [EVENTS.rd.unpack(beat["data"]).client for beat in ev_rd.beats]
-    assert [told.count(number) for number in range(3)] == [len(reader.asked[c]) for c in CLIENTS]
+    counts = [len(reader.asked[client]) for client in reader.clients]
+    assert [told.count(number) for number in range(len(counts))] == counts
+
+
+@cocotb.test()
+async def every_size_the_host_allows(dut):
+    """dma.sizes: reads and writes up to each limit of the host, anywhere in its memory."""
+    bench, rng = await HostBench(dut).start(), rng_for("sizes")
+    events = {"read": StreamMonitor(dut, "ev_rd"), "end": StreamMonitor(dut, "ev_rdc")}
+    for size in (*range(8), 2):
+        most = 128 << min(size, 5)
+        drive(dut, s_cfg_mps=size, s_cfg_mrrs=size)
+        await ClockCycles(dut.clk, 2)
+        assert int(dut.mps_log.value) == int(dut.mrrs_log.value) == most.bit_length() - 1
+        reader, due, told = Reader(bench, rng), [], []
+
+        def somewhere(length, most=most):
+            return most * rng.getrandbits(65 - most.bit_length()) + rng.randrange(most - length + 1)
+
+        for number in range(20):
+            length = rng.choice((most, rng.randrange(1, most + 1)))
+            client = number % len(reader.clients)
+            reader.ask(reader.clients[client], length, somewhere(length))
+            (request,) = await bench.rd.take()
+            err = int(rng.random() < 0.2)
+            pieces = reader.cut(request)
+            pieces[-1]["err"] = err
+            bench.rdcpl.post(*pieces)
+            due.append((client, request["tag"], request["len"]))
+            told.append((client, request["tag"], err))
+        await bench.rdcpl.idle()
+        await ClockCycles(dut.clk, 8)
+        assert len(reader.check()) == sum(err for _, _, err in told)
+        found = [EVENTS.rd.unpack(beat["data"]) for beat in events["read"].beats]
+        assert [(event.client, event.tag, event.len) for event in found] == due
+        found = [EVENTS.rdc.unpack(beat["data"]) for beat in events["end"].beats]
+        assert [(event.client, event.tag, event.err) for event in found] == told
+        for monitor in (*events.values(), *bench.rdc.values()):
+            monitor.beats.clear()
+        for number in range(20):
+            length = rng.choice((most, rng.randrange(1, most + 1)))
+            sent = somewhere(length), rng.randbytes(length)
+            bench.put[WRITERS[number % 4]].post(*packet(*sent))
+            await bench.put[WRITERS[number % 4]].idle()
+            await ClockCycles(dut.clk, 3)
+            assert packets(bench.wr.beats) == [sent]
+            bench.wr.beats.clear()
 
 
 @cocotb.test()
@@ -136,7 +188,7 @@ async def request_rate(dut):
     cycles = []
     bench.rd.on_beat = lambda beat: cycles.append(cycle())
     for _ in range(tags):
-        for client in CLIENTS:
+        for client in reader.clients:
             reader.ask(client, 64)
     await ClockCycles(dut.clk, tags + 40)
     promised = timing("efa_dma_rd", "request")
@@ -238,7 +290,7 @@ async def unknown_answer(dut):
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
     assert bench.odds() == [(4, tag) for tag in tags]
-    assert not any(bench.rdc[client].beats for client in CLIENTS)
+    assert not any(beats.beats for beats in bench.rdc.values())
 
 
 async def write_traffic(bench, rng, count):
@@ -355,7 +407,7 @@ async def reset_under_load(dut):
     bench.rd.on_beat = lambda beat: bench.rdcpl.post(*reader.cut(beat))
     for _ in range(4):
         for _ in range(30):
-            reader.ask(rng.choice(CLIENTS), rng.choice([64, LIMIT]))
+            reader.ask(rng.choice(reader.clients), rng.choice([64, LIMIT]))
         sent = await write_traffic(bench, rng, 40)
         await ClockCycles(dut.clk, rng.randrange(20, 80))
         bench.store(Reg.DEV_CTL, RESET_BIT)
@@ -367,7 +419,7 @@ async def reset_under_load(dut):
         assert bench.taken_steps() == [0, 1, 2]
         for client in WRITERS:
             await bench.put[client].idle()
-        for client in CLIENTS:
+        for client in reader.clients:
             await bench.ask[client].idle()
         await ClockCycles(dut.clk, 150)
         await bench.rdcpl.idle()

@@ -32,7 +32,7 @@ class HostBench:
         self.rd = StreamMonitor(dut, "m_dma_rd", stalls)
         self.rdcpl = StreamDriver(dut, "s_dma_rd_cpl", gaps)
         self.wr = StreamMonitor(dut, "m_dma_wr", stalls)
-        self.ask = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx")}
+        self.ask = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx", "sq")}
         shared = ["cookie", "offset", "data", "bytes", "last", "err"]
         self.rdc = {c: Beats(dut, f"rdc_{c}_valid", "rdc", shared) for c in self.ask}
         self.put = {c: StreamDriver(dut, f"wr_{c}", gaps) for c in ("adm", "rx", "cq", "eq")}

@@ -46,10 +46,12 @@ async def identity(dut, profile):
 
 
 @cocotb.test()
-async def power_on(dut):
+@cocotb.parametrize(engine=["admin", "qp", "send", "recv", "cpl"])
+async def power_on(dut, engine):
     """reset.power_on: stores wait for the tables, however long an engine takes."""
     bench = HostBench(dut)
-    dut.recv_init_done.value = 0
+    init_done = getattr(dut, f"{engine}_init_done")
+    init_done.value = 0
     cocotb.start_soon(bench.start())
     await ClockCycles(dut.clk, 3)
     assert dut.core_rst.value == 1
@@ -57,7 +59,7 @@ async def power_on(dut):
     await ClockCycles(dut.clk, 4)
     await steady(dut, 300, s_mmio_ready=0, m_cfg_flr_done=0)
     assert dut.core_rst.value == 0
-    dut.recv_init_done.value = 1
+    init_done.value = 1
     assert (await bench.reg.take())[0] == {"offset": int(Reg.INTR_MASK), "data": 1}
     assert dut.m_cfg_flr_done.value == 1
 

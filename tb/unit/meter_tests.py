@@ -111,7 +111,7 @@ async def long_reads_end_in_the_last_bucket(dut):
     """host.meter.long"""
     await start(dut)
     dut.cnt_run.value = 1
-    waits = [1, 2, 3, 4, 255, 256, 16383, 16384, 40000]
+    waits = [1, 2, 3, 4, 255, 256, 4096, 16383, 16384, 40000]
     for tag, cycles in enumerate(waits):
         dut.rd_tag.value = dut.cpl_tag.value = tag
         dut.cpl_last.value = 1
@@ -126,6 +126,28 @@ async def long_reads_end_in_the_last_bucket(dut):
     for cycles in waits:
         wanted[bucket(cycles)] += 1
     assert shown[Meter.RD_LATENCY : Meter.RD_LATENCY + BUCKETS] == wanted
+
+
+@cocotb.test()
+async def every_tag_at_once(dut):
+    """host.meter.tags: reads outstanding up to all there are, and back; each cycle counts one."""
+    await start(dut)
+    tags, lag = int(dut.TAGS.value), timing("efa_meter", "gauge").latency
+    dut.ready.value = (1 << len(MeterStream)) - 1
+    dut.cnt_run.value, dut.cpl_last.value = 1, 1
+    wanted = [0] * BUCKETS
+    for stream, levels in ((ASKED, range(tags)), (ANSWERED, range(tags, 0, -1))):
+        dut.valid.value = 1 << stream
+        for tag, level in enumerate(levels):
+            dut.rd_tag.value = dut.cpl_tag.value = tag
+            wanted[bucket(level)] += 1
+            await RisingEdge(dut.clk)
+    dut.valid.value = 0
+    await ClockCycles(dut.clk, lag)
+    dut.cnt_run.value = 0
+    shown = await counters(dut)
+    gauge = shown[Meter.RD_OUT : Meter.RD_OUT + BUCKETS]
+    assert gauge[1:] == wanted[1:] and gauge[bucket(tags)] >= 1
 
 
 @cocotb.test()

@@ -21,7 +21,8 @@ class Account:
         self.sizes = sizes
         self.taken = {kind: {} for kind in sizes}  # number: references
         self.touched = {kind: {} for kind in sizes}  # number: UAR
-        self.gens = {}
+        self.gens, self.owner = {}, {}
+        self.lowest = dict.fromkeys(sizes, 0)  # below it none is free
 
     def free(self, kind, number, uar):
         return number not in self.taken[kind] and (
@@ -37,7 +38,9 @@ class Account:
     def take(self, kind, base, uar, log):
         for number in range(base, base + (1 << log)):
             self.taken[kind][number] = 0
-            self.touched[kind][number] = uar
+            self.touched[kind][number] = self.owner[kind, number] = uar
+        if base == self.lowest[kind]:
+            self.lowest[kind] = base + (1 << log)
         last = (1 << 20 - LIMITS.mr_w) - 1
         gen = self.gens.get((kind, base), -1 if kind == QP else 0)
         gen = 1 if kind == MR and gen == last else gen + 1
@@ -47,6 +50,7 @@ class Account:
     def release(self, kind, base, log):
         for number in range(base, base + (1 << log)):
             del self.taken[kind][number]
+        self.lowest[kind] = min(self.lowest[kind], base)
         if kind == UAR:
             for other in BY_UAR:
                 touched = self.touched[other]
@@ -73,13 +77,14 @@ class Bench:
         while self.dut.init_done.value != 1:
             await RisingEdge(self.dut.clk)
 
-    async def ask(self, op, kind, index=0, uar=0, log=0, unit=0):
+    async def ask(self, op, kind, index=0, uar=0, log=0, unit=None):
         dut = self.dut
-        dut.s_obj_op.value = op << 3 * unit
-        dut.s_obj_kind.value = kind << 3 * unit
-        dut.s_obj_index.value = index << 32 * unit
-        dut.s_obj_uar.value = uar << 16 * unit
-        dut.s_obj_log.value = log << 4 * unit
+        unit = self.rng.randrange(UNITS) if unit is None else unit
+        # What stands at the ports of units that do not ask says nothing.
+        for name, width, value in (("op", 3, op), ("kind", 3, kind), ("index", 32, index),
+                                   ("uar", 16, uar), ("log", 4, log)):  # fmt: skip
+            others = self.rng.getrandbits(width * UNITS) & ~(((1 << width) - 1) << width * unit)
+            getattr(dut, f"s_obj_{name}").value = others | value << width * unit
         dut.s_obj_valid.value = 1 << unit
         cycles = 0
         while True:
@@ -96,8 +101,13 @@ class Bench:
         return int(dut.obj_code.value)
 
     async def find(self, kind, uar=0, log=0):
-        code = await self.ask(FIND, kind, 0, uar, log, self.rng.randrange(UNITS))
+        first = self.account.lowest[kind] >> log << log
+        code = await self.ask(FIND, kind, self.rng.getrandbits(32), uar, log)
         want = self.account.find(kind, uar, log)
+        path, number = timing("efa_objects", "find"), timing("efa_objects", "number")
+        if want is not None:
+            looked = want + (1 << log) - first
+            assert self.cycles - 1 == path.latency + number.interval * (looked - 1), "its time"
         assert code == (NONE if want is None else OK), (kind, uar, log, want)
         assert want is None or int(self.found) == want, (kind, uar, log, int(self.found), want)
         return want
@@ -106,6 +116,17 @@ class Bench:
         assert await self.ask(TAKE, kind, number, uar, log) == OK
         gen = self.account.take(kind, number, uar, log)
         assert kind == LLQ or int(self.gen) == gen, (kind, number)
+
+    async def check(self, kind, number):
+        """Whether it is there, its UAR, generation and whether it is referenced."""
+        code = await self.ask(CHECK, kind, number, self.rng.getrandbits(16))
+        there = self.account.taken[kind].get(number)
+        assert code == (ABSENT if there is None else OK), (kind, number)
+        if there is not None:
+            dut, account = self.dut, self.account
+            assert int(dut.obj_uar.value) == account.owner[kind, number]
+            assert int(dut.obj_gen.value) == account.gens[kind, number] & 0xFFFF
+            assert dut.obj_referenced.value == (there > 0)
 
     async def free(self, kind, number, uar=0, log=0):
         refs = self.account.taken[kind].get(number)
@@ -207,6 +228,92 @@ async def random_life_matches_the_account(dut):
         elif choice >= 0.95 and uar not in [u for u, _ in held.values()]:
             await bench.free(UAR, uar)
             await bench.take(UAR, await bench.find(UAR))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def numbers_all_over(dut):
+    """admin.objects.all: any number of each kind, any UAR, many references; others untouched."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, account = bench.rng, bench.account
+    kinds = (PD, UAR, AH, MR, EQ, CQ, QP)
+    for turn in range(700):
+        kind = rng.choice(kinds)
+        size, taken = account.sizes[kind], account.taken[kind]
+        number = rng.choice((rng.randrange(size), size - 1, 0))
+        if number not in taken:
+            uar = rng.choice((rng.getrandbits(10), 1 << rng.randrange(10)))
+            await bench.take(kind, number, uar)
+            assert int(dut.obj_gen.value) == account.gens[kind, number] & 0xFFFF
+        else:
+            for _ in range(rng.randrange(4)):
+                uar = account.owner[kind, number]
+                other = uar ^ 1 << rng.randrange(10)
+                assert await bench.ask(REF_OF_UAR, kind, number, other) == ABSENT
+                assert await bench.ask(rng.choice((REF, REF_OF_UAR)), kind, number, uar) == OK
+                taken[number] += 1
+            if taken[number] and rng.random() < 0.7:
+                for _ in range(taken[number]):
+                    assert await bench.ask(UNREF, kind, number) == OK
+                    taken[number] -= 1
+                    await bench.check(kind, number)
+            await bench.free(kind, number)
+        await bench.check(kind, number)
+        beside = number ^ 1 << rng.randrange(32)
+        if beside < size:
+            await bench.check(kind, beside)
+        else:
+            assert await bench.ask(rng.choice((CHECK, REF, FREE)), kind, beside) == ABSENT
+        if turn % 10 == 0:
+            kind = rng.choice(kinds)
+            await bench.find(kind, rng.getrandbits(10))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def every_number_of_a_kind(dut):
+    """admin.objects.whole: all taken in their order, some given back, the lowest found in time."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    for kind in (PD, UAR, AH, MR, EQ, CQ, QP, LLQ):
+        size = bench.account.sizes[kind]
+        for number in range(size):
+            if rng.random() < 0.1:
+                assert await bench.find(kind) == number
+            await bench.take(kind, number)
+        assert await bench.find(kind) is None
+        if kind == UAR:
+            continue  # each that goes is walked for
+        for _ in range(6):
+            gone = rng.sample(range(size), rng.randrange(1, 5))
+            for number in gone:
+                await bench.free(kind, number)
+            for number in sorted(gone):
+                assert await bench.find(kind) == number
+                await bench.take(kind, number)
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def a_walk_is_for_one_uar(dut):
+    """admin.objects.walk: what another one touched, whose number differs in one bit, stays so."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    width = LIMITS.uar_w
+    for bit in range(width):
+        one = rng.getrandbits(width)
+        other, third = one ^ 1 << bit, one ^ 1 << (bit + 1) % width
+        for uar in (one, other):
+            await bench.take(UAR, uar)
+        for kind in BY_UAR:
+            number = rng.choice((0, bench.account.sizes[kind] - 1))
+            await bench.take(kind, number, one)
+            await bench.free(kind, number, one)
+            await bench.find(kind, third)
+        for uar in (other, one):
+            await bench.free(UAR, uar)
+            for kind in BY_UAR:
+                assert await bench.find(kind, third) is not None
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")

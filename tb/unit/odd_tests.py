@@ -48,14 +48,14 @@ async def each_report_once(dut):
     bench, rng = Bench(dut), rng_for("odd")
     await clock_and_reset(dut)
     stores, late, waiting = [], [], 0
-    for number in range(400):
+    for _ in range(400):
         part = odd = tag = None
         kind = rng.randrange(4)
         if kind == 0:
-            part = 4 * number
+            part = rng.getrandbits(32)
             stores.append((PART, part))
         elif kind == 1:
-            odd = (REGISTER, number)
+            odd = (rng.choice((REGISTER, 3, 8 | rng.getrandbits(3))), rng.getrandbits(32))
             stores.append(odd)
         waiting = max(0, waiting - (kind > 1))
         if waiting < 12 and rng.random() < 0.4:

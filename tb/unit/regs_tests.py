@@ -1,13 +1,13 @@
 """efa_regs: which stores act, what reads give, answers through memory."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from efa import defs
 from efa.defs import LIMITS, PROFILES, REG_BITS, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import rises
+from tb.lib.waits import drive, rises
 
 INVALID = defs.EFA_MMIO_READ_INVALID
 READ_ONLY = (Reg.VERSION, Reg.CONTROLLER_VERSION, Reg.CAPS, Reg.DEV_STS)
@@ -59,11 +59,11 @@ class Bench:
         return found
 
 
-def value_of(register, profile):
-    """What a register reads as outside a reset (fact sheet, registers)."""
+def value_of(register, profile, interface=0, progress=0, finished=0):
+    """What a register reads as (fact sheet, registers); interface: the strap, 0 the profile's."""
     told = list(PROFILES.values())[profile]
     if register == Reg.VERSION:
-        return told.version
+        return interface or told.version
     if register == Reg.CONTROLLER_VERSION:
         return told.controller_version
     if register == Reg.CAPS:
@@ -72,7 +72,9 @@ def value_of(register, profile):
             DMA_ADDR_WIDTH=told.dma_addr_width, ADMIN_CMD_TO=told.admin_cmd_to,
         )  # fmt: skip
     if register == Reg.DEV_STS:
-        return REG_BITS.DEV_STS.pack(READY=1)
+        return REG_BITS.DEV_STS.pack(
+            READY=1, RESET_IN_PROGRESS=progress, RESET_FINISHED=finished
+        )
     return 0 if register in list(Reg) else INVALID
 
 
@@ -94,6 +96,69 @@ async def reads(dut, profile):
 
 
 @cocotb.test()
+async def any_access(dut):
+    """host.regs.any: random offsets, most a register or one bit beside it, in every state."""
+    bench, rng = Bench(dut), rng_for("any")
+    await clock_and_reset(dut)
+    end = LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)
+    places = [int(reg) for reg in (*Reg, *[Reg.MMIO_REG_READ, Reg.MMIO_RESP_HI] * 3)]
+    answers, address = [], 0
+    for turn in range(2500):
+        profile, interface = rng.getrandbits(1), rng.getrandbits(2)
+        progress, finished = rng.getrandbits(1), rng.getrandbits(1)
+        in_reset, in_flr = rng.random() < 0.2, rng.random() < 0.1
+        clear = rng.random() < 0.02
+        offset = rng.choice(places)
+        if rng.random() < 0.3:
+            near = offset, LIMITS.msix_table_offset, end - 4, end
+            offset = rng.choice(near) ^ 1 << rng.randrange(32)
+        data, write = rng.getrandbits(32), rng.random() < 0.6
+        if offset == Reg.MMIO_REG_READ:
+            asked = rng.choice((*places, rng.choice(places) ^ 1 << rng.randrange(16)))
+            data = REG_BITS.MMIO_REG_READ.pack(REQ_ID=turn, REG_OFF=asked)
+        drive(dut, s_cfg_profile=profile, sampled_interface=interface, sts_progress=progress,
+              sts_finished=finished, in_reset=in_reset, in_flr=in_flr, resp_clear=clear,
+              acc_valid=1, acc_write=write, acc_offset=offset, acc_data=data)  # fmt: skip
+        await ReadOnly()
+        stored = offset in STORED
+        acts = write and stored and not in_flr
+        seen = write and offset < LIMITS.msix_table_offset and not in_flr and not in_reset
+        assert dut.reg_wr_valid.value == seen
+        if acts and seen:
+            assert int(dut.reg_wr_offset.value) == offset
+            assert int(dut.reg_wr_data.value) == data
+        assert dut.ctl_valid.value == (acts and offset == Reg.DEV_CTL)
+        assert dut.ctl_reset.value == data & 1
+        version = interface or list(PROFILES.values())[profile].version
+        assert dut.acq_crc.value == (version >= 2)
+        ignored = write and not stored and not LIMITS.msix_table_offset <= offset < end
+        assert dut.odd_valid.value == ignored
+        if ignored:
+            assert (int(dut.odd_what.value), int(dut.odd_detail.value)) == (ODD_REGISTER, offset)
+        state = interface, progress, finished
+        if acts and offset == Reg.MMIO_REG_READ:
+            low = REG_BITS.MMIO_REG_READ.unpack(data)
+            answers.append({"addr": address & ~7, "data": defs.AdminMmioReqReadLessResp(
+                req_id=low.REQ_ID, reg_off=low.REG_OFF,
+                reg_val=value_of(low.REG_OFF, profile, *state)).pack()})  # fmt: skip
+        if acts and offset == Reg.MMIO_RESP_LO:
+            address = address >> 32 << 32 | data
+        if acts and offset == Reg.MMIO_RESP_HI:
+            address = address & 0xFFFF_FFFF | data << 32
+        if clear:
+            address = 0
+        await RisingEdge(dut.clk)
+        drive(dut, acc_valid=0, acc_write=write, resp_clear=0)
+        await ReadOnly()
+        assert int(dut.rdata.value) == value_of(offset, profile, *state), hex(offset)
+        assert dut.reg_wr_valid.value == dut.odd_valid.value == dut.ctl_valid.value == 0
+        await RisingEdge(dut.clk)
+    await ClockCycles(dut.clk, 4)
+    told = [beat | {"data": beat["data"].to_bytes(8, "little")} for beat in bench.wr.beats]
+    assert told == answers and len(answers) > 50
+
+
+@cocotb.test()
 async def stores(dut):
     """host.regs.store: known registers reach everybody, the rest is reported; tables aside."""
     bench = Bench(dut)
@@ -105,7 +170,7 @@ async def stores(dut):
     wanted = [(reg, n) for n, reg in enumerate(STORED) if reg != Reg.MMIO_REG_READ]
     assert [(beat["offset"], beat["data"]) for beat in bench.reg.beats] == wanted
     assert not bench.odds()
-    ignored = [*READ_ONLY, 0x7C, 0x1FFC, LIMITS.msix_table_offset + 16 * LIMITS.msix_vectors]
+    ignored = [*READ_ONLY, 0x7C, 0x1FFC, LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)]
     for offset in ignored:
         await bench.store(offset, 1)
     await bench.store(LIMITS.msix_table_offset, 1)

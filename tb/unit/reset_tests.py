@@ -1,5 +1,7 @@
 """efa_reset: one walk for power-on, DEV_CTL and function-level reset; what it waits for."""
 
+from types import SimpleNamespace
+
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -12,6 +14,10 @@ QUIET = {"s_cfg_interface": 0, "net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_c
          "init_done": 1}  # fmt: skip
 
 
+class Cycle(SimpleNamespace):
+    """Every port in one cycle."""
+
+
 class Bench:
     """A device whose engines are as quiet as a test says; `steps` are the events so far."""
 
@@ -19,6 +25,63 @@ class Bench:
         self.dut = dut
         drive(dut, s_cfg_flr=0, ctl_valid=0, ctl_reset=0, **(QUIET | state))
         self.events = StreamMonitor(dut, "ev_reset")
+        cocotb.start_soon(self.watch())
+
+    async def watch(self):
+        """What holds in every cycle, whatever is asked."""
+        dut, before, held, last = self.dut, None, 0, DONE
+        names = ("uptime core_rst host_rst quiesce in_reset in_flr opened resp_clear sts_progress "
+                 "sts_finished m_cfg_flr_done sampled_interface ev_reset_valid ev_reset_data "
+                 "s_cfg_flr s_cfg_interface ctl_valid ctl_reset init_done").split()  # fmt: skip
+        settle = timing("efa_reset", "core").latency
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value != 0:
+                before, held, last = None, 0, DONE
+                continue
+            now = Cycle(**{name: int(getattr(dut, name).value) for name in names},
+                        quiet=[int(getattr(dut, name).value) for name in QUIET])  # fmt: skip
+            assert now.quiesce == now.in_reset and not (now.m_cfg_flr_done and now.quiesce)
+            assert now.host_rst == (now.core_rst and (now.in_flr or not now.opened))
+            assert now.resp_clear == (now.m_cfg_flr_done and now.ctl_valid and now.ctl_reset)
+            assert now.sts_progress <= (now.in_reset and not now.in_flr)
+            assert not (now.sts_progress and now.sts_finished)
+            if before is not None:
+                last = self.follows(before, now, last)
+                if before.core_rst and not now.core_rst:
+                    assert not held or held == settle
+                    held = 0
+                elif now.core_rst and (held or not before.core_rst):
+                    held += 1
+            before = now
+
+    def follows(self, before, now, last):
+        """What a cycle says of the next one; returns the last step told."""
+        assert now.uptime == before.uptime + 1
+        assert now.opened >= before.opened
+        if now.sampled_interface != before.sampled_interface:
+            assert before.quiesce and not now.quiesce
+        if before.quiesce and not now.quiesce:
+            assert now.sampled_interface == before.s_cfg_interface
+        if before.resp_clear:
+            assert (now.sts_progress, now.sts_finished) == (1, 0)
+            assert now.ev_reset_valid and now.ev_reset_data == BEGUN
+        assert now.core_rst <= (before.core_rst or now.ev_reset_valid)
+        if now.opened and not before.opened:
+            assert before.init_done and not now.ev_reset_valid
+        if not now.ev_reset_valid:
+            return last
+        step = now.ev_reset_data
+        if step == BEGUN:
+            assert not now.sts_finished and now.quiesce
+        elif step == DRAINED:
+            _, net_quiet, rd_idle, wr_idle, wr_core_idle, _ = before.quiet
+            assert last == BEGUN and now.core_rst and not before.core_rst
+            assert net_quiet and rd_idle and (wr_idle if now.in_flr else wr_core_idle)
+        else:
+            assert last == DRAINED and not now.quiesce and not now.in_flr
+            assert now.sts_finished == before.sts_progress
+        return step
 
     @property
     def steps(self):
@@ -178,6 +241,7 @@ async def any_order(dut):
         dut.s_cfg_flr.value = rng.random() < 0.03
         for name in QUIET:
             drive(dut, **{name: rng.random() < 0.95})
+        dut.s_cfg_interface.value = rng.getrandbits(2)
         await RisingEdge(dut.clk)
         if dut.core_rst.value == 1:
             assert dut.quiesce.value == 1

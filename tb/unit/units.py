@@ -27,15 +27,16 @@ UNITS: dict[str, Unit] = {
     "fifo": Unit("efa_fifo", [{"DEPTH_LOG2": 1}, {"DEPTH_LOG2": 3}, {"DEPTH_LOG2": 6}]),
     "skid": Unit("efa_skid"),
     "host": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 200}]),
-    "irq": Unit("efa_host", [{"TAGS": 16}, {"TAGS": 16, "VECTORS": 64}]),
+    "irq": Unit("efa_host", [{"TAGS": 16}]),
+    "msix": Unit("efa_irq", [{"VECTORS": 64}, {}]),
     "dma": Unit(
         "efa_host",
-        [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000}],
+        [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000, "SQ_HOST": 1}],
     ),
     "odd": Unit("efa_odd"),
     "meter": Unit("efa_meter", [{}, {"TAGS": 16}]),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
-    "regs": Unit("efa_regs"),
+    "regs": Unit("efa_regs", [{}, {"VECTORS": 64}]),
     "reset": Unit("efa_reset"),
     "mmio": Unit("efa_mmio"),
     "wr_join": Unit("efa_wr_join"),
@@ -109,5 +110,12 @@ UNITS: dict[str, Unit] = {
     "cmd_ec": Unit("efa_cmd_ec", [{}, {"QPN_W": 10}]),
     "cmd_info": Unit("efa_cmd_info"),
     "cmd_mr": Unit("efa_cmd_mr"),
-    "cmd_qp": Unit("efa_cmd_qp"),
+    "cmd_qp": Unit("efa_cmd_qp", [{}, {"SQ_HOST": 1}]),
+}
+
+# Blocks that the bench of a module around them looks after: its unit, and their parameters there.
+INSIDE: dict[str, tuple[str, dict]] = {
+    "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
+    "efa_dma_wr": ("dma", {}),
+    "efa_mr_ask": ("mr_list", {}),
 }

@@ -1,0 +1,494 @@
+"""efa_irq: the vector table as memory, messages of every vector, masks, distance, resets."""
+
+from collections import Counter
+
+import cocotb
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.stream import clock_and_reset, cycle, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import drive, high, rises, until
+
+TABLE, PBA = LIMITS.msix_table_offset, LIMITS.msix_pba_offset
+ENTRY, MASK = 16, 12
+WORD = 0xFFFF_FFFF
+
+
+class Pins:
+    """The design with one `rst`, which resets the host side and the core."""
+
+    class Both:
+        def __init__(self, dut):
+            self.dut = dut
+
+        def __setattr__(self, name, value):
+            if name == "value":
+                drive(self.dut, host_rst=value, core_rst=value)
+            else:
+                object.__setattr__(self, name, value)
+
+    def __init__(self, dut):
+        self.clk, self.rst = dut.clk, self.Both(dut)
+
+
+class Bench:
+    """Stores and requests go in; each message is held against table, masks and distance."""
+
+    def __init__(self, dut, stalls=0.0):
+        self.dut, self.rng, self.stalls = dut, rng_for("msix"), stalls
+        self.vectors = int(dut.VECTORS.value)
+        drive(dut, s_cfg_msix_enable=1, s_cfg_msix_fmask=0, s_cfg_moderation=0, acc_valid=0,
+              acc_write=0, acc_offset=0, acc_data=0, irq_adm_valid=0, irq_adm_vector=0,
+              irq_eq_valid=0, irq_eq_vector=0, wr_irq_ready=1)  # fmt: skip
+        self.odds = []
+        self.forget()
+        self.forget_table()
+
+    def forget(self):
+        """What a reset of the core forgets; `asked` and `left` count, `last` are cycles."""
+        self.asked, self.left, self.last = Counter(), Counter(), {}
+        self.asked_at, self.waiting = {}, None
+
+    def forget_table(self):
+        self.table = [[0, 0, 0] for _ in range(self.vectors)]
+        self.masked = [1] * self.vectors
+
+    async def reset(self):
+        await clock_and_reset(Pins(self.dut))
+        self.forget()
+        await until(self.dut, high(self.dut.init_done))
+
+    async def start(self):
+        await self.reset()
+        cocotb.start_soon(self.watch())
+        return self
+
+    async def watch(self):
+        """Every cycle: nothing leaves that may not, and all of it is that of its vector."""
+        dut, edge = self.dut, RisingEdge(self.dut.clk)
+        while True:
+            await edge
+            now = cycle()
+            if dut.core_rst.value == 1:
+                self.forget()
+                continue
+            self.message(now)
+            assert (dut.irq_adm_ready.value, dut.irq_eq_ready.value) != (1, 1)
+            for name in ("adm", "eq"):
+                taken = getattr(dut, f"irq_{name}_ready").value == 1
+                if taken:
+                    assert getattr(dut, f"irq_{name}_valid").value == 1
+                    vector = int(getattr(dut, f"irq_{name}_vector").value)
+                    self.asked[vector] += 1
+                    self.asked_at[vector] = now
+            if dut.odd_valid.value == 1:
+                self.odds.append(int(dut.odd_vector.value))
+            dut.wr_irq_ready.value = int(self.rng.random() >= self.stalls)
+
+    def message(self, now):
+        """What is offered now, and what leaves."""
+        dut = self.dut
+        if dut.wr_irq_valid.value == 0:
+            assert dut.ev_irq_valid.value == 0
+            return
+        vector = int(dut.ev_irq_data.value)
+        assert vector < self.vectors
+        closed = not self.enabled() or self.masked[vector]
+        assert not closed, "offered while masked"
+        low, high_, data = self.table[vector]
+        assert int(dut.wr_irq_addr.value) == high_ << 32 | low
+        assert int(dut.wr_irq_data.value) == data
+        moderation = int(dut.s_cfg_moderation.value)
+        assert now - self.last.get(vector, -1 << 20) >= moderation, "too soon"
+        assert dut.ev_irq_valid.value == dut.wr_irq_ready.value
+        if dut.wr_irq_ready.value == 1:
+            self.left[vector] += 1
+            assert self.left[vector] <= self.asked[vector], "a message nobody asked for"
+            self.last[vector] = now
+
+    def enabled(self):
+        return self.dut.s_cfg_msix_enable.value == 1 and self.dut.s_cfg_msix_fmask.value == 0
+
+    async def access(self, offset, write=0, data=0):
+        drive(self.dut, acc_valid=1, acc_write=write, acc_offset=offset, acc_data=data)
+        await RisingEdge(self.dut.clk)
+        if write and TABLE <= offset < TABLE + ENTRY * self.vectors:
+            entry, place = divmod(offset - TABLE, ENTRY)
+            if place == MASK:
+                self.masked[entry] = data & 1
+            else:
+                self.table[entry][place // 4] = data & ~3 & WORD if place == 0 else data
+        self.dut.acc_valid.value = 0
+
+    async def store(self, offset, data):
+        await self.access(offset, 1, data)
+
+    async def load(self, offset):
+        """(whether it is one of this module's, value)"""
+        await self.access(offset, data=self.rng.getrandbits(32))
+        await ReadOnly()
+        found = int(self.dut.hit.value), int(self.dut.rdata.value)
+        await RisingEdge(self.dut.clk)
+        return found
+
+    async def fill(self, masked=0):
+        """Every vector has a message of its own."""
+        for entry in range(self.vectors):
+            for place in range(0, ENTRY, 4):
+                value = masked if place == MASK else self.rng.getrandbits(32)
+                await self.store(TABLE + ENTRY * entry + place, value)
+
+    async def shows(self):
+        """The table reads as it was stored."""
+        for entry in range(self.vectors):
+            wanted = [*self.table[entry], self.masked[entry]]
+            for at, value in enumerate(wanted):
+                assert await self.load(TABLE + ENTRY * entry + 4 * at) == (1, value), (entry, at)
+
+    async def pending(self):
+        """All pending bits; those of vectors that are not there are 0."""
+        value = 0
+        for at in range(2 * ((self.vectors + 63) // 64)):
+            hit, word = await self.load(PBA + 4 * at)
+            assert hit == 1
+            value |= word << 32 * at
+        return value
+
+    async def ask(self, name, vector):
+        drive(self.dut, **{f"irq_{name}_valid": 1, f"irq_{name}_vector": vector})
+        await RisingEdge(self.dut.clk)
+        await until(self.dut, high(getattr(self.dut, f"irq_{name}_ready")))
+        drive(self.dut, **{f"irq_{name}_valid": 0, f"irq_{name}_vector": 0})
+
+    async def settle(self):
+        """Time for every vector that may send."""
+        await ClockCycles(self.dut.clk, 20 + 12 * self.vectors)
+
+    def none_lost(self):
+        """Each request was followed by a message of its vector."""
+        for vector, at in self.asked_at.items():
+            if vector < self.vectors:
+                assert self.last.get(vector, -1) > at, f"vector {vector}: a message was lost"
+
+
+@cocotb.test()
+async def the_table_is_memory(dut):
+    """host.irq.table: every field of every vector, any order; nothing else is touched or shown."""
+    bench = await Bench(dut).start()
+    rng, end = bench.rng, TABLE + ENTRY * bench.vectors
+    await bench.shows()
+    await bench.fill()
+    await bench.shows()
+    for _ in range(20 * bench.vectors):
+        await bench.store(TABLE + 4 * rng.randrange(4 * bench.vectors), rng.getrandbits(32))
+    await bench.shows()
+    pba_end = PBA + 8 * ((bench.vectors + 63) // 64)
+    near = [0, 4, TABLE - 4, TABLE - 16, end, end + 4, PBA - 4, pba_end, PBA + 64]
+    near += [place ^ 1 << bit for place in (TABLE, PBA, end, pba_end) for bit in range(2, 32)]
+    others = [at for at in near if not (TABLE <= at < end or PBA <= at < pba_end)]
+    for offset in [*others, PBA, PBA + 4]:
+        await bench.store(offset, rng.getrandbits(32) | 1)
+    drive(dut, acc_offset=TABLE, acc_write=1, acc_data=WORD)
+    await RisingEdge(dut.clk)
+    for offset in others:
+        assert (await bench.load(offset))[0] == 0, hex(offset)
+    assert await bench.pending() == 0
+    await bench.shows()
+
+
+@cocotb.test()
+@cocotb.parametrize(source=["adm", "eq"])
+async def every_vector_has_its_message(dut, source):
+    """host.irq.vectors: and a vector that is not there has none, but is told."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    for vector in range(256):
+        await bench.ask(source, vector)
+        await ClockCycles(dut.clk, 8)
+        known = vector < bench.vectors
+        assert (bench.left[vector], bench.odds) == (known, [] if known else [vector]), vector
+        bench.odds.clear()
+
+
+@cocotb.test()
+@cocotb.parametrize(moderation=[0, 37], stalls=[0.0, 0.6])
+async def any_order(dut, moderation, stalls):
+    """host.irq.any: requests, masks, function mask, loads mixed; none lost, none too many."""
+    bench = await Bench(dut, stalls).start()
+    rng = bench.rng
+    dut.s_cfg_moderation.value = moderation
+    await bench.fill()
+    busy = [rng.randrange(bench.vectors) for _ in range(3)]
+
+    async def asks(name):
+        for _ in range(150):
+            vector = rng.choice((*busy, rng.randrange(bench.vectors), rng.randrange(256)))
+            await bench.ask(name, vector)
+            await ClockCycles(dut.clk, rng.choice((1, 1, 2, 9, 40)))
+
+    async def masks():
+        for _ in range(160):
+            vector = rng.choice((*busy, rng.randrange(bench.vectors)))
+            what = rng.randrange(6)
+            if what == 0:
+                dut.s_cfg_msix_fmask.value = 1 - int(dut.s_cfg_msix_fmask.value)
+            elif what < 5:
+                await bench.store(TABLE + ENTRY * vector + MASK, rng.getrandbits(32))
+            else:
+                await bench.load(rng.choice((PBA, TABLE + ENTRY * vector)))
+            await ClockCycles(dut.clk, rng.choice((1, 3, 10, 60)))
+
+    tasks = [cocotb.start_soon(asks("adm")), cocotb.start_soon(asks("eq")),
+             cocotb.start_soon(masks())]  # fmt: skip
+    for task in tasks:
+        await task
+    dut.s_cfg_msix_fmask.value = 0
+    for vector in range(bench.vectors):
+        await bench.store(TABLE + ENTRY * vector + MASK, 0)
+    bench.stalls = 0.0
+    await ClockCycles(dut.clk, 2 * moderation)
+    await bench.settle()
+    bench.none_lost()
+    assert await bench.pending() == 0 and sum(bench.left.values()) > 50
+
+
+@cocotb.test()
+async def pending_bits_are_those_asked_for(dut):
+    """host.irq.pending: one a masked vector, whichever mask; each leaves once, when it may."""
+    bench = await Bench(dut).start()
+    rng = bench.rng
+    await bench.fill(masked=1)
+    for _ in range(6 if bench.vectors < 32 else 2):
+        some = [v for v in range(bench.vectors) if rng.random() < 0.4]
+        for vector in some + some[::-1]:
+            await bench.ask(rng.choice(("adm", "eq")), vector)
+        await bench.settle()
+        assert await bench.pending() == sum(1 << v for v in some)
+        dut.s_cfg_msix_fmask.value = 1
+        for vector in range(bench.vectors):
+            await bench.store(TABLE + ENTRY * vector + MASK, 0)
+        await bench.settle()
+        assert await bench.pending() == sum(1 << v for v in some)
+        dut.s_cfg_msix_enable.value = 0
+        dut.s_cfg_msix_fmask.value = 0
+        await bench.settle()
+        assert await bench.pending() == sum(1 << v for v in some) and not bench.left
+        dut.s_cfg_msix_enable.value = 1
+        await bench.settle()
+        assert await bench.pending() == 0
+        assert bench.left == Counter(some)
+        bench.forget()
+        for vector in range(bench.vectors):
+            await bench.store(TABLE + ENTRY * vector + MASK, 1)
+
+
+@cocotb.test()
+async def disabled_it_loses_messages(dut):
+    """host.irq.disabled: what is asked for meanwhile, and what waits for the bus."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    dut.s_cfg_msix_enable.value = 0
+    for vector in range(bench.vectors):
+        await bench.ask("adm", vector)
+    await bench.settle()
+    dut.s_cfg_msix_enable.value = 1
+    await bench.settle()
+    bench.stalls = 1.0
+    await ClockCycles(dut.clk, 3)
+    await bench.ask("eq", 1)
+    await ClockCycles(dut.clk, 6)
+    assert dut.wr_irq_valid.value == 1
+    dut.s_cfg_msix_enable.value = 0
+    await ClockCycles(dut.clk, 3)
+    assert dut.wr_irq_valid.value == 0
+    dut.s_cfg_msix_enable.value, bench.stalls = 1, 0.0
+    await bench.settle()
+    assert not bench.left and await bench.pending() == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(moderation=[1, 2, 5, 64, 500])
+async def a_held_message_leaves_in_time(dut, moderation):
+    """host.irq.distance: not before its time, and so few cycles after it."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    dut.s_cfg_moderation.value = moderation
+    late = 4 + 2 * bench.vectors
+    for turn in range(10):
+        vector = bench.rng.randrange(bench.vectors)
+        await ClockCycles(dut.clk, bench.rng.randrange(1, 40))
+        await bench.ask("adm", vector)
+        await ClockCycles(dut.clk, 4)
+        first = bench.last[vector]
+        assert first > cycle() - 6, "the first waits for nothing"
+        await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, moderation + late)
+        assert moderation <= bench.last[vector] - first <= moderation + late, turn
+        assert bench.left[vector] == bench.asked[vector]
+        await ClockCycles(dut.clk, moderation + late)
+
+
+@cocotb.test()
+async def any_vectors_rest_together(dut):
+    """host.irq.together: those asked for twice are held, each for itself, and leave twice."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    dut.s_cfg_moderation.value = 12 * bench.vectors
+    every = list(range(bench.vectors))
+    for _ in range(4):
+        some = [vector for vector in every if bench.rng.random() < 0.5]
+        for vectors in (every, some):
+            bench.rng.shuffle(vectors)
+            for vector in vectors:
+                await bench.ask(bench.rng.choice(("adm", "eq")), vector)
+        await bench.settle()
+        await bench.settle()
+        assert bench.left == Counter(every + some)
+        assert await bench.pending() == 0
+        bench.left.clear()
+        bench.asked.clear()
+        await ClockCycles(dut.clk, 12 * bench.vectors)
+
+
+@cocotb.test()
+async def any_set_behind_the_function_mask(dut):
+    """host.irq.sets: random sets asked for behind the mask leave once each, none beside them."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    for _ in range(12):
+        some = [vector for vector in range(bench.vectors) if bench.rng.random() < 0.5]
+        dut.s_cfg_msix_fmask.value = 1
+        for vector in some:
+            await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, 8 + bench.rng.randrange(bench.vectors))
+        dut.s_cfg_msix_fmask.value = 0
+        await ClockCycles(dut.clk, 6 * bench.vectors + 20)
+        assert bench.left == Counter(some)
+        bench.left.clear()
+        bench.asked.clear()
+
+
+@cocotb.test()
+async def held_and_pending_together(dut):
+    """host.irq.both: sets that are held, pending, or both: one or two messages, then none."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    moderation = dut.s_cfg_moderation.value = 10 * bench.vectors
+    every = list(range(bench.vectors))
+    for _ in range(8):
+        held, pending = ({v for v in every if bench.rng.random() < 0.4} for _ in range(2))
+        order = [*bench.rng.sample(every, len(every)), *bench.rng.sample(sorted(held), len(held))]
+        for vector in order:
+            await bench.ask("adm", vector)
+        dut.s_cfg_msix_fmask.value = 1
+        for vector in pending:
+            await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, bench.rng.randrange(2 * moderation))
+        dut.s_cfg_msix_fmask.value = 0
+        await ClockCycles(dut.clk, 3 * moderation)
+        for vector in every:
+            asked = 1 + (vector in held) + (vector in pending)
+            assert min(asked, 2) <= bench.left[vector] <= asked, vector
+        bench.none_lost()
+        bench.left.clear()
+        bench.asked.clear()
+
+
+@cocotb.test()
+@cocotb.parametrize(turn=[0, 1])
+async def a_message_leaves_at_any_moment(dut, turn):
+    """host.irq.moment: wherever the walk over the vectors is, the next keeps its distance."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    moderation = dut.s_cfg_moderation.value = 40
+    # The walk is at the vector itself, or so many before it.
+    for ahead in range(bench.vectors):
+        vector = bench.rng.randrange(bench.vectors)
+        while (cycle() + ahead) % bench.vectors != vector:
+            await RisingEdge(dut.clk)
+        for _ in range(2):
+            await bench.ask("adm", vector)
+        await ClockCycles(dut.clk, 2 * moderation + 2 * bench.vectors + 10)
+        assert bench.left[vector] == bench.asked[vector]
+
+
+@cocotb.test()
+async def the_longest_distance(dut):
+    """host.irq.clock: longer than half the round of the clock that measures it, wherever it is."""
+    bench = Bench(dut)
+    await bench.reset()
+    moderation, late, vector = 65535, 4 + 2 * bench.vectors, bench.rng.randrange(bench.vectors)
+    dut.s_cfg_moderation.value = moderation
+    await bench.fill()
+    await ClockCycles(dut.clk, bench.rng.randrange(3000))
+    left = []
+    for _ in range(4):
+        drive(dut, irq_eq_valid=1, irq_eq_vector=vector)
+        await RisingEdge(dut.ev_irq_valid)
+        left.append(cycle())
+        dut.irq_eq_valid.value = 0
+        await RisingEdge(dut.clk)
+    for first, then in zip(left, left[1:], strict=False):
+        assert moderation <= then - first <= moderation + late
+
+
+@cocotb.test()
+async def resets(dut):
+    """host.irq.reset: the core's forgets requests, the host's the table, an entry a cycle."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    last = bench.vectors - 1
+    for turn in range(6):
+        # Pending, held, and one on its way to the bus.
+        await bench.store(TABLE + MASK, 1)
+        dut.s_cfg_moderation.value = 200
+        for vector in (0, last, last):
+            await bench.ask("eq", vector)
+            await ClockCycles(dut.clk, 6)
+        bench.stalls = 1.0
+        await ClockCycles(dut.clk, 2)
+        await bench.ask("adm", 1)
+        await ClockCycles(dut.clk, turn)
+        drive(dut, core_rst=1)
+        await ClockCycles(dut.clk, 2)
+        dut.core_rst.value = 0
+        bench.stalls = 0.0
+        await bench.store(TABLE + MASK, 0)
+        await ClockCycles(dut.clk, 260)
+        await bench.settle()
+        assert not bench.left and await bench.pending() == 0
+        await bench.shows()
+        # Nothing rests after it.
+        await bench.ask("adm", last)
+        await ClockCycles(dut.clk, 5)
+        assert bench.left[last] == 1
+        dut.s_cfg_moderation.value = 0
+        await ClockCycles(dut.clk, 250)
+    drive(dut, host_rst=1, core_rst=1)
+    await ClockCycles(dut.clk, 3)
+    assert dut.init_done.value == 0
+    drive(dut, host_rst=0, core_rst=0)
+    bench.forget_table()
+    await until(dut, high(dut.init_done), cycles=1 << (bench.vectors - 1).bit_length() + 1)
+    await bench.shows()
+
+
+@cocotb.test()
+async def its_cycles(dut):
+    """host.irq.time"""
+    promised = timing("efa_irq", "message")
+    bench = await Bench(dut).start()
+    await bench.fill()
+    drive(dut, irq_adm_valid=1, irq_adm_vector=0)
+    await RisingEdge(dut.clk)
+    assert dut.irq_adm_ready.value == 1
+    dut.irq_adm_valid.value = 0
+    await rises(dut, dut.wr_irq_valid, promised.latency)
+    await ClockCycles(dut.clk, 6)
+    drive(dut, irq_adm_valid=1, irq_eq_valid=1, irq_eq_vector=1)
+    await until(dut, high(dut.wr_irq_valid))
+    before = Counter(bench.left)
+    await ClockCycles(dut.clk, 20 * promised.interval)
+    assert bench.left[0] - before[0] == bench.left[1] - before[1] == 10
+    drive(dut, irq_adm_valid=0, irq_eq_valid=0)
