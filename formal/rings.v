@@ -121,7 +121,7 @@ module fv_rings #(
   (* probe = "u_fetch.came_q" *) wire [15:0] dut_came;
   (* probe = "u_fetch.drop_q" *) wire [15:0] dut_drop;
   (* probe = "u_post.state_q" *) wire [2:0] post;
-  (* probe = "u_post.count_q" *) wire [15:0] dut_count;
+  (* probe = "u_post.count_q" *) wire [10:0] dut_count;
   (* probe = "u_post.line_q" *) wire [57:0] dut_line;
   (* probe = "u_post.entry_q" *) wire [511:0] dut_entry;
 
@@ -245,7 +245,7 @@ module fv_rings #(
       h_slot :
       assert (post < 3'd2 || post > 3'd4 || ({dut_line, 6'd0} == place_q
           && dut_entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] == phase_q));
-      h_count : assert (!acq_on_q || acq_start || dut_count == count_q);
+      h_count : assert (!acq_on_q || acq_start || dut_count == count_q[10:0]);
       p_inside :
       assert (!m_line_valid || (from_base < ({48'd0, depth_q} << (wide_q ? 7 : 6))
           && (wide_q ? from_base[6:0] : {1'b0, from_base[5:0]}) == 0));
