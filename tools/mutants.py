@@ -166,6 +166,9 @@ def proved_equal(top, mutant):
             change,
             "memory_collect gold gate",
             "memory_map gold gate",
+            # A register that is constant goes from both, or both keep it.
+            "simplemap gold/t:$mux gate/t:$mux",
+            "opt_expr gold gate",
             # Bit by bit, so that a register nobody looks at does not count.
             "opt_dff -nosdff gold gate",
             "simplemap gold/t:$dff* gate/t:$dff*",

@@ -5,7 +5,7 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import EVENTS, INTERNAL, IoCompStatus, IoRxDesc
+from efa.defs import EVENTS, INTERNAL, LIMITS, IoCompStatus, IoRxDesc
 from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
 from tb.lib.timing import timing
@@ -39,6 +39,7 @@ class Bench:
                       for number, index in enumerate(rng.sample(range(turn, 256, 2), 3))]
                      for turn, pd in enumerate(self.domains)]  # fmt: skip
         await self.regions.tell(self.dut, pages=False)
+        self.dut.mr_index.value = self.mine[1][0]["key"] % (1 << LIMITS.mr_w)
         cocotb.start_soon(self._watch())
 
     def descriptor(self, turn, good):

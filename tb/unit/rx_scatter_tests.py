@@ -39,6 +39,8 @@ class Bench:
         await clock_and_reset(self.dut)
         for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
             self.regions.make(index, 1, 1 << 17, **fields)
+        for index in self.regions.pages:
+            self.regions.pages[index] |= self.rng.getrandbits(1) << 51
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._window())
 
@@ -142,7 +144,7 @@ async def header_of_a_datagram_cut_anywhere(dut):
 @cocotb.test()
 async def buffers_of_every_magnitude(dut):
     """data.rx_scatter.size: filled to the last byte, or left nearly empty"""
-    bench = Bench(dut)
+    bench = Bench(dut, 0.2, log=12)
     await bench.start()
     for bits in range(16):
         size = 1 << bits

@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from efa.defs import INTERNAL, LIMITS
+from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, until, zero
@@ -39,7 +40,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13})):
+        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
             self.regions.make(index, 1, 1 << 16, **fields)
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._free())
@@ -51,12 +52,16 @@ class Bench:
             region = rng.choice(list(self.regions.table.values()))
             near = rng.choice((0, 4096 - rng.randrange(70), rng.randrange(1 << 15)))
             parts.append((self.regions.place(region["key"], region["iova"] + near), size))
-        msg = INTERNAL.txm.pack(kind=kind, inlined=inlined, length=sum(sizes),
-                                qkey=rng.getrandbits(32))  # fmt: skip
+        gathers = kind == PACKET and not inlined
+        msg = INTERNAL.txm.pack(**noise(INTERNAL.txm, rng, kind=kind, inlined=inlined,
+                                        length=sum(sizes)))  # fmt: skip
         beat = {"msg": msg, "inline": rng.getrandbits(640)}
+        for name in ("first", "second"):
+            # Of a buffer that is not there nothing counts.
+            none = {"len": 0} if gathers else {}
+            beat[name] = INTERNAL.sge.pack(**noise(INTERNAL.sge, rng, **none))
         for name, (place, size) in zip(("first", "second"), parts, strict=False):
             beat[name] = sge(place, size)
-        gathers = kind == PACKET and not inlined
         lines = (sum(sizes) + HEADER + 63) // 64 if gathers else 0
         reads, at = [], 64 * self.line + HEADER
         for place, size in parts if gathers else ():
@@ -83,6 +88,7 @@ class Bench:
 
     async def free(self):
         await pulse(self.dut, "free_slot", free_lines=self.held.popleft())
+        self.dut.free_lines.value = self.rng.getrandbits(len(self.dut.free_lines))
 
     async def _free(self):
         while True:
@@ -116,6 +122,19 @@ async def each_byte_is_asked_for_once(dut, pace):
             both = sizes(bench.rng)
             both[0] += sum(both) == 0
             bench.message(*(both if number % 3 else [sum(both)]))
+    await bench.settle()
+
+
+@cocotb.test()
+@cocotb.parametrize(log=[7, 8, 12])
+async def reads_of_every_magnitude(dut, log):
+    """data.tx_room.magnitude: the last byte of a line, of a read, and the one behind it"""
+    bench = Bench(dut, log=log, frees=0.3)
+    await bench.start()
+    for bits in range(14):
+        for more in (-1, 0, 1):
+            bench.message(min((1 << bits) + more, LIMITS.max_mtu) or 1)
+            bench.message(min(max(1, (1 << bits) - HEADER + more), 4400), 1 << min(bits, 12))
     await bench.settle()
 
 
@@ -170,7 +189,8 @@ async def cycles(dut):
     await bench.settle()
     moments.hold("efa_tx_room", "message", "s", "slot")
     moments.clear()
-    bench.regions.table.pop(0), bench.regions.table.pop(2)
+    for index in (0, 2, 3):
+        del bench.regions.table[index]
     for _ in range(12):
         bench.message(1)
     await bench.settle()

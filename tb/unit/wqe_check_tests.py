@@ -34,8 +34,10 @@ class Bench:
         await until(self.dut, high(self.dut.init_done))
         rng = self.rng
         for index in (1, 77, 255):
-            self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << 20)),
-                              phys=rng.getrandbits(1))  # fmt: skip
+            shift = rng.randrange(12, 50)
+            self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << shift + 9)),
+                              phys=rng.getrandbits(1), shift=shift,
+                              mtt=rng.getrandbits(16))  # fmt: skip
         await self.regions.tell(self.dut, pages=False)
         for index, pd in ((0, 1), (3, 1), (254, 2), (255, 0)):
             await self.handle(index, live=1, pd=pd, fabric=int(index != 3),
