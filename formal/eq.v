@@ -240,16 +240,12 @@ module fv_eq #(
       h_message : assert (!(state == ST_IRQ && eqn == eq) || (eq_armed_q && (eq_new_q || !ring_q)));
       p_slot :
       assert (!wrote || m_wr_addr == {ring_ctx_q[`EFA_EQC__BASE], 6'd0} + {44'd0, slot, 4'd0});
-      p_inside :
-      assert (!wrote || (m_wr_addr - {ring_ctx_q[`EFA_EQC__BASE], 6'd0} < (64'd16 << log)
-          && (m_wr_addr & 64'd15) == 0));
       p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !laps[0]);
       p_once : assert (!(told && live_q) || may_q);
       p_kept : assert (!owed_q || !live_q || kept[me] || (m_wr_valid && cqn == me));
       p_asked : assert (!event_mine || waits_q);
       p_message : assert (!(sent && ring_q) || (eq_armed_q && eq_new_q));
       c_slot : cover (wrote && written_q == 16'd1);
-      c_inside : cover (wrote && log == 0 && written_q == 16'd1);
       c_phase : cover (wrote && lapped_q);
       c_once : cover (told && live_q);
       c_kept : cover (owed_q && kept[me]);

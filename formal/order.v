@@ -311,8 +311,8 @@ module fv_order #(
   // Which vector an entry announces itself by: as its ring says when it is written.
   wire [7:0] eq_vector = eq_ctx[`EFA_EQC__W*eqn+63+:8];
   wire [7:0] mine = {{8 - VEC_W{1'b0}}, me};
-  wire acq_tells = acq_note && acq_vector == mine;
-  wire aenq_tells = aenq_note && aenq_vector == mine;
+  wire acq_tells = acq_valid && acq_ready && acq_vector == mine;
+  wire aenq_tells = aenq_valid && aenq_ready && aenq_vector == mine;
   wire eq_tells = eq_valid && eq_ready && eq_vector == mine;
   wire sent = ev_irq_valid && ev_irq_data[`EFA_EV_IRQ__VECTOR] == mine;
 
@@ -367,8 +367,8 @@ module fv_order #(
       p_passed : assert (passed_q <= 1);
       p_before : assert (!sent || owing_q != 0);
       p_note :
-      assert (acq_note == (acq_valid && adm_ready && !aenq_note) && (!acq_note || adm_valid)
-          && (!aenq_note || (aenq_valid && adm_ready)));
+      assert (acq_note == (acq_valid && acq_ready) && aenq_note == (aenq_valid && aenq_ready)
+          && {1'b0, acq_note} + {1'b0, aenq_note} <= {1'b0, adm_ready});
       p_ordered : assert (!(ev_irq_valid && (adm_ready || eq_ready)));
       c_passed : cover (passed_q == 1 && acq_valid);
       c_before : cover (sent && owing_q == 2);

@@ -121,7 +121,7 @@ module fv_rings #(
   (* probe = "u_fetch.came_q" *) wire [15:0] dut_came;
   (* probe = "u_fetch.drop_q" *) wire [15:0] dut_drop;
   (* probe = "u_post.state_q" *) wire [2:0] post;
-  (* probe = "u_post.count_q" *) wire [15:0] dut_count;
+  (* probe = "u_post.count_q" *) wire [10:0] dut_count;
   (* probe = "u_post.line_q" *) wire [57:0] dut_line;
   (* probe = "u_post.entry_q" *) wire [511:0] dut_entry;
 
@@ -227,20 +227,25 @@ module fv_rings #(
       h_ring :
       assert (dut_on == on_q && dut_base_reg == reg_q && dut_acq_base_reg == acq_reg_q
           && (!on_q || ({aq_base[63:6], 6'd0} == base_q && (16'd1 << aq_log) == depth_q
-          && aq_wide == wide_q && aq_producer == rung_q && fits(depth_q))));
+          && aq_wide == wide_q && aq_producer == rung_q && fits(
+          depth_q
+      ))));
       h_start : assert (aq_start == start_q && (!start_q || (on_q && came_q == 0 && rung_q == 0)));
       h_counts :
       assert (dut_taken == came_q && dut_drop == old_q && dut_asked - dut_came == asked_q
           && asked_q <= 16 && old_q <= 16 && asked_q + old_q <= 16);
-      h_came : assert (!on_q || start_q || (dut_came == came_q && rung_q - came_q <= depth_q
+      h_came :
+      assert (!on_q || start_q || (dut_came == came_q && rung_q - came_q <= depth_q
           && asked_q <= rung_q - came_q));
       h_acq :
       assert (acq_on == acq_on_q && (!acq_on_q || ({acq_base[63:6], 6'd0} == acq_base_q
-          && (16'd1 << acq_log) == acq_depth_q && fits(acq_depth_q))));
+          && (16'd1 << acq_log) == acq_depth_q && fits(
+          acq_depth_q
+      ))));
       h_slot :
       assert (post < 3'd2 || post > 3'd4 || ({dut_line, 6'd0} == place_q
           && dut_entry[`EFA_ADMIN_ACQ_ENTRY__ACQ_COMMON_DESCRIPTOR__PHASE] == phase_q));
-      h_count : assert (!acq_on_q || acq_start || dut_count == count_q);
+      h_count : assert (!acq_on_q || acq_start || dut_count == count_q[10:0]);
       p_inside :
       assert (!m_line_valid || (from_base < ({48'd0, depth_q} << (wide_q ? 7 : 6))
           && (wide_q ? from_base[6:0] : {1'b0, from_base[5:0]}) == 0));

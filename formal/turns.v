@@ -49,7 +49,7 @@ module fv_turns (
     input wire stop_core,
     input wire stop_all,
     input wire [4:0] wr_valid,
-    input wire [4:0] wr_last,
+    input wire [3:0] wr_last,
     input wire m_dma_wr_ready,
     input wire [2:0] rd_valid,
     input wire stop_rd,
@@ -210,10 +210,11 @@ module fv_turns (
   wire [5:0] wr_asks = {irq_valid, wr_valid} & (stop_core ? 6'b010000 : 6'b111111);
   wire [5:0] wr_takes = {irq_ready, wr_ready} & {irq_valid, wr_valid};
   wire wr_room = !m_dma_wr_valid || m_dma_wr_ready;
-  wire wr_may = bme && !stop_all && wr_room && !wr_open;
+  wire wr_may = bme && !stop_all && wr_room && !mid_q;
   wire rd_may = bme && !stop_rd && rd_free && !rd_walk && (!m_dma_rd_valid || m_dma_rd_ready);
   wire [2:0] irq_asks = {scan_stays, irq_eq_valid, irq_adm_valid};
   reg [2:0] irq_busy_q;
+  reg mid_q;  // a packet has begun and not ended
 
   wire [4:0] wr_lost;
   wire [4:0] rd_lost;
@@ -228,7 +229,7 @@ module fv_turns (
       .clk(clk),
       .rst(rst),
       .asks(wr_asks),
-      .served(wr_open ? 6'd0 : wr_takes),
+      .served(mid_q ? 6'd0 : wr_takes),
       .after(wr_after),
       .lost_q(wr_lost),
       .bound(bounds[0])
@@ -280,6 +281,8 @@ module fv_turns (
 
   always @(posedge clk) begin
     began_q <= 1'b1;
+    if (rst) mid_q <= 1'b0;
+    else if (wr_takes != 0) mid_q <= (wr_takes & {2'b11, wr_last}) == 0;
     // Cycles of one message in which the stream of writes would have taken it.
     if (rst || irq_state == 2'd0) irq_busy_q <= 0;
     else irq_busy_q <= irq_busy_q + irq_ready;
@@ -290,7 +293,7 @@ module fv_turns (
     if (began_q && !rst) begin
       h_bounds : assert (bounds == 5'b11111);
       h_held :
-      assert (wr_held == wr_open && (!wr_open || ((wr_holder & (wr_holder - 6'd1)) == 0
+      assert (wr_held == wr_open && mid_q == wr_open && (!wr_open || ((wr_holder & (wr_holder - 6'd1)) == 0
           && wr_holder != 0 && wr_holder < 6'd16)) && !rd_held && !line_held && !irq_held && !drain_held);
       h_irq : assert (irq_state <= 2'd2 && irq_busy_q <= 1 && (irq_state == 2'd0 || irq_busy_q == 0));
       p_write : assert (wr_lost < 6);

@@ -196,6 +196,34 @@ async def a_ring_goes_off_behind_a_response(dut):
     (beat,) = await bench.wr.take()
     assert beat["data"].to_bytes(64, "little") == expected(2, 0, 7, 1)
     assert beat["addr"] == BASE
+async def a_ring_changes_while_an_entry_is_made(dut):
+    """admin.post.disabled: set up anew or off in any cycle: nothing out of its place"""
+    bench = Bench(dut)
+    await bench.start()
+    new = BASE + 0x1000
+    for off in (False, True):
+        for wait in range(6):
+            dut.acq_base.value, dut.acq_on.value = BASE, 1
+            await bench.setup()
+            await bench.send({0: (1, 0, 1)})
+            await bench.wr.take()
+            await bench.send({0: (2, 0, 2)})
+            for _ in range(wait):
+                await RisingEdge(dut.clk)
+            dut.acq_base.value, dut.acq_on.value = new, not off
+            if not off:
+                await bench.setup()
+            await ClockCycles(dut.clk, 20)
+            places = [beat["addr"] for beat in bench.wr.beats]
+            bench.wr.beats.clear()
+            if off:
+                assert places in ([], [BASE + 64]), wait
+                continue
+            assert places in ([BASE + 64], [new]), wait
+            await bench.send({0: (3, 0, 3)})
+            (beat,) = await bench.wr.take()
+            assert beat["addr"] == new + 64 * (places == [new]), wait
+            assert beat["data"].to_bytes(64, "little") == expected(3, 0, 3, 1)
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
