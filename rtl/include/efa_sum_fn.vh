@@ -1,22 +1,22 @@
-// efa_sum_fn.vh - sums of 64 bits whose chains are 16 bits long; included inside a module.
+// efa_sum_fn.vh - sums of 64 bits whose chains are 8 bits long; included inside a module.
 
-// Carry and sum. Each quarter is worked out without a carry and with one, and then chosen: its sum
-// and its carry apart, since synthesis makes one adder of two whose only use is one multiplexer.
+// Carry and sum. Each byte is worked out without a carry and with one, and then chosen: its sum and
+// its carry apart, since synthesis makes one adder of two whose only use is one multiplexer.
 function [64:0] sum64;
   input [63:0] a;
   input [63:0] b;
   input carry;
   reg through;
-  reg [16:0] without;
-  reg [16:0] with_one;
-  integer quarter;
+  reg [8:0] without;
+  reg [8:0] with_one;
+  integer place;
   begin
     through = carry;
-    for (quarter = 0; quarter < 4; quarter = quarter + 1) begin
-      without = {1'b0, a[16*quarter+:16]} + {1'b0, b[16*quarter+:16]};
-      with_one = {1'b0, a[16*quarter+:16]} - ~{1'b0, b[16*quarter+:16]};  // a + b + 1
-      sum64[16*quarter+:16] = through ? with_one[15:0] : without[15:0];
-      through = through ? with_one[16] : without[16];
+    for (place = 0; place < 8; place = place + 1) begin
+      without = {1'b0, a[8*place+:8]} + {1'b0, b[8*place+:8]};
+      with_one = {1'b0, a[8*place+:8]} - ~{1'b0, b[8*place+:8]};  // a + b + 1
+      sum64[8*place+:8] = through ? with_one[7:0] : without[7:0];
+      through = through ? with_one[8] : without[8];
     end
     sum64[64] = through;
   end
