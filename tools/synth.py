@@ -3,8 +3,9 @@
     tools/synth.py [--module efa_send ...] [--qpn-w 6] [--sq-host] [--jobs 2]
 
 Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes
-with a registered output, their bits are reported. Latches, combinational loops and undriven
-or multiply driven nets fail. The result stands in reports/synth/summary.json.
+with a registered output, their bits are reported. Latches, combinational loops, undriven or
+multiply driven nets and paths of more than 14 levels fail. The result stands in
+reports/synth/summary.json.
 """
 
 import argparse
@@ -177,8 +178,12 @@ def main():
     rows.sort(key=lambda row: labels.index(row["module"]))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"max_depth": MAX_DEPTH, "blocks": rows}, indent=2) + "\n")
-    failed = [row["module"] for row in rows if "error" in row]
-    verdict = f"failed: {', '.join(failed)}" if failed else "no latch, no loop"
+    failed = [row["module"] for row in rows if "error" in row or row["depth"] > MAX_DEPTH]
+    verdict = (
+        f"failed: {', '.join(failed)}"
+        if failed
+        else f"no latch, no loop, at most {MAX_DEPTH} levels"
+    )
     print(f"synth: {len(rows)} blocks, {verdict}")
     return 1 if failed else 0
 
