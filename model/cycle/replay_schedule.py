@@ -43,7 +43,7 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
             if not bells:
                 break
             cycle = max(cycle, bells[0][0])
-        now = bells.popleft()[1] if bells and bells[0][0] == cycle else None
+        now = bells.popleft()[1] if bells and bells[0][0] <= cycle else None
         some = bool(inside)
         shows = some or now is not None
         if some:
