@@ -162,10 +162,12 @@ def proved_equal(top, mutant):
     can see this mutant, whatever state they are in; or no memory and no register of the block or
     of a module in it. Where the block itself says that a value does not matter (x), the mutant may
     give any. None when it takes too long to say."""
-    # Where a block has memories only, both are the same.
-    unlike = {(ROOT / OUT / top / f"{name}.il").read_text(): name for name in reversed(PROOFS)}
-    found = False
-    for name in reversed(unlike.values()):
+    found, tried = False, set()
+    for name in PROOFS:
+        text = (ROOT / OUT / top / f"{name}.il").read_text()
+        if text in tried:
+            continue  # a block with memories only has the same boxes either way
+        tried.add(text)
         equal = _proved(top, mutant, name)
         if equal:
             return True
