@@ -193,7 +193,7 @@ def build(block, job, place, only=None, bug=None):
                 looked = re.sub(r"[][]", "?", source.removesuffix("word_addr"))
                 script.append(f"select -set words @words c:{looked}h_word %d")
         script.append("delete @words")
-    # Invariants of memories inside that no property of the job needs.
+    # Further invariants that no property of the job needs.
     script += [f"delete c:{pattern}" for pattern in job.get("without", [])]
     if only:
         script.append(f"select -set others t:$assert c:p_{only} %d; delete @others")
