@@ -52,6 +52,7 @@ UNITS: dict[str, Unit] = {
     "admin_objects": Unit("efa_admin"),
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects"),
+    "objects_refs": Unit("efa_objects", [{"REF_W": 4}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "cq_rings": Unit("efa_cq"),
     "eq": Unit("efa_eq"),
