@@ -77,11 +77,12 @@ def test_only_a_test_that_fails_kills(monkeypatch):
 def test_the_page_keeps_other_checks_in_the_order_of_the_list(tmp_path):
     def row(name, verdict):
         return {"id": name, "protects": "<who>", "place": "a.v:1", "test": "unit.a.b",
-                "verdict": verdict}  # fmt: skip
+                "state": 1, "verdict": verdict}  # fmt: skip
 
-    check_page.write(tmp_path, [row("b", "killed"), row("gone", "killed")], ["b", "gone"])
-    page = check_page.write(tmp_path, [row("a", "survived")], ["a", "b"]).read_text()
-    assert "1 of 2 noticed" in page and "&lt;who&gt;" in page and "gone" not in page
+    now = {"a": 1, "b": 1, "older": 1}
+    check_page.write(tmp_path, [row("b", "killed"), row("older", "killed")], now)
+    page = check_page.write(tmp_path, [row("a", "survived")], now | {"older": 2}).read_text()
+    assert "1 of 2 noticed" in page and "&lt;who&gt;" in page and "older" not in page
 
 
 def test_a_list_that_cannot_be_run_is_told(capsys):

@@ -10,6 +10,7 @@ An entry takes one check out of the RTL: `old`, found once in `file`, becomes `n
 """
 
 import functools
+import hashlib
 import importlib.util
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,6 +118,19 @@ def _parts(top):
 def _tests(module):
     """Names of the tests of a Python module, None when it is not there."""
     return None if importlib.util.find_spec(module) is None else set(planned_tests(module))
+
+
+@functools.cache
+def _digest(top, module):
+    """Digest of a module with all that it is made of, and of the tests of a Python module."""
+    files = [*sorted(_parts(top)), Path(importlib.util.find_spec(module).origin)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def state(check):
+    """What a verdict belongs to: the entry, the RTL and the test."""
+    told = f"{check} {_digest(check.top, check.module)}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _of_change(check, change):

@@ -42,14 +42,14 @@ def picture(rows):
     return "\n".join([*told, "</svg>", ""])
 
 
-def write(folder, rows, order):
+def write(folder, rows, states):
     """Puts rows into the summary in place of older ones of the same checks, in the order of the
-    list; what is no longer there goes. The picture's path."""
+    list ({id: state}); those that belong to another state go. The picture's path."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     older = json.loads(file.read_text())["checks"] if file.exists() else []
     told = {row["id"]: row for row in [*older, *rows]}
-    kept = [told[name] for name in order if name in told]
+    kept = [told[name] for name in states if name in told and told[name].get("state") == states[name]]
     counts = {verdict: sum(row["verdict"] == verdict for row in kept) for verdict in COLOURS}
     file.write_text(json.dumps({**counts, "checks": kept}, indent=1) + "\n")
     page = folder / "summary.svg"

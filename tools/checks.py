@@ -28,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import check_page  # noqa: E402 - needs the path above
-from check_list import LIST, ROOT, ListFault, planted, problems, read_checks  # noqa: E402
+from check_list import LIST, ROOT, ListFault, planted, problems, read_checks, state  # noqa: E402
 
 from tb import runner  # noqa: E402
 from tb.simulators import SIMULATORS, simulator_missing  # noqa: E402
@@ -161,7 +161,8 @@ def examine(checks, args):
                 "place": check.own.place, "old": check.old, "new": check.new,
                 "beside": [each.place for each in check.changes[1:]], "because": check.because,
                 "test": check.test, "verdict": verdict, "what": what, "sim": args.sim,
-                "seed": args.seed, "seconds": round(time.monotonic() - began, 1),
+                "seed": args.seed, "state": state(check),
+                "seconds": round(time.monotonic() - began, 1),
             }  # fmt: skip
 
         for future in as_completed([pool.submit(row, check) for check in checks]):
@@ -217,7 +218,7 @@ def main(arguments=None):
         return 0
     began = time.monotonic()
     rows, unfit = examine(chosen, args)
-    page = check_page.write(REPORT, rows, [check.id for check in checks])
+    page = check_page.write(REPORT, rows, {check.id: state(check) for check in checks})
     killed = sum(row["verdict"] == KILLED for row in rows)
     for row in rows:
         if row["verdict"] != KILLED:

@@ -16,7 +16,7 @@ INPUTS = ("reg_wr_valid", "cqc_valid", "eqc_valid", "drain_cpl_valid", "cqdb_val
 
 
 async def start(dut):
-    """Out of reset: a CQ in interrupt mode and its event queue; the host takes what it is offered."""
+    """A CQ in interrupt mode and its event queue; the host takes what it is offered."""
     zero(dut, *INPUTS)
     drive(dut, **{f"{name}_ready": 1 for name in OUT}, core_rst=1)
     cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
