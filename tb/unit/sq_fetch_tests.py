@@ -325,7 +325,7 @@ LONG = (6, range(8, 9), 12, 0.9, 0.9, 0.05)
 @cocotb.test()
 @cocotb.parametrize(load=[MANY, FEW, LONG])
 async def reads_of_any_queues_meet(dut, load):
-    """queue.sq_fetch.meet: many out of many queues, few of few, long ones; any comes before others"""
+    """queue.sq_fetch.meet: many of many queues, few of few, long ones; any may come first"""
     count, logs, mrrs, first, then, fail = load
     world = World(dut, first, 1.0, mrrs=mrrs, fail=fail)
     await world.start()
