@@ -101,6 +101,9 @@ wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_l
 hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
 	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
 
+lives: $(STAMP) ## a thousand lives of the device on Verilator, each ended by some reset at a random moment
+	$(BIN)/python -m tb.runner system lives_long --sim verilator --seed $(or $(SEED),1)
+
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
 

@@ -74,9 +74,13 @@ def message(rng, flits):
     wqe.meta.req_id, wqe.meta.op_type = rng.getrandbits(16), rng.getrandbits(4)
     wqe.meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
     size = 64 * flits - PktHdr.SIZE - rng.randrange(min(64, 64 * flits - PktHdr.SIZE + 1))
-    buffers = rng.randrange(3)
+    buffers = rng.randrange(4 if flits == 1 else 3)
     if buffers == 0:
         wqe.meta.inline_msg, wqe.meta.length = 1, size
+    elif buffers == 3:
+        # None at all: of what it says of buffers nothing counts.
+        for sge in wqe.data.sgl:
+            sge.length = rng.getrandbits(32)
     else:
         first = size if buffers == 1 else rng.randrange(size + 1)
         wqe.meta.length = buffers
@@ -279,8 +283,10 @@ class Bench:
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
         assert [(e.qpn, e.msg, e.req_id, e.odd_phase) for e in seen] == self.taken
+        assert self.dut.sends_open.value == self.outstanding
         width = len(self.dut.work_qpn)
-        for queue in list(self.queues.values())[:6]:
+        queues = list(self.queues.values())
+        for queue in self.rng.sample(queues, min(6, len(queues))):
             self.dut.taken_addr.value = queue.qpn << width | queue.qpn
             await ClockCycles(self.dut.clk, 2)
             assert int(self.dut.taken_data.value) == queue.taken << 16 | queue.taken
@@ -341,15 +347,17 @@ async def entries_are_taken_once_and_in_order(dut, stalls):
 class Backlog:
     """Queues that have work all the time, each with messages of its own size; what was taken.
 
-    Queue n has ring n of 512 lines, so a line tells its queue; an entry is in its lap's parity."""
+    Queue n has ring n of 512 lines, so a line tells its queue; an entry is in its lap's parity.
+    Those of `wide` take two lines each."""
 
     LOG = 9
 
-    def __init__(self, dut, flits, stalled=None):
-        self.dut, self.flits = dut, flits
+    def __init__(self, dut, flits, stalled=None, wide=()):
+        self.dut, self.flits, self.wide = dut, flits, wide
         self.rng = rng_for("backlog")
         self.images = {
-            qpn: INTERNAL.qpc.pack(live=1, state=RTS, sq_line=qpn << self.LOG, sq_log=self.LOG,
+            qpn: INTERNAL.qpc.pack(live=1, state=RTS, sq_line=qpn << self.LOG,
+                                   sq_log=self.LOG - (qpn in wide), wqe128=int(qpn in wide),
                                    srd=int(qpn == stalled))
             for qpn in flits
         }  # fmt: skip
@@ -361,6 +369,7 @@ class Backlog:
         dut = self.dut
         zero(dut, *INPUTS)
         dut.prod_data.value, dut.m_void_ready.value = 0x7FFF, 1
+        dut.m_item_ready.value = 0
         Table(dut, "qpc_addr", "qpc_data", lambda qpn: self.images.get(qpn, 0))
         await clock_and_reset(dut)
         for qpn in self.flits:
@@ -368,12 +377,18 @@ class Backlog:
         cocotb.start_soon(self.memory())
         dut.m_item_ready.value = 1
 
+    async def stalls(self, share):
+        """What comes out is taken in so many of its cycles."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.dut.m_item_ready.value = int(self.rng.random() >= share)
+
     async def memory(self):
         dut, edge = self.dut, RisingEdge(self.dut.clk)
         field = INTERNAL.wqi.unpack
         while True:
             await edge
-            if dut.m_item_valid.value == 1:
+            if dut.m_item_valid.value == 1 and dut.m_item_ready.value == 1:
                 item = field(int(dut.m_item_data.value))
                 assert item.msg == self.taken[item.qpn] and not item.torn
                 self.taken[item.qpn] += 1
@@ -381,10 +396,11 @@ class Backlog:
             if dut.rd_en.value == 1 and dut.rd_line.value.is_resolvable:
                 qpn, slot = divmod(int(dut.rd_line.value), 1 << self.LOG)
                 if qpn in self.taken:
-                    taken = self.taken[qpn]
-                    count = taken + (slot - taken) % (1 << self.LOG)
+                    taken, wide = self.taken[qpn], qpn in self.wide
+                    log, slot = self.LOG - wide, slot >> wide
+                    count = taken + (slot - taken) % (1 << log)
                     dut.rd_data.value = self.data[qpn]
-                    dut.rd_parity.value = ALL * (count >> self.LOG & 1)
+                    dut.rd_parity.value = ALL * (count >> log & 1)
 
     async def sent(self, flits):
         """The trace of so many flits."""
@@ -433,6 +449,88 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
         assert gained <= bound, (one, other, gained)
 
 
+def turns_of(flits, turn, entries):
+    """The order in which queues that all have work are served: each turn of the circle pays what
+    its queue owes first; then it sends until it is used up."""
+    debts, order = dict.fromkeys(flits, 0), []
+    while len(order) < entries:
+        for qpn, size in flits.items():
+            left = turn - debts[qpn]
+            while left > 0:
+                order.append(qpn)
+                left -= size
+            debts[qpn] = -left
+    return order[:entries]
+
+
+@cocotb.test()
+@cocotb.parametrize((("stalls", "draw"), [(0.0, 1), (0.0, 2), (0.4, 3), (0.4, 4)]))
+async def turns_are_as_long_as_promised(dut, stalls, draw):
+    """queue.sq.exact: any sizes, narrow and wide, the very order in which entries are taken"""
+    rng = rng_for(f"exact{draw}")
+    turn = int(dut.QUANTUM.value) // 10
+    numbers = sorted(rng.sample(range(1 << len(dut.work_qpn)), 6))
+    flits = {qpn: rng.choice((1, 2, 7, turn, turn + 1, 2 * turn + 4, 65, rng.randrange(1, 66)))
+             for qpn in numbers}  # fmt: skip
+    # The first one is at work before there are others: it may not get far.
+    flits[numbers[0]] = 1
+    backlog = Backlog(dut, flits, wide=rng.sample(numbers[1:], 3))
+    await backlog.start()
+    dut.m_item_ready.value = 0
+    for qpn in numbers:
+        await pulse(dut, "work_valid", work_qpn=qpn)
+    await ClockCycles(dut.clk, 10)
+    dut.m_item_ready.value = 1
+    if stalls:
+        cocotb.start_soon(backlog.stalls(stalls))
+    await until(dut, lambda: len(backlog.trace) >= 600, "entries", 4000)
+    assert backlog.trace[:600] == turns_of(flits, turn, 600)
+
+
+@cocotb.test()
+async def every_queue_has_its_own_phase(dut):
+    """queue.sq.phase: and is down or not, flushed or not, whatever the others are"""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    queues = [Queue(n, 32 * n, 3, wide=rng.getrandbits(1), srd=0)
+              for n in range(1 << len(dut.work_qpn))]  # fmt: skip
+    for _ in range(4):
+        rng.shuffle(queues)
+        for queue in queues:
+            if queue.broken or not queue.images or rng.random() < 0.3:
+                queue.state, queue.torn = RTS, None
+                await bench.make(queue)
+        for queue in rng.sample(queues, len(queues)):
+            await bench.post(queue, rng.randrange(1, 4))
+        for queue in rng.sample(queues, 12):
+            if not queue.broken:
+                bench.fail(queue)
+            await bench.post(queue, rng.randrange(1, 4))
+        await bench.finished()
+        await until(dut, lambda: not bench.rounds, "flushes", 4000)
+        await bench.mark(0)
+
+
+@cocotb.test()
+async def a_flush_takes_its_turns(dut):
+    """queue.sq.flush: an entry that is flushed counts as one flit against its queue's turn"""
+    bench = Bench(dut)
+    await bench.start()
+    turn = int(dut.QUANTUM.value) // 10
+    dead, other = Queue(6, 0, 7, srd=0), Queue(7, 256, 7, srd=0)
+    for queue in (dead, other):
+        await bench.make(queue)
+    bench.fail(dead)
+    await until(dut, lambda: dead.flushing, "the flush", 500)
+    await bench.post(other, 100, flits=1)
+    await bench.post(dead, 100)
+    before = len(bench.order)
+    await bench.finished()
+    runs = [(n, len(list(group))) for n, group in groupby(bench.order[before:])]
+    assert max(length for _, length in runs[1:-2]) == turn
+
+
 @cocotb.test()
 async def no_queue_waits_longer_than_its_bound(dut):
     """queue.sq.wait: every queue has work, long and short messages, the longest on most of them."""
@@ -467,7 +565,8 @@ async def a_queue_alone_is_not_held_up(dut):
     bench = Bench(dut)
     await bench.start()
     beats = Pulses(dut, "m_item", "data")
-    alone, other = Queue(3, 0, 6, srd=0), Queue(5, 128, 6, srd=0)
+    numbers = bench.rng.sample(range(1 << len(dut.work_qpn)), 2)
+    alone, other = (Queue(n, 128 * at, 6, srd=0) for at, n in enumerate(numbers))
     for queue in (alone, other):
         await bench.make(queue)
     await bench.post(alone, 40, flits=65)
@@ -486,7 +585,7 @@ async def a_queue_alone_is_not_held_up(dut):
     await until(dut, lambda: len(bench.order) > before + 2, "the other's turn")
     await bench.post(alone, 2, flits=65)
     await bench.finished()
-    assert bench.order[before:].count(5) == 64 and bench.order[-1] == 3
+    assert bench.order[before:].count(other.qpn) == 64 and bench.order[-1] == alone.qpn
 
 
 @cocotb.test()
@@ -572,6 +671,17 @@ async def contexts_limit_srd_only(dut):
     waiting = next(queue for queue in srd if queue.taken != queue.produced)
     bench.fail(waiting)
     await until(dut, lambda: waiting.taken == waiting.produced, "flush", 1000)
+    # A few more than a visit takes at most: it takes no more.
+    most = timing("efa_sq", "cut").depth
+    await bench.free(most + 9)
+    lone = Queue(9, 6144, 7)
+    await bench.make(lone)
+    beats = Pulses(dut, "m_item", "data")
+    await bench.post(lone, most + 9, flits=1)
+    await bench.finished()
+    cycles = [beat[0] for beat in beats.seen]
+    steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
+    assert [place for place, step in enumerate(steps, 1) if step > 1] == [most]
 
 
 @cocotb.test()
@@ -702,29 +812,30 @@ async def entries_leave_in_time(dut):
 
 
 @cocotb.test()
-async def the_count_goes_on_past_its_end(dut):
-    """queue.sq.wrap: entry 65,535 is followed by entry 0, and slots go on."""
-    bench, queue = Bench(dut), Queue(12, 64, 10, srd=0)
+@cocotb.parametrize((("wide", "near"), [(0, 0xFFF0), (1, 0x27F0)]))
+async def the_count_goes_on_past_its_end(dut, wide, near):
+    """queue.sq.wrap: entry 65,535 is followed by entry 0, and slots go on; wide ones as far."""
+    bench, queue = Bench(dut), Queue(12, 64, 10, wide, srd=0)
     # In a flush an entry is taken whatever its slot holds, so nothing but the clock has to move.
     zero(dut, *INPUTS)
-    dut.qpc_data.value, dut.prod_data.value = queue.image, 0xFFF0
+    dut.qpc_data.value, dut.prod_data.value = queue.image, near
     dut.m_void_ready.value, dut.m_item_ready.value, dut.rd_parity.value = 1, 1, 0
     dut.down.value = dut.flush_ok.value = 1 << 12
-    dut.taken_addr.value = 12
+    dut.taken_addr.value = 12 << len(dut.work_qpn) | 12
     await clock_and_reset(dut)
     await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=12)
     await pulse(dut, "work_valid", work_qpn=12)
-    await Timer(0x10C00 * PERIOD_NS, "ns")
+    await Timer(near * (1 + wide) * PERIOD_NS * 21 // 20, "ns")
     await RisingEdge(dut.clk)
-    assert int(dut.taken_data.value) & 0xFFFF == 0xFFF0
-    bench.lines = {64 + slot: (64 + slot, 0) for slot in range(1024)}
+    assert int(dut.taken_data.value) == near << 16 | near
+    bench.lines = {64 + line: (64 + line, 0) for line in range(queue.lines)}
     cocotb.start_soon(bench.memory())
     items = StreamMonitor(dut, "m_item", 0.3, ["data"])
-    dut.prod_data.value = 48
+    dut.prod_data.value = near + 64 & 0xFFFF
     await pulse(dut, "work_valid", work_qpn=12)
-    for count in range(0xFFF0, 0x10030):
+    for count in range(near, near + 64):
         item = INTERNAL.wqi.unpack((await items.take())[0]["data"])
-        assert (item.msg, item.entry & 0xFFFF) == (count & 0xFFFF, 64 + count % 1024)
+        assert (item.msg, item.entry & 0xFFFF) == (count & 0xFFFF, 64 + (count % 1024 << wide))
     await items.none(20)
 
 

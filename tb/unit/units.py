@@ -69,7 +69,11 @@ UNITS: dict[str, Unit] = {
     "sq": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
-    "sq_fetch": Unit("efa_sq_fetch", [{}, {"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}]),
+    "sq_fetch": Unit(
+        "efa_sq_fetch",
+        [{}, {"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
+        mutants={"SLOT_W": 4},
+    ),
     "sq_lines": Unit("efa_sq_lines"),
     "cqe_format": Unit("efa_cqe_format"),
     "rq": Unit("efa_rq"),
@@ -131,5 +135,5 @@ INSIDE: dict[str, tuple[str, dict]] = {
     "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
     "efa_dma_wr": ("dma", {}),
     "efa_mr_ask": ("mr_list", {}),
-    "efa_sq_order": ("sq_fetch", {}),
+    "efa_sq_order": ("sq_fetch", {"SLOT_W": 4}),
 }
