@@ -48,8 +48,8 @@ def write(folder, rows, states):
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
     older = json.loads(file.read_text())["checks"] if file.exists() else []
-    told = {row["id"]: row for row in [*older, *rows]}
-    kept = [told[name] for name in states if name in told and told[name].get("state") == states[name]]
+    told = {row["id"]: row for row in [*older, *rows] if row["state"] == states.get(row["id"])}
+    kept = [told[name] for name in states if name in told]
     counts = {verdict: sum(row["verdict"] == verdict for row in kept) for verdict in COLOURS}
     file.write_text(json.dumps({**counts, "checks": kept}, indent=1) + "\n")
     page = folder / "summary.svg"
