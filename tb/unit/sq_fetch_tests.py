@@ -14,9 +14,11 @@ from tb.lib.waits import zero
 STATES = AdminQpState
 OPEN = (STATES.RTS, STATES.SQD, STATES.SQE, STATES.ERR)
 READ, AGAIN, DRAIN, WAITS = (
-    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits"))
+    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits")
+)
 BEAT, LATER, LATER_SMALL = (
-    timing("efa_sq_order", path) for path in ("beat", "later", "later_small"))
+    timing("efa_sq_order", path) for path in ("beat", "later", "later_small")
+)
 INPUTS = ("rung_valid", "rung_qpn", "s_chg_valid", "s_chg_qpn", "qpc_data", "prod_data",
           "s_clear_valid", "s_clear_qpn", "s_clear_made", "s_clear_base", "s_drain", "s_waits",
           "m_rd_ready", "rdc_valid", "rdc_cookie", "rdc_offset", "rdc_bytes", "rdc_last", "rdc_err",
@@ -259,9 +261,14 @@ class World:
 
     async def rest(self, limit=20_000):
         """Until all that was rung has been seen."""
+
         def busy():
-            return self.doorbells or self.chgs or self.reads or any(
-                q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            return (
+                self.doorbells
+                or self.chgs
+                or self.reads
+                or any(q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            )
 
         for _ in range(limit):
             if not busy():
