@@ -80,6 +80,9 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the u
 mutate: $(STAMP) ## whether benches of rtl/admin, host, queue and data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
+checks: $(STAMP) ## each protection check of tb/checks.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/checks
+	$(BIN)/python tools/checks.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run
 

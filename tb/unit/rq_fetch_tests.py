@@ -315,6 +315,18 @@ async def descriptors_come_ahead_of_need(dut, pace):
 
 
 @cocotb.test()
+async def a_ring_that_is_not_there_is_not_read(dut):
+    """queue.rq_fetch.gone: its queue pair is gone, or was made without one, whatever was rung."""
+    world = World(dut)
+    await world.start()
+    rings = [await world.ring(5, 4, live=0), await world.ring(9, 4, rq_live=0)]
+    for ring in rings:
+        world.post(ring, 1, 1, 1)
+    await world.cycles(60)
+    assert not any(ring.asked for ring in rings) and not world.out
+
+
+@cocotb.test()
 async def reads_are_as_long_as_they_can_be(dut):
     """queue.rq_fetch.reads: up to 8 descriptors, up to a line of 128 bytes, up to the ring's end"""
     world = World(dut, 1.0)

@@ -97,6 +97,23 @@ async def only_a_live_queue_in_rts_is_taken_from(dut):
 
 
 @cocotb.test()
+async def a_queue_that_broke_is_not_taken_from(dut):
+    """queue.sq.down: from its break on, though its context still says RTS."""
+    bench = Bench(dut)
+    await bench.start()
+    queue = Queue(7, 256, 3)
+    await bench.make(queue)
+    dut.down.value = 1 << queue.qpn
+    await bench.post(queue, 5)
+    await ClockCycles(dut.clk, 40)
+    assert queue.taken == 0
+    dut.down.value = 0
+    await bench.again(queue)
+    await bench.finished()
+    assert queue.taken == 5
+
+
+@cocotb.test()
 async def contexts_limit_srd_only(dut):
     """queue.sq.contexts: all in use, one for each that comes back, none for UD and flushes."""
     bench = Bench(dut)
