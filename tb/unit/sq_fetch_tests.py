@@ -87,6 +87,7 @@ class World:
             if self.dut.init_done.value == 1:
                 return
             await RisingEdge(self.dut.clk)
+            assert (self.dut.work_valid.value, self.dut.err_valid.value) == (0, 0)
         raise AssertionError("it is not initialised")
 
     async def make(self, *queues, made=1):
@@ -506,6 +507,49 @@ async def whoever_waits_gets_a_cycle(dut):
     world.waits = False
     await world.cycles(100, step)
     assert len(world.times["read"]) > before + 4
+    await world.rest()
+
+
+@cocotb.test()
+async def every_queue_keeps_its_order(dut):
+    """queue.sq_fetch.each: two reads of each are out, the second one comes first"""
+    world = World(dut, 0.0, 1.0, "last")
+    await world.start()
+    for qpn in world.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
+        queue = Queue(qpn, 1 << 30, 2, page=0)
+        world.queues.clear()
+        await world.make(queue)
+        for _ in range(2):
+            world.ring(queue)
+            await world.cycles(8)
+        assert len(world.reads) == 2
+        world.answers = 1.0
+        await world.rest()
+        world.answers = 0.0
+
+
+@cocotb.test()
+async def what_came_early_gets_its_cycle(dut):
+    """queue.sq_fetch.early: though beats of others come without end"""
+    world, queues, lone = await timed(dut)
+
+    def step():
+        for queue in queues:
+            if queue.room() > 8 and len(world.doorbells) < 2:
+                world.ring(queue, 8)
+
+    for _ in range(2):
+        world.ring(lone)
+        await world.cycles(8)
+    world.reads.reverse()
+    await world.cycles(40, step)
+    world.answers = 1.0
+    for _ in range(WAITS.latency + 8 * world.slots + 40):
+        if lone.seen == 2:
+            break
+        await world.cycles(1, step)
+    assert lone.seen == 2
+    await world.cycles(100, step)
     await world.rest()
 
 
