@@ -14,9 +14,11 @@ from tb.lib.waits import zero
 STATES = AdminQpState
 OPEN = (STATES.RTS, STATES.SQD, STATES.SQE, STATES.ERR)
 READ, AGAIN, DRAIN, WAITS = (
-    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits"))
+    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits")
+)
 BEAT, LATER, LATER_SMALL = (
-    timing("efa_sq_order", path) for path in ("beat", "later", "later_small"))
+    timing("efa_sq_order", path) for path in ("beat", "later", "later_small")
+)
 INPUTS = ("rung_valid", "rung_qpn", "s_chg_valid", "s_chg_qpn", "qpc_data", "prod_data",
           "s_clear_valid", "s_clear_qpn", "s_clear_made", "s_clear_base", "s_drain", "s_waits",
           "m_rd_ready", "rdc_valid", "rdc_cookie", "rdc_offset", "rdc_bytes", "rdc_last", "rdc_err",
@@ -85,6 +87,7 @@ class World:
             if self.dut.init_done.value == 1:
                 return
             await RisingEdge(self.dut.clk)
+            assert (self.dut.work_valid.value, self.dut.err_valid.value) == (0, 0)
         raise AssertionError("it is not initialised")
 
     async def make(self, *queues, made=1):
@@ -259,9 +262,14 @@ class World:
 
     async def rest(self, limit=20_000):
         """Until all that was rung has been seen."""
+
         def busy():
-            return self.doorbells or self.chgs or self.reads or any(
-                q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            return (
+                self.doorbells
+                or self.chgs
+                or self.reads
+                or any(q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            )
 
         for _ in range(limit):
             if not busy():
@@ -499,6 +507,49 @@ async def whoever_waits_gets_a_cycle(dut):
     world.waits = False
     await world.cycles(100, step)
     assert len(world.times["read"]) > before + 4
+    await world.rest()
+
+
+@cocotb.test()
+async def every_queue_keeps_its_order(dut):
+    """queue.sq_fetch.each: two reads of each are out, the second one comes first"""
+    world = World(dut, 0.0, 1.0, "last")
+    await world.start()
+    for qpn in world.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
+        queue = Queue(qpn, 1 << 30, 2, page=0)
+        world.queues.clear()
+        await world.make(queue)
+        for _ in range(2):
+            world.ring(queue)
+            await world.cycles(8)
+        assert len(world.reads) == 2
+        world.answers = 1.0
+        await world.rest()
+        world.answers = 0.0
+
+
+@cocotb.test()
+async def what_came_early_gets_its_cycle(dut):
+    """queue.sq_fetch.early: though beats of others come without end"""
+    world, queues, lone = await timed(dut)
+
+    def step():
+        for queue in queues:
+            if queue.room() > 8 and len(world.doorbells) < 2:
+                world.ring(queue, 8)
+
+    for _ in range(2):
+        world.ring(lone)
+        await world.cycles(8)
+    world.reads.reverse()
+    await world.cycles(40, step)
+    world.answers = 1.0
+    for _ in range(WAITS.latency + 8 * world.slots + 40):
+        if lone.seen == 2:
+            break
+        await world.cycles(1, step)
+    assert lone.seen == 2
+    await world.cycles(100, step)
     await world.rest()
 
 

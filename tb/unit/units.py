@@ -67,6 +67,7 @@ UNITS: dict[str, Unit] = {
     "sq_circle": Unit("efa_sq_circle", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
     "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}),
     "sq": Unit("efa_sq"),
+    "sq_turns": Unit("efa_sq"),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
     "sq_fetch": Unit(
