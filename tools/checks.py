@@ -153,8 +153,9 @@ def examine(checks, args):
 
         def row(check):
             began = time.monotonic()
-            verdict, what = BROKEN, f"{check.test} fails on the RTL as it is"
-            if ran_by(check) not in unfit:
+            if ran_by(check) in unfit:
+                verdict, what = BROKEN, f"fails on the RTL as it is: {unfit[ran_by(check)]}"
+            else:
                 verdict, what = judge(check, args.sim, args.seed)
             return {
                 "id": check.id, "protects": " ".join(check.protects.split()),
@@ -222,7 +223,8 @@ def main(arguments=None):
     killed = sum(row["verdict"] == KILLED for row in rows)
     for row in rows:
         if row["verdict"] != KILLED:
-            print(f"{row['id']}: {row['verdict']}: {row['place']}: {row['what'].splitlines()[:1]}")
+            why = row["what"].partition("\n")[0] or "no test noticed"
+            print(f"{row['id']}: {row['verdict']}: {row['place']}: {why}")
     print(f"checks: {killed} of {len(rows)} killed by their tests in"
           f" {time.monotonic() - began:.0f} s, {page.relative_to(ROOT)}")  # fmt: skip
     return int(killed < len(rows) or bool(unfit))
