@@ -191,7 +191,7 @@ def _finished(now, c, r, at, sent, come):
 
 @engine
 def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
-                context_of, context_free, wake):
+                wake):
     """Finished sends and receives into the completion engine, in turn."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine moves as a whole; a choice it could not take stands.
@@ -229,8 +229,6 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ_HELD] = choice
     # Send contexts: what cannot go on is stored, so causes never wait.
     c1 = r[C1]
-    if c1 >= 0 and c.srd:
-        context_free[context_of[c1]] = now
     empty = r[STORE_HEAD] == r[STORE_TAIL]
     goes = -1
     if r[C3] < 0 or handed:

@@ -61,7 +61,7 @@ def _run(c, s, wake):
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
      entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
-     listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used,
+     listed_at, left_at, tag_free, claimed, asked, moved_n, here, used,
      used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg,
      ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places,
      out_at, parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen,
@@ -81,8 +81,7 @@ def _run(c, s, wake):
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
-                now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
-                context_of, context_free, wake)
+                now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due, wake)
         if wake[AT_FETCH] <= now:
             wake[AT_FETCH] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again,
                                    again_due, in_again, ask_ring, ask_block, ask_at, ask_end, wake)
@@ -90,9 +89,8 @@ def _run(c, s, wake):
             wake[AT_JUDGE] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
                                    job_at, places, out_at, parked, park_due, blocked, wake)
         if wake[AT_NETWORK] <= now:
-            wake[AT_NETWORK] = network(now, c, r, at, sent, context_of, context_free, listed_at,
-                                       left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
-                                       wake)
+            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
+                                       link_msg, link_ack, link_due, wake)
         if wake[AT_READS] <= now:
             wake[AT_READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
                                    ask_block, ask_at, ask_end, read_log, news_at, news_queue,

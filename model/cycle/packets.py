@@ -38,8 +38,7 @@ RANGE_SECOND = R["range_second"]
 READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
 NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
-TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
-CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
+TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
@@ -274,30 +273,8 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
 
 
 @engine
-def _context(now, c, r, context_free):
-    """True when the next context in the circle is free; while it is not, the circle goes on."""
-    while r[CONTEXT_AT] < now and r[CONTEXT_FREE] == 0:
-        after = r[CONTEXT] + 1 if r[CONTEXT] + 1 < c.contexts else 0
-        r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= r[CONTEXT_AT] else 0
-        r[CONTEXT_AT] += 1
-    r[CONTEXT_AT] = now
-    return r[CONTEXT_FREE] == 1
-
-
-@engine
-def _take_context(now, c, r, context_free):
-    """The context that a message leaves with."""
-    taken = r[CONTEXT]
-    context_free[taken] = FAR
-    after = taken + 1 if taken + 1 < c.contexts else 0
-    r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= now else 0
-    r[CONTEXT_AT] = now + 1
-    return taken
-
-
-@engine
-def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, ack_msg, ack_at,
-            link_msg, link_ack, link_due, wake):
+def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+            wake):
     """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
@@ -313,11 +290,7 @@ def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, a
     k = r[TX]
     if k >= 0 and r[OUT] < 0:
         due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
-        if due <= now and c.srd and not _context(now, c, r, context_free):
-            later = min(later, now + 1)
-        elif due <= now:
-            if c.srd:
-                context_of[sent[k]] = _take_context(now, c, r, context_free)
+        if due <= now:
             r[OUT], r[OUT_AT] = k, now + 1
             later = min(later, now + 1)
             if c.flits == 1:
