@@ -93,6 +93,7 @@ UNITS: dict[str, Unit] = {
     "mr_check": Unit("efa_mr_check", [{}, {"EARLY": 1}]),
     "mr_walk": Unit("efa_mr_walk", [{}, {"EARLY": 1}]),
     "srd": Unit("efa_srd", [{}, {"QPN_W": 10}]),
+    "srd_circle": Unit("efa_srd_circle", [{}, {"CTX_W": 4}, {"CTX_W": 7}]),
     "tx_ring": Unit("efa_tx_ring", [{}, {"SLOT_W": 3, "LINE_W": 8}]),
     "tx_room": Unit("efa_tx_room"),
     "tx": Unit("efa_tx", [{}, {"QPN_W": 10}]),
