@@ -104,7 +104,8 @@ def make(top, parameters, others, count, seed):
     below = [str(path.relative_to(ROOT)) for path in others]
     yosys(
         *([f"read_verilog -lib {FLAGS} {' '.join(below)}"] if below else []),
-        f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
+        # An array becomes registers: ports of a memory are cells whose clock no mutant may touch.
+        f"read_verilog -defer -mem2reg {FLAGS} {file.relative_to(ROOT)}",
         f"hierarchy -check -top {top}{chparam}",
         # A case of constants as a memory would have mutants in its contents, which no tool writes.
         "proc -norom",

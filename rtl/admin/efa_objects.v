@@ -13,7 +13,8 @@ module efa_objects #(
     parameter QPN_W  = 6,
     parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
-    parameter UNITS  = 5
+    parameter UNITS  = 5,
+    parameter REF_W  = 24  // bits of a count of references: an address handle may have many
 ) (
     input  wire clk,
     input  wire rst,
@@ -46,7 +47,6 @@ module efa_objects #(
   localparam TOTAL = BASE_LLQ + (1 << LLQ_W);
   localparam ADDR_W = $clog2(TOTAL + 1);
   localparam UAR_W = 10;
-  localparam REF_W = 24;
   localparam ENTRY_W = 2 + UAR_W + REF_W + 16;
   localparam [ADDR_W-1:0] ONE = 1;
   localparam [ADDR_W-1:0] LAST = TOTAL - 1;

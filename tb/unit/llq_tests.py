@@ -7,7 +7,7 @@ from efa.defs import EVENTS, INTERNAL, LIMITS
 from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, hold, pulse, until, zero
+from tb.lib.waits import drive, high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, Table
 
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
@@ -196,7 +196,7 @@ async def entries_are_whole_from_any_pieces(dut):
     await bench.start()
     rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
     rings = [Ring(0, 0, 0), Ring(1, 1, 0, wide=1, start=65534), Ring(9, 7, 1, start=65528),
-             Ring(62, 20, 5, wide=1), Ring(63, last - 32, 10)]  # fmt: skip
+             Ring(62, 20, 5, wide=1), Ring(63, last - 32, 10, start=31 << 11)]  # fmt: skip
     dead = Ring(30, 40, 3)
     await bench.make(*rings, dead)
     dead.live = 0
@@ -257,11 +257,12 @@ async def a_store_behind_a_void_stays(dut):
     ring, rest = Ring(17, 5, 2), Ring(18, 8, 10)
     bench.rings[18] = rest
     for distance in range(-2, 4):
-        for busy in (0, 1):
+        for busy in (0, 1, 0, 1):
             await bench.make(ring)
             ring.begin(0)
-            # The first entry lacks most of its dwords; of the next lap's come some others.
-            await bench.store(ring.line, 0x0003, owner=ring)
+            # The first entry lacks some of its dwords; of the next lap's come others.
+            first, second = (bench.rng.randrange(1, ALL) for _ in range(2))
+            await bench.store(ring.line, first, owner=ring)
             bench.ring_bell(ring, 1)
             await ClockCycles(dut.clk, DB_READ + 1)
             await bench.entry(ring, 0)
@@ -270,13 +271,13 @@ async def a_store_behind_a_void_stays(dut):
             dut.s_op_valid.value, dut.s_op_own.value, dut.s_op_qpc.value = busy, 0, rest.image
             ring.taken = 1
             if distance < 0:
-                await bench.store(ring.line, 0x0F06, owner=ring)
+                await bench.store(ring.line, second, owner=ring)
                 await ClockCycles(dut.clk, -distance - 1)
             void = cocotb.start_soon(hold(dut, "s_void_valid", "s_void_ready",
                                           s_void_line=ring.line, s_void_parity=0))  # fmt: skip
             if distance >= 0:
                 await ClockCycles(dut.clk, distance)
-                await bench.store(ring.line, 0x0F06, owner=ring)
+                await bench.store(ring.line, second, owner=ring)
             await void
             dut.s_op_valid.value = 0
             await ClockCycles(dut.clk, bench.latency + 2)
@@ -286,6 +287,31 @@ async def a_store_behind_a_void_stays(dut):
             bench.ev.seen.clear()
             bench.expected.clear()
             await bench.ready()
+
+
+@cocotb.test()
+async def any_store_beside_a_void_of_another_line(dut):
+    """queue.llq.beside: of a line that differs in one bit, in any cycle around it."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, ring = bench.rng, Ring(11, 21, 0)
+    for bit in range(len(dut.rd_line)):
+        for distance in range(-2, 4):
+            await bench.make(ring)
+            ring.begin(0)
+            await bench.store(ring.line, rng.getrandbits(16), owner=ring)
+            await ClockCycles(dut.clk, bench.latency)
+            if distance < 0:
+                await bench.store(ring.line, rng.getrandbits(16), owner=ring)
+                await ClockCycles(dut.clk, -distance - 1)
+            await pulse(dut, "s_void_valid", s_void_line=ring.line ^ 1 << bit,
+                        s_void_parity=rng.getrandbits(1))  # fmt: skip
+            if distance >= 0:
+                await ClockCycles(dut.clk, distance)
+                await bench.store(ring.line, rng.getrandbits(16), owner=ring)
+            await ClockCycles(dut.clk, bench.latency)
+            await bench.entry(ring, 0)
+    await bench.check()
 
 
 @cocotb.test()
@@ -384,6 +410,46 @@ async def rings_come_and_go_beside_stores(dut, rate):
 
 
 @cocotb.test()
+async def rings_of_every_size_take_their_time(dut):
+    """queue.llq.sizes: a line a cycle, every other while voids come without end."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.all_equal()
+    promised = timing("efa_llq", "ring")
+    for log in range(11):
+        ring = Ring(4, 8, log, wide=log == 10)
+        for voids in (0, 1):
+            drive(dut, s_void_valid=voids, s_void_line=0, s_void_parity=0)
+            first, done = await bench.op(ring, own=1)
+            wanted = promised.latency + (ring.lines - 1) * (promised.interval + voids)
+            assert wanted <= done - first <= wanted + voids, (log, done - first)
+
+
+@cocotb.test()
+async def a_ring_on_the_heels_of_the_walk(dut):
+    """queue.llq.heels: a line a cycle right behind it; the next ring is looked at anew."""
+    bench, began = Bench(dut), cycle()
+    await bench.start()
+    near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.rd_line)) // PAGE // 2
+    rings = [Ring(5, near, 8), Ring(6, near + 5, 4), Ring(7, near + 6, 6), Ring(8, half + 1, 7)]
+    for ring in rings:
+        bench.rings[ring.qpn] = ring
+        _, done = await bench.op(ring, own=1)
+        behind = done - began - (ring.line + ring.lines)
+        assert 0 < behind <= 12, behind
+    for ring in rings:
+        await bench.store(ring.line, 0x5A0F, owner=ring)
+        await ClockCycles(dut.clk, bench.latency)
+        for count in range(ring.depth):
+            await bench.entry(ring, count)
+    # Nothing is walked over again.
+    for _ in range(3):
+        await bench.all_equal()
+    for ring in rings:
+        await bench.entry(ring, 0)
+
+
+@cocotb.test()
 @cocotb.parametrize(rate=[0.0, 0.7])
 async def memories_may_hold_anything_at_power_on(dut, rate):
     """queue.llq.power: rings made before the walk has passed them, stores that hold it up."""
@@ -448,3 +514,10 @@ async def reset_forgets_owners_and_stores_under_way(dut):
         ring.written.clear()
         bench.ev.seen.clear()
         bench.expected.clear()
+    pages = range((1 << len(dut.rd_line)) // PAGE)
+    await bench.make(*(Ring(1, page, 0) for page in pages))
+    await reset(dut, 1)
+    await bench.ready()
+    for page in pages:
+        await bench.store(page * PAGE)
+    await bench.check()

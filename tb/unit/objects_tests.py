@@ -176,16 +176,28 @@ async def a_number_stays_with_its_uar(dut):
     await bench.start()
     for number in (0, 1):
         await bench.take(UAR, number)
-    await bench.take(QP, await bench.find(QP, 0), 0)
+    for kind in (QP, CQ):
+        await bench.take(kind, await bench.find(kind, 0), 0)
+        await bench.free(kind, 0)
+        assert await bench.find(kind, 1) == 1
+        assert await bench.find(kind, 0) == 0
     await bench.take(LLQ, await bench.find(LLQ, 0, 1), 0, 1)
-    await bench.free(QP, 0)
     await bench.free(LLQ, 0, 0, 1)
-    assert await bench.find(QP, 1) == 1
     assert await bench.find(LLQ, 1, 1) == 2
-    assert await bench.find(QP, 0) == 0
     await bench.free(UAR, 0)
-    assert await bench.find(QP, 1) == 0
+    assert await bench.find(QP, 1) == await bench.find(CQ, 1) == 0
     assert await bench.find(LLQ, 1, 1) == 0
+
+
+@cocotb.test()
+async def a_ring_gets_pages_that_are_all_free(dut):
+    """admin.objects.pages: one of its pages that another ring has, whichever, is enough."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(UAR, 0)
+    for page, log, place in ((0, 1, 2), (3, 1, 4), (6, 2, 8), (9, 2, 12)):
+        await bench.take(LLQ, page, 0)
+        assert await bench.find(LLQ, 0, log) == place
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
