@@ -24,7 +24,7 @@ LIST = 0x7_1234_5FC8
 KEY_W = 20
 
 
-def region(pages=(PAGE,), listed=False, **fields):
+def region(pages=(PAGE,), listed=False, unused=(0, 0, 0, 0), **fields):
     told = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
     command = AdminRegMrCmd(**told)
     if listed:
@@ -32,7 +32,7 @@ def region(pages=(PAGE,), listed=False, **fields):
         command.pbl.pbl.address.mem_addr_low = LIST & 0xFFFF_FFFF
         command.pbl.pbl.address.mem_addr_high = LIST >> 32
     else:
-        command.pbl.inline_pbl_array = [*pages, 0, 0, 0, 0][:4]
+        command.pbl.inline_pbl_array = [*pages, *unused][:4]
     return command
 
 
@@ -195,6 +195,8 @@ async def any_regions(dut):
         generation = rng.choice((rng.randrange(1 << 16), 1 << rng.randrange(16)))
         numbers.gens[Kind.MR, number] = generation - 1
         pages = [rng.getrandbits(52) << 12 for _ in range(rng.randrange(1, 5))]
+        # Places that no page is in say nothing, nor does the number of pages.
+        unused = [rng.getrandbits(64) for _ in range(4 - len(pages))]
         iova, physical = rng.getrandbits(63), int(rng.random() < 0.2)
         most = len(pages) * PAGE - iova % PAGE
         length = rng.randrange(max(1, most - PAGE + 1), most + 1)
@@ -208,7 +210,8 @@ async def any_regions(dut):
         await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
                            ILLEGAL)  # fmt: skip
         found, told = await unit.reg(
-            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical, **fields
+            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
+            unused=unused, page_num=rng.getrandbits(32), **fields
         )
         assert found == told_as
         assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(

@@ -59,7 +59,7 @@ class Lister:
         pages = [rng.getrandbits(64 - shift) << shift for _ in range(count)]
         for place in odd:
             pages[place] |= 1 << rng.randrange(shift)
-        at = 8 * rng.getrandbits(49)
+        at = min(8 * rng.getrandbits(61), (1 << 64) - 8 * count)
         self.lines.broken = None if broken is None else at + 8 * broken
         first = rng.randrange(POOL - count + 1)
         self.lines.asked.clear()
@@ -96,7 +96,7 @@ class Chunked:
 
     def __init__(self, dut, rng, pages, spread=True):
         self.pointers, self.entries = int(dut.POINTERS.value), int(dut.ENTRIES.value)
-        self.memory, self.steps, self.free = {}, [], 64 * rng.getrandbits(40)
+        self.memory, self.steps, self.free = {}, [], 64 * rng.getrandbits(58)
         self.rng, self.spread = rng, spread
         runs = [pages[i : i + self.entries] for i in range(0, len(pages), self.entries)]
         chunks = [runs[i : i + self.pointers] for i in range(0, len(runs), self.pointers)]
@@ -218,6 +218,7 @@ async def pages_in_the_command(dut):
     """admin.mr_list.inline"""
     lister = Lister(dut)
     await clock_and_reset(dut)
+    dut.s_line_err.value = 1  # without a line it says nothing
     for count in (1, 2, 3, 4):
         await lister.take_in(count, 12, 0)
         for place in range(count):
