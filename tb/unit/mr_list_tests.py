@@ -194,6 +194,16 @@ async def lists_in_chunks(dut, pace):
 
 
 @cocotb.test()
+async def long_lists(dut):
+    """admin.mr_list.long: direct, and in chunks, of hundreds of pages and of a whole pool."""
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    await lister.take_in(lister.rng.randrange(1024, 1100), 12, 1)
+    await take_in_chunks(lister, 1024 + lister.rng.randrange(64))
+    await lister.take_in(4096, 12, 1)
+
+
+@cocotb.test()
 async def many_reads_are_on_their_way(dut):
     """admin.mr_list.in_flight: as many as efa_line_rd holds, and pointers beside them."""
     lister = Lister(dut)

@@ -472,6 +472,54 @@ async def the_longest_distance(dut):
 
 
 @cocotb.test()
+async def each_bit_of_the_distance(dut):
+    """host.irq.bits: powers of two, from any place of the walk over the vectors."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    late = 4 + 2 * bench.vectors
+    for bit in [*range(7), *range(13)]:
+        moderation = dut.s_cfg_moderation.value = 1 << bit
+        vector = bench.rng.randrange(bench.vectors)
+        await ClockCycles(dut.clk, bench.rng.randrange(1, 70))
+        left = []
+        for name in ("adm", "eq"):
+            await bench.ask(name, vector)
+            for _ in range(moderation + late):
+                await RisingEdge(dut.clk)
+                if bench.left[vector] == bench.asked[vector]:
+                    break
+            left.append(bench.last[vector])
+        assert moderation <= max(left[1] - left[0], moderation) <= moderation + late
+        assert bench.left[vector] == bench.asked[vector] and len(set(left)) == 2
+        await ClockCycles(dut.clk, moderation + late)
+
+
+@cocotb.test()
+async def disabled_it_keeps_what_is_pending(dut):
+    """host.irq.kept: also of a vector whose held message is lost; and without a request nothing
+    is odd, whatever stands there."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    moderation = dut.s_cfg_moderation.value = 300
+    for vector in bench.rng.sample(range(bench.vectors), min(3, bench.vectors)):
+        for _ in range(2):
+            await bench.ask("adm", vector)
+        await bench.store(TABLE + ENTRY * vector + MASK, 1)
+        await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, 8)
+        dut.s_cfg_msix_enable.value = 0
+        await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
+        assert await bench.pending() == 1 << vector
+        dut.s_cfg_msix_enable.value = 1
+        await bench.store(TABLE + ENTRY * vector + MASK, 0)
+        await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
+        assert await bench.pending() == 0 and bench.left[vector] == 2
+        drive(dut, irq_eq_vector=255, irq_adm_vector=255)
+        await ClockCycles(dut.clk, 4)
+        assert not bench.odds
+
+
+@cocotb.test()
 async def resets(dut):
     """host.irq.reset: the core's forgets requests, the host's the table, an entry a cycle."""
     bench = await Bench(dut).start()

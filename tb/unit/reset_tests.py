@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
@@ -266,3 +266,34 @@ async def any_order(dut):
     await ClockCycles(dut.clk, 100)
     await steady(dut, 5, quiesce=0, sts_progress=0, m_cfg_flr_done=1)
     assert bench.steps.count(DRAINED) > 10
+
+
+@cocotb.test()
+async def as_soon_as_it_may(dut):
+    """host.reset.soon: however long it waited, for quiet or for tables; a second request ends
+    nothing, and rst resets both sides in its own cycle."""
+    bench = Bench(dut)
+    await bench.idle()
+    for wait in range(20, 29):
+        drive(dut, net_quiet=0, init_done=0)
+        await bench.store(1)
+        await ClockCycles(dut.clk, wait)
+        dut.net_quiet.value = 1
+        await RisingEdge(dut.clk)
+        await rises(dut, dut.core_rst, 1)
+        await bench.store(1)
+        await ClockCycles(dut.clk, wait)
+        dut.init_done.value = 1
+        await steady(dut, 9, sts_finished=0)
+        await bench.store(0)
+        await until(dut, high(dut.sts_finished))
+        dut.init_done.value = 0
+        await bench.flr()
+        dut.s_cfg_flr.value = 0
+        await ClockCycles(dut.clk, 20 + wait)
+        dut.init_done.value = 1
+        await RisingEdge(dut.clk)
+        await rises(dut, dut.m_cfg_flr_done, 1)
+    dut.rst.value = 1
+    await ReadOnly()
+    assert (dut.core_rst.value, dut.host_rst.value) == (1, 1)

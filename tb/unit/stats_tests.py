@@ -73,9 +73,10 @@ async def every_event_is_counted(dut):
     await start(dut)
     rng = rng_for("stats")
     counts = dict.fromkeys(NAMES, 0)
-    await count(dut, rng, 400, counts)
-    for index, name in enumerate(NAMES):
-        assert await read(dut, index) == same(counts)[name], name
+    for cycles in (0, 400, 1, 2):
+        await count(dut, rng, cycles, counts)
+        for index in (*range(len(NAMES)), 0, *range(len(NAMES))):
+            assert await read(dut, index) == same(counts)[NAMES[index]], (cycles, index)
     for index in range(len(NAMES), 16):
         assert await read(dut, index) == 0
 
