@@ -80,6 +80,9 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the u
 mutate: $(STAMP) ## whether benches of rtl/admin, host, queue and data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
 
+checks: $(STAMP) ## each protection check of tb/checks.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/checks
+	$(BIN)/python tools/checks.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run
 
@@ -97,6 +100,9 @@ wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_l
 
 hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
 	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
+
+lives: $(STAMP) ## a thousand lives of the device on Verilator, each ended by some reset at a random moment
+	$(BIN)/python -m tb.runner system lives_long --sim verilator --seed $(or $(SEED),1)
 
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run

@@ -141,7 +141,6 @@ module fv_sq #(
   (* probe = "u_dut.u_set.last_q" *) wire [QPN_W-1:0] last;
   (* probe = "u_dut.out_ready" *) wire out_ready;
   (* probe = "u_dut.void_valid_q" *) wire void_valid;
-  (* probe = "u_dut.p_fresh_q" *) wire p_fresh;
   (* probe = "u_dut.p_debt" *) wire [7:0] p_debt;
   (* probe = "u_dut.p_stalls" *) wire p_stalls;
   (* probe = "u_dut.s1_pays_q" *) wire s1_pays;
@@ -304,7 +303,7 @@ module fv_sq #(
       h_sum :
       assert (credits + aside + used_q == CONTEXTS && used_q <= CONTEXTS && credits <= CONTEXTS);
       o_falls :
-      assert ((!p_valid || (p_fresh && last == p_qpn))
+      assert ((!p_valid || last == p_qpn)
           && (!(a_valid && s1_valid) || (s1_qpn == a_qpn && s1_wide == a_wide))
           && (!a_valid || !a_second || a_wide) && (!s1_valid || !s1_second || s1_wide)
           && (!(a_valid && !s1_first && c_valid) || c_qpn == a_qpn)

@@ -108,7 +108,6 @@ module fv_sq_fetch #(
   (* probe = "u_dut.u_base.word_known_q" *) wire base_known;
   (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
   (* probe = "u_dut.p_valid_q" *) wire p_valid;
-  (* probe = "u_dut.p_fresh_q" *) wire p_fresh;
   (* probe = "u_dut.p_qpn_q" *) wire [QPN_W-1:0] p_qpn;
   (* probe = "u_dut.p_asked" *) wire [16:0] p_asked;
   (* probe = "u_dut.p_base" *) wire [57:0] p_base;
@@ -242,10 +241,10 @@ module fv_sq_fetch #(
           && x_parity == lap[0] && {10'd0, x_lines} + index <= ring
           && {1'b0, x_addr[5:0] & (size[5:0] - 6'd1)} + x_lines <= size));
       h_p :
-      assert (!p_me || !p_fresh || !known_q || (x_new && x_qpn == me)
+      assert (!p_me || !known_q || (x_new && x_qpn == me)
           || (had_new && had_qpn == me) || cleared_q || !looked_q
           || (p_asked == asked && p_base == base));
-      h_fresh : assert (!p_me || looked_q == p_fresh);
+      h_looked : assert (!p_me || looked_q);
       h_answer : assert (!known_q || cleared_q || answer_q == prod_q);
       o_kept : assert (!(x_new && x_me) || {5'd0, x_more} == waiting || set[me] || p_me);
       p_order :

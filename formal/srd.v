@@ -28,10 +28,12 @@ module fv_srd #(
 );
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
-  localparam N = 1 << MSG_W;
+  localparam CTX_W = MSG_W + 1;
+  localparam N = 1 << CTX_W;
+  localparam [CTX_W:0] MOST = 1 << MSG_W;  // sends that may be open
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam STORE_LOG2 = MSG_W + 1;
-  localparam [STORE_LOG2:0] ROOM = 2 * N;
+  localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
   localparam WHAT_W = 3 + QPN_W + 16 + 12 + 1 + 48 + 16 + 16;
   localparam ITEM_W = WHAT_W + 12;
   localparam [1:0] KIND_BARRIER = 2'd2;
@@ -107,12 +109,11 @@ module fv_srd #(
       .st_send_bytes(st_send_bytes)
   );
 
-  (* probe = "u_dut.used_q" *) wire [N-1:0] used;
-  (* probe = "u_dut.next_free_q" *) wire next_free;
+  (* probe = "u_dut.used" *) wire [N-1:0] used;
   (* probe = "u_dut.rest_q" *) wire [MSG_W:0] rest;
   (* probe = "u_dut.c1_valid_q" *) wire c1_valid;
   (* probe = "u_dut.c1_from_q" *) wire [1:0] c1_from;
-  (* probe = "u_dut.c1_index_q" *) wire [MSG_W-1:0] c1_index;
+  (* probe = "u_dut.c1_index_q" *) wire [CTX_W-1:0] c1_index;
   (* probe = "u_dut.c1_used" *) wire c1_used;
   (* probe = "u_dut.c1_passes" *) wire c1_passes;
   (* probe = "u_dut.c1_item" *) wire [ITEM_W-1:0] c1_item;
@@ -131,11 +132,11 @@ module fv_srd #(
   (* probe = "u_dut.c3_valid_q" *) wire c3_valid;
   (* probe = "u_dut.walk_q" *) wire [1:0] walk;
   (* probe = "u_dut.pass_q" *) wire [1:0] pass;
-  (* probe = "u_dut.seen_q" *) wire [MSG_W:0] seen;
-  (* probe = "u_dut.from_q" *) wire [MSG_W-1:0] from;
+  (* probe = "u_dut.seen_q" *) wire [CTX_W:0] seen;
+  (* probe = "u_dut.from_q" *) wire [CTX_W-1:0] from;
   (* probe = "u_dut.purging_q" *) wire purging;
   (* probe = "u_dut.ctx" *) wire [`EFA_SCTX__W-1:0] ctx;
-  (* probe = "u_dut.u_contexts.word_addr" *) wire [MSG_W-1:0] ctx_place;
+  (* probe = "u_dut.u_contexts.word_addr" *) wire [CTX_W-1:0] ctx_place;
   (* probe = "u_dut.u_contexts.word_known_q" *) wire ctx_known;
   (* probe = "u_dut.u_contexts.word_q" *) wire [`EFA_SCTX__W-1:0] ctx_word;
   (* probe = "u_dut.u_store.level_q" *) wire [STORE_LOG2:0] level;
@@ -147,11 +148,10 @@ module fv_srd #(
   (* probe = "u_dut.u_store.g_ram.u_ram.word_known_q" *) wire item_known;
   (* probe = "u_dut.u_store.g_ram.u_ram.word_q" *) wire [ITEM_W-1:0] item_word;
 
-  (* anyconst *) wire [MSG_W-1:0] me;
+  (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
   // Of the context: given and not released; its use, and what an acknowledgement has to match.
   reg open_q;
-  reg given_q;
   reg [31:0] id_q;
   reg [15:0] node_q;
   reg [`EFA_SCTX__W-1:0] context_q;
@@ -160,10 +160,6 @@ module fv_srd #(
   reg [7:0] ack_status_q;
   reg other_ack_q;
   reg seen_stale_q;
-  // The id after the last one that was offered, and whether that was given.
-  reg ids_q;
-  reg gave_q;
-  reg [31:0] next_id_q;
   // The walk: it was open when that began, and the walk has meant it ever since.
   reg old_q;
   reg meant_q;
@@ -231,7 +227,7 @@ module fv_srd #(
   endfunction
 
   wire give = s_ctx_valid;
-  wire give_me = give && ctx_id[MSG_W-1:0] == me;
+  wire give_me = give && ctx_id[CTX_W-1:0] == me;
   wire take_ack = acki_valid && acki_ready;
   wire take_done = s_done_valid && s_done_ready;
   wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
@@ -260,7 +256,7 @@ module fv_srd #(
 
   // Which bits of the contexts in use change: one to be given is clear, one to be released is set.
   wire [N-1:0] one = 1;
-  wire [N-1:0] given_bit = give ? one << ctx_id[MSG_W-1:0] : {N{1'b0}};
+  wire [N-1:0] given_bit = give ? one << ctx_id[CTX_W-1:0] : {N{1'b0}};
   wire [N-1:0] released_bit = release_ctx ? one << c1_index : {N{1'b0}};
   wire push_rest = push && c1_item[ITEM_W-1];
   wire pop_rest = pop && store_item[ITEM_W-1];
@@ -276,10 +272,7 @@ module fv_srd #(
     purge_qpn_q <= s_purge_qpn;
     ack_q <= !rst && take_ack && of_me;
     ack_status_q <= acki_data[`EFA_ACKI__STATUS];
-    other_ack_q <= !rst && take_ack && !of_me && ack_id[MSG_W-1:0] == me;
-    ids_q <= !power_rst;
-    gave_q <= !rst && give;
-    next_id_q <= ctx_id + 32'd1;
+    other_ack_q <= !rst && take_ack && !of_me && ack_id[CTX_W-1:0] == me;
     used_q <= (used | given_bit) & ~released_bit;
     if (rst) begin
       open_q <= 1'b0;
@@ -294,11 +287,9 @@ module fv_srd #(
       meant_q <= 1'b0;
       ack_waits_q <= 0;
       seen_stale_q <= 1'b0;
-      given_q <= 1'b0;
     end else begin
       if (give_me) open_q <= 1'b1;
       else if (ends_me) open_q <= 1'b0;
-      if (give_me) given_q <= 1'b1;
       if (other_ack_q && open_q) seen_stale_q <= 1'b1;
       if (walk == WALK_IDLE) old_q <= open_q && !ends_me;
       else if (ends_me) old_q <= 1'b0;
@@ -358,20 +349,20 @@ module fv_srd #(
         s_ctx_msg[`EFA_TXM__QP_NUM],
         s_ctx_msg[`EFA_TXM__QPN],
         s_ctx_msg[`EFA_TXM__NODE],
-        {{MSG_W{1'b0}}, ctx_id[31:MSG_W]}
+        {{CTX_W{1'b0}}, ctx_id[31:CTX_W]}
       };
     end
   end
 
   wire [STORE_LOG2:0] behind = {1'b0, rd_addr} + ahead_q - (head ? 1'b1 : 1'b0);
-  wire [MSG_W-1:0] way = me - from;
+  wire [CTX_W-1:0] way = me - from;
 
   always @* begin
     if (!began_q) assume (rst && power_rst);
     assume (!power_rst || rst);
     assume (ctx_place == me);
     // The scheduler sends with a context set aside for it (sq.contexts).
-    assume (!give || (ctx_ready && out_q < N));
+    assume (!give || (ctx_ready && out_q < MOST));
     // Sources keep what they offer.
     assume (!acki_stood_q || (acki_valid && acki_data == acki_data_q));
     assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
@@ -380,15 +371,17 @@ module fv_srd #(
     // The place that the followed one gets in the store is the word that is looked at.
     assume (!(push && (where_q == C1 || (where_q == OPEN && ends_me))) || wr_addr == item_place);
     // What the store hands out was put in, of either kind (fifo.order).
-    // A context in use was counted when it was given: the bits of both are the same (h_bits).
+    // A context in use was counted when it was given: the bits of both are the same (h_bits), and
+    // half of them at most are counted (h_sums).
     assume (!release_ctx || open_sum_q != 0);
+    assume (open_sum_q > MOST || used != {N{1'b1}});
     assume (!pop || (pop_rest ? rest_sum_q != 0 : rest_sum_q != stored));
     if (began_q && !rst) begin
       h_open : assert (open_q == used[me]);
       h_ctx :
       assert (!open_q || (ctx_known && ctx_word == context_q && node_q == context_q[`EFA_SCTX__NODE]
-          && id_q == {context_q[31-MSG_W:0], me}));
-      h_next : assert (!next_free || !used[ctx_id[MSG_W-1:0]]);
+          && id_q == {context_q[31-CTX_W:0], me}));
+      h_next : assert (!ctx_ready || !used[ctx_id[CTX_W-1:0]]);
       h_c1 : assert (!c1_me || (open_q && ctx == context_q));
       h_c1_used : assert (!(c1_valid && c1_from != FROM_DONE && c1_used) || used[c1_index]);
       h_from : assert (!c1_valid || c1_from != 2'd3);
@@ -430,9 +423,9 @@ module fv_srd #(
           : walk == WALK_IDLE)));
       h_bits : assert ((given_bit & used) == 0 && (released_bit & ~used) == 0 && used == used_q);
       h_sums :
-      assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= N
-          && rest_sum_q <= stored && out_q <= N && open_sum_q <= N && stored <= ROOM);
-      p_given : assert (!give_me || !open_q);
+      assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= MOST
+          && rest_sum_q <= stored && out_q <= MOST && open_sum_q <= MOST && stored <= ROOM);
+      h_given : assert (!give_me || !open_q);
       p_what :
       assert ((where_q != C3 || (barrier ? mark_valid && mark_id == item_q[ITEM_W-4]
           : txc_valid && txc_data == completion(
@@ -440,20 +433,18 @@ module fv_srd #(
       ))) && (where_q != STORED || !straight));
       p_stale : assert (!ends_me || ack_q || (c1_from == FROM_WALK && meant));
       p_ack : assert (!(ack_q && open_q) || ends_me);
-      p_ids : assert (!ids_q || (ctx_id == next_id_q || (!gave_q && ctx_id == next_id_q - 32'd1)));
       p_walk : assert (!(s_walk_ready || s_purge_ready) || !(old_q && meant_q));
       p_ack_waits : assert (ack_waits_q <= 2);
-      p_room : assert ((!c1_passes || level != ROOM) && rest == rest_sum_q + c1_done && rest <= N);
+      p_room :
+      assert ((!c1_passes || level != ROOM) && rest == rest_sum_q + c1_done && rest <= MOST);
       p_credits : assert (used == used_q && out_q + rest_sum_q == open_sum_q + stored);
       p_inside :
       assert (used == used_q && inside_q == open_sum_q + c1_done + stored + c2_valid + c3_valid);
-      c_ids : cover (ids_q && !gave_q && ctx_id == next_id_q && used != 0);
       c_walk : cover (s_walk_ready && where_q == C2 && item_q[ITEM_W-1] == 1'b0);
       c_ack_waits : cover (ack_waits_q == 2 && take_ack);
       c_room : cover (c1_passes && level == 3);
       c_credits : cover (freed && out_q == 3);
       c_inside : cover (ends_c3 && inside_q == 4 && rest == 2);
-      c_given : cover (give_me && given_q);
       c_what :
       cover (where_q == C3 && txc_valid && txc_ready && item_q[WHAT_W+:8] == 8'd9
           && !item_q[ITEM_W-1]);

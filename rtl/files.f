@@ -55,11 +55,12 @@ rtl/queue/efa_sq_order.v
 rtl/data/efa_tx_ring.v
 rtl/transport/efa_ah_age.v
 rtl/transport/efa_net_out.v
-rtl/transport/efa_srd.v
+rtl/transport/efa_srd_circle.v
 # level blocks 2
 rtl/queue/efa_sq.v
 rtl/queue/efa_sq_fetch.v
 rtl/data/efa_wqe_check.v
+rtl/transport/efa_srd.v
 rtl/data/efa_tx_room.v
 rtl/admin/efa_admin_post.v
 rtl/admin/efa_aq_join.v

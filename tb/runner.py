@@ -34,7 +34,12 @@ KEPT_BUILDS = 6
 
 
 class RunFailed(Exception):
-    """A build or run that did not pass; the text names it and how to repeat it."""
+    """A build or run that did not pass; the text names it and how to repeat it. `wrong` has a line
+    for each test of a run that failed, none of a build."""
+
+    def __init__(self, text: str, wrong: tuple[str, ...] = ()):
+        super().__init__(text)
+        self.wrong = wrong
 
 
 @dataclass
@@ -260,7 +265,8 @@ def run(
             f"{title} on {sim}, seed {seed}: FAILED\n  "
             + "\n  ".join(wrong)
             + f"\n{text[-8000:]}\nlog: {log.relative_to(ROOT)}{_waves_of(folder)}"
-            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}{options}"
+            + f"\nrepeat: {repeat_line(kind, name, sim, seed, parameters, test)}{options}",
+            tuple(wrong),
         )
     return Outcome(title, sim, seed, ran, time.monotonic() - started, folder, log)
 

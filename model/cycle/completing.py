@@ -6,18 +6,18 @@ from cycle.state import (
     ACK,
     AT_COMPLETIONS,
     AT_HOST,
+    AT_JUDGE,
+    AT_LINK,
     AT_NETWORK,
+    AT_SCATTER,
+    AT_SCHEDULER,
     AT_WRITES,
-    COMPLETIONS,
     CQE,
     DONE,
     FAR,
-    JUDGE,
-    LINK,
+    NOW,
     RING,
     RXW,
-    SCATTER,
-    SCHEDULER,
     SEEN,
     TXL,
     R,
@@ -32,7 +32,7 @@ WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["
 CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]
 C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
-FREED_AT, RETIRED_AT, STIR = R["freed_at"], R["retired_at"], R["stir"]
+FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
 UNSEEN_TAIL = R["unseen_tail"]
 RECEIVE = 1  # beside a message's number in a completion's
 MASK = RING - 1
@@ -81,7 +81,8 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
         r[SC_PIECE] = 1
         if fresh == 1 or not c.grh or pieces == 1:
             r[SC_JOB] = -1
-            r[STIR] |= JUDGE
+            if r[JOB_N] < r[CHECKED_N]:
+                wake[AT_JUDGE] = NOW
     elif one >= 0 and not last_of_part:
         fresh = one + 1
     r[WALK_3] = r[WALK_2]
@@ -117,7 +118,7 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
         if r[LEFT_BEATS] > 0:
             # What is taken here makes room for the rest of a piece.
             _issue(c, r, issued_at, taken_at)
-            r[STIR] |= SCATTER
+            wake[AT_SCATTER] = NOW
         first, beats = r[TAKEN], write_beats[r[WRITE_PACKET]]
         taken = now - 1
         if issued_at[first + beats - 1 & MASK] - issued_at[first & MASK] == beats - 1:
@@ -146,7 +147,7 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
     message, kind = r[CQ2] >> 1, r[CQ2] & 1
     r[CQ2] = -1
     r[CQE_N] += 1
-    r[STIR] |= COMPLETIONS
+    wake[AT_COMPLETIONS] = NOW
     if kind == RECEIVE:
         at[CQE, message] = now
         if c.srd:
@@ -190,7 +191,7 @@ def _finished(now, c, r, at, sent, come):
 
 @engine
 def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
-                context_of, context_free, wake):
+                wake):
     """Finished sends and receives into the completion engine, in turn."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
     # The completion engine moves as a whole; a choice it could not take stands.
@@ -203,10 +204,8 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
             choice = 0
     if choice >= 0:
         r[CQ_TURN] = choice
-    busy = False
     handed = False
     if move:
-        busy = r[CQ1] >= 0 or choice >= 0
         if r[CQ1] >= 0:
             r[CQ2] = r[CQ1]
             r[CQ2_AT] = now + 1 + c.entry
@@ -219,7 +218,9 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
             r[CQ1] = 2 * message + RECEIVE
             r[RETIRE_N] += 1
             r[RETIRED_AT] = now
-            r[STIR] |= LINK | JUDGE
+            wake[AT_LINK] = NOW
+            if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
+                wake[AT_JUDGE] = NOW
         elif choice == 0:
             r[CQ1] = 2 * r[C3]
             handed = True
@@ -228,8 +229,6 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ_HELD] = choice
     # Send contexts: what cannot go on is stored, so causes never wait.
     c1 = r[C1]
-    if c1 >= 0 and c.srd:
-        context_free[context_of[c1]] = now
     empty = r[STORE_HEAD] == r[STORE_TAIL]
     goes = -1
     if r[C3] < 0 or handed:
@@ -241,13 +240,12 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
             r[STORE_HEAD] += 1
             if r[STORE_HEAD] < r[STORE_TAIL]:
                 r[STORE_AT] = max(store_due[r[STORE_HEAD]], now + 1)
-        busy = busy or r[C2] >= 0 or goes >= 0 or r[STORE_HEAD] < r[STORE_TAIL]
         r[C3] = r[C2]
         r[C2] = goes
         if goes >= 0 and c.srd:
             r[CREDITS] += 1
             r[FREED_AT] = now
-            r[STIR] |= SCHEDULER
+            wake[AT_SCHEDULER] = NOW
     if c1 >= 0:
         tail = r[STORE_TAIL]
         store[tail] = c1
@@ -256,8 +254,14 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
     r[C1], later = _finished(now, c, r, at, sent, come)
-    if busy or r[C1] >= 0 or (r[C3] >= 0 and r[CQ_HELD] < 0 and r[CQ2] < 0):
+    # What moves by itself, and what is still to be chosen.
+    if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1
-    if receive > now:
-        later = min(later, receive)
-    return later
+    if r[STORE_HEAD] < r[STORE_TAIL] and r[C3] < 0:
+        later = min(later, r[STORE_AT])
+    if r[CQ_HELD] < 0:
+        if r[C3] >= 0:
+            return now + 1
+        if r[RETIRE_N] < r[JOB_N]:
+            later = min(later, out_at[r[RETIRE_N]] + c.retire)
+    return max(later, now + 1)

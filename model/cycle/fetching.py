@@ -1,16 +1,17 @@
 """Send entries in host memory: read as they are rung, known to the scheduler as they come."""
 
 from cycle import engine
-from cycle.state import FAR, READS, SCHEDULER, R
+from cycle.state import AT_READS, AT_SCHEDULER, FAR, NOW, R
 
 HOST_POST, WANT_POST, CALL_POST = R["host_post"], R["want_post"], R["call_post"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 ENTRY_LAST, ENTRY_INSIDE, ENTRY_NEXT = R["entry_last"], R["entry_inside"], R["entry_next"]
-ENTRY_PUT, ENTRY_N, NEWS_N, STIR = R["entry_put"], R["entry_n"], R["news_n"], R["stir"]
+ENTRY_PUT, ENTRY_N, NEWS_N = R["entry_put"], R["entry_n"], R["news_n"]
 
 
 @engine
-def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free):
+def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
+            wake):
     """A read for a queue with lines rung and not read, the queues in a circle, a read a cycle.
 
     Next: the queue that is looked at; put: one whose last read left some of its lines."""
@@ -43,7 +44,7 @@ def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free)
             want_free[looks] = now + c.ask_again
             r[ENTRY_QUEUE], r[ENTRY_LINES], r[ENTRY_AT] = looks, lines, now + 1
             r[ENTRY_PUT] = looks if want[looks] > 0 else -1
-            r[STIR] |= READS
+            wake[AT_READS] = NOW
     some = r[ENTRY_INSIDE] > 0
     if done:
         follows = called
@@ -75,7 +76,7 @@ def _enter(r, waiting, queue):
 
 
 @engine
-def come(c, r, first, news_at, news_queue, news_count, entry_free):
+def come(c, r, first, news_at, news_queue, news_count, entry_free, wake):
     """The read that is asked for has its first beat in cycle `first`: an entry comes when its
     last line does, the read's place is free again behind its last one."""
     for line in range(c.lines - 1, r[ENTRY_LINES], c.lines):
@@ -87,4 +88,4 @@ def come(c, r, first, news_at, news_queue, news_count, entry_free):
     entry_free[r[ENTRY_N] % c.reads_out] = over + c.place_back
     r[ENTRY_N] += 1
     r[ENTRY_QUEUE] = -1
-    r[STIR] |= SCHEDULER
+    wake[AT_SCHEDULER] = NOW

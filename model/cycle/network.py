@@ -20,24 +20,23 @@ from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from cycle.receiving import judge, link
 from cycle.record import PERIOD, Reads, Record
 from cycle.rings import fetch
-from cycle.sending import STIR, host, scheduler
+from cycle.sending import host, scheduler
 from cycle.stages import Stages, shape
 from cycle.state import (
-    CHECKS,
-    COMPLETIONS,
+    AT_CHECKS,
+    AT_COMPLETIONS,
+    AT_ENTRIES,
+    AT_FETCH,
+    AT_HOST,
+    AT_JUDGE,
+    AT_LINK,
+    AT_NETWORK,
+    AT_READS,
+    AT_SCATTER,
+    AT_SCHEDULER,
+    AT_WRITES,
     ENGINES,
-    ENTRIES,
-    EVERYBODY,
     FAR,
-    FETCH,
-    HOST,
-    JUDGE,
-    LINK,
-    NETWORK,
-    READS,
-    SCATTER,
-    SCHEDULER,
-    WRITES,
     R,
     new_state,
 )
@@ -50,10 +49,10 @@ class Stuck(Exception):
 
 @engine
 def _first(wake):
-    found = wake[0]
-    for number in range(1, ENGINES):
-        found = min(found, wake[number])
-    return found
+    # In pairs: none waits for the one before it.
+    early = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
+    late = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
+    return min(early, late)
 
 
 @compiled
@@ -62,64 +61,53 @@ def _run(c, s, wake):
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
      entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
-     listed_at, left_at, context_of, context_free, tag_free, claimed, asked, moved_n, here, used,
+     listed_at, left_at, tag_free, claimed, asked, moved_n, here, used,
      used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg,
      ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places,
      out_at, parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen,
      read_log, beat_log) = s
-    now, r[STIR] = 0, EVERYBODY
+    now = 0
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
         # before all: what leaves the stores of packets makes room a cycle later. An engine is
         # asked when its own time has come or when one that it depends on did something.
-        if r[STIR] & LINK or wake[0] <= now:
-            r[STIR] &= ~LINK
-            wake[0] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at,
-                           wake)
-        if r[STIR] & WRITES or wake[1] <= now:
-            r[STIR] &= ~WRITES
-            wake[1] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg,
-                             ack_at, unseen, beat_log, wake)
-        if r[STIR] & SCATTER or wake[2] <= now:
-            r[STIR] &= ~SCATTER
-            wake[2] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
-        if r[STIR] & COMPLETIONS or wake[3] <= now:
-            r[STIR] &= ~COMPLETIONS
-            wake[3] = completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
-                                  store_due, context_of, context_free, wake)
-        if r[STIR] & FETCH or wake[4] <= now:
-            r[STIR] &= ~FETCH
-            wake[4] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due,
-                            in_again, ask_ring, ask_block, ask_at, ask_end)
-        if r[STIR] & JUDGE or wake[5] <= now:
-            r[STIR] &= ~JUDGE
-            wake[5] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
-                            job_at, places, out_at, parked, park_due, blocked)
-        if r[STIR] & NETWORK or wake[6] <= now:
-            r[STIR] &= ~NETWORK
-            wake[6] = network(now, c, r, at, sent, context_of, context_free, listed_at, left_at,
-                              ack_msg, ack_at, link_msg, link_ack, link_due, wake)
-        if r[STIR] & READS or wake[7] <= now:
-            r[STIR] &= ~READS
-            wake[7] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block,
-                            ask_at, ask_end, read_log, news_at, news_queue, news_count, entry_free,
-                            unseen, wake)
-        if r[STIR] & CHECKS or wake[8] <= now:
-            r[STIR] &= ~CHECKS
-            wake[8] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at)
-        if r[STIR] & SCHEDULER or wake[9] <= now:
-            r[STIR] &= ~SCHEDULER
-            wake[9] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung,
-                                taken, debt, sent, skid_in)
-        if r[STIR] & HOST or wake[10] <= now:
-            r[STIR] &= ~HOST
-            wake[10] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
-                            wake)
-        if r[STIR] & ENTRIES or wake[11] <= now:
-            r[STIR] &= ~ENTRIES
-            wake[11] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
-                               entry_free)
-        step = 1 if r[STIR] else _first(wake) - now
+        if wake[AT_LINK] <= now:
+            wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come,
+                                 gone_at, wake)
+        if wake[AT_WRITES] <= now:
+            wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
+                                     ack_msg, ack_at, unseen, beat_log, wake)
+        if wake[AT_SCATTER] <= now:
+            wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
+        if wake[AT_COMPLETIONS] <= now:
+            wake[AT_COMPLETIONS] = completions(
+                now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due, wake)
+        if wake[AT_FETCH] <= now:
+            wake[AT_FETCH] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again,
+                                   again_due, in_again, ask_ring, ask_block, ask_at, ask_end, wake)
+        if wake[AT_JUDGE] <= now:
+            wake[AT_JUDGE] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
+                                   job_at, places, out_at, parked, park_due, blocked, wake)
+        if wake[AT_NETWORK] <= now:
+            wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
+                                       link_msg, link_ack, link_due, wake)
+        if wake[AT_READS] <= now:
+            wake[AT_READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
+                                   ask_block, ask_at, ask_end, read_log, news_at, news_queue,
+                                   news_count, entry_free, unseen, wake)
+        if wake[AT_CHECKS] <= now:
+            wake[AT_CHECKS] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at,
+                                     wake)
+        if wake[AT_SCHEDULER] <= now:
+            wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
+                                           rung, taken, debt, sent, skid_in, wake)
+        if wake[AT_HOST] <= now:
+            wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
+                                 wake)
+        if wake[AT_ENTRIES] <= now:
+            wake[AT_ENTRIES] = entries(now, c, r, post_at, want, read_slot, want_free, waiting,
+                                       entry_free, wake)
+        step = max(1, _first(wake) - now)
         if step >= FAR - now:
             return -1
         if r[CHECK_STUCK] == 0:

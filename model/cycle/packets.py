@@ -6,21 +6,21 @@ from cycle.record import DESCRIPTORS as RING_READS
 from cycle.record import ENTRIES as ENTRY_READS
 from cycle.state import (
     ACKOUT,
+    AT_CHECKS,
+    AT_COMPLETIONS,
+    AT_ENTRIES,
     AT_FETCH,
+    AT_HOST,
     AT_LINK,
     AT_NETWORK,
+    AT_READS,
+    AT_SCHEDULER,
     CHECK,
-    CHECKS,
-    COMPLETIONS,
-    ENTRIES,
     FAR,
-    HOST,
-    NETWORK,
+    NOW,
     RD,
     RDC,
-    READS,
     READY,
-    SCHEDULER,
     SEEN,
     TXF,
     TXL,
@@ -38,17 +38,16 @@ RANGE_SECOND = R["range_second"]
 READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
 NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
-TX_FREE, CONTEXT, CONTEXT_AT = R["tx_free"], R["context"], R["context_at"]
-CONTEXT_FREE, OUT, OUT_AT, OUT_FREE = R["context_free"], R["out"], R["out_at"], R["out_free"]
+TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
-STIR, UNSEEN_HEAD, UNSEEN_TAIL = R["stir"], R["unseen_head"], R["unseen_tail"]
+UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
 DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the host reads, in their turn
 PAST = -1  # of a message that never was in the list
 
 
 @engine
-def _range(now, c, r):
+def _range(now, c, r, wake):
     """A buffer's range to where it is cut, straight or by the queue in front; False: that is full.
     """
     if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
@@ -57,15 +56,15 @@ def _range(now, c, r):
         r[RANGES] += 1
     else:
         return False
-    r[STIR] |= READS
+    wake[AT_READS] = NOW
     return True
 
 
 @engine
-def _room(now, c, r, at, sent, listed_at):
+def _room(now, c, r, at, sent, listed_at, wake):
     """A message enters the list when all of it has room; when the next one may."""
     if r[RANGE_SECOND] == 1:
-        if not _range(now, c, r):
+        if not _range(now, c, r, wake):
             return now + 1 if r[RANGE_OUT] == now else FAR
         r[RANGE_SECOND], r[ROOM_FREE] = 0, now + c.room_next - 1
         return now + 1
@@ -77,7 +76,7 @@ def _room(now, c, r, at, sent, listed_at):
         return due
     if r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages:
         return FAR
-    if not c.inline and not _range(now, c, r):
+    if not c.inline and not _range(now, c, r, wake):
         return now + 1 if r[RANGE_OUT] == now else FAR
     message = sent[k]
     r[LINES] += c.room
@@ -89,16 +88,16 @@ def _room(now, c, r, at, sent, listed_at):
     elif c.two:
         r[RANGE_SECOND], r[ROOM_FREE] = 1, FAR
     r[ROOM_N] += 1
-    r[STIR] |= NETWORK
+    wake[AT_NETWORK] = NOW
     return now + 1
 
 
 @engine
-def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
+def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
     """Entries through the skid and the checks into the room's one place, or past it."""
     idle = r[ROOM_N] == r[CHECK_N]
     listed = r[LISTED_N] < r[ROOM_N]
-    later = _room(now, c, r, at, sent, listed_at)
+    later = _room(now, c, r, at, sent, listed_at, wake)
     # The checks give their oldest entry away when the room's place is empty.
     k = r[CHECK_N]
     r[CHECK_STUCK] = 0
@@ -116,7 +115,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
                 r[TX], r[TX_AT] = k, now + 1 + c.message
                 r[ROOM_N] += 1
                 r[LISTED_N] += 1
-                r[STIR] |= NETWORK
+                wake[AT_NETWORK] = NOW
             later = now + 1
         else:
             r[CHECK_STUCK] = 1
@@ -127,7 +126,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
             check_due[k] = r[CHECK_PT] + c.check
             r[INTO_CHECK_N] += 1
             r[POPPED] = now
-            r[STIR] |= SCHEDULER
+            wake[AT_SCHEDULER] = NOW
             later = now + 1
         else:
             later = min(later, skid_in[k] + c.skid)
@@ -135,7 +134,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at):
 
 
 @engine
-def _cut(now, c, r, pieces, granted):
+def _cut(now, c, r, pieces, granted, wake):
     """The stages that cut ranges into reads: they stand still while the last keeps its read.
 
     1: the range that is cut, 3: a read with its page. When the next read is offered."""
@@ -151,7 +150,7 @@ def _cut(now, c, r, pieces, granted):
             r[CUT_1] = 0
     if r[CUT_1] == 0 and r[RANGES] > 0:
         if r[RANGES] == c.ranges:
-            r[STIR] |= CHECKS
+            wake[AT_CHECKS] = NOW
         r[CUT_1] = 1
         r[RANGES] -= 1
         r[RANGE_OUT] = now
@@ -159,14 +158,14 @@ def _cut(now, c, r, pieces, granted):
 
 
 @engine
-def _push(r, at, unseen, answered):
+def _push(r, at, unseen, answered, wake):
     """Writes of before a read are seen at the latest when it is answered."""
     while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
         message = unseen[r[UNSEEN_HEAD]]
         r[UNSEEN_HEAD] += 1
         if at[SEEN, message] > answered:
             at[SEEN, message] = answered
-            r[STIR] |= HOST
+            wake[AT_HOST] = NOW
 
 
 @engine
@@ -182,13 +181,13 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     client = r[READ_TURN]
     if payload > now and ring > now and entry > now:
         later = min(payload, min(ring, entry))
-        return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False))
+        return later if c.inline else min(later, _cut(now, c, r, len(read_beats), False, wake))
     while ((client == DESCRIPTORS and ring > now) or (client == PAYLOAD and payload > now)
            or (client == SEND_ENTRIES and entry > now)):
         client = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     if not c.inline:
-        _cut(now, c, r, len(read_beats), client == PAYLOAD)
+        _cut(now, c, r, len(read_beats), client == PAYLOAD, wake)
     asked = now + c.request
     if client == DESCRIPTORS:
         # The last read of a ring asks for what is left of it.
@@ -200,7 +199,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     first = max(asked + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     if c.pushes:
-        _push(r, at, unseen, first - c.bus)
+        _push(r, at, unseen, first - c.bus, wake)
     end = first + beats - 1 + c.beat_back
     # It goes through a store of free tags.
     tag_free[r[READ_COUNT] % c.tags] = end + 1
@@ -212,8 +211,8 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
             log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
     if client == SEND_ENTRIES:
-        come(c, r, first, news_at, news_queue, news_count, entry_free)
-        r[STIR] |= ENTRIES
+        come(c, r, first, news_at, news_queue, news_count, entry_free, wake)
+        wake[AT_ENTRIES] = NOW
     elif client == DESCRIPTORS:
         ring = ask_ring[r[ASK_HEAD]]
         block = ask_block[r[ASK_HEAD]]
@@ -263,7 +262,7 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
             if left_at[k] != PAST:
                 left_at[k] = r[TX_FREE] + c.freed
         if not c.srd:
-            r[STIR] |= COMPLETIONS
+            wake[AT_COMPLETIONS] = NOW
     link_msg[tail] = message
     link_ack[tail] = 1 if is_ack else 0
     link_due[tail] = now + c.out + flits - 1 + c.net_latency + c.bus
@@ -274,37 +273,15 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
 
 
 @engine
-def _context(now, c, r, context_free):
-    """True when the next context in the circle is free; while it is not, the circle goes on."""
-    while r[CONTEXT_AT] < now and r[CONTEXT_FREE] == 0:
-        after = r[CONTEXT] + 1 if r[CONTEXT] + 1 < c.contexts else 0
-        r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= r[CONTEXT_AT] else 0
-        r[CONTEXT_AT] += 1
-    r[CONTEXT_AT] = now
-    return r[CONTEXT_FREE] == 1
-
-
-@engine
-def _take_context(now, c, r, context_free):
-    """The context that a message leaves with."""
-    taken = r[CONTEXT]
-    context_free[taken] = FAR
-    after = taken + 1 if taken + 1 < c.contexts else 0
-    r[CONTEXT], r[CONTEXT_FREE] = after, 1 if context_free[after] <= now else 0
-    r[CONTEXT_AT] = now + 1
-    return taken
-
-
-@engine
-def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, ack_msg, ack_at,
-            link_msg, link_ack, link_due, wake):
+def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
+            wake):
     """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
         if left_at[r[FREED_N]] != PAST:
             r[LINES] -= c.room
             r[SLOTS] -= 1
-            r[STIR] |= CHECKS
+            wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
     later = _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
                    wake)
@@ -313,11 +290,7 @@ def network(now, c, r, at, sent, context_of, context_free, listed_at, left_at, a
     k = r[TX]
     if k >= 0 and r[OUT] < 0:
         due = max(r[OUT_FREE], max(r[TX_AT], at[READY, sent[k]]))
-        if due <= now and c.srd and not _context(now, c, r, context_free):
-            later = min(later, now + 1)
-        elif due <= now:
-            if c.srd:
-                context_of[sent[k]] = _take_context(now, c, r, context_free)
+        if due <= now:
             r[OUT], r[OUT_AT] = k, now + 1
             later = min(later, now + 1)
             if c.flits == 1:

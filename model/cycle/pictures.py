@@ -5,12 +5,15 @@ from matplotlib.patches import Patch
 
 from efa.plots import GREY, INK, WAIT_HATCH, axes_of, svg
 
-# Stages of like kind, in the order of a message's way: (name, colour, last milestones).
-GROUPS = (("scheduler", "#1e3a8a", ("wqe",)), ("checks, room, read requests", "#3b82f6",
-          ("check", "rd")), ("host read", "#d97706", ("rdc",)),
-          ("wire", "#7c3aed", ("txf", "txl")), ("fabric", "#9ca3af", ("rxf", "rxl", "ack")),
-          ("judged, claimed", "#065f46", ("rxv",)), ("bytes written", "#10b981", ("rxw",)),
-          ("receive completion", "#be123c", ("cqe",)), ("acknowledgement", "#f472b6", ("ackout",)),
+# Stages of like kind, in the order of a message's way: (name, colour, last milestones); where two
+# stages end at one, (milestone, place).
+GROUPS = (("entry read", "#facc15", (("wqe", "host"),)),
+          ("scheduler", "#1e3a8a", (("wqe", "sending device"),)),
+          ("checks, room, read requests", "#3b82f6", ("check", "rd")),
+          ("payload read", "#d97706", ("rdc",)), ("wire", "#7c3aed", ("txf", "txl")),
+          ("fabric", "#9ca3af", ("rxf", "rxl", "ack")), ("judged, claimed", "#065f46", ("rxv",)),
+          ("bytes written", "#10b981", ("rxw",)), ("receive completion", "#be123c", ("cqe",)),
+          ("acknowledgement", "#f472b6", ("ackout",)),
           ("send completion", "#78350f", ("done",)))  # fmt: skip
 CAUSES_SHOWN = 14
 LOAD = "left: open loop, share of capacity; right: closed loop, messages open on each queue"
@@ -66,7 +69,9 @@ def _stacks(axis, rows):
     for _, colour, ends in GROUPS:
         for kind in ("service", "wait"):
             share = np.array([100 * sum(stage[kind] for stage in row["stages"]
-                                        if stage["to"] in ends) / row["mean"] for row in rows])
+                                        if stage["to"] in ends
+                                        or (stage["to"], stage["place"]) in ends) / row["mean"]
+                              for row in rows])
             style = ({"color": colour} if kind == "service" else
                      {"facecolor": "white", "edgecolor": colour, "hatch": WAIT_HATCH,
                       "linewidth": 0.0})  # fmt: skip

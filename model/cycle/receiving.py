@@ -4,15 +4,15 @@ from cycle import engine
 from cycle.state import (
     ACK,
     AT_COMPLETIONS,
+    AT_FETCH,
     AT_JUDGE,
-    COMPLETIONS,
+    AT_LINK,
+    AT_SCATTER,
     FAR,
-    FETCH,
-    LINK,
+    NOW,
     RXF,
     RXL,
     RXV,
-    SCATTER,
     R,
 )  # fmt: skip
 
@@ -24,7 +24,7 @@ J2_BLOCKED, J2_INDEX, J3, JUDGE_FREE = R["j2_blocked"], R["j2_index"], R["j3"], 
 CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
-SC_PIECE, RETIRED_AT, STIR = R["sc_piece"], R["retired_at"], R["stir"]
+SC_PIECE, RETIRED_AT = R["sc_piece"], R["retired_at"]
 OPEN, QUIET, PASSING = 0, 1, 2
 NONE = -1
 
@@ -84,7 +84,7 @@ def _ring_of(c, message):
 
 
 @engine
-def _checked(now, c, r, at, jobs, job_at, out_at):
+def _checked(now, c, r, at, jobs, job_at, out_at, wake):
     """The oldest job that is being checked leaves when the scatter and the line have room."""
     j = r[JOB_N]
     if j == r[CHECKED_N]:
@@ -103,10 +103,10 @@ def _checked(now, c, r, at, jobs, job_at, out_at):
         out_at[j] = FAR
         r[SC_JOB] = j
         r[SC_PIECE] = 0
-        r[STIR] |= SCATTER
+        wake[AT_SCATTER] = NOW
     else:
         out_at[j] = now + c.nothing
-        r[STIR] |= COMPLETIONS
+        wake[AT_COMPLETIONS] = NOW
     r[JOB_N] += 1
     return True, now
 
@@ -125,7 +125,7 @@ def _offered(now, c, r, at, arrived, front_due, parked):
 
 
 @engine
-def _front(now, c, r, at, arrived, front_due, places):
+def _front(now, c, r, at, arrived, front_due, places, wake):
     """A packet comes to the two places in front, from the store behind them or past it."""
     n = r[FRONT_N]
     if n == r[STORED]:
@@ -139,17 +139,17 @@ def _front(now, c, r, at, arrived, front_due, places):
         return False, came + c.behind
     front_due[n & 1] = now + c.packet_in
     r[FRONT_N] += 1
-    r[STIR] |= LINK
+    wake[AT_LINK] = NOW
     return True, now
 
 
 @engine
 def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at, places,
-          out_at, parked, park_due, blocked):
+          out_at, parked, park_due, blocked, wake):
     """Packets judged one after the other, each with the next descriptor of its ring; one whose
     descriptor is not here waits beside the line, with all of its ring that follow."""
     waiting = r[CHECKED_N] - r[JOB_N]
-    changed, later = _checked(now, c, r, at, jobs, job_at, out_at)
+    changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
     level = r[PARK_TAIL] - r[PARK_HEAD]
     front = r[FRONT_N] - r[PACKET_N]
     offered = _offered(now, c, r, at, arrived, front_due, parked)
@@ -162,7 +162,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
         ring = _ring_of(c, message)
         moved_n[ring] += 1
         r[MOVED], r[MOVED_AT] = ring, now + c.used
-        r[STIR] |= FETCH
+        wake[AT_FETCH] = min(wake[AT_FETCH], r[MOVED_AT])
         r[CHECKED_N] += 1
         r[J3] = NONE
         changed = True
@@ -203,7 +203,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
                 r[PARK_AT] = max(park_due[r[PARK_HEAD] % c.parked_places], now + 1)
         else:
             r[PACKET_N] += 1
-    came, due = _front(now, c, r, at, arrived, front_due, front)
+    came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
     # Those that wait, and the pass over them when descriptors have come.
     offers = offered >= 0 and not ready

@@ -17,10 +17,9 @@ WAITS = {PLACE: "a place at the checks", CONTEXTS: "message contexts are used up
          HALVES: "first halves of entries before it", DEBTS: "turns that pay for long messages",
          TURNS: "the scheduler goes from queue to queue"}  # fmt: skip
 
-PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE = range(5)
+PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE = range(4)
 ON_WIRE = {PACKET: "packets before it on the wire",
            ACKNOWLEDGEMENT: "acknowledgements on the wire",
-           SEARCH: "the next free message context",
            DATAGRAMS: "datagrams that left and wait for their completions",
            IDLE: "in order behind the answer to an older message"}  # fmt: skip
 
@@ -78,7 +77,7 @@ class Sending:
         asks = None if inline else _Asks(self, self._gap("check", "rd"))
         rest = self._gap("txf", "txl")
         stages, room = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
-        wire, contexts = _Wire(self, out, rest), _Contexts(self)
+        wire = _Wire(self, out, rest)
         skid = at("efa_skid.beat")
         self.into_checks = []
         for message in self.order:
@@ -100,7 +99,6 @@ class Sending:
                     room.left = entered
                 wire.load(message, checked, entered)
             room.took(past)
-            contexts.give(message, wire)
             wire.leave(message)
         wire.book()
 
@@ -296,7 +294,7 @@ class _Wire:
         self._past = table.latency("efa_tx.message") - 1
         self._answer = table.latency("efa_tx.answer") - 1
         self.ended = []  # when each message gave way to the next
-        self._loaded, self._last, self._context = -1, -1, -1
+        self._loaded, self._last = -1, -1
         # What the wire carried in each cycle; what keeps it idle is the oldest message.
         self._did = dict.fromkeys(lives["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
         for first, last in zip(self._txf, self._txl, strict=True):
@@ -317,14 +315,6 @@ class _Wire:
         if not self._inline:
             self.step = max(self.step, self._rdc[message] + self._answer)
 
-    def search(self, cycle):
-        """No message context is free before `cycle`; it goes with the next message's step."""
-        ready = max(self.step, self._last - 1)
-        if cycle > ready:
-            idle = range(ready + self._out, cycle + self._out)
-            self._did.update({at: SEARCH for at in idle if at not in self._did})
-        self.step = max(ready, cycle)
-
     def leave(self, message):
         """Its packet goes out when the wire is free."""
         self.step = max(self.step, self._last - 1)
@@ -341,7 +331,7 @@ class _Wire:
 
     def book(self):
         """For what each message waited: what the wire did until it went out."""
-        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, SEARCH, DATAGRAMS, IDLE))
+        ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
             for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
                 cause = ON_WIRE[kind]
@@ -365,31 +355,3 @@ class _Datagrams:
         while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
             cycle += 1
         return cycle
-
-
-class _Contexts:
-    """Message contexts, given out in a circle: one that is still in use is stepped over."""
-
-    def __init__(self, sending):
-        lives = sending.lives
-        self._srd = sending.work.kind == "SRD"
-        self._count = sending.table.depth("efa_srd.ack")
-        self._back = (lives["ack"] + 2).tolist()
-        self._used = {}
-        self._next, self._free_at = 0, -1
-
-    def give(self, message, wire):
-        """The message takes the next context with it; the wire waits for a free one."""
-        if not self._srd:
-            return
-        wire.search(self._free_at)
-        step = wire.step
-        self._used[self._next] = self._back[message]
-        cycle, place = step, self._next
-        while True:
-            place = (place + 1) % self._count
-            cycle += 1
-            # Seen as free in the cycle in which it comes back.
-            if self._used.get(place, -1) <= cycle - 1:
-                break
-        self._next, self._free_at = place, cycle

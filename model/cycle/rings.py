@@ -2,16 +2,17 @@
 
 from cycle import engine
 from cycle.state import (
+    AT_JUDGE,
+    AT_READS,
     FAR,
-    JUDGE,
-    READS,
+    NOW,
     R,
 )  # fmt: skip
 
 ASK_TAIL, FETCH_WAITS, FETCH_RING = R["ask_tail"], R["fetch_waits"], R["fetch_ring"]
 FETCH_AT, FETCH_TURN, MOVED, MOVED_AT = R["fetch_at"], R["fetch_turn"], R["moved"], R["moved_at"]
 COME, COME_N, USED_HEAD, USED_TAIL = R["come"], R["come_n"], R["used_head"], R["used_tail"]
-AGAIN_HEAD, AGAIN_TAIL, STIR = R["again_head"], R["again_tail"], R["stir"]
+AGAIN_HEAD, AGAIN_TAIL = R["again_head"], R["again_tail"]
 NONE = -1
 
 
@@ -21,14 +22,13 @@ def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
     shows."""
     if r[FETCH_WAITS] == 1:
         return NONE, FAR
-    if r[FETCH_AT] > now:
-        return NONE, r[FETCH_AT]
     if r[FETCH_RING] >= 0:
-        return r[FETCH_RING], now
+        return (r[FETCH_RING], now) if r[FETCH_AT] <= now else (NONE, r[FETCH_AT])
     first = again_due[r[AGAIN_HEAD] % c.queues] if r[AGAIN_HEAD] < r[AGAIN_TAIL] else FAR
     second = used_due[r[USED_HEAD] % c.queues] if r[USED_HEAD] < r[USED_TAIL] else FAR
-    if first > now and second > now:
-        return NONE, min(first, second)
+    due = max(r[FETCH_AT], min(first, second))
+    if due > now:
+        return NONE, due
     if first <= now and (second > now or r[FETCH_TURN] == 0):
         ring = again[r[AGAIN_HEAD] % c.queues]
         in_again[ring] = 0
@@ -44,7 +44,7 @@ def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
 
 @engine
 def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, in_again, ask_ring,
-          ask_block, ask_at, ask_end):
+          ask_block, ask_at, ask_end, wake):
     """Rings to look at, one at a time: those whose head moved, those whose read is over."""
     look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
     if r[MOVED] >= 0:
@@ -65,7 +65,7 @@ def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, 
             later = min(later, end)
             break
         r[COME] = min(r[COME], now + 1)
-        r[STIR] |= JUDGE
+        wake[AT_JUDGE] = NOW
         ring = ask_ring[r[COME_N]]
         if in_again[ring] == 0:
             in_again[ring] = 1
@@ -87,7 +87,7 @@ def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, 
         r[ASK_TAIL] += 1
         r[FETCH_WAITS] = 1
         r[FETCH_RING] = look
-        r[STIR] |= READS
+        wake[AT_READS] = NOW
         return later
     r[FETCH_RING] = NONE
     r[FETCH_AT] = now + c.look

@@ -7,12 +7,13 @@ shows only in the next cycle does so here too: engines behind are asked before t
 
 from cycle import engine
 from cycle.state import (
+    AT_CHECKS,
     AT_ENTRIES,
     AT_SCHEDULER,
     BELL,
-    CHECKS,
     DB,
     FAR,
+    NOW,
     SEEN,
     WQE,
     R,
@@ -25,7 +26,7 @@ A_LEFT, A_OVER, S_QUEUE, S_PAYS = R["a_left"], R["a_over"], R["s_queue"], R["s_p
 S_FIRST, S_END, S_TURN, C_QUEUE = R["s_first"], R["s_end"], R["s_turn"], R["c_queue"]
 C_FIRST, C_FLITS, C_TURN, C_LEFT = R["c_first"], R["c_flits"], R["c_turn"], R["c_left"]
 D_QUEUE, ITEM_N, POPPED, INTO_CHECK_N = R["d_queue"], R["item_n"], R["popped"], R["into_check_n"]
-FREED_AT, STIR, NEWS_N = R["freed_at"], R["stir"], R["news_n"]
+FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
 
 @engine
@@ -105,7 +106,7 @@ def _put(r, inside, queue):
 
 @engine
 def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, taken, debt, sent,
-              skid_in):
+              skid_in, wake):
     """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
 
     P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
@@ -168,7 +169,7 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
         skid_in[n] = now
         taken[s] += 1
         r[ITEM_N] += 1
-        r[STIR] |= CHECKS
+        wake[AT_CHECKS] = NOW
     r[D_QUEUE] = k
     if k >= 0:
         debt[k] = -left if left <= 0 else 0

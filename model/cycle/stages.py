@@ -90,6 +90,7 @@ class Stage:
     each: tuple
     early: str | None
     waits: tuple
+    first: str | None
 
 
 class Stages:
@@ -113,6 +114,7 @@ class Stages:
             tuple((each["path"], each["of"]) for each in entry.get("each", ())),
             entry.get("early"),
             tuple(entry.get("wait", ())),
+            entry.get("first"),
         )
         for name in (stage.start, stage.end):
             if name not in self.milestones:
@@ -170,6 +172,12 @@ class Stages:
     def passed(self, made):
         """The stages a message of this Shape passes, in order."""
         return [stage for stage in self.stages if stage.when <= made.facts]
+
+    def rest(self, stage):
+        """The stage that one with a `first` goes on with behind that; None without one."""
+        when = stage.when - {"fetched"} | {"stored"}
+        same = [one for one in self.stages if (one.start, one.end) == (stage.start, stage.end)]
+        return next((one for one in same if stage.first and one.when == when), None)
 
     def way(self, work):
         """Each stage of a message on an idle device with its cycles."""

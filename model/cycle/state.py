@@ -14,37 +14,34 @@ FAR = 1 << 60
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
-# Engines, a bit each: whoever changes what an engine waits for sets its bit in `stir`, or, where it
-# knows when that engine can first make something of it, its time in `wake` (AT_).
+# Engines, by their place in `wake`: when each is asked next. Whoever changes what an engine waits
+# for has it asked as soon as may be or, where known, when it can first make something of it.
 ENGINES = 12
-(LINK, WRITES, SCATTER, COMPLETIONS, FETCH, JUDGE, NETWORK, READS, CHECKS, SCHEDULER, HOST,
- ENTRIES) = (1 << number for number in range(ENGINES))  # fmt: skip
 (AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_JUDGE, AT_NETWORK, AT_READS,
  AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
-EVERYBODY = (1 << ENGINES) - 1
+NOW = 0  # before any cycle
 
 # Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
 # while its last stage cannot give its item away; _N counters say how many items went by.
 REGISTERS = (
     "host_post", "host_free", "want_post", "call_post", "entry_queue", "entry_lines", "entry_at",
     "entry_last", "entry_inside", "entry_next", "entry_put", "entry_n", "news_n", "ring_post",
-    "count_post", "last", "inside", "credits", "p_queue", "p_over", "a_queue", "a_second", "a_left",
-    "a_over", "s_queue", "s_pays", "s_first", "s_end", "s_turn", "c_queue", "c_first", "c_flits",
-    "c_turn", "c_left", "d_queue", "item_n", "popped", "check_pt", "into_check_n", "check_stuck",
-    "check_n", "room_n", "room_free", "lines", "slots", "freed_n", "read_n", "read_piece", "cut_1",
-    "cut_3", "cut_at", "cut_piece", "cut_stuck", "ranges", "range_out", "range_second", "read_bus",
-    "read_count", "read_turn", "ask_head", "ask_tail", "send_n", "net_free", "net_turn", "ack_head",
-    "ack_tail", "listed_n", "tx", "tx_at", "tx_free", "context", "context_at", "context_free",
-    "out", "out_at", "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored",
-    "acks_in", "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at",
-    "fetch_turn", "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head",
-    "again_tail", "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free",
-    "checked_n", "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass",
-    "pass_left", "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end",
-    "left_beats", "issued", "taken_beats", "write_free", "write_packet", "write_job", "write_turn",
-    "cq1", "cq2", "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3", "store_head",
-    "store_tail", "store_at", "acked_n", "left_n", "freed_at", "retired_at", "stir",
-    "unseen_head", "unseen_tail",
+    "count_post", "last", "inside", "credits", "p_queue", "p_over", "a_queue", "a_second",
+    "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end", "s_turn", "c_queue", "c_first",
+    "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped", "check_pt", "into_check_n",
+    "check_stuck", "check_n", "room_n", "room_free", "lines", "slots", "freed_n", "read_n",
+    "read_piece", "cut_1", "cut_3", "cut_at", "cut_piece", "cut_stuck", "ranges", "range_out",
+    "range_second", "read_bus", "read_count", "read_turn", "ask_head", "ask_tail", "send_n",
+    "net_free", "net_turn", "ack_head", "ack_tail", "listed_n", "tx", "tx_at", "tx_free", "out",
+    "out_at", "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in",
+    "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn",
+    "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
+    "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
+    "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
+    "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end", "left_beats",
+    "issued", "taken_beats", "write_free", "write_packet", "write_job", "write_turn", "cq1", "cq2",
+    "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3", "store_head", "store_tail",
+    "store_at", "acked_n", "left_n", "freed_at", "retired_at", "unseen_head", "unseen_tail",
 )  # fmt: skip
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
@@ -87,9 +84,6 @@ class State(NamedTuple):
     # When a message is in the list, and when its place is free again
     listed_at: np.ndarray
     left_at: np.ndarray
-    # Context of a message, and since when each one is free
-    context_of: np.ndarray
-    context_free: np.ndarray
     tag_free: np.ndarray
     # Descriptors: how many of a ring were claimed, asked for and used up; when each read's are
     # here; rings to look at
@@ -156,7 +150,6 @@ def new_state(costs, made, beats):
     for name in EMPTY:
         registers[R[name]] = -1
     registers[R["cq_turn"]] = 1
-    registers[R["context_free"]] = 1
     registers[R["last"]] = registers[R["entry_last"]] = q - 1
     registers[R["credits"]] = costs.contexts if costs.srd else FAR
     return State(
@@ -177,7 +170,6 @@ def new_state(costs, made, beats):
         skid_in=zeros(n),
         check_due=zeros(n),
         listed_at=zeros(n), left_at=zeros(n),
-        context_of=zeros(n), context_free=zeros(costs.contexts),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
         asked=most(q, first, np.int64),

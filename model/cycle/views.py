@@ -24,10 +24,21 @@ def of_message(parts, number):
 
 
 def shares(parts):
-    """Mean service and waits of each stage, in cycles."""
-    return [_row(part, float(part.service.mean()),
-                 {cause: float(cycles.mean()) for cause, cycles in part.waits.items()})
-            for part in parts]
+    """Mean service and waits of each stage, in cycles; of what an entry in host memory goes through
+    before it is scheduled apart."""
+    rows = []
+    for part in parts:
+        service = float(part.service.mean())
+        waits = {cause: float(cycles.mean()) for cause, cycles in part.waits.items()}
+        if part.rest is None:
+            rows.append(_row(part, service, waits))
+            continue
+        read = {cause: cycles for cause, cycles in waits.items() if cause not in part.rest.waits}
+        rows.append({**_row(part, service - part.ends_with, read), "stage": part.first})
+        waits = {cause: cycles for cause, cycles in waits.items() if cause not in read}
+        rows.append({**_row(part, float(part.ends_with), waits), "stage": part.rest.doc,
+                     "place": part.rest.place})
+    return rows
 
 
 def _row(part, service, waits):

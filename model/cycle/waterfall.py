@@ -28,7 +28,9 @@ class WaterfallError(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """One stage of all messages: begin, service, each wait in cycles, an array each."""
+    """One stage of all messages: begin, service, each wait in cycles, an array each.
+
+    first: name of what comes before `rest`, the Stage with which it ends in `ends_with` cycles."""
 
     start: str
     end: str
@@ -37,6 +39,9 @@ class Part:
     begins: np.ndarray
     service: np.ndarray
     waits: dict
+    first: str | None = None
+    rest: object = None
+    ends_with: int = 0
 
     @property
     def wait(self):
@@ -105,9 +110,12 @@ def _attribute(record, table):
         who = f"message {message}" if message >= 0 else "receive descriptors"
         raise WaterfallError(f"{who}: '{stage.doc}' ({stage.start} to {stage.end}) "
                              f"{text}; so far off {len(found)} times, this is the first")
-    parts = [Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
-                  gap.waits)
-             for stage in stages for gap in [gaps[stage.start, stage.end]]]
+    parts = []
+    for stage in stages:
+        gap, rest = gaps[stage.start, stage.end], table.rest(stage)
+        parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
+                          gap.waits, stage.first, rest,
+                          rest and table.cycles(rest, lives.work, record.made)))
     stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
               "WR_RX": receiving.write_stalls}  # fmt: skip
     return Attribution(parts, stalls, sending.open_sends)

@@ -38,6 +38,26 @@ def test_every_row_sums_to_its_mean_latency(found):
     assert summary["messages"] == sum(row["messages"] for row in summary["rows"])
 
 
+def test_the_read_of_an_entry_is_a_share_of_its_own(found):
+    summary, _ = found
+    taken = set()
+    for row in summary["rows"]:
+        stages = [stage for stage in row["stages"] if stage["to"] == "wqe"]
+        assert [stage["place"] for stage in stages] == ["host"] * row["sq_host"] + [
+            "sending device"]
+        taken.add((stages[-1]["stage"], stages[-1]["service"]))
+        if row["sq_host"]:
+            assert stages[0]["service"] > WORK.read_latency
+            assert "read" in stages[0]["stage"] and "scheduled" not in stages[0]["stage"]
+            assert not stages[0]["waits"].keys() & stages[1]["waits"].keys()
+        # Each share has a colour, and one only.
+        for stage in row["stages"]:
+            keys = {stage["to"], (stage["to"], stage["place"])}
+            assert sum(bool(keys & set(ends)) for _, _, ends in pictures.GROUPS) == 1
+    # The scheduler's own is the same wherever the entries lie.
+    assert len(taken) == 1
+
+
 def test_the_messages_shown_sum_to_their_latency(found):
     summary, text = found
     assert [(one["workload"]["sq_host"], one["load"]) for one in summary["shown"]] == [

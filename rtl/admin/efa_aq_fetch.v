@@ -63,7 +63,8 @@ module efa_aq_fetch (
       == came_q[aq_log];
 
   assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
-  assign m_line_addr = {aq_base[63:6] + (aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot}), 6'd0};
+  wire [57:0] place = aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
+  assign m_line_addr = {aq_base[63:6] + place, 6'd0};
   assign m_line_wide = aq_wide;
   // What was under way when a ring went off waits until it is on again, or drops with its ring.
   assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);

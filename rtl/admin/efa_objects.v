@@ -14,7 +14,7 @@ module efa_objects #(
     parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
     parameter UNITS  = 5,
-    parameter REF_W  = 24   // bits of a count of references
+    parameter REF_W  = 24  // bits of a count of references: an address handle may have many
 ) (
     input  wire clk,
     input  wire rst,
@@ -49,7 +49,7 @@ module efa_objects #(
   localparam UAR_W = 10;
   localparam ENTRY_W = 2 + UAR_W + REF_W + 16;
   localparam HINT_W = $clog2(8 * ADDR_W);
-  localparam [HINT_W-1:0] HINT_STEP = ADDR_W;
+  localparam [31:0] HINT_STEP = ADDR_W;
   localparam [ADDR_W-1:0] ONE = 1;
   localparam [ADDR_W-1:0] LAST = TOTAL - 1;
   localparam [ADDR_W-1:0] FIRST_QP = BASE_QP;
@@ -177,7 +177,7 @@ module efa_objects #(
   wire [ADDR_W-1:0] index = index_q[ADDR_W-1:0];
   wire in_range = index_q < {{32 - ADDR_W{1'b0}}, size};
   wire [ADDR_W-1:0] block = (ONE << log_q) - ONE;  // a block's numbers but the first
-  wire [HINT_W-1:0] hint_at = HINT_STEP * {{HINT_W - 3{1'b0}}, kind_q};
+  wire [HINT_W-1:0] hint_at = HINT_STEP[HINT_W-1:0] * {{HINT_W - 3{1'b0}}, kind_q};
   wire [ADDR_W-1:0] hint = hint_q[hint_at+:ADDR_W];
 
   reg wr_en;

@@ -27,8 +27,8 @@ module efa_qp_rules #(
   localparam [15:0] MAX_RQ_DEPTH = `EFA_LIMITS__MAX_RQ_DEPTH;
   localparam WQE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
   localparam DESC_LOG = $clog2(`EFA_IO_RX_DESC__BYTES);
-  localparam [4:0] FIRST_LOG = WQE_LOG;
-  localparam [4:0] PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
+  localparam [31:0] FIRST_LOG = WQE_LOG;
+  localparam [31:0] PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
 
   `include "efa_admin_fn.vh"
 
@@ -52,13 +52,13 @@ module efa_qp_rules #(
   wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0 && legal_depth(
       rq_depth[15:0], MAX_RQ_DEPTH
   ) && rq_base[5:0] == 6'd0;
-  wire [4:0] ring_log = {1'b0, m_sq_log} + FIRST_LOG + {4'd0, by128};
-  wire [4:0] pages_log = ring_log - PAGE_LOG;
+  wire [4:0] ring_log = {1'b0, m_sq_log} + FIRST_LOG[4:0] + {4'd0, by128};
+  wire [4:0] pages_log = ring_log - PAGE_LOG[4:0];
 
   assign m_wqe128 = by128;
   assign m_sq_log = log2(sq_depth[15:0]);
   assign m_rq_log = log2(rq_depth[15:0]);
-  assign m_pages_log = ring_log > PAGE_LOG ? pages_log[3:0] : 4'd0;
+  assign m_pages_log = ring_log > PAGE_LOG[4:0] ? pages_log[3:0] : 4'd0;
   assign m_rnr_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY);
   assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
       `EFA_ADMIN_QP_TYPE__SRD

@@ -58,7 +58,6 @@ module efa_mr_check #(
   reg s2_valid_q;
   reg s2_allowed_q;
   reg s2_none_q;
-  reg s2_below_q;  // the address lies before the region
   reg s2_long_q;  // more bytes than the region has
   reg [63:0] s2_distance_q;
   reg [63:0] s2_room_q;
@@ -81,8 +80,9 @@ module efa_mr_check #(
   wire [64:0] offset = less64(s1_addr_q, first_page);
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
       && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
-  wire s2_ok = s2_none_q
-      || (s2_allowed_q && !s2_below_q && !s2_long_q && s2_distance_q <= s2_room_q);
+  // An address before its region has a distance beyond any room, modulo 2^64, as a region ends at
+  // 2^64 at most.
+  wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_room_q);
 
   assign init_done = !walking;
   assign s_ready = move;
@@ -150,7 +150,6 @@ module efa_mr_check #(
 
       s2_allowed_q <= allowed;
       s2_none_q <= s1_len_q == 32'd0;
-      s2_below_q <= distance[64];
       s2_long_q <= room[64];
       s2_distance_q <= distance[63:0];
       s2_room_q <= room[63:0];
@@ -165,8 +164,13 @@ module efa_mr_check #(
   end
 
   wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
-  wire unused_borrow = offset[64];
+  wire unused_borrow = &{1'b0, distance[64], offset[64]};
+
+  wire [63:0] told_iova = mr_data[`EFA_MRC__IOVA];
+  wire [63:0] told_length = mr_data[`EFA_MRC__LENGTH];
+  wire ends = told_length == 64'd0 || told_iova <= -told_length;
 
   `EFA_CHECK(!walking || !s_valid, "question before the table was cleared")
+  `EFA_CHECK(!mr_valid || !mr_data[`EFA_MRC__LIVE] || ends, "a region that ends beyond 2^64")
 
 endmodule

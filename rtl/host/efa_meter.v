@@ -31,7 +31,6 @@ module efa_meter #(
 
   localparam STREAMS = `EFA_METER_STREAM__ACKI + 1;
   localparam COUNTERS = `EFA_METER__STREAM + 2 * STREAMS;
-  localparam [7:0] INDEX_END = COUNTERS;
   localparam TAG_W = $clog2(TAGS);
   localparam TIME_W = 20;
   localparam OUT_W = TAG_W + 2;
@@ -131,7 +130,7 @@ module efa_meter #(
 
   reg [31:0] cnt_data_q;
   always @(posedge clk) begin
-    cnt_data_q <= {1'b0, cnt_index} < INDEX_END ? counters[{cnt_index, 5'd0}+:32] : 32'd0;
+    cnt_data_q <= {25'd0, cnt_index} < COUNTERS ? counters[{cnt_index, 5'd0}+:32] : 32'd0;
   end
   assign cnt_data = cnt_data_q;
 

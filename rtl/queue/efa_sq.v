@@ -91,7 +91,6 @@ module efa_sq #(
   // p: the next queue, its context and counts read anew every cycle; its first line is read
   reg p_valid_q;
   reg [QPN_W-1:0] p_qpn_q;
-  reg p_fresh_q;  // what was read belongs to it
 
   // a: the rest of its visit; one line a cycle
   reg a_valid_q;
@@ -169,7 +168,7 @@ module efa_sq #(
   // What stands between reading the tables and a count or debt that is on its way into them.
   wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_pays_q) && s1_qpn_q == p_qpn_q)
       || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
-  wire p_go = p_valid_q && p_fresh_q && !a_valid_q && !p_late && go;
+  wire p_go = p_valid_q && !a_valid_q && !p_late && go;
   wire [15:0] p_taken;
   wire [FLIT_W-1:0] p_debt;
   wire [15:0] p_waiting = prod_data - p_taken;
@@ -365,7 +364,6 @@ module efa_sq #(
   always @(posedge clk) begin
     if (rst) begin
       p_valid_q  <= 1'b0;
-      p_fresh_q  <= 1'b0;
       a_valid_q  <= 1'b0;
       s1_valid_q <= 1'b0;
       s1_pays_q  <= 1'b0;
@@ -376,7 +374,6 @@ module efa_sq #(
     end else begin
       credits_q <= spend ? unspent - {{MSG_W - 6{1'b0}}, p_left} : unspent + back;
       if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
-      p_fresh_q <= (p_valid_q && !p_go) || (next_valid && next_ready);
       if (p_go) a_valid_q <= p_take && (p_wide || !p_one);
       else if (kill_a || drop_a || (a_issue && a_last)) a_valid_q <= 1'b0;
       if (move) begin

@@ -75,7 +75,6 @@ module efa_sq_fetch #(
 
   // p: the next queue, its context and counts read anew every cycle
   reg p_valid_q;
-  reg p_fresh_q;  // what was read belongs to it
   reg [QPN_W-1:0] p_qpn_q;
 
   // x: the read that is asked for; in its first cycle the tables learn of it, then they have it
@@ -123,7 +122,7 @@ module efa_sq_fetch #(
   wire p_work = p_open && p_rung != p_asked;
   wire p_late = (x_new_q && x_qpn_q == p_qpn_q) || (had_new_q && had_qpn_q == p_qpn_q);
   wire p_room = (!x_valid_q || m_rd_ready) && slot_valid && !hold;
-  wire p_done = p_valid_q && p_fresh_q && !p_late && (!p_work || p_room);
+  wire p_done = p_valid_q && !p_late && (!p_work || p_room);
   wire p_ask = p_done && p_work;
 
   // As far as the count, the ring and the read request size go.
@@ -251,7 +250,6 @@ module efa_sq_fetch #(
   always @(posedge clk) begin
     if (rst) begin
       p_valid_q <= 1'b0;
-      p_fresh_q <= 1'b0;
       x_valid_q <= 1'b0;
       x_new_q <= 1'b0;
       had_new_q <= 1'b0;
@@ -264,7 +262,6 @@ module efa_sq_fetch #(
       out_q[1] <= {SLOT_W + 1{1'b0}};
     end else begin
       if (!p_valid_q || p_done) p_valid_q <= next_valid;
-      p_fresh_q <= (p_valid_q && !p_done) || next_valid;
       if (!x_valid_q || m_rd_ready) x_valid_q <= p_ask;
       x_new_q <= p_ask;
       had_new_q <= x_new_q;

@@ -5,13 +5,18 @@
 //       queue's sends
 // Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
 //       freed: one more send may be open; completed_rd_*: sends finished per queue since s_clear
-// Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 16 free
+// Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 32 free
 //       ones per cycle, 3 cycles more
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
 // sends in posting order, but for those that the circle has passed over while they were open: a
 // flush takes these first, a generation at a time, each found by a walk of its own. What the QP
 // has forgotten (dead, RESET) completes no more.
+//
+// There are twice as many contexts as sends may be open. So one is always free, and a lap of the
+// circle takes as many sends as may be open: a context that comes back is long out of use, and
+// few generations are open together. Ids go on through resets, so an acknowledgement of a send
+// from before one meets no context of its generation until 2^31 sends later.
 //
 // While txc waits for the host, what finishes is stored: 2^MSG_W sends that had a context, as a
 // send counts as open (freed) until its completion left the store, so acknowledgements and walks
@@ -60,13 +65,16 @@ module efa_srd #(
 );
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
-  localparam N = 1 << MSG_W;
   localparam STORE_LOG2 = MSG_W + 1;
+  // Contexts, in rows as efa_srd_circle has them.
+  localparam CTX_W = MSG_W + 1;
+  localparam N = 1 << CTX_W;
+  localparam COL_W = CTX_W / 2;
+  localparam COLS = 1 << COL_W;
   localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 16;
   localparam AH_W = `EFA_LIMITS__AH_W;
-  localparam [31:0] ONE_ID = 1;
-  localparam [MSG_W:0] ONE = 1;
-  localparam [MSG_W:0] GROUP = 16;
+  localparam [CTX_W:0] ONE = 1;
+  localparam [CTX_W:0] A_ROW = 1 << COL_W;
   localparam [1:0] KIND_BARRIER = 2'd2;
   localparam [1:0] FROM_DONE = 2'd0;
   localparam [1:0] FROM_ACK = 2'd1;
@@ -78,20 +86,15 @@ module efa_srd #(
   localparam [1:0] PASS_FIND = 2'd0;
   localparam [1:0] PASS_OLD = 2'd1;
   localparam [1:0] PASS_LAST = 2'd2;
-  localparam GEN_W = 32 - MSG_W;
-
-  // Contexts in use, and the next one in the circle: generation and index are one count.
-  reg [N-1:0] used_q;
-  reg [31:0] next_q;
-  reg next_free_q;
+  localparam GEN_W = 32 - CTX_W;
 
   // The walk: how far, and for whom.
   reg [1:0] walk_q;
   reg [1:0] walk_d;
-  reg [MSG_W:0] seen_q;
-  reg [MSG_W:0] seen_d;
-  reg [MSG_W-1:0] from_q;
-  reg [MSG_W-1:0] from_d;
+  reg [CTX_W:0] seen_q;
+  reg [CTX_W:0] seen_d;
+  reg [CTX_W-1:0] from_q;
+  reg [CTX_W-1:0] from_d;
   reg purging_q;
   reg purging_d;
   reg [1:0] pass_q;
@@ -106,10 +109,10 @@ module efa_srd #(
   // c1: its context read
   reg c1_valid_q;
   reg [1:0] c1_from_q;
-  reg [MSG_W-1:0] c1_index_q;
+  reg [CTX_W-1:0] c1_index_q;
   reg c1_used_q;  // when it was read; what was released in that cycle is not
   reg released_q;
-  reg [MSG_W-1:0] released_index_q;
+  reg [CTX_W-1:0] released_index_q;
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
 
@@ -133,26 +136,27 @@ module efa_srd #(
 
   wire move = !c3_valid_q || c3_barrier_q || txc_ready;
 
-  wire step = s_ctx_valid || !next_free_q;
-  wire [MSG_W-1:0] next_index = next_q[MSG_W-1:0];
-  wire [MSG_W-1:0] after_next = next_index + ONE[MSG_W-1:0];
-  wire [MSG_W-1:0] look = from_q + seen_q[MSG_W-1:0];
-  wire [MSG_W-1:0] look_group = {look[MSG_W-1:4], 4'd0};
-  wire group_free = look[3:0] == 4'd0 && used_q[look_group+:16] == 16'd0
-      && seen_q + GROUP <= {1'b1, {MSG_W{1'b0}}};
-  wire look_hit = walk_q == ST_LOOK && used_q[look];
+  // Contexts in use, and the next one in the circle: generation and index are one count.
+  wire [N-1:0] used;
+  wire passes_open;
+  wire [CTX_W-1:0] next_index = ctx_id[CTX_W-1:0];
+  wire [CTX_W-1:0] look = from_q + seen_q[CTX_W-1:0];
+  wire [COLS-1:0] look_row = used[{look[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
+  wire row_free = look[COL_W-1:0] == {COL_W{1'b0}} && look_row == {COLS{1'b0}}
+      && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
+  wire look_hit = walk_q == ST_LOOK && look_row[look[COL_W-1:0]];
 
   // Who gets the pipeline: what has left, an acknowledgement, the walk, in turn.
   wire rest_room = !rest_q[MSG_W];
   wire [2:0] request = {look_hit, acki_valid, s_done_valid && rest_room};
   wire [2:0] grant;
   wire [31:0] ack_id = acki_data[`EFA_ACKI__MSG_ID];
-  wire [MSG_W-1:0] c0_index = grant[1] ? ack_id[MSG_W-1:0] : look;
+  wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look;
 
   reg [`EFA_SCTX__W-1:0] new_ctx;
   always @* begin
     new_ctx = {`EFA_SCTX__W{1'b0}};
-    new_ctx[`EFA_SCTX__GEN] = {{MSG_W{1'b0}}, next_q[31:MSG_W]};
+    new_ctx[`EFA_SCTX__GEN] = {{CTX_W{1'b0}}, ctx_id[31:CTX_W]};
     new_ctx[`EFA_SCTX__NODE] = s_ctx_msg[`EFA_TXM__NODE];
     new_ctx[`EFA_SCTX__QPN] = s_ctx_msg[`EFA_TXM__QPN];
     new_ctx[`EFA_SCTX__QP_NUM] = s_ctx_msg[`EFA_TXM__QP_NUM];
@@ -172,7 +176,7 @@ module efa_srd #(
   wire [31:0] c1_id = c1_ack_q[`EFA_ACKI__MSG_ID];
   wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
   wire acked = c1_from_q == FROM_ACK && c1_used
-      && ctx[`EFA_SCTX__GEN] == {{MSG_W{1'b0}}, c1_id[31:MSG_W]}
+      && ctx[`EFA_SCTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]}
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
       && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
   wire stale = ah_age[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SCTX__AGE];
@@ -180,8 +184,8 @@ module efa_srd #(
       && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
   // Generations since it was given out; in its place it is none, or one behind the start.
   wire [31:0] ctx_gen = ctx[`EFA_SCTX__GEN];
-  wire [GEN_W-1:0] age = start_q[31:MSG_W] - ctx_gen[GEN_W-1:0];
-  wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[MSG_W-1:0]};
+  wire [GEN_W-1:0] age = start_q[31:CTX_W] - ctx_gen[GEN_W-1:0];
+  wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[CTX_W-1:0]};
   wire passed_over = c1_from_q == FROM_WALK && c1_used && extra != {GEN_W{1'b0}}
       && !extra[GEN_W-1];
   // Of that generation, those still in their place come after the ones passed over anyway.
@@ -266,8 +270,6 @@ module efa_srd #(
   wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
   wire [15:0] count = (late_same ? late_count_q : count_read) + 16'd1;
 
-  assign ctx_ready = next_free_q;
-  assign ctx_id = next_q;
   assign acki_ready = grant[1];
   assign s_done_ready = grant[0];
   assign s_walk_ready = walk_q == ST_DONE && !purging_q;
@@ -293,9 +295,24 @@ module efa_srd #(
       .m_grant(grant)
   );
 
+  efa_srd_circle #(
+      .CTX_W(CTX_W)
+  ) u_circle (
+      .clk(clk),
+      .power_rst(power_rst),
+      .rst(rst),
+      .next_ready(ctx_ready),
+      .next_id(ctx_id),
+      .give(s_ctx_valid),
+      .release_valid(release_ctx),
+      .release_place(c1_index_q),
+      .used(used),
+      .passes(passes_open)
+  );
+
   efa_ram #(
       .WIDTH (`EFA_SCTX__W),
-      .ADDR_W(MSG_W)
+      .ADDR_W(CTX_W)
   ) u_contexts (
       .clk(clk),
       .wr_en(s_ctx_valid),
@@ -346,27 +363,27 @@ module efa_srd #(
     case (walk_q)
       // A round of flushing, or a queue to forget.
       ST_IDLE: begin
-        seen_d = {MSG_W + 1{1'b0}};
+        seen_d = {CTX_W + 1{1'b0}};
         // What is forgotten needs no order.
         pass_d = any_q && !s_purge_valid ? PASS_FIND : PASS_LAST;
-        from_d = pass_d == PASS_LAST ? next_index : {MSG_W{1'b0}};
+        from_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
         purging_d = s_purge_valid;
         if (s_walk_valid || s_purge_valid) walk_d = ST_LOOK;
       end
       // Every context looked at once.
       ST_LOOK: begin
-        if (seen_q[MSG_W]) walk_d = ST_TAIL;
-        else if (group_free) seen_d = seen_q + GROUP;
+        if (seen_q[CTX_W]) walk_d = ST_TAIL;
+        else if (row_free) seen_d = seen_q + A_ROW;
         else if (!look_hit || grant[2]) seen_d = seen_q + ONE;
       end
       // The last one judged; then whom it found, the next generation, or those in their place.
       ST_TAIL: begin
-        seen_d = {MSG_W + 1{1'b0}};
+        seen_d = {CTX_W + 1{1'b0}};
         if (!c1_valid_q || c1_from_q != FROM_WALK) begin
           walk_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOK;
           if (pass_q == PASS_FIND && !found_q) begin
             pass_d = PASS_LAST;
-            from_d = start_q[MSG_W-1:0];
+            from_d = start_q[CTX_W-1:0];
           end else begin
             pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
           end
@@ -379,17 +396,8 @@ module efa_srd #(
     endcase
   end
 
-  // The count of ids goes on through resets, so an acknowledgement of a send from before one
-  // meets no context of its generation until 2^32 sends later.
-  always @(posedge clk) begin
-    if (power_rst) next_q <= 32'd0;
-    else if (step && !rst) next_q <= next_q + ONE_ID;
-  end
-
   always @(posedge clk) begin
     if (rst) begin
-      used_q <= {N{1'b0}};
-      next_free_q <= 1'b1;
       walk_q <= ST_IDLE;
       rest_q <= {MSG_W + 1{1'b0}};
       any_q <= 1'b0;
@@ -400,12 +408,7 @@ module efa_srd #(
       late_q <= 1'b0;
     end else begin
       walk_q <= walk_d;
-      any_q <= (any_q && !(looked && !any_found_q)) || (step && !s_ctx_valid);
-      if (step) begin
-        next_free_q <= !used_q[after_next] || (release_ctx && c1_index_q == after_next);
-      end
-      if (release_ctx) used_q[c1_index_q] <= 1'b0;
-      if (s_ctx_valid) used_q[next_index] <= 1'b1;
+      any_q <= (any_q && !(looked && !any_found_q)) || passes_open;
       late_q <= handed;
       rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
       c1_valid_q <= grant != 3'd0;
@@ -422,23 +425,23 @@ module efa_srd #(
     from_q <= from_d;
     purging_q <= purging_d;
     pass_q <= pass_d;
-    if (walk_q == ST_IDLE) start_q <= next_q;
-    old_gen_q <= start_q[31:MSG_W] - oldest_q;
+    if (walk_q == ST_IDLE) start_q <= ctx_id;
+    old_gen_q <= start_q[31:CTX_W] - oldest_q;
     // A pass of finding begins.
     if (walk_q == ST_IDLE || (walk_q == ST_TAIL && pass_q == PASS_OLD)) begin
       found_q <= 1'b0;
-      any_found_q <= step && !s_ctx_valid;
+      any_found_q <= passes_open;
       oldest_q <= {GEN_W{1'b0}};
     end else begin
       if (finds) found_q <= 1'b1;
       if (finds && age > oldest_q) oldest_q <= age;
-      if ((c1_valid_q && passed_over) || (step && !s_ctx_valid)) any_found_q <= 1'b1;
+      if ((c1_valid_q && passed_over) || passes_open) any_found_q <= 1'b1;
     end
     late_qpn_q <= c3_qpn[QPN_W-1:0];
     late_count_q <= count;
     c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_WALK;
     c1_index_q <= c0_index;
-    c1_used_q <= grant[1] ? used_q[ack_id[MSG_W-1:0]] : look_hit;
+    c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : look_hit;
     released_index_q <= c1_index_q;
     c1_ack_q <= acki_data;
     c1_msg_q <= s_done_msg;
@@ -455,7 +458,6 @@ module efa_srd #(
   wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
       c2_qpn, c3_qpn, qpc_data};
 
-  `EFA_CHECK(!s_ctx_valid || ctx_ready, "a context given twice")
   `EFA_CHECK(!c1_passes || store_ready, "more finished sends than may be open")
 
 endmodule

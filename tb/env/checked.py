@@ -12,6 +12,7 @@ import operator
 import os
 
 from tb.env.scoreboard import Scoreboard
+from tb.lib import requests as host
 from tb.lib.host import InnerLink, RtlBackend
 
 CYCLE = operator.itemgetter(0)
@@ -54,6 +55,12 @@ class TappedLink(InnerLink):
             compare(device, cycle, *what)
             if self.record and compare == board.write:
                 self._kept[device]["writes"].append(what)
+
+    def happens(self, compare, device, *what):
+        """Shows the scoreboard something of this cycle behind all that the logs have until then."""
+        self._ahead.append((self.native.cycle, compare, device, what))
+        self._collected = -1
+        self.collect()
 
     def _writes(self):
         """DMA writes as collect() sorts them. Where only memory must be right, no more is done."""
@@ -121,9 +128,10 @@ class CheckedBackend(RtlBackend):
         self.link.collect()
 
     def set_bus_master(self, on):
-        self.link.collect()
-        self._board.bus_master(self.device, on)
+        # It takes effect behind all stores before it; what happened until then happened with it.
         super().set_bus_master(on)
+        self.link.run([host.drained(self.device)], 1_000_000)
+        self.link.happens(self._board.bus_master, self.device, on)
 
     def flr(self):
         self.link.collect()

@@ -13,7 +13,7 @@ from efa import defs
 from efa.driver import Driver
 from efa.host_alloc import PAGE_BYTES, HostAllocator
 from tb.env.items import HostSequence
-from tb.seq.commands import Commands
+from tb.seq.commands import Commands, all_themes
 from tb.seq.registers import Registers
 
 DEPTHS = (1, 2, 4, 8, 32)
@@ -42,6 +42,7 @@ class RandomCommands(HostSequence):
         self.backend, self.random = backends[0], random.Random(seed)
         self.knobs = knobs or CommandKnobs()
         self.refused = self.answered = 0
+        self.themes = all_themes(self.random)
         self.allocator = HostAllocator(self.backend.memory)
         self.unreadable = self.allocator.alloc(PAGE_BYTES)
 
@@ -65,7 +66,8 @@ class RandomCommands(HostSequence):
         driver = Driver(self.backend, flavour=self.knobs.flavour, allocator=self.allocator)
         driver.admin_depth = depth
         driver.probe()
-        return driver, Commands(driver, self.random, self.knobs.illegal, self.unreadable)
+        knobs = self.knobs
+        return driver, Commands(driver, self.random, knobs.illegal, self.unreadable, self.themes)
 
     def batch(self, driver, commands, count):
         """So many commands behind each other; all of them are answered."""

@@ -37,13 +37,19 @@ class Nothing(Exception):
     """A request needs what is not there."""
 
 
+def all_themes(rng):
+    """Every command in turn, each time in another order, without end."""
+    while True:
+        yield from rng.sample(list(MAKERS), len(MAKERS))
+
+
 class Commands:
     """Random requests for one driver. `illegal` is the share that breaks a rule; `unreadable` a
-    page of host memory whose reads fail."""
+    page of host memory whose reads fail; `themes` what comes more often, one after the other."""
 
-    def __init__(self, driver, rng, illegal=0.3, unreadable=None):
+    def __init__(self, driver, rng, illegal=0.3, unreadable=None, themes=None):
         self.driver, self.rng, self.illegal = driver, rng, illegal
-        self.unreadable = unreadable
+        self.unreadable, self.themes = unreadable, themes or all_themes(rng)
         self.ring = driver.allocator.alloc(1 << 16)
         self.counters = driver.allocator.alloc(PAGE_BYTES)
         self._lists = {}
@@ -81,7 +87,7 @@ class Commands:
     def _turn(self):
         """For some time one command comes more often: until its objects run out, or not as long."""
         if self._left <= 0:
-            self._theme = self.rng.choice(list(MAKERS))
+            self._theme = next(self.themes)
             fills = self._theme in NAMES and self.rng.random() < 0.7
             self._share = 0.9 if fills else 0.5
             self._left = MOST_DRAWS if fills else self.rng.randrange(20, 200)

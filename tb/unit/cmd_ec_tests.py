@@ -250,6 +250,18 @@ async def refusals_change_nothing(dut, slow):
 
 
 @cocotb.test()
+async def the_handle_of_a_qp_that_is_gone_is_refused(dut):
+    """admin.cmd_ec.gone: though nobody has its number since."""
+    unit = Counters(dut)
+    await unit.start()
+    mine, handle = await unit.create(), unit.qp(2, 1)
+    del unit.numbers.taken[Kind.QP, 2]
+    for code in (Code.ATTACH_EVENT_COUNTER, Code.DETACH_EVENT_COUNTER):
+        await unit.refused(tie(mine, handle), code, ILLEGAL)
+    assert not unit.orders
+
+
+@cocotb.test()
 async def a_qp_that_goes_is_told_first(dut):
     """admin.cmd_ec.forget: before the next command is taken."""
     unit = Counters(dut, slow=True)

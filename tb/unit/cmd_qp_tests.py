@@ -362,7 +362,8 @@ async def refusals_change_nothing(dut, slow):
     handle = (await unit.create()).qp_handle
     unit.heard()
     for fields in ({"qp_type": 3}, {"pd": 2}, {"uar": 4}, {"send_cq_idx": 5}, {"recv_cq_idx": 5},
-                   {"recv_cq_idx": 6}, {"uar": 5}, {"send_cq_idx": 0x1_0003}, {"depth": 3},
+                   {"send_cq_idx": 6}, {"recv_cq_idx": 6}, {"uar": 5}, {"send_cq_idx": 0x1_0003},
+                   {"depth": 3},
                    {"pd": 0x101}, {"uar": 0x102}, {"recv_cq_idx": 4 | 1 << LIMITS.cqn_w},
                    {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
                    {"sq_64_bit_req_id": 1}):  # fmt: skip

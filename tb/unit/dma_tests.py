@@ -293,6 +293,45 @@ async def unknown_answer(dut):
     assert not any(beats.beats for beats in bench.rdc.values())
 
 
+@cocotb.test()
+async def an_answer_with_a_tag_that_is_none(dut):
+    """dma.read.tag: is not that of the read whose tag differs in a bit that no tag has."""
+    bench = await HostBench(dut).start()
+    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    tag = (await bench.rd.take())[0]["tag"]
+    tags = int(dut.TAGS.value)
+    strangers = [tag | 1 << bit for bit in range(tags.bit_length() - 1, 8)]
+    for stranger in strangers:
+        bench.rdcpl.post(*chunks(stranger, bytes(64), [64]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 12)
+    assert not bench.rdc["tx"].beats and bench.odds() == [(4, one) for one in strangers]
+    bench.rdcpl.post(*chunks(tag, bytes(64), [64]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 12)
+    assert [beat["cookie"] for beat in bench.rdc["tx"].beats] == [9]
+
+
+@cocotb.test()
+async def nothing_is_written_once_a_function_level_reset_has_begun(dut):
+    """dma.flr: what was offered before it leaves, answers that wait behind it do not."""
+    held = {"on": False}
+    bench = await HostBench(dut, stalls=lambda: held["on"]).start()
+    bench.set_resp()
+    await bench.settle()
+    held["on"] = True
+    for number in range(3):
+        bench.ask_register(Reg.VERSION, number)
+    await bench.settle()
+    dut.s_cfg_flr.value = 1
+    await ClockCycles(dut.clk, 12)
+    dut.s_cfg_flr.value = 0
+    held["on"] = False
+    await until(dut, high(dut.m_cfg_flr_done))
+    await ClockCycles(dut.clk, 40)
+    assert [beat["data"] & 0xFFFF for beat in bench.wr.beats] == [0]
+
+
 async def write_traffic(bench, rng, count):
     """Random packets of every writer; returns what each sent."""
     sent = {c: [] for c in WRITERS}

@@ -161,6 +161,18 @@ async def every_bit_of_a_page_and_every_depth_count(dut):
 
 
 @cocotb.test()
+async def a_queue_pair_that_is_gone_is_not_rung(dut):
+    """queue.doorbell.gone: through the page of its UAR, in a state that would take it."""
+    bench = Bench(dut)
+    bench.dead = noise(INTERNAL.qpc, bench.rng, live=0, uar=3, state=AdminQpState.RTS)
+    await bench.start()
+    for kind in (SQ, RQ):
+        await bench.store(3, kind, 5, 1)
+        assert bench.expected["ev"][-1][1] == FOREIGN
+    await bench.check()
+
+
+@cocotb.test()
 async def counts_walk_anywhere(dut):
     """queue.doorbell.walk: steps on, back and beyond, queues in a row and apart; then each count"""
     bench = Bench(dut)

@@ -3,7 +3,7 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS
+from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS
 from tb.lib.stream import cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until
@@ -251,6 +251,80 @@ async def events_come_in_time(dut):
     await until(dut, high(dut.drain_ready), cycles=20)
     assert cycle() - asked == promised["drain"].latency
     dut.drain_valid.value = 0
+
+
+@cocotb.test()
+async def an_arm_is_of_the_event_queue_it_names(dut):
+    """eq.number: of no other whose number differs in a bit that none of them has."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(3)
+    for bit in range(LIMITS.eqn_w, 16):
+        await bench.arm_eq(1 << bit)
+    await bench.arm_cq(3, 0)
+    bench.commit(3)
+    await bench.settle()
+    assert bench.events() == [3] and not bench.interrupts()
+
+
+@cocotb.test()
+async def a_queue_made_anew_has_nothing_of_the_one_before(dut):
+    """eq.anew: neither its arm, nor its entry that was not read, nor one that was kept."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.cq(3)
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    await bench.cq(3)
+    bench.commit(3)
+    await bench.settle()
+    assert not bench.events(), "armed by the one before"
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    assert bench.events() == [3]
+    await bench.cq(3)
+    await bench.arm_cq(3, 0)
+    bench.commit(3)
+    await bench.settle()
+    assert bench.events() == [3], "held up by the entry of the one before"
+    await bench.arm_cq(3, 0)
+    await bench.settle()
+    await bench.cq(3)
+    await bench.arm_eq(0)
+    assert not bench.events(), "kept by the one before"
+
+
+@cocotb.test()
+async def what_waits_for_an_arm_goes_with_its_queue(dut):
+    """eq.goes: what a CQ kept, and an arm that an event queue asked for behind a stuck event."""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start(eqs=(0, 4))
+    await bench.cq(3)
+    for _ in range(2):
+        await bench.arm_cq(3, 0)
+        bench.commit(3)
+        await bench.settle()
+    assert bench.events() == [3]
+    await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=INTERNAL.cqc.pack(live=0))
+    await bench.arm_eq(0)
+    assert not bench.events()
+    held["on"] = True
+    await bench.cq(5)
+    await bench.arm_cq(5, 0)
+    bench.commit(5)
+    await bench.settle()
+    await bench.arm_eq(4)
+    await bench.end(4)
+    await bench.configure([4])
+    held["on"] = False
+    await bench.settle()
+    assert bench.events() == [5] and bench.interrupts() == [1]
+    await bench.cq(8, 4)
+    await bench.arm_cq(8, 0)
+    bench.commit(8)
+    await bench.settle()
+    assert bench.events() == [8] and not bench.interrupts()
 
 
 @cocotb.test()

@@ -430,8 +430,8 @@ async def a_ring_on_the_heels_of_the_walk(dut):
     """queue.llq.heels: a line a cycle right behind it; the next ring is looked at anew."""
     bench, began = Bench(dut), cycle()
     await bench.start()
-    near = (cycle() - began) // PAGE + 1
-    rings = [Ring(5, near, 8), Ring(6, near + 5, 4), Ring(7, near + 6, 6)]
+    near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.rd_line)) // PAGE // 2
+    rings = [Ring(5, near, 8), Ring(6, near + 5, 4), Ring(7, near + 6, 6), Ring(8, half + 1, 7)]
     for ring in rings:
         bench.rings[ring.qpn] = ring
         _, done = await bench.op(ring, own=1)
@@ -443,8 +443,8 @@ async def a_ring_on_the_heels_of_the_walk(dut):
         for count in range(ring.depth):
             await bench.entry(ring, count)
     # Nothing is walked over again.
-    await bench.all_equal()
-    await bench.all_equal()
+    for _ in range(3):
+        await bench.all_equal()
     for ring in rings:
         await bench.entry(ring, 0)
 

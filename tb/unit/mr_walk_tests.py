@@ -31,7 +31,9 @@ def host(pages, ask, at):
     """Host address of byte `at` of the range."""
     if ask["phys"]:
         return ask["addr"] + at
-    return pages[index(ask, at)] + ((ask["offset"] + at) & (1 << ask["shift"]) - 1)
+    inside = (1 << ask["shift"]) - 1
+    # Of a page's address only what lies above its size counts.
+    return pages[index(ask, at)] & ~inside | (ask["offset"] + at) & inside
 
 
 def index(ask, at):
@@ -63,7 +65,7 @@ async def pieces_cover_the_range(dut, max_log):
         if any(place in pages for place in places):
             continue
         for place in places:
-            pages[place] = rng.getrandbits(64 - ask["shift"]) << ask["shift"]
+            pages[place] = rng.getrandbits(52) << 12
             await page(dut, place, pages[place])
         asks.append(ask)
     dut.mtt_data.value = rng.getrandbits(52)
@@ -110,6 +112,29 @@ async def ranges_of_every_magnitude(dut):
         for ask in asks:
             await covered(sink, ask, {}, max_log)
         await sink.none(5)
+
+
+@cocotb.test()
+async def ranges_over_every_carry(dut):
+    """data.mr_walk.carry: over a multiple of each power of two, in memory and inside a region"""
+    rng = rng_for("carry")
+    source, sink = await start(dut, 12)
+    pages, asks = {}, []
+    for place in range(1 << LIMITS.mtt_w):
+        pages[place] = rng.getrandbits(52) << 12
+        await page(dut, place, pages[place])
+    for bits in range(12, 64):
+        end = rng.getrandbits(64 - bits) | 1
+        size = rng.randrange(2, 9000)
+        start_at = max(0, (end << bits) - rng.randrange(1, size))
+        ask = {"phys": 1, "shift": rng.randrange(12, 52), "mtt": rng.getrandbits(16),
+               "offset": start_at, "addr": start_at, "len": size, "user": bits & 1}  # fmt: skip
+        asks += [ask, ask | {"phys": 0}]
+    asks = [ask for ask in asks if ask["addr"] + ask["len"] <= TOP]
+    source.post(*asks)
+    for ask in asks:
+        await covered(sink, ask, pages, 12)
+    await sink.none(5)
 
 
 @cocotb.test()

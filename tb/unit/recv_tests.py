@@ -204,6 +204,36 @@ async def drain_waits_for_packets_and_fetches(dut):
 
 
 @cocotb.test()
+async def drain_waits_for_a_flush_that_has_begun(dut):
+    """recv.unit.drain_flush: in whatever cycle of it the queue goes, no entry follows the drain."""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    flushed = 0
+    for cycles in range(20):
+        await bench.qp(1)
+        bench.put(1, IOVA, 64, cycles, 1)
+        await bench.ring(1)
+        await bench.rest(40)
+        held["on"] = True
+        before = bench.rxc.taken
+        change = cocotb.start_soon(bench.set_state(1, AdminQpState.ERR))
+        await ClockCycles(dut.clk, cycles)
+        await change
+        bench.contexts_only(1, AdminQpState.RESET)
+        drain = cocotb.start_soon(bench.drain())
+        await ClockCycles(dut.clk, 60)
+        held["on"] = False
+        await drain
+        left = bench.rxc.taken
+        await bench.rest(40)
+        assert bench.rxc.taken == left, f"an entry behind the drain, {cycles}"
+        flushed += left - before
+        await bench.rqop(1, FREE)
+    assert 0 < flushed < 20
+
+
+@cocotb.test()
 async def reset_in_the_middle_of_a_packet(dut):
     """recv.unit.reset"""
     bench = Bench(dut, 0.3)

@@ -80,7 +80,7 @@ class World:
         self.out, self.before_drain, self.claim, self.take = [], [], None, None
         self.answer, self.fail, self.clearing = None, set(), None
         self.times = {"read": [], "flush": [], "end": [], "used": []}
-        self.drained, self.offered = False, None
+        self.drained, self.offered, self.stays = False, None, None
         self._drain = 0
         self.ending, self.shown = False, None
         self.lanes = None  # (valid, queue) of each packet that may move a head, where a test says
@@ -165,6 +165,10 @@ class World:
         dut = self.dut
         offer = dut.m_rd_valid.value == 1 or dut.m_flush_valid.value == 1
         self.offered = (self.offered or cycle()) if offer else None
+        pins = (dut.m_rd_addr, dut.m_rd_len, dut.m_rd_count) if dut.m_rd_valid.value == 1 else ()
+        read = tuple(int(pin.value) for pin in pins) or None
+        assert self.stays is None or read == self.stays, "a read that was offered is another one"
+        self.stays = read if dut.m_rd_ready.value == 0 else None
         if dut.m_rd_valid.value == 1 and dut.m_rd_ready.value == 1:
             self._read(ring)
         if dut.m_flush_valid.value == 1 and dut.m_flush_ready.value == 1:
@@ -284,9 +288,11 @@ async def descriptors_come_ahead_of_need(dut, pace):
     """queue.rq_fetch.ahead: rings of any size, answers in any order, used at any pace"""
     world = World(dut, *pace)
     await world.start()
-    rings = [await world.ring(n + 9, log) for n, log in enumerate((0, 1, 3, 4, 5, 6, 9))]
-    await world.ring(3, 5, rq_live=0)
-    await world.ring(4, 5, live=0)
+    numbers = world.rng.sample(range(1 << world.qpn_w), 9)
+    rings = [await world.ring(n, log)
+             for n, log in zip(numbers, (0, 1, 3, 4, 5, 6, 9), strict=False)]  # fmt: skip
+    await world.ring(numbers[7], 5, rq_live=0)
+    await world.ring(numbers[8], 5, live=0)
 
     def step():
         ring = world.rng.choice(rings)
@@ -299,13 +305,25 @@ async def descriptors_come_ahead_of_need(dut, pace):
             world.take = int(held.cons in held.here)
 
     await world.cycles(1800, step)
-    for qpn in (3, 4):
+    for qpn in numbers[7:]:
         world.rings[qpn].descs[0], world.rings[qpn].prod = 1, 1
         world.moves.append(qpn)
     await world.rest(quiet=100)
     assert all(world.is_served(ring) for ring in world.rings.values())
     assert all(ring.prod > ring.size for ring in rings)
     assert sum(sum(ring.reads) for ring in rings) > 200
+
+
+@cocotb.test()
+async def a_ring_that_is_not_there_is_not_read(dut):
+    """queue.rq_fetch.gone: its queue pair is gone, or was made without one, whatever was rung."""
+    world = World(dut)
+    await world.start()
+    rings = [await world.ring(5, 4, live=0), await world.ring(9, 4, rq_live=0)]
+    for ring in rings:
+        world.post(ring, 1, 1, 1)
+    await world.cycles(60)
+    assert not any(ring.asked for ring in rings) and not world.out
 
 
 @cocotb.test()
@@ -339,21 +357,25 @@ async def counts_go_through_their_wrap(dut):
     dut.used_qpn.value = dut.s_clear_qpn.value = ring.qpn
     await hold(dut, "s_clear_valid", "s_clear_ready")
     dut.m_rd_ready.value = dut.used_valid.value = 1
-    dut.s_prod.value = 64
+    dut.s_prod.value = prod = 64
+    few = 0
     while ring.asked < 65536 + 64:
         await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
+        number = min(8 - ring.asked % 8, prod - ring.asked)
         assert dut.m_rd_count.value == ring.asked % 65536
         assert dut.m_rd_addr.value == ring.base + 16 * (ring.asked % ring.size)
-        assert dut.m_rd_len.value == 128
-        ring.asked += 8
-        dut.s_cons.value, dut.s_prod.value = ring.asked % 65536, (ring.asked + 64) % 65536
-        if ring.asked % 512 == 8:
-            # Nothing more is posted for a while.
-            dut.s_prod.value = ring.asked % 65536
+        assert dut.m_rd_len.value == 16 * number
+        ring.asked += number
+        if ring.asked // 8 % 37 == 1:
+            # Nothing more is posted for a while, then a few.
+            dut.s_cons.value = dut.s_prod.value = ring.asked % 65536
             for _ in range(3 * LOOK.interval):
                 await RisingEdge(dut.clk)
             assert dut.m_rd_valid.value == 0, "a read of nothing"
-            dut.s_prod.value = (ring.asked + 64) % 65536
+            few = 2
+        prod = ring.asked + (3 if few else 64)
+        few = max(0, few - 1)
+        dut.s_cons.value, dut.s_prod.value = ring.asked % 65536, prod % 65536
 
 
 @cocotb.test()
@@ -543,6 +565,62 @@ async def a_drain_waits_for_what_was_out(dut):
 
 
 @cocotb.test()
+async def any_number_of_reads_is_drained(dut):
+    """queue.rq_fetch.drains: while others begin and end in the same cycles; then it is over"""
+    world = World(dut, 0.0)
+    await world.start()
+    rng = world.rng
+    rings = [await world.ring(qpn, 3) for qpn in rng.sample(range(1 << world.qpn_w), 16)]
+
+    def step():
+        ring = rng.choice(rings)
+        while ring.cons in ring.here:
+            ring.cons += 1
+        if rng.random() < 0.7 and (room := ring.size - (ring.prod - ring.cons)):
+            world.post(ring, *[1] * rng.randrange(1, room + 1))
+        world.wants.append(ring.qpn)
+
+    for _ in range(25):
+        world.answers = 0.0
+        await world.cycles(rng.randrange(60), step)
+        world.drain(True)
+        world.answers = rng.choice((0.3, 1.0))
+        for _ in range(400):
+            if world.drained:
+                break
+            await world.cycles(1, step)
+        assert world.drained
+        world.drain(False)
+        await world.cycles(rng.randrange(2, 9), step)
+        # Where nothing goes on it is over at once.
+        world.answers = 1.0
+        await world.rest(quiet=10)
+        world.drain(True)
+        await world.cycles(LOOK.interval * len(rings) + 8)
+        assert world.drained
+        world.drain(False)
+    await world.rest()
+    assert all(ring.asked == ring.prod for ring in rings)
+
+
+@cocotb.test()
+async def heads_that_move_at_once_are_all_looked_at(dut):
+    """queue.rq_fetch.moves: in neighbouring cycles, while others are looked at"""
+    world = World(dut, 1.0)
+    await world.start()
+    rings = [await world.ring(qpn, 6) for qpn in world.rng.sample(range(1 << world.qpn_w), 12)]
+    for ring in rings:
+        world.post(ring, *[1] * 64)
+    for _ in range(4):
+        await world.rest()
+        for ring in world.rng.sample(rings, len(rings)):
+            ring.cons += world.slots // 2
+            world.wants.append(ring.qpn)
+        await world.rest()
+        assert all(world.is_served(ring) for ring in rings)
+
+
+@cocotb.test()
 async def a_drain_that_was_given_up_is_not_forgotten(dut):
     """queue.rq_fetch.drain_again: the next one waits for the reads of before both"""
     world = World(dut, 0.0)
@@ -649,17 +727,16 @@ async def rings_live_and_die(dut):
 @cocotb.test()
 async def a_head_that_moves_during_a_look_is_read_again(dut):
     """queue.rq_fetch.stale: a claim ends in any cycle of a look; an entry is never used twice"""
-    for wait, state in itertools.product(range(14), (STATES.RTS, STATES.ERR)):
+    await World(dut).start()
+    states = (STATES.RTS, STATES.ERR)
+    for wait, state, odd in itertools.product(range(14), states, (0, 1)):
         world = World(dut, 1.0)
         zero(dut, *INPUTS)
-        if wait == 0 and state == STATES.RTS:
-            await world.start()
-        else:
-            await reset(dut)
-        ring = await world.ring(5, 4)
+        await reset(dut)
+        ring = await world.ring(world.rng.randrange(1 << world.qpn_w) & ~1 | odd, 4)
         world.post(ring, 0, 1, 1, 0, 1)
         await world.rest()
-        world.claim = 5
+        world.claim = ring.qpn
         await world.cycles(4)
         world.state(ring, state)
         await world.cycles(wait)

@@ -9,7 +9,7 @@ from efa.defs import AdminQpState
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.waits import hold, zero
 from tb.unit.rq_bench import context
-from tb.unit.rq_tests import INIT, INPUTS, World, take_all
+from tb.unit.rq_tests import INIT, INPUTS, World, some_lasts, take_all
 
 STATES = AdminQpState
 
@@ -201,3 +201,20 @@ async def counts_pass_their_end(dut):
             if at + piece == number:
                 reads.popleft()
     assert not dut.m_err_valid.value
+
+
+@cocotb.test()
+async def all_of_a_long_ring_is_flushed(dut):
+    """queue.rq.long: more than the device holds of it, behind any count; what is empty says so"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    rng = world.rng
+    for qpn, before in ((3, 0), (9, 140), (3, 200), (12, 333)):
+        ring = await world.make(qpn, 10)
+        while ring.cons < before:
+            world.post(ring, *[1] * min(rng.randrange(1, 60), before - ring.cons))
+            await take_all(world, ring)
+        world.post(ring, *some_lasts(rng, 299), 1)
+        world.to(ring, STATES.ERR)
+        await world.rest()
+        assert ring.cons == ring.prod

@@ -229,6 +229,18 @@ async def every_queue_is_known_by_each_cause(dut):
 
 
 @cocotb.test()
+async def a_clear_takes_back_what_is_not_yet_told(dut):
+    """queue.sq_fault.clear: in whatever cycle of the hand's lap it comes, for every cause."""
+    account = await start(dut)
+    for name in ERRORS:
+        for cycles in range(len(dut.down) + 3):
+            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": 9})
+            await ClockCycles(dut.clk, cycles)
+            await pulse(dut, "clear_valid", clear_qpn=9)
+            await account.rest()
+
+
+@cocotb.test()
 async def what_is_seen_comes_in_time(dut):
     """queue.sq_fault.cycles: down at once, a report within a lap of the hand, a round's steps."""
     account = await start(dut)

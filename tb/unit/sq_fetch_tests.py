@@ -14,9 +14,11 @@ from tb.lib.waits import zero
 STATES = AdminQpState
 OPEN = (STATES.RTS, STATES.SQD, STATES.SQE, STATES.ERR)
 READ, AGAIN, DRAIN, WAITS = (
-    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits"))
+    timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits")
+)
 BEAT, LATER, LATER_SMALL = (
-    timing("efa_sq_order", path) for path in ("beat", "later", "later_small"))
+    timing("efa_sq_order", path) for path in ("beat", "later", "later_small")
+)
 INPUTS = ("rung_valid", "rung_qpn", "s_chg_valid", "s_chg_qpn", "qpc_data", "prod_data",
           "s_clear_valid", "s_clear_qpn", "s_clear_made", "s_clear_base", "s_drain", "s_waits",
           "m_rd_ready", "rdc_valid", "rdc_cookie", "rdc_offset", "rdc_bytes", "rdc_last", "rdc_err",
@@ -36,7 +38,7 @@ class Queue:
     def begin(self):
         """Rung and seen by the scheduler, in entries; asked for and come, in lines."""
         self.prod = self.seen = self.asked = self.come = 0
-        self.there, self.failed, self.told, self.began = set(), [], 0, None
+        self.there, self.failed, self.told, self.heard, self.began = set(), [], 0, 0, None
 
     @property
     def image(self):
@@ -72,7 +74,7 @@ class World:
         self.clear, self.drain, self.waits, self.polled, self.work = None, False, False, None, None
         self.times = {name: [] for name in ("rung", "offer", "read", "work", "beat", "err")}
         self.times |= {"wish": None, "drained": None}
-        self.order, self.offered = [], False
+        self.order, self.lengths, self.offered, self.stays = [], [], False, None
 
     async def start(self):
         zero(self.dut, *INPUTS)
@@ -81,10 +83,12 @@ class World:
         await self.initialised()
 
     async def initialised(self):
-        for _ in range(2 * self.slots + 8):
+        for cycles in range(2 * self.slots + 8):
             if self.dut.init_done.value == 1:
+                assert cycles >= self.slots - 1, "no time to initialise"
                 return
             await RisingEdge(self.dut.clk)
+            assert (self.dut.work_valid.value, self.dut.err_valid.value) == (0, 0)
         raise AssertionError("it is not initialised")
 
     async def make(self, *queues, made=1):
@@ -127,7 +131,11 @@ class World:
 
     def _outputs(self):
         dut = self.dut
-        if dut.m_rd_valid.value == 1:
+        pins = (dut.m_rd_addr, dut.m_rd_len, dut.m_rd_cookie) if dut.m_rd_valid.value == 1 else ()
+        read = tuple(int(pin.value) for pin in pins)
+        assert self.stays in (None, read), "a read that was offered is another one"
+        self.stays = read if read and dut.m_rd_ready.value == 0 else None
+        if read:
             if not self.offered:
                 self.times["offer"].append(cycle())
             self.offered = dut.m_rd_ready.value == 0
@@ -164,10 +172,14 @@ class World:
             return
         count = queue.seen + ((int(told) - queue.seen) & 0xFFFF)
         assert count << queue.wide <= queue.come, (at, count, queue.come, queue.wide)
-        assert sum(end <= count << queue.wide for end in queue.failed) <= queue.told
+        ends = sum(end <= count << queue.wide for end in queue.failed)
+        assert ends <= queue.told
         # Without work the scheduler does not look.
-        if heard is not None:
-            queue.seen = count
+        if heard is None:
+            assert count == queue.seen, "published, and nobody told"
+            return
+        assert self.reorder or count > queue.seen or ends > queue.heard, "told of nothing"
+        queue.seen, queue.heard = count, ends
 
     def _read(self, addr, size):
         queue = next(q for q in self.queues.values()
@@ -187,6 +199,7 @@ class World:
         self.reads.append(read)
         assert len(self.reads) <= self.slots
         self.order.append(queue.qpn)
+        self.lengths.append(count)
         self.times["read"].append(cycle())
 
     def _inputs(self):
@@ -220,7 +233,8 @@ class World:
         dut.rdc_cookie.value = rng.getrandbits(32)
         if not self.reads or rng.random() >= self.answers:
             return
-        read = rng.choice(self.reads) if self.reorder else self.reads[0]
+        last = {"last": -1, False: 0}.get(self.reorder)
+        read = rng.choice(self.reads) if last is None else self.reads[last]
         failed = read.done == read.fails_at
         last = failed or read.done + 1 == read.count
         dut.rdc_valid.value, dut.rdc_cookie.value = 1, read.cookie
@@ -254,9 +268,14 @@ class World:
 
     async def rest(self, limit=20_000):
         """Until all that was rung has been seen."""
+
         def busy():
-            return self.doorbells or self.chgs or self.reads or any(
-                q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            return (
+                self.doorbells
+                or self.chgs
+                or self.reads
+                or any(q.seen < q.prod for q in self.queues.values() if q.state in OPEN)
+            )
 
         for _ in range(limit):
             if not busy():
@@ -272,10 +291,10 @@ class World:
 
 def some_queues(world, numbers, logs=range(7)):
     """Queues of any size anywhere in host memory; their lines begin at any multiple of 64."""
-    rng = world.rng
+    rng, pages = world.rng, max(1, (2 << max(logs)) // LINE)
     return [
-        Queue(qpn, (n + 1 << 30) + LINE * rng.randrange(1 << 14), rng.choice(list(logs)),
-              rng.getrandbits(1), page=32 * n)
+        Queue(qpn, (rng.getrandbits(27) << 37 | n << 31) + LINE * rng.randrange(1 << 24),
+              rng.choice(list(logs)), rng.getrandbits(1), page=pages * n)
         for n, qpn in enumerate(numbers)
     ]  # fmt: skip
 
@@ -312,6 +331,38 @@ async def every_entry_once_and_in_order(dut):
         assert bool(world.times["err"]) == (fail > 0)
 
 
+# Queues, their sizes, the longest read; what is answered while they are filled, and then; failures,
+# and which read is answered.
+MANY = (60, range(3, 6), 7, 0.1, 1.0, 0.1, True)
+FEW = (2, range(4, 7), 8, 0.5, 0.5, 0.0, True)
+LONG = (6, range(8, 9), 12, 0.9, 0.9, 0.05, True)
+LAST = (6, range(8, 9), 12, 0.0, 1.0, 0.05, "last")
+
+
+@cocotb.test()
+@cocotb.parametrize(load=[MANY, FEW, LONG, LAST])
+async def reads_of_any_queues_meet(dut, load):
+    """queue.sq_fetch.meet: many of many queues, few of few, long ones; any may come first"""
+    count, logs, mrrs, first, then, fail, reorder = load
+    world = World(dut, first, 1.0, reorder, mrrs=mrrs, fail=fail)
+    await world.start()
+    every = range(min(1 << int(dut.QPN_W.value), 1 << 10))
+    queues = some_queues(world, world.rng.sample(every, count), logs)
+    await world.make(*queues)
+
+    def step():
+        queue = world.rng.choice(queues)
+        room = queue.room() - sum(n for q, n in world.doorbells if q is queue)
+        if room > 0:
+            world.ring(queue, world.rng.randint(1, room))
+
+    for answers in (first, then) * 2:
+        world.answers = answers
+        await world.cycles(900, step)
+    world.answers = 1.0
+    await world.rest()
+
+
 @cocotb.test()
 async def counts_wrap(dut):
     """queue.sq_fetch.wrap: more than 65,536 entries of a queue, narrow and wide"""
@@ -340,10 +391,13 @@ async def only_open_queues_are_fetched_for(dut):
     """queue.sq_fetch.states: doorbells in INIT and RTR wait for RTS; SQD and ERR go on"""
     world = World(dut, 1.0, 1.0)
     await world.start()
+    numbers = range(1 << int(dut.QPN_W.value))
     for state in (STATES.RESET, STATES.INIT, STATES.RTR):
-        for then in OPEN:
-            queue = Queue(7, 1 << 20, 4, 1, page=0, state=state)
-            other = Queue(9, 1 << 25, 4, 0, page=32)
+        for then in OPEN * 2:
+            qpn, another = world.rng.sample(numbers, 2)
+            world.queues.clear()
+            queue = Queue(qpn, 1 << 20, 4, 1, page=0, state=state)
+            other = Queue(another, 1 << 25, 4, 0, page=32)
             await world.make(queue, other)
             world.ring(queue, 5)
             world.ring(other, 5)
@@ -360,21 +414,83 @@ async def only_open_queues_are_fetched_for(dut):
 
 @cocotb.test()
 async def changes_are_heard_whatever_comes_again(dut):
-    """queue.sq_fetch.changes: a queue opens while others are put back, in any cycle"""
+    """queue.sq_fetch.changes: queues open while others are put back, in any cycle"""
     world = World(dut, 1.0, 1.0, mrrs=7)
     await world.start()
-    others = [Queue(n, n + 1 << 24, 9, 0, page=8 * n) for n in range(5)]
+    numbers = world.rng.sample(range(1 << int(dut.QPN_W.value)), 8)
+    others = [Queue(n, n + 1 << 24, 6, 0, page=at) for at, n in enumerate(numbers[:5])]
     await world.make(*others)
     for wait in range(12):
-        queue = Queue(7, 1 << 30, 4, 0, page=48, state=STATES.INIT)
-        await world.make(queue)
-        for other in others:
-            world.ring(other, other.room())
-        world.ring(queue, 5)
+        opening = [Queue(n, n + 1 << 40, 4, 0, page=40 + n % 8, state=STATES.INIT)
+                   for n in numbers[5:]]  # fmt: skip
+        await world.make(*opening)
+        for queue in (*others, *opening):
+            world.ring(queue, min(queue.room(), 64))
         await world.cycles(14 + wait)
-        world.to(queue, STATES.RTS)
+        for queue in opening:
+            world.to(queue, STATES.RTS)
         await world.rest()
-        assert queue.seen == 5
+        assert all(queue.seen == 16 for queue in opening)
+
+
+@cocotb.test()
+@cocotb.parametrize(mrrs=[7, 9, 12])
+async def reads_are_as_long_as_they_can_be(dut, mrrs):
+    """queue.sq_fetch.lengths: to the end of a request, of the ring, or of what was rung"""
+    world = World(dut, 1.0, 1.0, mrrs=mrrs)
+    await world.start()
+    block = 1 << mrrs - 6
+    for log, wide in ((10, 1), (10, 0), (6, 1), (3, 0), (0, 1)):
+        world.queues.clear()
+        queue = Queue(world.rng.randrange(1 << int(dut.QPN_W.value)),
+                      LINE * world.rng.getrandbits(40), log, wide, page=0)  # fmt: skip
+        await world.make(queue)
+        for _ in range(4):
+            entries = world.rng.choice((1, 2, 5, 1 << log, world.rng.randrange(1 << log) + 1))
+            entries, at, wanted = min(entries, 1 << log), queue.asked, []
+            end = at + (entries << wide)
+            while at < end:
+                place = queue.base // LINE + at % queue.lines
+                wanted.append(min(end - at, queue.lines - at % queue.lines, block - place % block))
+                at += wanted[-1]
+            world.lengths.clear()
+            world.ring(queue, entries)
+            await world.rest()
+            assert world.lengths == wanted, (log, wide)
+
+
+@cocotb.test()
+async def any_number_of_reads_is_drained(dut):
+    """queue.sq_fetch.drains: while others begin and end; of none it is over at once"""
+    world = World(dut, reorder=False)
+    await world.start()
+    rng = world.rng
+    queues = some_queues(world, numbers_of(dut, 20), range(3, 6))
+    await world.make(*queues)
+
+    def step():
+        queue = rng.choice(queues)
+        room = queue.room() - sum(n for q, n in world.doorbells if q is queue)
+        if room > 0:
+            world.ring(queue, rng.randint(1, room))
+
+    for _ in range(15):
+        world.answers = 0.0
+        await world.cycles(rng.randrange(80), step)
+        world.answers, world.drain, before = rng.choice((0.7, 1.0)), True, list(world.reads)
+        await world.cycles(1, step)
+        for _ in range(4000):
+            await world.cycles(1, step)
+            if dut.m_drained.value == 1:
+                break
+        assert dut.m_drained.value == 1 and not any(read in world.reads for read in before)
+        world.drain, world.answers = False, 1.0
+        await world.rest()
+        world.drain = True
+        await world.cycles(DRAIN.latency + 4)
+        assert dut.m_drained.value == 1
+        world.drain = False
+        await world.cycles(3)
 
 
 @cocotb.test()
@@ -433,7 +549,7 @@ async def a_full_host_holds_nothing_else_up(dut):
             if queue.room() > 0:
                 world.ring(queue)
         await world.cycles(len(queues))
-    assert len(world.reads) == min(world.slots, len(world.reads))
+    assert len(world.reads) == world.slots
     assert all(queue.prod > 200 for queue in queues)
     world.answers = 1.0
     await world.rest()
@@ -465,6 +581,49 @@ async def whoever_waits_gets_a_cycle(dut):
     await world.rest()
 
 
+@cocotb.test()
+async def every_queue_keeps_its_order(dut):
+    """queue.sq_fetch.each: two reads of each are out, the second one comes first"""
+    world = World(dut, 0.0, 1.0, "last")
+    await world.start()
+    for qpn in world.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
+        queue = Queue(qpn, 1 << 30, 2, page=0)
+        world.queues.clear()
+        await world.make(queue)
+        for _ in range(2):
+            world.ring(queue)
+            await world.cycles(8)
+        assert len(world.reads) == 2
+        world.answers = 1.0
+        await world.rest()
+        world.answers = 0.0
+
+
+@cocotb.test()
+async def what_came_early_gets_its_cycle(dut):
+    """queue.sq_fetch.early: though beats of others come without end"""
+    world, queues, lone = await timed(dut)
+
+    def step():
+        for queue in queues:
+            if queue.room() > 8 and len(world.doorbells) < 2:
+                world.ring(queue, 8)
+
+    for _ in range(2):
+        world.ring(lone)
+        await world.cycles(8)
+    world.reads.reverse()
+    await world.cycles(40, step)
+    world.answers = 1.0
+    for _ in range(WAITS.latency + 8 * world.slots + 40):
+        if lone.seen == 2:
+            break
+        await world.cycles(1, step)
+    assert lone.seen == 2
+    await world.cycles(100, step)
+    await world.rest()
+
+
 async def timed(dut):
     """A world whose host answers in order, when it is told to; eight queues, and a ninth."""
     world = World(dut, 0.0, 1.0, reorder=False)
@@ -478,9 +637,13 @@ async def timed(dut):
 async def reads_and_counts_take_their_time(dut):
     """queue.sq_fetch.cycles: of one line, of one that waits for another, of a drain"""
     world, _, queue = await timed(dut)
+    # It is offered whether or not somebody takes it.
+    world.ready = 0.0
     world.ring(queue)
     await world.cycles(9)
     assert world.times["offer"] == [world.times["rung"][-1] + READ.latency]
+    world.ready = 1.0
+    await world.cycles(2)
     world.answers = 1.0
     await world.cycles(8)
     assert world.times["work"] == [world.times["beat"][-1] + BEAT.latency]

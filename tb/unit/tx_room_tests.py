@@ -40,7 +40,8 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        for index, fields in enumerate(({}, {"phys": 1}, {"shift": 13}, {"shift": 33})):
+        kinds = ({}, {"phys": 1}, {"shift": 13}, {"shift": 33}, {"shift": 44})
+        for index, fields in enumerate(kinds):
             self.regions.make(index, 1, 1 << 16, **fields)
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._free())
@@ -179,6 +180,28 @@ async def waits_for_a_slot(dut):
 
 
 @cocotb.test()
+async def any_count_of_slots(dut):
+    """data.tx_room.counts: given and freed in any order, a full list holds just so many"""
+    bench = Bench(dut)
+    await bench.start()
+    for frees in (0.6, 0.3, 0.9):
+        bench.frees = frees
+        for _ in range(200):
+            bench.message(kind=DONE)
+            if bench.rng.random() < 0.5:
+                await ClockCycles(dut.clk, bench.rng.randrange(1, 4))
+        await bench.settle()
+        bench.frees = 0.0
+        for _ in range(SLOTS + 3 - len(bench.held)):
+            bench.message(kind=DONE)
+        await ClockCycles(dut.clk, SLOTS + 30)
+        assert len(bench.held) == SLOTS and len(bench.wanted) == 3 and dut.s_idle.value == 0
+    bench.frees = 1.0
+    await bench.settle()
+    assert dut.s_idle.value == 1
+
+
+@cocotb.test()
 async def cycles(dut):
     """data.tx_room.time"""
     bench = Bench(dut)
@@ -189,7 +212,7 @@ async def cycles(dut):
     await bench.settle()
     moments.hold("efa_tx_room", "message", "s", "slot")
     moments.clear()
-    for index in (0, 2, 3):
+    for index in (0, 2, 3, 4):
         del bench.regions.table[index]
     for _ in range(12):
         bench.message(1)

@@ -1,0 +1,88 @@
+// fv_srd_circle - efa_srd_circle: a context is given to one message at a time, ids only go up, and
+// the next one is ready soon, however many are in use.
+module fv_srd_circle #(
+    parameter CTX_W = 4
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    input wire give,
+    input wire release_valid,
+    input wire [CTX_W-1:0] release_place
+);
+
+  localparam N = 1 << CTX_W;
+
+  wire next_ready;
+  wire [31:0] next_id;
+  wire [N-1:0] used;
+  wire passes;
+
+  efa_srd_circle #(
+      .CTX_W(CTX_W)
+  ) u_dut (
+      .clk(clk),
+      .power_rst(power_rst),
+      .rst(rst),
+      .next_ready(next_ready),
+      .next_id(next_id),
+      .give(give),
+      .release_valid(release_valid),
+      .release_place(release_place),
+      .used(used),
+      .passes(passes)
+  );
+
+  (* probe = "u_dut.in_row" *) wire in_row;
+
+  (* anyconst *) wire [CTX_W-1:0] me;
+  reg began_q = 1'b0;
+  reg mine_q;  // given and not come back
+  reg ids_q;
+  reg gave_q;
+  reg [31:0] id_q;
+  // For so long none has been ready.
+  reg waits_q;
+  reg stood_q;
+  // It is left out by the circle: it was in use when that went past.
+  reg passed_q;
+
+  wire give_me = give && next_id[CTX_W-1:0] == me;
+  wire release_me = release_valid && release_place == me;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    mine_q <= !rst && ((mine_q && !release_me) || give_me);
+    ids_q <= !power_rst;
+    gave_q <= !rst && give;
+    id_q <= next_id;
+    waits_q <= !rst && !next_ready;
+    stood_q <= waits_q;
+    passed_q <= !rst && passes;
+  end
+
+  wire [31:0] went = next_id - id_q;
+
+  always @* begin
+    if (!began_q) assume (rst && power_rst);
+    assume (!power_rst || rst);
+    // Who gives waits for one that is ready; what comes back was given.
+    assume (!give || next_ready);
+    assume (!release_valid || used[release_place]);
+    // There are more contexts than sends may be open.
+    assume (rst || used != {N{1'b1}});
+    if (began_q && !rst) begin
+      h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);
+      h_row : assert (!waits_q || next_ready || in_row);
+      p_given : assert (used[me] == mine_q && !(give_me && mine_q));
+      p_ids : assert (!ids_q || (gave_q ? went == 1 : went <= N));
+      p_next : assert (!(waits_q && stood_q) || next_ready);
+      p_passes : assert (gave_q || !ids_q || went == 0 || passed_q);
+      c_given : cover (give_me && next_id[31:CTX_W] == 1);
+      c_ids : cover (ids_q && !gave_q && went > N / 2);
+      c_next : cover (stood_q && waits_q && next_ready && next_id[31:CTX_W] == 1);
+      c_passes : cover (passed_q && next_ready);
+    end
+  end
+
+endmodule

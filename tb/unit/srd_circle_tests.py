@@ -1,0 +1,146 @@
+"""efa_srd_circle: which message context is next, and how soon."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge
+
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import zero
+
+NEXT, PAST = (timing("efa_srd_circle", path) for path in ("next", "past"))
+
+
+class Bench:
+    """Gives and releases contexts at the pins; knows which one has to be next, and when."""
+
+    def __init__(self, dut):
+        self.dut, self.rng = dut, rng_for("srd_circle")
+        self.count = len(dut.used)
+        self.columns = 1 << (self.count.bit_length() - 1) // 2
+        self.used, self.given, self.waits = set(), [-1], []
+        # Cycles since the last one was given; nothing came back since.
+        self.waited, self.still = PAST.interval, False
+        zero(dut, "give", "release_valid", "release_place")
+
+    async def start(self):
+        self.dut.power_rst.value = 1
+        await clock_and_reset(self.dut)
+        self.dut.power_rst.value = 0
+        await FallingEdge(self.dut.clk)
+
+    def place(self, back=1):
+        """That of the context given last, or of one before it."""
+        return self.given[-back] % self.count
+
+    def _due(self):
+        """The next id, and how many cycles after the one before, if nothing comes back."""
+        after = self.given[-1] + 1
+        found = next(number for number in range(after, after + self.count)
+                     if number % self.count not in self.used)  # fmt: skip
+        if found == after:
+            return found, NEXT.interval
+        behind = found >= after - after % self.columns + self.columns
+        return found, PAST.interval - (not behind)
+
+    async def step(self, give=True, release=None):
+        """A cycle: a context is given if it may be, another comes back. True if one was given."""
+        dut = self.dut
+        ready, number = dut.next_ready.value == 1, int(dut.next_id.value)
+        assert int(dut.used.value) == sum(1 << place for place in self.used)
+        if self.still:
+            due, cycles = self._due()
+            assert ready == (self.waited >= cycles) and number == due or not ready
+        assert ready or self.waited < PAST.interval
+        assert not ready or number % self.count not in self.used
+        assert 0 <= number - self.given[-1] - ready <= self.count
+        give = give and ready
+        dut.give.value, dut.release_valid.value = int(give), int(release is not None)
+        if release is not None:
+            dut.release_place.value = release
+        await FallingEdge(dut.clk)
+        if give:
+            self.used.add(number % self.count)
+            self.given.append(number)
+            self.waits.append(self.waited)
+            self.waited = 0
+        self.waited += 1
+        self.used.discard(release)
+        self.still = release is None and (give or self.still)
+        return give
+
+    async def give(self, number):
+        """So many contexts, one after the other as soon as may be."""
+        while number > 0:
+            number -= await self.step()
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.1, 0.5, 0.95, 1.0])
+async def given_and_released_at_random(dut, share):
+    """transport.srd_circle.next: the next free one in the circle, whatever is in use."""
+    bench = Bench(dut)
+    await bench.start()
+    most = min(bench.count - 1, int(bench.count * share))
+    for turn in range(min(8 * bench.count, 3000)):
+        full = len(bench.used) >= most
+        give = not full and bench.rng.random() < (0.5, 0.95)[turn >> 6 & 1]
+        back = bench.rng.random() < (0.7 if full else 0.3) and bench.used
+        await bench.step(give, bench.rng.choice(sorted(bench.used)) if back else None)
+    await bench.step(False)
+
+
+@cocotb.test()
+async def one_is_free_anywhere(dut):
+    """transport.srd_circle.past: found within three cycles, round the whole circle too"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    order = list(range(bench.count - 1))
+    bench.rng.shuffle(order)
+    for place in order[:100]:
+        # The last free one is given in the cycle in which another one comes back.
+        while not await bench.step(release=place if dut.next_ready.value == 1 else None):
+            pass
+    assert max(bench.waits) == PAST.interval and bench.given[-1] > 4 * bench.count
+    await bench.step(False)
+
+
+@cocotb.test()
+async def cycles(dut):
+    """transport.srd_circle.cycles: the next one, past some of a row, past rows in use"""
+    bench = Bench(dut)
+    await bench.start()
+    if bench.count == NEXT.depth:
+        assert bench.columns == PAST.depth
+    for kept, expected in (((), {NEXT.interval}), ((1,), {NEXT.interval, PAST.interval - 1}),
+                           (range(bench.columns, 3 * bench.columns),
+                            {NEXT.interval, PAST.interval})):  # fmt: skip
+        # Once round with all that is not kept coming back, and once more.
+        for number in range(2 * bench.count - len(kept)):
+            if number == bench.count:
+                bench.waits.clear()
+            last = bench.place() if bench.used else None
+            while not await bench.step(release=last if last not in kept else None):
+                last = None
+        assert set(bench.waits) == expected, (kept, set(bench.waits))
+        for place in sorted(bench.used):
+            await bench.step(False, place)
+        while bench.place() != bench.count - 1:
+            await bench.step(release=bench.place() if bench.used else None)
+        await bench.step(False, bench.place() if bench.used else None)
+
+
+@cocotb.test()
+async def a_reset_frees_all_and_counts_on(dut):
+    """transport.srd_circle.reset: ids of before are not given again, but after power-on"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(5)
+    dut.give.value = 0
+    for power, number in ((0, 5), (1, 0)):
+        dut.power_rst.value = power
+        await reset(dut)
+        dut.power_rst.value = 0
+        await ClockCycles(dut.clk, 2)
+        assert int(dut.used.value) == 0 and int(dut.next_id.value) == number
+        assert dut.next_ready.value == 1
