@@ -152,6 +152,22 @@ async def every_handle_by_itself(dut):
 
 
 @cocotb.test()
+async def a_handle_that_went_is_found_no_more(dut):
+    """admin.cmd_ah.gone: even where the command that destroyed it held its address."""
+    unit = Handles(dut)
+    await unit.start()
+    # An address that begins with the number and PD of the command.
+    address = bytes((0, 0, 1, 0)) + unit.rng.randbytes(12)
+    assert await unit.create(1, address) == 0
+    data = entry(AdminDestroyAhCmd(ah=0, pd=1), Code.DESTROY_AH, 5)
+    unit.commands.post({"data": data | int.from_bytes(address, "little") << 32})
+    assert (await unit.responses.take())[0]["status"] == Status.SUCCESS
+    assert unit.told()[-1][:3] == (0, 0, 1)
+    assert await unit.create(1, address) == 0
+    assert unit.told()[-1][:3] == (0, 1, 1), "what was freed is made anew"
+
+
+@cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def refusals_change_nothing(dut, slow):
     """admin.cmd_ah.refused"""

@@ -204,6 +204,26 @@ async def long_lists(dut):
 
 
 @cocotb.test()
+async def each_bit_of_a_page(dut):
+    """admin.mr_list.bits: of those in the command; the start may stand until it is done."""
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    for place, bit in ((place, bit) for place in range(4) for bit in range(13)):
+        pages = [4096 * n for n in range(4)]
+        pages[place] |= 1 << bit
+        lister.begin(pages, 12, 0, False)
+        for _ in range(9):
+            await RisingEdge(dut.clk)
+            if dut.m_done.value == 1:
+                break
+        assert (dut.m_done.value, dut.m_misaligned.value) == (1, int(bit < 12)), (place, bit)
+        dut.s_start.value = 0
+        await RisingEdge(dut.clk)
+        assert len(lister.table.beats) == 4
+        lister.table.beats.clear()
+
+
+@cocotb.test()
 async def many_reads_are_on_their_way(dut):
     """admin.mr_list.in_flight: as many as efa_line_rd holds, and pointers beside them."""
     lister = Lister(dut)

@@ -294,6 +294,12 @@ async def as_soon_as_it_may(dut):
         dut.init_done.value = 1
         await RisingEdge(dut.clk)
         await rises(dut, dut.m_cfg_flr_done, 1)
+    for wait in range(2):
+        await bench.store(1)
+        await ClockCycles(dut.clk, 40 + wait)
+        await bench.flr()
+        await rises(dut, dut.in_flr, 2)
+        await until(dut, high(dut.m_cfg_flr_done))
     dut.rst.value = 1
     await ReadOnly()
     assert (dut.core_rst.value, dut.host_rst.value) == (1, 1)
