@@ -1,5 +1,6 @@
 """efa_sq_fetch: entries fetched once, in order, after their doorbell; published as they come."""
 
+import itertools
 from collections import deque
 
 import cocotb
@@ -603,6 +604,28 @@ async def every_queue_keeps_its_order(dut):
         world.answers = 1.0
         await world.rest()
         world.answers = 0.0
+
+
+@cocotb.test()
+async def lines_that_come_as_their_turn_does(dut):
+    """queue.sq_fetch.meets: the last of them in any cycle around the end of the read before"""
+    world = World(dut, 0.0, 1.0, reorder=False)
+    await world.start()
+    for early, gap in itertools.product((1, 2), range(5)):
+        world.queues.clear()
+        queue = Queue(world.rng.randrange(1 << int(dut.QPN_W.value)), 1 << 30, 3, page=0)
+        await world.make(queue)
+        for entries in (1, 3):
+            world.ring(queue, entries)
+            await world.cycles(8)
+        assert len(world.reads) == 2
+        for lines, pause in ((early, 3), (1, gap), (3 - early, 20)):
+            world.reads.reverse()
+            world.answers = 1.0
+            await world.cycles(lines)
+            world.answers = 0.0
+            await world.cycles(pause)
+        assert queue.seen == 4 and not world.reads
 
 
 @cocotb.test()
