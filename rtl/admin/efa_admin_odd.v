@@ -34,7 +34,7 @@ module efa_admin_odd (
   end
 
   always @(posedge clk) begin
-    if (s_entry_valid && !(at_once && waits_q)) data_q <= s_entry_data;
+    if (!(at_once && waits_q)) data_q <= s_entry_data;
   end
 
   `EFA_CHECK(!(s_ring_valid && s_aenq_valid), "two reports of one store")

@@ -7,7 +7,9 @@
 //       event waits while the ring is full, a keep-alive is dropped then
 `include "efa_defs.vh"
 
-module efa_aenq (
+module efa_aenq #(
+    parameter EVENTS_LEFT = 0  // to the wrap of a ring's counts, whole laps; 0: a whole round
+) (
     input wire clk,
     input wire rst,
     input wire reg_wr_valid,
@@ -38,10 +40,14 @@ module efa_aenq (
 );
 
   localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
+  localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
+  localparam [SLOT_W:0] SLOT_ONE = 1;
   localparam [7:0] ENTRY_BYTES = `EFA_ADMIN_AENQ_ENTRY__BYTES;
   localparam [15:0] KEEP_ALIVE = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
   localparam [15:0] GROUP_FIRST = `EFA_ADMIN_AENQ_GROUP__FATAL_ERROR;
   localparam [15:0] GROUP_LAST = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
+  localparam [31:0] LEFT = EVENTS_LEFT;
+  localparam [31:0] FIRST = 32'd0 - LEFT;
   localparam [3:0] ODD_CONSUMER = 4'd2;
   localparam [3:0] ODD_DROPPED = 4'd5;
 
@@ -70,7 +76,7 @@ module efa_aenq (
   ) && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
   wire [31:0] unread = producer_q - consumer_q;
   wire consumed_legal = reg_wr_data - consumer_q <= unread;
-  wire full = unread == 32'd1 << log_q;
+  wire full = unread[SLOT_W:0] == SLOT_ONE << log_q;
 
   // A keep-alive comes before an event that may have to wait.
   wire may_take = !valid_q && !reg_wr_valid;
@@ -91,7 +97,7 @@ module efa_aenq (
   wire [15:0] group = take_alive ? GROUP_LAST : s_aenq_group;
   wire [15:0] syndrome = take_alive ? 16'd0 : s_aenq_syndrome;
   wire [31:0] lap = producer_q >> log_q;
-  wire [57:0] slot = {26'd0, producer_q & ((32'd1 << log_q) - 32'd1)};
+  wire [SLOT_W-1:0] slot = producer_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << log_q);
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
@@ -124,8 +130,8 @@ module efa_aenq (
       base_reg_q <= 64'd0;
       on_q <= 1'b0;
       log_q <= 4'd0;
-      producer_q <= 32'd0;
-      consumer_q <= 32'd0;
+      producer_q <= FIRST;
+      consumer_q <= FIRST;
       timer_q <= 32'd0;
       alive_q <= 1'b0;
       valid_q <= 1'b0;
@@ -138,8 +144,8 @@ module efa_aenq (
       else if (m_wr_ready) valid_q <= 1'b0;
       if (to_caps) begin
         on_q <= legal;
-        producer_q <= 32'd0;
-        consumer_q <= 32'd0;
+        producer_q <= FIRST;
+        consumer_q <= FIRST;
         log_q <= log2(reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH]);
       end else if (write) begin
         producer_q <= producer_q + 32'd1;
@@ -159,7 +165,7 @@ module efa_aenq (
     end
     if (write) begin
       entry_q <= entry;
-      line_q <= base_q[63:6] + slot;
+      line_q <= base_q[63:6] + {{58 - SLOT_W{1'b0}}, slot};
     end
     odd_what_q   <= dropped ? ODD_DROPPED : ODD_CONSUMER;
     odd_detail_q <= dropped ? {syndrome, group} : reg_wr_data;

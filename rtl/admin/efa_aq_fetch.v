@@ -39,19 +39,23 @@ module efa_aq_fetch (
     output wire [63:0] ev_odd_data
 );
 
+  localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
+  localparam OPEN_W = SLOT_W + 1;
+  localparam [OPEN_W-1:0] ONE = 1;
   localparam [3:0] ODD_PHASE = 4'd3;
   localparam [3:0] ODD_READ = 4'd4;
   localparam [3:0] ODD_BAD = 4'd6;
 
   reg [15:0] asked_q;
   reg [15:0] came_q;
-  reg [15:0] drop_q;
+  reg [OPEN_W-1:0] drop_q;  // reads of an old ring under way; a ring has so many at most
   reg odd_valid_q;
   reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
 
-  wire [15:0] slot = asked_q & ((16'd1 << aq_log) - 16'd1);
-  wire dropping = drop_q != 16'd0;
+  wire [SLOT_W-1:0] slot = asked_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << aq_log);
+  wire [15:0] open = asked_q - came_q;
+  wire dropping = drop_q != {OPEN_W{1'b0}};
   wire ask = m_line_valid && m_line_ready;
   wire drop = dropping && s_line_valid;
   wire take = m_cmd_valid && m_cmd_ready;
@@ -59,7 +63,8 @@ module efa_aq_fetch (
       == came_q[aq_log];
 
   assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
-  assign m_line_addr = {aq_base[63:6] + (aq_wide ? {41'd0, slot, 1'b0} : {42'd0, slot}), 6'd0};
+  wire [57:0] place = aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
+  assign m_line_addr = {aq_base[63:6] + place, 6'd0};
   assign m_line_wide = aq_wide;
   // What was under way when a ring went off waits until it is on again, or drops with its ring.
   assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);
@@ -75,18 +80,18 @@ module efa_aq_fetch (
     if (rst) begin
       asked_q <= 16'd0;
       came_q <= 16'd0;
-      drop_q <= 16'd0;
+      drop_q <= {OPEN_W{1'b0}};
       odd_valid_q <= 1'b0;
     end else begin
       odd_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
       if (aq_start) begin
         asked_q <= 16'd0;
         came_q  <= 16'd0;
-        drop_q  <= drop_q + (asked_q - came_q);
+        drop_q  <= drop_q + open[OPEN_W-1:0];
       end else begin
         if (ask) asked_q <= asked_q + 16'd1;
         if (take) came_q <= came_q + 16'd1;
-        if (drop) drop_q <= drop_q - 16'd1;
+        if (drop) drop_q <= drop_q - ONE;
       end
     end
   end
@@ -96,6 +101,6 @@ module efa_aq_fetch (
     odd_detail_q <= {16'd0, came_q};
   end
 
-  wire unused_base = &{1'b0, aq_base[5:0]};
+  wire unused_bits = &{1'b0, aq_base[5:0], open[15:OPEN_W]};
 
 endmodule

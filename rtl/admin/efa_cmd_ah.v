@@ -37,8 +37,7 @@ module efa_cmd_ah (
 );
 
   localparam AH_W = `EFA_LIMITS__AH_W;
-  localparam AHS = 1 << AH_W;
-  localparam TABLE_W = 16 + 128;
+  localparam TABLE_W = 1 + 16 + 128;
   localparam [AH_W:0] ONE = 1;
 
   localparam [3:0] ST_IDLE = 4'd0;
@@ -62,8 +61,7 @@ module efa_cmd_ah (
   reg [7:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
-  reg [AHS-1:0] live_q;
-  reg [AH_W:0] used_q;  // one above the highest number ever taken
+  reg [AH_W:0] used_q;  // one above the highest number ever taken; efa_objects leaves none out
   reg [AH_W:0] scan_q;
   reg [AH_W:0] scan_d;
   reg looked_q;
@@ -80,23 +78,25 @@ module efa_cmd_ah (
   wire idle = state_q == ST_IDLE;
   wire searching = state_q == ST_SEARCH;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire [7:0] obj_told = obj_status(obj_rsp_code);
 
-  wire [TABLE_W-1:0] entry_pd_gid;
+  // Whether it lives, PD and GID of each number used before.
+  wire [TABLE_W-1:0] there;
   efa_ram #(
       .WIDTH (TABLE_W),
       .ADDR_W(AH_W)
   ) u_table (
       .clk(clk),
-      .wr_en(state_q == ST_TELL && create),
+      .wr_en(state_q == ST_TELL),
       .wr_addr(index_q[AH_W-1:0]),
-      .wr_data({pd, gid}),
+      .wr_data({create, pd, gid}),
       .rd_en(searching || state_q == ST_CHECK),
       .rd_addr(searching ? scan_q[AH_W-1:0] : index_q[AH_W-1:0]),
-      .rd_data(entry_pd_gid)
+      .rd_data(there)
   );
-  wire [15:0] entry_pd = entry_pd_gid[128+:16];
-  wire [127:0] entry_gid = entry_pd_gid[127:0];
-  wire hit = looked_q && live_q[at_q] && entry_pd_gid == {pd, gid};
+  wire [15:0] entry_pd = there[128+:16];
+  wire [127:0] entry_gid = there[127:0];
+  wire hit = looked_q && there == {1'b1, pd, gid};
 
   // The last two bytes of a GID are the node, big endian.
   wire [127:0] told_gid = create ? gid : entry_gid;
@@ -123,7 +123,7 @@ module efa_cmd_ah (
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
-    if (create) entry[`EFA_ADMIN_CREATE_AH_RESP__AH] = index_q;
+    if (create) entry[`EFA_ADMIN_CREATE_AH_RESP__AH] = {{16 - AH_W{1'b0}}, ah_index};
   end
   assign m_rsp_body = entry[511:64];
 
@@ -164,7 +164,7 @@ module efa_cmd_ah (
       end
       // A new handle names its PD; taken first so that it stays while we search.
       ST_PD: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         if (obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
       end
       // A live handle of the same PD and GID.
@@ -175,13 +175,13 @@ module efa_cmd_ah (
       end
       // It is given out once more; the PD was named already.
       ST_AGAIN: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         if (obj_ready) state_d = ST_PD_BACK;
       end
       // A free number for a new one.
       ST_FIND: begin
-        status_d = obj_status(obj_rsp_code);
-        index_d  = obj_rsp_index;
+        status_d = obj_told;
+        index_d  = {{16 - AH_W{1'b0}}, obj_rsp_index[AH_W-1:0]};
         if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
       end
       // The number taken.
@@ -190,7 +190,7 @@ module efa_cmd_ah (
       end
       // Whether the handle to destroy is there.
       ST_CHECK: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
       // And of the PD named; given out more than once it stays.
@@ -228,16 +228,12 @@ module efa_cmd_ah (
   always @(posedge clk) begin
     if (rst) begin
       state_q  <= ST_IDLE;
-      live_q   <= {AHS{1'b0}};
       used_q   <= {AH_W + 1{1'b0}};
       looked_q <= 1'b0;
     end else begin
       state_q  <= state_d;
       looked_q <= searching && scan_q < used_q;
-      if (ah_valid) begin
-        live_q[ah_index] <= create;
-        if ({1'b0, ah_index} >= used_q) used_q <= {1'b0, ah_index} + ONE;
-      end
+      if (ah_valid && {1'b0, ah_index} >= used_q) used_q <= {1'b0, ah_index} + ONE;
     end
   end
 
@@ -247,9 +243,9 @@ module efa_cmd_ah (
     index_q <= index_d;
     scan_q <= scan_d;
     at_q <= scan_q[AH_W-1:0];
-    if (state_q == ST_CHECK) last_ref_q <= !obj_rsp_referenced;
+    last_ref_q <= !obj_rsp_referenced;
   end
 
-  wire unused_bits = &{1'b0, cmd_q, entry[63:0], index_q};
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0], obj_rsp_index};
 
 endmodule

@@ -42,6 +42,8 @@ module efa_cmd_info #(
   localparam [31:0] HOST_INFO_BYTES = `EFA_ADMIN_HOST_INFO__BYTES;
   localparam [31:0] GROUPS = `EFA_PROFILE_DEFAULT__AENQ_SUPPORTED_GROUPS;
   localparam [31:0] GROUPS_RECORDED = `EFA_PROFILE_RECORDED__AENQ_SUPPORTED_GROUPS;
+  localparam [31:0] GROUPS_ANY = GROUPS | GROUPS_RECORDED;
+  localparam GROUPS_W = $clog2(GROUPS_ANY + 1);
   localparam [3:0] STAT_BASIC = 4'd0;
   localparam [3:0] STAT_MESSAGES = 4'd6;
 
@@ -58,8 +60,8 @@ module efa_cmd_info #(
   reg [7:0] status_d;
   reg [BODY_W-1:0] body_q;
   reg [BODY_W-1:0] body_d;
-  reg [31:0] groups_q;
-  reg [31:0] groups_d;
+  reg [GROUPS_W-1:0] groups_q;
+  reg [GROUPS_W-1:0] groups_d;
   reg [3:0] index_q;
   reg [3:0] index_d;
   reg [2:0] step_q;
@@ -96,7 +98,7 @@ module efa_cmd_info #(
       .s_cfg_profile(s_cfg_profile),
       .s_cfg_node_id(s_cfg_node_id),
       .s_feature(feature),
-      .s_groups(groups_q),
+      .s_groups(m_groups),
       .m_known(known),
       .m_body(feature_body)
   );
@@ -117,7 +119,7 @@ module efa_cmd_info #(
   assign m_line_len = piece[6:0];
   assign s_line_ready = state_q == ST_HOST;
   assign stat_index = index_q;
-  assign m_groups = groups_q;
+  assign m_groups = {{32 - GROUPS_W{1'b0}}, groups_q};
 
   always @* begin
     state_d  = state_q;
@@ -155,7 +157,7 @@ module efa_cmd_info #(
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__AENQ_CONFIG) begin
           if ((wanted & ~supported) == 32'd0) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-            groups_d = wanted;
+            groups_d = wanted[GROUPS_W-1:0];
           end
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__HOST_INFO) begin
           if (!with_buffer) begin
@@ -191,7 +193,7 @@ module efa_cmd_info #(
   always @(posedge clk) begin
     if (rst) begin
       state_q  <= ST_IDLE;
-      groups_q <= 32'd0;
+      groups_q <= {GROUPS_W{1'b0}};
     end else begin
       state_q  <= state_d;
       groups_q <= groups_d;

@@ -55,6 +55,8 @@ module efa_cmd_mr (
   localparam MR_W = `EFA_LIMITS__MR_W;
   localparam MTT_W = `EFA_LIMITS__MTT_W;
   localparam KEY_W = 20;
+  localparam GEN_W = KEY_W - MR_W;
+  localparam PD_W = 10;  // as in the context of a region
   localparam [66:0] POOL = 1 << MTT_W;
   localparam [66:0] MOST = `EFA_LIMITS__MAX_MR_PAGES < POOL ? `EFA_LIMITS__MAX_MR_PAGES : POOL;
 
@@ -82,9 +84,8 @@ module efa_cmd_mr (
   reg [7:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
-  reg [15:0] gen_q;
+  reg [GEN_W-1:0] gen_q;
   reg [1:0] stage_q;
-  reg started_q;
 
   `include "efa_obj_status.vh"
 
@@ -119,11 +120,11 @@ module efa_cmd_mr (
   wire [66:0] pages = alloc_mr ? {35'd0, max_pages} : reg_pages;
 
   wire kept_physical;
-  wire [15:0] kept_pd;
+  wire [PD_W-1:0] kept_pd;
   wire block_ready;
   wire block_fits;
   wire [MTT_W:0] block_base;
-  reg [MTT_W:0] base_q;
+  reg [MTT_W-1:0] base_q;
   efa_mtt_alloc u_blocks (
       .clk(clk),
       .rst(rst),
@@ -143,11 +144,11 @@ module efa_cmd_mr (
   efa_mr_list u_list (
       .clk(clk),
       .rst(rst),
-      .s_start(state_q == ST_LIST && !started_q),
+      .s_start(state_q == ST_LIST),
       .s_cmd(cmd_q),
       .s_pages(pages[MTT_W:0]),
       .s_mask(mask),
-      .s_first(base_q[MTT_W-1:0]),
+      .s_first(base_q),
       .m_line_valid(m_line_valid),
       .m_line_ready(m_line_ready),
       .m_line_addr(m_line_addr),
@@ -166,22 +167,21 @@ module efa_cmd_mr (
 
   // What must be known of a region the day it goes.
   efa_ram #(
-      .WIDTH (17),
+      .WIDTH (1 + PD_W),
       .ADDR_W(MR_W)
   ) u_kept (
       .clk(clk),
       .wr_en(state_q == ST_TELL && makes),
       .wr_addr(index_q[MR_W-1:0]),
-      .wr_data({physical, pd}),
+      .wr_data({physical, pd[PD_W-1:0]}),
       .rd_en(state_q == ST_CHECK),
       .rd_addr(index_q[MR_W-1:0]),
       .rd_data({kept_physical, kept_pd})
   );
 
   // A key is the number below its generation.
-  wire [31:0] gen_wide = {16'd0, gen_q};
-  wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_wide[KEY_W-MR_W-1:0], index_q[MR_W-1:0]};
-  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[KEY_W-MR_W-1:0], index_q[MR_W-1:0]};
+  wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_q, index_q[MR_W-1:0]};
+  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[GEN_W-1:0], index_q[MR_W-1:0]};
 
   reg [`EFA_MRC__W-1:0] mrc;
   always @* begin
@@ -189,13 +189,13 @@ module efa_cmd_mr (
     if (reg_mr) begin
       mrc[`EFA_MRC__LIVE] = 1'b1;
       mrc[`EFA_MRC__KEY] = key[KEY_W-1:0];
-      mrc[`EFA_MRC__PD] = pd[9:0];
+      mrc[`EFA_MRC__PD] = pd[PD_W-1:0];
       mrc[`EFA_MRC__LOCAL_WRITE] = cmd_q[`EFA_ADMIN_REG_MR_CMD__LOCAL_WRITE_ENABLE];
       mrc[`EFA_MRC__REMOTE_WRITE] = cmd_q[`EFA_ADMIN_REG_MR_CMD__REMOTE_WRITE_ENABLE];
       mrc[`EFA_MRC__REMOTE_READ] = cmd_q[`EFA_ADMIN_REG_MR_CMD__REMOTE_READ_ENABLE];
       mrc[`EFA_MRC__PHYS] = physical;
       mrc[`EFA_MRC__SHIFT] = cmd_q[`EFA_ADMIN_REG_MR_CMD__PHYS_PAGE_SIZE_SHIFT];
-      mrc[`EFA_MRC__MTT] = physical ? 16'd0 : {{16 - MTT_W{1'b0}}, base_q[MTT_W-1:0]};
+      mrc[`EFA_MRC__MTT] = physical ? 16'd0 : {{16 - MTT_W{1'b0}}, base_q};
       mrc[`EFA_MRC__IOVA] = cmd_q[`EFA_ADMIN_REG_MR_CMD__IOVA];
       mrc[`EFA_MRC__LENGTH] = cmd_q[`EFA_ADMIN_REG_MR_CMD__MR_LENGTH];
     end
@@ -236,7 +236,7 @@ module efa_cmd_mr (
       || state_q == ST_FREE;
   assign obj_op = op;
   assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
-  assign obj_index = {16'd0, !of_pd ? index_q : makes ? pd : kept_pd};
+  assign obj_index = {16'd0, !of_pd ? index_q : makes ? pd : {{16 - PD_W{1'b0}}, kept_pd}};
   assign obj_uar = 16'd0;
   assign obj_log = 4'd0;
 
@@ -362,11 +362,10 @@ module efa_cmd_mr (
     status_q  <= status_d;
     index_q   <= index_d;
     stage_q   <= state_q == ST_SIZE ? stage_q + 2'd1 : 2'd0;
-    started_q <= state_q == ST_LIST;
-    if (state_q == ST_BLOCK) base_q <= block_base;
-    if (state_q == ST_TAKE) gen_q <= obj_rsp_gen;
+    if (state_q == ST_BLOCK) base_q <= block_base[MTT_W-1:0];
+    if (state_q == ST_TAKE) gen_q <= obj_rsp_gen[GEN_W-1:0];
   end
 
-  wire unused_bits = &{1'b0, cmd_q, entry[63:0], base_q[MTT_W], obj_rsp_gen, gen_wide, index_q, key_asked};
+  wire unused_bits = &{1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, index_q, key_asked};
 
 endmodule

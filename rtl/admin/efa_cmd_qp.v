@@ -119,6 +119,7 @@ module efa_cmd_qp #(
 
   wire idle = state_q == ST_IDLE;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
+  wire [7:0] obj_told = obj_status(obj_rsp_code);
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_QP;
   wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_QP;
@@ -327,7 +328,7 @@ module efa_cmd_qp #(
   assign obj_op = op;
   assign obj_kind = kind;
   assign obj_index = index;
-  assign obj_uar = create ? cmd_uar : {6'd0, qpc_q[`EFA_QPC__UAR]};
+  assign obj_uar = {6'd0, qpc_q[`EFA_QPC__UAR]};
   assign obj_log = kind != `EFA_OBJ_KIND__LLQ ? 4'd0 : create ? pages_log : ring_pages_log[3:0];
 
   always @* begin
@@ -348,6 +349,7 @@ module efa_cmd_qp #(
       end
       // Whether it is well formed; a new QP's context begins.
       ST_JUDGE: begin
+        qpn_d = handle[QPN_W-1:0];
         if (create) begin
           qpc_d = {QPC_W{1'b0}};
           qpc_d[`EFA_QPC__LIVE] = 1'b1;
@@ -376,7 +378,6 @@ module efa_cmd_qp #(
             state_d = ST_REF;
           end
         end else begin
-          qpn_d   = handle[QPN_W-1:0];
           state_d = ST_READ;
           if (!handle_in_range) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
@@ -386,7 +387,7 @@ module efa_cmd_qp #(
       end
       // A QP names its PD, UAR and CQs; what was named before a refusal is let go.
       ST_REF: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         if (obj_ready) begin
           step_d = ok ? step_q + 2'd1 : step_q - 2'd1;
           if (!ok) begin
@@ -402,13 +403,13 @@ module efa_cmd_qp #(
       end
       // A free number and free pages.
       ST_FIND: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         qpn_d = obj_rsp_index[QPN_W-1:0];
         step_d = REF_RCQ;
         if (obj_ready) state_d = ok ? ST_FIND_LLQ : ST_UNREF;
       end
       ST_FIND_LLQ: begin
-        status_d = obj_status(obj_rsp_code);
+        status_d = obj_told;
         page_d   = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
       end

@@ -53,7 +53,6 @@ module efa_line_rd #(
   reg [SLOT_W-1:0] beat_slot_q;
   reg [5:0] beat_offset_q;
   reg [511:0] beat_data_q;
-  reg [6:0] beat_bytes_q;
   reg beat_last_q;
   reg beat_err_q;
   reg out_q;
@@ -73,15 +72,9 @@ module efa_line_rd #(
   assign m_line_valid = out_q;
   assign m_line_err = out_err_q;
 
-  // A beat's bytes go to their place in the line.
-  reg [63:0] lanes;
-  integer i;
-  always @* begin
-    for (i = 0; i < 64; i = i + 1) begin
-      lanes[i] = i[6:0] < beat_bytes_q;
-    end
-    lanes = lanes << beat_offset_q;
-  end
+  // A beat's bytes go to their place in the line; what is behind them the next beat overwrites, or
+  // it is beyond the length.
+  wire [63:0] lanes = {64{1'b1}} << beat_offset_q;
 
   efa_ram_be #(
       .WIDTH (512),
@@ -133,12 +126,13 @@ module efa_line_rd #(
     beat_slot_q <= rdc_slot;
     beat_offset_q <= rdc_offset;
     beat_data_q <= rdc_data;
-    beat_bytes_q <= rdc_bytes;
     beat_last_q <= rdc_last;
     beat_err_q <= rdc_err;
     if (beat_q && beat_last_q) err_q[beat_slot_q] <= beat_err_q;
     if (fetch) out_err_q <= err_q[head_slot];
   end
+
+  wire unused_bytes = &{1'b0, rdc_bytes};
 
   `EFA_CHECK(!(beat_q && beat_last_q && done_q[beat_slot_q]), "read answered twice")
 

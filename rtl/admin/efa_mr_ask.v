@@ -4,8 +4,8 @@
 // link leads to is judged in the order of the list, so a wrong one ends the list at its place.
 // In    s_start with the list's address and count; s_word the words of pointers and links, in order
 // Out   m_line pieces inside one 64-byte line and their kind: 0 entries, 1 pointers, 2 and 3 the
-//       low and high half of a link; m_over nothing more is asked for, m_misaligned, m_failed why
-//       the list ended early
+//       low and high half of a link; m_misaligned, m_failed why the list ended early, and then
+//       m_over once the last piece has left
 // Time  2 cycles to the first piece, one per cycle, one cycle lost between two runs
 `include "efa_defs.vh"
 
@@ -130,7 +130,8 @@ module efa_mr_ask #(
   assign m_line_addr = line_addr_q;
   assign m_line_len = line_len_q;
   assign m_line_kind = line_kind_q;
-  assign m_over = !line_valid_q && (stopped_q || run_left_q == NONE && rest_q == NONE);
+  // A list that ended early has stopped asking.
+  assign m_over = !line_valid_q;
   assign m_misaligned = misaligned_q;
   assign m_failed = failed_q;
 

@@ -51,7 +51,6 @@ module efa_mtt_alloc (
   reg [NODE_W-1:0] behind_q;
   reg [NODE_W-1:0] behind_d;
   reg fits_q;
-  reg fits_d;
 
   reg next_wr;
   reg [NODE_W-1:0] next_wr_node;
@@ -108,6 +107,7 @@ module efa_mtt_alloc (
 
   wire [NODE_W-1:0] node = {1'b0, s_index};
   wire [ POS_W-1:0] gap = range_from - end_q;
+  wire fits = gap >= s_need;
 
   assign s_ready = state_q == ST_DONE;
   assign m_fits  = fits_q;
@@ -120,7 +120,6 @@ module efa_mtt_alloc (
     here_d = here_q;
     end_d = end_q;
     behind_d = behind_q;
-    fits_d = fits_q;
     next_wr = 1'b0;
     next_wr_node = here_q;
     next_wr_data = node;
@@ -172,8 +171,7 @@ module efa_mtt_alloc (
       // Whether the block fits between.
       ST_GAP: begin
         next_rd_node = behind_q;
-        fits_d = gap >= s_need;
-        if (gap >= s_need || behind_q == ENDS) begin
+        if (fits || behind_q == ENDS) begin
           state_d = ST_DONE;
         end else begin
           here_d = behind_q;
@@ -247,7 +245,7 @@ module efa_mtt_alloc (
     here_q <= here_d;
     end_q <= end_d;
     behind_q <= behind_d;
-    fits_q <= fits_d;
+    fits_q <= fits;
   end
 
   `EFA_CHECK(state_q != ST_GAP || range_from >= end_q, "blocks overlap")

@@ -48,6 +48,8 @@ module efa_objects #(
   localparam ADDR_W = $clog2(TOTAL + 1);
   localparam UAR_W = 10;
   localparam ENTRY_W = 2 + UAR_W + REF_W + 16;
+  localparam HINT_W = $clog2(8 * ADDR_W);
+  localparam [31:0] HINT_STEP = ADDR_W;
   localparam [ADDR_W-1:0] ONE = 1;
   localparam [ADDR_W-1:0] LAST = TOTAL - 1;
   localparam [ADDR_W-1:0] FIRST_QP = BASE_QP;
@@ -89,7 +91,6 @@ module efa_objects #(
   reg [1:0] code_q;
   reg [1:0] code_d;
   reg [ADDR_W-1:0] found_q;
-  reg [ADDR_W-1:0] found_d;
   reg [UAR_W-1:0] of_uar_q;
   reg [15:0] gen_q;
   reg referenced_q;
@@ -176,7 +177,8 @@ module efa_objects #(
   wire [ADDR_W-1:0] index = index_q[ADDR_W-1:0];
   wire in_range = index_q < {{32 - ADDR_W{1'b0}}, size};
   wire [ADDR_W-1:0] block = (ONE << log_q) - ONE;  // a block's numbers but the first
-  wire [ADDR_W-1:0] hint = hint_q[ADDR_W*kind_q+:ADDR_W];
+  wire [HINT_W-1:0] hint_at = HINT_STEP[HINT_W-1:0] * {{HINT_W - 3{1'b0}}, kind_q};
+  wire [ADDR_W-1:0] hint = hint_q[hint_at+:ADDR_W];
 
   reg wr_en;
   reg [ADDR_W-1:0] wr_addr;
@@ -226,7 +228,6 @@ module efa_objects #(
     looked_d = 1'b0;
     run_d = run;
     code_d = code_q;
-    found_d = found_q;
     wr_en = 1'b0;
     wr_addr = base + index;
     wr_data = rd_data;
@@ -274,18 +275,18 @@ module efa_objects #(
           end
           `EFA_OBJ_OP__FREE: begin
             wr_data[ENTRY_W-1] = 1'b0;
-            if (taken && referenced) begin
+            if (referenced) begin
               code_d = `EFA_OBJ_CODE__BUSY;
-            end else if (taken) begin
+            end else begin
               wr_en = 1'b1;
-              if (kind_q == `EFA_OBJ_KIND__UAR) state_d = ST_WALK;
+              if (taken && kind_q == `EFA_OBJ_KIND__UAR) state_d = ST_WALK;
             end
           end
           `EFA_OBJ_OP__REF, `EFA_OBJ_OP__REF_OF_UAR: begin
             wr_data[16+:REF_W] = refs + {{REF_W - 1{1'b0}}, 1'b1};
             if (op_q == `EFA_OBJ_OP__REF_OF_UAR && !same_uar) begin
               code_d = `EFA_OBJ_CODE__ABSENT;
-            end else if (taken && &refs) begin
+            end else if (&refs) begin
               code_d = `EFA_OBJ_CODE__NONE;
             end else begin
               wr_en = taken;
@@ -304,7 +305,6 @@ module efa_objects #(
         rd_en = 1'b1;
         looked_d = scan_q < size;
         code_d = `EFA_OBJ_CODE__OK;
-        found_d = at_q & ~block;
         if (looked_q) begin
           if (run && (at_q & block) == block) state_d = ST_DONE;
         end else if (scan_q >= size) begin
@@ -337,9 +337,10 @@ module efa_objects #(
     endcase
   end
 
-  wire freed = op_q == `EFA_OBJ_OP__FREE && wr_en
-      && (judging || state_q == ST_PAGES && scan_q == index);
-  wire took = mark_taken && state_q == ST_PAGES && state_d == ST_DONE || mark_taken && judging;
+  // A block's first page moves the hint; that of the others does nothing.
+  wire changes = wr_en && (judging || state_q == ST_PAGES);
+  wire freed = op_q == `EFA_OBJ_OP__FREE && changes;
+  wire took = mark_taken && changes;
 
   always @(posedge clk) begin
     if (rst) begin
@@ -352,8 +353,8 @@ module efa_objects #(
       scan_q   <= scan_d;
       looked_q <= looked_d;
       // Below the hint every number is taken.
-      if (took && index == hint) hint_q[ADDR_W*kind_q+:ADDR_W] <= hint + block + ONE;
-      else if (freed && index < hint) hint_q[ADDR_W*kind_q+:ADDR_W] <= index;
+      if (took && index == hint) hint_q[hint_at+:ADDR_W] <= hint + block + ONE;
+      else if (freed && index < hint) hint_q[hint_at+:ADDR_W] <= index;
     end
   end
 
@@ -369,12 +370,10 @@ module efa_objects #(
     at_q <= scan_q;
     run_q <= run_d;
     code_q <= code_d;
-    found_q <= found_d;
-    if (judging) begin
-      of_uar_q <= of_uar;
-      gen_q <= mark_taken ? next_gen : gen;
-      referenced_q <= referenced;
-    end
+    found_q <= at_q & ~block;
+    of_uar_q <= of_uar;
+    gen_q <= mark_taken ? next_gen : gen;
+    referenced_q <= referenced;
   end
 
   wire unused_uar = &{1'b0, uar_q[15:UAR_W]};

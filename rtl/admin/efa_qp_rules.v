@@ -52,13 +52,13 @@ module efa_qp_rules #(
   wire rq_legal = rq_bytes[DESC_LOG-1:0] == 0 && rq_depth[31:16] == 16'd0 && legal_depth(
       rq_depth[15:0], MAX_RQ_DEPTH
   ) && rq_base[5:0] == 6'd0;
-  wire [31:0] ring_log = {28'd0, m_sq_log} + FIRST_LOG + {31'd0, by128};
-  wire [31:0] pages_log = ring_log - PAGE_LOG;
+  wire [4:0] ring_log = {1'b0, m_sq_log} + FIRST_LOG[4:0] + {4'd0, by128};
+  wire [4:0] pages_log = ring_log - PAGE_LOG[4:0];
 
   assign m_wqe128 = by128;
   assign m_sq_log = log2(sq_depth[15:0]);
   assign m_rq_log = log2(rq_depth[15:0]);
-  assign m_pages_log = ring_log > PAGE_LOG ? pages_log[3:0] : 4'd0;
+  assign m_pages_log = ring_log > PAGE_LOG[4:0] ? pages_log[3:0] : 4'd0;
   assign m_rnr_capable = capable(s_cfg_profile, `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RNR_RETRY);
   assign m_create_illegal = qp_type != `EFA_ADMIN_QP_TYPE__UD && qp_type !=
       `EFA_ADMIN_QP_TYPE__SRD
@@ -106,6 +106,6 @@ module efa_qp_rules #(
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] && !reachable
       || s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__RNR_RETRY] && rnr_illegal;
 
-  wire unused_bits = &{1'b0, s_cmd, sq_base, rq_base, pages_log[31:4]};
+  wire unused_bits = &{1'b0, s_cmd, sq_base, rq_base, pages_log[4]};
 
 endmodule

@@ -6,7 +6,9 @@
 // Time  stat_value one cycle after stat_index; every event of every cycle is counted
 `include "efa_defs.vh"
 
-module efa_stats (
+module efa_stats #(
+    parameter COUNT_LEFT = 0  // to the wrap of a counter that is reset, 0: a whole round
+) (
     input wire clk,
     input wire st_tx_valid,
     input wire [15:0] st_tx_bytes,
@@ -22,6 +24,8 @@ module efa_stats (
 );
 
   localparam PAIRS = 3;
+  localparam [31:0] LEFT = COUNT_LEFT;
+  localparam [63:0] FIRST = 64'd0 - {32'd0, LEFT};
 
   // Packets and their bytes are counted together: transmit, send, receive.
   wire [PAIRS-1:0] pair_valid = {st_rx_valid, st_send_valid, st_tx_valid};
@@ -36,8 +40,8 @@ module efa_stats (
       reg [63:0] count_q;
       always @(posedge clk) begin
         if (core_rst) begin
-          bytes_q <= 64'd0;
-          count_q <= 64'd0;
+          bytes_q <= FIRST;
+          count_q <= FIRST;
         end else if (pair_valid[g]) begin
           bytes_q <= bytes_q + {48'd0, pair_bytes[16*g+:16]};
           count_q <= count_q + 64'd1;
@@ -54,8 +58,8 @@ module efa_stats (
 
   always @(posedge clk) begin
     if (core_rst) begin
-      drops_q <= 64'd0;
-      qkey_q  <= 64'd0;
+      drops_q <= FIRST;
+      qkey_q  <= FIRST;
     end else begin
       drops_q <= drops_q + {63'd0, st_drop_valid};
       qkey_q  <= qkey_q + {63'd0, st_qkey_valid};

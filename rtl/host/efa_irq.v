@@ -86,7 +86,7 @@ module efa_irq #(
   wire store_mask = store && dword == 2'd3;
 
   // The table: message fields in RAM, once for messages and once for loads.
-  wire tab_wr = walk_q || (store && dword != 2'd3);
+  wire tab_wr = walk_q || store;
   wire [2:0] tab_lanes = walk_q ? 3'b111 : 3'b001 << dword;
   wire [VEC_W-1:0] tab_addr = walk_q ? walk_addr_q : entry;
   wire [95:0] tab_data = walk_q ? 96'd0 : {acc_data, acc_data, acc_data[31:2], 2'b00};
@@ -218,9 +218,10 @@ module efa_irq #(
           if (leave || !open_q || hold) state_q <= ST_IDLE;
         end
       endcase
+      // A pending one takes the one that is held along.
       if (grant[2]) begin
         pending_q[scan_q] <= pending_q[scan_q] && !scan_open;
-        held_q[scan_q] <= held_q[scan_q] && !scan_due;
+        held_q[scan_q] <= 1'b0;
       end
       if (park) pending_q[vector_q] <= 1'b1;
       if (hold) held_q[vector_q] <= 1'b1;
@@ -244,8 +245,8 @@ module efa_irq #(
   wire [NOW_W-1:0] left_at;
   reg [NOW_W-1:0] looked_at_q;
   wire [NOW_W-1:0] rest = looked_at_q - left_at;
-  // What left while it was looked at has not been seen.
-  wire seen = !(left_q && left_vector_q == looked_q) && !(leave && vector_q == looked_q);
+  // What left in the cycle of the read has not been seen.
+  wire seen = !(left_q && left_vector_q == looked_q);
   wire rested = rest >= {1'b0, s_cfg_moderation} && seen;
 
   efa_ram #(

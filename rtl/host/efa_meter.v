@@ -12,7 +12,8 @@
 
 module efa_meter #(
     parameter TAGS   = 256,
-    parameter OPEN_W = 11
+    parameter OPEN_W = 11,
+    parameter COUNT_LEFT = 0  // to the wrap of a cleared counter, 0: a whole round
 ) (
     input wire clk,
     input wire rst,
@@ -33,6 +34,8 @@ module efa_meter #(
   localparam TAG_W = $clog2(TAGS);
   localparam TIME_W = 20;
   localparam OUT_W = TAG_W + 2;
+  localparam [31:0] LEFT = COUNT_LEFT;
+  localparam [31:0] FIRST = 32'd0 - LEFT;
 
   // The bucket of a number: 0 for 0, b for 2^(b-1) to 2^b - 1.
   function [3:0] bucket(input [TIME_W-1:0] number);
@@ -118,7 +121,7 @@ module efa_meter #(
     for (c = 0; c < COUNTERS; c = c + 1) begin : g_counter
       reg [31:0] count_q;
       always @(posedge clk) begin
-        if (rst || cnt_clear) count_q <= 32'd0;
+        if (rst || cnt_clear) count_q <= FIRST;
         else if (cnt_run && more[c]) count_q <= count_q + 32'd1;
       end
       assign counters[32*c+:32] = count_q;
@@ -127,7 +130,7 @@ module efa_meter #(
 
   reg [31:0] cnt_data_q;
   always @(posedge clk) begin
-    cnt_data_q <= {25'd0, cnt_index} < COUNTERS ? counters[32*cnt_index+:32] : 32'd0;
+    cnt_data_q <= {25'd0, cnt_index} < COUNTERS ? counters[{cnt_index, 5'd0}+:32] : 32'd0;
   end
   assign cnt_data = cnt_data_q;
 

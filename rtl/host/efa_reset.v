@@ -11,7 +11,9 @@
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
-module efa_reset (
+module efa_reset #(
+    parameter UPTIME_LEFT = 0  // cycles to the wrap of uptime at power-on, 0: a whole round
+) (
     input  wire clk,
     input  wire rst,
     input  wire s_cfg_flr,
@@ -49,6 +51,8 @@ module efa_reset (
   localparam [1:0] STEP_BEGUN = 2'd0;
   localparam [1:0] STEP_DRAINED = 2'd1;
   localparam [1:0] STEP_DONE = 2'd2;
+  localparam [31:0] LOW_LEFT = UPTIME_LEFT;
+  localparam [63:0] UPTIME_FIRST = 64'd0 - {32'd0, LOW_LEFT};
 
   reg [2:0] state_q;
   reg [2:0] state_d;
@@ -158,8 +162,8 @@ module efa_reset (
       host_rst_q <= 1'b1;
       ev_valid_q <= 1'b0;
       interface_q <= 2'd0;
-      uptime_low_q <= 32'd0;
-      uptime_high_q <= 32'd0;
+      uptime_low_q <= UPTIME_FIRST[31:0];
+      uptime_high_q <= UPTIME_FIRST[63:32];
     end else begin
       uptime_low_q <= uptime_low_q + 32'd1;
       if (&uptime_low_q) uptime_high_q <= uptime_high_q + 32'd1;

@@ -196,10 +196,15 @@ async def a_ring_goes_off_behind_a_response(dut):
     (beat,) = await bench.wr.take()
     assert beat["data"].to_bytes(64, "little") == expected(2, 0, 7, 1)
     assert beat["addr"] == BASE
-async def a_ring_changes_while_an_entry_is_made(dut):
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+@cocotb.parametrize(log=[2, 10])
+async def a_ring_changes_while_an_entry_is_made(dut, log):
     """admin.post.disabled: set up anew or off in any cycle: nothing out of its place"""
     bench = Bench(dut)
     await bench.start()
+    dut.acq_log.value = log
     new = BASE + 0x1000
     for off in (False, True):
         for wait in range(6):

@@ -69,7 +69,7 @@ async def every_request_once_and_its_answer_home(dut, pace):
         await RisingEdge(dut.clk)
         assert int(dut.m_rdc_valid.value) == 1 << reader
         assert int(dut.m_rdc_slot.value) == slot
-    dut.s_rdc_valid.value = 0
+    drive(dut, s_rdc_valid=0, s_rdc_cookie=(1 << 32) - 1)
     await ClockCycles(dut.clk, 2)
     assert int(dut.m_rdc_valid.value) == 0
 
@@ -116,6 +116,7 @@ async def reset_forgets_the_request(dut):
     await clock_and_reset(dut)
     readers.queues[1].extend(readers.request() for _ in range(3))
     await ClockCycles(dut.clk, 6)
+    assert dut.m_rd_valid.value == 1 and len(readers.queues[1]) == 2, "one moves in and waits"
     dut.rst.value = 1
     await ClockCycles(dut.clk, 2)
     readers.queues[1].clear()

@@ -13,6 +13,11 @@ GROUPS, KEEP_ALIVE = 0x1E, 4
 BASE = 0x12_FFFF_F000  # its low 32 bits wrap in the larger rings
 
 
+def first(dut):
+    """What a ring counts from; it has whole laps to the wrap of its counts."""
+    return (1 << 32) - int(dut.EVENTS_LEFT.value)
+
+
 class Ring:
     """The host's side of the ring: what was written where, consumed by count."""
 
@@ -72,7 +77,7 @@ class Ring:
         return (group, beat["syndrome"], beat["data"])
 
     async def consume(self, count):
-        await self.store(Reg.AENQ_CONS_DB, count)
+        await self.store(Reg.AENQ_CONS_DB, (first(self.dut) + count) % (1 << 32))
         self.consumed = count
 
     def odds(self):
@@ -197,10 +202,11 @@ async def consumer_counts_by_the_rule(dut):
     """admin.aenq.consumer: ahead of the producer or behind the last one: ignored, reported."""
     ring, depth = Ring(dut), 8
     await clock_and_reset(dut)
-    await ring.store(Reg.AENQ_CONS_DB, 0)
-    await ring.store(Reg.AENQ_CONS_DB, 3)
+    begins, whole = first(dut), 1 << 32
+    for count in (0, 3):
+        await ring.store(Reg.AENQ_CONS_DB, (begins + count) % whole)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds() == [(ODD_CONSUMER, 3)]
+    assert ring.odds() == [(ODD_CONSUMER, (begins + 3) % whole)]
     dut.s_groups.value = GROUPS
     await ring.set_up(depth)
     refused = 0
@@ -210,16 +216,16 @@ async def consumer_counts_by_the_rule(dut):
                 ring.post(1)
                 await ClockCycles(dut.clk, 4)
         there = len(ring.entries)
-        steps = (0, 1, -1, there - ring.consumed, depth + 1, 1 << 31)
+        steps = (0, 1, -1, there - ring.consumed, depth + 1, 1 << ring.rng.randrange(3, 32))
         value = ring.consumed + ring.rng.choice(steps)
         if ring.consumed <= value <= there:
             await ring.consume(value)
             await ClockCycles(dut.clk, 2)
             assert not ring.odds()
         else:
-            await ring.store(Reg.AENQ_CONS_DB, value & 0xFFFF_FFFF)
+            await ring.store(Reg.AENQ_CONS_DB, (begins + value) % whole)
             await ClockCycles(dut.clk, 2)
-            assert ring.odds() == [(ODD_CONSUMER, value & 0xFFFF_FFFF)]
+            assert ring.odds() == [(ODD_CONSUMER, (begins + value) % whole)]
             refused += 1
     assert refused > 50
 
@@ -346,7 +352,7 @@ async def many_events(dut):
         header = AdminAenqEntry.unpack(int(dut.m_wr_data.value).to_bytes(64, "little"))
         assert header.aenq_common_desc.flags == turn % 2
         for count, refused in ((turn * depth + 1, 1), (turn * depth, 0)):
-            await store(dut, Reg.AENQ_CONS_DB, count)
+            await store(dut, Reg.AENQ_CONS_DB, (first(dut) + count) % (1 << 32))
             await RisingEdge(dut.clk)
             assert dut.ev_odd_valid.value == refused
 
@@ -405,9 +411,10 @@ async def reset_drops_what_waits(dut):
     ring.events.clear()
     await ClockCycles(dut.clk, 60)
     assert dut.m_wr_valid.value == 0 and not ring.told.beats
-    await ring.store(Reg.AENQ_CONS_DB, 1)
+    ahead = (first(dut) + 1) % (1 << 32)
+    await ring.store(Reg.AENQ_CONS_DB, ahead)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds()[-1] == (ODD_CONSUMER, 1), "nothing was ever posted"
+    assert ring.odds()[-1] == (ODD_CONSUMER, ahead), "nothing was ever posted"
     await ring.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=4, AENQ_ENTRY_SIZE=64))
     dut.s_groups.value = GROUPS
     ring.post(1)

@@ -70,8 +70,8 @@ async def one_handle_for_each_pd_and_gid(dut, slow):
 
 @cocotb.test()
 async def any_handles(dut):
-    """admin.cmd_ah.any: random domains, addresses that differ in one bit, numbers all over."""
-    unit, ahs = Handles(dut), 1 << len(dut.ah_index)
+    """admin.cmd_ah.any: random domains, addresses that differ in one bit."""
+    unit = Handles(dut)
     await unit.start()
     rng = unit.rng
     domains = [1 << bit for bit in range(10)] + [0, 1023, *rng.sample(range(1024), 4)]
@@ -91,7 +91,7 @@ async def any_handles(dut):
         near = where[:14] == PREFIX and int.from_bytes(where[14:], "big") < 1 << LIMITS.node_w
         return number, lives, pd, int(near), int.from_bytes(where[14:], "big")
 
-    for turn in range(220):
+    for _ in range(220):
         key = rng.choice(domains), address()
         if live and rng.random() < 0.4:
             key = rng.choice(list(live))
@@ -108,14 +108,11 @@ async def any_handles(dut):
             if count == 1:
                 freed.append(live.pop(key))
             continue
-        most = ahs // 2 if turn < 160 else ahs - 60
-        unit.numbers.first[Kind.AH] = rng.randrange(most)
         number = await unit.create(*key)
         if key in live:
             assert (number, unit.told()) == (live[key][0], [])
             live[key] = number, live[key][1] + 1
         else:
-            assert number >= unit.numbers.first[Kind.AH]
             assert unit.told() == [ahc(number, 1, *key)]
             live[key] = number, 1
     assert len(freed) > 10 and len(live) > 30
@@ -125,28 +122,49 @@ async def any_handles(dut):
 
 @cocotb.test()
 async def every_handle_by_itself(dut):
-    """admin.cmd_ah.all: each of many is found again; two that went come back exchanged."""
+    """admin.cmd_ah.all: all there are, each with an address that differs in a bit; found again one
+    after the other; two that went come back exchanged."""
     unit = Handles(dut)
     await unit.start()
-    rng, ahs = unit.rng, 72
-    where = [rng.randbytes(16) for _ in range(ahs)]
+    rng, ahs, inside = unit.rng, 1 << LIMITS.ah_w, int.from_bytes(gid(3), "big")
+    where = [(inside ^ 1 << bit).to_bytes(16, "big") for bit in range(128)]
+    where += [rng.randbytes(16) for _ in range(ahs - 128)]
     for number, address in enumerate(where):
         assert await unit.create(1, address) == number
-        assert await unit.create(1, address) == number
+        ((index, live, pd, fabric, node),) = unit.told()
+        assert (index, live, pd, node) == (number, 1, 1, int.from_bytes(address[14:], "big"))
+        assert fabric == (address[:14] == PREFIX and node < 1 << LIMITS.node_w), number
+    for number in (*range(128), ahs - 1):
+        assert await unit.create(1, where[number]) == number
         assert await unit.destroy(number, 1) == Status.SUCCESS
-        assert len(unit.told()) == 1
-    for _ in range(16):
+    for _ in range(5):
         one, other = rng.sample(range(ahs), 2)
         for number in (one, other):
             assert await unit.destroy(number, 1) == Status.SUCCESS
+            assert [told[:3] for told in unit.told()] == [(number, 0, 1)]
         unit.numbers.first[Kind.AH] = other
         assert await unit.create(1, where[one]) == other
         unit.numbers.first[Kind.AH] = one
         assert await unit.create(1, where[other]) == one
         where[one], where[other] = where[other], where[one]
-        for number in (one, other):
-            assert await unit.create(1, where[number]) == number
-            assert await unit.destroy(number, 1) == Status.SUCCESS
+        unit.told()
+    assert unit.numbers.taken[Kind.PD, 1] == ahs
+
+
+@cocotb.test()
+async def a_handle_that_went_is_found_no_more(dut):
+    """admin.cmd_ah.gone: even where the command that destroyed it held its address."""
+    unit = Handles(dut)
+    await unit.start()
+    # An address that begins with the number and PD of the command.
+    address = bytes((0, 0, 1, 0)) + unit.rng.randbytes(12)
+    assert await unit.create(1, address) == 0
+    data = entry(AdminDestroyAhCmd(ah=0, pd=1), Code.DESTROY_AH, 5)
+    unit.commands.post({"data": data | int.from_bytes(address, "little") << 32})
+    assert (await unit.responses.take())[0]["status"] == Status.SUCCESS
+    assert unit.told()[-1][:3] == (0, 0, 1)
+    assert await unit.create(1, address) == 0
+    assert unit.told()[-1][:3] == (0, 1, 1), "what was freed is made anew"
 
 
 @cocotb.test()
@@ -175,7 +193,7 @@ async def its_cycles(dut):
     first, create, search = (timing("efa_cmd_ah", path) for path in ("first", "create", "search"))
     drive(dut, s_cmd_valid=0)
     await clock_and_reset(dut)
-    for count in range(12):
+    for count in range(140):
         data = entry(AdminCreateAhCmd(dest_addr=gid(count)), Code.CREATE_AH)
         cycles = await cycles_of(dut, data, **idle, obj_rsp_index=count)
         assert cycles == (create.latency + search.interval * count if count else first.latency)

@@ -174,7 +174,7 @@ class Unit:
     async def run(self, command, opcode, response=AdminAcqEntry, **flags):
         """Status and response of one command."""
         number = self.rng.randrange(4096)
-        flags["reserved3"] = self.rng.getrandbits(5)
+        self.fill_reserved(command)
         data, size = entry(command, opcode, number, **flags), len(command.pack())
         # What is behind the command says nothing.
         data |= int.from_bytes(self.rng.randbytes(64 - size), "little") << 8 * size
@@ -182,6 +182,15 @@ class Unit:
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
         return beat["status"], response.unpack(bytes(8) + beat["body"].to_bytes(56, "little"))
+
+    def fill_reserved(self, command):
+        """Random bits where the command has none of its own."""
+        for part in (command, command.aq_common):
+            for name, field in type(part).FIELDS.items():
+                if name.startswith("reserved") and hasattr(field, "width"):
+                    setattr(part, name, self.rng.getrandbits(field.width))
+                elif name.startswith("reserved"):
+                    field.slice_of(part.image)[:] = self.rng.randbytes(field.size)
 
     async def refused(self, command, opcode, status, **flags):
         """A refusal, after which everything is as before."""

@@ -108,8 +108,11 @@ async def host_information_is_read_whole(dut, slow):
     unit = Info(dut, slow)
     await unit.start()
     size = AdminHostInfo.SIZE
-    for turn in range(24):
+    for turn in range(90):
         addr = unit.rng.getrandbits(50) if turn else (1 << 40) - 1
+        if turn > 9:  # where it begins, or ends, near the border of a line
+            border = unit.rng.choice((0, 0, *range(-9, 3), 32)) - size * (turn % 2)
+            addr = (addr >> 6 << 6) + border
         unit.lines.asked.clear()
         unit.lines.broken = addr + unit.rng.randrange(size) if turn % 3 == 2 else None
         command = host_info(addr, size + turn % 2)
@@ -125,6 +128,10 @@ async def host_information_is_read_whole(dut, slow):
     await unit.refused(host_info(0), Code.SET_FEATURE, malformed, ctrl_data=0)
     await unit.refused(host_info(0, size - 1), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
     assert not unit.lines.asked
+    for bit in range(32):
+        due = Status.SUCCESS if 1 << bit >= size else ILLEGAL
+        command = host_info(0, 1 << bit)
+        assert (await unit.run(command, Code.SET_FEATURE, ctrl_data=1))[0] == due, bit
 
 
 @cocotb.test()
@@ -168,6 +175,8 @@ async def any_request(dut, profile):
             assert body is None or told.pack()[8:] == body
         elif turn % 4 == 1:
             command = groups(beside(rng.getrandbits(32) & supported, 32))
+            command.control_buffer.length = rng.getrandbits(32)  # of a buffer nobody reads
+            command.control_buffer.address.mem_addr_low = rng.getrandbits(32)
             command.image[17] = beside(int(Id.AENQ_CONFIG), 8)
             if command.image[17] == Id.HOST_INFO:
                 continue

@@ -20,11 +20,11 @@ from tb.unit.cmd_bench import Kind, Lines, Unit, cycles_of, entry
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
 POOL, PAGE = 1 << LIMITS.mtt_w, 4096
-LIST = 0x7_1234_5FC8
+LIST = 0xA5C3_B9E7_5234_5FC8
 KEY_W = 20
 
 
-def region(pages=(PAGE,), listed=False, **fields):
+def region(pages=(PAGE,), listed=False, unused=(0, 0, 0, 0), **fields):
     told = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
     command = AdminRegMrCmd(**told)
     if listed:
@@ -32,7 +32,7 @@ def region(pages=(PAGE,), listed=False, **fields):
         command.pbl.pbl.address.mem_addr_low = LIST & 0xFFFF_FFFF
         command.pbl.pbl.address.mem_addr_high = LIST >> 32
     else:
-        command.pbl.inline_pbl_array = [*pages, 0, 0, 0, 0][:4]
+        command.pbl.inline_pbl_array = [*pages, *unused][:4]
     return command
 
 
@@ -186,8 +186,18 @@ async def any_regions(dut):
     domains = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.taken.clear()
     numbers.give(Kind.PD, 1, *domains)
-    large = await unit.alloc(rng.randrange(POOL // 2))
+    size = rng.randrange(1, POOL // 2)
+    large, blocks = await unit.alloc(size), {None: (0, size)}
     live = {}
+
+    def first_fit(need):
+        at = 0
+        for begin, end in sorted(blocks.values()):
+            if begin - at >= need:
+                return at
+            at = end
+        return at
+
     for turn in range(150):
         number = numbers.first[Kind.MR] = rng.randrange(1 << LIMITS.mr_w)
         if (Kind.MR, number) in numbers.taken:
@@ -195,6 +205,8 @@ async def any_regions(dut):
         generation = rng.choice((rng.randrange(1 << 16), 1 << rng.randrange(16)))
         numbers.gens[Kind.MR, number] = generation - 1
         pages = [rng.getrandbits(52) << 12 for _ in range(rng.randrange(1, 5))]
+        # Places that no page is in say nothing, nor does the number of pages.
+        unused = [rng.getrandbits(64) for _ in range(4 - len(pages))]
         iova, physical = rng.getrandbits(63), int(rng.random() < 0.2)
         most = len(pages) * PAGE - iova % PAGE
         length = rng.randrange(max(1, most - PAGE + 1), most + 1)
@@ -208,7 +220,8 @@ async def any_regions(dut):
         await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
                            ILLEGAL)  # fmt: skip
         found, told = await unit.reg(
-            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical, **fields
+            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
+            unused=unused, page_num=rng.getrandbits(32), **fields
         )
         assert found == told_as
         assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
@@ -217,25 +230,29 @@ async def any_regions(dut):
             remote_read=fields["remote_read_enable"], shift=12, iova=iova, length=length,
             mtt=told.mtt))  # fmt: skip
         if not physical:
-            block = {*range(told.mtt, told.mtt + len(pages))}
-            assert all(not block & other for _, other, _ in live.values())
-        live[number] = told_as, set() if physical else block, pd
+            assert told.mtt == first_fit(len(pages))
+            blocks[number] = told.mtt, told.mtt + len(pages)
+        live[number] = told_as, pd
         if turn % 10 == 9:
             assert await unit.dereg(large) == Status.SUCCESS
             unit.regions.beats.clear()
             numbers.first[Kind.MR] = 0
-            large = await unit.alloc(rng.randrange(1, POOL // 2))
+            size = rng.randrange(1, POOL // 2)
+            del blocks[None]
+            blocks[None] = first_fit(size), first_fit(size) + size
+            large = await unit.alloc(size)
         if rng.random() < 0.6:
             number = rng.choice(list(live))
-            its, _, pd = live[number]
+            its, pd = live[number]
             await unit.refused(AdminDeregMrCmd(l_key=its ^ 1 << rng.randrange(32)), Code.DEREG_MR,
                                ILLEGAL)  # fmt: skip
             assert await unit.dereg(its) == Status.SUCCESS
             del live[number]
+            blocks.pop(number, None)
             (beat,) = unit.regions.beats
             assert beat == {"index": number, "data": 0}
             unit.regions.beats.clear()
-            counts = [sum(of == pd for _, _, of in live.values()) for pd in domains]
+            counts = [sum(of == pd for _, of in live.values()) for pd in domains]
             counts[0] += 1  # of the allocated one
             assert [numbers.taken[Kind.PD, pd] for pd in domains] == counts
 
@@ -260,7 +277,8 @@ async def refusals_change_nothing(dut, slow):
     await unit.start()
     await unit.reg([PAGE] * 4)
     for fields in ({"pd": 2}, {"mr_length": 0}, {"phys_page_size_shift": 11},
-                   {"mr_length": 5 * PAGE}, {"pages": (PAGE, PAGE + 8)},
+                   {"mr_length": 5 * PAGE},
+                   *({"pages": (PAGE, PAGE + (1 << bit))} for bit in range(12)),
                    {"iova": (1 << 64) - PAGE, "mr_length": PAGE + 1}):  # fmt: skip
         await unit.refused(region(**fields), Code.REG_MR, ILLEGAL)
 

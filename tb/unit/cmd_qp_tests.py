@@ -74,6 +74,7 @@ class Pairs(Unit):
     async def start(self):
         await super().start()
         cocotb.start_soon(self.serve())
+        cocotb.start_soon(self.unlocked())
         for number in (3, 4, 6):
             await self.cq_made(number, long_id=0)
 
@@ -127,6 +128,13 @@ class Pairs(Unit):
             drive(dut, qpa_rvalid=0, qpa_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
             await RisingEdge(dut.clk)
             assert dut.qpa_lock.value == 1 or dut.rst.value == 1, "unlocked before it is judged"
+
+    async def unlocked(self):
+        """What has no command locks nothing."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.s_cmd_ready.value == 1:
+                assert self.dut.qpa_lock.value == 0
 
     def context(self, number):
         return INTERNAL.qpc.unpack(self.contexts[number])
@@ -276,6 +284,14 @@ async def any_pairs(dut, profile):
         assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
         left = rnr if retry else 7 * (srd and profile)
         assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
+        told |= {"state": S.RTS, "qkey": qkey}
+        assert unit.context(index) == unpack(pack(**told))
+        # One attribute leaves the others as they are.
+        name, value = rng.choice((("qkey", rng.getrandbits(32)), *retry.items()))
+        assert await unit.modify(number, **{name: value}) == 0
+        qkey = value if name == "qkey" else qkey
+        assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
+        assert unit.context(index) == unpack(pack(**(told | {"qkey": qkey})))
         unit.heard()
         for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
             if beside % (1 << qpn_w) in live and live[beside % (1 << qpn_w)][0] == beside:

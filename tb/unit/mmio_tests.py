@@ -206,3 +206,78 @@ async def rst_in_traffic(dut):
     assert not bench.acts
     bench.bus.post({"bar": REG, "addr": 128, "be": WHOLE << 8, "tag": 9})
     assert await bench.cpl.take() == [{"tag": 9, "data": register(136) << 64}]
+
+
+def some_dwords(rng, bar, tag, write):
+    """A line of any of its dwords, whole ones, of registers or of LLQ memory."""
+    dwords = rng.choice((rng.getrandbits(DWORDS), 1 << rng.randrange(DWORDS)))
+    enables = sum(WHOLE << 4 * n for n in range(DWORDS) if dwords >> n & 1)
+    return {"write": write, "bar": bar, "addr": 64 * rng.randrange(64), "be": enables,
+            "data": rng.getrandbits(512), "tag": tag}  # fmt: skip
+
+
+@cocotb.test()
+async def loads_of_many_dwords(dut):
+    """host.mmio.gather: each dword in its lane, also where the answers wait in the midst of one."""
+    bench, rng = Bench(dut), rng_for("gather")
+    await clock_and_reset(dut)
+    waits = [False]
+    bench.cpl._pause = lambda: waits[0]
+    for _ in range(3):
+        lines = [some_dwords(rng, REG, n, 0) for n in range(90)]
+        waits[0] = True
+        bench.bus.post(*lines)
+        await ClockCycles(dut.clk, 1200 + rng.randrange(8))
+        for _ in range(40):
+            waits[0] = not waits[0]
+            await ClockCycles(dut.clk, rng.randrange(1, 8))
+        waits[0] = False
+        answers = await bench.cpl.take(len(lines))
+        assert answers == [{"tag": line["tag"], "data": bench.expected(line)[1]} for line in lines]
+    assert all(name == "acc" for name, _ in bench.acts)
+
+
+@cocotb.test()
+async def a_cycle_for_each_dword(dut):
+    """host.mmio.rate: so many as are touched, whichever; one for a line of LLQ memory."""
+    bench, rng = Bench(dut), rng_for("rate")
+    await clock_and_reset(dut)
+    for write in (1, 0):
+        lines = [some_dwords(rng, REG, 0, write) for _ in range(50)]
+        wanted = [act for line in lines for act in bench.expected(line)[0]]
+        due = sum(max(1, len(bench.expected(line)[0])) for line in lines)
+        bench.acts.clear()
+        bench.bus.post(*lines)
+        await until(dut, lambda: len(bench.acts) > 0, "the first")
+        last = max(n for n, line in enumerate(lines) if line["be"])
+        due -= len(lines) - 1 - last
+        first = min(n for n, line in enumerate(lines) if line["be"])
+        count = len(wanted)
+        taken = await until(dut, lambda count=count: len(bench.acts) == count, "the last")
+        assert taken == due - first - 1, write
+        await bench.bus.idle()
+        await ClockCycles(dut.clk, 24)
+        assert matches(bench.acts, wanted)
+    lines = [some_dwords(rng, LLQ, 0, 1) for _ in range(50)]
+    bench.acts.clear()
+    await bench.bus.send(*lines)
+    await ClockCycles(dut.clk, 4)
+    assert matches(bench.acts, [act for line in lines for act in bench.expected(line)[0]])
+
+
+@cocotb.test()
+async def a_short_reset(dut):
+    """host.mmio.rst: of a single cycle, at any place in a load, leaves no answer behind."""
+    bench = Bench(dut)
+    await clock_and_reset(dut)
+    for wait in range(1, 12):
+        bench.bus.post({"bar": REG, "addr": 0, "be": WHOLE << 4 | WHOLE, "tag": 1})
+        await ClockCycles(dut.clk, wait)
+        bench.bus.clear()
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        bench.cpl.beats.clear()
+        await bench.cpl.none(12)
+    bench.bus.post({"bar": REG, "addr": 128, "be": WHOLE << 8, "tag": 9})
+    assert await bench.cpl.take() == [{"tag": 9, "data": register(136) << 64}]

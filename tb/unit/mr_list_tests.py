@@ -59,7 +59,7 @@ class Lister:
         pages = [rng.getrandbits(64 - shift) << shift for _ in range(count)]
         for place in odd:
             pages[place] |= 1 << rng.randrange(shift)
-        at = 8 * rng.getrandbits(49)
+        at = min(8 * rng.getrandbits(61), (1 << 64) - 8 * count)
         self.lines.broken = None if broken is None else at + 8 * broken
         first = rng.randrange(POOL - count + 1)
         self.lines.asked.clear()
@@ -96,7 +96,7 @@ class Chunked:
 
     def __init__(self, dut, rng, pages, spread=True):
         self.pointers, self.entries = int(dut.POINTERS.value), int(dut.ENTRIES.value)
-        self.memory, self.steps, self.free = {}, [], 64 * rng.getrandbits(40)
+        self.memory, self.steps, self.free = {}, [], 64 * rng.getrandbits(58)
         self.rng, self.spread = rng, spread
         runs = [pages[i : i + self.entries] for i in range(0, len(pages), self.entries)]
         chunks = [runs[i : i + self.pointers] for i in range(0, len(runs), self.pointers)]
@@ -194,6 +194,36 @@ async def lists_in_chunks(dut, pace):
 
 
 @cocotb.test()
+async def long_lists(dut):
+    """admin.mr_list.long: direct, and in chunks, of hundreds of pages and of a whole pool."""
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    await lister.take_in(lister.rng.randrange(1024, 1100), 12, 1)
+    await take_in_chunks(lister, 1024 + lister.rng.randrange(64))
+    await lister.take_in(4096, 12, 1)
+
+
+@cocotb.test()
+async def each_bit_of_a_page(dut):
+    """admin.mr_list.bits: of those in the command; the start may stand until it is done."""
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    for place, bit in ((place, bit) for place in range(4) for bit in range(13)):
+        pages = [4096 * n for n in range(4)]
+        pages[place] |= 1 << bit
+        lister.begin(pages, 12, 0, False)
+        for _ in range(9):
+            await RisingEdge(dut.clk)
+            if dut.m_done.value == 1:
+                break
+        assert (dut.m_done.value, dut.m_misaligned.value) == (1, int(bit < 12)), (place, bit)
+        dut.s_start.value = 0
+        await RisingEdge(dut.clk)
+        assert len(lister.table.beats) == 4
+        lister.table.beats.clear()
+
+
+@cocotb.test()
 async def many_reads_are_on_their_way(dut):
     """admin.mr_list.in_flight: as many as efa_line_rd holds, and pointers beside them."""
     lister = Lister(dut)
@@ -218,6 +248,7 @@ async def pages_in_the_command(dut):
     """admin.mr_list.inline"""
     lister = Lister(dut)
     await clock_and_reset(dut)
+    dut.s_line_err.value = 1  # without a line it says nothing
     for count in (1, 2, 3, 4):
         await lister.take_in(count, 12, 0)
         for place in range(count):

@@ -21,6 +21,7 @@ def drawn(rng):
     to_end = TOP - cmd.iova
     cmd.mr_length = min(TOP - 1, max(0, rng.choice((
         0, 1, pages * size - cmd.iova % size, to_end, rng.getrandbits(64), rng.getrandbits(13),
+        to_end + (1 << rng.randrange(64)),
     )) + rng.choice((-1, 0, 0, 0, 1))))  # fmt: skip
     cmd.mem_addr_phy_mode_en = rng.random() < 0.2
     cmd.remote_read_enable = rng.random() < 0.1
@@ -28,6 +29,7 @@ def drawn(rng):
     cmd.local_write_enable = rng.getrandbits(1)
     cmd.aq_common.ctrl_data = rng.getrandbits(1)
     cmd.aq_common.ctrl_data_indirect = rng.getrandbits(1)
+    cmd.pbl.inline_pbl_array = [rng.getrandbits(64) for _ in range(4)]
     if cmd.aq_common.ctrl_data:
         cmd.pbl.pbl.length = min(0xFFFF_FFFF, max(0, 8 * span(cmd) + rng.choice((-1, 0, 0, 8))))
         address = rng.getrandbits(50) & ~7 | (rng.randrange(8) if rng.random() < 0.1 else 0)

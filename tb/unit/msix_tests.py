@@ -370,6 +370,33 @@ async def any_set_behind_the_function_mask(dut):
 
 
 @cocotb.test()
+async def any_set_of_masks(dut):
+    """host.irq.masks: random masks and requests: those that may leave do, the rest is pending."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    rng, every, pending = bench.rng, range(bench.vectors), set()
+    for _ in range(14):
+        often = rng.choice((0.1, 0.5, 0.9))
+        for vector in rng.sample(every, rng.randrange(1, bench.vectors + 1)):
+            masked = int(rng.random() < often)
+            await bench.store(TABLE + ENTRY * vector + MASK, rng.getrandbits(31) << 1 | masked)
+        await ClockCycles(dut.clk, rng.randrange(1, 3 * bench.vectors))
+        asked = set(rng.sample(every, bench.vectors // 2))
+        for vector in asked:
+            await bench.ask(rng.choice(("adm", "eq")), vector)
+        await bench.settle()
+        for vector in every:
+            most = (vector in pending) + (vector in asked)
+            if bench.masked[vector]:
+                assert bench.left[vector] == 0, vector
+            else:
+                assert min(most, 1) <= bench.left[vector] <= most, vector
+        pending = {vector for vector in pending | asked if bench.masked[vector]}
+        assert await bench.pending() == sum(1 << vector for vector in pending)
+        bench.asked, bench.left = Counter(pending), Counter()
+
+
+@cocotb.test()
 async def held_and_pending_together(dut):
     """host.irq.both: sets that are held, pending, or both: one or two messages, then none."""
     bench = await Bench(dut).start()
@@ -415,7 +442,8 @@ async def a_message_leaves_at_any_moment(dut, turn):
 
 @cocotb.test()
 async def the_longest_distance(dut):
-    """host.irq.clock: longer than half the round of the clock that measures it, wherever it is."""
+    """host.irq.clock: longer than half the round of the clock that measures it, wherever it is;
+    then, in its upper half, many short ones."""
     bench = Bench(dut)
     await bench.reset()
     moderation, late, vector = 65535, 4 + 2 * bench.vectors, bench.rng.randrange(bench.vectors)
@@ -431,6 +459,64 @@ async def the_longest_distance(dut):
         await RisingEdge(dut.clk)
     for first, then in zip(left, left[1:], strict=False):
         assert moderation <= then - first <= moderation + late
+    await ClockCycles(dut.clk, moderation + late)
+    moderation = dut.s_cfg_moderation.value = 41
+    last = {}
+    for turn in range(300):
+        vector = turn % 2
+        await bench.ask("adm", vector)
+        await RisingEdge(dut.ev_irq_valid)
+        assert int(dut.ev_irq_data.value) == vector
+        assert cycle() - last.get(vector, -1 << 20) >= moderation, turn
+        last[vector] = cycle()
+
+
+@cocotb.test()
+async def each_bit_of_the_distance(dut):
+    """host.irq.bits: powers of two, from any place of the walk over the vectors."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    late = 4 + 2 * bench.vectors
+    for bit in [*range(7), *range(13)]:
+        moderation = dut.s_cfg_moderation.value = 1 << bit
+        vector = bench.rng.randrange(bench.vectors)
+        await ClockCycles(dut.clk, bench.rng.randrange(1, 70))
+        left = []
+        for name in ("adm", "eq"):
+            await bench.ask(name, vector)
+            for _ in range(moderation + late):
+                await RisingEdge(dut.clk)
+                if bench.left[vector] == bench.asked[vector]:
+                    break
+            left.append(bench.last[vector])
+        assert moderation <= max(left[1] - left[0], moderation) <= moderation + late
+        assert bench.left[vector] == bench.asked[vector] and len(set(left)) == 2
+        await ClockCycles(dut.clk, moderation + late)
+
+
+@cocotb.test()
+async def disabled_it_keeps_what_is_pending(dut):
+    """host.irq.kept: also of a vector whose held message is lost; and without a request nothing
+    is odd, whatever stands there."""
+    bench = await Bench(dut).start()
+    await bench.fill()
+    moderation = dut.s_cfg_moderation.value = 300
+    for vector in bench.rng.sample(range(bench.vectors), min(3, bench.vectors)):
+        for _ in range(2):
+            await bench.ask("adm", vector)
+        await bench.store(TABLE + ENTRY * vector + MASK, 1)
+        await bench.ask("eq", vector)
+        await ClockCycles(dut.clk, 8)
+        dut.s_cfg_msix_enable.value = 0
+        await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
+        assert await bench.pending() == 1 << vector
+        dut.s_cfg_msix_enable.value = 1
+        await bench.store(TABLE + ENTRY * vector + MASK, 0)
+        await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
+        assert await bench.pending() == 0 and bench.left[vector] == 2
+        drive(dut, irq_eq_vector=255, irq_adm_vector=255)
+        await ClockCycles(dut.clk, 4)
+        assert not bench.odds
 
 
 @cocotb.test()

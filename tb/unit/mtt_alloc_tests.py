@@ -17,11 +17,17 @@ def idle(dut):
 
 
 class Pool:
-    """The module, and beside it the blocks in use as {region: (first, behind the last)}."""
+    """The module, and beside it the blocks in use as {region: (first, behind the last)}; below the
+    hint there is no gap, and a search begins there."""
 
     def __init__(self, dut):
-        self.dut, self.blocks = dut, {}
+        self.dut, self.blocks, self.hint = dut, {}, 0
         idle(dut)
+
+    def forget(self):
+        """As after a reset."""
+        self.blocks.clear()
+        self.hint = 0
 
     async def ask(self, what, **values):
         """Cycles from the first one of the request to its ready."""
@@ -32,17 +38,22 @@ class Pool:
         return cycles
 
     def first_fit(self, need):
-        """Where it goes (None: nowhere) and how many blocks lie before."""
-        at = 0
-        for count, (first, end) in enumerate(sorted(self.blocks.values())):
+        """Where it goes (None: nowhere) and how many blocks lie between there and the hint, which
+        goes on to the first gap."""
+        at, passed = self.hint, [block for block in self.blocks.values() if block[0] >= self.hint]
+        for count, (first, end) in enumerate(sorted(passed)):
             if first - at >= need:
                 return at, count
+            if first == at == self.hint:
+                self.hint = end
             at = end
-        return (at if POOL - at >= need else None), len(self.blocks)
+        return (at if POOL - at >= need else None), len(passed)
 
     async def find(self, need):
         cycles = await self.ask("s_find", s_need=need)
         where, before = self.first_fit(need)
+        find, step = timing("efa_mtt_alloc", "find"), timing("efa_mtt_alloc", "region")
+        assert cycles == find.latency + step.interval * before, (need, self.hint, self.blocks)
         assert self.dut.m_fits.value == (where is not None), (need, self.blocks)
         if where is not None:
             assert int(self.dut.m_base.value) == where, (need, self.blocks)
@@ -54,12 +65,17 @@ class Pool:
         if where is None:
             return False
         await self.ask("s_insert", s_index=index, s_need=need)
-        self.blocks[index] = where, where + need
+        self.took(index, where, need)
         return True
+
+    def took(self, index, where, need):
+        self.blocks[index] = where, where + need
+        if where == self.hint:
+            self.hint += need
 
     async def remove(self, index):
         await self.ask("s_remove", s_index=index)
-        del self.blocks[index]
+        self.hint = min(self.hint, self.blocks.pop(index)[0])
 
 
 @cocotb.test()
@@ -68,8 +84,11 @@ async def random_life_is_first_fit(dut):
     pool, rng = Pool(dut), rng_for("mtt_alloc")
     await clock_and_reset(dut)
     full = 0
-    for most in (40, 400, 4000):
-        for _ in range(220):
+    for most, turns in ((40, 220), (400, 220), (4000, 220), (4000, 60), (POOL, 60), (60, 90)):
+        if turns < 220:  # from an empty pool
+            for index in list(pool.blocks):
+                await pool.remove(index)
+        for _ in range(turns):
             free = [n for n in range(REGIONS) if n not in pool.blocks]
             if pool.blocks and (not free or rng.random() < 0.4):
                 await pool.remove(rng.choice(list(pool.blocks)))
@@ -97,6 +116,9 @@ async def the_whole_pool_and_every_region(dut):
         await pool.remove(index)
     assert await pool.place(8, 3 * POOL // REGIONS)
     assert pool.blocks[8][0] == 7 * POOL // REGIONS
+    # Past all that reach to the end of the pool there is nothing.
+    await pool.remove(8)
+    assert (await pool.find(1 + 3 * POOL // REGIONS))[:2] == (None, REGIONS - 10)
     for index in list(pool.blocks):
         await pool.remove(index)
     assert await pool.place(3, POOL)
@@ -111,18 +133,16 @@ async def its_cycles(dut):
     await clock_and_reset(dut)
     await ClockCycles(dut.clk, 3)
     for index in range(10):
-        _, _, cycles = await pool.find(8)
+        where, _, cycles = await pool.find(8)
         assert cycles == find.latency, index
         assert await pool.ask("s_insert", s_index=index, s_need=8) == insert.latency
-        pool.blocks[index] = 8 * index, 8 * index + 8
+        pool.took(index, where, 8)
         await RisingEdge(dut.clk)
     assert await pool.ask("s_remove", s_index=0) == remove.latency
-    del pool.blocks[0]
-    await RisingEdge(dut.clk)
-    for need in (9, 8):
-        await RisingEdge(dut.clk)
-        _, before, cycles = await pool.find(need)
-        assert cycles == find.latency + step.interval * before
+    pool.blocks.pop(0)
+    pool.hint = 0
+    for need, before in ((9, 9), (8, 0)):
+        assert (await pool.find(need))[1:] == (before, find.latency + step.interval * before)
 
 
 @cocotb.test()
@@ -139,6 +159,6 @@ async def reset_empties_the_pool(dut):
             await ClockCycles(dut.clk, wait)
             idle(dut)
             await reset(dut)
-            pool.blocks.clear()
+            pool.forget()
             assert await pool.place(5, POOL)
             await pool.remove(5)

@@ -1,11 +1,12 @@
 """efa_objects: numbers, references, touched numbers and pages, against a plain account."""
 
 import cocotb
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, until
 
 FIND, TAKE, FREE, REF, REF_OF_UAR, UNREF, CHECK = range(7)
 PD, UAR, AH, MR, EQ, CQ, QP, LLQ = range(8)
@@ -80,9 +81,11 @@ class Bench:
     async def ask(self, op, kind, index=0, uar=0, log=0, unit=None):
         dut = self.dut
         unit = self.rng.randrange(UNITS) if unit is None else unit
-        # What stands at the ports of units that do not ask says nothing.
+        # What stands at the ports of units that do not ask says nothing, nor do the upper bits of
+        # a UAR.
         for name, width, value in (("op", 3, op), ("kind", 3, kind), ("index", 32, index),
-                                   ("uar", 16, uar), ("log", 4, log)):  # fmt: skip
+                                   ("uar", 16, uar | self.rng.getrandbits(6) << 10),
+                                   ("log", 4, log)):  # fmt: skip
             others = self.rng.getrandbits(width * UNITS) & ~(((1 << width) - 1) << width * unit)
             getattr(dut, f"s_obj_{name}").value = others | value << width * unit
         dut.s_obj_valid.value = 1 << unit
@@ -104,10 +107,16 @@ class Bench:
         first = self.account.lowest[kind] >> log << log
         code = await self.ask(FIND, kind, self.rng.getrandbits(32), uar, log)
         want = self.account.find(kind, uar, log)
-        path, number = timing("efa_objects", "find"), timing("efa_objects", "number")
-        if want is not None:
-            looked = want + (1 << log) - first
-            assert self.cycles - 1 == path.latency + number.interval * (looked - 1), "its time"
+        request, path, number = (
+            timing("efa_objects", name) for name in ("request", "find", "number")
+        )
+        # Where there is none, the first number that is beyond the kind's ends it.
+        last = self.account.sizes[kind] if want is None else want + (1 << log) - 1
+        further = last - first
+        due = path.latency + number.interval * further
+        if want is None and further == 0:
+            due = request.latency
+        assert self.cycles - 1 == due, (kind, uar, log, want, "its time")
         assert code == (NONE if want is None else OK), (kind, uar, log, want)
         assert want is None or int(self.found) == want, (kind, uar, log, int(self.found), want)
         return want
@@ -211,7 +220,7 @@ async def random_life_matches_the_account(dut):
     held = {}
     for _ in range(1200):
         kind = rng.choice([PD, MR, EQ, CQ, QP, LLQ, LLQ])
-        log = rng.randrange(6) if kind == LLQ else 0
+        log = rng.choice((*range(6), 7, 8, 9)) if kind == LLQ else 0
         uar = rng.choice(list(account.taken[UAR]))
         choice = rng.random()
         if choice < 0.6:
@@ -303,6 +312,8 @@ async def every_number_of_a_kind(dut):
             for number in sorted(gone):
                 assert await bench.find(kind) == number
                 await bench.take(kind, number)
+        for other in range(kind + 1):
+            assert await bench.find(other) is None  # in the same time as before
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
@@ -326,6 +337,62 @@ async def a_walk_is_for_one_uar(dut):
             await bench.free(UAR, uar)
             for kind in BY_UAR:
                 assert await bench.find(kind, third) is not None
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def none_is_there_for_another_uar(dut):
+    """admin.objects.others: numbers that one UAR touched and gave back are none of another's."""
+    bench = Bench(dut)
+    await bench.start()
+    for kind in BY_UAR:
+        size = bench.account.sizes[kind]
+        for number in range(size):
+            await bench.take(kind, number, 5)
+        keeps = set(bench.rng.sample(range(size), 3))
+        for number in bench.rng.sample(range(size), size):
+            if number not in keeps:
+                await bench.free(kind, number, 5)
+        for log in range(10 if kind == LLQ else 1):
+            await bench.find(kind, 5, log)
+            assert await bench.find(kind, 6, log) is None
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def blocks_of_any_size(dut):
+    """admin.objects.blocks: any number of pages taken and given back, each in its own place."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, held = bench.rng, {}
+    for _ in range(60):
+        log = rng.choice((0, 3, 5, 6, 7, 8, 9))
+        number = await bench.find(LLQ, 1, log)
+        if number is not None:
+            await bench.take(LLQ, number, 1, log)
+            held[number] = log
+        while held and (number is None or rng.random() < 0.4):
+            number = rng.choice(list(held))
+            await bench.free(LLQ, number, 1, held.pop(number))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def generations_of_queue_pairs(dut):
+    """admin.objects.generation: they go on where those of keys begin anew."""
+    bench = Bench(dut)
+    await bench.start()
+    wanted = (1 << 12) + 40
+    # One unit takes number 0, the next gives it back, and so on.
+    dut.s_obj_op.value = TAKE | FREE << 3
+    dut.s_obj_kind.value = QP | QP << 3
+    dut.s_obj_index.value = dut.s_obj_uar.value = dut.s_obj_log.value = 0
+    dut.s_obj_valid.value = 1
+    await until(dut, high(dut.s_obj_ready[0]))
+    dut.s_obj_valid.value = 3
+    await ClockCycles(dut.clk, 2 * timing("efa_objects", "request").interval * wanted)
+    dut.s_obj_valid.value = 0
+    await ClockCycles(dut.clk, 8)
+    assert await bench.ask(CHECK, QP, 0) in (OK, ABSENT)
+    seen = int(bench.gen)
+    assert abs(seen - wanted) < 4
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
@@ -402,6 +469,9 @@ async def a_reset_frees_everything(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.take(QP, 0, 7)
+    for kind, size in bench.account.sizes.items():
+        await bench.take(kind, size - 1, 9)
+        await bench.take(kind, size // 2, 9)
     dut.s_obj_valid.value = 1
     dut.s_obj_op.value = FIND
     await RisingEdge(dut.clk)
@@ -410,6 +480,10 @@ async def a_reset_frees_everything(dut):
     await reset(dut)
     await bench.ready()
     bench.account = Bench(dut).account
+    for kind, size in bench.account.sizes.items():
+        for number in (size - 1, size // 2) if kind != LLQ else ():
+            await bench.check(kind, number)
+    assert await bench.find(LLQ, 3, 9) == 0
     assert await bench.find(QP, 1) == 0
     await bench.take(QP, 0, 1)
     assert int(bench.gen) == 0

@@ -138,3 +138,9 @@ async def reset_forgets(dut):
     await bench.report(odd=(REGISTER, 5))
     await ClockCycles(dut.clk, 3)
     assert bench.seen() == [(REGISTER, 5)]
+    # Nor is told what comes under it.
+    dut.rst.value = dut.part_valid.value = 1
+    await RisingEdge(dut.clk)
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+        assert dut.ev_odd_host_valid.value == 0

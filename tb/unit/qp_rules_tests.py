@@ -58,15 +58,20 @@ async def creation_by_the_rule(dut):
         sizes.send_queue_ring_size = depth * stride + rng.choice((0, 0, 0, 0, 64)) & 0xFFFF_FFFF
         rq = rng.choice((0, 16 << rng.randrange(13)))
         if rng.random() < 0.3:
-            rq = rng.choice((1, 8, rq + 16, rq + 1, 16 << 13, 16 << 16, 1 << 31))
+            beside = rq ^ 1 << rng.randrange(32)
+            rq = rng.choice((1, 8, rq + 16, beside, 16 << 13, 16 << 16, 1 << 31))
         sizes.recv_queue_ring_size = rq
         cmd.rq_base_addr = rng.getrandbits(58) << 6 | (rng.random() < 0.1) << rng.randrange(6)
         cmd.flags = rng.getrandbits(8) if rng.random() < 0.2 else 0
+        host_base = rng.choice((0, 1 << rng.randrange(64), rng.getrandbits(58) << 6))
+        cmd.sq_base_addr = host_base if rng.random() < 0.3 else 1 << rng.randrange(6, 64)
         await put(dut, cmd, profile)
         ring = sizes.send_queue_ring_size
         wrong = cmd.qp_type not in (AdminQpType.UD, AdminQpType.SRD)
         wrong |= not is_depth(depth, LIMITS.max_sq_depth)
         wrong |= ring not in (depth * IoTxWqe.SIZE, depth * 128)
+        if int(dut.SQ_HOST.value):
+            wrong |= cmd.sq_base_addr == 0 or cmd.sq_base_addr % 64 != 0
         entries, rest = divmod(rq, IoRxDesc.SIZE)
         ring_there = is_depth(entries, LIMITS.max_rq_depth) and rest == cmd.rq_base_addr % 64 == 0
         wrong |= rq != 0 and not ring_there
@@ -101,6 +106,23 @@ async def every_move_by_the_table(dut):
         told = cmd.modify_mask__cur_qp_state and not (mask & 1 and to in (S.RESET, S.ERR))
         wrong = mask & 1 and not given or told and says != now
         assert dut.m_modify_illegal.value == int(bool(wrong)), (now, to, mask, says)
+
+
+@cocotb.test()
+async def states_have_32_bits(dut):
+    """admin.qp_rules.bits: one more bit makes another state, of those there are or of none."""
+    for (now, to), bit in product(MOVES, range(32)):
+        for name in ("qp_state", "cur_qp_state"):
+            cmd = AdminModifyQpCmd(modify_mask__qp_state=1, modify_mask__qkey=1,
+                                   modify_mask__sq_psn=1, modify_mask__cur_qp_state=1)  # fmt: skip
+            states = {"qp_state": int(to), "cur_qp_state": int(now)}
+            states[name] ^= 1 << bit
+            cmd.image[12:16] = states["qp_state"].to_bytes(4, "little")
+            cmd.image[16:20] = states["cur_qp_state"].to_bytes(4, "little")
+            await put(dut, cmd, 0, now)
+            wrong = (now, states["qp_state"]) not in MOVES
+            wrong |= states["cur_qp_state"] != now and to not in (S.RESET, S.ERR)
+            assert dut.m_modify_illegal.value == int(wrong), (now, to, name, bit)
 
 
 @cocotb.test()

@@ -28,9 +28,40 @@ class Bench:
         for tag in range(self.tags):
             await self.have(tag, 0)
             await self.ask(tag, 0)
+        cocotb.start_soon(self.watch())
         await reset(self.dut)
         self._task = cocotb.start_soon(self._run())
         return self
+
+    async def watch(self):
+        """One tag after the other is read, then judged by its age; a slot is asked for or not."""
+        dut = self.dut
+        asked, have = [(0, 0)] * self.tags, [(0, 0)] * self.tags
+        tag, step, seen = 0, 0, None
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value != 0:
+                tag, step = 0, 0
+                continue
+            assert int(dut.slot_tag.value) == tag
+            assert int(dut.slot_ask.value) == (step == 2), tag
+            now, before = int(dut.now.value), step
+            if step == 0:
+                seen, step = (*asked[tag], *have[tag]), 1
+            elif step == 1:
+                phase, at, done, given_up = seen
+                old = (now - at) % (1 << 32) >= self.timeout
+                step = 2 if phase != done and not given_up and old else 0
+            elif dut.slot_done.value == 1:
+                assert int(dut.slot_phase.value) == seen[0]
+                step = 0
+            if before and not step:
+                tag = (tag + 1) % self.tags
+            if dut.ask_wr.value == 1:
+                asked[int(dut.ask_tag.value)] = int(dut.ask_phase.value), now
+            if dut.have_wr.value == 1:
+                written = int(dut.have_phase.value), int(dut.have_given_up.value)
+                have[int(dut.have_tag.value)] = written
 
     async def _run(self):
         dut = self.dut
@@ -42,7 +73,7 @@ class Bench:
                 tag, phase = int(dut.slot_tag.value), int(dut.slot_phase.value)
                 self.given_up.append((tag, phase, self.now))
                 dut.slot_done.value = 0
-                cocotb.start_soon(self.have(tag, phase, given_up=1))
+                cocotb.start_soon(self.have(tag, 1 - phase, given_up=1))
             elif dut.slot_ask.value == 1 and dut.slot_done.value == 0:
                 dut.slot_done.value = int(self.rng.random() < self.slots)
             else:
@@ -52,7 +83,9 @@ class Bench:
         dut = self.dut
         dut.ask_tag.value, dut.ask_phase.value, dut.ask_wr.value = tag, phase, 1
         await RisingEdge(dut.clk)
+        # What stands there without a write says nothing.
         dut.ask_wr.value = 0
+        dut.ask_tag.value, dut.ask_phase.value = self.rng.randrange(self.tags), 1 - phase
 
     async def have(self, tag, phase, given_up=0):
         dut = self.dut
@@ -60,6 +93,8 @@ class Bench:
         dut.have_given_up.value, dut.have_wr.value = given_up, 1
         await RisingEdge(dut.clk)
         dut.have_wr.value = 0
+        dut.have_tag.value, dut.have_phase.value = self.rng.randrange(self.tags), 1 - phase
+        dut.have_given_up.value = 1 - given_up
 
     async def use(self, tag):
         """A read of this tag leaves; returns when."""
@@ -108,6 +143,24 @@ async def clock_wraps(dut):
     assert not bench.given_up
     await ClockCycles(dut.clk, bench.timeout + 8 * bench.tags)
     assert [tag for tag, _, _ in bench.given_up] == [2]
+
+
+@cocotb.test()
+async def each_carry_of_the_clock(dut):
+    """host.rd_timeout.carry: a read that leaves before it is given up behind it, not sooner."""
+    bench = await Bench(dut).start()
+    for bit in range(9, 33):
+        bench.now = (1 << bit) - bench.rng.randrange(20, bench.timeout - 20)
+        await ClockCycles(dut.clk, 2)
+        tag = bench.rng.randrange(bench.tags)
+        asked = await bench.use(tag)
+        await ClockCycles(dut.clk, bench.timeout + 3 * bench.tags + 8)
+        ((found, phase, at),) = bench.given_up
+        assert (found, phase) == (tag, bench.phase[tag])
+        late = (at - asked) % (1 << 32) - bench.timeout
+        assert -4 <= late <= 2 * bench.tags + 4, bit
+        bench.given_up.clear()
+        await bench.have(tag, phase)
 
 
 @cocotb.test()
