@@ -271,7 +271,7 @@ module efa_srd #(
   wire handed = txc_valid && txc_ready;
   wire [15:0] count_read;
   wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
-  wire [15:0] count = (late_same ? late_count_q : count_read) + 16'd1;
+  wire [15:0] count = late_same ? late_count_q + 16'd1 : count_read + 16'd1;
 
   assign acki_ready = grant[1];
   assign s_done_ready = grant[0];
