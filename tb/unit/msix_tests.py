@@ -477,7 +477,7 @@ async def each_bit_of_the_distance(dut):
     bench = await Bench(dut).start()
     await bench.fill()
     late = 4 + 2 * bench.vectors
-    for bit in [*range(7), *range(13)]:
+    for bit in (*range(7), 9, 12):
         moderation = dut.s_cfg_moderation.value = 1 << bit
         vector = bench.rng.randrange(bench.vectors)
         await ClockCycles(dut.clk, bench.rng.randrange(1, 70))
