@@ -61,11 +61,11 @@ def _run(c, s, wake):
     # By name once: taking an array out of the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
      entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
-     listed_at, left_at, tag_free, claimed, asked, moved_n, here, used,
-     used_due, in_used, again, again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg,
-     ack_at, link_msg, link_ack, link_due, arrived, gone_at, front_due, jobs, job_at, places,
-     out_at, parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen,
-     read_log, beat_log) = s
+     listed_at, left_at, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again,
+     again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at, link_msg,
+     link_ack, link_due, arrived, gone_at, ring_of, front_due, jobs, job_at, places, out_at,
+     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen, read_log,
+     beat_log) = s
     now = 0
     while r[CQE_N] < 2 * c.total:
         # Downstream first: a place that is left in this cycle can be taken in it. But the link
@@ -86,8 +86,9 @@ def _run(c, s, wake):
             wake[AT_FETCH] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again,
                                    again_due, in_again, ask_ring, ask_block, ask_at, ask_end, wake)
         if wake[AT_JUDGE] <= now:
-            wake[AT_JUDGE] = judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs,
-                                   job_at, places, out_at, parked, park_due, blocked, wake)
+            wake[AT_JUDGE] = judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
+                                   front_due, jobs, job_at, places, out_at, parked, park_due,
+                                   blocked, wake)
         if wake[AT_NETWORK] <= now:
             wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
                                        link_msg, link_ack, link_due, wake)

@@ -31,7 +31,7 @@ ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
 ROOM_N, ROOM_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
-READ_BUS, READ_COUNT = R["read_bus"], R["read_count"]
+READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
 CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
 CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
 RANGE_SECOND = R["range_second"]
@@ -175,7 +175,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     """One host read a cycle, of each client in turn; the host answers in their order."""
     payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
-    tag = tag_free[r[READ_COUNT] % c.tags]
+    tag = tag_free[r[TAG]]
     entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
     client = r[READ_TURN]
@@ -202,7 +202,8 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         _push(r, at, unseen, first - c.bus, wake)
     end = first + beats - 1 + c.beat_back
     # It goes through a store of free tags.
-    tag_free[r[READ_COUNT] % c.tags] = end + 1
+    tag_free[r[TAG]] = end + 1
+    r[TAG] = r[TAG] + 1 if r[TAG] + 1 < c.tags else 0
     if c.log:
         log = read_log[r[READ_COUNT]]
         log[0], log[1], log[2] = asked, end, beats

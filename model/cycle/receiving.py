@@ -79,11 +79,6 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wa
 
 
 @engine
-def _ring_of(c, message):
-    return (message // c.batch + 1) % c.queues
-
-
-@engine
 def _checked(now, c, r, at, jobs, job_at, out_at, wake):
     """The oldest job that is being checked leaves when the scatter and the line have room."""
     j = r[JOB_N]
@@ -144,8 +139,8 @@ def _front(now, c, r, at, arrived, front_due, places, wake):
 
 
 @engine
-def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_at, places,
-          out_at, parked, park_due, blocked, wake):
+def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
+          places, out_at, parked, park_due, blocked, wake):
     """Packets judged one after the other, each with the next descriptor of its ring; one whose
     descriptor is not here waits beside the line, with all of its ring that follow."""
     waiting = r[CHECKED_N] - r[JOB_N]
@@ -159,7 +154,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
         message = arrived[r[J3]]
         n = r[CHECKED_N]
         jobs[n], job_at[n], places[n] = message, now, r[J3]
-        ring = _ring_of(c, message)
+        ring = ring_of[message]
         moved_n[ring] += 1
         r[MOVED], r[MOVED_AT] = ring, now + c.used
         wake[AT_FETCH] = min(wake[AT_FETCH], r[MOVED_AT])
@@ -168,7 +163,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
         changed = True
     # The claim's answer.
     two = r[J2]
-    two_ring = _ring_of(c, arrived[two]) if two >= 0 else NONE
+    two_ring = ring_of[arrived[two]] if two >= 0 else NONE
     parks = NONE
     if two >= 0:
         index = r[J2_INDEX]
@@ -186,7 +181,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, front_due, jobs, job_a
     # The claim waits for one of its own ring in front of it.
     one = r[J1]
     if one >= 0:
-        ring = _ring_of(c, arrived[one])
+        ring = ring_of[arrived[one]]
         if r[J2] < 0 and (ring != two_ring or blocked[ring] == 1):
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
             r[J1] = NONE

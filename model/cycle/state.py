@@ -31,7 +31,7 @@ REGISTERS = (
     "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped", "check_pt", "into_check_n",
     "check_stuck", "check_n", "room_n", "room_free", "lines", "slots", "freed_n", "read_n",
     "read_piece", "cut_1", "cut_3", "cut_at", "cut_piece", "cut_stuck", "ranges", "range_out",
-    "range_second", "read_bus", "read_count", "read_turn", "ask_head", "ask_tail", "send_n",
+    "range_second", "read_bus", "read_count", "tag", "read_turn", "ask_head", "ask_tail", "send_n",
     "net_free", "net_turn", "ack_head", "ack_tail", "listed_n", "tx", "tx_at", "tx_free", "out",
     "out_at", "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in",
     "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn",
@@ -48,6 +48,7 @@ EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queu
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "retired_at")
 RING = 32
+BLOCK = 16  # arrays of all messages
 R = {name: number for number, name in enumerate(REGISTERS)}
 
 
@@ -109,7 +110,8 @@ class State(NamedTuple):
     link_due: np.ndarray
     arrived: np.ndarray
     gone_at: np.ndarray
-    # Judge: packets in front, jobs in their order, packets that wait beside it
+    # Judge: a message's ring; packets in front, jobs in their order, packets that wait beside it
+    ring_of: np.ndarray
     front_due: np.ndarray
     jobs: np.ndarray
     job_at: np.ndarray
@@ -139,8 +141,15 @@ def new_state(costs, made, beats):
     n, q = costs.total, costs.queues
     most = np.full
 
+    # Out of a few large blocks: they get large pages, and a page costs as much as a message.
+    block = np.zeros(0, np.int64)
+
     def zeros(size):
-        return np.zeros(size, np.int64)
+        nonlocal block
+        if size > len(block):
+            block = np.zeros(max(size, BLOCK * n), np.int64)
+        found, block = block[:size], block[size:]
+        return found
 
     here = most((q, -(-costs.per_queue // costs.read_descriptors)), FAR, np.int64)
     first = min(costs.descriptors, costs.per_queue)
@@ -188,6 +197,7 @@ def new_state(costs, made, beats):
         link_due=zeros(2 * n),
         arrived=zeros(n),
         gone_at=zeros(n),
+        ring_of=(np.arange(n) // costs.batch + 1) % q,
         front_due=zeros(2),
         jobs=zeros(n),
         job_at=zeros(n),

@@ -39,14 +39,17 @@ module efa_fifo #(
   wire pop = m_valid && m_ready;
   wire fetch;
 
+  // Whether one comes is known last.
+  wire [DEPTH_LOG2:0] level_more = pop ? level_q : level_q + ONE;
+  wire [DEPTH_LOG2:0] level_less = pop ? level_q - ONE : level_q;
+
   always @(posedge clk) begin
     if (rst) begin
       level_q <= {LEVEL_W{1'b0}};
       wr_addr_q <= {DEPTH_LOG2{1'b0}};
       rd_addr_q <= {DEPTH_LOG2{1'b0}};
     end else begin
-      if (push && !pop) level_q <= level_q + ONE;
-      else if (pop && !push) level_q <= level_q - ONE;
+      level_q <= push ? level_more : level_less;
       if (push) wr_addr_q <= wr_addr_q + ONE[DEPTH_LOG2-1:0];
       if (fetch) rd_addr_q <= rd_addr_q + ONE[DEPTH_LOG2-1:0];
     end
@@ -73,6 +76,8 @@ module efa_fifo #(
       // The RAM's output register is the head of the store, so the RAM itself holds one less.
       reg head_q;
       reg [DEPTH_LOG2:0] stored_q;
+      wire [DEPTH_LOG2:0] stored_more = fetch ? stored_q : stored_q + ONE;
+      wire [DEPTH_LOG2:0] stored_less = fetch ? stored_q - ONE : stored_q;
 
       assign fetch = stored_q != {LEVEL_W{1'b0}} && (!head_q || m_ready);
       assign m_valid = head_q;
@@ -84,8 +89,7 @@ module efa_fifo #(
         end else begin
           if (fetch) head_q <= 1'b1;
           else if (m_ready) head_q <= 1'b0;
-          if (push && !fetch) stored_q <= stored_q + ONE;
-          else if (fetch && !push) stored_q <= stored_q - ONE;
+          stored_q <= push ? stored_more : stored_less;
         end
       end
 

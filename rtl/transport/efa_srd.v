@@ -180,20 +180,23 @@ module efa_srd #(
       && ctx[`EFA_SCTX__NODE] == c1_ack_q[`EFA_ACKI__SRC_NODE]
       && ctx[`EFA_SCTX__QP_NUM] == c1_ack_q[`EFA_ACKI__DST_QPN];
   wire stale = ah_age[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SCTX__AGE];
-  wire due = c1_from_q == FROM_WALK && c1_used
-      && (purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]] || stale);
+  wire looked_at = c1_valid_q && c1_from_q == FROM_WALK && c1_used;
+  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]];
+  wire may_be_stale = looked_at && !purging_q;
+  wire due = looked_at && meant || may_be_stale && stale;
   // Generations since it was given out; in its place it is none, or one behind the start.
   wire [31:0] ctx_gen = ctx[`EFA_SCTX__GEN];
   wire [GEN_W-1:0] age = start_q[31:CTX_W] - ctx_gen[GEN_W-1:0];
   wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[CTX_W-1:0]};
-  wire passed_over = c1_from_q == FROM_WALK && c1_used && extra != {GEN_W{1'b0}}
-      && !extra[GEN_W-1];
+  wire passed_over = looked_at && extra != {GEN_W{1'b0}} && !extra[GEN_W-1];
   // Of that generation, those still in their place come after the ones passed over anyway.
-  wire walked = due && (pass_q == PASS_LAST
-      || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q));
-  wire finds = c1_valid_q && due && passed_over && pass_q == PASS_FIND;
+  wire now = pass_q == PASS_LAST || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q);
+  wire walked = due && now;
+  wire finds = due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
-  wire c1_passes = c1_valid_q && (left || acked || walked);
+  // Whose handle is another one by now is known last.
+  wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
+  wire c1_passes = c1_known || may_be_stale && now && stale;
   wire release_ctx = c1_passes && !left;
   wire c1_forgotten = walked && purging_q;
   wire c1_barrier = left && c1_msg_q[`EFA_TXM__KIND] == KIND_BARRIER;
@@ -435,7 +438,7 @@ module efa_srd #(
     end else begin
       if (finds) found_q <= 1'b1;
       if (finds && age > oldest_q) oldest_q <= age;
-      if ((c1_valid_q && passed_over) || passes_open) any_found_q <= 1'b1;
+      if (passed_over || passes_open) any_found_q <= 1'b1;
     end
     late_qpn_q <= c3_qpn[QPN_W-1:0];
     late_count_q <= count;

@@ -227,6 +227,43 @@ async def every_queue_by_itself(dut):
 
 
 @cocotb.test()
+async def every_queue_in_every_state_is_made_anew(dut):
+    """eq.random.anew: armed, with an event, with one more to come: a new CQ knows of none of it"""
+    world = World(dut)
+    await world.start_all()
+    rng, cqs = world.rng, world.account.cqs
+
+    async def ring(cqn, read):
+        total = cqs[cqn].total
+        await world.ring(cqn, total if read else total ^ 1 << rng.randrange(16), 1)
+        world.account.arm(cqn)
+        await world.quiet()
+
+    for before in rng.sample(range(4), 4):
+        for cqn in rng.sample(world.numbers, len(world.numbers)):
+            # A commit, and then armed; an event; another one behind it.
+            await world.commit(cqn, rng.choice((1, 256)))
+            await world.quiet()
+            for arm in range(before):
+                await ring(cqn, arm == 0)
+            await world.make_cq(cqn)
+            await world.quiet()
+            if rng.random() < 0.3:
+                await world.commit(cqn)
+                await world.quiet()
+            await ring(cqn, rng.random() < 0.5)
+            await world.commit(cqn)
+            await world.quiet()
+        for eqn in rng.sample(range(EQS), EQS):
+            if rng.random() < 0.4:
+                await world.make_eq(eqn)
+            cycles = world.scan()
+            await world.ring_eq(eqn)
+            world.account.arm_eq(eqn)
+            await world.quiet(cycles)
+
+
+@cocotb.test()
 async def all_queues_in_a_row(dut):
     """eq.random.row: arms, then commits of most CQs in any order; the events of those armed"""
     world = World(dut)

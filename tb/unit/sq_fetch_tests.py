@@ -1,5 +1,6 @@
 """efa_sq_fetch: entries fetched once, in order, after their doorbell; published as they come."""
 
+import itertools
 from collections import deque
 
 import cocotb
@@ -290,11 +291,13 @@ class World:
 
 
 def some_queues(world, numbers, logs=range(7)):
-    """Queues of any size anywhere in host memory; their lines begin at any multiple of 64."""
+    """Queues of any size anywhere in host memory; their lines from both ends of those there are."""
     rng, pages = world.rng, max(1, (2 << max(logs)) // LINE)
+    last = (1 << len(world.dut.fill_line)) // LINE - pages
     return [
         Queue(qpn, (rng.getrandbits(27) << 37 | n << 31) + LINE * rng.randrange(1 << 24),
-              rng.choice(list(logs)), rng.getrandbits(1), page=pages * n)
+              rng.choice(list(logs)), rng.getrandbits(1),
+              page=last - pages * n if n % 2 else pages * n)
         for n, qpn in enumerate(numbers)
     ]  # fmt: skip
 
@@ -376,7 +379,11 @@ async def counts_wrap(dut):
     def step():
         for queue in queues:
             if queue.prod < 66_000 and queue.room() == 1 << queue.log and not world.doorbells:
-                world.ring(queue, queue.room())
+                # A look at a queue of which nothing is left finds nothing.
+                if world.rng.random() < 0.9 and not world.chgs:
+                    world.to(queue, STATES.RTS)
+                else:
+                    world.ring(queue, queue.room())
 
     for _ in range(400):
         await world.cycles(100, step)
@@ -600,6 +607,28 @@ async def every_queue_keeps_its_order(dut):
 
 
 @cocotb.test()
+async def lines_that_come_as_their_turn_does(dut):
+    """queue.sq_fetch.meets: the last of them in any cycle around the end of the read before"""
+    world = World(dut, 0.0, 1.0, reorder=False)
+    await world.start()
+    for early, gap in itertools.product((1, 2), range(5)):
+        world.queues.clear()
+        queue = Queue(world.rng.randrange(1 << int(dut.QPN_W.value)), 1 << 30, 3, page=0)
+        await world.make(queue)
+        for entries in (1, 3):
+            world.ring(queue, entries)
+            await world.cycles(8)
+        assert len(world.reads) == 2
+        for lines, pause in ((early, 3), (1, gap), (3 - early, 20)):
+            world.reads.reverse()
+            world.answers = 1.0
+            await world.cycles(lines)
+            world.answers = 0.0
+            await world.cycles(pause)
+        assert queue.seen == 4 and not world.reads
+
+
+@cocotb.test()
 async def what_came_early_gets_its_cycle(dut):
     """queue.sq_fetch.early: though beats of others come without end"""
     world, queues, lone = await timed(dut)
@@ -620,6 +649,11 @@ async def what_came_early_gets_its_cycle(dut):
             break
         await world.cycles(1, step)
     assert lone.seen == 2
+    # So does a queue that begins.
+    world.clear = Queue(9, 9 << 24, 2, page=72), 1
+    world.queues[9] = world.clear[0]
+    await world.cycles(WAITS.latency + 8 * world.slots + 40, step)
+    assert not world.clear
     await world.cycles(100, step)
     await world.rest()
 
