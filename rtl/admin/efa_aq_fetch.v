@@ -40,22 +40,19 @@ module efa_aq_fetch (
 );
 
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
-  localparam OPEN_W = SLOT_W + 1;
-  localparam [OPEN_W-1:0] ONE = 1;
   localparam [3:0] ODD_PHASE = 4'd3;
   localparam [3:0] ODD_READ = 4'd4;
   localparam [3:0] ODD_BAD = 4'd6;
 
   reg [15:0] asked_q;
   reg [15:0] came_q;
-  reg [OPEN_W-1:0] drop_q;  // reads of an old ring under way; a ring has so many at most
+  reg [15:0] drop_q;  // reads of an old ring under way
   reg odd_valid_q;
   reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
 
   wire [SLOT_W-1:0] slot = asked_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << aq_log);
-  wire [15:0] open = asked_q - came_q;
-  wire dropping = drop_q != {OPEN_W{1'b0}};
+  wire dropping = drop_q != 16'd0;
   wire ask = m_line_valid && m_line_ready;
   wire drop = dropping && s_line_valid;
   wire take = m_cmd_valid && m_cmd_ready;
@@ -80,18 +77,18 @@ module efa_aq_fetch (
     if (rst) begin
       asked_q <= 16'd0;
       came_q <= 16'd0;
-      drop_q <= {OPEN_W{1'b0}};
+      drop_q <= 16'd0;
       odd_valid_q <= 1'b0;
     end else begin
       odd_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
       if (aq_start) begin
         asked_q <= 16'd0;
         came_q  <= 16'd0;
-        drop_q  <= drop_q + open[OPEN_W-1:0];
+        drop_q  <= drop_q + (asked_q - came_q);
       end else begin
         if (ask) asked_q <= asked_q + 16'd1;
         if (take) came_q <= came_q + 16'd1;
-        if (drop) drop_q <= drop_q - ONE;
+        if (drop) drop_q <= drop_q - 16'd1;
       end
     end
   end
@@ -101,6 +98,6 @@ module efa_aq_fetch (
     odd_detail_q <= {16'd0, came_q};
   end
 
-  wire unused_bits = &{1'b0, aq_base[5:0], open[15:OPEN_W]};
+  wire unused_base = &{1'b0, aq_base[5:0]};
 
 endmodule

@@ -87,6 +87,20 @@ async def pages_and_verdicts_by_the_rule(dut):
 
 
 @cocotb.test()
+async def every_page_size(dut):
+    """admin.mr_pages.sizes: those the profile has, and no other."""
+    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    for shift in range(64):
+        for profile in (0, 1):
+            cmd = AdminRegMrCmd(phys_page_size_shift=shift, mr_length=(3 << shift) % TOP)
+            dut.s_cmd.value = int.from_bytes(cmd.pack(64), "little")
+            dut.s_cfg_profile.value = profile
+            await ClockCycles(dut.clk, timing("efa_mr_pages", "command").latency + 1)
+            assert int(dut.m_illegal.value) == illegal(cmd, profile), (shift, profile)
+            assert int(dut.m_pages.value) == span(cmd)
+
+
+@cocotb.test()
 async def it_takes_three_cycles(dut):
     """admin.mr_pages.time: a command held long keeps its answer."""
     latency = timing("efa_mr_pages", "command").latency

@@ -97,6 +97,8 @@ async def random_life_is_first_fit(dut):
                 full += not await pool.place(rng.choice(free), need)
             if rng.random() < 0.2:
                 await ClockCycles(dut.clk, rng.randrange(4))
+            for _ in range(rng.randrange(3)):
+                await pool.find(rng.randrange(1, 2 * most))
     assert full > 5
 
 
@@ -116,6 +118,8 @@ async def the_whole_pool_and_every_region(dut):
         await pool.remove(index)
     assert await pool.place(8, 3 * POOL // REGIONS)
     assert pool.blocks[8][0] == 7 * POOL // REGIONS
+    for _ in range(2):
+        assert (await pool.find(1))[0] is None
     # Past all that reach to the end of the pool there is nothing.
     await pool.remove(8)
     assert (await pool.find(1 + 3 * POOL // REGIONS))[:2] == (None, REGIONS - 10)
