@@ -96,6 +96,7 @@ module efa_sq #(
   reg a_valid_q;
   reg [QPN_W-1:0] a_qpn_q;
   reg [`EFA_QPC__W-1:0] a_qpc_q;
+  reg [LINE_W-1:0] a_ring_q;  // its ring's slots, as a mask
   reg a_flush_q;
   reg a_over_q;  // more entries than this visit takes
   reg a_second_q;
@@ -242,9 +243,8 @@ module efa_sq #(
 
   // Where the line that is read next stands.
   wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
-  wire [LINE_W-1:0] a_ring = ~({LINE_W{1'b1}} << a_qpc_q[`EFA_QPC__SQ_LOG]);
   wire [LINE_W-1:0] p_slot = p_taken[LINE_W-1:0] & p_ring;
-  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring;
+  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring_q;
   wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
   wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
   wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
@@ -394,6 +394,7 @@ module efa_sq #(
     if (p_go) begin
       a_qpn_q <= p_qpn_q;
       a_qpc_q <= qpc_data;
+      a_ring_q <= p_ring;
       a_flush_q <= p_flush;
       a_second_q <= p_wide;
       a_count_q <= p_wide ? p_taken : p_taken + 16'd1;
