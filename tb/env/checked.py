@@ -56,12 +56,6 @@ class TappedLink(InnerLink):
             if self.record and compare == board.write:
                 self._kept[device]["writes"].append(what)
 
-    def happens(self, compare, device, *what):
-        """Shows the scoreboard something of this cycle behind all that the logs have until then."""
-        self._ahead.append((self.native.cycle, compare, device, what))
-        self._collected = -1
-        self.collect()
-
     def _writes(self):
         """DMA writes as collect() sorts them. Where only memory must be right, no more is done."""
         board = self.scoreboard
@@ -128,10 +122,17 @@ class CheckedBackend(RtlBackend):
         self.link.collect()
 
     def set_bus_master(self, on):
-        # It takes effect behind all stores before it; what happened until then happened with it.
-        super().set_bus_master(on)
-        self.link.run([host.drained(self.device)], 1_000_000)
-        self.link.happens(self._board.bus_master, self.device, on)
+        if not on:
+            # It goes behind all stores before it; what left until then was due with it.
+            super().set_bus_master(on)
+            self.link.run([host.drained(self.device)], 1_000_000)
+            gone = self.link.native.cycle
+            while self.link.native.settled <= gone:
+                self.link.run([], 16)
+        self.link.collect()
+        self._board.bus_master(self.device, on)
+        if on:
+            super().set_bus_master(on)
 
     def flr(self):
         self.link.collect()

@@ -62,7 +62,7 @@ class ModelDut(ModelBackend):
 
     def set_bus_master(self, on):
         if self.board is not None:
-            self.board.bus_master(self.number, self.cycles, on)
+            self.board.bus_master(self.number, on)
         super().set_bus_master(on)
 
     def flr(self):

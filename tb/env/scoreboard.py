@@ -81,7 +81,7 @@ class Scoreboard:
         """The CPU wrote its memory."""
         self.shadows[device].memory.poke(address, data)
 
-    def bus_master(self, device, _cycle, on):
+    def bus_master(self, device, on):
         """Bus mastering of one device was switched."""
         self.shadows[device].device.set_bus_master(bool(on))
 
