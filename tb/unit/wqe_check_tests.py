@@ -295,6 +295,15 @@ async def every_handle_is_itself(dut):
             bench.post(pd ^ 1 << rng.randrange(10), {**meta, "ah": index})
             bench.post(pd, {**meta, "ah": index | 1 << rng.randrange(8, 16)})
         await bench.settle()
+    # All of them there, and none after a reset.
+    for index in range(256):
+        await bench.handle(index, live=1, pd=index, fabric=1, node=index)
+    await reset(dut)
+    await until(dut, high(dut.init_done))
+    bench.handles = {}
+    for index in rng.sample(range(256), 256):
+        bench.post(index, {**meta, "ah": index})
+    await bench.settle()
 
 
 @cocotb.test()
