@@ -72,13 +72,18 @@ def message(rng, flits):
     wqe.meta.req_id, wqe.meta.op_type = rng.getrandbits(16), rng.getrandbits(4)
     wqe.meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
     size = 64 * flits - PktHdr.SIZE - rng.randrange(min(64, 64 * flits - PktHdr.SIZE + 1))
-    buffers = rng.randrange(4 if flits == 1 else 3)
+    buffers = rng.randrange(5 if flits == 1 else 3)
     if buffers == 0:
         wqe.meta.inline_msg, wqe.meta.length = 1, size
     elif buffers == 3:
         # None at all: of what it says of buffers nothing counts.
         for sge in wqe.data.sgl:
             sge.length = rng.getrandbits(32)
+    elif buffers == 4:
+        # More than can leave: it is refused, and counts as one.
+        wqe.meta.length = rng.randrange(1, 3)
+        wqe.data.sgl[0].length = LIMITS.max_mtu + 1 + rng.getrandbits(rng.randrange(32))
+        wqe.data.sgl[1].length = rng.getrandbits(32)
     else:
         first = size if buffers == 1 else rng.randrange(size + 1)
         wqe.meta.length = buffers

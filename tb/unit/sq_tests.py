@@ -60,7 +60,7 @@ async def every_queue_has_its_own_phase(dut):
     rng = bench.rng
     queues = [Queue(n, 32 * n, 3, wide=rng.getrandbits(1), srd=0)
               for n in range(1 << len(dut.work_qpn))]  # fmt: skip
-    for _ in range(4):
+    for _ in range(7):
         rng.shuffle(queues)
         for queue in queues:
             if queue.broken or not queue.images or rng.random() < 0.3:
@@ -68,7 +68,7 @@ async def every_queue_has_its_own_phase(dut):
                 await bench.make(queue)
         for queue in rng.sample(queues, len(queues)):
             await bench.post(queue, rng.randrange(1, 4))
-        for queue in rng.sample(queues, 12):
+        for queue in rng.sample(queues, 20):
             if not queue.broken:
                 bench.fail(queue)
             await bench.post(queue, rng.randrange(1, 4))
