@@ -6,7 +6,7 @@
 // Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
 //       freed: one more send may be open; completed_rd_*: sends finished per queue since s_clear
 // Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 32 free
-//       ones per cycle, 3 cycles more
+//       ones per cycle, 3 cycles more; at those of the row that it begins in one by one
 //
 // Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
 // sends in posting order, but for those that the circle has passed over while they were open: a
