@@ -78,12 +78,16 @@ def message(rng, flits):
     elif buffers == 3:
         # None at all: of what it says of buffers nothing counts.
         for sge in wqe.data.sgl:
-            sge.length = rng.getrandbits(32)
+            sge.length = rng.getrandbits(13)
     elif buffers == 4:
-        # More than can leave: it is refused, and counts as one.
-        wqe.meta.length = rng.randrange(1, 3)
-        wqe.data.sgl[0].length = LIMITS.max_mtu + 1 + rng.getrandbits(rng.randrange(32))
-        wqe.data.sgl[1].length = rng.getrandbits(32)
+        # More than can leave, in one or in both: it is refused, and counts as one.
+        half = LIMITS.max_mtu // 2 + 1
+        for sge in wqe.data.sgl:
+            sge.length = rng.randrange(half, 8192)
+        wqe.meta.length = 2
+        if rng.getrandbits(1):
+            wqe.data.sgl[0].length = 1 << rng.randrange(14, 32)
+            wqe.meta.length = 1
     else:
         first = size if buffers == 1 else rng.randrange(size + 1)
         wqe.meta.length = buffers
