@@ -112,6 +112,34 @@ async def removed_and_reset_regions_are_dead(dut):
 
 
 @cocotb.test()
+async def every_region_is_dead_after_a_reset(dut):
+    """data.mr_check.forgotten"""
+    source, sink = await start(dut)
+    rng, count = rng_for("forgotten"), 1 << LIMITS.mr_w
+    region = {"live": 1, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
+    asks = [{"key": count | index, "pd": 1, "addr": 0x1000, "len": 1} for index in range(count)]
+    for index in range(count):
+        await put(dut, rng, index, key=count | index, **region)
+    for there in (1, 0):
+        source.post(*asks)
+        assert all(verdict["ok"] == there for verdict in await sink.take(count))
+        await reset(dut)
+        await cleared(dut)
+
+
+@cocotb.test()
+async def a_verdict_does_not_wait_to_be_taken(dut):
+    """data.mr_check.valid: it is there though nobody takes it, and others behind it"""
+    held = {"on": True}
+    source, sink = await start(dut, lambda: held["on"])
+    source.post(*[{"len": 0, "user": n & 1} for n in range(6)])
+    await ClockCycles(dut.clk, 12)
+    assert (dut.m_valid.value, dut.s_ready.value) == (1, 0)
+    held["on"] = False
+    await sink.take(6)
+
+
+@cocotb.test()
 async def cycles(dut):
     """data.mr_check.time"""
     source, sink = await start(dut)
