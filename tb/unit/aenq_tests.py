@@ -1,7 +1,7 @@
 """efa_aenq: events into their ring, or dropped, or held; keep-alives; the consumer count."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, with_timeout
 
 from efa.defs import LIMITS, REG_BITS, AdminAenqEntry, Reg
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, reset, rng_for
@@ -133,7 +133,7 @@ async def any_ring_at_any_place(dut):
         await ring.set_up(depth, rng.getrandbits(8), size)
         legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
         due = [ring.post(rng.randrange(1, 4)) for _ in range(3 if depth > 2 else 1)]
-        await ring.events.idle()
+        await with_timeout(ring.events.idle(), 1000, "ns")
         await ClockCycles(dut.clk, 6)
         assert ring.entries == (due if legal else []), (depth, size)
         assert len(ring.odds()) == (0 if legal else len(due))
