@@ -55,6 +55,12 @@ class Bench:
     async def settle(self):
         await ClockCycles(self.dut.clk, 60)
 
+    async def completion(self, cqn):
+        """One that the host waits for: it has read none, armed the CQ, and then it comes."""
+        await self.arm_cq(cqn, 0)
+        self.commit(cqn)
+        await self.settle()
+
     def events(self):
         """CQ numbers of the entries written since the last look."""
         seen = []

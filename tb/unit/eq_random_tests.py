@@ -190,6 +190,13 @@ class World(Bench):
             await self.make_eq(eqn, int(rng.random() < 0.8))
         await self.quiet()
 
+    async def arm_eq(self, eqn):
+        """The host arms an event queue, and all that this lets out comes."""
+        cycles = self.scan()
+        await self.ring_eq(eqn)
+        self.account.arm_eq(eqn)
+        await self.quiet(cycles)
+
     async def start_all(self):
         """All event queues, every second one armed, all CQs."""
         await super().start(eqs=())
@@ -197,9 +204,7 @@ class World(Bench):
         for eqn in range(EQS):
             await self.make_eq(eqn)
             if eqn % 2:
-                await self.ring_eq(eqn)
-                self.account.arm_eq(eqn)
-                await self.quiet(self.scan())
+                await self.arm_eq(eqn)
         for cqn in self.numbers:
             await self.make_cq(cqn)
 
@@ -257,10 +262,7 @@ async def every_queue_in_every_state_is_made_anew(dut):
         for eqn in rng.sample(range(EQS), EQS):
             if rng.random() < 0.4:
                 await world.make_eq(eqn)
-            cycles = world.scan()
-            await world.ring_eq(eqn)
-            world.account.arm_eq(eqn)
-            await world.quiet(cycles)
+            await world.arm_eq(eqn)
 
 
 @cocotb.test()
@@ -286,10 +288,7 @@ async def all_queues_in_a_row(dut):
         for eqn in rng.sample(range(EQS), EQS - 2):
             if rng.random() < 0.1:
                 await world.make_eq(eqn)
-            cycles = world.scan()
-            await world.ring_eq(eqn)
-            world.account.arm_eq(eqn)
-            await world.quiet(cycles)
+            await world.arm_eq(eqn)
 
 
 @cocotb.test()

@@ -261,9 +261,7 @@ async def an_arm_is_of_the_event_queue_it_names(dut):
     await bench.cq(3)
     for bit in range(LIMITS.eqn_w, 16):
         await bench.arm_eq(1 << bit)
-    await bench.arm_cq(3, 0)
-    bench.commit(3)
-    await bench.settle()
+    await bench.completion(3)
     assert bench.events() == [3] and not bench.interrupts()
 
 
@@ -283,9 +281,7 @@ async def a_queue_made_anew_has_nothing_of_the_one_before(dut):
     await bench.settle()
     assert bench.events() == [3]
     await bench.cq(3)
-    await bench.arm_cq(3, 0)
-    bench.commit(3)
-    await bench.settle()
+    await bench.completion(3)
     assert bench.events() == [3], "held up by the entry of the one before"
     await bench.arm_cq(3, 0)
     await bench.settle()
@@ -302,18 +298,14 @@ async def what_waits_for_an_arm_goes_with_its_queue(dut):
     await bench.start(eqs=(0, 4))
     await bench.cq(3)
     for _ in range(2):
-        await bench.arm_cq(3, 0)
-        bench.commit(3)
-        await bench.settle()
+        await bench.completion(3)
     assert bench.events() == [3]
     await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=INTERNAL.cqc.pack(live=0))
     await bench.arm_eq(0)
     assert not bench.events()
     held["on"] = True
     await bench.cq(5)
-    await bench.arm_cq(5, 0)
-    bench.commit(5)
-    await bench.settle()
+    await bench.completion(5)
     await bench.arm_eq(4)
     await bench.end(4)
     await bench.configure([4])
@@ -321,9 +313,7 @@ async def what_waits_for_an_arm_goes_with_its_queue(dut):
     await bench.settle()
     assert bench.events() == [5] and bench.interrupts() == [1]
     await bench.cq(8, 4)
-    await bench.arm_cq(8, 0)
-    bench.commit(8)
-    await bench.settle()
+    await bench.completion(8)
     assert bench.events() == [8] and not bench.interrupts()
 
 
@@ -341,9 +331,7 @@ async def what_is_gone_asks_for_nothing(dut):
     assert not bench.events(), "a doorbell that does not arm"
     # The arm of 5 stands in line behind an event that is stuck.
     held["on"] = True
-    await bench.arm_cq(7, 0)
-    bench.commit(7)
-    await bench.settle()
+    await bench.completion(7)
     await bench.arm_cq(5, 0)
     await bench.cq(5, 1)
     held["on"] = False
@@ -370,9 +358,7 @@ async def what_is_gone_asks_for_nothing(dut):
         await ClockCycles(dut.clk, 40)
         await bench.configure([4])
         await bench.cq(8, 4)
-        await bench.arm_cq(8, 0)
-        bench.commit(8)
-        await bench.settle()
+        await bench.completion(8)
         assert bench.events() == [8] and not bench.interrupts(), "armed by the queue of before"
         await bench.end(4)
 

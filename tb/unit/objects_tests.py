@@ -487,3 +487,21 @@ async def a_reset_frees_everything(dut):
     assert await bench.find(QP, 1) == 0
     await bench.take(QP, 0, 1)
     assert int(bench.gen) == 0
+
+
+@cocotb.test()
+async def references_never_wrap(dut):
+    """admin.objects.most: named as often as can be counted, it is named no more, and stays."""
+    bench = Bench(dut)
+    await bench.start()
+    most = (1 << int(dut.REF_W.value)) - 1
+    assert await bench.ask(TAKE, AH, 3) == OK
+    for _ in range(most):
+        assert await bench.ask(REF, AH, 3) == OK
+    for _ in range(2):
+        assert await bench.ask(REF, AH, 3) == NONE
+    assert await bench.ask(FREE, AH, 3) == BUSY
+    for _ in range(most):
+        assert await bench.ask(CHECK, AH, 3) == OK and dut.obj_referenced.value == 1
+        assert await bench.ask(UNREF, AH, 3) == OK
+    assert await bench.ask(FREE, AH, 3) == OK

@@ -104,6 +104,13 @@ class World:
     def ring(self, queue, entries=1):
         self.doorbells.append((queue, entries))
 
+    def ring_one_of(self, queues):
+        """A doorbell of one of them for some or all of the entries it has room for."""
+        queue = self.rng.choice(queues)
+        room = queue.room() - sum(entries for other, entries in self.doorbells if other is queue)
+        if room > 0:
+            self.ring(queue, self.rng.randint(1, room))
+
     def to(self, queue, state):
         queue.state = state
         self.chgs.append(queue.qpn)
@@ -319,10 +326,8 @@ async def every_entry_once_and_in_order(dut):
         await world.make(*queues)
 
         def step(world=world, queues=queues):
-            queue = world.rng.choice(queues)
-            room = queue.room() - sum(n for q, n in world.doorbells if q is queue)
-            if room and world.rng.random() < 0.8:
-                world.ring(queue, world.rng.randint(1, room))
+            if world.rng.random() < 0.8:
+                world.ring_one_of(queues)
 
         for _ in range(12):
             await world.cycles(500, step)
@@ -353,15 +358,9 @@ async def reads_of_any_queues_meet(dut, load):
     queues = some_queues(world, world.rng.sample(every, count), logs)
     await world.make(*queues)
 
-    def step():
-        queue = world.rng.choice(queues)
-        room = queue.room() - sum(n for q, n in world.doorbells if q is queue)
-        if room > 0:
-            world.ring(queue, world.rng.randint(1, room))
-
     for answers in (first, then) * 2:
         world.answers = answers
-        await world.cycles(900, step)
+        await world.cycles(900, lambda: world.ring_one_of(queues))
     world.answers = 1.0
     await world.rest()
 
@@ -476,10 +475,7 @@ async def any_number_of_reads_is_drained(dut):
     await world.make(*queues)
 
     def step():
-        queue = rng.choice(queues)
-        room = queue.room() - sum(n for q, n in world.doorbells if q is queue)
-        if room > 0:
-            world.ring(queue, rng.randint(1, room))
+        world.ring_one_of(queues)
 
     for _ in range(15):
         world.answers = 0.0

@@ -52,7 +52,6 @@ UNITS: dict[str, Unit] = {
     "admin_objects": Unit("efa_admin"),
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects", [{"REF_W": 5}]),
-    "objects_refs": Unit("efa_objects", [{"REF_W": 5}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
     "cq_rings": Unit("efa_cq"),
     "cpl": Unit("efa_cpl"),
