@@ -185,7 +185,8 @@ async def same_tag_back_to_back(dut):
 
 @cocotb.test()
 async def request_rate(dut):
-    """dma.read.rate: a request per cycle while tags last, clients in turn, then none."""
+    """dma.read.rate: a request per cycle while tags last, clients in turn, then none; a reset
+    waits for all of them."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("rate"))
     tags = int(dut.TAGS.value)
@@ -199,6 +200,11 @@ async def request_rate(dut):
     assert len(cycles) == tags <= promised.depth
     assert cycles[-1] - cycles[0] == (tags - 1) * promised.interval
     assert sorted(beat["tag"] for beat in bench.rd.beats) == list(range(tags))
+    bench.store(Reg.DEV_CTL, RESET_BIT)
+    for _ in range(60):
+        assert dut.core_rst.value == 0
+        await RisingEdge(dut.clk)
+    assert dut.quiesce.value == 1
 
 
 @cocotb.test()
@@ -330,16 +336,29 @@ async def late_across_flr(dut):
 
 @cocotb.test()
 async def unknown_answer(dut):
-    """dma.read.unknown: completions nobody asked for are dropped and reported."""
+    """dma.read.unknown: completions nobody asked for are dropped and reported; neither they nor
+    requests are taken before the tags are ready."""
     bench = HostBench(dut)
     tags = [0, int(dut.TAGS.value) - 1, 255]
-    for tag in tags:  # the first waits until the tags are ready
+    started = cocotb.start_soon(bench.start())
+    await ClockCycles(dut.clk, 3)
+    for tag in tags:
         bench.rdcpl.post(*chunks(tag, bytes(80), [64, 16]))
-    await bench.start()
+    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    await until(dut, low(dut.rst))
+    for _ in range(int(dut.TAGS.value)):
+        assert (dut.rd_tx_ready.value, dut.s_dma_rd_cpl_ready.value) == (0, 0)
+        await RisingEdge(dut.clk)
+    await started
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
     assert bench.odds() == [(4, tag) for tag in tags]
     assert not any(beats.beats for beats in bench.rdc.values())
+    (request,) = await bench.rd.take()
+    bench.rdcpl.post(*chunks(request["tag"], bytes(64), [64]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 12)
+    assert [(beat["cookie"], beat["err"]) for beat in bench.rdc["tx"].beats] == [(9, 0)]
 
 
 @cocotb.test()
