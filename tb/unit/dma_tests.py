@@ -544,3 +544,47 @@ async def reset_under_load(dut):
         bench.wr.beats.clear()
     await ClockCycles(dut.clk, 20)
     assert reader.check() == []
+
+
+@cocotb.test()
+@cocotb.parametrize(flr=[0, 1])
+async def a_reset_waits_for_what_was_begun(dut, flr):
+    """dma.reset.writes: an open packet and every write at the pins; a register reset not for the
+    answer to a read-less read. Each leaves as it was."""
+    held = {"on": False}
+    bench = await HostBench(dut, stalls=lambda: held["on"]).start()
+    rng = rng_for("begun")
+    for kind in ("open", *WRITERS, "irq", "reg") * 2:
+        addr, payload = rng.getrandbits(55) << 9, rng.randbytes(256 if kind == "open" else 64)
+        value = rng.getrandbits(32)
+        bench.vector(0, addr, value)
+        bench.set_resp(addr)
+        await bench.settle(4)
+        held["on"] = kind != "open"
+        beats = packet(addr, payload)
+        if kind == "irq":
+            payload = value.to_bytes(4, "little")
+            bench.irq[rng.choice(("adm", "eq"))].post({"vector": 0})
+        elif kind == "reg":
+            number, (offset, answer) = value & 0xFFFF, rng.choice(((0x7C, 0xFFFF_FFFF), (16, 0)))
+            payload = (answer << 32 | offset << 16 | number).to_bytes(8, "little")
+            bench.ask_register(offset, number)
+        else:
+            bench.put["rx" if kind == "open" else kind].post(*beats[:2])
+        await bench.settle(10)
+        dut.s_cfg_flr.value = flr
+        if not flr:
+            bench.store(Reg.DEV_CTL, RESET_BIT)
+            bench.store(Reg.DEV_CTL, 0)
+        begun = False
+        for _ in range(40):
+            await RisingEdge(dut.clk)
+            begun = begun or dut.core_rst.value == 1
+        assert begun == (kind == "reg" and not flr), kind
+        dut.s_cfg_flr.value, held["on"] = 0, False
+        if kind == "open":
+            bench.put["rx"].post(*beats[2:])
+        await until(dut, high(dut.m_cfg_flr_done))
+        await ClockCycles(dut.clk, 4)
+        assert packets(bench.wr.beats) == [(addr, payload)], kind
+        bench.wr.beats.clear()
