@@ -384,3 +384,21 @@ async def power_on_in_traffic(dut):
     assert not bench.rd.beats and not bench.cpl.beats
     bench.set_resp()
     assert await bench.register(Reg.DEV_STS) == 1
+
+
+@cocotb.test()
+async def interface_and_uptime(dut):
+    """regs.interface: the version on the pins where a reset ends, else the profile's; uptime
+    counts from power-on."""
+    bench = await HostBench(dut).start()
+    for interface in (3, 0, 1, 2):
+        dut.s_cfg_interface.value = interface
+        await reset(dut)
+        assert int(dut.uptime.value) <= 2
+        await until(dut, high(dut.s_mmio_ready))
+        version = interface or PROFILES.default.version
+        assert await bench.read(Reg.VERSION) == version
+        assert dut.acq_crc.value == (version >= 2)
+        before = int(dut.uptime.value)
+        await ClockCycles(dut.clk, 70)
+        assert int(dut.uptime.value) == before + 70 < 1000
