@@ -342,8 +342,8 @@ async def unknown_answer(dut):
     tags = [0, int(dut.TAGS.value) - 1, 255]
     started = cocotb.start_soon(bench.start())
     await ClockCycles(dut.clk, 3)
-    for tag in tags:
-        bench.rdcpl.post(*chunks(tag, bytes(80), [64, 16]))
+    for tag, sizes in zip(tags, ([60], [64, 16], [64, 16]), strict=True):
+        bench.rdcpl.post(*chunks(tag, bytes(sum(sizes)), sizes))
     bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
     await until(dut, low(dut.rst))
     for _ in range(int(dut.TAGS.value)):
