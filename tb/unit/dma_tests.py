@@ -433,16 +433,29 @@ def packets(beats):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.6), (0.5, 0.3)])
 async def writes(dut, pace):
-    """dma.write.order: packets whole and unmixed, each client's in order, all of them."""
-    bench = await HostBench(dut, *pace).start()
-    sent = await write_traffic(bench, rng_for("writes"), 120)
+    """dma.write.order: packets whole and unmixed, each client's in order, all of them, beside
+    messages and answers to read-less reads."""
+    bench, rng = await HostBench(dut, *pace).start(), rng_for("writes")
+    bench.vector(0, 5 << 40, 0x77)
+    bench.set_resp(6 << 40)
+    await bench.settle(4)
+    sent = await write_traffic(bench, rng, 120)
+    for number in range(12):
+        bench.irq["adm"].post({"vector": 0})
+        bench.ask_register(Reg.AQ_CAPS, number)
+        await bench.irq["adm"].idle()
+        await ClockCycles(dut.clk, rng.randrange(1, 24))
     for client in WRITERS:
         await bench.put[client].idle()
     await ClockCycles(dut.clk, 40)
     found = packets(bench.wr.beats)
     for number, client in enumerate(WRITERS):
         assert [one for one in found if one[0] >> 40 == number + 1] == sent[client]
-    assert len(found) == 120
+    assert [one for one in found if one[0] >> 40 == 5] == [(5 << 40, b"\x77\0\0\0")] * 12
+    answers = [Reg.AQ_CAPS << 16 | number for number in range(12)]
+    wanted = [(6 << 40, answer.to_bytes(8, "little")) for answer in answers]
+    assert [one for one in found if one[0] >> 40 == 6] == wanted
+    assert len(found) == 120 + 24
 
 
 @cocotb.test()
@@ -550,7 +563,7 @@ async def reset_under_load(dut):
 @cocotb.parametrize(flr=[0, 1])
 async def a_reset_waits_for_what_was_begun(dut, flr):
     """dma.reset.writes: an open packet and every write at the pins; a register reset not for the
-    answer to a read-less read. Each leaves as it was."""
+    answer to a read-less read. Each leaves as it was, and none that comes later."""
     held = {"on": False}
     bench = await HostBench(dut, stalls=lambda: held["on"]).start()
     rng = rng_for("begun")
@@ -576,6 +589,8 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
         if not flr:
             bench.store(Reg.DEV_CTL, RESET_BIT)
             bench.store(Reg.DEV_CTL, 0)
+        await until(dut, high(dut.quiesce))
+        bench.irq["adm"].post({"vector": 0})  # is forgotten
         begun = False
         for _ in range(40):
             await RisingEdge(dut.clk)
