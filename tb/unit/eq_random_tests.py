@@ -354,7 +354,7 @@ async def arms_that_stand_in_line(dut):
 
 @cocotb.test()
 async def a_queue_stands_in_line_once(dut):
-    """eq.random.once: armed once or thrice behind an event, it is looked at once"""
+    """eq.random.once: armed once or thrice behind an event, it is looked at once and is armed"""
     world = World(dut)
     await world.start_all()
     rng, cqs, took = world.rng, world.account.cqs, []
@@ -372,4 +372,33 @@ async def a_queue_stands_in_line_once(dut):
         await ClockCycles(dut.clk, 4 * len(line))
         took.append(world.told.seen[-1][0] - released)
         await world.quiet()
+        # An event of each, one of each that is kept, and all of these.
+        for cqn in rng.sample(world.numbers, len(world.numbers)):
+            await world.commit(cqn)
+            await ClockCycles(dut.clk, 6)
+        for cqn in rng.sample(world.numbers, len(world.numbers)):
+            await world.ring(cqn, cqs[cqn].total ^ 1, 1)
+            world.account.arm(cqn)
+            await ClockCycles(dut.clk, 6)
+        await world.quiet()
+        for eqn in [*rng.sample(range(EQS), EQS), *range(EQS)]:
+            await world.arm_eq(eqn)
     assert took[0] == took[1]
+
+
+@cocotb.test()
+async def a_queue_made_anew_in_the_line_is_not_armed(dut):
+    """eq.random.forgotten: whichever it is, though it stands there"""
+    world = World(dut)
+    await world.start_all()
+    first = await world.stuck()
+    others = [n for n in world.numbers if n != first]
+    for cqn in others:
+        await world.ring(cqn, 1, 1)
+    for cqn in others:
+        await world.make_cq(cqn)
+    world.held = False
+    await world.quiet(4 * len(others))
+    for cqn in others:
+        await world.commit(cqn)
+    await world.quiet()
