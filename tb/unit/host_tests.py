@@ -98,7 +98,7 @@ async def llq_before_doorbell(dut):
             bench.store(64 * line, data, 64, bar=2)
             expected.append(("llq", line, data, 0xFFFF))
         else:
-            offset, data = 4 * rng.randrange(1 << 20), rng.getrandbits(32)
+            offset, data = 4 * rng.randrange(1 << 30), rng.getrandbits(32)
             bench.store(offset, data, bar=DB_BAR)
             expected.append(("db", offset, data))
     await bench.mmio.idle()

@@ -73,7 +73,7 @@ async def a_vector_that_is_not_there(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(moderation=[1, 7, 100, 900])
+@cocotb.parametrize(moderation=[1, 7, 100, 804])
 async def messages_keep_their_distance(dut, moderation):
     """irq.moderation: of one vector only; what comes sooner merges and leaves in time. Each is
     told."""
