@@ -41,7 +41,7 @@ UNITS: dict[str, Unit] = {
         [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}, {"TAGS": 256, "TIMEOUT_CYCLES": 9000, "SQ_HOST": 1}],
     ),
     "odd": Unit("efa_odd"),
-    "meter": Unit("efa_meter", [{"COUNT_LEFT": 1}, {"TAGS": 16}]),
+    "meter": Unit("efa_meter", [{"COUNT_LEFT": 12}, {"TAGS": 16}]),
     "rd_timeout": Unit("efa_rd_timeout", [{"TAG_W": 4, "TIMEOUT_CYCLES": 300}]),
     "regs": Unit("efa_regs", [{}, {"VECTORS": 64}]),
     "reset": Unit("efa_reset", [{"UPTIME_LEFT": 40}]),
