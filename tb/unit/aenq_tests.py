@@ -137,7 +137,9 @@ async def any_ring_at_any_place(dut):
         depth = 1 << rng.randrange(16) if turn % 3 else 1 << rng.randrange(11)
         if rng.random() < 0.2:
             depth |= 1 << rng.randrange(16)
-        size = 64 ^ 1 << rng.randrange(8) if turn % 5 == 4 else 64
+        size = 64
+        if turn % 5 == 4:
+            depth, size = 1 << rng.randrange(11), 64 ^ 1 << turn // 5 % 8
         ring.base, ring.born, ring.stamp = rng.getrandbits(64), rng.getrandbits(64), -1
         await ring.set_up(depth, rng.getrandbits(8), size, idle=2)
         legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
@@ -349,7 +351,7 @@ async def a_due_keep_alive_waits(dut):
 @cocotb.test()
 async def many_events(dut):
     """admin.aenq.many: counts, places and phases over nine passes of the deepest ring."""
-    depth = LIMITS.max_aq_depth
+    depth, rng = LIMITS.max_aq_depth, rng_for("many")
     raw(dut, s_groups=GROUPS, s_aenq_group=1)
     await clock_and_reset(dut)
     await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=64))
@@ -367,6 +369,7 @@ async def many_events(dut):
             await store(dut, Reg.AENQ_CONS_DB, (first(dut) + count) % (1 << 32))
             await RisingEdge(dut.clk)
             assert dut.ev_odd_valid.value == int(count != there), (turn, count)
+            await ClockCycles(dut.clk, 1 + rng.getrandbits(1))
 
 
 @cocotb.test()
