@@ -50,6 +50,7 @@ UNITS: dict[str, Unit] = {
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}]),
     "admin": Unit("efa_admin"),
     "admin_objects": Unit("efa_admin"),
+    "admin_wires": Unit("efa_admin"),
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects", [{"REF_W": 5}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
