@@ -388,7 +388,10 @@ async def a_ring_set_up_anew_starts_over(dut):
     await bench.ring()
     await ClockCycles(dut.clk, 30)
     await bench.store(Reg.ACQ_CAPS, 0)
+    await ClockCycles(dut.clk, 20)
+    bench.told.clear()
     await ClockCycles(dut.clk, 400)
+    assert not bench.told, "a response without a ring"
     await bench.rings(16, 0)
     assert (await Objects(bench).pd())[0] == OK
     assert bench.consumed == 1

@@ -1,7 +1,7 @@
 """efa_admin: every port with values that use all of its bits, and every report beside them."""
 
 import cocotb
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import (
     LIMITS,
@@ -120,8 +120,19 @@ async def events_of_every_bit(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def numbers_of_every_bit(dut):
-    """admin.wires.answers: ids, opcodes, statistics and the node's address."""
+    """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is asked
+    for and of nothing else."""
     bench, rng = await begin(dut)
+    read = []
+
+    async def reads():
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rd_adm_valid.value == 1 and dut.rd_adm_ready.value == 1:
+                place = int(dut.rd_adm_addr.value) ^ bench.far
+                read.extend(range(place, place + int(dut.rd_adm_len.value)))
+
+    cocotb.start_soon(reads())
     assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
     for _ in range(3):
         for kind, first, count in ((0, 0, 6), (1, 6, 4)):
@@ -137,7 +148,9 @@ async def numbers_of_every_bit(dut):
         # Reads of host memory go on beside each other, each to its own.
         info, pages = settings(Feature.HOST_INFO), [rng.getrandbits(40) << 12 for _ in range(20)]
         info.control_buffer.length = 180
-        put(bench, info.control_buffer.address, FREE + 0x4000 + rng.getrandbits(12))
+        place = FREE + 0x4000 + rng.getrandbits(12)
+        put(bench, info.control_buffer.address, place)
+        read.clear()
         bench.post(listed(bench, pages, pd=0), Op.REG_MR, ctrl_data=1)
         bench.post(info, Op.SET_FEATURE, ctrl_data=1)
         bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
@@ -145,13 +158,17 @@ async def numbers_of_every_bit(dut):
         for _ in range(3):
             await bench.completion()
         assert [status for _, status in bench.completed[-3:]] == [OK] * 3
+        asked = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + 180)]
+        assert sorted(at for at in read if at >= FREE) == asked
         found = [value for what, _, value in bench.told if what == "mtt"]
         assert found == [page >> 12 for page in pages]
         bench.told.clear()
-    command = AdminGetFeatureCmd()
-    command.feature_common.feature_id = Feature.NETWORK_ATTR
-    status, answer = await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
-    assert bytes(answer.u.network_attr.addr) == GID + bench.node.to_bytes(2, "big")
+    for node in (bench.node, bench.node ^ 0xFFFF):
+        dut.s_cfg_node_id.value = node
+        command = AdminGetFeatureCmd()
+        command.feature_common.feature_id = Feature.NETWORK_ATTR
+        status, answer = await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
+        assert bytes(answer.u.network_attr.addr) == GID + node.to_bytes(2, "big")
     await all_told(bench)
 
 
