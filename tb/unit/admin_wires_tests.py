@@ -148,7 +148,7 @@ async def numbers_of_every_bit(dut):
         # Reads of host memory go on beside each other, each to its own.
         info, pages = settings(Feature.HOST_INFO), [rng.getrandbits(40) << 12 for _ in range(20)]
         info.control_buffer.length = 180
-        place = FREE + 0x4000 + rng.getrandbits(12)
+        place = FREE + 0x4000 + rng.getrandbits(14)
         put(bench, info.control_buffer.address, place)
         read.clear()
         bench.post(listed(bench, pages, pd=0), Op.REG_MR, ctrl_data=1)
