@@ -4,7 +4,7 @@
 // Out   the answer, valid with s_obj_ready: code, number found, its UAR, generation, referenced
 // Time  3 cycles to the answer, a request every 4; FIND 4 and one per further number looked at,
 //       from the lowest that may be free; LLQ one more per further page; a UAR freed 4 and one per
-//       CQ, QP and LLQ page, which it walks
+//       CQ, QP and LLQ page, which it walks; after reset one per number before init_done
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"

@@ -13,7 +13,7 @@
 module efa_meter #(
     parameter TAGS   = 256,
     parameter OPEN_W = 11,
-    parameter COUNT_LEFT = 0  // to the wrap of a cleared counter, 0: a whole round
+    parameter COUNT_LEFT = 0  // to the wrap of a cleared counter, and of the time; 0: a whole round
 ) (
     input wire clk,
     input wire rst,
@@ -80,7 +80,7 @@ module efa_meter #(
   );
 
   always @(posedge clk) begin
-    now_q <= rst ? {TIME_W{1'b0}} : now_q + 1'b1;
+    now_q <= rst ? FIRST[TIME_W-1:0] : now_q + 1'b1;
     ended_q <= !rst && ended;
     taken_q <= !rst && ended_q;
     if (ended) ended_at_q <= now_q;

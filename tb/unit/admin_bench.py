@@ -41,8 +41,13 @@ class AdminBench:
         self.told = []  # (what, key, value) of every table write and engine order
         self.contexts = {}
         self.irqs = []
-        self.odd = []
+        self.odd, self.odd_data = [], []  # kinds, and all of each report
         self.dispatched = []
+        self.posted, self.commands = [], []  # (opcode, id) as posted and as reported
+        self.completed, self.answered = [], []  # (id, status) of responses and as reported
+        self.events, self.counted = [], []  # reports of events, orders to event counters
+        self.stats = [self.rng.getrandbits(64) for _ in range(16)]
+        self.far = 0  # bits in which the host's addresses differ from places in its memory
         self.busy, self.crc, self.wide, self.spoil = 0, 1, 0, None
         self.wr_stalled = False
         self.tasks = []
@@ -62,7 +67,7 @@ class AdminBench:
         dut.s_cfg_node_id.value = self.node
         dut.mrrs_log.value = 9
         dut.acq_crc.value = self.crc
-        dut.ec_ready.value, dut.ec_code.value = 1, 0
+        dut.ec_ready.value, dut.ec_code.value = 0, 0
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
         await self.reset()
         if rings:
@@ -72,7 +77,7 @@ class AdminBench:
         for task in self.tasks:
             task.cancel()
         for name in ("rdc_adm_valid", "rd_adm_ready", "wr_adm_ready", "irq_adm_ready",
-                     "qpa_ready", "qpa_rvalid"):  # fmt: skip
+                     "qpa_ready", "qpa_rvalid", "ec_ready"):  # fmt: skip
             getattr(self.dut, name).value = 0
         for name in ENGINES:
             getattr(self.dut, name + "_ready").value = 0
@@ -83,7 +88,8 @@ class AdminBench:
             await RisingEdge(self.dut.clk)
         self.tasks = [cocotb.start_soon(task) for task in (
             self._reads(), self._writes(), self._interrupts(), self._watch(), self._contexts(),
-            self._statistics(), *(self._engine(name) for name in ENGINES))]  # fmt: skip
+            self._statistics(), self._counters(),
+            *(self._engine(name) for name in ENGINES))]  # fmt: skip
 
     async def store(self, register, value):
         self.dut.reg_wr_valid.value = 1
@@ -92,15 +98,19 @@ class AdminBench:
         await RisingEdge(self.dut.clk)
         self.dut.reg_wr_valid.value = 0
 
+    async def place(self, low, high, place):
+        """A ring's place in memory, into its registers."""
+        await self.store(low, (place ^ self.far) & 0xFFFF_FFFF)
+        await self.store(high, (place ^ self.far) >> 32)
+
     async def rings(self, depth, vector):
-        self.depth, self.produced, self.consumed, self.next_id = depth, 0, 0, 0
+        self.depth, self.produced, self.consumed = depth, 0, 0
+        self.first_id = self.next_id = self.rng.getrandbits(12)
         self.memory[ACQ : ACQ + 64 * depth] = bytes(64 * depth)
-        await self.store(Reg.AQ_BASE_LO, AQ)
-        await self.store(Reg.AQ_BASE_HI, 0)
+        await self.place(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, AQ)
         caps = REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=64 << self.wide)
         await self.store(Reg.AQ_CAPS, caps)
-        await self.store(Reg.ACQ_BASE_LO, ACQ)
-        await self.store(Reg.ACQ_BASE_HI, 0)
+        await self.place(Reg.ACQ_BASE_LO, Reg.ACQ_BASE_HI, ACQ)
         caps = REG_BITS.ACQ_CAPS.pack(ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=64, ACQ_MSIX_VECTOR=vector)
         await self.store(Reg.ACQ_CAPS, caps)
 
@@ -117,6 +127,7 @@ class AdminBench:
         self.memory[place : place + size] = self.image(command.pack(64))
         self.produced = (self.produced + 1) % 65536
         number, self.next_id = self.next_id, (self.next_id + 1) % 4096
+        self.posted.append((int(opcode), number))
         return number
 
     def image(self, short):
@@ -151,6 +162,8 @@ class AdminBench:
         assert checksum == sealed, "checksum"
         if entry.acq_common_descriptor.status:
             assert not any(image[8:]), "a refusal has only its header"
+        header = entry.acq_common_descriptor
+        self.completed.append((int(header.command_id), int(header.status)))
         return image
 
     async def run(self, command, opcode, response=AdminAcqEntry, **flags):
@@ -160,6 +173,7 @@ class AdminBench:
         header = AdminAcqEntry.unpack(image).acq_common_descriptor
         assert header.command_id == number
         result = response.unpack(image)
+        assert response is AdminAcqEntry or not any(image[response.SIZE :]), "more than its answer"
         return int(header.status), result
 
     # The host.
@@ -170,7 +184,8 @@ class AdminBench:
         while True:
             await RisingEdge(dut.clk)
             if ready and dut.rd_adm_valid.value == 1:
-                addr, size = int(dut.rd_adm_addr.value), int(dut.rd_adm_len.value)
+                addr, size = int(dut.rd_adm_addr.value) ^ self.far, int(dut.rd_adm_len.value)
+                assert addr < BROKEN << 1, "far from all there is"
                 assert 1 <= size <= 64 and addr % 64 + size <= 64
                 late = self.rng.randrange(5, 120) if self.slow else 40
                 waiting.append(SimpleNamespace(addr=addr, size=size, at=0, late=late,
@@ -181,6 +196,9 @@ class AdminBench:
                 read.late -= 1
             due = [read for read in waiting if read.late <= 0]
             dut.rdc_adm_valid.value = int(bool(due))
+            # What stands there without a beat, or behind its bytes, says nothing.
+            junk = self.rng.getrandbits(512)
+            dut.rdc_data.value, dut.rdc_cookie.value = junk, junk & 0xFFFF_FFFF
             if due:
                 read = self.rng.choice(due) if self.slow else due[0]
                 left = read.size - read.at
@@ -191,7 +209,8 @@ class AdminBench:
                 dut.rdc_cookie.value = read.cookie
                 dut.rdc_offset.value = read.at
                 dut.rdc_bytes.value = take
-                dut.rdc_data.value = int.from_bytes(data, "little")
+                known = (1 << 8 * len(data)) - 1
+                dut.rdc_data.value = int.from_bytes(data, "little") | junk & ~known
                 read.at += take
                 dut.rdc_last.value = int(read.at == read.size)
                 dut.rdc_err.value = err if read.at == read.size else 0
@@ -204,7 +223,8 @@ class AdminBench:
             await RisingEdge(dut.clk)
             if ready and dut.wr_adm_valid.value == 1:
                 assert dut.wr_adm_last.value == 1 and int(dut.wr_adm_len.value) == 64
-                place = int(dut.wr_adm_addr.value)
+                place = int(dut.wr_adm_addr.value) ^ self.far
+                assert place < MEMORY and place % 64 == 0, hex(place)
                 self.memory[place : place + 64] = int(dut.wr_adm_data.value).to_bytes(64, "little")
                 self.told.append(("acq", place, None))
             ready = int(not self.wr_stalled and self.rng.random() < 0.7)
@@ -232,6 +252,8 @@ class AdminBench:
                 if name in ("sqop", "rqop"):
                     key = int(getattr(dut, name + "_qpn").value)
                     value = int(getattr(dut, name + "_kind").value)
+                    assert int(getattr(dut, name + "_qpc").value) == self.contexts.get(key, 0)
+                    assert name == "rqop" or int(dut.sqop_base.value) == 0, "rings are in the LLQ"
                 dut.sqop_busy.value = self.busy
                 ready.value = 1
                 await RisingEdge(dut.clk)
@@ -266,7 +288,22 @@ class AdminBench:
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.stat_index.value.is_resolvable:
-                self.dut.stat_value.value = 1000 + int(self.dut.stat_index.value)
+                self.dut.stat_value.value = self.stats[int(self.dut.stat_index.value)]
+
+    async def _counters(self):
+        """Orders to the event counters; each is taken after a while."""
+        dut, names = self.dut, ("op", "counter", "qpn", "events", "value")
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.ec_valid.value != 1:
+                continue
+            await ClockCycles(dut.clk, self.rng.randrange(0, 6))
+            dut.ec_ready.value, dut.ec_code.value = 1, 0
+            await RisingEdge(dut.clk)
+            assert dut.ec_valid.value == 1, "ec let go"
+            self.counted.append(tuple(int(getattr(dut, f"ec_{name}").value) for name in names))
+            dut.ec_ready.value, dut.ec_code.value = 0, 1
+            await FallingEdge(dut.clk)
 
     async def _watch(self):
         dut = self.dut
@@ -282,6 +319,14 @@ class AdminBench:
                         ).unpack(value)
                     self.told.append((name, index, value))
             if dut.ev_odd_admin_valid.value == 1:
-                self.odd.append(int(dut.ev_odd_admin_data.value) & 15)
+                self.odd_data.append(int(dut.ev_odd_admin_data.value))
+                self.odd.append(self.odd_data[-1] & 15)
             if dut.ev_aqcmd_valid.value == 1:
-                self.dispatched.append(int(dut.ev_aqcmd_data.value) & 0xFFF)
+                told = int(dut.ev_aqcmd_data.value)
+                self.dispatched.append(told & 0xFFF)
+                self.commands.append((told >> 12, told & 0xFFF))
+            if dut.ev_acq_valid.value == 1:
+                told = int(dut.ev_acq_data.value)
+                self.answered.append((told & 0xFFF, told >> 12))
+            if dut.ev_aenq_valid.value == 1:
+                self.events.append(int(dut.ev_aenq_data.value))

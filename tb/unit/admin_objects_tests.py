@@ -100,6 +100,20 @@ class Objects:
         return (await self.bench.run(command(**{name: number}, **fields), opcode))[0]
 
 
+async def together(bench, commands, opcode, response):
+    """Status and response of each, as many at a time as the ring has room for."""
+    answers, commands = [], list(commands)
+    while commands:
+        now, commands = commands[: bench.depth - 1], commands[bench.depth - 1 :]
+        ids = [bench.post(command, opcode) for command in now]
+        await bench.ring()
+        for number in ids:
+            answer = response.unpack(await bench.completion())
+            assert answer.acq_common_desc.command_id == number
+            answers.append((int(answer.acq_common_desc.status), answer))
+    return answers
+
+
 async def begin(dut, **options):
     bench = AdminBench(dut, **options)
     await bench.start()
@@ -181,10 +195,11 @@ async def handles_keep_their_domain(dut):
 @cocotb.test(timeout_time=3000, timeout_unit="us")
 async def handles_run_out(dut):
     """admin.ah.numbers: each is found again among all of them."""
-    _, make = await begin(dut, slow=False)
-    pd = await make.pd()
-    for number in range(1 << LIMITS.ah_w):
-        assert (await make.ah(GID + number.to_bytes(2, "big"), pd))[1].ah == number
+    bench, make = await begin(dut, slow=False)
+    pd, every = await make.pd(), range(1 << LIMITS.ah_w)
+    commands = [AdminCreateAhCmd(dest_addr=GID + n.to_bytes(2, "big"), pd=pd) for n in every]
+    answers = await together(bench, commands, Op.CREATE_AH, AdminCreateAhResp)
+    assert [(status, answer.ah) for status, answer in answers] == [(OK, n) for n in every]
     assert (await make.ah(bytes(16), pd))[0] == NONE
     assert (await make.ah(GID + b"\0\x11", pd))[1].ah == 0x11
 
@@ -228,9 +243,12 @@ async def regions_fill_the_pool(dut):
     assert [t[1:] for t in bench.told if t[0] == "mtt"] == [(i, i) for i in range(PAGES)]
     assert (await make.mr([0]))[0] == NONE
     assert await make.drop("mr", answer.l_key) == OK
-    for number in range(1 << LIMITS.mr_w):
-        assert (await make.mr([0x1000]))[0] == OK
-        assert last(bench, "mr")[1].mtt == number
+    bench.told.clear()
+    one = AdminRegMrCmd(mr_length=4096, phys_page_size_shift=12, iova=0x7F00_0000_0000)
+    answers = await together(bench, [one] * (1 << LIMITS.mr_w), Op.REG_MR, AdminRegMrResp)
+    assert {status for status, _ in answers} == {OK}
+    found = [context.mtt for name, _, context in bench.told if name == "mr"]
+    assert found == list(range(1 << LIMITS.mr_w))
     assert (await make.mr([0x1000]))[0] == NONE
     assert (await make.mr([0x1000], mem_addr_phy_mode_en=1))[0] == NONE
 

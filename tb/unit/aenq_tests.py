@@ -39,17 +39,25 @@ class Ring:
     async def clock(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.dut.s_uptime.value = self.born + cycle()
+            self.dut.s_uptime.value = self.uptime()
+
+    def uptime(self):
+        """Cycles since power-on, now."""
+        return (self.born + cycle()) % (1 << 64)
 
     async def store(self, register, value):
         drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
         await RisingEdge(self.dut.clk)
         self.dut.reg_wr_valid.value = 0
 
-    async def set_up(self, depth=16, vector=0, size=64):
+    async def set_up(self, depth=16, vector=0, size=64, idle=0):
+        """With up to so many idle cycles behind each store."""
         self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
-        await self.store(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF)
-        await self.store(Reg.AENQ_BASE_HI, self.base >> 32)
+        halves = [(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF), (Reg.AENQ_BASE_HI, self.base >> 32)]
+        for register, value in self.rng.sample(halves, 2):
+            await self.store(register, value)
+            for _ in range(self.rng.randrange(idle + 1)):
+                await RisingEdge(self.dut.clk)
         await self.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(
             AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=size, AENQ_MSIX_VECTOR=vector))  # fmt: skip
 
@@ -66,6 +74,7 @@ class Ring:
         assert number + 1 - self.consumed <= self.depth, "more than the ring holds"
         stamp = header.timestamp_high << 32 | header.timestamp_low
         assert stamp > self.stamp, "the time goes back"
+        assert (self.uptime() - stamp) % (1 << 64) < 256, "another time"
         self.stamp = stamp
         data = beat["data"] >> 128
         self.entries.append((int(header.group), int(header.syndrome), data))
@@ -128,9 +137,11 @@ async def any_ring_at_any_place(dut):
         depth = 1 << rng.randrange(16) if turn % 3 else 1 << rng.randrange(11)
         if rng.random() < 0.2:
             depth |= 1 << rng.randrange(16)
-        size = 64 ^ 1 << rng.randrange(8) if turn % 5 == 4 else 64
-        ring.base = rng.getrandbits(64)
-        await ring.set_up(depth, rng.getrandbits(8), size)
+        size = 64
+        if turn % 5 == 4:
+            depth, size = 1 << rng.randrange(11), 64 ^ 1 << turn // 5 % 8
+        ring.base, ring.born, ring.stamp = rng.getrandbits(64), rng.getrandbits(64), -1
+        await ring.set_up(depth, rng.getrandbits(8), size, idle=2)
         legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
         due = [ring.post(rng.randrange(1, 4)) for _ in range(3 if depth > 2 else 1)]
         await with_timeout(ring.events.idle(), 1000, "ns")
@@ -340,7 +351,7 @@ async def a_due_keep_alive_waits(dut):
 @cocotb.test()
 async def many_events(dut):
     """admin.aenq.many: counts, places and phases over nine passes of the deepest ring."""
-    depth = LIMITS.max_aq_depth
+    depth, rng = LIMITS.max_aq_depth, rng_for("many")
     raw(dut, s_groups=GROUPS, s_aenq_group=1)
     await clock_and_reset(dut)
     await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=64))
@@ -351,10 +362,14 @@ async def many_events(dut):
         assert int(dut.m_wr_addr.value) == 64 * (depth - 1)
         header = AdminAenqEntry.unpack(int(dut.m_wr_data.value).to_bytes(64, "little"))
         assert header.aenq_common_desc.flags == turn % 2
-        for count, refused in ((turn * depth + 1, 1), (turn * depth, 0)):
+        before, there = (turn - 1) * depth, turn * depth
+        beside = [before + sign * (1 << bit) for bit in range(depth.bit_length(), 32)
+                  for sign in (1, -1)]  # fmt: skip
+        for count in (*beside, before - 1, there + 1, there):
             await store(dut, Reg.AENQ_CONS_DB, (first(dut) + count) % (1 << 32))
             await RisingEdge(dut.clk)
-            assert dut.ev_odd_valid.value == refused
+            assert dut.ev_odd_valid.value == int(count != there), (turn, count)
+            await ClockCycles(dut.clk, 1 + rng.getrandbits(1))
 
 
 @cocotb.test()

@@ -109,7 +109,8 @@ async def commands_come_in_ring_order(dut, pace):
     for log in range(11):
         ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
-        await ring.ring((2 << log) + 12 if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
+        laps = (2 << log) + 12 if log else 1 << 10  # all counts, where every place is the first
+        await ring.ring(laps if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
     ring.base = (1 << 64) - 64 * 40
     await ring.set_up(10)
     await ring.ring(80)
@@ -161,17 +162,20 @@ async def nothing_while_a_ring_is_off(dut):
 
 @cocotb.test()
 async def a_deep_ring_is_dropped_whole(dut):
-    """admin.aq_fetch.deep: all that was under way, with nobody to take commands, the ring off."""
+    """admin.aq_fetch.deep: all that was under way, with nobody to take commands, the ring off; of
+    several rings too."""
     ring, log = Ring(dut), 10
+    some = lambda: ring.rng.randrange(600, 1 << log)  # noqa: E731
     await clock_and_reset(dut)
-    for count in (1 << log, *(ring.rng.randrange(600, 1 << log) for _ in range(3)), 64, 3):
-        await ring.set_up(log)
-        ring.reads.beats.clear()
-        for _ in range(count):
-            ring.command()
+    for counts in ([1 << log] * 2 + [some()], [some(), some()], [some()], [64], [3]):
         ring.answers = False
-        dut.aq_producer.value = count
-        await ring.reads.take(count)
+        for count in counts:
+            await ring.set_up(log)
+            ring.reads.beats.clear()
+            for _ in range(count):
+                ring.command()
+            dut.aq_producer.value = count
+            await ring.reads.take(count)
         ring.commands._pause = lambda: True
         await ring.set_up(3)
         dut.rings_on.value = 0
@@ -179,7 +183,7 @@ async def a_deep_ring_is_dropped_whole(dut):
         before = ring.lines.sent
         ring.answer()
         await ring.lines.idle()
-        assert ring.lines.sent == before + count
+        assert ring.lines.sent == before + sum(counts)
         ring.commands._pause = lambda: False
         await ring.commands.none(4)
         await ring.set_up(3)

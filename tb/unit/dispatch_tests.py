@@ -189,9 +189,9 @@ async def reset_in_traffic(dut):
     await ClockCycles(dut.clk, 3)
     assert [unit for unit, _ in units.came] == [1]
     # A command that leaves in the cycle of the reset is not told.
-    for _ in range(4):
+    for wait in range(4, 12):
         drive(dut, s_cmd_valid=1, m_cmd_ready=127)
-        await ClockCycles(dut.clk, 6)
+        await ClockCycles(dut.clk, wait)
         dut.rst.value = 1
         await RisingEdge(dut.clk)
         for _ in range(4):

@@ -20,21 +20,26 @@ class Bench:
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """One unit is told at a time, and only one that asks."""
-        dut = self.dut
+        """One unit is told at a time, and only one that asks; each in its turn."""
+        dut, first, turn = self.dut, 0, 0
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
+                first = 0
                 continue
             busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
             assert busy <= 1, "two engines at once"
-            ready = int(dut.s_drain_ready.value)
+            ready, asked = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
+            if asked and not busy and not ready:
+                turns = [(first + at) % self.units for at in range(self.units)]
+                turn = next(unit for unit in turns if asked >> unit & 1)
+                first = (turn + 1) % self.units
             if ready:
-                assert ready & (ready - 1) == 0 and ready & int(dut.s_drain_valid.value)
-                unit = ready.bit_length() - 1
+                assert ready == 1 << turn and ready & asked
+                unit = turn
                 self.done.append((unit, tuple(self.said)))
                 self.said.clear()
-                dut.s_drain_valid.value = int(dut.s_drain_valid.value) & ~ready
+                dut.s_drain_valid.value = asked & ~ready
 
 
 @cocotb.test()

@@ -31,7 +31,7 @@ class Account:
         )
 
     def find(self, kind, uar, log):
-        for base in range(0, self.sizes[kind], 1 << log):
+        for base in range(0, self.sizes[kind] - (1 << log) + 1, 1 << log):
             if all(self.free(kind, base + i, uar) for i in range(1 << log)):
                 return base
         return None
@@ -75,12 +75,14 @@ class Bench:
         await self.ready()
 
     async def ready(self):
-        while self.dut.init_done.value != 1:
-            await RisingEdge(self.dut.clk)
+        """After reset, which ended a cycle ago."""
+        numbers = sum(self.account.sizes.values())
+        due = timing("efa_objects", "number").interval * numbers
+        assert await until(self.dut, high(self.dut.init_done), cycles=due + 1) == due
 
     async def ask(self, op, kind, index=0, uar=0, log=0, unit=None):
         dut = self.dut
-        unit = self.rng.randrange(UNITS) if unit is None else unit
+        unit = self.asked = self.rng.randrange(UNITS) if unit is None else unit
         # What stands at the ports of units that do not ask says nothing, nor do the upper bits of
         # a UAR.
         for name, width, value in (("op", 3, op), ("kind", 3, kind), ("index", 32, index),
@@ -200,10 +202,14 @@ async def a_number_stays_with_its_uar(dut):
 
 @cocotb.test()
 async def a_ring_gets_pages_that_are_all_free(dut):
-    """admin.objects.pages: one of its pages that another ring has, whichever, is enough."""
+    """admin.objects.pages: one of its pages that another ring has, whichever, is enough; no ring is
+    larger than all there are."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(UAR, 0)
+    all_of_them = bench.account.sizes[LLQ].bit_length() - 1
+    assert await bench.find(LLQ, 0, all_of_them) == 0
+    assert await bench.find(LLQ, 0, all_of_them + 1) is None
     for page, log, place in ((0, 1, 2), (3, 1, 4), (6, 2, 8), (9, 2, 12)):
         await bench.take(LLQ, page, 0)
         assert await bench.find(LLQ, 0, log) == place
@@ -215,7 +221,7 @@ async def random_life_matches_the_account(dut):
     bench = Bench(dut)
     await bench.start()
     rng, account = bench.rng, bench.account
-    for number in range(4):
+    for number in rng.sample(range(account.sizes[UAR]), 4):
         await bench.take(UAR, number)
     held = {}
     for _ in range(1200):
@@ -245,10 +251,12 @@ async def random_life_matches_the_account(dut):
                         await bench.free(k, n, u, g)
                         del held[k, n]
                 await bench.free(UAR, uar)
-                await bench.take(UAR, await bench.find(UAR))
+                await bench.find(UAR)
+                await bench.take(UAR, uar)
         elif choice >= 0.95 and uar not in [u for u, _ in held.values()]:
             await bench.free(UAR, uar)
-            await bench.take(UAR, await bench.find(UAR))
+            await bench.find(UAR)
+            await bench.take(UAR, uar)
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
@@ -346,15 +354,17 @@ async def none_is_there_for_another_uar(dut):
     await bench.start()
     for kind in BY_UAR:
         size = bench.account.sizes[kind]
+        uar = bench.rng.getrandbits(LIMITS.uar_w)
+        other = uar ^ 1 << bench.rng.randrange(LIMITS.uar_w)
         for number in range(size):
-            await bench.take(kind, number, 5)
+            await bench.take(kind, number, uar)
         keeps = set(bench.rng.sample(range(size), 3))
         for number in bench.rng.sample(range(size), size):
             if number not in keeps:
-                await bench.free(kind, number, 5)
-        for log in range(10 if kind == LLQ else 1):
-            await bench.find(kind, 5, log)
-            assert await bench.find(kind, 6, log) is None
+                await bench.free(kind, number, uar)
+        for log in range(11 if kind == LLQ else 1):
+            await bench.find(kind, uar, log)
+            assert await bench.find(kind, other, log) is None
 
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
@@ -424,8 +434,8 @@ async def units_wait_for_each_other(dut):
         if ready:
             seen.append(ready.bit_length() - 1)
             assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
-    assert sorted(seen[:UNITS]) == list(range(UNITS))
-    assert seen[:UNITS] == seen[UNITS:]
+    turns = [(bench.asked + 1 + at) % UNITS for at in range(UNITS)]
+    assert seen == 2 * turns
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")

@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, until
+from tb.lib.waits import drive, high, until
 
 
 class Bench:
@@ -168,6 +168,31 @@ async def each_carry_of_the_clock(dut):
         assert -4 <= late <= 2 * bench.tags + 4, bit
         bench.given_up.clear()
         await bench.have(tag, phase)
+
+
+@cocotb.test()
+async def any_age_at_any_time(dut):
+    """host.rd_timeout.age: beside the limit, and by one bit, with both tables written throughout,
+    also those of the tag that is asked for."""
+    bench = await Bench(dut).start()
+    bench._task.cancel()
+    rng, asked, found = bench.rng, {}, 0
+    for _ in range(4000):
+        await RisingEdge(dut.clk)
+        # This tag is looked at, or the next one soon.
+        shown = int(dut.slot_tag.value)
+        age = bench.timeout - rng.getrandbits(1) + rng.choice((0, 1 << rng.randrange(32)))
+        now = asked.get(shown, 0) + age & 0xFFFF_FFFF
+        tag, have = (rng.choice((shown, rng.randrange(bench.tags))) for _ in range(2))
+        ask = rng.random() < 0.3
+        done = dut.slot_ask.value == 1 and dut.slot_done.value == 0 and rng.random() < 0.3
+        found += done
+        drive(dut, now=now, ask_wr=int(ask), ask_tag=tag, ask_phase=rng.getrandbits(1),
+              have_wr=int(rng.random() < 0.3), have_tag=have, have_phase=rng.getrandbits(1),
+              have_given_up=int(rng.random() < 0.2), slot_done=int(done))  # fmt: skip
+        if ask:
+            asked[tag] = now
+    assert found > 100
 
 
 @cocotb.test()

@@ -1,0 +1,367 @@
+"""efa_admin: every port with values that use all of its bits, and every report beside them."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import (
+    LIMITS,
+    AdminAenqEntry,
+    AdminAllocPdCmd,
+    AdminAqCompletionStatus,
+    AdminAqFeatureId,
+    AdminAqGetStatsCmd,
+    AdminAqOpcode,
+    AdminAttachDetachEventCounterCmd,
+    AdminCreateEventCounterCmd,
+    AdminCreateEventCounterResp,
+    AdminDestroyEventCounterCmd,
+    AdminGetFeatureCmd,
+    AdminGetFeatureResp,
+    AdminModifyEventCounterCmd,
+    AdminModifyQpCmd,
+    AdminQpState,
+    AdminQueryQpCmd,
+    AdminQueryQpResp,
+    AdminRegMrCmd,
+    AdminSetFeatureCmd,
+    Reg,
+)  # fmt: skip
+from tb.lib.waits import hold
+from tb.unit.admin_bench import BROKEN, FREE, AdminBench
+from tb.unit.admin_objects_tests import GID, Objects, key, last
+
+Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
+OK = Status.SUCCESS
+KEEP_ALIVE, GROUPS = 4, 0x1E
+CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)  # orders to the event counters
+
+
+async def begin(dut):
+    bench = AdminBench(dut)
+    rng = bench.rng
+    # Nothing here crosses a place of 64 KiB, and one bit says that a read fails.
+    bench.far = rng.getrandbits(64) & ~(BROKEN | (1 << 16) - 1)
+    bench.node = rng.getrandbits(16)
+    bench.vector = rng.getrandbits(8)
+    await bench.start(depth=16, vector=bench.vector)
+    return bench, rng
+
+
+async def all_told(bench):
+    """Each command and each response was reported, in order, whole."""
+    await ClockCycles(bench.dut.clk, 5)
+    assert bench.commands == bench.posted
+    assert bench.answered == bench.completed
+
+
+def settings(feature):
+    command = AdminSetFeatureCmd()
+    command.feature_common.feature_id = feature
+    return command
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def events_of_every_bit(dut):
+    """admin.wires.events: entries, keep-alives, messages and reports; far from all else."""
+    bench, rng = await begin(dut)
+    ring, vector = FREE + 0x8000, rng.getrandbits(8)
+    await bench.place(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring)
+    await bench.store(Reg.AENQ_CAPS, 16 | 64 << 16 | vector << 24)
+    command = settings(Feature.AENQ_CONFIG)
+    command.u.aenq.enabled_groups = GROUPS
+    assert (await bench.run(command, Op.SET_FEATURE))[0] == OK
+    due, lost = [], []
+    for number in range(16):
+        group, syndrome = rng.randrange(1, 4), rng.getrandbits(16)
+        data, uptime = rng.getrandbits(384), rng.getrandbits(64)
+        dut.uptime.value = uptime
+        if number % 2:
+            group ^= 1 << number  # one that nobody has
+            if group in range(1, 5):
+                continue
+            lost.append(5 | group << 4 | syndrome << 20)
+        else:
+            due.append((group, syndrome, data, uptime))
+        await hold(dut, "s_aenq_valid", "s_aenq_ready", s_aenq_group=group,
+                   s_aenq_syndrome=syndrome, s_aenq_data=data)  # fmt: skip
+    await ClockCycles(dut.clk, 60)
+    assert bench.odd_data == lost
+    dut.s_cfg_keep_alive.value = 150
+    await ClockCycles(dut.clk, 500)
+    dut.s_cfg_keep_alive.value = 0
+    await ClockCycles(dut.clk, 60)
+    due += [(KEEP_ALIVE, 0, 0, uptime)] * 3
+    for number, event in enumerate(due):
+        image = bytes(bench.memory[ring + 64 * number :][:64])
+        head = AdminAenqEntry.unpack(image).aenq_common_desc
+        data, stamp = int.from_bytes(image[16:], "little"), head.timestamp_low
+        found = head.group, head.syndrome, data, head.timestamp_high << 32 | stamp
+        assert found == event and head.flags == 1
+    assert bench.memory[ring + 64 * len(due) :][:64] == bytes(64)
+    assert bench.events == [group | syndrome << 16 for group, syndrome, *_ in due]
+    # One message may tell of two entries.
+    assert set(bench.irqs) == {vector, bench.vector}
+    assert bench.irqs.count(vector) > len(due) // 2
+    # What is ignored is reported whole.
+    bench.odd_data.clear()
+    for kind, register in ((1, Reg.AQ_PROD_DB), (2, Reg.AENQ_CONS_DB)):
+        for _ in range(4):
+            value = rng.getrandbits(32) & ~0xFFFF | bench.produced + rng.randrange(100, 60000)
+            await bench.store(register, value)
+            await ClockCycles(dut.clk, 3)
+            assert bench.odd_data.pop() == kind | value << 4
+    number = bench.produced
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=0)
+    await bench.ring()
+    await bench.completion()
+    assert bench.odd_data == [3 | number << 4]
+    await all_told(bench)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def numbers_of_every_bit(dut):
+    """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is asked
+    for and of nothing else."""
+    bench, rng = await begin(dut)
+    read = []
+
+    async def reads():
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rd_adm_valid.value == 1 and dut.rd_adm_ready.value == 1:
+                place = int(dut.rd_adm_addr.value) ^ bench.far
+                read.extend(range(place, place + int(dut.rd_adm_len.value)))
+
+    cocotb.start_soon(reads())
+    assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
+    for _ in range(3):
+        for kind, first, count in ((0, 0, 6), (1, 6, 4)):
+            bench.next_id = rng.getrandbits(12)
+            status, answer = await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS)
+            values = bench.stats[first : first + count] + [0] * (7 - count)
+            assert status == OK
+            assert answer.pack()[8:] == b"".join(one.to_bytes(8, "little") for one in values)
+        bench.stats = [rng.getrandbits(64) for _ in range(16)]
+        bench.next_id = rng.getrandbits(12)
+        opcode = rng.choice([code for code in range(256) if code not in list(Op)])
+        assert (await bench.run(AdminAllocPdCmd(), opcode))[0] == Status.UNSUPPORTED_OPCODE
+        # Reads of host memory go on beside each other, each to its own.
+        info, pages = settings(Feature.HOST_INFO), [rng.getrandbits(40) << 12 for _ in range(20)]
+        info.control_buffer.length = 180
+        place = FREE + 0x4000 + rng.getrandbits(14)
+        put(bench, info.control_buffer.address, place)
+        read.clear()
+        bench.post(listed(bench, pages, pd=0), Op.REG_MR, ctrl_data=1)
+        bench.post(info, Op.SET_FEATURE, ctrl_data=1)
+        bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+        await bench.ring()
+        for _ in range(3):
+            await bench.completion()
+        assert [status for _, status in bench.completed[-3:]] == [OK] * 3
+        asked = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + 180)]
+        assert sorted(at for at in read if at >= FREE) == asked
+        found = [value for what, _, value in bench.told if what == "mtt"]
+        assert found == [page >> 12 for page in pages]
+        bench.told.clear()
+    for node in (bench.node, bench.node ^ 0xFFFF):
+        dut.s_cfg_node_id.value = node
+        command = AdminGetFeatureCmd()
+        command.feature_common.feature_id = Feature.NETWORK_ATTR
+        status, answer = await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
+        assert bytes(answer.u.network_attr.addr) == GID + node.to_bytes(2, "big")
+    await all_told(bench)
+
+
+def put(bench, field, place):
+    """A place in memory, into an address field."""
+    field.mem_addr_low = (place ^ bench.far) & 0xFFFF_FFFF
+    field.mem_addr_high = (place ^ bench.far) >> 32
+
+
+def listed(bench, pages, **fields):
+    """A region whose pages stand in memory."""
+    data = b"".join(page.to_bytes(8, "little") for page in pages)
+    bench.memory[FREE : FREE + len(data)] = data
+    command = AdminRegMrCmd(phys_page_size_shift=12, mr_length=4096 * len(pages), **fields)
+    command.pbl.pbl.length = len(data)
+    put(bench, command.pbl.pbl.address, FREE)
+    return command
+
+
+async def queues(bench, make, uar):
+    """Event and completion queues; the first CQ and the last EQ are used by others."""
+    rng = bench.rng
+    for number in range(3):
+        base, log = rng.getrandbits(58) << 6, rng.randrange(10)
+        vector = rng.randrange(LIMITS.msix_vectors)
+        status, answer = await make.eq(depth=1 << log, msix_vec=vector, ba=halves(base))
+        assert (status, answer.eqn) == (OK, number)
+        index, eqc = last(bench, "eqc")
+        assert (index, eqc.live, eqc.log, eqc.vector) == (number, 1, log, vector)
+        assert eqc.base == base >> 6
+    for number in range(5):
+        base, eqn, log = rng.getrandbits(58) << 6, rng.randrange(3), rng.randrange(14)
+        wide, source = rng.getrandbits(1), rng.getrandbits(1)
+        status, answer = await make.cq(
+            uar, cq_ba=halves(base), eqn=eqn, interrupt_mode_enabled=1, sub_cq_depth=1 << log,
+            cq_entry_size_words=4 + 4 * (wide | source), set_src_addr=source,
+        )  # fmt: skip
+        assert (status, answer.cq_idx) == (OK, number)
+        index, cqc = last(bench, "cqc")
+        assert (index, cqc.live, cqc.uar, cqc.eqn) == (number, 1, uar, eqn)
+        assert (cqc.base, cqc.log, cqc.intr) == (base >> 6, log, 1)
+        assert (cqc.wide, cqc.src_addr, cqc.two) == (wide | source, source, 0)
+
+
+def halves(place):
+    """An address field of two numbers."""
+    return {"mem_addr_low": place & 0xFFFF_FFFF, "mem_addr_high": place >> 32}
+
+
+async def regions(bench, make, pd):
+    """Handles and regions, with pages in the command and with none."""
+    rng = bench.rng
+    for number in range(6):
+        node = rng.getrandbits(LIMITS.node_w if number % 2 else 16)
+        assert (await make.ah(GID + node.to_bytes(2, "big"), pd))[1].ah == number
+        index, ahc = last(bench, "ah")
+        assert (index, ahc.live, ahc.pd, ahc.node) == (number, 1, pd, node)
+        assert ahc.fabric == (node < 1 << LIMITS.node_w)
+    mtt = 0
+    for number in range(6):
+        physical = number % 2
+        pages = [rng.getrandbits(52) << 12 for _ in range(4)]
+        iova, writes = rng.getrandbits(63), rng.getrandbits(1)
+        if not physical:
+            iova &= ~4095
+        length = rng.getrandbits(51) | 1 if physical else 4 * 4096 - rng.randrange(4096)
+        bench.told.clear()
+        status, answer = await make.mr(
+            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
+            local_write_enable=writes,
+        )  # fmt: skip
+        assert (status, answer.l_key, answer.r_key) == (OK, key(number, 1), key(number, 1))
+        index, mrc = last(bench, "mr")
+        assert (index, mrc.live, mrc.key, mrc.pd) == (number, 1, answer.l_key, pd)
+        assert (mrc.iova, mrc.length, mrc.phys) == (iova, length, physical)
+        assert (mrc.local_write, mrc.remote_write, mrc.remote_read) == (writes, 0, 0)
+        if not physical:
+            assert mrc.mtt == mtt and mrc.shift == 12
+            told = [one[1:] for one in bench.told if one[0] == "mtt"]
+            assert told == [(mtt + at, page >> 12) for at, page in enumerate(pages)]
+            mtt += 4
+    await none_beyond(make, pd)
+    for number in range(6):
+        assert await make.drop("ah", number, pd=pd) == OK
+        assert last(bench, "ah")[0] == number
+    for number in range(6):
+        assert await make.drop("mr", key(number, 1)) == OK
+        assert last(bench, "mr")[0] == number
+
+
+async def none_beyond(make, pd):
+    """A number with one bit more than there are is nobody's."""
+    for what, width, fields in (
+        ("pd", LIMITS.pd_w, {}), ("uar", LIMITS.uar_w, {}), ("ah", LIMITS.ah_w, {"pd": pd}),
+        ("cq", LIMITS.cqn_w, {}), ("eq", LIMITS.eqn_w, {}),
+    ):  # fmt: skip
+        for bit in range(width, 16):
+            assert await make.drop(what, 1 << bit, **fields) == Status.ILLEGAL_PARAMETER
+
+
+async def pairs(bench, make, pd, uar):
+    """Queue pairs and event counters; returns their handles."""
+    rng = bench.rng
+    for number in range(9):
+        base, log = rng.getrandbits(58) << 6, rng.randrange(5, 11)
+        send, receive = rng.sample(range(4), 2)
+        status, answer = await make.qp(
+            16, rq=16 << log, pd=pd, uar=uar, send_cq_idx=send, recv_cq_idx=receive,
+            rq_base_addr=base,
+        )  # fmt: skip
+        assert (status, answer.qp_num) == (OK, number)
+        index, qpc = last(bench, "qpc")
+        assert (index, qpc.live, qpc.state, qpc.srd) == (number, 1, 0, 1)
+        assert (qpc.pd, qpc.uar, qpc.qp_num) == (pd, uar, number)
+        assert (qpc.scqn, qpc.rcqn, qpc.ssub, qpc.rsub) == (send, receive, 0, 0)
+        assert (qpc.rq_live, qpc.rq_base, qpc.rq_log) == (1, base >> 6, log)
+        assert (qpc.sq_log, qpc.sq_line, qpc.wqe128) == (4, 64 * number, 0)
+    for number in (8, 3):
+        qkey, before = rng.getrandbits(32), bench.contexts[number]
+        move = AdminModifyQpCmd(qp_handle=number, qkey=qkey, qp_state=AdminQpState.INIT,
+                                modify_mask__qkey=1, modify_mask__qp_state=1)  # fmt: skip
+        assert (await bench.run(move, Op.MODIFY_QP))[0] == OK
+        assert bench.contexts[number] == before | 1 << 1 | qkey << 41
+        state = AdminQpState.INIT
+        for to in (AdminQpState.RTR, AdminQpState.RTS, AdminQpState.SQD) if number == 8 else ():
+            move = AdminModifyQpCmd(qp_handle=number, qp_state=to, modify_mask__qp_state=1,
+                                    modify_mask__sq_psn=to == AdminQpState.RTS)  # fmt: skip
+            assert (await bench.run(move, Op.MODIFY_QP))[0] == OK
+            state = to
+        for bench.busy in (0, 1):
+            command = AdminQueryQpCmd(qp_handle=number)
+            status, answer = await bench.run(command, Op.QUERY_QP, AdminQueryQpResp)
+            assert (status, answer.qp_state, answer.qkey) == (OK, state, qkey)
+            assert answer.sq_draining == (bench.busy and state == AdminQpState.SQD)
+        bench.busy = 0
+
+
+async def counters(bench, uar, pair):
+    """Event counters, their orders whole; `pair` goes away with one attached."""
+    rng, due = bench.rng, []
+    for number in range(3):
+        paddr = rng.getrandbits(61) << 3
+        status, answer = await bench.run(
+            AdminCreateEventCounterCmd(uar=uar, paddr=paddr), Op.CREATE_EVENT_COUNTER,
+            AdminCreateEventCounterResp,
+        )  # fmt: skip
+        assert (status, answer.cntr_handle) == (OK, number)
+        due.append((CREATE, number, None, None, paddr))
+    for operation, order in ((0, SET), (1, ADD)):
+        value = rng.getrandbits(64)
+        command = AdminModifyEventCounterCmd(cntr_handle=2, operation=operation, value=value)
+        assert (await bench.run(command, Op.MODIFY_EVENT_COUNTER))[0] == OK
+        due.append((order, 2, None, None, value))
+    for code, order, events in (
+        (Op.ATTACH_EVENT_COUNTER, ATTACH, 5), (Op.DETACH_EVENT_COUNTER, DETACH, 1),
+        (Op.ATTACH_EVENT_COUNTER, ATTACH, 10),
+    ):  # fmt: skip
+        command = AdminAttachDetachEventCounterCmd(cntr_handle=1)
+        command.u.qp_events.qp_handle, command.u.qp_events.events = pair, events
+        assert (await bench.run(command, code))[0] == OK
+        due.append((order, 1, pair, events, None))
+    return due
+
+
+def orders(bench, due):
+    """The event counters heard these, as far as each says something, and no others."""
+    found = [tuple(None if want is None else part for part, want in zip(one, order, strict=True))
+             for one, order in zip(bench.counted, due, strict=True)]  # fmt: skip
+    assert found == due
+
+
+@cocotb.test(timeout_time=1000, timeout_unit="us")
+async def objects_of_every_bit(dut):
+    """admin.wires.objects: contexts, tables, orders and answers, field by field; all goes again."""
+    bench, rng = await begin(dut)
+    make = Objects(bench)
+    pd, uar = [await make.pd() for _ in range(6)][-1], [await make.uar() for _ in range(10)][-1]
+    assert (pd, uar) == (5, 9)
+    await queues(bench, make, uar)
+    await regions(bench, make, pd)
+    await pairs(bench, make, pd, uar)
+    due = await counters(bench, uar, 8)
+    orders(bench, due)
+    for number in range(8, -1, -1):
+        assert await make.drop("qp", number) == OK
+        due.append((FORGET, None, number, None, None))
+    for number in range(3):
+        command = AdminDestroyEventCounterCmd(cntr_handle=number)
+        assert (await bench.run(command, Op.DESTROY_EVENT_COUNTER))[0] == OK
+        due.append((DESTROY, number, None, None, None))
+    orders(bench, due)
+    for what, numbers in (("cq", range(5)), ("eq", range(3)), ("pd", [pd]), ("uar", [uar])):
+        for number in numbers:
+            assert await make.drop(what, number) == OK
+    assert not bench.odd
+    await all_told(bench)
