@@ -35,7 +35,8 @@ def test_the_wrapper_has_the_ports_of_the_block():
 
 def test_a_block_has_the_benches_of_one_set_of_parameters():
     found = mutate.blocks()
-    assert found["efa_dma_wr"] == ["dma"] and "dma" not in found["efa_host"]
+    assert found["efa_dma_wr"] == ["dma"] and found["efa_host"] == ["host", "irq", "dma"]
+    assert "send_load" in found["efa_send"] and "send_host" not in found["efa_send"]
     of_folders = {name for name in found if mutate.counted(name)}
     assert {"efa_aq", "efa_mmio", "efa_cq", "efa_tx"} <= of_folders
     for block, (unit, parameters) in INSIDE.items():

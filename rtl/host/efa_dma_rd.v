@@ -80,6 +80,8 @@ module efa_dma_rd #(
   localparam [TAG_W-1:0] TAG_ONE = 1;
   localparam [8:0] TAG_END = TAGS;
   localparam [TAG_W:0] LIVE_ONE = 1;
+  localparam NOW_W = $clog2(TIMEOUT_CYCLES + 4 * TAGS);  // no read waits longer
+  localparam [NOW_W-1:0] NOW_ONE = 1;
 
   generate
     if (TAGS < 16 || TAGS > 256 || (1 << TAG_W) != TAGS) begin : g_illegal
@@ -186,14 +188,14 @@ module efa_dma_rd #(
 
   // What is known of a read: written when it leaves.
   localparam ASK_W = 1 + N + 32 + 13;
-  reg [31:0] now_q;
+  reg [NOW_W-1:0] now_q;
   wire ask_wr = walk_q || leave;
   wire [TAG_W-1:0] ask_tag = walk_q ? walk_tag_q : out_tag_q;
   wire ask_phase = walk_q ? 1'b0 : out_phase_q;
 
   always @(posedge clk) begin
-    if (rst) now_q <= 32'd0;
-    else now_q <= now_q + 32'd1;
+    if (rst) now_q <= {NOW_W{1'b0}};
+    else now_q <= now_q + NOW_ONE;
   end
 
   // Completions, with given-up reads in between: s0 reads the records, s1 judges.
@@ -291,7 +293,7 @@ module efa_dma_rd #(
   wire [12:0] beat_end = have_offset + {6'd0, s1_bytes_q};
   wire too_much = s1_bytes_q > 7'd64 || {1'b0, have_offset} + {7'd0, s1_bytes_q} >
       {1'b0, ask_now_len};
-  wire broken = have_broken || (!s1_err_q && too_much);
+  wire broken = have_broken || too_much;
   wire err = s1_err_q || broken || beat_end != ask_now_len;
   wire ends = s1_valid_q && s1_last_q;
   wire answered = ends && outstanding && !s1_slot_q;
@@ -314,7 +316,7 @@ module efa_dma_rd #(
   reg [6:0] rdc_bytes_q;
   reg rdc_last_q;
   reg rdc_err_q;
-  reg [7:0] rdc_tag_q;
+  reg [TAG_W-1:0] rdc_tag_q;
 
   always @(posedge clk) begin
     if (rst) begin
@@ -334,7 +336,7 @@ module efa_dma_rd #(
     rdc_bytes_q <= s1_last_q && err ? 7'd0 : s1_bytes_q;
     rdc_last_q <= s1_last_q;
     rdc_err_q <= s1_last_q && err;
-    rdc_tag_q <= s1_tag8_q;
+    rdc_tag_q <= s1_tag;
   end
 
   assign {rdc_sq_valid, rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} = told[3:0];
@@ -350,7 +352,8 @@ module efa_dma_rd #(
 
   efa_rd_timeout #(
       .TAG_W(TAG_W),
-      .TIMEOUT_CYCLES(TIMEOUT_CYCLES)
+      .TIMEOUT_CYCLES(TIMEOUT_CYCLES),
+      .NOW_W(NOW_W)
   ) u_timeout (
       .clk(clk),
       .rst(rst || walk_q),
@@ -389,7 +392,7 @@ module efa_dma_rd #(
     rd_data[`EFA_EV_RD__LEN] = out_len;
     rdc_ev = 64'd0;
     rdc_ev[`EFA_EV_RDC__CLIENT] = {1'b0, told[2] | told[3], told[1] | told[3]};
-    rdc_ev[`EFA_EV_RDC__TAG] = rdc_tag_q;
+    rdc_ev[`EFA_EV_RDC__TAG] = {{(8 - TAG_W) {1'b0}}, rdc_tag_q};
     rdc_ev[`EFA_EV_RDC__ERR] = rdc_err_q;
   end
 

@@ -1,17 +1,19 @@
 // efa_rd_timeout - finds host reads that were not answered in time, one tag after the other.
 //
-// In    now  a cycle counter; ask  a read of this tag left; have  how far that read is
+// In    now  a cycle counter, whose round is longer than the time to find a read
+//       ask  a read of this tag left; have  how far that read is
 // Out   slot_ask, slot_tag, slot_phase  give this use of the tag up; held until slot_done
 // Time  two cycles per tag; a read is found TIMEOUT_CYCLES after it left, plus at most one round
 `include "efa_check.vh"
 
 module efa_rd_timeout #(
     parameter TAG_W = 8,
-    parameter TIMEOUT_CYCLES = 65536
+    parameter TIMEOUT_CYCLES = 65536,
+    parameter NOW_W = 32
 ) (
     input  wire clk,
     input  wire rst,
-    input  wire [31:0] now,
+    input  wire [NOW_W-1:0] now,
     input  wire ask_wr,
     input  wire [TAG_W-1:0] ask_tag,
     input  wire ask_phase,
@@ -25,7 +27,7 @@ module efa_rd_timeout #(
     output wire slot_phase
 );
 
-  localparam [31:0] TIMEOUT = TIMEOUT_CYCLES;
+  localparam [NOW_W-1:0] TIMEOUT = TIMEOUT_CYCLES;
   localparam [TAG_W-1:0] TAG_ONE = 1;
   localparam [1:0] ST_READ = 2'd0;
   localparam [1:0] ST_LOOK = 2'd1;
@@ -36,12 +38,12 @@ module efa_rd_timeout #(
 
   wire reading = state_q == ST_READ;
   wire asked_phase;
-  wire [31:0] asked_at;
+  wire [NOW_W-1:0] asked_at;
   wire done_phase;
   wire given_up;
 
   efa_ram #(
-      .WIDTH(1 + 32),
+      .WIDTH(1 + NOW_W),
       .ADDR_W(TAG_W)
   ) u_ask (
       .clk(clk),
@@ -66,7 +68,7 @@ module efa_rd_timeout #(
       .rd_data({done_phase, given_up})
   );
 
-  wire [31:0] age = now - asked_at;
+  wire [NOW_W-1:0] age = now - asked_at;
   wire expired = asked_phase != done_phase && !given_up && age >= TIMEOUT;
 
   always @(posedge clk) begin

@@ -12,6 +12,8 @@ from tb.unit.host_bench import RESET_BIT, RESP, HostBench, chunks, packet
 CLIENTS = ("adm", "rq", "tx")
 WRITERS = ("adm", "rx", "cq", "eq")
 LIMIT = 512
+WORD = 8
+PRIME = (1 << 64) - 59  # below it each bit of an address shows in each byte of its word
 
 
 def clients_of(dut):
@@ -30,7 +32,9 @@ class Reader:
 
     @staticmethod
     def memory(addr, length):
-        return bytes((at * 2654435761 >> 7) & 0xFF for at in range(addr, addr + length))
+        words = range(addr // WORD, (addr + length - 1) // WORD + 1)
+        data = b"".join((at * 0x9E37_79B9_7F4A_7C15 % PRIME).to_bytes(WORD) for at in words)
+        return data[addr % WORD :][:length]
 
     def ask(self, client, length, addr=None):
         if addr is None:
@@ -122,12 +126,12 @@ async def every_size_the_host_allows(dut):
         drive(dut, s_cfg_mps=size, s_cfg_mrrs=size)
         await ClockCycles(dut.clk, 2)
         assert int(dut.mps_log.value) == int(dut.mrrs_log.value) == most.bit_length() - 1
-        reader, due, told = Reader(bench, rng), [], []
+        reader, due, told, failed = Reader(bench, rng), [], [], 0
 
         def somewhere(length, most=most):
             return most * rng.getrandbits(65 - most.bit_length()) + rng.randrange(most - length + 1)
 
-        for number in range(20):
+        for number in range(12):
             length = rng.choice((most, rng.randrange(1, most + 1)))
             client = number % len(reader.clients)
             reader.ask(reader.clients[client], length, somewhere(length))
@@ -136,18 +140,18 @@ async def every_size_the_host_allows(dut):
             pieces = reader.cut(request)
             pieces[-1]["err"] = err
             bench.rdcpl.post(*pieces)
-            due.append((client, request["tag"], request["len"]))
-            told.append((client, request["tag"], err))
+            read = {"client": client, "tag": request["tag"]}
+            due.append(EVENTS.rd.pack(**read, len=request["len"]))
+            told.append(EVENTS.rdc.pack(**read, err=err))
+            failed += err
         await bench.rdcpl.idle()
         await ClockCycles(dut.clk, 8)
-        assert len(reader.check()) == sum(err for _, _, err in told)
-        found = [EVENTS.rd.unpack(beat["data"]) for beat in events["read"].beats]
-        assert [(event.client, event.tag, event.len) for event in found] == due
-        found = [EVENTS.rdc.unpack(beat["data"]) for beat in events["end"].beats]
-        assert [(event.client, event.tag, event.err) for event in found] == told
+        assert len(reader.check()) == failed
+        assert [beat["data"] for beat in events["read"].beats] == due
+        assert [beat["data"] for beat in events["end"].beats] == told
         for monitor in (*events.values(), *bench.rdc.values()):
             monitor.beats.clear()
-        for number in range(20):
+        for number in range(12):
             length = rng.choice((most, rng.randrange(1, most + 1)))
             sent = somewhere(length), rng.randbytes(length)
             bench.put[WRITERS[number % 4]].post(*packet(*sent))
@@ -181,7 +185,8 @@ async def same_tag_back_to_back(dut):
 
 @cocotb.test()
 async def request_rate(dut):
-    """dma.read.rate: a request per cycle while tags last, clients in turn, then none."""
+    """dma.read.rate: a request per cycle while tags last, clients in turn, then none; a reset
+    waits for all of them."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("rate"))
     tags = int(dut.TAGS.value)
@@ -195,6 +200,11 @@ async def request_rate(dut):
     assert len(cycles) == tags <= promised.depth
     assert cycles[-1] - cycles[0] == (tags - 1) * promised.interval
     assert sorted(beat["tag"] for beat in bench.rd.beats) == list(range(tags))
+    bench.store(Reg.DEV_CTL, RESET_BIT)
+    for _ in range(60):
+        assert dut.core_rst.value == 0
+        await RisingEdge(dut.clk)
+    assert dut.quiesce.value == 1
 
 
 @cocotb.test()
@@ -202,55 +212,99 @@ async def failed_reads(dut):
     """dma.read.error: failed, short and overlong answers end with err; nothing beyond len."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("error"))
-    for _ in range(6):
-        reader.ask("adm", 100)
-    requests = await bench.rd.take(6)
-    answers = [chunks(r["tag"], reader.memory(r["addr"], 100), [64, 36]) for r in requests]
+    sizes = [[64, 36]] * 6 + [[64, 64, 60, 12]] * 2
+    for pieces in sizes:
+        reader.ask("adm", sum(pieces))
+    requests = await bench.rd.take(8)
+    answers = [
+        chunks(r["tag"], reader.memory(r["addr"], r["len"]), pieces)
+        for r, pieces in zip(requests, sizes, strict=True)
+    ]
     answers[0][1].update(err=1, bytes=0)
     answers[1][0].update(err=1, last=1, bytes=0)
     answers[2][0]["last"] = 1
     answers[3][1]["bytes"] = 64
     # Too much in the middle, and an end that would fit without it.
     answers[4].insert(1, {**answers[4][0]})
+    # More than a beat has room for, and together what was asked for.
+    for answer, more in ((answers[6], 5), (answers[7], 6)):
+        answer[2]["bytes"] += more
+        answer[3]["bytes"] -= more
     for answer in (answers[0], answers[1][:1], answers[2][:1], *answers[3:]):
         bench.rdcpl.post(*answer)
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 10)
-    expected = [cookie for cookie, _ in list(reader.asked["adm"].items())[:5]]
+    expected = list(reader.asked["adm"])
+    del expected[5]
     assert sorted(reader.check()) == sorted(expected)
     assert bench.odds() == []
+
+
+async def answered(bench, reader, count):
+    """So many reads that are answered at once, in any order."""
+    for _ in range(count):
+        reader.ask("rq", 8)
+    requests = await bench.rd.take(count)
+    reader.rng.shuffle(requests)
+    for request in requests:
+        bench.rdcpl.post(*chunks(request["tag"], reader.memory(request["addr"], 8), [8]))
+    await bench.rdcpl.idle()
 
 
 @cocotb.test()
 async def late_answer(dut):
     """dma.read.timeout: a read given up fails once, its tag rests until the late answer came."""
     bench = await HostBench(dut).start()
-    reader = Reader(bench, rng_for("late"))
+    rng = rng_for("late")
+    reader = Reader(bench, rng)
     tags, limit = int(dut.TAGS.value), int(dut.TIMEOUT_CYCLES.value)
-    reader.ask("tx", 128)
-    request = (await bench.rd.take())[0]
-    late = chunks(request["tag"], reader.memory(request["addr"], 128), [64, 64])
-    bench.rdcpl.post(late[0])
-    await ClockCycles(dut.clk, limit - 10)
-    assert len(bench.rdc["tx"].beats) == 1
-    await ClockCycles(dut.clk, 10 + 4 * tags + 8)
-    assert [beat["last"] for beat in bench.rdc["tx"].beats] == [0, 1]
+    # Some tags are used for the second time then, some for the third.
+    await answered(bench, reader, tags)
+    await answered(bench, reader, tags // 2)
+    await ClockCycles(dut.clk, 10)
+    for _ in range(tags):
+        reader.ask("tx", 128)
+    begun, refused = cycle(), []
+    requests = await bench.rd.take(tags)
+    lost = rng.sample(requests, tags // 2)
+    late = {}
+    for request in requests:
+        answer = chunks(request["tag"], reader.memory(request["addr"], 128), [64, 64])
+        here = 2 if request not in lost else rng.randrange(2)
+        bench.rdcpl.post(*answer[:here])
+        late[request["tag"]] = answer[here:]
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.s_dma_rd_cpl_ready.value == 0:
+                refused.append(cycle())
+
+    watching = cocotb.start_soon(watch())
+    await ClockCycles(dut.clk, limit - 10 + begun - cycle())
+    assert sum(beat["last"] for beat in bench.rdc["tx"].beats) == tags - len(lost)
+    await ClockCycles(dut.clk, 10 + 9 * tags)
+    assert sum(beat["last"] for beat in bench.rdc["tx"].beats) == tags
+    assert len(refused) == len(lost), "a cycle for each that is given up"
+    watching.cancel()
     for _ in range(tags):
         reader.ask("rq", 8)
     await ClockCycles(dut.clk, tags + 20)
-    assert len(bench.rd.beats) == tags - 1
-    assert request["tag"] not in [beat["tag"] for beat in bench.rd.beats]
-    bench.rdcpl.post(late[1])
+    free = {request["tag"] for request in requests if request not in lost}
+    held = [*bench.rd.beats]
+    assert {beat["tag"] for beat in held} == free and len(held) == len(free)
+    bench.rd.beats.clear()
+    for request in lost:
+        bench.rdcpl.post(*late[request["tag"]])
     await bench.rdcpl.idle()
-    last = None
-    for held in await bench.rd.take(tags):
-        last = held
-        bench.rdcpl.post(*chunks(held["tag"], reader.memory(held["addr"], 8), [8]))
-    assert last["tag"] == request["tag"]
+    held += await bench.rd.take(len(lost))
+    assert [beat["tag"] for beat in held[len(free) :]] == [request["tag"] for request in lost]
+    for beat in held:
+        bench.rdcpl.post(*chunks(beat["tag"], reader.memory(beat["addr"], 8), [8]))
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 10)
-    assert len(reader.check()) == 1
-    assert bench.odds() == [(4, request["tag"])]
+    assert len(reader.check()) == len(lost)
+    assert bench.odds() == [(4, request["tag"]) for request in lost]
 
 
 @cocotb.test()
@@ -282,15 +336,29 @@ async def late_across_flr(dut):
 
 @cocotb.test()
 async def unknown_answer(dut):
-    """dma.read.unknown: completions nobody asked for are dropped and reported."""
-    bench = await HostBench(dut).start()
+    """dma.read.unknown: completions nobody asked for are dropped and reported; neither they nor
+    requests are taken before the tags are ready."""
+    bench = HostBench(dut)
     tags = [0, int(dut.TAGS.value) - 1, 255]
-    for tag in tags:
-        bench.rdcpl.post(*chunks(tag, bytes(80), [64, 16]))
+    started = cocotb.start_soon(bench.start())
+    await ClockCycles(dut.clk, 3)
+    for tag, sizes in zip(tags, ([60], [64, 16], [64, 16]), strict=True):
+        bench.rdcpl.post(*chunks(tag, bytes(sum(sizes)), sizes))
+    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    await until(dut, low(dut.rst))
+    for _ in range(int(dut.TAGS.value)):
+        assert (dut.rd_tx_ready.value, dut.s_dma_rd_cpl_ready.value) == (0, 0)
+        await RisingEdge(dut.clk)
+    await started
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
     assert bench.odds() == [(4, tag) for tag in tags]
     assert not any(beats.beats for beats in bench.rdc.values())
+    (request,) = await bench.rd.take()
+    bench.rdcpl.post(*chunks(request["tag"], bytes(64), [64]))
+    await bench.rdcpl.idle()
+    await ClockCycles(dut.clk, 12)
+    assert [(beat["cookie"], beat["err"]) for beat in bench.rdc["tx"].beats] == [(9, 0)]
 
 
 @cocotb.test()
@@ -365,16 +433,29 @@ def packets(beats):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.6), (0.5, 0.3)])
 async def writes(dut, pace):
-    """dma.write.order: packets whole and unmixed, each client's in order, all of them."""
-    bench = await HostBench(dut, *pace).start()
-    sent = await write_traffic(bench, rng_for("writes"), 120)
+    """dma.write.order: packets whole and unmixed, each client's in order, all of them, beside
+    messages and answers to read-less reads."""
+    bench, rng = await HostBench(dut, *pace).start(), rng_for("writes")
+    bench.vector(0, 5 << 40, 0x77)
+    bench.set_resp(6 << 40)
+    await bench.settle(4)
+    sent = await write_traffic(bench, rng, 120)
+    for number in range(12):
+        bench.irq["adm"].post({"vector": 0})
+        bench.ask_register(Reg.AQ_CAPS, number)
+        await bench.irq["adm"].idle()
+        await ClockCycles(dut.clk, rng.randrange(1, 24))
     for client in WRITERS:
         await bench.put[client].idle()
     await ClockCycles(dut.clk, 40)
     found = packets(bench.wr.beats)
     for number, client in enumerate(WRITERS):
         assert [one for one in found if one[0] >> 40 == number + 1] == sent[client]
-    assert len(found) == 120
+    assert [one for one in found if one[0] >> 40 == 5] == [(5 << 40, b"\x77\0\0\0")] * 12
+    answers = [Reg.AQ_CAPS << 16 | number for number in range(12)]
+    wanted = [(6 << 40, answer.to_bytes(8, "little")) for answer in answers]
+    assert [one for one in found if one[0] >> 40 == 6] == wanted
+    assert len(found) == 120 + 24
 
 
 @cocotb.test()
@@ -444,6 +525,15 @@ async def reset_under_load(dut):
     rng = rng_for("load")
     reader = Reader(bench, rng)
     bench.rd.on_beat = lambda beat: bench.rdcpl.post(*reader.cut(beat))
+
+    async def none_begins():
+        while True:
+            await RisingEdge(dut.clk)
+            for client in reader.clients:
+                taken = getattr(dut, f"rd_{client}_ready").value == 1
+                assert not (taken and dut.quiesce.value == 1), "a read began in a reset"
+
+    cocotb.start_soon(none_begins())
     for _ in range(4):
         for _ in range(30):
             reader.ask(rng.choice(reader.clients), rng.choice([64, LIMIT]))
@@ -467,3 +557,49 @@ async def reset_under_load(dut):
         bench.wr.beats.clear()
     await ClockCycles(dut.clk, 20)
     assert reader.check() == []
+
+
+@cocotb.test()
+@cocotb.parametrize(flr=[0, 1])
+async def a_reset_waits_for_what_was_begun(dut, flr):
+    """dma.reset.writes: an open packet and every write at the pins; a register reset not for the
+    answer to a read-less read. Each leaves as it was, and none that comes later."""
+    held = {"on": False}
+    bench = await HostBench(dut, stalls=lambda: held["on"]).start()
+    rng = rng_for("begun")
+    for kind in ("open", *WRITERS, "irq", "reg") * 2:
+        addr, payload = rng.getrandbits(55) << 9, rng.randbytes(256 if kind == "open" else 64)
+        value = rng.getrandbits(32)
+        bench.vector(0, addr, value)
+        bench.set_resp(addr)
+        await bench.settle(4)
+        held["on"] = kind != "open"
+        beats = packet(addr, payload)
+        if kind == "irq":
+            payload = value.to_bytes(4, "little")
+            bench.irq[rng.choice(("adm", "eq"))].post({"vector": 0})
+        elif kind == "reg":
+            number, (offset, answer) = value & 0xFFFF, rng.choice(((0x7C, 0xFFFF_FFFF), (16, 0)))
+            payload = (answer << 32 | offset << 16 | number).to_bytes(8, "little")
+            bench.ask_register(offset, number)
+        else:
+            bench.put["rx" if kind == "open" else kind].post(*beats[:2])
+        await bench.settle(10)
+        dut.s_cfg_flr.value = flr
+        if not flr:
+            bench.store(Reg.DEV_CTL, RESET_BIT)
+            bench.store(Reg.DEV_CTL, 0)
+        await until(dut, high(dut.quiesce))
+        bench.irq["adm"].post({"vector": 0})  # is forgotten
+        begun = False
+        for _ in range(40):
+            await RisingEdge(dut.clk)
+            begun = begun or dut.core_rst.value == 1
+        assert begun == (kind == "reg" and not flr), kind
+        dut.s_cfg_flr.value, held["on"] = 0, False
+        if kind == "open":
+            bench.put["rx"].post(*beats[2:])
+        await until(dut, high(dut.m_cfg_flr_done))
+        await ClockCycles(dut.clk, 4)
+        assert packets(bench.wr.beats) == [(addr, payload)], kind
+        bench.wr.beats.clear()

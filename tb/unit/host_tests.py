@@ -98,7 +98,7 @@ async def llq_before_doorbell(dut):
             bench.store(64 * line, data, 64, bar=2)
             expected.append(("llq", line, data, 0xFFFF))
         else:
-            offset, data = 4 * rng.randrange(1 << 20), rng.getrandbits(32)
+            offset, data = 4 * rng.randrange(1 << 30), rng.getrandbits(32)
             bench.store(offset, data, bar=DB_BAR)
             expected.append(("db", offset, data))
     await bench.mmio.idle()
@@ -384,3 +384,21 @@ async def power_on_in_traffic(dut):
     assert not bench.rd.beats and not bench.cpl.beats
     bench.set_resp()
     assert await bench.register(Reg.DEV_STS) == 1
+
+
+@cocotb.test()
+async def interface_and_uptime(dut):
+    """regs.interface: the version on the pins where a reset ends, else the profile's; uptime
+    counts from power-on."""
+    bench = await HostBench(dut).start()
+    for interface in (3, 0, 1, 2):
+        dut.s_cfg_interface.value = interface
+        await reset(dut)
+        assert int(dut.uptime.value) <= 2
+        await until(dut, high(dut.s_mmio_ready))
+        version = interface or PROFILES.default.version
+        assert await bench.read(Reg.VERSION) == version
+        assert dut.acq_crc.value == (version >= 2)
+        before = int(dut.uptime.value)
+        await ClockCycles(dut.clk, 70)
+        assert int(dut.uptime.value) == before + 70 < 1000

@@ -77,7 +77,7 @@ def asks(rng, count):
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[(0.0, 0.0, 1), (0.0, 0.7, 3), (0.5, 0.0, 12)])
+@cocotb.parametrize(pace=[(0.0, 0.0, 1), (0.0, 0.7, 3), (0.5, 0.0, 12), (0.8, 0.0, 1)])
 async def lines_in_order_from_answers_in_any(dut, pace):
     """admin.line_rd.order"""
     source, sink, host = await start(dut, pace[0], pace[1], patience=pace[2], busy=pace[1])

@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive
+from tb.lib.waits import drive, high, until
 
 
 class Bench:
@@ -108,15 +108,21 @@ class Bench:
 async def each_once_in_time(dut):
     """host.rd_timeout.found: unanswered reads, each once, within a round of the limit."""
     bench = await Bench(dut).start()
-    asked = {tag: await bench.use(tag) for tag in range(0, bench.tags, 3)}
     round_trip = timing("efa_rd_timeout", "tag").interval * bench.tags
-    await ClockCycles(dut.clk, bench.timeout + 4 * round_trip)
-    assert sorted(tag for tag, _, _ in bench.given_up) == sorted(asked)
-    for tag, phase, at in bench.given_up:
-        assert phase == 1
-        # A slot costs a cycle or two of the round.
-        late = at - asked[tag] - bench.timeout
-        assert -4 <= late <= round_trip + 4 * len(asked), (tag, late)
+    for _ in range(12):
+        bench.slots = bench.rng.choice((1.0, 0.5))
+        some = bench.rng.sample(range(bench.tags), bench.rng.randrange(1, bench.tags + 1))
+        asked = {tag: await bench.use(tag) for tag in some}
+        await ClockCycles(dut.clk, bench.timeout + 8 * round_trip)
+        assert sorted(tag for tag, _, _ in bench.given_up) == sorted(asked)
+        for tag, phase, at in bench.given_up:
+            assert phase == bench.phase[tag]
+            # A slot costs a cycle or two of the round, and as many as it is late.
+            late = at - asked[tag] - bench.timeout
+            assert -4 <= late <= round_trip + (4 + 8 * (bench.slots < 1)) * len(asked), (tag, late)
+        bench.given_up.clear()
+        for tag in some:
+            await bench.have(tag, bench.phase[tag])
 
 
 @cocotb.test()
@@ -191,12 +197,21 @@ async def any_age_at_any_time(dut):
 
 @cocotb.test()
 async def slot_held(dut):
-    """host.rd_timeout.slot: the question stays until a slot came, however late."""
+    """host.rd_timeout.slot: the question stays until a slot came, however late, and is about the
+    use that was found, though the tag is used again."""
     bench = await Bench(dut, slots=0.02).start()
     for tag in range(4):
         await bench.use(tag)
     await ClockCycles(dut.clk, bench.timeout + 1200)
     assert sorted(tag for tag, _, _ in bench.given_up) == [0, 1, 2, 3]
+    bench.slots = 0
+    await bench.use(5)
+    await until(dut, high(dut.slot_ask))
+    found = bench.phase[5]
+    await bench.have(5, found)
+    await bench.use(5)
+    await ClockCycles(dut.clk, 3)
+    assert (int(dut.slot_tag.value), int(dut.slot_phase.value)) == (5, found)
 
 
 @cocotb.test()

@@ -33,8 +33,8 @@ UNITS: dict[str, Unit] = {
     "ram_be": Unit("efa_ram_be", [{}, {"WIDTH": 96, "LANES": 3}]),
     "fifo": Unit("efa_fifo", [{"DEPTH_LOG2": 1}, {"DEPTH_LOG2": 3}, {"DEPTH_LOG2": 6}]),
     "skid": Unit("efa_skid"),
-    "host": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 200}]),
-    "irq": Unit("efa_host", [{"TAGS": 16}]),
+    "host": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}]),
+    "irq": Unit("efa_host", [{"TAGS": 16, "TIMEOUT_CYCLES": 4000}]),
     "msix": Unit("efa_irq", [{"VECTORS": 64}, {}]),
     "dma": Unit(
         "efa_host",
