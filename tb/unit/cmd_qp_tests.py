@@ -227,6 +227,7 @@ async def any_pairs(dut, profile):
     await unit.start()
     dut.s_cfg_profile.value = profile
     rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpa_qpn)
+    numbers.slow = bool(profile)
     uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
     pds = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.taken.clear()
@@ -264,13 +265,15 @@ async def any_pairs(dut, profile):
                 or wrong["recv_cq_idx"] not in theirs):  # fmt: skip
             await unit.refused(qp(**wrong), Code.CREATE_QP, ILLEGAL)
             assert unit.heard() == []
+        numbers.told.clear()
         answer = await unit.create(**fields)
         number = (generation << qpn_w | index) % 65536
         assert (answer.qp_num, answer.qp_handle) == (number, number)
         assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, profile)
         place = uar * LIMITS.db_page_bytes + 8 * index
         assert (answer.sq_db_offset, answer.rq_db_offset) == (place, place + 4)
-        page = next(n for op, kind, n in reversed(numbers.told) if kind == Kind.LLQ)
+        page, found = (n for op, kind, n in numbers.told if kind == Kind.LLQ)
+        assert page == found, "another place taken than found"
         assert answer.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         told = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
@@ -310,7 +313,7 @@ async def any_pairs(dut, profile):
         if rng.random() < 0.6:
             index = rng.choice(list(live))
             assert await unit.destroy(live[index][0]) == Status.SUCCESS
-            assert unit.context(index).live == 0
+            assert (unit.context(index).live, unit.context(index).state) == (0, S.RESET)
             assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
                                     ("rqop", FREE, index)]  # fmt: skip
             del live[index]
