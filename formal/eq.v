@@ -31,6 +31,8 @@ module fv_eq #(
   localparam EQN_W = `EFA_LIMITS__EQN_W;
   localparam EQS = 1 << EQN_W;
   localparam CQS = 1 << CQN_W;
+  localparam [3:0] LOG_MAX = $clog2(`EFA_LIMITS__MAX_EQ_DEPTH);
+  localparam COUNT_W = LOG_MAX + 1;
   localparam [2:0] ST_CQ_ARM = 3'd1;
   localparam [2:0] ST_EVENT = 3'd2;
   localparam [2:0] ST_POST = 3'd3;
@@ -101,7 +103,7 @@ module fv_eq #(
   (* probe = "u_dut.eq_armed_q" *) wire [EQS-1:0] eq_armed;
   (* probe = "u_dut.eq_new_q" *) wire [EQS-1:0] eq_new;
   (* probe = "u_dut.eq_live_q" *) wire [EQS-1:0] eq_live;
-  (* probe = "u_dut.eq_count_q" *) wire [16*EQS-1:0] eq_count;
+  (* probe = "u_dut.eq_count_q" *) wire [COUNT_W*EQS-1:0] eq_count;
   (* probe = "u_dut.eq_ctx_q" *) wire [`EFA_EQC__W*EQS-1:0] eq_ctx;
   (* probe = "u_dut.u_ctx.word_addr" *) wire [CQN_W-1:0] ctx_addr;
   (* probe = "u_dut.u_ctx.word_known_q" *) wire ctx_known;
@@ -204,6 +206,7 @@ module fv_eq #(
         || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me));
     // An event queue is made anew only when it is at rest, as the drain says.
     assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_here);
+    assume (!eqc_valid || eqc_data[`EFA_EQC__LOG] <= LOG_MAX);
     // Each CQ stands at most twice in the line of arms, which has room for that.
     assume (!arm_push || arm_room);
     assume (ctx_addr == me && consumed_addr == me && total_addr == me);
@@ -216,7 +219,7 @@ module fv_eq #(
       assert (!live_q || !((state == ST_EVENT || state == ST_CQ_ARM || state == ST_SCAN_CQ)
           && cqn == me) || ctx_eqn == home_q);
       h_ring :
-      assert (!ring_q || (eq_count[16*eq+:16] == written_q
+      assert (!ring_q || (eq_count[COUNT_W*eq+:COUNT_W] == written_q[COUNT_W-1:0]
           && eq_ctx[`EFA_EQC__W*eq+:`EFA_EQC__W] == ring_ctx_q));
       h_scan :
       assert (!scanning || state == ST_SCAN || state == ST_SCAN_CQ || state == ST_POST

@@ -123,10 +123,10 @@ module efa_wqe_check (
     asked[`EFA_TXM__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
     asked[`EFA_TXM__HAS_IMM] = has_imm;
     asked[`EFA_TXM__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
-    // A length that was not written counts as 0.
-    asked[`EFA_TXM__LENGTH] = k_item_q[`EFA_WQI__TORN] ? 16'd0 : length[15:0];
+    // Of an entry that is refused, for one because its length needs more bits, nobody looks at it.
+    asked[`EFA_TXM__LENGTH] = length[15:0];
     // Nothing to gather is as good as inline.
-    asked[`EFA_TXM__INLINED] = inlined || length == 33'd0;
+    asked[`EFA_TXM__INLINED] = inlined || length[15:0] == 16'd0;
     asked[`EFA_TXM__AH] = ah;
     asked[`EFA_TXM__AGE] = k_age_q;
   end
@@ -268,7 +268,7 @@ module efa_wqe_check (
       k_item_q <= s_item_data;
       k_len0_q <= s_len0;
       k_len1_q <= s_len1;
-      k_age_q  <= ah_age[4*s_ah[AH_W-1:0]+:4];
+      k_age_q  <= ah_age[{s_ah[AH_W-1:0], 2'b00}+:4];
       j_msg_q <= asked;
       j_nowhere_q <= nowhere;
       j_inline_q <= entry[895:256];

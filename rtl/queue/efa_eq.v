@@ -55,6 +55,9 @@ module efa_eq #(
   localparam EQN_W = `EFA_LIMITS__EQN_W;
   localparam EQS = 1 << EQN_W;
   localparam EQC_W = `EFA_EQC__W;
+  // Entries of an event queue are counted by slot and lap, of which the phase needs one bit.
+  localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_EQ_DEPTH);
+  localparam COUNT_W = SLOT_W + 1;
   localparam CQS = 1 << CQN_W;
   localparam WORD_W = CQN_W - 5;
 
@@ -81,14 +84,13 @@ module efa_eq #(
   reg [CQS-1:0] request_q;
   reg [CQS-1:0] queued_q;
   reg [CQS-1:0] committed_q;
-  reg [CQS-1:0] rung_q;
   // And of each event queue.
   reg [EQS-1:0] eq_live_q;
   reg [EQS-1:0] eq_armed_q;
   reg [EQS-1:0] eq_new_q;
   reg [EQS-1:0] eq_request_q;
   reg [EQS*EQC_W-1:0] eq_ctx_q;
-  reg [EQS*16-1:0] eq_count_q;
+  reg [EQS*COUNT_W-1:0] eq_count_q;
 
   reg [2:0] state_q;
   reg scanning_q;
@@ -202,7 +204,6 @@ module efa_eq #(
   wire [15:0] consumed;
   wire [15:0] total;
   wire [15:0] rd_total = committed_q[cqn_q] ? total : 16'd0;
-  wire [15:0] rd_consumed = rung_q[cqn_q] ? consumed : 16'd0;
 
   efa_ram #(
       .WIDTH (EQN_W),
@@ -245,9 +246,9 @@ module efa_eq #(
 
   // The event entry of cqn_q on eqn_q.
   wire [EQC_W-1:0] eq_ctx = eq_ctx_q[EQC_W*eqn_q+:EQC_W];
-  wire [15:0] eq_count = eq_count_q[16*eqn_q+:16];
-  wire [15:0] eq_slot = eq_count & ((16'd1 << eq_ctx[`EFA_EQC__LOG]) - 16'd1);
-  wire [15:0] eq_lap = eq_count >> eq_ctx[`EFA_EQC__LOG];
+  wire [COUNT_W-1:0] eq_count = eq_count_q[COUNT_W*eqn_q+:COUNT_W];
+  wire [SLOT_W-1:0] eq_slot = eq_count[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << eq_ctx[`EFA_EQC__LOG]);
+  wire [COUNT_W-1:0] eq_lap = eq_count >> eq_ctx[`EFA_EQC__LOG];
   reg [127:0] eqe;
   always @* begin
     eqe = 128'd0;
@@ -256,7 +257,7 @@ module efa_eq #(
     eqe[`EFA_ADMIN_EQE__U__COMP_EVENT__CQN] = {{(16 - CQN_W) {1'b0}}, cqn_q};
   end
   assign m_wr_valid = state_q == ST_POST;
-  assign m_wr_addr = {eq_ctx[`EFA_EQC__BASE], 6'b0} + {44'b0, eq_slot, 4'b0};
+  assign m_wr_addr = {eq_ctx[`EFA_EQC__BASE], 6'b0} + {{(60 - SLOT_W) {1'b0}}, eq_slot, 4'b0};
   assign m_wr_data = eqe;
   assign m_irq_valid = state_q == ST_IRQ;
   assign m_irq_vector = eq_ctx[`EFA_EQC__VECTOR];
@@ -288,11 +289,11 @@ module efa_eq #(
     end else if (scan_pick) begin
       todo_q <= todo_q & (todo_q - 32'd1);
     end
-    if (m_wr_valid && m_wr_ready) eq_count_q[16*eqn_q+:16] <= eq_count + 16'd1;
+    if (m_wr_valid && m_wr_ready) eq_count_q[COUNT_W*eqn_q+:COUNT_W] <= eq_count + 1'b1;
     // A queue that goes keeps its context: an interrupt of it may stand in front of efa_irq.
     if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
       eq_ctx_q[EQC_W*eqc_eqn+:EQC_W] <= eqc_data;
-      eq_count_q[16*eqc_eqn+:16] <= 16'd0;
+      eq_count_q[COUNT_W*eqc_eqn+:COUNT_W] <= {COUNT_W{1'b0}};
     end
     if (rst) begin
       state_q <= ST_IDLE;
@@ -308,7 +309,6 @@ module efa_eq #(
       request_q <= {CQS{1'b0}};
       queued_q <= {CQS{1'b0}};
       committed_q <= {CQS{1'b0}};
-      rung_q <= {CQS{1'b0}};
       eq_live_q <= {EQS{1'b0}};
       eq_armed_q <= {EQS{1'b0}};
       eq_new_q <= {EQS{1'b0}};
@@ -343,7 +343,7 @@ module efa_eq #(
         ST_CQ_ARM: begin
           state_q <= ST_IDLE;
           if (ctx_live) begin
-            if (rd_total != rd_consumed) begin
+            if (rd_total != consumed) begin
               armed_q[cqn_q] <= 1'b0;
               state_q <= ST_EVENT;
             end else begin
@@ -423,12 +423,9 @@ module efa_eq #(
           end
         end
       endcase
-      if (cqdb_valid) begin
-        rung_q[cqdb_cqn] <= 1'b1;
-        if (cqdb_value[`EFA_CQ_DB__ARM]) begin
-          request_q[cqdb_cqn] <= 1'b1;
-          queued_q[cqdb_cqn] <= 1'b1;
-        end
+      if (cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM]) begin
+        request_q[cqdb_cqn] <= 1'b1;
+        queued_q[cqdb_cqn] <= 1'b1;
       end
       if (eqdb_valid && eqdb_known && eqdb_value[`EFA_REG__EQ_DB__ARM] && eq_live_q[eqdb_eqn]) begin
         eq_request_q[eqdb_eqn] <= 1'b1;
@@ -446,7 +443,6 @@ module efa_eq #(
         kept_q[cqc_cqn] <= 1'b0;
         request_q[cqc_cqn] <= 1'b0;
         committed_q[cqc_cqn] <= 1'b0;
-        rung_q[cqc_cqn] <= 1'b0;
       end
     end
   end
@@ -474,7 +470,7 @@ module efa_eq #(
   end
   assign ev_eqe_data = ev_data;
 
-  wire unused_bits = &{1'b0, cqc_data, eq_lap[15:1], eq_ctx[`EFA_EQC__LIVE],
+  wire unused_bits = &{1'b0, cqc_data, eq_lap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
                        cqdb_value[`EFA_CQ_DB__CMD_SN], cqdb_value[28:16], eqdb_value[30:16],
                        arm_level, cqc_eqn};
 

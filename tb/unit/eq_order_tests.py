@@ -8,10 +8,10 @@ from collections import Counter
 from itertools import permutations, product
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS, AdminEqe
-from tb.lib.stream import PERIOD_NS, cycle, rng_for
+from efa.defs import DOORBELL_BITS, INTERNAL, LIMITS, REG_BITS, AdminEqe
+from tb.lib.stream import rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until
 from tb.unit.eq_bench import BASES, Bench
@@ -273,40 +273,57 @@ async def a_drain_does_not_wait_for_what_came_later(dut):
 
 
 @cocotb.test()
+async def a_drain_waits_for_every_commit_that_waits(dut):
+    """eq.drain.all: none to sixteen of them behind an event; it ends with the event of the last"""
+    held, rng = {"on": False}, rng_for("drain")
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start(log=6)
+    for waiting in range(timing("efa_eq", "commit").depth + 1):
+        numbers = rng.sample(range(128), 1 + waiting)
+        for cqn in numbers:
+            await bench.cq(cqn)
+            await bench.arm_cq(cqn, 0)
+        await bench.settle()
+        held["on"] = True
+        for cqn in numbers:
+            bench.commit(cqn)
+        await bench.settle()
+        dut.drain_valid.value = dut.s_drained.value = 1
+        await RisingEdge(dut.clk)
+        dut.s_drained.value = 0
+        await ClockCycles(dut.clk, 4)
+        held["on"] = False
+        await until(dut, high(dut.drain_ready), "the drain", cycles=10 * len(numbers) + 10)
+        dut.drain_valid.value = 0
+        assert bench.events() == numbers
+
+
+@cocotb.test()
 async def the_count_of_entries_passes_its_end(dut):
-    """eq.wrap: entry 65,535 is followed by entry 0, with its slot and phase"""
+    """eq.wrap: two laps of the deepest, slots and phases of any depth, on every event queue"""
     bench = Bench(dut)
-    log = 9
-    await bench.start(log=log)
-    await bench.cq(9)
+    await bench.start(eqs=())
     bench.wr._task.cancel()
     bench.irq._task.cancel()
     dut.m_wr_ready.value = dut.m_irq_ready.value = 1
-    # Both arms in every cycle: each round posts one event, and only the clock moves.
-    dut.cqdb_cqn.value = 9
-    dut.cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
-    dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=0, ARM=1)
-    dut.cqdb_valid.value = dut.eqdb_valid.value = 1
-
-    async def entries(count):
-        seen = []
-        for _ in range(40 * count):
-            if len(seen) == count:
-                break
-            await RisingEdge(dut.clk)
-            if dut.m_wr_valid.value == 1:
-                entry = AdminEqe.unpack(int(dut.m_wr_data.value).to_bytes(16, "little"))
-                seen.append((cycle(), (int(dut.m_wr_addr.value) - BASES[0]) // 16, entry.phase))
-        return seen
-
-    first = await entries(4)
-    step = first[3][0] - first[2][0]
-    await Timer((0x10000 - 20) * step * PERIOD_NS, "ns")
-    last = await entries(40)
-    numbers = [3 + (now - first[3][0]) // step for now, *_ in last]
-    assert numbers == list(range(numbers[0], numbers[0] + 40)) and 0x10000 in numbers
-    for number, (_, slot, phase) in zip(numbers, last, strict=True):
-        assert (slot, phase) == (number & (1 << log) - 1, 1 - (number >> log & 1)), number
+    for log in range(LIMITS.max_eq_depth.bit_length()):
+        eqn = log % len(BASES)
+        await bench.configure([eqn], log)
+        await bench.cq(9, eqn)
+        # Both arms in every cycle: each round posts one event, and only the clock moves.
+        dut.cqdb_cqn.value = 9
+        dut.cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
+        dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1)
+        dut.cqdb_valid.value = dut.eqdb_valid.value = 1
+        for number in range(2 * LIMITS.max_eq_depth + 5):
+            await RisingEdge(dut.m_wr_valid)
+            await FallingEdge(dut.clk)
+            entry = AdminEqe.unpack(int(dut.m_wr_data.value).to_bytes(16, "little"))
+            lap, slot = divmod(number, 1 << log)
+            seen = (int(dut.m_wr_addr.value) - BASES[eqn], entry.phase)
+            assert seen == (16 * slot, 1 - lap % 2), (log, number)
+        dut.cqdb_valid.value = dut.eqdb_valid.value = 0
+        await bench.settle()
 
 
 @cocotb.test()

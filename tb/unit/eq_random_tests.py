@@ -11,7 +11,7 @@ from cocotb.triggers import ClockCycles
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
 from tb.lib.noise import noise
-from tb.lib.stream import rng_for
+from tb.lib.stream import cycle, rng_for
 from tb.lib.waits import hold, pulse
 from tb.unit.eq_bench import Bench
 from tb.unit.queue_bench import Pulses
@@ -208,10 +208,14 @@ class World(Bench):
         for cqn in self.numbers:
             await self.make_cq(cqn)
 
+    def free(self):
+        """CQs that can have an event."""
+        return [n for n, cq in enumerate(self.account.cqs)
+                if cq.live and not cq.posted and self.account.eqs[cq.eqn].live]  # fmt: skip
+
     async def stuck(self):
         """An event that waits for the host; returns whose, None where nobody can have one."""
-        free = [n for n, cq in enumerate(self.account.cqs)
-                if cq.live and not cq.posted and self.account.eqs[cq.eqn].live]  # fmt: skip
+        free = self.free()
         if not free:
             return None
         cqn, self.held = self.rng.choice(free), True
@@ -267,25 +271,32 @@ async def every_queue_in_every_state_is_made_anew(dut):
 
 @cocotb.test()
 async def all_queues_in_a_row(dut):
-    """eq.random.row: arms, then commits of most CQs in any order; the events of those armed"""
+    """eq.random.row: arms of most CQs and commits of most, in any order; the events they lead to"""
     world = World(dut)
     await world.start_all()
     rng = world.rng
-    for _ in range(12):
+
+    async def arms():
         for cqn in rng.sample(world.numbers, len(world.numbers) * 4 // 5):
             await world.ring(cqn, world.read(cqn), 1)
             world.account.arm(cqn)
             await ClockCycles(dut.clk, 1)
         await world.quiet(8 * len(world.numbers))
+
+    async def commits():
         for cqn in rng.choices(world.numbers, k=len(world.numbers)):
             cq = world.account.cqs[cqn]
-            world.account.commit(cqn, total := cq.total + 1 & COUNT)
+            world.account.commit(cqn, total := cq.total + (1 << rng.randrange(16)) & COUNT)
             await hold(dut, "s_commit_valid", "s_commit_ready", s_commit_cqn=cqn,
                        s_commit_total=total)  # fmt: skip
         await world.quiet(100)
+
+    for turn in range(12):
+        for step in (arms, commits) if turn % 2 else (commits, arms):
+            await step()
         for cqn in rng.sample(world.numbers, 10):
             await world.make_cq(cqn)
-        for eqn in rng.sample(range(EQS), EQS - 2):
+        for eqn in rng.sample(range(EQS), rng.choice((0, EQS - 2, EQS))):
             if rng.random() < 0.1:
                 await world.make_eq(eqn)
             await world.arm_eq(eqn)
@@ -314,20 +325,80 @@ async def arms_that_stand_in_line(dut):
             if arm:
                 asked.add(cqn)
                 line += [cqn] if cqn not in line else []
+        eqn, cycles = rng.choice((None, rng.randrange(EQS))), world.scan()
+        if eqn is not None:
+            await world.ring_eq(eqn)
+            world.account.arm_eq(eqn)
         world.held = False
         for cqn in line:
             if cqn in asked:
                 world.account.arm(cqn)
-        await world.quiet(8 * len(line))
-        # Event queues are armed lowest number first.
-        if rng.random() < 0.5 and await world.stuck() is not None:
+        await world.quiet(8 * len(line) + cycles)
+        # Event queues are armed lowest number first, those made anew meanwhile not at all.
+        if rng.random() < 0.5 and (first := await world.stuck()) is not None:
             some, cycles = rng.sample(range(EQS), rng.randrange(1, EQS)), world.scan()
             for eqn in some:
                 await world.ring_eq(eqn)
+            gone = {eqn for eqn in some
+                    if eqn != world.account.cqs[first].eqn and rng.random() < 0.3}  # fmt: skip
+            for eqn in gone:
+                await world.make_eq(eqn)
             world.held = False
-            for eqn in sorted(some):
+            for eqn in sorted(set(some) - gone):
                 world.account.arm_eq(eqn)
             await world.quiet(cycles * len(some))
         for _ in range(8):
             await world.commit(rng.choice(world.numbers))
             await world.quiet()
+
+
+@cocotb.test()
+async def a_queue_stands_in_line_once(dut):
+    """eq.random.once: armed once or thrice behind an event, it is looked at once and is armed"""
+    world = World(dut)
+    await world.start_all()
+    rng, cqs, took = world.rng, world.account.cqs, []
+    for times in (1, 3):
+        for eqn in range(EQS):
+            await world.make_eq(eqn)
+        first = await world.stuck()
+        last = rng.choice(world.free())
+        line = rng.sample([n for n in world.numbers if n not in (first, last)], 126) + [last]
+        for cqn in line * times:
+            await world.ring(cqn, cqs[cqn].total ^ (cqn == last), 1)
+        for cqn in line:
+            world.account.arm(cqn)
+        world.held, released = False, cycle()
+        await ClockCycles(dut.clk, 4 * len(line))
+        took.append(world.told.seen[-1][0] - released)
+        await world.quiet()
+        # An event of each, one of each that is kept, and all of these.
+        for cqn in rng.sample(world.numbers, len(world.numbers)):
+            await world.commit(cqn)
+            await ClockCycles(dut.clk, 6)
+        for cqn in rng.sample(world.numbers, len(world.numbers)):
+            await world.ring(cqn, cqs[cqn].total ^ 1, 1)
+            world.account.arm(cqn)
+            await ClockCycles(dut.clk, 6)
+        await world.quiet()
+        for eqn in [*rng.sample(range(EQS), EQS), *range(EQS)]:
+            await world.arm_eq(eqn)
+    assert took[0] == took[1]
+
+
+@cocotb.test()
+async def a_queue_made_anew_in_the_line_is_not_armed(dut):
+    """eq.random.forgotten: whichever it is, though it stands there"""
+    world = World(dut)
+    await world.start_all()
+    first = await world.stuck()
+    others = [n for n in world.numbers if n != first]
+    for cqn in others:
+        await world.ring(cqn, 1, 1)
+    for cqn in others:
+        await world.make_cq(cqn)
+    world.held = False
+    await world.quiet(4 * len(others))
+    for cqn in others:
+        await world.commit(cqn)
+    await world.quiet()

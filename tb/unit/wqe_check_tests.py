@@ -90,8 +90,11 @@ class Bench:
             sge = wqe.data.sgl[number]
             sge.length, sge.lkey = size, key | rng.getrandbits(8) << 24
             sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
-        # What lies behind the bytes or buffers that are used is anything.
+        # What lies behind the bytes or buffers that are used is anything, and so is what others
+        # look at: the request's number, hints, reserved bytes.
         data = bytearray(wqe.pack())
+        for ignored in (slice(0, 2), slice(14, 16), slice(20, 32)):
+            data[ignored] = rng.randbytes(ignored.stop - ignored.start)
         end = 32 + (len(inline) if meta.get("inline_msg") else 16 * len(buffers))
         data[end:112] = rng.randbytes(112 - end)
         image = int.from_bytes(bytes(data)[:112], "little")
