@@ -120,24 +120,25 @@ async def an_arm_behind_commits_that_wait(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    await bench.cq(1)
-    await bench.cq(2)
-    await bench.arm_cq(1, 0)
-    await bench.settle()
-    bench.commit(1)
     depth = timing("efa_eq", "commit").depth
-    for _ in range(depth + 1):
+    for commits in range(depth + 2):
+        await bench.cq(1)
+        await bench.cq(2)
+        held["on"] = True
+        await bench.completion(1)
+        sent = bench.commits.sent
+        for _ in range(commits):
+            bench.commit(2)
+        await bench.settle()
+        # The event of CQ 1 waits for the host; sixteen commits are inside, one is offered.
+        assert bench.commits.sent == sent + min(commits, depth)
+        await bench.arm_cq(2, commits)
+        held["on"] = False
+        await bench.settle()
+        assert bench.events() == [1], commits
         bench.commit(2)
-    await bench.settle()
-    # The event of CQ 1 waits for the host; sixteen commits are inside, one is offered.
-    assert bench.commits.sent == 1 + depth
-    await bench.arm_cq(2, depth + 1)
-    held["on"] = False
-    await bench.settle()
-    assert bench.events() == [1]
-    bench.commit(2)
-    await bench.settle()
-    assert bench.events() == [2]
+        await bench.settle()
+        assert bench.events() == [2], commits
 
 
 @cocotb.test()

@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles
 from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
 from tb.lib.noise import noise
 from tb.lib.stream import cycle, rng_for
-from tb.lib.waits import hold, pulse
+from tb.lib.waits import hold, pulse, until
 from tb.unit.eq_bench import Bench
 from tb.unit.queue_bench import Pulses
 
@@ -125,8 +125,9 @@ class World(Bench):
         self.account.eqs[eqn].armed = self.account.eqs[eqn].new = False
         await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
 
-    async def make_cq(self, cqn):
-        live, eqn = self.rng.random() < 0.85, self.rng.randrange(EQS)
+    async def make_cq(self, cqn, share=0.85):
+        """A CQ that can have events, or one in polling mode, or none."""
+        live, eqn = self.rng.random() < share, self.rng.randrange(EQS)
         self.account.cqs[cqn] = Cq(eqn, live)
         there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
         context = noise(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
@@ -362,13 +363,23 @@ async def a_queue_stands_in_line_once(dut):
         for eqn in range(EQS):
             await world.make_eq(eqn)
         first = await world.stuck()
-        last = rng.choice(world.free())
-        line = rng.sample([n for n in world.numbers if n not in (first, last)], 126) + [last]
-        for cqn in line * times:
-            await world.ring(cqn, cqs[cqn].total ^ (cqn == last), 1)
-        for cqn in line:
-            world.account.arm(cqn)
+        then, last = rng.sample(world.free(), 2)
+        line = [n for n in rng.sample(world.numbers, 128) if n not in (first, then, last)]
+        for cqn in [then, *line * times]:
+            await world.ring(cqn, cqs[cqn].total ^ (cqn == then), 1)
+        # The engine goes on to the next event, and then to the end; there are arms all the time.
+        world.held = False
+        await until(dut, lambda: world.told.seen, "the first event", cycles=20)
+        world.held = True
+        await ClockCycles(dut.clk, 8)
+        for cqn in line * (times - 1):
+            await world.ring(cqn, cqs[cqn].total, 1)
         world.held, released = False, cycle()
+        for cqn in line[-40:] * (times // 2):
+            await world.ring(cqn, cqs[cqn].total, 1)
+        await world.ring(last, cqs[last].total ^ 1, 1)
+        for cqn in (then, *line, last):
+            world.account.arm(cqn)
         await ClockCycles(dut.clk, 4 * len(line))
         took.append(world.told.seen[-1][0] - released)
         await world.quiet()
@@ -388,7 +399,7 @@ async def a_queue_stands_in_line_once(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_in_the_line_is_not_armed(dut):
-    """eq.random.forgotten: whichever it is, though it stands there"""
+    """eq.random.forgotten: whichever it is; and one that has no events never has one"""
     world = World(dut)
     await world.start_all()
     first = await world.stuck()
@@ -402,3 +413,8 @@ async def a_queue_made_anew_in_the_line_is_not_armed(dut):
     for cqn in others:
         await world.commit(cqn)
     await world.quiet()
+    for cqn in world.numbers:
+        await world.make_cq(cqn, share=0)
+        await world.ring(cqn, 1, 1)
+        await world.commit(cqn)
+    await world.quiet(4 * len(others))
