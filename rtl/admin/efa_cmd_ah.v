@@ -57,8 +57,8 @@ module efa_cmd_ah (
   reg [3:0] state_q;
   reg [3:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
   reg [AH_W:0] used_q;  // one above the highest number ever taken; efa_objects leaves none out
@@ -78,7 +78,7 @@ module efa_cmd_ah (
   wire idle = state_q == ST_IDLE;
   wire searching = state_q == ST_SEARCH;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [7:0] obj_told = obj_status(obj_rsp_code);
+  wire [2:0] obj_told = obj_status(obj_rsp_code);
 
   // Whether it lives, PD and GID of each number used before.
   wire [TABLE_W-1:0] there;
@@ -115,7 +115,7 @@ module efa_cmd_ah (
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign ah_valid = state_q == ST_TELL;
   assign ah_index = index_q[AH_W-1:0];
   assign ah_data = told;
@@ -155,7 +155,7 @@ module efa_cmd_ah (
     case (state_q)
       // A command.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         index_d  = s_cmd_data[`EFA_ADMIN_DESTROY_AH_CMD__AH];
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
@@ -196,7 +196,7 @@ module efa_cmd_ah (
       // And of the PD named; given out more than once it stays.
       ST_COMPARE: begin
         if (entry_pd != pd) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end else begin
           state_d = last_ref_q ? ST_FREE : ST_LESS;

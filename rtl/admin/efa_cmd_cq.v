@@ -70,8 +70,8 @@ module efa_cmd_cq #(
   reg [3:0] state_q;
   reg [3:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
   reg [15:0] uar_q;
@@ -159,7 +159,7 @@ module efa_cmd_cq #(
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
   assign cqc_valid = tell && !of_eq;
   assign cqc_cqn = index_q[CQN_W-1:0];
@@ -224,7 +224,7 @@ module efa_cmd_cq #(
     case (state_q)
       // A command.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         index_d = s_cmd_data[`EFA_ADMIN_DESTROY_CQ_CMD__CQ_IDX];
         uar_d = s_cmd_data[`EFA_ADMIN_CREATE_CQ_CMD__UAR];
         eq_named_d = 1'b0;
@@ -235,10 +235,10 @@ module efa_cmd_cq #(
         if (!create) begin
           state_d = ST_FREE;
         end else if (!of_eq && cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__VIRT]) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
           state_d  = ST_RSP;
         end else if (of_eq ? eq_illegal : cq_illegal) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end else begin
           state_d = of_eq ? ST_FIND : ST_UAR;

@@ -71,8 +71,8 @@ module efa_cmd_ec #(
   reg [2:0] state_q;
   reg [2:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
   reg [COUNTERS-1:0] live_q;
   reg [EC_W-1:0] index_q;
   reg [EC_W-1:0] index_d;
@@ -141,7 +141,7 @@ module efa_cmd_ec #(
   assign s_cmd_ready = idle && !gone_q;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
 
   reg [511:0] entry;
@@ -185,7 +185,7 @@ module efa_cmd_ec #(
     case (state_q)
       // A command, when no QP that is gone has to be told.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         // What a waiting order says stands still.
         if (!gone_q) index_d = asked[EC_W-1:0];
         if (s_cmd_valid && s_cmd_ready) state_d = ST_JUDGE;
@@ -195,7 +195,7 @@ module efa_cmd_ec #(
         state_d = modify || destroy ? ST_ORDER : ST_OBJECT;
         if (create) index_d = lowest;
         if (illegal) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end
       end
@@ -208,10 +208,10 @@ module efa_cmd_ec #(
       ST_COMPARE: begin
         state_d = ST_ORDER;
         if (create && (&live_q)) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE_W3;
           state_d  = ST_UNREF;
         end else if (of_qp && (!same_qp_q || qp_uar_q != counter_uar)) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end
       end
@@ -220,10 +220,10 @@ module efa_cmd_ec #(
         if (ec_ready) begin
           state_d = attach ? ST_DRAIN : destroy ? ST_UNREF : ST_RSP;
           if (ec_code == `EFA_EC_CODE__BUSY) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_BUSY;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_BUSY_W3;
             state_d  = ST_RSP;
           end else if (ec_code == `EFA_EC_CODE__ILLEGAL) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
           end
         end

@@ -46,6 +46,7 @@ module efa_cmd_info #(
   localparam GROUPS_W = $clog2(GROUPS_ANY + 1);
   localparam [3:0] STAT_BASIC = 4'd0;
   localparam [3:0] STAT_MESSAGES = 4'd6;
+  localparam STAT_MOST = 6;
 
   localparam [2:0] ST_IDLE = 3'd0;
   localparam [2:0] ST_JUDGE = 3'd1;
@@ -56,8 +57,8 @@ module efa_cmd_info #(
   reg [2:0] state_q;
   reg [2:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
   reg [BODY_W-1:0] body_q;
   reg [BODY_W-1:0] body_d;
   reg [GROUPS_W-1:0] groups_q;
@@ -85,9 +86,7 @@ module efa_cmd_info #(
   wire [7:0] stats_type = cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__TYPE];
   wire stats_basic = stats_type == `EFA_ADMIN_GET_STATS_TYPE__BASIC;
   wire stats_messages = stats_type == `EFA_ADMIN_GET_STATS_TYPE__MESSAGES;
-  wire [2:0] stats_count = stats_basic ? 3'd6 : 3'd4;
-
-  wire [2:0] word = step_q - 3'd1;
+  wire [2:0] stats_count = stats_basic ? STAT_MOST[2:0] : 3'd4;
 
   wire known;
   wire [BODY_W-1:0] feature_body;
@@ -112,7 +111,7 @@ module efa_cmd_info #(
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign m_rsp_body = body_q;
   assign m_line_valid = state_q == ST_HOST && left_q != 8'd0;
   assign m_line_addr = addr_q;
@@ -121,6 +120,7 @@ module efa_cmd_info #(
   assign stat_index = index_q;
   assign m_groups = {{32 - GROUPS_W{1'b0}}, groups_q};
 
+  integer i;
   always @* begin
     state_d  = state_q;
     status_d = status_q;
@@ -134,7 +134,7 @@ module efa_cmd_info #(
     case (state_q)
       // A command.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         open_d   = 3'd0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
@@ -146,24 +146,24 @@ module efa_cmd_info #(
         step_d   = 3'd0;
         addr_d   = cmd_q[`EFA_ADMIN_SET_FEATURE_CMD__CONTROL_BUFFER__ADDRESS];
         left_d   = HOST_INFO_BYTES[7:0];
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
         if (get) begin
-          if (known) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+          if (known) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         end else if (!set) begin
           if (cmd_q[`EFA_ADMIN_AQ_GET_STATS_CMD__SCOPE] == `EFA_ADMIN_GET_STATS_SCOPE__ALL) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
             if (stats_basic || stats_messages) state_d = ST_STATS;
           end
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__AENQ_CONFIG) begin
           if ((wanted & ~supported) == 32'd0) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
             groups_d = wanted[GROUPS_W-1:0];
           end
         end else if (feature == `EFA_ADMIN_AQ_FEATURE_ID__HOST_INFO) begin
           if (!with_buffer) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
           end else if (buffer_len >= HOST_INFO_BYTES) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
             state_d  = ST_HOST;
           end
         end
@@ -171,7 +171,9 @@ module efa_cmd_info #(
       // One counter a cycle, the answer one cycle behind the question.
       ST_STATS: begin
         step_d = step_q + 3'd1;
-        if (step_q != 3'd0) body_d[{word, 6'd0}+:64] = stat_value;
+        for (i = 1; i <= STAT_MOST; i = i + 1) begin
+          if (step_q == i[2:0]) body_d[64*i-64+:64] = stat_value;
+        end
         if (step_q == stats_count) state_d = ST_RSP;
       end
       // The host's description of itself is read whole; nothing here depends on it.
@@ -180,7 +182,7 @@ module efa_cmd_info #(
           addr_d = addr_q + {56'd0, piece};
           left_d = left_q - piece;
         end
-        if (came && s_line_err) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
+        if (came && s_line_err) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
         if (left_q == 8'd0 && open_q == 3'd0) state_d = ST_RSP;
       end
       // The response.

@@ -80,10 +80,10 @@ module efa_cmd_mr (
   reg [3:0] state_q;
   reg [3:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
-  reg [15:0] index_q;
-  reg [15:0] index_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
+  reg [MR_W-1:0] index_q;
+  reg [MR_W-1:0] index_d;
   reg [GEN_W-1:0] gen_q;
   reg [1:0] stage_q;
 
@@ -132,7 +132,7 @@ module efa_cmd_mr (
       .s_insert(state_q == ST_PLACE),
       .s_remove(state_q == ST_REMOVE && !kept_physical),
       .s_ready(block_ready),
-      .s_index(index_q[MR_W-1:0]),
+      .s_index(index_q),
       .s_need(pages[MTT_W:0]),
       .m_fits(block_fits),
       .m_base(block_base)
@@ -172,16 +172,16 @@ module efa_cmd_mr (
   ) u_kept (
       .clk(clk),
       .wr_en(state_q == ST_TELL && makes),
-      .wr_addr(index_q[MR_W-1:0]),
+      .wr_addr(index_q),
       .wr_data({physical, pd[PD_W-1:0]}),
       .rd_en(state_q == ST_CHECK),
-      .rd_addr(index_q[MR_W-1:0]),
+      .rd_addr(index_q),
       .rd_data({kept_physical, kept_pd})
   );
 
   // A key is the number below its generation.
-  wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_q, index_q[MR_W-1:0]};
-  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[GEN_W-1:0], index_q[MR_W-1:0]};
+  wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_q, index_q};
+  wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[GEN_W-1:0], index_q};
 
   reg [`EFA_MRC__W-1:0] mrc;
   always @* begin
@@ -204,10 +204,10 @@ module efa_cmd_mr (
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
   assign mr_valid = state_q == ST_TELL;
-  assign mr_index = index_q[MR_W-1:0];
+  assign mr_index = index_q;
   assign mr_data = mrc;
 
   reg [511:0] entry;
@@ -236,7 +236,9 @@ module efa_cmd_mr (
       || state_q == ST_FREE;
   assign obj_op = op;
   assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
-  assign obj_index = {16'd0, !of_pd ? index_q : makes ? pd : {{16 - PD_W{1'b0}}, kept_pd}};
+  assign obj_index = {
+    16'd0, !of_pd ? {{16 - MR_W{1'b0}}, index_q} : makes ? pd : {{16 - PD_W{1'b0}}, kept_pd}
+  };
   assign obj_uar = 16'd0;
   assign obj_log = 4'd0;
 
@@ -247,8 +249,8 @@ module efa_cmd_mr (
     case (state_q)
       // A command; a key's number is its low part.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
-        index_d  = {{16 - MR_W{1'b0}}, key_asked[MR_W-1:0]};
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
+        index_d  = key_asked[MR_W-1:0];
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
               == `EFA_ADMIN_AQ_OPCODE__DEREG_MR ? ST_CHECK : ST_SIZE;
@@ -261,10 +263,10 @@ module efa_cmd_mr (
       // Whether it is well formed.
       ST_JUDGE: begin
         if (malformed) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
           state_d  = ST_RSP;
         end else if (illegal) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end else begin
           state_d = ST_PD;
@@ -278,14 +280,14 @@ module efa_cmd_mr (
       // A free number; more pages than a region may have, or the pool has, fit nowhere.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
-        index_d  = obj_rsp_index;
+        index_d  = obj_rsp_index[MR_W-1:0];
         if (obj_ready) begin
           if (!ok) begin
             state_d = ST_PD_BACK;
           end else if (physical) begin
             state_d = ST_TAKE;
           end else if (pages > MOST) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE_W3;
             state_d  = ST_PD_BACK;
           end else begin
             state_d = ST_BLOCK;
@@ -296,7 +298,7 @@ module efa_cmd_mr (
       ST_BLOCK: begin
         if (block_ready) begin
           if (!block_fits) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__RESOURCE_ALLOCATION_FAILURE_W3;
           end
           state_d = !block_fits ? ST_PD_BACK : alloc_mr ? ST_TAKE : ST_LIST;
         end
@@ -304,8 +306,8 @@ module efa_cmd_mr (
       // The pages go into it; nobody looks there before the region lives.
       ST_LIST: begin
         if (list_done) begin
-          if (failed) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR;
-          else if (misaligned) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          if (failed) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
+          else if (misaligned) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d = failed || misaligned ? ST_PD_BACK : ST_TAKE;
         end
       end
@@ -322,7 +324,7 @@ module efa_cmd_mr (
         if (obj_ready) begin
           state_d = ST_TELL;
           if (!ok || key_there != key_given) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
           end
         end
@@ -366,6 +368,8 @@ module efa_cmd_mr (
     if (state_q == ST_TAKE) gen_q <= obj_rsp_gen[GEN_W-1:0];
   end
 
-  wire unused_bits = &{1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, index_q, key_asked};
+  wire unused_bits = &{
+    1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, obj_rsp_index, key_asked
+  };
 
 endmodule

@@ -41,7 +41,7 @@ module efa_cmd_pd (
   reg uar_q;
   reg alloc_q;
   reg [15:0] index_q;
-  reg [7:0] status_q;
+  reg [2:0] status_q;
 
   `include "efa_obj_status.vh"
 
@@ -53,7 +53,7 @@ module efa_cmd_pd (
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = id_q;
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign obj_valid = first || state_q == ST_TAKE;
   assign obj_op = !first ? `EFA_OBJ_OP__TAKE : alloc_q ? `EFA_OBJ_OP__FIND : `EFA_OBJ_OP__FREE;
   assign obj_kind = uar_q ? `EFA_OBJ_KIND__UAR : `EFA_OBJ_KIND__PD;

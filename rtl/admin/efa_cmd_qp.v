@@ -102,8 +102,8 @@ module efa_cmd_qp #(
   reg [4:0] state_q;
   reg [4:0] state_d;
   reg [511:0] cmd_q;
-  reg [7:0] status_q;
-  reg [7:0] status_d;
+  reg [2:0] status_q;
+  reg [2:0] status_d;
   reg [QPC_W-1:0] qpc_q;
   reg [QPC_W-1:0] qpc_d;
   reg [QPN_W-1:0] qpn_q;
@@ -119,7 +119,7 @@ module efa_cmd_qp #(
 
   wire idle = state_q == ST_IDLE;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [7:0] obj_told = obj_status(obj_rsp_code);
+  wire [2:0] obj_told = obj_status(obj_rsp_code);
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_QP;
   wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_QP;
@@ -234,7 +234,7 @@ module efa_cmd_qp #(
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
-  assign m_rsp_status = status_q;
+  assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
   // A QP must not break between being read and being written.
   assign qpa_lock = state_q == ST_READ || state_q == ST_ANSWER || state_q == ST_COMPARE
@@ -342,7 +342,7 @@ module efa_cmd_qp #(
     case (state_q)
       // A command.
       ST_IDLE: begin
-        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
+        status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         step_d   = REF_PD;
         busy_d   = 1'b0;
         if (s_cmd_valid) state_d = ST_JUDGE;
@@ -369,10 +369,10 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__RQ_LOG] = rq_asked ? rq_log : 4'd0;
           if (cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_VIRT]
               || cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_VIRT]) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
             state_d  = ST_RSP;
           end else if (create_illegal) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
           end else begin
             state_d = ST_REF;
@@ -380,7 +380,7 @@ module efa_cmd_qp #(
         end else begin
           state_d = ST_READ;
           if (!handle_in_range) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
           end
         end
@@ -393,7 +393,7 @@ module efa_cmd_qp #(
           if (!ok) begin
             state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
           end else if (step_q == REF_RCQ && long_asked && !cq_long) begin
-            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+            status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             step_d   = REF_RCQ;
             state_d  = ST_UNREF;
           end else if (step_q == REF_RCQ) begin
@@ -434,7 +434,7 @@ module efa_cmd_qp #(
       ST_COMPARE: begin
         page_d = ring_page[15:0];
         if (!handle_there || modify && modify_illegal) begin
-          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER;
+          status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end else if (query) begin
           state_d = qp_state == `EFA_ADMIN_QP_STATE__SQD_W3 ? ST_SQOP : ST_RSP;

@@ -15,7 +15,7 @@ from efa.defs import (
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
-from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.cmd_bench import Kind, Op, Unit, cycles_of, entry
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 PREFIX = LIMITS.gid_prefix
@@ -180,8 +180,16 @@ async def refusals_change_nothing(dut, slow):
     full = Status.RESOURCE_ALLOCATION_FAILURE
     await unit.refused(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, full)
     for ask in ({"ah": number, "pd": 2}, {"ah": number + 1, "pd": 1}, {"ah": 0xFFFF, "pd": 1},
-                {"ah": number + 256, "pd": 1}):  # fmt: skip
+                *({"ah": number | 1 << bit, "pd": 1} for bit in range(16))):  # fmt: skip
         await unit.refused(destroy(**ask), Code.DESTROY_AH, illegal)
+    for pd in (0xFFFF, *(1 ^ 1 << bit for bit in range(16))):
+        await unit.refused(create(pd=pd, dest_addr=gid(3)), Code.CREATE_AH, illegal)
+        assert unit.numbers.told[-1] == (Op.REF, Kind.PD, pd)
+    unit.numbers.full = set()
+    await unit.every_answer(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.PD),
+                            (Op.FIND, Kind.AH))  # fmt: skip
+    await unit.every_answer(create(pd=1, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.AH))
+    await unit.every_answer(destroy(pd=1, ah=number), Code.DESTROY_AH, (Op.CHECK, Kind.AH))
     assert len(unit.told()) == 1
     assert await unit.create(1, gid(3)) == number
 

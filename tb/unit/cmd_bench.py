@@ -12,13 +12,16 @@ from enum import IntEnum
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import AdminAcqEntry
+from efa.defs import AdminAcqEntry, AdminAqCompletionStatus
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import drive, high, until
 
 Op = IntEnum("Op", "FIND TAKE FREE REF REF_OF_UAR UNREF CHECK", start=0)
 Kind = IntEnum("Kind", "PD UAR AH MR EQ CQ QP LLQ", start=0)
 OK, ABSENT, BUSY, NONE = range(4)
+STATUS = {ABSENT: AdminAqCompletionStatus.ILLEGAL_PARAMETER,
+          BUSY: AdminAqCompletionStatus.RESOURCE_BUSY,
+          NONE: AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE}  # fmt: skip
 
 
 class Lines:
@@ -49,6 +52,7 @@ class Numbers:
         self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
         self.full = set()  # kinds that have no free number
         self.first = {}  # by kind, the number that is looked for first
+        self.says = {}  # by operation and kind, the code of a refusal whatever is there
         drive(dut, obj_ready=0, obj_rsp_code=0)
 
     def give(self, kind, *numbers, uar=0):
@@ -66,6 +70,8 @@ class Numbers:
     def judge(self, op, kind, index, uar, log):
         """Answer (code, number found) of one request, done at once."""
         key = (kind, index)
+        if (op, kind) in self.says:
+            return self.says[op, kind], 0
         if op == Op.FIND:
             used = {n for k, n in self.taken if k == kind}
             first = self.first.get(kind, 0) >> log << log
@@ -80,6 +86,7 @@ class Numbers:
                 self.taken[kind, number], self.uar_of[kind, number] = 0, uar
             self.gens[key] = self.gens.get(key, 0) + 1
             return OK, index
+        assert op != Op.UNREF or key in self.taken, (key, "let go, which is not there")
         if key not in self.taken or op == Op.REF_OF_UAR and self.uar_of[key] != uar:
             return ABSENT, 0
         if op == Op.FREE:
@@ -126,17 +133,16 @@ class Numbers:
             answer = {"code": code, "index": found, "gen": self.gens.get(key, 0),
                       "uar": self.uar_of.get(key, 0),
                       "referenced": int(self.taken.get(key, 0) > 0)}  # fmt: skip
-            for name, value in answer.items():
-                port = getattr(dut, "obj_rsp_" + name, None)
-                if port is not None:
-                    port.value = value
+            ports = [(getattr(dut, "obj_rsp_" + name, None), name) for name in answer]
+            ports = [(port, name) for port, name in ports if port is not None]
+            for port, name in ports:
+                port.value = answer[name]
             dut.obj_ready.value = 1
             await RisingEdge(dut.clk)
             dut.obj_ready.value = 0
             # What is no answer says nothing.
-            for name, width in (("code", 2), ("index", 16)):
-                if hasattr(dut, "obj_rsp_" + name):
-                    getattr(dut, "obj_rsp_" + name).value = self.rng.getrandbits(width)
+            for port, _ in ports:
+                port.value = self.rng.getrandbits(len(port))
 
 
 def entry(command, opcode, number=0, **flags):
@@ -171,17 +177,21 @@ class Unit:
     def with_body(self, beat):
         beat["body"] = 0 if beat["status"] else int(self.dut.m_rsp_body.value)
 
-    async def run(self, command, opcode, response=AdminAcqEntry, **flags):
-        """Status and response of one command."""
+    async def run(self, command, opcode, response=None, **flags):
+        """Status and response of one command; where none is named it has zeros only."""
         number = self.rng.randrange(4096)
         self.fill_reserved(command)
         data, size = entry(command, opcode, number, **flags), len(command.pack())
         # What is behind the command says nothing.
         data |= int.from_bytes(self.rng.randbytes(64 - size), "little") << 8 * size
         self.commands.post({"data": data})
+        await self.commands.idle()
+        self.dut.s_cmd_data.value = self.rng.getrandbits(512)  # nor what is no command
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
-        return beat["status"], response.unpack(bytes(8) + beat["body"].to_bytes(56, "little"))
+        assert response or not beat["body"], "more than a status"
+        body = beat["body"].to_bytes(56, "little")
+        return beat["status"], (response or AdminAcqEntry).unpack(bytes(8) + body)
 
     def fill_reserved(self, command):
         """Random bits where the command has none of its own."""
@@ -197,6 +207,14 @@ class Unit:
         before = dict(self.numbers.taken) if self.numbers else None
         assert (await self.run(command, opcode, **flags))[0] == status
         assert before is None or self.numbers.taken == before
+
+    async def every_answer(self, command, opcode, *asks, **flags):
+        """What efa_objects says to one of these requests, but yes, is the status; nothing stays."""
+        for ask in asks:
+            for code, status in STATUS.items():
+                self.numbers.says = {ask: code}
+                await self.refused(command, opcode, status, **flags)
+        self.numbers.says = {}
 
     async def cut_off(self, command, opcode, cycles):
         """A command that a reset ends after some cycles, neighbours included."""
@@ -215,7 +233,7 @@ async def cycles_of(dut, data, **neighbours):
     """Cycles from a command's handshake to its response, neighbours that answer when asked."""
     drive(dut, s_cmd_valid=1, s_cmd_data=data, m_rsp_ready=0, **neighbours)
     await until(dut, high(dut.s_cmd_valid, dut.s_cmd_ready))
-    dut.s_cmd_valid.value = 0
+    drive(dut, s_cmd_valid=0, s_cmd_data=~data & (1 << 512) - 1)
     cycles = await until(dut, high(dut.m_rsp_valid))
     dut.m_rsp_ready.value = 1
     await RisingEdge(dut.clk)

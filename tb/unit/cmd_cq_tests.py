@@ -1,5 +1,7 @@
 """efa_cmd_cq: completion and event queues, what they name, and the drain before one is gone."""
 
+from itertools import combinations
+
 import cocotb
 
 from efa.defs import (
@@ -17,7 +19,7 @@ from efa.defs import (
 from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
-from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.cmd_bench import Kind, Op, Unit, cycles_of, entry
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL = Status.ILLEGAL_PARAMETER
@@ -163,8 +165,9 @@ async def any_queues(dut, profile):
         there[number] = uar, eqn if loud else None
         if turn % 3:
             number = rng.choice(list(there))
-            await unit.refused(AdminDestroyCqCmd(cq_idx=number ^ 1 << rng.randrange(12, 16)),
-                               Code.DESTROY_CQ, ILLEGAL)  # fmt: skip
+            bit = rng.randrange(len(dut.cqc_cqn), 16)
+            await unit.refused(AdminDestroyCqCmd(cq_idx=number ^ 1 << bit), Code.DESTROY_CQ,
+                               ILLEGAL)  # fmt: skip
             command = AdminDestroyCqCmd(cq_idx=number)
             assert (await unit.run(command, Code.DESTROY_CQ))[0] == Status.SUCCESS
             assert unit.told(unit.cqs, layout) == [(number, layout.unpack(0))]
@@ -173,6 +176,12 @@ async def any_queues(dut, profile):
         assert all(unit.numbers.taken[Kind.EQ, eqn] == named.count(eqn) for eqn in eqns)
         pages = [uar for uar, _ in there.values()]
         assert all(unit.numbers.taken[Kind.UAR, uar] == pages.count(uar) for uar in uars)
+    # Of depths with two bits no one is a power of two.
+    for low, high in combinations(range(16), 2):
+        depth = 1 << low | 1 << high
+        await unit.refused(cq(sub_cq_depth=depth, num_sub_cqs=subs, uar=uars[0]), Code.CREATE_CQ,
+                           ILLEGAL)  # fmt: skip
+        await unit.refused(eq(depth=depth), Code.CREATE_EQ, ILLEGAL)
     layout = INTERNAL.eqc
     for _ in range(80):
         base, log, vector = rng.getrandbits(58) << 6, rng.randrange(10), rng.randrange(9)
@@ -188,15 +197,17 @@ async def any_queues(dut, profile):
         if refused:
             await unit.refused(eq(**wrong), Code.CREATE_EQ, ILLEGAL)
             assert not unit.eqs.beats
-        number = unit.numbers.first[Kind.EQ] = rng.randrange(1 << len(dut.eqc_eqn))
+        # The number found is that taken and told, all of it.
+        number = unit.numbers.first[Kind.EQ] = rng.getrandbits(16)
         if (Kind.EQ, number) in unit.numbers.taken:
             continue
         assert (await unit.create(eq(base=base, **sound))).eqn == number
         told = layout.pack(live=1, base=base >> 6, log=log, vector=vector)
-        assert unit.told(unit.eqs, layout) == [(number, layout.unpack(told))]
+        place = number % (1 << len(dut.eqc_eqn))
+        assert unit.told(unit.eqs, layout) == [(place, layout.unpack(told))]
         command = AdminDestroyEqCmd(eqn=number)
         assert (await unit.run(command, Code.DESTROY_EQ))[0] == Status.SUCCESS
-        assert unit.told(unit.eqs, layout) == [(number, layout.unpack(0))]
+        assert unit.told(unit.eqs, layout) == [(place, layout.unpack(0))]
 
 
 @cocotb.test()
@@ -218,6 +229,9 @@ async def refusals_change_nothing(dut, slow):
     unit.numbers.give(Kind.EQ, 0)
     for wide in (cq(interrupt_mode_enabled=1, eqn=0x100), cq(uar=0x102), cq(uar=0xFFFF)):
         await unit.refused(wide, Code.CREATE_CQ, ILLEGAL)
+    assert unit.numbers.told[-1] == (Op.REF, Kind.UAR, 0xFFFF)
+    await unit.refused(cq(**intr | {"eqn": 0xFFFF}), Code.CREATE_CQ, ILLEGAL)
+    assert unit.numbers.told[-2] == (Op.REF, Kind.EQ, 0xFFFF)
     await unit.refused(AdminDestroyEqCmd(eqn=0x100), Code.DESTROY_EQ, ILLEGAL)
     unit.numbers.full = {Kind.CQ, Kind.EQ}
     full = Status.RESOURCE_ALLOCATION_FAILURE
@@ -228,6 +242,11 @@ async def refusals_change_nothing(dut, slow):
     await unit.refused(AdminDestroyEqCmd(eqn=1), Code.DESTROY_EQ, ILLEGAL)
     unit.numbers.taken[Kind.EQ, 0] = 1
     await unit.refused(AdminDestroyEqCmd(eqn=0), Code.DESTROY_EQ, Status.RESOURCE_BUSY)
+    unit.numbers.full = set()
+    await unit.every_answer(cq(**intr), Code.CREATE_CQ, (Op.REF, Kind.UAR), (Op.REF, Kind.EQ),
+                            (Op.FIND, Kind.CQ))  # fmt: skip
+    await unit.every_answer(eq(), Code.CREATE_EQ, (Op.FIND, Kind.EQ))
+    await unit.every_answer(AdminDestroyCqCmd(), Code.DESTROY_CQ, (Op.FREE, Kind.CQ))
     assert not unit.cqs.beats and not unit.eqs.beats and not unit.drains.beats
 
 

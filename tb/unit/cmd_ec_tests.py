@@ -16,7 +16,7 @@ from efa.defs import (
 from tb.lib.stream import StreamMonitor
 from tb.lib.timing import timing
 from tb.lib.waits import drive, pulse
-from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.cmd_bench import Kind, Op, Unit, cycles_of, entry
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, BUSY = Status.ILLEGAL_PARAMETER, Status.RESOURCE_BUSY
@@ -231,6 +231,9 @@ async def refusals_change_nothing(dut, slow):
     for handle in (5, COUNTERS, 1 << 30):
         command = AdminDestroyEventCounterCmd(cntr_handle=handle)
         await unit.refused(command, Code.DESTROY_EVENT_COUNTER, ILLEGAL)
+    create = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
+    await unit.every_answer(create, Code.CREATE_EVENT_COUNTER, (Op.REF, Kind.UAR))
+    await unit.every_answer(tie(mine, good), Code.DETACH_EVENT_COUNTER, (Op.CHECK, Kind.QP))
     assert not unit.orders and not unit.drains.beats, "efa_ec is not asked"
     unit.says = BUSY
     destroy = AdminDestroyEventCounterCmd(cntr_handle=mine)
@@ -244,7 +247,8 @@ async def refusals_change_nothing(dut, slow):
     for number in range(2, COUNTERS):
         assert await unit.create() == number
     command = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
-    await unit.refused(command, Code.CREATE_EVENT_COUNTER, FULL)
+    for _ in range(2):
+        await unit.refused(command, Code.CREATE_EVENT_COUNTER, FULL)
     command = AdminCreateEventCounterCmd(uar=9, paddr=8)
     await unit.refused(command, Code.CREATE_EVENT_COUNTER, ILLEGAL)
 
@@ -296,6 +300,8 @@ async def its_cycles(dut):
     ):
         cycles = await cycles_of(dut, entry(command, code), **idle)
         assert cycles == timing("efa_cmd_ec", name).latency, (name, cycles)
+    again = await cycles_of(dut, entry(command, code), **idle)
+    assert again < cycles, "destroyed twice"
 
 
 @cocotb.test()

@@ -5,6 +5,7 @@ from cocotb.triggers import RisingEdge
 
 from efa.defs import (
     PROFILES,
+    AdminAcqEntry,
     AdminAcqGetStatsResp,
     AdminAqCompletionStatus,
     AdminAqFeatureId,
@@ -68,6 +69,8 @@ class Info(Unit):
         """A counter one cycle after its number."""
         while True:
             await RisingEdge(self.dut.clk)
+            idle = self.dut.rst.value == 0 and self.dut.s_cmd_ready.value == 1
+            assert not idle or self.dut.s_line_ready.value == 0, "nothing was asked for"
             number = self.dut.stat_index.value
             if number.is_resolvable:
                 self.dut.stat_value.value = self.counters[int(number)]
@@ -93,7 +96,7 @@ async def features_and_settings(dut, slow):
     assert await unit.enabled() == 0
     assert (await unit.run(groups(GROUPS), Code.SET_FEATURE))[0] == Status.SUCCESS
     assert await unit.enabled() == GROUPS
-    for wrong in (1, GROUPS | 1 << 31):
+    for wrong in (1 << bit for bit in range(32) if not GROUPS >> bit & 1):
         await unit.refused(groups(wrong), Code.SET_FEATURE, ILLEGAL)
     for feature in (0, 1, 3, 9, 255):
         await unit.refused(host_info(0, feature=feature), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
@@ -170,7 +173,7 @@ async def any_request(dut, profile):
         if turn % 4 == 0:
             feature = beside(int(rng.choice(list(Id))), 8)
             body = answer(feature, profile, node, enabled, *widths)
-            status, told = await unit.run(get(feature), Code.GET_FEATURE)
+            status, told = await unit.run(get(feature), Code.GET_FEATURE, AdminAcqEntry)
             assert status == (ILLEGAL if body is None else Status.SUCCESS), feature
             assert body is None or told.pack()[8:] == body
         elif turn % 4 == 1:
@@ -192,6 +195,7 @@ async def any_request(dut, profile):
             addr = rng.getrandbits(64) % ((1 << 64) - size)
             unit.lines.broken = addr + rng.randrange(size) if rng.random() < 0.2 else None
             command, with_buffer = host_info(addr, length, feature), int(rng.random() < 0.8)
+            command.image[20:] = rng.randbytes(len(command.image) - 20)  # is of another feature
             due = Status.UNKNOWN_ERROR if unit.lines.broken is not None else Status.SUCCESS
             if length < size:
                 due = ILLEGAL
@@ -210,7 +214,7 @@ async def any_request(dut, profile):
             assert not read or ends[-1] == addr + size
         else:
             kind, scope = beside(rng.choice((0, 1)), 8), beside(0, 8, 0.15)
-            status, told = await unit.run(stats(kind, scope), Code.GET_STATS)
+            status, told = await unit.run(stats(kind, scope), Code.GET_STATS, AdminAcqEntry)
             assert status == (ILLEGAL if scope else Status.SUCCESS)
             at, count = {0: (0, 6), 1: (6, 4)}.get(kind, (0, 0))
             words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at:][:count])

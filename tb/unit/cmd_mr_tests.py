@@ -15,7 +15,7 @@ from efa.defs import (
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
-from tb.unit.cmd_bench import Kind, Lines, Unit, cycles_of, entry
+from tb.unit.cmd_bench import Kind, Lines, Op, Unit, cycles_of, entry
 
 Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
@@ -127,7 +127,7 @@ async def lists_in_chunks(dut, slow):
     """admin.cmd_mr.chunks: the length of the first chunk says nothing."""
     unit = Regions(dut, slow)
     await unit.start()
-    pages = [unit.rng.getrandbits(52) << 12 for _ in range(530)]
+    pages = [unit.rng.getrandbits(52) << 12 for _ in range(1023)]
     memory = {}
     for at, words in ((LIST, (0x9000_0008, 0x7_0000_0FF0)), (0x9000_0008, pages[:512]),
                       (0x7_0000_0FF0, pages[512:])):  # fmt: skip
@@ -186,8 +186,10 @@ async def any_regions(dut):
     domains = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.taken.clear()
     numbers.give(Kind.PD, 1, *domains)
-    size = rng.randrange(1, POOL // 2)
-    large, blocks = await unit.alloc(size), {None: (0, size)}
+    below = rng.randrange(POOL // 4, POOL // 2)
+    assert await unit.alloc(below) == key(0, 1)
+    size = rng.randrange(1, POOL // 2 - 800)
+    large, blocks = await unit.alloc(size), {-1: (0, below), None: (below, below + size)}
     live = {}
 
     def first_fit(need):
@@ -212,22 +214,30 @@ async def any_regions(dut):
         length = rng.randrange(max(1, most - PAGE + 1), most + 1)
         fields = {name: rng.getrandbits(1) for name in (
             "local_write_enable", "remote_read_enable", "remote_write_enable")}  # fmt: skip
+        shift = 12
         if physical:
-            length = rng.randrange(1, 1 << 62)
+            length, shift = rng.randrange(1, 1 << 62), rng.randrange(64)
         told_as = key(number, generation) % (1 << KEY_W)
         pd = rng.choice(domains)
         wrong = pd ^ 1 << rng.randrange(10, 16)
         await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
                            ILLEGAL)  # fmt: skip
         found, told = await unit.reg(
-            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
-            unused=unused, page_num=rng.getrandbits(32), **fields
+            pages,
+            pd=pd,
+            iova=iova,
+            mr_length=length,
+            mem_addr_phy_mode_en=physical,
+            unused=unused,
+            page_num=rng.getrandbits(32),
+            phys_page_size_shift=shift,
+            **fields,
         )
         assert found == told_as
         assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
             live=1, key=told_as, pd=pd, local_write=fields["local_write_enable"],
             remote_write=fields["remote_write_enable"], phys=physical,
-            remote_read=fields["remote_read_enable"], shift=12, iova=iova, length=length,
+            remote_read=fields["remote_read_enable"], shift=shift, iova=iova, length=length,
             mtt=told.mtt))  # fmt: skip
         if not physical:
             assert told.mtt == first_fit(len(pages))
@@ -237,8 +247,10 @@ async def any_regions(dut):
             assert await unit.dereg(large) == Status.SUCCESS
             unit.regions.beats.clear()
             numbers.first[Kind.MR] = 0
-            size = rng.randrange(1, POOL // 2)
             del blocks[None]
+            other = rng.randrange(1, POOL // 2 - 800)
+            # Where it was it fits again in any case.
+            size = other if first_fit(other) + other <= POOL else size
             blocks[None] = first_fit(size), first_fit(size) + size
             large = await unit.alloc(size)
         if rng.random() < 0.6:
@@ -253,7 +265,7 @@ async def any_regions(dut):
             assert beat == {"index": number, "data": 0}
             unit.regions.beats.clear()
             counts = [sum(of == pd for _, of in live.values()) for pd in domains]
-            counts[0] += 1  # of the allocated one
+            counts[0] += 2  # of the allocated ones
             assert [numbers.taken[Kind.PD, pd] for pd in domains] == counts
 
 
@@ -297,8 +309,9 @@ async def refusals_change_nothing(dut, slow):
     unit.lines.memory, unit.lines.broken = {}, LIST
     await listed(Status.UNKNOWN_ERROR, ctrl_data_indirect=1)
     unit.lines.asked.clear()
+    too_many = [1 << bit for bit in range(LIMITS.mtt_w + 1, 32)]
     for pd, pages, status in ((2, 1, ILLEGAL), (1, 0, ILLEGAL), (1, POOL - 3, FULL),
-                              (1, 1 << 31, FULL)):  # fmt: skip
+                              *((1, pages, FULL) for pages in too_many)):  # fmt: skip
         await unit.refused(AdminAllocMrCmd(pd=pd, max_pages=pages), Code.ALLOC_MR, status)
     unit.lines.broken = LIST + 64
     await listed(Status.UNKNOWN_ERROR)
@@ -306,11 +319,13 @@ async def refusals_change_nothing(dut, slow):
     unit.lines.memory = {LIST + 8 * 8: 1}
     await listed(ILLEGAL)
     unit.lines.asked.clear()
-    for pages in (POOL - 3, POOL + 1, 1 << 28):
+    for pages in (POOL - 3, POOL + 1, *(1 << bit for bit in range(LIMITS.mtt_w + 1, 52))):
         command = region(listed=True, mr_length=pages * PAGE)
         command.pbl.pbl.length = 8 * pages & 0xFFFF_FFFF
-        await unit.refused(command, Code.REG_MR, FULL, ctrl_data=1)
+        chunks = int(8 * pages >= 1 << 32)
+        await unit.refused(command, Code.REG_MR, FULL, ctrl_data=1, ctrl_data_indirect=chunks)
     assert not unit.lines.asked, "no room, so the list is not read"
+    await unit.every_answer(region(), Code.REG_MR, (Op.REF, Kind.PD), (Op.FIND, Kind.MR))
     unit.numbers.full = {Kind.MR}
     await unit.refused(region(), Code.REG_MR, FULL)
     for number in (key(0, 2), key(1, 1), key(0, 1) | 1 << 20, key(0, 1) | 1 << 31, 0):

@@ -81,6 +81,9 @@ async def refusals_change_nothing(dut, slow):
         await unit.refused(AdminDeallocPdCmd(pd=number), Code.DEALLOC_PD, status)
     for number, status in ((65535, Status.RESOURCE_BUSY), (3, Status.ILLEGAL_PARAMETER)):
         await unit.refused(AdminDeallocUarCmd(uar=number), Code.DEALLOC_UAR, status)
+    unit.numbers.full = set()
+    await unit.every_answer(AdminAllocPdCmd(), Code.ALLOC_PD, (Op.FIND, Kind.PD))
+    await unit.every_answer(AdminDeallocUarCmd(uar=9), Code.DEALLOC_UAR, (Op.FREE, Kind.UAR))
 
 
 @cocotb.test()

@@ -19,7 +19,7 @@ from efa.defs import (
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
-from tb.unit.cmd_bench import Kind, Unit, cycles_of, entry
+from tb.unit.cmd_bench import Kind, Op, Unit, cycles_of, entry
 
 Code, Status, S = AdminAqOpcode, AdminAqCompletionStatus, AdminQpState
 ILLEGAL, FULL = Status.ILLEGAL_PARAMETER, Status.RESOURCE_ALLOCATION_FAILURE
@@ -101,17 +101,19 @@ class Pairs(Unit):
         self.saw(name, beat["kind"], beat["qpn"])
 
     async def serve(self):
-        """Contexts read and written; both of one command under one lock."""
+        """Contexts read and written; both of one command under one lock. Ready stands before there
+        is a request, or comes later."""
         dut = self.dut
         while True:
+            dut.qpa_ready.value = int(not self.slow)
             await RisingEdge(dut.clk)
             if dut.rst.value != 0 or dut.qpa_valid.value != 1:
                 continue
             assert dut.qpa_lock.value == 1
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(6))
-            dut.qpa_ready.value = 1
-            await RisingEdge(dut.clk)
+                dut.qpa_ready.value = 1
+                await RisingEdge(dut.clk)
             dut.qpa_ready.value = 0
             number = int(dut.qpa_qpn.value)
             if dut.qpa_valid.value != 1:
@@ -225,6 +227,7 @@ async def any_pairs(dut, profile):
     await unit.start()
     dut.s_cfg_profile.value = profile
     rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpa_qpn)
+    numbers.slow = bool(profile)
     uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
     pds = [1 << bit for bit in range(10)] + [0, 1023]
     numbers.taken.clear()
@@ -237,6 +240,7 @@ async def any_pairs(dut, profile):
         of_uar[uar].append(cqn)
         await unit.cq_made(cqn, long_id=at & 1 & ~profile)
     live, pack, unpack = {}, INTERNAL.qpc.pack, INTERNAL.qpc.unpack
+    attributes = {}
     for _ in range(90):
         index, generation = rng.randrange(1 << qpn_w), rng.getrandbits(16)
         if (Kind.QP, index) in numbers.taken:
@@ -248,7 +252,7 @@ async def any_pairs(dut, profile):
         rq_log = rng.choice((None, rng.randrange(11)))
         base, unit.sq = rng.getrandbits(58) << 6, rng.getrandbits(58) << 6 | 1 << 63
         pages_log = max(0, log + 6 + wide - 12)
-        numbers.first[Kind.LLQ] = rng.randrange(300)
+        numbers.first[Kind.LLQ] = rng.randrange((1 << 14) - 32)
         fields = {"pd": pd, "uar": uar, "send_cq_idx": scqn, "recv_cq_idx": rcqn,
                   "qp_type": 1 + srd, "rq_base_addr": base, "depth": 1 << log,
                   "sq_base_addr": unit.sq, "stride": 64 << wide,
@@ -261,13 +265,15 @@ async def any_pairs(dut, profile):
                 or wrong["recv_cq_idx"] not in theirs):  # fmt: skip
             await unit.refused(qp(**wrong), Code.CREATE_QP, ILLEGAL)
             assert unit.heard() == []
+        numbers.told.clear()
         answer = await unit.create(**fields)
         number = (generation << qpn_w | index) % 65536
         assert (answer.qp_num, answer.qp_handle) == (number, number)
         assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, profile)
         place = uar * LIMITS.db_page_bytes + 8 * index
         assert (answer.sq_db_offset, answer.rq_db_offset) == (place, place + 4)
-        page = next(n for op, kind, n in reversed(numbers.told) if kind == Kind.LLQ)
+        page, found = (n for op, kind, n in numbers.told if kind == Kind.LLQ)
+        assert page == found, "another place taken than found"
         assert answer.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         told = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
@@ -290,7 +296,9 @@ async def any_pairs(dut, profile):
         name, value = rng.choice((("qkey", rng.getrandbits(32)), *retry.items()))
         assert await unit.modify(number, **{name: value}) == 0
         qkey = value if name == "qkey" else qkey
-        assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
+        attributes[index] = S.RTS, qkey, psn, left, 0
+        for other in (index, rng.choice(list(live))):
+            assert await unit.query(live[other][0]) == attributes[other]
         assert unit.context(index) == unpack(pack(**(told | {"qkey": qkey})))
         unit.heard()
         for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
@@ -305,7 +313,7 @@ async def any_pairs(dut, profile):
         if rng.random() < 0.6:
             index = rng.choice(list(live))
             assert await unit.destroy(live[index][0]) == Status.SUCCESS
-            assert unit.context(index).live == 0
+            assert (unit.context(index).live, unit.context(index).state) == (0, S.RESET)
             assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
                                     ("rqop", FREE, index)]  # fmt: skip
             del live[index]
@@ -336,7 +344,7 @@ async def states_and_attributes(dut, slow):
     assert await unit.query(handle) == (S.RTS, 0x8001_0203, 0xFEDC_BA98, 5, 0)
     assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
     assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
-    unit.heard()
+    assert unit.heard()[-2:] == [("write", 0)] * 2, "none but a reset clears"
     dut.sqop_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
@@ -368,6 +376,28 @@ async def refusals_change_nothing(dut, slow):
                    {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
                    {"sq_64_bit_req_id": 1}):  # fmt: skip
         await unit.refused(qp(**fields), Code.CREATE_QP, ILLEGAL)
+    # Sizes, places and kind in one bit; without a receive queue it would be another sound one.
+    for bit in range(32):
+        for name in ("send_queue_depth", "send_queue_ring_size", "recv_queue_ring_size"):
+            command = qp()
+            size = getattr(command.qp_alloc_size, name) ^ 1 << bit
+            setattr(command.qp_alloc_size, name, size)
+            if size:
+                await unit.refused(command, Code.CREATE_QP, ILLEGAL)
+    for bit in range(8):
+        await unit.refused(qp(qp_type=2 ^ 1 << bit), Code.CREATE_QP, ILLEGAL)
+    # What is asked for is what the command names, all of it.
+    for name, kind, width in (("pd", Kind.PD, 16), ("uar", Kind.UAR, 16),
+                              ("send_cq_idx", Kind.CQ, 32),
+                              ("recv_cq_idx", Kind.CQ, 32)):  # fmt: skip
+        there = getattr(qp(), name)
+        for wrong in (*(there ^ 1 << bit for bit in range(width)), (1 << width) - 1):
+            unit.numbers.told.clear()
+            if (kind, wrong) not in unit.numbers.taken:
+                await unit.refused(qp(**{name: wrong}), Code.CREATE_QP, ILLEGAL)
+                assert wrong in [
+                    n for op, of, n in unit.numbers.told if of == kind and op != Op.UNREF
+                ]
     # The CQ of receives need not have them, that of sends must.
     await unit.cq_made(4, long_id=1)
     await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
@@ -376,6 +406,11 @@ async def refusals_change_nothing(dut, slow):
     for kind in (Kind.LLQ, Kind.QP):
         unit.numbers.full = {kind}
         await unit.refused(qp(), Code.CREATE_QP, FULL)
+    unit.numbers.full = set()
+    await unit.every_answer(
+        qp(), Code.CREATE_QP, (Op.REF, Kind.PD), (Op.REF, Kind.UAR), (Op.REF_OF_UAR, Kind.CQ),
+        (Op.FIND, Kind.QP), (Op.FIND, Kind.LLQ),
+    )  # fmt: skip
     for wrong in (handle ^ 1, handle ^ 1 << 6, handle | 1 << 16, handle | 1 << 31):
         await unit.refused(modify(wrong, S.ERR), Code.MODIFY_QP, ILLEGAL)
         await unit.refused(AdminQueryQpCmd(qp_handle=wrong), Code.QUERY_QP, ILLEGAL)
