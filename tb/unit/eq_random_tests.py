@@ -413,6 +413,12 @@ async def a_queue_made_anew_in_the_line_is_not_armed(dut):
     for cqn in others:
         await world.commit(cqn)
     await world.quiet()
+    # What was written to the one before is not there to be read.
+    for cqn in world.numbers:
+        await world.make_cq(cqn, share=1)
+        await world.ring(cqn, 0, 1)
+        world.account.arm(cqn)
+    await world.quiet(4 * len(others))
     for cqn in world.numbers:
         await world.make_cq(cqn, share=0)
         await world.ring(cqn, 1, 1)
