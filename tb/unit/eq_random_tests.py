@@ -407,7 +407,7 @@ async def a_queue_made_anew_in_the_line_is_not_armed(dut):
     for cqn in others:
         await world.ring(cqn, 1, 1)
     for cqn in others:
-        await world.make_cq(cqn)
+        await world.make_cq(cqn, share=1)
     world.held = False
     await world.quiet(4 * len(others))
     for cqn in others:
