@@ -149,7 +149,7 @@ module fv_dma_rd #(
   (* probe = "u_dut.ask_now_phase" *) wire ask_now_phase;
   (* probe = "u_dut.ask_now_client" *) wire [2:0] ask_now_client;
   (* probe = "u_dut.ask_now_cookie" *) wire [31:0] ask_now_cookie;
-  (* probe = "u_dut.rdc_tag_q" *) wire [7:0] rdc_tag;
+  (* probe = "u_dut.rdc_tag_q" *) wire [TAG_W-1:0] rdc_tag;
 
   (* anyconst *) wire [TAG_W-1:0] me;
   reg began_q = 1'b0;
@@ -169,7 +169,7 @@ module fv_dma_rd #(
   wire asks = grant != 3'd0 && free_tag == me;
   wire leaves = m_dma_rd_valid && m_dma_rd_ready && m_dma_rd_tag == me_tag;
   wire came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_tag == me_tag;
-  wire told = (rdc_adm_valid || rdc_rq_valid || rdc_tx_valid) && rdc_tag == me_tag;
+  wire told = (rdc_adm_valid || rdc_rq_valid || rdc_tx_valid) && rdc_tag == me;
   wire any_came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_last
       && s_dma_rd_cpl_tag < TAGS;
   wire in_out = out_valid && out_tag == me;

@@ -221,6 +221,7 @@ module fv_eq #(
       h_ring :
       assert (!ring_q || (eq_count[COUNT_W*eq+:COUNT_W] == written_q[COUNT_W-1:0]
           && eq_ctx[`EFA_EQC__W*eq+:`EFA_EQC__W] == ring_ctx_q));
+      h_log : assert (!ring_q || log <= LOG_MAX);
       h_scan :
       assert (!scanning || state == ST_SCAN || state == ST_SCAN_CQ || state == ST_POST
           || state == ST_IRQ);
