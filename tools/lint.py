@@ -10,6 +10,7 @@ import argparse
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,11 +46,12 @@ def run(command):
 
 
 def each_build(check):
-    """Exit status and output of a check of all builds; the build is named where it is not the
-    default one."""
+    """Exit status and output of a check of all builds, run side by side; the build is named where
+    it is not the default one."""
     failed, told = False, []
-    for build in BUILDS:
-        status, text = check(build)
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(check, BUILDS))
+    for build, (status, text) in zip(BUILDS, done, strict=True):
         failed |= bool(status)
         name = " ".join(f"{name}={value}" for name, value in build.items())
         told += [f"with {name}:"] * bool(text and build) + [text] * bool(text)

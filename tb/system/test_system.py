@@ -9,9 +9,9 @@ LARGE = {"QPN_W": 10, "LLQ_AW": 22}  # 1,024 queue pairs, a page of LLQ memory e
 AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter")
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
-# Minutes each on Icarus: `make icarus` runs them, not every commit; sends and receives are in the
-# recorded sessions there, too.
-LONG_ON_ICARUS = ("control", "send", "recv", "reset", "stress", "pair", "large", "sq_host")
+# A minute or more each on Icarus: `make icarus` runs them, not every commit; sends and receives are
+# in the recorded sessions there, too, and commands in the benches of efa_admin.
+LONG_ON_ICARUS = ("admin", "control", "send", "recv", "reset", "stress", "pair", "large", "sq_host")
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

@@ -72,7 +72,7 @@ UNITS: dict[str, Unit] = {
     "sq_fault": Unit("efa_sq_fault"),
     "sq_fetch": Unit(
         "efa_sq_fetch",
-        [{}, {"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
+        [{"SLOT_W": 2}, {"QPN_W": 10, "LLQ_AW": 22}],
         mutants={"SLOT_W": 4},
     ),
     "sq_lines": Unit("efa_sq_lines"),
