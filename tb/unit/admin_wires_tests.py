@@ -33,6 +33,7 @@ from tb.unit.admin_objects_tests import GID, Objects, key, last
 Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 OK = Status.SUCCESS
 KEEP_ALIVE, GROUPS = 4, 0x1E
+EQS = 1 << LIMITS.eqn_w
 CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)  # orders to the event counters
 
 
@@ -191,7 +192,7 @@ def listed(bench, pages, **fields):
 async def queues(bench, make, uar):
     """Event and completion queues; the first CQ and the last EQ are used by others."""
     rng = bench.rng
-    for number in range(3):
+    for number in range(EQS):
         base, log = rng.getrandbits(58) << 6, rng.randrange(10)
         vector = rng.randrange(LIMITS.msix_vectors)
         status, answer = await make.eq(depth=1 << log, msix_vec=vector, ba=halves(base))
@@ -200,7 +201,7 @@ async def queues(bench, make, uar):
         assert (index, eqc.live, eqc.log, eqc.vector) == (number, 1, log, vector)
         assert eqc.base == base >> 6
     for number in range(5):
-        base, eqn, log = rng.getrandbits(58) << 6, rng.randrange(3), rng.randrange(14)
+        base, eqn, log = rng.getrandbits(58) << 6, rng.randrange(EQS), rng.randrange(14)
         wide, source = rng.getrandbits(1), rng.getrandbits(1)
         status, answer = await make.cq(
             uar, cq_ba=halves(base), eqn=eqn, interrupt_mode_enabled=1, sub_cq_depth=1 << log,
@@ -228,7 +229,7 @@ async def regions(bench, make, pd):
         assert (index, ahc.live, ahc.pd, ahc.node) == (number, 1, pd, node)
         assert ahc.fabric == (node < 1 << LIMITS.node_w)
     mtt = 0
-    for number in range(6):
+    for number in range(20):
         physical = number % 2
         pages = [rng.getrandbits(52) << 12 for _ in range(4)]
         iova, writes = rng.getrandbits(63), rng.getrandbits(1)
@@ -254,7 +255,7 @@ async def regions(bench, make, pd):
     for number in range(6):
         assert await make.drop("ah", number, pd=pd) == OK
         assert last(bench, "ah")[0] == number
-    for number in range(6):
+    for number in range(20):
         assert await make.drop("mr", key(number, 1)) == OK
         assert last(bench, "mr")[0] == number
 
@@ -360,7 +361,7 @@ async def objects_of_every_bit(dut):
         assert (await bench.run(command, Op.DESTROY_EVENT_COUNTER))[0] == OK
         due.append((DESTROY, number, None, None, None))
     orders(bench, due)
-    for what, numbers in (("cq", range(5)), ("eq", range(3)), ("pd", [pd]), ("uar", [uar])):
+    for what, numbers in (("cq", range(5)), ("eq", range(EQS)), ("pd", [pd]), ("uar", [uar])):
         for number in numbers:
             assert await make.drop(what, number) == OK
     assert not bench.odd
