@@ -366,3 +366,15 @@ async def objects_of_every_bit(dut):
             assert await make.drop(what, number) == OK
     assert not bench.odd
     await all_told(bench)
+
+
+@cocotb.test()
+async def ready_when_the_numbers_are(dut):
+    """admin.wires.init: after a reset, not before handles and regions were forgotten one by one."""
+    await begin(dut)
+    dut.core_rst.value = 1
+    await ClockCycles(dut.clk, 4)
+    dut.core_rst.value = 0
+    for _ in range((1 << LIMITS.ah_w) + (1 << LIMITS.mr_w)):
+        await RisingEdge(dut.clk)
+        assert dut.admin_init_done.value == 0
