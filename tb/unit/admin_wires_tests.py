@@ -380,3 +380,17 @@ async def ready_when_the_numbers_are(dut):
     for _ in range((1 << LIMITS.ah_w) + (1 << LIMITS.mr_w)):
         await RisingEdge(dut.clk)
         assert dut.admin_init_done.value == 0
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def descriptions_of_hosts_in_a_row(dut):
+    """admin.wires.host: each is read to its end; one that can't be read is refused, no other is."""
+    bench, _ = await begin(dut)
+    for number in range(12):
+        broken = number % 3 == 1
+        info = settings(Feature.HOST_INFO)
+        info.control_buffer.length = 180
+        place = FREE + 0x4000 + 0x100 * number | BROKEN * broken
+        put(bench, info.control_buffer.address, place)
+        status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
+        assert status == (Status.UNKNOWN_ERROR if broken else OK), number
