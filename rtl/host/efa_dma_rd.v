@@ -80,7 +80,8 @@ module efa_dma_rd #(
   localparam [TAG_W-1:0] TAG_ONE = 1;
   localparam [8:0] TAG_END = TAGS;
   localparam [TAG_W:0] LIVE_ONE = 1;
-  localparam NOW_W = $clog2(TIMEOUT_CYCLES + 4 * TAGS);  // no read waits longer
+  // No read waits longer: it is looked at once a round, of at most four cycles a tag.
+  localparam NOW_W = $clog2(TIMEOUT_CYCLES + 4 * TAGS);
   localparam [NOW_W-1:0] NOW_ONE = 1;
 
   generate

@@ -3,7 +3,8 @@
 // In    now  a cycle counter, whose round is longer than the time to find a read
 //       ask  a read of this tag left; have  how far that read is
 // Out   slot_ask, slot_tag, slot_phase  give this use of the tag up; held until slot_done
-// Time  two cycles per tag; a read is found TIMEOUT_CYCLES after it left, plus at most one round
+// Time  two cycles per tag, at least two more for one to give up; a read is found TIMEOUT_CYCLES
+//       after it left, plus at most one round
 `include "efa_check.vh"
 
 module efa_rd_timeout #(

@@ -4,6 +4,7 @@ from efa import defs
 from efa.admin_queue import DriverError
 from efa.driver import Driver
 from efa.endpoints import QKEY, Node
+from efa.page_list import mem_addr
 
 STATUS = defs.AdminAqCompletionStatus
 STATE = defs.AdminQpState
@@ -167,10 +168,7 @@ def every_refusal(backends, _rng):
         else:
             request.aq_common.ctrl_data = 1
             length, address = control
-            request.pbl.pbl = {
-                "length": length,
-                "address": {"mem_addr_low": address & 0xFFFFFFFF, "mem_addr_high": address >> 32},
-            }
+            request.pbl.pbl = {"length": length, "address": mem_addr(address)}
         request.aq_common.ctrl_data_indirect = indirect
         return driver.execute(request)
 

@@ -13,7 +13,16 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from efa.defs import INTERNAL, REG_BITS, AdminAcqEntry, Reg
+from efa.defs import (
+    INTERNAL,
+    REG_BITS,
+    AdminAcqEntry,
+    AdminAqFeatureId,
+    AdminHostInfo,
+    AdminSetFeatureCmd,
+    Reg,
+)
+from efa.page_list import mem_addr
 from tb.lib.stream import PERIOD_NS, rng_for
 
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
@@ -32,6 +41,20 @@ def crc16(data: bytes) -> int:
     return crc ^ 0xFFFF
 
 
+def settings(feature):
+    """A SET_FEATURE command, to be filled in."""
+    command = AdminSetFeatureCmd()
+    command.feature_common.feature_id = feature
+    return command
+
+
+def host_info(place, length=AdminHostInfo.SIZE):
+    """The command that has a description of the host read from there."""
+    command = settings(AdminAqFeatureId.HOST_INFO)
+    command.control_buffer = {"length": length, "address": mem_addr(place)}
+    return command
+
+
 class AdminBench:
     def __init__(self, dut, profile=0, node=5, slow=True):
         self.dut = dut
@@ -41,8 +64,7 @@ class AdminBench:
         self.told = []  # (what, key, value) of every table write and engine order
         self.contexts = {}
         self.irqs = []
-        self.odd, self.odd_data = [], []  # kinds, and all of each report
-        self.dispatched = []
+        self.odd_data = []
         self.posted, self.commands = [], []  # (opcode, id) as posted and as reported
         self.completed, self.answered = [], []  # (id, status) of responses and as reported
         self.events, self.counted = [], []  # reports of events, orders to event counters
@@ -51,6 +73,11 @@ class AdminBench:
         self.busy, self.crc, self.wide, self.spoil = 0, 1, 0, None
         self.wr_stalled = False
         self.tasks = []
+
+    @property
+    def odd(self):
+        """Kinds of the reports of what was ignored."""
+        return [data & 15 for data in self.odd_data]
 
     async def start(self, depth=32, vector=0, rings=True):
         dut = self.dut
@@ -105,7 +132,7 @@ class AdminBench:
 
     async def rings(self, depth, vector):
         self.depth, self.produced, self.consumed = depth, 0, 0
-        self.first_id = self.next_id = self.rng.getrandbits(12)
+        self.next_id = self.rng.getrandbits(12)
         self.memory[ACQ : ACQ + 64 * depth] = bytes(64 * depth)
         await self.place(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, AQ)
         caps = REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=64 << self.wide)
@@ -320,10 +347,8 @@ class AdminBench:
                     self.told.append((name, index, value))
             if dut.ev_odd_admin_valid.value == 1:
                 self.odd_data.append(int(dut.ev_odd_admin_data.value))
-                self.odd.append(self.odd_data[-1] & 15)
             if dut.ev_aqcmd_valid.value == 1:
                 told = int(dut.ev_aqcmd_data.value)
-                self.dispatched.append(told & 0xFFF)
                 self.commands.append((told >> 12, told & 0xFFF))
             if dut.ev_acq_valid.value == 1:
                 told = int(dut.ev_acq_data.value)

@@ -30,6 +30,7 @@ from efa.defs import (
     AdminRegMrCmd,
     AdminRegMrResp,
 )  # fmt: skip
+from efa.page_list import mem_addr
 from tb.unit.admin_bench import FREE, AdminBench
 
 Op, Status = AdminAqOpcode, AdminAqCompletionStatus
@@ -64,17 +65,22 @@ class Objects:
         command = AdminCreateAhCmd(dest_addr=gid, pd=pd)
         return await self.bench.run(command, Op.CREATE_AH, AdminCreateAhResp)
 
-    async def mr(self, pages=(), listed=False, **fields):
+    def region(self, pages=(), listed=False, **fields):
+        """The command of a region whose pages stand in it, or in memory."""
         values = {"pd": 0, "mr_length": 4096 * max(1, len(pages)), "phys_page_size_shift": 12,
                   "iova": 0x7F00_0000_0000}  # fmt: skip
         command = AdminRegMrCmd(**(values | fields))
         if listed:
             data = b"".join(page.to_bytes(8, "little") for page in pages)
             self.bench.memory[FREE : FREE + len(data)] = data
-            command.pbl.pbl.length = len(data)
-            command.pbl.pbl.address.mem_addr_low = FREE
+            place = mem_addr(FREE ^ self.bench.far)
+            command.pbl.pbl = {"length": len(data), "address": place}
         else:
             command.pbl.inline_pbl_array = list(pages)
+        return command
+
+    async def mr(self, pages=(), listed=False, **fields):
+        command = self.region(pages, listed, **fields)
         return await self.bench.run(command, Op.REG_MR, AdminRegMrResp, ctrl_data=int(listed))
 
     async def qp(self, depth=64, stride=64, rq=2048, **fields):

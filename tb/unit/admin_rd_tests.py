@@ -5,6 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.turns import Turns
 from tb.lib.waits import drive
 
 FIELDS = ["addr", "len", "cookie"]
@@ -19,7 +20,7 @@ class Readers:
         self.rng = rng_for("readers")
         self.queues = [[] for _ in range(self.count)]
         self.order = []
-        self.turn = 0  # who goes first
+        self.turns = Turns(self.count)
         drive(dut, s_rd_valid=0, s_rd_addr=0, s_rd_len=0, s_rd_slot=0, s_rdc_valid=0,
               s_rdc_cookie=0)  # fmt: skip
         cocotb.start_soon(self.run())
@@ -33,19 +34,15 @@ class Readers:
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
-                offered = self.turn = 0
+                offered = 0
+                self.turns.reset()
                 dut.s_rd_valid.value = 0
                 continue
             taken = int(dut.s_rd_ready.value) & offered
-            assert taken & (taken - 1) == 0, "two readers at once"
             if taken:
-                turns = [(self.turn + at) % self.count for at in range(self.count)]
-                first = next(reader for reader in turns if offered >> reader & 1)
-                assert taken == 1 << first, "not its turn"
-                self.turn = (first + 1) % self.count
-            for reader in range(self.count):
-                if taken >> reader & 1:
-                    self.order.append((reader, *self.queues[reader].pop(0)))
+                reader = self.turns.next(offered)
+                assert taken == 1 << reader, "not its turn"
+                self.order.append((reader, *self.queues[reader].pop(0)))
             offered &= ~taken
             addr = length = slot = 0
             for reader, queue in enumerate(self.queues):

@@ -26,9 +26,10 @@ from efa.defs import (
     AdminSetFeatureCmd,
     Reg,
 )  # fmt: skip
+from efa.page_list import mem_addr
 from tb.lib.stream import cycle
 from tb.lib.waits import hold
-from tb.unit.admin_bench import BROKEN, FREE, AdminBench
+from tb.unit.admin_bench import BROKEN, FREE, AdminBench, host_info, settings
 
 Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 OK, ILLEGAL = Status.SUCCESS, Status.ILLEGAL_PARAMETER
@@ -116,8 +117,7 @@ async def settings_and_statistics(dut):
     """admin.info.set"""
     bench = AdminBench(dut)
     await bench.start()
-    command = AdminSetFeatureCmd()
-    command.feature_common.feature_id = Feature.AENQ_CONFIG
+    command = settings(Feature.AENQ_CONFIG)
     command.u.aenq.enabled_groups = 0x3E
     assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL  # bit 5 is not supported
     command.u.aenq.enabled_groups = 0x1E
@@ -126,18 +126,12 @@ async def settings_and_statistics(dut):
     assert answer.u.aenq.supported_groups == answer.u.aenq.enabled_groups == 0x1E
     command.feature_common.feature_id = 3
     assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL
-    info = AdminSetFeatureCmd()
-    info.feature_common.feature_id = Feature.HOST_INFO
-    info.control_buffer.length = 180
-    for place in (FREE, FREE + 0x31, FREE + 0x3F):
-        info.control_buffer.address.mem_addr_low = place
-        assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == OK
-    info.control_buffer.address.mem_addr_high = BROKEN >> 32
-    status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
-    assert status == Status.UNKNOWN_ERROR
-    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=0))[0] == Status.MALFORMED_REQUEST
-    info.control_buffer.length = 179
-    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == ILLEGAL
+    for info, listed, status in (
+        (host_info(FREE), 1, OK), (host_info(FREE + 0x31), 1, OK), (host_info(FREE + 0x3F), 1, OK),
+        (host_info(BROKEN), 1, Status.UNKNOWN_ERROR),
+        (host_info(FREE), 0, Status.MALFORMED_REQUEST), (host_info(FREE, 179), 1, ILLEGAL),
+    ):  # fmt: skip
+        assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=listed))[0] == status
     for kind, first, count in ((0, 0, 6), (1, 6, 4), (2, 0, 0), (3, 0, 0), (4, 0, 0), (9, 0, 0)):
         command = AdminAqGetStatsCmd(type=kind)
         status, answer = await bench.run(command, Op.GET_STATS)
@@ -156,20 +150,15 @@ async def a_driver_probes(dut):
                    Feature.NETWORK_ATTR, Feature.EVENT_QUEUE_ATTR, Feature.HW_HINTS,
                    Feature.AENQ_CONFIG):  # fmt: skip
         assert (await get_feature(bench, number))[0] == OK
-    groups = AdminSetFeatureCmd()
-    groups.feature_common.feature_id = Feature.AENQ_CONFIG
+    groups = settings(Feature.AENQ_CONFIG)
     groups.u.aenq.enabled_groups = 0x1E
     assert (await bench.run(groups, Op.SET_FEATURE))[0] == OK
     for number in range(2):
         queue = AdminCreateEqCmd(depth=512, msix_vec=number + 1, entry_size_words=4)
-        queue.ba.mem_addr_low = FREE + 0x2000 * number
+        queue.ba = mem_addr(FREE + 0x2000 * number)
         status, answer = await bench.run(queue, Op.CREATE_EQ, AdminCreateEqResp)
         assert (status, answer.eqn) == (OK, number)
-    info = AdminSetFeatureCmd()
-    info.feature_common.feature_id = Feature.HOST_INFO
-    info.control_buffer.length = 180
-    info.control_buffer.address.mem_addr_low = FREE
-    assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=1))[0] == OK
+    assert (await bench.run(host_info(FREE), Op.SET_FEATURE, ctrl_data=1))[0] == OK
     for kind in range(5):
         assert (await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS))[0] == OK
     for number in range(2):
@@ -302,7 +291,7 @@ async def wide_entries_do_what_short_ones_do(dut):
         assert (await bench.run(AdminAqEntryCommand(), 255))[0] == Status.MALFORMED_REQUEST
         await ClockCycles(dut.clk, 5)
         assert bench.odd == [6, 6]
-        bench.odd.clear()
+        bench.odd_data.clear()
     bench.spoil = None
     assert (await bench.run(AdminAqEntryCommand(), 255))[0] == Status.UNSUPPORTED_OPCODE
     for _ in range(8):
@@ -410,9 +399,9 @@ async def a_ring_switched_off_takes_nothing_more(dut):
         await ClockCycles(dut.clk, wait)
         await bench.store(Reg.AQ_CAPS, 0)
         await ClockCycles(dut.clk, 4)
-        taken = len(bench.dispatched)
+        taken = len(bench.commands)
         await ClockCycles(dut.clk, 400)
-        assert len(bench.dispatched) == taken
+        assert len(bench.commands) == taken
     await bench.rings(8, 0)
     assert (await Objects(bench).pd()) == (OK, taken)
 

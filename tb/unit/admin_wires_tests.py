@@ -17,17 +17,17 @@ from efa.defs import (
     AdminDestroyEventCounterCmd,
     AdminGetFeatureCmd,
     AdminGetFeatureResp,
+    AdminHostInfo,
     AdminModifyEventCounterCmd,
     AdminModifyQpCmd,
     AdminQpState,
     AdminQueryQpCmd,
     AdminQueryQpResp,
-    AdminRegMrCmd,
-    AdminSetFeatureCmd,
     Reg,
 )  # fmt: skip
+from efa.page_list import mem_addr
 from tb.lib.waits import hold
-from tb.unit.admin_bench import BROKEN, FREE, AdminBench
+from tb.unit.admin_bench import BROKEN, FREE, AdminBench, host_info, settings
 from tb.unit.admin_objects_tests import GID, Objects, key, last
 
 Op, Status, Feature = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
@@ -53,12 +53,6 @@ async def all_told(bench):
     await ClockCycles(bench.dut.clk, 5)
     assert bench.commands == bench.posted
     assert bench.answered == bench.completed
-
-
-def settings(feature):
-    command = AdminSetFeatureCmd()
-    command.feature_common.feature_id = feature
-    return command
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -126,7 +120,7 @@ async def numbers_of_every_bit(dut):
     """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is asked
     for and of nothing else."""
     bench, rng = await begin(dut)
-    read = []
+    make, read = Objects(bench), []
 
     async def reads():
         while True:
@@ -149,19 +143,17 @@ async def numbers_of_every_bit(dut):
         opcode = rng.choice([code for code in range(256) if code not in list(Op)])
         assert (await bench.run(AdminAllocPdCmd(), opcode))[0] == Status.UNSUPPORTED_OPCODE
         # Reads of host memory go on beside each other, each to its own.
-        info, pages = settings(Feature.HOST_INFO), [rng.getrandbits(40) << 12 for _ in range(20)]
-        info.control_buffer.length = 180
+        pages = [rng.getrandbits(40) << 12 for _ in range(20)]
         place = FREE + 0x4000 + rng.getrandbits(14)
-        put(bench, info.control_buffer.address, place)
         read.clear()
-        bench.post(listed(bench, pages, pd=0), Op.REG_MR, ctrl_data=1)
-        bench.post(info, Op.SET_FEATURE, ctrl_data=1)
+        bench.post(make.region(pages, listed=True), Op.REG_MR, ctrl_data=1)
+        bench.post(host_info(place ^ bench.far), Op.SET_FEATURE, ctrl_data=1)
         bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
         await bench.ring()
         for _ in range(3):
             await bench.completion()
         assert [status for _, status in bench.completed[-3:]] == [OK] * 3
-        asked = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + 180)]
+        asked = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + AdminHostInfo.SIZE)]
         assert sorted(at for at in read if at >= FREE) == asked
         found = [value for what, _, value in bench.told if what == "mtt"]
         assert found == [page >> 12 for page in pages]
@@ -175,29 +167,13 @@ async def numbers_of_every_bit(dut):
     await all_told(bench)
 
 
-def put(bench, field, place):
-    """A place in memory, into an address field."""
-    field.mem_addr_low = (place ^ bench.far) & 0xFFFF_FFFF
-    field.mem_addr_high = (place ^ bench.far) >> 32
-
-
-def listed(bench, pages, **fields):
-    """A region whose pages stand in memory."""
-    data = b"".join(page.to_bytes(8, "little") for page in pages)
-    bench.memory[FREE : FREE + len(data)] = data
-    command = AdminRegMrCmd(phys_page_size_shift=12, mr_length=4096 * len(pages), **fields)
-    command.pbl.pbl.length = len(data)
-    put(bench, command.pbl.pbl.address, FREE)
-    return command
-
-
 async def queues(bench, make, uar):
     """Event and completion queues; the first CQ and the last EQ are used by others."""
     rng = bench.rng
     for number in range(EQS):
         base, log = rng.getrandbits(58) << 6, rng.randrange(10)
         vector = rng.randrange(LIMITS.msix_vectors)
-        status, answer = await make.eq(depth=1 << log, msix_vec=vector, ba=halves(base))
+        status, answer = await make.eq(depth=1 << log, msix_vec=vector, ba=mem_addr(base))
         assert (status, answer.eqn) == (OK, number)
         index, eqc = last(bench, "eqc")
         assert (index, eqc.live, eqc.log, eqc.vector) == (number, 1, log, vector)
@@ -206,7 +182,7 @@ async def queues(bench, make, uar):
         base, eqn, log = rng.getrandbits(58) << 6, rng.randrange(EQS), rng.randrange(14)
         wide, source = rng.getrandbits(1), rng.getrandbits(1)
         status, answer = await make.cq(
-            uar, cq_ba=halves(base), eqn=eqn, interrupt_mode_enabled=1, sub_cq_depth=1 << log,
+            uar, cq_ba=mem_addr(base), eqn=eqn, interrupt_mode_enabled=1, sub_cq_depth=1 << log,
             cq_entry_size_words=4 + 4 * (wide | source), set_src_addr=source,
         )  # fmt: skip
         assert (status, answer.cq_idx) == (OK, number)
@@ -214,11 +190,6 @@ async def queues(bench, make, uar):
         assert (index, cqc.live, cqc.uar, cqc.eqn) == (number, 1, uar, eqn)
         assert (cqc.base, cqc.log, cqc.intr) == (base >> 6, log, 1)
         assert (cqc.wide, cqc.src_addr, cqc.two) == (wide | source, source, 0)
-
-
-def halves(place):
-    """An address field of two numbers."""
-    return {"mem_addr_low": place & 0xFFFF_FFFF, "mem_addr_high": place >> 32}
 
 
 async def regions(bench, make, pd):
@@ -388,9 +359,6 @@ async def descriptions_of_hosts_in_a_row(dut):
     bench, _ = await begin(dut)
     for number in range(12):
         broken = number % 3 == 1
-        info = settings(Feature.HOST_INFO)
-        info.control_buffer.length = 180
-        place = FREE + 0x4000 + 0x100 * number | BROKEN * broken
-        put(bench, info.control_buffer.address, place)
+        info = host_info((FREE + 0x4000 + 0x100 * number | BROKEN * broken) ^ bench.far)
         status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
         assert status == (Status.UNKNOWN_ERROR if broken else OK), number

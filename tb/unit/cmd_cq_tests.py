@@ -16,6 +16,7 @@ from efa.defs import (
     AdminDestroyCqCmd,
     AdminDestroyEqCmd,
 )
+from efa.page_list import mem_addr
 from tb.lib.stream import StreamMonitor, clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
@@ -29,13 +30,13 @@ BASE = 0x12_3456_7000
 def cq(base=BASE, **fields):
     told = {"cq_entry_size_words": 4, "sub_cq_depth": 64, "num_sub_cqs": 1, "uar": 2} | fields
     command = AdminCreateCqCmd(**told)
-    command.cq_ba.mem_addr_low, command.cq_ba.mem_addr_high = base & 0xFFFF_FFFF, base >> 32
+    command.cq_ba = mem_addr(base)
     return command
 
 
 def eq(base=BASE, **fields):
     command = AdminCreateEqCmd(**{"entry_size_words": 4, "depth": 32, "msix_vec": 3} | fields)
-    command.ba.mem_addr_low, command.ba.mem_addr_high = base & 0xFFFF_FFFF, base >> 32
+    command.ba = mem_addr(base)
     return command
 
 

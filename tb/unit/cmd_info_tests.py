@@ -17,6 +17,7 @@ from efa.defs import (
     AdminHostInfo,
     AdminSetFeatureCmd,
 )
+from efa.page_list import mem_addr
 from tb.lib.stream import clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
@@ -44,9 +45,7 @@ def groups(wanted):
 def host_info(addr, length=AdminHostInfo.SIZE, feature=Id.HOST_INFO):
     command = AdminSetFeatureCmd()
     command.image[17] = feature
-    command.control_buffer.length = length
-    command.control_buffer.address.mem_addr_low = addr & 0xFFFF_FFFF
-    command.control_buffer.address.mem_addr_high = addr >> 32
+    command.control_buffer = {"length": length, "address": mem_addr(addr)}
     return command
 
 

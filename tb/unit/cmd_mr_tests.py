@@ -12,6 +12,7 @@ from efa.defs import (
     AdminRegMrCmd,
     AdminRegMrResp,
 )
+from efa.page_list import mem_addr
 from tb.lib.stream import StreamMonitor, clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
@@ -28,9 +29,7 @@ def region(pages=(PAGE,), listed=False, unused=(0, 0, 0, 0), **fields):
     told = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
     command = AdminRegMrCmd(**told)
     if listed:
-        command.pbl.pbl.length = 8 * len(pages)
-        command.pbl.pbl.address.mem_addr_low = LIST & 0xFFFF_FFFF
-        command.pbl.pbl.address.mem_addr_high = LIST >> 32
+        command.pbl.pbl = {"length": 8 * len(pages), "address": mem_addr(LIST)}
     else:
         command.pbl.inline_pbl_array = [*pages, *unused][:4]
     return command
@@ -223,16 +222,9 @@ async def any_regions(dut):
         await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
                            ILLEGAL)  # fmt: skip
         found, told = await unit.reg(
-            pages,
-            pd=pd,
-            iova=iova,
-            mr_length=length,
-            mem_addr_phy_mode_en=physical,
-            unused=unused,
-            page_num=rng.getrandbits(32),
-            phys_page_size_shift=shift,
-            **fields,
-        )
+            pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
+            unused=unused, page_num=rng.getrandbits(32), phys_page_size_shift=shift, **fields,
+        )  # fmt: skip
         assert found == told_as
         assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
             live=1, key=told_as, pd=pd, local_write=fields["local_write_enable"],

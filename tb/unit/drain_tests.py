@@ -5,6 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.turns import Turns
 from tb.lib.waits import drive, high, low, until
 
 ENGINES = ("send", "recv", "cpl")
@@ -21,22 +22,19 @@ class Bench:
 
     async def watch(self):
         """One unit is told at a time, and only one that asks; each in its turn."""
-        dut, first, turn = self.dut, 0, 0
+        dut, turns, unit = self.dut, Turns(self.units), 0
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
-                first = 0
+                turns.reset()
                 continue
             busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
             assert busy <= 1, "two engines at once"
             ready, asked = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
             if asked and not busy and not ready:
-                turns = [(first + at) % self.units for at in range(self.units)]
-                turn = next(unit for unit in turns if asked >> unit & 1)
-                first = (turn + 1) % self.units
+                unit = turns.next(asked)
             if ready:
-                assert ready == 1 << turn and ready & asked
-                unit = turn
+                assert ready == 1 << unit and ready & asked
                 self.done.append((unit, tuple(self.said)))
                 self.said.clear()
                 dut.s_drain_valid.value = asked & ~ready

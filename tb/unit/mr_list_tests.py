@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from efa.defs import LIMITS, AdminRegMrCmd
+from efa.page_list import mem_addr
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
@@ -26,8 +27,7 @@ class Lister:
         cmd = AdminRegMrCmd()
         cmd.aq_common.ctrl_data = int(listed)
         if listed:
-            cmd.pbl.pbl.address.mem_addr_low = at & 0xFFFF_FFFF
-            cmd.pbl.pbl.address.mem_addr_high = at >> 32
+            cmd.pbl.pbl.address = mem_addr(at)
             cmd.pbl.pbl.length = 8 * len(pages)
             image = b"".join(page.to_bytes(8, "little") for page in pages)
             self.lines.memory = {at + i: byte for i, byte in enumerate(image)}

@@ -5,6 +5,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import PROFILES, AdminFeatureDeviceAttrDesc, AdminRegMrCmd
+from efa.page_list import mem_addr
 from tb.lib.stream import PERIOD_NS, rng_for
 from tb.lib.timing import timing
 
@@ -33,8 +34,7 @@ def drawn(rng):
     if cmd.aq_common.ctrl_data:
         cmd.pbl.pbl.length = min(0xFFFF_FFFF, max(0, 8 * span(cmd) + rng.choice((-1, 0, 0, 8))))
         address = rng.getrandbits(50) & ~7 | (rng.randrange(8) if rng.random() < 0.1 else 0)
-        cmd.pbl.pbl.address.mem_addr_low = address & 0xFFFF_FFFF
-        cmd.pbl.pbl.address.mem_addr_high = address >> 32
+        cmd.pbl.pbl.address = mem_addr(address)
     return cmd
 
 

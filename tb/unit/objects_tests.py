@@ -6,6 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.turns import Turns
 from tb.lib.waits import high, until
 
 FIND, TAKE, FREE, REF, REF_OF_UAR, UNREF, CHECK = range(7)
@@ -434,8 +435,8 @@ async def units_wait_for_each_other(dut):
         if ready:
             seen.append(ready.bit_length() - 1)
             assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
-    turns = [(bench.asked + 1 + at) % UNITS for at in range(UNITS)]
-    assert seen == 2 * turns
+    turns = Turns(UNITS, bench.asked + 1)
+    assert seen == [turns.next((1 << UNITS) - 1) for _ in seen]
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")

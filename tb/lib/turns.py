@@ -1,0 +1,24 @@
+"""Whose turn it is among several that ask for one thing, as an arbiter in turn has to give it.
+
+turns = Turns(4)
+assert turns.next(0b1010) == 1 and turns.next(0b1011) == 3 and turns.next(0b1011) == 0
+"""
+
+
+class Turns:
+    """Round robin among `count`: who was served is behind all others; a reset begins at 0."""
+
+    def __init__(self, count, first=0):
+        self.count, self.first = count, first
+
+    def reset(self):
+        """As after a reset."""
+        self.first = 0
+
+    def next(self, asked):
+        """Serve one of those whose bit in `asked` is set (not 0) and return its number."""
+        after = asked >> self.first
+        low, base = (after, self.first) if after else (asked, 0)
+        served = base + (low & -low).bit_length() - 1
+        self.first = (served + 1) % self.count
+        return served
