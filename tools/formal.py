@@ -6,7 +6,8 @@ formal/BLOCK.v is a wrapper with assumptions, assertions `p_<property>` and cove
 formal/BLOCK.yaml says what each property states, with which sizes and engine it is proven, and the
 planted bugs (textual changes of the RTL) that must break it. Results stand in
 reports/formal/summary.json, traces in sim/out/formal. Exit status 1 when a property fails, a cover
-is not reached or a planted bug survives; 2 when something cannot run.
+is not reached or a planted bug survives; 2 when something cannot run. What was proven is noted in
+formal/proven.json, which `make lint` holds the tree to.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import proven  # noqa: E402
 from formal_job import BIN, HOME, ROOT, PlanFault, hunt, kept, prove, read_block  # noqa: E402
 
 STATUS = ("proven", "bounded", "failed")
@@ -146,6 +148,8 @@ def main():
         return 2
     if not options.quick:
         write("properties", rows, chosen, options.out)
+        failed = {row["block"] for row in rows if bad(row)}
+        proven.write([block for block in blocks if block.name not in failed])
     counts = ", ".join(f"{sum(r['status'] == s for r in rows)} {s}" for s in STATUS)
     missed = [row["name"] for row in rows if bad(row) and row["status"] != "failed"]
     print(f"formal: {counts}" + (f"; not reached: {', '.join(missed)}" if missed else ""))

@@ -1,4 +1,5 @@
-"""Lints everything: generated files, the tree, RTL through four tools, Python through ruff.
+"""Lints everything: generated files, the tree, what was proven, RTL through four tools, Python
+through ruff.
 
     tools/lint.py [--fix] [--only verilator]
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import check_tree  # noqa: E402 - needs the path above
+import proven  # noqa: E402 - needs the path above
 
 from tb.simulators import simulator_missing, verilator_bin  # noqa: E402
 
@@ -77,6 +79,11 @@ def verilator():
     return each_build(check)
 
 
+def proofs():
+    wrong = proven.stale()
+    return bool(wrong), "\n".join(wrong)
+
+
 def icarus():
     reason = simulator_missing("icarus")
     if reason:
@@ -119,7 +126,7 @@ def ruff():
 
 
 STEPS = {
-    "generated files": generated, "tree": tree, "verilator": verilator,
+    "generated files": generated, "tree": tree, "proofs": proofs, "verilator": verilator,
     "icarus": icarus, "yosys": yosys, "verible": verible, "ruff": ruff,
 }  # fmt: skip
 
