@@ -80,8 +80,9 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
     return [found[name] for name in sorted(found)]
 
 
-def planned_tests(module: str) -> list[str]:
-    """Names of the tests a cocotb module declares, read from its text."""
+def planned_tests(module: str, test: str | None = None) -> list[str]:
+    """Names of the tests a cocotb module declares, read from its text; those that `test`, a regular
+    expression, matches. Raises RunFailed where there is none."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise RunFailed(f"no test module {module}")
@@ -93,6 +94,12 @@ def planned_tests(module: str) -> list[str]:
                 names.append(node.name)
     if not names:
         raise RunFailed(f"{module} declares no test")
+    try:
+        names = [name for name in names if test is None or re.search(test, name)]
+    except re.error as error:
+        raise RunFailed(f"--test {test} is no regular expression: {error}") from None
+    if not names:
+        raise RunFailed(f"{module} has no test that matches {test}")
     return names
 
 
@@ -222,11 +229,7 @@ def run(
 
     `kind`, `name` and `options` are those of the command line below, which a failure quotes."""
     parameters = parameters or {}
-    planned = planned_tests(module)
-    if test is not None:
-        planned = [one for one in planned if re.search(test, one)]
-        if not planned:
-            raise RunFailed(f"{module} has no test that matches {test}")
+    planned = planned_tests(module, test)
     title = "-".join([name, *(f"{key}{value}" for key, value in parameters.items())])
     folder = OUT / "run" / f"{title}-{sim}-{seed}-{os.getpid()}-{time.monotonic_ns() % 10**9}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -368,13 +371,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
     seed = args.seed if args.seed is not None else new_seed()
-    pairs = [pair.split("=") for pair in args.params.split()]
-    params = {key: int(value, 0) for key, value in pairs}
     try:
+        params = parameters_of(args.params)
         if args.kind == "unit":
-            from tb.unit.units import UNITS
+            from tb.unit.units import BENCHES, UNITS
 
-            unit = UNITS[args.name]
+            unit = (UNITS | BENCHES).get(args.name)
+            if unit is None:
+                raise RunFailed(f"no unit {args.name} in tb/unit/units.py")
+            planned_tests(unit.module(args.name), args.test)
             for variant in [params] if params else unit.variants:
                 outcome = run_unit(
                     args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
@@ -385,12 +390,25 @@ def main(argv: list[str] | None = None) -> int:
             from tb.system_run import run_system
 
             module = f"tb.system.{args.name}_tests"
+            planned_tests(module, args.test)
             print(told(run_system(module, args.sim, seed, params, args.test,
                                   store_buffer=args.store_buffer)))  # fmt: skip
     except (RunFailed, SimulatorMissing) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def parameters_of(text: str) -> dict[str, int]:
+    """Parameters by name from "NAME=VALUE ..."; raises RunFailed for anything else."""
+    params = {}
+    for pair in text.split():
+        name, _, value = pair.partition("=")
+        try:
+            params[name] = int(value, 0)
+        except ValueError:
+            raise RunFailed(f"--params {pair}: write NAME=NUMBER") from None
+    return params
 
 
 def told(outcome: Outcome) -> str:
@@ -408,4 +426,7 @@ def _waves_of(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # By its own name, so that what others raise is what is caught here.
+    from tb.runner import main as main_of_module
+
+    sys.exit(main_of_module())

@@ -1,0 +1,36 @@
+"""The command line that does a run again, and the bench that only a target runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tb.bench_sim import naive
+from tb.simulators import ROOT, simulator_missing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("unit nobody", "no unit nobody in tb/unit/units.py"),
+        ("system nowhere", "no test module tb.system.nowhere_tests"),
+        ("unit cq --params DEPTH", "--params DEPTH: write NAME=NUMBER"),
+        ("unit cq --params DEPTH=much", "--params DEPTH=much: write NAME=NUMBER"),
+        ("unit fifo --test nobody", "tb.unit.fifo_tests has no test that matches nobody"),
+        ("unit fifo --test (", "--test ( is no regular expression: missing ), unterminated"
+                               " subpattern at position 0"),
+        ("system bringup --test nobody", "tb.system.bringup_tests has no test that matches nobody"),
+    ],
+)
+def test_a_run_that_is_not_there_is_told_in_a_line(arguments, told):
+    done = subprocess.run(
+        [sys.executable, "-m", "tb.runner", *arguments.split(), "--sim", "verilator"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.strip()) == (1, told)
+
+
+@pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")
+def test_the_naive_bench_runs():
+    figures = naive("icarus")
+    assert figures["naive"] > 0 and figures["naive_cycles"] >= 8_000
