@@ -42,6 +42,10 @@ class RunFailed(Exception):
         self.wrong = wrong
 
 
+class NoSuchRun(RunFailed):
+    """A unit, area, parameter or test was asked for that is not there; nothing was built."""
+
+
 @dataclass
 class Outcome:
     """What one run gave."""
@@ -82,10 +86,10 @@ def closure(top: str, extra: tuple[str, ...] = ()) -> list[Path]:
 
 def planned_tests(module: str, test: str | None = None) -> list[str]:
     """Names of the tests a cocotb module declares, read from its text; those that `test`, a regular
-    expression, matches. Raises RunFailed where there is none."""
+    expression, matches. Raises NoSuchRun where there is none."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise RunFailed(f"no test module {module}")
+        raise NoSuchRun(f"no test module {module}")
     names = []
     for node in ast.parse(Path(spec.origin).read_text()).body:
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
@@ -93,13 +97,13 @@ def planned_tests(module: str, test: str | None = None) -> list[str]:
             if any(mark.split(".")[-1] in ("test", "parametrize") for mark in marks):
                 names.append(node.name)
     if not names:
-        raise RunFailed(f"{module} declares no test")
+        raise NoSuchRun(f"{module} declares no test")
     try:
         names = [name for name in names if test is None or re.search(test, name)]
     except re.error as error:
-        raise RunFailed(f"--test {test} is no regular expression: {error}") from None
+        raise NoSuchRun(f"--test {test} is no regular expression: {error}") from None
     if not names:
-        raise RunFailed(f"{module} has no test that matches {test}")
+        raise NoSuchRun(f"{module} has no test that matches {test}")
     return names
 
 
@@ -378,7 +382,7 @@ def main(argv: list[str] | None = None) -> int:
 
             unit = (UNITS | BENCHES).get(args.name)
             if unit is None:
-                raise RunFailed(f"no unit {args.name} in tb/unit/units.py")
+                raise NoSuchRun(f"no unit {args.name} in tb/unit/units.py")
             planned_tests(unit.module(args.name), args.test)
             for variant in [params] if params else unit.variants:
                 outcome = run_unit(
@@ -393,6 +397,9 @@ def main(argv: list[str] | None = None) -> int:
             planned_tests(module, args.test)
             print(told(run_system(module, args.sim, seed, params, args.test,
                                   store_buffer=args.store_buffer)))  # fmt: skip
+    except NoSuchRun as error:
+        print(error, file=sys.stderr)
+        return 2
     except (RunFailed, SimulatorMissing) as error:
         print(error, file=sys.stderr)
         return 1
@@ -400,14 +407,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parameters_of(text: str) -> dict[str, int]:
-    """Parameters by name from "NAME=VALUE ..."; raises RunFailed for anything else."""
+    """Parameters by name from "NAME=VALUE ..."; raises NoSuchRun for anything else."""
     params = {}
     for pair in text.split():
         name, _, value = pair.partition("=")
         try:
             params[name] = int(value, 0)
         except ValueError:
-            raise RunFailed(f"--params {pair}: write NAME=NUMBER") from None
+            raise NoSuchRun(f"--params {pair}: write NAME=NUMBER") from None
     return params
 
 

@@ -27,7 +27,7 @@ def test_a_run_that_is_not_there_is_told_in_a_line(arguments, told):
         [sys.executable, "-m", "tb.runner", *arguments.split(), "--sim", "verilator"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr.strip()) == (1, told)
+    assert (done.returncode, done.stderr.strip()) == (2, told)
 
 
 @pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")
