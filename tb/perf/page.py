@@ -35,8 +35,9 @@ def draw(rows, title):
         )  # fmt: skip
         for axis, (label, axis_label, mine) in zip(axes[:, 0], panels, strict=True):
             _panel(axis, mine, label, axis_label)
-        figure.suptitle(title, fontsize=12, color=INK)
         figure.tight_layout()
+        # Above the panels, however high they are together.
+        figure.suptitle(title, y=1.0, va="bottom", fontsize=12, color=INK)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                       fontsize=9)  # fmt: skip

@@ -97,6 +97,13 @@ def confusion(found, backend):
     return _svg(figure)
 
 
+# What is measured where the device has time, and how it is marked.
+TIMED = {
+    "bus_cycles": ("D", INK, 5, "cycles of s_mmio"),
+    "out_cycles": ("o", "#dc2626", 4, "cycles a message on m_net"),
+}
+
+
 def cost(rows, backend):
     """Beats of s_mmio for each entry under each policy, and cycles where the device has time."""
     mine = [row for row in rows if row["backend"] == backend]
@@ -116,15 +123,15 @@ def cost(rows, backend):
         axis.bar(places, bells, 0.55, bottom=beats, color="#fde68a", edgecolor=INK, linewidth=0.6,
                  hatch="//", label="doorbells")
         if timed:
-            axis.plot(places, [here[name]["bus_cycles"] for name in names], "D", color=INK,
-                      markersize=5, label="cycles of s_mmio")
-            axis.plot(places, [here[name]["out_cycles"] for name in names], "o", color="#dc2626",
-                      markersize=4, label="cycles a message on m_net")
+            for key, (mark, colour, size, label) in TIMED.items():
+                axis.plot(places, [here[name][key] for name in names], mark, color=colour,
+                          markersize=size, label=label)
         limit = here[names[0]]["limit"]
         axis.axhline(limit, linestyle="--", color=GREY, linewidth=1.1,
                      label="limit: whole lines")
-        for place, beat, bell in zip(places, beats, bells, strict=True):
-            axis.annotate(f"{beat + bell:.2f}", (place, beat + bell), (0, 4), ha="center",
+        for place, name, beat, bell in zip(places, names, beats, bells, strict=True):
+            above = max(beat + bell, *(here[name].get(key, 0) for key in TIMED))
+            axis.annotate(f"{beat + bell:.2f}", (place, above), (0, 6), ha="center",
                           textcoords="offset points", fontsize=8, color=INK)
         axis.set_xticks(list(places), [name.replace("_", " ") for name in names], rotation=35,
                         ha="right")
@@ -136,7 +143,7 @@ def cost(rows, backend):
     figure.suptitle(f"What a store buffer costs, {_device(backend)}: correct code, {lines} lines, "
                     f"{entries:,} messages", y=1.03, fontsize=12)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=5,
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=5,
                   fontsize=9, frameon=False)
     return _svg(figure)
 
