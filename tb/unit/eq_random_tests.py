@@ -125,9 +125,9 @@ class World(Bench):
         self.account.eqs[eqn].armed = self.account.eqs[eqn].new = False
         await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
 
-    async def make_cq(self, cqn, share=0.85):
+    async def make_cq(self, cqn, share=0.85, eqn=None):
         """A CQ that can have events, or one in polling mode, or none."""
-        live, eqn = self.rng.random() < share, self.rng.randrange(EQS)
+        live, eqn = self.rng.random() < share, self.rng.randrange(EQS) if eqn is None else eqn
         self.account.cqs[cqn] = Cq(eqn, live)
         there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
         context = noise(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
@@ -268,6 +268,33 @@ async def every_queue_in_every_state_is_made_anew(dut):
             if rng.random() < 0.4:
                 await world.make_eq(eqn)
             await world.arm_eq(eqn)
+
+
+@cocotb.test()
+@cocotb.parametrize(others=[False, True])
+async def a_second_event_is_its_own_queues(dut, others):
+    """eq.random.second: each CQ with one event gets no other, whether others wait or not"""
+    world = World(dut)
+    await world.start_all()
+    rng, own = world.rng, world.rng.randrange(EQS)
+
+    async def events(cqn, eqn, count):
+        """A CQ made anew on this event queue, with so many events that the host does not answer."""
+        await world.make_cq(cqn, 1, eqn)
+        for _ in range(count):
+            await world.ring(cqn, 1, 1)
+            world.account.arm(cqn)
+            await world.quiet()
+
+    async def elsewhere(cqn):
+        await events(cqn, (own + rng.randrange(1, EQS)) % EQS, 2 * others)
+
+    for cqn in world.numbers:
+        await elsewhere(cqn)
+    for cqn in rng.sample(world.numbers, len(world.numbers)):
+        await events(cqn, own, 1)
+        await world.arm_eq(own)
+        await elsewhere(cqn)
 
 
 @cocotb.test()
