@@ -66,7 +66,7 @@ def _draw(blocks, goal):
                       hatch=hatch, edgecolor="white")  # fmt: skip
             begin = [at + width for at, width in zip(begin, widths, strict=True)]
         bars.set_yticks(places, blocks)
-        bars.invert_yaxis()
+        bars.set_ylim(len(blocks) - 0.4, -0.6)
         bars.set_xlabel("mutants")
         scores.plot([row["score"] for row in rows], places, "o", color=INK)
         scores.axvline(goal, color="#dc2626", linestyle="--", linewidth=1.2)
@@ -74,8 +74,10 @@ def _draw(blocks, goal):
         scores.set_xlabel(f"noticed of those not proved equal, % (line: goal {goal:.0f})")
         total = sum(row["mutants"] for row in rows)
         title = "Faults planted in each block, and what its unit bench made of them"
-        figure.suptitle(f"{title}: {total} mutants, {len(rows)} blocks", fontsize=12, color=INK)
         figure.tight_layout()
+        # Above the panels, however many blocks there are.
+        figure.suptitle(f"{title}: {total:,} mutants, {len(rows)} blocks", y=1.0, va="bottom",
+                        fontsize=12, color=INK)  # fmt: skip
         figure.legend(*bars.get_legend_handles_labels(), loc="upper center",
                       bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)  # fmt: skip
     return svg(figure)
