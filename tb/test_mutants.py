@@ -45,6 +45,11 @@ def test_a_block_has_the_benches_of_one_set_of_parameters():
         assert all(f"parameter {name}" in header for name in parameters)
 
 
+def test_who_noticed_is_a_bench():
+    assert mutate.bench_of("tb.unit.eq_order_tests.an_arm_around/stalls=0.5") == "eq_order"
+    assert mutate.bench_of("") == "the simulator"
+
+
 def row(name, source="a = b;"):
     return {"number": 1, "mutant": name, "file": "f.v", "line": 3, "source": source,
             "verdict": "", "reason": ""}  # fmt: skip

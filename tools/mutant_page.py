@@ -28,8 +28,12 @@ def table(blocks):
 
 
 def _page(blocks):
-    """The table, each survivor and timeout below."""
-    told = [table(blocks)]
+    """The table, which benches kill, each survivor and timeout."""
+    told = [table(blocks), "Which bench noticed first, of the block's own:"]
+    for block, row in blocks.items():
+        benches = ", ".join(f"{bench} {count}" for bench, count in row.get("killed_by", {}).items())
+        told.append(f"{block:16}  {benches}")
+    told.append("")
     for block, row in blocks.items():
         for mutant in row["survivors"]:
             told += [

@@ -4,12 +4,13 @@
 
 Each mutant runs the block's benches on Verilator until the first test fails (tools/mutant_runs.py).
 What survives is offered to Yosys to be proven equal; tb/mutants.yaml says of the rest why it is
-accepted, and a verdict that fits no survivor is an error. A mutant whose test ran three times as
-long as on the block itself without an end is a timeout; it counts as noticed and is told apart.
-What still holds of an earlier run is taken from reports/mutate/blocks, unless --fresh. Without
---block all of rtl/admin, rtl/host, rtl/queue and rtl/data. A block without a bench of its own has
-that of the module around it (INSIDE of tb/unit/units.py). Results: reports/mutate/summary.json,
-.txt and .svg.
+accepted, and a verdict that fits no survivor is an error. Which bench noticed how many is told; the
+tests of the whole device are not asked, so no mutant counts on their account. A mutant whose test
+ran three times as long as on the block itself without an end is a timeout; it counts as noticed and
+is told apart. What still holds of an earlier run is taken from reports/mutate/blocks, unless
+--fresh. Without --block all of rtl/admin, rtl/host, rtl/queue and rtl/data. A block without a bench
+of its own has that of the module around it (INSIDE of tb/unit/units.py). Results:
+reports/mutate/summary.json, .txt and .svg.
 
 Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, one has no verdict
 or a verdict is stale; 2 when a block or its bench is not there or does not pass as it is.
@@ -19,6 +20,7 @@ import argparse
 import re
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -115,6 +117,12 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
     return wrong
 
 
+def bench_of(test):
+    """The unit in whose bench, tb.unit.NAME_tests, a test stands; a simulation may end with no test
+    to name."""
+    return test.split(".")[2].removesuffix("_tests") if test else "the simulator"
+
+
 def examine(block, units, args, verdicts):
     """One block's row of the summary."""
     started = time.monotonic()
@@ -162,6 +170,7 @@ def examine(block, units, args, verdicts):
         "state": bench.state.whole, "units": units, "count": args.count, "seed": args.seed,
         "mutants": len(rows),
         "killed": sum(row["verdict"] == KILLED for row in killed),
+        "killed_by": dict(Counter(bench_of(row["by"]) for row in killed).most_common()),
         "timeouts": [row for row in killed if row["verdict"] == TIMEOUT],
         "survived": len(survivors), "equivalent": proved, "score": score,
         "seconds": round(time.monotonic() - started, 1), "survivors": survivors, "wrong": wrong,
