@@ -65,6 +65,11 @@ def tree():
     return bool(wrong), "\n".join(wrong)
 
 
+def proofs():
+    wrong = proven.stale()
+    return bool(wrong), "\n".join(wrong)
+
+
 def generated():
     return run([sys.executable, "tools/gen.py", "--check"])
 
@@ -77,11 +82,6 @@ def verilator():
         return run([*command, *INCLUDES, *chosen, "--top-module", TOP, *sources()])
 
     return each_build(check)
-
-
-def proofs():
-    wrong = proven.stale()
-    return bool(wrong), "\n".join(wrong)
 
 
 def icarus():

@@ -1,6 +1,6 @@
 """Of which text each block of formal/ was proven: a digest a block in formal/proven.json.
 
-A whole run of a block in which every property is proven writes its digest. `make lint` compares, so
+A whole run of a block in which no property fails writes its digest. `make lint` compares, so
 RTL that its proofs have not seen does not land. What counts is what the solver gets: the wrapper,
 the RTL under it, the definitions that these use, jobs and assumptions; not comments and layout.
 """
