@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 SEED ?=
 SIM ?= verilator,icarus
 JOBS ?= 2
-PYTEST := $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
+PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
 
 .DEFAULT_GOAL := help
 # A failure prints the line that repeats it.
