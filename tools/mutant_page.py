@@ -8,7 +8,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa.plots import DEFAULTS, INK, svg  # noqa: E402
+from efa.plots import DEFAULTS, INK, headed, svg  # noqa: E402
 
 PARTS = (("killed", "killed by a test", "#059669", ""), ("timeouts", "no end", "#2563eb", ".."),
          ("equivalent", "proved equal", "#9ca3af", "//"),
@@ -78,10 +78,7 @@ def _draw(blocks, goal):
         scores.set_xlabel(f"noticed of those not proved equal, % (line: goal {goal:.0f})")
         total = sum(row["mutants"] for row in rows)
         title = "Faults planted in each block, and what its unit bench made of them"
-        figure.tight_layout()
-        # Above the panels, however many blocks there are.
-        figure.suptitle(f"{title}: {total:,} mutants, {len(rows)} blocks", y=1.0, va="bottom",
-                        fontsize=12, color=INK)  # fmt: skip
+        headed(figure, f"{title}: {total:,} mutants, {len(rows)} blocks")
         figure.legend(*bars.get_legend_handles_labels(), loc="upper center",
                       bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)  # fmt: skip
     return svg(figure)

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import Patch
 
-from efa.plots import GREY, INK, WAIT_HATCH, axes_of, svg
+from efa.plots import GREY, INK, WAIT_HATCH, axes_of, headed, svg
 
 # Stages of like kind, in the order of a message's way: (name, colour, last milestones); where two
 # stages end at one, (milestone, place).
@@ -31,11 +31,9 @@ def shares(rows, who):
     axes[len(sizes)].set_ylabel("share of the mean latency, %")
     axes[len(sizes) + len(sizes) // 2].set_xlabel(LOAD)
     messages = sum(row["messages"] for row in rows)
-    figure.suptitle(f"Where the cycles go against load: {who}, {messages:,} messages",
-                    fontsize=11, color=INK)
     marks = [Patch(color=colour, label=name) for name, colour, _ in GROUPS]
     marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="of it waits"))
-    figure.tight_layout()
+    headed(figure, f"Where the cycles go against load: {who}, {messages:,} messages")
     figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)
     return svg(figure)
 
@@ -144,8 +142,6 @@ def meter(found, who):
     axis.legend(fontsize=8)
     axis.grid(axis="y", visible=False)
     verdict = "agree" if found["agree"] else "DO NOT AGREE"
-    figure.suptitle(f"Counters of the device and what was measured beside it {verdict}: {who}, "
-                    f"{found['messages']:,} messages, {found['cycles']:,} cycles", fontsize=11,
-                    color=INK)
-    figure.tight_layout()
+    headed(figure, f"Counters of the device and what was measured beside it {verdict}: {who}, "
+                   f"{found['messages']:,} messages, {found['cycles']:,} cycles")  # fmt: skip
     return svg(figure)

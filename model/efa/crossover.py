@@ -6,7 +6,7 @@ One kind of queue pair, as measured on one backend; points of the RTL as rings w
 import statistics
 
 from efa.grid import CYCLE
-from efa.plots import GREY, INK, axes_of, log_axis, svg
+from efa.plots import GREY, INK, axes_of, headed, log_axis, svg
 
 # From a read's handshake to that of its answer's first beat: the host's latency and its own cycle.
 BUS = 1
@@ -57,9 +57,8 @@ def queues(figures):
     for axis, over in zip(axes[2:], ("open", "batch", "host_read_latency", "size"), strict=True):
         _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
-    figure.suptitle(f"Send queue in LLQ memory or in host memory, {kind}: {told}; "
-                    f"{messages:,} messages on {_backends(mine)}", fontsize=11, color=INK)
-    figure.tight_layout()
+    headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {told}; "
+                   f"{messages:,} messages on {_backends(mine)}")  # fmt: skip
     handles, labels = axes[2].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=8, frameon=False)

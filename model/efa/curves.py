@@ -10,7 +10,7 @@ import statistics
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
 from efa.grid import CYCLE
-from efa.plots import GREY, INK, axes_of, log_axis, svg
+from efa.plots import GREY, axes_of, headed, log_axis, svg
 from efa.wc import POLICIES
 
 COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
@@ -85,8 +85,7 @@ def _picture(figures, title, unit, limit, thin=None):
     messages = sum(f["messages"] for f in main)
     same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
     told = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
-    figure.suptitle(told, fontsize=11, color=INK)
-    figure.tight_layout()
+    headed(figure, told)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=8, frameon=False)

@@ -84,11 +84,9 @@ def waterfall(shown, who):
     loop = ("alone on the device" if many == 1
             else f"open loop at {shown['name']} of capacity" if shown["load"] is not None
             else f"closed loop, {shown['name']} on each queue")
-    figure.suptitle(f"{loop}: {shown['setting']}\n{who}, {shown['messages']:,} "
-                    "messages", fontsize=10.5, color=INK)
     marks = [Patch(color=colour, label=place) for place, colour in STAGE_COLOURS.items()]
     marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits there"))
-    figure.tight_layout()
+    headed(figure, f"{loop}: {shown['setting']}\n{who}, {shown['messages']:,} messages")
     figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, fontsize=9)
     return svg(figure)
 
@@ -165,6 +163,12 @@ def axes_of(width, height, columns=1, rows=1):
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     return figure, axes.ravel()
+
+
+def headed(figure, title):
+    """Lays a figure out, with its title above the panels, however high they are together."""
+    figure.tight_layout()
+    figure.suptitle(title, y=1.0, va="bottom", fontsize=11, color=INK)
 
 
 def svg(figure):

@@ -2,7 +2,7 @@
 
 from cycle.compare import BOUNDS
 
-from efa.plots import GREY, INK, axes_of, svg
+from efa.plots import GREY, INK, axes_of, headed, svg
 
 NAMES = {"rate": "messages per cycle", "median": "median latency, cycles",
          "p99": "99th percentile of latency, cycles"}  # fmt: skip
@@ -31,9 +31,8 @@ def errors(summary):
         axis.set_title(f"{NAMES[name]}\nbound {bound:.0%}{beside}", fontsize=9, color=INK)
         axis.set_xlabel("points, sorted")
         axis.set_ylabel("model less RTL, %")
-    figure.suptitle(f"Cycle model against RTL: {summary['within']} of {summary['points']} points "
-                    f"within bounds, {summary['messages']:,} messages", fontsize=11, color=INK)
-    figure.tight_layout()
+    headed(figure, f"Cycle model against RTL: {summary['within']} of {summary['points']} points "
+                   f"within bounds, {summary['messages']:,} messages")  # fmt: skip
     return svg(figure)
 
 
@@ -50,7 +49,6 @@ def agreement(summary):
         axis.set_yscale("log")
         axis.set_xlabel(f"RTL: {NAMES[name]}")
         axis.set_ylabel("cycle model")
-    figure.suptitle(f"Cycle model and RTL on the same {summary['points']} workloads, "
-                    f"{summary['messages']:,} messages", fontsize=11, color=INK)
-    figure.tight_layout()
+    headed(figure, f"Cycle model and RTL on the same {summary['points']} workloads, "
+                   f"{summary['messages']:,} messages")  # fmt: skip
     return svg(figure)

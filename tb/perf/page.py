@@ -10,7 +10,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
 from efa.files import write_whole  # noqa: E402
-from efa.plots import DEFAULTS, GREY, INK, svg  # noqa: E402
+from efa.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
 from efa.report import STYLE  # noqa: E402
 
 MET, MISSED, FREE = "#059669", "#dc2626", "#2563eb"
@@ -35,9 +35,7 @@ def draw(rows, title):
         )  # fmt: skip
         for axis, (label, axis_label, mine) in zip(axes[:, 0], panels, strict=True):
             _panel(axis, mine, label, axis_label)
-        figure.tight_layout()
-        # Above the panels, however high they are together.
-        figure.suptitle(title, y=1.0, va="bottom", fontsize=12, color=INK)
+        headed(figure, title)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                       fontsize=9)  # fmt: skip
@@ -94,8 +92,7 @@ def curves(points, title):
             axis.set_ylabel(label, color=GREY)
             axis.set_ylim(bottom=0)
             axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-        figure.suptitle(title, fontsize=12, color=INK)
-        figure.tight_layout()
+        headed(figure, title)
     return svg(figure)
 
 
