@@ -4,6 +4,11 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 SEED ?=
 SIM ?= verilator,icarus
+comma := ,
+SIM_UNKNOWN := $(filter-out verilator icarus,$(subst $(comma), ,$(SIM)))
+ifneq ($(SIM_UNKNOWN)$(if $(SIM),,empty),)
+$(error SIM=$(SIM): $(or $(SIM_UNKNOWN),nothing) is no simulator; expected verilator or icarus, or both with a comma)
+endif
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -q -rs --dist load --maxschedchunk 1 --sim $(SIM) $(if $(SEED),--seed $(SEED))
 

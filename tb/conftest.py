@@ -8,11 +8,13 @@ import testplan
 
 from tb import results
 from tb.runner import OUT, new_seed, planned_tests
-from tb.simulators import ROOT, SIMULATORS, simulator_missing
+from tb.simulators import ROOT, SIMULATORS, simulator_missing, wrong_choice
 
 SEED = pytest.StashKey[int]()
 FOUND = pytest.StashKey[dict]()
 TOLD = pytest.StashKey[list]()
+VERDICT = pytest.StashKey[str]()
+WRONG_USAGE = 2
 # pytest_runtest_logreport is not told the configuration.
 _found: list[dict] = []
 
@@ -26,6 +28,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    refused = wrong_choice(config.getoption("--sim"))
+    if refused:
+        pytest.exit(refused, returncode=WRONG_USAGE)
     given = config.getoption("--seed")
     if given is None:
         # Workers of pytest-xdist take the seed their controller chose.
@@ -136,8 +141,58 @@ def pytest_runtest_logreport(report):
         found.setdefault(key, []).append(report.outcome)
 
 
+def counts_by_simulator(config):
+    """Simulator to verdict to number of tests; empty where no test has a simulator."""
+    counts: dict[str, dict[str, int]] = {}
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    for verdict in ("passed", "failed", "skipped"):
+        for report in reporter.stats.get(verdict, []) if reporter else []:
+            for key, sim in getattr(report, "user_properties", []):
+                if key == "efa_sim":
+                    by_verdict = counts.setdefault(sim, {})
+                    by_verdict[verdict] = by_verdict.get(verdict, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: SIMULATORS.index(item[0])))
+
+
+def unused_simulators(config, counts):
+    """Reason for each simulator of the project on which no test ran."""
+    asked = config.getoption("--sim").split(",")
+    used = results.simulators_used(counts)
+    return {
+        sim: (simulator_missing(sim) or "every test skipped").removeprefix(f"{sim}: ")
+        if sim in asked
+        else "not asked for"
+        for sim in SIMULATORS
+        if sim not in used
+    }
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
+    if hasattr(session.config, "workerinput"):
+        return
+    counts = counts_by_simulator(session.config)
+    if counts and not results.simulators_used(counts) and session.exitstatus == 0:
+        session.exitstatus = WRONG_USAGE
+    _judge_the_plan(session, counts)
+    if counts:
+        session.config.stash[VERDICT] = _verdict(session, counts)
+
+
+def _verdict(session, counts):
+    unused = unused_simulators(session.config, counts)
+    return results.verdict(session.exitstatus == 0, counts, unused)
+
+
+def pytest_unconfigure(config):
+    """The verdict is the last line, behind pytest's own count."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and VERDICT in config.stash:
+        reporter.write_line(config.stash[VERDICT])
+
+
+def _judge_the_plan(session, counts):
+    """Writes reports/test of a whole run; holes in the plan fail it."""
     config = session.config
     if FOUND not in config.stash:
         return
@@ -153,22 +208,16 @@ def pytest_sessionfinish(session):
     entries = [(entry, mine) for entry, mine in entries if mine]
     rows = results.on_the_plan(entries, found, sims)
     wrong = results.holes(rows, sims)
-    page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong)
-    told = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
-    config.stash[TOLD] = [*wrong, told]
     if wrong and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    verdict = _verdict(session, counts)
+    page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong, verdict)
+    told = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
+    config.stash[TOLD] = [*wrong, told]
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    counts: dict[str, dict[str, int]] = {}
-    for verdict in ("passed", "failed", "skipped"):
-        for report in terminalreporter.stats.get(verdict, []):
-            for key, sim in getattr(report, "user_properties", []):
-                if key == "efa_sim":
-                    counts.setdefault(sim, {}).setdefault(verdict, 0)
-                    counts[sim][verdict] += 1
-    for sim, by_verdict in sorted(counts.items()):
+    for sim, by_verdict in counts_by_simulator(config).items():
         told = ", ".join(f"{number} {verdict}" for verdict, number in by_verdict.items())
         terminalreporter.write_line(f"simulator {sim}: {told}")
     for line in config.stash.get(TOLD, []):

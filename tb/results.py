@@ -13,6 +13,7 @@ FOLDER = "EFA_RESULTS"
 # Tests without a simulator run in Python alone.
 PYTHON = "python"
 VERDICTS = ("failed", "passed", "skipped", "not run")
+NUMBERS = ("no", "one", "two")
 
 
 def note(module, sim, verdicts):
@@ -87,16 +88,41 @@ def holes(rows, sims):
     return wrong
 
 
-def write(folder, rows, sims, seed, wrong):
-    """summary.json and summary.md in a folder; returns the path of the page."""
+def simulators_used(counts):
+    """Simulators on which a test ran to its end; `counts` maps simulator to verdict to number."""
+    return [sim for sim, seen in counts.items() if seen.get("passed") or seen.get("failed")]
+
+
+def verdict(passed, counts, unused):
+    """The last line of a run: its outcome, and on how many simulators.
+
+    `counts` maps simulator to verdict to number of tests, `unused` maps each simulator that did not
+    run to the reason."""
+    used = simulators_used(counts)
+    outcome = "passed" if passed else "failed"
+    if not used:
+        told = "; ".join(f"{sim}: {reason}" for sim, reason in unused.items())
+        return f"verdict: failed, no simulator ran ({told})"
+    if len(used) > 1:
+        return f"verdict: {outcome} on {NUMBERS[len(used)]} simulators"
+    reasons = "".join(f"; {sim}: {reason}" for sim, reason in unused.items())
+    skipped = sum(counts.get(sim, {}).get("skipped", 0) for sim in unused)
+    left_out = f", {skipped} tests skipped for it" if skipped else ""
+    return f"verdict: {outcome} on one simulator ({used[0]} only{reasons}){left_out}"
+
+
+def write(folder, rows, sims, seed, wrong, told):
+    """summary.json and summary.md in a folder, `told` as the verdict; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     columns = [PYTHON, *sims]
     counts = {
         sim: {v: sum(row[sim] == v for row in rows) for v in VERDICTS} for sim in columns
     }
-    whole = {"seed": seed, "simulators": list(sims), "holes": wrong, "counts": counts, "plan": rows}
+    whole = {"seed": seed, "verdict": told, "simulators": list(sims), "holes": wrong}
+    whole |= {"counts": counts, "plan": rows}
     (folder / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
-    lines = ["# The plan and what a run said of it", "", f"Seed {seed}.", ""]
+    lines = ["# The plan and what a run said of it", "", told.capitalize() + ".", ""]
+    lines += [f"Seed {seed}.", ""]
     lines += ["| | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
     for sim in columns:
         lines.append(f"| {sim} | " + " | ".join(str(counts[sim][v]) for v in VERDICTS) + " |")

@@ -56,6 +56,15 @@ def simulator_missing(sim: str) -> str | None:
     return None
 
 
+def wrong_choice(chosen: str) -> str | None:
+    """Why this list of simulators, separated by commas, cannot be asked for, or None."""
+    unknown = [name for name in chosen.split(",") if name not in SIMULATORS]
+    if unknown:
+        names, known = ", ".join(unknown) or "nothing", " or ".join(SIMULATORS)
+        return f"SIM={chosen}: {names} is no simulator; expected {known}, or both with a comma"
+    return None
+
+
 def clean_environment(sim: str) -> dict[str, str]:
     """The environment of every build and run, the same whoever calls."""
     env = {name: os.environ[name] for name in KEPT if name in os.environ}

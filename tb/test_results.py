@@ -1,11 +1,16 @@
 """The verdict beside each line of the plan is that of its tests; holes fail a whole run."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 from testplan import Entry, Test
 
 from tb import results
+from tb.simulators import ROOT
 
 BENCH = Test("order", "tb/unit/skid_tests.py", "unit", "common.skid.order")
 PLAIN = Test("test_order", "model/tests/test_skid.py", "pytest", None)
@@ -61,9 +66,87 @@ def test_verdicts_of_simulations_are_collected(tmp_path, monkeypatch):
 
 def test_the_page_tells_holes_and_what_was_left_out(tmp_path):
     table = rows([(BENCH, "verilator", ["passed"]), (BENCH, "icarus", ["skipped"])])
-    page = results.write(tmp_path / "test", table, SIMS, 7, ["common.skid: a hole"])
+    page = results.write(tmp_path / "test", table, SIMS, 7, ["common.skid: a hole"],
+                         "verdict: failed on one simulator")  # fmt: skip
     text = page.read_text()
+    assert "Verdict: failed on one simulator." in text
     assert "common.skid: a hole" in text and "order (icarus)" in text and "Seed 7" in text
     summary = json.loads((tmp_path / "test" / "summary.json").read_text())
     assert summary["counts"]["verilator"]["passed"] == 1
     assert summary["plan"][0]["tests"]["tb/unit/skid_tests.py: order"]["icarus"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("passed", "counts", "unused", "line"),
+    [
+        (True, {"verilator": {"passed": 3}, "icarus": {"passed": 2, "skipped": 1}}, {},
+         "verdict: passed on two simulators"),
+        (False, {"verilator": {"passed": 3}, "icarus": {"failed": 1}}, {},
+         "verdict: failed on two simulators"),
+        (True, {"verilator": {"passed": 3}, "icarus": {"skipped": 170}},
+         {"icarus": "not installed"},
+         "verdict: passed on one simulator (verilator only; icarus: not installed), "
+         "170 tests skipped for it"),
+        (True, {"verilator": {"passed": 3}}, {"icarus": "not asked for"},
+         "verdict: passed on one simulator (verilator only; icarus: not asked for)"),
+        (False, {"icarus": {"skipped": 9}}, {"icarus": "not installed"},
+         "verdict: failed, no simulator ran (icarus: not installed)"),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_on_how_many_simulators(passed, counts, unused, line):
+    assert results.verdict(passed, counts, unused) == line
+
+
+@pytest.fixture
+def run_tests(tmp_path):
+    """Runs two tests that need a simulator under the bench's conftest; returns code and lines."""
+    (tmp_path / "test_toy.py").write_text(
+        "def test_one(sim):\n    pass\n\n\ndef test_two(sim):\n    pass\n"
+    )
+
+    def run(*arguments, programs=("g++", "make", "iverilog", "vvp")):
+        path = tmp_path / "bin"
+        path.mkdir()
+        for program in programs:
+            (path / program).symlink_to(shutil.which(program) or "/bin/true")
+        paths = os.pathsep.join(str(ROOT / part) for part in ("", "model", "tools"))
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "tb.conftest", "-p", "no:cacheprovider",
+             "-c", os.devnull, f"--rootdir={tmp_path}", str(tmp_path / "test_toy.py"), *arguments],
+            env={"PATH": str(path), "PYTHONPATH": paths}, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.returncode, (done.stdout + done.stderr).strip().splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
+def test_a_run_ends_with_the_verdict(run_tests, workers):
+    code, lines = run_tests(*workers)
+    assert (code, lines[-1]) == (0, "verdict: passed on two simulators")
+
+
+def test_a_run_without_icarus_ends_with_one_simulator(run_tests):
+    code, lines = run_tests(programs=("g++", "make"))
+    assert code == 0
+    assert lines[-1] == (
+        "verdict: passed on one simulator (verilator only; icarus: iverilog is not installed "
+        "(apt install iverilog)), 2 tests skipped for it"
+    )
+
+
+def test_a_run_in_which_no_simulator_ran_is_not_green(run_tests):
+    code, lines = run_tests("--sim", "icarus", programs=("g++", "make"))
+    assert code == 2
+    assert lines[-1].startswith("verdict: failed, no simulator ran (")
+
+
+@pytest.mark.parametrize("chosen", ["foo", "verilator,foo", ""])
+def test_an_unknown_simulator_is_wrong_usage(run_tests, chosen):
+    code, lines = run_tests("--sim", chosen)
+    assert code == 2
+    assert "is no simulator; expected verilator or icarus" in "\n".join(lines)
+    make = ["make", f"SIM={chosen}", "test"]
+    done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"SIM={chosen}" in done.stderr and "expected verilator or icarus" in done.stderr
