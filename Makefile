@@ -82,8 +82,8 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the u
 		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
-mutate: $(STAMP) ## whether benches of rtl/admin, host, queue and data notice planted faults; BLOCK='efa_llq efa_cq' N=200 SEED=1; reports/mutate
-	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) --count $(or $(N),200) --seed $(or $(SEED),1) --jobs $(JOBS)
+mutate: $(STAMP) ## planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
+	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS)
 
 checks: $(STAMP) ## each protection check of tb/checks.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/checks
 	$(BIN)/python tools/checks.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)

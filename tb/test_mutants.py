@@ -1,7 +1,11 @@
-"""Yosys's list becomes mutants with their line; verdicts hold only for survivors."""
+"""Yosys's list becomes mutants with their line; verdicts hold only for survivors; every connection
+of the wiring has a fault."""
 
+import mutant_runs
 import mutants
 import mutate
+import pytest
+import wiring
 
 from tb.runner import ROOT, closure
 from tb.unit.units import INSIDE, UNITS
@@ -48,6 +52,28 @@ def test_a_block_has_the_benches_of_one_set_of_parameters():
 def test_who_noticed_is_a_bench():
     assert mutate.bench_of("tb.unit.eq_order_tests.an_arm_around/stalls=0.5") == "eq_order"
     assert mutate.bench_of("") == "the simulator"
+
+
+def test_the_failure_is_that_of_the_test_that_ran(tmp_path):
+    def case(module, name, ns, *marks):
+        told = "".join(f'<{kind} type="{of}" message="{text}"/>' for kind, of, text in marks)
+        time = f'<properties><property name="sim_time_duration" value="{ns}"/></properties>'
+        return f'<testcase classname="{module}" name="{name}" time="1">{time}{told}</testcase>'
+
+    def failed(*cases):
+        file = tmp_path / "results.xml"
+        file.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+        return mutant_runs.read_results(file)[1]
+
+    behind = ("failure", "RegressionTerminated", "Regression stopped after 1 failures")
+    late = ("failure", "SimTimeoutError", "")
+    ended = ("failure", "SimFailure", "the simulation ended prematurely")
+    assert failed(case("a", "x", 8), case("b", "y", 9)) is None
+    # In the file modules are in order, in the run others may come first.
+    assert failed(case("a", "x", 0, behind), case("b", "y", 9, late))[0] == "b.y"
+    assert "SimTimeoutError" in failed(case("a", "x", 0, behind), case("b", "y", 9, late))[1]
+    assert failed(case("a", "x", 0, ended), case("b", "y", 9, ended))[0] == "b.y"
+    assert failed(case("a", "x", 0, ended))[0] == "a.x"
 
 
 def row(name, source="a = b;"):
@@ -100,3 +126,70 @@ def test_a_block_benched_through_another_has_its_benches():
     found = mutate.blocks()
     assert found["efa_sq_order"] == found["efa_sq_fetch"] == ["sq_fetch"]
     assert all(found.values())
+
+
+@pytest.fixture(scope="module")
+def completion_side():
+    """(faults drawn, how many there are, what is below) of the smallest wiring module."""
+    others = [path for path in closure("efa_cpl") if path.stem != "efa_cpl"]
+    drawn, written, listed = wiring.make("efa_cpl", others, None, 1, "test.wiring")
+    return drawn, listed, wiring.Below("efa_cpl", others, "test.wiring"), written
+
+
+def test_each_connected_input_has_a_fault(completion_side):
+    drawn, listed, below, written = completion_side
+    text = (ROOT / "rtl/efa_cpl.v").read_text()
+    places = {(cell, port) for fault in drawn for cell, port, _ in fault.changes}
+    cells = below.module["cells"]
+    inputs = {
+        (name, port) for name, cell in cells.items() if cell["type"][0] != "$"
+        for port, way in cell["port_directions"].items() if way == "input" and port != "clk"
+    }  # fmt: skip
+    assert inputs <= places and len(drawn) < listed
+    first = wiring.NUMBERS * wiring.WIRING.index("efa_cpl") + 1
+    assert [fault.number for fault in drawn] == list(range(first, first + len(drawn)))
+    for fault in drawn:
+        cell, port, _ = fault.changes[0]
+        if cell[0] != "$":
+            assert f".{port}(" in text.split("\n")[fault.line - 1], fault.name
+    netlist = written[1].read_text()
+    assert all(f"16'h{fault.number:04x}" in netlist for fault in drawn)
+
+
+def test_a_fault_that_changes_nothing_is_found(completion_side):
+    _, _, below, _ = completion_side
+
+    def fault(cell, port, bits):
+        return wiring.Fault(1, "", "", 1, "", ((cell, port, tuple(bits)),))
+
+    connected = below.module["cells"]["u_ec"]["connections"]
+    # A queue's number has 12 bits on this port, 6 of them in a device of 64 queues.
+    narrow, wide = list(connected["look_qpn"]), list(connected["look_qpn"])
+    narrow[6:] = "0" * 6
+    wide[5] = "0"
+    assert below.same(fault("u_ec", "look_qpn", narrow))
+    assert not below.same(fault("u_ec", "look_qpn", wide))
+    assert not below.same(fault("u_eq", "s_commit_valid", "0"))
+
+
+def test_the_glue_logic_loses_each_term():
+    others = [path for path in closure("efa_recv") if path.stem != "efa_recv"]
+    drawn, _, _ = wiring.make("efa_recv", others, None, 1, "test.wiring.glue")
+    dropped = {fault.source for fault in drawn if fault.name.startswith("drop")}
+    assert "assign judge_err_ready = err_grant[0] && qperr_recv_ready;" in dropped
+    assert "assign recv_init_done = judge_init_done && check_init_done;" in dropped
+
+
+def test_a_timeout_is_not_killed():
+    assert mutate.score(10, 9, 0) == 90.0
+    assert mutate.score(10, 9, 1) == 100.0  # one proven equal
+    assert mutate.score(12, 9, 0) == 75.0  # one survivor, two timeouts
+
+
+def test_all_of_rtl_is_in_the_list_by_folder():
+    found = mutate.rows()
+    standard = {name for name in found if mutate.counted(name) or mutate.wired(name)}
+    folders = {mutate.folder_of(name) for name in standard}
+    parts = (ROOT / "rtl").rglob("*.v")
+    assert folders == {path.parent.relative_to(ROOT).as_posix() for path in parts}
+    assert {mutate.folder_of(f"{name}.wiring") for name in ("efa_nic", "efa_cpl")} == {"rtl"}

@@ -1,6 +1,7 @@
 """The summary of make mutate: reports/mutate/summary.json, summary.txt and summary.svg."""
 
 import json
+from collections import Counter
 
 import matplotlib
 
@@ -10,29 +11,51 @@ import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
 from efa.plots import DEFAULTS, INK, headed, svg  # noqa: E402
 
-PARTS = (("killed", "killed by a test", "#059669", ""), ("timeouts", "no end", "#2563eb", ".."),
+PARTS = (("killed", "killed by a test", "#059669", ""),
+         ("timeouts", "timeout, not killed", "#2563eb", ".."),
          ("equivalent", "proved equal", "#9ca3af", "//"),
          ("open", "survived, verdict listed", "#dc2626", "xx"))  # fmt: skip
 
 
+def _line(name, row):
+    return (
+        f"{name:22}{row['mutants']:9}{row['killed']:9}{row['timeouts']:9}"
+        f"{row['survived']:9}{row['equivalent']:7}{row['score']:8.2f} %"
+    )
+
+
+def folders(blocks):
+    """{folder: sums of its rows}, with the score of the sum."""
+    found = {}
+    for row in blocks.values():
+        total = found.setdefault(row["folder"], Counter())
+        total.update({key: row[key] for key in ("mutants", "killed", "survived", "equivalent")})
+        total["timeouts"] += len(row["timeouts"])
+    for total in found.values():
+        counted = total["mutants"] - total["equivalent"]
+        total["score"] = 100 * total["killed"] / counted if counted else 100.0
+    return dict(sorted(found.items()))
+
+
 def table(blocks):
-    """{block: row} as a table."""
-    told = [f"{'block':16}{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
-            f"{'score':>10}{'seed':>6}"]  # fmt: skip
-    for block, row in blocks.items():
-        told.append(
-            f"{block:16}{row['mutants']:9}{row['killed']:9}{len(row['timeouts']):9}"
-            f"{row['survived']:9}{row['equivalent']:7}{row['score']:8.2f} %{row['seed']:6}"
-        )
+    """{name: row} as a table by folder and one by row."""
+    columns = (f"{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
+               f"{'score':>10}")  # fmt: skip
+    told = [f"{'folder':22}{columns}"]
+    told += [_line(name, row) for name, row in folders(blocks).items()]
+    told += ["", f"{'row':22}{columns}{'seed':>6}{'listed':>8}"]
+    for name, row in blocks.items():
+        counted = row | {"timeouts": len(row["timeouts"])}
+        told.append(f"{_line(name, counted)}{row['seed']:6}{row.get('listed', ''):>8}")
     return "\n".join(told) + "\n"
 
 
 def _page(blocks):
-    """The table, which benches kill, each survivor and timeout."""
-    told = [table(blocks), "Which bench noticed first, of the block's own:"]
+    """The tables, which benches kill, each survivor and timeout."""
+    told = [table(blocks), "Which bench killed how many:"]
     for block, row in blocks.items():
         benches = ", ".join(f"{bench} {count}" for bench, count in row.get("killed_by", {}).items())
-        told.append(f"{block:16}  {benches}")
+        told.append(f"{block:22}  {benches}")
     told.append("")
     for block, row in blocks.items():
         for mutant in row["survivors"]:
@@ -75,10 +98,10 @@ def _draw(blocks, goal):
         scores.plot([row["score"] for row in rows], places, "o", color=INK)
         scores.axvline(goal, color="#dc2626", linestyle="--", linewidth=1.2)
         scores.set_xlim(min([goal - 2, *(row["score"] - 1 for row in rows)]), 100.5)
-        scores.set_xlabel(f"noticed of those not proved equal, % (line: goal {goal:.0f})")
+        scores.set_xlabel(f"killed of those not proved equal, % (line: goal {goal:.0f})")
         total = sum(row["mutants"] for row in rows)
-        title = "Faults planted in each block, and what its unit bench made of them"
-        headed(figure, f"{title}: {total:,} mutants, {len(rows)} blocks")
+        title = "Mutants of blocks under unit benches, of the wiring under system tests"
+        headed(figure, f"{title}: {total:,} in {len(rows)} rows")
         figure.legend(*bars.get_legend_handles_labels(), loc="upper center",
                       bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)  # fmt: skip
     return svg(figure)

@@ -1,10 +1,19 @@
-"""Runs a block's unit benches on its mutants, and keeps what was found.
+"""Runs benches on the mutants of a block, and keeps what was found.
 
-A simulator is loaded once for a batch and forks for each mutant (tb/mutant_server.py). The tests
-that killed most in least time come first; the block itself, mutant 0, begins each batch in the
-same order and must pass. What is kept in reports/mutate/blocks belongs to a state of the sources:
-a kill to the RTL, the bench without its tests, and the test that killed; a survivor to all of the
-bench; a proof to the RTL and how it is done alone.
+A block runs under its unit benches (`Bench`), the wiring under the tests of the whole device
+(`SystemBench`). A simulator is loaded once for a batch and forks for each mutant
+(tb/mutant_server.py), before the first test has started a transactor. The tests that killed most in
+least time come first; the block itself, mutant 0, begins each batch in the same order and must
+pass. A mutant ends at the first test that fails.
+
+A mutant is killed when a test, a check of the RTL or the simulator names a difference. A mutant
+that exceeds the limit of a test (three times the simulated time on the block itself, and some
+more) or of the run is a timeout: nothing says what is wrong, so it does not count as killed. A
+test whose own bounded wait ends with a message names a difference.
+
+What is kept in reports/mutate/blocks belongs to a state of the sources: a kill to the RTL, the
+bench without its tests, and the test that killed; a survivor to all of the bench; a proof to the
+RTL and how it is done alone.
 """
 
 import ast
@@ -19,7 +28,10 @@ from collections import Counter
 from pathlib import Path
 
 import mutants as netlists
+import wiring
 
+from efa.wc import StoreBuffer
+from tb import system_run
 from tb.runner import (
     INCLUDES,
     UNIT_BUILD,
@@ -36,9 +48,14 @@ from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
 BATCH = 50  # mutants between two runs of the block itself
+SYSTEM_BATCH = 400  # a run of the whole device takes as long as a hundred kills
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 SPARE_NS = 100_000  # what a test of a mutant may take beyond three times what it takes unmutated
 SERVER = "tb.mutant_server"
+NOT_RUN = "RegressionTerminated"  # what cocotb says of a test behind the last one
+# What a system test may take beyond that: a device that does nothing is reported by the bench
+# after 100,000 cycles (DEAD_CYCLES of tb/lib/host.py), several of them in some scenarios.
+SYSTEM_SPARE_NS = 2_000_000
 
 
 def _hash(*parts):
@@ -95,17 +112,13 @@ def _imported(module, found):
 
 
 class State:
-    """Digests of what results belong to; of a block inside another, to all of that one."""
+    """Digests of what the results of some tests belong to: `rtl` parts, and modules of tests."""
 
-    def __init__(self, block, units, count, seed):
-        top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
-        mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
-        self.rtl = _hash(netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())),
-                         f"{count} {seed}")  # fmt: skip
+    def __init__(self, rtl, modules):
+        self.rtl = _hash(*rtl)
         self.proof = _hash(self.rtl, netlists.PROOF_FORM)
         self._tests = {}
-        for unit in units:
-            module = UNITS[unit].module(unit)
+        for module in modules:
             planned = set(planned_tests(module))
             helpers = {}
             _imported(module, helpers)
@@ -132,38 +145,86 @@ class State:
         return self.whole
 
 
+def unit_state(block, units, count, seed):
+    """The State of a block under its unit benches; of a block inside another, to all of that."""
+    top, parameters = UNITS[units[0]].top, UNITS[units[0]].mutated
+    mine = [] if top == block else [f"{block} {INSIDE[block][1]}"]
+    rtl = [netlists.FORM, *_rtl(top), *mine, repr(sorted(parameters.items())), f"{count} {seed}"]
+    return State(rtl, [UNITS[unit].module(unit) for unit in units])
+
+
+def system_state(block, areas, count, seed):
+    """The State of a wiring module under areas of tb/system."""
+    native = [path.read_bytes() for path in sorted(system_run.NATIVE.iterdir())]
+    rtl = [wiring.FORM, block, *_rtl(system_run.TOP), *native, f"{count} {seed}"]
+    return State(rtl, [f"tb.system.{area}_tests" for area in areas])
+
+
+def read_results(results):
+    """([{name, seconds, ns}, ...], (test, what it said) of the first failure or None).
+
+    cocotb sorts a results file by module. What did not run because an earlier test failed, or
+    because the simulation ended, stands there as failed, too: it took no simulated time."""
+    cases, failures = [], []
+    for case in ElementTree.parse(results).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        ns = next((float(mark.get("value")) for mark in case.iter("property")
+                   if mark.get("name") == "sim_time_duration"), 0.0)  # fmt: skip
+        cases.append({"name": name, "seconds": float(case.get("time")), "ns": ns})
+        marks = [mark for kind in ("failure", "error") for mark in case.iter(kind)]
+        if marks:
+            keys = ("type", "error_type", "message", "error_msg")
+            message = " ".join(filter(None, (marks[0].get(key) for key in keys)))
+            failures.append((NOT_RUN in message, ns == 0, name, message.partition("\n")[0][:200]))
+    if not failures:
+        return cases, None
+    *_, name, message = min(failures, key=lambda failure: failure[:2])
+    return cases, (name, message)
+
+
 class Bench:
     """The block's benches on the netlist of its mutants."""
+
+    spare_ns, batch = SPARE_NS, BATCH
+    env = {}
 
     def __init__(self, block, units, count, seed):
         self.block, self.top, self.seed = block, UNITS[units[0]].top, seed
         self.modules = [UNITS[unit].module(unit) for unit in units]
         self.parameters = UNITS[units[0]].mutated
-        self.state = State(block, units, count, seed)
+        self.state = unit_state(block, units, count, seed)
         mine = self.parameters if self.top == block else INSIDE[block][1]
         below = [path for path in closure(block) if path.stem != block]
         self.mutants, own = netlists.make(block, mine, below, count, seed)
         self.sources = own + [path for path in closure(self.top) if path.stem != block]
-        self.folder = ROOT / netlists.OUT / block / "run"
+        self.plusargs = random_unknowns(seed)
+        self._begin()
+
+    def _begin(self):
+        self.folder = ROOT / netlists.OUT / self.block / "run"
         self.order, self.limit, self.took = [], {}, {}
         self.kills = Counter()
         self.seconds = 120.0
         self.build = None
 
-    def _prepare(self):
-        """Builds the netlist and runs the block itself: its times and limits."""
+    def _build(self):
+        """Folder of the built netlist."""
         control = ROOT / f"sim/out/control/{self.top}.vlt"
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
-        self.build = build(
+        return build(
             "verilator", self.top, [control, *self.sources], self.parameters,
             UNIT_BUILD["verilator"],
         )  # fmt: skip
+
+    def _prepare(self):
+        """Builds the netlist and runs the block itself: its times and limits."""
+        self.build = self._build()
         shutil.rmtree(self.folder, ignore_errors=True)
         (found,) = self._run([0], 1)
         self._check(found)
         for case in found["cases"]:
             self.took[case["name"]] = case["seconds"]
-            self.limit[case["name"]] = 3 * round(case["ns"]) + SPARE_NS
+            self.limit[case["name"]] = 3 * round(case["ns"]) + self.spare_ns
         self.seconds = 20 + 8 * found["seconds"]
 
     def _check(self, found):
@@ -185,7 +246,7 @@ class Bench:
         runner = make_runner("verilator")
         runner.wanted = {"COCOTB_RANDOM_SEED": str(self.seed), "EFA_SEED": str(self.seed),
                          "EFA_MUTANTS": str(self.folder), "COCOTB_MAX_FAILURES": "1",
-                         "WAVES": "0"}  # fmt: skip
+                         "WAVES": "0", **self.env}  # fmt: skip
         crashed = []
 
         def simulate():
@@ -194,7 +255,7 @@ class Bench:
                     test_module=[*self.modules, SERVER], hdl_toplevel=self.top,
                     hdl_toplevel_lang="verilog", build_dir=self.build, test_dir=self.folder,
                     results_xml=str(self.folder / "results.xml"), seed=self.seed,
-                    plusargs=random_unknowns(self.seed), parameters=self.parameters,
+                    plusargs=self.plusargs, parameters=self.parameters,
                     timescale=("1ns", "1ps"), log_file=self.folder / "run.log",
                 )  # fmt: skip
             except (RuntimeError, SystemExit) as error:
@@ -227,27 +288,24 @@ class Bench:
             told = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
             told = told.group(0).strip() if told else f"simulator ended with {found['status']}"
             return found | {"by": "", "what": told}
-        for case in ElementTree.parse(results).iter("testcase"):
-            name = f"{case.get('classname')}.{case.get('name')}"
-            ns = next((float(mark.get("value")) for mark in case.iter("property")
-                       if mark.get("name") == "sim_time_duration"), 0.0)  # fmt: skip
-            found["cases"].append({"name": name, "seconds": float(case.get("time")), "ns": ns})
-            marks = [mark for kind in ("failure", "error") for mark in case.iter(kind)]
-            if marks and found["by"] is None:
-                keys = ("type", "error_type", "message", "error_msg")
-                message = " ".join(filter(None, (marks[0].get(key) for key in keys)))
-                found |= {"by": name, "what": message.partition("\n")[0][:200]}
+        found["cases"], failed = read_results(results)
+        if failed:
+            found["by"], found["what"] = failed
+            if "SimFailure" in failed[1]:
+                log = (results.parent / "run.log").read_text(errors="replace")
+                said = re.search(r"CHECK FAILED .*|%Error.*", log)
+                found["what"] = said.group(0)[:200] if said else failed[1]
         return found
 
     def judge(self, numbers, jobs):
         """Yields (number, verdict, by which test, what it said) for each mutant of a list."""
         if numbers:
             self._prepare()
-        for begin in range(0, len(numbers), BATCH):
+        for begin in range(0, len(numbers), self.batch):
             self.order = sorted(
                 self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
             )
-            for found in self._run([0, *numbers[begin : begin + BATCH]], jobs):
+            for found in self._run([0, *numbers[begin : begin + self.batch]], jobs):
                 if found["number"] == 0:
                     self._check(found)
                     continue
@@ -261,11 +319,35 @@ class Bench:
                 shutil.rmtree(self.folder / str(found["number"]), ignore_errors=True)
 
 
+class SystemBench(Bench):
+    """Tests of the whole device on the netlists of some wiring modules, in one simulation."""
+
+    spare_ns, batch = SYSTEM_SPARE_NS, SYSTEM_BATCH
+
+    def __init__(self, blocks, areas, count, seed):
+        self.block, self.top, self.seed = "system", system_run.TOP, seed
+        self.modules = [f"tb.system.{area}_tests" for area in areas]
+        self.parameters, self.plusargs = {}, []
+        self.env = {"EFA_SIM": "verilator", "EFA_PARAMS": "{}",
+                    "EFA_STORE_BUFFER": str(StoreBuffer.drawn(seed))}  # fmt: skip
+        self.drawn, self.listed, self.sources = {}, {}, []
+        for block in blocks:
+            below = [path for path in closure(block) if path.stem != block]
+            faults, own, self.listed[block] = wiring.make(block, below, count, seed)
+            self.drawn[block] = faults
+            self.sources += own
+        self._begin()
+
+    def _build(self):
+        extra = tuple(str(path.relative_to(ROOT)) for path in self.sources)
+        return system_run.build_system("verilator", {}, extra)[0]
+
+
 class Kept:
     """What earlier runs found of a block's mutants, in reports/mutate/blocks."""
 
-    def __init__(self, top, state, fresh=False):
-        self.path, self.state = KEPT / f"{top}.json", state
+    def __init__(self, name, state, fresh=False):
+        self.path, self.state = KEPT / f"{name}.json", state
         self.rows, self.proofs = {}, {}
         if self.path.exists() and not fresh:
             told = json.loads(self.path.read_text())
@@ -274,7 +356,9 @@ class Kept:
                            if value["state"] == state.proof}  # fmt: skip
 
     def _holds(self, row):
-        """Whether a verdict is that of the sources as they are."""
+        """Whether a verdict is that of the sources as they are, and names a test that ran."""
+        if NOT_RUN in row["what"]:
+            return False
         if row["verdict"] == SURVIVED or not row["by"]:
             return row["state"] == self.state.whole
         return row["state"] == self.state.of(row["by"])

@@ -120,21 +120,26 @@ def make(top, parameters, others, count, seed):
         f"write_verilog -noattr -noparallelcase {folder}/{top}_mutant.v",
     )
     lines = (ROOT / folder / "list.ys").read_text().splitlines()
-    # A proof needs the modules below as black boxes with their real widths; where that is not
-    # enough, only memories are such boxes.
-    for name, boxes in PROOFS.items():
-        yosys(
-            f"read_rtlil {folder}/base.il",
-            "delete =A:blackbox",
-            *([f"read_verilog -defer {FLAGS} {' '.join(below)}"] if below else []),
-            f"hierarchy -check -top {top}_mutant",
-            f"blackbox {boxes} {top}_mutant %d",
-            "proc -norom",
-            f"write_rtlil {folder}/{name}.il",
-        )
+    write_proofs(folder, top, others, PROOFS)
     mutants = [mutant for mutant in map(parse, lines) if mutant is not None]
     (ROOT / folder / f"{top}.v").write_text(wrapper(file.read_text(), parameters))
     return mutants, [ROOT / folder / f"{top}.v", ROOT / folder / f"{top}_mutant.v"]
+
+
+def write_proofs(folder, top, others, names):
+    """Netlists that proofs begin with, from base.il. A proof needs the modules below as black boxes
+    with their real widths; where that is not enough, only memories are such boxes."""
+    below = " ".join(str(path.relative_to(ROOT)) for path in others)
+    for name in names:
+        yosys(
+            f"read_rtlil {folder}/base.il",
+            "delete =A:blackbox",
+            *([f"read_verilog -defer {FLAGS} {below}"] if below else []),
+            f"hierarchy -check -top {top}_mutant",
+            f"blackbox {PROOFS[name]} {top}_mutant %d",
+            "proc -norom",
+            f"write_rtlil {folder}/{name}.il",
+        )
 
 
 def wrapper(text, parameters):
@@ -158,30 +163,34 @@ def wrapper(text, parameters):
     )
 
 
-def proved_equal(top, mutant):
+def proved_equal(top, mutant, folder=None, names=tuple(PROOFS)):
     """Whether a SAT solver shows that nothing outside the block, no module in it and no register
     can see this mutant, whatever state they are in; or no memory and no register of the block or
     of a module in it. Where the block itself says that a value does not matter (x), the mutant may
-    give any. None when it takes too long to say."""
+    give any. None when it takes too long to say. `folder` of OUT has the netlists, by default that
+    of the block; `names` says which of PROOFS to try."""
     found, tried = False, set()
-    for name in PROOFS:
-        text = (ROOT / OUT / top / f"{name}.il").read_text()
+    for name in names:
+        file = OUT / (folder or top) / f"{name}.il"
+        text = (ROOT / file).read_text()
         if text in tried:
             continue  # a block with memories only has the same boxes either way
         tried.add(text)
-        equal = _proved(top, mutant, name)
+        equal = _proved(top, mutant, file)
         if equal:
             return True
         found = None if equal is None else found
     return found
 
 
-def _proved(top, mutant, name):
+def _proved(top, mutant, file):
     change = re.sub(r" -ctrl \S+ \d+ \d+", "", mutant.command)
     change = change.replace(f"-module {top}_mutant", "-module gate")
+    if not change.startswith("mutate "):
+        change = f"cd gate; {change}; cd .."
     try:
         yosys(
-            f"read_rtlil {OUT}/{top}/{name}.il",
+            f"read_rtlil {file}",
             f"copy {top}_mutant gold",
             f"rename {top}_mutant gate",
             change,

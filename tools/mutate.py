@@ -1,19 +1,33 @@
-"""Whether a block's unit benches notice faults planted in it: mutants killed and survived.
+"""Plants faults in all of rtl/, runs the tests on each, and reports which faults they notice.
 
     tools/mutate.py [--block efa_llq ...] [--count 200] [--seed 1] [--jobs 2] [--fresh]
 
-Each mutant runs the block's benches on Verilator until the first test fails (tools/mutant_runs.py).
-What survives is offered to Yosys to be proven equal; tb/mutants.yaml says of the rest why it is
-accepted, and a verdict that fits no survivor is an error. Which bench noticed how many is told; the
-tests of the whole device are not asked, so no mutant counts on their account. A mutant whose test
-ran three times as long as on the block itself without an end is a timeout; it counts as noticed and
-is told apart. What still holds of an earlier run is taken from reports/mutate/blocks, unless
---fresh. Without --block all of rtl/admin, rtl/host, rtl/queue and rtl/data. A block without a bench
-of its own has that of the module around it (INSIDE of tb/unit/units.py). Results:
-reports/mutate/summary.json, .txt and .svg.
+Two kinds of rows:
 
-Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, one has no verdict
-or a verdict is stale; 2 when a block or its bench is not there or does not pass as it is.
+- A block, by its name: faults that Yosys plants in its logic (tools/mutants.py), noticed by its
+  unit benches. A block without a bench of its own has that of the module around it (INSIDE of
+  tb/unit/units.py).
+- `efa_nic.wiring` and the others of WIRING (tools/wiring.py): wrong, exchanged and tied connections
+  and dropped terms of a wiring module, noticed by the tests of the whole device (AREAS). All wiring
+  rows of a run share one simulation.
+
+Without --block: all blocks of FOLDERS and all wiring rows. The list of a row is drawn with --seed
+and --count; the default count of a wiring row gives each connected input one fault.
+
+Each mutant runs on Verilator until the first test fails (tools/mutant_runs.py). The unmutated
+design begins each batch and must pass. The score of a row is killed / (mutants - proven equal). A
+timeout is a mutant that no test explains: it is reported apart and does not count as killed.
+
+A survivor of a block is offered to Yosys's SAT solver. A survivor of the wiring is proven equal
+when the changed bits have the same constant driver, or nothing below looks at them; faults of the
+glue logic go to the solver, too. tb/mutants.yaml says of the others why they are accepted; a
+verdict that fits no survivor is an error. What still holds of an earlier run is taken from
+reports/mutate/blocks, unless --fresh. Results: reports/mutate/summary.json, .txt and .svg, by
+folder and by row.
+
+Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, a survivor has no
+verdict or a verdict is stale; 2 when a row is unknown or its tests do not pass on the unmutated
+design.
 """
 
 import argparse
@@ -26,17 +40,32 @@ from pathlib import Path
 
 import mutant_page
 import mutants as netlists
+import wiring
 import yaml
-from mutant_runs import KILLED, SURVIVED, TIMEOUT, Bench, Kept, State
+from mutant_runs import (
+    KILLED,
+    SURVIVED,
+    TIMEOUT,
+    Bench,
+    Kept,
+    SystemBench,
+    system_state,
+    unit_state,
+)
 
-from tb.runner import RunFailed
+from tb.runner import RunFailed, closure
 from tb.unit.units import INSIDE, UNITS
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
 COUNT, SEED, GOAL = 200, 1, 95.0
-FOLDERS = ("rtl/admin", "rtl/host", "rtl/queue", "rtl/data")
+FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/transport")
+# It watches streams and has no logic in a netlist.
+WATCHERS = ("efa_stream_check",)
+WIRED = ".wiring"  # ends the name of a wiring row
+# The areas of tb/system that notice faults of the wiring, in the default build.
+AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter")
 
 
 def blocks():
@@ -52,12 +81,29 @@ def blocks():
 
 def counted(top):
     """Whether a block is one of those that a run without --block is about."""
-    return any((ROOT / folder / f"{top}.v").exists() for folder in FOLDERS)
+    return top not in WATCHERS and any((ROOT / one / f"{top}.v").exists() for one in FOLDERS)
 
 
-def state_of(block, units, count, seed):
-    """Digest of all that a block's row belongs to."""
-    return State(block, units, count, seed).whole
+def wired(name):
+    """The module of a wiring row, None for a block."""
+    return name.removesuffix(WIRED) if name.endswith(WIRED) else None
+
+
+def rows():
+    """{name: names of its units, or areas of tb/system}: all rows."""
+    return blocks() | {top + WIRED: list(AREAS) for top in wiring.WIRING}
+
+
+def folder_of(name):
+    """The folder of rtl/ that a row is about."""
+    file = next((ROOT / "rtl").rglob(f"{wired(name) or name}.v"))
+    return file.parent.relative_to(ROOT).as_posix()
+
+
+def state_of(name, benches, count, seed):
+    """Digest of all that a row belongs to."""
+    state = system_state if wired(name) else unit_state
+    return state(wired(name) or name, benches, count, seed).whole
 
 
 class Progress:
@@ -69,13 +115,13 @@ class Progress:
 
     def __call__(self, verdict):
         self.done += 1
-        self.killed += verdict != SURVIVED
+        self.killed += verdict == KILLED
         now = time.monotonic()
         if now - self.last < 5 and self.done < self.total:
             return
         self.last = now
         left = (now - self.started) / self.done * (self.total - self.done)
-        told = f"{self.done} of {self.total}, {self.killed} noticed, {left:.0f} s left"
+        told = f"{self.done} of {self.total}, {self.killed} killed, {left:.0f} s left"
         print(f"  {self.block}: {told}", flush=True)
 
 
@@ -118,100 +164,150 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
 
 
 def bench_of(test):
-    """The unit in whose bench, tb.unit.NAME_tests, a test stands; a simulation may end with no test
-    to name."""
+    """The unit or area in whose module, tb.unit.NAME_tests, a test stands; a simulation may end
+    with no test to name."""
     return test.split(".")[2].removesuffix("_tests") if test else "the simulator"
+
+
+def resume(name, kept, listed, benches):
+    """Numbers of the mutants of a row that must run."""
+    for number, proof in kept.proofs.items():
+        if proof["equal"] and number not in kept.rows:
+            kept.add(number, SURVIVED, "", "")  # no bench can tell
+    numbers = [mutant.number for mutant in listed if mutant.number not in kept.rows]
+    print(f"{name}: {len(listed)} mutants, {len(listed) - len(numbers)} kept, "
+          f"benches {', '.join(benches)}", flush=True)  # fmt: skip
+    return numbers
+
+
+def prove(kept, listed, proof, jobs):
+    """Offers the survivors that were not offered before to `proof`."""
+    alive = [mutant for mutant in listed if kept.rows[mutant.number]["verdict"] == SURVIVED]
+    unproved = [mutant for mutant in alive if mutant.number not in kept.proofs]
+    with ThreadPoolExecutor(jobs) as pool:
+        for mutant, equal in zip(unproved, pool.map(proof, unproved), strict=True):
+            # What took too long may be proven when there is less else to do.
+            if equal is not None:
+                kept.proved(mutant.number, equal)
+
+
+def summary(name, benches, kept, listed, args, verdicts):
+    """A row of the summary, from what is kept of its mutants."""
+    found = [
+        {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
+         "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in listed
+    ]  # fmt: skip
+    by_verdict = {verdict: [row for row in found if row["verdict"] == verdict]
+                  for verdict in (KILLED, SURVIVED, TIMEOUT)}  # fmt: skip
+    killed, survivors = by_verdict[KILLED], by_verdict[SURVIVED]
+    for row in survivors:
+        row["verdict"] = ""
+        if kept.proofs.get(row["number"], {}).get("equal"):
+            row["verdict"], row["reason"] = "proved equal", "Yosys"
+    standard = (args.count, args.seed) == (None if wired(name) else COUNT, SEED)
+    wrong = judge_survivors(name, survivors, killed, verdicts, standard)
+    proved = sum(row["verdict"] == "proved equal" for row in survivors)
+    rate = score(len(found), len(killed), proved)
+    if rate < GOAL:
+        wrong.append(f"{name}: {rate} % killed, goal {GOAL:.0f} %")
+    return {
+        "state": kept.state.whole, "units": benches, "folder": folder_of(name),
+        "count": args.count, "seed": args.seed, "mutants": len(found), "killed": len(killed),
+        "killed_by": dict(Counter(bench_of(row["by"]) for row in killed).most_common()),
+        "timeouts": by_verdict[TIMEOUT], "survived": len(survivors), "equivalent": proved,
+        "score": rate, "survivors": survivors, "wrong": wrong,
+    }  # fmt: skip
+
+
+def score(mutants, killed, equal):
+    """Percent killed of those not proven equal; a timeout is not killed."""
+    total = mutants - equal
+    return round(100 * killed / total, 2) if total else 100.0
 
 
 def examine(block, units, args, verdicts):
     """One block's row of the summary."""
-    started = time.monotonic()
     bench = Bench(block, units, args.count, args.seed)
     kept = Kept(block, bench.state, args.fresh)
-    for number, proof in kept.proofs.items():
-        if proof["equal"] and number not in kept.rows:
-            kept.add(number, SURVIVED, "", "")  # no bench can tell
-    numbers = [mutant.number for mutant in bench.mutants if mutant.number not in kept.rows]
-    print(f"{block}: {len(bench.mutants)} mutants, {len(bench.mutants) - len(numbers)} kept, "
-          f"benches {', '.join(units)}", flush=True)  # fmt: skip
+    numbers = resume(block, kept, bench.mutants, units)
     progress = Progress(block, len(numbers))
     for number, verdict, by, what in bench.judge(numbers, args.jobs):
         kept.add(number, verdict, by, what)
         progress(verdict)
-    rows = [
-        {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
-         "line": mutant.line, "source": mutant.source, "reason": ""} for mutant in bench.mutants
-    ]  # fmt: skip
-    alive = [mutant for mutant in bench.mutants
-             if kept.rows[mutant.number]["verdict"] == SURVIVED]  # fmt: skip
-    open_ones = [mutant for mutant in alive if mutant.number not in kept.proofs]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        for mutant, equal in zip(
-            open_ones, pool.map(lambda one: netlists.proved_equal(block, one), open_ones),
-            strict=True,
-        ):  # fmt: skip
-            # What took too long may be proven when there is less else to do.
-            if equal is not None:
-                kept.proved(mutant.number, equal)
-    survivors = [row for row in rows if row["verdict"] == SURVIVED]
-    killed = [row for row in rows if row["verdict"] != SURVIVED]
-    for row in survivors:
-        row["verdict"] = ""
-        if kept.proofs.get(row["number"], {}).get("equal"):
-            row["verdict"], row["reason"] = "proved equal", "Yosys, sat"
-    standard = (args.count, args.seed) == (COUNT, SEED)
-    wrong = judge_survivors(block, survivors, killed, verdicts, standard)
-    proved = sum(row["verdict"] == "proved equal" for row in survivors)
-    total = len(rows) - proved
-    score = round(100 * len(killed) / total, 2) if total else 100.0
-    if score < GOAL:
-        wrong.append(f"{block}: {score} % killed, goal {GOAL:.0f} %")
-    return {
-        "state": bench.state.whole, "units": units, "count": args.count, "seed": args.seed,
-        "mutants": len(rows),
-        "killed": sum(row["verdict"] == KILLED for row in killed),
-        "killed_by": dict(Counter(bench_of(row["by"]) for row in killed).most_common()),
-        "timeouts": [row for row in killed if row["verdict"] == TIMEOUT],
-        "survived": len(survivors), "equivalent": proved, "score": score,
-        "seconds": round(time.monotonic() - started, 1), "survivors": survivors, "wrong": wrong,
-    }  # fmt: skip
+    prove(kept, bench.mutants, lambda one: netlists.proved_equal(block, one), args.jobs)
+    return summary(block, units, kept, bench.mutants, args, verdicts)
+
+
+def examine_wiring(names, args, verdicts):
+    """Yields the rows of some wiring modules, which share a simulation, with their names."""
+    bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
+    kept, owner, numbers = {}, {}, []
+    for name in names:
+        drawn, listed = bench.drawn[wired(name)], bench.listed[wired(name)]
+        state = system_state(wired(name), AREAS, args.count, args.seed)
+        kept[name] = Kept(name, state, args.fresh)
+        print(f"{name}: {len(drawn)} of {listed} faults drawn", flush=True)
+        numbers += resume(name, kept[name], drawn, AREAS)
+        owner |= {mutant.number: name for mutant in drawn}
+    numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
+    progress = Progress("wiring", len(numbers))
+    for number, verdict, by, what in bench.judge(numbers, args.jobs):
+        kept[owner[number]].add(number, verdict, by, what)
+        progress(verdict)
+    for name in names:
+        top, drawn = wired(name), bench.drawn[wired(name)]
+        others = [path for path in closure(top) if path.stem != top]
+        prove(kept[name], drawn, wiring.Below(top, others).proof(), 1)
+        row = summary(name, list(AREAS), kept[name], drawn, args, verdicts)
+        yield name, row | {"listed": bench.listed[top]}
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--block", nargs="*", default=[])
-    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--count", type=int, help="of each row; default 200, wiring one an input")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--fresh", action="store_true", help="take nothing from earlier runs")
     args = parser.parse_args(arguments)
-    known = blocks()
+    known = rows()
     unknown = set(args.block) - set(known)
-    if unknown or not 0 < args.count < 1 << netlists.NUMBER_W:
-        told = f"no block {sorted(unknown)}" if unknown else "a count from 1 to 65535"
-        print(f"mutate: {told}; blocks: {', '.join(known)}", file=sys.stderr)
+    least = min(1 << netlists.NUMBER_W, wiring.NUMBERS) - 1
+    if unknown or not 0 < (args.count or 1) <= least:
+        told = f"no row {sorted(unknown)}" if unknown else f"a count from 1 to {least}"
+        print(f"mutate: {told}; rows: {', '.join(known)}", file=sys.stderr)
         return 2
     verdicts = read_verdicts()
     told = {}
 
-    def holds(block, row):
-        """Whether a row of an earlier run is that of the sources as they are."""
-        units = known.get(block)
-        return units is not None and row.get("state") == state_of(
-            block, units, row["count"], row["seed"]
+    def holds(name, row):
+        """Whether a row of an earlier run is that of the sources as they are, and of this form."""
+        benches = known.get(name) if "folder" in row else None
+        return benches is not None and row["state"] == state_of(
+            name, benches, row["count"], row["seed"]
         )
 
-    for block in args.block or [block for block in known if counted(block)]:
-        try:
-            told[block] = examine(block, known[block], args, verdicts)
-        except (RunFailed, netlists.YosysFailed) as error:
-            print(f"mutate: {block}: {error}", file=sys.stderr)
-            return 2
-        mutant_page.write(OUT, block, told[block], holds, GOAL)
+    def each(names):
+        """Yields (name, row); blocks first."""
+        for name in names:
+            if not wired(name):
+                one = argparse.Namespace(**vars(args) | {"count": args.count or COUNT})
+                yield name, examine(name, known[name], one, verdicts)
+        joined = [name for name in names if wired(name)]
+        if joined:
+            yield from examine_wiring(joined, args, verdicts)
+
+    try:
+        for name, row in each(args.block or [one for one in known if counted(one) or wired(one)]):
+            told[name] = row
+            mutant_page.write(OUT, name, row, holds, GOAL)
+    except (RunFailed, netlists.YosysFailed) as error:
+        print(f"mutate: {error}", file=sys.stderr)
+        return 2
     print(mutant_page.table(told))
     wrong = [line for row in told.values() for line in row["wrong"]]
     print("\n".join(wrong))
-    print(f"mutate: {len(told)} blocks, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
+    print(f"mutate: {len(told)} rows, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
     return 1 if wrong else 0
 
 

@@ -1,0 +1,359 @@
+"""Mutants of the wiring: wrong, exchanged and tied connections of the modules that join others.
+
+`make` reads a wiring module with Yosys, lists every fault of its connections, draws some of them,
+and writes the module with all drawn faults behind an input `mutsel`. The classes of faults:
+
+    exchange   two inputs of one instance, of equal width, get each other's wire; at a multiplexer
+               of the glue logic, its two data inputs
+    other      an input of an instance gets the most similar wire of equal width that an input of
+               another instance has
+    tie0 tie1  all bits of an input of an instance, or the select input of a multiplexer, are 0 or 1
+    drop       one term of an AND or OR of the glue logic has no effect
+
+The wrapper, the file `mutant` and the proofs are those of tools/mutants.py. The numbers of two
+modules differ, so that one simulation holds the mutants of all wiring modules.
+"""
+
+import json
+import random
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import mutants as netlists
+from mutants import FLAGS, OUT, ROOT, Mutant, yosys
+
+WIRING = ("efa_nic", "efa_send", "efa_recv", "efa_cpl", "efa_admin", "efa_host")
+NUMBERS = 1 << 12  # of each module
+FORM = "1"  # of list and netlist; what is kept of another form does not hold
+CLOCKS = ("clk",)
+TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
+         "$logic_or": "0", "$or": "0", "$reduce_or": "0", "$reduce_bool": "0"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fault(Mutant):
+    """A mutant that gives ports of cells other drivers: ((cell, port, bits), ...)."""
+
+    changes: tuple = ()
+
+
+class Netlist:
+    """A wiring module as Yosys's JSON has it, and the names of its bits."""
+
+    def __init__(self, top, module):
+        self.top, self.module = top, module
+        self.file = next((ROOT / "rtl").rglob(f"{top}.v")).relative_to(ROOT).as_posix()
+        self.lines = (ROOT / self.file).read_text().split("\n")
+        self.names = {}
+        nets = sorted(module["netnames"].items(), key=lambda item: item[1]["hide_name"])
+        self.nets = {name: net["bits"] for name, net in nets}
+        for name, bits in self.nets.items():
+            for at, bit in enumerate(bits):
+                self.names.setdefault(bit, (name, at))
+
+    def runs(self, bits):
+        """A bundle of bits as [(net or None, [index or constant, ...]), ...], lowest first."""
+        found = []
+        for bit in bits:
+            name, at = (None, bit) if isinstance(bit, str) else self.names[bit]
+            follows = name is None or (found and found[-1][1][-1] == at - 1)
+            if found and found[-1][0] == name and follows:
+                found[-1][1].append(at)
+            else:
+                found.append((name, [at]))
+        return found
+
+    def text(self, bits):
+        """A bundle of bits as a reader of the source knows it."""
+        parts = []
+        for name, at in reversed(self.runs(bits)):
+            if name is None:
+                ones = "".join(reversed(at))
+                parts.append(f"{len(at)}'b{ones if len(set(ones)) > 1 else ones[0]}")
+            elif len(at) == len(self.nets[name]):
+                parts.append(name)
+            else:
+                parts.append(f"{name}[{at[-1]}:{at[0]}]" if len(at) > 1 else f"{name}[{at[0]}]")
+        return parts[0] if len(parts) == 1 else "{" + ", ".join(parts) + "}"
+
+    def expression(self, bits):
+        """A bundle of bits as Yosys's command line takes it."""
+        parts = []
+        for name, at in reversed(self.runs(bits)):
+            if name is None:
+                parts.append(f"{len(at)}'{''.join(reversed(at))}")
+            else:
+                prefix = "" if name[0] in "\\$" else "\\"
+                parts.append(f"{prefix}{name}[{at[-1]}:{at[0]}]")
+        return "{" + ",".join(parts) + "}" if len(parts) > 1 else parts[0]
+
+    def instances(self):
+        """Names of the cells that are modules of the project."""
+        return [name for name, cell in self.module["cells"].items() if cell["type"][0] != "$"]
+
+    def inputs(self, cell):
+        """{port: bits} of what a cell is given, clocks left out."""
+        cell = self.module["cells"][cell]
+        return {
+            port: tuple(bits) for port, bits in cell["connections"].items()
+            if cell["port_directions"][port] == "input" and port not in CLOCKS
+        }  # fmt: skip
+
+    def line(self, cell, port):
+        """Number of the line where a port of a cell is connected, or where the cell is."""
+        place = self.module["cells"][cell]["attributes"]["src"].split("|")[0].rpartition(":")[2]
+        numbers = [int(part.split(".")[0]) for part in place.split("-")]
+        for number in range(numbers[0], numbers[-1] + 1):
+            if re.search(rf"\.{re.escape(port)}\s*\(", self.lines[number - 1]):
+                return number
+        return numbers[0]
+
+
+def _similar(one, other):
+    """How much two names have in common; most between wires of one role, as two _valid are."""
+    role = one.rpartition("_")[2] == other.rpartition("_")[2]
+    return SequenceMatcher(None, one, other, autojunk=False).ratio() + role / 2
+
+
+def _constant(bits, value):
+    return tuple(value for _ in bits)
+
+
+def _ties(bits):
+    return [(f"tie{value}", _constant(bits, value)) for value in "01"
+            if bits != _constant(bits, value)]  # fmt: skip
+
+
+def faults(net):
+    """{(cell, port): [(class, text, changes), ...]}: all faults of a module, by the input that they
+    are at."""
+    found = {}
+    inputs = {cell: net.inputs(cell) for cell in net.instances()}
+    for cell, ports in inputs.items():
+        for port, bits in ports.items():
+            here = found.setdefault((cell, port), [])
+            for kind, value in _ties(bits):
+                here.append((kind, net.text(bits), ((cell, port, value),)))
+
+            def like(place, port=port, bits=bits):
+                name, wire = place[1], place[2]
+                return _similar(port, name) + _similar(net.text(bits), net.text(wire)), place[:2]
+
+            same = [(cell, name, wire) for name, wire in ports.items()
+                    if len(wire) == len(bits) and wire != bits]  # fmt: skip
+            if same:
+                _, name, wire = max(same, key=like)
+                changes = (cell, port, wire), (cell, name, bits)
+                here.append(("exchange", f"{net.text(bits)} with .{name}", changes))
+            away = [(other, name, wire) for other, theirs in inputs.items() if other != cell
+                    for name, wire in theirs.items() if len(wire) == len(bits) and wire != bits
+                    and wire not in ports.values()]  # fmt: skip
+            if away:
+                other, name, wire = max(away, key=like)
+                told = f"{net.text(bits)} is {net.text(wire)} of {other}.{name}"
+                here.append(("other", told, ((cell, port, wire),)))
+    for cell, made in net.module["cells"].items():
+        if made["type"] in TERMS:
+            for port, bits in net.inputs(cell).items():
+                for at in range(len(bits)) if len(bits) <= 8 else ():
+                    value = (*bits[:at], TERMS[made["type"]], *bits[at + 1 :])
+                    told = net.text(bits[at : at + 1])
+                    found.setdefault((cell, f"{port}{at}"), []).append(
+                        ("drop", told, ((cell, port, value),))
+                    )
+        elif made["type"] == "$mux":
+            ports = net.inputs(cell)
+            here = found.setdefault((cell, "S"), [])
+            for kind, value in _ties(ports["S"]):
+                here.append((kind, net.text(ports["S"]), ((cell, "S", value),)))
+            exchanged = (cell, "A", ports["B"]), (cell, "B", ports["A"])
+            here.append(("exchange", net.text(ports["S"]), exchanged))
+    return {place: there for place, there in found.items() if there}
+
+
+def draw(found, top, count, seed):
+    """The faults of a list: at first one of each input, then the others; count None: the former."""
+    rng = random.Random(f"{top} {seed}")
+    groups = [(place, rng.sample(there, len(there))) for place, there in found.items()]
+    rng.shuffle(groups)
+    first = [(place, there[0]) for place, there in groups]
+    rest = [(place, fault) for place, there in groups for fault in there[1:]]
+    rng.shuffle(rest)
+    return (first + rest)[: len(first) if count is None else count]
+
+
+def _change(net, changes):
+    """Commands of Yosys that make a fault in the module where they run."""
+    return "; ".join(
+        f"connect -port {cell} {port} {net.expression(bits)}" for cell, port, bits in changes
+    )
+
+
+def _planted(module, drawn):
+    """Puts each fault behind its number into a module: a multiplexer at each changed port."""
+    used = [bit for net in module["netnames"].values() for bit in net["bits"]]
+    fresh = max(bit for bit in used if isinstance(bit, int)) + 1
+
+    def bits(width):
+        nonlocal fresh
+        fresh += width
+        return list(range(fresh - width, fresh))
+
+    def cell(kind, name, parameters, directions, connections):
+        module["cells"][name] = {
+            "hide_name": 0, "type": kind, "attributes": {}, "connections": connections,
+            "parameters": {key: f"{value:032b}" for key, value in parameters.items()},
+            "port_directions": directions,
+        }  # fmt: skip
+
+    number = bits(netlists.NUMBER_W)
+    module["ports"]["mutsel"] = {"direction": "input", "bits": number}
+    module["netnames"]["mutsel"] = {"hide_name": 0, "bits": number, "attributes": {}}
+    for fault in drawn:
+        (hit,) = bits(1)
+        wanted = list(reversed(f"{fault.number:0{netlists.NUMBER_W}b}"))
+        cell(
+            "$eq", f"mutant_{fault.number}",
+            {"A_SIGNED": 0, "A_WIDTH": len(number), "B_SIGNED": 0, "B_WIDTH": len(number),
+             "Y_WIDTH": 1},
+            {"A": "input", "B": "input", "Y": "output"},
+            {"A": number, "B": wanted, "Y": [hit]},
+        )  # fmt: skip
+        for at, (name, port, value) in enumerate(fault.changes):
+            connected = module["cells"][name]["connections"]
+            chosen = bits(len(value))
+            cell(
+                "$mux", f"mutant_{fault.number}_{at}", {"WIDTH": len(value)},
+                {"A": "input", "B": "input", "S": "input", "Y": "output"},
+                {"A": connected[port], "B": list(value), "S": [hit], "Y": chosen},
+            )  # fmt: skip
+            connected[port] = chosen
+
+
+def make(top, others, count, seed, folder=None):
+    """(faults drawn, sources to build instead of the module's own, how many faults there are).
+    `folder` of OUT gets them."""
+    folder = OUT / (folder or f"{top}.wiring")
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
+    file = next((ROOT / "rtl").rglob(f"{top}.v"))
+    below = " ".join(str(path.relative_to(ROOT)) for path in others)
+    yosys(
+        f"read_verilog -lib {FLAGS} {below}",
+        f"read_verilog -defer {FLAGS} {file.relative_to(ROOT)}",
+        f"hierarchy -check -top {top}",
+        "proc -norom",
+        "opt_clean",
+        f"rename -top {top}_mutant",
+        f"write_rtlil {folder}/base.il",
+        f"write_json {folder}/base.json",
+    )
+    name = f"{top}_mutant"
+    module = json.loads((ROOT / folder / "base.json").read_text())["modules"][name]
+    net = Netlist(top, module)
+    found = faults(net)
+    drawn = []
+    begin = NUMBERS * WIRING.index(top) + 1
+    for number, ((cell, port), (kind, told, changes)) in enumerate(
+        draw(found, top, count, seed), begin
+    ):
+        place = cell if cell[0] != "$" else cell.split("$")[1]
+        drawn.append(Fault(number, f"{kind} {place}.{port}: {told}", net.file,
+                           net.line(cell, port), _change(net, changes), changes))  # fmt: skip
+    _planted(module, drawn)
+    (ROOT / folder / "mutant.json").write_text(json.dumps({"modules": {name: module}}))
+    yosys(
+        f"read_json {folder}/mutant.json",
+        f"write_verilog -noattr -noparallelcase {folder}/{name}.v",
+    )
+    (ROOT / folder / f"{top}.v").write_text(netlists.wrapper(file.read_text(), {}))
+    written = [ROOT / folder / f"{top}.v", ROOT / folder / f"{name}.v"]
+    return drawn, written, sum(len(there) for there in found.values())
+
+
+class Below:
+    """What the modules in a wiring module do with their ports: inputs that nothing looks at,
+    outputs that are constant. Each kind of instance is asked once."""
+
+    def __init__(self, top, others, folder=None):
+        self.top, self.others, self._asked = top, others, {}
+        self.folder = folder or f"{top}.wiring"
+        base = json.loads((ROOT / OUT / self.folder / "base.json").read_text())
+        self.module = base["modules"][f"{top}_mutant"]
+        self._constants = None
+
+    def _ask(self, kind, parameters):
+        """({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
+        key = kind, tuple(sorted(parameters.items()))
+        if key not in self._asked:
+            chosen = "".join(f" -chparam {name} {int(value, 2)}"
+                             for name, value in parameters.items())  # fmt: skip
+            below = " ".join(str(path.relative_to(ROOT)) for path in self.others)
+            place = OUT / self.folder / "below.json"
+            yosys(f"read_verilog -defer {FLAGS} {below}", f"hierarchy -check -top {kind}{chosen}",
+                  "proc -norom", "flatten", "opt_expr", "opt_clean -purge", "opt_expr",
+                  "opt_clean -purge", f"write_json {place}")  # fmt: skip
+            modules = json.loads((ROOT / place).read_text())["modules"]
+            module = next(one for one in modules.values() if one["attributes"].get("top"))
+            used = set()
+            for cell in module["cells"].values():
+                for port, bits in cell["connections"].items():
+                    if cell["port_directions"][port] == "input":
+                        used.update(bits)
+            inputs, outputs = {}, {}
+            for port in module["ports"].values():
+                if port["direction"] != "input":
+                    used.update(port["bits"])
+            for name, port in module["ports"].items():
+                if port["direction"] == "input":
+                    inputs[name] = [bit in used for bit in port["bits"]]
+                else:
+                    outputs[name] = port["bits"]
+            self._asked[key] = inputs, outputs
+        return self._asked[key]
+
+    def _of(self, cell):
+        cell = self.module["cells"][cell]
+        return self._ask(cell["type"], cell["parameters"])
+
+    def _known(self, bit):
+        """A bit, or the constant that an instance drives it to."""
+        if self._constants is None:
+            self._constants = {}
+            for name, cell in self.module["cells"].items():
+                if cell["type"][0] == "$":
+                    continue
+                for port, bits in self._of(name)[1].items():
+                    driven = cell["connections"].get(port, ())
+                    self._constants |= {mine: bit for mine, bit in zip(driven, bits, strict=False)
+                                        if bit in ("0", "1")}  # fmt: skip
+        return self._constants.get(bit, bit)
+
+    def same(self, fault):
+        """Whether a fault changes nothing: each bit that differs is one that nothing looks at, or
+        has the same constant driver."""
+        for name, port, bits in fault.changes:
+            cell = self.module["cells"][name]
+            inner = cell["type"][0] != "$"
+            looked = self._of(name)[0][port] if inner else [True] * len(bits)
+            for one, other, used in zip(cell["connections"][port], bits, looked, strict=False):
+                if used and one != other and self._known(one) != self._known(other):
+                    return False
+        return True
+
+    def proof(self):
+        """A function that says whether a fault is equal to the module: True, False, or None when
+        the solver takes too long. The netlists of the solver are written when one is asked for."""
+        written = []
+
+        def equal(fault):
+            if self.same(fault):
+                return True
+            if any(self.module["cells"][cell]["type"][0] != "$" for cell, _, _ in fault.changes):
+                return False
+            if not written:
+                netlists.write_proofs(OUT / self.folder, self.top, self.others, ("proof",))
+                written.append("proof")
+            return netlists.proved_equal(self.top, fault, self.folder, written)
+
+        return equal
