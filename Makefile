@@ -130,5 +130,8 @@ bench-sim: $(STAMP) ## cycles per second of the whole device with everything che
 lock: ## pin what is installed in .venv
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
+flips: $(STAMP) ## change each value of spec/ by itself: the golden values must notice; reports/flips/summary.json
+	$(BIN)/python model/tests/flips.py
+
 clean: ## forget builds and runs; .venv stays
 	rm -rf sim/out reports

@@ -325,12 +325,16 @@ class _Reader:
             enum.widths.append(width)
 
 
-def load(folder):
-    """The checked description in a folder of YAML files; raises SpecError with every problem."""
+def documents(folder):
+    """The parsed YAML files of a folder by their label, not checked."""
+    paths = sorted(Path(folder).glob("*.yaml"))
+    return {f"spec/{path.name}": read_yaml(path, f"spec/{path.name}") for path in paths}
+
+
+def check(parsed):
+    """The checked description in parsed files; raises SpecError with every problem."""
     reader = _Reader()
-    for path in sorted(Path(folder).glob("*.yaml")):
-        label = f"spec/{path.name}"
-        data = read_yaml(path, label)
+    for label, data in parsed.items():
         try:
             reader.section(label, data)
         except (KeyError, TypeError, AttributeError) as error:
@@ -340,3 +344,8 @@ def load(folder):
     if reader.problems:
         raise SpecError("\n".join(reader.problems))
     return reader.spec
+
+
+def load(folder):
+    """The checked description in a folder of YAML files; raises SpecError with every problem."""
+    return check(documents(folder))

@@ -1,12 +1,12 @@
 """The generator: what it refuses, that it sees stale files, and that its ranges are right."""
 
-import re
 import shutil
 from pathlib import Path
 
 import gen
 import pytest
 import yaml
+from facts import macros
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -207,12 +207,6 @@ def test_output_does_not_depend_on_the_run():
     assert gen.generate(ROOT) == gen.generate(ROOT)
 
 
-def macros(path):
-    """Every macro of a header with its text; lines continued by a backslash are joined."""
-    text = (ROOT / path).read_text().replace("\\\n", " ")
-    return dict(re.findall(r"^[`#]define (\w+) +(\S.*)$", text, re.M))
-
-
 VERILOG = macros("rtl/gen/efa_defs.vh")
 NATIVE = macros("tb/native/efa_defs.h")
 
@@ -221,63 +215,6 @@ def span(prefix):
     """Lowest bit and width of a range macro."""
     high, _, low = VERILOG[prefix].partition(":")
     return int(low or high), int(high) - int(low or high) + 1
-
-
-def spec_structs():
-    for path in sorted((ROOT / "spec").glob("*.yaml")):
-        yield from (yaml.safe_load(path.read_text()) or {}).get("structs", [])
-
-
-STRUCTS = {struct["name"]: struct for struct in spec_structs()}
-
-
-def expected(struct, base=0):
-    """Path, lowest bit and width of each field, straight from the YAML and without the generator.
-
-    Both spellings of a sub-field are given; its own name only counts where nothing else has it.
-    """
-    subs = [b["name"] for f in struct["fields"] for b in f.get("bits", [])]
-    tops = [f["name"].split(".")[0] for f in struct["fields"]]
-    for field in struct["fields"]:
-        path = field["name"].replace(".", "__").upper()
-        lsb = base + field["offset"] * 8
-        yield path, lsb, field["size"] * 8
-        for bits in field.get("bits", []):
-            unique = subs.count(bits["name"]) == 1 and bits["name"] not in tops
-            name = bits["name"].upper() if unique else f"{path}__{bits['name'].upper()}"
-            yield name, lsb + bits["lsb"], bits["width"]
-        kind = re.fullmatch(r"(?:struct )?(\w+)(?:\[(\d+)\])?", field["type"])
-        inner, count = STRUCTS.get(kind[1]), int(kind[2] or 0)
-        size = field["size"] * 8 // (count or 1)
-        starts = {f"{path}__{i}": lsb + i * size for i in range(count if count <= 8 else 0)}
-        for name, start in starts.items():
-            yield name, start, size
-        for name, start in (starts if count else {path: lsb}).items():
-            for sub, sub_lsb, width in expected(inner, start) if inner else ():
-                yield f"{name}__{sub}", sub_lsb, width
-
-
-@pytest.mark.parametrize("struct", STRUCTS.values(), ids=STRUCTS)
-def test_ranges_agree_with_the_offsets(struct):
-    prefix = f"EFA_{struct['name'].removeprefix('efa_').upper()}"
-    assert VERILOG[f"{prefix}__BYTES"] == str(struct["size"])
-    assert VERILOG[f"{prefix}__BITS"] == str(struct["size"] * 8)
-    assert NATIVE[f"{prefix}__BYTES"] == f"{struct['size']}u"
-    for path, lsb, width in expected(struct):
-        assert span(f"{prefix}__{path}") == (lsb, width)
-        assert NATIVE[f"{prefix}__{path}__LSB"] == f"{lsb}u"
-        assert NATIVE[f"{prefix}__{path}__WIDTH"] == f"{width}u"
-
-
-def test_registers_agree_with_the_spec():
-    spec = yaml.safe_load((ROOT / "spec" / "regs.yaml").read_text())
-    for register in spec["registers"]["list"]:
-        prefix = f"EFA_REG__{register['name']}"
-        assert VERILOG[prefix] == f"16'h{register['offset']:04x}"
-        assert int(NATIVE[prefix].rstrip("u"), 0) == register["offset"]
-        assert VERILOG[f"{prefix}__RESET"] == f"32'h{register['reset']:08x}"
-        for field in register.get("fields", []):
-            assert span(f"{prefix}__{field['name']}") == (field["lsb"], field["width"])
 
 
 def test_enum_literals_have_the_width_of_their_fields():

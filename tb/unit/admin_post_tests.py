@@ -14,7 +14,7 @@ from tb.unit.admin_bench import crc16
 BASE = 0x12_3456_7000
 SOURCES = 7
 BODY = 448
-GOLDEN = yaml.safe_load((Path(__file__).parents[2] / "spec" / "golden.yaml").read_text())
+GOLDEN = yaml.safe_load((Path(__file__).parents[2] / "model/tests/golden/images.yaml").read_text())
 
 
 def find(tree, key):
