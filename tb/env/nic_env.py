@@ -30,6 +30,9 @@ from tb.env.checked import checked
 from tb.env.items import HostSequence
 from tb.lib.native import Native
 
+# Values of max payload size and max read request size; the strap is the position.
+PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
+
 # Everything at once: latency without order, split and interleaved answers, stalls on all streams.
 ROUGH = {
     "mmio_gap": 8000, "mcpl_stall": 16000,
@@ -149,6 +152,12 @@ class WorkSequence(HostSequence):
         await self.do(self.work, self.backends, self.random)
 
 
+def drawn_sizes(seed, test):
+    """Max payload size and max read request size in bytes for one test of a run, independent."""
+    draw = random.Random(f"{seed} {test}")
+    return draw.choice(PCIE_SIZES), draw.choice(PCIE_SIZES)
+
+
 def limits_of(params):
     """Limits of the model of a device that was built with these parameters."""
     limits = {}
@@ -166,11 +175,14 @@ class NicTest(uvm_test):
 
     `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
     compared at least. How the hosts' CPUs combine stores comes with the run, drawn from its seed.
+    `sizes` is the pair (max payload size, max read request size) in bytes of all devices; without
+    one each test draws its own pair from the seed.
     """
 
     work = sequence = None
     profile = "default"
     interface = moderation = 0
+    sizes = None
     knobs = {}
     least = 20
 
@@ -179,10 +191,14 @@ class NicTest(uvm_test):
         self.limits = limits_of(params)
         self.native = Native(cocotb.top)
         self.native.start(int(cocotb.RANDOM_SEED), params.get("DEVICES", 1))
+        sizes = self.sizes or drawn_sizes(int(cocotb.RANDOM_SEED), type(self).__name__)
+        self.logger.info("max payload size %d, max read request size %d bytes", *sizes)
+        mps, mrrs = map(PCIE_SIZES.index, sizes)
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
             self.native.knobs(device, node=1 + device, profile=recorded, version=self.interface,
-                              moderation=self.moderation, **self.knobs)  # fmt: skip
+                              moderation=self.moderation, mps=mps, mrrs=mrrs,
+                              **self.knobs)  # fmt: skip
         straps = {"interface": self.interface, "moderated": bool(self.moderation)}
         board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):

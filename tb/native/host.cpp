@@ -221,7 +221,9 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
         Read &read = reads_[seen.rd_tag];
         bench_.digest.word(addr ^ (len << 48));
         if (len == 0 || crosses(addr, len, boundary))
-            bench_.fail(device_, "read of %lu bytes at %#lx crosses %lu", len, addr, boundary);
+            bench_.fail(device_,
+                        "DMA read of %lu bytes at %#lx: a read is not empty and stays inside one "
+                        "aligned block of %lu bytes (max read request size)", len, addr, boundary);
         if (read.live) bench_.fail(device_, "tag %d asked again before its answer", seen.rd_tag);
         reads_asked++, read_bytes += len;
         bench_.shake(kPinRead, device_, addr, len << 8 | seen.rd_tag);
@@ -331,7 +333,9 @@ void Host::writes(const Shown &seen, Driven &drive) {
         u64 boundary = std::min<u64>(u64(128) << drive.mps, kPageOfHost);
         if (gathering_.empty()) {
             if (len == 0 || crosses(addr, len, boundary))
-                bench_.fail(device_, "write of %lu bytes at %#lx crosses %lu", len, addr, boundary);
+                bench_.fail(device_,
+                            "DMA write of %lu bytes at %#lx: a write is not empty and stays inside "
+                            "one aligned block of %lu bytes (max payload size)", len, addr, boundary);
             write_addr_ = addr, write_len_ = len;
         } else if (addr != write_addr_ || len != write_len_) {
             bench_.fail(device_, "m_dma_wr address or length changed inside a packet");

@@ -46,3 +46,11 @@ class LongPageListIsRead(NicTest):
     """admin.page_list"""
 
     work = staticmethod(regions.long_page_list)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class LongPageListInSmallReadRequests(NicTest):
+    """host.request_sizes.page_list"""
+
+    work = staticmethod(regions.long_page_list)
+    sizes = 4096, 128

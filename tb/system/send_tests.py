@@ -97,3 +97,19 @@ class BatchesOnARoughHost(NicTest):
 
     work = staticmethod(send.batches)
     knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverySizeWithSmallReadRequests(NicTest):
+    """host.request_sizes.reads"""
+
+    work = staticmethod(send.every_size)
+    sizes = 4096, 128
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EverySizeWithSmallPayloads(NicTest):
+    """host.request_sizes.writes"""
+
+    work = staticmethod(send.every_size)
+    sizes = 128, 4096

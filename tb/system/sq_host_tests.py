@@ -142,3 +142,11 @@ class RequestIdsFromHostMemory(NicTest):
     """send.long_ids"""
 
     work = staticmethod(send.request_ids)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class BatchesInSmallReadRequests(NicTest):
+    """host.request_sizes.fetch"""
+
+    work = staticmethod(send.batches)
+    sizes = 4096, 128

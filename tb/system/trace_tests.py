@@ -20,6 +20,7 @@ class TraceOfARoughHost(NicTest):
     """bench.trace"""
 
     work = staticmethod(short)
+    sizes = 512, 512
     knobs = ROUGH
 
     def report_phase(self):
