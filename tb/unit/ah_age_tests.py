@@ -1,12 +1,12 @@
 """efa_ah_age: how often each address handle was destroyed, modulo 16."""
 
 import cocotb
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import pulse, zero
+from tb.lib.waits import drive, pulse, zero
 
 HANDLES = 1 << LIMITS.ah_w
 
@@ -61,6 +61,28 @@ async def a_handle_is_as_young_again_after_sixteen(dut):
             assert ages(dut)[index] == count % 16
             assert cycles.interval == 1
         assert sum(age != 0 for age in ages(dut)) == (0, 7, HANDLES - 1).index(index) + 1
+
+
+@cocotb.test()
+async def each_handle_counts_by_itself(dut):
+    """transport.ah_age.each: removals of random handles, several of each"""
+    await start(dut)
+    rng, wanted = rng_for("ah_age each"), [0] * HANDLES
+    for turn in range(8 * HANDLES):
+        index = rng.randrange(HANDLES)
+        await pulse(dut, "ah_valid", ah_index=index, ah_data=handle(rng, 0))
+        wanted[index] = (wanted[index] + 1) % 16
+        if turn % (HANDLES // 8) == HANDLES // 8 - 1:
+            await RisingEdge(dut.clk)
+            assert ages(dut) == wanted, turn
+            # Nothing changes at a falling edge, not even with a removal at the pins.
+            drive(dut, ah_valid=1, ah_index=rng.randrange(HANDLES), ah_data=handle(rng, 0))
+            await FallingEdge(dut.clk)
+            await Timer(1, "ns")
+            assert ages(dut) == wanted, turn
+            zero(dut, "ah_valid")
+            await RisingEdge(dut.clk)
+            assert ages(dut) == wanted, turn
 
 
 @cocotb.test()

@@ -1,9 +1,10 @@
 """efa_arb: one grant, everybody's turn, holding."""
 
 import cocotb
-from cocotb.triggers import RisingEdge, Timer
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from tb.lib.stream import clock_and_reset, rng_for
+from tb.lib.waits import drive
 
 
 async def cycle(dut, request, hold=0):
@@ -61,3 +62,37 @@ async def hold(dut):
     assert await cycle(dut, everybody, 0) == (2 if n > 1 else 1)
     assert await cycle(dut, 0, 1) == 0
     assert await cycle(dut, 1, 0) == 1
+
+
+def expected(n, request, last):
+    """The first request above the last winner, else the lowest request."""
+    above = request & -(2 << last) if last is not None else request
+    pick = above or request
+    return (pick & -pick) & ((1 << n) - 1)
+
+
+@cocotb.test()
+async def every_choice_follows_the_last_winner(dut):
+    """common.arb.order: random requests, holds, resets; a grant changes at rising edges."""
+    n = await start(dut)
+    rng = rng_for("arb order")
+    last, held = None, None
+    for _ in range(1500):
+        if rng.random() < 0.01:
+            drive(dut, rst=1, s_request=rng.getrandbits(n), s_hold=1)
+            await RisingEdge(dut.clk)
+            dut.rst.value = 0
+            last, held = None, None
+        request = rng.getrandbits(n) & rng.choice((rng.getrandbits(n), -1))
+        hold = int(rng.random() < 0.4)
+        grant = held if held is not None else expected(n, request, last)
+        drive(dut, s_request=request, s_hold=hold)
+        await Timer(1, "ns")
+        assert int(dut.m_grant.value) == grant
+        await FallingEdge(dut.clk)
+        await Timer(1, "ns")
+        assert int(dut.m_grant.value) == grant
+        await RisingEdge(dut.clk)
+        if grant:
+            last = grant.bit_length() - 1
+        held = grant if hold and grant else None

@@ -48,6 +48,7 @@ async def fill(dut):
     assert taken == depth(dut)
     await Timer(1, "ns")
     assert dut.level.value == depth(dut) and dut.s_ready.value == 0
+    assert dut.m_valid.value == 1, "m_valid depends on m_ready"
 
 
 @cocotb.test()

@@ -16,7 +16,7 @@ async def lanes(dut):
     words, lane_w = 1 << int(dut.ADDR_W.value), width // lanes
     cocotb.start_soon(clock(dut))
     memory, shown = {}, None
-    for step in range(400):
+    for step in range(120 * words):
         addr = step % words if step < words else rng.randrange(words)
         chosen = (1 << lanes) - 1 if step < words else rng.getrandbits(lanes)
         write, data = step < words or rng.random() < 0.7, rng.getrandbits(width)

@@ -22,14 +22,16 @@ async def readers(dut):
     assert timing("efa_ram_nr", "read").latency == 1
     cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
     memory, shown = {}, None
-    for step in range(6 * count):
-        addr, data = step % count, rng.getrandbits(width)
+    for step in range(80 * count):
+        addr, data = step if step < count else rng.randrange(count), rng.getrandbits(width)
+        write = int(step < count or rng.random() < 0.7)
         where = [rng.choice((addr, rng.randrange(count))) for _ in range(reads)]
-        dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = 1, addr, data
+        dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = write, addr, data
         dut.rd_addr.value = lanes(where, addr_w)
         await RisingEdge(dut.clk)
         if shown is not None:
             assert dut.rd_data.value == shown
         if step >= count:
             shown = lanes([memory[one] for one in where], width)
-        memory[addr] = data
+        if write:
+            memory[addr] = data

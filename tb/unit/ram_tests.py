@@ -16,8 +16,8 @@ async def words(dut):
     assert timing("efa_ram", "read").latency == 1
     cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
     memory, shown = {}, None
-    for step in range(6 * count):
-        addr = step % count
+    for step in range(80 * count):
+        addr = step if step < count else rng.randrange(count)
         write, data = step < count or rng.random() < 0.7, rng.getrandbits(width)
         read, where = step >= count and rng.random() < 0.7, rng.choice((addr, rng.randrange(count)))
         dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = int(write), addr, data

@@ -1,7 +1,7 @@
 """efa_skid: order at every pace, one cycle, one item per cycle, paths cut."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
 
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
@@ -49,6 +49,18 @@ async def cut(dut):
     dut.s_valid.value = 1
     await Timer(100, "ps")
     assert dut.m_valid.value == 0
+    await FallingEdge(dut.clk)
+    await Timer(1, "ns")
+    assert dut.m_valid.value == 0, "m_valid changed at the falling edge"
+    await RisingEdge(dut.clk)
+    for taken in (1, 2):
+        await Timer(1, "ns")
+        assert dut.m_valid.value == 1, "m_valid depends on m_ready"
+        assert dut.s_ready.value == int(taken < 2), f"s_ready with {taken} items"
+        await FallingEdge(dut.clk)
+        await Timer(1, "ns")
+        assert dut.s_ready.value == int(taken < 2), "s_ready changed at the falling edge"
+        await RisingEdge(dut.clk)
     await ClockCycles(dut.clk, 4)
     await Timer(1, "ns")
     assert dut.s_ready.value == 0
@@ -58,13 +70,14 @@ async def cut(dut):
 
 
 @cocotb.test()
-async def reset_in_traffic(dut):
+@cocotb.parametrize(cycles=[1, 4])
+async def reset_in_traffic(dut, cycles):
     """common.skid.reset"""
     src, snk = StreamDriver(dut, "s"), StreamMonitor(dut, "m", 1.0)
     await clock_and_reset(dut)
     src.post(*words(6))
     await ClockCycles(dut.clk, 6)
     src.clear()
-    await reset(dut)
+    await reset(dut, cycles)
     await snk.none(4)
     assert dut.m_valid.value == 0 and dut.s_ready.value == 1
