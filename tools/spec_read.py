@@ -51,6 +51,36 @@ wildcard wire with within wor xnor xor
 """.split()
 )
 
+# Keys of each kind of row; any other key is a misspelling and is refused.
+TEXT = {"desc", "doc", "src", "since", "note"}
+KEYS = {
+    "file": {
+        "enums", "structs", "pbl_chunk", "registers", "doorbells", "internal_structs", "events",
+        "constants", "pci", "crc16", "limits", "profiles", "command_statuses", "commands",
+        "features",
+        # Read by other tools and by the benches.
+        "sources", "modules", "parameters", "milestones", "stages", "plan", "units", "wires",
+        "through", "untimed", "refused",
+    },
+    "enum": {"name", "values"} | TEXT,
+    "value": {"name", "value", "ibv_wc"} | TEXT,
+    "struct": {
+        "name", "size", "kind", "command", "payload_size", "mask_prefix", "fields"} | TEXT,
+    "field": {
+        "name", "offset", "size", "type", "endian", "union", "enum", "bits", "gap",
+        "legacy_name"} | TEXT,
+    "bits": {"name", "lsb", "width", "enum", "bits"} | TEXT,
+    "word": {
+        "name", "offset", "access", "reset", "fields", "bar", "width", "value",
+        "mask_prefix"} | TEXT,
+    "registers": {"bar", "width", "mask_prefix", "access_note", "reset_note", "list"} | TEXT,
+    "packed": {"name", "fields"} | TEXT,
+    "constant": {"value"} | TEXT,
+    "command": {"name", "opcode", "request", "response", "used_for"} | TEXT,
+    "feature": {"name", "id", "get", "set"} | TEXT,
+    "status": {"when", "tests"},
+}  # fmt: skip
+
 
 class _UniqueKeys(yaml.SafeLoader):
     """YAML keeps the last of two equal keys silently; we refuse them."""
@@ -98,6 +128,12 @@ class _Reader:
         elif not public and name in RESERVED_WORDS:
             self.refuse(*place, f"{name} is a Verilog or SystemVerilog keyword")
 
+    def check_keys(self, raw, kind, *place):
+        for key in raw:
+            if key not in KEYS[kind]:
+                known = ", ".join(sorted(KEYS[kind]))
+                self.refuse(*place, f"unknown key {key}; a {kind} has {known}")
+
     def put(self, table, item):
         if item.name in table:
             self.refuse(item.source, item.name, f"also defined in {table[item.name].source}")
@@ -105,6 +141,7 @@ class _Reader:
 
     def section(self, label, data):
         spec = self.spec
+        self.check_keys(data, "file", label)
         for raw in data.get("enums") or []:
             self.put(spec.enums, self.enum(label, raw))
         for raw in data.get("structs") or []:
@@ -113,6 +150,7 @@ class _Reader:
             raw = {"name": "efa_pbl_chunk", **data["pbl_chunk"]}
             self.put(spec.structs, self.struct(label, raw))
         if data.get("registers"):
+            self.check_keys(data["registers"], "registers", label, "registers")
             width = data["registers"]["width"]
             for raw in data["registers"]["list"]:
                 spec.registers.append(self.word(label, raw, width))
@@ -129,12 +167,18 @@ class _Reader:
                 if key in getattr(spec, name):
                     self.refuse(label, name, f"{key} is defined twice")
                 getattr(spec, name)[key] = value
+        for kind in ("constant", "command", "feature"):
+            rows = data.get(f"{kind}s") or []
+            named = rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
+            for name, row in named:
+                self.check_keys(row, kind, label, name)
         spec.commands += data.get("commands") or []
         spec.features += data.get("features") or []
 
     def enum(self, label, raw):
         name = raw["name"]
         self.check_name(name, label, name)
+        self.check_keys(raw, "enum", label, name)
         names = [v["name"] for v in raw["values"]]
         for value_name in sorted({n for n in names if names.count(n) > 1}):
             self.refuse(label, name, f"{value_name} is defined twice")
@@ -142,6 +186,7 @@ class _Reader:
         for value, short in zip(raw["values"], short_names(name, names), strict=True):
             if not NAME.fullmatch(short.lower()) or short != short.upper():
                 self.refuse(label, name, f"{short} is not an upper-case name")
+            self.check_keys(value, "value", label, name, value["name"])
             if not isinstance(value["value"], int) or value["value"] < 0:
                 self.refuse(label, name, value["name"], "value is not a natural number")
             values.append(EnumValue(value["name"], short, value["value"], value.get("desc", "")))
@@ -151,6 +196,7 @@ class _Reader:
         name = raw["name"]
         public = name.startswith(("efa_admin_", "efa_io_", "efa_common_"))
         self.check_name(name, label, name)
+        self.check_keys(raw, "struct", label, name)
         struct = Struct(name, raw["size"], raw.get("desc", raw.get("doc", "")), label, raw=raw)
         for item in raw["fields"]:
             self.check_name(item["name"], label, name, public=public)
@@ -164,6 +210,7 @@ class _Reader:
 
     def field(self, label, struct_name, raw):
         place = (label, struct_name, raw["name"])
+        self.check_keys(raw, "field", *place)
         match = TYPE.fullmatch(str(raw["type"]))
         if not match:
             self.refuse(*place, f"unknown type {raw['type']}")
@@ -199,6 +246,7 @@ class _Reader:
     def bit_list(self, place, raws, width):
         used, seen, result = {}, set(), []
         for raw in raws:
+            self.check_keys(raw, "bits", *place, raw["name"])
             bits = Bits(
                 raw["name"],
                 raw["lsb"],
@@ -246,6 +294,7 @@ class _Reader:
     def word(self, label, raw, width):
         """A register or doorbell; bits without a name are reserved."""
         fields = raw.get("fields") or []
+        self.check_keys(raw, "word", label, raw["name"])
         for item in fields:
             self.check_name(item["name"].lower(), label, raw["name"], public=True)
         bits = self.bit_list((label, raw["name"]), fields, width)
@@ -254,6 +303,7 @@ class _Reader:
     def packed(self, label, raw):
         """Fields that follow each other from bit 0 up."""
         self.check_name(raw["name"], label, raw["name"])
+        self.check_keys(raw, "packed", label, raw["name"])
         placed, lsb = [], 0
         for item in raw["fields"]:
             self.check_name(item["name"], label, raw["name"])
@@ -297,6 +347,7 @@ class _Reader:
             if name != EVERY_COMMAND and name not in commands:
                 self.refuse(label, name, "is no command")
             for status, row in rows.items():
+                self.check_keys(row, "status", label, name, status)
                 if status not in statuses:
                     self.refuse(label, name, status, "is no status")
                 elif status != "SUCCESS" and not row.get("when"):

@@ -135,6 +135,22 @@ REFUSED = {
         "name: what, bits: 65",
         "toy_seen: an event has at most 64 bits",
     ),
+    "unknown key of a field": (
+        "type: u16, endian: le, enum",
+        "type: u16, endain: le, endian: le, enum",
+        "efa_toy: first: unknown key endain; a field has bits, desc",
+    ),
+    "unknown key of bits": (
+        "lsb: 0, width",
+        "lbs: 0, lsb: 0, width",
+        "efa_toy: flags: low: unknown key lbs",
+    ),
+    "unknown key of an enum value": (
+        "KIND_B, value: 1",
+        "KIND_B, value: 1, code: 2",
+        "efa_toy_kind: EFA_TOY_KIND_B: unknown key code",
+    ),
+    "unknown section": ("events:", "event:", "unknown key event; a file has command_statuses"),
     "struct of no form": ("    size: 4\n", "", "not in the expected form (KeyError: 'size')"),
 }
 
