@@ -11,7 +11,8 @@ module efa_host #(
     parameter TIMEOUT_CYCLES = `EFA_LIMITS__COMPLETION_TIMEOUT_CYCLES,
     parameter LLQ_AW = 21,
     parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS,
-    parameter SQ_HOST = 0
+    parameter SQ_HOST = 0,
+    parameter UPTIME_LEFT = 0  // cycles to the wrap of uptime at power-on, 0: a whole round
 ) (
     input  wire clk,
     input  wire rst,
@@ -198,7 +199,9 @@ module efa_host #(
   assign mps_log = s_cfg_mps > 3'd5 ? 4'd12 : 4'd7 + {1'b0, s_cfg_mps};
   assign mrrs_log = s_cfg_mrrs > 3'd5 ? 4'd12 : 4'd7 + {1'b0, s_cfg_mrrs};
 
-  efa_reset u_reset (
+  efa_reset #(
+      .UPTIME_LEFT(UPTIME_LEFT)
+  ) u_reset (
       .clk(clk),
       .rst(rst),
       .s_cfg_flr(s_cfg_flr),

@@ -9,7 +9,7 @@ from efa.defs import EVENTS, INTERNAL, IoCompStatus
 from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import high, pulse, until, zero
+from tb.lib.waits import drive, high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, Ports, taken
 
 OK = IoCompStatus.OK
@@ -194,6 +194,45 @@ async def entries_are_late(dut):
     assert bench.jobs.sent == depth and bench.acko.taken == 0 and dut.s_job_ready.value == 0
     bench.reports = True
     await bench.settle()
+
+
+@cocotb.test()
+async def a_drain_waits_for_each_power_of_two(dut):
+    """data.rx_retire.powers: each bit of the two counts of what is inside holds a drain back"""
+    entries = ("s_stored", "s_flushed")
+    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_acko_ready")
+    zero(dut, *entries, "s_released", "s_job_valid")
+    dut.s_fetches_drained.value = 1
+    await clock_and_reset(dut)
+    for entry in entries:
+        for inside in (1 << bit for bit in range(15)):
+            drive(dut, **{entry: 1})
+            await ClockCycles(dut.clk, inside)
+            zero(dut, entry)
+            await RisingEdge(dut.clk)
+            dut.s_drain.value = 1
+            await ClockCycles(dut.clk, 2)
+            await steady(dut, 3, m_drained=0)
+            dut.s_drain.value = 0
+            await reset(dut, 1)
+
+
+@cocotb.test()
+async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
+    """data.rx_retire.full: a waiting acknowledgement stays while the entries of all jobs come"""
+    bench = Bench(dut)
+    await bench.start()
+    stopped = True
+    bench.acko._pause = lambda: stopped
+    depth = timing("efa_rx_retire", "acknowledgement").depth
+    for _ in range(depth):
+        bench.job(complete=1, ack=1)
+    await until(dut, lambda: bench.entries == depth, f"the entries of {depth} jobs", 2000)
+    await ClockCycles(dut.clk, 4)
+    assert bench.acko.taken == 0 and dut.m_acko_valid.value == 1
+    stopped = False
+    await bench.settle()
+    assert bench.acko.taken == depth
 
 
 @cocotb.test()
