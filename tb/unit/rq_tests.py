@@ -9,7 +9,7 @@ from efa.defs import INTERNAL, AdminQpState
 from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import zero
+from tb.lib.waits import pulse, zero
 from tb.unit.rq_bench import context, desc, length
 
 STATES = AdminQpState
@@ -441,6 +441,40 @@ async def a_ring_is_used_over_and_over(dut):
     await world.cycles(2500, step)
     assert all(ring.cons > 3 << ring.log for ring in rings)
     assert world.counts["flush"] == world.counts["broken"] == 0 and not world.errs
+
+
+@cocotb.test()
+async def a_ring_is_fetched_as_far_as_it_was_posted(dut):
+    """queue.rq.counts: not a descriptor more or less, at counts beyond 2,048"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    ring = await world.make(9, 12)
+    world.post(ring, *[0, 1] * 1028)
+    await world.cycles(30)
+    await world.cycles(6 * 1028, lambda: world.judge(ring, 1.0))
+    assert ring.cons == ring.prod, "not all of them were fetched"
+    for count in (1, 3, 8, 20):
+        world.post(ring, *[1] * count)
+        await world.rest(40)
+        await take_all(world, ring)
+        assert ring.cons == ring.prod, count
+
+
+@cocotb.test()
+async def a_ring_is_fetched_in_every_state_but_reset(dut):
+    """queue.rq.states: descriptors come as soon as the doorbell is received, from INIT on"""
+    world = World(dut, 1.0, 1.0, 1.0)
+    await world.start()
+    for state in STATES:
+        ring = await world.make(26, 3, state=STATES.RTS)
+        ring.state = state
+        world.times["read"].clear()
+        ring.descs, ring.prod = {n: desc(world.rng, 1) for n in range(4)}, 4
+        ring.rung.append((cycle() + 1, 4))
+        await pulse(dut, "rqdb_valid", rqdb_qpn=26, rqdb_value=4)
+        await world.rest(40)
+        assert len(world.times["read"]) == int(state != STATES.RESET), state
+        ring.state = STATES.RESET
 
 
 @cocotb.test()

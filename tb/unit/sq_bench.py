@@ -202,11 +202,12 @@ class Bench:
         void = self.dut.m_void_valid.value == 1
         return 0 if void else queue.depth - (queue.produced - queue.taken & 0xFFFF)
 
-    def write(self, queue, missing=0, flits=None):
-        """The next entry, without the dwords of `missing`; its message of so many flits."""
+    def write(self, queue, missing=0, flits=None, first=None):
+        """The next entry, without the dwords of `missing`; its message of so many flits, or its
+        first line as given."""
         count = queue.produced
         lap, image = count >> queue.log & 1, 0
-        wanted = None if flits is None else message(self.rng, flits)
+        wanted = first if flits is None else message(self.rng, flits)
         for half in range(1 + queue.wide):
             line = queue.line + (count % queue.depth << queue.wide) + half
             skip = missing >> 16 * half & ALL

@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from efa.defs import INTERNAL
+from efa.defs import INTERNAL, IoTxWqe128
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, pulse, until, zero
@@ -53,6 +53,14 @@ class Backlog:
         while True:
             await RisingEdge(self.dut.clk)
             self.dut.m_item_ready.value = int(self.rng.random() >= share)
+
+    async def looks(self, share):
+        """A queue that does not exist is to be looked at anew, in about so many of the cycles."""
+        absent = next(qpn for qpn in range(1 << len(self.dut.work_qpn)) if qpn not in self.flits)
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.rng.random() < share:
+                await hold(self.dut, "s_again_valid", "s_again_ready", s_again_qpn=absent)
 
     async def memory(self):
         dut, edge = self.dut, RisingEdge(self.dut.clk)
@@ -135,9 +143,14 @@ def turns_of(flits, turn, entries):
 
 
 @cocotb.test()
-@cocotb.parametrize((("stalls", "draw"), [(0.0, 1), (0.0, 2), (0.4, 3), (0.4, 4)]))
-async def turns_are_as_long_as_promised(dut, stalls, draw):
-    """queue.sq.exact: any sizes, narrow and wide, the very order in which entries are taken"""
+@cocotb.parametrize(
+    (("stalls", "draw", "looks"),
+     [(0.0, 1, 0), (0.0, 2, 0), (0.4, 3, 0), (0.4, 4, 0), (0.0, 5, 0.3)])
+)  # fmt: skip
+async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
+    """queue.sq.exact: any sizes, narrow and wide, the very order in which entries are taken
+
+    A queue to look at anew may come between the two lines of a wide entry."""
     rng = rng_for(f"exact{draw}")
     turn = int(dut.QUANTUM.value) // 10
     numbers = sorted(rng.sample(range(1 << len(dut.work_qpn)), 6))
@@ -154,8 +167,56 @@ async def turns_are_as_long_as_promised(dut, stalls, draw):
     dut.m_item_ready.value = 1
     if stalls:
         cocotb.start_soon(backlog.stalls(stalls))
+    if looks:
+        cocotb.start_soon(backlog.looks(looks))
     await until(dut, lambda: len(backlog.trace) >= 600, "entries", 4000)
     assert backlog.trace[:600] == turns_of(flits, turn, 600)
+
+
+@cocotb.test()
+async def turns_alternate_between_two_queues(dut):
+    """queue.sq.pairs: whose numbers differ in one bit, for each bit, with the others 0 and 1"""
+    bench = Bench(dut)
+    await bench.start()
+    turn = int(dut.QUANTUM.value) // 10
+    width = len(dut.work_qpn)
+    for qpn in (0, (1 << width) - 1):
+        for bit in range(width):
+            pair = Queue(qpn, 0, 6, srd=0), Queue(qpn ^ 1 << bit, 64, 6, srd=0)
+            for queue in pair:
+                await bench.make(queue)
+            before = len(bench.order)
+            for queue in pair:
+                await bench.post(queue, 3 * turn, flits=1)
+            await bench.finished()
+            runs = [len(list(group)) for _, group in groupby(bench.order[before:])]
+            assert runs == [turn] * 6, (qpn, bit, runs)
+
+
+@cocotb.test()
+async def a_message_that_is_too_long_counts_as_one_flit(dut):
+    """queue.sq.long: each bit beyond the longest message, in the length of either buffer"""
+    bench = Bench(dut)
+    await bench.start()
+    turn = int(dut.QUANTUM.value) // 10
+    tops = range(13, 32)
+    for place in range(2):
+        bad, other = Queue(3, 0, 5, srd=0), Queue(4, 64, 5, srd=0)
+        for queue in (bad, other):
+            await bench.make(queue)
+        before = len(bench.order)
+        for top in tops:
+            wqe = IoTxWqe128()
+            wqe.meta.length = place + 1
+            # The bits below 13 alone are a message of many flits.
+            wqe.data.sgl[place].length = 1 << top | 0x1000
+            bench.write(bad, first=int.from_bytes(bytes(wqe.pack())[:64], "little"))
+        await bench.ring(bad)
+        await bench.post(other, 2 * turn, flits=1)
+        await bench.finished()
+        runs = [(n, len(list(group))) for n, group in groupby(bench.order[before:])]
+        left = len(tops) - turn
+        assert runs == [(3, turn), (4, turn), (3, left), (4, turn)], (place, runs)
 
 
 @cocotb.test()
