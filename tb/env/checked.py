@@ -16,6 +16,8 @@ from tb.lib import requests as host
 from tb.lib.host import InnerLink, RtlBackend
 
 CYCLE = operator.itemgetter(0)
+# So long at most a device that shows nothing may still be at work on an arm.
+UNSEEN_CYCLES = 2000
 LOGS = ("packets", "writes", "interrupts", "events")
 
 
@@ -42,8 +44,8 @@ class TappedLink(InnerLink):
         for record, content in zip(records.tolist(), data, strict=True):
             happened.append((record[0], board.packet, record[3], (content,)))
         happened += self._writes()
-        for cycle, _, vector, device in native.interrupts().tolist():
-            happened.append((cycle, board.interrupt, device, (vector,)))
+        for cycle, address, vector, device in native.interrupts().tolist():
+            happened.append((cycle, board.interrupt, device, (vector, address)))
             self._kept[device]["interrupts"].append(vector)
         for cycle, value, kind, device in native.events().tolist():
             happened.append((cycle, board.event, device, (kind, value)))
@@ -57,23 +59,17 @@ class TappedLink(InnerLink):
                 self._kept[device]["writes"].append(what)
 
     def _writes(self):
-        """DMA writes as collect() sorts them. Where only memory must be right, no more is done."""
+        """DMA writes as collect() sorts them; payload in one piece while nothing is between."""
         board = self.scoreboard
-        single = None
 
-        def wanted(records):
-            nonlocal single
-            single = board.looks_at(records["device"], records["addr"])
-            return single | self.record
+        def alone(records):
+            return board.looks_at(records["device"], records["addr"]) | self.record
 
-        records, data = self.native.writes(wanted)
-        if not self.record:
-            board.payload_writes(records["device"][~single], records["addr"][~single])
         return [
-            (cycle, board.write, device, (address, content))
-            for (cycle, address, _, _, device), content in zip(records.tolist(), data, strict=True)
-            if content
-        ]
+            (cycle, board.write, device, (address, data)) if single
+            else (cycle, board.payload_writes, device, (address, data, count))
+            for cycle, device, address, single, count, data in self.native.write_runs(alone)
+        ]  # fmt: skip
 
     def log(self, kind):
         if kind in LOGS:
@@ -106,8 +102,9 @@ class CheckedBackend(RtlBackend):
     def stores(self, items):
         items = list(items)
         self.link.collect()
+        cycle = self.link.cycle
         for bar, offset, data in items:
-            self._board.store(self.device, bar, offset, data)
+            self._board.store(self.device, bar, offset, data, cycle)
         super().stores(items)
 
     def wait(self, condition, timeout_cycles=1_000_000, word=None):
@@ -120,6 +117,10 @@ class CheckedBackend(RtlBackend):
     def settle(self):
         super().settle()
         self.link.collect()
+        if self._board.missing():
+            # A message may be held back, and the device may walk through its queues unseen.
+            self.pause(UNSEEN_CYCLES + self._board.moderation)
+        self._board.rest()
 
     def set_bus_master(self, on):
         if not on:

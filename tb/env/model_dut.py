@@ -6,7 +6,7 @@
 
 from efa import defs
 from efa.backend import ModelBackend, msix_table_stores
-from efa.device import RESET_DONE
+from efa.device import RESET_BEGUN, RESET_DONE, RESET_DRAINED
 from efa.fabric import Fabric
 from tb.env.checked import MirroredMemory
 from tb.env.scoreboard import Scoreboard
@@ -57,7 +57,7 @@ class ModelDut(ModelBackend):
     def stores(self, items):
         for item in items:
             if self.board is not None:
-                self.board.store(self.number, *item)
+                self.board.store(self.number, *item, self._clock)
             super().stores([item])
 
     def set_bus_master(self, on):
@@ -67,7 +67,8 @@ class ModelDut(ModelBackend):
 
     def flr(self):
         self.board.flr(self.number)
-        self._shown("reset", {"step": 1})
+        self._shown("reset", {"step": RESET_BEGUN})
+        self._shown("reset", {"step": RESET_DRAINED})
         super().flr()
 
     def fail_reads(self, address, size):
@@ -78,6 +79,10 @@ class ModelDut(ModelBackend):
         """The management side asks for an asynchronous event."""
         self.board.async_event(self.number, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
+
+    def settle(self):
+        super().settle()
+        self.board.rest()
 
     def checkpoint(self):
         """What is owed and host memory are compared now, before a reset forgets."""
@@ -119,3 +124,47 @@ class ModelDut(ModelBackend):
         if changed is not None:
             self.board.packet(self.number, self._tick(), changed)
         super()._on_packet(packet)
+
+
+class TamperedDut(ModelDut):
+    """A model whose outputs reach the scoreboard at the end of each store and packet, as
+    `tamper(outputs)` gives them back: (what, arguments), what being the name of a method of the
+    scoreboard. The host sees them untouched."""
+
+    def __init__(self, *arguments, **options):
+        self.outputs, self.tamper = [], list
+        super().__init__(*arguments, **options)
+
+    def show(self):
+        """The outputs of a step go to the scoreboard."""
+        outputs, self.outputs = self.outputs, []
+        for what, *arguments in self.tamper(outputs) if self.board is not None else ():
+            getattr(self.board, what)(self.number, self._tick(), *arguments)
+
+    def stores(self, items):
+        for item in items:
+            super().stores([item])
+            self.show()
+
+    def _taken_in(self, packet):
+        super()._taken_in(packet)
+        self.show()
+
+    def _on_write(self, address, data):
+        ModelBackend._on_write(self, address, data)
+        self.outputs.append(("write", address, bytes(data)))
+
+    def _on_interrupt(self, vector, address, data):
+        ModelBackend._on_interrupt(self, vector, address, data)
+        self.outputs.append(("interrupt", vector, address))
+
+    def _on_packet(self, packet):
+        self.outputs.append(("packet", bytes(packet)))
+        ModelBackend._on_packet(self, packet)
+
+    def _shown(self, name, fields):
+        if name == "reset" and fields["step"] != RESET_DONE:
+            event = defs.EVENTS.reset.pack(**fields)
+            self.outputs.append(("event", defs.Ev.RESET, event))
+            if fields["step"] == RESET_BEGUN:
+                self.show()

@@ -199,7 +199,7 @@ class NicTest(uvm_test):
             self.native.knobs(device, node=1 + device, profile=recorded, version=self.interface,
                               moderation=self.moderation, mps=mps, mrrs=mrrs,
                               **self.knobs)  # fmt: skip
-        straps = {"interface": self.interface, "moderated": bool(self.moderation)}
+        straps = {"interface": self.interface, "moderation": self.moderation}
         board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
         for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
             ConfigDB().set(None, "*", name, value)

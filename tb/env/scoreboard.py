@@ -1,19 +1,24 @@
 """Compares what leaves the devices with what the reference models say, at once and to the end.
 
-Stores reach the models when they are posted. Packets reach them when the device they go to has
-taken them in, so that both see the same order. Within a queue order must hold; between queues
-any order is legal. What is left over at the end, a ring entry in the wrong slot or phase, a
-difference in host memory, or a run in which nothing was compared: each fails.
+Stores reach the models when they are posted, a reset when the device begins it. Packets reach them
+when the device they go to has taken them in, so that both see the same order. Within a queue order
+must hold; between queues any order is legal. Payload must be written before its completion, a
+completion before its event, an entry before the message that reports it. What is left over at the
+end, a ring entry in the wrong slot or phase, a difference in host memory, or a run in which nothing
+was compared: each fails. While a device is reset nothing is owed, but what leaves must be due.
 """
 
 from collections import Counter, defaultdict, deque
+from functools import cache
 
 import numpy as np
 
 from efa import defs
 from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
+from tb.env.notification import AdminMessages
 from tb.env.shadow import (
     PAGE_BYTES,
+    SEND_QUEUE,
     Shadow,
     clear_checksum,
     clear_phase,
@@ -28,12 +33,13 @@ from tb.env.shadow import (
 
 RX_LAST, RESET, ASYNC = defs.Ev.RXL, defs.Ev.RESET, defs.Ev.AENQ
 KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
-DRAINED, DONE = 1, 2
+BEGUN, DRAINED, DONE = range(3)
 (_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (
     (lsb, (1 << width) - 1)
     for lsb, width, _ in map(defs.EVENTS.rxl.fields.get, ("opcode", "src_qpn", "dst_qpn"))
 )
 ADMIN_VECTOR = 0
+_EVENT_TYPE = defs.AdminEqeEventType.COMPLETION
 PAGE_MASK = np.uint64(-PAGE_BYTES & (1 << 64) - 1)
 
 
@@ -42,7 +48,8 @@ class Difference(AssertionError):
 
 
 # Plain numbers: an enum's members cost more to compare than all around them.
-_SEND_QUEUE = int(defs.IoQueueType.SEND_QUEUE)
+_STATUS_AT = defs.IoCdescCommon.status.offset
+_FLUSHED = int(defs.IoCompStatus.FLUSHED)
 _SRD_SEND = int(defs.PktOpcode.SRD_SEND)
 
 
@@ -52,12 +59,27 @@ def differs(where, text):
     return Difference(f"device {device}, cycle {cycle}: {text}")
 
 
-class Scoreboard:
-    """`memories` are the host memories that the devices write."""
+def _flushed_before(owed, at):
+    """True for a flushed send that is not the oldest one: a flush keeps the posting order."""
+    return owed[at][_STATUS_AT] == _FLUSHED and any(
+        entry[_STATUS_AT] == _FLUSHED for entry in owed[:at]
+    )
 
-    def __init__(self, memories, profile="default", first_node=1, limits=None, moderated=False,
+
+@cache
+def event_of(cqn):
+    """The entry of a CQ's event, without its phase bit."""
+    comp_event = defs.AdminCompEvent(cqn=cqn)
+    return defs.AdminEqe(event_type=_EVENT_TYPE, u=defs.AdminEqeU(comp_event=comp_event)).pack()
+
+
+class Scoreboard:
+    """`memories` are the host memories that the devices write; `moderation`: least cycles between
+    two messages of a vector."""
+
+    def __init__(self, memories, profile="default", first_node=1, limits=None, moderation=0,
                  **straps):  # fmt: skip
-        self.memories, self.moderated = memories, moderated
+        self.memories, self.moderation = memories, moderation
         self.shadows = [
             Shadow(first_node + d, profile, limits, **straps) for d in range(len(memories))
         ]
@@ -73,9 +95,9 @@ class Scoreboard:
 
     # The host's side, as it happens
 
-    def store(self, device, bar, offset, data):
-        """A host store that was just posted."""
-        self.shadows[device].store(bar, offset, data)
+    def store(self, device, bar, offset, data, cycle=0):
+        """A host store that was just posted, in `cycle`."""
+        self.shadows[device].store(bar, offset, data, cycle)
 
     def host_write(self, device, address, data):
         """The CPU wrote its memory."""
@@ -83,7 +105,7 @@ class Scoreboard:
 
     def bus_master(self, device, on):
         """Bus mastering of one device was switched."""
-        self.shadows[device].device.set_bus_master(bool(on))
+        self.shadows[device].set_bus_master(bool(on))
 
     def async_event(self, device, group, syndrome, data):
         """The management side of a device asked for an event."""
@@ -103,15 +125,12 @@ class Scoreboard:
         """A DMA write of a device."""
         shadow = self.shadows[device]
         where = device, cycle
-        if shadow.dying and not (shadow.answers and shadow.answers[0][0] == address):
-            shadow.touch(address, len(data))
-            return
         try:
             ring = shadow.ring_of(address, len(data))
         except ValueError as error:
             raise differs(where, error) from None
         if ring is None:
-            self._plain_write(shadow, where, address, data)
+            self._plain_write(shadow, where, address, data, 1)
             return
         entry, phase = clear_phase(ring.kind, data)
         slot = (address - ring.base) // ring.entry_bytes
@@ -120,15 +139,15 @@ class Scoreboard:
             raise differs(
                 where,
                 f"{ring} got slot {slot} phase {phase}, "
-                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - lap % 2}"
+                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - lap % 2}",
             )
         ring.written += 1
         if ring.kind == COMPLETION:
             self._completion(shadow, where, ring, entry)
         elif ring.kind == ADMIN_RESPONSE:
-            self._response(shadow, where, entry, phase)
+            self._response(shadow, where, ring, entry, phase)
         elif ring.kind == ASYNC_EVENT:
-            self._async_event(shadow, where, entry)
+            self._async_event(shadow, where, ring, entry)
         else:
             self._event(shadow, where, ring, entry)
 
@@ -142,24 +161,29 @@ class Scoreboard:
             looked |= (devices == device) & special
         return looked
 
-    def payload_writes(self, devices, addresses):
-        """DMA writes elsewhere: their pages are compared in the end. None leaves its page."""
-        for device, shadow in enumerate(self.shadows):
-            written = addresses[devices == device]
-            shadow.touched.update(set((written & PAGE_MASK).tolist()))
-            if not shadow.dying:
-                self.compared["payload writes"] += len(written)
+    def payload_writes(self, device, cycle, address, data, count=1):
+        """So many DMA writes behind each other, the last one of this cycle, that go to no ring."""
+        shadow = self.shadows[device]
+        if shadow.in_ring_page(address):
+            # The ring came to be in the batch of this very write.
+            size = len(data) // count
+            for at in range(0, len(data), size):
+                self.write(device, cycle, address + at, data[at : at + size])
+        else:
+            self._plain_write(shadow, (device, cycle), address, data, count)
 
-    def _plain_write(self, shadow, where, address, data):
+    def _plain_write(self, shadow, where, address, data, count):
         if shadow.answers and shadow.answers[0][0] == address:
             _, wanted = shadow.answers.popleft()
             if data != wanted and not self._status_of_a_reset(data, wanted):
                 raise differs(where, f"register answer {data.hex()}, not {wanted.hex()}")
             self.compared["register answers"] += 1
             return
-        # Payload and anything that strays is caught by comparing memory at the end.
-        shadow.touch(address, len(data))
-        self.compared["payload writes"] += 1
+        try:
+            shadow.payload.write(address, data)
+        except ValueError as error:
+            raise differs(where, error) from None
+        self.compared["payload writes"] += count
 
     @staticmethod
     def _status_of_a_reset(data, wanted):
@@ -167,7 +191,7 @@ class Scoreboard:
         got, due = (defs.AdminMmioReqReadLessResp.unpack(image) for image in (data, wanted))
         return got.reg_off == due.reg_off == defs.Reg.DEV_STS and got.req_id == due.req_id
 
-    def _response(self, shadow, where, entry, phase):
+    def _response(self, shadow, where, ring, entry, phase):
         image = bytearray(entry)
         image[3] |= phase
         try:
@@ -184,13 +208,14 @@ class Scoreboard:
             raise differs(
                 where,
                 f"response to command {command_id:#x}\n"
-                f"  expected {wanted.hex()}\n  got      {bare.hex()}"
+                f"  expected {wanted.hex()}\n  got      {bare.hex()}",
             )
+        ring.bounds.entry(where[1])
         self.compared["admin responses"] += 1
         self._tell("response", bare)
         self._tell("command", command)
 
-    def _async_event(self, shadow, where, entry):
+    def _async_event(self, shadow, where, ring, entry):
         """Events that were asked for keep their order; keep-alives come between as they may."""
         bare, time = clear_time(entry), time_of(entry)
         owed, alive = shadow.async_events, is_keep_alive(bare)
@@ -198,13 +223,13 @@ class Scoreboard:
         if bare != wanted:
             expected = wanted.hex() if wanted else "nothing"
             raise differs(
-                where,
-                f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}"
+                where, f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}"
             )
         if time < self._event_times[where[0]]:
             raise differs(where, f"asynchronous event of cycle {time}, one came of a later one")
         owed.remove(wanted)
         self._event_times[where[0]] = time
+        ring.bounds.entry(where[1])
         self.compared["asynchronous events"] += 1
 
     def _completion(self, shadow, where, ring, entry):
@@ -216,41 +241,56 @@ class Scoreboard:
             at = owed.index(entry)
         except ValueError:
             at = -1
-        if at and (at < 0 or queue != _SEND_QUEUE):
+        if at and (at < 0 or queue != SEND_QUEUE or _flushed_before(owed, at)):
             expected = "\n           ".join(one.hex() for one in owed[:3]) or "nothing"
             raise differs(
                 where,
-                f"{ring}, queue pair {qp_num:#x}\n"
-                f"  expected {expected}\n  got      {entry.hex()}"
+                f"{ring}, queue pair {qp_num:#x}\n  expected {expected}\n  got      {entry.hex()}",
             )
         del owed[at]
+        if queue != SEND_QUEUE:
+            message = shadow.messages[key].pop(0)
+            if message is not None and message.left:
+                raise differs(
+                    where,
+                    f"{ring}, queue pair {qp_num:#x}: entry came before its payload\n"
+                    f"  expected {message.left} more bytes first\n  got      {entry.hex()}",
+                )
+        if ring.bounds is not None:
+            ring.bounds.completion(where[1])
         self.compared["completions"] += 1
         if self.listeners:
             self._tell("completion", entry)
 
     def _event(self, shadow, where, ring, entry):
-        # How many events merge depends on when the host looked: each must be one that was due.
-        if not shadow.events[ring.number, entry]:
-            raise differs(where, f"{ring} got {entry.hex()}, which no armed queue asked for")
-        shadow.event_seen.add((ring.number, entry))
+        device, cycle = where
+        cqn = defs.AdminEqe.unpack(entry).u.comp_event.cqn
+        bounds = shadow.completion_queues.get(cqn)
+        wanted = event_of(cqn)
+        if entry != wanted:
+            raise differs(where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}")
+        refusal = f"none: CQ {cqn} has no EQ"
+        while bounds is not None:
+            # A CQ that is gone may have led to this one, until the device was at rest.
+            refusal = bounds.refusal(cycle) if bounds.eq is ring.bounds else "one on another EQ"
+            bounds = bounds.before if refusal else None
+        if refusal:
+            raise differs(
+                where, f"{ring}, event of CQ {cqn}\n  expected {refusal}\n  got      {entry.hex()}"
+            )
+        ring.bounds.entry(cycle)
         self.compared["events"] += 1
 
     def packet(self, device, cycle, packet):
         """A packet that left a device."""
         where = device, cycle
         route = route_of(packet)
-        if self.shadows[device].dying:
-            self._fly(route, packet)
-            return
         owed = self.shadows[device].packets.get(route)
         if not owed:
             raise differs(where, f"packet {packet[:64].hex()} is not due")
         wanted = owed.popleft()
         if not same_packet(packet, wanted):
-            raise differs(
-                where,
-                f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}"
-            )
+            raise differs(where, f"packet\n  expected {wanted.hex()}\n  got      {packet.hex()}")
         opcode, _, _, _, node = route
         if opcode == _SRD_SEND:
             (psn,) = psn_of(packet)
@@ -284,6 +324,8 @@ class Scoreboard:
                 self.shadows[device].device.keep_alive()
         elif kind == RESET:
             step = defs.EVENTS.reset.unpack(data).step
+            if step == BEGUN and not self.shadows[device].reset_begun():
+                raise differs((device, cycle), "reset\n  expected none\n  got      its begin")
             if step == DRAINED:
                 self._reborn(device)
             elif step == DONE:
@@ -292,20 +334,41 @@ class Scoreboard:
         if self.listeners:
             self._tell("event", (device, cycle, kind, data))
 
-    def interrupt(self, device, cycle, vector):
-        """An MSI-X message."""
-        if self.shadows[device].dying:
-            self._admin_interrupts[device] += vector == ADMIN_VECTOR
-            return
-        self.compared["interrupts"] += 1
+    def interrupt(self, device, cycle, vector, address=None):
+        """An MSI-X message: its data, and its address where that is known."""
+        shadow = self.shadows[device]
+        where = device, cycle
+        vectors = shadow.vectors
+        if address is not None:
+            message = address, vector
+            vector = vectors.of_message.get(message)
+            if vector is None:
+                raise differs(
+                    where,
+                    f"message of {message[1]:#x} to {address:#x}\n"
+                    "  expected address and data of a vector\n  got      those of none",
+                )
+        sources = shadow.sources[vector]
+        permitted = vector not in vectors.masked and any(
+            one.message(cycle)
+            for one in sources
+            if not (vectors.admin_masked and isinstance(one, AdminMessages))
+        )
+        if not permitted:
+            raise differs(
+                where,
+                f"message of vector {vector}\n  expected none: no entry that it could report is "
+                "new, or its mask holds it back\n  got      one",
+            )
+        for one in sources:
+            one.last_message = cycle
         if vector == ADMIN_VECTOR:
             self._admin_interrupts[device] += 1
-        elif not self.shadows[device].interrupts[vector]:
-            raise Difference(f"device {device}, cycle {cycle}: vector {vector} was never due")
+        self.compared["interrupts"] += 1
 
     def _reborn(self, device):
         shadow = self.shadows[device]
-        if not shadow.dying:
+        if not shadow.resetting:
             raise Difference(f"device {device} reset itself")
         shadow.reborn(self.memories[device])
         self._admin_interrupts[device] = shadow.interrupts[ADMIN_VECTOR]
@@ -319,10 +382,28 @@ class Scoreboard:
         for listener in self.listeners:
             listener(what, item)
 
-    # The end
+    # At rest, and the end
+
+    def missing(self):
+        """Events and messages that are owed by devices at rest."""
+        return [
+            f"device {number}: {text}"
+            for number, shadow in enumerate(self.shadows)
+            for text in shadow.missing()
+        ]
+
+    def rest(self):
+        """Every device is at rest: fails on an event or message that is missing."""
+        missing = self.missing()
+        if missing:
+            shown = "\n  ".join(missing[:8])
+            raise Difference(f"at rest {len(missing)} things are missing\n  expected {shown}")
+        for shadow in self.shadows:
+            shadow.rest()
 
     def check(self, least=1):
         """Fails on anything unmet; returns what was compared."""
+        self.rest()
         for number, shadow in enumerate(self.shadows):
             self._nothing_owed(number, shadow)
             self._memory_equal(number, shadow)
@@ -338,13 +419,13 @@ class Scoreboard:
             *(f"asynchronous event {entry[:24].hex()}" for entry in shadow.async_events),
             *(f"packet {packet[:32].hex()}" for due in shadow.packets.values() for packet in due),
             *(f"register answer at {address:#x}" for address, _ in shadow.answers),
-            *(f"event {entry.hex()} of EQ {eqn}" for eqn, entry in shadow.events
-              if (eqn, entry) not in shadow.event_seen),
+            *(f"{len(piece.data)} bytes at {piece.address:#x}" for piece in shadow.payload),
+            *("reset that the device has not begun" for _ in list(shadow.waiting)[:1]),
             *(f"packet on its way: {key}" for key, due in self._flying[number].items() if due),
         ]  # fmt: skip
         wanted, got = shadow.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
         # Moderated messages merge; that none is missing at the end shows in the software.
-        merged = self.moderated and 0 < got <= wanted
+        merged = self.moderation and 0 < got <= wanted
         if got != wanted and not merged:
             owed.append(f"{wanted} admin interrupts, got {got}")
         if owed:

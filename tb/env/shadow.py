@@ -1,7 +1,8 @@
 """The reference model beside one simulated device: fed with the same stores, asked what is due.
 
 Its outputs are sorted into what the scoreboard can compare whatever the device's timing: admin
-responses by command id, completions by queue pair, packets by sender and receiver.
+responses by command id, completions by queue pair, packets by sender and receiver, payload by
+address. A reset takes effect in the model when the device shows its begin; stores behind it wait.
 """
 
 from collections import Counter, defaultdict, deque
@@ -9,12 +10,16 @@ from collections import Counter, defaultdict, deque
 import numpy as np
 
 from efa import defs
+from efa.admin_counters import COUNTER_BYTES
 from efa.admin_engine import CRC_VERSION
 from efa.codec import crc16
 from efa.device import Device
 from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
+from efa.interrupts import ENTRY_BYTES
 from efa.memory import Memory
 from efa.wire import precompiled
+from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
+from tb.env.payload import DuePayload, Message
 
 PAGE_BYTES = 4096
 # Which queue gets a message context when all are in use is a matter of time: here none ever waits.
@@ -27,7 +32,11 @@ def pages(start, end):
 
 
 class Ring:
-    """A ring the device writes, and how many entries of it were written so far."""
+    """A ring the device writes, and how many entries of it were written so far.
+
+    `bounds` says which events or messages its entries permit (tb/env/notification.py)."""
+
+    bounds = None
 
     def __init__(self, kind, number, sub, base, entry_bytes, depth):
         self.kind, self.number, self.sub = kind, number, sub
@@ -83,6 +92,8 @@ _ROUTE = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "src_node", "d
 _ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
 _ANSWER_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 _Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
+_ARM_LSB, _CONSUMER_MASK = 31, 0xFFFF
+SEND_QUEUE = int(defs.IoQueueType.SEND_QUEUE)
 _PSN = defs.PktHdr.psn.offset
 _MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
 _PATH = defs.PktHdr.path.offset
@@ -103,6 +114,44 @@ def same_packet(one, other):
     )
 
 
+class Vectors:
+    """Which messages the MSI-X table of a model permits, now or as messages in flight saw it."""
+
+    def __init__(self, interrupts):
+        self._interrupts = interrupts
+        self.of_message = {}
+        # Masked when the device was at rest, and not opened since.
+        self.masked, self.admin_masked = set(), False
+        write_table = interrupts.write_table
+
+        def noted(offset, value):
+            write_table(offset, value)
+            vector = offset // ENTRY_BYTES
+            low, high, data, control = interrupts.table[vector]
+            self.of_message[high << 32 | low, data] = vector
+            if not control & 1:
+                self.masked.discard(vector)
+
+        interrupts.write_table = noted
+
+    def blocks(self, vector):
+        """True where a message of this vector may be pending, or was lost."""
+        interrupts = self._interrupts
+        return (
+            not interrupts.enabled or interrupts.function_mask
+            or bool(interrupts.table[vector][3] & 1)
+        )  # fmt: skip
+
+    def admin_opened(self, masked):
+        """INTR_MASK is `masked` now."""
+        self.admin_masked &= masked
+
+    def rest(self, admin_masked):
+        """The device is at rest: what is masked now sends nothing until it is opened."""
+        self.masked = set(filter(self.blocks, range(self._interrupts.vectors)))
+        self.admin_masked = admin_masked
+
+
 class Shadow:
     """One reference device and what it still owes."""
 
@@ -110,7 +159,10 @@ class Shadow:
         self.memory = Memory()
         self._by_page = defaultdict(list)
         self.device = Device(
-            self.memory, node_id=node_id, profile=profile, limits={**(limits or {}), **UNBOUND},
+            self.memory,
+            node_id=node_id,
+            profile=profile,
+            limits={**(limits or {}), **UNBOUND},
             **straps,
         )
         self.device.on_dma_write = self._on_write
@@ -118,43 +170,161 @@ class Shadow:
         self.device.on_interrupt = self._on_interrupt
         self.responses = defaultdict(deque)
         self.async_events = deque()
+        # Entries of each key, and of receives the message of each entry (None without payload).
         self.completions = defaultdict(list)
-        self.events = Counter()
-        self.event_seen = set()
+        self.messages = defaultdict(list)
+        self.payload = DuePayload()
+        self._message = None
         self.answers = deque()
         self.packets = defaultdict(deque)
         self.interrupts = Counter()
         self.touched = set()
-        # Between the host's reset and its end in the device: what still leaves is not compared.
-        self.dying = False
-        self.rings, self._acq = {}, None
-        self.ring_pages = set()
-        self.ring_page_array = np.empty(0, np.uint64)
+        # A reset that the host posted and the device has not begun, and the host's actions behind
+        # it; between its begin and its end entries may still leave, or not.
+        self.waiting = deque()
+        self.resetting = self._forgets_answers = False
+        self.cycle, self.bus_master = 0, True
+        self.vectors = Vectors(self.device.interrupts)
+        self._observed = None
+        self._forget_rings()
+        self._observe()
 
-    def store(self, bar, offset, data):
-        """A host store, and the rings that came to be by it."""
-        was_in_reset = self.device.in_reset
+    def store(self, bar, offset, data, cycle=0):
+        """A host store that was posted in `cycle`, and the rings that came to be by it."""
+        if self.waiting:
+            self.waiting.append(lambda: self.store(bar, offset, data, cycle))
+        elif bar == defs.EFA_REG_BAR and self._resets(offset, data):
+            self.waiting.append(lambda: self._store(bar, offset, data, cycle))
+        else:
+            self._store(bar, offset, data, cycle)
+
+    def _store(self, bar, offset, data, cycle):
+        self.cycle = cycle
         self.device.store(bar, offset, data)
         if bar == defs.EFA_REG_BAR:
-            self.dying |= self.device.in_reset and not was_in_reset
+            self._observe()
             self._find_rings()
+            self.vectors.admin_opened(self.device.admin.masked)
+
+    def _resets(self, offset, data):
+        """True for a store that begins a reset."""
+        at = defs.Reg.DEV_CTL - offset
+        return 0 <= at <= len(data) - 4 and data[at] & 1 and not self.device.in_reset
 
     def flr(self):
         """Function-level reset."""
+        self.waiting.append(self._flr)
+
+    def _flr(self):
+        self._forgets_answers = True
         self.device.flr()
-        self.dying = True
+        self._observe()
+
+    def set_bus_master(self, on):
+        """Bus mastering was switched behind all stores before it."""
+        if self.waiting:
+            self.waiting.append(lambda: self.set_bus_master(on))
+        else:
+            self.bus_master = on
+            self.device.set_bus_master(on)
+
+    def reset_begun(self):
+        """The device has begun a reset; False where nobody asked for one."""
+        if not self.waiting:
+            # A function-level reset takes over one that has not drained.
+            return self.resetting
+        actions, self.waiting = self.waiting, deque()
+        flr = max((at for at, action in enumerate(actions) if action == self._flr), default=0)
+        self.resetting = True
+        for at, action in enumerate(actions):
+            if at >= flr:
+                action()
+        return True
 
     def reborn(self, memory):
         """The device has drained: nothing of before is due, and nothing of it may come any more.
 
         How far it got is its own affair, so memory is as the device left it."""
-        self.dying = False
-        for owed in (self.responses, self.completions, self.events, self.packets,
+        self.resetting = False
+        for owed in (self.responses, self.completions, self.messages, self.payload, self.packets,
                      self.async_events):  # fmt: skip
             owed.clear()
-        self.event_seen.clear()
+        self._forget_rings()
+        if self._forgets_answers:
+            self.answers.clear()
+        self._forgets_answers = False
         for page in self.touched:
             self.memory.poke(page, memory.read(page, PAGE_BYTES))
+
+    def missing(self):
+        """Events and messages that a device at rest still owes."""
+        device = self.device
+        if self.waiting or self.resetting or not self.bus_master:
+            return []
+        objects, owed = device.objects, []
+        for bounds in self.completion_queues.values():
+            if objects.cqs.get(bounds.number) is bounds.model:
+                owed.append(bounds.missing())
+        for vector, sources in self.sources.items():
+            if not self.vectors.blocks(vector):
+                owed += [one.missing() for one in sources if self._may_report(one)]
+        return [one for one in owed if one]
+
+    def _may_report(self, source):
+        """False for messages that INTR_MASK holds, and those of an EQ that is gone."""
+        if isinstance(source, AdminMessages):
+            return not self.device.admin.masked
+        number = source.number
+        return self.event_queues[number] is source and self.device.objects.eqs.get(number)
+
+    def rest(self):
+        """Nothing is on its way: every arm has taken effect, and nothing more comes of itself."""
+        device = self.device
+        if self.waiting or self.resetting or not self.bus_master:
+            return
+        for bounds in self.completion_queues.values():
+            bounds.rest()
+        admin_masked = device.admin.masked
+        for vector, sources in self.sources.items():
+            blocked = self.vectors.blocks(vector)
+            for source in sources:
+                source.rest(blocked or (isinstance(source, AdminMessages) and admin_masked))
+        self.vectors.rest(admin_masked)
+
+    def _forget_rings(self):
+        self.rings, self._acq = {}, None
+        self._by_page = defaultdict(list)
+        self.ring_pages = set()
+        self.ring_page_array = np.empty(0, np.uint64)
+        # By vector: whatever sends its messages. By number: EQs, and CQs in interrupt mode.
+        self.sources = defaultdict(list)
+        self.event_queues, self.completion_queues = {}, {}
+
+    def _observe(self):
+        """Notes arms as the model carries them out; a reset makes its data path anew."""
+        completions = self.device.datapath.completions
+        if completions is self._observed:
+            return
+        self._observed = completions
+        ring, arm_eq = completions.ring, completions.arm_eq
+
+        def ring_noted(cq, value):
+            if cq.eq is not None and value >> _ARM_LSB & 1:
+                bounds = self.completion_queues.get(cq.index)
+                if bounds is None or bounds.model is not cq:
+                    # It was created when bus mastering came back.
+                    self._find_rings()
+                    bounds = self.completion_queues[cq.index]
+                bounds.arm(self.cycle, value & _CONSUMER_MASK)
+            ring(cq, value)
+
+        def arm_eq_noted(number):
+            if self.device.objects.eqs.get(number) is not None:
+                self._find_rings()
+                self.event_queues[number].arm(self.cycle)
+            arm_eq(number)
+
+        completions.ring, completions.arm_eq = ring_noted, arm_eq_noted
 
     def _find_rings(self):
         """Rings appear with the commands and registers that name them."""
@@ -162,33 +332,54 @@ class Shadow:
         admin = device.admin
         self._acq = admin.acq
         if admin.acq is not None:
-            seen[id(admin.acq)] = (
-                ADMIN_RESPONSE,
-                0,
-                0,
-                admin.acq_base,
-                defs.AdminAcqEntry.SIZE,
-                admin.acq.depth,
-            )
+            size = defs.AdminAcqEntry.SIZE
+            place = ADMIN_RESPONSE, 0, 0, admin.acq_base, size, admin.acq.depth
+            seen[id(admin.acq)] = admin.acq, place, admin.acq_vector
         if admin.events.ring is not None:
             ring = admin.events.ring
-            size = defs.AdminAenqEntry.SIZE
-            seen[id(ring)] = (ASYNC_EVENT, 0, 0, admin.events.base, size, ring.depth)
+            place = ASYNC_EVENT, 0, 0, admin.events.base, defs.AdminAenqEntry.SIZE, ring.depth
+            seen[id(ring)] = ring, place, admin.events.vector
+        for eq in device.objects.eqs.values():
+            place = EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth
+            seen[id(eq.ring)] = eq.ring, place, eq.vector
         for cq in device.objects.cqs.values():
             for sub, ring in enumerate(cq.rings):
                 base = cq.base + sub * ring.depth * cq.entry_bytes
-                seen[id(ring)] = (COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth)
-        for eq in device.objects.eqs.values():
-            seen[id(eq.ring)] = (EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth)
-        for name, place in seen.items():
-            if name not in self.rings or self.rings[name][0] != place:
-                ring = Ring(*place)
-                self.rings[name] = (place, ring)
-                for page in pages(ring.base, ring.end):
-                    self._by_page[page // PAGE_BYTES].insert(0, ring)
-                self.ring_pages.update(pages(ring.base, ring.end))
-                self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
-        self.rings = {name: entry for name, entry in self.rings.items() if name in seen}
+                place = COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth
+                seen[id(ring)] = ring, place, cq
+        known = self.rings
+        for name, (_, place, owner) in seen.items():
+            if name not in known or known[name][1] != place:
+                self._add_ring(Ring(*place), owner)
+        # The model's rings are kept, so that no other object gets their identity meanwhile.
+        self.rings = seen
+
+    def _add_ring(self, ring, owner):
+        """`owner`: the vector that reports its entries, the model's CQ of completions."""
+        if ring.kind == COMPLETION:
+            ring.bounds = self._bounds_of(owner)
+        elif ring.kind == EVENT:
+            ring.bounds = self.event_queues[ring.number] = EventQueue(ring.number, owner)
+            self.sources[owner].append(ring.bounds)
+        else:
+            same = [one for one in self.sources[owner] if isinstance(one, AdminMessages)]
+            ring.bounds = same[0] if same else AdminMessages(owner)
+            if not same:
+                self.sources[owner].append(ring.bounds)
+        for page in pages(ring.base, ring.end):
+            self._by_page[page // PAGE_BYTES].insert(0, ring)
+        self.ring_pages.update(pages(ring.base, ring.end))
+        self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
+
+    def _bounds_of(self, cq):
+        """The bounds of a CQ's events, None in polled mode."""
+        if cq.eq is None:
+            return None
+        known = self.completion_queues.get(cq.index)
+        if known is None or known.model is not cq:
+            eq = self.event_queues[cq.eq.index]
+            known = self.completion_queues[cq.index] = CompletionQueue(cq.index, eq, cq, known)
+        return known
 
     def in_ring_pages(self, addresses):
         """Which of these page addresses hold ring entries (arrays); pages of rings are few."""
@@ -197,6 +388,10 @@ class Shadow:
             return np.zeros(len(addresses), bool)
         found = np.searchsorted(pages_of_rings, addresses)
         return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
+
+    def in_ring_page(self, address):
+        """True where the page of an address holds ring entries."""
+        return address & -PAGE_BYTES in self.ring_pages
 
     def ring_of(self, address, size):
         """The ring that a device's write goes to, None elsewhere; ValueError for a part of one."""
@@ -225,10 +420,21 @@ class Shadow:
         if ring is None:
             if size == _ANSWER_BYTES and self._is_answer(address):
                 self.answers.append((address, bytes(data)))
+            elif size == COUNTER_BYTES and self._is_counter(address):
+                self.payload.add(address, bytes(data))
+            else:
+                if self._message is None:
+                    self._message = Message()
+                self.payload.add(address, bytes(data), self._message)
             return
         entry, _ = clear_phase(ring.kind, data)
         if ring.kind == COMPLETION:
-            self.completions[completion_key(ring, entry)].append(entry)
+            key = completion_key(ring, entry)
+            self.completions[key].append(entry)
+            if key[2] != SEND_QUEUE:
+                # The payload that the model has just written is that of this completion.
+                self.messages[key].append(self._message)
+                self._message = None
         elif ring.kind == ADMIN_RESPONSE:
             bare = defs.AdminAcqEntry.unpack(entry)
             head = bare.acq_common_descriptor
@@ -237,8 +443,6 @@ class Shadow:
             self.responses[head.command_id].append((bare.pack(), what))
         elif ring.kind == ASYNC_EVENT:
             self.async_events.append(clear_time(entry))
-        else:
-            self.events[ring.number, entry] += 1
 
     def _command_of(self, head):
         """The command behind a response: opcode, status, slot, depth of the ring, version."""
@@ -249,6 +453,9 @@ class Shadow:
     def _is_answer(self, address):
         device = self.device
         return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
+
+    def _is_counter(self, address):
+        return any(one.address == address for one in self.device.objects.counters.live.values())
 
     def _on_packet(self, packet):
         self.packets[route_of(packet)].append(packet)

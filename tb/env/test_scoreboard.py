@@ -4,10 +4,13 @@ import pytest
 
 from efa import defs
 from efa.admin_queue import DriverError
-from efa.backend import DeviceTimeout, ModelBackend
+from efa.backend import MSIX_ENTRY_BYTES, DeviceTimeout, ModelBackend, msix_table_stores
 from efa.completion_queue import VerbsError
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
-from tb.env.model_dut import ModelDut
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT
+from tb.env.model_dut import ModelDut, TamperedDut
+from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
+from tb.env.payload import DuePayload, Message
 from tb.env.scoreboard import Difference, Scoreboard
 
 CQE_BYTES = 32
@@ -103,3 +106,529 @@ def test_a_fault_fails_the_run(fault):
     if not isinstance(caught.value, Difference):
         with pytest.raises(Difference):
             dut.board.check()
+
+
+# Planted differences, one at a time: the host sees a right device, the scoreboard a wrong one.
+
+PAYLOAD, MESSAGE, ADMIN_MESSAGE, PACKET, STEP = (
+    "payload", "message", "admin message", "packet", "reset step",
+)  # fmt: skip
+
+
+class Notified:
+    """Two endpoints whose receives are announced by events, and every step of the device."""
+
+    def __init__(self, kind=UD):
+        self.dut = TamperedDut.single()
+        self.node = Node(self.dut, cpus=4)
+        self.a, self.b = (Endpoint(self.node, kind, events=True) for _ in range(2))
+        self.dut.settle()
+
+    def turn(self, number=0, size=600):
+        """One message, armed for, announced and polled; then the device is at rest."""
+        self.post(number, size)
+        self.b.cq.get_event()
+        self.b.cq.wait_for(1)
+        self.a.cq.wait_for(1)
+        self.dut.settle()
+
+    def turns(self, count):
+        """Messages one after the other."""
+        for number in range(count):
+            self.turn(number)
+
+    def post(self, number=0, size=600):
+        """One message is on its way."""
+        self.b.cq.req_notify()
+        self.b.receive(size, wr_id=number)
+        self.a.send(self.b, pattern(size, number), wr_id=number)
+
+    def kind_of(self, output):
+        """What an output is: the kind of its ring, payload, a message, a packet or a reset step."""
+        what, *arguments = output
+        if what == "interrupt":
+            return MESSAGE if arguments[0] else ADMIN_MESSAGE
+        if what != "write":
+            return {"packet": PACKET, "event": STEP}[what]
+        ring = self.dut.board.shadows[0].ring_of(arguments[0], len(arguments[1]))
+        return PAYLOAD if ring is None else ring.kind
+
+    def find(self, outputs, kind):
+        """Position of the first output of a kind, None where there is none."""
+        kinds = [self.kind_of(one) for one in outputs]
+        return kinds.index(kind) if kind in kinds else None
+
+    def once(self, kind, change, behind=0, beside=None):
+        """`change(outputs, position)` at an output of a kind, but for the first ones of them, in a
+        step that has one of kind `beside` too."""
+        state = {"left": behind, "done": False}
+
+        def tamper(outputs):
+            at = self.find(outputs, kind)
+            alone = beside is not None and self.find(outputs, beside) is None
+            if at is None or alone or state["done"]:
+                return outputs
+            if state["left"]:
+                state["left"] -= 1
+                return outputs
+            state["done"] = True
+            change(outputs, at)
+            return outputs
+
+        self.dut.tamper = tamper
+
+
+def repeat_event(notified):
+    """The same event again, in the slot that is next."""
+
+    def change(outputs, at):
+        what, address, data = outputs[at]
+        outputs.insert(at + 1, (what, address + len(data), data))
+
+    notified.once(EVENT, change)
+
+
+def repeat_event_of_a_later_turn(notified):
+    """As before, when the EQ was armed more than once."""
+
+    def change(outputs, at):
+        what, address, data = outputs[at]
+        outputs.insert(at + 1, (what, address + len(data), data))
+
+    notified.once(EVENT, change, behind=2)
+
+
+def lose_event(notified):
+    """Neither event nor message."""
+
+    def change(outputs, at):
+        del outputs[notified.find(outputs, MESSAGE)]
+        del outputs[at]
+
+    notified.once(EVENT, change)
+
+
+def lose_message(notified):
+    notified.once(EVENT, lambda outputs, _: outputs.pop(notified.find(outputs, MESSAGE)))
+
+
+def repeat_message(notified):
+    notified.once(MESSAGE, lambda outputs, at: outputs.insert(at + 1, outputs[at]))
+
+
+def foreign_message(notified):
+    """A message of an EQ that has nothing new, beside the right one."""
+
+    def change(outputs, at):
+        other = msix_address(3)
+        outputs.insert(at, ("interrupt", 3, other))
+
+    notified.once(MESSAGE, change)
+
+
+def message_elsewhere(notified):
+    """The right data to an address that no vector has."""
+
+    def change(outputs, at):
+        what, vector, address = outputs[at]
+        outputs[at] = what, vector, address + 0x1000
+
+    notified.once(MESSAGE, change)
+
+
+def swap(first, second):
+    """The second kind of output comes before the first one."""
+
+    def plant(notified):
+        def change(outputs, at):
+            outputs.insert(notified.find(outputs, first), outputs.pop(at))
+
+        notified.once(second, change, beside=first)
+
+    return plant
+
+
+def event_of_another_cq(notified):
+    """The event names the CQ of the sender, which was not armed."""
+
+    def change(outputs, at):
+        what, address, data = outputs[at]
+        entry = defs.AdminEqe.unpack(data)
+        entry.u.comp_event.cqn = notified.a.cq.number
+        outputs[at] = what, address, entry.pack()
+
+    notified.once(EVENT, change)
+
+
+def stray_bit_in_an_event(notified):
+    def change(outputs, at):
+        what, address, data = outputs[at]
+        outputs[at] = what, address, data[:4] + b"\1" + data[5:]
+
+    notified.once(EVENT, change)
+
+
+def payload(change):
+    """Something else instead of the first payload write (address, data)."""
+
+    def plant(notified):
+        def changed(outputs, at):
+            what, address, data = outputs[at]
+            outputs[at : at + 1] = [(what, *one) for one in change(address, data)]
+
+        notified.once(PAYLOAD, changed)
+
+    return plant
+
+
+NONE = "\n  expected none.*\n  got"
+BEFORE = "before its payload\n  expected \\d+ more bytes first"
+NOWHERE = "expected nothing there"
+PLANTED = {
+    "an event twice": (repeat_event, "event of CQ 1" + NONE),
+    "an event twice, later": (repeat_event_of_a_later_turn, "event of CQ 1" + NONE),
+    "an event lost": (lose_event, "missing\n  expected .*event of CQ 1 on EQ 0: armed in cycle"),
+    "an event of another CQ": (event_of_another_cq, "event of CQ 0" + NONE),
+    "a stray bit in an event": (stray_bit_in_an_event, "expected 0{16}01.*\n  got      0{8}01"),
+    "a message twice": (repeat_message, "message of vector 1" + NONE),
+    "a message lost": (lose_message, "missing\n  expected .*message of vector 1 of EQ 0"),
+    "a message of another vector": (foreign_message, "message of vector 3" + NONE),
+    "a message elsewhere": (message_elsewhere, "message of 0x1 to 0x.*\n  expected address"),
+    "a message before its event": (swap(EVENT, MESSAGE), "message of vector 1" + NONE),
+    "an event before its completion": (swap(COMPLETION, EVENT), "event of CQ 1" + NONE),
+    "a completion before its payload": (swap(PAYLOAD, COMPLETION), BEFORE),
+    "a part of a payload lost": (payload(lambda at, data: [(at, data[:100])]), BEFORE),
+    "payload that is overwritten later": (
+        payload(lambda at, data: [(at, data[:-1] + bytes([data[-1] ^ 0x80]))]),
+        "payload at 0x.*\n  expected .*\n  got",
+    ),
+    "payload elsewhere": (payload(lambda at, data: [(at + 4096 * 999, data)]), NOWHERE),
+    "payload twice": (payload(lambda at, data: [(at, data), (at, data)]), NOWHERE),
+    "a byte behind a payload": (
+        payload(lambda at, data: [(at, data), (at + len(data), b"!")]), f"payload at|{NOWHERE}"
+    ),
+}  # fmt: skip
+
+
+def msix_address(vector):
+    """Where messages of a vector go."""
+    (_, _, low), *_ = msix_table_stores()[4 * vector :]
+    return int.from_bytes(low, "little")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_difference_is_named(name):
+    """bench.scoreboard.exact"""
+    plant, text = PLANTED[name]
+    notified = Notified()
+    plant(notified)
+    with pytest.raises(Difference, match=text):
+        notified.turns(4)
+
+
+def test_without_a_planted_difference_all_agrees():
+    """bench.scoreboard.exact"""
+    notified = Notified()
+    notified.turns(4)
+    counts = notified.dut.board.check()
+    assert counts["events"] == 4 and counts["payload writes"] >= 4
+
+
+def test_a_cut_message_may_come_in_any_order():
+    """bench.scoreboard.cut"""
+    notified = Notified()
+    payload(lambda at, data: [
+        (at + 300, data[300:]), (at + 64, data[64:300]), (at, data[:64]),
+    ])(notified)  # fmt: skip
+    notified.turn()
+    notified.dut.board.check()
+
+
+def test_an_admin_message_before_its_response_fails():
+    """bench.scoreboard.admin"""
+    notified = Notified()
+    swap(ADMIN_RESPONSE, ADMIN_MESSAGE)(notified)
+    with pytest.raises(Difference, match="message of vector 0\n  expected none"):
+        notified.node.driver.alloc_pd()
+
+
+def test_a_lost_admin_message_is_missing_at_rest():
+    """bench.scoreboard.admin"""
+    notified = Notified()
+    notified.once(ADMIN_MESSAGE, lambda outputs, at: outputs.pop(at))
+    notified.node.driver.alloc_pd()
+    with pytest.raises(Difference, match="missing\n  expected .*vector 0 of the admin queues"):
+        notified.dut.settle()
+
+
+def test_a_masked_vector_sends_nothing():
+    """bench.scoreboard.masked"""
+    notified = Notified()
+    place = defs.LIMITS.msix_table_offset + MSIX_ENTRY_BYTES + 12
+    notified.dut.store(defs.EFA_REG_BAR, place, (1).to_bytes(4, "little"))
+    notified.dut.settle()
+    notified.once(
+        EVENT, lambda outputs, at: outputs.insert(at + 1, ("interrupt", 1, msix_address(1)))
+    )
+    notified.post()
+    with pytest.raises(
+        Difference, match="message of vector 1\n  expected none.*\n? *new, or its mask"
+    ):
+        notified.dut.settle()
+
+
+def test_what_intr_mask_holds_sends_nothing():
+    """bench.scoreboard.masked"""
+    notified = Notified()
+    notified.node.driver._mask_admin_interrupt(1)
+    notified.dut.settle()
+    notified.once(
+        ADMIN_RESPONSE,
+        lambda outputs, at: outputs.insert(at + 1, ("interrupt", 0, msix_address(0))),
+    )
+    with pytest.raises(Difference, match="message of vector 0\n  expected none"):
+        notified.node.driver.alloc_pd()
+
+
+@pytest.mark.parametrize("kind", [UD, SRD])
+@pytest.mark.parametrize("what", ["repeated", "of another status", "of another queue pair"])
+def test_a_foreign_completion_while_a_queue_pair_dies_fails(what, kind):
+    """bench.scoreboard.death"""
+    notified = Notified(kind)
+    dying = Endpoint(notified.node, kind)
+    for number in range(3):
+        dying.receive(64, wr_id=number)
+        notified.b.receive(64, wr_id=number)
+
+    def change(outputs, at):
+        _, _, flushed = outputs[at]
+        image = bytearray(flushed)
+        image[4:6] = notified.b.qp.number.to_bytes(2, "little")
+        if what == "of another queue pair":
+            # In the ring of the dying queue pair, of a number that completes elsewhere.
+            outputs[at] = "write", outputs[at][1], bytes(image)
+            return
+        if what == "of another status":
+            image[2] = defs.IoCompStatus.OK
+        outputs.insert(at, ("write", notified.b.cq.base, bytes(image)))
+
+    notified.once(COMPLETION, change)
+    with pytest.raises(Difference, match=f"queue pair {notified.b.qp.number:#x}\n  expected"):
+        dying.qp.modify(defs.AdminQpState.ERR)
+
+
+def in_a_reset(outputs_of, flr=False):
+    """Traffic of which the last message stays in the device, then a reset that shows outputs."""
+    notified = Notified()
+    notified.turn()
+    left = []
+
+    def hold(outputs):
+        left.extend(one for one in outputs if one[0] != "packet")
+        return [one for one in outputs if one[0] == "packet"]
+
+    notified.dut.tamper = hold
+    notified.post()
+    notified.dut.fabric.run()
+    shown = []
+
+    def drain(outputs):
+        at = notified.find(outputs, STEP)
+        if at is None or shown:
+            return outputs
+        shown.append(True)
+        return outputs[: at + 1] + outputs_of(left) + outputs[at + 1 :]
+
+    notified.dut.tamper = drain
+    if flr:
+        notified.dut.flr()
+    else:
+        notified.node.driver.reset()
+    # As a new device.
+    again = Endpoint(Node(notified.dut), UD)
+    again.receive(64)
+    again.send(again, b"anew")
+    again.cq.wait_for(2)
+    return notified.dut.board
+
+
+@pytest.mark.parametrize("flr", [False, True])
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 99])
+def test_a_reset_may_cut_off_what_is_due(kept, flr):
+    """bench.scoreboard.reset"""
+    assert in_a_reset(lambda left: left[:kept], flr).check()
+
+
+def writes(outputs, completions):
+    """The completions among the writes of some outputs, or what is no entry of any ring."""
+    sizes = (CQE_BYTES,) if completions else (600, 640)
+    return [one for one in outputs if one[0] == "write" and len(one[2]) in sizes]
+
+
+IN_A_RESET = {
+    "payload that is not due":
+        (lambda _: [("write", 0x7654_3210_0000, b"stray")], "expected nothing there"),
+    "wrong payload":
+        (lambda left: [(what, at, b"\xff" * len(data)) for what, at, data in writes(left, False)],
+         "payload at 0x.*\n  expected"),
+    "a completion without its payload": (lambda left: writes(left, True), BEFORE),
+    "a packet": (lambda _: [("packet", bytes(64))], "is not due"),
+    "a message": (lambda _: [("interrupt", 1, msix_address(1))], "message of vector 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("flr", [False, True])
+@pytest.mark.parametrize("name", IN_A_RESET)
+def test_what_is_not_due_fails_in_a_reset_too(name, flr):
+    """bench.scoreboard.reset"""
+    outputs, text = IN_A_RESET[name]
+    with pytest.raises(Difference, match=text):
+        in_a_reset(outputs, flr)
+
+
+def test_a_reset_that_nobody_asked_for_fails():
+    """bench.scoreboard.reset"""
+    notified = Notified()
+    with pytest.raises(Difference, match="reset\n  expected none"):
+        notified.dut._shown("reset", {"step": 0})
+
+
+# The bounds themselves, where the order of a store and an output is open.
+
+
+def bounds():
+    eq = EventQueue(0, 1)
+    return eq, CompletionQueue(5, eq, None)
+
+
+def test_two_arms_lead_to_one_event_or_two():
+    """bench.scoreboard.arms"""
+    for events in (1, 2):
+        eq, cq = bounds()
+        eq.arm(1)
+        cq.arm(10, 0)
+        cq.arm(11, 0)
+        cq.completion(20)
+        assert cq.refusal(21) is None
+        eq.arm(30)
+        assert events == 1 or cq.refusal(31) is None
+        assert cq.missing() is None
+        cq.rest()
+        if events == 2:
+            assert "no arm is open" in cq.refusal(40)
+
+
+def test_an_arm_leads_to_one_event():
+    """bench.scoreboard.arms"""
+    eq, cq = bounds()
+    cq.arm(10, 0)
+    assert "no arm is open" in cq.refusal(12)
+    cq.arm(13, 0)
+    assert "no arm is open" in cq.refusal(13)
+    cq.completion(14)
+    assert "behind 0 CQEs, 1 are written" in cq.missing()
+    assert cq.refusal(15) is None and cq.missing() is None
+    eq.arm(16)
+    cq.completion(17)
+    assert "no arm is open" in cq.refusal(18)
+
+
+def test_what_the_host_has_read_is_no_news():
+    """bench.scoreboard.arms"""
+    eq, cq = bounds()
+    cq.completion(10)
+    cq.completion(11)
+    cq.arm(20, 2)
+    assert cq.missing() is None and "no arm is open" in cq.refusal(21)
+    cq.arm(22, 1)
+    assert cq.missing() and cq.refusal(23) is None
+    # An arm that was posted behind a CQE which the bench saw later.
+    eq.arm(24)
+    cq.arm(30, 3)
+    cq.completion(29)
+    assert "no arm is open" in cq.refusal(31)
+
+
+def test_a_second_event_waits_for_an_arm_of_the_eq():
+    """bench.scoreboard.held"""
+    eq, cq = bounds()
+    cq.arm(10, 0)
+    cq.completion(11)
+    assert cq.refusal(12) is None
+    cq.arm(13, 1)
+    cq.completion(14)
+    assert "none before EQ 0 is armed again" in cq.refusal(15)
+    assert cq.missing() is None
+    cq.rest()
+    eq.arm(20)
+    assert "armed in cycle 13" in cq.missing()
+    assert "none before" in cq.refusal(20)
+    assert cq.refusal(21) is None and cq.missing() is None
+
+
+def test_each_message_needs_an_arm_and_an_entry():
+    """bench.scoreboard.messages"""
+    eq, _ = bounds()
+    eq.arm(5)
+    assert not eq.message(6)
+    eq.entry(7)
+    assert not eq.message(7) and eq.missing() and eq.message(8)
+    eq.last_message = 8
+    eq.entry(9)
+    assert not eq.message(10) and eq.missing() is None
+    eq.arm(11)
+    assert eq.missing() and eq.message(12)
+    eq.last_message = 12
+    # Both entries are older than the arm: one message reports them.
+    eq.entry(13)
+    eq.entry(14)
+    eq.arm(15)
+    assert eq.message(16)
+    eq.last_message = 16
+    eq.arm(17)
+    assert not eq.message(18) and eq.missing() is None
+
+
+def test_at_rest_an_eq_is_armed_or_has_news():
+    """bench.scoreboard.messages"""
+    eq, _ = bounds()
+    eq.entry(1)
+    eq.entry(2)
+    eq.arm(3)
+    eq.arm(4)
+    eq.entry(5)
+    assert eq.message(6)
+    eq.last_message = 6
+    eq.rest(blocked=False)
+    eq.entry(7)
+    eq.rest(blocked=False)
+    assert not eq.message(8) and eq.missing() is None
+
+
+def test_each_admin_message_reports_an_entry():
+    """bench.scoreboard.messages"""
+    admin = AdminMessages(0)
+    admin.entry(5)
+    assert not admin.message(5) and admin.message(6) and not admin.message(7)
+    admin.last_message = 6
+    admin.entry(8)
+    assert "entry of cycle 8" in admin.missing()
+    admin.entry(9)
+    admin.rest(blocked=True)
+    assert admin.message(10) and not admin.message(11)
+
+
+def test_pieces_of_messages_at_one_address():
+    """bench.scoreboard.payload"""
+    due, one, other = DuePayload(), Message(), Message()
+    due.add(0x1000, b"one and more", one)
+    due.add(0x1000, b"other", other)
+    with pytest.raises(ValueError, match="payload at 0x1001\n  expected 6e"):
+        due.write(0x1000, b"owe")
+    # Of another queue: it may come first.
+    due.write(0x1000, b"other")
+    due.write(0x1004, b"and")
+    assert (one.left, other.left) == (9, 0)
+    due.write(0x1000, b"one ")
+    due.write(0x1007, b" more")
+    assert one.left == 0 and not list(due)

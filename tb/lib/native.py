@@ -233,6 +233,42 @@ class Native:
         """DMA writes in order, and their bytes; `wanted` says of an array of records whose."""
         return self._take_with_bytes(WRITES, WRITE, wanted)
 
+    def write_runs(self, alone) -> list[tuple[int, int, int, bool, int, bytes]]:
+        """DMA writes in order; those that go on where the one before ended are one.
+
+        `alone` says of an array of records which stay single. Gives of each run: cycle of its last
+        write, device, address, whether it is single, how many writes, their bytes."""
+        store = ctypes.c_void_p()
+        self.library.efa_log(BYTES, ctypes.byref(store))
+        records = self._log(WRITES, WRITE)
+        if not len(records):
+            return []
+        single = alone(records)
+        start, place = records["addr"], records["data_at"]
+        size, device = records["len"].astype(np.uint64), records["device"]
+        if (place == U64).any():
+            raise BoundaryBroken("knob log_data is off, so that writes have no bytes")
+        begins = np.ones(len(records) + 1, bool)
+        begins[1:-1] = (
+            single[1:] | single[:-1] | (device[1:] != device[:-1])
+            | (start[1:] != (start + size)[:-1]) | (place[1:] != (place + size)[:-1])
+        )  # fmt: skip
+        bounds = np.flatnonzero(begins)
+        first, last = bounds[:-1], bounds[1:] - 1
+        end = (place + size)[last]
+        held = (ctypes.c_uint8 * int(end.max())).from_address(store.value)
+        view = memoryview(held).cast("B")
+        runs = [
+            (cycle, number, address, alone_, count, bytes(view[at:to]))
+            for cycle, number, address, alone_, count, at, to in zip(
+                records["cycle"][last].tolist(), device[first].tolist(), start[first].tolist(),
+                single[first].tolist(), (last - first + 1).tolist(), place[first].tolist(),
+                end.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+        self.library.efa_log_clear(WRITES)
+        return runs
+
     def interrupts(self) -> np.ndarray:
         return self._take(INTERRUPTS, INTERRUPT)
 

@@ -1,0 +1,191 @@
+"""Bounds of completion events and interrupts: what host stores and written entries permit.
+
+An arm takes effect at some time after the host posted it, so the order of an arm and a completion
+is open while both are on their way. Each event entry needs an arm of its CQ that no earlier entry
+used, a CQE that this arm did not cover, and an arm of the EQ since the last entry of that CQ. Each
+message needs an arm of its EQ that no earlier message used and an entry that no earlier message
+reported. Every entry and message uses the oldest arm that permits it, which leaves most to those
+that follow: what is refused is legal in no order. At rest every arm has taken effect: there the
+bounds are drawn together, and an event or message that is missing is named.
+
+Cycles are those in which the host posted a store or the device handed an entry or message over.
+"""
+
+from collections import deque
+
+_COUNT_MASK = 0xFFFF
+NEVER = -1
+
+
+class AdminMessages:
+    """Messages of the admin vector: each reports one response or asynchronous event or more."""
+
+    def __init__(self, vector):
+        self.vector = vector
+        self.unreported = deque()
+        self.last_entry = self.last_message = NEVER
+
+    def __repr__(self):
+        return f"vector {self.vector} of the admin queues"
+
+    def entry(self, cycle):
+        """A response or asynchronous event was written."""
+        self.unreported.append(cycle)
+        self.last_entry = cycle
+
+    def message(self, cycle):
+        """Uses what permits a message now; False where nothing does."""
+        if not self.unreported or self.unreported[0] >= cycle:
+            return False
+        self.unreported.popleft()
+        return True
+
+    def missing(self):
+        """The message that is missing at rest, None where none is."""
+        if self.last_entry <= self.last_message:
+            return None
+        return f"message of {self}: entry of cycle {self.last_entry} was not reported"
+
+    def rest(self, blocked):
+        """At rest: everything was reported, but for a message that a mask holds back."""
+        while len(self.unreported) > blocked:
+            self.unreported.popleft()
+
+
+class EventQueue:
+    """One EQ: arms of the host, entries and messages of the device."""
+
+    def __init__(self, number, vector):
+        self.number, self.vector = number, vector
+        self.arms = []
+        self.open_arms = deque()
+        self.unreported = deque()
+        self.last_entry = self.last_message = NEVER
+
+    def __repr__(self):
+        return f"vector {self.vector} of EQ {self.number}"
+
+    @property
+    def last_arm(self):
+        """Cycle of the youngest arm."""
+        return self.arms[-1] if self.arms else NEVER
+
+    def arm(self, cycle):
+        """The host posted an arm."""
+        self.arms.append(cycle)
+        self.open_arms.append(cycle)
+
+    def entry(self, cycle):
+        """An event entry was written."""
+        self.unreported.append(cycle)
+        self.last_entry = cycle
+
+    def message(self, cycle):
+        """Uses what permits a message now; False where nothing does."""
+        arms, entries = self.open_arms, self.unreported
+        if not arms or arms[0] >= cycle or not entries or entries[0] >= cycle:
+            return False
+        armed = arms.popleft()
+        entries.popleft()
+        # Entries from before the arm cannot be new behind the message that it led to.
+        while entries and entries[0] <= armed:
+            entries.popleft()
+        return True
+
+    def missing(self):
+        """The message that is missing at rest, None where none is."""
+        if self.last_message >= min(self.last_arm, self.last_entry):
+            return None
+        return (
+            f"message of {self}: armed in cycle {self.last_arm}, "
+            f"entry of cycle {self.last_entry} was not reported"
+        )
+
+    def rest(self, blocked):
+        """At rest: armed or with a new entry, but not both, unless a mask holds a message back."""
+        if not blocked and self.last_arm > self.last_message:
+            self.unreported.clear()
+        if not blocked and self.last_entry > self.last_message:
+            self.open_arms.clear()
+        for left in (self.unreported, self.open_arms):
+            while len(left) > 1 + blocked:
+                left.popleft()
+
+
+class Arm:
+    """An arm of a CQ: when it was posted, behind how many CQEs, how many were written by then."""
+
+    __slots__ = ("consumer", "cycle", "written")
+
+    def __init__(self, cycle, consumer, written):
+        self.cycle, self.consumer, self.written = cycle, consumer, written
+
+
+class CompletionQueue:
+    """One CQ in interrupt mode: arms of the host, CQEs and event entries of the device."""
+
+    def __init__(self, number, eq, model, before=None):
+        self.number, self.eq, self.model, self.before = number, eq, model, before
+        self.written = 0
+        self.arms = deque()
+        self.last_arm = None
+        self.last_event = NEVER
+        # Arms of the EQ before this one are used up by the entries that followed them.
+        self.free, self.next_arm = True, len(eq.arms)
+
+    def arm(self, cycle, consumer):
+        """The host posted an arm that covers `consumer` CQEs."""
+        self.last_arm = Arm(cycle, consumer, self.written)
+        self.arms.append(self.last_arm)
+
+    def completion(self, cycle):
+        """A CQE was written."""
+        self.written += 1
+        for arm in self.arms:
+            # The host posted it behind this CQE, before the logs were read.
+            if arm.cycle >= cycle:
+                arm.written = self.written
+
+    def refusal(self, cycle):
+        """What is due instead of an event entry; None where one is, which uses what permits it."""
+        eq_arms, at = self.eq.arms, self.next_arm
+        if not self.free and not (at < len(eq_arms) and eq_arms[at] < cycle):
+            return f"none before EQ {self.eq.number} is armed again"
+        while self.arms and self.arms[0].cycle < cycle:
+            if self._fulfilled(self.arms.popleft()):
+                self.next_arm += not self.free
+                self.free, self.last_event = False, cycle
+                return None
+        return f"none: no arm is open that the {self.written} CQEs written so far fulfil"
+
+    def _fulfilled(self, arm):
+        """True when an arm may have met a CQE that it does not cover."""
+        return arm.written != self.written or arm.consumer != self.written & _COUNT_MASK
+
+    def missing(self):
+        """The event entry that is missing at rest, None where none is."""
+        if self.last_arm is None:
+            return None
+        cycle, consumer = self.last_arm.cycle, self.last_arm.consumer
+        if consumer == self.written & _COUNT_MASK or self.last_event > min(cycle, self.eq.last_arm):
+            return None
+        return (
+            f"event of CQ {self.number} on EQ {self.eq.number}: armed in cycle {cycle} behind "
+            f"{consumer} CQEs, {self.written} are written"
+        )
+
+    def rest(self):
+        """At rest: the youngest arm may be open, and one event may be held for an arm of the EQ."""
+        if not self.free and self.next_arm < len(self.eq.arms):
+            self.free = True
+        if self.free:
+            self.next_arm = len(self.eq.arms)
+        arms = self.arms
+        youngest = arms.pop() if arms else None
+        held = next(filter(self._fulfilled, arms), None)
+        arms.clear()
+        if held and not self.free:
+            arms.append(held)
+        if youngest:
+            arms.append(youngest)
+        self.before = None
