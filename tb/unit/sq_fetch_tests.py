@@ -603,6 +603,42 @@ async def every_queue_keeps_its_order(dut):
 
 
 @cocotb.test()
+async def reads_of_others_change_no_order(dut):
+    """queue.sq_fetch.others: between two reads of a queue each of the others has one
+
+    The second read of each is answered first; what it brings waits for the first one."""
+    world = World(dut, 0.0, 1.0)
+    await world.start()
+    numbers = world.rng.sample(range(1 << int(dut.QPN_W.value)), 64)
+    queues = [Queue(n, n + 1 << 30, 2, page=at) for at, n in enumerate(numbers)]
+    await world.make(*queues)
+    size = max(1, (world.slots - 2) // 2)
+    for begin in range(0, min(64, 10 * size), size):
+        group = queues[begin : begin + size]
+        for queue in group:
+            world.ring(queue)
+        await world.cycles(len(group) + 8)
+        assert len(world.reads) == len(group)
+        firsts, world.reads, world.answers = world.reads, [], 1.0
+        for queue in queues:
+            if queue not in group:
+                world.ring(queue)
+        await world.cycles(4 * len(queues))
+        assert all(queue.seen == queue.prod for queue in queues if queue not in group)
+        world.answers = 0.0
+        for queue in group:
+            world.ring(queue)
+        await world.cycles(len(group) + 8)
+        assert len(world.reads) == len(group)
+        world.answers = 1.0
+        await world.cycles(len(group) + 8)
+        assert not world.reads and all(queue.seen == queue.prod - 2 for queue in group)
+        world.reads = firsts
+        await world.rest()
+        world.answers = 0.0
+
+
+@cocotb.test()
 async def lines_that_come_as_their_turn_does(dut):
     """queue.sq_fetch.meets: the last of them in any cycle around the end of the read before"""
     world = World(dut, 0.0, 1.0, reorder=False)
@@ -690,6 +726,36 @@ async def reads_and_counts_take_their_time(dut):
     world.drain = True
     await world.cycles(11)
     assert world.times["drained"] - world.times["wish"] == DRAIN.latency
+
+
+@cocotb.test()
+async def what_came_early_waits_in_its_own_cycle_only(dut):
+    """queue.sq_fetch.beside: for the line of another queue's read in that cycle, not before it"""
+    world, queues, lone = await timed(dut)
+    later = LATER if world.slots > 32 else LATER_SMALL
+
+    async def answer(read):
+        world.reads, world.answers = [read], 1.0
+        await world.cycles(1)
+        world.answers = 0.0
+
+    for gap in range(6):
+        for queue in (lone, lone, queues[0]):
+            world.ring(queue)
+            await world.cycles(8)
+        first, second, other = world.reads
+        await answer(second)
+        await world.cycles(6)
+        world.times["work"].clear()
+        await answer(first)
+        end = world.times["beat"][-1]
+        await world.cycles(gap)
+        await answer(other)
+        await world.cycles(16)
+        in_turn = later.latency - BEAT.latency  # where a line of another read takes its cycle
+        wanted = [end + BEAT.latency, end + 1 + gap + BEAT.latency,
+                  end + later.latency + (1 + gap == in_turn)]  # fmt: skip
+        assert world.times["work"] == sorted(wanted), gap
 
 
 @cocotb.test()

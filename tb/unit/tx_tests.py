@@ -298,6 +298,37 @@ async def slots_are_answered_in_any_order(dut):
 
 
 @cocotb.test()
+async def a_slot_does_not_depend_on_others(dut):
+    """data.tx.apart: those whose reads have ended leave while the ones behind them still wait
+
+    All slots are in use; two of them differ in a bit of their numbers, so in one of the turns just
+    one of the two has ended. Each turn begins with another slot."""
+    held = {"on": False}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    slots = timing("efa_tx_room", "message").depth
+    width = slots.bit_length() - 1
+    assert slots == 1 << width
+    first = 0
+    for bit in range(width):
+        held["on"], bench.rate = True, 0.0
+        for place in range(slots):
+            bench.message(1 + place % HEADER, at=64 * place, srd=0)
+        await until(dut, lambda: len(bench.answers) == slots, "all reads")
+        ended = [(first + place) >> bit & 1 for place in range(slots)]
+        later = [answer for answer, one in zip(bench.answers, ended, strict=True) if not one]
+        bench.answers = [answer for answer, one in zip(bench.answers, ended, strict=True) if one]
+        bench.rate = 1.0
+        await until(dut, lambda: not bench.answers, "answers")
+        bench.answers, held["on"] = later, False
+        await bench.settle()
+        for _ in range(slots // width):
+            bench.message(1, srd=0)
+        await bench.settle()
+        first += slots // width
+
+
+@cocotb.test()
 async def what_goes_past_the_list_is_itself(dut):
     """data.tx.past: its own bytes, and not how the reads of the message behind it ended"""
     held = {"on": False}
