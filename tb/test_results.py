@@ -146,7 +146,7 @@ def test_an_unknown_simulator_is_wrong_usage(run_tests, chosen):
     code, lines = run_tests("--sim", chosen)
     assert code == 2
     assert "is no simulator; expected verilator or icarus" in "\n".join(lines)
-    make = ["make", f"SIM={chosen}", "test"]
+    make = ["make", "-n", f"SIM={chosen}", "test"]
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"SIM={chosen}" in done.stderr and "expected verilator or icarus" in done.stderr

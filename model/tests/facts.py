@@ -24,7 +24,7 @@ PROSE = {
 ELSEWHERE = {
     "sources": "prose: the public files the facts were read in",
     "internal_structs": "make lint (widths against the RTL) and the unit benches of the bundles",
-    "modules": "unit benches: each measures the cycles of its module against the table",
+    "modules": "unit benches, cycle model: cycles of a module measured against the table",
     "parameters": "model/tests/test_cycle*.py, tb/cycle: cycle model against the RTL",
     "milestones": "model/tests/test_cycle*.py, tb/cycle: cycle model against the RTL",
     "stages": "model/tests/test_cycle*.py, tb/cycle: cycle model against the RTL",
