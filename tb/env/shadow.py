@@ -183,6 +183,8 @@ class Shadow:
         # it; between its begin and its end entries may still leave, or not.
         self.waiting = deque()
         self.resetting = self._forgets_answers = False
+        # The device may show a reset in progress that the model has finished.
+        self.unfinished = False
         self.cycle, self.bus_master = 0, True
         self.vectors = Vectors(self.device.interrupts)
         self._observed = None
@@ -235,7 +237,7 @@ class Shadow:
             return self.resetting
         actions, self.waiting = self.waiting, deque()
         flr = max((at for at, action in enumerate(actions) if action == self._flr), default=0)
-        self.resetting = True
+        self.resetting = self.unfinished = True
         for at, action in enumerate(actions):
             if at >= flr:
                 action()
@@ -419,7 +421,7 @@ class Shadow:
         ring = self.ring_of(address, size)
         if ring is None:
             if size == _ANSWER_BYTES and self._is_answer(address):
-                self.answers.append((address, bytes(data)))
+                self.answers.append((address, bytes(data), self.unfinished))
             elif size == COUNTER_BYTES and self._is_counter(address):
                 self.payload.add(address, bytes(data))
             else:

@@ -30,6 +30,7 @@ ONE_DEVICE = [
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
+    completion.events_in_flight,
     stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
     lifecycle.random_ends, async_events.full_ring, async_events.groups,
     async_events.events_and_commands, async_events.overrun, counters.counted,

@@ -417,6 +417,23 @@ def test_a_foreign_completion_while_a_queue_pair_dies_fails(what, kind):
         dying.qp.modify(defs.AdminQpState.ERR)
 
 
+def test_a_flush_keeps_the_posting_order():
+    """bench.scoreboard.flush"""
+    notified = Notified(SRD)
+    a = notified.a
+    a.qp.modify(defs.AdminQpState.SQD)
+    for number in range(3):
+        a.send(notified.b, b"held", wr_id=number, inline=True)
+
+    def change(outputs, at):
+        (_, address, first), (_, behind, second) = outputs[at : at + 2]
+        outputs[at : at + 2] = [("write", address, second), ("write", behind, first)]
+
+    notified.once(COMPLETION, change)
+    with pytest.raises(Difference, match=f"queue pair {a.qp.number:#x}\n  expected 0000"):
+        a.qp.modify(defs.AdminQpState.ERR)
+
+
 def in_a_reset(outputs_of, flr=False):
     """Traffic of which the last message stays in the device, then a reset that shows outputs."""
     notified = Notified()
@@ -491,6 +508,44 @@ def test_a_reset_that_nobody_asked_for_fails():
     notified = Notified()
     with pytest.raises(Difference, match="reset\n  expected none"):
         notified.dut._shown("reset", {"step": 0})
+
+
+@pytest.mark.parametrize("bit", ["READY", "FATAL_ERROR", "RESET_IN_PROGRESS", "RESET_FINISHED"])
+def test_a_wrong_bit_of_the_status_fails_in_a_reset_too(bit):
+    """bench.scoreboard.status"""
+    notified = Notified()
+    answer = defs.AdminMmioReqReadLessResp
+
+    def change(outputs):
+        for at, (what, *arguments) in enumerate(outputs):
+            if what == "write" and len(arguments[1]) == answer.SIZE:
+                image = answer.unpack(arguments[1])
+                image.reg_val ^= defs.REG_BITS.DEV_STS.pack(**{bit: 1})
+                outputs[at] = what, arguments[0], image.pack()
+        return outputs
+
+    notified.dut.tamper = change
+    with pytest.raises(Difference, match="register answer"):
+        notified.node.driver.reset()
+
+
+def test_a_device_may_take_longer_for_a_reset_than_the_model():
+    """bench.scoreboard.status"""
+    status = defs.REG_BITS.DEV_STS.pack
+
+    def compared(got, wanted, register=defs.Reg.DEV_STS):
+        images = [
+            defs.AdminMmioReqReadLessResp(req_id=7, reg_off=int(register), reg_val=value).pack()
+            for value in (got, wanted)
+        ]
+        return Scoreboard._not_finished(*images)
+
+    finished, begun = status(READY=1, RESET_FINISHED=1), status(READY=1, RESET_IN_PROGRESS=1)
+    assert compared(begun, finished)
+    assert not compared(status(READY=1), finished)
+    assert not compared(begun | finished, finished)
+    assert not compared(finished, begun)
+    assert not compared(begun, finished, defs.Reg.CAPS)
 
 
 # The bounds themselves, where the order of a store and an output is open.

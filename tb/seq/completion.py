@@ -41,6 +41,38 @@ def events(backends, rng):
         backends[0].settle()
 
 
+def events_in_flight(backends, rng, rounds=60):
+    """CQs and EQs are armed while completions are on their way, and more than once."""
+    node = Node(backends[0], cpus=3)
+    ends = [Endpoint(node, rng.choice((UD, SRD)), events=True) for _ in range(5)]
+    owed = dict.fromkeys(ends, 0)
+    for turn in range(rounds):
+        a = rng.choice(ends)
+        b = rng.choice([end for end in ends if end.kind == a.kind])
+        for number in range(rng.randrange(1, 5)):
+            if rng.random() < 0.5:
+                rng.choice((a, b)).cq.req_notify()
+            b.receive(64, wr_id=number, offset=4096 * number)
+            a.send(b, pattern(30, turn), wr_id=number, inline=True)
+            owed[a] += 1
+            owed[b] += 1
+        backends[0].pause(rng.randrange(300))
+        node.driver.service()
+        for end in rng.sample(ends, 3):
+            owed[end] -= len(end.cq.poll_array())
+        if not turn % 8:
+            for end, count in owed.items():
+                end.cq.wait_for(count)
+                owed[end] = 0
+    for end, count in owed.items():
+        end.cq.wait_for(count)
+    backends[0].settle()
+    # What was kept follows when the handlers have armed their EQs again.
+    for _ in range(3):
+        node.driver.service()
+        backends[0].settle()
+
+
 def sub_queues(backends, rng):
     """The recorded profile: two sub-queues, sends in one, receives in the other."""
     node = Node(backends[0])

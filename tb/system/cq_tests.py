@@ -29,6 +29,21 @@ class EventsOnARoughHost(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsInFlight(NicTest):
+    """cq.events.flight"""
+
+    work = staticmethod(completion.events_in_flight)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EventsInFlightOnARoughHost(NicTest):
+    """cq.events.flight.rough"""
+
+    work = staticmethod(completion.events_in_flight)
+    knobs = ROUGH
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class SubQueuesOfTheRecordedProfile(NicTest):
     """cq.sub_queues"""
 
