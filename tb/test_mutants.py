@@ -105,6 +105,13 @@ def test_a_verdict_that_fits_no_survivor_is_stale():
     assert "no reason" in wrong
 
 
+def test_a_verdict_of_the_wiring_is_for_a_fault_that_can_be_drawn():
+    possible = [row("inv a[1]"), row("inv b")]
+    assert mutate.judge_survivors("efa_x", [], [], [entry()], True, possible) == []
+    (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True, possible[1:])
+    assert "fits no fault" in wrong
+
+
 def test_a_proof_tells_equal_from_different():
     found, _ = mutants.make(
         "efa_work_set",
@@ -145,7 +152,8 @@ def test_each_connected_input_has_a_fault(completion_side):
         (name, port) for name, cell in cells.items() if cell["type"][0] != "$"
         for port, way in cell["port_directions"].items() if way == "input" and port != "clk"
     }  # fmt: skip
-    assert inputs <= places and len(drawn) < listed
+    assert inputs <= places and len(drawn) < len(listed)
+    assert {fault.name for fault in drawn} <= {fault.name for fault in listed}
     first = wiring.NUMBERS * wiring.WIRING.index("efa_cpl") + 1
     assert [fault.number for fault in drawn] == list(range(first, first + len(drawn)))
     for fault in drawn:

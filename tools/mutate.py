@@ -114,9 +114,11 @@ class Progress:
         self.started = self.last = time.monotonic()
 
     def __call__(self, verdict):
+        now = time.monotonic()
+        if self.done == 0:
+            self.started = now  # without the build
         self.done += 1
         self.killed += verdict == KILLED
-        now = time.monotonic()
         if now - self.last < 5 and self.done < self.total:
             return
         self.last = now
@@ -138,9 +140,10 @@ def fits(entry, row, standard):
     return re.search(entry["mutant"], row["mutant"]) and re.search(entry["line"], row["source"])
 
 
-def judge_survivors(block, survivors, killed, verdicts, standard):
+def judge_survivors(block, survivors, killed, verdicts, standard, possible=None):
     """Gives each survivor its verdict; returns what is wrong with the verdicts. Only the list of
-    the standard count and seed can say that a verdict is stale."""
+    the standard count and seed can say that a verdict is stale. Where all `possible` mutants are
+    known, a verdict is for one of them, whether this list has it or not."""
     wrong = []
     for entry in verdicts:
         if entry["block"] != block:
@@ -152,7 +155,10 @@ def judge_survivors(block, survivors, killed, verdicts, standard):
         if not entry["reason"].strip():
             wrong.append(f"{told}: has no reason")
         # One that is proven needs no verdict, and may have one: a proof can take too long.
-        if standard and not any(fits(entry, row, standard) for row in survivors):
+        if possible is not None:
+            if not any(fits(entry, row, standard) for row in possible):
+                wrong.append(f"{told}: fits no fault of this module, take it out")
+        elif standard and not any(fits(entry, row, standard) for row in survivors):
             wrong.append(f"{told}: fits no survivor, take it out")
         wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
                   if fits(entry, row, standard)]  # fmt: skip
@@ -191,7 +197,7 @@ def prove(kept, listed, proof, jobs):
                 kept.proved(mutant.number, equal)
 
 
-def summary(name, benches, kept, listed, args, verdicts):
+def summary(name, benches, kept, listed, args, verdicts, possible=None):
     """A row of the summary, from what is kept of its mutants."""
     found = [
         {**kept.rows[mutant.number], "mutant": mutant.name, "file": mutant.file,
@@ -205,7 +211,7 @@ def summary(name, benches, kept, listed, args, verdicts):
         if kept.proofs.get(row["number"], {}).get("equal"):
             row["verdict"], row["reason"] = "proved equal", "Yosys"
     standard = (args.count, args.seed) == (None if wired(name) else COUNT, SEED)
-    wrong = judge_survivors(name, survivors, killed, verdicts, standard)
+    wrong = judge_survivors(name, survivors, killed, verdicts, standard, possible)
     proved = sum(row["verdict"] == "proved equal" for row in survivors)
     rate = score(len(found), len(killed), proved)
     if rate < GOAL:
@@ -243,10 +249,10 @@ def examine_wiring(names, args, verdicts):
     bench = SystemBench([wired(name) for name in names], AREAS, args.count, args.seed)
     kept, owner, numbers = {}, {}, []
     for name in names:
-        drawn, listed = bench.drawn[wired(name)], bench.listed[wired(name)]
-        state = system_state(wired(name), AREAS, args.count, args.seed)
-        kept[name] = Kept(name, state, args.fresh)
-        print(f"{name}: {len(drawn)} of {listed} faults drawn", flush=True)
+        top = wired(name)
+        drawn, listed = bench.drawn[top], bench.listed[top]
+        kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
+        print(f"{name}: {len(drawn)} of {len(listed)} faults drawn", flush=True)
         numbers += resume(name, kept[name], drawn, AREAS)
         owner |= {mutant.number: name for mutant in drawn}
     numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
@@ -256,10 +262,11 @@ def examine_wiring(names, args, verdicts):
         progress(verdict)
     for name in names:
         top, drawn = wired(name), bench.drawn[wired(name)]
-        others = [path for path in closure(top) if path.stem != top]
-        prove(kept[name], drawn, wiring.Below(top, others).proof(), 1)
-        row = summary(name, list(AREAS), kept[name], drawn, args, verdicts)
-        yield name, row | {"listed": bench.listed[top]}
+        below = wiring.Below(top, [path for path in closure(top) if path.stem != top])
+        prove(kept[name], drawn, below.proof(), 1)
+        possible = [{"mutant": one.name, "source": one.source} for one in bench.listed[top]]
+        row = summary(name, list(AREAS), kept[name], drawn, args, verdicts, possible)
+        yield name, row | {"listed": len(possible)}
 
 
 def main(arguments=None):

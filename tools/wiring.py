@@ -232,8 +232,8 @@ def _planted(module, drawn):
 
 
 def make(top, others, count, seed, folder=None):
-    """(faults drawn, sources to build instead of the module's own, how many faults there are).
-    `folder` of OUT gets them."""
+    """(faults drawn, sources to build instead of the module's own, all faults there are). A fault
+    that was not drawn has no number. `folder` of OUT gets the sources."""
     folder = OUT / (folder or f"{top}.wiring")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     file = next((ROOT / "rtl").rglob(f"{top}.v"))
@@ -252,14 +252,16 @@ def make(top, others, count, seed, folder=None):
     module = json.loads((ROOT / folder / "base.json").read_text())["modules"][name]
     net = Netlist(top, module)
     found = faults(net)
-    drawn = []
+
+    def fault(number, place, what):
+        (cell, port), (kind, told, changes) = place, what
+        of = cell if cell[0] != "$" else cell.split("$")[1]
+        return Fault(number, f"{kind} {of}.{port}: {told}", net.file, net.line(cell, port),
+                     _change(net, changes), changes)  # fmt: skip
+
     begin = NUMBERS * WIRING.index(top) + 1
-    for number, ((cell, port), (kind, told, changes)) in enumerate(
-        draw(found, top, count, seed), begin
-    ):
-        place = cell if cell[0] != "$" else cell.split("$")[1]
-        drawn.append(Fault(number, f"{kind} {place}.{port}: {told}", net.file,
-                           net.line(cell, port), _change(net, changes), changes))  # fmt: skip
+    drawn = [fault(number, *one) for number, one in enumerate(draw(found, top, count, seed), begin)]
+    listed = [fault(0, place, what) for place, there in found.items() for what in there]
     _planted(module, drawn)
     (ROOT / folder / "mutant.json").write_text(json.dumps({"modules": {name: module}}))
     yosys(
@@ -268,7 +270,7 @@ def make(top, others, count, seed, folder=None):
     )
     (ROOT / folder / f"{top}.v").write_text(netlists.wrapper(file.read_text(), {}))
     written = [ROOT / folder / f"{top}.v", ROOT / folder / f"{name}.v"]
-    return drawn, written, sum(len(there) for there in found.values())
+    return drawn, written, listed
 
 
 class Below:
@@ -280,7 +282,7 @@ class Below:
         self.folder = folder or f"{top}.wiring"
         base = json.loads((ROOT / OUT / self.folder / "base.json").read_text())
         self.module = base["modules"][f"{top}_mutant"]
-        self._constants = None
+        self._constants = {}
 
     def _ask(self, kind, parameters):
         """({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
@@ -317,17 +319,16 @@ class Below:
         return self._ask(cell["type"], cell["parameters"])
 
     def _known(self, bit):
-        """A bit, or the constant that an instance drives it to."""
-        if self._constants is None:
-            self._constants = {}
+        """A bit, or the constant that the instance behind it drives it to."""
+        if bit not in self._constants:
+            self._constants[bit] = bit
             for name, cell in self.module["cells"].items():
-                if cell["type"][0] == "$":
-                    continue
-                for port, bits in self._of(name)[1].items():
-                    driven = cell["connections"].get(port, ())
-                    self._constants |= {mine: bit for mine, bit in zip(driven, bits, strict=False)
-                                        if bit in ("0", "1")}  # fmt: skip
-        return self._constants.get(bit, bit)
+                for port, bits in cell["connections"].items():
+                    if (cell["type"][0] != "$" and bit in bits
+                            and cell["port_directions"][port] != "input"):  # fmt: skip
+                        driven = self._of(name)[1][port][bits.index(bit)]
+                        self._constants[bit] = driven if driven in ("0", "1") else bit
+        return self._constants[bit]
 
     def same(self, fault):
         """Whether a fault changes nothing: each bit that differs is one that nothing looks at, or
