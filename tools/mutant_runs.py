@@ -185,7 +185,7 @@ def read_results(results):
 class Bench:
     """The block's benches on the netlist of its mutants."""
 
-    spare_ns, batch = SPARE_NS, BATCH
+    spare_ns, batch, first_seconds = SPARE_NS, BATCH, 120.0
     env = {}
 
     def __init__(self, block, units, count, seed):
@@ -204,7 +204,7 @@ class Bench:
         self.folder = ROOT / netlists.OUT / self.block / "run"
         self.order, self.limit, self.took = [], {}, {}
         self.kills = Counter()
-        self.seconds = 120.0
+        self.seconds = self.first_seconds
         self.build = None
 
     def _build(self):
@@ -232,7 +232,7 @@ class Bench:
         planned = [name for module in self.modules for name in planned_tests(module)]
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
-            told = "; ".join(wrong) or f"no end in {self.seconds:.0f} s"
+            told = f"no end in {self.seconds:.0f} s" if found["late"] else "; ".join(wrong)
             raise RunFailed(f"{self.block}: its benches fail on it unmutated: {told}")
 
     def _run(self, numbers, jobs):
@@ -322,7 +322,7 @@ class Bench:
 class SystemBench(Bench):
     """Tests of the whole device on the netlists of some wiring modules, in one simulation."""
 
-    spare_ns, batch = SYSTEM_SPARE_NS, SYSTEM_BATCH
+    spare_ns, batch, first_seconds = SYSTEM_SPARE_NS, SYSTEM_BATCH, 1800.0
 
     def __init__(self, blocks, areas, count, seed):
         self.block, self.top, self.seed = "system", system_run.TOP, seed

@@ -28,6 +28,7 @@ from pyuvm import (
 from tb.env import coverage
 from tb.env.checked import checked
 from tb.env.items import HostSequence
+from tb.env.shown import KINDS, ShownEvents
 from tb.lib.native import Native
 
 # Values of max payload size and max read request size; the strap is the position.
@@ -125,7 +126,9 @@ class NicScoreboard(uvm_scoreboard):
 
     def check_phase(self):
         counts = self.board.check(least=ConfigDB().get(self, "", "LEAST"))
-        self.logger.info("compared: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+        shown = ConfigDB().get(self, "", "SHOWN").check()
+        told = ", ".join(f"{n} {what}" for what, n in counts.items())
+        self.logger.info(f"compared: {told}, {shown} shown events")
 
 
 class NicEnv(uvm_env):
@@ -174,7 +177,8 @@ class NicTest(uvm_test):
     """Base of the system tests: a subclass names its scenario (tb/seq), profile, straps and timing.
 
     `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
-    compared at least. How the hosts' CPUs combine stores comes with the run, drawn from its seed.
+    compared at least, `shown` which kinds of ev_* events are compared in the default build
+    (tb/env/shown.py). How the hosts' CPUs combine stores comes with the run, drawn from its seed.
     `sizes` is the pair (max payload size, max read request size) in bytes of all devices; without
     one each test draws its own pair from the seed.
     """
@@ -184,6 +188,7 @@ class NicTest(uvm_test):
     interface = moderation = 0
     sizes = None
     knobs = {}
+    shown = KINDS
     least = 20
 
     def build_phase(self):
@@ -201,7 +206,9 @@ class NicTest(uvm_test):
                               **self.knobs)  # fmt: skip
         straps = {"interface": self.interface, "moderation": self.moderation}
         board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
-        for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least)):
+        shown = ShownEvents(board, () if params else self.shown)
+        for name, value in (("NATIVE", self.native), ("BOARD", board), ("LEAST", self.least),
+                            ("SHOWN", shown)):  # fmt: skip
             ConfigDB().set(None, "*", name, value)
         self.env = NicEnv("env", self)
 

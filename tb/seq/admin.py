@@ -3,8 +3,9 @@
 from efa import defs
 from efa.admin_queue import DriverError
 from efa.driver import Driver
-from efa.endpoints import QKEY, Node
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from efa.page_list import mem_addr
+from tb.seq.send import exchange
 
 STATUS = defs.AdminAqCompletionStatus
 STATE = defs.AdminQpState
@@ -280,3 +281,26 @@ def dependent_commands(backends, rng):
         refused(STATUS.RESOURCE_BUSY, driver.finish, command)
     for command in commands[3:]:
         driver.finish(command)
+
+
+def statistics(backends, rng):
+    """Messages of all sizes, some refused; every counter of the device is that of the traffic."""
+    node = Node(backends[0])
+    ends = [Endpoint(node, kind) for kind in (UD, SRD) for _ in range(2)]
+    sent = 0
+    for turn in range(10):
+        a, b = rng.choice((ends[:2], ends[2:]))
+        size = (0, 1, 33, 700, 4000)[turn % 5]
+        exchange(a, b, pattern(size, turn))
+        sent += size
+    a, b = ends[2:]
+    a.qp.post_send_many([1], **{**a.towards(b), "inline": b"refused", "qkey": 5})
+    a.cq.wait_for(1)
+    backends[0].settle()
+    kind = defs.AdminGetStatsType
+    basic = node.driver.get_stats()
+    counted = node.driver.get_stats(kind.MESSAGES)
+    assert (basic.rx_pkts, basic.rx_drops, basic.qkey_viol) == (10, 1, 1)
+    assert (counted.send_wrs, counted.send_bytes, counted.recv_wrs) == (10, sent, 10)
+    for other in (kind.RDMA_READ, kind.RDMA_WRITE):
+        node.driver.get_stats(other)

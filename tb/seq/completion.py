@@ -88,3 +88,22 @@ def large_datagrams(backends, _rng):
         a, b = Endpoint(node, kind), Endpoint(node, kind)
         for size in (4097, 8000, 8928):
             exchange(a, b, pattern(size, size), offset=33, split=4000)
+
+
+def more_than_fits(backends, _rng):
+    """Completions beyond what a CQ holds unread overwrite the oldest; other CQs are consumed."""
+    node = Node(backends[0], cpus=4)
+    a, b = (Endpoint(node, UD, depth=32, events=True) for _ in range(2))
+    small = node.context.create_cq(16, events=True)
+    c = Endpoint(node, UD, depth=32, cq=small)
+    for turn in range(3):
+        exchange(a, c, pattern(20, turn))
+    for number in range(20):
+        c.receive(20, wr_id=number)
+    # The third message of four goes to b, whose CQ is consumed all the time.
+    for number in range(20):
+        if number % 4 == 2:
+            exchange(a, b, pattern(40, number))
+        a.send(c, pattern(20, number), inline=True)
+        a.cq.wait_for(1)
+        backends[0].settle()

@@ -329,3 +329,50 @@ def payload_read_fails(backends, _rng):
     backends[0].settle()
     assert a.qp.query().qp_state == defs.AdminQpState.ERR
     exchange(c, b, b"goes on")
+
+
+def reborn_in_traffic(backends, rng):
+    """A QP number is used again while another queue completes: the new QP has all of its room."""
+    node = Node(backends[0])
+    busy, peer = Endpoint(node, UD, depth=256), Endpoint(node, UD)
+    nobody = {**busy.towards(peer), "dest_qp": 0xFFF0}
+    for turn in range(8):
+        old = Endpoint(node, UD, depth=4)
+        old.qp.post_send_many(range(3), **{**old.towards(peer), "dest_qp": 0xFFF0, "inline": b"x"})
+        assert set(old.cq.wait_for(3)["status"]) == {STATUS.OK}
+        old.qp.destroy()
+        busy.qp.post_send_many(range(rng.randrange(100, 250)), **nobody, inline=pattern(20, turn))
+        new = Endpoint(node, UD, depth=4, cq=old.cq)
+        new.qp.post_send_many(range(4), **{**new.towards(peer), "dest_qp": 0xFFF0, "inline": b"y"})
+        assert set(new.cq.wait_for(4)["status"]) == {STATUS.OK}
+        busy.cq.wait_for(busy.qp.sq.outstanding)
+        new.qp.destroy()
+    backends[0].settle()
+
+
+def flushes_beside_drains(backends, rng):
+    """Queues are flushed while commands wait until all has drained: each gets its end."""
+    node = Node(backends[0])
+    state, driver = defs.AdminQpState, node.driver
+    for turn in range(6):
+        ends = [Endpoint(node, depth=8) for _ in range(4)]
+        gone = [node.context.create_cq(4) for _ in ends]
+        for end in ends:
+            end.qp.modify(state.SQD)
+            for number in range(4):
+                end.send(ends[0], pattern(20, number), wr_id=number, inline=True)
+        backends[0].settle()
+        commands = []
+        for end, cq in zip(ends, gone, strict=True):
+            # A store to a rung slot breaks the queue; the command needs a drain of everything.
+            backends[0].store(2, end.qp.llq + 64 * rng.randrange(4), bytes(4))
+            commands.append(driver.submit(defs.AdminDestroyCqCmd(cq_idx=cq.number)))
+        for end in ends:
+            assert set(end.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}
+        driver.wait(lambda given=commands: all(command.done for command in given))
+        assert {command.status for command in commands} == {0}, turn
+        for end in ends:
+            end.qp.destroy()
+            end.cq.destroy()
+    a, b = Endpoint(node), Endpoint(node)
+    exchange(a, b, b"all others go on")

@@ -54,3 +54,10 @@ class LongPageListInSmallReadRequests(NicTest):
 
     work = staticmethod(regions.long_page_list)
     sizes = 4096, 128
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class StatisticsAreThoseOfTheTraffic(NicTest):
+    """admin.statistics"""
+
+    work = staticmethod(admin.statistics)

@@ -116,6 +116,8 @@ class EventsCommandsAndKeepAlives(NicTest):
 
     work = staticmethod(async_events.events_and_commands)
     knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
+    # Whether a consumer index is ahead depends on when the device's own event comes.
+    shown = ("odd_host", "odd_net", "qperr")
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

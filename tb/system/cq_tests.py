@@ -3,6 +3,7 @@
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
+from tb.env.shown import KINDS
 from tb.seq import completion
 
 
@@ -57,3 +58,11 @@ class LargestPackets(NicTest):
 
     work = staticmethod(completion.large_datagrams)
     profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class OverflowIsShownOfItsQueueOnly(NicTest):
+    """cq.wrap.overflow"""
+
+    work = staticmethod(completion.more_than_fits)
+    shown = (*KINDS, "cqe")

@@ -16,6 +16,7 @@ class FiveHundredLives(NicTest):
     """reset.ends.long"""
 
     work = staticmethod(half_a_thousand)
+    shown = ()
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")
@@ -23,4 +24,5 @@ class FiveHundredLivesOnARoughHost(NicTest):
     """reset.ends.long.rough"""
 
     work = staticmethod(half_a_thousand)
+    shown = ()
     knobs = ROUGH

@@ -113,3 +113,17 @@ class EverySizeWithSmallPayloads(NicTest):
 
     work = staticmethod(send.every_size)
     sizes = 128, 4096
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class QueuesRebornBesideTraffic(NicTest):
+    """send.reborn"""
+
+    work = staticmethod(send.reborn_in_traffic)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class FlushesBesideDrains(NicTest):
+    """send.flush_drain"""
+
+    work = staticmethod(send.flushes_beside_drains)

@@ -1,0 +1,77 @@
+"""Compares what the devices show on their ev_* ports with what the reference model shows.
+
+A kind of event is compared as a multiset over a whole test: how often each value was shown, in any
+order. Compared are the kinds that do not depend on when something happens: what was ignored
+(odd_host, odd_admin, odd_net) and why a QP went to ERR (qperr).
+"""
+
+from collections import Counter
+
+from efa import defs
+
+KINDS = ("odd_host", "odd_admin", "odd_net", "qperr")
+# Admin entries that were read and then refused: spec/events.yaml leaves open which of their numbers
+# is the detail; the device counts entries, the model names the command or the slot.
+PHASE, UNREAD, CHECKSUM = 3, 4, 6
+
+
+def _compared(kind, data):
+    """The part of an event's data that both sides must agree on."""
+    if kind != "odd_admin":
+        return data
+    layout = defs.EVENTS.odd_admin
+    what = layout.unpack(data).what
+    return layout.pack(what=what, detail=0) if what in (PHASE, UNREAD, CHECKSUM) else data
+
+
+class ShownEvents:
+    """Listens to a scoreboard and to its models, for these kinds (names of spec/events.yaml)."""
+
+    def __init__(self, board, kinds=KINDS):
+        self._names = {int(defs.Ev[kind.upper()]): kind for kind in kinds}
+        self._model, self._device = Counter(), Counter()
+        self._last = {}  # odd_admin event by model
+        board.listeners.append(self._hear)
+        for number, shadow in enumerate(board.shadows):
+            self._watch(number, shadow.device)
+
+    def _watch(self, number, device):
+        before = device.on_event
+
+        def shown(name, values):
+            if name in self._names.values():
+                self._expect(number, name, values)
+            if before is not None:
+                before(name, values)
+
+        device.on_event = shown
+
+    def _expect(self, number, name, values):
+        """An event of a model. The device reports one fault of an admin entry: a wrong checksum
+        hides a wrong phase."""
+        if name == "odd_admin":
+            last, self._last[number] = self._last.get(number), values
+            if values["what"] == CHECKSUM and last == {**values, "what": PHASE}:
+                self._model[number, name, defs.EVENTS.odd_admin.pack(what=PHASE, detail=0)] -= 1
+        data = getattr(defs.EVENTS, name).pack(**values)
+        self._model[number, name, _compared(name, data)] += 1
+
+    def _hear(self, what, item):
+        if what != "event":
+            return
+        device, _, kind, data = item
+        name = self._names.get(kind)
+        if name is not None:
+            self._device[device, name, _compared(name, data)] += 1
+
+    def check(self):
+        """Raises AssertionError with the first differences; how many events were compared."""
+        wrong = []
+        for what, one, other in (("not shown", self._model, self._device),
+                                 ("not due", self._device, self._model)):  # fmt: skip
+            for (device, name, data), count in sorted((one - other).items()):
+                fields = getattr(defs.EVENTS, name).unpack(data)
+                wrong.append(f"device {device}: {name} {vars(fields)} {count} times {what}")
+        if wrong:
+            raise AssertionError(f"{len(wrong)} events differ: " + "; ".join(wrong[:5]))
+        return self._device.total()
