@@ -1,12 +1,12 @@
 """efa_mr_check: every reason to refuse, against the rule written down once more in Python."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 
 from efa.defs import INTERNAL, LIMITS
 from tb.lib.noise import noise
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
-from tb.lib.waits import pulse
+from tb.lib.waits import high, pulse, until
 from tb.unit.data_bench import Moments
 
 TOP = 1 << 64
@@ -22,8 +22,7 @@ async def start(dut, stalls=0.0, gaps=0.0):
 
 
 async def cleared(dut):
-    while dut.init_done.value != 1:
-        await RisingEdge(dut.clk)
+    await until(dut, high(dut.init_done))
 
 
 async def put(dut, rng, index, **fields):
@@ -88,6 +87,51 @@ async def verdicts_match_the_rule(dut):
             assert (beat["phys"], beat["shift"], beat["mtt"]) == place
             page = region["iova"] >> region["shift"] << region["shift"]
             assert beat["offset"] == ask["addr"] - page
+    assert good > 300
+
+
+def bytes_near(rng, value, count):
+    """A number whose bytes are those of `value`, one more or less, the extremes, or any."""
+    own = value.to_bytes(8, "little")
+    return int.from_bytes(
+        bytes(rng.choice((byte, byte, (byte + 1) % 256, (byte - 1) % 256, 0, 255,
+                          rng.getrandbits(8))) for byte in own[:count]), "little")  # fmt: skip
+
+
+@cocotb.test()
+async def borrows_pass_every_byte(dut):
+    """data.mr_check.borrow: differences whose borrows begin, pass and end at each byte"""
+    rng = rng_for("mr_check borrow")
+    source, sink = await start(dut)
+    good = 0
+    for _ in range(12):
+        regions, asks = {}, []
+        for index in rng.sample(range(1 << LIMITS.mr_w), 16):
+            iova = bytes_near(rng, rng.choice((0, TOP - 1)), 8) % (TOP >> 1)
+            length = min(max(1, bytes_near(rng, rng.getrandbits(63), 8)), TOP - iova)
+            length = rng.choice((length, length % (1 << 40) or 1, length % (1 << 33) or 1))
+            regions[index] = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index,
+                              "pd": rng.getrandbits(10), "local_write": 1, "phys": 0,
+                              "shift": rng.randrange(12, 64), "mtt": rng.getrandbits(16),
+                              "iova": iova, "length": length}  # fmt: skip
+            await put(dut, rng, index, **regions[index])
+        for user in range(400):
+            region = rng.choice(list(regions.values()))
+            size = bytes_near(rng, region["length"], 4)
+            last = region["iova"] + region["length"] - size
+            addr = rng.choice((bytes_near(rng, region["iova"], 8), bytes_near(rng, last % TOP, 8),
+                               near(rng, last))) % TOP  # fmt: skip
+            asks.append({"key": region["key"], "pd": region["pd"], "addr": addr, "len": size,
+                         "write": 1, "user": user & 1})  # fmt: skip
+        source.post(*asks)
+        for ask in asks:
+            beat = (await sink.take(1))[0]
+            assert beat["ok"] == allowed(regions, ask), ask
+            if beat["ok"] and ask["len"]:
+                good += 1
+                region = regions[ask["key"] % (1 << LIMITS.mr_w)]
+                page = region["iova"] >> region["shift"] << region["shift"]
+                assert beat["offset"] == ask["addr"] - page, ask
     assert good > 300
 
 

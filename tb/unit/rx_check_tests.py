@@ -33,9 +33,11 @@ class Bench:
         rng = self.rng
         domain = rng.getrandbits(10)
         self.domains = domain, domain ^ 0x3FF
-        # Of each domain two that may be written and one that may not.
-        self.mine = [[self.regions.make(index, pd, 1 << 14, local_write=int(number < 2),
-                                        phys=number & 1, shift=rng.randrange(12, 34))
+        # Of each domain two that may be written and one that may not; a contiguous one is as
+        # large as a length can say, so that each of its bits counts.
+        self.mine = [[self.regions.make(index, pd, (1 << 62) - 1 if number == 1 else 1 << 14,
+                                        local_write=int(number < 2), phys=number & 1,
+                                        shift=rng.randrange(12, 34))
                       for number, index in enumerate(rng.sample(range(turn, 256, 2), 3))]
                      for turn, pd in enumerate(self.domains)]  # fmt: skip
         await self.regions.tell(self.dut, pages=False)
@@ -47,7 +49,9 @@ class Bench:
         rng = self.rng
         size = rng.choice((0, 1, 64, rng.randrange(9000)))
         region, pd = self.mine[turn][rng.randrange(2)], self.domains[turn]
-        key, addr = region["key"], region["iova"] + rng.randrange((1 << 14) - size + 1)
+        key = region["key"]
+        last = region["length"] - size
+        addr = region["iova"] + rng.choice((0, last, rng.randrange(last + 1)))
         if not good:
             fault = rng.randrange(4)
             if fault == 0:
@@ -59,7 +63,7 @@ class Bench:
                 region = self.mine[turn][2]
                 key, addr = region["key"], region["iova"]
             else:
-                addr = region["iova"] + (1 << 14) - size + 1
+                addr = region["iova"] + last + 1
         desc = IoRxDesc(req_id=rng.getrandbits(16), length=size, buf_addr_lo=addr & 0xFFFFFFFF,
                         buf_addr_hi=addr >> 32)  # fmt: skip
         image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96

@@ -46,12 +46,16 @@ class Bench:
         await self.regions.tell_pages(self.dut)
         cocotb.start_soon(self._free())
 
-    def message(self, *sizes, kind=PACKET, inlined=0):
-        """Post a message that gathers these buffers; what must come of it is noted."""
+    def message(self, *sizes, kind=PACKET, inlined=0, begin=None):
+        """Post a message that gathers these buffers; what must come of it is noted. `begin` is the
+        place of their first bytes in the blocks of one read."""
         rng, parts = self.rng, []
         for size in sizes:
             region = rng.choice(list(self.regions.table.values()))
             near = rng.choice((0, 4096 - rng.randrange(70), rng.randrange(1 << 15)))
+            if begin is not None:
+                block = self.regions.host(self.regions.place(region["key"], region["iova"]), 0)
+                near = (begin - block) % (1 << self.log)
             parts.append((self.regions.place(region["key"], region["iova"] + near), size))
         gathers = kind == PACKET and not inlined
         msg = INTERNAL.txm.pack(**noise(INTERNAL.txm, rng, kind=kind, inlined=inlined,
@@ -136,6 +140,20 @@ async def reads_of_every_magnitude(dut, log):
         for more in (-1, 0, 1):
             bench.message(min((1 << bits) + more, LIMITS.max_mtu) or 1)
             bench.message(min(max(1, (1 << bits) - HEADER + more), 4400), 1 << min(bits, 12))
+    await bench.settle()
+
+
+@cocotb.test()
+@cocotb.parametrize(log=[7, 8, 9, 12])
+async def reads_begin_at_the_edges_of_a_block(dut, log):
+    """data.tx_room.edge: a buffer that begins at the first or last bytes of a block of one read"""
+    bench = Bench(dut, log=log, frees=0.3)
+    await bench.start()
+    block = 1 << log
+    for begin in (0, 1, block - 2, block - 1):
+        for size in (1, 2, 3, block - 1, block, block + 1):
+            bench.message(min(size, 4300), begin=begin)
+            bench.message(min(size, 4300), bench.rng.choice((1, 2)), begin=begin)
     await bench.settle()
 
 
