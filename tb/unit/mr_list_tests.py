@@ -7,7 +7,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from efa.defs import LIMITS, AdminRegMrCmd
 from efa.page_list import mem_addr
-from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.stream import StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines
@@ -44,8 +44,12 @@ class Lister:
         """(misaligned, failed) of what was begun."""
         await RisingEdge(self.dut.clk)
         self.dut.s_start.value = 0
-        for _ in range(200 + 60 * pages):
+        seen, since = (0, 0), 0
+        for now in range(200 + 60 * pages):
             await RisingEdge(self.dut.clk)
+            if seen != (len(self.lines.asked), self.table.taken):
+                seen, since = (len(self.lines.asked), self.table.taken), now
+            assert now - since < 1000, "it stands still"
             if self.dut.m_done.value == 1:
                 verdict = self.dut.m_misaligned.value, self.dut.m_failed.value
                 await RisingEdge(self.dut.clk)
@@ -208,6 +212,8 @@ async def long_lists(dut):
     small = int(dut.ENTRIES.value) == 8
     for least in (1024, POOL - 8) if small else (1024,):
         await take_in_chunks(lister, least + lister.rng.randrange(1, 9))
+    if small:  # as many pointers as one bit of their count says
+        await take_in_chunks(lister, POOL // 2)
     await lister.take_in(4096, 12, 1)
 
 
@@ -322,6 +328,73 @@ async def the_cycles_of_chunks(dut):
         cycle += 1
     assert len(asks) == 3 and asks[2] - asks[1] == piece.interval + run.interval, asks
     assert cycle - lines[-1] == early.latency and dut.m_misaligned.value == 1
+
+
+@cocotb.test()
+async def a_list_that_ended_asks_for_no_more_pointers(dut):
+    """admin.mr_list.stopped: the wrong one is that whose place the next piece would take"""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    lister = Lister(dut)
+    await clock_and_reset(dut)
+    count = 8 * int(dut.POINTERS.value)
+    chunked = Chunked(dut, rng_for("stopped"), [4096] * count, spread=False)
+    pointers = [at for kind, at, _ in chunked.steps if kind == "pointer"]
+    assert chunked.at % 64 == 0
+    chunked.memory[pointers[7]] |= 1
+    lister.begin([4096] * count, 12, 0, True, chunked.at, chunked)
+    assert await lister.verdict(count) == (1, 0)
+    await ClockCycles(dut.clk, 20)
+    sizes = [size for addr, size in lister.lines.asked if addr in pointers]
+    assert sizes == [64, 64]
+
+
+@cocotb.test()
+async def a_list_ends_behind_its_last_piece(dut):
+    """admin.mr_list.last: a piece before the wrong pointer has to wait: it is read and taken in"""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    stopped = True
+    lister = Lister(dut, stalls=lambda: stopped and len(lister.lines.asked) == 1)
+    await clock_and_reset(dut)
+    chunked = Chunked(dut, rng_for("last"), [4096] * 16, spread=False)
+    chunked.memory[chunked.steps[9][1]] |= 1  # the second pointer
+    lister.begin([4096] * 16, 12, 0, True, chunked.at, chunked)
+    await RisingEdge(dut.clk)
+    dut.s_start.value = 0
+    for _ in range(40):
+        await RisingEdge(dut.clk)
+        assert dut.m_done.value == 0, "done before its last piece has left"
+    stopped = False
+    assert await lister.verdict(16) == (1, 0)
+    assert len(lister.table.beats) == 8
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[1, 2, 3])
+async def a_link_is_asked_for_in_its_cycle(dut, idle):
+    """admin.mr_list.link: the first piece that finds room behind the pointers of its chunk"""
+    if int(dut.ENTRIES.value) != 8:
+        return
+    lister = Lister(dut, stalls=periodic(idle, 1))
+    await clock_and_reset(dut)
+    count = 3 * 8 * int(dut.POINTERS.value)
+    chunked = Chunked(dut, rng_for(f"link{idle}"), [4096] * count)
+    lister.begin([4096] * count, 12, 0, True, chunked.at, chunked)
+    done = cocotb.start_soon(lister.verdict(2 * idle * count))
+    shown = []  # of each cycle: the end of the piece that is there, or None; whether it may leave
+    while not done.done():
+        await RisingEdge(dut.clk)
+        there = dut.m_line_valid.value == 1
+        end = int(dut.m_line_addr.value) + int(dut.m_line_len.value) if there else None
+        shown.append((end, not there or dut.m_line_ready.value == 1))
+    assert done.result() == (0, 0)
+    links = [at for kind, at, _ in chunked.steps if kind == "link"]
+    assert len(links) == 2
+    for link in links:
+        pointers = next(at for at, (end, _) in enumerate(shown) if end == link - 4)
+        room = next(at for at in range(pointers + 1, len(shown)) if shown[at][1])
+        assert shown[room + 1][0] == link + 4, shown[pointers : room + 4]
 
 
 @cocotb.test()

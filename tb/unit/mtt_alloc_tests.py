@@ -129,6 +129,22 @@ async def the_whole_pool_and_every_region(dut):
 
 
 @cocotb.test()
+async def a_block_of_any_size_and_the_rest(dut):
+    """admin.mtt_alloc.sizes: two bits of its size at a time; the rest of the pool just fits"""
+    pool = Pool(dut)
+    await clock_and_reset(dut)
+    bits = LIMITS.mtt_w
+    for need in sorted({1 << one | 1 << other for one in range(bits) for other in range(bits)}):
+        for block in (need, POOL - need):
+            assert await pool.place(0, block)
+            assert await pool.find(1) == (block, 0, timing("efa_mtt_alloc", "find").latency)
+            for more in (0, 1):
+                where, _, _ = await pool.find(POOL - block + more)
+                assert where == (None if more else block)
+            await pool.remove(0)
+
+
+@cocotb.test()
 async def its_cycles(dut):
     """admin.mtt_alloc.time: behind the last gap there is no search, else two cycles a region."""
     find, step = timing("efa_mtt_alloc", "find"), timing("efa_mtt_alloc", "region")
