@@ -24,7 +24,8 @@ from tb.runner import (
 from tb.simulators import ROOT, SimulatorMissing, clean_environment
 
 NATIVE = ROOT / "tb" / "native"
-LIBRARY = [NATIVE / f"{name}.cpp" for name in ("memory", "host", "fabric", "meter", "bench", "api")]
+PARTS = ("memory", "iommu", "host", "fabric", "meter", "bench", "api")
+LIBRARY = [NATIVE / f"{name}.cpp" for name in PARTS]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"

@@ -11,6 +11,7 @@ import gc
 import operator
 import os
 
+from tb.env.iommu import LiveMemory
 from tb.env.scoreboard import Scoreboard
 from tb.lib import requests as host
 from tb.lib.host import InnerLink, RtlBackend
@@ -171,6 +172,8 @@ def checked(native, profile="default", limits=None, **straps):
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
     link.scoreboard = Scoreboard(memories, profile, limits=limits, **straps)
+    for d, shadow in enumerate(link.scoreboard.shadows):
+        shadow.live = LiveMemory(native.iommu(d), shadow.device)
     # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
     gc.freeze()
     gc.set_threshold(200_000)

@@ -6,6 +6,7 @@ address. A reset takes effect in the model when the device shows its begin; stor
 """
 
 from collections import Counter, defaultdict, deque
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -152,6 +153,15 @@ class Vectors:
         self.admin_masked = admin_masked
 
 
+class Unwatched:
+    """Stands where nobody follows what the objects of a device own (tb/env/iommu.py)."""
+
+    commands = staticmethod(nullcontext)
+
+    def reset_posted(self):
+        """The host posted a reset."""
+
+
 class Shadow:
     """One reference device and what it still owes."""
 
@@ -186,6 +196,7 @@ class Shadow:
         # The device may show a reset in progress that the model has finished.
         self.unfinished = False
         self.cycle, self.bus_master = 0, True
+        self.live = Unwatched()
         self.vectors = Vectors(self.device.interrupts)
         self._observed = None
         self._forget_rings()
@@ -196,14 +207,18 @@ class Shadow:
         if self.waiting:
             self.waiting.append(lambda: self.store(bar, offset, data, cycle))
         elif bar == defs.EFA_REG_BAR and self._resets(offset, data):
+            self.live.reset_posted()
             self.waiting.append(lambda: self._store(bar, offset, data, cycle))
         else:
             self._store(bar, offset, data, cycle)
 
     def _store(self, bar, offset, data, cycle):
         self.cycle = cycle
-        self.device.store(bar, offset, data)
-        if bar == defs.EFA_REG_BAR:
+        if bar != defs.EFA_REG_BAR:
+            self.device.store(bar, offset, data)
+        else:
+            with self.live.commands():
+                self.device.store(bar, offset, data)
             self._observe()
             self._find_rings()
             self.vectors.admin_opened(self.device.admin.masked)
@@ -215,11 +230,13 @@ class Shadow:
 
     def flr(self):
         """Function-level reset."""
+        self.live.reset_posted()
         self.waiting.append(self._flr)
 
     def _flr(self):
         self._forgets_answers = True
-        self.device.flr()
+        with self.live.commands():
+            self.device.flr()
         self._observe()
 
     def set_bus_master(self, on):
@@ -228,7 +245,8 @@ class Shadow:
             self.waiting.append(lambda: self.set_bus_master(on))
         else:
             self.bus_master = on
-            self.device.set_bus_master(on)
+            with self.live.commands():
+                self.device.set_bus_master(on)
 
     def reset_begun(self):
         """The device has begun a reset; False where nobody asked for one."""

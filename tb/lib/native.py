@@ -58,6 +58,11 @@ def _library():
         ("errors", ctypes.c_char_p, []),
         ("clear_errors", None, []),
         ("knob", i32, [i32, ctypes.c_char_p, u64]),
+        ("iommu_on", None, [i32]),
+        ("iommu_map", None, [i32, u64, ctypes.c_char_p, u64, u64, u32, u32]),
+        ("iommu_release_at", None, [i32, u32, ptr, u64]),
+        ("iommu_responses", None, [i32, u64, u64]),
+        ("iommu_reset", None, [i32]),
         ("post", None, [i32, ptr, u64]),
         ("wait", None, [ptr, u64, u64]),
         ("ask_event", None, [i32, u32, u32, ctypes.c_char_p]),
@@ -116,6 +121,38 @@ class NativeMemory:
         self._library.efa_memory_heal(self._device)
 
 
+class NativeIommu:
+    """The IOMMU of one host; without enable() every access is permitted."""
+
+    READ, WRITE = 1, 2
+
+    def __init__(self, library, device):
+        self._library, self._device = library, device
+
+    def enable(self) -> None:
+        self._library.efa_iommu_on(self._device)
+
+    def map(self, ident: int, name: str, ranges, rights: int, forever: bool = False) -> None:
+        """Memory (address, size) that the device may access from now on, for an object."""
+        for address, size in ranges:
+            self._library.efa_iommu_map(
+                self._device, ident, name.encode(), address, size, rights, forever
+            )
+
+    def release_at(self, command: int, idents) -> None:
+        """The next admin response to a command id releases these objects; called for each one."""
+        array = (ctypes.c_uint64 * len(idents))(*idents)
+        self._library.efa_iommu_release_at(self._device, command, array, len(idents))
+
+    def responses(self, base: int, size: int) -> None:
+        """Where admin responses are written."""
+        self._library.efa_iommu_responses(self._device, base, size)
+
+    def reset(self) -> None:
+        """A reset: what is mapped now goes when the device has drained."""
+        self._library.efa_iommu_reset(self._device)
+
+
 class Native:
     """All transactors of one simulation."""
 
@@ -142,6 +179,9 @@ class Native:
         if device not in self._memories:
             self._memories[device] = NativeMemory(self.library, device)
         return self._memories[device]
+
+    def iommu(self, device: int = 0) -> NativeIommu:
+        return NativeIommu(self.library, device)
 
     @property
     def cycle(self) -> int:

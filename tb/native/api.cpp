@@ -40,6 +40,19 @@ int efa_knob(int device, const char *name, u64 value) {
     return knob != nullptr ? 0 : -1;
 }
 
+void efa_iommu_on(int device) { bench().host[device]->iommu.on = true; }
+void efa_iommu_map(int device, u64 object, const char *name, u64 addr, u64 len, u32 rights,
+                   u32 forever) {
+    bench().host[device]->iommu.map(object, name, addr, len, rights, forever != 0);
+}
+void efa_iommu_release_at(int device, u32 command, const u64 *objects, u64 count) {
+    bench().host[device]->iommu.release_at(command, objects, count);
+}
+void efa_iommu_responses(int device, u64 base, u64 bytes) {
+    bench().host[device]->iommu.responses(base, bytes);
+}
+void efa_iommu_reset(int device) { bench().host[device]->iommu.reset(); }
+
 void efa_post(int device, const Request *from, u64 count) { bench().host[device]->post(from, count); }
 void efa_wait(const Condition *from, u64 count, u64 deadline) { bench().wait(from, count, deadline); }
 void efa_ask_event(int device, u32 group, u32 syndrome, const u8 *data) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bench.h"
+#include "efa_defs.h"
 
 namespace efa {
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr u64 kPageOfHost = 4096;
 constexpr u64 kNoBytes = ~u64(0);
+constexpr u64 kResetDrained = 1, kResetDone = 2;
 
 bool crosses(u64 addr, u64 len, u64 boundary) {
     return addr / boundary != (addr + len - 1) / boundary;
@@ -18,7 +20,7 @@ bool crosses(u64 addr, u64 len, u64 boundary) {
 
 }  // namespace
 
-Host::Host(Bench &bench, int device) : bench_(bench), device_(device) {}
+Host::Host(Bench &bench, int device) : iommu(bench, device), bench_(bench), device_(device) {}
 
 void Host::restart(u64 seed) {
     rng_mmio_ = Rng(seed ^ (0x6d6d696full + device_));
@@ -35,6 +37,8 @@ void Host::restart(u64 seed) {
     handed_ = applied_ = last_seen_at_ = 0;
     read_rate_ = write_rate_ = Rate();
     held_mcpl_ = held_rd_ = held_wr_ = Held();
+    iommu.restart();
+    released_ = resetting_ = false;
     interrupts = loads_done = reads_asked = read_bytes = write_bytes = 0;
 }
 
@@ -62,9 +66,49 @@ void Host::step(const Shown &seen, Driven &drive) {
     load_answers(seen, drive);
     read_requests(seen, drive);
     read_answers(seen, drive);
+    reset_steps(seen, drive);
+    if (released_) nothing_under_way("released memory");
+    released_ = false;
     accesses(seen, drive);
     events(seen, drive);
     drive.flr = bench_.cycle < flr_until_;
+}
+
+// ---- what must have ended, and when ----
+
+// Every read that was requested lies in memory that the device may still access.
+void Host::nothing_under_way(const char *when) {
+    for (int tag : live_) {
+        const Read &read = reads_[tag];
+        // The device gave up a read whose completion comes after its timeout.
+        if (read.late || iommu.permitted(read.addr, read.len, Iommu::kRead)) continue;
+        bench_.fail(device_,
+                    "%s, expected no access under way, found the DMA read of %u bytes at %#lx "
+                    "without its completion: %s", when, read.len, read.addr,
+                    iommu.owner_before(read.addr).c_str());
+    }
+}
+
+// From the first step of a reset to its last the device takes every packet and shows none; when it
+// has drained, nothing of before is under way.
+void Host::reset_steps(const Shown &seen, const Driven &drive) {
+    bool step = (seen.ev_valid >> EFA_EV__RESET & 1) != 0;
+    u64 which = 0;
+    if (step) std::memcpy(&which, seen.ev_data + 8 * EFA_EV__RESET, sizeof which);
+    which &= (1u << EFA_EV_RESET__STEP__WIDTH) - 1;
+    if (step) resetting_ = which != kResetDone;
+    if (step && which == kResetDrained) {
+        iommu.drained();
+        if (iommu.on) nothing_under_way("reset drained");
+        if (!gathering_.empty())
+            bench_.fail(device_, "reset drained, expected no access under way, found a DMA write at "
+                        "%#lx without its last beat", write_addr_);
+    }
+    if (!resetting_) return;
+    if ((seen.ev_valid >> EFA_EV__RXF & 1) != 0 || (seen.ev_valid >> EFA_EV__RXL & 1) != 0)
+        bench_.fail(device_, "during a reset, expected every packet dropped, found one received");
+    if (drive.net_valid && !seen.net_ready)
+        bench_.fail(device_, "during a reset, expected every packet dropped, found one that waits");
 }
 
 // ---- events of the management side ----
@@ -225,6 +269,7 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
                         "DMA read of %lu bytes at %#lx: a read is not empty and stays inside one "
                         "aligned block of %lu bytes (max read request size)", len, addr, boundary);
         if (read.live) bench_.fail(device_, "tag %d asked again before its answer", seen.rd_tag);
+        iommu.access(addr, len, Iommu::kRead);
         reads_asked++, read_bytes += len;
         bench_.shake(kPinRead, device_, addr, len << 8 | seen.rd_tag);
         Fault fault = bench_.memory[device_].fault(addr, len);
@@ -233,6 +278,7 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
             read.live = true;
             read.addr = addr, read.len = len;
             read.error = fault == Fault::error;
+            read.late = fault == Fault::late;
             read.order = read_order_++;
             read.writes_before = handed_;
             u64 latency = rng_read_.between(knobs.rd_latency_min, knobs.rd_latency_max);
@@ -336,6 +382,7 @@ void Host::writes(const Shown &seen, Driven &drive) {
                 bench_.fail(device_,
                             "DMA write of %lu bytes at %#lx: a write is not empty and stays inside "
                             "one aligned block of %lu bytes (max payload size)", len, addr, boundary);
+            if (!is_message(addr)) iommu.access(addr, len, Iommu::kWrite);
             write_addr_ = addr, write_len_ = len;
         } else if (addr != write_addr_ || len != write_len_) {
             bench_.fail(device_, "m_dma_wr address or length changed inside a packet");
@@ -351,6 +398,7 @@ void Host::writes(const Shown &seen, Driven &drive) {
         if (whole || seen.wr_last) {
             u64 visible = bench_.cycle + rng_write_.between(knobs.wr_latency_min, knobs.wr_latency_max);
             last_seen_at_ = std::max(visible, last_seen_at_);
+            released_ |= iommu.written(write_addr_, gathering_.data(), gathering_.size());
             bench_.digest.word(write_addr_);
             bench_.digest.bytes(gathering_.data(), gathering_.size());
             pending_.push_back({write_addr_, last_seen_at_, bench_.cycle, std::move(gathering_)});
@@ -373,7 +421,7 @@ void Host::apply_until(u64 sequence) {
 void Host::apply(const Pending &write) {
     u64 len = write.data.size();
     write_bytes += len;
-    if (write.addr >= knobs.msi_low && write.addr <= knobs.msi_high) {
+    if (is_message(write.addr)) {
         u32 value = 0;
         if (len != 4) bench_.fail(device_, "MSI-X message of %lu bytes", len);
         std::memcpy(&value, write.data.data(), std::min<u64>(len, 4));

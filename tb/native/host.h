@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "common.h"
+#include "iommu.h"
 #include "memory.h"
 
 namespace efa {
@@ -23,11 +24,12 @@ class Host {
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
 
     Knobs knobs;
+    Iommu iommu;
     u64 interrupts = 0, loads_done = 0, reads_asked = 0, read_bytes = 0, write_bytes = 0;
 
    private:
     struct Read {
-        bool live = false, error = false, started = false;
+        bool live = false, error = false, started = false, late = false;
         u64 addr = 0, due = 0, order = 0, writes_before = 0;
         u32 len = 0, done = 0, chunk = 0, beats_before_error = 0;
     };
@@ -47,6 +49,9 @@ class Host {
     void events(const Shown &seen, Driven &drive);
     void apply_until(u64 sequence);
     void apply(const Pending &write);
+    bool is_message(u64 addr) const { return addr >= knobs.msi_low && addr <= knobs.msi_high; }
+    void nothing_under_way(const char *when);
+    void reset_steps(const Shown &seen, const Driven &drive);
 
     Bench &bench_;
     const int device_;
@@ -79,6 +84,7 @@ class Host {
     std::vector<u8> gathering_;
     u64 write_addr_ = 0;
     u32 write_len_ = 0;
+    bool released_ = false, resetting_ = false;
 
     // What waited last cycle, to see that it stays.
     struct Held {

@@ -6,12 +6,14 @@ from tb.runner import RunFailed
 from tb.system_run import run_system
 
 LARGE = {"QPN_W": 10, "LLQ_AW": 22}  # 1,024 queue pairs, a page of LLQ memory each
-AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter")
+AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter",
+         "collisions")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
 # A minute or more each on Icarus: `make icarus` runs them, not every commit; sends and receives are
 # in the recorded sessions there, too, and commands in the benches of efa_admin.
-LONG_ON_ICARUS = ("admin", "control", "send", "recv", "reset", "stress", "pair", "large", "sq_host")
+LONG_ON_ICARUS = ("admin", "control", "send", "recv", "reset", "stress", "pair", "large", "sq_host",
+                  "collisions")  # fmt: skip
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])

@@ -1,0 +1,185 @@
+"""Keeps the IOMMU of a simulated host up to date: the device may access what live objects own.
+
+The reference model says which objects live. It carries a command out when its doorbell is posted,
+so memory is mapped before the device can create the object. The admin response that says the object
+is gone releases the memory (tb/native/iommu.h): an access after that fails the run.
+
+| owner | rights |
+|---|---|
+| AQ | read |
+| ACQ, AENQ, CQ, EQ, event counters, register responses | write |
+| receive and host send rings of a queue pair outside RESET | read |
+| memory region, while a queue pair of its protection domain is outside RESET | read, write |
+| page lists and control buffers, until their command has its response | read |
+"""
+
+from contextlib import contextmanager
+from itertools import count
+
+from efa import defs
+
+ENTRY = defs.AdminAcqEntry.SIZE
+ANSWER_BYTES = defs.AdminMmioReqReadLessResp.SIZE
+COUNTER_BYTES = 8
+READ, WRITE = 1, 2
+RESET = defs.AdminQpState.RESET
+OP = defs.AdminAqOpcode
+# Commands by which objects come, go or change what they may access.
+CHANGING = {
+    OP.CREATE_QP, OP.MODIFY_QP, OP.DESTROY_QP, OP.REG_MR, OP.ALLOC_MR, OP.DEREG_MR, OP.CREATE_CQ,
+    OP.DESTROY_CQ, OP.CREATE_EQ, OP.DESTROY_EQ, OP.CREATE_EVENT_COUNTER, OP.DESTROY_EVENT_COUNTER,
+}  # fmt: skip
+
+
+def merged(pieces):
+    """Ranges (address, size) in order, those that follow each other as one."""
+    result = []
+    for address, size in pieces:
+        if result and sum(result[-1]) == address:
+            result[-1] = (result[-1][0], result[-1][1] + size)
+        else:
+            result.append((address, size))
+    return result
+
+
+def queue_pair(qp):
+    """Ranges that a queue pair outside RESET reads."""
+    ranges = [(qp.rq_base, qp.rq.depth * defs.IoRxDesc.SIZE)]
+    if qp.sq_base:
+        ranges.append((qp.sq_base, qp.sq.depth * qp.wqe_bytes))
+    return f"rings of queue pair {qp.number:#x}", ranges, READ
+
+
+def region(mr):
+    """Ranges of a memory region."""
+    rights = READ | WRITE if mr.local_write else READ
+    return f"memory region {mr.key:#x}", merged(mr.pieces(mr.iova, mr.length)), rights
+
+
+def completion_queue(cq):
+    """Its rings, back to back."""
+    size = sum(ring.depth for ring in cq.rings) * cq.entry_bytes
+    return f"completion queue {cq.index}", [(cq.base, size)], WRITE
+
+
+def event_queue(eq):
+    """Its ring."""
+    return f"event queue {eq.index}", [(eq.base, eq.ring.depth * defs.AdminEqe.SIZE)], WRITE
+
+
+def counter(one):
+    """Its value."""
+    return f"event counter {one.index}", [(one.address, COUNTER_BYTES)], WRITE
+
+
+class LiveMemory:
+    """Follows one reference device and maps what its objects own; `iommu` is a NativeIommu."""
+
+    # States in which a queue pair owns no memory.
+    idle_states = (RESET,)
+
+    def __init__(self, iommu, device):
+        self.iommu, self.device = iommu, device
+        self._idents = count(1)
+        self._objects, self._reset_posted = None, False
+        self._answers = set()
+        self._reads, self._noting = [], False
+        self._write, device.on_dma_write = device.on_dma_write, self._on_write
+        self._read, device.memory.read = device.memory.read, self._on_read
+        iommu.enable()
+        self._reborn()
+
+    @contextmanager
+    def commands(self):
+        """While the host does what may carry commands out, enable rings or begin a reset."""
+        self._reads, self._noting = [], True
+        yield
+        self._noting = False
+        self._follow()
+
+    def reset_posted(self):
+        """The host posted a reset that the model has not carried out: what is mapped now goes when
+        the device has drained."""
+        self.iommu.reset()
+        self._reset_posted = True
+
+    def _follow(self):
+        if self.device.objects is not self._objects:
+            if not self._reset_posted:
+                self.iommu.reset()
+            self._reset_posted = False
+            self._reborn()
+        self._find_queues()
+
+    def _reborn(self):
+        self._objects, self._mapped = self.device.objects, {}
+        self._rings = {}
+
+    # What the model does while it carries a command out.
+
+    def _on_read(self, address, size):
+        if self._noting:
+            self._reads.append((address, size))
+        return self._read(address, size)
+
+    def _on_write(self, address, data):
+        admin = self.device.admin
+        if self.device.objects is not self._objects:
+            self._follow()
+        if admin.acq is not None and len(data) == ENTRY:
+            offset = address - admin.acq_base
+            if 0 <= offset < ENTRY * admin.acq.depth:
+                self._find_queues()
+                self._answered(int.from_bytes(data[:2], "little"))
+        if self._write is not None:
+            self._write(address, data)
+
+    def _answered(self, command):
+        """A command is over: what it read, and what it took away, goes with its response."""
+        gone = self._update() if self.device.admin.current[0] in CHANGING else []
+        if self._reads:
+            ident = next(self._idents)
+            self.iommu.map(ident, "what a command names", self._reads, READ)
+            gone.append(ident)
+            self._reads = []
+        self.iommu.release_at(command, gone)
+
+    def _update(self):
+        """Maps what has come to be; returns the objects that are no more."""
+        objects = self._objects
+        pairs = [qp for qp in objects.qps.live.values() if qp.state not in self.idle_states]
+        domains = {qp.pd for qp in pairs}
+        live = dict.fromkeys(pairs, queue_pair)
+        live |= {mr: region for mr in objects.mrs.live.values() if mr.pd in domains}
+        for table, describe in ((objects.cqs, completion_queue), (objects.eqs, event_queue),
+                                (objects.counters, counter)):  # fmt: skip
+            live |= dict.fromkeys(table.live.values(), describe)
+        for item in live.keys() - self._mapped.keys():
+            self._mapped[item] = ident = next(self._idents)
+            self.iommu.map(ident, *live[item](item))
+        return [self._mapped.pop(item) for item in self._mapped.keys() - live.keys()]
+
+    # Rings of the admin queues, named by registers; they stay mapped until a reset.
+
+    def _find_queues(self):
+        device, admin = self.device, self.device.admin
+        rings = {}
+        if admin.aq is not None:
+            rings["admin queue"] = admin.aq_base, admin.aq_entry_bytes * admin.aq.depth, READ
+        if admin.acq is not None:
+            rings["admin completion queue"] = admin.acq_base, ENTRY * admin.acq.depth, WRITE
+        if admin.events.ring is not None:
+            size = defs.AdminAenqEntry.SIZE * admin.events.ring.depth
+            rings["asynchronous event queue"] = admin.events.base, size, WRITE
+        for name, place in rings.items():
+            if self._rings.get(name) != place:
+                self._rings[name] = place
+                *span, rights = place
+                self.iommu.map(next(self._idents), name, [tuple(span)], rights)
+                if name == "admin completion queue":
+                    self.iommu.responses(*span)
+        answer = device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI) & -ANSWER_BYTES
+        if answer not in self._answers:
+            # Register responses survive a reset, and may come after the address has changed.
+            self._answers.add(answer)
+            self.iommu.map(0, "register responses", [(answer, ANSWER_BYTES)], WRITE, forever=True)

@@ -1,0 +1,138 @@
+"""Events that rarely meet, on the device (scenarios: tb/seq)."""
+
+import os
+import random
+
+import cocotb
+import pyuvm
+from cocotb.task import bridge
+from pyuvm import ConfigDB
+
+from efa import defs
+from efa.endpoints import Endpoint, Node
+from tb.env.iommu import LiveMemory
+from tb.env.nic_env import PCIE_SIZES, ROUGH, NicTest, drawn_sizes
+from tb.env.raced import raced
+from tb.lib.native import BoundaryBroken, Native
+from tb.seq import collisions, races
+from tb.seq.send import exchange
+
+LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DrainingShowsUntilAcknowledged(NicTest):
+    """send.draining"""
+
+    work = staticmethod(collisions.draining_shows)
+    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ManyBreakAtOnce(NicTest):
+    """send.at_once"""
+
+    work = staticmethod(collisions.broken_at_once)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class ForgottenSendsFreeTheirContexts(NicTest):
+    """send.contexts_used_up.forgotten"""
+
+    work = staticmethod(collisions.contexts_come_back)
+    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class DestroyedWhileDescriptorsAreRead(NicTest):
+    """admin.released.descriptors"""
+
+    work = staticmethod(collisions.destroyed_while_fetching)
+    knobs = LONG_READS
+
+
+def all_causes(backends, rng):
+    """The scenario, with a report that the test below reads."""
+    EXPECTED.clear()
+    collisions.causes(backends, rng, EXPECTED)
+
+
+EXPECTED = []
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class EveryCauseIsReportedOnce(NicTest):
+    """queue.causes"""
+
+    work = staticmethod(all_causes)
+
+    def build_phase(self):
+        super().build_phase()
+        self.reported = []
+        ConfigDB().get(self, "", "BOARD").listeners.append(self.note)
+
+    def note(self, what, item):
+        """Keeps (queue pair, cause) of each ev_qperr."""
+        if what == "event" and item[2] == defs.Ev.QPERR:
+            event = defs.EVENTS.qperr.unpack(item[3])
+            self.reported.append((event.qpn, event.cause))
+
+    def check_phase(self):
+        assert sorted(self.reported) == sorted(EXPECTED), (
+            f"causes of queue pairs in ERR: expected {sorted(EXPECTED)}, "
+            f"found {sorted(self.reported)}"
+        )
+
+
+async def race(dut, work, live=LiveMemory, **knobs):
+    """Work on one device that is not compared; `knobs` are its host's and network's."""
+    seed = int(cocotb.RANDOM_SEED)
+    native = Native(dut)
+    mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
+    native.start(seed, 1, mps=mps, mrrs=mrrs, **knobs)
+    [backend] = raced(native, os.environ["EFA_SIM"], live)
+    backend.store_buffer = os.environ["EFA_STORE_BUFFER"]
+    await bridge(work)([backend], random.Random(seed))
+    native.check()
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def objects_go_under_traffic(dut):
+    """admin.released.races"""
+    await race(dut, races.teardown)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def objects_go_under_traffic_on_a_rough_host(dut):
+    """admin.released.races.rough"""
+    await race(dut, races.teardown, **{**ROUGH, "rd_latency_max": 1200})
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def objects_go_while_acknowledgements_are_out(dut):
+    """admin.released.races.network"""
+    await race(dut, races.teardown, net_latency_min=1500, net_latency_max=4000)
+
+
+class Hasty(LiveMemory):
+    """Takes the memory of a queue pair away as soon as it is ready to send."""
+
+    idle_states = (defs.AdminQpState.RESET, defs.AdminQpState.RTS)
+
+
+def one_exchange(backends, _rng):
+    """A message from one queue pair to another."""
+    node = Node(backends[0])
+    exchange(Endpoint(node), Endpoint(node), b"one message")
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def access_to_released_memory_fails(dut):
+    """bench.iommu"""
+    try:
+        await race(dut, one_exchange, Hasty)
+    except BoundaryBroken as error:
+        text = str(error)
+    else:
+        raise AssertionError("expected a broken boundary rule, found none")
+    assert "DMA read of" in text and "released by the response to command" in text, text
