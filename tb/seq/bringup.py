@@ -71,3 +71,24 @@ def function_level_reset(backends, _rng):
         node.pd.reg_mr(10_000)
         backends[0].settle()
         backends[0].flr()
+
+
+def ignored_by_the_device(backends, rng):
+    """Accesses that the device ignores and shows: doorbells beyond their ring, missing vectors."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    # No ring is as long, no consumer as far ahead.
+    driver.write_register(defs.Reg.AQ_PROD_DB, 0x4000 + rng.randrange(0x4000))
+    driver.write_register(defs.Reg.AENQ_CONS_DB, 0x5000 + rng.randrange(0x4000))
+    backend.settle()
+    vector = rng.randrange(defs.LIMITS.msix_vectors, 256)
+    driver.write_register(defs.Reg.AENQ_CAPS, defs.REG_BITS.AENQ_CAPS.pack(
+        AENQ_DEPTH=defs.EFA_ASYNC_QUEUE_DEPTH, AENQ_ENTRY_SIZE=defs.AdminAenqEntry.SIZE,
+        AENQ_MSIX_VECTOR=vector))  # fmt: skip
+    backend.settle()
+    backend.interrupts()
+    for syndrome in range(2):
+        backend.raise_event(2, syndrome)
+        backend.settle()
+    assert backend.interrupts() == []
+    driver.alloc_pd()

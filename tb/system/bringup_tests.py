@@ -39,3 +39,10 @@ class FunctionLevelResetForgetsEverything(NicTest):
     """bringup.flr"""
 
     work = staticmethod(bringup.function_level_reset)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
+class IgnoredAccessesAreShown(NicTest):
+    """bringup.ignored"""
+
+    work = staticmethod(bringup.ignored_by_the_device)
