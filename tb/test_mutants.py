@@ -154,6 +154,7 @@ def test_each_connected_input_has_a_fault(completion_side):
     }  # fmt: skip
     assert inputs <= places and len(drawn) < len(listed)
     assert {fault.name for fault in drawn} <= {fault.name for fault in listed}
+    assert len({frozenset(fault.changes) for fault in listed}) == len(listed)
     first = wiring.NUMBERS * wiring.WIRING.index("efa_cpl") + 1
     assert [fault.number for fault in drawn] == list(range(first, first + len(drawn)))
     for fault in drawn:

@@ -25,7 +25,7 @@ from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
 WIRING = ("efa_nic", "efa_send", "efa_recv", "efa_cpl", "efa_admin", "efa_host")
 NUMBERS = 1 << 12  # of each module
-FORM = "1"  # of list and netlist; what is kept of another form does not hold
+FORM = "2"  # of list and netlist; what is kept of another form does not hold
 CLOCKS = ("clk",)
 TERMS = {"$logic_and": "1", "$and": "1", "$reduce_and": "1",
          "$logic_or": "0", "$or": "0", "$reduce_or": "0", "$reduce_bool": "0"}  # fmt: skip
@@ -131,6 +131,7 @@ def faults(net):
     found = {}
     inputs = {cell: net.inputs(cell) for cell in net.instances()}
     for cell, ports in inputs.items():
+        exchanged = set()
         for port, bits in ports.items():
             here = found.setdefault((cell, port), [])
             for kind, value in _ties(bits):
@@ -144,8 +145,10 @@ def faults(net):
                     if len(wire) == len(bits) and wire != bits]  # fmt: skip
             if same:
                 _, name, wire = max(same, key=like)
-                changes = (cell, port, wire), (cell, name, bits)
-                here.append(("exchange", f"{net.text(bits)} with .{name}", changes))
+                if frozenset((port, name)) not in exchanged:
+                    changes = (cell, port, wire), (cell, name, bits)
+                    here.append(("exchange", f"{net.text(bits)} with .{name}", changes))
+                    exchanged.add(frozenset((port, name)))
             away = [(other, name, wire) for other, theirs in inputs.items() if other != cell
                     for name, wire in theirs.items() if len(wire) == len(bits) and wire != bits
                     and wire not in ports.values()]  # fmt: skip
@@ -167,8 +170,8 @@ def faults(net):
             here = found.setdefault((cell, "S"), [])
             for kind, value in _ties(ports["S"]):
                 here.append((kind, net.text(ports["S"]), ((cell, "S", value),)))
-            exchanged = (cell, "A", ports["B"]), (cell, "B", ports["A"])
-            here.append(("exchange", net.text(ports["S"]), exchanged))
+            changes = (cell, "A", ports["B"]), (cell, "B", ports["A"])
+            here.append(("exchange", net.text(ports["S"]), changes))
     return {place: there for place, there in found.items() if there}
 
 

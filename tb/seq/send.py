@@ -340,8 +340,10 @@ def reborn_in_traffic(backends, rng):
         old = Endpoint(node, UD, depth=4)
         old.qp.post_send_many(range(3), **{**old.towards(peer), "dest_qp": 0xFFF0, "inline": b"x"})
         assert set(old.cq.wait_for(3)["status"]) == {STATUS.OK}
+        # Both the end of the old queue and the birth of the new one clear its counts.
+        busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
         old.qp.destroy()
-        busy.qp.post_send_many(range(rng.randrange(100, 250)), **nobody, inline=pattern(20, turn))
+        busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
         new = Endpoint(node, UD, depth=4, cq=old.cq)
         new.qp.post_send_many(range(4), **{**new.towards(peer), "dest_qp": 0xFFF0, "inline": b"y"})
         assert set(new.cq.wait_for(4)["status"]) == {STATUS.OK}
