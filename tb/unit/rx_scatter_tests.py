@@ -151,6 +151,7 @@ async def buffers_of_every_magnitude(dut):
         bench.job(min(size, 65), size)
         if size < LIMITS.max_mtu:
             bench.job(size, size)
+            bench.job(size, 2 * size)
             bench.job(size + 33, size, 33, 0)
         await bench.settle()
 
