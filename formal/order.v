@@ -6,6 +6,10 @@
 // The number of entries whose message may still come is counted up to CAP, beyond which an entry counts
 // for nothing; that makes the statement stronger. What may lead to a message (a held note, a request, a
 // pending or held vector) is then at most as many: each message has an entry of its own before it.
+//
+// Counts agree also when the message of one entry leaves too early and that of another too late. So one
+// entry of the solver's choice is followed: from the cycle in which it is written, until a message of its
+// vector leaves, that message is on its way (p_own). A message that left before cannot be its message.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -51,7 +55,8 @@ module fv_order #(
     input wire wr_rx_last,
     input wire wr_cq_valid,
     input wire wr_reg_valid,
-    input wire m_dma_wr_ready
+    input wire m_dma_wr_ready,
+    input wire pick
 );
 
   localparam EQN_W = `EFA_LIMITS__EQN_W;
@@ -334,6 +339,32 @@ module fv_order #(
       + (irq_adm_valid && irq_adm_vector == mine) + {1'b0, news}
       + (eq_state == ST_IRQ && eq_vector == mine) + pending[me] + held[me]
       + (irq_state != 2'd0 && irq_vector == me);
+  // The followed entry: its source, and the event queue that it is of.
+  localparam [1:0] SOURCE_ACQ = 2'd0;
+  localparam [1:0] SOURCE_AENQ = 2'd1;
+  localparam [1:0] SOURCE_EQ = 2'd2;
+  reg followed_q;
+  reg [1:0] source_q;
+  reg [EQN_W-1:0] source_eqn_q;
+  wire [7:0] source_vector = eq_ctx[`EFA_EQC__W*source_eqn_q+63+:8];
+  wire on_its_way = (source_q == SOURCE_ACQ && due && acq_vector == mine)
+      || (source_q == SOURCE_AENQ && aenq_due && aenq_vector == mine)
+      || (source_q != SOURCE_EQ && irq_adm_valid && irq_adm_vector == mine)
+      || (source_q == SOURCE_EQ && source_vector == mine && (eq_new[source_eqn_q]
+      || (eq_state == ST_IRQ && eqn == source_eqn_q)))
+      || pending[me] || held[me] || (irq_state != 2'd0 && irq_vector == me);
+  // An event queue that is destroyed or created takes its messages with it.
+  wire starts = pick && (acq_tells || aenq_tells || (eq_tells && !(eqc_valid && eqc_eqn == eqn)));
+  always @(posedge clk) begin
+    if (rst || !msix_enable) followed_q <= 1'b0;
+    else if (!followed_q || sent) followed_q <= starts;
+    else if (source_q == SOURCE_EQ && eqc_valid && eqc_eqn == source_eqn_q) followed_q <= 1'b0;
+    if (!followed_q || sent) begin
+      source_q <= acq_tells ? SOURCE_ACQ : aenq_tells ? SOURCE_AENQ : SOURCE_EQ;
+      source_eqn_q <= eqn;
+    end
+  end
+
   wire busy_made = (eq_state == ST_POST || eq_state == ST_IRQ || eq_state == ST_EQ_ARM)
       && eqn == eqc_eqn;
 
@@ -346,14 +377,17 @@ module fv_order #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    a_reset_first : assume (began_q || rst);
     // The vector of a ring stays while something of it waits: rings are set up with nothing under way.
+    a_acq_rests :
     assume (!(reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS) || !(due || acq_valid));
+    a_aenq_rests :
     assume (!(reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS) || !(aenq_due || aenq_valid));
-    // An event queue is made anew only when it is at rest, as the drain says; each CQ stands at most twice
-    // in the line of arms.
+    // An event queue is created only when it is at rest, as the drain says.
+    a_eq_rests :
     assume (!(eqc_valid && eqc_data[`EFA_EQC__LIVE]) || (!busy_made && !eq_new[eqc_eqn]));
-    assume (!arm_push || arm_room);
+    // The line of arms has room.
+    a_room : assume (!arm_push || arm_room);
     if (began_q && !rst) begin
       h_lines :
       assert (arms == arms_stored + arms_head && arms <= 128 && arms_stored <= 128
@@ -366,12 +400,14 @@ module fv_order #(
       h_passed : assert (passed_q <= 1 && (passed_q == 0 || post != 3'd4 || event_first));
       p_passed : assert (passed_q <= 1);
       p_before : assert (!sent || owing_q != 0);
+      p_own : assert (!followed_q || on_its_way);
       p_note :
       assert (acq_note == (acq_valid && acq_ready) && aenq_note == (aenq_valid && aenq_ready)
           && {1'b0, acq_note} + {1'b0, aenq_note} <= {1'b0, adm_ready});
       p_ordered : assert (!(ev_irq_valid && (adm_ready || eq_ready)));
       c_passed : cover (passed_q == 1 && acq_valid);
       c_before : cover (sent && owing_q == 2);
+      c_own : cover (followed_q && source_q == SOURCE_ACQ && sent && owing_q == 2);
       c_note : cover (aenq_note && acq_valid);
       c_ordered : cover (ev_irq_valid && adm_valid && out_valid);
     end
