@@ -205,27 +205,33 @@ module fv_sq_fetch #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
-    assume (asked_place == me);
-    assume (base_place == me);
-    assume (log <= 4'd10);
-    // Answers, and what they free, are efa_sq_order's.
-    assume (!rdc_valid && !freed);
-    assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
-    assume (!began_q || mrrs_log == mrrs_q);
+    a_reset_first : assume (began_q || rst);
+    // The word of each table that is looked at is that of the queue.
+    a_words : assume (asked_place == me && base_place == me);
+    a_log : assume (log <= 4'd10);
+    // Answers come in any order, late, with errors or not at all, each line in a beat of its own.
+    a_beats : assume (!rdc_valid || rdc_err || (rdc_bytes == 7'd64 && rdc_offset[5:0] == 6'd0));
+    // The end of a read only lowers the count behind m_drained, of which no property speaks.
+    a_none_over : assume (!freed);
+    a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
+    a_size_stays : assume (!began_q || mrrs_log == mrrs_q);
     // Doorbells are legal, and the tables answer as they are when they are asked.
-    assume (!rung || (known_q && !cleared && !stays_q && rung_by != 0));
+    a_rung_lives : assume (!rung || (known_q && !cleared && !stays_q && rung_by != 0));
+    a_rung_fits :
     assume (!rung || {1'b0, waiting} + (wide ? {1'b0, rung_by, 1'b0} : {2'b00, rung_by}) <= ring);
-    assume (!looked_q || prod_data == answer_q);
+    a_count : assume (!looked_q || prod_data == answer_q);
+    a_ring :
     assume (!looked_q || (qpc_data[`EFA_QPC__WQE128] == wide && qpc_data[`EFA_QPC__SQ_LOG] == log
         && qpc_data[`EFA_QPC__SQ_LINE] == line));
     // A queue is cleared when nothing of it is on its way, and lives after that.
-    assume (!cleared || !x_me);
+    a_clear : assume (!cleared || !x_me);
+    a_lives :
     assume (!looked_q || (known_q && !cleared && !cleared_q && !stays_q)
         || !qpc_data[`EFA_QPC__LIVE]);
+    a_clear_stays :
     assume (!stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q && s_clear_made == made_q
         && s_clear_base == clear_base_q));
-    assume (!chg_stays_q || (s_chg_valid && s_chg_qpn == chg_qpn_stays_q));
+    a_chg_stays : assume (!chg_stays_q || (s_chg_valid && s_chg_qpn == chg_qpn_stays_q));
     if (began_q && !rst) begin
       h_known : assert (known_q || (!x_me && prod_q == 0));
       h_sent : assert ((sent_q & ~mask) == 0 && {1'b0, waiting} <= ring);
