@@ -4,7 +4,9 @@
 `include "efa_defs.vh"
 
 module fv_srd #(
-    parameter QPN_W = 2
+    parameter QPN_W = 2,
+    // Prove property counted by counting; every other job assumes it.
+    parameter COUNTED = 0
 ) (
     input wire clk,
     input wire power_rst,
@@ -261,6 +263,30 @@ module fv_srd #(
   wire push_rest = push && c1_item[ITEM_W-1];
   wire pop_rest = pop && store_item[ITEM_W-1];
 
+  // A context that is released was counted when it was given, and not all are in use.
+  wire counted_right = (!release_ctx || open_sum_q != 0)
+      && (open_sum_q > MOST || used != {N{1'b1}});
+  wire [CTX_W:0] used_count;
+  generate
+    if (COUNTED) begin : g_count
+      fv_srd_tally #(
+          .LOG2(CTX_W)
+      ) u_used (
+          .clk(clk),
+          .rst(rst),
+          .check(began_q && !rst),
+          .bits(used),
+          .up(give),
+          .up_at(ctx_id[CTX_W-1:0]),
+          .down(release_ctx),
+          .down_at(c1_index),
+          .total(used_count)
+      );
+    end else begin : g_no_count
+      assign used_count = open_sum_q;
+    end
+  endgenerate
+
   always @(posedge clk) begin
     began_q <= 1'b1;
     acki_stood_q <= !rst && acki_valid && !acki_ready;
@@ -358,24 +384,24 @@ module fv_srd #(
   wire [CTX_W-1:0] way = me - from;
 
   always @* begin
-    if (!began_q) assume (rst && power_rst);
-    assume (!power_rst || rst);
-    assume (ctx_place == me);
+    a_reset_first : assume (began_q || (rst && power_rst));
+    a_power_rst : assume (!power_rst || rst);
+    // The word of the contexts that is looked at is that of the context.
+    a_word : assume (ctx_place == me);
     // The scheduler sends with a context set aside for it (sq.contexts).
-    assume (!give || (ctx_ready && out_q < MOST));
+    a_ctx : assume (!give || (ctx_ready && out_q < MOST));
     // Sources keep what they offer.
-    assume (!acki_stood_q || (acki_valid && acki_data == acki_data_q));
-    assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
-    assume (!walk_stood_q || s_walk_valid);
-    assume (!purge_stood_q || (s_purge_valid && s_purge_qpn == purge_qpn_q));
+    a_acki_stays : assume (!acki_stood_q || (acki_valid && acki_data == acki_data_q));
+    a_done_stays : assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
+    a_walk_stays : assume (!walk_stood_q || s_walk_valid);
+    a_purge_stays : assume (!purge_stood_q || (s_purge_valid && s_purge_qpn == purge_qpn_q));
     // The place that the followed one gets in the store is the word that is looked at.
+    a_place :
     assume (!(push && (where_q == C1 || (where_q == OPEN && ends_me))) || wr_addr == item_place);
-    // What the store hands out was put in, of either kind (fifo.order).
-    // A context in use was counted when it was given: the bits of both are the same (h_bits), and
-    // half of them at most are counted (h_sums).
-    assume (!release_ctx || open_sum_q != 0);
-    assume (open_sum_q > MOST || used != {N{1'b1}});
-    assume (!pop || (pop_rest ? rest_sum_q != 0 : rest_sum_q != stored));
+    // Proven as property counted, in a job of its own.
+    a_counted : assume (COUNTED || counted_right);
+    // The store hands out what was put in, so of each kind no more than it holds (fifo.order).
+    a_store : assume (!pop || (pop_rest ? rest_sum_q != 0 : rest_sum_q != stored));
     if (began_q && !rst) begin
       h_open : assert (open_q == used[me]);
       h_ctx :
@@ -425,7 +451,9 @@ module fv_srd #(
       h_sums :
       assert (out_q + rest_sum_q == open_sum_q + stored && rest == rest_sum_q + c1_done && rest <= MOST
           && rest_sum_q <= stored && out_q <= MOST && open_sum_q <= MOST && stored <= ROOM);
+      h_counts : assert (used_count == open_sum_q);
       h_given : assert (!give_me || !open_q);
+      p_counted : assert (counted_right);
       p_what :
       assert ((where_q != C3 || (barrier ? mark_valid && mark_id == item_q[ITEM_W-4]
           : txc_valid && txc_data == completion(
@@ -440,6 +468,7 @@ module fv_srd #(
       p_credits : assert (used == used_q && out_q + rest_sum_q == open_sum_q + stored);
       p_inside :
       assert (used == used_q && inside_q == open_sum_q + c1_done + stored + c2_valid + c3_valid);
+      c_counted : cover (release_ctx && open_sum_q == 2);
       c_walk : cover (s_walk_ready && where_q == C2 && item_q[ITEM_W-1] == 1'b0);
       c_ack_waits : cover (ack_waits_q == 2 && take_ack);
       c_room : cover (c1_passes && level == 3);
@@ -452,5 +481,59 @@ module fv_srd #(
       c_ack : cover (ack_q && open_q && seen_stale_q && stored != 0);
     end
   end
+
+endmodule
+
+// fv_srd_tally - counts the ones of a vector in a tree: each node is the sum of the two below.
+//
+// In    bits the vector; up, down the bit that is set or cleared in this cycle; check when to look
+// Out   total the ones
+module fv_srd_tally #(
+    parameter LOG2 = 6
+) (
+    input wire clk,
+    input wire rst,
+    input wire check,
+    input wire [(1<<LOG2)-1:0] bits,
+    input wire up,
+    input wire [LOG2-1:0] up_at,
+    input wire down,
+    input wire [LOG2-1:0] down_at,
+    output wire [LOG2:0] total
+);
+
+  localparam N = 1 << LOG2;
+  localparam W = LOG2 + 1;
+
+  // Node k has the nodes 2k and 2k + 1 below it; node N + i is bit i.
+  wire [W*2*N-1:0] ones;
+  wire [W-1:0] up_leaf = {1'b1, up_at};
+  wire [W-1:0] down_leaf = {1'b1, down_at};
+  assign total = ones[W+:W];
+  assign ones[W-1:0] = 0;
+
+  genvar k;
+  generate
+    for (k = 1; k < 2 * N; k = k + 1) begin : g_node
+      if (k >= N) begin : g_leaf
+        assign ones[W*k+:W] = bits[k-N];
+      end else begin : g_sum
+        localparam ABOVE = LOG2 + 1 - $clog2(k + 1);
+        reg [W-1:0] count_q;
+        wire more = up && (up_leaf >> ABOVE) == k;
+        wire less = down && (down_leaf >> ABOVE) == k;
+        always @(posedge clk) begin
+          if (rst) count_q <= 0;
+          else count_q <= count_q + more - less;
+        end
+        assign ones[W*k+:W] = count_q;
+        always @* begin
+          if (check) begin
+            assert (count_q == ones[W*2*k+:W] + ones[W*(2*k+1)+:W]);
+          end
+        end
+      end
+    end
+  endgenerate
 
 endmodule
