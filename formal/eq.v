@@ -1,10 +1,19 @@
-// fv_eq - efa_eq: for one event queue and one CQ of the solver's choice, entries in order with their
-// phase, at most one of the CQ between two arms of its queue, none lost, none unasked; a message
-// only of an armed queue with a new entry.
+// fv_eq - proves efa_eq for one event queue and one CQ of the solver's choice: entries in order with
+// their phase, at most one of the CQ between two arms of its queue, no event and no message lost, none
+// without an arm; a message only of an armed queue with a new entry.
+//
+// The reference machine (ref_*) computes from the ports alone whether an event of the CQ, or a message
+// of the event queue, is due. Each doorbell and each commit also adds cycles to work_q; a cycle in which
+// the host takes what the block offers subtracts one. When work_q is 0, nothing may be due.
 `include "efa_defs.vh"
 
 module fv_eq #(
-    parameter CQN_W = 6
+    parameter CQN_W = 6,
+    // Assume what the properties kept, pending, woken and work state, to conclude met from them.
+    parameter COMPOSED = 0,
+    // log2 of the cycles counted for one arm of an event queue: it needs 3, and 2 for each 32 CQs, and 4
+    // for each CQ at most.
+    parameter EQ_WORK_LOG2 = CQN_W + 4
 ) (
     input wire clk,
     input wire rst,
@@ -122,13 +131,29 @@ module fv_eq #(
   (* probe = "u_dut.arm_push" *) wire arm_push;
   (* probe = "u_dut.arm_room" *) wire arm_room;
   (* probe = "u_dut.arm_cqn" *) wire [CQN_W-1:0] arm_cqn;
+  (* probe = "u_dut.arm_valid" *) wire arm_valid;
+  (* probe = "u_dut.queued_q" *) wire [CQS-1:0] queued;
+  (* probe = "u_dut.committed_q" *) wire [CQS-1:0] committed;
+  (* probe = "u_dut.eq_request_q" *) wire [EQS-1:0] eq_request;
+  (* probe = "u_dut.arm_marked_q" *) wire arm_marked;
+  (* probe = "u_dut.arm_after_q" *) wire [4:0] arm_after;
+  (* probe = "u_dut.take_commit" *) wire take_commit;
+  (* probe = "u_dut.commit_cqn" *) wire [CQN_W-1:0] commit_cqn;
+  (* probe = "u_dut.commit_total" *) wire [15:0] commit_total;
+  (* probe = "u_dut.rd_total" *) wire [15:0] rd_total;
+  (* probe = "u_dut.consumed" *) wire [15:0] rd_consumed;
+  (* probe = "u_dut.u_consumed.word_known_q" *) wire consumed_known;
+  (* probe = "u_dut.u_consumed.word_q" *) wire [15:0] consumed_word;
+  (* probe = "u_dut.u_total.word_known_q" *) wire total_known;
+  (* probe = "u_dut.u_total.word_q" *) wire [15:0] total_word;
+  (* probe = "u_dut.u_commits.rd_addr_q" *) wire [3:0] commit_rd;
+  (* probe = "u_dut.u_commits.wr_addr_q" *) wire [3:0] commit_wr;
 
   reg began_q = 1'b0;
   reg ring_q;  // the event queue was created
   reg [`EFA_EQC__W-1:0] ring_ctx_q;
   reg [15:0] written_q;  // entries of it
   reg may_q;  // no entry of the CQ since its event queue was armed, or the CQ created
-  reg owed_q;  // an event of the CQ that was not written
   reg asked_q;  // an arm of the CQ that was not looked at
   reg waits_q;  // one that was, and led to nothing yet
   reg eq_armed_q;  // the event queue was armed since its last message
@@ -161,7 +186,6 @@ module fv_eq #(
     if (rst) begin
       ring_q <= 1'b0;
       may_q <= 1'b1;
-      owed_q <= 1'b0;
       asked_q <= 1'b0;
       waits_q <= 1'b0;
       eq_armed_q <= 1'b0;
@@ -187,9 +211,6 @@ module fv_eq #(
       end
       if (made || home_arm) may_q <= 1'b1;
       else if (told) may_q <= 1'b0;
-      if (made) owed_q <= 1'b0;
-      else if (event_mine && live_q && eq_live[home_q]) owed_q <= 1'b1;
-      else if (told) owed_q <= 1'b0;
       if (made) asked_q <= 1'b0;
       else if (cqdb_valid && cqdb_cqn == me && cqdb_value[`EFA_CQ_DB__ARM]) asked_q <= 1'b1;
       else if (take_arm && arm_cqn == me) asked_q <= 1'b0;
@@ -199,17 +220,182 @@ module fv_eq #(
     end
   end
 
+  // The reference machine. An event of the CQ is due when the CQ was armed since its last event, and
+  // has completions that the consumer index does not cover. A message is due when the event queue was
+  // armed and an entry of it was written since its last message.
+  localparam WORK_W = EQ_WORK_LOG2 + EQN_W + 3;
+  localparam [WORK_W-1:0] ARM_WORK = 9;
+  localparam [WORK_W-1:0] COMMIT_WORK = 5;
+  localparam [WORK_W-1:0] EQ_ARM_WORK = 1 << EQ_WORK_LOG2;
+  localparam [WORK_W-1:0] WORK_MAX = {WORK_W{1'b1}} >> 1;
+  localparam [WORK_W-1:0] NO_WORK = 0;
+  localparam [CQN_W-6:0] LAST_WORD = {CQN_W - 5{1'b1}};
+  reg [EQS-1:0] ref_eq_live_q;
+  reg ref_armed_q;
+  reg [2:0] ref_recent_q;  // arms of the last three cycles
+  reg [15:0] ref_total_q;
+  reg [15:0] ref_index_q;
+  reg ref_due_q;
+  reg ref_may_q;  // the event queue was armed since the last entry of the CQ
+  reg ref_eq_armed_q;
+  reg [1:0] ref_eq_recent_q;
+  reg ref_eq_new_q;
+  reg wr_stood_q;
+  reg irq_stood_q;
+  reg commit_stood_q;
+  reg [CQN_W+15:0] commit_data_q;
+  reg [WORK_W-1:0] work_q;
+
+  wire commit_any = s_commit_valid && s_commit_ready;
+  wire commit_me = commit_any && s_commit_cqn == me;
+  wire store_me = cqdb_valid && cqdb_cqn == me;
+  wire arm_any = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM];
+  wire arm_me = arm_any && cqdb_cqn == me && live_q && ref_eq_live_q[home_q];
+  wire [15:0] eqdb_number = eqdb_value[`EFA_REG__EQ_DB__EQN];
+  wire eq_arm = eqdb_valid && eqdb_value[`EFA_REG__EQ_DB__ARM] && eqdb_number < EQS
+      && ref_eq_live_q[eqdb_number[EQN_W-1:0]];
+  wire home_changes = eqc_valid && eqc_eqn == home_q;
+  // The first cycle in which an entry of the CQ, a message of the event queue, is offered. An arm of
+  // the last three (two) cycles is too late to be what led to it.
+  wire [15:0] offered_cqn = m_wr_data[`EFA_ADMIN_EQE__U__COMP_EVENT__CQN];
+  wire offer_me = m_wr_valid && !wr_stood_q && offered_cqn == me;
+  wire irq_me = m_irq_valid && !irq_stood_q && ring_q && m_irq_vector == ring_ctx_q[`EFA_EQC__VECTOR];
+  wire ref_armed = arm_me || (offer_me ? ref_recent_q != 0 : ref_armed_q);
+  wire [15:0] ref_total = commit_me ? s_commit_total : ref_total_q;
+  wire [15:0] ref_index = store_me ? cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX] : ref_index_q;
+  wire ref_unread = ref_total != ref_index;
+  wire host_takes = (m_wr_ready || !m_wr_valid) && (m_irq_ready || !m_irq_valid);
+  wire [WORK_W-1:0] work = work_q - {{WORK_W - 1{1'b0}}, host_takes && work_q != 0}
+      + (arm_any ? ARM_WORK : NO_WORK) + (commit_any ? COMMIT_WORK : NO_WORK)
+      + (eq_arm ? EQ_ARM_WORK : NO_WORK);
+  wire message_due = ref_eq_armed_q && ref_eq_new_q;
+
+  always @(posedge clk) begin
+    wr_stood_q <= !rst && m_wr_valid && !m_wr_ready;
+    irq_stood_q <= !rst && m_irq_valid && !m_irq_ready;
+    commit_stood_q <= !rst && s_commit_valid && !s_commit_ready;
+    commit_data_q <= {s_commit_cqn, s_commit_total};
+    if (rst) begin
+      ref_eq_live_q <= {EQS{1'b0}};
+      ref_armed_q <= 1'b0;
+      ref_recent_q <= 3'd0;
+      ref_total_q <= 16'd0;
+      ref_due_q <= 1'b0;
+      ref_may_q <= 1'b1;
+      ref_eq_armed_q <= 1'b0;
+      ref_eq_recent_q <= 2'd0;
+      ref_eq_new_q <= 1'b0;
+      work_q <= NO_WORK;
+    end else begin
+      work_q <= work > WORK_MAX ? WORK_MAX : work;
+      if (eqc_valid) ref_eq_live_q[eqc_eqn] <= eqc_data[`EFA_EQC__LIVE];
+      if (made || home_changes) begin
+        ref_armed_q  <= 1'b0;
+        ref_recent_q <= 3'd0;
+        ref_due_q <= 1'b0;
+      end else begin
+        ref_armed_q  <= ref_armed;
+        ref_recent_q <= {ref_recent_q[1:0], arm_me};
+        // A new consumer index without an arm withdraws what is due when it covers everything.
+        if (arm_me || commit_me) ref_due_q <= ref_armed && ref_unread;
+        else
+          ref_due_q <= ref_due_q && !(offer_me && ref_recent_q == 0) && !(store_me && !ref_unread);
+      end
+      ref_total_q <= made ? 16'd0 : ref_total;
+      if (made) ref_may_q <= 1'b1;
+      else if (home_changes) ref_may_q <= 1'b0;
+      else if (eq_arm && eqdb_number[EQN_W-1:0] == home_q) ref_may_q <= 1'b1;
+      else if (told) ref_may_q <= 1'b0;
+      if (ring_changes) begin
+        ref_eq_armed_q  <= 1'b0;
+        ref_eq_recent_q <= 2'd0;
+        ref_eq_new_q <= 1'b0;
+      end else begin
+        ref_eq_recent_q <= {ref_eq_recent_q[0], eq_arm_me};
+        ref_eq_armed_q <= eq_arm_me || (irq_me ? ref_eq_recent_q != 0 : ref_eq_armed_q);
+        ref_eq_new_q <= wrote || (ref_eq_new_q && !irq_me);
+      end
+    end
+    ref_index_q <= ref_index;
+  end
+  wire ring_changes = eqc_valid && eqc_eqn == eq;
+  wire eq_arm_me = eq_arm && eqdb_number[EQN_W-1:0] == eq;
+
+  // Where the CQ stands in the line of arms, and the last of its commits in the line of commits.
+  reg [CQN_W+1:0] line_q;
+  reg [4:0] mine_q;
+  wire push_me = arm_push && cqdb_cqn == me;
+  always @(posedge clk) begin
+    if (push_me) line_q <= arms - {{CQN_W + 1{1'b0}}, take_arm};
+    else if (take_arm) line_q <= line_q - 1'b1;
+    if (rst) mine_q <= 5'd0;
+    else if (commit_me) mine_q <= commits + 5'd1 - {4'd0, take_commit};
+    else if (take_commit && mine_q != 0) mine_q <= mine_q - 5'd1;
+  end
+  // What is due is in one of these places of the block.
+  wire at_me = cqn == me;
+  wire held = kept[me] || (request[me] && queued[me] && line_q < arms) || (armed[me] && mine_q != 0)
+      || (state == ST_EVENT && at_me) || (state == ST_POST && at_me && !wr_stood_q)
+      || (state == ST_CQ_ARM && at_me && (rd_total != rd_consumed || mine_q != 0));
+  wire eq_arming = state == ST_EQ_ARM && eqn == eq;
+  wire irq_last = state == ST_IRQ && eqn == eq && irq_stood_q;
+  wire irq_first = state == ST_IRQ && eqn == eq && !irq_stood_q;
+
+  // At most how many cycles the block still needs for what it has.
+  reg [5:0] bits_left;
+  reg [3:0] eq_arms;
+  integer r;
   always @* begin
-    if (!began_q) assume (rst);
-    // A CQ is made and unmade while none of its entries is inside and nothing of it is looked at.
+    bits_left = 6'd0;
+    eq_arms   = 4'd0;
+    for (r = 31; r >= 0; r = r - 1) if (todo[r]) bits_left = 6'd32 - r[5:0];
+    for (r = 0; r < EQS; r = r + 1) eq_arms = eq_arms + {3'd0, eq_request[r]};
+  end
+  wire [CQN_W-6:0] words_left = LAST_WORD - word;
+  wire [WORK_W-1:0] scan_work = !scanning ? NO_WORK : {words_left, 8'd0}
+      + (word_loaded ? {bits_left, 2'd0} + 8'd1 : 8'd130);
+  wire [WORK_W-1:0] state_work = state == ST_CQ_ARM ? 4 : state == ST_EVENT ? 3
+      : state == ST_POST ? 2 + scan_work : state == ST_IRQ ? 1 + scan_work
+      : state == ST_EQ_ARM ? EQ_ARM_WORK - 1 : state == ST_SCAN_CQ ? 3 + scan_work
+      : scan_work;
+  wire [WORK_W-1:0] to_do = {eq_arms, {EQ_WORK_LOG2{1'b0}}} + {arms, 3'd0} + {commits, 2'd0}
+      + {1'b0, arms_stored != 0 && !arms_head} + state_work;
+
+  wire kept_right = !ref_due_q || held;
+  wire pending_right = (!kept[me] || posted[me]) && (!live_q || !posted[me] || !ref_may_q
+      || eq_request[home_q] || (state == ST_EQ_ARM && eqn == home_q) || ahead);
+  wire woken_right = !message_due || eq_request[eq] || eq_arming || irq_first;
+  wire work_right = to_do <= work_q && work_q <= WORK_MAX;
+
+  always @* begin
+    if (COMPOSED && began_q && !rst) begin
+      // Each is proven in a job of its own, under the other assumptions alone.
+      a_kept : assume (kept_right);
+      a_pending : assume (pending_right);
+      a_woken : assume (woken_right);
+      a_work : assume (work_right);
+    end
+    a_reset_first : assume (began_q || rst);
+    // A CQ is created and destroyed while none of its entries is inside and nothing of it is looked at.
+    a_cq_rests :
     assume (!made || !((state == ST_CQ_ARM || state == ST_EVENT || state == ST_POST
-        || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me));
-    // An event queue is made anew only when it is at rest, as the drain says.
-    assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_here);
-    assume (!eqc_valid || eqc_data[`EFA_EQC__LOG] <= LOG_MAX);
-    // Each CQ stands at most twice in the line of arms, which has room for that.
-    assume (!arm_push || arm_room);
-    assume (ctx_addr == me && consumed_addr == me && total_addr == me);
+        || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me) && mine_q == 0 && !commit_me);
+    // An event queue is created only when it is at rest, as the drain says.
+    a_eq_rests : assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_here);
+    a_depth : assume (!eqc_valid || eqc_data[`EFA_EQC__LOG] <= LOG_MAX);
+    // A commit that is offered stays until it is taken.
+    a_commit_stays :
+    assume (!commit_stood_q || (s_commit_valid && {s_commit_cqn, s_commit_total} == commit_data_q));
+    // The line of arms hands out what it was given, in order.
+    a_line : assume (!arm_valid || (arm_cqn == me) == (queued[me] && line_q == 0));
+    // The line of commits as well: the last one of the CQ is the last that was taken of it.
+    a_commits :
+    assume (!take_commit || (mine_q == 0 ? commit_cqn != me
+        : mine_q != 1 || {commit_cqn, commit_total} == {me, ref_total_q}));
+    // The line of arms has room.
+    a_room : assume (!arm_push || arm_room);
+    // The word of each memory that is looked at is that of the CQ.
+    a_words : assume (ctx_addr == me && consumed_addr == me && total_addr == me);
     if (began_q && !rst) begin
       h_lines :
       assert (arms == arms_stored + arms_head && arms <= 2 * CQS && arms_stored <= 2 * CQS
@@ -234,7 +420,6 @@ module fv_eq #(
       h_may :
       assert (may_q || !live_q || (posted[me] && !ahead && !(state == ST_POST && cqn == me)
           && !(state == ST_SCAN_CQ && cqn == me && scan_eqn == home_q)));
-      h_owed : assert (!owed_q || !live_q || kept[me] || (state == ST_POST && cqn == me));
       h_asked : assert (!request[me] || asked_q);
       h_waits : assert (!armed[me] || waits_q);
       h_looks : assert (!(state == ST_CQ_ARM && cqn == me) || waits_q);
@@ -242,17 +427,58 @@ module fv_eq #(
       h_eq_armed : assert (!eq_armed[eq] || eq_armed_q);
       h_eq_new : assert (!ring_q || !eq_new[eq] || eq_new_q);
       h_message : assert (!(state == ST_IRQ && eqn == eq) || (eq_armed_q && (eq_new_q || !ring_q)));
+      h_w_line :
+      assert ((!queued[me] || line_q < arms) && (!request[me] || queued[me])
+          && (queued[me] || !arm_valid || arm_cqn != me));
+      h_w_mine : assert (mine_q <= commits);
+      h_w_levels :
+      assert (commits[3:0] == commit_wr - commit_rd && (!commit_stood_q || commits >= 5'd15));
+      h_w_after :
+      assert (!arm_marked || {1'b0, arm_after} <= {1'b0, commits} + {5'd0, commit_stood_q});
+      h_w_live : assert (ref_eq_live_q == eq_live);
+      h_w_ref :
+      assert ((!ref_due_q || (ref_armed_q && ref_total_q != ref_index_q))
+          && (!ref_armed_q || (live_q && eq_live[home_q] && consumed_known
+          && consumed_word == ref_index_q)) && (ref_recent_q == 0 || ref_armed_q));
+      h_w_total : assert (mine_q != 0 || ref_total_q == (committed[me] ? total_word : 16'd0));
+      h_w_known : assert (!committed[me] || total_known);
+      h_w_armed :
+      assert (!ref_armed_q || armed[me] || request[me] || kept[me]
+          || ((state == ST_EVENT || state == ST_CQ_ARM || (state == ST_POST && !wr_stood_q)) && at_me));
+      h_w_recent :
+      assert ((!ref_recent_q[0] || request[me]) && (!ref_recent_q[1] || request[me]
+          || (state == ST_CQ_ARM && at_me)) && (!ref_recent_q[2] || request[me]
+          || ((state == ST_CQ_ARM || state == ST_EVENT) && at_me) || (state == 3'd0 && armed[me])));
+      h_w_scan : assert (state != ST_EQ_ARM || (eqn == scan_eqn && !scanning));
+      h_w_stood : assert ((!wr_stood_q || state == ST_POST) && (!irq_stood_q || state == ST_IRQ));
+      h_w_eq :
+      assert ((!ref_eq_live_q[eq] || ring_q) && (!ref_eq_armed_q || ref_eq_live_q[eq])
+          && (!ref_eq_new_q || ring_q) && !(eq_armed[eq] && eq_new[eq]) && (!ref_eq_new_q || eq_new[eq] || irq_first)
+          && (!ref_eq_new_q || !irq_last)
+          && (!ref_eq_armed_q || (eq_armed[eq] && !irq_last) || eq_request[eq] || eq_arming || irq_first)
+          && (ref_eq_recent_q == 0 || ref_eq_armed_q) && (!ref_eq_recent_q[0] || eq_request[eq])
+          && (!ref_eq_recent_q[1] || eq_request[eq] || eq_arming));
       p_slot :
       assert (!wrote || m_wr_addr == {ring_ctx_q[`EFA_EQC__BASE], 6'd0} + {44'd0, slot, 4'd0});
       p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !laps[0]);
       p_once : assert (!(told && live_q) || may_q);
-      p_kept : assert (!owed_q || !live_q || kept[me] || (m_wr_valid && cqn == me));
+      // What is due is in one of the places of the block from which it goes on: it is never forgotten.
+      p_kept : assert (kept_right);
+      p_pending : assert (pending_right);
+      p_woken : assert (woken_right);
+      p_work : assert (work_right);
+      // So what is due was written before the work was over, or waits for the next arm of its event queue.
+      p_met : assert (work_q != 0 || !((live_q && ref_due_q && ref_may_q) || message_due));
       p_asked : assert (!event_mine || waits_q);
       p_message : assert (!(sent && ring_q) || (eq_armed_q && eq_new_q));
       c_slot : cover (wrote && written_q == 16'd1);
       c_phase : cover (wrote && lapped_q);
       c_once : cover (told && live_q);
-      c_kept : cover (owed_q && kept[me]);
+      c_kept : cover (ref_due_q && kept[me]);
+      c_met : cover (live_q && !may_q && !ref_due_q && work_q == 1);
+      c_pending : cover (kept[me] && ref_may_q);
+      c_woken : cover (m_irq_valid && message_due);
+      c_work : cover (work_q == 1 && told);
       c_asked : cover (event_mine && live_q);
       c_message : cover (sent);
     end
