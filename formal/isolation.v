@@ -13,9 +13,10 @@
 `include "efa_defs.vh"
 
 module fv_isolation #(
-    parameter QPN_W  = 2,
-    parameter CQN_W  = 2,
-    parameter LLQ_AW = 14
+    parameter QPN_W   = 2,
+    parameter CQN_W   = 2,
+    parameter LLQ_AW  = 14,
+    parameter SQ_HOST = 0
 ) (
     input wire clk,
     input wire power_rst,
@@ -26,11 +27,17 @@ module fv_isolation #(
     input wire s_mmio_write,
     input wire [2:0] s_mmio_bar,
     input wire [25:0] s_mmio_line,
+    input wire [5:0] s_mmio_byte,
     input wire [63:0] s_mmio_be,
     input wire [511:0] s_mmio_data,
+    input wire [7:0] s_mmio_tag,
+    input wire [31:0] acc_rdata,
     input wire m_mmio_cpl_ready,
     input wire [QPN_W-1:0] qpc_sq_addr,
     input wire [QPN_W-1:0] qpc_rq_addr,
+    input wire [QPN_W-1:0] qpc_srd_addr,
+    input wire [QPN_W-1:0] qpc_judge_addr,
+    input wire [QPN_W-1:0] qpc_fetch_addr,
     input wire qpa_lock,
     input wire qpa_valid,
     input wire qpa_write,
@@ -40,8 +47,15 @@ module fv_isolation #(
     input wire qpchg_recv_ready,
     input wire qperr_recv_valid,
     input wire [QPN_W-1:0] qperr_recv_qpn,
+    input wire [3:0] qperr_recv_cause,
     input wire torn_valid,
     input wire [QPN_W-1:0] torn_qpn,
+    input wire read_err_valid,
+    input wire [QPN_W-1:0] read_err_qpn,
+    input wire fetch_err_valid,
+    input wire [QPN_W-1:0] fetch_err_qpn,
+    input wire fault_clear_valid,
+    input wire [QPN_W-1:0] fault_clear_qpn,
     input wire again_ready,
     input wire mark_ready,
     input wire mark_done,
@@ -55,6 +69,7 @@ module fv_isolation #(
     input wire clear_valid,
     input wire [QPN_W-1:0] clear_qpn,
     input wire [QPN_W-1:0] prod_sq_addr,
+    input wire [QPN_W-1:0] prod_fetch_addr,
     input wire s_op_valid,
     input wire s_op_own,
     input wire s_op_disown,
@@ -63,6 +78,8 @@ module fv_isolation #(
     input wire s_void_valid,
     input wire [LLQ_AW-6-1:0] s_void_line,
     input wire s_void_parity,
+    input wire line_rd_en,
+    input wire [LLQ_AW-6-1:0] line_rd_line,
     input wire take_valid,
     input wire [QPN_W-1:0] take_qpn,
     input wire [15:0] take_value,
@@ -71,8 +88,10 @@ module fv_isolation #(
     input wire [1:0] s_done_count,
     input wire rq_clear_valid,
     input wire [QPN_W-1:0] rq_clear_qpn,
-    input wire [4:0] rq_clear_size,
-    input wire [QPN_W-1:0] rq_rd_qpn
+    input wire rq_clear_sized,
+    input wire rq_clear_live,
+    input wire [3:0] rq_clear_log,
+    input wire [2*QPN_W-1:0] rq_rd_qpn
 );
 
   localparam QPC_W = `EFA_QPC__W;
@@ -100,6 +119,7 @@ module fv_isolation #(
   wire [2*QPC_W-1:0] qpc_recv_data;
   wire qpa_ready;
   wire qpchg_send_valid;
+  wire qpchg_recv_valid;
   wire [QPN_W-1:0] qpchg_qpn;
   wire [2:0] qpchg_state;
   wire qperr_send_valid;
@@ -115,8 +135,8 @@ module fv_isolation #(
   wire [QPN_W-1:0] work_qpn;
   wire rung_valid;
   wire [QPN_W-1:0] rung_qpn;
-  wire store_valid;
-  wire [QPN_W-1:0] store_qpn;
+  wire llq_err_valid;
+  wire [QPN_W-1:0] llq_err_qpn;
   wire rqdb_valid;
   wire [QPN_W-1:0] rqdb_qpn;
   wire [15:0] rqdb_value;
@@ -126,11 +146,17 @@ module fv_isolation #(
   wire s_op_ready;
   wire s_void_ready;
   wire [(1<<QPN_W)-1:0] down;
+  wire [(1<<QPN_W)-1:0] flush_ok;
+  wire walk_valid;
+  wire [(1<<QPN_W)-1:0] walk_set;
+  wire again_valid;
+  wire [QPN_W-1:0] again_qpn;
   wire move_valid;
   wire wrong_valid;
   wire [QPN_W-1:0] moved_qpn;
   wire rq_clear_ready;
   wire [31:0] rq_prod;
+  wire [31:0] rq_cons;
 
   efa_mmio #(
       .LLQ_AW(LLQ_AW)
@@ -143,10 +169,10 @@ module fv_isolation #(
       .s_mmio_ready(s_mmio_ready),
       .s_mmio_write(s_mmio_write),
       .s_mmio_bar(s_mmio_bar),
-      .s_mmio_addr({s_mmio_line, 6'd0}),
+      .s_mmio_addr({s_mmio_line, s_mmio_byte}),
       .s_mmio_be(s_mmio_be),
       .s_mmio_data(s_mmio_data),
-      .s_mmio_tag(8'd0),
+      .s_mmio_tag(s_mmio_tag),
       .m_mmio_cpl_ready(m_mmio_cpl_ready),
       .llq_valid(llq_valid),
       .llq_line(llq_line),
@@ -156,7 +182,7 @@ module fv_isolation #(
       .db_valid(db_valid),
       .db_offset(db_offset),
       .db_data(db_data),
-      .acc_rdata(32'd0)
+      .acc_rdata(acc_rdata)
   );
 
   efa_qp_ctx #(
@@ -164,9 +190,9 @@ module fv_isolation #(
   ) u_ctx (
       .clk(clk),
       .core_rst(rst),
-      .qpc_send_addr({{QPN_W{1'b0}}, qpc_sq_addr, qpc_llq_addr, qpc_db_addr}),
+      .qpc_send_addr({qpc_srd_addr, qpc_sq_addr, qpc_stores_addr, qpc_db_addr}),
       .qpc_send_data(qpc_send_data),
-      .qpc_recv_addr({{QPN_W{1'b0}}, qpc_rq_addr}),
+      .qpc_recv_addr({qpc_judge_addr, qpc_rq_addr}),
       .qpc_recv_data(qpc_recv_data),
       .qpa_lock(qpa_lock),
       .qpa_valid(qpa_valid),
@@ -176,6 +202,7 @@ module fv_isolation #(
       .qpa_wdata(qpa_wdata),
       .qpchg_send_valid(qpchg_send_valid),
       .qpchg_send_ready(qpchg_send_ready),
+      .qpchg_recv_valid(qpchg_recv_valid),
       .qpchg_recv_ready(qpchg_recv_ready),
       .qpchg_qpn(qpchg_qpn),
       .qpchg_state(qpchg_state),
@@ -186,7 +213,7 @@ module fv_isolation #(
       .qperr_recv_valid(qperr_recv_valid),
       .qperr_recv_ready(qperr_recv_ready),
       .qperr_recv_qpn(qperr_recv_qpn),
-      .qperr_recv_cause(4'd0),
+      .qperr_recv_cause(qperr_recv_cause),
       .qp_init_done(qp_init_done)
   );
 
@@ -209,7 +236,7 @@ module fv_isolation #(
       .completed_data(completed_data),
       .s_clear_valid(clear_valid),
       .s_clear_qpn(clear_qpn),
-      .prod_rd_addr({prod_sq_addr, prod_llq_addr}),
+      .prod_rd_addr({prod_sq_addr, prod_stores_addr}),
       .prod_rd_data(prod_data),
       .work_valid(work_valid),
       .work_qpn(work_qpn),
@@ -248,18 +275,26 @@ module fv_isolation #(
       .prod_data(prod_data[15:0]),
       .taken_addr(taken_addr),
       .taken_data(taken_data),
-      .rd_en(1'b0),
-      .rd_line({LINE_W{1'b0}}),
+      .rd_en(line_rd_en),
+      .rd_line(line_rd_line),
       .s_void_valid(s_void_valid),
       .s_void_ready(s_void_ready),
       .s_void_line(s_void_line),
       .s_void_parity(s_void_parity),
-      .err_valid(store_valid),
-      .err_qpn(store_qpn)
+      .err_valid(llq_err_valid),
+      .err_qpn(llq_err_qpn)
   );
 
+  // With SQ_HOST no store reaches LLQ memory: what reads contexts and counts, and reports the queue
+  // whose WQE read failed, is then efa_sq_fetch, which may do anything here.
+  wire [QPN_W-1:0] qpc_stores_addr = SQ_HOST != 0 ? qpc_fetch_addr : qpc_llq_addr;
+  wire [QPN_W-1:0] prod_stores_addr = SQ_HOST != 0 ? prod_fetch_addr : prod_llq_addr;
+  wire store_valid = SQ_HOST != 0 ? fetch_err_valid : llq_err_valid;
+  wire [QPN_W-1:0] store_qpn = SQ_HOST != 0 ? fetch_err_qpn : llq_err_qpn;
+
   efa_sq_fault #(
-      .QPN_W(QPN_W)
+      .QPN_W  (QPN_W),
+      .SQ_HOST(SQ_HOST)
   ) u_fault (
       .clk(clk),
       .rst(rst),
@@ -269,22 +304,27 @@ module fv_isolation #(
       .torn_err_qpn(torn_qpn),
       .store_err_valid(store_valid),
       .store_err_qpn(store_qpn),
-      .read_err_valid(1'b0),
-      .read_err_qpn({QPN_W{1'b0}}),
+      .read_err_valid(read_err_valid),
+      .read_err_qpn(read_err_qpn),
       .notice_valid(qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR),
       .notice_qpn(qpchg_qpn),
-      .clear_valid(clear_valid),
-      .clear_qpn(clear_qpn),
+      .clear_valid(fault_clear_valid),
+      .clear_qpn(fault_clear_qpn),
       .ah_gone(ah_gone),
       .down(down),
+      .flush_ok(flush_ok),
       .qperr_valid(qperr_send_valid),
       .qperr_ready(qperr_send_ready),
       .qperr_qpn(qperr_send_qpn),
       .qperr_cause(qperr_send_cause),
       .m_mark_ready(mark_ready),
       .mark_done(mark_done),
+      .m_walk_valid(walk_valid),
       .m_walk_ready(walk_ready),
-      .m_again_ready(again_ready)
+      .m_walk_set(walk_set),
+      .m_again_valid(again_valid),
+      .m_again_ready(again_ready),
+      .m_again_qpn(again_qpn)
   );
 
   efa_rq_counts #(
@@ -307,11 +347,12 @@ module fv_isolation #(
       .s_clear_valid(rq_clear_valid),
       .s_clear_ready(rq_clear_ready),
       .s_clear_qpn(rq_clear_qpn),
-      .s_clear_sized(1'b1),
-      .s_clear_live(rq_clear_size[4]),
-      .s_clear_log(rq_clear_size[3:0]),
-      .rd_qpn({rq_rd_qpn, rq_rd_qpn}),
-      .rd_prod(rq_prod)
+      .s_clear_sized(rq_clear_sized),
+      .s_clear_live(rq_clear_live),
+      .s_clear_log(rq_clear_log),
+      .rd_qpn(rq_rd_qpn),
+      .rd_prod(rq_prod),
+      .rd_cons(rq_cons)
   );
 
   // The victim: its UAR, a queue pair, a completion queue, a dword of LLQ memory.
@@ -349,6 +390,12 @@ module fv_isolation #(
   (* probe = "u_ctx.g_reader[2].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_2_addr;
   (* probe = "u_ctx.g_reader[2].u_copy.word_q" *) wire [QPC_W-1:0] ctx_2;
   (* probe = "u_ctx.g_reader[2].u_copy.word_known_q" *) wire ctx_2_known;
+  (* probe = "u_ctx.g_reader[3].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_3_addr;
+  (* probe = "u_ctx.g_reader[3].u_copy.word_q" *) wire [QPC_W-1:0] ctx_3;
+  (* probe = "u_ctx.g_reader[3].u_copy.word_known_q" *) wire ctx_3_known;
+  (* probe = "u_ctx.g_reader[5].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_5_addr;
+  (* probe = "u_ctx.g_reader[5].u_copy.word_q" *) wire [QPC_W-1:0] ctx_5;
+  (* probe = "u_ctx.g_reader[5].u_copy.word_known_q" *) wire ctx_5_known;
   (* probe = "u_ctx.g_reader[4].u_copy.word_addr" *) wire [QPN_W-1:0] ctx_4_addr;
   (* probe = "u_ctx.g_reader[4].u_copy.word_q" *) wire [QPC_W-1:0] ctx_4;
   (* probe = "u_ctx.g_reader[4].u_copy.word_known_q" *) wire ctx_4_known;
@@ -402,11 +449,42 @@ module fv_isolation #(
   (* probe = "u_fault.rung_q" *) wire [(1<<QPN_W)-1:0] fault_rung;
   (* probe = "u_fault.torn_q" *) wire [(1<<QPN_W)-1:0] fault_torn;
   (* probe = "u_fault.store_q" *) wire [(1<<QPN_W)-1:0] fault_store;
+  (* probe = "u_fault.request_q" *) wire [(1<<QPN_W)-1:0] fault_request;
+  (* probe = "u_fault.round_q" *) wire [(1<<QPN_W)-1:0] fault_round;
   (* probe = "u_fault.read_q" *) wire [(1<<QPN_W)-1:0] fault_read;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_addr;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_q" *) wire [15:0] rq_word;
-  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_known_q" *) wire rq_known;
-
+  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_0_addr;
+  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_q" *) wire [15:0] rq_post_0;
+  (* probe = "u_rq.u_prod.g_port[0].u_copy.word_known_q" *) wire rq_post_0_known;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_1_addr;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_q" *) wire [15:0] rq_post_1;
+  (* probe = "u_rq.u_prod.g_port[1].u_copy.word_known_q" *) wire rq_post_1_known;
+  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] rq_post_2_addr;
+  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_q" *) wire [15:0] rq_post_2;
+  (* probe = "u_rq.u_prod.g_port[2].u_copy.word_known_q" *) wire rq_post_2_known;
+  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_take_0_addr;
+  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_q" *) wire [15:0] rq_take_0;
+  (* probe = "u_rq.u_cons.g_port[0].u_copy.word_known_q" *) wire rq_take_0_known;
+  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_take_1_addr;
+  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_q" *) wire [15:0] rq_take_1;
+  (* probe = "u_rq.u_cons.g_port[1].u_copy.word_known_q" *) wire rq_take_1_known;
+  (* probe = "u_rq.u_done.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] rq_done_0_addr;
+  (* probe = "u_rq.u_done.g_port[0].u_copy.word_q" *) wire [15:0] rq_done_0;
+  (* probe = "u_rq.u_done.g_port[0].u_copy.word_known_q" *) wire rq_done_0_known;
+  (* probe = "u_rq.u_done.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] rq_done_1_addr;
+  (* probe = "u_rq.u_done.g_port[1].u_copy.word_q" *) wire [15:0] rq_done_1;
+  (* probe = "u_rq.u_done.g_port[1].u_copy.word_known_q" *) wire rq_done_1_known;
+  (* probe = "u_rq.u_size.word_addr" *) wire [QPN_W-1:0] rq_size_addr;
+  (* probe = "u_rq.u_size.word_q" *) wire [4:0] rq_size;
+  (* probe = "u_rq.u_size.word_known_q" *) wire rq_size_known;
+  (* probe = "u_rq.d1_prod" *) wire [15:0] rq_judged_prod;
+  (* probe = "u_rq.d1_done" *) wire [15:0] rq_judged_done;
+  (* probe = "u_rq.d1_live" *) wire rq_judged_live;
+  (* probe = "u_rq.d1_log" *) wire [3:0] rq_judged_log;
+  (* probe = "u_rq.d1_value_q" *) wire [15:0] rq_judged_value;
+  (* probe = "u_rq.f1_valid_q" *) wire rq_adding;
+  (* probe = "u_rq.f1_qpn_q" *) wire [QPN_W-1:0] rq_adding_qpn;
+  (* probe = "u_rq.f1_count_q" *) wire [1:0] rq_adding_count;
+  (* probe = "u_rq.f1_after" *) wire [15:0] rq_added;
   (* probe = "u_rq.d1_valid_q" *) wire rq_judged;
   (* probe = "u_rq.d1_qpn_q" *) wire [QPN_W-1:0] rq_judged_qpn;
 
@@ -415,30 +493,31 @@ module fv_isolation #(
   // The lines that the host stored or loaded and that have not acted, as they were on the bus, and
   // which dwords of the first have acted.
   reg [1:0] lines_q;
-  reg [605:0] first_q;
-  reg [605:0] second_q;
+  reg [613:0] first_q;
+  reg [613:0] second_q;
   reg [15:0] acted_q;
-  wire host_write = first_q[605];
-  wire [2:0] host_bar = first_q[604:602];
-  wire [25:0] host_line = first_q[601:576];
-  wire [63:0] host_be = first_q[575:512];
-  wire [511:0] host_data = first_q[511:0];
-  wire [605:0] arrives = {s_mmio_write, s_mmio_bar, s_mmio_line, s_mmio_be, s_mmio_data};
+  wire host_write = first_q[613];
+  wire [2:0] host_bar = first_q[612:610];
+  wire [25:0] host_line = first_q[609:584];
+  wire [63:0] host_be = first_q[583:520];
+  wire [511:0] host_data = first_q[519:8];
+  wire [613:0] arrives = {
+    s_mmio_write, s_mmio_bar, s_mmio_line, s_mmio_be, s_mmio_data, s_mmio_tag
+  };
   wire take_line = s_mmio_valid && s_mmio_ready;
   wire pop_line = a_valid && a_ready;
   wire [3:0] db_dword = db_offset[5:2];
 
   // An item of efa_mmio as it must be for a line of the bus.
-  function [581:0] item(input [605:0] from);
+  function [581:0] item(input [613:0] from);
     integer n;
     begin
-      item[581:552] = from[605:576];
+      item[581:552] = from[613:584];
       for (n = 0; n < 16; n = n + 1) begin
-        item[536+n] = |from[512+4*n+:4];
-        item[520+n] = &from[512+4*n+:4];
+        item[536+n] = |from[520+4*n+:4];
+        item[520+n] = &from[520+4*n+:4];
       end
-      item[519:8] = from[511:0];
-      item[7:0]   = 8'd0;
+      item[519:0] = from[519:0];
     end
   endfunction
 
@@ -506,14 +585,42 @@ module fv_isolation #(
   reg error_q;
   reg offers_q;
   wire error = (rung_valid && rung_qpn == me) || (store_valid && store_qpn == me)
-      || (torn_valid && torn_qpn == me);
+      || (torn_valid && torn_qpn == me) || (read_err_valid && read_err_qpn == me);
   wire offers = qperr_send_valid && qperr_send_qpn == me;
 
-  // The receive count: the word may change where its own doorbell or its clearing is carried out.
-  reg [1:0] rq_rung_q;
-  reg rq_cleared_q;
-  reg rq_known1_q;
-  reg [15:0] rq_word1_q;
+  // The queue sends nothing since an error of its own or since its QP reached ERR; its sends may be
+  // flushed only since the latter.
+  reg broke_q;
+  reg told_q;
+  wire notice = qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR && qpchg_qpn == me;
+  wire fault_cleared = fault_clear_valid && fault_clear_qpn == me;
+
+  // The receive ring's counts since it was cleared with its size: posted by its own doorbells, claimed
+  // and reported by what names it. A doorbell or a report in the cycle of the clear is lost or late
+  // (no ring in use is cleared), so nothing is known then.
+  reg rq_known_q;
+  reg rq_sized_q;
+  reg rq_live_q;
+  reg [3:0] rq_log_q;
+  reg [15:0] rq_prod_q;
+  reg [15:0] rq_cons_q;
+  reg [15:0] rq_done_q;
+  reg rq_rung_q;
+  reg [15:0] rq_value_q;
+  reg rq_report_q;
+  reg [1:0] rq_count_q;
+  reg rq_moved_q;
+  reg rq_wrong_q;
+  reg [1:0] rq_asked_q;
+  reg [31:0] rq_answer_q;
+  reg rq_answer_known_q;
+  reg rq_foreign_q;
+  wire rq_cleared = rq_clear_valid && rq_clear_ready && rq_clear_qpn == me;
+  wire rq_rings = rqdb_valid && rqdb_qpn == me;
+  wire rq_reports = s_done_valid && s_done_qpn == me;
+  wire [15:0] rq_depth = rq_live_q ? 16'd1 << rq_log_q : 16'd0;
+  wire [15:0] rq_would_be = rq_value_q - rq_done_q;
+  wire rq_legal = rq_would_be <= rq_depth && rq_would_be >= rq_prod_q - rq_done_q;
 
   // Who owns the page of the line, as the ring's maker said, and since when nobody.
   reg own_q;
@@ -590,7 +697,7 @@ module fv_isolation #(
     beyond_q <= !rst && to_sq && mine && !legal;
     rq_q <= !rst && to_rq && mine;
     value_q <= b_data_q;
-    asked_q <= {prod_sq_addr == me, prod_llq_addr == me};
+    asked_q <= {prod_sq_addr == me, prod_stores_addr == me};
     answer_q <= prod_q;
     answer_known_q <= !rst && known_q;
     cleared_q <= !rst && cleared;
@@ -617,10 +724,33 @@ module fv_isolation #(
     else if (error) owed_q <= 1'b1;
     else if (offers && !offers_q && !error_q) owed_q <= 1'b0;
 
-    rq_rung_q <= {rq_rung_q[0], rqdb_valid && rqdb_qpn == me};
-    rq_cleared_q <= rq_clear_valid && rq_clear_ready && rq_clear_qpn == me;
-    rq_known1_q  <= rq_known;
-    rq_word1_q   <= rq_word;
+    if (rst || fault_cleared) broke_q <= 1'b0;
+    else if (error || notice) broke_q <= 1'b1;
+    if (rst || fault_cleared) told_q <= 1'b0;
+    else if (notice) told_q <= 1'b1;
+
+    rq_rung_q <= !rst && rq_rings;
+    rq_value_q <= rqdb_value;
+    rq_report_q <= !rst && rq_reports;
+    rq_count_q <= s_done_count;
+    rq_moved_q <= !rst && rq_rung_q && rq_legal && rq_value_q != rq_prod_q;
+    rq_wrong_q <= !rst && rq_rung_q && !rq_legal;
+    rq_asked_q <= {rq_rd_qpn[QPN_W+:QPN_W] == me, rq_rd_qpn[0+:QPN_W] == me};
+    rq_answer_q <= {rq_cons_q, rq_prod_q};
+    rq_answer_known_q <= !rst && rq_known_q;
+    rq_foreign_q <= !rst && rqdb_valid && rqdb_qpn != me;
+    if (rst) rq_known_q <= 1'b0;
+    else if (rq_cleared) rq_known_q <= (rq_clear_sized || rq_sized_q) && !rq_rings && !rq_reports;
+    if (rst) rq_sized_q <= 1'b0;
+    else if (rq_cleared && rq_clear_sized) rq_sized_q <= 1'b1;
+    if (rq_cleared && rq_clear_sized) rq_live_q <= rq_clear_live;
+    if (rq_cleared && rq_clear_sized) rq_log_q <= rq_clear_log;
+    if (rq_cleared) rq_prod_q <= 16'd0;
+    else if (rq_rung_q && rq_legal) rq_prod_q <= rq_value_q;
+    if (rq_cleared) rq_cons_q <= 16'd0;
+    else if (take_valid && take_qpn == me) rq_cons_q <= take_value;
+    if (rq_cleared) rq_done_q <= 16'd0;
+    else if (rq_report_q) rq_done_q <= rq_done_q + {14'd0, rq_count_q};
 
     op_waits_q <= !rst && s_op_valid && !s_op_ready;
     op_q <= {s_op_own, s_op_disown, s_op_qpn, s_op_qpc};
@@ -668,35 +798,40 @@ module fv_isolation #(
   wire ctx_there = ctx_state != 3'd0 || ctx_walk > me;
 
   always @* begin
-    if (!began_q) assume (power_rst);
-    assume (!power_rst || rst);
-    // The host's side opens when the tables are ready, and drops what comes during a later reset.
-    assume (!opened || !power_rst);
+    a_began : assume (began_q || power_rst);
+    a_power : assume (!power_rst || rst);
+    a_opened : assume (!opened || !power_rst);
+    a_aligned : assume (s_mmio_byte == 6'd0);
+    a_tables :
     assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
-    // Commands wait for that, too.
+    a_commands :
     assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
         || s_op_valid || rq_clear_valid));
-    // Of efa_cmd_qp: a queue is cleared when a drain has passed since it could be rung, can be rung only
-    // after it was cleared, and changes hands, from dead, no earlier than a drain later.
-    assume (!cleared || quiet);
+    // Of efa_cmd_qp, by formal/cmd_qp.v.
+    a_clear : assume (!cleared || quiet);
+    a_rings :
     assume (!(admin_writes && rings(qpa_wdata) && of_y(qpa_wdata)) || (known_q && !cleared));
+    a_hands :
     assume (!(admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
         && ctx_q[`EFA_QPC__UAR] == qpa_wdata[`EFA_QPC__UAR])) || (gone && !cleared));
-    // Of efa_objects: a page is given to a ring when nobody has it, by a later command than the one
-    // that gave it back.
+    a_page :
     assume (!(op_mine && s_op_own) || (!own_q && owned_q == 3'd0)
         || (op_waits_q && own_q && own_qpn_q == s_op_qpn));
-    // A ring begins at a page, ends in the memory, and stays offered until it is done.
+    a_place :
     assume (!s_op_valid || (s_op_qpc[`EFA_QPC__SQ_LINE] % 64 == 0
         && s_op_qpc[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W) && op_end <= (20'd1 << LINE_W)
         && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
+    a_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
-    // A receive ring is cleared while it is not rung.
-    assume (!(rq_clear_valid && rq_judged && rq_judged_qpn == rq_clear_qpn));
+    a_receive : assume (!(rq_clear_valid && rq_judged && rq_judged_qpn == rq_clear_qpn));
+    // Which words of the memories the invariants look at.
+    a_words :
     assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
-        && ctx_4_addr == me && rq_addr == me);
-    assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq
-        && owner_place == page);
+        && ctx_3_addr == me && ctx_4_addr == me && ctx_5_addr == me && place_0 == me
+        && place_1 == me && place_2 == me && cq_word_addr == cq && owner_place == page
+        && rq_post_0_addr == me && rq_post_1_addr == me && rq_post_2_addr == me
+        && rq_take_0_addr == me && rq_take_1_addr == me && rq_done_0_addr == me
+        && rq_done_1_addr == me && rq_size_addr == me);
     if (began_q) begin
       o_decode :
       assert (lines_q == {1'b0, a_valid} + {1'b0, spare} && (a_valid || !spare)
@@ -708,7 +843,7 @@ module fv_isolation #(
     if (began_q && !rst) begin
       h_contexts :
       assert (!ctx_there || (own_known && own_word == ctx_q && ctx_0_known && ctx_1_known
-          && ctx_2_known && ctx_4_known));
+          && ctx_2_known && ctx_3_known && ctx_4_known && ctx_5_known));
       h_dead : assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !judge_q));
       h_judge :
       assert (judge_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!judge_q || own_read == ctx_q));
@@ -758,8 +893,25 @@ module fv_isolation #(
       h_s3 :
       assert ((s3_valid && write_line == line) == to_line_q[2] && (!to_line_q[2] || owned_q[2]
           || !s3_inside));
+      h_request : assert (!(fault_request[me] || fault_round[me] || flush_ok[me]) || told_q);
       h_owed :
       assert (!(fault_rung[me] || fault_torn[me] || fault_store[me] || fault_read[me]) || owed_q);
+
+      h_rq :
+      assert (!rq_known_q || (rq_sized_q && rq_post_0_known && rq_post_1_known && rq_post_2_known
+          && rq_post_0 == rq_prod_q && rq_post_1 == rq_prod_q && rq_post_2 == rq_prod_q
+          && rq_take_0_known && rq_take_1_known && rq_take_0 == rq_cons_q && rq_take_1 == rq_cons_q
+          && rq_done_0_known && rq_done_1_known && rq_done_0 == rq_done_q && rq_done_1 == rq_done_q));
+      h_rq_size :
+      assert (!rq_sized_q || (rq_size_known && rq_size == {rq_live_q, rq_log_q}));
+      h_rq_rung :
+      assert ((rq_judged && rq_judged_qpn == me) == rq_rung_q && (!(rq_rung_q && rq_known_q)
+          || (rq_judged_value == rq_value_q && rq_judged_prod == rq_prod_q
+          && rq_judged_done == rq_done_q && rq_judged_live == rq_live_q
+          && rq_judged_log == rq_log_q)));
+      h_rq_report :
+      assert ((rq_adding && rq_adding_qpn == me) == rq_report_q && (!(rq_report_q && rq_known_q)
+          || (rq_adding_count == rq_count_q && rq_added == rq_done_q + {14'd0, rq_count_q})));
 
       p_decode :
       assert ((!db_valid || (lines_q != 0 && host_write && host_bar == `EFA_LIMITS__DB_BAR
@@ -769,8 +921,16 @@ module fv_isolation #(
           && {{26 - LINE_W{1'b0}}, llq_line} == host_line && llq_data == host_data
           && llq_dwen[dword] == (&host_be[4*dword+:4]))));
       p_context :
-      assert (!ctx_there || (ctx_0 == ctx_q && ctx_1 == ctx_q && ctx_2 == ctx_q && ctx_4 == ctx_q));
+      assert (!ctx_there || (ctx_0 == ctx_q && ctx_1 == ctx_q && ctx_2 == ctx_q && ctx_3 == ctx_q
+          && ctx_4 == ctx_q && ctx_5 == ctx_q));
       p_report : assert (!(offers && !offers_q) || owed_q);
+      p_down : assert (down[me] == broke_q);
+      p_flush :
+      assert (!(flush_ok[me] || (walk_valid && walk_set[me]) || (again_valid && again_qpn == me))
+          || told_q);
+      p_notice :
+      assert (!((qpchg_send_valid || qpchg_recv_valid) && qpchg_qpn == me)
+          || qpchg_state == ctx_q[`EFA_QPC__STATE]);
       p_beyond : assert (!(known_q && of_y(ctx2_q)) || (rung_valid && rung_qpn == me) == beyond_q);
       p_stray :
       assert (!(store_valid && store_qpn == me && of_page_q[2]) || of_me_q[2]);
@@ -784,7 +944,14 @@ module fv_isolation #(
           ctx2_q
       ) || ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0])));
       p_posted :
-      assert (!(rq_known && rq_known1_q) || rq_word == rq_word1_q || rq_rung_q[1] || rq_cleared_q);
+      assert (!rq_answer_known_q || ((!rq_asked_q[0] || rq_prod[15:0] == rq_answer_q[15:0])
+          && (!rq_asked_q[1] || rq_prod[31:16] == rq_answer_q[15:0])));
+      p_claimed :
+      assert (!rq_answer_known_q || ((!rq_asked_q[0] || rq_cons[15:0] == rq_answer_q[31:16])
+          && (!rq_asked_q[1] || rq_cons[31:16] == rq_answer_q[31:16])));
+      p_judged :
+      assert (!rq_known_q || ((move_valid && moved_qpn == me) == rq_moved_q
+          && (wrong_valid && moved_qpn == me) == rq_wrong_q));
       p_cq :
       assert (cq_other_q || ((cqdb_valid && cqdb_cqn == cq) == cq_q
           && (!cq_q || cqdb_value == value_q)));
@@ -797,13 +964,18 @@ module fv_isolation #(
       c_decode : cover (db_valid && acted_q != 0 && db_offset[31:16] == y && y != 0);
       c_context : cover (judge_q && rings(ctx_q) && rings(ctx_2) && of_y(ctx_q));
       c_report : cover (offers && owed_q && offers_q);
+      c_down : cover (down[me] && !told_q);
+      c_flush : cover (again_valid && again_qpn == me);
+      c_notice : cover (qpchg_send_valid && qpchg_recv_valid && qpchg_qpn == me && qpchg_state == ERR);
       c_beyond : cover (beyond_q && foreign_q && known_q && of_y(ctx2_q));
       c_stray : cover (store_valid && store_qpn == me && of_page_q[2]);
       c_count : cover (answer_known_q && asked_q == 2'b11 && answer_q == 16'd2 && foreign_q);
       c_work : cover (work_q && known_q && of_y(ctx2_q) && foreign_q);
       c_asks : cover (to_sq && mine);
       c_rq : cover (rq_q && foreign_q && value_q == 32'd1);
-      c_posted : cover (rq_known && rq_known1_q && rq_word != rq_word1_q && rq_word == 16'd1);
+      c_posted : cover (rq_answer_known_q && rq_asked_q[0] && rq_answer_q[15:0] == 16'd2 && rq_foreign_q);
+      c_claimed : cover (rq_answer_known_q && rq_asked_q[1] && rq_answer_q[31:16] == 16'd1);
+      c_judged : cover (rq_known_q && rq_wrong_q && rq_done_q == 16'd1);
       c_cq : cover (cq_q && !cq_other_q && foreign_q);
       c_line : cover (l3_write_q && l3_known_q && own_q && l3_parity_q && stray_q);
       c_early : cover (l3_error_q && l3_known_q);
