@@ -99,7 +99,10 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
         for end in ends:
             end.qp.modify(STATE.RESET)
             end.qp.to_rts(QKEY)
-    exchange(ends[0], next(end for end in ends[1:] if end.kind == ends[0].kind), b"as new")
+    # Of another completion queue, so that each side's completion is the first in its own.
+    first = ends[0]
+    peer = next(end for end in ends if end.kind == first.kind and end.cq is not first.cq)
+    exchange(first, peer, b"as new")
 
 
 def contexts_come_back(backends, _rng):
