@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.turns import Turns
-from tb.lib.waits import drive
+from tb.lib.waits import drive, high, until
 
 FIELDS = ["addr", "len", "cookie"]
 
@@ -99,12 +99,8 @@ async def one_a_cycle(dut):
     dut.m_rd_ready.value = 1
     await clock_and_reset(dut)
     readers.queues[0].extend(readers.request() for _ in range(30))
-    while int(dut.s_rd_ready.value) == 0 or int(dut.s_rd_valid.value) == 0:
-        await RisingEdge(dut.clk)
-    cycles = 0
-    while dut.m_rd_valid.value != 1:
-        await RisingEdge(dut.clk)
-        cycles += 1
+    await until(dut, lambda: int(dut.s_rd_ready.value) and int(dut.s_rd_valid.value), "a request")
+    cycles = await until(dut, high(dut.m_rd_valid))
     assert cycles == promised.latency
     for _ in range(28 // promised.interval):
         assert dut.m_rd_valid.value == 1

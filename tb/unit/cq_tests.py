@@ -41,8 +41,7 @@ class Bench:
 
     async def start(self):
         await clock_and_reset(self.dut)
-        while self.dut.init_done.value != 1:
-            await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.init_done))
 
     async def write_context(self, cqn, **fields):
         self.contexts[cqn] = fields
@@ -404,8 +403,7 @@ async def reset_in_the_middle_of_traffic(dut):
         bench.tx.clear()
         await reset(dut)
         bench.wr.beats.clear()
-        while dut.init_done.value != 1:
-            await RisingEdge(dut.clk)
+        await until(dut, high(dut.init_done))
         await bench.write_context(6, log=2)
         item = {**random_item(rng, [6], 0), "sub": 0}
         bench.tx.post(beat(item))

@@ -6,6 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import EVENTS
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
+from tb.lib.waits import high, until
 
 PART, REGISTER, LATE, VECTOR = 1, 2, 4, 5
 
@@ -116,11 +117,7 @@ async def cycles(dut):
     await clock_and_reset(dut)
     for path, report in (("store", {"part": 64}), ("late", {"late": 3})):
         await bench.report(**report)
-        waited = 0
-        while dut.ev_odd_host_valid.value == 0:
-            await RisingEdge(dut.clk)
-            waited += 1
-            assert waited < 9
+        waited = await until(dut, high(dut.ev_odd_host_valid), cycles=9)
         assert waited == timing("efa_odd", path).latency, path
 
 

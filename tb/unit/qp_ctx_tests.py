@@ -36,8 +36,7 @@ class Bench:
         await ClockCycles(self.dut.clk, 4)
         self.dut.core_rst.value = 0
         await RisingEdge(self.dut.clk)
-        while self.dut.qp_init_done.value != 1:
-            await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.qp_init_done))
 
     async def watch(self, ready):
         rng = rng_for("notice")
