@@ -27,7 +27,7 @@ class Bench:
         self.bytes = 64 << int(dut.LINE_W.value)
         self.store = bytearray(self.rng.randbytes(self.bytes))  # the packet buffer
         self.regions, self.memory, self.wanted = Regions(self.rng), {}, deque()
-        self.line, self.at, self.ended, self.free = 0, 0, 0, 0
+        self.line, self.at, self.ended, self.free, self.lasts = 0, 0, 0, 0, 0
         zero(dut, "mtt_valid", "s_win_data")
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value, dut.mps_log.value = self.node, log
@@ -97,6 +97,7 @@ class Bench:
         start, end = beat["addr"], beat["addr"] + beat["len"] - 1
         assert beat["len"] and start >> self.log == end >> self.log, "a write across a boundary"
         assert beat["last"] == int(self.at + count == beat["len"])
+        self.lasts += beat["last"]
         assert beat["data"] >> 8 * count == 0, "something behind the last byte"
         for number, byte in enumerate(beat["data"].to_bytes(64, "little")[:count]):
             assert self.wanted[0].pop(start + self.at + number, None) == byte
@@ -154,6 +155,33 @@ async def buffers_of_every_magnitude(dut):
             bench.job(size, 2 * size)
             bench.job(size + 33, size, 33, 0)
         await bench.settle()
+
+
+@cocotb.test()
+async def a_packet_shorter_than_its_buffers(dut):
+    """data.rx_scatter.short: the rest of a buffer stays as it was, and one write fills a block"""
+    bench = Bench(dut, log=12)
+    await bench.start()
+    rng = bench.rng
+    for _ in range(12):
+        for _ in range(4):
+            length = rng.choice((rng.randrange(1, 4000), 1 << rng.randrange(12)))
+            bench.job(length, length + rng.randrange(1, 4000))
+            bench.job(length + 40, 40, length + rng.randrange(1, 4000))
+        await bench.settle()
+    # Within one page, a packet is one write.
+    for index in (0, 2, 3):
+        del bench.regions.table[index]
+    moments = Moments(dut, "done")
+    region = bench.regions.table[1]
+    begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
+    for length in (1 << bit for bit in range(12)):
+        for size in (length, length + length // 2):
+            bench.free, lasts = 0, bench.lasts
+            bench.job(size, 4096, begin=begin)
+            await bench.settle()
+            assert bench.lasts == lasts + 1, f"{bench.lasts - lasts} writes for {size} bytes"
+    assert len(moments["done"]) == 24
 
 
 @cocotb.test()
