@@ -1,7 +1,7 @@
 """efa_srd_circle: which message context is next, and how soon."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
 from tb.lib.stream import clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
@@ -18,6 +18,7 @@ class Bench:
         self.count = len(dut.used)
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
+        self.mask = 0  # of the used ones, a bit each
         # Cycles since the last one was given; nothing came back since.
         self.waited, self.still = PAST.interval, False
         zero(dut, "give", "release_valid", "release_place")
@@ -46,7 +47,7 @@ class Bench:
         """A cycle: a context is given if it may be, another comes back. True if one was given."""
         dut = self.dut
         ready, number = dut.next_ready.value == 1, int(dut.next_id.value)
-        assert int(dut.used.value) == sum(1 << place for place in self.used)
+        assert int(dut.used.value) == self.mask
         if self.still:
             due, cycles = self._due()
             assert ready == (self.waited >= cycles) and number == due or not ready
@@ -57,14 +58,20 @@ class Bench:
         dut.give.value, dut.release_valid.value = int(give), int(release is not None)
         if release is not None:
             dut.release_place.value = release
+        await Timer(1, "ns")
+        passes = not give and number % self.count in self.used
+        assert dut.passes.value == int(passes), f"passes at context {number % self.count}"
         await FallingEdge(dut.clk)
         if give:
             self.used.add(number % self.count)
+            self.mask |= 1 << number % self.count
             self.given.append(number)
             self.waits.append(self.waited)
             self.waited = 0
         self.waited += 1
         self.used.discard(release)
+        if release is not None:
+            self.mask &= ~(1 << release)
         self.still = release is None and (give or self.still)
         return give
 
@@ -103,6 +110,60 @@ async def one_is_free_anywhere(dut):
             pass
     assert max(bench.waits) == PAST.interval and bench.given[-1] > 4 * bench.count
     await bench.step(False)
+
+
+@cocotb.test()
+async def one_is_free_in_each_row(dut):
+    """transport.srd_circle.rows: from any row to any row, forwards and round the circle"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    for _ in range(3):
+        # The first column of a row, and any other.
+        rows = list(range(0, bench.count, bench.columns))
+        bench.rng.shuffle(rows)
+        for row in rows:
+            place = row + bench.rng.choice((0, bench.rng.randrange(bench.columns)))
+            if place not in bench.used:
+                continue
+            while not await bench.step(release=place if dut.next_ready.value == 1 else None):
+                pass
+    await bench.step(False)
+
+
+@cocotb.test()
+async def rows_become_free_while_all_others_are_used(dut):
+    """transport.srd_circle.few: two or three rows with a free context, whichever they are"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    rng = bench.rng
+    for _ in range(120):
+        free = [place for place in range(bench.count) if place not in bench.used]
+        for _ in range(3 - len(free)):
+            await bench.step(False, rng.choice(sorted(bench.used)))
+        for _ in range(rng.randrange(4)):
+            await bench.step(False)
+        while len(bench.used) < bench.count - 1:
+            await bench.step()
+    await bench.step(False)
+
+
+@cocotb.test()
+async def ids_count_laps(dut):
+    """transport.srd_circle.laps: two contexts in turn, a lap for every second one"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    one, two = 0, bench.count // 2
+    laps = 1024 if bench.count == NEXT.depth else 64
+    place = one
+    for _ in range(2 * laps):
+        while not await bench.step(release=place if dut.next_ready.value == 1 else None):
+            pass
+        place = two if place == one else one
+    await bench.step(False)
+    assert bench.given[-1] >= laps * bench.count
 
 
 @cocotb.test()
