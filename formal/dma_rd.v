@@ -11,6 +11,7 @@ module fv_dma_rd #(
     input wire rst,
     input wire s_cfg_bme,
     input wire stop,
+    input wire [3:0] mrrs_log,
     input wire rd_adm_valid,
     input wire [63:0] rd_adm_addr,
     input wire [12:0] rd_adm_len,
@@ -70,7 +71,7 @@ module fv_dma_rd #(
       .rst(rst),
       .s_cfg_bme(s_cfg_bme),
       .stop(stop),
-      .mrrs_log(4'd12),
+      .mrrs_log(mrrs_log),
       .init_done(init_done),
       .idle(idle),
       .rd_adm_valid(rd_adm_valid),
@@ -226,6 +227,14 @@ module fv_dma_rd #(
     end
   end
 
+  function fits(input [12:0] addr, input [12:0] len, input [3:0] log);
+    reg [12:0] limit;
+    begin
+      limit = 13'd1 << log;
+      fits = len != 13'd0 && {1'b0, addr & (limit - 13'd1)} + {1'b0, len} <= {1'b0, limit};
+    end
+  endfunction
+
   wire ask_p = ask_word[ASK_W-1];
   wire have_p = have_word[HAVE_W-1];
   wire have_up = have_word[HAVE_W-2];
@@ -233,20 +242,24 @@ module fv_dma_rd #(
   wire waits = ask_p != have_p && !have_up;
 
   always @* begin
-    if (!began_q) assume (rst);
-    // What is asked for is within the size of a read (efa_tx_room and others split it).
-    assume (rd_adm_len != 0 && rd_adm_len <= 13'd64 && rd_adm_addr[11:0] == 0);
-    assume (rd_rq_len != 0 && rd_rq_len <= 13'd64 && rd_rq_addr[11:0] == 0);
-    assume (rd_tx_len != 0 && rd_tx_len <= 13'd64 && rd_tx_addr[11:0] == 0);
+    a_reset_first : assume (began_q || rst);
+    // What is asked for lies within one read request size, of any legal size.
+    a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
+    a_adm_within : assume (!rd_adm_valid || fits(rd_adm_addr[12:0], rd_adm_len, mrrs_log));
+    a_rq_within : assume (!rd_rq_valid || fits(rd_rq_addr[12:0], rd_rq_len, mrrs_log));
+    a_tx_within : assume (!rd_tx_valid || fits(rd_tx_addr[12:0], rd_tx_len, mrrs_log));
     // A read is not answered in the very cycle in which it leaves.
-    assume (!(leaves && came));
-    assume (!(m_dma_rd_valid && m_dma_rd_ready && any_came && s_dma_rd_cpl_tag == m_dma_rd_tag));
+    a_answered_later :
+    assume (!(m_dma_rd_valid && m_dma_rd_ready && s_dma_rd_cpl_valid && s_dma_rd_cpl_ready
+        && s_dma_rd_cpl_tag == m_dma_rd_tag));
     // What is proven of this tag holds of any, so where another one would be the first to break
     // it, that one is this one: of others it may be assumed.
-    assume (s1_tag == me || !began_q || any_back_q == give);
+    a_others_back : assume (s1_tag == me || !began_q || any_back_q == give);
+    a_others_once :
     assume (!(m_dma_rd_valid && m_dma_rd_ready) || m_dma_rd_tag == me_tag
         || !all_held_q[m_dma_rd_tag[TAG_W-1:0]]);
-    assume (ask_addr == me && have_addr == me);
+    // The word of each memory that is looked at is that of the tag.
+    a_words : assume (ask_addr == me && have_addr == me);
     if (began_q && !rst) begin
       h_level : assert (free_level <= TAGS && free_level[TAG_W-1:0] == free_wr - free_rd);
       h_walk :
