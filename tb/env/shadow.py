@@ -136,10 +136,11 @@ class Vectors:
         interrupts.write_table = noted
 
     def blocks(self, vector):
-        """True where a message of this vector may be pending, or was lost."""
+        """True where a message of this vector may be pending, or was lost; a vector beyond the
+        table has none."""
         interrupts = self._interrupts
         return (
-            not interrupts.enabled or interrupts.function_mask
+            not interrupts.enabled or interrupts.function_mask or vector >= interrupts.vectors
             or bool(interrupts.table[vector][3] & 1)
         )  # fmt: skip
 

@@ -13,6 +13,8 @@ KINDS = ("odd_host", "odd_admin", "odd_net", "qperr")
 # Admin entries that were read and then refused: spec/events.yaml leaves open which of their numbers
 # is the detail; the device counts entries, the model names the command or the slot.
 PHASE, UNREAD, CHECKSUM = 3, 4, 6
+# An acknowledgement of no open message: the model shows it, efa_pkt_in does not look at messages.
+STRAY_ACKNOWLEDGEMENT = 4
 
 
 def _compared(kind, data):
@@ -53,6 +55,8 @@ class ShownEvents:
             last, self._last[number] = self._last.get(number), values
             if values["what"] == CHECKSUM and last == {**values, "what": PHASE}:
                 self._model[number, name, defs.EVENTS.odd_admin.pack(what=PHASE, detail=0)] -= 1
+        if name == "odd_net" and values["what"] == STRAY_ACKNOWLEDGEMENT:
+            return
         data = getattr(defs.EVENTS, name).pack(**values)
         self._model[number, name, _compared(name, data)] += 1
 

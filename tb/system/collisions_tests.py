@@ -65,6 +65,8 @@ class EveryCauseIsReportedOnce(NicTest):
     """queue.causes"""
 
     work = staticmethod(all_causes)
+    # The device reads descriptors ahead of need, so only its own report is compared, below.
+    shown = ("odd_host", "odd_admin", "odd_net")
 
     def build_phase(self):
         super().build_phase()
