@@ -58,8 +58,13 @@ test: lint formal-quick ## everything that must hold before a commit lands; repo
 formal: $(STAMP) ## proofs of formal/, all or BLOCK=name; BUGS=1 plants a bug for each; reports/formal
 	$(BIN)/python tools/formal.py --jobs $(JOBS) $(if $(BLOCK),--block $(BLOCK)) $(if $(BUGS),--bugs)
 
+formal-fresh: $(STAMP) ## nightly: every proof and every planted bug from nothing, compared with formal/proven.json
+	$(BIN)/python tools/formal.py --jobs $(JOBS) --fresh
+	$(BIN)/python tools/formal.py --jobs $(JOBS) --bugs
+
 formal-quick: $(STAMP)
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
+	@$(BIN)/python tools/formal.py --jobs $(JOBS) --changed 120
 
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system

@@ -112,7 +112,7 @@ module fv_aenq (
   (* probe = "u_dut.write" *) wire makes;
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       h_ring :
       assert (dut_on == on_q && dut_reg == reg_q && dut_consumer == consumed_q

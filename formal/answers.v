@@ -169,7 +169,7 @@ module fv_answers #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       h_units :
       assert ((ends_q & ~busy_q) == 0 && (!waits || (family & (family - ONE)) == 0)
@@ -221,7 +221,7 @@ module fv_answers #(
   reg [3:0] before;
   integer k;
   always @* begin
-    assume (me != 0 && (me & (me - 1)) == 0);
+    a_choice : assume (me != 0 && (me & (me - 1)) == 0);
     // Who comes before it in the circle.
     before = 0;
     for (k = 0; k < SOURCES; k = k + 1) begin

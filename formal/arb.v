@@ -43,8 +43,8 @@ module fv_arb #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
-    assume (me != NONE && (me & (me - ONE)) == NONE);
+    if (!began_q) a_begin : assume (rst);
+    a_choice : assume (me != NONE && (me & (me - ONE)) == NONE);
     if (began_q && !rst) begin
       p_one : assert ((m_grant & (m_grant - ONE)) == NONE);
       p_asked : assert (held_q || (m_grant & ~s_request) == NONE);

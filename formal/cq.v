@@ -238,16 +238,16 @@ module fv_cq #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // Commands wait for the walk after a reset.
-    assume (init_done || !cqc_valid);
+    a_init : assume (init_done || !cqc_valid);
     // A CQ is made and unmade only while no queue pair names it, so none of its entries is inside.
-    assume (!told || !(s1_mine || s2_mine || s3_mine));
-    assume (!take || taken_number[CQN_W-1:0] != me || created_q);
+    a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine));
+    a_created : assume (!take || taken_number[CQN_W-1:0] != me || created_q);
     // Who offers a completion goes on offering it.
-    assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
-    assume (!rx_waits_q || (s_rxc_valid && s_rxc_data == rx_data_q));
-    assume (ctx_addr == me && counts_addr == me && consumed_addr == me);
+    a_tx_stays : assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
+    a_rx_stays : assume (!rx_waits_q || (s_rxc_valid && s_rxc_data == rx_data_q));
+    a_word : assume (ctx_addr == me && counts_addr == me && consumed_addr == me);
     if (began_q && !rst) begin
       h_tables :
       assert (!created_q || (ctx_known && counts_known && ctx_word == ctx_q

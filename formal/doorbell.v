@@ -194,14 +194,14 @@ module fv_doorbell #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // The map has dwords; what is not one never gets here.
-    assume (db_offset[1:0] == 0);
+    a_dword : assume (db_offset[1:0] == 0);
     // The host's side waits for the walk before it lets stores and commands through.
-    assume (init_done || !(db_valid || cqc_valid || s_clear_valid));
+    a_init : assume (init_done || !(db_valid || cqc_valid || s_clear_valid));
     // A queue comes to life with its count cleared, and is cleared only while it can't be rung.
-    assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
-    assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
+    a_cleared : assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
+    a_word : assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
     if (began_q && !rst) begin
       h_copies :
       assert (!known_q || zero_me || work_me || (copies_known && copy_0 == prod_q

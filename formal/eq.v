@@ -478,7 +478,7 @@ module fv_eq #(
       c_met : cover (live_q && !may_q && !ref_due_q && work_q == 1);
       c_pending : cover (kept[me] && ref_may_q);
       c_woken : cover (m_irq_valid && message_due);
-      c_work : cover (work_q == 1 && told);
+      c_work : cover (to_do != 0 && work_q == to_do);
       c_asked : cover (event_mine && live_q);
       c_message : cover (sent);
     end

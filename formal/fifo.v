@@ -82,7 +82,7 @@ module fv_fifo #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       p_level : assert (level == held_q);
       p_order : assert (!(mine && m_valid) || m_data == data_q);

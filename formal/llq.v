@@ -245,19 +245,22 @@ module fv_llq #(
       && own_log_q == s_op_qpc[`EFA_QPC__SQ_LOG] && own_wide_q == s_op_qpc[`EFA_QPC__WQE128];
 
   always @* begin
-    if (!began_q) assume (power_rst);
-    assume (!power_rst || rst);
+    if (!began_q) a_begin : assume (power_rst);
+    a_power : assume (!power_rst || rst);
+    a_word :
     assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);
     // Stores and rings come when the table of owners is cleared.
-    assume (init_done || !(llq_valid || s_op_valid));
+    a_init : assume (init_done || !(llq_valid || s_op_valid));
     // A ring begins at a page, ends in the memory, and stays offered until it is done.
+    a_ring :
     assume (!s_op_valid || (s_op_qpc[`EFA_QPC__SQ_LINE] % 64 == 0
         && s_op_qpc[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W) && op_end <= (20'd1 << LINE_W)
         && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
+    a_op_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
     // What was taken and not whole is not stored to in the very cycle of its void.
-    assume (!(step && c_write_q));
+    a_void : assume (!(step && c_write_q));
     if (began_q) begin
       h_halves : assert (equal <= {1'b0, line} || half_now[dword] == half_void_now[dword]);
       h_known :

@@ -158,9 +158,9 @@ module fv_net_out (
   wire can_take = !m_net_valid || m_net_ready;
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // A packet comes from its first flit to its last, with nothing in between.
-    assume (!s_valid || (open_in_q ? s_net && !s_first : s_first && (s_net || s_last)));
+    a_packet : assume (!s_valid || (open_in_q ? s_net && !s_first : s_first && (s_net || s_last)));
     if (began_q && !rst) begin
       h_inside : assert (amid == open_in_q);
       h_levels :

@@ -219,10 +219,10 @@ module fv_rings #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // A line comes of a read that was asked for, and at most so many are under way as efa_line_rd holds.
-    assume (!s_line_valid || asked_q + old_q != 0);
-    assume (!ask || asked_q + old_q < 16);
+    a_read : assume (!s_line_valid || asked_q + old_q != 0);
+    a_reads : assume (!ask || asked_q + old_q < 16);
     if (began_q && !rst) begin
       h_ring :
       assert (dut_on == on_q && dut_base_reg == reg_q && dut_acq_base_reg == acq_reg_q

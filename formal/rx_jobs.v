@@ -90,9 +90,10 @@ module fv_rx_jobs #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // Sources keep what they offer.
-    assume (!job_stood_q || (s_job_valid && s_job == job_q && s_ask == ask_q));
+    a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q && s_ask == ask_q));
+    a_flush_stays :
     assume (!flush_stood_q || (s_flush_valid && s_flush_req_id == req_id_q
         && s_flush_qpn == qpn_q && s_flush_qpc == qpc_q && s_flush_count == count_q));
     if (began_q && !rst) begin

@@ -203,20 +203,21 @@ module fv_rx_retire #(
   wire in_head = mine && head;
 
   always @* begin
-    if (!began_q) assume (rst);
-    assume (!job_stood_q || (s_job_valid && s_job == job_q));
-    assume (!drain_stood_q || s_drain);
+    if (!began_q) a_begin : assume (rst);
+    a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
+    a_drain_stays : assume (!drain_stood_q || s_drain);
     // The write store has room for the data of a few jobs; entries are those of completions.
-    assume (!written || data_q < 15);
-    assume (!s_done_entry || out_q < waits_q);
+    a_data : assume (!written || data_q < 15);
+    a_entries : assume (!s_done_entry || out_q < waits_q);
     // Packets and entries come before they go, and drops are fewer than packets stored.
-    assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
-    assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
-    assume (drops_left_q <= 126);
+    a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
+    a_flushes : assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
+    a_drops : assume (drops_left_q <= 126);
     // In a drain fewer of either leave than half of what its counts can tell apart.
-    assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
+    a_past : assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
     // What the store hands out was put in, of either kind (fifo.order).
-    assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));
+    a_store : assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));
+    a_store_ahead :
     assume (!(pop && there_q && !mine)
         || (head_waits ? waits_ahead_q != 0 : waits_ahead_q != ahead_q));
     if (began_q && !rst) begin

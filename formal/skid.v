@@ -65,7 +65,7 @@ module fv_skid #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       p_count : assert (held_q <= 2 && m_valid == (held_q != 0) && s_ready == (held_q != 2));
       p_order : assert (!(mine && m_valid) || m_data == data_q);

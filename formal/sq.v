@@ -275,20 +275,21 @@ module fv_sq #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     // One by one: together they cost the solver minutes.
-    assume (place == me);
-    assume (debt_place == me);
+    a_word : assume (place == me);
+    a_word_debt : assume (debt_place == me);
     // Doorbells are legal, and the table of counts answers as it is when it is asked.
+    a_doorbell :
     assume (!rung || (known_q && !cleared && rung_by != 0 && waiting + {1'b0, rung_by} <= DEPTH));
-    assume (!asked_q || prod_data == answer_q);
+    a_counted : assume (!asked_q || prod_data == answer_q);
     // A queue is cleared when nothing of it is on its way, and lives after that.
-    assume (!cleared || !(a_me || s1_me || c_me));
-    assume (!asked_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
-    assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
-    assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
+    a_clear_idle : assume (!cleared || !(a_me || s1_me || c_me));
+    a_live : assume (!asked_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
+    a_again_stays : assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
+    a_clear_stays : assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
     // Contexts come back that were used.
-    assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
+    a_contexts : assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
     if (began_q && !rst) begin
       h_word : assert (!known_q || (word_known && word == taken_q));
       h_known : assert (known_q || !(a_me || s1_me));

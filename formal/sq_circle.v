@@ -62,7 +62,7 @@ module fv_sq_circle #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       p_once : assert (!(m_valid && m_qpn == me) || there);
       p_kept : assert (!there || m_valid);

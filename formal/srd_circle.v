@@ -64,13 +64,13 @@ module fv_srd_circle #(
   wire [31:0] went = next_id - id_q;
 
   always @* begin
-    if (!began_q) assume (rst && power_rst);
-    assume (!power_rst || rst);
+    if (!began_q) a_begin : assume (rst && power_rst);
+    a_power : assume (!power_rst || rst);
     // Who gives waits for one that is ready; what comes back was given.
-    assume (!give || next_ready);
-    assume (!release_valid || used[release_place]);
+    a_ready : assume (!give || next_ready);
+    a_used : assume (!release_valid || used[release_place]);
     // There are more contexts than sends may be open.
-    assume (rst || used != {N{1'b1}});
+    a_spare : assume (rst || used != {N{1'b1}});
     if (began_q && !rst) begin
       h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);
       h_row : assert (!waits_q || next_ready || in_row);

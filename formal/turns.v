@@ -22,7 +22,7 @@ module fv_turn #(
   integer k;
 
   always @* begin
-    assume (me != 0 && (me & (me - 1)) == 0);
+    a_choice : assume (me != 0 && (me & (me - 1)) == 0);
     // Those who stand before it in the circle.
     before = 0;
     for (k = 0; k < N; k = k + 1) begin
@@ -289,7 +289,7 @@ module fv_turns (
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       h_bounds : assert (bounds == 5'b11111);
       h_held :

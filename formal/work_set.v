@@ -65,7 +65,7 @@ module fv_work_set #(
   end
 
   always @* begin
-    if (!began_q) assume (rst);
+    if (!began_q) a_begin : assume (rst);
     if (began_q && !rst) begin
       p_once : assert (!(m_valid && m_qpn == me) || inside_q);
       p_kept : assert (!inside_q || idle_q < LATENCY);

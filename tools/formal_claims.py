@@ -1,0 +1,119 @@
+"""Writes the page of what is proven: docs/proofs.md, and reports/formal/claims.md with verdicts.
+
+One table names each claim with its RTL, sizes, assumptions and what is outside; a section per block
+has the sentences. All of it comes from formal/*.yaml and the wrappers, which tools/formal_job.py
+holds to each other.
+"""
+
+import re
+
+from formal_job import COMMON, PROBE, bare, instances, kept, read_block
+
+ASSUMED = re.compile(r"\ba_(\w+) ?: ?assume ?\((.*?)\) ?;")
+WIRE = re.compile(r"\bwire (?:signed )?(?:\[[^\]]+\] ?)?(\w+) ?= ?(.*?);")
+
+
+def inside(text):
+    """Labels of assumptions that read a signal inside the block, directly or through wires."""
+    signals = {wire for _, wire in PROBE.findall(text)}
+    plain = bare(re.sub(r"\(\*.*?\*\)", "", text))
+    wires = {name: set(re.findall(r"\b[a-z_]\w*", value)) for name, value in WIRE.findall(plain)}
+    while True:
+        more = {name for name, used in wires.items() if used & signals} - signals
+        if not more:
+            break
+        signals |= more
+    return {
+        label for label, value in ASSUMED.findall(plain)
+        if label not in COMMON and set(re.findall(r"\w+", value)) & signals
+    }  # fmt: skip
+
+
+def sizes(job):
+    """The sizes of one proof, in words."""
+    told = {**job.get("parameters", {}), **job.get("defines", {})}
+    text = ", ".join(f"{name} {value}" for name, value in told.items()) or "as built"
+    left = ", ".join(job.get("anything", []))
+    return text + (f"; any outputs of {left}" if left else "")
+
+
+def _anchor(name):
+    return f"[{name}](#{name})"
+
+
+def _proofs(block):
+    """{property: [(engine, sizes), ...]}, equal ones once."""
+    told = {name: [] for name in block.properties}
+    for job in block.jobs:
+        for name in kept(block, job):
+            one = (job["engine"], sizes(job), job.get("covers", True))
+            if one not in told[name]:
+                told[name].append(one)
+    return told
+
+
+def _section(block, status):
+    """One block: claim, properties, assumptions, constant inputs, what is outside."""
+    text = block.wrapper.read_text()
+    modules = sorted({module for module, _, _ in instances(text)})
+    rtl = ", ".join(f"`{module}`" for module in modules)
+    lines = [f"## {block.name}", "", block.claim, "", f"RTL: {rtl}.", ""]
+    head = "| property | statement | proofs |" + (" verdict |" if status else "")
+    lines += [head, "|" + "---|" * (head.count("|") - 1)]
+    for name, told in _proofs(block).items():
+        says = " ".join(block.properties[name]["says"].split())
+        where = "; ".join(
+            f"{engine}: {size}{'' if covers else ' (no cover)'}" for engine, size, covers in told
+        )
+        verdict = f" {status.get(f'{block.name}.{name}', 'not run')} |" if status else ""
+        lines.append(f"| `{name}` | {says} | {where} |{verdict}")
+    reads = dict.fromkeys(inside(text), " (reads a signal inside the block)")
+    for title, rows in (
+        ("Assumptions", [f"`a_{label}`{reads.get(label, '')}: {told}"
+                         for label, told in block.assumes.items()]),
+        ("Constant inputs", [f"`{port}`: {told}" for port, told in block.ties.items()]),
+        ("Outside", block.outside),
+    ):  # fmt: skip
+        if rows:
+            lines += ["", f"{title}:", "", *(f"- {' '.join(row.split())}" for row in rows)]
+    return [*lines, ""]
+
+
+def page(home, rows=()):
+    """The page of all blocks in the folder `home`; with rows of a run, each with its verdict."""
+    blocks = [read_block(path) for path in sorted(home.glob("*.yaml"))]
+    status = {}
+    for row in rows:
+        status.setdefault(row["name"], set()).add(row["status"])
+    status = {name: ", ".join(sorted(each)) for name, each in status.items()}
+    properties = sum(len(block.properties) for block in blocks)
+    proofs = [job for block in blocks for job in block.jobs for _ in kept(block, job)]
+    uncovered = sum(not job.get("covers", True) for job in proofs)
+    lines = [
+        "<!-- Written by tools/formal_claims.py from formal/. Do not edit. -->",
+        "# What is proven",
+        "",
+        f"{len(blocks)} claims, {properties} properties, {len(proofs)} proofs: a property that is"
+        " proven at three sizes counts once as a property and three times as a proof.",
+        f"{uncovered} proofs at larger sizes have no cover of their own; each property has a cover"
+        " that is reached at one size at least.",
+        "How the proofs are made and read: [formal.md](formal.md).",
+        "",
+        "Assumptions of every block, not repeated below:",
+        "",
+        *(f"- `a_{label}`: {told}." for label, told in COMMON.items()),
+        "",
+        "| claim | what is proven | properties | sizes | assumptions | constant inputs | outside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for block in blocks:
+        where = "; ".join(dict.fromkeys(sizes(job) for job in block.jobs))
+        lines.append(
+            f"| {_anchor(block.name)} | {block.claim} | {len(block.properties)} | {where} |"
+            f" {', '.join(block.assumes) or 'none'} | {len(block.ties) or 'none'} |"
+            f" {' '.join(block.outside) or 'nothing named'} |"
+        )
+    lines.append("")
+    for block in blocks:
+        lines += _section(block, status)
+    return "\n".join(lines).rstrip() + "\n"
