@@ -121,9 +121,9 @@ def test_the_seconds_of_a_proof_are_noted(tree):
 
 def test_an_assumption_about_the_inside_is_marked(tree):
     page = formal_claims.page(tree / "formal")
-    assert "`a_calm` (reads a signal inside the block): the neighbour is calm" in page
-    assert "| [one](#one) | One thing is proven. | 1 | N 3 | calm | 1 | the rest |" in page
-    assert "1 claims, 1 properties, 1 proofs" in page
+    assert "`a_calm` (reads a signal inside the block): The neighbour is calm." in page
+    assert "| [one](#one) | One thing is proven. | 1 | N 3 | calm | 1 | The rest. |" in page
+    assert "1 claims, 1 properties, 1 proofs." in page
 
 
 def test_what_changed_last_is_proven_anew(tree):

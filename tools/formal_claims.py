@@ -6,6 +6,7 @@ holds to each other.
 """
 
 import re
+import textwrap
 
 from formal_job import COMMON, PROBE, bare, instances, kept, read_block
 
@@ -37,6 +38,20 @@ def sizes(job):
     return text + (f"; any outputs of {left}" if left else "")
 
 
+def _sentence(text):
+    """A text of the YAML as a sentence: one line, a capital unless it is a name, a full stop."""
+    text = " ".join(text.split())
+    if re.match(r"[a-z]+\b(?!_)", text):
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", ")")) else text + "."
+
+
+def _wrapped(line, indent=""):
+    """Lines of prose, 120 characters at most."""
+    return textwrap.wrap(line, 120, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False)  # fmt: skip
+
+
 def _anchor(name):
     return f"[{name}](#{name})"
 
@@ -57,7 +72,7 @@ def _section(block, status):
     text = block.wrapper.read_text()
     modules = sorted({module for module, _, _ in instances(text)})
     rtl = ", ".join(f"`{module}`" for module in modules)
-    lines = [f"## {block.name}", "", block.claim, "", f"RTL: {rtl}.", ""]
+    lines = [f"## {block.name}", "", *_wrapped(block.claim), "", *_wrapped(f"RTL: {rtl}."), ""]
     head = "| property | statement | proofs |" + (" verdict |" if status else "")
     lines += [head, "|" + "---|" * (head.count("|") - 1)]
     for name, told in _proofs(block).items():
@@ -69,13 +84,14 @@ def _section(block, status):
         lines.append(f"| `{name}` | {says} | {where} |{verdict}")
     reads = dict.fromkeys(inside(text), " (reads a signal inside the block)")
     for title, rows in (
-        ("Assumptions", [f"`a_{label}`{reads.get(label, '')}: {told}"
+        ("Assumptions", [f"`a_{label}`{reads.get(label, '')}: {_sentence(told)}"
                          for label, told in block.assumes.items()]),
-        ("Constant inputs", [f"`{port}`: {told}" for port, told in block.ties.items()]),
-        ("Outside", block.outside),
+        ("Constant inputs", [f"`{port}`: {_sentence(told)}" for port, told in block.ties.items()]),
+        ("Outside", map(_sentence, block.outside)),
     ):  # fmt: skip
-        if rows:
-            lines += ["", f"{title}:", "", *(f"- {' '.join(row.split())}" for row in rows)]
+        told = [line for row in rows for line in _wrapped(f"- {row}", "  ")]
+        if told:
+            lines += ["", f"{title}:", "", *told]
     return [*lines, ""]
 
 
@@ -93,10 +109,10 @@ def page(home, rows=()):
         "<!-- Written by tools/formal_claims.py from formal/. Do not edit. -->",
         "# What is proven",
         "",
-        f"{len(blocks)} claims, {properties} properties, {len(proofs)} proofs: a property that is"
-        " proven at three sizes counts once as a property and three times as a proof.",
-        f"{uncovered} proofs at larger sizes have no cover of their own; each property has a cover"
-        " that is reached at one size at least.",
+        f"{len(blocks)} claims, {properties} properties, {len(proofs)} proofs.",
+        "A property that is proven at three sizes is one property and three proofs.",
+        f"{uncovered} proofs at larger sizes have no cover of their own.",
+        "Each property has a cover that is reached at one size at least.",
         "How the proofs are made and read: [formal.md](formal.md).",
         "",
         "Assumptions of every block, not repeated below:",
@@ -111,7 +127,7 @@ def page(home, rows=()):
         lines.append(
             f"| {_anchor(block.name)} | {block.claim} | {len(block.properties)} | {where} |"
             f" {', '.join(block.assumes) or 'none'} | {len(block.ties) or 'none'} |"
-            f" {' '.join(block.outside) or 'nothing named'} |"
+            f" {' '.join(map(_sentence, block.outside)) or 'nothing named'} |"
         )
     lines.append("")
     for block in blocks:

@@ -181,7 +181,7 @@ def causes(backends, rng, report):
         for cause, ends in ((SQ_DOORBELL, sends), (RQ_DOORBELL, receives)):
             for end in ends:
                 expect(end, cause)
-        # The messages meet the receive entries that break while the doorbells break the others.
+        # The messages meet the receive WQEs that break while the doorbells break the others.
         for end in endless:
             good[0].send(end, b"meets no end", inline=True)
         backend.pause(20 + 50 * turn)
@@ -212,7 +212,7 @@ def causes(backends, rng, report):
 
 
 def two_without_last(end):
-    """A receive entry of two descriptors of which none is the last."""
+    """A receive WQE of two descriptors of which none is the last."""
     descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
     descriptors["length"], descriptors["lkey_ctrl"] = 64, end.buffer.l_key
     descriptors["req_id"][0] = end.qp.rq.take(np.array([9]))[0]
