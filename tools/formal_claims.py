@@ -1,8 +1,8 @@
 """Writes the page of what is proven: docs/proofs.md, and reports/formal/claims.md with verdicts.
 
-One table names each claim with its RTL, sizes, assumptions and what is outside; a section per block
-has the sentences. All of it comes from formal/*.yaml and the wrappers, which tools/formal_job.py
-holds to each other.
+One table names each claim with its sizes, assumptions and what is outside; a section per block has
+its RTL, properties and the sentences. All of it comes from formal/*.yaml and the wrappers, which
+tools/formal_job.py holds to each other.
 """
 
 import re
@@ -52,12 +52,8 @@ def _wrapped(line, indent=""):
                          break_on_hyphens=False)  # fmt: skip
 
 
-def _anchor(name):
-    return f"[{name}](#{name})"
-
-
 def _proofs(block):
-    """{property: [(engine, sizes), ...]}, equal ones once."""
+    """{property: [(engine, sizes, whether covered), ...]}, equal ones once."""
     told = {name: [] for name in block.properties}
     for job in block.jobs:
         for name in kept(block, job):
@@ -125,7 +121,8 @@ def page(home, rows=()):
     for block in blocks:
         where = "; ".join(dict.fromkeys(sizes(job) for job in block.jobs))
         lines.append(
-            f"| {_anchor(block.name)} | {block.claim} | {len(block.properties)} | {where} |"
+            f"| [{block.name}](#{block.name}) | {block.claim} |"
+            f" {len(block.properties)} | {where} |"
             f" {', '.join(block.assumes) or 'none'} | {len(block.ties) or 'none'} |"
             f" {' '.join(map(_sentence, block.outside)) or 'nothing named'} |"
         )
