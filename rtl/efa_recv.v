@@ -21,7 +21,6 @@ module efa_recv #(
     input wire core_rst,
     input wire quiesce,
     output wire recv_init_done,
-    input wire [3:0] mrrs_log,
     input wire [3:0] mps_log,
     output wire rd_rq_valid,
     input wire rd_rq_ready,
@@ -513,6 +512,6 @@ module efa_recv #(
       .ev_rxw_data(ev_rxw_data)
   );
 
-  wire unused_bits = &{1'b0, mrrs_log, qpchg_state, done_qpn, line_level};
+  wire unused_bits = &{1'b0, qpchg_state, done_qpn, line_level};
 
 endmodule

@@ -25,7 +25,6 @@ module efa_admin #(
     input wire [15:0] s_aenq_group,
     input wire [15:0] s_aenq_syndrome,
     input wire [383:0] s_aenq_data,
-    input wire [3:0] mrrs_log,
     input wire reg_wr_valid,
     input wire [15:0] reg_wr_offset,
     input wire [31:0] reg_wr_data,
@@ -735,6 +734,6 @@ module efa_admin #(
       .ev_acq_data(ev_acq_data)
   );
 
-  wire unused_bits = &{1'b0, mrrs_log, rdc_offset, back_data[512*READ_HOST+:512]};
+  wire unused_bits = &{1'b0, rdc_offset, back_data[512*READ_HOST+:512]};
 
 endmodule

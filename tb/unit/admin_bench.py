@@ -92,7 +92,6 @@ class AdminBench:
             getattr(dut, name + "_ready").value = 0
         dut.s_cfg_profile.value = self.profile
         dut.s_cfg_node_id.value = self.node
-        dut.mrrs_log.value = 9
         dut.acq_crc.value = self.crc
         dut.ec_ready.value, dut.ec_code.value = 0, 0
         cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())

@@ -51,7 +51,7 @@ class Bench:
         dut.core_rst.value = 1
         dut.quiesce.value = 0
         dut.s_cfg_node_id.value = NODE
-        dut.mps_log.value = dut.mrrs_log.value = 9
+        dut.mps_log.value = 9
         self.net = StreamDriver(dut, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
         core = CoreSide(dut)
         self.wr = StreamMonitor(core, "wr_rx", stalls, on_beat=self._write)
