@@ -6,7 +6,8 @@ formal/BLOCK.v is a wrapper with assumptions `a_<label>`, assertions `p_<propert
 `c_<property>`. formal/BLOCK.yaml states the claim of the block, its properties, the sizes and the
 engine of each proof, the assumptions, the constant inputs, what is outside, and the planted bugs
 (textual changes of the RTL) that must break each property. A property proven at three sizes is one
-property and three proofs.
+property and three proofs. A bug is hunted from reset; one with `step: true`, which a run from reset
+reaches too late for the solver, must break the induction step of its job instead.
 
 --changed proves the blocks whose inputs changed last, as many as fit into that many seconds and at
 least one. --fresh proves everything from nothing and compares it with formal/proven.json, which it
@@ -28,7 +29,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import formal_claims  # noqa: E402
 import proven  # noqa: E402
-from formal_job import BIN, HOME, OUT, ROOT, PlanFault, hunt, kept, prove, read_block  # noqa: E402
+from formal_job import (  # noqa: E402
+    BIN,
+    HOME,
+    OUT,
+    ROOT,
+    PlanFault,
+    Verdict,
+    broken,
+    build,
+    hunt,
+    kept,
+    passed,
+    prove,
+    read_block,
+    smtbmc,
+)
 
 STATUS = ("proven", "bounded", "failed")
 
@@ -118,20 +134,47 @@ def verdict_of(rows):
     return lines + [f"formal: cover not reached: {', '.join(missed)}"] * bool(missed)
 
 
+def break_step(block, name, number):
+    """Plants a bug marked `step` and tries the induction step of its job with all invariants: a
+    Verdict, failed with the labels that the bug breaks, or with none where the proof stands.
+    Raises PlanFault when it does not build."""
+    started = time.monotonic()
+    bug = block.properties[name]["bugs"][number]
+    job = next(job for job in block.jobs if job["name"] == bug["job"])
+    place = OUT / block.name / f"bug-{name}-{number}"
+    if complaint := build(block, job, place, bug=bug):
+        raise PlanFault(f"{block.name}: planted bug of {name} does not build: {complaint}")
+    text = smtbmc(place, "step", job["seconds"], "-i", "-t", str(job["depth"]))
+    why = "the induction step holds" if passed(text) else "" if text else "no verdict on the step"
+    verdict = Verdict("failed", job["depth"], 0.0, broken(text), why, f"{place}/step.vcd")
+    verdict.seconds = round(time.monotonic() - started, 1)
+    return verdict
+
+
+def find(block, name, number):
+    """Hunts a planted bug as its description says."""
+    step = block.properties[name]["bugs"][number].get("step")
+    return (break_step if step else hunt)(block, name, number)
+
+
 def bugs(blocks, options):
     """Plants every bug; rows of the summary."""
     tasks = [(b, name, number) for b in blocks for name, each in b.properties.items()
              for number in range(len(each["bugs"]))]  # fmt: skip
     rows = []
-    for (block, name, number), verdict in run(options.jobs, tasks, hunt):
+    for (block, name, number), verdict in run(options.jobs, tasks, find):
         bug = block.properties[name]["bugs"][number]
-        killed = f"p_{name}" in verdict.broken
+        step = bool(bug.get("step"))
+        killed = bool(verdict.broken) if step else f"p_{name}" in verdict.broken
         rows.append({
             "property": f"{block.name}.{name}", "bug": number, "file": bug["file"],
-            "old": bug["old"], "new": bug["new"], "killed": killed, "step": verdict.depth,
+            "old": bug["old"], "new": bug["new"], "killed": killed,
+            "cycle": None if step else verdict.depth, "step": verdict.broken if step else None,
             "seconds": verdict.seconds, "trace": verdict.trace,
         })  # fmt: skip
-        word = f"killed in cycle {verdict.depth}" if killed else f"SURVIVED {verdict.why}"
+        labels = ", ".join(verdict.broken)
+        where = f"by the step ({labels})" if step else f"in cycle {verdict.depth}"
+        word = f"killed {where}" if killed else f"SURVIVED {verdict.why}"
         print(f"  {block.name}.{name} {number}: {word}", flush=True)
     return sorted(rows, key=lambda row: (row["property"], row["bug"]))
 
