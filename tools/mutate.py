@@ -65,7 +65,8 @@ FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/
 WATCHERS = ("efa_stream_check",)
 WIRED = ".wiring"  # ends the name of a wiring row
 # The areas of tb/system that notice faults of the wiring, in the default build.
-AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter")
+AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter",
+         "collisions")  # fmt: skip
 
 
 def blocks():

@@ -13,7 +13,8 @@
 `include "efa_check.vh"
 
 module efa_tx #(
-    parameter QPN_W = 6
+    parameter QPN_W = 6,
+    parameter PSN_LEFT = 0  // packets to a node before its numbers wrap, 0: a whole round
 ) (
     input wire clk,
     input wire rst,
@@ -63,6 +64,8 @@ module efa_tx #(
   localparam SLOT_W = 8;
   localparam LINE_W = 9;
   localparam NODE_W = `EFA_LIMITS__NODE_W;
+  localparam [31:0] LEFT = PSN_LEFT;
+  localparam [31:0] FIRST_PSN = 32'd0 - LEFT;
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [15:0] HDR = `EFA_PKT_HDR__BYTES;
   localparam [1:0] KIND_PACKET = 2'd0;
@@ -301,7 +304,7 @@ module efa_tx #(
       .clk(clk),
       .wr_en(walking || psn_given),
       .wr_addr(walking ? walk_q[NODE_W-1:0] : l2_node),
-      .wr_data(walking ? 32'd0 : psn + 32'd1),
+      .wr_data(walking ? FIRST_PSN : psn + 32'd1),
       .rd_en(l1_step),
       .rd_addr(l1_node[NODE_W-1:0]),
       .rd_data(psn_read)

@@ -100,6 +100,7 @@ module efa_regs #(
 
   function [31:0] value;  // what a read of this offset gives
     input [15:0] offset;
+    input known;
     input recorded;
     input [31:0] version_now;
     input [31:0] caps_now;
@@ -111,7 +112,7 @@ module efa_regs #(
           `EFA_PROFILE_DEFAULT__CONTROLLER_VERSION;
       `EFA_REG__CAPS: value = caps_now;
       `EFA_REG__DEV_STS: value = sts_now;
-      default: value = stored(offset) ? 32'd0 : `EFA_MMIO_READ_INVALID;
+      default: value = known ? 32'd0 : `EFA_MMIO_READ_INVALID;
     endcase
   endfunction
 
@@ -137,19 +138,21 @@ module efa_regs #(
     end
   end
 
-  always @(posedge clk) begin
-    rdata_q <= near ? value(offset, s_cfg_profile, version, caps, dev_sts) : `EFA_MMIO_READ_INVALID;
-  end
+  wire offset_stored = stored(offset);
+  wire [31:0] loaded = value(offset, offset_stored, s_cfg_profile, version, caps, dev_sts);
+  always @(posedge clk) rdata_q <= near ? loaded : `EFA_MMIO_READ_INVALID;
 
   assign rdata = rdata_q;
 
+  wire [15:0] asked_offset = acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
+  wire asked_stored = stored(asked_offset);
+  wire [31:0] asked_value =
+      value(asked_offset, asked_stored, s_cfg_profile, version, caps, dev_sts);
   reg [63:0] answer;
   always @* begin
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] =
-        acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] =
-        value(acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF], s_cfg_profile, version, caps, dev_sts);
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = asked_offset;
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = asked_value;
   end
 
   wire ask_ready;

@@ -12,7 +12,8 @@
 `include "efa_check.vh"
 
 module efa_srd_circle #(
-    parameter CTX_W = 11  // 2 or more
+    parameter CTX_W = 11,  // 2 or more
+    parameter ID_LEFT = 0  // ids to their wrap at power-on, whole laps; 0: a whole round
 ) (
     input wire clk,
     input wire power_rst,
@@ -34,6 +35,7 @@ module efa_srd_circle #(
   localparam [COLS-1:0] A_COL = 1;
   localparam [ROWS-1:0] A_ROW = 1;
   localparam [31:0] ONE_ID = 1;
+  localparam [31:0] LEFT = ID_LEFT;
 
   reg [N-1:0] used_q;
   reg [31:0] id_q;  // laps, row, column
@@ -110,7 +112,7 @@ module efa_srd_circle #(
   end
 
   always @(posedge clk) begin
-    if (power_rst) id_q <= 32'd0;
+    if (power_rst) id_q <= 32'd0 - LEFT;
     else if (!rst) id_q <= id_d;
   end
 

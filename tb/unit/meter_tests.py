@@ -1,10 +1,10 @@
 """efa_meter: every beat, wait, read and gauge of every cycle, in the counter of its name."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa.defs import Meter, MeterStream
-from tb.lib.stream import clock_and_reset, rng_for
+from tb.lib.stream import PERIOD_NS, clock_and_reset, rng_for
 from tb.lib.timing import timing
 
 BUCKETS = 16
@@ -156,6 +156,31 @@ async def reads_of_every_length(dut):
     for _ in range(2):
         assert await counters(dut) == wanted
     assert min(wanted[Meter.RD_LATENCY + 1 :][: BUCKETS - 1]) >= tags // BUCKETS
+
+
+@cocotb.test()
+async def reads_longer_than_all_buckets(dut):
+    """host.meter.longest: reads of 2^14 to 2^18 cycles, all in the last bucket"""
+    await start(dut)
+    dut.cnt_run.value = dut.cpl_last.value = 1
+    dut.ready.value = 1 << ASKED | 1 << ANSWERED
+    lengths = [1 << bits for bits in range(14, 19)]
+    for tag in range(len(lengths)):
+        dut.valid.value, dut.rd_tag.value = 1 << ASKED, tag
+        await RisingEdge(dut.clk)
+    dut.valid.value, gone = 0, len(lengths)
+    for tag, length in enumerate(lengths):
+        # Constant inputs: only the clock has to move.
+        await Timer((length + tag - gone) * PERIOD_NS - 2, "ns")
+        await RisingEdge(dut.clk)
+        dut.valid.value, dut.cpl_tag.value = 1 << ANSWERED, tag
+        await RisingEdge(dut.clk)
+        dut.valid.value, gone = 0, length + tag + 1
+    await ClockCycles(dut.clk, timing("efa_meter", "answered").latency)
+    dut.cnt_run.value = 0
+    shown = await counters(dut)
+    latencies = shown[Meter.RD_LATENCY : Meter.RD_LATENCY + BUCKETS]
+    assert latencies == [0] * (BUCKETS - 1) + [len(lengths)]
 
 
 @cocotb.test()

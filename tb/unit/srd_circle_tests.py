@@ -10,12 +10,16 @@ from tb.lib.waits import zero
 NEXT, PAST = (timing("efa_srd_circle", path) for path in ("next", "past"))
 
 
+ROUND = 1 << 32
+
+
 class Bench:
-    """Gives and releases contexts at the pins; knows which one has to be next, and when."""
+    """Gives and releases contexts at the pins; knows which one has to be next, and when. Counts ids
+    from 0; those of the block begin ID_LEFT before their wrap."""
 
     def __init__(self, dut):
         self.dut, self.rng = dut, rng_for("srd_circle")
-        self.count = len(dut.used)
+        self.count, self.left = len(dut.used), int(dut.ID_LEFT.value)
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
         self.mask = 0  # of the used ones, a bit each
@@ -28,6 +32,10 @@ class Bench:
         await clock_and_reset(self.dut)
         self.dut.power_rst.value = 0
         await FallingEdge(self.dut.clk)
+
+    def number(self):
+        """The next id, counted from 0."""
+        return (int(self.dut.next_id.value) + self.left) % ROUND
 
     def place(self, back=1):
         """That of the context given last, or of one before it."""
@@ -46,7 +54,7 @@ class Bench:
     async def step(self, give=True, release=None):
         """A cycle: a context is given if it may be, another comes back. True if one was given."""
         dut = self.dut
-        ready, number = dut.next_ready.value == 1, int(dut.next_id.value)
+        ready, number = dut.next_ready.value == 1, self.number()
         assert int(dut.used.value) == self.mask
         if self.still:
             due, cycles = self._due()
@@ -74,6 +82,11 @@ class Bench:
             self.mask &= ~(1 << release)
         self.still = release is None and (give or self.still)
         return give
+
+    async def pass_to(self, place):
+        """The next context is given in the cycle in which another comes back."""
+        while not await self.step(release=place if self.dut.next_ready.value == 1 else None):
+            pass
 
     async def give(self, number):
         """So many contexts, one after the other as soon as may be."""
@@ -105,9 +118,7 @@ async def one_is_free_anywhere(dut):
     order = list(range(bench.count - 1))
     bench.rng.shuffle(order)
     for place in order[:100]:
-        # The last free one is given in the cycle in which another one comes back.
-        while not await bench.step(release=place if dut.next_ready.value == 1 else None):
-            pass
+        await bench.pass_to(place)
     assert max(bench.waits) == PAST.interval and bench.given[-1] > 4 * bench.count
     await bench.step(False)
 
@@ -118,34 +129,44 @@ async def one_is_free_in_each_row(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
-    for _ in range(3):
-        # The first column of a row, and any other.
-        rows = list(range(0, bench.count, bench.columns))
-        bench.rng.shuffle(rows)
-        for row in rows:
-            place = row + bench.rng.choice((0, bench.rng.randrange(bench.columns)))
-            if place not in bench.used:
-                continue
-            while not await bench.step(release=place if dut.next_ready.value == 1 else None):
-                pass
+    rows = list(range(0, bench.count, bench.columns))
+    for order in (rows, rows[::-1], bench.rng.sample(rows, len(rows))):
+        # The first column of a row, any, and the last, behind which the next row begins.
+        for column in (0, bench.rng.randrange(bench.columns), bench.columns - 1):
+            for row in order:
+                if row + column in bench.used:
+                    await bench.pass_to(row + column)
     await bench.step(False)
 
 
 @cocotb.test()
 async def rows_become_free_while_all_others_are_used(dut):
-    """transport.srd_circle.few: two or three rows with a free context, whichever they are"""
+    """transport.srd_circle.few: two or three rows, and all, with a free context in them"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
-    rng = bench.rng
-    for _ in range(120):
-        free = [place for place in range(bench.count) if place not in bench.used]
-        for _ in range(3 - len(free)):
-            await bench.step(False, rng.choice(sorted(bench.used)))
+    rng, rows = bench.rng, range(0, bench.count, bench.columns)
+    for row in 2 * rng.sample(rows, len(rows)):
+        # This row, and any two others.
+        for first in (row, *rng.sample(rows, 2)):
+            used = [place for place in range(first, first + bench.columns) if place in bench.used]
+            if used:
+                await bench.step(False, rng.choice(used))
         for _ in range(rng.randrange(4)):
             await bench.step(False)
         while len(bench.used) < bench.count - 1:
             await bench.step()
+    # One in each row. Each comes back when the next one is ready, which is then the next row's.
+    for first in rows:
+        place = first + rng.randrange(bench.columns)
+        if place in bench.used:
+            await bench.step(False, place)
+    await bench.give(1)
+    for _ in range(3 * len(rows)):
+        while dut.next_ready.value == 0:
+            await bench.step(False)
+        await bench.step(False, bench.place())
+        await bench.give(1)
     await bench.step(False)
 
 
@@ -159,8 +180,7 @@ async def ids_count_laps(dut):
     laps = 1024 if bench.count == NEXT.depth else 64
     place = one
     for _ in range(2 * laps):
-        while not await bench.step(release=place if dut.next_ready.value == 1 else None):
-            pass
+        await bench.pass_to(place)
         place = two if place == one else one
     await bench.step(False)
     assert bench.given[-1] >= laps * bench.count
@@ -203,5 +223,5 @@ async def a_reset_frees_all_and_counts_on(dut):
         await reset(dut)
         dut.power_rst.value = 0
         await ClockCycles(dut.clk, 2)
-        assert int(dut.used.value) == 0 and int(dut.next_id.value) == number
+        assert int(dut.used.value) == 0 and bench.number() == number
         assert dut.next_ready.value == 1
