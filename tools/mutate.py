@@ -22,8 +22,9 @@ A survivor of a block is offered to Yosys's SAT solver. A survivor of the wiring
 when the changed bits have the same constant driver, or nothing below looks at them; faults of the
 glue logic go to the solver, too. tb/mutants.yaml says of the others why they are accepted; a
 verdict that fits no survivor is an error. What still holds of an earlier run is taken from
-reports/mutate/blocks, unless --fresh. Results: reports/mutate/summary.json, .txt and .svg, by
-folder and by row.
+reports/mutate/blocks. A run without --block also takes whole rows from tb/mutation.json, the record
+of the rows that were good: a digest of RTL and tests, and the counts. With --fresh everything runs.
+Results: reports/mutate/summary.json, .txt and .svg, by folder and by row.
 
 Exit status 1 when fewer than 95 % of the mutants not proven equal were killed, a survivor has no
 verdict or a verdict is stale; 2 when a row is unknown or its tests do not pass on the unmutated
@@ -31,6 +32,7 @@ design.
 """
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -59,6 +61,9 @@ from tb.unit.units import INSIDE, UNITS
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "reports/mutate"
 VERDICTS = ROOT / "tb/mutants.yaml"
+RECORD = ROOT / "tb/mutation.json"
+RECORDED = ("state", "folder", "count", "seed", "mutants", "killed", "timeouts", "survived",
+            "equivalent", "score", "listed")  # fmt: skip
 COUNT, SEED, GOAL = 200, 1, 95.0
 FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/transport")
 # It watches streams and has no logic in a netlist.
@@ -105,6 +110,33 @@ def state_of(name, benches, count, seed):
     """Digest of all that a row belongs to."""
     state = system_state if wired(name) else unit_state
     return state(wired(name) or name, benches, count, seed).whole
+
+
+def read_record():
+    """{name: row} of the rows whose last run was good."""
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+
+def note(name, row):
+    """Puts a row of the standard list with nothing wrong into the record."""
+    if row["wrong"] or (row["count"], row["seed"]) != standard_list(name):
+        return
+    told = read_record() | {name: {key: row[key] for key in RECORDED if key in row}}
+    lines = ",\n".join(f'"{key}": {json.dumps(told[key])}' for key in sorted(told))
+    RECORD.write_text(f"{{\n{lines}\n}}\n")
+
+
+def noted(name, benches):
+    """The row of the record, None unless it is that of the sources as they are."""
+    row = read_record().get(name)
+    if row is None or row["state"] != state_of(name, benches, row["count"], row["seed"]):
+        return None
+    return row | {"units": benches, "survivors": [], "wrong": []}
+
+
+def standard_list(name):
+    """Count and seed of the list that the verdicts and the record are about."""
+    return None if wired(name) else COUNT, SEED
 
 
 class Progress:
@@ -211,7 +243,7 @@ def summary(name, benches, kept, listed, args, verdicts, possible=None):
         row["verdict"] = ""
         if kept.proofs.get(row["number"], {}).get("equal"):
             row["verdict"], row["reason"] = "proved equal", "Yosys"
-    standard = (args.count, args.seed) == (None if wired(name) else COUNT, SEED)
+    standard = (args.count, args.seed) == standard_list(name)
     wrong = judge_survivors(name, survivors, killed, verdicts, standard, possible)
     proved = sum(row["verdict"] == "proved equal" for row in survivors)
     rate = score(len(found), len(killed), proved)
@@ -296,7 +328,13 @@ def main(arguments=None):
         )
 
     def each(names):
-        """Yields (name, row); blocks first."""
+        """Yields (name, row); those of the record first, then blocks."""
+        kept = {}
+        if not args.block and not args.fresh and (args.count, args.seed) == (None, SEED):
+            kept = {name: row for name in names if (row := noted(name, known[name]))}
+            print(f"{len(kept)} of {len(names)} rows are as {RECORD.relative_to(ROOT)} has them")
+        yield from kept.items()
+        names = [name for name in names if name not in kept]
         for name in names:
             if not wired(name):
                 one = argparse.Namespace(**vars(args) | {"count": args.count or COUNT})
@@ -308,6 +346,7 @@ def main(arguments=None):
     try:
         for name, row in each(args.block or [one for one in known if counted(one) or wired(one)]):
             told[name] = row
+            note(name, row)
             mutant_page.write(OUT, name, row, holds, GOAL)
     except (RunFailed, netlists.YosysFailed) as error:
         print(f"mutate: {error}", file=sys.stderr)
