@@ -7,13 +7,16 @@ from efa.defs import (
     LIMITS,
     AdminAenqEntry,
     AdminAllocPdCmd,
+    AdminAllocPdResp,
     AdminAqCompletionStatus,
     AdminAqFeatureId,
     AdminAqGetStatsCmd,
     AdminAqOpcode,
     AdminAttachDetachEventCounterCmd,
+    AdminCreateAhCmd,
     AdminCreateEventCounterCmd,
     AdminCreateEventCounterResp,
+    AdminDeregMrCmd,
     AdminDestroyEventCounterCmd,
     AdminGetFeatureCmd,
     AdminGetFeatureResp,
@@ -23,6 +26,7 @@ from efa.defs import (
     AdminQpState,
     AdminQueryQpCmd,
     AdminQueryQpResp,
+    AdminRegMrResp,
     Reg,
 )  # fmt: skip
 from efa.page_list import mem_addr
@@ -362,3 +366,116 @@ async def descriptions_of_hosts_in_a_row(dut):
         info = host_info((FREE + 0x4000 + 0x100 * number | BROKEN * broken) ^ bench.far)
         status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
         assert status == (Status.UNKNOWN_ERROR if broken else OK), number
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def answers_wait_together(dut):
+    """admin.wires.together: answers of any two units that wait for the same write"""
+    bench, rng = await begin(dut)
+    make = Objects(bench)
+    pd = await make.pd()
+    attributes = AdminGetFeatureCmd()
+    attributes.feature_common.feature_id = Feature.NETWORK_ATTR
+    commands = [
+        (AdminAllocPdCmd(), Op.ALLOC_PD), (attributes, Op.GET_FEATURE),
+        (AdminCreateAhCmd(dest_addr=GID + bytes(2), pd=pd), Op.CREATE_AH), (AdminAllocPdCmd(), 255),
+        (make.region([4096], pd=pd, mem_addr_phy_mode_en=1, iova=0), Op.REG_MR),
+    ]  # fmt: skip
+    for first in commands:
+        for second in commands:
+            bench.wr_stalled = True
+            # The first of all is being written while the two others wait.
+            numbers = [bench.post(*one) for one in (commands[0], first, second)]
+            await bench.ring()
+            await ClockCycles(dut.clk, 150 + rng.randrange(50))
+            bench.wr_stalled = False
+            for _ in numbers:
+                await bench.completion()
+            statuses = dict(bench.completed[-3:])
+            assert set(statuses) == set(numbers)
+            for number, (_, opcode) in zip(numbers[1:], (first, second), strict=True):
+                assert statuses[number] == (Status.UNSUPPORTED_OPCODE if opcode == 255 else OK)
+    await all_told(bench)
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def no_answer_without_a_ring(dut):
+    """admin.wires.off: the ring of responses goes while a command is at work; a new one begins"""
+    bench, _ = await begin(dut)
+    make = Objects(bench)
+    pd = await make.pd()
+    bench.slow = False
+    pages = [number << 12 for number in range(1, 300)]
+    bench.post(make.region(pages, listed=True, pd=pd), Op.REG_MR, ctrl_data=1)
+    await bench.ring()
+    while not any(what == "mtt" for what, *_ in bench.told):
+        await RisingEdge(dut.clk)
+    await bench.store(Reg.ACQ_CAPS, 0)
+    bench.told.clear()
+    await ClockCycles(dut.clk, 1500)
+    assert len([what for what, *_ in bench.told if what == "mtt"]) > 200
+    assert not [what for what, *_ in bench.told if what == "acq"]
+    await bench.rings(16, bench.vector)
+    assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
+
+
+@cocotb.test(timeout_time=1000, timeout_unit="us")
+async def a_key_renewed(dut):
+    """admin.wires.renewed: each generation of a key in its answer, and nothing of it in another's;
+    a report behind two thousand entries"""
+    bench, _ = await begin(dut)
+    make = Objects(bench)
+    pd, gen = await make.pd(), 1
+    bench.slow = False
+    command = make.region([4096], pd=pd, mem_addr_phy_mode_en=1, iova=0)
+    while gen < 1100:
+        for turn in range(7):
+            bench.post(command, Op.REG_MR)
+            bench.post(AdminDeregMrCmd(l_key=key(0, gen + turn)), Op.DEREG_MR)
+        await bench.ring()
+        for turn in range(7):
+            answer = AdminRegMrResp.unpack(await bench.completion())
+            assert answer.l_key == answer.r_key == key(0, gen + turn)
+            await bench.completion()
+        assert {status for _, status in bench.completed[-14:]} == {OK}
+        gen += 7
+        if gen % 128 < 7:
+            # A domain is answered for while the key waits.
+            bench.wr_stalled = True
+            bench.post(AdminAllocPdCmd(), 255)  # refused at once
+            number = bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
+            bench.post(command, Op.REG_MR)
+            await bench.ring()
+            await ClockCycles(dut.clk, 250)
+            bench.wr_stalled = False
+            for image in [await bench.completion() for _ in range(3)]:
+                answer = AdminAllocPdResp.unpack(image)
+                if answer.acq_common_desc.command_id == number:
+                    assert not any(image[AdminAllocPdResp.SIZE :])
+            assert await make.drop("mr", key(0, gen)) == OK
+            gen += 1
+    number = bench.produced
+    bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=number // bench.depth % 2)
+    await bench.ring()
+    await bench.completion()
+    assert bench.odd_data == [3 | number << 4] and number > 2048
+
+
+@cocotb.test(timeout_time=500, timeout_unit="us")
+async def request_ids_of_a_queue(dut):
+    """admin.wires.long: a CQ keeps the size of its request ids, whatever is created after it"""
+    bench = AdminBench(dut)
+    await bench.start()
+    make = Objects(bench)
+    uar, pd = await make.uar(), await make.pd()
+    for number, wide in enumerate((0, 1)):
+        status, answer = await make.cq(uar, sq_comp_64_bit_req_id=wide)
+        assert (status, answer.cq_idx) == (OK, number)
+    for _ in range(3):
+        for number, wide in enumerate((0, 1)):
+            status, answer = await make.qp(
+                pd=pd, uar=uar, send_cq_idx=number, recv_cq_idx=0, sq_64_bit_req_id=1
+            )
+            assert status == (OK if wide else Status.ILLEGAL_PARAMETER)
+            assert not wide or await make.drop("qp", answer.qp_num) == OK
+            assert (await make.eq())[0] == OK

@@ -205,6 +205,12 @@ async def its_cycles(dut):
         data = entry(AdminCreateAhCmd(dest_addr=gid(count)), Code.CREATE_AH)
         cycles = await cycles_of(dut, data, **idle, obj_rsp_index=count)
         assert cycles == (create.latency + search.interval * count if count else first.latency)
+    # Behind the highest number of all, the next one is looked for among all.
+    numbers = 1 << LIMITS.ah_w
+    for passed in (140, numbers):
+        data = entry(AdminCreateAhCmd(dest_addr=gid(passed)), Code.CREATE_AH)
+        cycles = await cycles_of(dut, data, **idle, obj_rsp_index=numbers - 1)
+        assert cycles == create.latency + search.interval * passed
     data = entry(AdminDestroyAhCmd(ah=4), Code.DESTROY_AH)
     assert await cycles_of(dut, data, **idle) == timing("efa_cmd_ah", "destroy").latency
 
