@@ -10,16 +10,20 @@
 
 namespace efa {
 
-Memory::Memory() {
+Memory::Memory() { create(); }
+
+void Memory::create() {
+    int shared = MAP_SHARED | MAP_NORESERVE | (arena_ ? MAP_FIXED : 0);
     fd_ = memfd_create("efa_host_memory", 0);
-    if (fd_ >= 0 && ftruncate(fd_, kArena) == 0) {
-        void *at = mmap(nullptr, kArena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
-        if (at != MAP_FAILED) arena_ = static_cast<u8 *>(at);
-    }
-    if (arena_ == nullptr) {
+    void *at = MAP_FAILED;
+    if (fd_ >= 0 && ftruncate(fd_, kArena) == 0)
+        at = mmap(arena_, kArena, PROT_READ | PROT_WRITE, shared, fd_, 0);
+    if (at == MAP_FAILED) {
         std::fprintf(stderr, "efa: no address space for the host memory\n");
         std::abort();
     }
+    arena_ = static_cast<u8 *>(at);
+    owner_ = getpid();
 }
 
 Memory::~Memory() {
@@ -28,8 +32,14 @@ Memory::~Memory() {
 }
 
 void Memory::clear() {
-    // Punching the pages out gives zeros back and frees what was committed.
-    if (used_ != 0) madvise(arena_, used_, MADV_REMOVE);
+    if (owner_ != getpid()) {
+        // A fork shares the arena with its parent and its siblings: it gets one of its own.
+        close(fd_);
+        create();
+    } else if (used_ != 0) {
+        // Punching the pages out gives zeros back and frees what was committed.
+        madvise(arena_, used_, MADV_REMOVE);
+    }
     used_ = 0;
     pages_.clear();
     faults_.clear();

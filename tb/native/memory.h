@@ -31,6 +31,8 @@ class Memory {
     u64 word(u64 addr) const;
 
    private:
+    void create();
+
     struct Range {
         u64 addr, len;
         Fault fault;
@@ -40,6 +42,7 @@ class Memory {
 
     u8 *arena_ = nullptr;
     int fd_ = -1;
+    int owner_ = 0;  // process
     u64 used_ = 0;
     std::unordered_map<u64, u64> pages_;
     std::vector<Range> faults_;
