@@ -80,6 +80,10 @@ class Backend(ABC):
     def set_bus_master(self, on):
         """Bus-master enable of the PCI command register."""
 
+    @abstractmethod
+    def set_function_mask(self, on):
+        """Function mask of the MSI-X capability; the device is at rest."""
+
     @property
     @abstractmethod
     def cycles(self):
@@ -206,6 +210,9 @@ class ModelBackend(Backend):
 
     def set_bus_master(self, on):
         self.device.set_bus_master(on)
+
+    def set_function_mask(self, on):
+        self.device.set_msix(True, on)
 
     @property
     def cycles(self):

@@ -136,6 +136,11 @@ class CheckedBackend(RtlBackend):
         if on:
             super().set_bus_master(on)
 
+    def set_function_mask(self, on):
+        self.settle()
+        self._board.function_mask(self.device, on)
+        super().set_function_mask(on)
+
     def flr(self):
         self.link.collect()
         self._board.flr(self.device)

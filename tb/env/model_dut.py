@@ -65,6 +65,11 @@ class ModelDut(ModelBackend):
             self.board.bus_master(self.number, on)
         super().set_bus_master(on)
 
+    def set_function_mask(self, on):
+        if self.board is not None:
+            self.board.function_mask(self.number, on)
+        super().set_function_mask(on)
+
     def flr(self):
         self.board.flr(self.number)
         self._shown("reset", {"step": RESET_BEGUN})

@@ -109,6 +109,10 @@ class Scoreboard:
         """Bus mastering of one device was switched."""
         self.shadows[device].set_bus_master(bool(on))
 
+    def function_mask(self, device, on):
+        """The function mask of MSI-X of one device, which is at rest, was set or cleared."""
+        self.shadows[device].set_function_mask(bool(on))
+
     def async_event(self, device, group, syndrome, data):
         """The management side of a device asked for an event."""
         self.shadows[device].device.raise_event(group, syndrome, data)

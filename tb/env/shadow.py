@@ -144,6 +144,10 @@ class Vectors:
             or bool(interrupts.table[vector][3] & 1)
         )  # fmt: skip
 
+    def opened(self):
+        """The function mask may have been cleared."""
+        self.masked = set(filter(self.blocks, self.masked))
+
     def admin_opened(self, masked):
         """INTR_MASK is `masked` now."""
         self.admin_masked &= masked
@@ -248,6 +252,11 @@ class Shadow:
             self.bus_master = on
             with self.live.commands():
                 self.device.set_bus_master(on)
+
+    def set_function_mask(self, on):
+        """The function mask of MSI-X, at rest."""
+        self.device.set_msix(True, on)
+        self.vectors.opened()
 
     def reset_begun(self):
         """The device has begun a reset; False where nobody asked for one."""

@@ -121,6 +121,9 @@ class RtlBackend(Backend):
     def set_bus_master(self, on):
         self.link.post(self.device, [host.pin("bme", int(bool(on)))])
 
+    def set_function_mask(self, on):
+        self.link.post(self.device, [host.pin("msix_fmask", int(bool(on)))])
+
     @property
     def cycles(self):
         return self.link.cycle

@@ -63,6 +63,22 @@ def masked_vector(backends, _rng):
     assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
 
 
+def masked_function(backends, _rng):
+    """Under the function mask a vector sets its pending bit; it fires when the mask goes."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    backend.settle()
+    backend.interrupts()
+    backend.set_function_mask(True)
+    command = driver.submit(defs.AdminAllocPdCmd())
+    backend.settle()
+    assert backend.interrupts() == []
+    assert backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
+    backend.set_function_mask(False)
+    driver.finish(command)
+    assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
+
+
 def function_level_reset(backends, _rng):
     """FLR forgets everything; the driver comes up as on a new device."""
     for _ in range(3):

@@ -124,6 +124,34 @@ def contexts_come_back(backends, _rng):
     exchange(a, b, b"as new")
 
 
+def breaks_while_another_goes(backends, rng, longest=900, step=30):
+    """A queue pair breaks with sends that wait while another is destroyed: all of them flush.
+
+    The engines hear of both at once; which queue pair each step is about must not be mixed up."""
+    node, backend = Node(backends[0]), backends[0]
+    driver, b = node.driver, Endpoint(node, depth=4)
+    for delay in range(0, longest, step):
+        a = Endpoint(node, depth=4)
+        b.qp.modify(STATE.SQD)
+        b.qp.post_send_many(np.arange(3), **b.towards(b), inline=b"waits")
+        backend.settle()
+        node.context.enter_kernel()
+        command = driver.submit(defs.AdminDestroyQpCmd(qp_handle=a.qp.handle))
+        backend.pause(delay + rng.randrange(step))
+        backend.stores([beyond_sq(b)])
+        driver.finish(command)
+        assert set(b.cq.wait_for(3)["status"]) == {STATUS.FLUSHED}
+        # Doorbells of the one that is gone start nothing.
+        backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
+        b.qp.modify(STATE.RESET)
+        b.qp.to_rts(QKEY)
+        del node.context.qps[a.qp.number]
+        a.qp._free_rings()
+        a.buffer.dereg()
+        a.cq.destroy()
+    exchange(b, Endpoint(node), b"as new")
+
+
 def to_err(end):
     """MODIFY_QP to ERR."""
     request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=STATE.ERR)

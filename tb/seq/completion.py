@@ -41,6 +41,28 @@ def events(backends, rng):
         backends[0].settle()
 
 
+def armed_by_its_register_alone(backends, _rng):
+    """An event queue with an unreported entry; the same value in other registers arms nothing."""
+    node, backend = Node(backends[0], cpus=1), backends[0]
+    a, ends = Endpoint(node), [Endpoint(node, events=True) for _ in range(2)]
+    for end in ends:
+        end.cq.req_notify()
+        end.receive(64)
+    for end in ends:
+        a.send(end, b"one message, two entries", inline=True)
+    backend.settle()
+    eqn = node.driver.eqs[0].number
+    arm = defs.REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1).to_bytes(4, "little")
+    for register in (defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI):
+        backend.store(0, int(register), arm)
+        backend.settle()
+    node.driver._set_response_address()
+    for end in ends:
+        end.cq.get_event()
+        end.cq.wait_for(1)
+    a.cq.wait_for(2)
+
+
 def events_in_flight(backends, rng, rounds=60):
     """CQs and EQs are armed while completions are on their way, and more than once."""
     node = Node(backends[0], cpus=3)

@@ -4,6 +4,7 @@ Each life has commands, data, events and interrupts in flight when it ends. Behi
 host's memory does not change any more, no message comes, and the next driver finds a new device.
 """
 
+import random
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -11,6 +12,8 @@ from efa import defs
 from efa.driver import FLAVOURS
 from efa.endpoints import UD, Endpoint, Node, pattern
 from efa.host_alloc import PAGE_BYTES
+from efa.queue_pair import Sge
+from tb.seq.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
@@ -22,6 +25,34 @@ class LifeKnobs:
 
     lives: int = 12
     longest: int = 2500
+
+
+def nothing_remains(backends, _rng):
+    """Keys and address handles of before a reset are refused behind it; the rest works."""
+    backend, status = backends[0], defs.IoCompStatus
+    for end in (end_by_reset, end_by_flr):
+        old = Node(backend)
+        regions = [old.pd.reg_mr(4096) for _ in range(12)]
+        gids = [old.driver.gid[:-2] + bytes([0, number]) for number in range(12)]
+        handles = [old.driver.create_ah(old.pd.number, gid) for gid in gids]
+        exchange(Endpoint(old), Endpoint(old), b"before")
+        end(old, random.Random(1))
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        exchange(a, b, b"as new")
+        good = a.qp.sends(1, **a.towards(b), sges=[(a.buffer.addr, 64, a.buffer.l_key)])
+        # The first of each number lives again.
+        keys = [changed(a, good, sgl0_lkey=one.l_key, sgl0_buf_addr_lo=one.addr & 0xFFFFFFFF,
+                        sgl0_buf_addr_hi=one.addr >> 32) for one in regions[4:]]  # fmt: skip
+        assert raw(a, keys) == [status.LOCAL_ERROR_INVALID_LKEY] * len(keys)
+        peers = [changed(a, good, ah=handle) for handle in handles[4:]]
+        assert raw(a, peers) == [status.LOCAL_ERROR_INVALID_AH] * len(peers)
+        b.qp.post_recv([Sge(regions[5].addr, 64, regions[5].l_key)], wr_id=2)
+        a.send(b, b"refused", inline=True)
+        assert a.cq.wait_for(1)[0]["status"] == status.REMOTE_ERROR_BAD_STATUS
+        assert b.cq.wait_for(1)[0]["status"] == status.LOCAL_ERROR_INVALID_LKEY
+        exchange(a, b, b"goes on")
+        node.driver.reset(REASONS[0])
 
 
 def work(node, rng):

@@ -35,6 +35,13 @@ class MaskedVectorIsPendingUntilUnmasked(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class MaskedFunctionIsPendingUntilUnmasked(NicTest):
+    """bringup.msix_mask.function"""
+
+    work = staticmethod(bringup.masked_function)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class FunctionLevelResetForgetsEverything(NicTest):
     """bringup.flr"""
 

@@ -36,6 +36,13 @@ class ManyBreakAtOnce(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class OneBreaksWhileAnotherGoes(NicTest):
+    """send.at_once.destroyed"""
+
+    work = staticmethod(collisions.breaks_while_another_goes)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class ForgottenSendsFreeTheirContexts(NicTest):
     """send.contexts_used_up.forgotten"""
 

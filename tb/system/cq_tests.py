@@ -22,6 +22,13 @@ class EventsWhenAskedFor(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class OtherRegistersArmNothing(NicTest):
+    """cq.events.register"""
+
+    work = staticmethod(completion.armed_by_its_register_alone)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EventsOnARoughHost(NicTest):
     """cq.events.rough"""
 

@@ -26,6 +26,14 @@ class ResetsOnARoughHost(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class NothingRemains(NicTest):
+    """reset.forgotten"""
+
+    work = staticmethod(lifecycle.nothing_remains)
+    shown = ()
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EndsAtRandomMoments(NicTest):
     """reset.ends"""
 
