@@ -189,7 +189,7 @@ def benches(root, plan, tests):
 
 
 def timing(root, plan):
-    """Every module has its cycles, or is listed as having none."""
+    """Every module has its cycles, or is listed as having none; a test names each path."""
     table = (yaml.safe_load((root / TIMING).read_text()) or {}).get("modules") or {}
     there = modules(root)
     wrong = [f"{TIMING}: {name} is no module of rtl/" for name in table if name not in there]
@@ -197,6 +197,11 @@ def timing(root, plan):
         if not any(name in one for one in (table, plan.wires, plan.untimed)):
             wrong.append(f"{place_of(root, path)}: {TIMING} has no entry: add it, or the reason"
                          f" under untimed in {SYNTAX}")  # fmt: skip
+    tests = [path.read_text() for path in sorted((root / "tb").rglob("*.py"))]
+    for name, paths in table.items():
+        for path in paths:
+            if not any(f'"{name}"' in text and f'"{path}"' in text for text in tests):
+                wrong.append(f"{TIMING}: no test measures {name}.{path}")
     return wrong
 
 

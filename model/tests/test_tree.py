@@ -64,6 +64,7 @@ def test_this_tree_is_whole():
         (STATUSES, "[test_statistics_of_a_part_are_refused]", "[]", "GET_STATS ILLEGAL_PARAMETER"),
         (PLAN, "    shows: send entries", "    says: send entries", "expected form"),
         (TIMING, "  efa_skid:", "  efa_skad:", "efa_skad is no module"),
+        (TIMING, "    load: {", "    loud: {", ".loud"),
         (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),
         (UNITS, '"irq": Unit("efa_host"', '"irq": Unit("efa_hast"', "efa_hast is no module"),
         ("rtl/files.f", "rtl/common/efa_skid.v\n", "", "add rtl/common/efa_skid.v"),

@@ -426,6 +426,26 @@ async def rings_of_every_size_take_their_time(dut):
 
 
 @cocotb.test()
+async def a_void_is_seen_in_its_time(dut):
+    """queue.llq.void_time: by a read of its line from the promised cycle on, by none before."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.all_equal()
+    ring = Ring(2, 0, 0)
+    await bench.op(ring, own=1)
+    promised, parity = timing("efa_llq", "void"), 1
+    for early in (1, 0):
+        parity ^= 1
+        _, edge = await hold(dut, "s_void_valid", "s_void_ready", s_void_line=ring.line,
+                             s_void_parity=parity)  # fmt: skip
+        for _ in range(promised.latency - 1 - early):
+            await RisingEdge(dut.clk)
+        seen, _ = await bench.line(ring.line)
+        assert cycle() - edge == promised.latency - early + timing("efa_llq", "read").latency
+        assert seen == 0xFFFF * (parity ^ early)
+
+
+@cocotb.test()
 async def a_ring_on_the_heels_of_the_walk(dut):
     """queue.llq.heels: a line a cycle right behind it; the next ring is looked at anew.
 

@@ -237,9 +237,19 @@ async def waiting_answers(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """host.regs.cycles: an answer is offered the cycle after its store."""
-    bench = Bench(dut)
+    """host.regs.cycles: an answer is offered the cycle after its store; a load a cycle."""
+    bench, load = Bench(dut), timing("efa_regs", "load")
     await clock_and_reset(dut)
+    asked = [Reg.VERSION, Reg.CAPS, 0x7C, Reg.DEV_STS] * 4
+    assert load.interval == 1
+    for at in range(len(asked) + load.latency):
+        offset = int(asked[min(at, len(asked) - 1)])
+        drive(dut, acc_valid=at < len(asked), acc_write=0, acc_offset=offset)
+        await ReadOnly()
+        if at >= load.latency:
+            assert int(dut.rdata.value) == value_of(asked[at - load.latency], 0)
+        await RisingEdge(dut.clk)
+    drive(dut, acc_valid=0)
     await bench.ask(Reg.VERSION, 1)
     await rises(dut, dut.wr_reg_valid, timing("efa_regs", "answer").latency)
 

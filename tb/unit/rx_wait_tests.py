@@ -126,6 +126,23 @@ class World:
 
 
 @cocotb.test()
+async def a_packet_goes_straight_through(dut):
+    """data.rx_wait.straight: in the cycle in which it comes, one each cycle, while none waits"""
+    promised = timing("efa_rx_wait", "packet")
+    assert (promised.latency, promised.interval) == (0, 1)
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    dut.m_pkt_ready.value = dut.s_pkt_valid.value = 1
+    for number in range(16):
+        header = raw(PktHdr(dst_qpn=number % 4, psn=number))
+        dut.s_pkt_header.value, dut.s_pkt_line.value = header, number
+        await Timer(1, "ns")
+        assert dut.m_pkt_valid.value == dut.s_pkt_ready.value == 1
+        assert (int(dut.m_pkt_header.value), int(dut.m_pkt_line.value)) == (header, number)
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
 async def packets_of_a_queue_keep_their_order(dut, pace):
     """data.rx_wait.order: queues open and close at any time, some of them after the others"""

@@ -7,7 +7,7 @@ from efa.defs import EVENTS, INTERNAL
 from tb.lib.noise import noise
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import hold, pulse, zero
+from tb.lib.waits import drive, hold, pulse, zero
 from tb.unit.queue_bench import Pulses
 
 INPUTS = ("fill_valid", "fill_line", "fill_parity", "fill_data", "s_op_valid", "s_op_qpc", "rd_en",
@@ -164,6 +164,26 @@ async def stores_change_nothing_and_are_told(dut):
         await RisingEdge(dut.clk)
     assert told.seen == wanted
     assert await read(dut, 77) == (data, 1)
+
+
+@cocotb.test()
+async def a_fill_and_a_read_each_cycle(dut):
+    """queue.sq_lines.cycles: a line is read as soon as promised behind its fill, without a gap"""
+    filled, looked = timing("efa_sq_lines", "fill"), timing("efa_sq_lines", "read")
+    assert filled.interval == looked.interval == 1
+    rng = rng_for("cycles")
+    await start(dut)
+    lines = [(rng.getrandbits(512), rng.getrandbits(1)) for _ in range(24)]
+    lag = filled.latency + 1
+    for at in range(len(lines) + lag + looked.latency):
+        data, parity = lines[min(at, len(lines) - 1)]
+        drive(dut, fill_valid=at < len(lines), fill_line=at, fill_data=data, fill_parity=parity,
+              rd_en=0 <= at - lag < len(lines), rd_line=max(at - lag, 0))  # fmt: skip
+        await RisingEdge(dut.clk)
+        shown = at - lag - looked.latency
+        if shown >= 0:
+            data, parity = lines[shown]
+            assert (int(dut.rd_data.value), int(dut.rd_parity.value)) == (data, 0xFFFF * parity)
 
 
 @cocotb.test()
