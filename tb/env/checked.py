@@ -147,9 +147,10 @@ class CheckedBackend(RtlBackend):
         super().flr()
         self.link.collect()
 
-    def fail_reads(self, address, size):
-        """DMA reads that touch the range fail, on both sides."""
-        self.link.native.memory(self.device).fail(address, size)
+    def fail_reads(self, address, size, answered=True):
+        """DMA reads that touch the range fail, on both sides; with or without an answer."""
+        fault = host.FAULT_ERROR if answered else host.FAULT_DROP
+        self.link.native.memory(self.device).fail(address, size, fault)
         self._board.fail_reads(self.device, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):

@@ -76,7 +76,9 @@ class ModelDut(ModelBackend):
         self._shown("reset", {"step": RESET_DRAINED})
         super().flr()
 
-    def fail_reads(self, address, size):
+    def fail_reads(self, address, size, answered=True):
+        """DMA reads that touch the range fail; without time, one that is never answered does so
+        at once."""
         self.device_memory.fail(address, size)
         self.board.fail_reads(self.number, address, size)
 

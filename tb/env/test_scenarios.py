@@ -22,7 +22,8 @@ from tb.seq import (
 
 ONE_DEVICE = [
     bringup.both_flavours, bringup.registers, bringup.masked_admin_interrupt,
-    bringup.masked_vector, bringup.function_level_reset, admin.every_object, admin.every_refusal,
+    bringup.masked_vector, bringup.masked_function, bringup.function_level_reset,
+    admin.every_object, admin.every_refusal,
     admin.everything_taken, admin.many_commands, admin.dependent_commands,
     regions.long_page_list, regions.chained,
     send.every_size, send.inline_forms, send.store_buffers, send.batches, send.local_errors,
@@ -30,7 +31,7 @@ ONE_DEVICE = [
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
-    completion.events_in_flight,
+    completion.events_in_flight, completion.armed_by_its_register_alone, lifecycle.nothing_remains,
     stress.resets_under_load, stress.every_queue, stress.everything, async_events.events,
     lifecycle.random_ends, async_events.full_ring, async_events.groups,
     async_events.events_and_commands, async_events.overrun, counters.counted,

@@ -124,6 +124,25 @@ def contexts_come_back(backends, _rng):
     exchange(a, b, b"as new")
 
 
+def handle_goes_under_sends(backends, _rng):
+    """DESTROY_AH with sends in flight to its peer: all of them flush, and what a late
+    acknowledgement says of them is ignored; sends by a new handle of the same number complete.
+
+    The network must take longer than an admin command."""
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node), Endpoint(node)
+    for turn in range(3):
+        for number in range(4):
+            b.receive(64, wr_id=number, offset=64 * number)
+        a.qp.post_send_many(np.arange(4), **a.towards(b), inline=b"in flight")
+        backend.pause(CONSUMED)
+        node._ahs.pop(backend.node_id).destroy()
+        assert set(a.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}, f"turn {turn}"
+        assert set(b.cq.wait_for(4)["status"]) == {STATUS.OK}
+        exchange(a, b, b"by a new handle")
+        backend.settle()
+
+
 def breaks_while_another_goes(backends, rng, longest=900, step=30):
     """A queue pair breaks with sends that wait while another is destroyed: all of them flush.
 

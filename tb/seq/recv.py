@@ -163,15 +163,23 @@ def deep_ring(backends, rng):
     backends[0].settle()
 
 
-def descriptor_read_fails(backends, _rng):
-    """A receive ring that cannot be read breaks its queue, no other."""
+def descriptor_read_fails(backends, _rng, answered=True):
+    """A receive ring that cannot be read breaks its queue, no other; so does one whose reads are
+    never answered."""
     node = Node(backends[0])
     a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
-    backends[0].fail_reads(b.qp._rq_base, 4096)
+    backends[0].fail_reads(b.qp._rq_base, 4096, answered)
     b.receive(64)
+    if not answered:
+        backends[0].pause(2 * defs.LIMITS.completion_timeout_cycles)
     backends[0].settle()
     a.send(b, b"nothing there", inline=True)
     backends[0].settle()
     assert a.cq.wait_for(1)[0]["status"] == STATUS.REMOTE_ERROR_BAD_DEST_QPN
     assert b.qp.query().qp_state == STATE.ERR
     exchange(a, c, b"goes on")
+
+
+def descriptor_read_is_lost(backends, rng):
+    """The same for a ring whose reads are never answered."""
+    descriptor_read_fails(backends, rng, answered=False)

@@ -317,18 +317,24 @@ def drained_and_flushed(backends, _rng):
     backends[0].settle()
 
 
-def payload_read_fails(backends, _rng):
-    """A host read that fails ends its work request and breaks its queue, no other."""
+def payload_read_fails(backends, _rng, answered=True):
+    """A host read that fails, or is never answered, ends its work request and breaks its queue, no
+    other."""
     node = Node(backends[0])
     a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
     page = next(iter(a.buffer.pieces(0, 64)))[0] & ~4095
-    backends[0].fail_reads(page, 4096)
+    backends[0].fail_reads(page, 4096, answered)
     b.receive(64)
     a.send(b, pattern(64, 1))
     assert a.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
     backends[0].settle()
     assert a.qp.query().qp_state == defs.AdminQpState.ERR
     exchange(c, b, b"goes on")
+
+
+def payload_read_is_lost(backends, rng):
+    """The same for a host read that is never answered."""
+    payload_read_fails(backends, rng, answered=False)
 
 
 def reborn_in_traffic(backends, rng):

@@ -36,6 +36,14 @@ class ManyBreakAtOnce(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class AHandleGoesUnderItsSends(NicTest):
+    """send.ah_destroyed"""
+
+    work = staticmethod(collisions.handle_goes_under_sends)
+    knobs = {"net_latency_min": 12_000, "net_latency_max": 12_000}
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 

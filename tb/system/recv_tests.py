@@ -49,6 +49,13 @@ class FailedDescriptorReadBreaksOnlyItsQueue(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class LostDescriptorReadBreaksOnlyItsQueue(NicTest):
+    """recv.read_error.lost"""
+
+    work = staticmethod(recv.descriptor_read_is_lost)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class TwoBuffersOnARoughHost(NicTest):
     """recv.scatter.rough"""
 

@@ -84,6 +84,13 @@ class FailedPayloadReadBreaksOnlyItsQueue(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class LostPayloadReadBreaksOnlyItsQueue(NicTest):
+    """send.read_error.lost"""
+
+    work = staticmethod(send.payload_read_is_lost)
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class EverySizeArrivesOnARoughHost(NicTest):
     """send.sizes.rough"""
 
