@@ -27,7 +27,7 @@ module efa_ah_age (
 
   always @(posedge clk) begin
     if (rst) age_q <= {4 * N{1'b0}};
-    else if (gone) age_q[4*ah_index+:4] <= age_q[4*ah_index+:4] + 4'd1;
+    else if (gone) age_q[{ah_index, 2'b00}+:4] <= age_q[{ah_index, 2'b00}+:4] + 4'd1;
   end
 
   wire unused_bits = &{1'b0, ah_data};
