@@ -53,14 +53,7 @@ def masked_vector(backends, _rng):
     backend = backends[0]
     driver = Driver(backend).probe()
     control = defs.LIMITS.msix_table_offset + 12
-    backend.store(0, control, (1).to_bytes(4, "little"))
-    command = driver.submit(defs.AdminAllocPdCmd())
-    backend.settle()
-    assert backend.interrupts() == []
-    assert backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
-    backend.store(0, control, bytes(4))
-    driver.finish(command)
-    assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
+    pending_under(driver, lambda on: backend.store(0, control, int(on).to_bytes(4, "little")))
 
 
 def masked_function(backends, _rng):
@@ -69,12 +62,18 @@ def masked_function(backends, _rng):
     driver = Driver(backend).probe()
     backend.settle()
     backend.interrupts()
-    backend.set_function_mask(True)
+    pending_under(driver, backend.set_function_mask)
+
+
+def pending_under(driver, mask):
+    """A response's message is pending between mask(True) and mask(False), and leaves then."""
+    backend = driver.backend
+    mask(True)
     command = driver.submit(defs.AdminAllocPdCmd())
     backend.settle()
     assert backend.interrupts() == []
     assert backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
-    backend.set_function_mask(False)
+    mask(False)
     driver.finish(command)
     assert not backend.load(0, defs.LIMITS.msix_pba_offset, 1)[0] & 1
 

@@ -40,6 +40,14 @@ def beyond_rq(end):
     return doorbell(end, end.qp._rq_db, end.qp.rq.produced + end.depth + 1)
 
 
+def forget(end):
+    """Gives back what is left of an endpoint whose queue pair a bare command has destroyed."""
+    del end.node.context.qps[end.qp.number]
+    end.qp._free_rings()
+    end.buffer.dereg()
+    end.cq.destroy()
+
+
 def draining_shows(backends, _rng):
     """QUERY_QP in SQD says sq_draining while a consumed send has no acknowledgement, then no more.
 
@@ -164,10 +172,7 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
         backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
         b.qp.modify(STATE.RESET)
         b.qp.to_rts(QKEY)
-        del node.context.qps[a.qp.number]
-        a.qp._free_rings()
-        a.buffer.dereg()
-        a.cq.destroy()
+        forget(a)
     exchange(b, Endpoint(node), b"as new")
 
 
@@ -201,10 +206,7 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
         driver.memory.write(ring, rng.randbytes(size))
         if not turn % 2:
             driver.destroy_qp(end.qp.handle)
-        del node.context.qps[end.qp.number]
-        end.qp._free_rings()
-        end.buffer.dereg()
-        end.cq.destroy()
+        forget(end)
     backend.settle()
 
 

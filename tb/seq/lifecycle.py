@@ -4,7 +4,6 @@ Each life has commands, data, events and interrupts in flight when it ends. Behi
 host's memory does not change any more, no message comes, and the next driver finds a new device.
 """
 
-import random
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -27,7 +26,7 @@ class LifeKnobs:
     longest: int = 2500
 
 
-def nothing_remains(backends, _rng):
+def nothing_remains(backends, rng):
     """Keys and address handles of before a reset are refused behind it; the rest works."""
     backend, status = backends[0], defs.IoCompStatus
     for end in (end_by_reset, end_by_flr):
@@ -36,7 +35,7 @@ def nothing_remains(backends, _rng):
         gids = [old.driver.gid[:-2] + bytes([0, number]) for number in range(12)]
         handles = [old.driver.create_ah(old.pd.number, gid) for gid in gids]
         exchange(Endpoint(old), Endpoint(old), b"before")
-        end(old, random.Random(1))
+        end(old, rng)
         node = Node(backend)
         a, b = Endpoint(node), Endpoint(node)
         exchange(a, b, b"as new")

@@ -8,8 +8,6 @@ from tb.lib.timing import timing
 from tb.lib.waits import zero
 
 NEXT, PAST = (timing("efa_srd_circle", path) for path in ("next", "past"))
-
-
 ROUND = 1 << 32
 
 
