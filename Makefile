@@ -69,7 +69,7 @@ formal-quick: $(STAMP)
 icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
 	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
 
-cover: cover-system cover-code ## functional coverage of the system tests, code coverage of the unit benches
+cover: cover-system cover-code ## functional coverage of the system tests, code coverage of the RTL
 
 cover-system: $(STAMP) ## what scenarios the system tests reached on Verilator, holes listed
 	@rm -rf sim/out/coverage && mkdir -p sim/out/coverage
@@ -81,10 +81,10 @@ cover-control: $(STAMP) ## random admin commands on Verilator until every comman
 	EFA_COVERAGE=$(CURDIR)/sim/out/coverage_control $(BIN)/python -m tb.runner system control_long --sim verilator --seed $(or $(SEED),1)
 	$(BIN)/python tools/coverage.py sim/out/coverage_control nic.control nic.command.spoilt
 
-cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that the unit benches reach; UNIT=name
+cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that unit benches reach, of the wiring system tests, too; UNIT=name
 	@rm -rf sim/out/code_coverage && mkdir -p sim/out/code_coverage
 	EFA_CODE_COVERAGE=$(CURDIR)/sim/out/code_coverage $(BIN)/pytest -q --dist load --maxschedchunk 1 --sim verilator \
-		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)')
+		--seed $(or $(SEED),3) -n $(JOBS) tb/unit $(if $(UNIT),-k '$(UNIT)',tb/system/test_system.py)
 	$(BIN)/python tools/code_coverage.py sim/out/code_coverage $(if $(UNIT),--some)
 
 mutate: $(STAMP) ## planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate

@@ -49,11 +49,12 @@ def left_out(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def control(files: list[Path]) -> str:
-    """Verilator's control file that leaves those lines out."""
+def control(files: list[Path], counted: tuple[str, ...] = ()) -> str:
+    """Verilator's control file that leaves those lines out, and files whose name is not `counted`
+    where any is given."""
     told = ["`verilator_config"]
     for path in files:
-        if path.name == WATCHER:
+        if path.name == WATCHER or (counted and path.name not in counted):
             told.append(f'coverage_off -file "{path}"')
             continue
         for first, last in left_out(path.read_text()):

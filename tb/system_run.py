@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from efa.wc import StoreBuffer
+from tb import code_coverage
 from tb.runner import (
     OUT,
     Outcome,
@@ -28,6 +29,8 @@ PARTS = ("memory", "iommu", "host", "fabric", "meter", "bench", "api")
 LIBRARY = [NATIVE / f"{name}.cpp" for name in PARTS]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
+# Code coverage counts the wiring modules here; the rest is counted under the unit benches.
+COUNTED = ("efa_nic.v", "efa_send.v", "efa_recv.v", "efa_cpl.v")
 CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"
 VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
@@ -81,6 +84,11 @@ def build_system(
     build_args = VERILATOR + (PLAIN if plain else FAST) + (waves_flags() if waves else [])
     build_args += [str(path) for path in LIBRARY]
     files = [control, *sources]
+    if code_coverage.wanted():
+        control = OUT / "control" / f"{TOP}-coverage.vlt"
+        write_once(control, code_coverage.control(sources, COUNTED))
+        files = [control, *files]
+        build_args += code_coverage.FLAGS
     main = NATIVE / "main_verilator.cpp"
     folder = build(sim, TOP, files, params, build_args, waves, (*LIBRARY, *HEADERS, main), main)
     return folder, []
@@ -109,11 +117,12 @@ def run_system(
               **(env or {})}  # fmt: skip
     if "EFA_COVERAGE" in os.environ:
         wanted["EFA_COVERAGE"] = os.environ["EFA_COVERAGE"]
+    plusargs = (random_unknowns(seed) if plain else []) + code_coverage.arguments(name)
     if sim == "icarus":
         wanted["EFA_NATIVE"] = str(Path(test_args[0][2:]) / "efa.vpi")
     return run(
         "system", name, sim, TOP, folder, test_module, seed, params, test, wanted, test_args,
-        plusargs=random_unknowns(seed) if plain else [], waves=waves_wanted(),
+        plusargs=plusargs if sim == "verilator" else [], waves=waves_wanted(),
         options=f" --store-buffer {buffer}",
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import code_coverage
 
-from tb.code_coverage import left_out
+from tb.code_coverage import control, left_out
 
 FILE = "rtl/queue/efa_llq.v"
 SOURCE = {FILE: ["wire a = b && c;", "if (a) x = 1;", "wire [3:0] d;"]}
@@ -80,3 +80,12 @@ def test_a_waiver_names_bits_and_what_only_power_up_reaches():
     waiver.at_power_up = True
     waived, wrong = code_coverage.waive(points, reached, [waiver], SOURCE)
     assert len(waived) == 2 and not wrong
+
+
+def test_only_the_named_files_are_counted_where_any_is_named(tmp_path):
+    paths = [tmp_path / name for name in ("efa_nic.v", "efa_llq.v")]
+    for path in paths:
+        path.write_text("wire a;\n")
+    assert "coverage_off" not in control(paths)
+    (off,) = [line for line in control(paths, ("efa_nic.v",)).split("\n") if "off" in line]
+    assert off == f'coverage_off -file "{paths[1]}"'

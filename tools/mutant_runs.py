@@ -303,11 +303,13 @@ class Bench:
         """Yields (number, verdict, by which test, what it said) for each mutant of a list."""
         if numbers:
             self._prepare()
-        for begin in range(0, len(numbers), self.batch):
+        batch = BATCH  # the first tells the order of the tests for the next
+        while numbers:
+            mine, numbers, batch = numbers[:batch], numbers[batch:], self.batch
             self.order = sorted(
                 self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
             )
-            for found in self._run([0, *numbers[begin : begin + self.batch]], jobs):
+            for found in self._run([0, *mine], jobs):
                 if found["number"] == 0:
                     self._check(found)
                     continue
@@ -356,6 +358,10 @@ class Kept:
             self.rows = {row["number"]: row for row in told["rows"] if self._holds(row)}
             self.proofs = {int(key): value for key, value in told["proofs"].items()
                            if value["state"] == state.proof}  # fmt: skip
+
+    def kills(self):
+        """How many mutants each test killed, {test: count}."""
+        return Counter(row["by"] for row in self.rows.values() if row["verdict"] == KILLED)
 
     def _holds(self, row):
         """Whether a verdict is that of the sources as they are, and names a test that ran. A

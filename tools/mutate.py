@@ -269,6 +269,7 @@ def examine(block, units, args, verdicts):
     bench = Bench(block, units, args.count, args.seed)
     kept = Kept(block, bench.state, args.fresh)
     numbers = resume(block, kept, bench.mutants, units)
+    bench.kills += kept.kills()
     progress = Progress(block, len(numbers))
     for number, verdict, by, what in bench.judge(numbers, args.jobs):
         kept.add(number, verdict, by, what)
@@ -287,6 +288,7 @@ def examine_wiring(names, args, verdicts):
         kept[name] = Kept(name, system_state(top, AREAS, args.count, args.seed), args.fresh)
         print(f"{name}: {len(drawn)} of {len(listed)} faults drawn", flush=True)
         numbers += resume(name, kept[name], drawn, AREAS)
+        bench.kills += kept[name].kills()
         owner |= {mutant.number: name for mutant in drawn}
     numbers.sort(key=lambda number: number % wiring.NUMBERS)  # each module in turn
     progress = Progress("wiring", len(numbers))

@@ -107,6 +107,9 @@ class Simulation {
 #if VM_TRACE
         if (trace_) trace_->close();
 #endif
+#if VM_COVERAGE
+        context_.coveragep()->write();
+#endif
         return context_.errorCount() > 0 ? 1 : 0;
     }
 

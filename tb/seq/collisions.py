@@ -87,7 +87,8 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
             due[end.cq] += count + 1
         backend.settle()
         rng.shuffle(ends)
-        # Some go by command, the others by doorbell stores, back to back or with pauses.
+        # Some go by command, the others by doorbell stores to either ring, back to back or with
+        # pauses.
         count = 12 * (turn % 2)
         node.context.enter_kernel()
         regions = [node.pd.reg_mr(64) for _ in range(20 * (turn % 2))]
@@ -96,7 +97,7 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
         rng.shuffle(requests)
         commands = [node.driver.submit(request) for request in requests[:30]]
         for end in ends[count:]:
-            backend.stores([beyond_sq(end)])
+            backend.stores([rng.choice((beyond_sq, beyond_rq))(end)])
             if turn:
                 backend.pause(rng.randrange(80))
         commands += [node.driver.submit(request) for request in requests[30:]]
@@ -165,7 +166,7 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
         node.context.enter_kernel()
         command = driver.submit(defs.AdminDestroyQpCmd(qp_handle=a.qp.handle))
         backend.pause(delay + rng.randrange(step))
-        backend.stores([beyond_sq(b)])
+        backend.stores([rng.choice((beyond_sq, beyond_rq))(b)])
         driver.finish(command)
         assert set(b.cq.wait_for(3)["status"]) == {STATUS.FLUSHED}
         # Doorbells of the one that is gone start nothing.
