@@ -5,6 +5,7 @@ from efa import defs
 from efa.driver import EventQueue
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa.verbs import gid_of
+from tb.seq.collisions import beyond_sq
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 MESSAGES = 12
@@ -159,3 +160,37 @@ def teardown(backends, rng, rounds=12):
         for end in (left, right):
             assert not end.cq.wait_for(4)["status"].any(), f"round {turn}: the neighbour"
         backend.settle()
+
+
+def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
+    """A queue pair breaks while DEREG_MR drains the send engine, in either order, and sends of two
+    queue pairs go on meanwhile.
+
+    No payload read of the region follows the response, and each work request completes exactly
+    once. The host must take long to answer reads."""
+    node, backend = Node(backends[0]), backends[0]
+    driver = node.driver
+    for turn in range(rounds):
+        lasting, breaking = ends = [Endpoint(node, depth=256) for _ in range(2)]
+        node.context.enter_kernel()
+        command = driver.submit(defs.AdminDeregMrCmd(l_key=lasting.buffer.l_key))
+        at = rng.randrange(steps)
+        for step in range(steps):
+            if step == at:
+                backend.stores([beyond_sq(breaking)])
+            for end in ends:
+                piece = end.buffer.addr, 64, end.buffer.l_key
+                ids = range(step * batch, (step + 1) * batch)
+                end.qp.post_send_many(ids, **end.towards(end), sges=[piece])
+            backend.pause(rng.randrange(60))
+        driver.finish(command)
+        for end in ends:
+            ids = sorted(int(one["wr_id"]) for one in end.cq.wait_for(steps * batch))
+            assert ids == list(range(steps * batch)), f"round {turn}: completed {ids}"
+        backend.settle()
+        for end in ends:
+            assert not len(end.cq.poll_array()), f"round {turn}: a second completion"
+            end.qp.destroy()
+            end.cq.destroy()
+        lasting.buffer._free()
+        breaking.buffer.dereg()

@@ -131,6 +131,12 @@ async def objects_go_while_acknowledgements_are_out(dut):
     await race(dut, races.teardown, net_latency_min=1500, net_latency_max=4000)
 
 
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def barriers_of_a_flush_and_a_drain_meet(dut):
+    """send.at_once.barriers"""
+    await race(dut, races.barriers_meet, **LONG_READS)
+
+
 class Hasty(LiveMemory):
     """Takes the memory of a queue pair away as soon as it is ready to send."""
 

@@ -26,6 +26,7 @@ class Bench:
                      for qpn in range(QUEUES)}  # fmt: skip
         self.open = {}  # id: message that waits for its acknowledgement
         self.expected, self.marks, self.wanted_marks = deque(), [], []
+        self.came = []  # completions, unpacked
         self.completed = dict.fromkeys(range(QUEUES), 0)
         self.freed = 0
         self.give = deque()  # messages that wait for a context
@@ -181,7 +182,8 @@ class Bench:
         if self.predicts:
             assert self.expected, f"a completion of nothing: {INTERNAL.cpl.unpack(beat['data'])}"
             assert beat["data"] == self.expected.popleft()
-        self.completed[INTERNAL.cpl.unpack(beat["data"]).qpn] += 1
+        self.came.append(INTERNAL.cpl.unpack(beat["data"]))
+        self.completed[self.came[-1].qpn] += 1
 
 
 @cocotb.test()
@@ -291,6 +293,66 @@ async def flush_of_sends_that_the_circle_passed(dut):
     await bench.walk([3])
     await ClockCycles(dut.clk, 2)
     assert moments.latency("s_walk_valid", "s_walk") < 2 * timing("efa_srd", "walk").latency
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.3)])
+async def flush_among_other_completions(dut, pace):
+    """transport.srd.flush.busy: a walk, acknowledgements and what has left in each other's way:
+    each send completes once, flushed ones in posting order, and only those of the set."""
+    bench = Bench(dut, *pace, predicts=False)
+    await bench.start()
+    rng, down = bench.rng, (1, 3)
+    sent = {}  # number: message
+    # Some contexts that the circle has passed, in two laps.
+    laps = 0
+    for _ in range(2):
+        mine = [bench.message(1 + (number & 1)) for number in range(6)]
+        sent.update(zip(await bench.send(*mine), mine, strict=True))
+        for _ in range(3):
+            others = [bench.message(0) for _ in range(CONTEXTS // 3)]
+            for number in await bench.send(*others):
+                bench.ack(number, bench.open.pop(number))
+            laps += len(others)
+            await until(dut, lambda due=laps: len(bench.came) == due, "acknowledged sends")
+    freed = bench.freed
+    fresh = [bench.message(rng.randrange(4)) for _ in range(120)]
+    sent.update(zip(await bench.send(*fresh), fresh, strict=True))
+    numbers = list(sent)
+    rng.shuffle(numbers)
+    gone = [bench.message(4) for _ in range(100)]
+    for number, message in zip(numbers, gone, strict=False):
+        bench.ack(number, sent[number])
+        bench.left(message)
+        for _ in range(8):
+            bench.ack(number ^ 1 << 31, sent[number])  # of nothing; it takes a turn
+    late = [bench.message(5) for _ in range(40)]
+    bench.give.extend(late)
+    await bench.walk(down)
+    await taken(bench.acks)
+    await taken(bench.done)
+    await until(dut, lambda: not bench.give, "contexts")
+    await ClockCycles(dut.clk, 50)
+    walked = {one.req_id for one in bench.came[laps:] if one.qp_num - 0x440 in down}
+    assert walked == {one["req_id"] for one in sent.values() if one["qpn"] in down}
+    for number, message in bench.given[-len(late):] + [(one, sent[one]) for one in numbers]:
+        bench.ack(number, message)
+    await taken(bench.acks)
+    await ClockCycles(dut.clk, 50)
+    came = [(one.qp_num, one.req_id, one.status) for one in bench.came[laps:]]
+    for message in (*sent.values(), *gone, *late):
+        mine = [status for qp, req, status in came
+                if (qp, req) == (message["qp_num"], message["req_id"])]  # fmt: skip
+        assert mine in ([OK], [FLUSHED] if message["qpn"] in down else [OK]), message
+    for qpn in down:
+        order = [one["req_id"] for one in sent.values() if one["qpn"] == qpn]
+        flushed = [req for qp, req, status in came if (qp, status) == (qpn + 0x440, FLUSHED)]
+        assert 0 < len(flushed) < len(order)
+        assert flushed == [req for req in order if req in flushed]
+    assert len(came) == len(sent) + len(gone) + len(late)
+    assert bench.freed - freed == len(sent) + len(late)
+    for qpn in range(QUEUES):
+        assert await bench.count(qpn) == bench.completed[qpn]
 
 
 @cocotb.test()
