@@ -153,27 +153,34 @@ def handle_goes_under_sends(backends, _rng):
 
 
 def breaks_while_another_goes(backends, rng, longest=900, step=30):
-    """A queue pair breaks with sends that wait while another is destroyed: all of them flush.
+    """A queue pair breaks while another is destroyed: its sends in flight and those that wait all
+    flush, once.
 
-    The engines hear of both at once; which queue pair each step is about must not be mixed up."""
+    The engines hear of both at once; which queue pair each step is about must not be mixed up. The
+    network must take longer than four admin commands."""
     node, backend = Node(backends[0]), backends[0]
-    driver, b = node.driver, Endpoint(node, depth=4)
+    driver, b, peer = node.driver, Endpoint(node, depth=16), Endpoint(node)
     for delay in range(0, longest, step):
         a = Endpoint(node, depth=4)
+        b.qp.post_send_many(np.arange(8), **b.towards(peer), inline=b"in flight")
+        backend.pause(CONSUMED)
         b.qp.modify(STATE.SQD)
-        b.qp.post_send_many(np.arange(3), **b.towards(b), inline=b"waits")
-        backend.settle()
+        b.qp.post_send_many(np.arange(8, 11), **b.towards(peer), inline=b"waits")
+        backend.pause(CONSUMED)
         node.context.enter_kernel()
         command = driver.submit(defs.AdminDestroyQpCmd(qp_handle=a.qp.handle))
         backend.pause(delay + rng.randrange(step))
         backend.stores([rng.choice((beyond_sq, beyond_rq))(b)])
         driver.finish(command)
-        assert set(b.cq.wait_for(3)["status"]) == {STATUS.FLUSHED}
+        done = b.cq.wait_for(11)
+        assert set(done["status"]) == {STATUS.FLUSHED}
+        assert list(done["wr_id"]) == list(range(11))
         # Doorbells of the one that is gone start nothing.
         backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
         b.qp.modify(STATE.RESET)
         b.qp.to_rts(QKEY)
         forget(a)
+    backend.settle()
     exchange(b, Endpoint(node), b"as new")
 
 

@@ -9,13 +9,14 @@ from hashlib import sha256
 
 from efa import defs
 from efa.driver import FLAVOURS
-from efa.endpoints import UD, Endpoint, Node, pattern
+from efa.endpoints import QKEY, UD, Endpoint, Node, pattern
 from efa.host_alloc import PAGE_BYTES
 from efa.queue_pair import Sge
 from tb.seq.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
+NO_HANDLE = 0xFFFF  # of the sender of a message, in its completion
 
 
 @dataclass
@@ -52,6 +53,36 @@ def nothing_remains(backends, rng):
         assert b.cq.wait_for(1)[0]["status"] == status.LOCAL_ERROR_INVALID_LKEY
         exchange(a, b, b"goes on")
         node.driver.reset(REASONS[0])
+
+
+def peers_of_an_earlier_life(backends, _rng):
+    """Datagrams of peers that had address handles before a reset come from no handle behind it, and
+    from the new one as soon as there is one."""
+    backend, peers = backends[0], range(20, 32)
+    old = Node(backend)
+    for peer in peers:
+        old.ah_of(peer)
+    Endpoint(old)
+    old.driver.reset(REASONS[0])
+    node = Node(backend)
+    end = Endpoint(node, UD)
+
+    def sender(peer):
+        """The handle that the completion of a datagram of this peer names."""
+        end.receive(64)
+        backend.settle()
+        data = b"peer"
+        header = defs.PktHdr(opcode=defs.PktOpcode.UD_SEND, length=len(data), qkey=QKEY, src_qpn=5,
+                             dst_qpn=end.qp.number, src_node=peer,
+                             dst_node=backend.node_id)  # fmt: skip
+        backend.link.native.inject(backend.device, header.pack() + data)
+        [done] = end.cq.wait_for(1)
+        return done["ah"]
+
+    assert [sender(peer) for peer in peers] == [NO_HANDLE] * len(peers)
+    for peer in reversed(peers):
+        assert sender(peer) == NO_HANDLE
+        assert node.ah_of(peer) == sender(peer)
 
 
 def work(node, rng):

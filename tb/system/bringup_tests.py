@@ -21,6 +21,14 @@ class RegistersAnswerReadsOfBothKinds(NicTest):
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
+class RegistersOfTheRecordedProfile(NicTest):
+    """bringup.registers.recorded"""
+
+    work = staticmethod(bringup.registers)
+    profile = "recorded"
+
+
+@pyuvm.test(timeout_time=40, timeout_unit="ms")
 class MaskedAdminInterruptIsHeldAndSentOnce(NicTest):
     """bringup.intr_mask"""
 

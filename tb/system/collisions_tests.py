@@ -14,7 +14,7 @@ from tb.env.iommu import LiveMemory
 from tb.env.nic_env import PCIE_SIZES, ROUGH, NicTest, drawn_sizes
 from tb.env.raced import raced
 from tb.lib.native import BoundaryBroken, Native
-from tb.seq import collisions, races
+from tb.seq import collisions, lifecycle, races
 from tb.seq.send import exchange
 
 LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
@@ -48,6 +48,7 @@ class OneBreaksWhileAnotherGoes(NicTest):
     """send.at_once.destroyed"""
 
     work = staticmethod(collisions.breaks_while_another_goes)
+    knobs = {"net_latency_min": 40_000, "net_latency_max": 40_000}
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -135,6 +136,12 @@ async def objects_go_while_acknowledgements_are_out(dut):
 async def barriers_of_a_flush_and_a_drain_meet(dut):
     """send.at_once.barriers"""
     await race(dut, races.barriers_meet, **LONG_READS)
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def peers_are_forgotten_by_a_reset(dut):
+    """reset.forgotten.peers"""
+    await race(dut, lifecycle.peers_of_an_earlier_life)
 
 
 class Hasty(LiveMemory):
