@@ -2,7 +2,8 @@
 
 from efa import defs
 from efa.driver import FLAVOURS, Driver
-from efa.endpoints import Node
+from efa.endpoints import Endpoint, Node, pattern
+from efa.queue_pair import SendWr, Sge
 
 UNKNOWN_OFFSET = 0x7C
 
@@ -107,3 +108,17 @@ def ignored_by_the_device(backends, rng):
         backend.settle()
     assert backend.interrupts() == []
     driver.alloc_pd()
+
+
+def long_message(backends, _rng):
+    """A message through a region without pages, whose requests only their greatest size ends."""
+    node, size, at = Node(backends[0]), 4096, 1000
+    driver, a, b = node.driver, Endpoint(node), Endpoint(node)
+    key = driver.reg_mr_physical(node.pd.number).l_key
+    source, sink = (driver.allocator.alloc(size + at) for _ in range(2))
+    driver.memory.write(source + at, pattern(size, 1))
+    b.qp.post_recv([Sge(sink + at, size, key)], wr_id=1)
+    a.qp.post_send(SendWr(**a.towards(b), sges=[Sge(source + at, size, key)], wr_id=2))
+    for end in (a, b):
+        assert end.cq.wait_for(1)[0]["status"] == defs.IoCompStatus.OK
+    assert driver.memory.read(sink + at, size) == pattern(size, 1)

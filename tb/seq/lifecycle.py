@@ -16,6 +16,7 @@ from tb.seq.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
+OPCODE = defs.PktOpcode
 NO_HANDLE = 0xFFFF  # of the sender of a message, in its completion
 
 
@@ -55,6 +56,14 @@ def nothing_remains(backends, rng):
         node.driver.reset(REASONS[0])
 
 
+def arrives(node, end, opcode, data=b"", **fields):
+    """A packet from a peer's queue pair 5 comes in for an endpoint."""
+    header = defs.PktHdr(opcode=opcode, length=len(data), dst_qpn=end.qp.number, src_qpn=5,
+                         dst_node=node.backend.node_id, **fields)  # fmt: skip
+    node.backend.link.native.inject(node.backend.device, header.pack() + data)
+    node.backend.settle()
+
+
 def peers_of_an_earlier_life(backends, _rng):
     """Datagrams of peers that had address handles before a reset come from no handle behind it, and
     from the new one as soon as there is one."""
@@ -71,18 +80,43 @@ def peers_of_an_earlier_life(backends, _rng):
         """The handle that the completion of a datagram of this peer names."""
         end.receive(64)
         backend.settle()
-        data = b"peer"
-        header = defs.PktHdr(opcode=defs.PktOpcode.UD_SEND, length=len(data), qkey=QKEY, src_qpn=5,
-                             dst_qpn=end.qp.number, src_node=peer,
-                             dst_node=backend.node_id)  # fmt: skip
-        backend.link.native.inject(backend.device, header.pack() + data)
-        [done] = end.cq.wait_for(1)
+        arrives(node, end, OPCODE.UD_SEND, b"peer", qkey=QKEY, src_node=peer)
+        [done] = end.cq.poll_array()
         return done["ah"]
 
     assert [sender(peer) for peer in peers] == [NO_HANDLE] * len(peers)
     for peer in reversed(peers):
         assert sender(peer) == NO_HANDLE
         assert node.ah_of(peer) == sender(peer)
+
+
+def acknowledgements_of_an_earlier_life(backends, _rng):
+    """An acknowledgement of a send from before a reset completes nothing behind it, though sends of
+    the same queue pair number to the same peer wait."""
+    backend, peer, most = backends[0], 20, 64
+
+    def sends(node, count):
+        """A new endpoint with sends to a peer that never answers."""
+        end = Endpoint(node)
+        there = {"ah": node.ah_of(peer), "dest_qp": 5, "qkey": QKEY}
+        end.qp.post_send_many(range(count), **there, inline=b"to nobody")
+        backend.settle()
+        return end
+
+    def completed(node, end, numbers):
+        """How many sends complete by acknowledgements of these message ids."""
+        for number in numbers:
+            arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=peer)
+        return len(end.cq.poll_array())
+
+    old = Node(backend)
+    end = sends(old, 3)
+    first = next(number for number in range(most) if completed(old, end, [number]))
+    old.driver.reset(REASONS[0])
+    new = Node(backend)
+    end = sends(new, 3)
+    assert completed(new, end, range(first + 3)) == 0
+    assert completed(new, end, range(first + 3, most)) == 3
 
 
 def work(node, rng):

@@ -144,6 +144,12 @@ async def peers_are_forgotten_by_a_reset(dut):
     await race(dut, lifecycle.peers_of_an_earlier_life)
 
 
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def old_acknowledgements_complete_nothing(dut):
+    """reset.forgotten.acknowledgements"""
+    await race(dut, lifecycle.acknowledgements_of_an_earlier_life)
+
+
 class Hasty(LiveMemory):
     """Takes the memory of a queue pair away as soon as it is ready to send."""
 
