@@ -6,7 +6,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from efa.defs import LIMITS, REG_BITS, Reg
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.waits import drive, high, until
+from tb.lib.waits import drive, high, pulse, until
 
 ODD_AQ = 1
 
@@ -298,6 +298,32 @@ async def the_mask_holds_one_message(dut):
         await RisingEdge(dut.clk)
     await ClockCycles(dut.clk, 30)
     assert 1 <= len(aq.irq.beats) <= notes
+
+
+@cocotb.test()
+@cocotb.parametrize(valid=["s_note_valid", "s_aenq_valid"])
+async def one_comes_as_the_message_before_it_leaves(dut, valid):
+    """admin.aq.beside: what is written before the message leaves is told by it, what is written in
+    its cycle or later has a message of its own."""
+    aq = Aq(dut)
+    await clock_and_reset(dut)
+    await aq.answer_ring_up(vector=3)
+    dut.aenq_vector.value = 4
+    told = []
+    for cycles in range(5):
+        await aq.store(Reg.INTR_MASK, 1)
+        await pulse(dut, valid)
+        await aq.irq.none(4)
+        # The first leaves in the cycle behind this store.
+        drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK), reg_wr_data=0)
+        for cycle in range(6):
+            getattr(dut, valid).value = int(cycle == cycles)
+            await RisingEdge(dut.clk)
+            dut.reg_wr_valid.value = 0
+        await ClockCycles(dut.clk, 6)
+        told.append(len(aq.irq.beats))
+        aq.irq.beats.clear()
+    assert told == [1, 2, 2, 2, 2]
 
 
 @cocotb.test()
