@@ -12,11 +12,14 @@ from efa.driver import FLAVOURS
 from efa.endpoints import QKEY, UD, Endpoint, Node, pattern
 from efa.host_alloc import PAGE_BYTES
 from efa.queue_pair import Sge
+from tb.lib import requests
+from tb.lib.host import FLR_CYCLES
 from tb.seq.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
 OPCODE = defs.PktOpcode
+FINISHED = defs.REG_BITS.DEV_STS.pack(RESET_FINISHED=1)
 NO_HANDLE = 0xFFFF  # of the sender of a message, in its completion
 
 
@@ -117,6 +120,32 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
     end = sends(new, 3)
     assert completed(new, end, range(first + 3)) == 0
     assert completed(new, end, range(first + 3, most)) == 3
+
+
+def stores_in_a_function_reset(backends, _rng):
+    """Registers that are stored to during a function level reset keep nothing: no answer to a read
+    through memory, no reset behind the one that ends."""
+    backend = backends[0]
+    node = Node(backend)
+    page = node.driver.allocator.alloc(PAGE_BYTES)
+    before = node.driver.memory.read(page, PAGE_BYTES)
+    stores = [(defs.Reg.MMIO_RESP_HI, page >> 32), (defs.Reg.MMIO_RESP_LO, page & 0xFFFF_FFFF),
+              (defs.Reg.MMIO_REG_READ, int(defs.Reg.VERSION)), (defs.Reg.DEV_CTL, 1)]  # fmt: skip
+    backend.settle()
+    backend.link.post(backend.device, [requests.pin("flr", FLR_CYCLES)])
+    # From its beginning into the walks that follow its drain.
+    for _ in range(10):
+        backend.stores([(defs.EFA_REG_BAR, int(register), value.to_bytes(4, "little"))
+                        for register, value in stores])  # fmt: skip
+        backend.pause(100)
+    assert backend.link.run([requests.flr_done(1, backend.device)], 100_000) >= 0
+    backend.settle()
+    assert node.driver.memory.read(page, PAGE_BYTES) == before
+    # Another reset would have ended with RESET_FINISHED.
+    assert not int.from_bytes(backend.load(0, int(defs.Reg.DEV_STS), 4), "little") & FINISHED
+    backend.flr()
+    node = Node(backend)
+    exchange(Endpoint(node), Endpoint(node), b"as new")
 
 
 def work(node, rng):

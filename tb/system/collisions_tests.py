@@ -150,6 +150,12 @@ async def old_acknowledgements_complete_nothing(dut):
     await race(dut, lifecycle.acknowledgements_of_an_earlier_life)
 
 
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def stores_in_a_function_reset_do_nothing(dut):
+    """reset.function.stores"""
+    await race(dut, lifecycle.stores_in_a_function_reset)
+
+
 class Hasty(LiveMemory):
     """Takes the memory of a queue pair away as soon as it is ready to send."""
 
