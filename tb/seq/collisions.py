@@ -152,6 +152,26 @@ def handle_goes_under_sends(backends, _rng):
         backend.settle()
 
 
+def nothing_leaves_of_a_broken_queue(backends, _rng):
+    """A queue pair breaks while payload reads of its sends are under way: all of them flush and no
+    packet leaves, though the data comes.
+
+    The host must take longer to answer a read than the device to see a doorbell."""
+    node, backend = Node(backends[0]), backends[0]
+    for kind in (UD, SRD):
+        end = Endpoint(node, kind)
+        piece, native = (end.buffer.addr, 700, end.buffer.l_key), backend.link.native
+        before = native.counters(backend.device)
+        end.qp.post_send_many(np.arange(8), **end.towards(end), sges=[piece])
+        backend.pause(CONSUMED)
+        reads = native.counters(backend.device)["reads"] - before["reads"]
+        backend.stores([beyond_sq(end)])
+        done = end.cq.wait_for(8)
+        assert reads >= 8 and set(done["status"]) == {STATUS.FLUSHED}, done["status"]
+        backend.settle()
+        assert native.counters(backend.device)["packets"] == before["packets"]
+
+
 def breaks_while_another_goes(backends, rng, longest=900, step=30):
     """A queue pair breaks while another is destroyed: its sends in flight and those that wait all
     flush, once.

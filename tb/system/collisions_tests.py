@@ -156,6 +156,13 @@ async def stores_in_a_function_reset_do_nothing(dut):
     await race(dut, lifecycle.stores_in_a_function_reset)
 
 
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_broken_queue_sends_no_more(dut):
+    """send.broken.quiet"""
+    await race(dut, collisions.nothing_leaves_of_a_broken_queue, rd_latency_min=3000,
+               rd_latency_max=3000)  # fmt: skip
+
+
 class Hasty(LiveMemory):
     """Takes the memory of a queue pair away as soon as it is ready to send."""
 
