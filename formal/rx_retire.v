@@ -79,7 +79,7 @@ module fv_rx_retire #(
       .ev_rxw_data(ev_rxw_data)
   );
 
-  (* probe = "u_dut.written_q" *) wire [3:0] data_ready;
+  (* probe = "u_dut.written_q" *) wire [4:0] data_ready;
   (* probe = "u_dut.entries_q" *) wire [LOG2:0] entries;
   (* probe = "u_dut.head_valid" *) wire head_valid;
   (* probe = "u_dut.head_ready" *) wire head_ready;
@@ -207,7 +207,7 @@ module fv_rx_retire #(
     a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
     a_drain_stays : assume (!drain_stood_q || s_drain);
     // The write store has room for the data of a few jobs; entries are those of completions.
-    a_data : assume (!written || data_q < 15);
+    a_data : assume (!written || data_q < 16);
     a_entries : assume (!s_done_entry || out_q < waits_q);
     // Packets and entries come before they go, and drops are fewer than packets stored.
     a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
@@ -221,7 +221,7 @@ module fv_rx_retire #(
     assume (!(pop && there_q && !mine)
         || (head_waits ? waits_ahead_q != 0 : waits_ahead_q != ahead_q));
     if (began_q && !rst) begin
-      h_data : assert (data_ready == data_q && data_q <= 15);
+      h_data : assert (data_ready == data_q && data_q <= 16);
       h_levels :
       assert (level == in_ram + head && level <= FULL && in_ram <= FULL
           && head == head_valid && waits_q <= level);

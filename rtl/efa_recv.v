@@ -95,6 +95,7 @@ module efa_recv #(
 
   localparam LINE_W = 9;
   localparam SLOT_W = 8;
+  localparam JOBS_LOG2 = 4;  // jobs between the scatter and the end of each
   localparam RXJ_W = `EFA_RXJ__W;
   localparam QPC_W = `EFA_QPC__W;
 
@@ -461,10 +462,10 @@ module efa_recv #(
   wire retire_valid;
   wire retire_ready;
   wire [RXJ_W-1:0] retire_job;
-  wire [4:0] line_level;
+  wire [JOBS_LOG2:0] line_level;
   efa_fifo #(
       .WIDTH(RXJ_W),
-      .DEPTH_LOG2(4)
+      .DEPTH_LOG2(JOBS_LOG2)
   ) u_line (
       .clk(clk),
       .rst(core_rst),
@@ -478,7 +479,8 @@ module efa_recv #(
   );
 
   efa_rx_retire #(
-      .SLOT_W(SLOT_W)
+      .SLOT_W(SLOT_W),
+      .JOBS_LOG2(JOBS_LOG2)
   ) u_retire (
       .clk(clk),
       .rst(core_rst),

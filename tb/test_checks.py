@@ -6,9 +6,11 @@ from tb import runner
 from tb.simulators import simulator_missing
 
 BENCH = '''
+from types import SimpleNamespace
+
 import cocotb
 from cocotb.triggers import RisingEdge
-from tb.lib.stream import clock_and_reset
+from tb.lib.stream import StreamDriver, clock_and_reset
 
 @cocotb.test()
 async def broken(dut):
@@ -20,6 +22,18 @@ async def broken(dut):
     for _ in range(3):
         await RisingEdge(dut.clk)
 '''
+
+# A driver whose beats nobody takes.
+REFUSED = """
+    dut.ready.value = 1
+    await RisingEdge(dut.clk)
+    dut.valid.value = 0
+    await RisingEdge(dut.clk)
+    dut.ready.value = 0
+    wires = {"s_valid": dut.valid, "s_ready": dut.ready, "s_data": dut.data}
+    source = StreamDriver(SimpleNamespace(clk=dut.clk, rst=dut.rst, **wires), "s", fields=["data"])
+    await source.send({"data": 1}, {"data": 2}, {"data": 3})
+"""
 
 
 @pytest.fixture
@@ -52,6 +66,20 @@ def test_unknown_handshakes_end_the_simulation(stream, sim):
     assert simulator_missing(sim) is None
     with pytest.raises(runner.RunFailed, match="valid or ready is unknown"):
         stream("unknown", "dut.ready.value = cocotb.types.Logic('X')")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("hung", "await cocotb.triggers.Event().wait()", "no end after 600000 cycles"),
+        ("refused", REFUSED, "s: 3 beats wait, none was taken in 20000 cycles"),
+    ],
+)  # fmt: skip
+def test_a_bench_that_hangs_fails(stream, sim, name, change, told):
+    if sim != "verilator":
+        pytest.skip("the bench waits, not the simulator")
+    with pytest.raises(runner.RunFailed, match=told):
+        stream(name, change)
 
 
 def test_a_lawful_stream_passes(stream):

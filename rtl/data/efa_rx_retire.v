@@ -11,7 +11,9 @@
 `include "efa_check.vh"
 
 module efa_rx_retire #(
-    parameter SLOT_W = 8
+    parameter SLOT_W = 8,
+    // Of how many jobs data may be out: all that wait in front.
+    parameter JOBS_LOG2 = 4
 ) (
     input wire clk,
     input wire rst,
@@ -60,9 +62,9 @@ module efa_rx_retire #(
   wire acks = s_job[`EFA_RXJ__ACK];
   wire [15:0] length = s_job[`EFA_RXJ__LENGTH];
 
-  // Data of how many jobs is out and not yet used up; at most the write store's beats.
-  reg [3:0] written_q;
-  wire data_out = !writes || written_q != 4'd0;
+  // Data of how many jobs is out and not yet used up.
+  reg [JOBS_LOG2:0] written_q;
+  wire data_out = !writes || written_q != {(JOBS_LOG2 + 1) {1'b0}};
   wire pending_room;
   wire ready = s_job_valid && data_out && pending_room;
   assign m_rxc_valid = ready && completes;
@@ -97,10 +99,11 @@ module efa_rx_retire #(
 
   always @(posedge clk) begin
     if (rst) begin
-      written_q <= 4'd0;
+      written_q <= {(JOBS_LOG2 + 1) {1'b0}};
       entries_q <= {(PENDING_LOG2 + 1) {1'b0}};
     end else begin
-      written_q <= written_q + {3'd0, written} - {3'd0, end_of_job && writes};
+      written_q <= written_q + {{JOBS_LOG2{1'b0}}, written}
+          - {{JOBS_LOG2{1'b0}}, end_of_job && writes};
       entries_q <= entries_q + {{PENDING_LOG2{1'b0}}, s_done_entry}
           - {{PENDING_LOG2{1'b0}}, head_valid && head_ready && head_waits};
     end
@@ -174,5 +177,7 @@ module efa_rx_retire #(
   assign ev_rxw_data  = ev_data;
 
   wire unused_bits = &{1'b0, s_job, slot, pending_level};
+
+  `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}}, "data out of more jobs than wait in front")
 
 endmodule

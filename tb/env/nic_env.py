@@ -201,9 +201,9 @@ class NicTest(uvm_test):
         mps, mrrs = map(PCIE_SIZES.index, sizes)
         for device in range(self.native.devices):
             recorded = int(self.profile == "recorded")
-            self.native.knobs(device, node=1 + device, profile=recorded, version=self.interface,
-                              moderation=self.moderation, mps=mps, mrrs=mrrs,
-                              **self.knobs)  # fmt: skip
+            pins = {"node": 1 + device, "profile": recorded, "version": self.interface,
+                    "moderation": self.moderation, "mps": mps, "mrrs": mrrs}  # fmt: skip
+            self.native.knobs(device, **pins | self.knobs)
         straps = {"interface": self.interface, "moderation": self.moderation}
         board, self.open_backends = checked(self.native, self.profile, self.limits, **straps)
         shown = ShownEvents(board, () if params else self.shown)

@@ -18,9 +18,10 @@ from collections.abc import Callable
 import cocotb
 from cocotb.clock import Clock
 from cocotb.simtime import get_sim_time
-from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, with_timeout
+from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Timer, with_timeout
 
 PERIOD_NS = 4
+MOST_CYCLES = 600_000  # twice what the longest unit test takes
 Pause = float | Callable[[], bool]
 
 
@@ -59,8 +60,19 @@ def cycle() -> int:
     return round(get_sim_time("ns")) // PERIOD_NS
 
 
+def start_clock(clk, most_cycles: int = MOST_CYCLES) -> None:
+    """Runs the clock of a unit test, which fails when it has not ended after so many cycles."""
+    cocotb.start_soon(Clock(clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    cocotb.start_soon(_fail_late(most_cycles))
+
+
+async def _fail_late(cycles: int) -> None:
+    await Timer(cycles * PERIOD_NS, "ns")
+    raise AssertionError(f"no end after {cycles} cycles: it waits for what does not come")
+
+
 async def clock_and_reset(dut, cycles: int = 4) -> None:
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     await reset(dut, cycles)
 
 
@@ -119,8 +131,17 @@ class StreamDriver:
         self.post(*beats)
         await self.idle()
 
-    async def idle(self) -> None:
-        await self._idle.wait()
+    async def idle(self, timeout_cycles: int = 20_000) -> None:
+        """All beats were taken; fails when none is taken for so long."""
+        while not self._idle.is_set():
+            before = self.sent
+            try:
+                await with_timeout(self._idle.wait(), timeout_cycles * PERIOD_NS, "ns")
+            except SimTimeoutError:
+                assert self.sent > before, (
+                    f"{self.prefix}: {len(self.waiting)} beats wait, none was taken in "
+                    f"{timeout_cycles} cycles"
+                )
 
     def clear(self) -> None:
         """Forget what waits; for a reset in the middle of traffic."""

@@ -33,10 +33,7 @@ class ReservedPcieSizesMeanTheGreatest(NicTest):
     """bringup.sizes.reserved"""
 
     work = staticmethod(bringup.long_message)
-
-    def build_phase(self):
-        super().build_phase()
-        self.native.knobs(0, mps=7, mrrs=6)
+    knobs = {"mps": 7, "mrrs": 6}
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

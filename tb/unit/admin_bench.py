@@ -10,7 +10,6 @@ Everything the device tells them is kept in order in `bench.told`.
 from types import SimpleNamespace
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from efa.defs import (
@@ -23,7 +22,8 @@ from efa.defs import (
     Reg,
 )
 from efa.page_list import mem_addr
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
+from tb.lib.waits import high, until
 
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
 MEMORY = 0x40_0000
@@ -94,7 +94,7 @@ class AdminBench:
         dut.s_cfg_node_id.value = self.node
         dut.acq_crc.value = self.crc
         dut.ec_ready.value, dut.ec_code.value = 0, 0
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+        start_clock(dut.clk)
         await self.reset()
         if rings:
             await self.rings(depth, vector)
@@ -110,8 +110,7 @@ class AdminBench:
         self.dut.core_rst.value = 1
         await ClockCycles(self.dut.clk, 4)
         self.dut.core_rst.value = 0
-        while not (self.dut.admin_init_done.value.is_resolvable and self.dut.admin_init_done.value):
-            await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.admin_init_done))
         self.tasks = [cocotb.start_soon(task) for task in (
             self._reads(), self._writes(), self._interrupts(), self._watch(), self._contexts(),
             self._statistics(), self._counters(),

@@ -1,11 +1,10 @@
 """efa_cpl: a drain goes behind entries, values of counters, events and interrupts; one of each."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import DOORBELL_BITS, INTERNAL, REG_BITS, Reg
-from tb.lib.stream import PERIOD_NS
+from tb.lib.stream import start_clock
 from tb.lib.waits import drive, high, hold, pulse, steady, until, zero
 from tb.unit.ec_tests import ATTACH, CREATE
 
@@ -19,7 +18,7 @@ async def start(dut):
     """A CQ in interrupt mode and its event queue; the host takes what it is offered."""
     zero(dut, *INPUTS)
     drive(dut, **{f"{name}_ready": 1 for name in OUT}, core_rst=1)
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     await ClockCycles(dut.clk, 4)
     dut.core_rst.value = 0
     await until(dut, high(dut.cpl_init_done), cycles=5000)

@@ -1,10 +1,9 @@
 """efa_crc16: the checksum of any entry, a new one every cycle."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
 from tb.unit.admin_bench import crc16
 
@@ -18,7 +17,7 @@ async def checksums_of_a_stream_of_entries(dut):
     bits = int(dut.BITS.value)
     entries = [0, (1 << bits) - 1, *(1 << bit for bit in range(bits))]
     entries += [rng.getrandbits(bits) for _ in range(300)]
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     await RisingEdge(dut.clk)
     for number, entry in enumerate([*entries, *[0] * promised.latency]):
         dut.s_data.value = entry

@@ -1,12 +1,11 @@
 """efa_mr_pages: the page count by the formula of the sheet, and every number that is refused."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import PROFILES, AdminFeatureDeviceAttrDesc, AdminRegMrCmd
 from efa.page_list import mem_addr
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
 
 TOP = 1 << 64
@@ -66,7 +65,7 @@ async def pages_and_verdicts_by_the_rule(dut):
     """admin.mr_pages.rule: one command every three cycles, both profiles."""
     promised, rng = timing("efa_mr_pages", "command"), rng_for("mr_pages")
     assert promised.latency == promised.interval
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     await RisingEdge(dut.clk)
     verdicts, before = set(), None
     for _ in range(3000):
@@ -89,7 +88,7 @@ async def pages_and_verdicts_by_the_rule(dut):
 @cocotb.test()
 async def every_page_size(dut):
     """admin.mr_pages.sizes: those the profile has, and no other."""
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     for shift in range(64):
         for profile in (0, 1):
             cmd = AdminRegMrCmd(phys_page_size_shift=shift, mr_length=(3 << shift) % TOP)
@@ -104,7 +103,7 @@ async def every_page_size(dut):
 async def it_takes_three_cycles(dut):
     """admin.mr_pages.time: a command held long keeps its answer."""
     latency = timing("efa_mr_pages", "command").latency
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+    start_clock(dut.clk)
     dut.s_cfg_profile.value = 0
     bad = AdminRegMrCmd(phys_page_size_shift=12)
     good = AdminRegMrCmd(phys_page_size_shift=12, mr_length=3 * 4096)

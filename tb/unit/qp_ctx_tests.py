@@ -1,12 +1,11 @@
 """efa_qp_ctx: one owner of QP state, many readers."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
 from tb.lib.noise import noise
-from tb.lib.stream import PERIOD_NS, cycle, rng_for
+from tb.lib.stream import cycle, rng_for, start_clock
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, hold, steady, until
 
@@ -27,7 +26,7 @@ class Bench:
             getattr(dut, f"qpchg_{side}_ready").value = 0
 
     async def start(self, ready=1.0):
-        cocotb.start_soon(Clock(self.dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+        start_clock(self.dut.clk)
         await self.reset()
         cocotb.start_soon(self.watch(ready))
 

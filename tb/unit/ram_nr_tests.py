@@ -1,10 +1,9 @@
 """efa_ram_nr: every reader has every word, all in the same cycle."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
 
 
@@ -20,7 +19,7 @@ async def readers(dut):
     reads, addr_w, width = int(dut.READS.value), len(dut.wr_addr), len(dut.wr_data)
     count = 1 << addr_w
     assert timing("efa_ram_nr", "read").latency == 1
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    start_clock(dut.clk)
     memory, shown = {}, None
     for step in range(80 * count):
         addr, data = step if step < count else rng.randrange(count), rng.getrandbits(width)

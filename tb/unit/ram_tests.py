@@ -1,10 +1,9 @@
 """efa_ram: a word is read back, the old one while it is written, and stays until the next read."""
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
 from tb.lib.timing import timing
 
 
@@ -14,7 +13,7 @@ async def words(dut):
     rng = rng_for("ram")
     count, width = 1 << len(dut.wr_addr), len(dut.wr_data)
     assert timing("efa_ram", "read").latency == 1
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    start_clock(dut.clk)
     memory, shown = {}, None
     for step in range(80 * count):
         addr = step if step < count else rng.randrange(count)

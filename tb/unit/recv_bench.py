@@ -5,7 +5,7 @@ from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, rng_for
-from tb.lib.waits import hold, pulse
+from tb.lib.waits import high, hold, pulse, until
 
 NODE = 3
 PEER = 5
@@ -88,8 +88,7 @@ class Bench:
         cocotb.start_soon(self._host())
         await ClockCycles(self.dut.clk, 5)
         self.dut.core_rst.value = 0
-        while self.dut.recv_init_done.value != 1:
-            await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.recv_init_done))
         await self.region()
         self.pages = list(range(PAGES))
         self.rng.shuffle(self.pages)
@@ -117,8 +116,7 @@ class Bench:
         self._reads.clear()
         self.errors.clear()
         self.dut.core_rst.value = 0
-        while self.dut.recv_init_done.value != 1:
-            await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.recv_init_done))
         await self.region()
 
     async def rqop(self, qpn, kind):

@@ -83,6 +83,29 @@ async def acknowledgement_follows_the_entry(dut):
 
 
 @cocotb.test()
+async def completions_wait_behind_their_data(dut):
+    """recv.unit.behind: the data of more messages is out than wait for their completion"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.qp(1, log=6)
+    messages, stopped = 60, True
+    bench.rxc._pause = lambda: stopped
+    for number in range(messages):
+        bench.put(1, IOVA + 4096 * number, 100, number, 1)
+    await bench.ring(1)
+    for number in range(messages):
+        bench.send(1, bytes([number]) * 100)
+    await ClockCycles(dut.clk, 3000)
+    assert bench.rxc.taken == 0
+    stopped = False
+    for number in range(messages):
+        got = await bench.completion()
+        assert (got.req_id, got.status) == (number, STATUS.OK)
+        assert bench.read(IOVA + 4096 * number, 100) == bytes([number]) * 100
+    await bench.acko.take(messages, 20000)
+
+
+@cocotb.test()
 async def refusals_name_their_reason(dut):
     """recv.unit.refusals"""
     bench = Bench(dut)

@@ -13,7 +13,6 @@ from tb.lib.waits import drive, high, pulse, steady, until, zero
 from tb.unit.data_bench import Moments, Ports, taken
 
 OK = IoCompStatus.OK
-AHEAD = 8  # jobs whose data may be out while they still stand in the line
 
 
 class Bench:
@@ -21,6 +20,8 @@ class Bench:
 
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
         self.dut, self.rng, self.rate = dut, rng_for("rx_retire"), rate
+        # Jobs whose data may be out while they still stand in the line.
+        self.most_ahead = 1 << int(dut.JOBS_LOG2.value)
         zero(dut, "written", "s_done_entry", "s_stored", "s_released", "s_flushed", "s_drain",
              "s_fetches_drained", "s_drops")  # fmt: skip
         self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
@@ -35,7 +36,7 @@ class Bench:
     def forget(self):
         self.cpls, self.acks, self.frees, self.dones, self.stats = deque(), deque(), [], [], []
         self.events, self.posted, self.number = [], [], 0
-        self.writes = self.to_write = self.written = self.entries = self.owed = 0
+        self.writes = self.to_write = self.written = self.ended = self.entries = self.owed = 0
         self.reports, self.held, self.freed = True, False, 0
         for monitor in (self.free, self.done, self.stat, self.event, self.rxc, self.acko):
             monitor.beats.clear()
@@ -106,17 +107,15 @@ class Bench:
             # What was driven in the cycle before has been seen.
             self.written += int(dut.written.value)
             self.entries += int(dut.s_done_entry.value)
-            ahead = self.writes - self.to_write - self._retired_writes()
-            write = self.to_write and ahead < AHEAD and self.rng.random() < self.rate
+            if dut.s_job_valid.value == 1 and dut.s_job_ready.value == 1:
+                self.ended += INTERNAL.rxj.unpack(int(dut.s_job.value)).write
+            ahead = self.writes - self.to_write - self.ended
+            write = self.to_write and ahead < self.most_ahead and self.rng.random() < self.rate
             self.to_write -= int(bool(write))
             dut.written.value = int(bool(write))
             entry = self.owed and self.reports and self.rng.random() < self.rate
             self.owed -= int(bool(entry))
             dut.s_done_entry.value = int(bool(entry))
-
-    def _retired_writes(self):
-        """Writing jobs that have left, at least: those before the last completion seen."""
-        return self.cpls[0][1] - 1 if self.cpls else self.writes
 
     async def drain(self, cycles=1 << 20):
         """Until everything that is inside now has left."""
@@ -194,6 +193,27 @@ async def entries_are_late(dut):
     assert bench.jobs.sent == depth and bench.acko.taken == 0 and dut.s_job_ready.value == 0
     bench.reports = True
     await bench.settle()
+
+
+@cocotb.test()
+async def the_data_of_a_whole_line_is_out(dut):
+    """data.rx_retire.ahead: a completion that waits stays while the data of all jobs in front of
+    the module goes out"""
+    bench = Bench(dut)
+    await bench.start()
+    stopped = True
+    bench.rxc._pause = lambda: stopped
+    for _ in range(3):
+        stopped = True
+        before = bench.rxc.taken
+        for _ in range(bench.most_ahead):
+            bench.job(write=1, complete=1, ack=1)
+        await until(dut, lambda: not bench.to_write, "the data of all jobs")
+        await steady(dut, 4, m_rxc_valid=1)
+        assert bench.rxc.taken == before
+        stopped = False
+        await bench.settle()
+        assert bench.rxc.taken == before + bench.most_ahead
 
 
 @cocotb.test()

@@ -3,7 +3,6 @@
 from collections import deque
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import (
@@ -16,7 +15,7 @@ from efa.defs import (
     PktHdr,
     PktOpcode,
 )  # fmt: skip
-from tb.lib.stream import PERIOD_NS, rng_for
+from tb.lib.stream import rng_for, start_clock
 from tb.lib.waits import hold, pulse, until
 
 NODE, PEER, PD, UAR = 3, 5, 7, 2
@@ -106,7 +105,7 @@ class Bench:
         dut.qpc_send_data.value = 0
         dut.s_cfg_node_id.value, dut.s_cfg_profile.value, dut.mrrs_log.value = NODE, 1, 9
         dut.core_rst.value = dut.power_rst.value = 1
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start())
+        start_clock(dut.clk)
         await ClockCycles(dut.clk, 5)
         cocotb.start_soon(self._run())
         await self.init()
