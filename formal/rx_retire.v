@@ -212,7 +212,7 @@ module fv_rx_retire #(
     // Packets and entries come before they go, and drops are fewer than packets stored.
     a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
     a_flushes : assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
-    a_drops : assume (drops_left_q <= 126);
+    a_drops : assume (drops_left_q <= 255);
     // In a drain fewer of either leave than half of what its counts can tell apart.
     a_past : assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
     // What the store hands out was put in, of either kind (fifo.order).

@@ -179,5 +179,6 @@ module efa_rx_retire #(
   wire unused_bits = &{1'b0, s_job, slot, pending_level};
 
   `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}}, "data out of more jobs than wait in front")
+  `EFA_CHECK(!(&drops_q && &dropped_q), "more drops wait than can be counted")
 
 endmodule
