@@ -204,6 +204,41 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
     exchange(b, Endpoint(node), b"as new")
 
 
+def reset_beside_a_query(backends, _rng, sends=60):
+    """MODIFY_QP to RESET forgets the sends in flight of its own queue pair only, though a command
+    for another one follows at once; sends of that one complete.
+
+    The network must take longer than a few admin commands."""
+    node, backend = Node(backends[0]), backends[0]
+    gone, stays, peer = (Endpoint(node, depth=64) for _ in range(3))
+    for turn in range(3):
+        for number in range(sends):
+            peer.receive(64, wr_id=number)
+        for end in (gone, stays):
+            end.qp.post_send_many(np.arange(sends), **end.towards(peer), inline=b"in flight")
+        backend.pause(4 * CONSUMED)
+        node.context.enter_kernel()
+        commands = [node.driver.submit(request) for request in (
+            to_reset(gone), defs.AdminQueryQpCmd(qp_handle=stays.qp.handle))]  # fmt: skip
+        for command in commands:
+            node.driver.finish(command)
+        done = stays.cq.wait_for(sends)
+        assert sorted(done["wr_id"]) == list(range(sends)), f"turn {turn}"
+        backend.settle()
+        assert not len(gone.cq.poll_array()), f"turn {turn}: a completion behind RESET"
+        peer.cq.poll_array()
+        for end in (gone, stays, peer):
+            end.qp.modify(STATE.RESET)
+            end.qp.to_rts(QKEY)
+
+
+def to_reset(end):
+    """MODIFY_QP to RESET."""
+    request = to_err(end)
+    request.qp_state = STATE.RESET
+    return request
+
+
 def to_err(end):
     """MODIFY_QP to ERR."""
     request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=STATE.ERR)
@@ -219,12 +254,8 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
     for turn, delay in enumerate(range(0, longest, step)):
         end = Endpoint(node, depth=64)
         node.context.enter_kernel()
-        if turn % 2:
-            request = defs.AdminDestroyQpCmd(qp_handle=end.qp.handle)
-        else:
-            request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=STATE.RESET)
-            request.modify_mask__qp_state = 1
-        command = driver.submit(request)
+        destroy = defs.AdminDestroyQpCmd(qp_handle=end.qp.handle)
+        command = driver.submit(destroy if turn % 2 else to_reset(end))
         backend.pause(delay + rng.randrange(step))
         ids = np.arange(64)
         end.qp.post_recv_many(ids, end.buffer.addr + 64 * ids, 64, end.buffer.l_key)

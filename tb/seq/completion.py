@@ -120,6 +120,10 @@ def more_than_fits(backends, _rng):
     c = Endpoint(node, UD, depth=32, cq=small)
     for turn in range(3):
         exchange(a, c, pattern(20, turn))
+    # The doorbell that tells how many were consumed comes while another CQ has counted further.
+    for turn in range(5):
+        exchange(a, b, pattern(30, turn))
+    small.req_notify()
     for number in range(20):
         c.receive(20, wr_id=number)
     # The third message of four goes to b, whose CQ is consumed all the time.

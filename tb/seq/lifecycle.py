@@ -124,7 +124,7 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
 
 def stores_in_a_function_reset(backends, _rng):
     """Registers that are stored to during a function level reset keep nothing: no answer to a read
-    through memory, no reset behind the one that ends."""
+    through memory, no reset behind the one that ends; the MSI-X table is as new."""
     backend = backends[0]
     node = Node(backend)
     page = node.driver.allocator.alloc(PAGE_BYTES)
@@ -140,12 +140,40 @@ def stores_in_a_function_reset(backends, _rng):
         backend.pause(100)
     assert backend.link.run([requests.flr_done(1, backend.device)], 100_000) >= 0
     backend.settle()
+    for vector in range(defs.LIMITS.msix_vectors):
+        entry = backend.load(0, defs.LIMITS.msix_table_offset + 16 * vector, 16)
+        assert entry == bytes(12) + (1).to_bytes(4, "little"), f"vector {vector} is not as new"
     assert node.driver.memory.read(page, PAGE_BYTES) == before
     # Another reset would have ended with RESET_FINISHED.
     assert not int.from_bytes(backend.load(0, int(defs.Reg.DEV_STS), 4), "little") & FINISHED
     backend.flr()
     node = Node(backend)
     exchange(Endpoint(node), Endpoint(node), b"as new")
+
+
+def reset_behind_waiting_receives(backends, rng, messages=48):
+    """Messages that wait for the host's write port when a reset comes leave nothing: no packet, and
+    the next life begins with none of them.
+
+    The host must take its time for writes."""
+    backend, native = backends[0], backends[0].link.native
+    for _ in range(6):
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        for number in range(messages):
+            b.receive(700, wr_id=number)
+        piece = a.buffer.addr, 700, a.buffer.l_key
+        a.qp.post_send_many(range(messages), **a.towards(b), sges=[piece])
+        backend.pause(1500 + rng.randrange(1000))
+        node.driver.reset(REASONS[0])
+        backend.settle()
+        sent = native.counters(backend.device)["packets"]
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        backend.settle()
+        assert native.counters(backend.device)["packets"] == sent, "a packet of an earlier life"
+        exchange(a, b, b"as new")
+        node.driver.reset(REASONS[0])
 
 
 def work(node, rng):

@@ -163,6 +163,19 @@ async def a_broken_queue_sends_no_more(dut):
                rd_latency_max=3000)  # fmt: skip
 
 
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def a_query_follows_a_reset_at_once(dut):
+    """send.reset.query"""
+    await race(dut, collisions.reset_beside_a_query, net_latency_min=20_000,
+               net_latency_max=20_000)  # fmt: skip
+
+
+@cocotb.test(timeout_time=40, timeout_unit="ms")
+async def waiting_receives_end_with_a_reset(dut):
+    """reset.receives"""
+    await race(dut, lifecycle.reset_behind_waiting_receives, wr_stall=60_000)
+
+
 class Hasty(LiveMemory):
     """Takes the memory of a queue pair away as soon as it is ready to send."""
 
