@@ -31,9 +31,6 @@ MOST_PATIENCE = 64
 # So long at most between two looks: what was waited for may be there while more was expected, and
 # a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
-# The first look without such a word: what was waited for may not be a write, and traffic on the
-# network keeps the device from being idle.
-FIRST_LOOK_CYCLES = 1000
 # A host without any access under way for so long will not see anything happen any more. Longer
 # than the device's completion timeout, which is the slowest thing that it does by itself.
 DEAD_CYCLES = 100_000
@@ -77,14 +74,12 @@ class RtlBackend(Backend):
             # A look costs more than many cycles: wait for the word that must come first, else for
             # more and more news, or for silence.
             needed = word() if word is not None else None
-            longest = min(left, LOOK_CYCLES)
             if needed is not None:
                 news = host.memory_is(*needed, self.device)
             else:
                 news = host.writes_are(self.link.writes_seen() + patience)
-                longest = min(longest, FIRST_LOOK_CYCLES * patience)
                 patience = min(2 * patience, MOST_PATIENCE)
-            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], longest)
+            woken = self.link.run([news, host.idle(SETTLED_CYCLES)], min(left, LOOK_CYCLES))
             if woken == 1 and not condition():
                 self._wait_out_silence(condition, left)
 

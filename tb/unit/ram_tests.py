@@ -14,6 +14,7 @@ async def words(dut):
     count, width = 1 << len(dut.wr_addr), len(dut.wr_data)
     assert timing("efa_ram", "read").latency == 1
     start_clock(dut.clk)
+    await RisingEdge(dut.clk)
     memory, shown = {}, None
     for step in range(80 * count):
         addr = step if step < count else rng.randrange(count)
