@@ -206,7 +206,7 @@ module fv_rx_retire #(
     if (!began_q) a_begin : assume (rst);
     a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
     a_drain_stays : assume (!drain_stood_q || s_drain);
-    // The write store has room for the data of a few jobs; entries are those of completions.
+    // Data is out of jobs that wait in front alone; entries are those of completions.
     a_data : assume (!written || data_q < 16);
     a_entries : assume (!s_done_entry || out_q < waits_q);
     // Packets and entries come before they go, and drops are fewer than packets stored.

@@ -321,17 +321,26 @@ def run_unit(
         write_once(control, f'`verilator_config\npublic_flat_rw -module "{top}" -var "*"\n')
         files = [control, *files]
         build_args += waves_flags() if waves else []
-        if code_coverage.wanted():
-            control = OUT / "control" / f"{top}-coverage.vlt"
-            write_once(control, code_coverage.control(files[1:]))
-            files = [control, *files]
-            build_args += code_coverage.FLAGS
+        more, flags = counting(top, files[1:])
+        files, build_args = [*more, *files], build_args + flags
     folder = build(sim, top, files, params, build_args, waves)
     plusargs = random_unknowns(seed) + code_coverage.arguments(unit)
     return run(
         "unit", unit, sim, top, folder, test_module, seed, params, test,
         plusargs=plusargs if sim == "verilator" else [], waves=waves,
     )  # fmt: skip
+
+
+def counting(
+    top: str, sources: list[Path], counted: tuple[str, ...] = ()
+) -> tuple[list[Path], list[str]]:
+    """What a Verilator build takes beside its sources when runs count code coverage: a control
+    file and flags; nothing when they do not. `counted` as for code_coverage.control."""
+    if not code_coverage.wanted():
+        return [], []
+    control = OUT / "control" / f"{top}-coverage.vlt"
+    write_once(control, code_coverage.control(sources, counted))
+    return [control], code_coverage.FLAGS
 
 
 def write_once(path: Path, text: str) -> None:

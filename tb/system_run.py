@@ -16,6 +16,7 @@ from tb.runner import (
     RunFailed,
     build,
     closure,
+    counting,
     random_unknowns,
     run,
     waves_flags,
@@ -83,12 +84,8 @@ def build_system(
     write_once(control, f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "wake"\n')
     build_args = VERILATOR + (PLAIN if plain else FAST) + (waves_flags() if waves else [])
     build_args += [str(path) for path in LIBRARY]
-    files = [control, *sources]
-    if code_coverage.wanted():
-        control = OUT / "control" / f"{TOP}-coverage.vlt"
-        write_once(control, code_coverage.control(sources, COUNTED))
-        files = [control, *files]
-        build_args += code_coverage.FLAGS
+    more, flags = counting(TOP, sources, COUNTED)
+    files, build_args = [*more, control, *sources], build_args + flags
     main = NATIVE / "main_verilator.cpp"
     folder = build(sim, TOP, files, params, build_args, waves, (*LIBRARY, *HEADERS, main), main)
     return folder, []

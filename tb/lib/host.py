@@ -111,12 +111,20 @@ class RtlBackend(Backend):
         return self.link.log("events")
 
     def flr(self):
-        self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
+        self.begin_flr()
         self.link.run([host.drained(self.device)], 1_000_000)
         self.link.run([], 4 * FLR_CYCLES)
+        self.await_flr()
+        self._set_up_msix()
+
+    def begin_flr(self):
+        """A function level reset begins behind the accesses that were posted."""
+        self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
+
+    def await_flr(self):
+        """Until it has ended."""
         if self.link.run([host.flr_done(1, self.device)], 1_000_000) < 0:
             raise DeviceTimeout("function-level reset does not end")
-        self._set_up_msix()
 
     def set_bus_master(self, on):
         self.link.post(self.device, [host.pin("bme", int(bool(on)))])

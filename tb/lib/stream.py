@@ -60,15 +60,15 @@ def cycle() -> int:
     return round(get_sim_time("ns")) // PERIOD_NS
 
 
-def start_clock(clk, most_cycles: int = MOST_CYCLES) -> None:
-    """Runs the clock of a unit test, which fails when it has not ended after so many cycles."""
+def start_clock(clk) -> None:
+    """Runs the clock of a unit test, which fails when it has not ended after MOST_CYCLES."""
     cocotb.start_soon(Clock(clk, PERIOD_NS, unit="ns", impl="gpi").start())
-    cocotb.start_soon(_fail_late(most_cycles))
+    cocotb.start_soon(_fail_late())
 
 
-async def _fail_late(cycles: int) -> None:
-    await Timer(cycles * PERIOD_NS, "ns")
-    raise AssertionError(f"no end after {cycles} cycles: it waits for what does not come")
+async def _fail_late() -> None:
+    await Timer(MOST_CYCLES * PERIOD_NS, "ns")
+    raise AssertionError(f"no end after {MOST_CYCLES} cycles: it waits for what does not come")
 
 
 async def clock_and_reset(dut, cycles: int = 4) -> None:

@@ -92,7 +92,7 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
         count = 12 * (turn % 2)
         node.context.enter_kernel()
         regions = [node.pd.reg_mr(64) for _ in range(20 * (turn % 2))]
-        requests = [to_err(end) for end in ends[:count]]
+        requests = [moved(end, STATE.ERR) for end in ends[:count]]
         requests += [defs.AdminDeregMrCmd(l_key=region.l_key) for region in regions]
         rng.shuffle(requests)
         commands = [node.driver.submit(request) for request in requests[:30]]
@@ -219,7 +219,7 @@ def reset_beside_a_query(backends, _rng, sends=60):
         backend.pause(4 * CONSUMED)
         node.context.enter_kernel()
         commands = [node.driver.submit(request) for request in (
-            to_reset(gone), defs.AdminQueryQpCmd(qp_handle=stays.qp.handle))]  # fmt: skip
+            moved(gone, STATE.RESET), defs.AdminQueryQpCmd(qp_handle=stays.qp.handle))]  # fmt: skip
         for command in commands:
             node.driver.finish(command)
         done = stays.cq.wait_for(sends)
@@ -232,16 +232,9 @@ def reset_beside_a_query(backends, _rng, sends=60):
             end.qp.to_rts(QKEY)
 
 
-def to_reset(end):
-    """MODIFY_QP to RESET."""
-    request = to_err(end)
-    request.qp_state = STATE.RESET
-    return request
-
-
-def to_err(end):
-    """MODIFY_QP to ERR."""
-    request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=STATE.ERR)
+def moved(end, state):
+    """MODIFY_QP to ERR or RESET."""
+    request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=state)
     request.modify_mask__qp_state = 1
     return request
 
@@ -255,7 +248,7 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
         end = Endpoint(node, depth=64)
         node.context.enter_kernel()
         destroy = defs.AdminDestroyQpCmd(qp_handle=end.qp.handle)
-        command = driver.submit(destroy if turn % 2 else to_reset(end))
+        command = driver.submit(destroy if turn % 2 else moved(end, STATE.RESET))
         backend.pause(delay + rng.randrange(step))
         ids = np.arange(64)
         end.qp.post_recv_many(ids, end.buffer.addr + 64 * ids, 64, end.buffer.l_key)

@@ -12,8 +12,6 @@ from efa.driver import FLAVOURS
 from efa.endpoints import QKEY, UD, Endpoint, Node, pattern
 from efa.host_alloc import PAGE_BYTES
 from efa.queue_pair import Sge
-from tb.lib import requests
-from tb.lib.host import FLR_CYCLES
 from tb.seq.send import changed, exchange, raw
 
 REASONS = tuple(defs.RegsResetReasonTypes)
@@ -132,13 +130,13 @@ def stores_in_a_function_reset(backends, _rng):
     stores = [(defs.Reg.MMIO_RESP_HI, page >> 32), (defs.Reg.MMIO_RESP_LO, page & 0xFFFF_FFFF),
               (defs.Reg.MMIO_REG_READ, int(defs.Reg.VERSION)), (defs.Reg.DEV_CTL, 1)]  # fmt: skip
     backend.settle()
-    backend.link.post(backend.device, [requests.pin("flr", FLR_CYCLES)])
+    backend.begin_flr()
     # From its beginning into the walks that follow its drain.
     for _ in range(10):
-        backend.stores([(defs.EFA_REG_BAR, int(register), value.to_bytes(4, "little"))
-                        for register, value in stores])  # fmt: skip
+        for register, value in stores:
+            node.driver.write_register(register, value)
         backend.pause(100)
-    assert backend.link.run([requests.flr_done(1, backend.device)], 100_000) >= 0
+    backend.await_flr()
     backend.settle()
     for vector in range(defs.LIMITS.msix_vectors):
         entry = backend.load(0, defs.LIMITS.msix_table_offset + 16 * vector, 16)

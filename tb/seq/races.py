@@ -5,7 +5,7 @@ from efa import defs
 from efa.driver import EventQueue
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
 from efa.verbs import gid_of
-from tb.seq.collisions import beyond_sq
+from tb.seq.collisions import beyond_sq, moved
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 MESSAGES = 12
@@ -54,13 +54,6 @@ def busy(ends, rng):
         for end, peer in peers.items():
             size = rng.choice((8, 700, 4000))
             end.send(peer, pattern(size, number), wr_id=number, offset=(MESSAGES + number) * ROOM)
-
-
-def moved(end, state):
-    """MODIFY_QP to ERR or RESET."""
-    request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=state)
-    request.modify_mask__qp_state = 1
-    return request
 
 
 def destroys(tenant, ends, rng):

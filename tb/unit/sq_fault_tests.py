@@ -193,6 +193,9 @@ async def a_round_serves_what_broke_during_the_last(dut):
         account.held.clear()
         await account.rest()
         assert account.rounds == [{0}, {0, 9, last}]
+    await pulse(dut, "ah_gone")
+    await account.rest()
+    assert account.rounds[2:] == [set()]
     for engine in ("", "m_mark_ready", "barrier", "m_walk_ready", "m_again_ready"):
         await ClockCycles(dut.clk, len(dut.down) + 2)  # the round before has ended
         account.rounds.clear()
