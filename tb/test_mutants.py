@@ -81,6 +81,15 @@ def row(name, source="a = b;"):
             "verdict": "", "reason": ""}  # fmt: skip
 
 
+def test_words_alone_leave_a_state_as_it_is():
+    told = 'def f(a):\n    """Adds."""\n    # why\n    return a + "#"  # one\n\n\nx = """b"""\n'
+    same = 'def f(a):\n\n    return a + "#"\nx = """b"""\n'
+    assert mutant_runs.plain(told) == mutant_runs.plain(same)
+    for other in (same.replace("#", "##"), same.replace("return a", "a"), same.replace("b", "c"),
+                  same.replace("\nx", "\n    x")):  # fmt: skip
+        assert mutant_runs.plain(other) != mutant_runs.plain(same)
+
+
 def entry(mutant="inv a", line="a = b", reason="equal in all reachable states"):
     return {"block": "efa_x", "mutant": mutant, "line": line, "verdict": "equal", "reason": reason}
 

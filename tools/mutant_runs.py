@@ -19,16 +19,20 @@ RTL and how it is done alone.
 import ast
 import hashlib
 import importlib.util
+import io
 import json
 import re
 import shutil
 import threading
+import tokenize
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import mutants as netlists
 import wiring
+from formal_job import bare
 
 from efa.wc import StoreBuffer
 from tb import system_run
@@ -69,16 +73,34 @@ def _hash(*parts):
     return state.hexdigest()[:16]
 
 
+@cache
+def plain(text):
+    """The tokens of Python source, without comments, docstrings and empty lines."""
+    kept, statement = [], []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.NL):
+            continue
+        if token.type in (tokenize.INDENT, tokenize.DEDENT):
+            kept.append("{" if token.type == tokenize.INDENT else "}")
+            continue
+        statement.append(token)
+        if token.type == tokenize.NEWLINE:
+            if [one.type for one in statement] != [tokenize.STRING, tokenize.NEWLINE]:
+                kept += [one.string for one in statement]
+            statement = []
+    return " ".join(kept)
+
+
 def _rtl(top):
-    """Texts of a block, of all below it and of what they include; of the generated header only
-    what they use of it."""
-    texts = [path.read_text() for path in closure(top)]
+    """Texts of a block, of all below it and of what they include, without comments; of the
+    generated header only what they use of it."""
+    texts = [bare(path.read_text()) for path in closure(top)]
     named = {path.name: path.read_text() for folder in INCLUDES for path in folder.glob("*.vh")}
     defines = dict(re.findall(r"^`define (\w+) (.*)$", named.pop("efa_defs.vh"), re.MULTILINE))
     for text in texts:
         for name in re.findall(r'`include "(\w+\.vh)"', text):
             if name in named:
-                texts.append(named.pop(name))
+                texts.append(bare(named.pop(name)))
     used, waiting = {}, {name for text in texts for name in re.findall(r"`(\w+)", text)}
     while waiting:
         name = waiting.pop()
@@ -134,9 +156,10 @@ class State:
             frame = text
             for source in tests.values():
                 frame = frame.replace(source, "")
-            frame = _hash(frame.strip(), *(helpers[name].read_bytes() for name in sorted(helpers)))
+            told = (plain(helpers[name].read_text()) for name in sorted(helpers))
+            frame = _hash(plain(frame), *told)
             for name, source in tests.items():
-                self._tests[f"{module}.{name}"] = _hash(self.rtl, frame, source)
+                self._tests[f"{module}.{name}"] = _hash(self.rtl, frame, plain(source))
         self.whole = _hash(self.rtl, *(f"{key} {value}" for key, value in self._tests.items()))
 
     def of(self, test):
