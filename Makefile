@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The only door: whatever a person or CI runs is a target. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin

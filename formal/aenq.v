@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_aenq - efa_aenq, the ring of asynchronous events against the interface sheet: entry n at slot n
 // modulo depth with the phase of its lap, never more unconsumed than the ring holds.
 `include "efa_defs.vh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_answers - one response for each admin command: efa_dispatch and efa_admin_post, with units between
 // them that do what each unit's bench holds it to: take a command when idle, answer it once, in
 // any time, with its id, and be idle again. One command of the solver's choice is followed from the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_arb - efa_arb: one winner, only who asks, a held choice stands, and nobody starves.
 module fv_arb #(
     parameter N = 3

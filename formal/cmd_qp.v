@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_cmd_qp - efa_cmd_qp with efa_drain, efa_sq_ops, efa_qp_ctx and efa_llq: a QP is cleared, given away
 // and handed LLQ pages only as formal/isolation.v assumes it.
 //

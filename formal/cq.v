@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_cq - efa_cq: for one ring of one completion queue of the solver's choice, every slot written
 // once a lap, in order, with its phase; every accepted completion leaves once; nothing but the host,
 // a stuck event and a context write makes it wait.

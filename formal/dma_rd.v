@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_dma_rd - efa_dma_rd, for one tag of the solver's choice: it is in one place only, so it is never
 // given out twice; it comes back with the last completion of its read, given up or not; each read
 // ends for its client once, with the client's own cookie.

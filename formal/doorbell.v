@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_doorbell - efa_doorbell against the interface sheet, for one send queue, one receive queue and
 // one CQ of the solver's choice: every legal count acts once, two cycles after its store; whatever
 // else is stored, and whatever other queues do, changes nothing of theirs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_eq - proves efa_eq for one event queue and one CQ of the solver's choice: entries in order with
 // their phase, at most one of the CQ between two arms of its queue, no event and no message lost, none
 // without an arm; a message only of an armed queue with a new entry.

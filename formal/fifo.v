@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_fifo - efa_fifo: nothing lost, nothing twice, in order, whatever both sides do.
 //
 // One item, picked by the solver as it enters, is followed: `ahead_q` items leave before it, then

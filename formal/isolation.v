@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_isolation - BAR decode, contexts, doorbells, LLQ memory, reports and receive counts together:
 // no sequence of stores through pages of one UAR changes a queue of another.
 //

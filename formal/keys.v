@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_keys - efa_mr_check: a key validates only against the MR that has it, while the MR lives, for the PD of
 // that MR, with its rights and inside its bytes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_llq - efa_llq, for one dword of one line of the solver's choice: what is read of it, and whether
 // it counts as written, is what the last store with a right to it, void or ring left there.
 `include "efa_defs.vh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_net_out - efa_net_out: packets leave whole, unchanged and in order, each acknowledgement and
 // each completion once, and neither side waits for more than one packet of the other.
 `include "efa_defs.vh"

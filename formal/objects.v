@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_objects - efa_objects: a number is found only when it is free, an object with references stays, and a
 // number that a UAR had is given to another UAR only when that UAR is gone.
 //

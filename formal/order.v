@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_order - no MSI-X message before the write that it announces: efa_admin_post, efa_aenq, efa_wr_join,
 // efa_aq, efa_eq, efa_irq and efa_dma_wr together, for one vector of the solver's choice. Of the entries
 // that announce themselves by this vector and of its messages, at the port where both leave for the host in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_rings - the admin submission and completion rings: efa_aq, efa_aq_fetch and efa_admin_post against
 // the interface sheet. Whatever registers are stored, in any order: only entries that were rung are
 // read, in order, each once, inside the ring; responses fill the slots of theirs in order.

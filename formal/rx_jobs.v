@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_rx_jobs - efa_rx_jobs: every judged packet and every flushed entry becomes one job, unchanged,
 // and neither side waits for more than one job of the other.
 `include "efa_defs.vh"

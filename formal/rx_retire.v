@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_rx_retire - efa_rx_retire: every job ends once, in order: its completion after its data, its
 // acknowledgement after both, its packet's slot freed; a drain waits for what was inside.
 `include "efa_defs.vh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_skid - efa_skid: nothing lost, nothing twice, in order, no stall that is not needed.
 module fv_skid #(
     parameter WIDTH = 2

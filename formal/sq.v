@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_sq - efa_sq, for one queue of the solver's choice among others that do whatever they like: its
 // entries are taken in order, each once, none before its doorbell, and it is not forgotten while
 // entries wait; contexts are neither lost nor given twice; its wait is bounded.

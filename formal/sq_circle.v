@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_sq_circle - efa_sq_circle: a queue that was put in comes out, once, after each other
 // queue once at most.
 module fv_sq_circle #(

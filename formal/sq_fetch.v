@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_sq_fetch - efa_sq_fetch, for one queue of the solver's choice among others that do whatever
 // they like: each line of its ring is asked for once, in order, none before its doorbell, and the
 // queue is not forgotten while rung lines are not asked for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_srd - efa_srd, for one context and one message of the solver's choice among others that do
 // whatever they like: a message ends once, by its acknowledgement or a walk, with its own content
 // and in its turn; a context is given to one message at a time, and each comes back once.

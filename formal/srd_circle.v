@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_srd_circle - efa_srd_circle: a context is given to one message at a time, ids only go up, and
 // the next one is ready soon, however many are in use.
 module fv_srd_circle #(

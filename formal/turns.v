@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_turns - the shared ports of the host and admin sides starve nobody: who keeps asking is passed by at
 // most N - 1 turns of others (packets, reads, requests), and in every cycle in which the port may, somebody
 // who asks gets it.

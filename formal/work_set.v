@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fv_work_set - efa_work_set: a queue that was put in comes out, once, and after a bounded number
 // of others.
 module fv_work_set #(

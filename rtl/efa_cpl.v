@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cpl - the completion side: queue slots and entries (efa_cq), event counters (efa_ec), events and
 // interrupts (efa_eq).
 //

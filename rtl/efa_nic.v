@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_nic - the device: instances and wires, no logic.
 //
 // In    s_mmio stores and loads, s_dma_rd_cpl answers to host reads, s_net packets, s_cfg straps

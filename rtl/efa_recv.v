@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_recv - the receive side: packets in, receive rings, judgement, scatter, acknowledgements due.
 //
 // In    s_net packets; rqdb, rqop, qpchg; contexts and tables; rdc descriptor answers; rxdone

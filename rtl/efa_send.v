@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_send - the sending half: doorbells, LLQ, send entries, checks, packets, acknowledgements.
 //
 // In    db_*, llq_* stores; objects; sqop_*, drain_* from admin; rdc_* payload; acki, acko

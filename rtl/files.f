@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sources in levels; a module uses only those of the levels above its own.
 # level common
 rtl/common/efa_ram.v

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make bench-sim: cycles per second of the whole device, by CPU time of one core.
 
 Clocks only, traffic on all queues with everything checked, and a naive bench (Python awake every

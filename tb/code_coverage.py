@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs on Verilator that note what of the RTL they reached, when EFA_CODE_COVERAGE names a folder.
 
 Verilator counts lines, branches, terms of expressions and both edges of every bit. Not counted are

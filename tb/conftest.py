@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulator and seed of every bench run, which simulators really ran, and verdicts on the plan."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make hostile: a hostile tenant beside a victim on one device; reports/hostile/summary.json.
 
     python -m tb.hostile --stores 1000000 --backend model --seed 7

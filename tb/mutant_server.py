@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutants of a block, each in a fork of one simulator that is loaded once.
 
 Named last among cocotb's test modules, it stops before the first test, when nothing of the design

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts of a whole run beside the lines of the plan: reports/test/summary.json and summary.md.
 
 Bench tests run inside pytest cases; tb/runner.py notes the verdict of each in a folder that all

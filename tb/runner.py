@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds a design once per configuration, runs cocotb modules on it, and judges the result.
 
 A run passes only when its results file exists, holds every test that the module declares, and

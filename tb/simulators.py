@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two simulators behind cocotb's Python runner, with its traps closed.
 
 What differs from the runner as shipped: the environment of a run is built from nothing (an

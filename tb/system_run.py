@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the device under the native bench and runs cocotb modules of tb/system on it."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The list of protection checks fits the tree, and says so when it does not."""
 
 import check_list

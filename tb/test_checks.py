@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A check written beside the logic ends its simulation, and that fails its run."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts of runs become points once, waivers hold only what no run reached."""
 
 import code_coverage

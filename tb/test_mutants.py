@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Yosys's list becomes mutants with their line; verdicts hold only for survivors; every connection
 of the wiring has a fault."""
 

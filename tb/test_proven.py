@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What formal/proven.json notes, which terms a claim states, which blocks are proven anew."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A failing run says how to repeat it, the line does it, and WAVES=1 leaves a trace."""
 
 import os

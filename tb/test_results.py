@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdict beside each line of the plan is that of its tests; holes fail a whole run."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line that does a run again, and the bench that only a target runs."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The list of protection checks, tb/checks.yaml: what each protects, where it stands, who kills it.
 
     entries = read_checks()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The summary of make checks: reports/checks/summary.json and summary.svg."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statuses of admin commands (spec/statuses.yaml) against the tests that show them, by name."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the tree is whole: plan against tests and bins, sources, benches, timing, opcodes.
 
     tools/check_tree.py [ROOT]
@@ -32,6 +33,9 @@ UNITS = "tb/unit/units.py"
 DISPATCH = "rtl/admin/efa_dispatch.v"
 MODEL = "model/efa/admin*.py"
 BINS = "tb/env/coverage.py"
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+SOURCES = (".cpp", ".h", ".py", ".v", ".vh", ".yaml")
+FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 
 
 def levels(root):
@@ -233,6 +237,15 @@ def opcodes(root, plan):
     return wrong
 
 
+def licences(root):
+    """Every source says its licence in its first line, or behind the line of its interpreter."""
+    wrong = []
+    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*")):
+        if path.suffix in SOURCES and LICENCE not in "".join(path.read_text().split("\n")[:2]):
+            wrong.append(f"{place_of(root, path)}: add the line {LICENCE}")
+    return wrong
+
+
 def check(root):
     """Everything that is wrong with the tree, as lines."""
     root = Path(root)
@@ -242,7 +255,7 @@ def check(root):
         return [str(error)]
     tests = find_tests(root)
     wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
-    wrong += plan_and_bins(plan, declared_bins(root))
+    wrong += licences(root) + plan_and_bins(plan, declared_bins(root))
     wrong += statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether each protection check of the RTL has a test that notices when it is gone.
 
     tools/checks.py [--check ID ...] [--sim icarus] [--seed 1] [--jobs 2] [--find]

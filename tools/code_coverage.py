@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merges what runs reached of the RTL, judges it with its waivers, writes reports/coverage/code*.
 
     tools/code_coverage.py FOLDER [--some]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merges the functional coverage of many runs, lists the holes, writes reports/coverage.
 
     tools/coverage.py FOLDER [POINT ...]

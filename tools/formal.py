@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Proves the statements of formal/ about the RTL, and that each of them can fail.
 
     tools/formal.py [--block NAME ...] [--bugs] [--quick] [--changed SECONDS] [--fresh] [--jobs 2]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the page of what is proven: docs/proofs.md, and reports/formal/claims.md with verdicts.
 
 One table names each claim with its sizes, assumptions and what is outside; a section per block has

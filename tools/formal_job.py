@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One proof: description, netlist, engines. See tools/formal.py for the program.
 
 Engines: `pdr` (ABC's, inside the Yosys wheel: finds its own invariant), `induction` (k-induction

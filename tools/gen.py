@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates headers, Python layouts and reference pages from spec/, rtl/ and formal/; --check tells
 what is stale."""
 

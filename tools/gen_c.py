@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the description as C constants for the transactors of the bench."""
 
-from gen_verilog import TITLE, scalars, struct_macro
+from gen_verilog import LICENCE, TITLE, scalars, struct_macro
 from spec_model import bare
 
 
@@ -60,7 +61,7 @@ def defines(spec):
 
 def header(spec):
     """Text of tb/native/efa_defs.h."""
-    lines = [f"/* {TITLE} */", "#ifndef EFA_DEFS_H", "#define EFA_DEFS_H"]
+    lines = [f"// {LICENCE}", f"/* {TITLE} */", "#ifndef EFA_DEFS_H", "#define EFA_DEFS_H"]
     for name, value in defines(spec):
         lines += [f"#define {name} {value}"] if name else ["", f"/* {value} */"]
     return "\n".join([*lines, "", "#endif", ""])

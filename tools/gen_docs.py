@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the reference pages: where each bit is and what it is called in Verilog and Python."""
 
 from gen_python import camel, named_unions

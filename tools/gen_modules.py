@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/modules.md: every RTL module, its job from its header, its cycles from the table."""
 
 import re
@@ -24,11 +25,11 @@ def jobs(root):
         if not line.strip() or line.startswith("#"):
             continue
         path = root / line.strip()
-        header = re.match(r"(?://.*\n)+", path.read_text(encoding="utf-8"))
-        lines = [one[2:].strip() for one in header.group().splitlines()] if header else []
+        header = re.match(r"// SPDX.*\n((?://.*\n)+)", path.read_text(encoding="utf-8"))
+        lines = [one[2:].strip() for one in header.group(1).splitlines()] if header else []
         name, _, job = " ".join(lines[: lines.index("") if "" in lines else 1]).partition(" - ")
         if name != path.stem or not job:
-            raise SpecError(f"{line}: its first line is not `// {path.stem} - job`")
+            raise SpecError(f"{line}: behind the SPDX line must stand `// {path.stem} - job`")
         found[name] = (line.strip(), job.rstrip("."))
     return found
 

@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the description as Python classes on top of model/efa/layout.py."""
 
 import textwrap
 
-from gen_verilog import TITLE, WIDTH
+from gen_verilog import LICENCE, TITLE, WIDTH
 from spec_model import EVERY_COMMAND, bare, sub_field_name
 
 
@@ -208,6 +209,7 @@ def table_lines(spec):
 def module(spec):
     """Text of model/efa/defs.py."""
     lines = [
+        f"# {LICENCE}",
         f'"""{TITLE}."""',
         "",
         "from enum import IntEnum",

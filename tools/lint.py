@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lints everything: generated files, the tree, what was proven, RTL through four tools, Python
 through ruff.
 

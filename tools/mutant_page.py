@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The summary of make mutate: reports/mutate/summary.json, summary.txt and summary.svg."""
 
 import json

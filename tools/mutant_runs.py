@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs benches on the mutants of a block, and keeps what was found.
 
 A block runs under its unit benches (`Bench`), the wiring under the tests of the whole device
@@ -180,7 +181,7 @@ def unit_state(block, units, count, seed):
 
 def system_state(block, areas, count, seed):
     """The State of a wiring module under areas of tb/system."""
-    native = [path.read_bytes() for path in sorted(system_run.NATIVE.iterdir())]
+    native = [bare(path.read_text()) for path in sorted(system_run.NATIVE.iterdir())]
     rtl = [wiring.FORM, block, *_rtl(system_run.TOP), *native, f"{count} {seed}"]
     return State(rtl, [f"tb.system.{area}_tests" for area in areas])
 

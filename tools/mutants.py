@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutants of a block: one netlist that holds them all, each behind a number chosen at run time.
 
 `make` has Yosys list them (the same seed gives the same list) and write the block with an input

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Of which inputs each block of formal/ was proven: a digest a block in formal/proven.json.
 
 A whole run of a block in which no property fails writes its digest and the seconds it took. `make

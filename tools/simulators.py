@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Says which simulators there are; as root, installs Icarus and ccache from the system's packages.
 
 ccache is not needed, but the unit benches build a hundred small simulations that share most of

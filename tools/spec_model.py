@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the description consists of, and how its parts are named."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads spec/*.yaml into one checked description; everything contradictory is refused here."""
 
 import keyword

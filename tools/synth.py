@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the RTL costs: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
 
     tools/synth.py [--module efa_send ...] [--qpn-w 6] [--sq-host] [--jobs 2]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan (spec/testplan.yaml) and the tests that the tree holds, read as text: nothing is run.
 
     plan = read_plan(root)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutants of the wiring: wrong, exchanged and tied connections of the modules that join others.
 
 `make` reads a wiring module with Yosys, lists every fault of its connections, draws some of them,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When things happen: a queueing network of the stages of spec/timing.yaml, in cycles.
 
     from cycle.network import simulate

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycle model against the RTL, on the same workload: figures, bounds, where they part.
 
     found = compare(work, rtl_lifelines, model_lifelines)

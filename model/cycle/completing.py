@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engines behind a judged packet: its bytes, the completion queues, the host write stream
 (see cycle.sending)."""
 

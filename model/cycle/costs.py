@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers the network runs on: each from spec/timing.yaml, spec/stages.yaml or the workload."""
 
 from typing import NamedTuple

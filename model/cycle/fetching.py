@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send entries in host memory: read as they are rung, known to the scheduler as they come."""
 
 from cycle import engine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the replays of a run are made of: a gap with its waits, pipelines that wait as a whole.
 
 A replay works out when each message leaves a stage from what came in and from what else the device

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of every message of a run as one table: a row a message, a column a milestone.
 
 Milestones are the ev_* ports' moments (spec/events.yaml), found by queue and order: queues of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network of stages, run: from a workload to the life of each of its messages.
 
     lives = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=10_000))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sending engines behind the scheduler (see cycle.sending): checks, host reads, packets."""
 
 from cycle import engine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the waterfall report, SVG text from its summary alone."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The receiving engines, a cycle at a time (see cycle.sending): link and judge."""
 
 from cycle import engine

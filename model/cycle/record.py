@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run showed, for the waterfall: milestones of its messages, every host read and write.
 
 From the RTL (events and handshakes at the pins) and from the cycle model (its own log) alike.

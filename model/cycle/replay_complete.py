@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completions once more: from finished sends and receives to their entries (see cycle.gaps).
 
 Receives come in the order of their packets, sends in that of their acknowledgements (datagrams: of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send entries in host memory once more: doorbells in, the cycle in which each entry is known out.
 
 What asks is replayed from the doorbells, the depths and what was at the host's port; the answers'

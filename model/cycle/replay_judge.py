@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judge once more: packets as they come, the claims of their descriptors, the line of jobs.
 
 A packet whose descriptor is not here waits beside the line, with those of its ring that follow it;

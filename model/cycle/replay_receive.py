@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fabric and the receiving side once more: from the wire to the last byte written (see
 cycle.gaps)."""
 

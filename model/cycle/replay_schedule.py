@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler once more: doorbells and the room behind it in, the cycle of each entry out.
 
 A replay knows when doorbells were judged, when the stage behind had no room and when message

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sending side once more: entries from the scheduler to the wire (see cycle.gaps).
 
 Names of the stages are those of the events; numbers are the latencies and depths of

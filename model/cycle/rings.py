@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Receive descriptors, fetched ahead of need (see cycle.sending)."""
 
 from cycle import engine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sending engines, a cycle at a time: host and scheduler.
 
 Each function does what its engine does in cycle `now` and returns the next cycle in which it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stages of one message, from spec/stages.yaml and spec/timing.yaml: what an idle device does.
 
 table = Stages()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the network holds between two cycles: registers by name, queues as counters over arrays."""
 
 from typing import NamedTuple

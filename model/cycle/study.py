@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of the waterfall report, and what is told of them: messages, stages against load, counters.
 
 A runner takes workloads and gives for each a Record and the device's counters (None of the model).

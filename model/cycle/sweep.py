@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job of a sweep with the host's habits: the same workloads on the cycle model and on the RTL.
 
     figures = measure(job)                  # the cycle model, milliseconds

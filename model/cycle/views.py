@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is shown of an attributed run: single messages, shares of stages, a trace."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the cycles of every message of a run went: service and named waits, stage by stage.
 
 Service is what spec/stages.yaml says of an idle device. Waits are worked out by replaying each

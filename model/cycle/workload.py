@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the host does: the workload that RTL and cycle model both run.
 
 A ring of queue pairs on one device: queue q sends to queue q + 1, every message leaves by the

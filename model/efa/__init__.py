@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executable reference of the device, its driver half and its layouts."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin commands: one function each, marked with its opcode; regions and event counters have
 files of their own.
 

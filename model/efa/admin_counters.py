@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin commands of event counters: numbers in host memory that completions add to."""
 
 from efa import defs

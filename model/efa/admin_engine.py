@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The admin rings: commands in, responses and their interrupts out."""
 
 from efa import admin, admin_counters, admin_regions, defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver's admin queue: commands out, responses matched by command id."""
 
 from efa import defs

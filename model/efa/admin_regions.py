@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin commands of memory regions: what pages they have, and how the host says so.
 
 A page list comes in the command, in one array, or in chunks: blocks with the addresses of list

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an admin command is refused: the checks that commands are made of."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous events: who may be told, how many may be unread, and what waits at the port."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the host's software talks to: one device and the memory it shares with it.
 
 Every backend offers the same synchronous calls; driver, verbs and player know nothing else of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program efa-cosim: plays recorded sessions and runs the jobs of this repository."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checksums, and columns of bits in arrays of entries."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion entries, the events they raise, and the interrupts of event queues."""
 
 from efa import defs

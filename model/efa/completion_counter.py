@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion counters of the verbs: how many work requests ended, well and not, without polling."""
 
 from efa import defs

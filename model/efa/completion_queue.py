@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A completion queue in host memory, polled by the phase bit."""
 
 from typing import NamedTuple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LLQ against a send queue in host memory: what the read of the entry costs, and where it does not.
 
 One kind of queue pair, as measured on one backend; points of the RTL as rings where both were.

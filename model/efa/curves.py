@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of a sweep with the host's habits: a panel for each value that was varied.
 
 In a panel all other values stand still, at what its title says. Lines: kind of queue pair and

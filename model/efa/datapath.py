@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues of the data path: doorbells, LLQ memory, QP states, and which half a packet belongs to."""
 
 from array import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference device: what host stores, packets and resets do, at once and in order.
 
 It knows no time. A store has had all its consequences when store() returns; whatever leaves the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel half of the host's side: bring-up, admin queue, events, and the life of the device."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver's object commands: each builds one admin command and returns what came back."""
 
 from dataclasses import dataclass

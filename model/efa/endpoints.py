@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process and its kernel set up to send and receive; shared by sweeps and system tests."""
 
 import random

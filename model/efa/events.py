@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device showed of itself: events as arrays, fields taken out for all of them at once.
 
 The records are those of tb/native/common.h: cycle, data, kind, device.

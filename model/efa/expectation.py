@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a step of a session leads to, and whether that is what the device did.
 
 Writes are compared as the entries that result from them, whatever the pieces: each ring the host

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joins devices: each packet goes to the node it names, in the order in which it left."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the device reports of itself: attributes and counters."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweep files: a grid of values, as YAML, turned into independent jobs.
 
 Every refusal names file, line and key, and says what is allowed there.

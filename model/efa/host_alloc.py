@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hands out pages of host memory for rings, buffers and page lists."""
 
 import random

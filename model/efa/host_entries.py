@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send entries of a build whose send queues lie in host memory: read once rung, then kept.
 
 Each entry is read on its own; hardware shares reads between them, so what a failed read takes

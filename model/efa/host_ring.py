@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host's end of a ring that the device writes: where to look next, and what is new there."""
 
 

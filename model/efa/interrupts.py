@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MSI-X: table, masks and pending bits of BAR 0, and the messages that leave."""
 
 from struct import Struct

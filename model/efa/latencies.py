@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies and rates from what the device showed of itself."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the generated layouts are made of: structs over a byte image, and bits packed in a number.
 
 A struct holds the bytes themselves; every attribute is a view on them. So a union is simply two

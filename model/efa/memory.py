@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host memory as a device sees it: bytes at 64-bit addresses, some of which refuse to be read."""
 
 PAGE_BYTES = 4096

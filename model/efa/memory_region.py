@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A registered buffer: where its bytes are in host memory, and its keys."""
 
 from efa.host_alloc import PAGE_BYTES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that admin commands create, and which number each gets."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All that leaves a device while a session is played, and whether two devices sent the same.
 
 This is the one place that says what of it must agree, and in which form where timing is free:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Page lists of memory regions in host memory, as the kernel hands them to a device.
 
 Where the kernel got the list in one piece that is it. Else its pages lie anywhere, and chunks,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plays a recorded session on any backend and compares what the device does."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report's pictures, SVG text drawn by matplotlib from figures and stages alone."""
 
 import io

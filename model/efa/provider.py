@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How work requests become stores: what libefa does between the caller and the CPU.
 
 The order is the whole point: entries into LLQ memory, a fence, the doorbell. A batch is a list of

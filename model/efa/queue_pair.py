@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue pair: work requests out, through LLQ memory or a ring; receive descriptors in memory."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of a data packet: judged, scattered, completed, acknowledged."""
 
 from efa import defs

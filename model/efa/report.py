@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a run: summary.json, and beside it a self-contained index.html and its parts.
 
 All is written into a folder beside the target, which replaces it at the end: there is never

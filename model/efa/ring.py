@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of rings: free-running, 16 bits between host and device. The only modulo in Python."""
 
 COUNTER_BITS = 16

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of a send: checked, gathered, sent as one packet, completed."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads recorded sessions: what one device and its host exchanged, line by line.
 
 A session is gzip of JSON lists: ["reset"], ["w", bar, offset, hex], and below a store what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a recorded device and the one at hand call the same thing, learned from responses."""
 
 from dataclasses import dataclass

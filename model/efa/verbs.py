@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider half of the host's side: what libefa does in the process, without the kernel.
 
 A Context stands for one process that opened the device: it owns a UAR and one store buffer, and

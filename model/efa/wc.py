@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The write-combining store buffer between provider code and the bus.
 
 A CPU collects stores to write-combined memory in a few 64-byte lines and sends a line when its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated layouts made fast: one precompiled struct for the fields a hot path looks at."""
 
 from struct import Struct

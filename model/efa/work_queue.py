@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bookkeeping of work requests in flight."""
 
 import numpy as np

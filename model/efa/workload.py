@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps over message size and queue count with the project's own driver, measured by events.
 
 Every message's data or completion is checked; times are cycles of the device, taken from what it

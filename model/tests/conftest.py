@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices that most tests of the model begin with; a file that needs another one says so itself."""
 
 import pytest

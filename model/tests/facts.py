@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the golden values (model/tests/golden) and brings spec/*.yaml into their form.
 
     golden = read_golden()          # section: {name: values}, of the fact sheet and of this device

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes each value of spec/*.yaml by itself and checks that the golden values notice the change.
 
     make flips                  # all changes, reports/flips/summary.json

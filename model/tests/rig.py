@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host in miniature for the model's tests: admin commands, queues and entries, nothing hidden."""
 
 import os

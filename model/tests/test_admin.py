@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every admin command: its normal answer, and each refusal with nothing changed."""
 
 import pytest

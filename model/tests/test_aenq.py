@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous events: groups, ring, consumer doorbell, keep-alives, interrupts."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program: what it prints, what it writes, and by which code it exits."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event counters: made, attached, counted into host memory, and each refusal."""
 
 import pytest

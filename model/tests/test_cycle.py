@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycle model without the RTL: its numbers come from the table and nowhere else."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send queues in host memory on the cycle model: what the read of an entry costs, and when."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The waterfall report: what it is made of, and its pictures."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps on the cycle model: the same figures, files and refusals as those on the RTL."""
 
 import json

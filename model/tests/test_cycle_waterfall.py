@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every message's service and named waits sum to its latency, replayed stage by stage."""
 
 import json

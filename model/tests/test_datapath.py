@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues: doorbells, LLQ memory, flushes, states, and the wrap of every counter."""
 
 import random

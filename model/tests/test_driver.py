@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver half against the reference model: bring-up, admin queue, events, failure."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion events, event queues, and interrupts with all their masks."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden values against the spec as read and against every file that is made of it."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A changed value of spec/ is noticed by the golden values: a sample here, all in `make flips`."""
 
 import flips

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator: what it refuses, that it sees stale files, and that its ranges are right."""
 
 import shutil

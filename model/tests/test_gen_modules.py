@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of modules says what headers and the table of cycles say, and refuses a wrong one."""
 
 import sys
@@ -11,7 +12,10 @@ sys.path.insert(0, str(ROOT / "tools"))
 import gen_modules  # noqa: E402 - needs the path above
 from spec_model import SpecError  # noqa: E402
 
-HEADER = "// efa_toy - a toy\n// for two.\n//\n// In    nothing\nmodule efa_toy;\nendmodule\n"
+HEADER = (
+    "// SPDX-License-Identifier: Apache-2.0\n"
+    "// efa_toy - a toy\n// for two.\n//\n// In    nothing\nmodule efa_toy;\nendmodule\n"
+)
 TABLE = "modules:\n  efa_toy:\n    path: {latency: 3, interval: 1.5, doc: in to out}\n"
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweep files: what they mean, and that each mistake is told with its line and key."""
 
 from pathlib import Path

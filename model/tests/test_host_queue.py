@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send queues in host memory: what is read when, and what becomes of entries that cannot be."""
 
 import pytest

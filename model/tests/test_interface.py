@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interface versions 0.1 to 0.3: VERSION, the checksum of responses, entries of 128 bytes."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The jobs: run, sweep and their processes, on the reference model in place of the RTL."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The write-combine laboratory: every bug is found and named, correct code raises no alarm, and
 what nobody can see is shown to be a trace of correct code."""
 

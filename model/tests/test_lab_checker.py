@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checker, namer and the law of correct code, on traces made by hand: each rule alone."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies and rates from events: of each message, over a whole burst; less is refused."""
 
 import numpy as np

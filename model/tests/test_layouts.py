@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts, checksums and register words against the golden images and the fact sheet."""
 
 from pathlib import Path

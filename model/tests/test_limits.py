@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of every kind of object: reached, refused without a trace, freed and reached again; and
 that the digest of the control plane sees every change."""
 

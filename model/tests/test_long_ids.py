@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """64-bit request ids: who may have them, and that all their bits come back, whatever became of a
 send."""
 

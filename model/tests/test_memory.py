@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host memory: sparse pages, crossings, failing ranges, hooks and foreign buffers."""
 
 import numpy as np

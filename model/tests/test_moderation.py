@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interrupt moderation: a message that comes too early is held, merged and never lost."""
 
 import pytest

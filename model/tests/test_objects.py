@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which number an object gets: free numbers, UAR-touched numbers, LLQ pages, keys, translations."""
 
 import pytest

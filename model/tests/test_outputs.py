@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What leaves two devices is compared: each kind of difference is found and told with its place."""
 
 from pathlib import Path

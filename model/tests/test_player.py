@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded sessions of unmodified software pass; every kind of change to one is noticed."""
 
 import gzip

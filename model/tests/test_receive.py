@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packets that come in: who refuses them and how, where the bytes go, what both sides are told."""
 
 import pytest

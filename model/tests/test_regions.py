@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory regions: page lists in every form, page sizes, translations, allocated regions, keys."""
 
 import pytest

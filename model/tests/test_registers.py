@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BAR 0: identity, read-less reads, partial stores, the reset handshake, FLR and bus mastering."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report: whole or not at all, every figure on the page, refusals that name the path."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ring counters against an unbounded count, over their 16-bit wrap."""
 
 import pytest

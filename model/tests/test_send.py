@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send work requests: what is checked in which order, what leaves, and how each one ends."""
 
 import pytest

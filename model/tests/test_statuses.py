@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What spec/statuses.yaml says the tests show is what they show, no more and no less."""
 
 import os

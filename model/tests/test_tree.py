@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever the plan, the tree and the tables say of each other fits; each misfit is named."""
 
 import shutil
@@ -67,6 +68,7 @@ def test_this_tree_is_whole():
         (TIMING, "    load: {", "    loud: {", ".loud"),
         (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),
         (UNITS, '"irq": Unit("efa_host"', '"irq": Unit("efa_hast"', "efa_hast is no module"),
+        ("rtl/common/efa_skid.v", check_tree.LICENCE, "", "efa_skid.v: add the line SPDX"),
         ("rtl/files.f", "rtl/common/efa_skid.v\n", "", "add rtl/common/efa_skid.v"),
         ("rtl/files.f", "", "rtl/common/efa_skid.v\n", "stands in it twice"),
         ("rtl/common/efa_new.v", "", "module efa_new;\nendmodule\n", "no entry for it under units"),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The provider half on two reference models joined by a fabric, through every store buffer."""
 
 import numpy as np

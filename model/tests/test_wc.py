@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store buffer: whatever the policy, memory ends as stored and nothing leaves after a flush."""
 
 import random

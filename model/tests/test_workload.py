@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sweeps: every message is checked, every figure says over how many, none beats its limit."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference model with a clock of its own: every event is a cycle after the one before.
 
 Enough for what reads events to be tested without a simulator; the cycles mean nothing."""

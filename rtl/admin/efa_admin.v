@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin - the admin side of the device: rings, commands, objects. Wires only.
 //
 // In    register stores; asynchronous events; answers of host reads; readiness of the engines

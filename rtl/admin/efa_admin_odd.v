@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin_odd - three reporters of ignored things share one observed event.
 //
 // In    s_ring from the registers, s_aenq from the events, never both; s_entry from the ring reader;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin_post - writes responses into the ACQ, whole entries with phase and checksum.
 //
 // In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up; acq_crc

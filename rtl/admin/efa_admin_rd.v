@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin_rd - joins the admin's readers to the one read client of the host.
 //
 // In    s_rd requests of up to 64 bytes with their slot, one stream per reader

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_aenq - the ring of asynchronous events: registers, keep-alive timer, entries.
 //
 // In    s_aenq events asked for; register stores; enabled groups; cycles since power-on

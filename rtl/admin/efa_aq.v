@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_aq - the admin rings' registers, the legality of their doorbells, and the held message.
 //
 // In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written, s_aenq

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_aq_fetch - brings rung admin commands in, eight reads at a time, in ring order.
 //
 // In    ring set-up and producer count; lines read (s_line)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_aq_join - admin entries from 64-byte lines: one line each, or two with a checksum.
 //
 // In    s_ask an entry's place and form; s_line its lines, in order

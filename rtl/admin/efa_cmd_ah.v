@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_ah - address handles: CREATE_AH, DESTROY_AH; one handle per PD and GID, counted.
 //
 // In    s_cmd; answers of efa_objects

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_cq - completion and event queues: CREATE_CQ, DESTROY_CQ, CREATE_EQ, DESTROY_EQ.
 //
 // In    s_cmd; answers of efa_objects

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_ec - event counters: CREATE, ATTACH, DETACH, MODIFY, DESTROY.
 //
 // In    s_cmd; answers of efa_objects and efa_ec; qp_gone a QP that was destroyed

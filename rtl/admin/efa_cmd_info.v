@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_info - what the device says of itself: GET_FEATURE, SET_FEATURE, GET_STATS.
 //
 // In    s_cmd; s_line pieces of the host information buffer; stat_value

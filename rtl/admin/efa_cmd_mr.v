@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_mr - memory regions: REG_MR with pages in the command, in a list, or none; ALLOC_MR; DEREG_MR.
 //
 // In    s_cmd; answers of efa_objects; s_line pieces of page lists

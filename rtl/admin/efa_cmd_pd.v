@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_pd - protection domains and UARs: ALLOC_PD, DEALLOC_PD, ALLOC_UAR, DEALLOC_UAR.
 //
 // In    s_cmd; answers of efa_objects

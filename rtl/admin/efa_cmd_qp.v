@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cmd_qp - queue pairs: CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP.
 //
 // In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines; CQs that come

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_crc16 - checksum of an admin entry whose checksum field is zero.
 //
 // In    s_data the entry, held while it is worked on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_dispatch - hands each admin command to the unit of its family, in order.
 //
 // In    s_cmd commands in ring order; m_cmd_ready a unit that is idle

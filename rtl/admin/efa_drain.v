@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_drain - runs the data path empty for one command unit at a time: sends, receives, completions.
 //
 // In    s_drain held until ready; s_late: completions only, for queues that no QP uses

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_features - the answers of GET_FEATURE: what the build is sized for and the profile reports.
 //
 // In    s_feature its id; s_groups enabled event groups; configuration

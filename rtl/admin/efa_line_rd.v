@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_line_rd - reads pieces of host memory of up to 64 bytes, many at a time, answered in order.
 //
 // In    s_line address and length inside one 64-byte line; rdc the answers to this client's reads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mr_ask - asks for the pieces of a page list: one run of entries, or chunks of pointers to runs.
 //
 // A run's pieces are asked for while pointers of later runs are on their way; what a pointer or a

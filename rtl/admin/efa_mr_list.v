@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mr_list - takes in the page addresses of a region, from its command or from a list in memory.
 //
 // In    s_start with the command held; s_line pieces of the list, in the order they were asked for

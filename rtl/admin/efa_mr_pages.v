@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mr_pages - how many pages a region spans, and whether its numbers make sense.
 //
 // In    s_cmd a REG_MR command, held

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mtt_alloc - places regions in the pool of page translations: first fit, whole blocks.
 //
 // The blocks in use stand in a ring of regions by rising address; entry REGIONS is its two ends.

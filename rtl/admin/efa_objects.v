@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_objects - the one owner of object numbers and reference counts.
 //
 // In    s_obj requests of UNITS command units, served in turn; held until s_obj_ready

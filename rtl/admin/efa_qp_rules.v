@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_qp_rules - what may be asked of a QP: creation sizes and flags, state transitions, attributes.
 //
 // In    s_cmd a CREATE_QP or MODIFY_QP command; s_state, s_srd of the QP now

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_stats - the counters GET_STATS answers from.
 //
 // In    st_* one event per cycle each, with the bytes of a message; stat_index

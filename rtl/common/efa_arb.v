@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_arb - round-robin choice among N requests.
 //
 // In    s_request; s_hold: the choice of this cycle stands in the next one too

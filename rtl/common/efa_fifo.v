@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_fifo - order-keeping store; the first word falls through.
 //
 // In    s stream

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_ram - memory with one write and one read port.
 //
 // In    wr_en, wr_addr, wr_data; rd_en, rd_addr

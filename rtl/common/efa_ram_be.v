@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_ram_be - memory with one write and one read port, written by lanes.
 //
 // In    wr_en, wr_lanes (one bit for each WIDTH / LANES bits), wr_addr, wr_data; rd_en, rd_addr

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_ram_nr - memory with one write port and READS read ports: a copy for every reader.
 //
 // In    wr_en, wr_addr, wr_data; rd_addr, a lane for each reader

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_skid - cuts a stream: no path from input to output, neither for data nor for ready.
 //
 // In    s stream

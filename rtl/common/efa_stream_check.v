@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_stream_check - the rules of a stream, watched on any valid/ready pair.
 //
 // 1. valid stays until ready. 2. The payload stays with it. 3. valid and ready are never unknown

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_wr_join - two sources of single-beat host writes share one port.
 //
 // In    s_first, s_second writes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mr_check - may this protection domain reach these bytes through this key?
 //
 // In    s what is asked; mr_* the regions as they are made and removed (kept here in a copy)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mr_walk - cuts a checked range into host accesses.
 //
 // In    s a range as efa_mr_check gives it (length 1 or more); mtt_* host pages as they are set

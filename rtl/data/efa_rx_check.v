@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_check - are the buffers of a receive entry what the entry says?
 //
 // In    s_job jobs, with the descriptors to be checked (s_ask) and the domain they must be of;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_jobs - one line of jobs out of judged packets and flushed receive entries.
 //
 // In    s_job judged packets with the buffers to be checked; s_flush entries of a QP in ERR

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_judge - may this packet come in, and which receive entry does it get?
 //
 // In    s_pkt a stored packet; its QP's context, a cycle later and until s_claim_step; s_answer

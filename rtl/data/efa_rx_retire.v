@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_retire - ends jobs in order: completion after the data, acknowledgement after both.
 //
 // In    s_job every job; written a job's data is out; s_done_entry a completion entry is out;

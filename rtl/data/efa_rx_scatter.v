@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_scatter - writes a packet's bytes into the buffers of its receive entry.
 //
 // In    s_job jobs in order (those that write); s_win_data 64 bytes of the packet buffer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rx_wait - lets packets wait whose receive descriptors are on their way, and others pass them.
 //
 // In    s_pkt packets in the order they came; s_park one that could not be judged yet; s_come: a

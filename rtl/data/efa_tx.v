@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_tx - sends messages out in the order they were checked, each as one packet.
 //
 // In    s checked messages; rdc_* payload; down: queues that send no more; ctx_* the message

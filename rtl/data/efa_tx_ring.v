@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_tx_ring - payload between host memory and packets: a ring of 64-byte lines in two banks.
 //
 // In    rdc_* answers to host reads, in any order; slot_* messages that enter, slot_index being the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_tx_room - gives each message its place in the payload ring and asks for its bytes.
 //
 // In    s checked messages with their buffers; free_* what has left

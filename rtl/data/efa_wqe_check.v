@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_wqe_check - may this send entry go out, and as what?
 //
 // In    s_item taken entries and barriers (EFA_WQI); the address handles and regions as they come

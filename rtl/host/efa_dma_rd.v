@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_dma_rd - host reads: three or four clients, TAGS reads outstanding, answered in any order.
 //
 // In    rd_<c> requests of adm, rq, tx, with SQ_HOST of sq too; s_dma_rd_cpl  one beat per cycle

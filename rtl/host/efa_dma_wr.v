@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_dma_wr - one stream of host writes from six clients, packet by packet in turn.
 //
 // In    wr_<c>  packets: adm, rx, cq, eq (engines), reg (answers to read-less reads, one beat),

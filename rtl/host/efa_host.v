@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_host - the host's side of the device: BARs, registers, resets, DMA, MSI-X; wires only.
 //
 // In    s_mmio, s_dma_rd_cpl, s_cfg (pins); rd, wr, irq of the engines; their init_done and quiet

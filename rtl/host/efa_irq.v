@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_irq - MSI-X: the vector table and pending bits in BAR 0, and the messages.
 //
 // In    irq_adm, irq_eq  one message of a vector; acc  dwords of BAR 0 in order (efa_mmio)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_meter - counts what the device does and what it waits for: histograms, beats, stall cycles.
 //
 // In    valid, ready  the streams of efa_meter_stream, a bit each; rd_tag, cpl_tag, cpl_last the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_mmio - takes the host's stores and loads apart, in the order of the bus.
 //
 // In    s_mmio   lines with byte enables; opened: tables are ready; in_reset: LLQ and doorbell

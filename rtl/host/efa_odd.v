@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_odd - joins the reports of what was ignored at the host boundary into one event.
 //
 // In    part, reg: from stores, never both in one cycle; late: a read completion of no request;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rd_timeout - finds host reads that were not answered in time, one tag after the other.
 //
 // In    now  a cycle counter, whose round is longer than the time to find a read

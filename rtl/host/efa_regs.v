@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_regs - registers of the host side: identity, status, and reads answered through memory.
 //
 // In    acc      dwords of BAR 0 in order (efa_mmio); dev_sts bits and resp_clear (efa_reset)

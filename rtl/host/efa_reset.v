@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_reset - power-on, register and function-level reset, each the same walk:
 // drain what was started, reset the core, wait until its tables are initialised.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin.vh - what the command units and the owner of objects say to each other.
 `ifndef EFA_ADMIN_VH
 `define EFA_ADMIN_VH

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_admin_fn.vh - functions of the command units; included inside a module.
 
 // Log2 of a power of two.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_check.vh - checks written beside the logic they guard.
 //
 // `EFA_CHECK(cond, "text") is a module item: at every rising edge of `clk` with `rst` low the

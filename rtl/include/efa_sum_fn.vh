@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sum_fn.vh - sums of 64 bits whose chains are 8 bits long; included inside a module.
 
 // Carry and sum. Each byte is worked out without a carry and with one, and then chosen: its sum and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cq - the only owner of completion slots: reserves one, writes the entry, commits it.
 //
 // In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted

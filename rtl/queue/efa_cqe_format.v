@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_cqe_format - turns one finished work request into one completion entry.
 //
 // In    s_cpl what finished; s_phase, s_wide, s_src_addr, s_long_id how its CQ wants it

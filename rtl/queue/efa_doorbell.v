@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_doorbell - what was rung, by whom, by how much, and is it legal?
 //
 // In    db_* doorbell stores; qpc, cqc whose pages they are; completed: sends finished per QP

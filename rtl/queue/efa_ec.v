@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_ec - event counters: which completions they count, their values, their writes to the host.
 //
 // In    look a QP's number; s_commit entries written (of interrupt-mode CQs, and counted ones); s_ec

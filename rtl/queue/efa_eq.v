@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_eq - commit to event: arming of CQs and event queues, event entries, their interrupts.
 //
 // In    s_commit entries written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_llq - LLQ memory: takes send entries in pieces, knows who owns a page and what was written.
 //
 // In    llq_* stores; s_op the rings that come and go; rd_* the scheduler's line reads;

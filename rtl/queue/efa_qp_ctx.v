@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_qp_ctx - the one owner of QP contexts: copies for every reader, QP to ERR, change notices.
 //
 // In    qpa admin reads and writes (qpa_lock holds errors off), qperr_* engines that found a QP broken

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq - receive rings: doorbells, descriptors fetched ahead of need, claims and flushes.
 //
 // In    rqdb producer counts; rqop life of a ring; qpchg state changes; s_claim packets from the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq_cache - receive descriptors that came from host memory ahead of need.
 //
 // In    rdc answers of reads, whose cookie names ring and first descriptor; rd_* a ring and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq_claim - gives packets, in their order, the receive entries at the heads of their rings.
 //
 // In    s_claim a packet's ring; for the packet at stage 1: s_skip it gets no entry, s_need bytes

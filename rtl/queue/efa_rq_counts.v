@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq_counts - how far each receive ring is posted, claimed and reported.
 //
 // In    rqdb producer counts; take the next claimed count; s_done descriptors reported;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq_err - reports of broken receive rings, each ring once for each reason while it waits.
 //
 // In    wrong rung beyond its size, failed a descriptor read; one of each per cycle, never refused

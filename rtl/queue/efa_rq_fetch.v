@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_rq_fetch - looks after receive rings: fetches ahead, flushes what a QP in ERR still has.
 //
 // In    move, s_chg rings to look at; used: one whose head a packet has moved; rdc_end, rdc_failed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq - takes send entries out of LLQ memory, in order per queue, fairly between queues.
 //
 // In    work_* rung queues, s_again queues to look at anew; s_mark asks for a barrier;

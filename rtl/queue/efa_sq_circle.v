@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_circle - queues that have work, each at most once, taken in a circle by number.
 //
 // In    now_*, s: queues that get work, both in one cycle if need be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_fault - send queues that broke: reports them and leads each through its flush.
 //
 // In    torn_, rung_, store_, read_ err: what broke a queue (SQ_HOST: store_ is a read of an entry

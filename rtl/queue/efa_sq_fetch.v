@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_fetch - fetches send entries from host memory as they are rung, several queues at once.
 //
 // In    rung_* a queue has a higher count; s_chg its state changed; its context and count (prod);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_lines - LLQ memory of a build whose send queues lie in host memory: lines come by DMA.
 //
 // In    fill_* a line that was fetched, with the parity of its lap, never refused; s_op rings that

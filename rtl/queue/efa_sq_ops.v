@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_ops - makes, clears, frees and asks a send queue; drains the send side.
 //
 // In    s_op admin's wish (0 make, 1 clear, 2 free, 3 ask), s_drain; what the parts answer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_sq_order - fetches of send entries that are out: publishes what came, in order per queue.
 //
 // In    look_qpn the queue that may ask next; new_* its read, one cycle after slot_take; beat_*

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_work_set - queues that have work, in the order they got it, each at most once.
 //
 // In    now_*: never refused; s: gives way to now

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_net_out - the way to the network: data packets and acknowledgements, packet by packet.
 //
 // In    s what efa_tx sends (flits, completions without a packet, barriers); acko acknowledgements

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_pkt_in - packets from the fabric: judged by their header, stored whole, then handed on.
 //
 // In    s_net flits; s_win a byte position to look at; s_free packets that are done with

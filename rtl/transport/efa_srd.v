@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_srd - remembers SRD sends until they are acknowledged, and hands every send completion over.
 //
 // In    s_ctx a send that leaves; acki acknowledgements; s_done completions of what has left, and

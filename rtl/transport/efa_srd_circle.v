@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_srd_circle - message contexts: which are in use, and which one is next.
 //
 // In    give: the next context is taken; release_*: one comes back

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make cycle-grid: the cycle model against the RTL over a grid; what it misses, and at which stage.
 
     python -m tb.cycle.grid [--drawn N] [--seed N] [--jobs N] [--out FOLDER]

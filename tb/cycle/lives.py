@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sweeps ask of the RTL: the lives of the messages of some workloads."""
 
 from cycle.lifelines import LifelineError, from_events

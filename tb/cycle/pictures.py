@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the comparison of cycle model and RTL, SVG text from summary.json alone."""
 
 from cycle.compare import BOUNDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid on which the cycle model is compared with the RTL: fixed points, and drawn ones."""
 
 import itertools

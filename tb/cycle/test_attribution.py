@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every message of the RTL is attributed to the cycle, and what is not true is refused."""
 
 from dataclasses import replace

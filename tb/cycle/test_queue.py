@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LLQ against a send queue in host memory: what the read of an entry costs, on RTL and model."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep's job on RTL and cycle model: the same figures of the same messages."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cycle model against the RTL: an idle message exact, stage by stage; some loads in bounds."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs workloads of the cycle model on the RTL: one simulation, one workload after the other.
 
 What a workload showed is kept under sim/out, by the digest of the device and of everything that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL backend with a scoreboard watching: same calls, every one of them checked.
 
 scoreboard, open_backends = checked(native)

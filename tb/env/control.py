@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register and admin sequences in pyuvm: random ones with knobs, for any device behind a backend.
 
 A sequence sends items of host software; started on the host agent's sequencer they run in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functional coverage of what left the devices and what they showed: named bins, holes listed.
 
 The bins are declared with cocotb-coverage; `sample` is given what the scoreboard hears.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the IOMMU of a simulated host up to date: the device may access what live objects own.
 
 The reference model says which objects live. It carries a command out when its doorbell is posted,

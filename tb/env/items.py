@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Items and sequences of the host agent: pieces of host software."""
 
 from pyuvm import uvm_sequence, uvm_sequence_item

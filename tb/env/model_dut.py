@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model in the device's place: shows that scoreboard and scenarios work, without a simulator.
 
 `fault(kind, value)` may change or drop (None) what the device puts out: "write", "packet" or

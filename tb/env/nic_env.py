@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pyuvm environment of the device: agents, scoreboard, coverage, and the base of its tests.
 
 The host agent's items are pieces of host software (driver and verbs calls), which run against

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounds of completion events and interrupts: what host stores and written entries permit.
 
 An arm takes effect at some time after the host posted it, so the order of an arm and a completion

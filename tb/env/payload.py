@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Payload that the predictor wrote and the device has to write: same places, same bytes.
 
 A device may cut a message where it likes; messages that meet the same address keep their order

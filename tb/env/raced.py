@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL backend for software that races with the device: statuses and data depend on time there,
 so they are not compared with the model; the boundary rules hold all the same.
 

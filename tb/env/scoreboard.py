@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what leaves the devices with what the reference models say, at once and to the end.
 
 Stores reach the models when they are posted, a reset when the device begins it. Packets reach them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference model beside one simulated device: fed with the same stores, asked what is due.
 
 Its outputs are sorted into what the scoreboard can compare whatever the device's timing: admin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what the devices show on their ev_* ports with what the reference model shows.
 
 A kind of event is compared as a multiset over a whole test: how often each value was shown, in any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The random sequences on the model in the device's place, and that they can fail."""
 
 import random

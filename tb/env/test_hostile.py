@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hostile tenant on the model: the victim notices nothing, and every missing check is found."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lives of a device on the model: what a reset does not end is found."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every scenario of tb/seq on the model in the device's place: they are right before RTL runs."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scoreboard against a model in the device's place, whole and with planted faults."""
 
 import pytest

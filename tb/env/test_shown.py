@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shown events against those of the model: each difference is noticed."""
 
 from types import SimpleNamespace

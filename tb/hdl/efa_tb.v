@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // efa_tb - one or two devices whose boundary is the top's own ports.
 //
 // In    clk, rst and all streams into the devices, driven by tb/native once a clock

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RTL as a backend of the host's software (efa.backend.Backend).
 
 Inside a cocotb test, software that blocks runs in a thread:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native bench seen from Python: memory, accesses, logs, and the one wake-up signal.
 
 bench = Native(dut); bench.start(seed=7)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random values where a module must not look: what it ignores does not stay 0 in a bench."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a host may ask of the native bench, and what the bench may be asked to wait for.
 
 Layouts are those of tb/native/common.h and bench.h.

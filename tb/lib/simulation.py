@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One simulation in a process group of its own: started, and ended with all that it began.
 
 A build starts compilers, a run starts the simulator: whatever ends this process, an exception, an

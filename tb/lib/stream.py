@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Valid/ready agents for unit benches, found by port prefix.
 
     clock_and_reset(dut)                      clk at 4 ns, rst low again after four cycles

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host memory of the native bench (tb/native/memory.cpp), built by itself."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulations in a process of their own: what is told of a failure, and that nothing stays."""
 
 import os

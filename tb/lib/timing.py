@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What spec/timing.yaml promises of a module, for the bench that holds the module to it.
 
     assert cycles == timing("efa_mr_check", "check").latency

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose turn it is among several that ask for one thing, as an arbiter in turn has to give it.
 
 turns = Turns(4)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drive single ports of a design and wait for others: what benches do besides whole streams.
 
     drive(dut, s_need=4, s_find=1)                       # set inputs;  zero(dut, "a", "b"): to 0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tb/lib/native.py calls, in the simulator's own process.
 #include <cstring>
 

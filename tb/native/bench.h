@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One simulation's bench: hosts, fabric, logs, the conditions Python waits for.
 #pragma once
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small things every transactor needs: random choices, knobs, logs that Python maps.
 #pragma once
 #include <cstdarg>

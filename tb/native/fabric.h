@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins the devices' packet streams: routes by destination node, delays, loses and reorders.
 #pragma once
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host of one device: its CPU's accesses, the memory's answers to reads, the sink of writes.
 #pragma once
 #include <deque>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The IOMMU of a host: which memory the device may access now, and until which admin response.
 #pragma once
 #include <deque>

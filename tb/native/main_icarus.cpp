@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Icarus module: a callback each half clock. Payload is read through VPI only where a valid
 // says that there is some, and written only where it is new.
 #include <vpi_user.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Verilator program: cocotb's callbacks where there are any, and between them the clock at
 // full speed. The device's pins are the top's ports, so a transactor reads and writes them in place.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory: a sparse 64-bit address space over one shared arena that Python maps as numpy.
 #pragma once
 #include <string>

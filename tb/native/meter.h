@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bench's own count of what efa_meter counts at the pins, for the comparison of both.
 #pragma once
 #include "common.h"

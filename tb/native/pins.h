@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one device shows at its boundary in a cycle, and what is driven into it.
 // Wide values are pointers into the simulator's own storage where it has one.
 #pragma once

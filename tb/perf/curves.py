@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates and latencies against the latency of host memory: what the store into the device saves.
 
 An inline message never waits for host memory; one whose payload lies there waits for a round trip,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cycle counts of fixed scenarios on a smooth host, held to tb/perf/golden.yaml.
 
     python -m tb.perf.golden            writes the file anew and says what changed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies of make perf: one message at a time on an idle device, between two handshakes."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run showed: handshakes at the pins, completions and packets, and whether all was right.
 
 Times are cycle numbers of handshakes; a rate is taken over the middle of a run, where neither the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture and the page of make perf: what was measured, against mark and limit."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects for traffic that no Python takes part in: queues with plain addresses, and their logs.
 
 A Device is one simulated device after power-on and probe. Its queues are made through the driver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates of make perf: stores, sends, receives, both at once, and completions that were held.
 
 Each function makes a measurement: a function of a maker of fresh devices that gives Measured.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of the performance table: what is measured, its mark, and what the ports allow."""
 
 from dataclasses import dataclass

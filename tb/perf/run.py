@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """make perf: measures every row of the performance table on the whole device, and says which miss.
 
     python -m tb.perf.run [--row 'inline*' ...] [--sim verilator] [--out FOLDER]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixed scenarios whose cycle counts are golden (tb/perf/golden.py).
 
 One message on an idle device, stage by stage, or a short burst: when its flits and completions

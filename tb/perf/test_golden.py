@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cycle counts of fixed scenarios are those of tb/perf/golden.yaml, on both simulators."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of make perf: a wrong message fails its row, whatever its speed; verdict, page, picture."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the host posts, built ahead as arrays: stores, doorbells, and waits for completions.
 
 The native host makes one access a cycle and looks at host memory in between, so a slot is reused

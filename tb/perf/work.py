@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the measurements of make perf have in common: queues, payload, and the end of a run."""
 
 from dataclasses import dataclass, field, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin commands: each object made and unmade, each refusal, numbers, many at a time."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous events as the driver sees them: groups, a full ring, its doorbell, its mask."""
 
 from efa import defs

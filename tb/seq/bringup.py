@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bring-up: probe as old and new drivers do it, resets, registers, interrupts masked and not."""
 
 from efa import defs

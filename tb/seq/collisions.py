@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events that rarely meet, made to meet: queue pairs that break at once, objects that are destroyed
 while the device reads for them, a queue pair that drains.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constrained random admin commands: legal ones over the objects that live, and broken ones.
 
 `Commands.draw()` gives a request; a knob says how many of them break one rule. What a device

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion side: entry sizes, shared queues, sub-queues, events and their arming."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event counters: beside completions and events, and changed faster than they can be written."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a kind of request says what a legal one is and what may break it."""
 
 from efa import defs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A hostile tenant beside a victim on one device: random stores through the pages it was given.
 
 The hostile process stores anything anywhere in its doorbell page and its LLQ pages, and puts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of a device ends at any moment, in every way there is; then nothing may follow.
 
 Each life has commands, data, events and interrupts in flight when it ends. Behind its end the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects that go while traffic uses them, at random moments: what the device owes whatever it was
 doing. Statuses depend on time, so backends are those of tb/env/raced.py."""
 

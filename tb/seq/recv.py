@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Receive path: forms of receive entries, every refusal, packets out of nowhere."""
 
 import numpy as np

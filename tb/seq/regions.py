@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory regions of many pages: lists in one piece and in chunks, used from end to end."""
 
 from efa.endpoints import Endpoint, Node, pattern

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random register stores and reads: what drivers do in any order, and what no driver does.
 
 Rings always lie in memory that is theirs, so whatever is enabled and rung does no harm; between

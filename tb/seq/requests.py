@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each admin command is drawn: a legal request over what lives, and the ways to break it."""
 
 from efa import defs

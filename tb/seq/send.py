@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send path: every size and form, every completion status a sender can get, hostile stores."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send queues in host memory: rings anywhere, entries that cannot be read, queues that wait."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resets in the middle of traffic, and long random runs with everything at once."""
 
 import numpy as np

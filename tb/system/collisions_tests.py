@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events that rarely meet, on the device (scenarios: tb/seq)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random commands until every bin of the control plane is hit on the device: make cover-control."""
 
 from functools import partial

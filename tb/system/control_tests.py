@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control plane on the device: random commands and registers, asynchronous events."""
 
 from functools import partial

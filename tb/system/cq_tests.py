@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completions and events on the device (scenarios: tb/seq)."""
 
 import pyuvm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A device of 1,024 queue pairs, by parameter (scenarios: tb/seq)."""
 
 import pyuvm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A thousand lives of the device, ended at random moments in every way there is: make lives."""
 
 import pyuvm

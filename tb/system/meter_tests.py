@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's counters against the bench's own, over traffic on a rough host."""
 
 import pyuvm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resets in the middle of traffic on the device (scenarios: tb/seq).
 
 What a device still shows while it ends is its own affair: no events are compared."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves one simulated bench to the process that started the simulation (tb/lib/host.py)."""
 
 import os

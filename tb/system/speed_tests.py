@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast the whole device simulates: clocks only, and with traffic on all queues, all checked.
 
 Not a test of the device: `make bench-sim` runs it and reads the figures it leaves.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send queues in host memory, build option SQ_HOST (scenarios: tb/seq)."""
 
 import pyuvm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One seed gives one trace: the digest of all that crossed the boundary, cycle by cycle."""
 
 import pytest

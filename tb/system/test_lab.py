@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few cells of the write-combine laboratory on the RTL; `make wc-lab` plays all of them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded sessions of unmodified EFA software on the RTL, through the program's own command."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole device, every area, on every simulator asked for."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workloads of the cycle model on the RTL, their events kept for the comparison.
 
 Not a test of the device by itself: tb/cycle/timed.py names the workloads and reads

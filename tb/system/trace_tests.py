@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What crosses the boundary on a rough host, as one number (tb/system/test_digest.py)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small host and small engines around efa_admin, for its unit tests.
 
     bench = AdminBench(dut); await bench.start()

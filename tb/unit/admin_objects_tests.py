@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin: what its parts do together - references, drains, numbers that run out."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin_odd: three reporters on one port; one report of the ring reader waits its turn."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin_post: the golden image, wraps and phases, checksums of random entries, arbitration."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin_rd: many readers, one client; an answer finds the reader that asked."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin: rings, every command and every refusal, with slow hosts and engines around it."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_admin: every port with values that use all of its bits, and every report beside them."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_aenq: events into their ring, or dropped, or held; keep-alives; the consumer count."""
 
 import cocotb

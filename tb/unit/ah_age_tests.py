@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ah_age: how often each address handle was destroyed, modulo 16."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_aq_fetch: commands in ring order, odd entries told, reads of an old ring dropped."""
 
 import cocotb

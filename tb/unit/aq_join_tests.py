@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_aq_join: entries of one line pass, entries of two are put together and checked."""
 
 import cocotb

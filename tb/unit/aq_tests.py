@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_aq: ring set-up, every doorbell judged, the messages that INTR_MASK holds back."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_arb: one grant, everybody's turn, holding."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_ah: one handle for each PD and GID, given out again and counted."""
 
 import cocotb

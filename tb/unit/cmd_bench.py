@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches of the command units share: a neighbour that owns numbers, one that reads lines.
 
     unit = Unit(dut, slow=True); await unit.start()

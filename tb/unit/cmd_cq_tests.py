@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_cq: completion and event queues, what they name, and the drain before one is gone."""
 
 from itertools import combinations

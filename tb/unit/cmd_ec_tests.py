@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_ec: event counters by the rules of decision 0004; what efa_ec is told, and when."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_info: features, settings, statistics; the answers themselves are efa_features' bench."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_mr: regions in all three forms, their keys, and the drain before one is gone."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_pd: protection domains and UARs, over a neighbour that owns their numbers."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cmd_qp: queue pairs, their contexts, what the engines hear, and what each one names."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cpl: a drain goes behind entries, values of counters, events and interrupts; one of each."""
 
 import cocotb

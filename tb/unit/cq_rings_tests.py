@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cq: a ring of every depth and form, at its ends; who waits for an event that is stuck."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cq: slots, phase, entry forms, commits, drain."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_cqe_format: an outcome becomes the entry of the generated codec, in every form."""
 
 from itertools import product

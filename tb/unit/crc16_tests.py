@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_crc16: the checksum of any entry, a new one every cycle."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches of rtl/data and rtl/transport share: ports by other names, moments, regions."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_dispatch: every opcode to its family, in order; the rest refused here."""
 
 import cocotb

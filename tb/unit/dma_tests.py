@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_host: host reads and writes, their order, faults and stops."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_doorbell: whose page, which state, how far; the counts it keeps; its cycles."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_drain: one unit at a time, the engines in order, completions only for a late one."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ec: every queue pair and every counter for itself; orders and completions without a pause."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ec: what is counted, where its value goes, what passes untouched, orders refused."""
 
 import cocotb

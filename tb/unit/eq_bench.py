@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything around efa_eq: contexts, commits, doorbells, what it writes and asks for."""
 
 from cocotb.triggers import ClockCycles

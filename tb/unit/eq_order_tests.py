@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_eq: arms against commits in every order, drains, and the count of an event queue at its end.
 
 Every order is tried with the distance of two happenings running over all cycles in which the

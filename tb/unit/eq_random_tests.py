@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_eq against a plain account of it: every CQ and every event queue, whatever the others hold.
 
 One happening after the other, so that there is one right answer; and rows of arms that stand in

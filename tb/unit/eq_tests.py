@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_eq: arming, event entries, interrupts."""
 
 import cocotb

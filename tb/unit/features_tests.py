@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_features: every feature id against the sizes of the build and the profile of the spec."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_fifo: order, room, level, latency, reset."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the unit tests of the host side share: the bus's two ends and the engines' place."""
 
 import cocotb

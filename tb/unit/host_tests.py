@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_host: BARs, registers, read-less reads, resets."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_host: MSI-X vectors, masks, pending bits, order of messages."""
 
 import cocotb

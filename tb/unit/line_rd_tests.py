@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_line_rd: pieces of host memory, answered in any order and split, handed on in order."""
 
 import cocotb

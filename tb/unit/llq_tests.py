@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_llq: whose line, rung or not, which dwords of an entry are there; rings that come and go."""
 
 import cocotb

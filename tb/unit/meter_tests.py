@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_meter: every beat, wait, read and gauge of every cycle, in the counter of its name."""
 
 import cocotb

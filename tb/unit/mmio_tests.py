@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mmio: lines of the bus become acts, in the order of the bus; loads are answered."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mr_check: every reason to refuse, against the rule written down once more in Python."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mr_list: every page address to its translation, from the command or from a list in memory,
 direct or in chunks; the variant with short chunks and list pages reaches what a device of 2^18
 translations would."""

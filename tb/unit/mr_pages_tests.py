@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mr_pages: the page count by the formula of the sheet, and every number that is refused."""
 
 import cocotb

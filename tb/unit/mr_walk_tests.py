@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mr_walk: pieces that cover a range once, in order, each inside one block and one page."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_irq: the vector table as memory, messages of every vector, masks, distance, resets."""
 
 from collections import Counter

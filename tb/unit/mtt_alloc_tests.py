@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_mtt_alloc: first fit over whole blocks, against a list of the blocks in use."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bench this project does without: Python drivers and monitors awake on every clock.
 
 Its speed on the same RTL stands beside the native bench's in `make bench-sim`. It stores to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_net_out: flits pass whole and in order, acknowledgements between packets, done follows."""
 
 from collections import deque

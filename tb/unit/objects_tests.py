@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_objects: numbers, references, touched numbers and pages, against a plain account."""
 
 import cocotb

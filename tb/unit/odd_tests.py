@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_odd: every report becomes one event, stores first."""
 
 import cocotb

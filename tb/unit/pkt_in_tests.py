@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_pkt_in: what is stored, what is dropped and said to be, and what may be seen of it."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_qp_ctx: one owner of QP state, many readers."""
 
 import cocotb

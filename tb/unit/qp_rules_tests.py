@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_qp_rules: CREATE_QP and MODIFY_QP judged as in decision 0001 and section 9 of the sheet."""
 
 from itertools import product

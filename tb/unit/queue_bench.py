@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches of rtl/queue share: tables outside a module, pulses it gives, entries.
 
     Table(dut, "qpc_addr", "qpc_data", lambda qpn: contexts.get(qpn, 0))

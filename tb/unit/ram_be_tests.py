@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ram_be: lanes, read of the word being written, a kept read."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ram_nr: every reader has every word, all in the same cycle."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_ram: a word is read back, the old one while it is written, and stays until the next read."""
 
 import cocotb

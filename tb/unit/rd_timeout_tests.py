@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rd_timeout: reads that stay unanswered are given up once, in time; others never."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything around efa_recv: contexts, host memory, descriptor reads, acknowledgements."""
 
 import cocotb

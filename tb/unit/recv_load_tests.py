@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_recv under load: many queues at once, queues that break, moments that must not lock up."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_recv at speed: receives per cycle in steady state, cycles of one packet through it all.
 
 The host answers reads after a fixed time, one beat a cycle, takes every write and completion at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_recv: packets of all sizes into receive entries of all forms, and every way to be refused."""
 
 import cocotb

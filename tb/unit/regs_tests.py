@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_regs: which stores act, what reads give, answers through memory."""
 
 import cocotb

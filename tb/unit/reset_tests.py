@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_reset: one walk for power-on, DEV_CTL and function-level reset; what it waits for."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches of receive rings share: descriptors and the contexts of their queue pairs."""
 
 from efa.defs import INTERNAL, AdminQpState, IoRxDesc

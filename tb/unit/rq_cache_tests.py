@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq_cache: descriptors come in any order, each is told from the one a lap before it."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq_claim: the entry at a ring's head, or the reason why there is none; its cycles."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq_counts: which doorbells are legal, what readers see, rings that begin again."""
 
 import cocotb

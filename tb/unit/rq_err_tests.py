@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq_err: each broken ring is told once for each reason while it waits."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq_fetch: reads ahead of need, flushes of dead queues, rings that end; its cycles."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq: heads that packets hold, neighbours of a broken ring, operations, wrap of the counts."""
 
 from collections import deque

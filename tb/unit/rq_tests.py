@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rq: receive rings from doorbell to claim, flush and the next life; its cycles."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_check: each job leaves once, in order, with the places of its buffers or a refusal."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_jobs: two sources, one line; what a flushed entry says is spelled out."""
 
 import cocotb

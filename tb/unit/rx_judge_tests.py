@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_judge: decision 0001's order of refusal, and what a packet may take with it."""
 
 from collections import deque

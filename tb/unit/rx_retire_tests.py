@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_retire: completion after the data, acknowledgement after both, and who counts what."""
 
 from collections import deque

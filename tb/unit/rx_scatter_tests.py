@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_scatter: every byte of a packet in its buffer, nothing elsewhere, done with the last."""
 
 from collections import deque

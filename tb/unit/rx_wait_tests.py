@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_rx_wait: packets that wait keep their order in their queue and keep nobody else waiting."""
 
 from collections import defaultdict, deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything around efa_send, in Python: contexts, host memory, MMIO stores, the network."""
 
 from collections import deque

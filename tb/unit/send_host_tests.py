@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_send with its send queues in host memory: what a drain waits for."""
 
 import cocotb

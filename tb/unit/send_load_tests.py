@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_send at full load: its rates and latencies; an endless stream of stores holds nothing up."""
 
 from itertools import cycle as again

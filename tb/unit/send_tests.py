@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_send: from stores and doorbells to packets and completions, and every way to be refused."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_skid: order at every pace, one cycle, one item per cycle, paths cut."""
 
 import cocotb

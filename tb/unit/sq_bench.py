@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the benches of efa_sq share: queues, LLQ memory with their entries, and all around it."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq_circle: queues with work, taken in a circle."""
 
 import cocotb

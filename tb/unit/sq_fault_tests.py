@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq_fault: who is down, what is reported of whom, the rounds that lead to a flush."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq_fetch: entries fetched once, in order, after their doorbell; published as they come."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq_lines: lines that were fetched, the parity that tells them, rings, voids, stores."""
 
 import cocotb

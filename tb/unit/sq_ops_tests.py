@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq_ops: what each wish of the admin side does to a send queue, in which order; drains."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq: each entry once, in order; broken queues, contexts, barriers, cycles."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_sq: turns between queues, to the flit; whom they hold up, and for how long at most."""
 
 from itertools import groupby, permutations

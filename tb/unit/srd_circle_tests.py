@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_srd_circle: which message context is next, and how soon."""
 
 import cocotb

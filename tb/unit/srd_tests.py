@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_srd: which sends complete, with what, in which order, and which contexts are free again."""
 
 from collections import deque

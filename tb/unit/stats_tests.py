@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_stats: every event of every cycle, in the counter that GET_STATS calls by its name."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_stream_check: a lawful stream passes (broken ones: tb/test_checks.py)."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every unit of units.py, in every parameter set, on every simulator asked for."""
 
 import pytest

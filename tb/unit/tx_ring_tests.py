@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_tx_ring: bytes at any place, in any order of answers; each message is ready once, in time."""
 
 import cocotb

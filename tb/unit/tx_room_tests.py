@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_tx_room: places in the ring, reads that fill them, and no message without room."""
 
 from collections import deque

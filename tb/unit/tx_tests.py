@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_tx: checked messages to packets, in order, whatever host reads and queues do meanwhile."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The units under test: one row a module; every row runs on both simulators.
 
 A row needs only its top: sources are found by module name, the tests are in

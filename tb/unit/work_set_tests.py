@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_work_set: an ordered set of queues."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_wqe_check: the first check that fails names the status; what passes leaves whole."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa_wr_join: two sources of single-beat writes, each in its order, none starved."""
 
 import cocotb

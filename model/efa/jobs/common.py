@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the jobs share: where things are, how they tell progress and what went wrong."""
 
 import argparse

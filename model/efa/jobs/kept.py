@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finished jobs of sweeps, kept: a sweep that was ended goes on where it was.
 
 A job's figures are kept under the digest of the job and of every source that they come from, so

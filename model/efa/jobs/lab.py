@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim lab: planted provider bugs under every store buffer, found and named."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim play: a recorded session of real software on a device of ours."""
 
 import argparse

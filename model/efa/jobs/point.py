@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job of a sweep in a process of its own: measures, prints its figures as JSON.
 
     python -m efa.jobs.point '{"backend": "verilator", "kind": "SRD", "size": 64, ...}'

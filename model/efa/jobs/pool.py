@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs in parallel processes: each starts fresh, none outlives the pool."""
 
 import json

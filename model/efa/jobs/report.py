@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim report: renders the page and pictures of a run again from its summary.json."""
 
 import sys

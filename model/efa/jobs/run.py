@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim run: recorded sessions on RTL and model, sweeps, report."""
 
 import argparse

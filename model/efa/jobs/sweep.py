@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim sweep: latency and rate over a grid, from a file or from a few options."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim test: the project's tests, all or an area, on the simulators you name."""
 
 import subprocess

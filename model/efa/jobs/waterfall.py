@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """efa-cosim waterfall: where the cycles of every message went, by service and named waits."""
 
 import argparse

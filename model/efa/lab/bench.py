@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of the laboratory: a process sends over several queues, a tap and a checker look on."""
 
 import hashlib

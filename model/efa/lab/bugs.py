@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mistakes that providers make, each a switch of the host's layer.
 
     Node(backend, provider=planted("no_fence", seed))

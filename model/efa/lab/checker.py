@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches send queues from outside: what crosses the bus against the rules providers must keep.
 
 It sees a trace (efa.lab.trace): stores, doorbells, what the device shows. It does not see the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a store buffer costs: beats on the bus, and where there is time, cycles."""
 
 import statistics

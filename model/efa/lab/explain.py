@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Could correct code, through some store buffer, have put this on the bus?
 
 Correct code fences before each doorbell, so whatever the store buffer does, the stores between

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix store buffer x bug: which runs it takes, and what they say together."""
 
 from collections import Counter, defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the laboratory, SVG text: matrix, confusion, cost. Each cell carries its words, so
 that they read in black and white too."""
 

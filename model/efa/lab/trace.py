@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What crosses the bus and what the device shows, in the host's order, for one or more queues.
 
 A Tap stands between the host's software and a backend. It knows the shape of the queues that it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names the mistake behind what the checker found.
 
 The order matters: what two threads do to each other looks like other mistakes too, so what only

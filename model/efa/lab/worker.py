@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One job of the laboratory in a process of its own: plays its runs, prints them as JSON.
 
     python -m efa.lab.worker '{"backend": "model", "bug": "no_fence", "rows": [["random", true]]}'
