@@ -67,8 +67,8 @@ formal-quick: $(STAMP)
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --quick
 	@$(BIN)/python tools/formal.py --jobs $(JOBS) --changed 120
 
-icarus: $(STAMP) simulators ## the whole device on Icarus, what takes minutes too
-	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/system
+icarus: $(STAMP) simulators ## unit benches and the whole device on Icarus, what takes minutes too
+	$(BIN)/pytest -q --sim icarus --long -n $(JOBS) tb/unit tb/system
 
 cover: cover-system cover-code ## functional coverage of the system tests, code coverage of the RTL
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_send at full load: its rates and latencies; an endless stream of stores holds nothing up."""
+"""efa_send at full load: its rates and latencies; an endless stream of stores holds nothing up;
+counts go past their end."""
 
 from itertools import cycle as again
 
@@ -9,7 +10,7 @@ from cocotb.triggers import ClockCycles
 from efa.defs import LIMITS, AdminQpState, IoCompStatus
 from tb.lib.timing import timing
 from tb.lib.waits import until
-from tb.unit.send_bench import CLEAR, FREE, PHYS_KEY, UAR, Bench, entry
+from tb.unit.send_bench import ASK, CLEAR, FREE, PHYS_KEY, UAR, Bench, entry
 
 FLUSHED = IoCompStatus.FLUSHED
 BUFFER = 0x4_0000_0000
@@ -146,3 +147,26 @@ async def endless_stores_hold_nothing(dut, kind):
         bench.contexts[7] = 0
         await within(2 * walk, bench.op(queue, FREE))
     assert len([e for e in bench.events["llq"][-100:] if e.verdict]) == 0
+
+
+@cocotb.test()
+async def counts_wrap(dut):
+    """queue.sq.wrap"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.read_rate = 1
+    queue = await bench.qp(12, log=10, page=16)
+    image = entry(inline=b"w")
+    line = queue.page * 64
+    total = 66000
+    while queue.produced < total:
+        bench.done.clear()
+        bench.packets.clear()
+        for _ in range(512):
+            bench.store(line + queue.produced % 1024, 0xFFFF, int.from_bytes(image, "little"))
+            queue.produced += 1
+        bench.ring(queue)
+        await until(dut, lambda: bench.completed > queue.produced - 500, "completions")
+    await until(dut, lambda: bench.completed == queue.produced, "all of them")
+    assert not bench.errors
+    assert await bench.op(queue, ASK) == 0

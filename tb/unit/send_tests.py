@@ -324,29 +324,6 @@ async def doorbells_back_to_back(dut):
 
 
 @cocotb.test()
-async def counts_wrap(dut):
-    """queue.sq.wrap"""
-    bench = Bench(dut)
-    await bench.start()
-    bench.read_rate = 1
-    queue = await bench.qp(12, log=10, page=16)
-    image = entry(inline=b"w")
-    line = queue.page * 64
-    total = 66000
-    while queue.produced < total:
-        bench.done.clear()
-        bench.packets.clear()
-        for _ in range(512):
-            bench.store(line + queue.produced % 1024, 0xFFFF, int.from_bytes(image, "little"))
-            queue.produced += 1
-        bench.ring(queue)
-        await until(dut, lambda: bench.completed > queue.produced - 500, "completions")
-    await until(dut, lambda: bench.completed == queue.produced, "all of them")
-    assert not bench.errors
-    assert await bench.op(queue, ASK) == 0
-
-
-@cocotb.test()
 async def torn_entries_and_early_stores_break_the_queue(dut):
     """queue.llq.rules"""
     bench = Bench(dut, auto_ack=False)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every unit of units.py, in every parameter set, on every simulator asked for."""
+"""Every unit of units.py, in every parameter set, on every simulator asked for; long ones on Icarus
+only with --long."""
 
 import pytest
 
@@ -18,8 +19,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_unit(name, params, sim, seed):
+def test_unit(name, params, sim, seed, request):
     unit = UNITS[name]
+    if sim == "icarus" and unit.long and not request.config.getoption("--long"):
+        pytest.skip(f"{name} on icarus takes minutes: `make icarus` runs it")
     try:
         run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params)
     except RunFailed as error:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units under test: one row a module; every row runs on both simulators.
+"""The units under test: one row a module. Every row runs on both simulators, long
+ones on Icarus only in `make icarus`.
 
 A row needs only its top: sources are found by module name, the tests are in
 tb/unit/<unit>_tests.py. `variants` lists the parameter sets that the tests run with; tests
 read them from the design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, where
 the first set, which they have else, would take long: the smallest that still has all there is.
+`long` marks loads, rates and values of every bit: they take up to a minute and more on Icarus, and
+their modules have other benches that run there each time.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +20,7 @@ class Unit:
     sources: list[str] | None = None
     tests: str | None = None
     mutants: dict | None = None
+    long: bool = False
 
     @property
     def mutated(self) -> dict:
@@ -58,7 +62,7 @@ UNITS: dict[str, Unit] = {
     "arb": Unit("efa_arb", [{"N": 1}, {"N": 3}, {"N": 6}], mutants={"N": 6}),
     "admin": Unit("efa_admin"),
     "admin_objects": Unit("efa_admin"),
-    "admin_wires": Unit("efa_admin"),
+    "admin_wires": Unit("efa_admin", long=True),
     "admin_post": Unit("efa_admin_post"),
     "objects": Unit("efa_objects", [{"REF_W": 5}]),
     "cq": Unit("efa_cq", [{}, {"CQN_W": 11}]),
@@ -75,7 +79,7 @@ UNITS: dict[str, Unit] = {
     "sq_circle": Unit("efa_sq_circle", [{}, {"QPN_W": 3}, {"QPN_W": 7}]),
     "llq": Unit("efa_llq", mutants={"LLQ_AW": 19}),
     "sq": Unit("efa_sq"),
-    "sq_turns": Unit("efa_sq"),
+    "sq_turns": Unit("efa_sq", long=True),
     "sq_ops": Unit("efa_sq_ops"),
     "sq_fault": Unit("efa_sq_fault"),
     "sq_fetch": Unit(
@@ -93,10 +97,10 @@ UNITS: dict[str, Unit] = {
     "rq_err": Unit("efa_rq_err"),
     "rq_fetch": Unit("efa_rq_fetch"),
     "recv": Unit("efa_recv"),
-    "recv_load": Unit("efa_recv"),
-    "recv_rate": Unit("efa_recv"),
+    "recv_load": Unit("efa_recv", long=True),
+    "recv_rate": Unit("efa_recv", long=True),
     "send": Unit("efa_send"),
-    "send_load": Unit("efa_send"),
+    "send_load": Unit("efa_send", long=True),
     "send_host": Unit("efa_send", [{"SQ_HOST": 1}]),
     "mr_check": Unit("efa_mr_check", [{}, {"EARLY": 1}]),
     "mr_walk": Unit("efa_mr_walk", [{}, {"EARLY": 1}]),
