@@ -18,6 +18,7 @@ from tb.simulators import ROOT, SIMULATORS
 
 FILE = ROOT / "tb/perf/golden.yaml"
 HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
 # Cycles of fixed scenarios on the whole device: written by `make golden`, reviewed like code.
 # One message: cycles of each stage, from the doorbell's handshake (or the first flit in) on.
 # Bursts: handshakes since the first store (or the first flit in), each but the first of a list
