@@ -77,7 +77,7 @@ def new_qp(driver, pd, uar, cq, rq_base, **changes):
 
 
 def every_refusal(backends, _rng):
-    """Each rule of the table in decision 0001 broken once; the device goes on unchanged."""
+    """Breaks each admin command rule of decision 0001 once; the device goes on unchanged."""
     driver = Driver(backends[0]).probe()
     uar, other_uar, pd = driver.alloc_uar(), driver.alloc_uar(), driver.alloc_pd()
     ring = driver.allocator.alloc(1 << 16)

@@ -45,7 +45,7 @@ def span(cmd):
 
 
 def illegal(cmd, profile):
-    """The row of REG_MR in decision 0001, as far as numbers alone tell."""
+    """The REG_MR rules of decision 0001, as far as numbers alone tell."""
     told = list(PROFILES.values())[profile]
     caps = AdminFeatureDeviceAttrDesc(device_caps=told.device_caps)
     wrong = cmd.mr_length == 0 or cmd.iova + cmd.mr_length > TOP
