@@ -59,9 +59,8 @@ class AsyncEvents:
         self._serve()
 
     def keep_alive(self):
-        """The period is over: an event of that group, unless nobody asked for them."""
-        if self._enabled(_Group.KEEP_ALIVE):
-            self._take(_Group.KEEP_ALIVE, 0, b"")
+        """The period is over."""
+        self._take(_Group.KEEP_ALIVE, 0, b"")
 
     def _enabled(self, group):
         return group in _GROUPS and self.enabled_groups >> group & 1
@@ -82,6 +81,8 @@ class AsyncEvents:
 
     def _take(self, group, syndrome, data):
         device = self.device
+        if group == _Group.KEEP_ALIVE and not self._enabled(group):
+            return  # no event, by decision 0004
         if not self._enabled(group) or self.ring is None:
             device.event("odd_admin", what=ODD_DROPPED, detail=group | syndrome << 16)
             return

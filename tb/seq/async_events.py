@@ -58,7 +58,7 @@ def groups(backends, _rng):
     backend = backends[0]
     driver = Driver(backend).probe()
     driver.set_aenq_groups(1 << NOTIFICATION)
-    for group in (0, FATAL, WARNING, 5, 0xFFFF):
+    for group in (0, FATAL, WARNING, KEEP_ALIVE, 5, 0xFFFF):
         backend.raise_event(group, 1)
     backend.raise_event(NOTIFICATION, 2)
     driver.wait(lambda: told(driver) == [(NOTIFICATION, 2)])
