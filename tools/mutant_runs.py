@@ -114,8 +114,9 @@ def _rtl(top):
 def _imported(module, found):
     """Adds the files of a module of tb or efa, and of all it imports from there, to `found`.
 
-    Not of efa.defs: what a bench takes from it, the RTL has from the generated header."""
-    if module == "efa.defs":
+    Not of efa.defs: what a bench takes from it, the RTL has from the generated header. Not of
+    tb.simulators: how a simulator is found and started decides no verdict."""
+    if module in ("efa.defs", "tb.simulators"):
         return
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or module in found:
