@@ -52,8 +52,9 @@ from tb.simulators import ROOT, make_runner
 from tb.unit.units import INSIDE, UNITS
 
 KEPT = ROOT / "reports/mutate/blocks"
-BATCH = 50  # mutants between two runs of the block itself
-SYSTEM_BATCH = 400  # a run of the whole device takes as long as a hundred kills
+# Mutants behind one run of the block itself, which takes as long as ten kills or more. The kills in
+# the first batch give the order of the tests for the next.
+FIRST_BATCH, BATCH = 50, 400
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
 # What a test of a mutant may take beyond three times what it takes unmutated: longer than the
 # bounded waits of the unit benches (up to 100,000 cycles), which say what is missing.
@@ -212,7 +213,7 @@ def read_results(results):
 class Bench:
     """The block's benches on the netlist of its mutants."""
 
-    spare_ns, batch, first_seconds = SPARE_NS, BATCH, 400.0
+    spare_ns, first_seconds = SPARE_NS, 400.0
     env = {}
 
     def __init__(self, block, units, count, seed):
@@ -328,9 +329,9 @@ class Bench:
         """Yields (number, verdict, by which test, what it said) for each mutant of a list."""
         if numbers:
             self._prepare()
-        batch = BATCH  # the first tells the order of the tests for the next
+        batch = FIRST_BATCH
         while numbers:
-            mine, numbers, batch = numbers[:batch], numbers[batch:], self.batch
+            mine, numbers, batch = numbers[:batch], numbers[batch:], BATCH
             self.order = sorted(
                 self.took, key=lambda name: -(self.kills[name] + 0.5) / (self.took[name] + 0.01)
             )
@@ -351,7 +352,7 @@ class Bench:
 class SystemBench(Bench):
     """Tests of the whole device on the netlists of some wiring modules, in one simulation."""
 
-    spare_ns, batch, first_seconds = SYSTEM_SPARE_NS, SYSTEM_BATCH, 1800.0
+    spare_ns, first_seconds = SYSTEM_SPARE_NS, 1800.0
 
     def __init__(self, blocks, areas, count, seed):
         self.block, self.top, self.seed = "system", system_run.TOP, seed
