@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cpl - the completion side: queue slots and entries (efa_cq), event counters (efa_ec), events and
-// interrupts (efa_eq).
+// efa_cpl - connects the completion side: CQs, event counters, EQs and their interrupts.
 //
-// In    txc, rxc finished work requests; cqc, eqc contexts; cqdb and register stores (EQ_DB);
-//       ec orders to the event counters
-// Out   wr_cq, wr_eq host writes; irq_eq interrupt requests; rxdone; drain_cpl
+// In    txc, rxc: completed sends and receives; cqc, eqc: contexts; cqdb: CQ doorbells; register
+//       stores (EQ_DB); ec: requests to the event counters
+// Out   wr_cq, wr_eq: host writes; irq_eq: interrupt requests; rxdone; drain_cpl
 // Time  see efa_cq, efa_ec and efa_eq
 `include "efa_defs.vh"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_nic - the device: instances and wires, no logic.
+// efa_nic - connects host, admin, send, receive and completion side to one device; wires only.
 //
-// In    s_mmio stores and loads, s_dma_rd_cpl answers to host reads, s_net packets, s_cfg straps
-// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (MSI-X messages among the writes), m_net packets, ev_* and cnt_* observation
+// In    s_mmio: stores and loads; s_dma_rd_cpl: host read completions; s_net: packets; s_cfg straps
+// Out   m_mmio_cpl; m_dma_rd; m_dma_wr (MSI-X messages among the writes); m_net: packets; ev_* and
+//       cnt_*: observation
 // Time  docs/timing.md; every stream may stall at both ends (docs/boundary.md)
 `include "efa_defs.vh"
 `include "efa_check.vh"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_recv - the receive side: packets in, receive rings, judgement, scatter, acknowledgements due.
+// efa_recv - connects the receive side: packets, receive queues, validation, scatter, ACKs due.
 //
-// In    s_net packets; rqdb, rqop, qpchg; contexts and tables; rdc descriptor answers; rxdone
-// Out   wr_rx payload; rxc completions; acko, acki acknowledgements due and come; rd_rq reads
+// In    s_net: packets; rqdb, rqop, qpchg; contexts and tables; rdc: receive WQE read completions;
+//       rxdone
+// Out   wr_rx: payload; rxc: completions; acko, acki: acknowledgements to send and received;
+//       rd_rq: receive WQE reads
 // Time  see efa_pkt_in, efa_rx_judge, efa_rx_scatter
 `include "efa_defs.vh"
 
@@ -96,7 +98,7 @@ module efa_recv #(
 
   localparam LINE_W = 9;
   localparam SLOT_W = 8;
-  localparam JOBS_LOG2 = 4;  // jobs between the scatter and the end of each
+  localparam JOBS_LOG2 = 4;  // jobs between the scatter and their completion
   localparam RXJ_W = `EFA_RXJ__W;
   localparam QPC_W = `EFA_QPC__W;
 

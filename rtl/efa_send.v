@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_send - the sending half: doorbells, LLQ, send entries, checks, packets, acknowledgements.
+// efa_send - connects the send side: doorbells, LLQ, send WQEs, checks, packets, acknowledgements.
 //
-// In    db_*, llq_* stores; objects; sqop_*, drain_* from admin; rdc_* payload; acki, acko
-// Out   rd_tx_* payload reads; rd_sq_* reads of send entries, with SQ_HOST; m_net; txc completions;
-//       qperr_* broken queues; rqdb_*, cqdb_*
-// Time  docs/timing.md; wires only, but for who of two asks the scheduler first
+// In    db_*, llq_*: stores; objects; sqop_*, drain_* from admin; rdc_*: payload; acki, acko:
+//       acknowledgements received and to send
+// Out   rd_tx_*: payload reads; rd_sq_*: send WQE reads, with SQ_HOST; m_net; txc: completions;
+//       qperr_*: QPs in error; rqdb_*, cqdb_*: doorbells
+// Time  docs/timing.md; wires only, except for the priority between two scheduler requests
 `include "efa_defs.vh"
 
 module efa_send #(
@@ -128,14 +129,14 @@ module efa_send #(
   wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age;
   wire ah_gone;
 
-  // Who reads which context.
+  // Read ports of the contexts.
   wire [QPN_W-1:0] qpc_db_addr;
   wire [QPN_W-1:0] qpc_llq_addr;
   wire [QPN_W-1:0] qpc_sq_addr;
   wire [QPN_W-1:0] qpc_srd_addr;
   assign qpc_send_addr = {qpc_srd_addr, qpc_sq_addr, qpc_llq_addr, qpc_db_addr};
 
-  // Who reads which count.
+  // Read ports of the indices.
   wire [QPN_W-1:0] prod_llq_addr;
   wire [QPN_W-1:0] prod_sq_addr;
   wire [QPN_W-1:0] count_ops_addr;
@@ -156,7 +157,7 @@ module efa_send #(
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
 
-  // Entries that the scheduler may take.
+  // Posted WQEs that the scheduler may fetch.
   wire posted_valid;
   wire [QPN_W-1:0] posted_qpn;
   wire [QPN_W-1:0] posted_addr;
@@ -189,7 +190,7 @@ module efa_send #(
   wire purge_valid;
   wire purge_ready;
 
-  // A changed QP goes before one that the flush hands back.
+  // A QP with a new state goes before a QP that the flush returns.
   wire round_again_valid;
   wire [QPN_W-1:0] round_again_qpn;
   wire again_ready;
@@ -197,7 +198,7 @@ module efa_send #(
   wire notice_err = noticed && qpchg_state == `EFA_ADMIN_QP_STATE__ERR_W3;
   assign qpchg_send_ready = again_ready && fetch_chg_ready;
 
-  // Two may ask for a barrier: the flush (1) and the drain (0).
+  // Two clients request a fence: the flush (1) and the drain (0).
   wire flush_mark_valid;
   wire drain_mark_valid;
   wire mark_ready;
@@ -285,7 +286,7 @@ module efa_send #(
       .ev_db_data(ev_db_data)
   );
 
-  // Entries come by stores into LLQ memory, or are fetched into it.
+  // WQEs come by stores into LLQ memory, or with SQ_HOST are fetched from host memory.
   generate
     if (SQ_HOST == 0) begin : g_llq
       efa_llq #(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin - the admin side of the device: rings, commands, objects. Wires only.
+// efa_admin - connects the admin side: rings, command units and objects; wires only.
 //
-// In    register stores; asynchronous events; answers of host reads; readiness of the engines
-// Out   host reads and writes, interrupts; contexts and tables for every engine; statistics index
-// Time  commands of different families at the same time, those of a family one after the other
+// In    register stores; asynchronous events; host read completions; readiness of the engines
+// Out   host reads and writes; interrupt requests; contexts and tables of every engine; stat_index
+// Time  commands of different families run in parallel, commands of one family one at a time
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -112,8 +112,8 @@ module efa_admin #(
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
-  // Units by their number: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event
-  // counters; those that ask for objects by a number of their own: these without information.
+  // Unit numbers: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event counters.
+  // Clients of efa_objects have the same numbers without information: 5 is event counters.
   localparam UNITS = 7;
   localparam OBJ_UNITS = 6;
   localparam SOURCES = UNITS + 1;
@@ -158,7 +158,7 @@ module efa_admin #(
   wire odd_entry_valid;
   wire [63:0] odd_entry_data;
 
-  // Reads of host memory
+  // Host reads
   wire [READERS-1:0] line_valid;
   wire [READERS-1:0] line_ready;
   wire [64*READERS-1:0] line_addr;

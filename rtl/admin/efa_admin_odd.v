@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin_odd - three reporters of ignored things share one observed event.
+// efa_admin_odd - merges the anomaly reports of three admin modules into one event.
 //
-// In    s_ring from the registers, s_aenq from the events, never both; s_entry from the ring reader;
-//       no ready
-// Out   ev_odd; when both come at once the entry waits, a second one meanwhile is lost
-// Time  same cycle, or the next one without a report of the registers or events
+// In    s_ring: from the ring registers; s_aenq: from the AENQ, never in the cycle of s_ring;
+//       s_entry: from the AQ fetch; no ready
+// Out   ev_odd; one s_entry is held while another report leaves, a further one is lost
+// Time  same cycle; a held s_entry leaves in the next cycle without s_ring and s_aenq
 `include "efa_check.vh"
 
 module efa_admin_odd (

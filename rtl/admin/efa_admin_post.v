@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin_post - writes responses into the ACQ, whole entries with phase and checksum.
+// efa_admin_post - writes each response as an ACQ entry with phase bit and checksum.
 //
-// In    s_rsp one stream per source (units, and dispatch last), served in turn; ring set-up; acq_crc
-//       whether this interface version has checksums
-// Out   m_wr one 64-byte write each; m_note a response was written; ev_acq
-// Time  5 cycles from response to write, a response every 6; with the ring disabled responses are
-//       dropped
+// In    s_rsp: one stream per source (units, dispatch last), served round robin; ring set-up;
+//       acq_crc: the interface version has ACQ checksums
+// Out   m_wr: one 64-byte write per response; m_note: a response is written; ev_acq
+// Time  5 cycles from response to write, a response every 6; responses are dropped while the ring
+//       is disabled
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -51,7 +51,7 @@ module efa_admin_post #(
   reg [11:0] id_q;
   reg [7:0] status_q;
   reg [BODY_W-1:0] body_q;
-  reg [COUNT_W-1:0] count_q;  // of this ring: its slots and above them the pass
+  reg [COUNT_W-1:0] count_q;  // entries of this ring: the slot, and above it the wrap count
   reg [511:0] entry_q;
   reg [15:0] crc_q;
   reg [57:0] line_q;
@@ -84,11 +84,11 @@ module efa_admin_post #(
     end
   end
 
-  // A ring that was set up a cycle ago begins with this entry.
+  // In the cycle of acq_start, count_q still belongs to the old ring.
   wire [15:0] count = acq_start ? 16'd0 : {{16 - COUNT_W{1'b0}}, count_q};
   wire [15:0] slot = count & ((16'd1 << acq_log) - 16'd1);
 
-  // A refusal has only its header.
+  // A response with an error status has a header only.
   wire refused = status_q != `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS;
   reg [511:0] entry;
   always @* begin
@@ -122,27 +122,27 @@ module efa_admin_post #(
   assign ev_acq_valid = ev_valid_q;
   assign ev_acq_data = {{64 - `EFA_EV_ACQ__W{1'b0}}, status_q, id_q};
 
-  // The checksum needs its two stages and one to settle beside the entry.
+  // The checksum takes two stages of efa_crc16 and one register beside the entry.
   reg wait_q;
   always @* begin
     state_d = state_q;
     case (state_q)
-      // A response; there is no place for it while the ring is disabled.
+      // Waits for a response; a response is dropped while the ring is disabled.
       ST_IDLE: begin
         if (grant != {SOURCES{1'b0}} && acq_on) state_d = ST_ENTRY;
       end
-      // Header and body become an entry, unless the ring went off in this very cycle.
+      // Forms the entry; drops the response when the ring is disabled meanwhile.
       ST_ENTRY: begin
         state_d = acq_on ? ST_PARTS : ST_IDLE;
       end
-      // First stage of the checksum, then the second.
+      // Waits for both stages of the checksum, then registers it.
       ST_PARTS: begin
         if (wait_q) state_d = ST_CRC;
       end
       ST_CRC: begin
         state_d = ST_WRITE;
       end
-      // The host write.
+      // Waits until the host write is accepted.
       default: begin
         if (m_wr_ready) state_d = ST_IDLE;
       end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin_rd - joins the admin's readers to the one read client of the host.
+// efa_admin_rd - arbitrates the host reads of the admin side onto one read client.
 //
-// In    s_rd requests of up to 64 bytes with their slot, one stream per reader
-// Out   m_rd with reader and slot as cookie; the reader an answer belongs to
+// In    s_rd: requests of up to 64 bytes with their slot, one stream per reader; s_rdc completions
+// Out   m_rd: requests with reader and slot as cookie; m_rdc: reader and slot of a completion
 // Time  1 cycle, one request per cycle
 module efa_admin_rd #(
     parameter READERS = 3,

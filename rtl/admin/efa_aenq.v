@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_aenq - the ring of asynchronous events: registers, keep-alive timer, entries.
+// efa_aenq - writes asynchronous events and keep-alives into the AENQ and holds its registers.
 //
-// In    s_aenq events asked for; register stores; enabled groups; cycles since power-on
-// Out   m_wr one 64-byte write each, m_note when it was taken; m_vector; ev_aenq; ev_odd what was
-//       dropped, and consumer counts that were ignored
-// Time  an event taken to its write 1 cycle, one every 2; not in the cycle of a register store; an
-//       event waits while the ring is full, a keep-alive is dropped then
+// In    s_aenq: events; register stores; s_groups: enabled groups; s_uptime: cycles since power-on
+// Out   m_wr: one 64-byte write per event; m_note: the write is accepted; m_vector; ev_aenq;
+//       ev_odd: dropped events and ignored consumer counts
+// Time  1 cycle from event to write, one event every 2; no event in the cycle of a register store;
+//       an event waits while the ring is full, a keep-alive is dropped then
 `include "efa_defs.vh"
 
 module efa_aenq #(
-    parameter EVENTS_LEFT = 0  // to the wrap of a ring's counts, whole laps; 0: a whole round
+    parameter EVENTS_LEFT = 0  // events to the wrap of the counts, whole wraps of a ring; 0: 2^32
 ) (
     input wire clk,
     input wire rst,
@@ -60,7 +60,7 @@ module efa_aenq #(
   reg [31:0] producer_q;
   reg [31:0] consumer_q;
   reg [31:0] timer_q;
-  reg alive_q;  // a keep-alive is due
+  reg alive_q;  // a keep-alive is pending
   reg valid_q;
   reg [511:0] entry_q;
   reg [57:0] line_q;
@@ -79,7 +79,7 @@ module efa_aenq #(
   wire consumed_legal = reg_wr_data - consumer_q <= unread;
   wire full = unread[SLOT_W:0] == SLOT_ONE << log_q;
 
-  // A keep-alive comes before an event that may have to wait.
+  // A keep-alive goes before an event, which may have to wait for free space.
   wire may_take = !valid_q && !reg_wr_valid;
   wire alive_wanted = s_groups[KEEP_ALIVE[4:0]] && s_cfg_keep_alive != 32'd0;
   wire ticks = alive_wanted && timer_q + 32'd1 >= s_cfg_keep_alive;
@@ -88,8 +88,8 @@ module efa_aenq #(
   wire wanted = named && s_groups[s_aenq_group[4:0]];
   wire is_alive = s_aenq_group == GROUP_LAST;
   wire drop = !on_q || !wanted;
-  // A keep-alive of the port is one like any other: it never waits, and where nobody wants keep-alives
-  // it is none.
+  // A keep-alive of s_aenq never waits for free space. It is discarded without a report while
+  // keep-alive events are disabled.
   assign s_aenq_ready = may_take && !alive_q && (drop || !full || is_alive);
   wire take = s_aenq_valid && s_aenq_ready;
   wire write = take_alive ? on_q && !full : take && !drop && !full;

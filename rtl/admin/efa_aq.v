@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_aq - the admin rings' registers, the legality of their doorbells, and the held message.
+// efa_aq - holds the AQ and ACQ registers, validates AQ doorbells, requests admin interrupts.
 //
-// In    reg_wr register stores; aq_taken an entry has come in; s_note a response was written, s_aenq
-//       an asynchronous event; aenq_vector the vector of these
-// Out   ring set-up (aq_*, acq_*; *_start for one cycle when a ring is set up); irq messages to
-//       the vector that is set up when they leave, one for what is due to one vector; ev_odd doorbells that were ignored
-// Time  a store acts in 1 cycle, one per cycle; a note becomes a message in 2, or when INTR_MASK
-//       falls
+// In    reg_wr: register stores; aq_taken: an AQE is fetched; s_note: a response is written;
+//       s_aenq: an asynchronous event is written; aenq_vector: the vector of these events
+// Out   aq_*, acq_*: ring set-up, *_start for one cycle when a ring is set up; irq: one request
+//       for all pending notes of a vector, with the vector that is set up when the request is
+//       formed; ev_odd: ignored doorbells
+// Time  a store takes effect in 1 cycle, one per cycle; a note becomes a request in 2 cycles, or
+//       when INTR_MASK is cleared
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -82,12 +83,12 @@ module efa_aq (
   wire to_acq_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS;
   wire to_aq_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AQ_PROD_DB;
 
-  // How far the doorbell goes, and how far it may.
+  // AQEs that the doorbell posts, and free slots of the ring.
   wire [15:0] rung = reg_wr_data[15:0] - producer_q;
   wire [15:0] room = (16'd1 << aq_log_q) - (producer_q - taken_q);
   wire ring_legal = aq_on_q && rung <= room;
 
-  // What is due to the vector of a message is told by it.
+  // One request reports all pending notes of its vector.
   wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || irq_ready);
   wire [7:0] vector = due_q ? acq_vector_q : aenq_vector;
   wire tells = send && vector == acq_vector_q;

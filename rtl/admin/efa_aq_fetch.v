@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_aq_fetch - brings rung admin commands in, eight reads at a time, in ring order.
+// efa_aq_fetch - fetches posted AQEs in ring order with up to eight reads outstanding.
 //
-// In    ring set-up and producer count; lines read (s_line)
-// Out   m_line the reads; m_cmd commands in order, err: its read failed, bad: its checksum is wrong;
-//       aq_taken one came in; ev_odd an entry whose phase bit is not of this pass, whose checksum is
-//       wrong, or that could not be read
-// Time  read in the cycle it is rung, command in the cycle of its line; one of each per cycle; a
-//       ring off withdraws what waits, one set up anew drops what is under way of the old one
+// In    ring set-up and producer index; s_line: AQEs read from host memory
+// Out   m_line: reads; m_cmd: AQEs in ring order, err: the read failed, bad: the checksum or
+//       payload version is wrong; aq_taken: an AQE is fetched; ev_odd: an AQE with a wrong phase
+//       bit, a wrong checksum or a failed read
+// Time  read in the cycle of the new producer index, command in the cycle of its line, one of each
+//       per cycle; disabling the ring withdraws a waiting read or command, a new set-up drops the
+//       outstanding reads of the old ring
 `include "efa_defs.vh"
 
 module efa_aq_fetch (
@@ -47,7 +48,7 @@ module efa_aq_fetch (
 
   reg [15:0] asked_q;
   reg [15:0] came_q;
-  reg [15:0] drop_q;  // reads of an old ring under way
+  reg [15:0] drop_q;  // outstanding reads of old rings
   reg odd_valid_q;
   reg [3:0] odd_what_q;
   reg [31:0] odd_detail_q;
@@ -64,7 +65,7 @@ module efa_aq_fetch (
   wire [57:0] place = aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
   assign m_line_addr = {aq_base[63:6] + place, 6'd0};
   assign m_line_wide = aq_wide;
-  // What was under way when a ring went off waits until it is on again, or drops with its ring.
+  // A line of a disabled ring waits until the ring is enabled, or is dropped by a new set-up.
   assign s_line_ready = !aq_start && (dropping || rings_on && m_cmd_ready);
   assign m_cmd_valid = s_line_valid && rings_on && !aq_start && !dropping;
   assign m_cmd_data = s_line_data;

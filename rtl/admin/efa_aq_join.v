@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_aq_join - admin entries from 64-byte lines: one line each, or two with a checksum.
+// efa_aq_join - reads AQEs of one or two 64-byte lines and validates the checksum of the long form.
 //
-// In    s_ask an entry's place and form; s_line its lines, in order
-// Out   m_line the reads; m_entry in the 64-byte form, err: a read of it failed, bad: its checksum or
-//       payload version is wrong
-// Time  an entry of one line passes in the same cycle, both ways; of two: a read per cycle, 3 cycles
-//       from its second line, one every 5
+// In    s_ask: address and form of an AQE; s_line: its lines, in order
+// Out   m_line: line reads; m_entry: the AQE in its 64-byte form, err: a read failed, bad: the
+//       checksum or payload version is wrong
+// Time  one line: request and AQE pass in the same cycle; two lines: one read per cycle, 3 cycles
+//       from the second line to the AQE, one AQE every 5
 `include "efa_defs.vh"
 
 module efa_aq_join (
@@ -33,14 +33,14 @@ module efa_aq_join (
     output wire m_entry_bad
 );
 
-  // Lines on their way: more than efa_line_rd holds.
+  // Outstanding lines: more than efa_line_rd holds.
   localparam LINES_LOG2 = 4;
   localparam [1:0] HAVE_NONE = 2'd0;
   localparam [1:0] HAVE_FIRST = 2'd1;
   localparam [1:0] HAVE_BOTH = 2'd2;
   localparam [1:0] CRC_DONE = 2'd2;
 
-  reg second_q;  // the second line of an entry is asked for
+  reg second_q;  // the next read is the second line of an AQE
   reg [57:0] second_addr_q;
   reg [1:0] have_q;
   reg [1:0] crc_step_q;
@@ -87,7 +87,7 @@ module efa_aq_join (
       .m_crc(crc)
   );
 
-  // What a command may use of it, where the 64-byte form has it.
+  // The 64-byte form: the part of the payload that a command may use.
   reg [511:0] short;
   wire [927:0] payload = entry_q[`EFA_ADMIN_AQ_ENTRY_V2__REQUEST_PAYLOAD];
   always @* begin

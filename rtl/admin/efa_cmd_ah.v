@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_ah - address handles: CREATE_AH, DESTROY_AH; one handle per PD and GID, counted.
+// efa_cmd_ah - executes CREATE_AH and DESTROY_AH; one counted handle per PD and GID.
 //
-// In    s_cmd; answers of efa_objects
-// Out   m_rsp; obj requests; ah_* a handle made or removed, for every engine
-// Time  CREATE_AH 7 cycles and one per number ever used, to find the PD and GID, 6 the first time;
-//       DESTROY_AH 6; and what efa_objects takes for its requests
+// In    s_cmd; responses of efa_objects
+// Out   m_rsp; obj requests; ah_*: a handle created or destroyed, for every engine
+// Time  CREATE_AH 7 cycles and one per number ever used (search for PD and GID), 6 for the first
+//       handle; DESTROY_AH 6; plus the requests to efa_objects
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -62,7 +62,7 @@ module efa_cmd_ah (
   reg [2:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
-  reg [AH_W:0] used_q;  // one above the highest number ever taken; efa_objects leaves none out
+  reg [AH_W:0] used_q;  // one above the highest number ever used; efa_objects skips none
   reg [AH_W:0] scan_q;
   reg [AH_W:0] scan_d;
   reg looked_q;
@@ -81,7 +81,7 @@ module efa_cmd_ah (
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
   wire [2:0] obj_told = obj_status(obj_rsp_code);
 
-  // Whether it lives, PD and GID of each number used before.
+  // Valid bit, PD and GID of each number ever used.
   wire [TABLE_W-1:0] there;
   efa_ram #(
       .WIDTH (TABLE_W),
@@ -154,7 +154,7 @@ module efa_cmd_ah (
     index_d  = index_q;
     scan_d   = searching ? scan_q + ONE : {AH_W + 1{1'b0}};
     case (state_q)
-      // A command.
+      // Waits for a command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         index_d  = s_cmd_data[`EFA_ADMIN_DESTROY_AH_CMD__AH];
@@ -163,38 +163,38 @@ module efa_cmd_ah (
               == `EFA_ADMIN_AQ_OPCODE__CREATE_AH ? ST_PD : ST_CHECK;
         end
       end
-      // A new handle names its PD; taken first so that it stays while we search.
+      // References the PD first, so that the PD stays during the search.
       ST_PD: begin
         status_d = obj_told;
         if (obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
       end
-      // A live handle of the same PD and GID.
+      // Searches a live handle of the same PD and GID.
       ST_SEARCH: begin
         index_d = {{16 - AH_W{1'b0}}, at_q};
         if (hit) state_d = ST_AGAIN;
         else if (scan_q >= used_q && !looked_q) state_d = ST_FIND;
       end
-      // It is given out once more; the PD was named already.
+      // References the handle found; the second reference to the PD is released next.
       ST_AGAIN: begin
         status_d = obj_told;
         if (obj_ready) state_d = ST_PD_BACK;
       end
-      // A free number for a new one.
+      // Finds a free number for a new handle.
       ST_FIND: begin
         status_d = obj_told;
         index_d  = {{16 - AH_W{1'b0}}, obj_rsp_index[AH_W-1:0]};
         if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
       end
-      // The number taken.
+      // Takes the number.
       ST_TAKE: begin
         if (obj_ready) state_d = ST_TELL;
       end
-      // Whether the handle to destroy is there.
+      // Checks that the handle to destroy exists.
       ST_CHECK: begin
         status_d = obj_told;
         if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
-      // And of the PD named; given out more than once it stays.
+      // Compares the PD; a handle with further references stays.
       ST_COMPARE: begin
         if (entry_pd != pd) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
@@ -203,23 +203,23 @@ module efa_cmd_ah (
           state_d = last_ref_q ? ST_FREE : ST_LESS;
         end
       end
-      // One reference less.
+      // Releases one reference.
       ST_LESS: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The last one: the number is free.
+      // Frees the number with the last reference.
       ST_FREE: begin
         if (obj_ready) state_d = ST_TELL;
       end
-      // Every engine hears of it.
+      // Writes the handle in every engine.
       ST_TELL: begin
         state_d = create ? ST_RSP : ST_PD_BACK;
       end
-      // The PD is no longer named.
+      // Releases the reference to the PD.
       ST_PD_BACK: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

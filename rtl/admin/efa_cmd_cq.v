@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_cq - completion and event queues: CREATE_CQ, DESTROY_CQ, CREATE_EQ, DESTROY_EQ.
+// efa_cmd_cq - executes CREATE_CQ, DESTROY_CQ, CREATE_EQ and DESTROY_EQ.
 //
-// In    s_cmd; answers of efa_objects
-// Out   m_rsp; obj requests; cqc_*, eqc_* contexts for every engine; m_drain of completions
-// Time  CREATE_EQ 5 cycles, CREATE_CQ 6 (7 in interrupt mode), DESTROY_EQ 5, DESTROY_CQ 7, and what
-//       efa_objects takes for its requests and completions to leave
+// In    s_cmd; responses of efa_objects
+// Out   m_rsp; obj requests; cqc_*, eqc_*: contexts for every engine; m_drain: drain of completions
+// Time  CREATE_EQ 5 cycles, CREATE_CQ 6 (7 in interrupt mode), DESTROY_EQ 5, DESTROY_CQ 7; plus the
+//       requests to efa_objects and the drain
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -77,7 +77,7 @@ module efa_cmd_cq #(
   reg [15:0] index_d;
   reg [15:0] uar_q;
   reg [15:0] uar_d;
-  reg eq_named_q;  // a create took its reference
+  reg eq_named_q;  // this CREATE_CQ holds a reference to the EQ
   reg eq_named_d;
 
   `include "efa_admin_fn.vh"
@@ -94,7 +94,7 @@ module efa_cmd_cq #(
   wire tell = state_q == ST_TELL;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
 
-  // What can be judged without looking anything up.
+  // Checks that need no lookup.
   wire [15:0] eq_depth = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__DEPTH];
   wire [63:0] eq_base = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__BA];
   wire eq_illegal = !legal_depth(
@@ -140,7 +140,7 @@ module efa_cmd_cq #(
     end
   end
 
-  // Which event queue each CQ names, for the day it goes.
+  // The EQ that each CQ references, for DESTROY_CQ.
   wire [EQN_W:0] kept_eq;
   efa_ram #(
       .WIDTH (1 + EQN_W),
@@ -223,7 +223,7 @@ module efa_cmd_cq #(
     uar_d = uar_q;
     eq_named_d = eq_named_q;
     case (state_q)
-      // A command.
+      // Waits for a command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         index_d = s_cmd_data[`EFA_ADMIN_DESTROY_CQ_CMD__CQ_IDX];
@@ -231,7 +231,7 @@ module efa_cmd_cq #(
         eq_named_d = 1'b0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
-      // Whether it is well formed.
+      // Validates the command.
       ST_JUDGE: begin
         if (!create) begin
           state_d = ST_FREE;
@@ -245,49 +245,49 @@ module efa_cmd_cq #(
           state_d = of_eq ? ST_FIND : ST_UAR;
         end
       end
-      // A CQ names its UAR.
+      // References the UAR of a CQ.
       ST_UAR: begin
         status_d = obj_status(obj_rsp_code);
         if (obj_ready) state_d = !ok ? ST_RSP : cq_intr ? ST_EQ : ST_FIND;
       end
-      // And in interrupt mode its event queue.
+      // References the EQ of a CQ in interrupt mode.
       ST_EQ: begin
         status_d   = obj_status(obj_rsp_code);
         eq_named_d = ok;
         if (obj_ready) state_d = ok ? ST_FIND : ST_UAR_BACK;
       end
-      // A free number, else all is given back.
+      // Finds a free number; without one, all references are released.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
         index_d  = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : of_eq ? ST_RSP : ST_EQ_BACK;
       end
-      // The number taken.
+      // Takes the number.
       ST_TAKE: begin
         if (obj_ready) state_d = ST_TELL;
       end
-      // A queue that nobody names goes.
+      // Frees the number of a queue without references.
       ST_FREE: begin
         status_d = obj_status(obj_rsp_code);
         uar_d = obj_rsp_uar;
         if (obj_ready) state_d = ok ? ST_TELL : ST_RSP;
       end
-      // Every engine hears of it.
+      // Writes the context in every engine.
       ST_TELL: begin
         state_d = create ? ST_RSP : ST_DRAIN;
       end
-      // Entries under way to the ring have left.
+      // Waits until CQEs and EQEs in flight have left.
       ST_DRAIN: begin
         if (m_drain_ready) state_d = of_eq ? ST_RSP : ST_EQ_BACK;
       end
-      // What a CQ named is no longer named.
+      // Releases the references of a CQ.
       ST_EQ_BACK: begin
         if (!eq_named || obj_ready) state_d = ST_UAR_BACK;
       end
       ST_UAR_BACK: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_ec - event counters: CREATE, ATTACH, DETACH, MODIFY, DESTROY.
+// efa_cmd_ec - executes CREATE, ATTACH, DETACH, MODIFY and DESTROY of event counters.
 //
-// In    s_cmd; answers of efa_objects and efa_ec; qp_gone a QP that was destroyed
-// Out   m_rsp; obj requests; ec orders; m_drain, for completions from before an ATTACH
-// Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4, and what efa_objects, efa_ec and
-//       the drain take; a QP that goes is told to efa_ec before the next command
+// In    s_cmd; responses of efa_objects and efa_ec; qp_gone: a QP is destroyed
+// Out   m_rsp; obj requests; ec requests; m_drain: drain of completions formed before an ATTACH
+// Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4; plus efa_objects, efa_ec and the
+//       drain; a destroyed QP is reported to efa_ec before the next command
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -77,7 +77,7 @@ module efa_cmd_ec #(
   reg [COUNTERS-1:0] live_q;
   reg [EC_W-1:0] index_q;
   reg [EC_W-1:0] index_d;
-  reg there_q;  // the handle names a counter
+  reg there_q;  // the handle is that of a counter
   reg gone_q;
   reg [QPN_W-1:0] gone_qpn_q;
   reg [15:0] qp_uar_q;
@@ -95,7 +95,7 @@ module efa_cmd_ec #(
   wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_EVENT_COUNTER;
   wire of_qp = attach || detach;
 
-  // The handle stands at the same place in every command that has one.
+  // The handle is at the same position in every command that has one.
   wire [31:0] asked = s_cmd_data[`EFA_ADMIN_DESTROY_EVENT_COUNTER_CMD__CNTR_HANDLE];
   wire [15:0] uar = cmd_q[`EFA_ADMIN_CREATE_EVENT_COUNTER_CMD__UAR];
   wire [63:0] paddr = cmd_q[`EFA_ADMIN_CREATE_EVENT_COUNTER_CMD__PADDR];
@@ -111,7 +111,7 @@ module efa_cmd_ec #(
       || of_qp && (attach_type != `EFA_ADMIN_EVENT_COUNTER_ATTACH_TYPE__QP_EVENTS
       || events == 32'd0 || (events & ~LAWFUL) != 32'd0);
 
-  // The lowest free number.
+  // Lowest free number.
   reg [EC_W-1:0] lowest;
   integer i;
   always @* begin
@@ -135,7 +135,7 @@ module efa_cmd_ec #(
       .rd_data(counter_uar)
   );
 
-  // As QP numbers are made of an index and its generation (efa_cmd_qp).
+  // Forms the QP number from index and generation as efa_cmd_qp does.
   wire [31:0] gen_wide = {16'd0, obj_rsp_gen} << QPN_W;
   wire [15:0] qp_number = {gen_wide[15:QPN_W], qp_handle[QPN_W-1:0]};
 
@@ -184,14 +184,14 @@ module efa_cmd_ec #(
     status_d = status_q;
     index_d  = index_q;
     case (state_q)
-      // A command, when no QP that is gone has to be told.
+      // Waits for a command; a destroyed QP is reported to efa_ec first.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
-        // What a waiting order says stands still.
+        // The payload of a waiting request to efa_ec must not change.
         if (!gone_q) index_d = asked[EC_W-1:0];
         if (s_cmd_valid && s_cmd_ready) state_d = ST_JUDGE;
       end
-      // Whether it makes sense.
+      // Validates the command.
       ST_JUDGE: begin
         state_d = modify || destroy ? ST_ORDER : ST_OBJECT;
         if (create) index_d = lowest;
@@ -200,12 +200,12 @@ module efa_cmd_ec #(
           state_d  = ST_RSP;
         end
       end
-      // Its UAR is named, or its QP looked for.
+      // References the UAR, or looks up the QP.
       ST_OBJECT: begin
         status_d = obj_status(obj_rsp_code);
         if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
-      // A free number, or the right QP of the same UAR.
+      // Checks for a free number, or for the same generation and UAR of the QP.
       ST_COMPARE: begin
         state_d = ST_ORDER;
         if (create && (&live_q)) begin
@@ -216,7 +216,7 @@ module efa_cmd_ec #(
           state_d  = ST_RSP;
         end
       end
-      // efa_ec does it, or says why not.
+      // Waits for the response of efa_ec.
       ST_ORDER: begin
         if (ec_ready) begin
           state_d = attach ? ST_DRAIN : destroy ? ST_UNREF : ST_RSP;
@@ -229,15 +229,15 @@ module efa_cmd_ec #(
           end
         end
       end
-      // Completions that were formed before it was attached have left.
+      // Waits until completions formed before the ATTACH have left.
       ST_DRAIN: begin
         if (m_drain_ready) state_d = ST_RSP;
       end
-      // Its UAR is let go.
+      // Releases the reference to the UAR.
       ST_UNREF: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

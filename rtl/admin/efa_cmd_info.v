@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_info - what the device says of itself: GET_FEATURE, SET_FEATURE, GET_STATS.
+// efa_cmd_info - executes GET_FEATURE, SET_FEATURE and GET_STATS.
 //
-// In    s_cmd; s_line pieces of the host information buffer; stat_value
-// Out   m_rsp; m_line reads of that buffer; stat_index; m_groups enabled asynchronous events
-// Time  2 cycles; statistics 9 (basic) or 7; host information 7 when its lines come one cycle after
-//       they are asked for
+// In    s_cmd; s_line: lines of the host information buffer; stat_value
+// Out   m_rsp; m_line: reads of that buffer; stat_index; m_groups: enabled asynchronous events
+// Time  2 cycles; statistics 9 (basic) or 7; host information 7 when each line comes one cycle
+//       after its request
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -103,7 +103,7 @@ module efa_cmd_info #(
       .m_body(feature_body)
   );
 
-  // The next piece of the buffer ends with its line or with the buffer.
+  // A piece of the buffer ends with its 64-byte line or with the buffer.
   wire [7:0] to_line_end = 8'd64 - {2'd0, addr_q[5:0]};
   wire [7:0] piece = left_q < to_line_end ? left_q : to_line_end;
   wire ask = m_line_valid && m_line_ready;
@@ -133,13 +133,13 @@ module efa_cmd_info #(
     left_d   = left_q;
     open_d   = open_q + {2'd0, ask} - {2'd0, came};
     case (state_q)
-      // A command.
+      // Waits for a command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         open_d   = 3'd0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
-      // Answered at once, refused, or the longer ways.
+      // Forms the response; statistics and host information take further states.
       ST_JUDGE: begin
         state_d  = ST_RSP;
         body_d   = get ? feature_body : {BODY_W{1'b0}};
@@ -169,7 +169,7 @@ module efa_cmd_info #(
           end
         end
       end
-      // One counter a cycle, the answer one cycle behind the question.
+      // Reads one counter per cycle; the value comes one cycle after its index.
       ST_STATS: begin
         step_d = step_q + 3'd1;
         for (i = 1; i <= STAT_MOST; i = i + 1) begin
@@ -177,7 +177,7 @@ module efa_cmd_info #(
         end
         if (step_q == stats_count) state_d = ST_RSP;
       end
-      // The host's description of itself is read whole; nothing here depends on it.
+      // Reads the whole host information; the device uses none of it.
       ST_HOST: begin
         if (ask) begin
           addr_d = addr_q + {56'd0, piece};
@@ -186,7 +186,7 @@ module efa_cmd_info #(
         if (came && s_line_err) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
         if (left_q == 8'd0 && open_q == 3'd0) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_mr - memory regions: REG_MR with pages in the command, in a list, or none; ALLOC_MR; DEREG_MR.
+// efa_cmd_mr - executes REG_MR (pages in the command, in a list, or none), ALLOC_MR and DEREG_MR.
 //
-// In    s_cmd; answers of efa_objects; s_line pieces of page lists
-// Out   m_rsp; obj requests; m_line reads of lists; mtt_*, mr_* for every engine; m_drain
+// In    s_cmd; responses of efa_objects; s_line: lines of page lists
+// Out   m_rsp; obj requests; m_line: reads of page lists; mtt_*, mr_* for every engine; m_drain
 // Time  REG_MR 22 cycles and one per page, 10 without pages; ALLOC_MR 19; DEREG_MR 10, 7 without
-//       pages; and what efa_objects, the search for a block, the list and the drain take
+//       pages; plus efa_objects, the search for a block, the page list and the drain
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -57,7 +57,7 @@ module efa_cmd_mr (
   localparam MTT_W = `EFA_LIMITS__MTT_W;
   localparam KEY_W = 20;
   localparam GEN_W = KEY_W - MR_W;
-  localparam PD_W = 10;  // as in the context of a region
+  localparam PD_W = 10;  // width in the context of a region
   localparam [66:0] POOL = 1 << MTT_W;
   localparam [66:0] MOST = `EFA_LIMITS__MAX_MR_PAGES < POOL ? `EFA_LIMITS__MAX_MR_PAGES : POOL;
 
@@ -166,7 +166,7 @@ module efa_cmd_mr (
       .m_failed(failed)
   );
 
-  // What must be known of a region the day it goes.
+  // Fields of a region that DEREG_MR needs.
   efa_ram #(
       .WIDTH (1 + PD_W),
       .ADDR_W(MR_W)
@@ -180,7 +180,7 @@ module efa_cmd_mr (
       .rd_data({kept_physical, kept_pd})
   );
 
-  // A key is the number below its generation.
+  // A key is the generation, and below it the number.
   wire [31:0] key = {{32 - KEY_W{1'b0}}, gen_q, index_q};
   wire [31:0] key_there = {{32 - KEY_W{1'b0}}, obj_rsp_gen[GEN_W-1:0], index_q};
 
@@ -248,7 +248,7 @@ module efa_cmd_mr (
     status_d = status_q;
     index_d  = index_q;
     case (state_q)
-      // A command; a key's number is its low part.
+      // Waits for a command; the number is the low part of a key.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         index_d  = key_asked[MR_W-1:0];
@@ -257,11 +257,11 @@ module efa_cmd_mr (
               == `EFA_ADMIN_AQ_OPCODE__DEREG_MR ? ST_CHECK : ST_SIZE;
         end
       end
-      // The three stages of the page count.
+      // Waits for the three stages of efa_mr_pages.
       ST_SIZE: begin
         if (stage_q == 2'd3) state_d = ST_JUDGE;
       end
-      // Whether it is well formed.
+      // Validates the command.
       ST_JUDGE: begin
         if (malformed) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
@@ -273,12 +273,12 @@ module efa_cmd_mr (
           state_d = ST_PD;
         end
       end
-      // A region names its PD.
+      // References the PD.
       ST_PD: begin
         status_d = obj_status(obj_rsp_code);
         if (obj_ready) state_d = ok ? ST_FIND : ST_RSP;
       end
-      // A free number; more pages than a region may have, or the pool has, fit nowhere.
+      // Finds a free number; refuses more pages than a region may have or the pool has.
       ST_FIND: begin
         status_d = obj_status(obj_rsp_code);
         index_d  = obj_rsp_index[MR_W-1:0];
@@ -295,7 +295,7 @@ module efa_cmd_mr (
           end
         end
       end
-      // A block of translations.
+      // Finds a block of translations.
       ST_BLOCK: begin
         if (block_ready) begin
           if (!block_fits) begin
@@ -304,7 +304,7 @@ module efa_cmd_mr (
           state_d = !block_fits ? ST_PD_BACK : alloc_mr ? ST_TAKE : ST_LIST;
         end
       end
-      // The pages go into it; nobody looks there before the region lives.
+      // Writes the pages into the block; no engine reads them before the region is valid.
       ST_LIST: begin
         if (list_done) begin
           if (failed) status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__UNKNOWN_ERROR_W3;
@@ -312,15 +312,15 @@ module efa_cmd_mr (
           state_d = failed || misaligned ? ST_PD_BACK : ST_TAKE;
         end
       end
-      // The number taken, with the next generation of its key.
+      // Takes the number, with the next generation of its key.
       ST_TAKE: begin
         if (obj_ready) state_d = physical ? ST_TELL : ST_PLACE;
       end
-      // The block taken.
+      // Takes the block.
       ST_PLACE: begin
         if (block_ready) state_d = ST_TELL;
       end
-      // The region of a key: there, and of this generation.
+      // Checks that the region exists and has the generation of the key.
       ST_CHECK: begin
         if (obj_ready) begin
           state_d = ST_TELL;
@@ -330,15 +330,16 @@ module efa_cmd_mr (
           end
         end
       end
-      // Every engine hears of it; what ALLOC_MR makes does not live before a fast registration.
+      // Writes the context in every engine; a region of ALLOC_MR is invalid until a fast
+      // registration.
       ST_TELL: begin
         state_d = makes ? ST_RSP : ST_DRAIN;
       end
-      // Nobody works on the region any more.
+      // Waits until no engine uses the region.
       ST_DRAIN: begin
         if (m_drain_ready) state_d = ST_REMOVE;
       end
-      // Its block, PD and number are given back.
+      // Frees the block and the number, releases the reference to the PD.
       ST_REMOVE: begin
         if (kept_physical || block_ready) state_d = ST_FREE;
       end
@@ -348,7 +349,7 @@ module efa_cmd_mr (
       ST_PD_BACK: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

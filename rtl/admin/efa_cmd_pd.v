@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_pd - protection domains and UARs: ALLOC_PD, DEALLOC_PD, ALLOC_UAR, DEALLOC_UAR.
+// efa_cmd_pd - executes ALLOC_PD, DEALLOC_PD, ALLOC_UAR and DEALLOC_UAR.
 //
-// In    s_cmd; answers of efa_objects
+// In    s_cmd; responses of efa_objects
 // Out   m_rsp; obj requests
-// Time  allocation 3 cycles, deallocation 2, and what efa_objects takes for 2 requests, for 1
+// Time  allocation 3 cycles and two requests to efa_objects, deallocation 2 cycles and one
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -62,7 +62,7 @@ module efa_cmd_pd (
   assign obj_uar = 16'd0;
   assign obj_log = 4'd0;
 
-  // The responses of both allocations have the number at the same place.
+  // Both allocations have the number at the same position of the response.
   reg [511:0] entry;
   always @* begin
     entry = 512'd0;
@@ -73,19 +73,19 @@ module efa_cmd_pd (
   always @* begin
     state_d = state_q;
     case (state_q)
-      // A command.
+      // Waits for a command.
       ST_IDLE: begin
         if (s_cmd_valid) state_d = ST_FIRST;
       end
-      // The number found, or given back.
+      // Finds a free number, or frees the number of the command.
       ST_FIRST: begin
         if (obj_ready) state_d = alloc_q && ok ? ST_TAKE : ST_RSP;
       end
-      // The number taken.
+      // Takes the number.
       ST_TAKE: begin
         if (obj_ready) state_d = ST_RSP;
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

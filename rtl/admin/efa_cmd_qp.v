@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cmd_qp - queue pairs: CREATE_QP, MODIFY_QP, QUERY_QP, DESTROY_QP.
+// efa_cmd_qp - executes CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 //
-// In    s_cmd; answers of efa_objects; contexts (qpa_*); readiness of the engines; CQs that come
-//       and go
-// Out   m_rsp; obj requests; qpa reads and writes, locked while one follows the other;
-//       sqop, rqop what the engines do to a QP; m_drain; sqop_base of a new send queue in host memory
-// Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15, and
-//       what efa_objects, contexts, engines and drains take
+// In    s_cmd; responses of efa_objects; qpa_*: QP contexts; readiness of the engines; cqc_*: CQs
+//       created and destroyed
+// Out   m_rsp; obj requests; qpa: context reads and writes, locked from a read to its write;
+//       sqop, rqop: operations of the engines on a QP; m_drain; sqop_base: address of a new send
+//       queue in host memory
+// Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15; plus
+//       efa_objects, contexts, engines and drains
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -75,7 +76,7 @@ module efa_cmd_qp #(
   localparam LLQ_PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
   localparam LINE_LOG = $clog2(`EFA_IO_TX_WQE__BYTES);
   localparam [31:0] PAGE_LINES_LOG = LLQ_PAGE_LOG - LINE_LOG;
-  // Those a QP names, in the order they are named.
+  // Objects that a QP references, in the order of the references.
   localparam [1:0] REF_PD = 2'd0;
   localparam [1:0] REF_UAR = 2'd1;
   localparam [1:0] REF_SCQ = 2'd2;
@@ -170,7 +171,7 @@ module efa_cmd_qp #(
       .m_modify_illegal(modify_illegal)
   );
 
-  // Which CQs have room for 64-bit request ids.
+  // CQs with 64-bit request ids.
   wire cq_long;
   efa_ram #(
       .WIDTH (1),
@@ -216,7 +217,7 @@ module efa_cmd_qp #(
       .rd_data({rnr_there, psn_there})
   );
 
-  // The ring's place is known from its context when it is given back.
+  // Position of the ring to free, from the context.
   wire [19:0] ring_line = qpc_q[`EFA_QPC__SQ_LINE];
   wire [19:0] ring_page = ring_line >> (LLQ_PAGE_LOG - LINE_LOG);
   wire [31:0] ring_lines_log = {28'd0, qpc_q[`EFA_QPC__SQ_LOG]} + {31'd0, qpc_q[`EFA_QPC__WQE128]};
@@ -237,7 +238,7 @@ module efa_cmd_qp #(
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
-  // A QP must not break between being read and being written.
+  // A QP must not enter the error state between the read and the write of its context.
   assign qpa_lock = state_q == ST_READ || state_q == ST_ANSWER || state_q == ST_COMPARE
       || state_q == ST_WRITE;
   assign qpa_valid = state_q == ST_READ || state_q == ST_WRITE;
@@ -277,7 +278,7 @@ module efa_cmd_qp #(
   end
   assign m_rsp_body = entry[511:64];
 
-  // What a QP names: as the command says it while it is made, as the context keeps it later.
+  // Objects that a QP references: from the command during creation, else from the context.
   reg [2:0] ref_kind;
   reg [31:0] ref_index;
   wire making = state_q == ST_REF;
@@ -341,14 +342,14 @@ module efa_cmd_qp #(
     step_d = step_q;
     busy_d = busy_q;
     case (state_q)
-      // A command.
+      // Waits for a command.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         step_d   = REF_PD;
         busy_d   = 1'b0;
         if (s_cmd_valid) state_d = ST_JUDGE;
       end
-      // Whether it is well formed; a new QP's context begins.
+      // Validates the command and forms the context of a new QP.
       ST_JUDGE: begin
         qpn_d = handle[QPN_W-1:0];
         if (create) begin
@@ -386,7 +387,7 @@ module efa_cmd_qp #(
           end
         end
       end
-      // A QP names its PD, UAR and CQs; what was named before a refusal is let go.
+      // References PD, UAR and CQs; a refusal releases the references made before.
       ST_REF: begin
         status_d = obj_told;
         if (obj_ready) begin
@@ -402,7 +403,7 @@ module efa_cmd_qp #(
           end
         end
       end
-      // A free number and free pages.
+      // Finds a free number and free pages.
       ST_FIND: begin
         status_d = obj_told;
         qpn_d = obj_rsp_index[QPN_W-1:0];
@@ -414,7 +415,7 @@ module efa_cmd_qp #(
         page_d   = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
       end
-      // Both taken.
+      // Takes both.
       ST_TAKE: begin
         qpc_d[`EFA_QPC__QP_NUM] = qp_num_wide[15:0] | {{16 - QPN_W{1'b0}}, qpn_q};
         if (obj_ready) state_d = ST_TAKE_LLQ;
@@ -423,7 +424,7 @@ module efa_cmd_qp #(
         qpc_d[`EFA_QPC__SQ_LINE] = {4'd0, page_q} << (LLQ_PAGE_LOG - LINE_LOG);
         if (obj_ready) state_d = ST_WRITE;
       end
-      // The context of the QP named.
+      // Reads the context.
       ST_READ: begin
         if (qpa_ready) state_d = ST_ANSWER;
       end
@@ -431,7 +432,7 @@ module efa_cmd_qp #(
         qpc_d = qpa_rdata;
         if (qpa_rvalid) state_d = ST_COMPARE;
       end
-      // Whether it is that QP, and what becomes of it.
+      // Compares the handle and forms the new context.
       ST_COMPARE: begin
         page_d = ring_page[15:0];
         if (!handle_there || modify && modify_illegal) begin
@@ -449,15 +450,15 @@ module efa_cmd_qp #(
           state_d = ST_WRITE;
         end
       end
-      // The context as it is from now on.
+      // Writes the context.
       ST_WRITE: begin
         if (qpa_ready) state_d = create ? ST_SQOP : destroy || to_reset ? ST_DRAIN : ST_RSP;
       end
-      // Nobody works on the QP any more.
+      // Waits until no engine uses the QP.
       ST_DRAIN: begin
         if (m_drain_ready) state_d = ST_SQOP;
       end
-      // The engines begin, clear or forget it.
+      // Waits until the engines have initialised, cleared, freed or queried the QP.
       ST_SQOP: begin
         busy_d = query && sqop_busy;
         if (sqop_ready) state_d = query ? ST_RSP : ST_RQOP;
@@ -466,7 +467,7 @@ module efa_cmd_qp #(
         step_d = REF_RCQ;
         if (rqop_ready) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
       end
-      // Its pages, number and what it named are given back.
+      // Frees the pages and the number, releases the references.
       ST_FREE_LLQ: begin
         if (obj_ready) state_d = ST_FREE;
       end
@@ -479,7 +480,7 @@ module efa_cmd_qp #(
           if (step_q == REF_PD) state_d = ST_RSP;
         end
       end
-      // The response.
+      // Waits until the response is accepted.
       default: begin
         if (m_rsp_ready) state_d = ST_IDLE;
       end

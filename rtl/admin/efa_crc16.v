@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_crc16 - checksum of an admin entry whose checksum field is zero.
+// efa_crc16 - computes the checksum of an admin entry whose checksum field is zero.
 //
-// In    s_data the entry, held while it is worked on
-// Out   m_crc of the s_data two cycles before
-// Time  2 cycles, an entry per cycle: parity over 16 bytes each, then over these
+// In    s_data: the entry
+// Out   m_crc: the checksum of the s_data two cycles before
+// Time  2 cycles, an entry per cycle: parity of each 16-byte part, then parity over the parts
 `include "efa_defs.vh"
 
 module efa_crc16 #(
@@ -23,7 +23,7 @@ module efa_crc16 #(
     end
   endgenerate
 
-  // Least significant bit first: the polynomial read backwards.
+  // The polynomial for least significant bit first.
   function [15:0] reversed;
     input [15:0] value;
     integer k;
@@ -34,7 +34,7 @@ module efa_crc16 #(
 
   localparam [15:0] POLY = reversed(`EFA_CRC16__POLY);
 
-  // Which bits of the entry decide one bit of the checksum.
+  // Bits of the entry whose parity is one bit of the checksum.
   function [BITS-1:0] deciding;
     input [3:0] crc_bit;
     reg [15:0] reach;
@@ -48,7 +48,7 @@ module efa_crc16 #(
     end
   endfunction
 
-  // What the start value leaves after a whole entry of zeros.
+  // The start value after an entry of zeros.
   function [15:0] left_of_start;
     input [15:0] start;
     integer k;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_dispatch - hands each admin command to the unit of its family, in order.
+// efa_dispatch - dispatches each admin command, in ring order, to the unit of its family.
 //
-// In    s_cmd commands in ring order; m_cmd_ready a unit that is idle
-// Out   m_cmd one valid and ready per unit, shared payload; m_rsp the refusals made here:
-//       an opcode nobody has, an entry that could not be read or has a wrong checksum; ev_aqcmd
-// Time  1 cycle, one command per cycle; a unit at work holds the commands behind that are of its
-//       family or of one whose objects name each other's, so that these act in ring order
+// In    s_cmd: commands in ring order; m_cmd_ready: the unit is idle
+// Out   m_cmd: one valid and ready per unit, shared payload; m_rsp: refusal of an unknown opcode,
+//       a failed read or a wrong checksum; ev_aqcmd
+// Time  1 cycle, one command per cycle; a command waits until its unit and every unit with
+//       dependent objects are idle, so that dependent commands execute in ring order
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -41,8 +41,8 @@ module efa_dispatch #(
   localparam INFO = 5;
   localparam EC = 6;
   localparam [UNITS-1:0] ONE = 1;
-  // Families whose objects a command may name, or be named by: AH, MR and QP have a PD; CQ, QP and
-  // event counters a UAR; QP a CQ; event counters a QP.
+  // Families with dependent objects: AH, MR and QP reference a PD; CQ, QP and event counters a UAR;
+  // QP a CQ; event counters a QP.
   localparam [UNITS-1:0] WITH_PD = ONE << AH | ONE << CQ | ONE << MR | ONE << QP | ONE << EC;
   localparam [UNITS-1:0] WITH_CQ = ONE << PD | ONE << QP;
   localparam [UNITS-1:0] WITH_QP = ONE << PD | ONE << CQ | ONE << EC;

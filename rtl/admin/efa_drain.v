@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_drain - runs the data path empty for one command unit at a time: sends, receives, completions.
+// efa_drain - drains sends, receives and completions for one command unit at a time.
 //
-// In    s_drain held until ready; s_late: completions only, for queues that no QP uses
-// Out   drain_* to the engines, each held until its ready
-// Time  4 cycles, 2 for a late unit, and as long as the engines take
+// In    s_drain: held until ready; s_drain_late: completions only, for queues without a QP
+// Out   drain_*: requests to the engines, each held until its ready
+// Time  4 cycles, 2 with s_drain_late, plus the time of the engines
 module efa_drain #(
     parameter UNITS = 3
 ) (
@@ -50,24 +50,24 @@ module efa_drain #(
   always @* begin
     state_d = state_q;
     case (state_q)
-      // A unit that took something away.
+      // Waits for a unit that has invalidated an object.
       ST_IDLE: begin
         if ((grant & s_drain_late) != {UNITS{1'b0}}) state_d = ST_CPL;
         else if (grant != {UNITS{1'b0}}) state_d = ST_SEND;
       end
-      // What sends hold has left; it may have become completions.
+      // Waits until all sends in flight have left; they may have become completions.
       ST_SEND: begin
         if (drain_send_ready) state_d = ST_RECV;
       end
-      // What receives hold has left.
+      // Waits until all receives in flight have left.
       ST_RECV: begin
         if (drain_recv_ready) state_d = ST_CPL;
       end
-      // Completions and events are written.
+      // Waits until completions and events are written.
       ST_CPL: begin
         if (drain_cpl_ready) state_d = ST_DONE;
       end
-      // The unit goes on.
+      // Releases the unit.
       default: begin
         state_d = ST_IDLE;
       end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_features - the answers of GET_FEATURE: what the build is sized for and the profile reports.
+// efa_features - forms the GET_FEATURE response from the sizes of the build and the profile.
 //
-// In    s_feature its id; s_groups enabled event groups; configuration
-// Out   m_known whether there is such a feature; m_body the response beyond its header
+// In    s_feature: feature id; s_groups: enabled event groups; configuration
+// Out   m_known: the feature exists; m_body: the response behind its header
 // Time  same cycle
 `include "efa_defs.vh"
 `include "efa_admin.vh"
@@ -74,7 +74,7 @@ module efa_features #(
   localparam [63:0] PAGE_SIZES_D = `EFA_PROFILE_DEFAULT__PAGE_SIZE_CAP;
   localparam [31:0] PAGE_SIZES_R = `EFA_PROFILE_RECORDED__PAGE_SIZE_CAP;
   localparam [31:0] COUNTER_EVENTS = `EFA_LIMITS__EVENT_COUNTER_EVENTS;
-  // The capability bit, by its place in the attribute.
+  // Position of the capability bit in the attribute.
   localparam CAP_COUNTERS =
   `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__EVENT_COUNTERS
   - `EFA_ADMIN_FEATURE_DEVICE_ATTR_DESC__RDMA_READ;
@@ -143,7 +143,7 @@ module efa_features #(
             r ? RDMA_SGES_R : RDMA_SGES_D;
         entry[`EFA_ADMIN_GET_FEATURE_RESP__U__QUEUE_ATTR_1__MAX_TX_BATCH] = r ? BATCH_R : BATCH_D;
       end
-      // Zeros mean the driver's own defaults.
+      // Zeros select the defaults of the driver.
       `EFA_ADMIN_AQ_FEATURE_ID__HW_HINTS: begin
       end
       `EFA_ADMIN_AQ_FEATURE_ID__EVENT_QUEUE_ATTR: begin

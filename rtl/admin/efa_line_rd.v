@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_line_rd - reads pieces of host memory of up to 64 bytes, many at a time, answered in order.
+// efa_line_rd - reads pieces of host memory of up to 64 bytes and returns them in request order.
 //
-// In    s_line address and length inside one 64-byte line; rdc the answers to this client's reads
-// Out   rd requests with the slot as cookie; m_line bytes from bit 0 up, bits beyond the length say
-//       nothing; err: the read failed
-// Time  1 cycle to the read, 3 from its last answer beat to the line; one line per cycle in and
+// In    s_line: address and length inside one 64-byte line; rdc: completions of this client's reads
+// Out   rd: requests with the slot as cookie; m_line: bytes from bit 0 up, don't-care bits behind
+//       the length; err: the read failed
+// Time  1 cycle to the read, 3 from its last completion beat to the line; one line per cycle in and
 //       out, 2^SLOT_W outstanding
 `include "efa_check.vh"
 
@@ -73,8 +73,8 @@ module efa_line_rd #(
   assign m_line_valid = out_q;
   assign m_line_err = out_err_q;
 
-  // A beat's bytes go to their place in the line; what is behind them the next beat overwrites, or
-  // it is beyond the length.
+  // A beat writes all lanes from its offset up: the next beat overwrites the lanes behind its
+  // bytes, or these lanes lie behind the length.
   wire [63:0] lanes = {64{1'b1}} << beat_offset_q;
 
   efa_ram_be #(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mr_ask - asks for the pieces of a page list: one run of entries, or chunks of pointers to runs.
+// efa_mr_ask - requests the pieces of a page list: one run of entries, or chunks of run pointers.
 //
-// A run's pieces are asked for while pointers of later runs are on their way; what a pointer or a
-// link leads to is judged in the order of the list, so a wrong one ends the list at its place.
-// In    s_start with the list's address and count; s_word the words of pointers and links, in order
-// Out   m_line pieces inside one 64-byte line and their kind: 0 entries, 1 pointers, 2 and 3 the
-//       low and high half of a link; m_misaligned, m_failed why the list ended early, and then
-//       m_over once the last piece has left
+// The pieces of a run are requested while pointers of later runs are outstanding. Pointers and
+// links are validated in list order, so a malformed one ends the list at its position.
+// In    s_start: address and page count of the list; s_word: words of pointers and links, in order
+// Out   m_line: pieces inside one 64-byte line and their kind: 0 entries, 1 pointers, 2 and 3 the
+//       low and high half of a link; m_misaligned, m_failed: why the list ended early; m_over: then
+//       valid once the last piece has left
 // Time  2 cycles to the first piece, one per cycle, one cycle lost between two runs
 `include "efa_defs.vh"
 
@@ -43,7 +43,7 @@ module efa_mr_ask #(
   localparam [PAGES_W-1:0] NONE = 0;
   localparam [PAGES_W-1:0] RUN = ONE << ENTRIES_LOG2;
   localparam [9:0] CHUNK = POINTERS;
-  // Pointers on their way or waiting; a piece has up to 8 of them.
+  // Outstanding or pending pointers; a piece has up to 8 pointers.
   localparam WAIT_LOG2 = 4;
   localparam [4:0] MAY_WAIT = 5'd8;
 
@@ -63,7 +63,7 @@ module efa_mr_ask #(
     end
   endgenerate
 
-  reg [PAGES_W-1:0] rest_q;  // entries behind this run
+  reg [PAGES_W-1:0] rest_q;  // entries after this run
   reg [PAGES_W-1:0] run_left_q;
   reg [63:3] run_addr_q;
   reg [PAGES_W-1:0] pointers_left_q;
@@ -72,7 +72,7 @@ module efa_mr_ask #(
   reg [1:0] link_q;
   reg [31:0] link_low_q;
   reg link_err_q;
-  reg dead_q;  // the link leads nowhere; it came behind every pointer of its chunk
+  reg dead_q;  // the link is unusable; it came after every pointer of its chunk
   reg dead_failed_q;
   reg [4:0] waits_q;
   reg stopped_q;
@@ -106,7 +106,8 @@ module efa_mr_ask #(
       .level(unused_level)
   );
 
-  // What comes next: pointers as long as they have a place, so that a run never waits for them.
+  // The next piece: pointers first while there is space for them, so that a run never waits for its
+  // pointer.
   wire ask_pointers = !stopped_q && pointers_left_q != NONE && chunk_left_q != 10'd0
       && waits_q <= MAY_WAIT;
   wire ask_link = !stopped_q && (link_q == LINK_LOW || link_q == LINK_HIGH);
@@ -122,7 +123,7 @@ module efa_mr_ask #(
   wire go_link = room && !ask_pointers && ask_link;
   wire go_run = room && !ask_pointers && !ask_link && ask_run;
 
-  // The next run, when this one has been asked for.
+  // The next run starts when the current one is fully requested.
   wire wants_run = !stopped_q && run_left_q == NONE && rest_q != NONE;
   wire [63:0] link = {s_word_data[31:0], link_low_q};
   assign pointer_pop = wants_run;
@@ -131,7 +132,7 @@ module efa_mr_ask #(
   assign m_line_addr = line_addr_q;
   assign m_line_len = line_len_q;
   assign m_line_kind = line_kind_q;
-  // A list that ended early has stopped asking.
+  // A list that ended early makes no further request.
   assign m_over = !line_valid_q;
   assign m_misaligned = misaligned_q;
   assign m_failed = failed_q;
@@ -183,7 +184,7 @@ module efa_mr_ask #(
         run_addr_q <= run_addr_q + {57'd0, run_piece};
       end
       case (link_q)
-        // The pointers of a chunk have been asked for, and there are more.
+        // Waits until all pointers of the chunk are requested and more are needed.
         LINK_NONE: begin
           if (pointers_left_q != NONE && chunk_left_q == 10'd0) link_q <= LINK_LOW;
         end
@@ -193,7 +194,7 @@ module efa_mr_ask #(
         LINK_HIGH: begin
           if (go_link) link_q <= LINK_COMES;
         end
-        // Its halves come; it leads to the next chunk or nowhere.
+        // Waits for both halves of the link to the next chunk.
         default: begin
           if (s_word_valid && s_word_kind == KIND_HIGH) begin
             if (link_err_q || s_word_err || link[2:0] != 3'd0) begin

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mr_list - takes in the page addresses of a region, from its command or from a list in memory.
+// efa_mr_list - loads the page addresses of a region from its command or from a list in memory.
 //
-// In    s_start with the command held; s_line pieces of the list, in the order they were asked for
-// Out   m_line reads of the list, direct or in chunks; mtt_* a translation each; m_done with
-//       m_misaligned, m_failed
+// In    s_start: with the command, held; s_line: pieces of the list, in request order
+// Out   m_line: reads of the list, direct or in chunks; mtt_*: one translation per page; m_done
+//       with m_misaligned, m_failed
 // Time  start to the first read 2 cycles, to the first translation 2 (pages in the command); a line
-//       to its first translation 1; one word of a line per cycle, m_done 1 behind the last
-//       translation; a list that ends early: m_done 2 behind its last line
+//       to its first translation 1; one word of a line per cycle; m_done 1 after the last
+//       translation; a list that ends early: m_done 2 after its last line
 `include "efa_defs.vh"
 
 module efa_mr_list #(
@@ -47,14 +47,14 @@ module efa_mr_list #(
   localparam [1:0] ST_LAST = 2'd2;
   localparam [1:0] ST_DONE = 2'd3;
 
-  // Reads on their way: the slots of efa_line_rd, its output and the next one asked for.
+  // Outstanding reads: the slots of efa_line_rd, its output and the next request.
   localparam READS_LOG2 = 5;
   localparam [1:0] KIND_ENTRIES = 2'd0;
 
   reg [1:0] state_q;
   reg [1:0] state_d;
   reg [PAGES_W-1:0] left_q;
-  reg [2:0] word_q;  // which entry of the line comes next
+  reg [2:0] word_q;  // next entry of the line
   reg [PAGES_W-2:0] index_q;
   reg [63:0] page_q;
   reg page_valid_q;
@@ -68,7 +68,7 @@ module efa_mr_list #(
   wire busy = state_q == ST_PAGES;
   wire begins = state_q == ST_IDLE && s_start;
 
-  // What the lines on their way hold.
+  // Kind and length of each outstanding line.
   wire ask_valid;
   wire [1:0] ask_kind;
   wire reads_room;
@@ -140,19 +140,19 @@ module efa_mr_list #(
   always @* begin
     state_d = state_q;
     case (state_q)
-      // A region's list.
+      // Waits for the list of a region.
       ST_IDLE: begin
         if (s_start) state_d = ST_PAGES;
       end
-      // One page after the other.
+      // Loads one word per cycle until the last page, or until the list ends early.
       ST_PAGES: begin
         if (last_page || ends_early) state_d = ST_LAST;
       end
-      // The last page is looked at.
+      // Waits for the alignment check of the last page.
       ST_LAST: begin
         state_d = ST_DONE;
       end
-      // The verdict stands for one cycle.
+      // Holds the check result for one cycle.
       default: begin
         state_d = ST_IDLE;
       end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mr_pages - how many pages a region spans, and whether its numbers make sense.
+// efa_mr_pages - computes the page count of a region and validates its REG_MR command.
 //
-// In    s_cmd a REG_MR command, held
-// Out   m_illegal, m_pages, m_mask (low bits inside a page): of the command three cycles before
+// In    s_cmd: a REG_MR command, held
+// Out   m_illegal, m_pages, m_mask (offset bits inside a page): of the command three cycles before
 // Time  3 cycles, with the command held; a command every 3
 `include "efa_defs.vh"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mtt_alloc - places regions in the pool of page translations: first fit, whole blocks.
+// efa_mtt_alloc - allocates a contiguous block of page translations for each region, first fit.
 //
-// The blocks in use stand in a ring of regions by rising address; entry REGIONS is its two ends.
-// Up to the hint there is no gap, so a search starts behind it.
-// In    s_find a block of s_need; s_insert the found block, as region s_index; s_remove a region;
-//       one of them held until s_ready
+// Allocated blocks form a ring of regions by rising address; node ENDS is both ends of the pool.
+// No gap lies before the hint, so a search starts behind the hint.
+// In    s_find: a block of s_need; s_insert: the found block, as region s_index; s_remove: a
+//       region; one of them held until s_ready
 // Out   with s_ready of a find: m_fits, m_base
-// Time  to s_ready: find 4 cycles and 2 per region it passes behind the hint; insert 3; remove 3
+// Time  to s_ready: find 4 cycles and 2 per region passed behind the hint; insert 3; remove 3
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -41,13 +41,13 @@ module efa_mtt_alloc (
 
   reg [3:0] state_q;
   reg [3:0] state_d;
-  reg [NODE_W-1:0] hint_q;  // last region of those that leave no gap before them
+  reg [NODE_W-1:0] hint_q;  // no gap lies before the end of this region
   reg [NODE_W-1:0] hint_d;
   reg [POS_W-1:0] hint_end_q;
   reg [POS_W-1:0] hint_end_d;
   reg [NODE_W-1:0] here_q;
   reg [NODE_W-1:0] here_d;
-  reg [POS_W-1:0] end_q;  // where the region here ends
+  reg [POS_W-1:0] end_q;  // end of region here_q
   reg [POS_W-1:0] end_d;
   reg [NODE_W-1:0] behind_q;
   reg [NODE_W-1:0] behind_d;
@@ -133,7 +133,7 @@ module efa_mtt_alloc (
     range_wr_data = {end_q + s_need, end_q};
     range_rd_node = next;
     case (state_q)
-      // An empty ring: as its first end it ends at 0, as its last it begins behind the pool.
+      // Empty ring: ENDS ends at 0 as the first node, and begins behind the pool as the last.
       ST_INIT: begin
         next_wr = 1'b1;
         next_wr_node = ENDS;
@@ -146,7 +146,7 @@ module efa_mtt_alloc (
         range_wr_data = {{POS_W{1'b0}}, POOL};
         state_d = ST_IDLE;
       end
-      // A request.
+      // Waits for a request.
       ST_IDLE: begin
         next_rd_node  = node;
         range_rd_node = node;
@@ -160,16 +160,16 @@ module efa_mtt_alloc (
           state_d = ST_UNLINK;
         end
       end
-      // Who comes behind the region here.
+      // Reads the region behind here_q.
       ST_NEXT: begin
         state_d = ST_RANGE;
       end
-      // Where that one lies.
+      // Reads the range of that region.
       ST_RANGE: begin
         behind_d = next;
         state_d  = ST_GAP;
       end
-      // Whether the block fits between.
+      // Checks that the block fits between both regions; else moves on by one region.
       ST_GAP: begin
         next_rd_node = behind_q;
         if (fits || behind_q == ENDS) begin
@@ -184,7 +184,7 @@ module efa_mtt_alloc (
           state_d = ST_RANGE;
         end
       end
-      // The new region stands between the two.
+      // Links the new region between both regions.
       ST_LINK: begin
         next_wr  = 1'b1;
         prev_wr  = 1'b1;
@@ -204,14 +204,14 @@ module efa_mtt_alloc (
         prev_wr_data = node;
         state_d = ST_DONE;
       end
-      // The neighbours of a region that goes.
+      // Reads the neighbours of the region to remove.
       ST_UNLINK: begin
         here_d = prev;
         behind_d = next;
         end_d = range_from;
         state_d = ST_UNLINKED;
       end
-      // They stand beside each other; a gap before the hint's end moves the hint back.
+      // Links the neighbours; a gap before the end of the hint moves the hint back.
       ST_UNLINKED: begin
         next_wr = 1'b1;
         next_wr_data = behind_q;
@@ -223,7 +223,7 @@ module efa_mtt_alloc (
         end
         state_d = ST_DONE;
       end
-      // Done; the answer stands for one cycle.
+      // Holds the response for one cycle.
       default: begin
         state_d = ST_IDLE;
       end

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_objects - the one owner of object numbers and reference counts.
+// efa_objects - allocates object numbers and counts references; the only owner of both.
 //
-// In    s_obj requests of UNITS command units, served in turn; held until s_obj_ready
-// Out   the answer, valid with s_obj_ready: code, number found, its UAR, generation, referenced
-// Time  3 cycles to the answer, a request every 4; FIND 4 and one per further number looked at,
-//       from the lowest that may be free; LLQ one more per further page; a UAR freed 4 and one per
-//       CQ, QP and LLQ page, which it walks; after reset one per number before init_done
+// In    s_obj: requests of UNITS command units, served round robin, held until s_obj_ready
+// Out   the response, valid with s_obj_ready: code, number found, its UAR, generation, referenced
+// Time  3 cycles to the response, a request every 4; FIND 4 and one per further number checked,
+//       from the hint; LLQ one more per further page; freeing a UAR 4 and one per CQ, QP and LLQ
+//       page, which are all scanned; after reset one per number before init_done
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"
@@ -15,7 +15,7 @@ module efa_objects #(
     parameter CQN_W  = 7,
     parameter LLQ_AW = 21,
     parameter UNITS  = 5,
-    parameter REF_W  = 24  // bits of a count of references: an address handle may have many
+    parameter REF_W  = 24  // bits of a reference count: an address handle may have many
 ) (
     input  wire clk,
     input  wire rst,
@@ -36,7 +36,7 @@ module efa_objects #(
 );
 
   localparam LLQ_W = LLQ_AW - $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES);
-  // One table; the kinds that remember their UAR come last, for the walk.
+  // One table; the kinds that store their UAR come last, for the scan of a freed UAR.
   localparam BASE_PD = 0;
   localparam BASE_UAR = BASE_PD + (1 << `EFA_LIMITS__PD_W);
   localparam BASE_AH = BASE_UAR + (1 << `EFA_LIMITS__UAR_W);
@@ -56,7 +56,7 @@ module efa_objects #(
   localparam [ADDR_W-1:0] FIRST_QP = BASE_QP;
   localparam [ADDR_W-1:0] FIRST_LLQ = BASE_LLQ;
   localparam [ADDR_W-1:0] WALK_FROM = BASE_CQ;
-  // Keys are 20 bits: the generation has what the number leaves, and is never 0.
+  // A key has 20 bits: the generation fills the bits above the number and is never 0.
   localparam [15:0] MR_LAST_GEN = (1 << (20 - `EFA_LIMITS__MR_W)) - 1;
 
   localparam [2:0] ST_INIT = 3'd0;
@@ -108,7 +108,7 @@ module efa_objects #(
       .m_grant(grant)
   );
 
-  // The request of the unit whose turn it is.
+  // Request of the granted unit.
   reg [2:0] pick_op;
   reg [2:0] pick_kind;
   reg [31:0] pick_index;
@@ -130,7 +130,7 @@ module efa_objects #(
     end
   end
 
-  // Where a kind lives.
+  // Range of each kind in the table.
   reg [ADDR_W-1:0] base;
   reg [ADDR_W-1:0] size;
   reg by_uar;
@@ -177,7 +177,7 @@ module efa_objects #(
 
   wire [ADDR_W-1:0] index = index_q[ADDR_W-1:0];
   wire in_range = index_q < {{32 - ADDR_W{1'b0}}, size};
-  wire [ADDR_W-1:0] block = (ONE << log_q) - ONE;  // a block's numbers but the first
+  wire [ADDR_W-1:0] block = (ONE << log_q) - ONE;  // size of a block, minus one
   wire [HINT_W-1:0] hint_at = HINT_STEP[HINT_W-1:0] * {{HINT_W - 3{1'b0}}, kind_q};
   wire [ADDR_W-1:0] hint = hint_q[hint_at+:ADDR_W];
 
@@ -209,7 +209,7 @@ module efa_objects #(
   wire referenced = refs != {REF_W{1'b0}};
   wire same_uar = of_uar == uar_q[UAR_W-1:0];
   wire [15:0] next_gen = kind_q == `EFA_OBJ_KIND__MR && gen == MR_LAST_GEN ? 16'd1 : gen + 16'd1;
-  // Nobody has it, and no other UAR that still exists can reach it through an old mapping.
+  // The number is free, and no other existing UAR reaches it through an old mapping.
   wire available = !taken && (!by_uar || !touched || same_uar);
   wire run = available && ((at_q & block) == {ADDR_W{1'b0}} || run_q);
   wire judging = state_q == ST_JUDGE;
@@ -235,18 +235,18 @@ module efa_objects #(
     rd_en = 1'b0;
     rd_addr = base + scan_q;
     case (state_q)
-      // Every number is free; the first generation of a QP is 0, of a key 1.
+      // Frees every number; the first generation of a QP is 0, of a key 1.
       ST_INIT: begin
         wr_en   = 1'b1;
         wr_addr = scan_q;
         wr_data = {{ENTRY_W - 16{1'b0}}, {16{scan_q >= FIRST_QP && scan_q < FIRST_LLQ}}};
         if (scan_q == LAST) state_d = ST_IDLE;
       end
-      // A unit's request.
+      // Waits for a request.
       ST_IDLE: begin
         if (grant != {UNITS{1'b0}}) state_d = ST_LOOK;
       end
-      // Which entries the operation needs.
+      // Reads the entry, or starts a scan.
       ST_LOOK: begin
         rd_addr = base + index;
         if (op_q == `EFA_OBJ_OP__FIND) begin
@@ -263,7 +263,7 @@ module efa_objects #(
           state_d = ST_JUDGE;
         end
       end
-      // The entry; refused or changed.
+      // Validates the request and updates the entry.
       ST_JUDGE: begin
         state_d = ST_DONE;
         scan_d  = WALK_FROM;
@@ -301,7 +301,7 @@ module efa_objects #(
           end
         endcase
       end
-      // The lowest whole block that is available.
+      // Searches the lowest block that is available.
       ST_SCAN: begin
         rd_en = 1'b1;
         looked_d = scan_q < size;
@@ -313,7 +313,7 @@ module efa_objects #(
           state_d = ST_DONE;
         end
       end
-      // The pages of a ring, taken or given back together.
+      // Takes or frees all pages of a ring.
       ST_PAGES: begin
         wr_en   = 1'b1;
         wr_addr = base + scan_q;
@@ -321,7 +321,7 @@ module efa_objects #(
         code_d  = `EFA_OBJ_CODE__OK;
         if ((scan_q & block) == block) state_d = ST_DONE;
       end
-      // A UAR went away: nobody can reach its old numbers any more. index_q is that UAR.
+      // Scans for numbers of the freed UAR index_q: no mapping reaches them any more.
       ST_WALK: begin
         rd_en = 1'b1;
         rd_addr = scan_q;
@@ -331,14 +331,14 @@ module efa_objects #(
         wr_data[ENTRY_W-2] = 1'b0;
         if (looked_q && at_q == LAST) state_d = ST_DONE;
       end
-      // The answer stands for one cycle.
+      // Holds the response for one cycle.
       default: begin
         state_d = ST_IDLE;
       end
     endcase
   end
 
-  // A block's first page moves the hint; that of the others does nothing.
+  // Only the first page of a block moves the hint.
   wire changes = wr_en && (judging || state_q == ST_PAGES);
   wire freed = op_q == `EFA_OBJ_OP__FREE && changes;
   wire took = mark_taken && changes;
@@ -353,7 +353,7 @@ module efa_objects #(
       state_q  <= state_d;
       scan_q   <= scan_d;
       looked_q <= looked_d;
-      // Below the hint every number is taken.
+      // Every number below the hint is taken.
       if (took && index == hint) hint_q[hint_at+:ADDR_W] <= hint + block + ONE;
       else if (freed && index < hint) hint_q[hint_at+:ADDR_W] <= index;
     end

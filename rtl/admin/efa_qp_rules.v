@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_qp_rules - what may be asked of a QP: creation sizes and flags, state transitions, attributes.
+// efa_qp_rules - validates sizes, flags, state transitions and attributes of QP commands.
 //
-// In    s_cmd a CREATE_QP or MODIFY_QP command; s_state, s_srd of the QP now
-// Out   m_create_illegal, m_modify_illegal; of a legal creation m_wqe128, m_sq_log, m_rq_log and
+// In    s_cmd: a CREATE_QP or MODIFY_QP command; s_state, s_srd: current state and type of the QP
+// Out   m_create_illegal, m_modify_illegal; of a valid creation m_wqe128, m_sq_log, m_rq_log and
 //       m_pages_log of the ring in LLQ memory; m_rnr_capable of the profile; with SQ_HOST the send
-//       queue lies in host memory and needs its address
+//       queue lies in host memory and the command must have its address
 // Time  same cycle
 `include "efa_defs.vh"
 
@@ -97,8 +97,8 @@ module efa_qp_rules #(
     endcase
   end
   wire rnr_illegal = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY] > 8'd7 || !s_srd || !m_rnr_capable;
-  // The two moves that a driver makes to get out of trouble: a QP that broke by itself is no longer
-  // in the state that its driver holds.
+  // A driver uses RESET and ERR to recover. A QP that entered the error state by itself is not in
+  // the state that its driver expects, so the expected state is not compared.
   wire from_anywhere = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__QP_STATE] &&
       (to == `EFA_ADMIN_QP_STATE__RESET || to == `EFA_ADMIN_QP_STATE__ERR);
   wire from_elsewhere = s_cmd[`EFA_ADMIN_MODIFY_QP_CMD__MODIFY_MASK__CUR_QP_STATE] &&

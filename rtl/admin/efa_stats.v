@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_stats - the counters GET_STATS answers from.
+// efa_stats - holds the counters that GET_STATS reports.
 //
-// In    st_* one event per cycle each, with the bytes of a message; stat_index
-// Out   stat_value the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
+// In    st_*: one event per cycle each, with the bytes of a message; stat_index
+// Out   stat_value: the counter of that index (0 tx_bytes, 1 tx_pkts, 2 rx_bytes, 3 rx_pkts,
 //       4 rx_drops, 5 qkey_viol, 6 send_bytes, 7 send_wrs, 8 recv_bytes, 9 recv_wrs, else 0)
 // Time  stat_value one cycle after stat_index; every event of every cycle is counted
 `include "efa_defs.vh"
 
 module efa_stats #(
-    parameter COUNT_LEFT = 0  // to the wrap of a counter that is reset, 0: a whole round
+    parameter COUNT_LEFT = 0  // from reset to the wrap of a counter; 0: 2^64
 ) (
     input wire clk,
     input wire st_tx_valid,
@@ -28,7 +28,7 @@ module efa_stats #(
   localparam [31:0] LEFT = COUNT_LEFT;
   localparam [63:0] FIRST = 64'd0 - {32'd0, LEFT};
 
-  // Packets and their bytes are counted together: transmit, send, receive.
+  // Pairs of a packet counter and its byte counter: transmit, send, receive.
   wire [PAIRS-1:0] pair_valid = {st_rx_valid, st_send_valid, st_tx_valid};
   wire [16*PAIRS-1:0] pair_bytes = {st_rx_bytes, st_send_bytes, st_tx_bytes};
   wire [64*PAIRS-1:0] bytes;
@@ -68,7 +68,7 @@ module efa_stats #(
     case (stat_index)
       4'd0: value_q <= bytes[63:0];
       4'd1: value_q <= count[63:0];
-      // A delivered packet and a completed receive are the same event on this device.
+      // A delivered packet and a completed receive are one event in this device.
       4'd2, 4'd8: value_q <= bytes[191:128];
       4'd3, 4'd9: value_q <= count[191:128];
       4'd4: value_q <= drops_q;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_dma_rd - host reads: three or four clients, TAGS reads outstanding, answered in any order.
+// efa_dma_rd - issues the host reads of all clients, TAGS outstanding, completed in any order.
 //
-// In    rd_<c> requests of adm, rq, tx, with SQ_HOST of sq too; s_dma_rd_cpl  one beat per cycle
-//       s_cfg_bme, stop: no new request
-// Out   m_dma_rd; rdc  beats to the client that asked, with their byte offset in the request
-//       idle: no request waits to leave or be answered; late: a completion nobody waits for
-// Time  a request leaves one cycle after it was taken, one per cycle; a beat is delivered two
-//       cycles after it came. A read not answered within TIMEOUT_CYCLES (to that + 4 * TAGS) ends
-//       with err; its tag is not used again until its late completion came, which is dropped.
-//       After rst TAGS cycles of initialisation; s_dma_rd_cpl_ready is low then and in the one
-//       cycle that a timeout takes.
+// In    rd_<c>: requests of adm, rq, tx, and of sq with SQ_HOST; s_dma_rd_cpl: one beat per cycle;
+//       s_cfg_bme low or stop: no new request
+// Out   m_dma_rd; rdc: beats to the requesting client, with their byte offset in the request;
+//       idle: no request is pending or outstanding; late: a completion without outstanding request
+// Time  a request leaves one cycle after its handshake, one per cycle; a beat is delivered two
+//       cycles after it arrives. A read without completion after TIMEOUT_CYCLES (at most 4 * TAGS
+//       later) ends with err; its tag is used again only after the late completion, which is
+//       dropped. Initialisation takes TAGS cycles after rst; s_dma_rd_cpl_ready is low then and in
+//       the one cycle that a timeout takes.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -81,7 +81,7 @@ module efa_dma_rd #(
   localparam [TAG_W-1:0] TAG_ONE = 1;
   localparam [8:0] TAG_END = TAGS;
   localparam [TAG_W:0] LIVE_ONE = 1;
-  // No read waits longer: it is looked at once a round, of at most four cycles a tag.
+  // No read is older: the timeout scan checks each tag once a round, of at most four cycles a tag.
   localparam NOW_W = $clog2(TIMEOUT_CYCLES + 4 * TAGS);
   localparam [NOW_W-1:0] NOW_ONE = 1;
 
@@ -91,7 +91,7 @@ module efa_dma_rd #(
     end
   endgenerate
 
-  // After rst every tag is free and its records are those of a finished read.
+  // After rst every tag is free, with the records of a completed read.
   reg walk_q;
   reg [TAG_W-1:0] walk_tag_q;
 
@@ -107,8 +107,8 @@ module efa_dma_rd #(
 
   assign init_done = !walk_q;
 
-  // Requests. A tag carries the phase of its last use: a read is outstanding while the phase of
-  // its request differs from that of its last completion.
+  // Requests. A tag carries the phase of its last use: a read is outstanding while the phase of its
+  // request differs from the phase of its last completion.
   wire free_valid;
   wire free_take;
   wire [TAG_W-1:0] free_tag;
@@ -139,7 +139,7 @@ module efa_dma_rd #(
   reg [REQ_W-1:0] out_q;
   reg [TAG_W-1:0] out_tag_q;
   reg out_phase_q;
-  reg [TAG_W:0] live_q;  // requests taken and neither answered nor given up
+  reg [TAG_W:0] live_q;  // requests accepted and neither completed nor timed out
 
   wire room = !out_valid_q || m_dma_rd_ready;
   wire start = room && free_valid && !walk_q && s_cfg_bme && !stop;
@@ -188,7 +188,7 @@ module efa_dma_rd #(
   assign m_dma_rd_len = out_len;
   assign m_dma_rd_tag = {{(8 - TAG_W) {1'b0}}, out_tag_q};
 
-  // What is known of a read: written when it leaves.
+  // Request record of a tag, written when the read leaves.
   localparam ASK_W = 1 + N + 32 + 13;
   reg [NOW_W-1:0] now_q;
   wire ask_wr = walk_q || leave;
@@ -200,9 +200,9 @@ module efa_dma_rd #(
     else now_q <= now_q + NOW_ONE;
   end
 
-  // Completions, with given-up reads in between: s0 reads the records, s1 judges.
+  // Completions, with timed-out reads in between: s0 reads the records, s1 validates.
   reg ready_q;
-  reg slot_q;  // the scan uses this cycle
+  reg slot_q;  // the timeout scan uses this cycle
   wire [TAG_W-1:0] scan_tag;
   wire scan_phase;
   wire s0_valid = slot_q || (s_dma_rd_cpl_valid && s_dma_rd_cpl_ready);
@@ -255,8 +255,8 @@ module efa_dma_rd #(
       .rd_data({ask_now_phase, ask_now_client, ask_now_cookie, ask_now_len})
   );
 
-  // How far a read is: phase of the last completed use, given up, broken, bytes so far. Only s1
-  // writes it; a beat right behind one of its own tag takes what that one wrote.
+  // Completion record of a tag: phase of the last completed use, timed out, malformed, bytes so
+  // far. Only s1 writes this record; the next beat of the same tag gets the new value by a bypass.
   localparam HAVE_W = 1 + 1 + 1 + 13;
   wire have_wr;
   wire [HAVE_W-1:0] have_new;
@@ -288,7 +288,7 @@ module efa_dma_rd #(
     same_q <= have_wr && s0_valid && s0_tag == s1_tag;
   end
 
-  // The scan means the use of the tag it saw, not one that began since.
+  // A timeout is valid for the use of the tag that the scan read, not for a later one.
   wire same_use = !s1_slot_q || s1_slot_phase_q == ask_now_phase;
   wire outstanding = s1_known_q && same_use && ask_now_phase != have_phase;
   wire waiting = s1_valid_q && outstanding && !have_given_up;
@@ -383,7 +383,7 @@ module efa_dma_rd #(
     end
   end
 
-  // One-hot 0001, 0010, 0100, 1000 is client 0 to 3.
+  // Client number 0 to 3 of the one-hot values 0001, 0010, 0100, 1000.
   wire [4:0] left = {{5 - N{1'b0}}, out_client_q};
   reg [63:0] rd_data;
   reg [63:0] rdc_ev;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_dma_wr - one stream of host writes from six clients, packet by packet in turn.
+// efa_dma_wr - merges the host writes of six clients into one stream, round robin by packet.
 //
-// In    wr_<c>  packets: adm, rx, cq, eq (engines), reg (answers to read-less reads, one beat),
-//       irq (messages, one beat; its offer may be withdrawn before it is taken)
-//       s_cfg_bme, stop_core, stop_all: no new packet (of the engines and irq, of anybody)
-// Out   m_dma_wr in the order of the clients' handshakes; core_idle, idle: nothing is open and
-//       nothing waits (of the engines and irq, of anybody)
+// In    wr_<c>: packets: adm, rx, cq, eq (engines), reg (responses to MMIO_REG_READ, one beat),
+//       irq (MSI-X messages, one beat; valid may fall before the handshake)
+//       s_cfg_bme low or stop_all: no new packet; stop_core: no new packet of the engines and irq
+// Out   m_dma_wr in the order of the clients' handshakes; idle: no packet is open or pending;
+//       core_idle: none of the engines and irq
 // Time  one cycle, one beat per cycle, no gap between packets
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -78,12 +78,12 @@ module efa_dma_wr (
     {wr_adm_addr, wr_adm_len, wr_adm_last, wr_adm_data}
   };
 
-  reg open_q;  // a packet has begun and its last beat has not come
+  reg open_q;  // a packet has begun and its last beat is not accepted yet
   reg out_valid_q;
   reg out_reg_q;
   reg [BEAT_W-1:0] out_q;
 
-  // A packet is chosen only in the cycle its first beat is taken, so nobody holds the turn idle.
+  // A packet is granted only in the cycle of its first handshake, so no client holds an idle grant.
   wire room = !out_valid_q || m_dma_wr_ready;
   wire may_start = s_cfg_bme && !stop_all && room && !open_q;
   wire [N-1:0] request = valid & {N{may_start}} & (stop_core ? IS_REG : {N{1'b1}});
@@ -136,7 +136,7 @@ module efa_dma_wr (
   assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
   assign idle = !open_q && !out_valid_q;
 
-  // What the clients promised, watched where it becomes the device's promise.
+  // Checks the rules of the clients, which are here those of the device.
   reg [12:0] left_q;
   wire [12:0] len = beat[513+:13];
   wire [63:0] addr = beat[526+:64];

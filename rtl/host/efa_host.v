@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_host - the host's side of the device: BARs, registers, resets, DMA, MSI-X; wires only.
+// efa_host - connects the host side: BARs, registers, resets, DMA, MSI-X; wires only.
 //
 // In    s_mmio, s_dma_rd_cpl, s_cfg (pins); rd, wr, irq of the engines; their init_done and quiet
 // Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); register, LLQ and doorbell stores; rdc; core_rst
-// Time  stores three cycles, reads and writes one cycle, completions two; see the parts
+// Time  stores three cycles, reads and writes one cycle, completions two; see the instances
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -13,7 +13,7 @@ module efa_host #(
     parameter LLQ_AW = 21,
     parameter VECTORS = `EFA_LIMITS__MSIX_VECTORS,
     parameter SQ_HOST = 0,
-    parameter UPTIME_LEFT = 0  // cycles to the wrap of uptime at power-on, 0: a whole round
+    parameter UPTIME_LEFT = 0  // cycles from power-on to the wrap of uptime; 0: 2^64
 ) (
     input  wire clk,
     input  wire rst,
@@ -196,7 +196,7 @@ module efa_host #(
       send_init_done && recv_init_done && cpl_init_done;
   wire [31:0] acc_rdata = irq_hit ? irq_rdata : reg_rdata;
 
-  // 128 bytes to 4 KB; the codes above mean nothing on this bus.
+  // 128 bytes to 4 KB; reserved codes count as 4 KB.
   assign mps_log = s_cfg_mps > 3'd5 ? 4'd12 : 4'd7 + {1'b0, s_cfg_mps};
   assign mrrs_log = s_cfg_mrrs > 3'd5 ? 4'd12 : 4'd7 + {1'b0, s_cfg_mrrs};
 

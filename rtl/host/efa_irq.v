@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_irq - MSI-X: the vector table and pending bits in BAR 0, and the messages.
+// efa_irq - holds the MSI-X table and pending bits in BAR 0 and sends the messages.
 //
-// In    irq_adm, irq_eq  one message of a vector; acc  dwords of BAR 0 in order (efa_mmio)
-//       host_rst  every vector masked, table zero; core_rst  requests and pending bits forgotten
-// Out   wr_irq  a message as a 4-byte write, withdrawn when its vector gets masked before it left;
-//       one that comes sooner than s_cfg_moderation after the last of its vector is held back
-//       odd  a request of a vector that is not there, dropped
-//       hit, rdata  answer to a load of table or pending bits, one cycle after acc
-// Time  two cycles to a message, one every three; a message held back leaves when its time is over,
-//       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one entry per
-//       cycle
+// In    irq_adm, irq_eq: one request of a vector; acc: BAR 0 dwords in bus order (efa_mmio);
+//       host_rst: masks every vector, clears the table; core_rst: clears requests and pending bits
+// Out   wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it leaves;
+//       held while the last message of its vector is younger than s_cfg_moderation
+//       odd: a request of a vector that does not exist, dropped
+//       hit, rdata: completion of a load of table or pending bits, one cycle after acc
+// Time  two cycles to a message, one every three; a held message leaves when its interval is over,
+//       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one
+//       entry per cycle
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -69,7 +69,7 @@ module efa_irq #(
   reg [VEC_W-1:0] walk_addr_q;
   reg [ENTRIES-1:0] mask_q;
   reg [ENTRIES-1:0] pending_q;
-  reg [ENTRIES-1:0] held_q;  // a message waits until its vector has rested
+  reg [ENTRIES-1:0] held_q;  // a message waits for the end of the interval of its vector
   reg [ENTRIES-1:0] resting_q;
   reg [1:0] state_q;
   reg [VEC_W-1:0] vector_q;
@@ -86,7 +86,7 @@ module efa_irq #(
   wire store = acc_valid && acc_write && in_table && !walk_q;
   wire store_mask = store && dword == 2'd3;
 
-  // The table: message fields in RAM, once for messages and once for loads.
+  // Table: message fields in RAM, one copy for messages and one for loads.
   wire tab_wr = walk_q || store;
   wire [2:0] tab_lanes = walk_q ? 3'b111 : 3'b001 << dword;
   wire [VEC_W-1:0] tab_addr = walk_q ? walk_addr_q : entry;
@@ -164,7 +164,7 @@ module efa_irq #(
   assign hit = hit_q;
   assign rdata = picked;
 
-  // Messages: a request, or a pending vector that the scan found open.
+  // Messages: a request, or a pending or held message that the scan found ready to leave.
   wire open_q = s_cfg_msix_enable && !s_cfg_msix_fmask && !mask_q[vector_q];
   wire scan_open = s_cfg_msix_enable && !s_cfg_msix_fmask && pending_q[scan_q] && !mask_q[scan_q];
   wire scan_due = held_q[scan_q] && !resting_q[scan_q];
@@ -206,20 +206,20 @@ module efa_irq #(
       scan_q <= {VEC_W{1'b0}};
     end else begin
       case (state_q)
-        // a request or an unmasked pending vector
+        // Waits for a request, or for a pending or held message that may leave.
         ST_IDLE: begin
           if (take) state_q <= ST_LOOK;
         end
-        // the table
+        // Waits for the table.
         ST_LOOK: begin
           state_q <= ST_SEND;
         end
-        // the write stream; masked meanwhile: pending, disabled: lost, too soon: held
+        // Waits for the write stream; masked: pending; MSI-X disabled: lost; too soon: held.
         default: begin
           if (leave || !open_q || hold) state_q <= ST_IDLE;
         end
       endcase
-      // A pending one takes the one that is held along.
+      // A pending message includes the held message of its vector.
       if (grant[2]) begin
         pending_q[scan_q] <= pending_q[scan_q] && !scan_open;
         held_q[scan_q] <= 1'b0;
@@ -236,8 +236,8 @@ module efa_irq #(
     end
   end
 
-  // When each vector's last message left; a walk over the vectors sees who has rested long enough,
-  // many times before the clock comes round.
+  // Time of the last message of each vector. A scan over the vectors finds the intervals that are
+  // over; a scan is much shorter than the wrap of now_q.
   reg [NOW_W-1:0] now_q;
   reg [VEC_W-1:0] walk_vector_q;
   reg [VEC_W-1:0] looked_q;
@@ -246,7 +246,7 @@ module efa_irq #(
   wire [NOW_W-1:0] left_at;
   reg [NOW_W-1:0] looked_at_q;
   wire [NOW_W-1:0] rest = looked_at_q - left_at;
-  // What left in the cycle of the read has not been seen.
+  // The read misses a message that leaves in the same cycle.
   wire seen = !(left_q && left_vector_q == looked_q);
   wire rested = rest >= {1'b0, s_cfg_moderation} && seen;
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_meter - counts what the device does and what it waits for: histograms, beats, stall cycles.
+// efa_meter - counts beats and stall cycles of streams, and histograms of reads and open sends.
 //
-// In    valid, ready  the streams of efa_meter_stream, a bit each; rd_tag, cpl_tag, cpl_last the
-//       payload of two of them; sends_open message contexts in use
-//       cnt_run counts while 1, what was counted stays while 0; cnt_clear zeroes all counters
-// Out   cnt_data the counter cnt_index names (enum efa_meter), modulo 2^32; 0 where there is none
-// Time  a beat, a wait or a gauge shows 2 cycles later, the end of a host read 3; an index is
-//       answered 1 cycle later, one a cycle
-// Observation only: nothing of the device depends on it. Reads and contexts are followed while
-// counting is off too, so it may be switched at any time.
+// In    valid, ready: the streams of efa_meter_stream, a bit each; rd_tag, cpl_tag, cpl_last: the
+//       payload of two of them; sends_open: message contexts in use;
+//       cnt_run: counts while 1, holds the counters while 0; cnt_clear: clears all counters
+// Out   cnt_data: the counter of cnt_index (enum efa_meter), modulo 2^32; 0 where there is none
+// Time  a beat, a stall or a gauge is counted 2 cycles later, the end of a host read 3; cnt_data is
+//       valid 1 cycle after cnt_index, one index per cycle
+// Observation only: no part of the device depends on this module. Reads and contexts are tracked
+// while counting is off too, so cnt_run may change at any time.
 `include "efa_defs.vh"
 
 module efa_meter #(
     parameter TAGS   = 256,
     parameter OPEN_W = 11,
-    parameter COUNT_LEFT = 0  // to the wrap of a cleared counter, and of the time; 0: a whole round
+    parameter COUNT_LEFT = 0  // to the wrap of a cleared counter and of the time; 0: 2^32
 ) (
     input wire clk,
     input wire rst,
@@ -38,7 +38,7 @@ module efa_meter #(
   localparam [31:0] LEFT = COUNT_LEFT;
   localparam [31:0] FIRST = 32'd0 - LEFT;
 
-  // The bucket of a number: 0 for 0, b for 2^(b-1) to 2^b - 1.
+  // Histogram bucket of a number: 0 for 0, b for 2^(b-1) to 2^b - 1.
   function [3:0] bucket(input [TIME_W-1:0] number);
     integer b;
     begin
@@ -59,7 +59,7 @@ module efa_meter #(
     wait_q <= rst ? {STREAMS{1'b0}} : valid & ~ready;
   end
 
-  // A host read's time, from when it left to when it was answered.
+  // Latency of a host read, from its request to its last completion beat.
   reg [TIME_W-1:0] now_q;
   reg [TIME_W-1:0] ended_at_q;
   reg ended_q;
@@ -88,7 +88,7 @@ module efa_meter #(
     if (ended_q) taken_bucket_q <= bucket(ended_at_q - asked_at);
   end
 
-  // Gauges, one count a cycle.
+  // Gauges, one sample per cycle.
   reg [OUT_W-1:0] out_q;
   reg [3:0] out_bucket_q;
   reg [3:0] open_bucket_q;
@@ -102,7 +102,7 @@ module efa_meter #(
   reg gauge_q;
   always @(posedge clk) gauge_q <= !rst;
 
-  // The counters.
+  // Counters.
   reg [COUNTERS-1:0] more;
   integer n;
   always @* begin

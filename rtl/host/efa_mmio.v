@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mmio - takes the host's stores and loads apart, in the order of the bus.
+// efa_mmio - splits host stores and loads into lines and dwords, in bus order.
 //
-// In    s_mmio   lines with byte enables; opened: tables are ready; in_reset: LLQ and doorbell
-//                stores are dropped; acc_rdata one cycle after a BAR 0 load on acc
-// Out   llq      a line of LLQ memory; db a doorbell dword; acc a BAR 0 dword, store or load;
-//       part     a dword without all its enables (BAR 0, doorbells), which is not acted on
-//       m_mmio_cpl  the answers to loads, in order
+// In    s_mmio: lines with byte enables; opened: the tables are initialised; in_reset: LLQ and
+//       doorbell stores are dropped; acc_rdata: one cycle after a BAR 0 load on acc
+// Out   llq: a line of LLQ memory; db: a doorbell dword; acc: a BAR 0 dword, store or load;
+//       part: a dword without all its enables (BAR 0, doorbells), which has no effect;
+//       m_mmio_cpl: load completions, in order
 // Time  a store shows in the cycle after its handshake; LLQ lines, single dwords and loads of
 //       one dword pass one per cycle, each further dword takes one more. 60 loads may wait for
-//       m_mmio_cpl before anything else does. A line waits at most 32 cycles for s_mmio_ready.
+//       m_mmio_cpl before the input stalls. A line waits at most 32 cycles for s_mmio_ready.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -53,9 +53,9 @@ module efa_mmio #(
   localparam [2:0] BAR_DB = `EFA_LIMITS__DB_BAR;
   localparam ITEM_W = 1 + 3 + 26 + 16 + 16 + 512 + 8;
   localparam CPL_LOG2 = 6;
-  localparam [CPL_LOG2:0] CPL_STOP = 60;  // room for the loads that are inside
+  localparam [CPL_LOG2:0] CPL_STOP = 60;  // leaves space for the loads in the pipeline
 
-  // Dwords touched, and those with all four enables.
+  // Dwords with any byte enable, and dwords with all four.
   reg [15:0] touched;
   reg [15:0] whole;
   integer i;
@@ -94,7 +94,7 @@ module efa_mmio #(
 
   assign s_mmio_ready = skid_ready && opened;
 
-  // a: one line, whose dwords act one by one where they act one by one.
+  // Stage a: one line; dwords of BAR 0 and doorbell stores act one per cycle.
   reg [15:0] a_done_q;
   wire a_llq = a_bar == BAR_LLQ;
   wire a_reg = a_bar == BAR_REG;
@@ -131,7 +131,7 @@ module efa_mmio #(
   wire a_acts = a_step && a_some && a_write && a_full;
   wire a_in_llq = a_line >> (LLQ_AW - 6) == 26'd0;
 
-  // A store to DEV_CTL has its effect before the next one acts.
+  // A store to DEV_CTL sets in_reset before the next store acts.
   assign llq_valid = a_step && a_llq && a_write && a_in_llq && a_touched != 16'd0 && !in_reset;
   assign llq_line = a_line[LLQ_AW-6-1:0];
   assign llq_dwen = a_whole;
@@ -147,7 +147,7 @@ module efa_mmio #(
   assign part_valid = a_step && a_write && a_walk && a_some && !a_full;
   assign part_offset = {a_line, a_index, 2'b00};
 
-  // d: the dword that was read goes to its lane. e: a whole line goes to the store.
+  // Stage d writes the loaded dword to its lane. Stage e pushes a complete line into u_cpl.
   reg d_read_q;
   reg d_first_q;
   reg d_last_q;

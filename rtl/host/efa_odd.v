@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_odd - joins the reports of what was ignored at the host boundary into one event.
+// efa_odd - merges the anomaly reports of the host boundary into one event.
 //
-// In    part, reg: from stores, never both in one cycle; late: a read completion of no request;
-//       vector: a message of a vector that is not there
+// In    part, odd: from stores, never both in one cycle; late: a read completion without a request;
+//       vector: an interrupt request of a vector that does not exist
 // Out   ev_odd_host
-// Time  stores at once; the others wait for a free cycle, sixteen late completions and a vector
+// Time  stores 1 cycle; the others wait for a free cycle, up to sixteen late completions and one
+//       vector
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

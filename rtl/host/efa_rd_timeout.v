@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rd_timeout - finds host reads that were not answered in time, one tag after the other.
+// efa_rd_timeout - scans the tags for host reads without completion within TIMEOUT_CYCLES.
 //
-// In    now  a cycle counter, whose round is longer than the time to find a read
-//       ask  a read of this tag left; have  how far that read is
-// Out   slot_ask, slot_tag, slot_phase  give this use of the tag up; held until slot_done
-// Time  two cycles per tag, at least two more for one to give up; a read is found TIMEOUT_CYCLES
-//       after it left, plus at most one round
+// In    now: a cycle counter whose wrap is longer than the time to find a read;
+//       ask: a read of this tag leaves; have: completion state of a tag
+// Out   slot_ask, slot_tag, slot_phase: times out this use of the tag; held until slot_done
+// Time  two cycles per tag, at least two more for a timeout; a read is found TIMEOUT_CYCLES
+//       after it leaves, plus at most one scan round
 `include "efa_check.vh"
 
 module efa_rd_timeout #(
@@ -79,16 +79,16 @@ module efa_rd_timeout #(
       tag_q <= {TAG_W{1'b0}};
     end else begin
       case (state_q)
-        // the tag's records
+        // Waits for the records of the tag.
         ST_READ: begin
           state_q <= ST_LOOK;
         end
-        // a verdict
+        // Checks the records for a timeout.
         ST_LOOK: begin
           state_q <= expired ? ST_SLOT : ST_READ;
           if (!expired) tag_q <= tag_q + TAG_ONE;
         end
-        // a cycle without a completion
+        // Waits for a cycle without a completion.
         default: begin
           if (slot_done) begin
             state_q <= ST_READ;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_regs - registers of the host side: identity, status, and reads answered through memory.
+// efa_regs - holds the host registers: identity, status, and reads answered through memory.
 //
-// In    acc      dwords of BAR 0 in order (efa_mmio); dev_sts bits and resp_clear (efa_reset)
-// Out   reg_wr   register stores for everybody, none during a reset; ctl stores to DEV_CTL
-//       rdata    value for a load, one cycle after acc
-//       wr_reg   the answer to a MMIO_REG_READ as an 8-byte write, works during a reset
-//       acq_crc  whether the interface version has checksums in the ACQ
-//       odd      a store that was ignored or a read that was lost
-// Time  one store or load per cycle; an answer is offered one cycle after its store and carries
-//       the register as it was then; EFA_LIMITS__MMIO_READS answers may wait
+// In    acc: BAR 0 dwords in bus order (efa_mmio); DEV_STS bits and resp_clear (efa_reset)
+// Out   reg_wr: register stores for all units, none during a reset; ctl: stores to DEV_CTL
+//       rdata: value of a load, one cycle after acc
+//       wr_reg: the response to an MMIO_REG_READ as an 8-byte write, also during a reset
+//       acq_crc: the interface version has ACQ checksums
+//       odd: an ignored store or a lost read
+// Time  one store or load per cycle; a response is offered one cycle after its store and carries
+//       the register value of that cycle; EFA_LIMITS__MMIO_READS responses may wait
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -66,7 +66,7 @@ module efa_regs #(
   reg [31:0] resp_hi_q;
   reg [31:0] rdata_q;
 
-  // A strap of 0 leaves the profile's own version.
+  // A strap of 0 selects the version of the profile.
   wire [31:0] profile_version =
       s_cfg_profile ? `EFA_PROFILE_RECORDED__VERSION : `EFA_PROFILE_DEFAULT__VERSION;
   wire [31:0] version = sampled_interface == 2'd0 ? profile_version : {30'd0, sampled_interface};
@@ -86,7 +86,7 @@ module efa_regs #(
     dev_sts[`EFA_REG__DEV_STS__RESET_FINISHED] = sts_finished;
   end
 
-  function stored;  // takes stores
+  function stored;  // stores are valid at this offset
     input [15:0] offset;
     case (offset)
       `EFA_REG__AQ_BASE_LO, `EFA_REG__AQ_BASE_HI, `EFA_REG__AQ_CAPS, `EFA_REG__AQ_PROD_DB,
@@ -99,7 +99,7 @@ module efa_regs #(
     endcase
   endfunction
 
-  function [31:0] value;  // what a read of this offset gives
+  function [31:0] value;  // value of a load at this offset
     input [15:0] offset;
     input known;
     input recorded;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_reset - power-on, register and function-level reset, each the same walk:
-// drain what was started, reset the core, wait until its tables are initialised.
+// efa_reset - sequences power-on, register and function-level reset: drain, reset, initialise.
 //
-// In    ctl stores to DEV_CTL; s_cfg_flr (its rising edge counts), s_cfg_interface; how quiet the
-//       engines are
-// Out   s_cfg_interface as it was where the last reset ended; uptime, cycles since power-on;
-//       quiesce from the request on; core_rst; host_rst when the host side forgets too (power-on,
-//       FLR); in_reset; in_flr; opened after the power-on walk; DEV_STS bits; ev_reset
+// In    ctl: stores to DEV_CTL; s_cfg_flr: a rising edge starts a function-level reset;
+//       s_cfg_interface; idle state of the engines
+// Out   sampled_interface: s_cfg_interface at the end of the last reset; uptime: cycles since
+//       power-on; quiesce: from the request on; core_rst; host_rst: resets the host side too
+//       (power-on, FLR); in_reset; in_flr; opened: power-on reset is over; DEV_STS bits; ev_reset
 // Time  a DEV_CTL store shows in sts_progress one cycle later; core_rst lasts 8 cycles; a register
-//       reset ends after DEV_CTL = 0 was stored, the others by themselves
+//       reset ends after a store of DEV_CTL = 0, the others end by themselves
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_reset #(
-    parameter UPTIME_LEFT = 0  // cycles to the wrap of uptime at power-on, 0: a whole round
+    parameter UPTIME_LEFT = 0  // cycles from power-on to the wrap of uptime; 0: 2^64
 ) (
     input  wire clk,
     input  wire rst,
@@ -47,7 +46,7 @@ module efa_reset #(
   localparam [2:0] ST_IDLE = 3'd2;
   localparam [2:0] ST_DRAIN = 3'd3;
   localparam [2:0] ST_RELEASE = 3'd4;
-  // Cycles of core_rst, and cycles before an engine's answer to quiesce or core_rst counts.
+  // Cycles of core_rst, and cycles before an engine's response to quiesce or core_rst is valid.
   localparam [2:0] SETTLE = 3'd7;
   localparam [1:0] STEP_BEGUN = 2'd0;
   localparam [1:0] STEP_DRAINED = 2'd1;
@@ -60,7 +59,7 @@ module efa_reset #(
   reg [2:0] count_q;
   reg boot_q;
   reg boot_d;
-  reg flr_q;  // this walk is a function-level reset
+  reg flr_q;  // this reset is a function-level reset
   reg flr_d;
   reg flr_asked_q;
   reg flr_asked_d;
@@ -94,11 +93,11 @@ module efa_reset #(
     ev_valid_d = 1'b0;
     ev_step_d = STEP_BEGUN;
     case (state_q)
-      // a fixed time under core_rst
+      // Waits for a fixed time under core_rst.
       ST_CORE: begin
         if (settled) state_d = ST_INIT;
       end
-      // tables initialised
+      // Waits until the tables are initialised.
       ST_INIT: begin
         if (settled && init_done) begin
           boot_d = 1'b0;
@@ -108,7 +107,7 @@ module efa_reset #(
           ev_step_d = STEP_DONE;
         end
       end
-      // a request
+      // Waits for a reset request.
       ST_IDLE: begin
         if (begin_ctl) begin
           state_d = ST_DRAIN;
@@ -117,7 +116,7 @@ module efa_reset #(
           ev_valid_d = 1'b1;
         end
       end
-      // what was started has left, what was asked has come
+      // Waits until packets and writes have left and outstanding reads have completed.
       ST_DRAIN: begin
         if (drained && !flr_asked_q) begin
           state_d = ST_CORE;
@@ -125,7 +124,7 @@ module efa_reset #(
           ev_step_d = STEP_DRAINED;
         end
       end
-      // the host stores DEV_CTL = 0
+      // Waits for a host store of DEV_CTL = 0.
       default: begin
         if (released_q) begin
           state_d = ST_IDLE;
@@ -136,7 +135,7 @@ module efa_reset #(
         end
       end
     endcase
-    // A function-level reset waits for the walk under core_rst and takes over anything else.
+    // A function-level reset waits while the core resets and initialises; it ends any other step.
     if (flr_asked_q && (state_q == ST_IDLE || state_q == ST_DRAIN || state_q == ST_RELEASE)) begin
       state_d = ST_DRAIN;
       flr_d = 1'b1;
@@ -191,7 +190,7 @@ module efa_reset #(
   end
 
   assign m_cfg_flr_done = state_q == ST_IDLE && !flr_asked_q;
-  // With rst beside, the core is under reset from the first edge on, not only from the second.
+  // rst resets the core from the first edge on; core_rst_q alone does so from the second.
   assign core_rst = core_rst_q || rst;
   assign host_rst = host_rst_q || rst;
   assign quiesce = state_q != ST_IDLE;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin.vh - what the command units and the owner of objects say to each other.
+// efa_admin.vh - defines the codes between the command units, efa_objects and the engines.
 `ifndef EFA_ADMIN_VH
 `define EFA_ADMIN_VH
 
-// kinds of objects
+// Object kinds
 `define EFA_OBJ_KIND__PD 3'd0
 `define EFA_OBJ_KIND__UAR 3'd1
 `define EFA_OBJ_KIND__AH 3'd2
@@ -13,7 +13,7 @@
 `define EFA_OBJ_KIND__QP 3'd6
 `define EFA_OBJ_KIND__LLQ 3'd7
 
-// operations; FIND reserves nothing, since each kind is taken by one unit only
+// Operations; FIND reserves no number, because only one unit takes numbers of a kind
 `define EFA_OBJ_OP__FIND 3'd0
 `define EFA_OBJ_OP__TAKE 3'd1
 `define EFA_OBJ_OP__FREE 3'd2
@@ -22,16 +22,16 @@
 `define EFA_OBJ_OP__UNREF 3'd5
 `define EFA_OBJ_OP__CHECK 3'd6
 
-// answers
+// Response codes
 `define EFA_OBJ_CODE__OK 2'd0
 `define EFA_OBJ_CODE__ABSENT 2'd1
 `define EFA_OBJ_CODE__BUSY 2'd2
 `define EFA_OBJ_CODE__NONE 2'd3
 
-// bytes of a response beyond its header
+// Bits of a response behind its header
 `define EFA_ADMIN_BODY_W 448
 
-// orders to efa_ec, and its answers
+// Requests to efa_ec, and its response codes
 `define EFA_EC_OP__CREATE 3'd0
 `define EFA_EC_OP__DESTROY 3'd1
 `define EFA_EC_OP__ATTACH 3'd2
@@ -43,7 +43,7 @@
 `define EFA_EC_CODE__ILLEGAL 2'd1
 `define EFA_EC_CODE__BUSY 2'd2
 
-// kinds of sqop and rqop
+// Operations of sqop and rqop
 `define EFA_QOP__INIT 2'd0
 `define EFA_QOP__CLEAR 2'd1
 `define EFA_QOP__FREE 2'd2

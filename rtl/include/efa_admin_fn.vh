@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin_fn.vh - functions of the command units; included inside a module.
+// efa_admin_fn.vh - defines functions of the command units; included inside a module.
 
 // Log2 of a power of two.
 function [3:0] log2;
@@ -11,7 +11,7 @@ function [3:0] log2;
   end
 endfunction
 
-// Whether a count is a power of two in 1..most.
+// The count is a power of two in 1..most.
 function legal_depth;
   input [15:0] value;
   input [15:0] most;
@@ -20,7 +20,7 @@ function legal_depth;
   end
 endfunction
 
-// Whether a profile has a capability, named by its place in the device attribute.
+// The profile has a capability, given by its position in the device attribute.
 function capable;
   input recorded;
   input integer place;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_check.vh - checks written beside the logic they guard.
+// efa_check.vh - defines the checks that stand beside the logic they guard.
 //
-// `EFA_CHECK(cond, "text") is a module item: at every rising edge of `clk` with `rst` low the
-// condition must hold, else the simulation ends with the text. `EFA_CHECK_ON names clock and
-// reset (blocks that live under core_rst). Time 0 is left out: a bench drives nothing yet.
-// Netlists have none of it; under FORMAL it is an assert.
+// `EFA_CHECK(cond, "text") is a module item: the condition must hold at every rising edge of `clk`
+// with `rst` low, else the simulation ends with the text. `EFA_CHECK_ON names clock and reset
+// (blocks under core_rst). Time 0 is excluded, because a bench drives no inputs yet.
+// A netlist contains no check; under FORMAL a check is an assert.
 //
-// `EFA_STREAM(u_name, width, clk, rst, valid, ready, data) is one too: the rules of a stream
-// (efa_stream_check) on an edge between blocks.
+// `EFA_STREAM(u_name, width, clk, rst, valid, ready, data) is a module item that checks the stream
+// rules (efa_stream_check) on an edge between blocks.
 `ifndef EFA_CHECK_VH
 `define EFA_CHECK_VH
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sum_fn.vh - sums of 64 bits whose chains are 8 bits long; included inside a module.
+// efa_sum_fn.vh - adds and subtracts 64 bits in carry chains of 8 bits; included inside a module.
 
-// Carry and sum. Each byte is worked out without a carry and with one, and then chosen: its sum and
-// its carry apart, since synthesis makes one adder of two whose only use is one multiplexer.
+// Carry and sum. Each byte is computed without and with a carry; the carry from below selects one.
+// Sum and carry have separate selections, because synthesis merges two adders that feed only one
+// multiplexer.
 function [64:0] sum64;
   input [63:0] a;
   input [63:0] b;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_tb - one or two devices whose boundary is the top's own ports.
+// efa_tb - instantiates one or two devices and gives their boundary to the bench as ports.
 //
 // In    clk, rst and all streams into the devices, driven by tb/native once a clock
-// Out   all streams out of the devices; device d owns bit d, or lane d, of each port
-// Time  none of its own; `wake` changes when Python is to run
+// Out   all streams out of the devices; device d has bit d, or lane d, of each port
+// Time  none; `wake` toggles when Python is to run
 // Fields of odd width get lanes of whole bytes, so that native code finds them by address.
 `include "efa_defs.vh"
 
