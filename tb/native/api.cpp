@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tb/lib/native.py calls, in the simulator's own process.
+// Exports the functions that tb/lib/native.py calls in the process of the simulator.
 #include <cstring>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void efa_memory_fault(int device, u64 addr, u64 len, u32 fault) {
 }
 void efa_memory_heal(int device) { bench().memory[device].clear_faults(); }
 
-// Records since the last efa_log_clear; valid until the next clock.
+// Returns the records since the last efa_log_clear; the pointer is valid until the next clock.
 u64 efa_log(u32 which, void **at) {
     switch (which) {
         case 0: return give(bench().events, at);
@@ -104,7 +104,7 @@ void efa_log_clear(u32 which) {
         case 6: bench().pins.clear(); break;
         default: break;
     }
-    // Payload is shared by writes and packets and goes with the last of them.
+    // Writes and packets share the payload bytes, which are cleared when both logs are empty.
     if (bench().writes.size() == 0 && bench().packets.size() == 0) bench().bytes.clear();
 }
 
@@ -120,7 +120,7 @@ u64 efa_log_total(u32 which) {
 
 u64 efa_events_seen(int device, u32 kind) { return bench().events_seen[device][kind & 31]; }
 
-// reads asked, bytes read, bytes written, packets sent, interrupts, loads answered
+// Reads requested, bytes read, bytes written, packets sent, interrupts, loads completed.
 void efa_counters(int device, u64 *to) {
     const Host &host = *bench().host[device];
     const u64 now[] = {host.reads_asked, host.read_bytes, host.write_bytes,

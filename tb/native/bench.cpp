@@ -44,7 +44,7 @@ void Bench::fail(int device, const char *format, ...) {
     va_start(list, format);
     std::vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    // A broken rule tends to repeat itself each cycle; the first ones tell the story.
+    // A violation often repeats each cycle; the first reports are sufficient.
     if (error_count++ < 20)
         errors += "device " + std::to_string(device) + ", cycle " + std::to_string(cycle) + ": " +
                   text + "\n";
@@ -53,7 +53,7 @@ void Bench::fail(int device, const char *format, ...) {
 u64 Bench::store_bytes(const u8 *from, u64 len) {
     u64 at = bytes.size();
     if (at + len > kLogBytes) {
-        fail(0, "logs hold over %lu bytes: take them in between", kLogBytes);
+        fail(0, "logs exceed %lu bytes: clear them more often", kLogBytes);
         return 0;
     }
     bytes.insert(bytes.end(), from, from + len);
@@ -114,7 +114,7 @@ void Bench::wait(const Condition *from, u64 count, u64 deadline) {
     waiting_ = true;
 }
 
-// Number of the first condition that holds, or -1.
+// Returns the number of the first condition that holds, or -1.
 int Bench::satisfied(const Shown *seen) const {
     int number = 0;
     for (const Condition &one : conditions_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One simulation's bench: hosts, fabric, logs, the conditions Python waits for.
+// Holds the bench of one simulation: hosts, fabric, logs, conditions that Python waits for.
 #pragma once
 #include <memory>
 
@@ -14,16 +14,16 @@ struct Condition {
     u64 a, b, c;
 };
 enum ConditionKind : u32 {
-    kCycle = 0,       // cycle a
+    kCycle = 0,       // cycle a is reached
     kMemoryWord = 1,  // (8 bytes at a & b) == c
     kEvents = 2,      // events of kind a seen at least b times
-    kInterrupts = 3,  // at least a
-    kDrained = 4,     // every posted access was made
-    kIdle = 5,        // nothing outstanding anywhere for a cycles
-    kLoads = 6,       // at least a answered
-    kPackets = 7,     // at least a left the device
+    kInterrupts = 3,  // at least a interrupts
+    kDrained = 4,     // every posted access is done
+    kIdle = 5,        // nothing outstanding for a cycles
+    kLoads = 6,       // at least a loads completed
+    kPackets = 7,     // at least a packets have left the device
     kWrites = 8,      // at least a DMA writes and interrupts visible, not before cycle b
-    kFlrDone = 9,     // m_cfg_flr_done is a
+    kFlrDone = 9,     // m_cfg_flr_done == a
 };
 
 class Bench {
@@ -32,7 +32,7 @@ class Bench {
     void start(int devices, u64 seed);
     bool started() const { return started_; }
     bool in_reset() const { return cycle < kResetCycles; }
-    // Once a clock: what the devices show before the edge, to what is driven after it.
+    // Runs one clock: takes the outputs sampled before the edge, sets the inputs driven after it.
     void step(const Shown *seen, Driven *drive);
     bool take_wake() {
         bool wakes = wakes_;
@@ -66,7 +66,7 @@ class Bench {
     u64 error_count = 0;
 
     u64 store_bytes(const u8 *from, u64 len);
-    // A handshake, where knob pin_mask asks for those of its port.
+    // Logs a handshake when knob pin_mask selects its port.
     void shake(PinPort port, int device, u64 a, u64 b) {
         if (host[device]->knobs.pin_mask >> port & 1)
             pins.add({cycle, a, b, u32(port), u32(device)});

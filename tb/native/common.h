@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small things every transactor needs: random choices, knobs, logs that Python maps.
+// Defines what all transactors share: random numbers, knobs, and logs that Python maps.
 #pragma once
 #include <cstdarg>
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace efa {
 
-// Own generator: the same seed gives the same choices with every compiler and simulator.
+// Random generator: a seed gives the same numbers with every compiler and simulator.
 class Rng {
    public:
     explicit Rng(u64 seed = 0) : state_(seed) { next(); }
@@ -22,14 +22,14 @@ class Rng {
     }
     u64 below(u64 bound) { return bound <= 1 ? 0 : ((next() >> 32) * bound) >> 32; }
     u64 between(u64 low, u64 high) { return high <= low ? low : low + below(high - low + 1); }
-    // `share` of 65536.
+    // True with the probability share / 65536.
     bool chance(u64 share) { return share != 0 && (next() >> 48) < share; }
 
    private:
     u64 state_;
 };
 
-// Running digest of everything that crossed the boundary; equal runs have equal digests.
+// Digest of all traffic at the boundary; equal runs have equal digests.
 class Digest {
    public:
     void word(u64 value) {
@@ -81,7 +81,7 @@ struct Knobs {
     }
 };
 
-// Records as Python sees them (tb/lib/native.py names the same fields).
+// Records that Python reads; tb/lib/native.py has the same fields.
 struct EventRecord {
     u64 cycle, data;
     u32 kind, device;
@@ -104,13 +104,13 @@ struct LoadRecord {
     u8 data[64];
 };
 
-// A handshake at the pins; what a and b are stands beside each port (knob pin_mask: bit of a port).
+// A handshake at the pins; each port is a bit of knob pin_mask and has its own meaning of a and b.
 enum PinPort : u32 {
-    kPinMmio = 0,    // a BAR << 32 | address, b cycles it waited
-    kPinRead = 1,    // a address, b length << 8 | tag
-    kPinAnswer = 2,  // a tag, b last
-    kPinWrite = 3,   // a address, b length << 1 | last
-    kPinOut = 4,     // a first 8 bytes of the flit, b last << 1 | first
+    kPinMmio = 0,    // a: BAR << 32 | address, b: cycles of waiting
+    kPinRead = 1,    // a: address, b: length << 8 | tag
+    kPinAnswer = 2,  // a: tag, b: last
+    kPinWrite = 3,   // a: address, b: length << 1 | last
+    kPinOut = 4,     // a: first 8 bytes of the flit, b: last << 1 | first
     kPinIn = 5,      // as kPinOut
 };
 struct PinRecord {
@@ -127,7 +127,7 @@ enum PacketFate : u32 {
     kAnswered = 5,  // by the peer of knob net_peer
 };
 
-// What one host access asks; the same layout in tb/lib/native.py.
+// Kinds of host requests; tb/lib/native.py has the same layout.
 enum RequestKind : u32 {
     kStore = 0,
     kLoad = 1,
@@ -135,10 +135,10 @@ enum RequestKind : u32 {
     kUntil = 3,      // cycle a
     kWaitMemory = 4, // (word at addr & a) == b, as the host sees it
     kMemory = 5,     // the host writes data[0 .. a) at addr
-    kPin = 6,        // knob bme, msix_enable, msix_fmask or FLR: a which, b value or cycles
+    kPin = 6,        // pin a (PinName) gets value b; FLR is high for b cycles
     kWaitLoads = 7,
-    kWaitInterrupts = 8,  // at least a since the start
-    kMark = 9,       // a load record with id, for the time of this point
+    kWaitInterrupts = 8,  // at least a interrupts since the start
+    kMark = 9,       // adds a load record with id as a time stamp
 };
 struct Request {
     u32 kind, bar;
@@ -147,7 +147,7 @@ struct Request {
 };
 enum PinName : u64 { kPinBme = 0, kPinMsixEnable = 1, kPinMsixFmask = 2, kPinFlr = 3 };
 
-// Records since Python last took them, in one piece.
+// Contiguous records since the last clear.
 template <class T>
 class Log {
    public:
@@ -163,7 +163,7 @@ class Log {
     u64 total_ = 0;
 };
 
-// Leaky bucket over a rate in bytes per 256 cycles.
+// Limits a rate in bytes per 256 cycles with a leaky bucket.
 class Rate {
    public:
     bool allow(u64 rate) const { return rate == 0 || credit_ > 0; }

@@ -46,12 +46,12 @@ void Fabric::leave(int device, const Shown &seen, Driven &drive) {
     if (side.held && (!seen.net_valid || seen.net_keep != side.held_keep ||
                       seen.net_last != side.held_last ||
                       std::memcmp(seen.net_data, side.held_data, 64) != 0))
-        bench_.fail(device, "m_net changed while it waited");
+        bench_.fail(device, "m_net changed before ready");
     side.held = false;
     if (seen.net_valid && drive.out_ready) {
         unsigned count = __builtin_popcountll(seen.net_keep);
         if (count == 0 || (seen.net_keep & (seen.net_keep + 1)) != 0)
-            bench_.fail(device, "m_net keep %016lx is not bytes from 0 up", seen.net_keep);
+            bench_.fail(device, "m_net keep %016lx is not contiguous from byte 0", seen.net_keep);
         if (count != 64 && !seen.net_last)
             bench_.fail(device, "m_net flit of %u bytes is not the last one", count);
         if ((seen.net_x & seen.net_keep) != 0) bench_.fail(device, "m_net data is unknown");
@@ -86,7 +86,8 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
     } else {
         u64 length = field(packet, EFA_PKT_HDR__LENGTH__LSB, EFA_PKT_HDR__LENGTH__WIDTH);
         if (length + EFA_PKT_HDR__BYTES != packet.size())
-            bench_.fail(device, "packet of %zu bytes says %lu of payload", packet.size(), length);
+            bench_.fail(device, "packet of %zu bytes has %lu as payload length", packet.size(),
+                        length);
         record.dst_node = field(packet, EFA_PKT_HDR__DST_NODE__LSB, EFA_PKT_HDR__DST_NODE__WIDTH);
         for (int other = 0; other < bench_.devices; other++)
             if (bench_.host[other]->knobs.node == record.dst_node) target = other;
@@ -104,7 +105,7 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
             record.fate = kReordered;
             due += 1 + rng.below(knobs.net_reorder_max);
         } else {
-            // What was not reordered on purpose keeps its order.
+            // A packet that is not reordered keeps its order.
             due = std::max(due, side_[device].last_due);
             side_[device].last_due = due;
         }
@@ -121,10 +122,10 @@ void Fabric::queue(int device, u64 due, const std::vector<u8> &packet) {
     side_[device].coming.emplace(due, packet);
 }
 
-// The peer takes every message at once and acknowledges it; what it gets else, it swallows.
+// The peer acknowledges every SRD send at once and drops all other packets.
 void Fabric::answer(int device, u64 due, const std::vector<u8> &packet) {
     if (packet[0] != EFA_PKT_OPCODE__SRD_SEND) return;
-    // Sequence number, message id and path come back as they are; most of the rest is zero.
+    // Sequence number, message id and path are returned unchanged; most other fields are zero.
     std::vector<u8> back(packet.begin(), packet.begin() + EFA_PKT_HDR__BYTES);
     auto clear = [&](unsigned lsb, unsigned width) { std::memset(&back[lsb / 8], 0, width / 8); };
     auto move = [&](unsigned to, unsigned from) { std::memcpy(&back[to / 8], &packet[from / 8], 2); };

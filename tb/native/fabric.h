@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins the devices' packet streams: routes by destination node, delays, loses and reorders.
+// Connects the packet streams of the devices: routes by destination node, delays, loses, reorders.
 #pragma once
 #include <map>
 #include <deque>
@@ -16,7 +16,7 @@ class Fabric {
     void restart(u64 seed);
     void step(int device, const Shown &seen, Driven &drive);
     bool quiet() const;
-    // A packet from nowhere to a device, in `delay` cycles; it need not be well formed.
+    // Sends a packet without source device after `delay` cycles; the packet may be malformed.
     void inject(int device, const u8 *from, u64 len, u64 delay);
 
     u64 sent[kMaxDevices] = {};
@@ -36,7 +36,7 @@ class Fabric {
         bool held_last = false;
         u8 held_data[64] = {};
         Rate rate;
-        std::multimap<u64, std::vector<u8>> coming;  // by the cycle they may arrive in
+        std::multimap<u64, std::vector<u8>> coming;  // by the first cycle of arrival
         std::vector<u8> entering;
         u64 entered = 0;
         bool busy = false, first = false;

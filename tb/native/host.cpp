@@ -47,14 +47,14 @@ bool Host::quiet() const {
     return drained() && live_.empty() && pending_.empty() && gathering_.empty() && loads_out_ == 0;
 }
 
-// A stream's rule: what was valid and not taken is there again, unchanged.
+// Checks the stream rule: a payload without handshake stays valid and unchanged.
 void Host::steady(Held &held, bool valid, bool ready, u64 a, u64 b, const u8 *data, u32 bytes,
                   const char *name) {
     if (held.valid && !valid)
-        bench_.fail(device_, "%s fell before it was taken", name);
+        bench_.fail(device_, "%s fell before ready", name);
     else if (held.valid && (a != held.a || b != held.b ||
                             (bytes != 0 && std::memcmp(data, held.data, bytes) != 0)))
-        bench_.fail(device_, "%s changed while it waited", name);
+        bench_.fail(device_, "%s changed before ready", name);
     held.valid = valid && !ready;
     if (!held.valid) return;
     held.a = a, held.b = b;
@@ -75,23 +75,23 @@ void Host::step(const Shown &seen, Driven &drive) {
     drive.flr = bench_.cycle < flr_until_;
 }
 
-// ---- what must have ended, and when ----
+// Checks that accesses have ended
 
-// Every read that was requested lies in memory that the device may still access.
+// Fails for each outstanding read of memory that the device may no longer access.
 void Host::nothing_under_way(const char *when) {
     for (int tag : live_) {
         const Read &read = reads_[tag];
-        // The device gave up a read whose completion comes after its timeout.
+        // The device has timed out a read whose completion is late.
         if (read.late || iommu.permitted(read.addr, read.len, Iommu::kRead)) continue;
         bench_.fail(device_,
-                    "%s, expected no access under way, found the DMA read of %u bytes at %#lx "
+                    "%s, expected no outstanding access, found the DMA read of %u bytes at %#lx "
                     "without its completion: %s", when, read.len, read.addr,
                     iommu.owner_before(read.addr).c_str());
     }
 }
 
-// From the first step of a reset to its last the device takes every packet and shows none; when it
-// has drained, nothing of before is under way.
+// Checks that the device accepts every packet and reports none from the first to the last step of a
+// reset, and that no earlier access is outstanding when the device has drained.
 void Host::reset_steps(const Shown &seen, const Driven &drive) {
     bool step = (seen.ev_valid >> EFA_EV__RESET & 1) != 0;
     u64 which = 0;
@@ -102,17 +102,19 @@ void Host::reset_steps(const Shown &seen, const Driven &drive) {
         iommu.drained();
         if (iommu.on) nothing_under_way("reset drained");
         if (!gathering_.empty())
-            bench_.fail(device_, "reset drained, expected no access under way, found a DMA write at "
-                        "%#lx without its last beat", write_addr_);
+            bench_.fail(device_,
+                        "reset drained, expected no outstanding access, found a DMA write at %#lx "
+                        "without its last beat", write_addr_);
     }
     if (!resetting_) return;
     if ((seen.ev_valid >> EFA_EV__RXF & 1) != 0 || (seen.ev_valid >> EFA_EV__RXL & 1) != 0)
         bench_.fail(device_, "during a reset, expected every packet dropped, found one received");
     if (drive.net_valid && !seen.net_ready)
-        bench_.fail(device_, "during a reset, expected every packet dropped, found one that waits");
+        bench_.fail(device_,
+                    "during a reset, expected every packet dropped, found one that stalls");
 }
 
-// ---- events of the management side ----
+// Asynchronous events
 
 void Host::ask_event(u16 group, u16 syndrome, const u8 *data) {
     events_.push_back({group, syndrome, {}});
@@ -132,7 +134,7 @@ void Host::events(const Shown &seen, Driven &drive) {
     std::memcpy(drive.aenq_data, next.data, sizeof next.data);
 }
 
-// ---- accesses of the CPU ----
+// Accesses of the CPU
 
 void Host::accesses(const Shown &seen, Driven &drive) {
     if (drive.mmio_valid) {
@@ -153,7 +155,7 @@ void Host::accesses(const Shown &seen, Driven &drive) {
     if (!drive.mmio_valid && !requests_.empty()) next_access(drive);
 }
 
-// Looks at what the host does next, until that needs a clock. True when an access is driven.
+// Executes host requests until one needs a clock; returns true when an access is driven.
 bool Host::next_access(Driven &drive) {
     while (!requests_.empty()) {
         const Request &now = requests_.front();
@@ -236,9 +238,10 @@ void Host::load_answers(const Shown &seen, Driven &drive) {
     if (seen.mcpl_valid && drive.mcpl_ready) {
         auto &load = loads_[seen.mcpl_tag];
         if (!load.live) {
-            bench_.fail(device_, "read completion of tag %d that nobody waits for", seen.mcpl_tag);
+            bench_.fail(device_, "read completion of tag %d without an outstanding load",
+                        seen.mcpl_tag);
         } else {
-            // The host gets it behind every write that was handed over before.
+            // A load completion does not pass an earlier DMA write.
             apply_until(handed_);
             LoadRecord record = {bench_.cycle, load.id, u32(device_), 64, {}};
             for (int lane = 0; lane < 64; lane++)
@@ -255,7 +258,7 @@ void Host::load_answers(const Shown &seen, Driven &drive) {
     drive.mcpl_ready = !rng_mmio_.chance(knobs.mcpl_stall);
 }
 
-// ---- reads of the device ----
+// DMA reads
 
 void Host::read_requests(const Shown &seen, Driven &drive) {
     steady(held_rd_, seen.rd_valid, drive.rd_ready, seen.rd_addr,
@@ -269,7 +272,8 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
             bench_.fail(device_,
                         "DMA read of %lu bytes at %#lx: a read is not empty and stays inside one "
                         "aligned block of %lu bytes (max read request size)", len, addr, boundary);
-        if (read.live) bench_.fail(device_, "tag %d asked again before its answer", seen.rd_tag);
+        if (read.live)
+            bench_.fail(device_, "read tag %d is reused before its completion", seen.rd_tag);
         iommu.access(addr, len, Iommu::kRead);
         reads_asked++, read_bytes += len;
         bench_.shake(kPinRead, device_, addr, len << 8 | seen.rd_tag);
@@ -293,12 +297,12 @@ void Host::read_requests(const Shown &seen, Driven &drive) {
     drive.rd_ready = !rng_read_.chance(knobs.rd_stall);
 }
 
-// The next tag to send a beat of, or -1.
+// Returns the tag of the next completion beat, or -1.
 int Host::choose() {
     u64 now = bench_.cycle;
     if (current_ >= 0 && !(knobs.rd_interleave && reads_[current_].chunk == 0)) return current_;
     if (!knobs.rd_reorder) {
-        // In the order of the requests, as one root port without relaxed ordering would.
+        // Request order, as with one root port without relaxed ordering.
         return !live_.empty() && reads_[live_.front()].due <= now ? live_.front() : -1;
     }
     int ready[256], count = 0;
@@ -355,7 +359,7 @@ void Host::read_answers(const Shown &seen, Driven &drive) {
         }
     }
     if (drive.cpl_valid || live_.empty()) return;
-    // A completion never passes a store that the host sent before it.
+    // A read completion does not pass an earlier store of the host.
     bool store_stalls = drive.mmio_valid && drive.mmio_write && !seen.mmio_ready;
     if (store_stalls || !read_rate_.allow(knobs.rd_rate)) return;
     if (rng_read_.chance(knobs.rd_gap)) return;
@@ -366,7 +370,7 @@ void Host::read_answers(const Shown &seen, Driven &drive) {
     current_ = drive.cpl_last ? -1 : tag;
 }
 
-// ---- writes of the device ----
+// DMA writes
 
 void Host::writes(const Shown &seen, Driven &drive) {
     write_rate_.tick(knobs.wr_rate);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host of one device: its CPU's accesses, the memory's answers to reads, the sink of writes.
+// Models the host of one device: accesses of the CPU, read completions, and DMA writes.
 #pragma once
 #include <deque>
 
@@ -19,7 +19,7 @@ class Host {
     bool quiet() const;
     bool drained() const { return requests_.empty() && !store_waits_; }
     u64 events_waiting() const { return events_.size(); }
-    // Handover of the oldest write that is not visible yet; what came before is in the logs.
+    // Handshake cycle of the oldest write that is not visible yet; earlier writes are in the logs.
     u64 settled(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
     void ask_event(u16 group, u16 syndrome, const u8 *data);
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
@@ -87,7 +87,7 @@ class Host {
     u32 write_len_ = 0;
     bool released_ = false, resetting_ = false;
 
-    // What waited last cycle, to see that it stays.
+    // Payload that waited in the last cycle, to check that it is stable.
     struct Held {
         bool valid = false;
         u64 a = 0, b = 0;

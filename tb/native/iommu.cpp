@@ -85,7 +85,7 @@ bool Iommu::written(u64 addr, const u8 *data, u64 len) {
     u16 command;
     std::memcpy(&command, data, sizeof command);
     auto due = releases_.find(command);
-    // A response that nobody expects is the scoreboard's affair.
+    // The scoreboard reports an unexpected response.
     if (due == releases_.end() || due->second.empty()) return false;
     Release release = std::move(due->second.front());
     due->second.pop_front();
@@ -105,7 +105,7 @@ bool Iommu::written(u64 addr, const u8 *data, u64 len) {
 void Iommu::drained() {
     if (!on) return;
     std::string why =
-        "forgotten by the reset that drained in cycle " + std::to_string(bench_.cycle);
+        "invalidated by the reset that drained in cycle " + std::to_string(bench_.cycle);
     std::vector<u64> old;
     for (const auto &[key, range] : ranges_)
         if (range.epoch < epoch_) old.push_back(key);

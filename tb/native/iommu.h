@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IOMMU of a host: which memory the device may access now, and until which admin response.
+// Models the IOMMU of a host: the memory that the device may access until an admin response.
 #pragma once
 #include <deque>
 #include <string>
@@ -12,8 +12,8 @@ namespace efa {
 
 class Bench;
 
-// Python maps memory when an object may come to be, and says which response releases it: from the
-// handover of that response on, no access of the object may leave the device or be under way.
+// Python maps memory before an object can exist, and names the response that releases the memory.
+// From the handshake of that response on, no access of the object may start or be outstanding.
 class Iommu {
    public:
     enum Right : u32 { kRead = 1, kWrite = 2 };
@@ -22,22 +22,22 @@ class Iommu {
     Iommu(Bench &bench, int device) : bench_(bench), device_(device) {}
     void restart();
 
-    // `object` names the owner of the range; an object may have several.
+    // Maps a range that `object` owns; an object may own several ranges.
     void map(u64 object, const char *name, u64 addr, u64 len, u32 rights, bool forever);
     // The next response to `command` releases these objects.
     void release_at(u32 command, const u64 *objects, u64 count);
     void responses(u64 base, u64 bytes) { ring_base_ = base, ring_bytes_ = bytes; }
-    // The host resets the device: what is mapped now goes when the device has drained.
+    // Begins a reset of the device: the present mappings end when the device has drained.
     void reset() { epoch_++; }
 
-    // A request of the device at the pins; fails the run where it is not permitted.
+    // Checks a request of the device at the pins; fails the run when the access is not permitted.
     void access(u64 addr, u64 len, Right right);
     bool permitted(u64 addr, u64 len, Right right) const;
-    // A whole write of the device; true when it released something.
+    // Takes a complete write of the device; returns true when the write releases a mapping.
     bool written(u64 addr, const u8 *data, u64 len);
-    // The device has drained for a reset.
+    // Ends the mappings from before the reset: the device has drained.
     void drained();
-    // Name of an object that was released and held this byte, or empty.
+    // Returns the name of the last released owner of this byte, or an empty string.
     std::string owner_before(u64 addr) const;
 
     bool on = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Icarus module: a callback each half clock. Payload is read through VPI only where a valid
-// says that there is some, and written only where it is new.
+// Runs the bench as an Icarus module, with a callback each half clock. Payload is read through VPI
+// only while its valid is high, and written only when it is new.
 #include <vpi_user.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ using namespace efa;
 constexpr u64 kHalfPeriod = 2000;  // ps
 constexpr int kWords = EFA_EV__COUNT * 2;
 
-// One port of efa_tb, of which device d owns lane d.
+// One port of efa_tb; device d has lane d.
 class Port {
    public:
     void find(const char *name) {
@@ -31,7 +31,7 @@ class Port {
         }
         width_ = vpi_get(vpiSize, handle_);
     }
-    // Value of up to 64 bits; `unknown` gets the port's name where a bit is neither 0 nor 1.
+    // Returns up to 64 bits; `unknown` gets the port's name when a bit is neither 0 nor 1.
     u64 get(int device, int width, const char **unknown) const {
         s_vpi_value value;
         value.format = vpiVectorVal;
@@ -48,7 +48,7 @@ class Port {
         if ((x & mask) != 0 && unknown != nullptr) *unknown = name_;
         return result & mask & ~x;
     }
-    // Words of a wide port, and the unknown bits beside them.
+    // Reads the words of a wide port and their unknown bits.
     void get_words(int device, int words, u32 *to, u32 *x) const {
         s_vpi_value value;
         value.format = vpiVectorVal;
@@ -58,7 +58,7 @@ class Port {
             to[at] = value.value.vector[device * words + at].aval & ~x[at];
         }
     }
-    // Sets one device's lane in the shadow; flush() puts the port when something changed.
+    // Sets the lane of one device in shadow_; flush() writes the port when shadow_ has changed.
     void set(int device, int width, u64 value) {
         for (int bit = 0; bit < width; bit += 32) {
             int first = device * width + bit, part = width - bit < 32 ? width - bit : 32;
@@ -128,7 +128,7 @@ Shown shown[kMaxDevices];
 Driven driven[kMaxDevices];
 bool pins_are_driven = false, clock_is_high = false, wake_level = false;
 
-// Payload of 64 bytes; gives the byte lanes that hold an unknown bit.
+// Reads a payload of 64 bytes; returns the byte lanes with an unknown bit.
 u64 payload(const Port &from, int device, u32 *to) {
     u32 x[16];
     from.get_words(device, 16, to, x);
@@ -172,7 +172,7 @@ void sample(int d) {
         s.net_last = port.m_net_last.get(d, 1, x);
         s.net_x = payload(port.m_net_data, d, keep.net);
     }
-    // Unknown until the first clear reaches it, and looked at only when somebody asks.
+    // Unknown until the first clear, so unknown bits are not reported.
     s.cnt_data = port.cnt_data.get(d, 32, nullptr);
     s.ev_valid = port.ev_valid.get(d, 32, x);
     s.ev_x = 0;
@@ -264,7 +264,7 @@ PLI_INT32 half_clock(s_cb_data *) {
     again();
     if (!clock_is_high) {
         if (!pins_are_driven) {
-            // Values put before the first time step would not last.
+            // Values put before the first time step are lost.
             for (int d = 0; d < bench().devices; d++) drive(d);
             flush_all();
             pins_are_driven = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Verilator program: cocotb's callbacks where there are any, and between them the clock at
-// full speed. The device's pins are the top's ports, so a transactor reads and writes them in place.
+// Runs the Verilator simulation: the callbacks of cocotb, and between them the clock at full speed.
+// The pins of the device are ports of the top, so a transactor reads and writes them in place.
 #include <cstring>
 #include <memory>
 
@@ -95,7 +95,7 @@ class Simulation {
             if (bench().started())
                 run_clock(deadline);
             else if (deadline == kNever)
-                break;  // nobody will ever start the clock
+                break;  // no callback is left that can start the clock
             else
                 context_.time(deadline);
             VerilatedVpi::callCbs(cbNextSimTime);
@@ -120,7 +120,7 @@ class Simulation {
         }
     }
 
-    // One time step as VPI knows it, with cocotb's writes and its phases.
+    // Runs one VPI time step with the writes and the phases of cocotb.
     void step_callbacks() {
         do {
             do {
@@ -137,7 +137,7 @@ class Simulation {
         dump();
     }
 
-    // Clocks until Python is to be woken, or a time is reached that Python asked for.
+    // Runs the clock until the bench wakes Python, or until the deadline of a callback.
     void run_clock(u64 deadline) {
         while (!context_.gotFinish()) {
             if (context_.time() + 2 * kHalfPeriod > deadline) {

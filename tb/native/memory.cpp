@@ -34,11 +34,11 @@ Memory::~Memory() {
 
 void Memory::clear() {
     if (owner_ != getpid()) {
-        // A fork shares the arena with its parent and its siblings: it gets one of its own.
+        // A forked process shares the arena of its parent, so it creates its own.
         close(fd_);
         create();
     } else if (used_ != 0) {
-        // Punching the pages out gives zeros back and frees what was committed.
+        // Removing the pages clears them and frees the committed memory.
         madvise(arena_, used_, MADV_REMOVE);
     }
     used_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory: a sparse 64-bit address space over one shared arena that Python maps as numpy.
+// Holds the host memory: a sparse 64-bit address space in one arena that Python maps as numpy.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -21,7 +21,7 @@ class Memory {
     void clear();
     void read(u64 addr, void *to, u64 len) const;
     void write(u64 addr, const void *from, u64 len);
-    // Offset in the arena of a range that lies there in one piece, or -1.
+    // Returns the arena offset of a range that is contiguous there, or -1.
     int64_t map(u64 addr, u64 len);
     u8 *arena() const { return arena_; }
     int fd() const { return fd_; }
@@ -43,7 +43,7 @@ class Memory {
 
     u8 *arena_ = nullptr;
     int fd_ = -1;
-    int owner_ = 0;  // process
+    int owner_ = 0;  // process that created the arena
     u64 used_ = 0;
     std::unordered_map<u64, u64> pages_;
     std::vector<Range> faults_;

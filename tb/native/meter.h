@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bench's own count of what efa_meter counts at the pins, for the comparison of both.
+// Counts at the pins what efa_meter counts there, for the comparison of both.
 #pragma once
 #include "common.h"
 #include "efa_defs.h"
@@ -11,11 +11,11 @@ class Meter {
    public:
     static constexpr int kCounters = EFA_METER__STREAM + 2 * (EFA_METER_STREAM__ACKI + 1);
     void restart();
-    // What the pins show in this cycle; `counts` while counting is on.
+    // Counts one cycle of the pins; `counts` is true while counting is on.
     void step(const Shown &seen, const Driven &drive, u64 cycle, bool counts);
 
-    u64 counters[kCounters] = {};  // those of streams inside the device stay 0
-    u32 shown = 0;                 // cnt_data, as of the last cycle
+    u64 counters[kCounters] = {};  // counters of streams inside the device stay 0
+    u32 shown = 0;                 // cnt_data of the last cycle
 
    private:
     void stream(int which, bool valid, bool ready, bool counts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one device shows at its boundary in a cycle, and what is driven into it.
-// Wide values are pointers into the simulator's own storage where it has one.
+// Defines the outputs sampled from one device and the inputs driven into it, once a cycle.
+// Wide outputs are pointers into the storage of the simulator where possible.
 #pragma once
 #include <cstdint>
 
@@ -24,8 +24,8 @@ struct Shown {
     u64 mcpl_x = 0, wr_x = 0, net_x = 0;
     u32 ev_valid = 0, ev_x = 0, cnt_data = 0;
     const u8 *mcpl_data = nullptr, *wr_data = nullptr, *net_data = nullptr;
-    const u8 *ev_data = nullptr;  // 8 bytes a kind
-    const char *unknown = nullptr;  // a control signal that is neither 0 nor 1
+    const u8 *ev_data = nullptr;  // 8 bytes per kind
+    const char *unknown = nullptr;  // name of a control signal that is neither 0 nor 1
 };
 
 // Driven after the edge, so that the device sees it at the next one.
@@ -52,7 +52,7 @@ struct Driven {
     alignas(64) u8 cpl_data[64] = {};
     alignas(64) u8 net_data[64] = {};
     alignas(64) u8 aenq_data[64] = {};
-    // Set when the payload beside it is new; cleared by whoever drives the pins.
+    // True when the payload of a stream is new; cleared when the pins are driven.
     bool mmio_new = true, cpl_new = true, net_new = true, cfg_new = true, aenq_new = true;
 };
 
