@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_recv - connects the receive side: packets, receive queues, validation, scatter, ACKs due.
+// efa_recv - connects the receive side: packets, receive queues, checks, scatter, acknowledgements.
 //
 // In    s_net: packets; rqdb, rqop, qpchg; contexts and tables; rdc: receive WQE read completions;
 //       rxdone

@@ -51,7 +51,7 @@ module efa_admin_post #(
   reg [11:0] id_q;
   reg [7:0] status_q;
   reg [BODY_W-1:0] body_q;
-  reg [COUNT_W-1:0] count_q;  // entries of this ring: the slot, and above it the wrap count
+  reg [COUNT_W-1:0] count_q;  // entries of this ring: the slot, above it the wrap count
   reg [511:0] entry_q;
   reg [15:0] crc_q;
   reg [57:0] line_q;

@@ -77,7 +77,7 @@ module efa_cmd_ec #(
   reg [COUNTERS-1:0] live_q;
   reg [EC_W-1:0] index_q;
   reg [EC_W-1:0] index_d;
-  reg there_q;  // the handle is that of a counter
+  reg there_q;  // the handle names an existing counter
   reg gone_q;
   reg [QPN_W-1:0] gone_qpn_q;
   reg [15:0] qp_uar_q;

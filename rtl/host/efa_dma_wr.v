@@ -136,7 +136,7 @@ module efa_dma_wr (
   assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
   assign idle = !open_q && !out_valid_q;
 
-  // Checks the rules of the clients, which are here those of the device.
+  // Checks the packets of the clients where they become packets of the device.
   reg [12:0] left_q;
   wire [12:0] len = beat[513+:13];
   wire [63:0] addr = beat[526+:64];

@@ -6,7 +6,7 @@
 // Out   wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it leaves;
 //       held while the last message of its vector is younger than s_cfg_moderation
 //       odd: a request of a vector that does not exist, dropped
-//       hit, rdata: completion of a load of table or pending bits, one cycle after acc
+//       hit, rdata: data of a load of table or pending bits, one cycle after acc
 // Time  two cycles to a message, one every three; a held message leaves when its interval is over,
 //       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one
 //       entry per cycle

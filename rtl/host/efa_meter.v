@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_meter - counts beats and stall cycles of streams, and histograms of reads and open sends.
+// efa_meter - counts beats and stall cycles of streams, and histograms of host reads and sends.
 //
 // In    valid, ready: the streams of efa_meter_stream, a bit each; rd_tag, cpl_tag, cpl_last: the
 //       payload of two of them; sends_open: message contexts in use;
