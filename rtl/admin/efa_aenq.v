@@ -9,7 +9,7 @@
 `include "efa_defs.vh"
 
 module efa_aenq #(
-    parameter EVENTS_LEFT = 0  // events to the wrap of the counts, whole wraps of a ring; 0: 2^32
+    parameter EVENTS_LEFT = 0  // events to the wrap of the counts, even number of wraps; 0: 2^32
 ) (
     input wire clk,
     input wire rst,

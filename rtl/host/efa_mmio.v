@@ -8,7 +8,8 @@
 //       m_mmio_cpl: load completions, in order
 // Time  a store shows in the cycle after its handshake; LLQ lines, single dwords and loads of
 //       one dword pass one per cycle, each further dword takes one more. 60 loads may wait for
-//       m_mmio_cpl before the input stalls. A line waits at most 32 cycles for s_mmio_ready.
+//       m_mmio_cpl before the input stalls. A line waits at most 32 cycles for s_mmio_ready
+//       while no load stalls.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

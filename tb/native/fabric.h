@@ -2,7 +2,6 @@
 // Connects the packet streams of the devices: routes by destination node, delays, loses, reorders.
 #pragma once
 #include <map>
-#include <deque>
 
 #include "common.h"
 

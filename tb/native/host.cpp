@@ -350,7 +350,7 @@ void Host::beat(Read &read, int tag, Driven &drive) {
 void Host::read_answers(const Shown &seen, Driven &drive) {
     read_rate_.tick(knobs.rd_rate);
     if (drive.cpl_valid && seen.cpl_ready) {
-        bench_.digest.word(0x500 + device_ + (u64(drive.cpl_tag) << 16));
+        bench_.digest.word(0x600 + device_ + (u64(drive.cpl_tag) << 16));
         bench_.shake(kPinAnswer, device_, drive.cpl_tag, drive.cpl_last);
         drive.cpl_valid = false;
         if (drive.cpl_last) {
