@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands: one function each, marked with its opcode; regions and event counters have
-files of their own.
+"""Admin commands, one function per opcode; memory regions and event counters have own files.
 
-A function takes the device and the decoded command. It returns its response layout, None for a
-plain success, or raises Refusal; the checks stand in the order in which statuses win.
+A function takes the device and the decoded command. It returns its response layout, or None for
+a success without a body, or raises Refusal. The order of the checks is the priority of statuses.
 """
 
 from efa import defs
@@ -39,7 +38,7 @@ _MOVES = {
     _State.ERR: {_State.ERR},
 }
 
-# Opcode to the function that carries it out.
+# Opcode to the function that executes it.
 COMMANDS = {}
 command = commands(COMMANDS)
 
@@ -190,7 +189,7 @@ def create_qp(device, cmd):
         legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
         legal(aligned(cmd.rq_base_addr, RING_ALIGNMENT))
     legal(not cmd.unsolicited_write_recv or capable(device, "unsolicited_write_recv"))
-    # Only a device with the capability has CQs with the flag.
+    # A CQ with long_ids implies the capability, so no capability check is needed.
     legal(not cmd.sq_64_bit_req_id or send_cq.long_ids)
     index = granted(objects.qps.free_number(cmd.uar))
     pages = max(1, ring_bytes // limits.llq_page_bytes)
@@ -225,7 +224,7 @@ def modify_qp(device, cmd):
     qp = device.objects.qp_by_number(cmd.qp_handle)
     legal(qp)
     moves = cmd.modify_mask__qp_state
-    # A QP that broke by itself is not in the state its driver holds: by these moves it gets out.
+    # A QP that failed is not in the state its driver holds: RESET and ERR are always permitted.
     gets_out = moves and cmd.qp_state in (_State.RESET, _State.ERR)
     legal(gets_out or not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
     if moves:
@@ -299,7 +298,7 @@ def get_stats(device, cmd):
 
 
 def _with_body(response, body):
-    """A response whose union holds a body; the header is filled in when it is posted."""
+    """Returns a response whose union holds the body; the header is filled when it is posted."""
     result = response()
     start = response.u.offset
     result.image[start : start + body.SIZE] = body.pack()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands of event counters: numbers in host memory that completions add to."""
+"""Admin commands of event counters: counters in host memory, incremented by completions."""
 
 from efa import defs
 from efa.admin_rules import aligned, commands, granted, legal, unused
@@ -13,7 +13,7 @@ _Opcode = defs.AdminAqOpcode
 _Modify = defs.AdminEventCounterModifyOps
 _QP_EVENTS = defs.AdminEventCounterAttachType.QP_EVENTS
 
-# Opcode to the function that carries it out.
+# Opcode to the function that executes it.
 COMMANDS = {}
 command = commands(COMMANDS)
 
@@ -65,7 +65,7 @@ def modify_event_counter(device, cmd):
 
 
 def change(device, counter, value):
-    """A new value, which the host sees at once."""
+    """Sets a counter (modulo 2^64) and writes its value to host memory."""
     counter.value = value & _MASK
     if device.on_event is not None:
         device.event("ecw", counter=counter.index, value=counter.value & _SHOWN)
@@ -73,7 +73,7 @@ def change(device, counter, value):
 
 
 def _named(device, cmd):
-    """Counter, QP and events (bit numbers) of an attachment; refuses what does not fit together."""
+    """Counter, QP and events (bit numbers) of an attachment; refuses an invalid combination."""
     objects, named = device.objects, cmd.u.qp_events
     counter, qp = objects.counters.get(cmd.cntr_handle), objects.qp_by_number(named.qp_handle)
     legal(cmd.attach_type == _QP_EVENTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The admin rings: commands in, responses and their interrupts out."""
+"""Executes the admin queue: consumes commands, writes responses, raises their interrupts."""
 
 from efa import admin, admin_counters, admin_regions, defs
 from efa.admin_rules import Refusal
@@ -19,7 +19,7 @@ _Status = defs.AdminAqCompletionStatus
 
 
 class AdminQueues:
-    """AQ, ACQ and AENQ of a device, as they are after a reset."""
+    """AQ, ACQ and AENQ of a device, in the state after a reset."""
 
     def __init__(self, device):
         self.device = device
@@ -27,21 +27,21 @@ class AdminQueues:
         self.aq_base = self.acq_base = self.acq_vector = 0
         self.aq_entry_bytes = ENTRY_BYTES
         self.masked = self.held = self.held_event = False
-        # Opcode and slot of the command that is carried out: None where it could not be read.
+        # Opcode and slot of the command in execution; the opcode is None if its read failed.
         self.current = (None, 0)
         self.events = AsyncEvents(device, self._tell_event)
 
     def _depth(self, depth, entry_bytes, *sizes):
-        """The depth of a legal ring, None of any other."""
+        """The depth of a valid ring, None for an invalid one."""
         legal = entry_bytes in sizes and is_power_of_two(depth, self.device.limits.max_aq_depth)
         return depth if legal else None
 
     def _base(self, low, high):
-        """Rings start at an entry's own alignment, whatever the low bits say."""
+        """Ring base, aligned down to the entry size: the low bits are ignored."""
         return self.device.register_pair(low, high) & -ENTRY_BYTES
 
     def configure_aq(self, value):
-        """AQ_CAPS: enables the ring at its base, or disables it."""
+        """AQ_CAPS: enables the ring at its base address, or disables it."""
         caps = defs.REG_BITS.AQ_CAPS.unpack(value)
         depth = self._depth(caps.AQ_DEPTH, caps.AQ_ENTRY_SIZE, ENTRY_BYTES, WIDE_ENTRY_BYTES)
         self.aq = WorkRing(depth) if depth else None
@@ -49,7 +49,7 @@ class AdminQueues:
         self.aq_base = self._base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI)
 
     def configure_acq(self, value):
-        """ACQ_CAPS: likewise; commands that waited for it are taken."""
+        """ACQ_CAPS: enables or disables the ring; executes commands that were pending for it."""
         caps = defs.REG_BITS.ACQ_CAPS.unpack(value)
         depth = self._depth(caps.ACQ_DEPTH, caps.ACQ_ENTRY_SIZE, ENTRY_BYTES)
         self.acq = EntryRing(depth) if depth else None
@@ -58,21 +58,21 @@ class AdminQueues:
         self.device.when_master(self._serve)
 
     def configure_aenq(self, value):
-        """AENQ_CAPS: likewise."""
+        """AENQ_CAPS: enables or disables the ring."""
         caps = defs.REG_BITS.AENQ_CAPS.unpack(value)
         depth = self._depth(caps.AENQ_DEPTH, caps.AENQ_ENTRY_SIZE, ENTRY_BYTES)
         base = self._base(defs.Reg.AENQ_BASE_LO, defs.Reg.AENQ_BASE_HI)
         self.events.configure(depth, base, caps.AENQ_MSIX_VECTOR)
 
     def ring(self, value):
-        """AQ_PROD_DB."""
+        """AQ_PROD_DB: advances the producer index and executes the posted commands."""
         if self.aq is None or not self.aq.ring(value):
             self.device.event("odd_admin", what=ODD_DOORBELL, detail=value)
         else:
             self.device.when_master(self._serve)
 
     def mask(self, value):
-        """INTR_MASK: a message that was held for a vector leaves when it becomes 0."""
+        """INTR_MASK: clearing the mask sends the messages that were held, one per vector."""
         self.masked = bool(defs.REG_BITS.INTR_MASK.unpack(value).EN)
         if not self.masked:
             vectors = {self.acq_vector} if self.held else set()
@@ -82,7 +82,7 @@ class AdminQueues:
                 self.device.interrupts.raise_vector(vector)
 
     def snapshot(self):
-        """What commands and events may change; the rings move with every command."""
+        """State that commands and events change; the ring indices are left out."""
         return {"masked": self.masked, "events": self.events.snapshot()}
 
     def _tell_event(self):
@@ -93,7 +93,7 @@ class AdminQueues:
 
     def _serve(self):
         while self.aq is not None and self.acq is not None and self.aq.waiting:
-            # A pass over the ring of 2^n entries toggles the phase; the doorbell alone is trusted.
+            # The phase toggles at each wrap. A wrong phase is reported; the doorbell decides.
             phase = self.aq.taken // self.aq.depth & 1 ^ 1
             slot = self.aq.take()
             self.aq.complete()
@@ -130,7 +130,7 @@ class AdminQueues:
         self._respond(command_id, status, response)
 
     def _narrowed(self, entry):
-        """The 64-byte form of a 128-byte entry; refuses one that is not what its checksum says."""
+        """The 64-byte form of a 128-byte entry; refuses a wrong checksum or payload version."""
         image = bytearray(entry)
         header = defs.AdminAqCommonDescV2.over(image)
         checksum, header.checksum = header.checksum, 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's admin queue: commands out, responses matched by command id."""
+"""The driver's admin queue: submits commands and matches responses by command id."""
 
 from efa import defs
 from efa.codec import crc16
@@ -12,7 +12,7 @@ OPCODES = {command: opcode for opcode, (command, _) in reversed(defs.COMMANDS.it
 
 
 class DriverError(Exception):
-    """The device refused or failed the driver; `status` is the admin status where it gave one."""
+    """The device refused a command or failed; `status` is the admin status, None without one."""
 
     def __init__(self, text, status=None):
         super().__init__(text)
@@ -20,7 +20,7 @@ class DriverError(Exception):
 
 
 class Command:
-    """One submitted command; `response` is set when it has completed."""
+    """One submitted command; `response` is set when the command completes."""
 
     def __init__(self, opcode, command_id, response_type):
         self.opcode, self.command_id = opcode, command_id
@@ -30,16 +30,16 @@ class Command:
 
     @property
     def name(self):
-        """Name of the opcode, or its number where it has none."""
+        """Name of the opcode, or its number if it has no name."""
         return getattr(self.opcode, "name", f"opcode {self.opcode}")
 
     @property
     def done(self):
-        """True once the device has answered."""
+        """True once the response has arrived."""
         return self.status is not None
 
     def result(self):
-        """The response; raises DriverError when the device refused."""
+        """The response; raises DriverError if the device refused the command."""
         if not self.done:
             raise DriverError(f"{self.name} has not completed")
         if self.status != defs.AdminAqCompletionStatus.SUCCESS:
@@ -51,8 +51,8 @@ class Command:
 class AdminQueue:
     """AQ and ACQ in host memory, up to `depth` commands outstanding (a power of two, at most 32).
 
-    `write_register(reg, value)` reaches the device; `check_crc` and `wide`, the 128-byte entries,
-    are what VERSION asks for.
+    `write_register(reg, value)` writes a device register. `check_crc` and `wide` (128-byte
+    entries) follow from the VERSION register.
     """
 
     def __init__(self, memory, allocator, write_register, check_crc, wide=False,
@@ -71,13 +71,13 @@ class AdminQueue:
         self.strays = []
 
     def enable_aq(self):
-        """Registers of the submission ring: base low, base high, then the enabling CAPS."""
+        """Writes the registers of the submission ring: base low, base high, then AQ_CAPS."""
         self._write_base(defs.Reg.AQ_BASE_LO, defs.Reg.AQ_BASE_HI, self.aq_base)
         self._write_register(defs.Reg.AQ_CAPS, defs.REG_BITS.AQ_CAPS.pack(
             AQ_DEPTH=self.depth, AQ_ENTRY_SIZE=self.entry.SIZE))
 
     def enable_acq(self):
-        """Registers of the completion ring."""
+        """Writes the registers of the completion ring, ACQ_CAPS last."""
         self._write_base(defs.Reg.ACQ_BASE_LO, defs.Reg.ACQ_BASE_HI, self._acq.base)
         self._write_register(defs.Reg.ACQ_CAPS, defs.REG_BITS.ACQ_CAPS.pack(
             ACQ_DEPTH=self.depth, ACQ_ENTRY_SIZE=defs.AdminAcqEntry.SIZE,
@@ -89,20 +89,20 @@ class AdminQueue:
 
     @property
     def outstanding(self):
-        """Commands without a response."""
+        """Number of commands without a response."""
         return sum(context is not None for context in self._contexts)
 
     @property
     def full(self):
-        """True while no further command may be submitted."""
+        """True while no further command can be submitted."""
         return None not in self._contexts
 
     def submit(self, request, spoil=None):
-        """Puts a command into the ring and rings; returns its Command.
+        """Writes a command to the ring, writes the doorbell and returns its Command.
 
-        `spoil` turns a byte of the entry at that offset, behind the back of its checksum.
+        `spoil` inverts the entry's byte at that offset after the checksum was computed.
         """
-        # Two commands share a layout: such a request says itself which it is.
+        # Two commands share a layout: such a request carries its opcode.
         opcode = request.aq_common.opcode or OPCODES[type(request)]
         slot = self._contexts.index(None)
         lap, place = divmod(self._produced, self.depth)
@@ -125,15 +125,15 @@ class AdminQueue:
 
     @property
     def place(self):
-        """Slot of the ring that the next command takes."""
+        """Slot of the next command in the ring."""
         return self._produced % self.depth
 
     def forget(self, command):
-        """Gives up a command whose response will not come."""
+        """Releases the slot of a command whose response will not arrive."""
         self._contexts[self._contexts.index(command)] = None
 
     def drain(self):
-        """Takes every response that has arrived."""
+        """Consumes every response that has arrived; unexpected ones go to `strays`."""
         while (entry := self._acq.take()) is not None:
             header = entry.acq_common_descriptor
             if self._check_crc and not crc_matches(entry):
@@ -149,13 +149,13 @@ class AdminQueue:
             command.status = header.status
 
     def free(self):
-        """Gives the rings back; the device must have been reset."""
+        """Frees the rings; the device must have been reset."""
         self._allocator.free(self.aq_base)
         self._allocator.free(self._acq.base)
 
 
 def widened(image):
-    """The 128-byte form of a 64-byte command: payload 8 bytes later, checksum over all of it."""
+    """The 128-byte form of a 64-byte command: payload 8 bytes later, checksum over all bytes."""
     common = defs.AdminAqCommonDesc.SIZE
     wide = bytearray(defs.AdminAqEntryV2.SIZE)
     wide[:common] = image[:common]
@@ -166,7 +166,7 @@ def widened(image):
 
 
 def crc_matches(entry):
-    """True when an ACQ entry carries the checksum of its own bytes."""
+    """True if the checksum of an ACQ entry is correct."""
     clean = defs.AdminAcqEntry.unpack(entry.pack())
     clean.acq_common_descriptor.checksum = 0
     return crc16(clean.pack()) == entry.acq_common_descriptor.checksum

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands of memory regions: what pages they have, and how the host says so.
+"""Admin commands of memory regions: registration, page lists, deregistration.
 
-A page list comes in the command, in one array, or in chunks: blocks with the addresses of list
-pages and a link to the next block. Chunk lengths are not looked at, drivers get them wrong.
+A page list is inline in the command, one array in host memory, or chunks: blocks with the
+addresses of list pages and a link to the next block. Chunk lengths are ignored, because some
+drivers set wrong ones.
 """
 
 from efa import defs
@@ -17,7 +18,7 @@ ADDRESSES_PER_PAGE = defs.EFA_CHUNK_PAYLOAD_SIZE // ADDRESS_BYTES
 
 _Opcode = defs.AdminAqOpcode
 
-# Opcode to the function that carries it out.
+# Opcode to the function that executes it.
 COMMANDS = {}
 command = commands(COMMANDS)
 
@@ -34,7 +35,7 @@ def reg_mr(device, cmd):
     legal(not cmd.remote_write_enable or capable(device, "rdma_write"))
     count = 0 if physical else _page_count(device, cmd)
     index, start = _room(device, count)
-    # Judged last of all: a list in host memory is read only when it fits.
+    # Last check: a list in host memory is read only once resources are allocated.
     pages = () if physical else _pages(device, cmd, count)
     legal(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
     region = _added(
@@ -47,7 +48,7 @@ def reg_mr(device, cmd):
 
 @command(_Opcode.ALLOC_MR)
 def alloc_mr(device, cmd):
-    """A region without pages: its key covers nothing until a fast registration."""
+    """Allocates a region without pages: its key covers nothing until a fast registration."""
     objects = device.objects
     legal(objects.pds.get(cmd.pd))
     legal(cmd.max_pages)
@@ -70,7 +71,7 @@ def dereg_mr(device, cmd):
 
 
 def _room(device, count):
-    """A free index and the start of that many translations."""
+    """A free region index and the start of `count` free translations."""
     objects = device.objects
     index = granted(objects.mrs.free_number())
     fits = count <= device.limits.max_mr_pages
@@ -87,7 +88,7 @@ def _added(objects, index, start, count, **values):
 
 
 def _page_count(device, cmd):
-    """Pages of a region; refuses a list that cannot hold them."""
+    """Number of pages of a region; refuses a list that is too short for them."""
     flags, buffer = cmd.aq_common, cmd.pbl.pbl
     legal(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
     page_bytes = 1 << cmd.phys_page_size_shift
@@ -102,7 +103,7 @@ def _page_count(device, cmd):
 
 
 def _pages(device, cmd, count):
-    """The page addresses, wherever they are; what cannot be read raises HostReadError."""
+    """The page addresses, inline or from host memory; raises HostReadError if a read fails."""
     flags = cmd.aq_common
     if not flags.ctrl_data:
         return tuple(cmd.pbl.inline_pbl_array[:count])
@@ -117,7 +118,7 @@ def _pages(device, cmd, count):
 
 
 def _list_pages(device, chunk, count):
-    """Addresses of the list pages, chunk after chunk as they are needed."""
+    """Addresses of the list pages; reads each chunk only when needed."""
     while count:
         legal(aligned(chunk, LIST_ALIGNMENT))
         taken = min(count, POINTERS_PER_CHUNK)

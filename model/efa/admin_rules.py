@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an admin command is refused: the checks that commands are made of."""
+"""Checks of admin commands; each failed check raises Refusal with its status."""
 
 from efa import defs
 
@@ -8,7 +8,7 @@ _CAPS = defs.AdminFeatureDeviceAttrDesc
 
 
 class Refusal(Exception):
-    """A command ends with this status and has changed nothing."""
+    """Ends a command with this status; the command has changed no state."""
 
     def __init__(self, status):
         super().__init__(status.name)
@@ -16,7 +16,7 @@ class Refusal(Exception):
 
 
 def commands(table):
-    """A mark for functions that carry out an opcode: it puts them into the table."""
+    """Returns a decorator that adds the function of an opcode to the table."""
 
     def command(opcode):
         def mark(function):
@@ -29,41 +29,41 @@ def commands(table):
 
 
 def well_formed(condition):
-    """Refuses what sets flags that this device does not know how to follow."""
+    """Refuses unsupported or inconsistent flags (MALFORMED_REQUEST)."""
     if not condition:
         raise Refusal(_Status.MALFORMED_REQUEST)
 
 
 def legal(condition):
-    """Refuses a parameter."""
+    """Refuses an invalid parameter (ILLEGAL_PARAMETER)."""
     if not condition:
         raise Refusal(_Status.ILLEGAL_PARAMETER)
 
 
 def unused(condition):
-    """Refuses to take away what another object names."""
+    """Refuses to destroy an object that another object refers to (RESOURCE_BUSY)."""
     if not condition:
         raise Refusal(_Status.RESOURCE_BUSY)
 
 
 def granted(resource):
-    """Refuses when there is nothing left to give; returns what was found."""
+    """Refuses if no resource is free (RESOURCE_ALLOCATION_FAILURE); returns the resource."""
     if resource is None:
         raise Refusal(_Status.RESOURCE_ALLOCATION_FAILURE)
     return resource
 
 
 def capable(device, capability):
-    """True when the device reports a capability of device_caps."""
+    """True if the device reports the capability in device_caps."""
     field = getattr(_CAPS, capability)
     return bool(device.profile.device_caps >> field.lsb & field.mask)
 
 
 def aligned(address, alignment):
-    """True for an address on a multiple of a power of two."""
+    """True if the address is a multiple of the alignment (a power of two)."""
     return not address & (alignment - 1)
 
 
 def address_of(words):
-    """The 64-bit address in two words."""
+    """The 64-bit address in a low and a high word."""
     return words.mem_addr_high << 32 | words.mem_addr_low

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous events: who may be told, how many may be unread, and what waits at the port."""
+"""Asynchronous events: enabled groups, flow control of the AENQ, and pending events."""
 
 from collections import deque
 
@@ -15,7 +15,7 @@ _GROUPS = range(_Group.FATAL_ERROR, _Group.AENQ_GROUPS_NUM)
 
 
 class AsyncEvents:
-    """The AENQ of a device, as it is after a reset; tell() is called behind each entry's write."""
+    """The AENQ of a device after a reset; tell() is called after each entry is written."""
 
     def __init__(self, device, tell):
         self.device, self._tell = device, tell
@@ -26,7 +26,7 @@ class AsyncEvents:
         self.waiting = deque()
 
     def snapshot(self):
-        """Plain values, equal exactly when nothing changed."""
+        """The state as plain values; two are equal if and only if nothing changed."""
         ring = (self.ring.depth, self.ring.written) if self.ring else None
         return {
             "ring": ring, "base": self.base, "vector": self.vector, "consumed": self.consumed,
@@ -34,18 +34,18 @@ class AsyncEvents:
         }  # fmt: skip
 
     def configure(self, depth, base, vector):
-        """AENQ_CAPS: a ring at its beginning, or none (depth None)."""
+        """AENQ_CAPS: starts a new ring, or disables the AENQ if depth is None."""
         self.ring = None if depth is None else EntryRing(depth)
         self.base, self.vector, self.consumed = base, vector, 0
         self._serve()
 
     def enable(self, groups):
-        """SET_FEATURE: the groups that are told from now on."""
+        """SET_FEATURE: sets the groups that are reported from now on."""
         self.enabled_groups = groups
         self._serve()
 
     def consume(self, value):
-        """AENQ_CONS_DB: how many events the host has read, in all."""
+        """AENQ_CONS_DB: total number of events that the host has consumed."""
         read = (value - self.consumed) & COUNT_MASK
         if read > self._unread():
             self.device.event("odd_admin", what=ODD_CONSUMER, detail=value)
@@ -54,12 +54,12 @@ class AsyncEvents:
         self._serve()
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """An event of the management side; what finds no room waits, and others behind it."""
+        """Queues an event of the management side; pending, in order, while the ring is full."""
         self.waiting.append((int(group), int(syndrome), bytes(data)))
         self._serve()
 
     def keep_alive(self):
-        """The period is over."""
+        """The keep-alive period has expired; the event is dropped if the ring is full."""
         self._take(_Group.KEEP_ALIVE, 0, b"")
 
     def _enabled(self, group):
@@ -72,7 +72,7 @@ class AsyncEvents:
         return self.ring is not None and self._unread() == self.ring.depth
 
     def _serve(self):
-        """Takes what waits, in order, until one has to wait for room."""
+        """Processes pending events in order until one finds the ring full."""
         while self.waiting:
             group = self.waiting[0][0]
             if self._enabled(group) and self._full() and group != _Group.KEEP_ALIVE:
@@ -82,7 +82,7 @@ class AsyncEvents:
     def _take(self, group, syndrome, data):
         device = self.device
         if group == _Group.KEEP_ALIVE and not self._enabled(group):
-            return  # no event, by decision 0004
+            return  # Decision 0004: a disabled keep-alive is not reported as dropped.
         if not self._enabled(group) or self.ring is None:
             device.event("odd_admin", what=ODD_DROPPED, detail=group | syndrome << 16)
             return

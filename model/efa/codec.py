@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checksums, and columns of bits in arrays of entries."""
+"""CRC of admin entries, event decoding, and bit columns in arrays of entries."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _CRC16_TABLE = _crc16_table()
 
 
 def crc16(data):
-    """Checksum of an admin entry whose checksum field is zero."""
+    """CRC-16 of an admin entry whose checksum field is zero."""
     crc = defs.CRC16_INIT
     for byte in bytes(data):
         crc = crc >> 8 ^ _CRC16_TABLE[(crc ^ byte) & 0xFF]
@@ -33,7 +33,7 @@ def crc16(data):
 
 
 def decode_event(kind, data):
-    """Name and fields of an observed event from its number and its 64 bits."""
+    """Name and fields of an event, from its number and its 64 data bits."""
     name = defs.Ev(kind).name.lower()
     return name, defs.EVENTS[name].unpack(data)
 
@@ -47,7 +47,7 @@ def _column(cls, records, path):
 
 
 def get_column(cls, records, path):
-    """One field of every entry of an array of cls.DTYPE; path descends with dots."""
+    """One field of every entry of an array of cls.DTYPE; dots in the path descend."""
     attribute, column = _column(cls, records, path)
     if isinstance(attribute, BitField):
         return column >> attribute.lsb & attribute.mask
@@ -55,7 +55,7 @@ def get_column(cls, records, path):
 
 
 def set_column(cls, records, path, values):
-    """Sets one field of every entry of an array of cls.DTYPE; refuses values too wide."""
+    """Sets one field of every entry of an array of cls.DTYPE; ValueError if a value is too wide."""
     attribute, column = _column(cls, records, path)
     values = np.asarray(values)
     if not isinstance(attribute, BitField):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion entries, the events they raise, and the interrupts of event queues."""
+"""Writes CQEs, raises completion events (EQEs) and the interrupts of event queues."""
 
 from efa import defs
 from efa.admin_counters import change
@@ -30,12 +30,12 @@ class Completions:
     def __init__(self, device):
         self.device = device
 
-    # Entries. A receive that failed or was flushed says nothing behind the QP number.
+    # CQEs. A failed or flushed receive has zeros after the QP number.
 
     def send(self, qp, req_id, status, op):
-        """A finished send: its operation stands in the entry whatever became of it."""
+        """Writes the CQE of a send; its operation is reported with every status."""
         flags = _SEND_FLAGS | op << _OP_TYPE_LSB
-        # Bits 63:16 of the id lie where a receive has its length, AH and source QP.
+        # Bits 63:16 of the id use the fields length, AH and source QP of a receive.
         low, *upper = (req_id >> at & _WORD for at in (0, 16, 32, 48))
         self._write(qp.send_cq, 0, qp, low, status, flags, (*upper, 0), b"")
 
@@ -44,7 +44,7 @@ class Completions:
         self._write(cq, len(cq.rings) - 1, qp, req_id, status, _RECV_FLAGS, (0, 0, 0, 0), b"")
 
     def receive(self, qp, req_id, length, gid, src_qpn, imm):
-        """A delivered message; imm is None without an immediate."""
+        """Writes the CQE of a received message; imm is None without an immediate."""
         cq, limits = qp.recv_cq, self.device.limits
         ah = self.device.objects.ah_of.get((qp.pd, gid))
         number = limits.reserved_ah if ah is None else ah.index
@@ -77,7 +77,7 @@ class Completions:
             self._event(cq)
 
     def _count(self, qp, flags, status):
-        """The event counter of what happened: written behind its entry, before an event of it."""
+        """Increments the event counter: written after the CQE, before its completion event."""
         receive = flags & _RECV_FLAGS == _RECV_FLAGS
         good, bad = (_RECV_COMP, _RECV_COMP_ERR) if receive else (_SEND_COMP, _SEND_COMP_ERR)
         counter = qp.counters.get(good if status == defs.IoCompStatus.OK else bad)
@@ -87,7 +87,7 @@ class Completions:
     # Doorbells of CQs and EQs.
 
     def ring(self, cq, value):
-        """CQ doorbell: what the host has consumed, and whether it wants one event."""
+        """CQ doorbell: sets the consumer index and may arm the CQ for one event."""
         doorbell = _CONSUMER.unpack(value)
         cq.consumer_index = doorbell.CONSUMER_INDEX
         if doorbell.ARM and cq.eq is not None:
@@ -98,7 +98,7 @@ class Completions:
                 cq.armed = True
 
     def arm_eq(self, number):
-        """EQ doorbell: a message at once for entries it has not told of, else at the next one."""
+        """EQ doorbell: sends a message now if EQEs are unreported, else at the next EQE."""
         eq = self.device.objects.eqs.get(number)
         if eq is None:
             return
@@ -113,7 +113,7 @@ class Completions:
                 self.device.when_master(lambda cq=cq: self._event(cq))
 
     def _event(self, cq):
-        """One entry for each CQ between two arms of its EQ, so that the EQ never overflows."""
+        """Writes one EQE per CQ between two arms of its EQ, so the EQ cannot overflow."""
         if cq.posted:
             cq.kept = True
             return

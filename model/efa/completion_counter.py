@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion counters of the verbs: how many work requests ended, well and not, without polling."""
+"""Completion counters of the verbs: count completed work requests without polling."""
 
 from efa import defs
 
@@ -14,7 +14,7 @@ def _mask(names):
 
 
 class CompletionCounter:
-    """Two counters of the device in host memory, one of successes and one of errors."""
+    """Two event counters in host memory: successful and failed work requests."""
 
     def __init__(self, context):
         self._driver = driver = context.driver
@@ -29,34 +29,34 @@ class CompletionCounter:
 
     @property
     def value(self):
-        """Work requests that ended well."""
+        """Number of work requests completed with success."""
         return self._read(0)
 
     @property
     def errors(self):
-        """Work requests that ended otherwise, flushed ones too."""
+        """Number of work requests completed with an error, flushed ones included."""
         return self._read(1)
 
     def attach(self, qp, *operations):
-        """Counts what ends on a queue pair; operations are SENDS, RECEIVES or both."""
+        """Counts the completions of a queue pair; operations are SENDS, RECEIVES or both."""
         for handle, events in self._events(operations):
             self._driver.attach_event_counter(handle, qp.handle, events)
 
     def detach(self, qp, *operations):
-        """Counts it no more."""
+        """Stops counting these completions."""
         for handle, events in self._events(operations):
             self._driver.detach_event_counter(handle, qp.handle, events)
 
     def set(self, value, errors=False):
-        """Sets the count of successes, or of errors."""
+        """Sets the count of successes, or of errors if errors is true."""
         self._driver.modify_event_counter(self._handles[errors], _Modify.SET, value)
 
     def add(self, value, errors=False):
-        """Adds to it, modulo 2^64."""
+        """Adds to the count of successes, or of errors, modulo 2^64."""
         self._driver.modify_event_counter(self._handles[errors], _Modify.ADD, value)
 
     def destroy(self):
-        """Gives both back; they are attached nowhere."""
+        """Destroys both counters; they must be detached from all queue pairs."""
         for handle in self._handles:
             self._driver.destroy_event_counter(handle)
         self._driver.allocator.free(self._address)

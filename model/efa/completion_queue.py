@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A completion queue in host memory, polled by the phase bit."""
+"""Holds a completion queue in host memory and polls it by phase bit."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from efa.codec import get_column
 
 COUNTER_MASK = 0xFFFF
 CMD_SN_MASK = 3
-# The phase bit in the first eight bytes of an entry.
+# The phase bit as a mask of the first eight bytes of a CQE.
 PHASE = 1 << 8 * defs.IoCdescCommon.flags.offset + defs.IoCdescCommon.phase.lsb
 _TX_ENTRY = defs.IoTxCdesc.DTYPE
 RX_ENTRY = {16: defs.IoRxCdesc, 32: defs.IoRxCdescEx}
@@ -22,11 +22,11 @@ WC_DTYPE = np.dtype([
 
 
 class VerbsError(Exception):
-    """Software asked for what cannot be done, or got a completion it cannot understand."""
+    """The call is not possible, or a CQE matches no outstanding work request."""
 
 
 class Completion(NamedTuple):
-    """One finished work request."""
+    """One completed work request."""
 
     wr_id: int
     status: defs.IoCompStatus
@@ -40,7 +40,7 @@ class Completion(NamedTuple):
 
 
 def round_up_pow2(value):
-    """The power of two that is at least value."""
+    """The smallest power of two that is not below value."""
     return 1 << max(0, value - 1).bit_length()
 
 
@@ -50,7 +50,7 @@ class _SubQueue:
 
 
 class CompletionQueue:
-    """Sub-queues back to back; `events=True` binds it to an event queue."""
+    """Consecutive sub-queues in host memory; `events=True` binds the CQ to an event queue."""
 
     def __init__(self, context, depth, entry_bytes=32, events=False, with_source=False, eq=0):
         driver = context.driver
@@ -77,20 +77,20 @@ class CompletionQueue:
         self._command_sn = 0
 
     def destroy(self):
-        """Gives the queue back."""
+        """Destroys the queue and frees its memory."""
         self.driver.destroy_cq(self.number)
         self.driver.cq_events.pop(self.number, None)
         self.driver.allocator.free(self.base)
 
     @property
     def consumed(self):
-        """Completions taken from all sub-queues."""
+        """Number of completions consumed from all sub-queues."""
         return sum(sub.consumed for sub in self._subs)
 
     # Polling
 
     def poll(self, limit=16):
-        """Up to limit completions as a list, empty when there is nothing new."""
+        """Up to limit completions as a list; empty if there is no new one."""
         result = []
         for row in self.poll_array(limit):
             result.append(Completion(
@@ -106,7 +106,7 @@ class CompletionQueue:
         count = len(self._subs)
         for turn in range(count):
             sub = self._subs[(self._first_sub + turn) % count]
-            # A ring that wraps is read in two runs.
+            # A ring that wraps is read in two parts.
             for _ in range(2):
                 entries = self._take(sub, left)
                 if not len(entries):
@@ -124,7 +124,7 @@ class CompletionQueue:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _take(self, sub, limit):
-        """New entries from where the host stands to the end of the ring, not yet consumed."""
+        """New CQEs from the consumer index up to the end of the ring; does not consume them."""
         size = self.entry.SIZE
         lap, slot = divmod(sub.consumed, self.depth)
         run = min(limit, self.depth - slot)
@@ -142,16 +142,17 @@ class CompletionQueue:
         return get_column(self.entry, entries, self._path(name))
 
     def _request_ids(self, entries, receive):
-        """All 64 bits of each id; the upper 48 of a receive's are 0."""
+        """All 64 bits of each request id; the upper 48 bits are 0 for receives."""
         ids = self._column(entries, "common.req_id").astype("u8")
         sends = np.ndarray(len(entries), _TX_ENTRY, entries, strides=entries.strides)
         words = np.where(receive[:, None], 0, sends["req_id_ex"]["w"]).astype("u8")
         return ids | words[:, 0] << 16 | words[:, 1] << 32 | words[:, 2] << 48
 
     def _resolve(self, sub, entries, lenient):
-        """Entries as completions, consumed up to one that belongs to no live work request.
+        """Completions of CQEs, consumed up to the first that matches no outstanding work request.
 
-        That one raises when it comes first, and is gone; a lenient call leaves it for the next.
+        If that CQE is the first, it is consumed and VerbsError is raised. A lenient call leaves it
+        for the next call.
         """
         result = np.zeros(len(entries), WC_DTYPE)
         result["status"] = self._column(entries, "common.status")
@@ -190,11 +191,11 @@ class CompletionQueue:
     # Doorbell and events
 
     def skip(self, count):
-        """Counts completions as consumed that were seen without being read."""
+        """Consumes completions that were detected without being read."""
         self._subs[0].consumed += count
 
     def ring(self):
-        """Tells the device how many completions were consumed."""
+        """Writes the consumer index to the CQ doorbell."""
         self._ring(arm=0)
 
     def _ring(self, arm):
@@ -204,20 +205,20 @@ class CompletionQueue:
             self.context.push()
 
     def req_notify(self):
-        """Asks for one event at the next completion."""
+        """Arms the queue: requests one event at the next completion."""
         if self._db_offset is None:
             raise VerbsError(f"CQ {self.number} has no doorbell")
         self._ring(arm=1)
 
     def get_event(self, **limits):
-        """Waits for a completion event of this queue and takes it."""
+        """Waits for a completion event of this queue and consumes it."""
         events = self.driver.cq_events
         self.driver.wait(lambda: events[self.number] > 0, **limits)
         events[self.number] -= 1
         self._command_sn = self._command_sn + 1 & CMD_SN_MASK
 
     def _phase_word(self, ahead):
-        """Where the phase bit of the ahead-th entry from here will show; None with sub-queues."""
+        """Address, mask, value of the phase bit of the ahead-th next CQE; None with sub-queues."""
         if len(self._subs) > 1:
             return None
         lap, slot = divmod(self._subs[0].consumed + min(ahead, self.depth) - 1, self.depth)
@@ -225,7 +226,7 @@ class CompletionQueue:
         return at, PHASE, 0 if lap % 2 else PHASE
 
     def wait_for(self, count, **limits):
-        """Polls until count completions have come; they, as an array of WC_DTYPE."""
+        """Polls until count completions have arrived; returns an array of WC_DTYPE."""
         parts, have = [], 0
 
         def enough():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues of the data path: doorbells, LLQ memory, QP states, and which half a packet belongs to."""
+"""Work queues of the data path: doorbells, LLQ memory, QP states, dispatch of packets."""
 
 from array import array
 
@@ -31,7 +31,7 @@ _HEADER_BYTES = defs.PktHdr.SIZE
 
 
 class Datapath:
-    """Work queues of all QPs, as they are after a reset."""
+    """Work queues of all QPs, in the state after a reset."""
 
     def __init__(self, device):
         limits = device.limits
@@ -45,7 +45,7 @@ class Datapath:
         self.receives = Receives(device, self)
 
     def snapshot(self):
-        """What is not in the objects: LLQ content and the engines' own state."""
+        """State outside the objects: LLQ memory and the send side."""
         return {
             "llq": bytes(self._llq),
             "written": self._written.tolist(),
@@ -53,11 +53,11 @@ class Datapath:
         }
 
     def written_map(self):
-        """Which dwords of LLQ memory were written and not taken, as bytes."""
+        """Map of the LLQ dwords written and not consumed, as bytes."""
         return self._written.tobytes()
 
     def node_of(self, gid):
-        """Fabric node of a GID, None outside the fabric."""
+        """Fabric node of a GID, None for a GID outside the fabric."""
         limits = self.device.limits
         node = int.from_bytes(gid[-2:], "big")
         inside = gid[:-2] == limits.gid_prefix and not node >> limits.node_w
@@ -66,17 +66,17 @@ class Datapath:
     # Doorbells.
 
     def qp_doorbells(self, qp):
-        """Offsets of a QP's SQ and RQ doorbell."""
+        """Offsets of the SQ and RQ doorbells of a QP."""
         start = qp.uar * self.device.limits.db_page_bytes + qp.index * QP_DOORBELL_BYTES
         return start, start + DOORBELL_BYTES
 
     def cq_doorbell(self, cq):
-        """Offset of a CQ's doorbell."""
+        """Offset of the doorbell of a CQ."""
         limits = self.device.limits
         return cq.uar * limits.db_page_bytes + limits.db_cq_base + cq.index * DOORBELL_BYTES
 
     def ring(self, offset, value):
-        """A store to the doorbell BAR; the address alone says which queue is meant."""
+        """Executes a store to the doorbell BAR; the address selects the queue."""
         limits, objects = self.device.limits, self.objects
         uar, inside = divmod(offset, limits.db_page_bytes)
         if inside >= limits.db_cq_base:
@@ -112,7 +112,7 @@ class Datapath:
             self.receives.flush(qp)
 
     def _work_sends(self, qp):
-        """What was rung goes on; entries in host memory are read first."""
+        """Processes posted WQEs; fetches those in host memory first."""
         intact = self._in_host is None or self._in_host.fetch(qp)
         self.sends.work(qp)
         if not intact:
@@ -121,7 +121,7 @@ class Datapath:
     # LLQ memory.
 
     def store_llq(self, offset, data):
-        """A piece of a send entry, inside one 64-byte line."""
+        """Stores a part of a WQE, inside one 64-byte line."""
         event, line, end = self.device.event, offset >> LINE_SHIFT, offset + len(data)
         start, stop = (offset + 3) & ~3, end & ~3
         dwords = max(0, stop - start) >> 2
@@ -145,7 +145,7 @@ class Datapath:
         self._written[line] |= mask
 
     def take_wqe(self, qp):
-        """The next send entry, and whether all of it was written; its slot is unwritten then."""
+        """Consumes the next WQE; returns it and whether it was complete, clears its written map."""
         if self._in_host:
             return self._in_host.take(qp), True
         start = qp.llq_base + qp.sq.take() * qp.wqe_bytes
@@ -161,11 +161,11 @@ class Datapath:
         return wqe, whole
 
     def next_is_broken(self, qp):
-        """True when the next entry lies in host memory and its read failed: it is never sent."""
+        """True if the next WQE is in host memory and its fetch failed; it is never sent."""
         return self._in_host is not None and self._in_host.broken(qp)
 
     def unwrite(self, qp):
-        """Nothing in the QP's ring counts as written any more."""
+        """Clears the written map of the QP's ring."""
         first = qp.llq_base >> LINE_SHIFT
         count = qp.sq.depth * qp.wqe_bytes >> LINE_SHIFT
         self._written[first : first + count] = array("H", bytes(2 * count))
@@ -173,7 +173,7 @@ class Datapath:
     # QP states.
 
     def move(self, qp, state):
-        """To a state that the move was found legal for, with all its consequences."""
+        """Moves a QP to a state already checked as permitted, with all effects."""
         qp.state = state
         if state == _State.RESET:
             self.sends.forget(qp)
@@ -188,7 +188,7 @@ class Datapath:
             self.device.when_master(lambda: self._work_sends(qp))
 
     def fail(self, qp, cause):
-        """A QP goes to ERR by itself."""
+        """Moves a QP to ERR because of a device-detected cause."""
         if qp.state != _State.ERR:
             self.device.event("qperr", qpn=qp.index, cause=cause)
             self.move(qp, _State.ERR)
@@ -203,7 +203,7 @@ class Datapath:
     # Packets.
 
     def receive(self, packet):
-        """A packet from the fabric."""
+        """Checks a packet from the fabric and dispatches it by opcode."""
         if len(packet) < _HEADER_BYTES:
             self._drop(ODD_LENGTH, len(packet))
             return
@@ -225,7 +225,7 @@ class Datapath:
 
 
 def _blanked(wqe, at, mask):
-    """The entry with the unwritten dwords of one line as zeros."""
+    """The WQE with the unwritten dwords of one line set to zero."""
     image = bytearray(wqe)
     for dword in range(LINE_BYTES // 4):
         if not mask >> dword & 1:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference device: what host stores, packets and resets do, at once and in order.
+"""The reference device: executes host stores, packets and resets immediately and in order.
 
-It knows no time. A store has had all its consequences when store() returns; whatever leaves the
-device leaves through the on_* callbacks in the order in which hardware must show it.
+The model has no time. When store() returns, all effects of the store are complete. All output
+leaves through the on_* callbacks, in the order that hardware must show.
 """
 
 from hashlib import sha256
@@ -32,7 +32,7 @@ _DURING_RESET = {_REG.DEV_CTL, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI, _REG.MMIO_R
 
 
 def dwords(offset, data):
-    """Aligned dwords of a store: (offset, value), value None where a byte enable is missing."""
+    """Aligned dwords of a store as (offset, value); value is None if a byte enable is missing."""
     end = offset + len(data)
     for start in range(offset & ~3, end, 4):
         whole = start >= offset and start + 4 <= end
@@ -41,7 +41,7 @@ def dwords(offset, data):
 
 
 class Device:
-    """One function: BARs towards the host, packets towards the fabric."""
+    """One PCIe function: BARs towards the host, packets towards the fabric."""
 
     def __init__(
         self, memory, *, node_id=1, profile="default", limits=None, interface=0, moderated=False
@@ -53,7 +53,7 @@ class Device:
         self.memory, self.node_id = memory, node_id
         self.limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
-        # The strap: 0 the profile's own interface version, else its minor number.
+        # Strap: 0 selects the interface version of the profile, another value is the version.
         self.interface = interface
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
@@ -74,10 +74,10 @@ class Device:
         }
         self.flr()
 
-    # What the owner of the device calls.
+    # Calls of the owner of the device.
 
     def store(self, bar, offset, data):
-        """A posted host store of up to 64 bytes, split where it crosses a 64-byte line."""
+        """Executes a posted host store of up to 64 bytes, split at a 64-byte line boundary."""
         room = LINE_BYTES - (offset & (LINE_BYTES - 1))
         if len(data) > room:
             self.store(bar, offset, data[:room])
@@ -98,7 +98,7 @@ class Device:
                     self._store_register(start, value)
 
     def load(self, bar, offset, size):
-        """An MMIO read; only BAR 0 can be read, the others answer zeros."""
+        """Reads a BAR (MMIO read); only BAR 0 is readable, other BARs return zeros."""
         if bar != defs.EFA_REG_BAR:
             return bytes(size)
         first, end = offset & ~3, offset + size
@@ -108,7 +108,7 @@ class Device:
         return words[offset - first : end - first]
 
     def receive(self, packet):
-        """A packet comes in from the fabric."""
+        """Receives a packet from the fabric; ignored during a reset."""
         if self.in_reset:
             return
         if self._bus_master:
@@ -117,7 +117,7 @@ class Device:
             self.when_master(lambda: self.datapath.receive(packet))
 
     def flr(self):
-        """Function-level reset: everything as after power-on."""
+        """Function-level reset: restores the power-on state."""
         self.interrupts.clear()
         self._held, self._waiting_reads = [], 0
         self._forget()
@@ -125,31 +125,31 @@ class Device:
         self._sample_straps()
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """The management side asks for an asynchronous event; one that finds no room waits."""
+        """Raises an asynchronous event of the management side; pending while the AENQ is full."""
         if not self.in_reset:
             self.admin.events.raise_event(group, syndrome, data)
 
     def keep_alive(self):
-        """The period of keep-alives is over."""
+        """The keep-alive period has expired."""
         if not self.in_reset:
             self.admin.events.keep_alive()
 
     def let_time_pass(self):
-        """Messages that moderation holds leave; True when there were any."""
+        """Sends the messages that interrupt moderation holds; True if there were any."""
         return self.interrupts.release()
 
     def set_bus_master(self, enabled):
-        """While off nothing that needs DMA is started; what came up meanwhile follows, in order."""
+        """Bus master enable. While off, work that needs DMA is held; then executed in order."""
         self._bus_master = enabled
         while self._bus_master and self._held:
             self._held.pop(0)[0]()
 
     def set_msix(self, enable, function_mask):
-        """Enable and function mask of the MSI-X capability."""
+        """Sets enable and function mask of the MSI-X capability."""
         self.interrupts.configure(enable, function_mask)
 
     def snapshot(self):
-        """The whole state as plain values; equal exactly when nothing changed."""
+        """The whole state as plain values; two snapshots are equal if and only if the state is."""
         return {
             "registers": dict(self._registers),
             "reset": (self.in_reset, self.reset_finished),
@@ -163,10 +163,10 @@ class Device:
         }  # fmt: skip
 
     def digest(self):
-        """Equal exactly when the control plane is: all that commands, registers and resets set.
+        """Digest of the control plane: the state that commands, registers and resets set.
 
-        Left out is what each command moves, refused or not (its rings and its message), and the
-        bytes of the LLQ, but for which of them were written."""
+        Excluded are ring indices and messages, which every command changes even if refused, and
+        the bytes of LLQ memory; the map of written LLQ dwords is included."""
         state = {
             "registers": self._registers,
             "reset": (self.in_reset, self.reset_finished),
@@ -179,23 +179,23 @@ class Device:
         }
         return sha256(repr(state).encode() + self.datapath.written_map()).hexdigest()
 
-    # What the parts of the device use.
+    # Calls of the parts of the device.
 
     def event(self, name, **values):
-        """Shows one step to an observer; the names are those of spec/events.yaml.
+        """Reports one step to the observer; the names are those of spec/events.yaml.
 
-        What happens for every message asks on_event first: naming the values costs too."""
+        Per-message callers test on_event first, because building the values costs time."""
         if self.on_event is not None:
             self.on_event(name, values)
 
     def dma_write(self, address, data):
-        """A host write that leaves the device."""
+        """Performs and reports a DMA write to host memory."""
         self.memory.write(address, data)
         if self.on_dma_write is not None:
             self.on_dma_write(address, data)
 
     def when_master(self, action, survives_reset=False):
-        """Does what needs DMA, now or when the host allows it."""
+        """Executes an action that needs DMA, now or once bus mastering is enabled."""
         if self._bus_master:
             action()
         else:
@@ -273,7 +273,7 @@ class Device:
         self.when_master(answer, survives_reset=True)
 
     def register_pair(self, low, high):
-        """The 64-bit address in two registers."""
+        """The 64-bit address in a low and a high register."""
         return self._registers[high] << 32 | self._registers[low]
 
     def _ring_eq(self, value):
@@ -300,7 +300,7 @@ class Device:
         self.version = self.interface or self.profile.version
 
     def _forget(self):
-        """All state but the MSI-X table, as it is after a reset; the driver still polls DEV_STS."""
+        """Resets all state except the MSI-X table; DEV_STS stays readable for the driver."""
         self._registers = dict.fromkeys((*_BASES, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI), 0)
         self._held = [entry for entry in self._held if entry[1]]
         self.stats = SimpleNamespace(

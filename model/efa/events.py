@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device showed of itself: events as arrays, fields taken out for all of them at once.
+"""Holds the events of a device as arrays and extracts fields from all of them at once.
 
-The records are those of tb/native/common.h: cycle, data, kind, device.
+The record layout is that of tb/native/common.h: cycle, data, kind, device.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def field(events, name, which):
 
 
 def where(events, name, **wanted):
-    """The events of a kind whose fields have these values."""
+    """The events of one kind whose fields have these values."""
     found = of_kind(events, name)
     for which, value in wanted.items():
         found = found[field(found, name, which) == value]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step of a session leads to, and whether that is what the device did.
+"""Derives the expected effects of a session step and compares them with the device's output.
 
-Writes are compared as the entries that result from them, whatever the pieces: each ring the host
-handed out is a region of slots; writes elsewhere are payload.
+Writes are compared as assembled entries, independent of how they are split. Each host ring is a
+region of slots; writes elsewhere are payload.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ EVENT = "completion event"
 
 @dataclass(frozen=True)
 class Region:
-    """A ring in host memory that the device writes; `tag` says which one to the comparison."""
+    """A ring in host memory that the device writes; `tag` identifies one of several of a kind."""
 
     kind: str
     base: int
@@ -29,13 +29,13 @@ class Region:
 
     @property
     def end(self):
-        """First address behind it."""
+        """First address after the ring."""
         return self.base + self.entry_bytes * self.count
 
 
 @dataclass(slots=True)
 class Slot:
-    """One entry: its bytes as far as written, and the line of the session that began it."""
+    """One entry: its bytes, the offsets not yet written, and its first line in the session."""
 
     region: Region
     address: int
@@ -54,27 +54,27 @@ class Slot:
 
 
 class Regions:
-    """The rings that exist now, by address."""
+    """The current rings, by address."""
 
     def __init__(self):
         self._regions = []
 
     def add(self, region):
-        """Adds a ring; one that lay there before is gone."""
+        """Adds a ring; an older overlapping ring is removed."""
         self._regions = [r for r in self._regions if r.end <= region.base or region.end <= r.base]
         self._regions.append(region)
 
     def remove(self, kind, tag=None):
-        """Removes the rings of a kind, or that with the tag."""
+        """Removes all rings of a kind, or the one with the tag."""
         self._regions = [r for r in self._regions
                          if r.kind != kind or (tag is not None and r.tag != tag)]
 
     def clear(self):
-        """Removes all."""
+        """Removes all rings."""
         self._regions = []
 
     def split(self, address, data):
-        """Cuts a write into (region, slot address, offset in slot, bytes); region may be None."""
+        """Splits a write into (region, slot address, offset in slot, bytes); region may be None."""
         while data:
             region = next((r for r in self._regions if r.base <= address < r.end), None)
             if region is None:
@@ -91,7 +91,7 @@ class Regions:
 
 @dataclass
 class Payload:
-    """Bytes that must arrive somewhere in host memory."""
+    """Payload bytes that must be written to host memory."""
 
     line: int
     address: int
@@ -104,7 +104,7 @@ class Payload:
 
 @dataclass
 class Expectation:
-    """Everything one step leads to."""
+    """All expected effects of one step."""
 
     slots: dict = field(default_factory=dict)
     payload: list = field(default_factory=list)
@@ -115,7 +115,7 @@ class Expectation:
 
 
 def expect(step, regions, wanted, admin_vector):
-    """The expectation of a step; `wanted(kind, vector)` leaves out what is not played."""
+    """The expected effects of a step; `wanted(kind, vector)` is false for what is not played."""
     result = Expectation()
     happened = sorted(
         [(line, address, data) for line, address, data in step.writes]
@@ -141,7 +141,7 @@ def expect(step, regions, wanted, admin_vector):
 
 
 def _field_mask(layout, size, paths):
-    """A number with ones where the named fields of a layout are; dots descend."""
+    """A mask of the named fields of a layout as a number; dots in a path descend."""
     image = bytearray(size)
     for path in paths:
         cls, base = layout, 0
@@ -165,7 +165,7 @@ _WIDE_MASK = _RECEIVE_MASK | _field_mask(_ENTRY, _ENTRY.SIZE, ("u.rdma_write.len
 
 
 def completion_matches(expected, came):
-    """True when two completion entries agree in the fields that are compared."""
+    """True if two CQEs agree in all compared fields."""
     entry = _ENTRY.unpack(bytes(expected).ljust(_ENTRY.SIZE, b"\0"))
     common = entry.base.common
     if common.q_type != defs.IoQueueType.RECV_QUEUE:
@@ -178,7 +178,7 @@ def completion_matches(expected, came):
 
 
 def decode_completion(image):
-    """A completion entry in words."""
+    """A CQE as readable text."""
     common = defs.IoCdescCommon.unpack(image)
     if common.q_type == defs.IoQueueType.RECV_QUEUE:
         return repr(defs.IoRxCdesc.unpack(image))

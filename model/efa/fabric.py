@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins devices: each packet goes to the node it names, in the order in which it left."""
+"""Connects devices: delivers each packet to its destination node, in order of transmission."""
 
 from collections import deque
 
@@ -10,7 +10,7 @@ _DESTINATION = precompiled(defs.PktHdr, "dst_node")
 
 
 class Fabric:
-    """A lossless fabric without time. A packet to nowhere vanishes, as dropped says."""
+    """A lossless fabric without time; `dropped` counts packets to nodes that do not exist."""
 
     def __init__(self, devices=()):
         self._devices = {}
@@ -21,14 +21,15 @@ class Fabric:
             self.attach(device)
 
     def attach(self, device):
-        """Adds a device; its node number must be new."""
+        """Adds a device; raises ValueError if its node number is in use."""
         if device.node_id in self._devices:
-            raise ValueError(f"node {device.node_id} is there already")
+            raise ValueError(f"node {device.node_id} is already attached: "
+                             "give each device its own node_id")
         self._devices[device.node_id] = device
         device.on_packet = self._packets.append
 
     def run(self, limit=None):
-        """Delivers until nothing is under way, or limit packets; returns how many."""
+        """Delivers packets until none is left, or up to limit; returns their number."""
         count = 0
         while self._packets and count != limit:
             packet = self._packets.popleft()
@@ -43,7 +44,7 @@ class Fabric:
         return count
 
     def store(self, device, bar, offset, data):
-        """A host store and everything that follows from it on all devices."""
+        """Executes a host store and delivers all packets that result from it."""
         device.store(bar, offset, data)
         self.run()
 

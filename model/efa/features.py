@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device reports of itself: attributes and counters."""
+"""Builds the device's feature attributes and statistics."""
 
 from efa import defs
 from efa.admin_rules import capable
@@ -9,7 +9,7 @@ _Stats = defs.AdminGetStatsType
 
 
 def attribute(device, feature):
-    """Body of a GET_FEATURE response, None for an id that cannot be read."""
+    """Body of a GET_FEATURE response, None for an id that is not readable."""
     build = _ATTRIBUTES.get(feature)
     return build(device) if build else None
 
@@ -105,7 +105,7 @@ _COUNTED = {
 
 
 def statistics(device, kind):
-    """Body of a GET_STATS response; what this device does not count is zero."""
+    """Body of a GET_STATS response; values that the device does not count are zero."""
     layout = _COUNTED.get(kind)
     if layout is None:
         return defs.AdminNetworkStats()

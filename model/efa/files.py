@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear whole or not at all."""
+"""Writes files atomically."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path, content):
-    """Replaces a file in one step, once all of its text or bytes is on the disk; raises OSError."""
+    """Replaces a file atomically, after all text or bytes are on disk; raises OSError."""
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands out pages of host memory for rings, buffers and page lists."""
+"""Allocates pages of host memory for rings, buffers and page lists."""
 
 import random
 
 PAGE_BYTES = 4096
-# Above the first megabytes, where a real machine keeps other things, and inside 1 GiB, which
-# every backend's host memory covers.
+# Above the first megabytes, which a real machine uses otherwise, and inside the 1 GiB that the
+# host memory of every backend covers.
 DEFAULT_BASE = 0x0100_0000
 DEFAULT_BYTES = 0x3000_0000
 SCATTER_POOL = 4
 
 
 class OutOfHostMemory(Exception):
-    """The window of host memory is used up."""
+    """The window of host memory is exhausted."""
 
 
 class HostAllocator:
-    """Page-grained allocator over a window of host memory; freed blocks are reused by size."""
+    """Page-granular allocator over a window of host memory; freed blocks are reused by size."""
 
     def __init__(self, memory, base=DEFAULT_BASE, size=DEFAULT_BYTES, seed=0):
         if base % PAGE_BYTES or size % PAGE_BYTES:
-            raise ValueError("the window of host memory is not made of whole pages")
+            raise ValueError(f"host memory window {base:#x} + {size:#x} is not page-aligned: "
+                             f"use multiples of {PAGE_BYTES}")
         self.memory = memory
         self._next, self._end = base, base + size
         self._free = {}
@@ -28,7 +29,7 @@ class HostAllocator:
         self._random = random.Random(seed)
 
     def alloc(self, size, zero=True):
-        """Address of a page-aligned, contiguous block; zeroed as a kernel's coherent memory is."""
+        """Address of a page-aligned, contiguous block; zeroed, as a kernel's coherent memory is."""
         pages = max(1, -(-size // PAGE_BYTES))
         blocks = self._free.get(pages)
         address = blocks.pop() if blocks else self._extend(pages)
@@ -38,7 +39,7 @@ class HostAllocator:
         return address
 
     def scattered(self, count):
-        """Addresses of single pages in no order and with holes, as user memory has them."""
+        """Addresses of single pages in random order and with gaps, as user memory has them."""
         singles = self._free.setdefault(1, [])
         if len(singles) < count * SCATTER_POOL:
             start = self._extend(count * SCATTER_POOL)
@@ -51,14 +52,14 @@ class HostAllocator:
         return pages
 
     def free(self, address):
-        """Takes a block or a scattered page back."""
+        """Frees a block or a scattered page; ValueError if it is not allocated."""
         pages = self._live.pop(address, None)
         if pages is None:
             raise ValueError(f"{address:#x} is not allocated")
         self._free.setdefault(pages, []).append(address)
 
     def pages(self):
-        """Addresses of all pages that are allocated now."""
+        """Addresses of all pages allocated now."""
         return {
             address + n * PAGE_BYTES for address, count in self._live.items() for n in range(count)
         }
@@ -66,6 +67,7 @@ class HostAllocator:
     def _extend(self, pages):
         address = self._next
         if address + pages * PAGE_BYTES > self._end:
-            raise OutOfHostMemory(f"{pages} pages do not fit: window ends at {self._end:#x}")
+            raise OutOfHostMemory(f"{pages} pages do not fit: window ends at {self._end:#x}; "
+                                  "free buffers or enlarge the window")
         self._next += pages * PAGE_BYTES
         return address

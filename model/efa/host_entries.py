@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send entries of a build whose send queues lie in host memory: read once rung, then kept.
+"""Fetches send WQEs from host memory, for builds with send queues there (SQ_HOST).
 
-Each entry is read on its own; hardware shares reads between them, so what a failed read takes
-along with it is the hardware's affair as soon as it is not all of a batch.
+The model fetches each posted WQE separately; hardware combines reads. After a failed read, the
+set of affected WQEs is therefore implementation-defined, unless the read covers a whole batch.
 """
 
 from efa import defs
@@ -13,13 +13,13 @@ _NOT_YET = (_State.RESET, _State.INIT, _State.RTR)
 
 
 class HostEntries:
-    """Reads what was rung into the queue pair's `fetched`: bytes, None where a read failed."""
+    """Fetches posted WQEs into the queue pair's `fetched`: bytes, None if the read failed."""
 
     def __init__(self, memory):
         self._memory = memory
 
     def fetch(self, qp):
-        """Reads what was rung and not read yet; False when one of the entries failed."""
+        """Fetches posted WQEs not fetched yet; False if one of the reads failed."""
         sq, intact = qp.sq, True
         if qp.state in _NOT_YET:
             return intact
@@ -34,12 +34,12 @@ class HostEntries:
 
     @staticmethod
     def broken(qp):
-        """True when the read of the next entry failed."""
+        """True if the fetch of the next WQE failed."""
         return qp.fetched[0] is None
 
     @staticmethod
     def take(qp):
-        """The next entry; zeros for one whose read failed."""
+        """Consumes the next WQE; returns zeros if its fetch failed."""
         entry = qp.fetched.popleft()
         qp.sq.take()
         return bytes(qp.wqe_bytes) if entry is None else entry

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's end of a ring that the device writes: where to look next, and what is new there."""
+"""The consumer side of a ring that the device writes."""
 
 
 class ConsumerRing:
-    """Entries of one size; new ones are told by the phase bit, which flips at each lap."""
+    """Entries of one size; the phase bit, which toggles at each wrap, marks new ones."""
 
     def __init__(self, memory, base, depth, entry, phase_of):
         """`entry` is the layout, `phase_of` reads the phase bit from an entry of it."""
@@ -17,7 +17,7 @@ class ConsumerRing:
         return self.depth * self._entry.SIZE
 
     def take(self):
-        """The next entry, or None when the device has not written it yet."""
+        """Consumes the next entry; None if the device has not written it yet."""
         lap, slot = divmod(self.consumed, self.depth)
         address = self.base + slot * self._entry.SIZE
         entry = self._entry.unpack(self.memory.read(address, self._entry.SIZE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MSI-X: table, masks and pending bits of BAR 0, and the messages that leave."""
+"""MSI-X: holds the table, masks and pending bits of BAR 0; sends the messages."""
 
 from struct import Struct
 
@@ -11,10 +11,11 @@ ENTRY_BYTES = _ENTRY.size
 
 
 class Interrupts:
-    """The vectors of one function; send(vector, address, data) delivers a message, missing(vector)
-    hears of one whose vector is not there.
+    """The vectors of one function; send(vector, address, data) sends a message, missing(vector)
+    reports a message to a vector that does not exist.
 
-    Moderated, a message closes its vector: what comes before release() is held, merged into one.
+    With moderation, a message closes its vector: later ones are merged into one and held until
+    release().
     """
 
     def __init__(self, vectors, send, missing, moderated=False):
@@ -24,22 +25,22 @@ class Interrupts:
         self.clear()
 
     def clear(self):
-        """Power-on and FLR: every vector masked, nothing pending."""
+        """Power-on and FLR: masks every vector, clears all pending bits."""
         self.table = [[0, 0, 0, _MASKED] for _ in range(self.vectors)]
         self.forget_pending()
 
     def forget_pending(self):
-        """A register reset keeps the table and owes no message any more."""
+        """Register reset: keeps the table, cancels pending and held messages."""
         self.pending = 0
         self._closed, self._held = set(), set()
 
     def configure(self, enabled, function_mask):
-        """The capability's enable and function mask; unmasking sends what is pending."""
+        """Sets enable and function mask of the capability; unmasking sends pending messages."""
         self.enabled, self.function_mask = enabled, function_mask
         self.send_pending()
 
     def raise_vector(self, vector):
-        """One message, or its pending bit while masked; lost while MSI-X is disabled."""
+        """Sends a message, or sets the pending bit while masked; lost while MSI-X is disabled."""
         if vector >= self.vectors:
             self._missing(vector)
             return
@@ -56,7 +57,7 @@ class Interrupts:
             self._send(vector, high << 32 | low, data)
 
     def release(self):
-        """The least time between two messages is over for all; True when one was held."""
+        """Moderation interval elapsed: sends held messages; True if there were any."""
         held, self._held = sorted(self._held), set()
         self._closed.clear()
         for vector in held:
@@ -64,7 +65,7 @@ class Interrupts:
         return bool(held)
 
     def send_pending(self):
-        """Messages of the vectors that are pending and not masked any more, ascending."""
+        """Sends the messages of pending vectors that are no longer masked, ascending."""
         if not self.pending or not self.enabled or self.function_mask:
             return
         for vector, entry in enumerate(self.table):
@@ -85,7 +86,7 @@ class Interrupts:
         self.send_pending()
 
     def read_pending(self, offset):
-        """A dword of the pending bits, None beyond their end."""
+        """A dword of the pending bit array, None beyond its end."""
         words = (self.vectors + 63) // 64 * 2
         word = offset // 4
         return self.pending >> 32 * word & 0xFFFFFFFF if word < words else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory as a device sees it: bytes at 64-bit addresses, some of which refuse to be read."""
+"""Host memory as seen by a device: bytes at 64-bit addresses, with injected read failures."""
 
 PAGE_BYTES = 4096
 _PAGE_SHIFT = PAGE_BYTES.bit_length() - 1
@@ -8,7 +8,7 @@ _ADDRESS_MASK = (1 << 64) - 1
 
 
 class HostReadError(Exception):
-    """A read touched a range that a test made fail."""
+    """A read touched a range with an injected failure."""
 
     def __init__(self, address, size):
         super().__init__(f"read of {size} bytes at {address:#x} failed")
@@ -16,14 +16,14 @@ class HostReadError(Exception):
 
 
 class HostMemory:
-    """What every kind of host memory offers; subclasses hold the bytes in peek and poke."""
+    """Base class of host memories; subclasses implement peek and poke."""
 
     def __init__(self):
         self._failing = []
         self.on_write = None
 
     def read(self, address, size):
-        """Bytes as a device reads them; raises HostReadError where they were made to fail."""
+        """Bytes as a device reads them; raises HostReadError in a failing range."""
         if self._failing:
             end = address + size
             for start, stop in self._failing:
@@ -32,21 +32,21 @@ class HostMemory:
         return self.peek(address, size)
 
     def write(self, address, data):
-        """Stores bytes, then tells the hook on_write(address, data) where one is set."""
+        """Stores bytes, then calls the hook on_write(address, data) if set."""
         self.poke(address, data)
         if self.on_write is not None:
             self.on_write(address, data)
 
     def fail(self, address, size):
-        """Makes every read that touches the range fail, until heal()."""
+        """Makes every read of the range fail until heal()."""
         self._failing.append((address, address + size))
 
     def heal(self):
-        """Ends all failures."""
+        """Removes all injected failures."""
         self._failing.clear()
 
     def peek(self, address, size):
-        """Bytes without failures and hooks, for looking."""
+        """Reads bytes without failures and hooks."""
         raise NotImplementedError
 
     def poke(self, address, data):
@@ -55,7 +55,7 @@ class HostMemory:
 
 
 class Memory(HostMemory):
-    """Sparse: pages exist once written, everything else reads as zero."""
+    """Sparse memory: pages are allocated by the first write, other addresses read as zero."""
 
     def __init__(self):
         super().__init__()
@@ -87,12 +87,12 @@ class Memory(HostMemory):
         page[start : start + size] = data
 
     def pages(self):
-        """Addresses of the pages that were ever written, ascending."""
+        """Addresses of all pages ever written, ascending."""
         return [number << _PAGE_SHIFT for number in sorted(self._pages)]
 
 
 class BufferMemory(HostMemory):
-    """A window of host memory on a buffer somebody else owns, such as a simulator's."""
+    """A window of host memory on a buffer with another owner, such as a simulator."""
 
     def __init__(self, buffer, base=0):
         super().__init__()

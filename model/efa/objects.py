@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that admin commands create, and which number each gets."""
+"""Holds all objects that admin commands create, and allocates their numbers."""
 
 from collections import deque
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -21,14 +21,14 @@ class Pd:
 
 @dataclass(slots=True, eq=False)
 class Uar:
-    """One process's share of the doorbell and LLQ pages."""
+    """User access region: the doorbell and LLQ pages of one process."""
 
     index: int
 
 
 @dataclass(slots=True, eq=False)
 class Ah:
-    """Where a send goes; node is None outside the fabric, refs counts equal creations."""
+    """Address handle; node is None outside the fabric, refs counts creations of the same GID."""
 
     index: int
     pd: int
@@ -39,7 +39,7 @@ class Ah:
 
 @dataclass(slots=True, eq=False)
 class Mr:
-    """Memory region: which host pages an IOVA range means."""
+    """Memory region: maps an IOVA range to host pages."""
 
     index: int
     key: int
@@ -54,11 +54,11 @@ class Mr:
     pages: tuple = ()
 
     def covers(self, address, size):
-        """True when the whole range lies inside."""
+        """True if the whole range lies inside the region."""
         return self.iova <= address and address + size <= self.iova + self.length
 
     def pieces(self, address, size):
-        """Host ranges (address, size) behind an IOVA range, one for each page."""
+        """Host ranges (address, size) of an IOVA range, one per page."""
         if self.physical:
             return [(address, size)]
         page_bytes = 1 << self.page_shift
@@ -75,7 +75,7 @@ class Mr:
 
 @dataclass(slots=True, eq=False)
 class Counter:
-    """Event counter kept at an address of host memory; attached counts the QP events it has."""
+    """Event counter at a host memory address; attached counts its attached QP events."""
 
     index: int
     uar: int
@@ -86,7 +86,7 @@ class Counter:
 
 @dataclass(slots=True, eq=False)
 class Eq:
-    """Event queue; new: an entry was written since the last message."""
+    """Event queue; new is true if an EQE was written since the last message."""
 
     index: int
     base: int
@@ -100,8 +100,8 @@ class Eq:
 class Cq:
     """Completion queue.
 
-    long_ids: its send completions have room for 64-bit request ids; posted and kept are its
-    events since its EQ was last armed.
+    long_ids: send CQEs hold 64-bit request ids; posted and kept: an event was written, and one is
+    pending, since the EQ was last armed.
     """
 
     index: int
@@ -123,10 +123,10 @@ class Cq:
 class Qp:
     """Queue pair.
 
-    long_ids: its sends have 64-bit request ids; outstanding: message id to sends that wait for
-    their acknowledgement; first_phase: the phase bit of the first lap of send entries, None before
-    the first one. sq_base, fetched: the send ring in host memory and its entries that were read
-    and not taken (efa.host_entries); counters: event (its bit) to the event counter that has it.
+    long_ids: sends have 64-bit request ids; outstanding: sends without acknowledgement by message
+    id; first_phase: phase bit before the first wrap of the send ring, None before the first WQE;
+    sq_base, fetched: send ring in host memory and its WQEs fetched but not consumed
+    (efa.host_entries); counters: attached event counters by event bit.
     """
 
     index: int
@@ -156,7 +156,7 @@ class Qp:
 
 
 class Table:
-    """Objects of one kind by number. A number touched by a UAR stays with it while it lives."""
+    """Objects of one kind by number. A number used by a UAR is reserved for it while it lives."""
 
     def __init__(self, width):
         self.count = 1 << width
@@ -167,7 +167,7 @@ class Table:
         return self.live.get(number)
 
     def free_number(self, uar=None):
-        """Lowest number that may be given out now, None when there is none."""
+        """Lowest number that can be allocated now, None if there is none."""
         for number in range(self.count):
             if number not in self.live and self.touched.get(number, uar) == uar:
                 return number
@@ -182,23 +182,23 @@ class Table:
         return self.live.pop(number)
 
     def forget(self, uar):
-        """A deallocated UAR can reach nothing any more."""
+        """Releases the numbers reserved for a deallocated UAR, which no longer has access."""
         self.touched = {n: u for n, u in self.touched.items() if u != uar}
 
     def values(self):
-        """Live objects by ascending number."""
+        """Live objects in ascending order of number."""
         return [self.live[number] for number in sorted(self.live)]
 
 
 class LlqPages:
-    """LLQ memory in pages: a queue gets a power of two of them, naturally aligned."""
+    """LLQ memory in pages; a queue gets a naturally aligned power of two of pages."""
 
     def __init__(self, count):
         self.owner = [None] * count
         self.touched = [None] * count
 
     def find(self, count, uar):
-        """First page of the lowest run this UAR may have, None when there is none."""
+        """First page of the lowest run that this UAR may use, None if there is none."""
         for first in range(0, len(self.owner) - count + 1, count):
             run = slice(first, first + count)
             if not any(self.owner[run]) and all(t in (None, uar) for t in self.touched[run]):
@@ -224,7 +224,7 @@ class Translations:
         self.blocks = {}
 
     def find(self, count):
-        """Start of a free block, None when no gap is long enough."""
+        """Start of a free block, None if no gap is long enough."""
         start = 0
         for used, length in sorted(self.blocks.items()):
             if used - start >= count:
@@ -241,7 +241,7 @@ class Translations:
 
 
 class Objects:
-    """All tables of a device, as they are after a reset."""
+    """All object tables of a device, in the state after a reset."""
 
     def __init__(self, limits):
         self.limits = limits
@@ -260,12 +260,12 @@ class Objects:
         self.key_generations = {}
 
     def qp_by_number(self, number):
-        """The live QP of a whole qp_num or handle."""
+        """The live QP of a full qp_num or handle, None if the generation differs."""
         qp = self.qps.get(number & (self.qps.count - 1))
         return qp if qp is not None and qp.number == number else None
 
     def next_qp_number(self, index):
-        """qp_num that the next QP with this index gets."""
+        """qp_num of the next QP with this index."""
         generation = self.qp_generations.get(index, 0)
         return (index + (generation << self.limits.qpn_w)) & _QP_NUMBER_MASK
 
@@ -273,7 +273,7 @@ class Objects:
         self.qp_generations[index] = self.qp_generations.get(index, 0) + 1
 
     def next_key(self, index):
-        """Key of this index's next registration; generation 0 is never used, so 0 is no key."""
+        """Key of the next registration of this index; generation 0 is unused, so no key is 0."""
         largest = (1 << (KEY_BITS - self.limits.mr_w)) - 1
         generation = self.key_generations.get(index, 0)
         generation = 1 if generation == largest else generation + 1
@@ -283,7 +283,7 @@ class Objects:
         self.key_generations[key & (self.mrs.count - 1)] = key >> self.limits.mr_w
 
     def mr_by_key(self, key):
-        """The live region of a whole key."""
+        """The live region of a full key, None if the generation differs."""
         mr = self.mrs.get(key & (self.mrs.count - 1))
         return mr if mr is not None and mr.key == key else None
 
@@ -292,12 +292,12 @@ class Objects:
             pool.forget(uar)
 
     def snapshot(self):
-        """Everything as plain values, equal exactly when nothing changed."""
+        """The state as plain values; two are equal if and only if nothing changed."""
         return {name: plain(value) for name, value in vars(self).items() if name != "limits"}
 
 
 def plain(value):
-    """Objects as dictionaries, references to numbered objects as their numbers."""
+    """Objects as dictionaries; references to numbered objects as their numbers."""
     if is_dataclass(value):
         return {
             entry.name: _reference(getattr(value, entry.name)) for entry in fields(value)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page lists of memory regions in host memory, as the kernel hands them to a device.
+"""Builds page lists of memory regions in host memory, as the kernel passes them to a device.
 
-Where the kernel got the list in one piece that is it. Else its pages lie anywhere, and chunks,
-blocks with their addresses and a link to the next block, say where.
+A list that fits one contiguous block is passed directly. A longer list lies on scattered pages,
+and chunks hold the addresses of these pages and a link to the next chunk.
 """
 
 from efa import defs
@@ -15,12 +15,12 @@ LINK = defs.PblChunk.next
 
 
 def mem_addr(address):
-    """A DMA address as its two halves."""
+    """A DMA address as low and high half."""
     return {"mem_addr_low": address & 0xFFFF_FFFF, "mem_addr_high": address >> 32}
 
 
 class PageList:
-    """Memory of one list; `start` is what the command says of it, free() gives it back."""
+    """The memory of one list; `start` is the command's buffer field, free() frees the memory."""
 
     def __init__(self, memory, allocator, pages, most_in_one_piece):
         self._memory, self._allocator = memory, allocator
@@ -34,7 +34,7 @@ class PageList:
         self.start = {"length": length, "address": mem_addr(address)}
 
     def free(self):
-        """The device has read it."""
+        """Frees the list; the device must have read it."""
         for block in self._blocks:
             self._allocator.free(block)
 
@@ -45,7 +45,7 @@ class PageList:
         return block
 
     def _scattered(self, data):
-        """The list on single pages in no order; their addresses."""
+        """Writes the list to scattered single pages; returns their addresses."""
         pages = self._allocator.scattered(-(-len(data) // PAGE_BYTES))
         self._blocks += pages
         for number, page in enumerate(pages):
@@ -53,10 +53,10 @@ class PageList:
         return pages
 
     def _chunks(self, pages):
-        """Length and address of the first chunk, written from the last one back.
+        """Length and address of the first chunk; chunks are written from the last to the first.
 
-        The last chunk's length is that of its pointers and link, with the pages counted modulo a
-        chunk's worth: 12 when the last chunk is full, as Linux has it.
+        The length of the last chunk covers pointers and link, with the pointers counted modulo a
+        full chunk, as in Linux: a full last chunk has length 12.
         """
         length, address = 0, 0
         groups = [pages[at : at + POINTERS] for at in range(0, len(pages), POINTERS)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue pair: work requests out, through LLQ memory or a ring; receive descriptors in memory."""
+"""A queue pair: posts sends to LLQ memory or a host ring, receives to a ring in host memory."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ MAX_DESCRIPTOR_BYTES = 0xFFFF
 
 @dataclass
 class Sge:
-    """A piece of registered memory."""
+    """A range of registered memory."""
 
     addr: int
     length: int
@@ -27,7 +27,7 @@ class Sge:
 
 @dataclass
 class SendWr:
-    """One SEND: inline bytes, or up to two pieces of memory."""
+    """One SEND work request: inline bytes, or up to two memory ranges."""
 
     ah: int
     dest_qp: int
@@ -39,11 +39,11 @@ class SendWr:
 
 
 class QueuePair:
-    """One QP; `max_inline` above 32 selects 128-byte work requests. Like libefa it has 64-bit
-    request ids where the device knows them, unless `long_ids` says no.
+    """One QP; `max_inline` above 32 selects 128-byte WQEs. As in libefa, request ids have 64 bits
+    if the device supports that, unless `long_ids` is false.
 
-    Where the device fetches its send entries from host memory they go to a ring there, which
-    starts `ring_offset` bytes into its first page.
+    If the device fetches send WQEs from host memory, the send ring lies there and starts
+    `ring_offset` bytes into its first page.
     """
 
     def __init__(self, pd, send_cq, recv_cq, kind=defs.AdminQpType.SRD, max_send_wr=64,
@@ -53,7 +53,8 @@ class QueuePair:
         self.send_cq, self.recv_cq = send_cq, recv_cq
         if max_inline > self.driver.inline_bytes:
             raise VerbsError(
-                f"{max_inline} inline bytes, the device takes {self.driver.inline_bytes}")
+                f"max_inline is {max_inline} bytes, the device supports at most "
+                f"{self.driver.inline_bytes}: reduce max_inline")
         self.kind, self.max_recv_sge, self.max_inline = kind, max_recv_sge, max_inline
         self.long_ids = long_ids and self.driver.long_ids
         self.wqe = WQE[64 if max_inline <= INLINE_64 else 128]
@@ -99,7 +100,7 @@ class QueuePair:
                 "recv_queue_depth": self._descriptors // self.max_recv_sge})
 
     def destroy(self):
-        """Gives the queue pair back; work in flight is forgotten."""
+        """Destroys the queue pair; outstanding work is cancelled without completions."""
         self.context.enter_kernel()
         self.driver.destroy_qp(self.handle)
         del self.context.qps[self.number]
@@ -113,31 +114,31 @@ class QueuePair:
     # States
 
     def modify(self, state, **attributes):
-        """Changes the state, as every verbs change does with the current one named."""
+        """Changes the state; the command carries the current state, as in every verbs call."""
         self.context.enter_kernel()
         self.driver.modify_qp(self.handle, qp_state=state, cur_qp_state=self.state, **attributes)
         self.state = state
         if state == State.RESET:
-            # The phase goes on, as in libefa: only the counters start again.
+            # As in libefa, the phase continues over a reset; only the indices restart.
             self.first_phase = (self.first_phase + self.sq.produced // self.sq_depth) % 2
             self.sq.clear()
             self.rq.clear()
 
     def to_rts(self, qkey, sq_psn=0):
-        """RESET to RTS in the usual three steps."""
+        """Moves from RESET through INIT and RTR to RTS."""
         self.modify(State.INIT, qkey=qkey)
         self.modify(State.RTR)
         self.modify(State.RTS, sq_psn=sq_psn)
         return self
 
     def query(self):
-        """What the device says of the queue pair."""
+        """The QUERY_QP response of the device."""
         return self.driver.query_qp(self.handle)
 
     # Sending
 
     def post_send(self, *requests):
-        """Posts SENDs, each a SendWr, in one go."""
+        """Posts SENDs, each a SendWr, in one call."""
         entries = [self._entry(request) for request in requests]
         wqes = np.frombuffer(b"".join(entries), self.wqe.DTYPE).copy()
         self.post_wqes(wqes, np.array([request.wr_id for request in requests], "u8"))
@@ -145,11 +146,12 @@ class QueuePair:
     def _entry(self, request):
         inline = request.inline is not None
         if inline and len(request.inline) > self.max_inline:
-            raise VerbsError(
-                f"{len(request.inline)} inline bytes, {self.max_inline} were asked for")
+            raise VerbsError(f"{len(request.inline)} inline bytes exceed the {self.max_inline} of "
+                             f"QP {self.number}: create it with a larger max_inline")
         most = 0 if inline else self.driver.queue_attr.max_wr_send_sges
         if len(request.sges) > most:
-            raise VerbsError(f"{len(request.sges)} pieces of memory do not fit a work request")
+            raise VerbsError(f"{len(request.sges)} memory pieces, a work request has at most "
+                             f"{most}: use fewer SGEs, none with inline data")
         entry = self.wqe(meta=meta_desc(
             ah=request.ah, dest_qp_num=request.dest_qp, qkey=request.qkey,
             has_imm=request.imm is not None, immediate_data=request.imm or 0, inline_msg=inline,
@@ -163,7 +165,7 @@ class QueuePair:
         return entry.pack()
 
     def sends(self, count, ah, dest_qp, qkey, inline=None, sges=(), imm=None):
-        """Work requests for count SENDs as an array; every value may be one or an array.
+        """Builds an array of WQEs for count SENDs; each value is a scalar or an array.
 
         inline is one bytes value or an array of rows; sges are up to two of (addr, length, l_key).
         """
@@ -177,7 +179,8 @@ class QueuePair:
                 inline = np.frombuffer(inline, "u1")
             rows = np.atleast_2d(inline)
             if rows.shape[1] > self.max_inline:
-                raise VerbsError(f"{rows.shape[1]} inline bytes, {self.max_inline} were asked for")
+                raise VerbsError(f"{rows.shape[1]} inline bytes exceed the {self.max_inline} of "
+                                 f"QP {self.number}: create it with a larger max_inline")
             columns |= {"inline_msg": 1, "length": rows.shape[1]}
             wqes["data"]["inline_data"][:, : rows.shape[1]] = rows
         for name, values in columns.items():
@@ -190,20 +193,21 @@ class QueuePair:
         return wqes
 
     def post_send_many(self, wr_ids, **values):
-        """Posts one SEND for each wr_id; values are those of sends()."""
+        """Posts one SEND per wr_id; values are those of sends()."""
         self.post_wqes(self.sends(len(wr_ids), **values), np.asarray(wr_ids, "u8"))
 
     def post_wqes(self, wqes, wr_ids):
-        """Copies work requests into the ring, a doorbell for each batch the device allows."""
+        """Copies WQEs into the ring; writes a doorbell after each batch the device allows."""
         if self.state not in (State.RTS, State.SQD):
-            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send")
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot send: "
+                             "move it to RTS")
         if len(wqes):
             self.name(wqes, wr_ids)
             self.context.provider.post(self, wqes)
         self.context.push()
 
     def name(self, wqes, wr_ids):
-        """Gives work requests their ids, of 64 bits where the device knows them."""
+        """Sets the request ids of WQEs, 64 bits wide if the device supports that."""
         words = self.sq.take(wr_ids).astype("<u8").view("<u2").reshape(-1, 4)
         meta = wqes["meta"]
         meta["req_id"], meta["req_id_ex"]["w"] = words[:, 0], words[:, 1:]
@@ -211,9 +215,10 @@ class QueuePair:
     # Receiving
 
     def post_recv(self, sges, wr_id=0):
-        """Posts one receive of up to max_recv_sge pieces of memory."""
+        """Posts one receive of up to max_recv_sge memory ranges."""
         if not 0 < len(sges) <= self.max_recv_sge:
-            raise VerbsError(f"{len(sges)} pieces of memory, {self.max_recv_sge} were asked for")
+            raise VerbsError(f"{len(sges)} memory pieces, QP {self.number} takes 1 to "
+                             f"{self.max_recv_sge}: create it with a larger max_recv_sge")
         descriptors = np.zeros(len(sges), defs.IoRxDesc.DTYPE)
         for name in ("addr", "length", "l_key"):
             values = np.array([getattr(sge, name) for sge in sges], "u8")
@@ -226,7 +231,7 @@ class QueuePair:
         self._write_descriptors(descriptors)
 
     def post_recv_many(self, wr_ids, addrs, lengths, l_keys):
-        """Posts one receive of one piece of memory for each wr_id."""
+        """Posts one receive of one memory range per wr_id."""
         descriptors = np.zeros(len(wr_ids), defs.IoRxDesc.DTYPE)
         for name, values in (("addr", addrs), ("length", lengths), ("l_key", l_keys)):
             self._fill(descriptors, name, np.broadcast_to(np.asarray(values, "u8"), len(wr_ids)))
@@ -237,7 +242,8 @@ class QueuePair:
 
     def _take_receives(self, wr_ids):
         if self.state in (State.RESET, State.ERR):
-            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot receive")
+            raise VerbsError(f"QP {self.number} is in {self.state.name}, it cannot receive: "
+                             "move it to INIT, RTR or RTS")
         return self.rq.take(wr_ids)
 
     @staticmethod
@@ -246,7 +252,7 @@ class QueuePair:
             descriptors["buf_addr_lo"] = values & np.uint64(0xFFFF_FFFF)
             descriptors["buf_addr_hi"] = values >> np.uint64(32)
         elif name == "length":
-            # A descriptor counts 16 bits; libefa cuts larger buffers.
+            # The length field has 16 bits; libefa truncates larger buffers.
             descriptors["length"] = np.minimum(values, MAX_DESCRIPTOR_BYTES)
         else:
             set_column(defs.IoRxDesc, descriptors, "lkey", values)
@@ -264,6 +270,6 @@ class QueuePair:
 
 
 def meta_desc(**values):
-    """The part every work request starts with; what libefa always sets is set."""
+    """The metadata of a WQE, with the flags that libefa always sets."""
     return defs.IoTxMetaDesc(
         op_type=defs.IoSendOpType.SEND, meta_desc=1, first=1, last=1, comp_req=1, **values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a data packet: judged, scattered, completed, acknowledged."""
+"""Executes received data packets: validates, scatters, completes, acknowledges."""
 
 from efa import defs
 from efa.memory import HostReadError
@@ -24,7 +24,7 @@ _LAST = mask(defs.IoRxDesc.last)
 
 
 class Entry:
-    """A posted receive: its descriptors, taken together."""
+    """A posted receive WQE: its descriptors, consumed together."""
 
     __slots__ = ("buffers", "count", "req_id", "room", "whole")
 
@@ -32,7 +32,7 @@ class Entry:
         self.buffers, self.count, self.req_id, self.room, self.whole = [], 0, None, 0, False
 
     def add(self, low, high, req_id, length, lkey_ctrl):
-        """The next descriptor; the first one names the entry."""
+        """Adds the next descriptor; the first one carries the request id."""
         if not self.count:
             self.req_id = req_id
         self.buffers.append((high << 32 | low, length, lkey_ctrl & _KEY_MASK))
@@ -42,7 +42,7 @@ class Entry:
 
 
 class Receives:
-    """The receiving half."""
+    """The receive side of the data path."""
 
     def __init__(self, device, datapath):
         self.device, self.datapath = device, datapath
@@ -51,7 +51,7 @@ class Receives:
         self._most_descriptors = device.limits.max_recv_sges
 
     def deliver(self, packet, qp_type):
-        """A well-formed data packet for this node."""
+        """Processes a well-formed data packet for this node."""
         header = HEADER.unpack_from(packet)
         _, flags, length, src_qpn, dst_qpn, qkey, _, _, imm, src_node, _, _, _ = header
         device = self.device
@@ -91,7 +91,7 @@ class Receives:
             self._acknowledge(header, status)
 
     def flush(self, qp):
-        """QP in ERR: every whole receive that is posted completes, in order."""
+        """QP in ERR: flushes every complete posted receive, in order."""
         try:
             while (entry := self._next(qp)) is not None:
                 qp.rq.take(entry.count)
@@ -104,7 +104,7 @@ class Receives:
         return 0 if qp_type == _SRD else self.device.limits.grh_bytes
 
     def _claim(self, qp, qp_type, qkey, length):
-        """Status for the sender, receive used up, its status if bad, cause of going to ERR."""
+        """Status for the sender, claimed receive, its error status, cause of going to ERR."""
         if qp is None or qp.type != qp_type or qp.state not in _READY:
             return _Status.REMOTE_ERROR_BAD_DEST_QPN, None, None, None
         if qkey != qp.qkey:
@@ -137,7 +137,7 @@ class Receives:
         return _Status.OK, entry, None, None
 
     def _next(self, qp):
-        """The receive at the head of the ring, None while it is not whole; reads may fail."""
+        """The receive at the head of the ring, None while incomplete; raises HostReadError."""
         if qp.rq_failed:
             return None
         rq, entry, memory = qp.rq, Entry(), self.device.memory
@@ -150,7 +150,7 @@ class Receives:
         return entry
 
     def _scatter(self, qp, entry, packet, src_node):
-        """Writes the message to its buffers; gives the bytes written, the GRH's among them."""
+        """Writes the message to its buffers; returns the bytes written, including the GRH."""
         device = self.device
         data = packet[HEADER.size :]
         if qp.type != _SRD:
@@ -169,7 +169,7 @@ class Receives:
         return total
 
     def _grh(self, src_node):
-        """The 40 bytes in front of a datagram: both GIDs in their IB places, zeros elsewhere."""
+        """The 40-byte GRH of a datagram: both GIDs at their IB offsets, other bytes zero."""
         device = self.device
         image = bytearray(device.limits.grh_bytes)
         source = self._gid_prefix + src_node.to_bytes(2, "big")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of rings: free-running, 16 bits between host and device. The only modulo in Python."""
+"""Ring indices: free-running counters, 16 bits wide between host and device."""
 
 COUNTER_BITS = 16
 COUNTER_MASK = (1 << COUNTER_BITS) - 1
 
 
 def distance(later, earlier):
-    """How far a 16-bit counter has run since it stood at earlier."""
+    """Increments of a 16-bit counter from `earlier` to `later`."""
     return (later - earlier) & COUNTER_MASK
 
 
@@ -16,9 +16,9 @@ def is_power_of_two(value, largest):
 
 
 class WorkRing:
-    """A ring that the host fills and the device empties: entries are rung, taken, then completed.
+    """A ring that the host fills and the device consumes: posted, consumed, then completed.
 
-    The host reuses the slot of any completed entry, so room is counted from completed, not taken.
+    The host reuses the slot of any completed entry, so free space counts from `completed`.
     """
 
     __slots__ = ("_mask", "completed", "depth", "produced", "taken")
@@ -28,11 +28,11 @@ class WorkRing:
         self.clear()
 
     def clear(self):
-        """Back to the counters of a new ring."""
+        """Resets all counters."""
         self.produced = self.taken = self.completed = 0
 
     def ring(self, value):
-        """Moves the producer to a doorbell's value; False, and nothing moved, beyond the room."""
+        """Sets the producer index from a doorbell; False and unchanged beyond the free space."""
         new = (value - self.produced) & COUNTER_MASK
         if new > self.depth - ((self.produced - self.completed) & COUNTER_MASK):
             return False
@@ -41,35 +41,35 @@ class WorkRing:
 
     @property
     def waiting(self):
-        """Entries rung and not taken."""
+        """Entries posted and not consumed."""
         return (self.produced - self.taken) & COUNTER_MASK
 
     @property
     def unfinished(self):
-        """Entries taken and not completed."""
+        """Entries consumed and not completed."""
         return (self.taken - self.completed) & COUNTER_MASK
 
     def slot(self, ahead=0):
-        """Slot of the entry that is taken next, or of one behind it."""
+        """Slot of the next entry to consume, or of the entry `ahead` behind it."""
         return (self.taken + ahead) & self._mask
 
     def take(self, count=1):
-        """Slot of the entry taken now."""
+        """Consumes count entries; returns the slot of the first."""
         slot = self.taken & self._mask
         self.taken = (self.taken + count) & COUNTER_MASK
         return slot
 
     def complete(self, count=1):
-        """Room for count more entries."""
+        """Completes count entries, which frees their slots."""
         self.completed = (self.completed + count) & COUNTER_MASK
 
     def is_waiting(self, slot):
-        """True for a slot whose entry is rung and not taken."""
+        """True if the entry of the slot is posted and not consumed."""
         return ((slot - self.taken) & self._mask) < self.waiting
 
 
 class EntryRing:
-    """A ring that the device fills and the host polls by the phase bit: 1 on the first pass."""
+    """A ring that the device writes and the host polls by phase bit, which is 1 at first."""
 
     __slots__ = ("depth", "written")
 
@@ -77,7 +77,7 @@ class EntryRing:
         self.depth, self.written = depth, 0
 
     def reserve(self):
-        """Slot and phase of the next entry."""
+        """Allocates the next entry; returns its slot and phase."""
         slot = self.written & (self.depth - 1)
         phase = (self.written // self.depth & 1) ^ 1
         self.written += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a send: checked, gathered, sent as one packet, completed."""
+"""Executes send WQEs: validates, gathers the payload, sends one packet, completes."""
 
 from dataclasses import dataclass
 
@@ -47,19 +47,19 @@ _REQ_ID_BITS = 8 * _Meta.req_id.size
 
 
 def _request_id(qp, meta):
-    """Id of a work request: without 64-bit ids its upper part is reserved, and not looked at."""
+    """Request id of a WQE; without 64-bit ids the upper 48 bits are reserved and ignored."""
     upper = int.from_bytes(meta[8], "little") if qp.long_ids else 0
     return upper << _REQ_ID_BITS | meta[0]
 
 
 def _completed_op(meta):
-    """Operation of a work request as its completion shows it: three bits of four."""
+    """Operation as reported in the CQE: the lower three of four bits."""
     return meta[1] & _CQE_OP_TYPE
 
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """An SRD send that waits for its acknowledgement; msg is its number on its queue."""
+    """An SRD send without its acknowledgement yet; msg is its number on its queue."""
 
     qp: Qp
     msg: int
@@ -69,7 +69,7 @@ class Message:
 
 
 class Sends:
-    """The sending half: all QPs share the message contexts."""
+    """The send side of the data path; all QPs share the message contexts."""
 
     def __init__(self, device, datapath):
         self.device, self.datapath = device, datapath
@@ -92,7 +92,7 @@ class Sends:
         }
 
     def message_id(self, qp_index, msg):
-        """Packet id of send number msg of a QP while it waits, None otherwise."""
+        """Packet message id of send number msg of a QP while outstanding, None otherwise."""
         for message_id, message in self.messages.items():
             if message.qp.index == qp_index and message.msg == msg:
                 return message_id
@@ -101,7 +101,7 @@ class Sends:
     # Work.
 
     def work(self, qp):
-        """Takes what was rung: sends in RTS, flushes in ERR, leaves it else."""
+        """Processes posted WQEs: sends in RTS, flushes in ERR, leaves them in other states."""
         sq = qp.sq
         while sq.waiting:
             if qp.state == _State.ERR:
@@ -150,14 +150,14 @@ class Sends:
 
     @staticmethod
     def _odd_phase(qp, number, phase):
-        """True when a phase bit is not that of its lap; the first whole entry teaches it."""
+        """True if a phase bit is not that of its wrap; the first complete WQE sets the start."""
         lap = number // qp.sq.depth & 1
         if qp.first_phase is None:
             qp.first_phase = phase ^ lap
         return phase ^ lap != qp.first_phase
 
     def _judge(self, qp, wqe, meta):
-        """Status, address handle and the pieces of the payload: bytes, or (address, size)."""
+        """Status, address handle and payload pieces, each bytes or (address, size)."""
         _, ctrl1, ctrl2, _, length, _, ah_number, *_ = meta
         objects = self.device.objects
         if (
@@ -223,10 +223,10 @@ class Sends:
         if qp.type != _SRD:
             self._complete(qp, req_id, _Status.OK, length)
 
-    # Ends.
+    # Completion and flush.
 
     def acknowledge(self, packet):
-        """An acknowledgement ends the send whose message id it echoes."""
+        """Completes the send whose message id the acknowledgement carries."""
         dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = self.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
@@ -236,7 +236,7 @@ class Sends:
         self._resume()
 
     def flush(self, qp):
-        """QP in ERR: what was taken and not acknowledged, then what was rung."""
+        """QP in ERR: flushes outstanding sends, then posted WQEs."""
         for message_id in list(qp.outstanding):
             self._end(message_id, _Status.FLUSHED)
         self._blocked.pop(qp.index, None)
@@ -244,13 +244,13 @@ class Sends:
         self._resume()
 
     def flush_ah(self, ah):
-        """Sends in flight to a destroyed address handle; their QPs go on."""
+        """Flushes the sends outstanding to a destroyed address handle; their QPs continue."""
         for message_id in [i for i, message in self.messages.items() if message.ah is ah]:
             self._end(message_id, _Status.FLUSHED)
         self._resume()
 
     def forget(self, qp):
-        """RESET and destroy: no completion; late acknowledgements find nothing."""
+        """RESET and destroy: cancels sends without completion; late ACKs match no message."""
         for message_id in qp.outstanding:
             del self.messages[message_id]
         qp.outstanding.clear()
@@ -263,7 +263,7 @@ class Sends:
         self._complete(message.qp, message.req_id, status, message.length)
 
     def _resume(self):
-        """Queues that waited for message contexts go on, in the order in which they began to."""
+        """Resumes the QPs blocked on message contexts, in the order in which they blocked."""
         while self._blocked and len(self.messages) < self._window:
             qp = self._blocked.pop(next(iter(self._blocked)))
             self.work(qp)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorded device and the one at hand call the same thing, learned from responses."""
+"""Maps numbers of a recorded device to those of the current device, learned from responses."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from efa.codec import crc16
 
 Op = defs.AdminAqOpcode
 DESCRIPTOR = defs.IoRxDesc
-# What no device ever hands out stands for a number that the session never got.
+# Numbers that no device allocates; used for a number that the session never received.
 NO_QP = 0xFFFF
 NO_KEY = 0
 
-# Fields of commands that carry numbers the device chose, and of which kind they are.
+# Command fields with numbers that the device allocated, and the kind of each number.
 _COMMAND_FIELDS = {
     Op.CREATE_QP: {"pd": "pd", "uar": "uar", "send_cq_idx": "cq", "recv_cq_idx": "cq"},
     Op.MODIFY_QP: {"qp_handle": "qp_handle"},
@@ -32,7 +32,7 @@ _COMMAND_FIELDS = {
     Op.DESTROY_EVENT_COUNTER: {"cntr_handle": "counter"},
     Op.MODIFY_EVENT_COUNTER: {"cntr_handle": "counter"},
 }
-# Fields of responses by which the device hands them out.
+# Response fields in which the device returns such numbers.
 _RESPONSE_FIELDS = {
     Op.ALLOC_PD: {"pd": "pd"},
     Op.ALLOC_UAR: {"uar": "uar"},
@@ -45,19 +45,19 @@ _RESPONSE_FIELDS = {
     Op.CREATE_QP: {"qp_handle": "qp_handle", "qp_num": "qp_num", "sq_db_offset": None,
                    "rq_db_offset": None, "llq_descriptors_offset": None},
 }
-# Their bodies say what kind of device it is, or what it has counted.
+# Bodies that depend on the device type or its statistics; not compared.
 _FREE_BODIES = (Op.GET_FEATURE, Op.GET_STATS)
 _KINDS = ("pd", "uar", "cq", "eq", "qp_num", "qp_handle", "ah", "l_key", "r_key",
           "counter")
 
 
 class Unplayable(Exception):
-    """The session does something that cannot be carried over to this device."""
+    """The session contains a step that cannot be translated to this device."""
 
 
 @dataclass
 class SendRing:
-    """Where the LLQ ring of a queue pair was and is, and what has been stored to it."""
+    """LLQ ring of a queue pair: recorded and current offset, and the bytes stored so far."""
 
     recorded: int
     ours: int
@@ -65,13 +65,13 @@ class SendRing:
     image: bytearray
 
     def covers(self, offset):
-        """True for a recorded BAR offset inside the ring."""
+        """True if the recorded BAR offset is inside the ring."""
         return self.recorded <= offset < self.recorded + len(self.image)
 
 
 @dataclass
 class QueuePairInfo:
-    """What the player must remember of a queue pair."""
+    """State of a queue pair that the player needs."""
 
     number: int
     kind: defs.AdminQpType
@@ -82,7 +82,7 @@ class QueuePairInfo:
 
 @dataclass
 class PendingCommand:
-    """A command between its doorbell and its response."""
+    """A command whose response has not arrived."""
 
     opcode: Op
     recorded: defs.Struct
@@ -90,14 +90,14 @@ class PendingCommand:
 
 
 class Translation:
-    """Maps from the recorded device's numbers to those of the device at hand."""
+    """Maps from numbers of the recorded device to those of the current device."""
 
     def __init__(self):
         self.own_gid = {}
         self.reset()
 
     def reset(self):
-        """Forgets every object, as the device does."""
+        """Removes all objects, as a device reset does."""
         self.maps = {kind: {} for kind in _KINDS}
         self.doorbells = {}
         self.send_rings = []
@@ -107,7 +107,7 @@ class Translation:
         self.db_bars = None
 
     def number(self, kind, recorded):
-        """Our number for a recorded one."""
+        """The current number of a recorded one; raises Unplayable if unknown."""
         try:
             return self.maps[kind][recorded]
         except KeyError:
@@ -117,7 +117,7 @@ class Translation:
     # Admin commands
 
     def command(self, entry):
-        """An AQ entry with our numbers; its response will be expected."""
+        """An AQ entry with translated numbers; registers it as pending."""
         header = defs.AdminAqCommonDesc.unpack(entry)
         if header.opcode not in defs.COMMANDS:
             raise Unplayable(f"admin opcode {int(header.opcode)} is not known")
@@ -137,7 +137,7 @@ class Translation:
         return ours.pack() + entry[layout.SIZE :]
 
     def response_differences(self, recorded, ours):
-        """Fields in which two ACQ entries differ though they may not, as readable texts."""
+        """Differences between two ACQ entries in compared fields, as readable texts."""
         texts = [] if _crc_is_right(ours) else ["checksum is wrong"]
         expected = defs.AdminAcqCommonDesc.unpack(recorded)
         header = defs.AdminAcqCommonDesc.unpack(ours)
@@ -152,12 +152,12 @@ class Translation:
         if pending.opcode == Op.QUERY_QP:
             info = self.queue_pairs.get(pending.recorded.qp_handle)
             if info is not None and not info.rnr_retry_set:
-                # Software never set it, so it is what the device starts with.
+                # Software never set it: the device's initial value is not compared.
                 skip = (*skip, "rnr_retry")
         return _field_differences(layout.unpack(recorded), layout.unpack(ours), skip)
 
     def learn(self, recorded, ours):
-        """Takes the numbers of an answered command; returns the command."""
+        """Learns the numbers of a completed command; returns the command."""
         header = defs.AdminAcqCommonDesc.unpack(recorded)
         pending = self.pending.pop(header.command_id)
         if header.status:
@@ -180,7 +180,7 @@ class Translation:
             self.own_gid[recorded.u.network_attr.addr] = ours.u.network_attr.addr
 
     def _learn_create_cq(self, _command, recorded, ours):
-        # A device may offer a doorbell nobody rang; it may not miss one.
+        # The current device may offer an unused doorbell, but must not lack one.
         if recorded.db_valid and not ours.db_valid:
             raise Unplayable("the completion queue got no doorbell, the recorded one did")
         if recorded.db_valid:
@@ -216,7 +216,7 @@ class Translation:
         self.queue_pairs.pop(command.qp_handle, None)
 
     def qp_kind(self, number):
-        """Type of the live queue pair of a recorded number, None where there is none."""
+        """Type of the live queue pair with a recorded number, None if there is none."""
         for info in self.queue_pairs.values():
             if info.number == number:
                 return info.kind
@@ -230,14 +230,14 @@ class Translation:
     # Send work requests and receive descriptors
 
     def send_ring(self, offset):
-        """The LLQ ring at a recorded BAR offset."""
+        """The LLQ ring at a recorded BAR offset; raises Unplayable if there is none."""
         for ring in self.send_rings:
             if ring.covers(offset):
                 return ring
         raise Unplayable(f"store to offset {offset:#x}, where no queue has a doorbell or LLQ ring")
 
     def work_request(self, ring, start):
-        """The entry at `start` of a ring's image, with our numbers."""
+        """The WQE at `start` of a ring's image, with translated numbers."""
         entry = ring.entry.unpack(ring.image[start : start + ring.entry.SIZE])
         meta = entry.meta
         to_self = meta.ah in self._self_ahs
@@ -255,7 +255,7 @@ class Translation:
         return entry.pack()
 
     def memory(self, address, data):
-        """Host memory with our keys, where it is a ring of receive descriptors."""
+        """Host memory content; receive descriptors get translated keys."""
         for info in self.queue_pairs.values():
             start = address - info.rq_base
             if not -len(data) < start < info.rq_bytes:

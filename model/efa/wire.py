@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated layouts made fast: one precompiled struct for the fields a hot path looks at."""
+"""Fast access to generated layouts: one precompiled struct for the fields of a hot path."""
 
 from struct import Struct
 
@@ -9,7 +9,7 @@ _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def _place(cls, path):
-    """Offset and format of a field; dots descend into nested layouts."""
+    """Offset, size and format of a field; dots in the path descend into nested layouts."""
     offset = 0
     *outer, last = path.split(".")
     for name in outer:
@@ -21,7 +21,7 @@ def _place(cls, path):
 
 
 def precompiled(cls, *paths, size=None):
-    """A struct.Struct of these fields in ascending order; everything between is padding."""
+    """A struct.Struct of these fields, in ascending order; other bytes are padding."""
     text, end = "<", 0
     for path in paths:
         offset, field_bytes, code = _place(cls, path)
@@ -33,6 +33,6 @@ def precompiled(cls, *paths, size=None):
 
 
 def mask(field):
-    """Mask of a bit field in the number that holds it."""
+    """Mask of a bit field within its container number."""
     assert isinstance(field, BitField)
     return field.mask << field.lsb

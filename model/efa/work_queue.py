@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bookkeeping of work requests in flight."""
+"""Tracks outstanding work requests by request id."""
 
 import numpy as np
 
@@ -7,25 +7,25 @@ from efa.completion_queue import VerbsError
 
 REQ_ID_BITS = 16
 REQ_ID_MASK = (1 << REQ_ID_BITS) - 1
-# An odd number without a pattern: its multiples differ in all of their upper bits.
+# An odd constant without a pattern: its multiples differ in all upper bits.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class WorkQueue:
-    """Ids of work requests in flight: a pool of slots, a generation above them; in the upper 48
-    bits of a long id a number of this one request."""
+    """Ids of outstanding work requests: a slot number with a generation above; the upper 48 bits
+    of a long id hold a number unique to the request."""
 
     def __init__(self, depth, generation, long_ids=False):
         self.depth, self.long_ids = depth, long_ids
         self._slot_mask = (1 << max(0, depth - 1).bit_length()) - 1
         self._generation = np.uint64(generation * (self._slot_mask + 1) & REQ_ID_MASK)
         self.wr_ids, self._ids = np.zeros(depth, "u8"), np.zeros(depth, "u8")
-        # From 1 on: no id has nothing but zeros above.
+        # Starts at 1, so the upper bits of an id are never all zero.
         self._next = 1
         self.clear()
 
     def clear(self):
-        """Forgets everything in flight."""
+        """Cancels all outstanding work requests."""
         self._free = np.arange(self.depth - 1, -1, -1, dtype="u2")
         self._free_count = self.depth
         self._live = np.zeros(self.depth, bool)
@@ -33,19 +33,20 @@ class WorkQueue:
 
     @property
     def room(self):
-        """Work requests that may be posted now."""
+        """Number of work requests that can be posted now."""
         return self._free_count
 
     @property
     def outstanding(self):
-        """Work requests posted and not completed."""
+        """Number of work requests posted and not completed."""
         return self.depth - self._free_count
 
     def take(self, wr_ids):
-        """Request ids for new work requests, as 64-bit numbers."""
+        """Allocates 64-bit request ids for work requests; VerbsError if the queue is full."""
         count = len(wr_ids)
         if count > self._free_count:
-            raise VerbsError(f"{count} work requests, room for {self._free_count}")
+            raise VerbsError(f"{count} work requests posted, room for {self._free_count}: "
+                             "poll completions first or create a deeper queue")
         self._free_count -= count
         slots = self._free[self._free_count : self._free_count + count][::-1]
         self.wr_ids[slots] = wr_ids
@@ -59,8 +60,8 @@ class WorkQueue:
         return ids
 
     def owns(self, req_ids):
-        """Which of these ids belong to work requests in flight, in all their bits; repeats are
-        strangers."""
+        """Boolean array: ids of outstanding work requests, all bits compared; a repeated id counts
+        once."""
         slots = self._slots(req_ids)
         known = slots < self.depth
         inside = slots[known]
@@ -75,7 +76,7 @@ class WorkQueue:
         return (req_ids & np.uint64(self._slot_mask)).astype(np.intp)
 
     def complete(self, req_ids):
-        """Frees these ids, each of which owns() knows; gives their wr_ids."""
+        """Frees these ids, for which owns() must be true; returns their wr_ids."""
         slots = self._slots(req_ids)
         self._live[slots] = False
         self._free[self._free_count : self._free_count + len(slots)] = slots
