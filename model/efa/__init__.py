@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executable reference of the device, its driver half and its layouts."""
+"""Executable reference model of the device, the host driver and the layouts."""

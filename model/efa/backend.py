@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host's software talks to: one device and the memory it shares with it.
+"""Defines the interface of host software to one device and the memory shared with it.
 
-Every backend offers the same synchronous calls; driver, verbs and player know nothing else of
-the device. Waiting is the backend's business: software never spins without calling `wait`.
+All backends offer the same synchronous calls; driver, verbs and player use no other access to the
+device. Software calls `wait` to wait, never a loop of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -20,11 +20,11 @@ DEFAULT_TIMEOUT_CYCLES = 1_000_000
 
 
 class DeviceTimeout(Exception):
-    """The device did not do in time what the host waited for."""
+    """The condition that the host waited for did not become true in time."""
 
 
 class BackendUnavailable(Exception):
-    """This backend cannot run here; the text says what it needs."""
+    """The backend cannot run here; the text names what is missing."""
 
 
 class Backend(ABC):
@@ -36,30 +36,30 @@ class Backend(ABC):
     name = "backend"
     memory = None
     node_id = 0
-    # How this host's CPUs combine stores (efa.wc.StoreBuffer or its text).
+    # How the CPUs of this host combine stores (efa.wc.StoreBuffer or its text).
     store_buffer = "ideal"
-    # The device takes its send entries from host memory (build option SQ_HOST): it does not say so.
+    # The device fetches send WQEs from host memory (build option SQ_HOST); not discoverable.
     sq_host = False
 
     @abstractmethod
     def stores(self, items):
-        """Posted host stores (bar, offset, bytes) in order, each inside one 64-byte line."""
+        """Executes posted host stores (bar, offset, bytes) in order, each in one 64-byte line."""
 
     @abstractmethod
     def load(self, bar, offset, size):
-        """The bytes of a host read of a BAR."""
+        """Reads bytes of a BAR."""
 
     @abstractmethod
     def wait(self, condition, timeout_cycles=DEFAULT_TIMEOUT_CYCLES, word=None):
-        """Lets the device work until condition() is true; raises DeviceTimeout.
+        """Runs the device until condition() is true; raises DeviceTimeout.
 
-        word() may name a word of host memory, (address, mask, value), without which condition()
-        cannot be true: a backend that can watch it saves its looks until then.
+        word() may name a host memory word (address, mask, value) that must match before
+        condition() can be true; a backend that watches the word calls condition() less often.
         """
 
     @abstractmethod
     def settle(self):
-        """Lets device and fabric work until nothing is outstanding."""
+        """Runs device and fabric until nothing is outstanding."""
 
     @abstractmethod
     def interrupts(self):
@@ -75,7 +75,7 @@ class Backend(ABC):
 
     @abstractmethod
     def flr(self):
-        """Function-level reset; the PCI core sets the MSI-X table up again."""
+        """Function-level reset; the PCI core then initializes the MSI-X table again."""
 
     @abstractmethod
     def set_bus_master(self, on):
@@ -83,22 +83,22 @@ class Backend(ABC):
 
     @abstractmethod
     def set_function_mask(self, on):
-        """Function mask of the MSI-X capability; the device is at rest."""
+        """Function mask of the MSI-X capability; the device must be idle."""
 
     @property
     @abstractmethod
     def cycles(self):
-        """Device cycles so far; 0 where there is no time."""
+        """Device cycles so far; 0 for a backend without time."""
 
     def store(self, bar, offset, data):
-        """One posted host store of 1 to 64 bytes."""
+        """Executes one posted host store of 1 to 64 bytes."""
         self.stores([(bar, offset, data)])
 
     def close(self):  # noqa: B027 - most backends hold nothing
-        """Gives back what the backend holds: a simulator, shared memory."""
+        """Releases the resources of the backend: a simulator, shared memory."""
 
     def abort(self):
-        """Gives it back at once, whatever is under way, without asking whether all was well."""
+        """Releases the resources at once, without a check for errors."""
         self.close()
 
     def __enter__(self):
@@ -111,12 +111,12 @@ class Backend(ABC):
         try:
             self.abort()
         except (OSError, RuntimeError):
-            # What ended the work is told; that the simulator went down with it is no news.
+            # The first error is reported; a simulator failure during the cleanup adds nothing.
             return
 
 
 def msix_table_stores(vectors=None):
-    """The stores by which PCI core software sets the MSI-X table up, every vector unmasked."""
+    """Stores of the PCI core software that initialize the MSI-X table, all vectors unmasked."""
     stores = []
     for vector in range(defs.LIMITS.msix_vectors if vectors is None else vectors):
         address = MSIX_ADDRESS + vector * MSIX_ADDRESS_STEP
@@ -127,14 +127,14 @@ def msix_table_stores(vectors=None):
 
 
 class HostView:
-    """Host memory as its owner sees it: what a test makes fail fails for the device alone."""
+    """Host memory for its owner: injected read failures affect the device only."""
 
     def __init__(self, memory):
         self.read, self.write = memory.peek, memory.poke
 
 
 class ModelBackend(Backend):
-    """The reference model: knows no time, and a fabric that moves only while somebody waits."""
+    """The reference model: without time; its fabric moves only during a wait."""
 
     name = "model"
     max_rounds = 100_000
@@ -190,7 +190,7 @@ class ModelBackend(Backend):
             moved = self.fabric.run() or self.device.let_time_pass()
             if not moved and self._activity == before:
                 break
-        raise DeviceTimeout("the device is idle, and what was waited for has not happened")
+        raise DeviceTimeout("the device is idle, and the awaited condition is still false")
 
     def settle(self):
         while self.fabric.run() or self.device.let_time_pass():
@@ -227,7 +227,7 @@ def _drain(items):
 
 
 def open_model(nodes=1, **options):
-    """Model backends; with several nodes a list that shares one fabric."""
+    """Model backends; several nodes are a list that shares one fabric."""
     if nodes == 1:
         return ModelBackend(**options)
     fabric = Fabric()
@@ -240,11 +240,11 @@ BACKENDS = (*_FACTORIES, *_SIMULATORS)
 
 
 def open_backend(name, **options):
-    """A backend by name; raises BackendUnavailable with the reason where it cannot run."""
+    """A backend by name; raises BackendUnavailable with the reason if it cannot run."""
     if name in _FACTORIES:
         return _FACTORIES[name](**options)
     if name not in _SIMULATORS:
-        raise BackendUnavailable(f"no backend {name!r}: one of {', '.join(BACKENDS)}")
+        raise BackendUnavailable(f"no backend {name!r}: expected one of {', '.join(BACKENDS)}")
     try:
         opener = import_module(_SIMULATORS[name]).open_simulator
     except (ImportError, AttributeError) as error:
@@ -253,5 +253,5 @@ def open_backend(name, **options):
 
 
 def register_backend(name, factory):
-    """Makes a backend available under a name; factory takes the options of open_backend."""
+    """Registers a backend under a name; factory takes the options of open_backend."""
     _FACTORIES[name] = factory

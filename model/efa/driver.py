@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel half of the host's side: bring-up, admin queue, events, and the life of the device."""
+"""Kernel half of the host software: probe, admin queue, events, reset and removal."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from efa.driver_objects import DriverObjects
 from efa.host_alloc import PAGE_BYTES, HostAllocator
 from efa.host_ring import ConsumerRing
 
-# A buffer for register answers starts with a sequence number that cannot match.
+# The buffer for register responses is preset with a sequence number that cannot match.
 STALE_SEQUENCE_STEP = 0x9A
 SEQUENCE_MASK = 0xFFFF
 POLL_CYCLES = 2_000
@@ -30,7 +30,7 @@ _MANDATORY = (
 
 @dataclass
 class EventQueue:
-    """One EQ: its number, vector and the host's end of its ring."""
+    """One EQ: its number, vector and the consumer side of its ring."""
 
     number: int
     vector: int
@@ -40,9 +40,9 @@ class EventQueue:
 class Driver(DriverObjects):
     """Drives one device through a backend as the Linux driver does.
 
-    `flavour` chooses how admin interrupts are masked during probe and which admin entries are
-    used; `cpus` bounds the vectors. `list_bytes` is the longest page list that this kernel gets
-    in one piece: a longer one goes in chunks.
+    `flavour` selects how admin interrupts are masked during probe, and the admin entry format;
+    `cpus` limits the number of vectors. `list_bytes` is the longest contiguous page list of this
+    kernel: longer lists are passed in chunks.
     """
 
     list_bytes = 8 * PAGE_BYTES
@@ -70,11 +70,11 @@ class Driver(DriverObjects):
     # Registers
 
     def write_register(self, register, value):
-        """Stores one 32-bit register."""
+        """Writes one 32-bit register."""
         self.backend.store(defs.EFA_REG_BAR, int(register), value.to_bytes(4, "little"))
 
     def read_register(self, register):
-        """Value of a register, read without a read: the device writes it to memory."""
+        """Reads a register without an MMIO read: the device writes the value to host memory."""
         self._sequence = self._sequence + 1 & SEQUENCE_MASK
         response = defs.AdminMmioReqReadLessResp
         stale = self._sequence + STALE_SEQUENCE_STEP & SEQUENCE_MASK
@@ -85,7 +85,7 @@ class Driver(DriverObjects):
         def answer():
             return response.unpack(self.memory.read(self._response_buffer, response.SIZE))
 
-        # The first two bytes of the answer are the number of its request.
+        # The first two bytes of the response are the sequence number of the request.
         word = (self._response_buffer, 0xFFFF, self._sequence)
         try:
             self.backend.wait(lambda: answer().req_id == self._sequence, word=lambda: word)
@@ -96,7 +96,8 @@ class Driver(DriverObjects):
     def _read_bits(self, register):
         value = self.read_register(register)
         if value == defs.EFA_MMIO_READ_INVALID:
-            raise DriverError(f"register {register.name} cannot be read")
+            raise DriverError(f"register {register.name}: no valid read response; check bus "
+                              "master enable and the device's reset state")
         return defs.REG_BITS[register.name].unpack(value)
 
     def _set_response_address(self):
@@ -106,7 +107,7 @@ class Driver(DriverObjects):
     # Life cycle
 
     def probe(self):
-        """Everything from bus master on to a device that is ready for objects."""
+        """Initializes the device, from bus master enable until it is ready for objects."""
         self.backend.set_bus_master(True)
         self._set_response_address()
         self.reset(defs.RegsResetReasonTypes.NORMAL)
@@ -125,7 +126,7 @@ class Driver(DriverObjects):
         return self
 
     def reset(self, reason=defs.RegsResetReasonTypes.NORMAL):
-        """The reset handshake."""
+        """Resets the device and waits for the handshake; DriverError on timeout."""
         if not self._read_bits(defs.Reg.DEV_STS).READY:
             raise DriverError("device is not ready, reset is not possible")
         polls = self._read_bits(defs.Reg.CAPS).RESET_TIMEOUT
@@ -145,12 +146,14 @@ class Driver(DriverObjects):
             if status.RESET_IN_PROGRESS == value:
                 return
             self.pause(POLL_CYCLES)
-        raise DriverError(f"RESET_IN_PROGRESS did not become {value}")
+        raise DriverError(f"reset: RESET_IN_PROGRESS of DEV_STS did not become {value} in "
+                          f"{polls} polls, the reset timeout of CAPS")
 
     def _check_versions(self):
         self.version = self.read_register(defs.Reg.VERSION)
         if not MIN_VERSION <= self.version < defs.EFA_MMIO_READ_INVALID:
-            raise DriverError(f"interface version {self.version:#x} is too old")
+            raise DriverError(f"interface version {self.version:#x} is too old: expected at least "
+                              f"{MIN_VERSION}")
         controller = self._read_bits(defs.Reg.CONTROLLER_VERSION)
         if not (controller.MAJOR_VERSION | controller.MINOR_VERSION | controller.SUBMINOR_VERSION):
             raise DriverError("controller version is 0")
@@ -172,7 +175,7 @@ class Driver(DriverObjects):
         self._start_aenq()
         self._read_bits(defs.Reg.CAPS)
         if newest:
-            # The interrupt handler exists only now; until here the queue would be polled.
+            # The interrupt handler is installed only now; until here the driver polls.
             self._mask_admin_interrupt(0)
 
     def _mask_admin_interrupt(self, masked):
@@ -216,7 +219,8 @@ class Driver(DriverObjects):
         supported = self.get_feature(defs.AdminAqFeatureId.AENQ_CONFIG).supported_groups
         groups = defs.EFA_AENQ_ENABLED_GROUPS
         if groups & ~supported:
-            raise DriverError(f"event groups {groups:#x} wanted, {supported:#x} supported")
+            raise DriverError(f"asynchronous event groups {groups:#x} are required, the device "
+                              f"supports {supported:#x}")
         self.set_aenq_groups(groups)
 
     def _create_eqs(self):
@@ -244,12 +248,12 @@ class Driver(DriverObjects):
         try:
             self.set_host_info(info)
         except DriverError:
-            # As in Linux: the device may refuse what only informs it.
+            # As in Linux: host information is optional, the device may refuse it.
             if self._dead:
                 raise
 
     def remove(self, reason=defs.RegsResetReasonTypes.NORMAL):
-        """Driver unbind: event queues away, reset, rings back."""
+        """Unbinds the driver: destroys event queues, resets the device, frees the rings."""
         for eq in self.eqs:
             self.destroy_eq(eq.number)
         self.reset(reason)
@@ -257,7 +261,7 @@ class Driver(DriverObjects):
         self._free_rings()
 
     def shutdown(self):
-        """System shutdown."""
+        """System shutdown: remove() with the shutdown reset reason."""
         self.remove(defs.RegsResetReasonTypes.SHUTDOWN)
 
     def _free_rings(self):
@@ -272,7 +276,7 @@ class Driver(DriverObjects):
     # Interrupts, events and waiting
 
     def service(self):
-        """The interrupt handlers of every vector that fired since the last call."""
+        """Runs the interrupt handlers of every vector that fired since the last call."""
         for vector in self.backend.interrupts():
             if vector == defs.EFA_MGMNT_MSIX_VEC_IDX:
                 self._admin_interrupt()
@@ -305,7 +309,7 @@ class Driver(DriverObjects):
         self._arm_eq(eq.number)
 
     def wait(self, condition, **limits):
-        """Waits for a condition while interrupts are served."""
+        """Waits for a condition and services interrupts meanwhile."""
         def look():
             self.service()
             return condition()
@@ -313,7 +317,7 @@ class Driver(DriverObjects):
         self.backend.wait(look, **limits)
 
     def pause(self, cycles):
-        """Lets the device work for a while."""
+        """Lets the device run for so many cycles."""
         try:
             self.wait(lambda: False, timeout_cycles=cycles)
         except DeviceTimeout:
@@ -322,15 +326,16 @@ class Driver(DriverObjects):
     # Admin commands
 
     def submit(self, request, spoil=None):
-        """Puts a command on the admin queue; waits only while as many as it holds are out."""
+        """Submits a command; waits only while the admin queue is full."""
         if self._dead or self.admin is None:
-            raise DriverError("the admin queue is stopped")
+            raise DriverError("the admin queue is stopped: probe the device first, or reset and "
+                              "probe again after a lost completion")
         if self.admin.full:
             self._await(lambda: not self.admin.full, "a free admin context")
         return self.admin.submit(request, spoil)
 
     def finish(self, command):
-        """Waits for a submitted command; its response, or DriverError with the status."""
+        """Waits for a submitted command; returns its response or raises DriverError."""
         self._await(lambda: command.done, command.name)
         return command.result()
 
@@ -342,6 +347,6 @@ class Driver(DriverObjects):
         try:
             self.wait(condition)
         except DeviceTimeout as error:
-            # One lost completion or interrupt stops the queue for good, as in Linux.
+            # As in Linux, a lost completion or interrupt stops the queue permanently.
             self._dead = True
             raise DriverError(f"{what}: no completion") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's object commands: each builds one admin command and returns what came back."""
+"""Object commands of the driver: each builds one admin command and returns its result."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ EQE_WORDS = defs.AdminEqe.SIZE // 4
 
 @dataclass(frozen=True)
 class Access:
-    """What a memory region allows besides being sent from."""
+    """Access rights of a memory region; local read is always permitted."""
 
     local_write: bool = True
     remote_write: bool = False
@@ -24,19 +24,19 @@ LOCAL_ACCESS = Access()
 
 
 class DriverObjects:
-    """Object commands over `execute`; mixed into the driver, which owns queue and memory."""
+    """Object commands on top of `execute`; a mixin of the driver, which owns queue and memory."""
 
     def supports(self, feature):
-        """True when the device advertised a feature id."""
+        """True if the device reports a feature id as supported."""
         return bool(self.device_attr.supported_features >> feature & 1)
 
     @property
     def long_ids(self):
-        """True when the device knows 64-bit request ids."""
+        """True if the device supports 64-bit request ids."""
         return bool(self.device_attr.sq_64_bit_req_id)
 
     def get_feature(self, feature):
-        """A feature's descriptor."""
+        """The descriptor of a feature."""
         request = defs.AdminGetFeatureCmd(feature_common={"feature_id": feature})
         response = self.execute(request)
         return defs.FEATURES[feature][0].unpack(bytes(response.u.image))
@@ -48,7 +48,7 @@ class DriverObjects:
             u=defs.AdminSetFeatureCmdU(aenq={"enabled_groups": groups})))
 
     def set_host_info(self, info):
-        """Tells the device who we are, through a control buffer."""
+        """Sends host information to the device through a control buffer."""
         buffer = self.allocator.alloc(info.SIZE)
         self.memory.write(buffer, info.pack())
         try:
@@ -60,29 +60,29 @@ class DriverObjects:
             self.allocator.free(buffer)
 
     def get_stats(self, kind=defs.AdminGetStatsType.BASIC):
-        """Counters of the whole device."""
+        """Statistics of the whole device."""
         response = self.execute(defs.AdminAqGetStatsCmd(
             type=kind, scope=defs.AdminGetStatsScope.ALL))
         return getattr(response.u, f"{kind.name.lower()}_stats")
 
     def alloc_uar(self):
-        """Number of a new UAR."""
+        """Allocates a UAR; returns its number."""
         return self.execute(defs.AdminAllocUarCmd()).uar
 
     def dealloc_uar(self, uar):
-        """Gives a UAR back."""
+        """Deallocates a UAR."""
         self.execute(defs.AdminDeallocUarCmd(uar=uar))
 
     def alloc_pd(self):
-        """Number of a new protection domain."""
+        """Allocates a protection domain; returns its number."""
         return self.execute(defs.AdminAllocPdCmd()).pd
 
     def dealloc_pd(self, pd):
-        """Gives a protection domain back."""
+        """Deallocates a protection domain."""
         self.execute(defs.AdminDeallocPdCmd(pd=pd))
 
     def create_eq(self, depth, vector, base):
-        """Number of a new event queue; arming is the caller's."""
+        """Creates an event queue; returns its number. The caller arms the queue."""
         return self.execute(defs.AdminCreateEqCmd(
             depth=depth, msix_vec=vector, entry_size_words=EQE_WORDS,
             ba=mem_addr(base), completion_events=1)).eqn
@@ -93,7 +93,7 @@ class DriverObjects:
 
     def create_cq(self, uar, depth, base, entry_bytes, eqn=None, set_src_addr=False,
                   long_ids=False):
-        """Response of CREATE_CQ; eqn asks for completion events on that event queue."""
+        """Response of CREATE_CQ; eqn selects the event queue for completion events."""
         return self.execute(defs.AdminCreateCqCmd(
             interrupt_mode_enabled=eqn is not None, eqn=eqn or 0,
             cq_entry_size_words=entry_bytes // 4, set_src_addr=set_src_addr,
@@ -125,7 +125,7 @@ class DriverObjects:
         self.execute(defs.AdminDestroyQpCmd(qp_handle=handle))
 
     def create_ah(self, pd, gid):
-        """Number of the address handle of a GID."""
+        """Creates an address handle for a GID; returns its number."""
         return self.execute(defs.AdminCreateAhCmd(dest_addr=gid, pd=pd)).ah
 
     def destroy_ah(self, pd, ah):
@@ -133,7 +133,7 @@ class DriverObjects:
         self.execute(defs.AdminDestroyAhCmd(ah=ah, pd=pd))
 
     def reg_mr(self, pd, iova, length, pages, page_shift, access=LOCAL_ACCESS):
-        """Response of REG_MR: page list inline up to four pages, else through memory."""
+        """Response of REG_MR; the page list is inline up to four pages, else in memory."""
         request = defs.AdminRegMrCmd(
             pd=pd, iova=iova, mr_length=length, phys_page_size_shift=page_shift,
             local_write_enable=access.local_write, remote_write_enable=access.remote_write,
@@ -151,38 +151,38 @@ class DriverObjects:
             page_list.free()
 
     def reg_mr_physical(self, pd, access=LOCAL_ACCESS):
-        """Response of REG_MR for all memory: IOVA is the DMA address."""
+        """Response of REG_MR for all host memory: the IOVA is the DMA address."""
         return self.execute(defs.AdminRegMrCmd(
             pd=pd, mr_length=1 << self.dma_width, mem_addr_phy_mode_en=1,
             local_write_enable=access.local_write))
 
     def alloc_mr(self, pd, max_pages):
-        """Response of ALLOC_MR: a region to be registered by a work request."""
+        """Response of ALLOC_MR: a region to be registered later by a work request."""
         return self.execute(defs.AdminAllocMrCmd(pd=pd, max_pages=max_pages))
 
     def dereg_mr(self, l_key):
-        """Ends a memory region."""
+        """Deregisters a memory region."""
         self.execute(defs.AdminDeregMrCmd(l_key=l_key))
 
     def create_event_counter(self, uar, address):
-        """Handle of a new counter, kept in the eight bytes at a DMA address."""
+        """Creates an event counter in the eight bytes at a DMA address; returns its handle."""
         return self.execute(
             defs.AdminCreateEventCounterCmd(uar=uar, paddr=address)).cntr_handle
 
     def destroy_event_counter(self, handle):
-        """Destroys a counter that is attached nowhere."""
+        """Destroys an event counter that is not attached."""
         self.execute(defs.AdminDestroyEventCounterCmd(cntr_handle=handle))
 
     def attach_event_counter(self, handle, qp_handle, events):
-        """The counter counts these events of a QP; events is a mask."""
+        """Attaches a counter to events of a QP; events is a bit mask."""
         self.execute(_attachment(Op.ATTACH_EVENT_COUNTER, handle, qp_handle, events))
 
     def detach_event_counter(self, handle, qp_handle, events):
-        """It counts them no more."""
+        """Detaches a counter from events of a QP; events is a bit mask."""
         self.execute(_attachment(Op.DETACH_EVENT_COUNTER, handle, qp_handle, events))
 
     def modify_event_counter(self, handle, operation, value):
-        """Sets a counter or adds to it."""
+        """Sets a counter or adds to it, according to the operation."""
         self.execute(defs.AdminModifyEventCounterCmd(
             cntr_handle=handle, operation=operation, value=value))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process and its kernel set up to send and receive; shared by sweeps and system tests."""
+"""Sets up processes and kernel drivers that send and receive; used by sweeps and system tests."""
 
 import random
 
@@ -28,7 +28,7 @@ class Endpoint:
         self.skip = GRH if kind == UD else 0
 
     def towards(self, peer):
-        """Address of a peer endpoint, as sends take it."""
+        """Destination arguments of a send to a peer endpoint."""
         return {
             "ah": self.node.ah_of(peer.node.backend.node_id),
             "dest_qp": peer.qp.number,
@@ -36,11 +36,11 @@ class Endpoint:
         }
 
     def sge(self, offset, length):
-        """A piece of the registered buffer."""
+        """A range of the registered buffer."""
         return Sge(self.buffer.addr + offset, length, self.buffer.l_key)
 
     def send(self, peer, data, wr_id=0, offset=0, split=None, inline=False, imm=None):
-        """One message from the buffer: in one or two pieces, or inline."""
+        """Sends one message from the buffer, in one or two ranges, or inline."""
         if inline:
             self.qp.post_send(SendWr(**self.towards(peer), inline=data, wr_id=wr_id, imm=imm))
             return
@@ -52,7 +52,7 @@ class Endpoint:
         self.qp.post_send(SendWr(**self.towards(peer), sges=pieces, wr_id=wr_id, imm=imm))
 
     def receive(self, size, wr_id=0, offset=0, split=None):
-        """A posted receive of so many payload bytes."""
+        """Posts a receive for so many payload bytes."""
         room = self.skip + size
         cut = room if split is None else split
         pieces = [self.sge(offset, cut)]
@@ -62,7 +62,7 @@ class Endpoint:
 
 
 class Node:
-    """The kernel driver and one process on a device; the buffer is that of its CPU (efa.wc)."""
+    """A kernel driver and one process on a device; buffer is that of its CPU (efa.wc)."""
 
     def __init__(self, backend, buffer=None, seed=1, provider=None, **options):
         self.backend = backend
@@ -73,19 +73,19 @@ class Node:
         self.random = random.Random(seed)
 
     def ah_of(self, node_id):
-        """Number of the address handle of a node, created when first asked for."""
+        """Number of the address handle of a node; created at first use."""
         if node_id not in self._ahs:
             self._ahs[node_id] = self.pd.create_ah(gid_of(node_id))
         return self._ahs[node_id].number
 
 
 def know_each_other(nodes):
-    """Every node has a handle of every other: what a completion says of its sender is settled."""
+    """Creates handles of all nodes on all nodes: every receive completion then has a valid AH."""
     for node in nodes:
         for other in nodes:
             node.ah_of(other.backend.node_id)
 
 
 def pattern(size, seed):
-    """Bytes that show where they belong."""
+    """Pseudo-random bytes that identify a message."""
     return random.Random(seed).randbytes(size)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generated layouts are made of: structs over a byte image, and bits packed in a number.
+"""Base classes of the generated layouts: structs over a byte image, and bit fields in a number.
 
-A struct holds the bytes themselves; every attribute is a view on them. So a union is simply two
-attributes on the same bytes, and reading, writing and packing can never disagree.
+A struct holds the bytes; every attribute is a view of them. A union is two attributes on the same
+bytes, so reading, writing and packing are always consistent.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def checked(place, value, width):
-    """The value as an int; refuses what does not fit, naming the place."""
+    """The value as an int; raises ValueError with the field name if it is too wide."""
     number = as_int(value)
     if number < 0 or number >> width:
         raise ValueError(f"{place}: {number:#x} does not fit {width} bits")
@@ -21,7 +21,7 @@ def checked(place, value, width):
 
 
 def _named(enum, value):
-    """The enum's member, or the plain number where it has none: hosts may send anything."""
+    """The enum member, or the plain number if there is none: hosts may send any value."""
     return enum._value2member_map_.get(value, value) if enum else value
 
 
@@ -77,7 +77,7 @@ class BitField:
 
 
 class ByteString(_Attribute):
-    """Bytes without a numeric meaning; a shorter value is filled up with zeros."""
+    """Bytes without a numeric meaning; a shorter value is padded with zeros."""
 
     def __init__(self, offset, size):
         super().__init__(offset, size)
@@ -94,7 +94,7 @@ class ByteString(_Attribute):
 
 
 class _Elements:
-    """A list-like view on the elements of an array."""
+    """A list-like view of the elements of an array."""
 
     def __init__(self, place, items):
         self._place, self._items = place, items
@@ -158,14 +158,14 @@ class _Element:
 
 
 class NumberArray(_Array):
-    """Little-endian integers behind each other."""
+    """An array of little-endian integers."""
 
     def __init__(self, offset, size, count):
         super().__init__(lambda i: Number(offset + i * size, size), count, np.dtype(f"<u{size}"))
 
 
 class Nested(_Attribute):
-    """A struct inside a struct: its attributes change the bytes of the outer one."""
+    """A struct inside a struct: a view of the bytes of the outer struct."""
 
     def __init__(self, offset, cls):
         super().__init__(offset, cls.SIZE)
@@ -183,14 +183,14 @@ class Nested(_Attribute):
 
 
 class NestedArray(_Array):
-    """Structs behind each other."""
+    """An array of structs."""
 
     def __init__(self, offset, cls, count):
         super().__init__(lambda i: Nested(offset + i * cls.SIZE, cls), count, cls.DTYPE)
 
 
 class Struct:
-    """Base of the generated structs: keyword values in, bytes out, and back."""
+    """Base of the generated structs: built from keyword values, packed to and from bytes."""
 
     __slots__ = ("image",)
     NAME = "struct"
@@ -218,7 +218,7 @@ class Struct:
 
     @classmethod
     def over(cls, image):
-        """A view on writable bytes: changes go to those bytes."""
+        """A view of writable bytes: changes modify those bytes."""
         result = cls.__new__(cls)
         result.image = memoryview(image)[: cls.SIZE]
         if len(result.image) < cls.SIZE:
@@ -227,11 +227,11 @@ class Struct:
 
     @classmethod
     def unpack(cls, data):
-        """A struct from its first SIZE bytes; what follows is ignored, as rings pad entries."""
+        """A struct from the first SIZE bytes; padding after them is ignored."""
         return cls.over(bytearray(data))
 
     def pack(self, size=None):
-        """The bytes, filled up with zeros to size where one is given."""
+        """The bytes, padded with zeros to size if given."""
         data = bytes(self.image)
         if size is not None and size < self.SIZE:
             raise ValueError(f"{self.NAME}: {self.SIZE} bytes do not fit {size}")
@@ -257,14 +257,14 @@ class Struct:
 
 
 class BitLayout:
-    """Bits packed in one number: (name, lsb, width) and, where it has one, the enum."""
+    """Bits packed in one number: (name, lsb, width) and optionally an enum."""
 
     def __init__(self, name, width, fields):
         self.name, self.width = name, width
         self.fields = {f[0]: (f[1], f[2], f[3] if len(f) > 3 else None) for f in fields}
 
     def pack(self, **values):
-        """The number; what is not given is 0."""
+        """The number; fields not given are 0."""
         number = 0
         for name, value in values.items():
             if name not in self.fields:
@@ -284,7 +284,7 @@ class BitLayout:
 
 
 class Constants(Mapping):
-    """Read-only nested values, as attributes and as items."""
+    """Read-only nested values, accessible as attributes and as items."""
 
     def __init__(self, tree):
         values = {k: Constants(v) if isinstance(v, dict) else v for k, v in tree.items()}
@@ -313,5 +313,5 @@ class Constants(Mapping):
 
 
 def layouts(*items):
-    """BitLayouts by name."""
+    """Returns BitLayouts by name."""
     return Constants({item.name: item for item in items})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a recorded session on any backend and compares what the device does."""
+"""Plays a recorded session on a backend and compares the device's output with the recording."""
 
 import time
 from collections import Counter
@@ -32,7 +32,7 @@ MAX_BATCH = 256
 
 
 class PlayError(Exception):
-    """The device did something else than the recorded one, or the session cannot be played."""
+    """The device differs from the recorded one, or the session cannot be played."""
 
     def __init__(self, path, line, text):
         super().__init__(f"{path}:{line}: {text}")
@@ -47,7 +47,7 @@ class _Difference(Exception):
 
 @dataclass
 class PlayResult:
-    """What was played and compared."""
+    """Counts of what was played and compared."""
 
     name: str
     backend: str
@@ -72,9 +72,9 @@ class PlayResult:
 def play(path, backend, control_only=False, progress=None, outputs=None, steps=None):
     """Plays a session; raises SessionError or PlayError. The backend must record its writes.
 
-    `steps` are those of the file where it has been read already.
-    `control_only` plays the register BAR alone. `progress(done, total)` is called now and then.
-    `outputs` (efa.outputs.Outputs) gets all that leaves the device, to compare it with another.
+    `steps` are those of the file if already read. `control_only` plays the register BAR only.
+    `progress(done, total)` is called at intervals. `outputs` (efa.outputs.Outputs) receives all
+    output of the device, for a comparison with another device.
     """
     player = _Player(Path(path), backend, control_only, progress, outputs)
     return player.run(read_session(path) if steps is None else steps)
@@ -90,7 +90,7 @@ class _Player:
         self.registers = Counter()
         self.aq_base = self.aq_depth = self.aq_produced = 0
         self.admin_vector = 0
-        # What the device has done and no step has claimed yet.
+        # Output of the device not yet matched with a step.
         self.slots, self.payload = {}, []
         self.interrupts = Counter()
         self.own_events = 0
@@ -98,7 +98,7 @@ class _Player:
         self.line = 0
 
     def run(self, steps):
-        """The whole session."""
+        """Plays the whole session."""
         started, start_cycles = time.monotonic(), self.backend.cycles
         try:
             for number, step in enumerate(steps):
@@ -172,7 +172,7 @@ class _Player:
                 self.outputs.touch(address, len(data))
 
     def _flush(self):
-        """Hands the collected stores to the device, LLQ pieces with our numbers in them."""
+        """Posts the collected stores to the device, LLQ pieces with translated numbers."""
         entries, items = {}, []
         for store in self.batch:
             if len(store) == 3:
@@ -192,9 +192,10 @@ class _Player:
     # Stores
 
     def _translated(self, step):
-        """The store for our device, None for one that is not played.
+        """The store for the current device, None if it is not played.
 
-        A piece of a send entry is (ring, start, size, None): its bytes follow when all are known.
+        A piece of a send WQE is (ring, start, size, None); its bytes are filled in later, when the
+        whole WQE is known.
         """
         if step.bar == defs.EFA_REG_BAR:
             return self._register(step)
@@ -204,14 +205,15 @@ class _Player:
         if doorbell is not None:
             return (*doorbell, step.data)
         if step.bar != defs.EFA_MEM_BAR:
-            raise Unplayable(f"store to BAR {step.bar} offset {step.offset:#x}, no doorbell there")
+            raise Unplayable(f"store to BAR {step.bar} offset {step.offset:#x}: the session has "
+                             "no doorbell there")
         ring = self.translation.send_ring(step.offset)
         start = step.offset - ring.recorded
         ring.image[start : start + len(step.data)] = step.data
         return (ring, start, len(step.data), None)
 
     def _register(self, step):
-        """Follows what a register store means for where things are."""
+        """Tracks the effect of a register store on ring addresses; returns the store."""
         if len(step.data) != 4 or step.offset not in Reg._value2member_map_:
             return (step.bar, step.offset, step.data)
         register, value = Reg(step.offset), step.value
@@ -224,7 +226,8 @@ class _Player:
         elif register == Reg.AQ_CAPS:
             caps = defs.REG_BITS.AQ_CAPS.unpack(value)
             if caps.AQ_ENTRY_SIZE != defs.AdminAqEntry.SIZE:
-                raise Unplayable(f"admin entries of {caps.AQ_ENTRY_SIZE} bytes")
+                raise Unplayable(f"admin queue entries of {caps.AQ_ENTRY_SIZE} bytes, only "
+                                 f"{defs.AdminAqEntry.SIZE} are supported")
             self.aq_base = self._address(Reg.AQ_BASE_LO, Reg.AQ_BASE_HI)
             self.aq_depth, self.aq_produced = caps.AQ_DEPTH, 0
         elif register == Reg.ACQ_CAPS:
@@ -262,9 +265,9 @@ class _Player:
         return self.aq_base <= address < self.aq_base + self.aq_depth * defs.AdminAqEntry.SIZE
 
     def _commands(self, step):
-        """The rung commands with our numbers, as (address, bytes)."""
+        """The posted commands with translated numbers, as (address, bytes)."""
         if not self.aq_depth:
-            raise Unplayable("the admin queue is rung before it is enabled")
+            raise Unplayable("AQ doorbell received before AQ_CAPS enabled the admin queue")
         size = defs.AdminAqEntry.SIZE
         recorded = {address: (line, data) for line, address, data in step.memory}
         commands = []
@@ -277,10 +280,10 @@ class _Player:
             commands.append((address, self.translation.command(data)))
         return commands
 
-    # What the device does
+    # Output of the device
 
     def _collect(self):
-        """Takes what the device has done since the last look."""
+        """Collects the output of the device since the last call."""
         writes = [(address, data, list(self.regions.split(address, data)))
                   for address, data in self.backend.writes()]
         for _, _, parts in writes:
@@ -322,19 +325,19 @@ class _Player:
             came = self.slots.get(address)
             if came is None or came.missing:
                 shown = came.image.hex() if came else "nothing"
-                raise _Difference(slot.line, f"{slot.region.kind} at {address:#x} did not come: "
-                                  f"expected {slot.image.hex()}, came {shown} ({error})")
+                raise _Difference(slot.line, f"{slot.region.kind} at {address:#x} did not arrive: "
+                                  f"expected {slot.image.hex()}, got {shown} ({error})")
             self._compare(slot, came)
         for vector, count in wanted.interrupts.items():
             if self.interrupts[vector] < count:
                 line = next(n for n, v in step.interrupts if v == vector)
                 raise _Difference(line, f"interrupt {vector}: expected {count}, "
-                                  f"came {self.interrupts[vector]} ({error})")
+                                  f"got {self.interrupts[vector]} ({error})")
         self._compare_payload(wanted)
         raise _Difference(step.line, str(error))
 
     def _accept(self, wanted):
-        """Compares and forgets what a step led to; nothing else may have come."""
+        """Compares and removes the effects of a step; any other output is a difference."""
         datagrams = 0
         for address, slot in sorted(wanted.slots.items(), key=lambda item: item[1].line):
             came = self.slots.pop(address)
@@ -350,17 +353,18 @@ class _Player:
     def _check_slots(self):
         for slot in self.slots.values():
             raise _Difference(self.line, f"{slot.region.kind} at {slot.address:#x} was not "
-                              f"expected here: came {slot.image.hex()}")
+                              f"expected here: got {slot.image.hex()}")
 
     def _check_nothing_left(self):
         self._check_slots()
         for address, data in self.payload:
             raise _Difference(self.line, f"write of {len(data)} bytes at {address:#x} was not "
-                              f"expected here: came {_short(data)}")
+                              f"expected here: got {_short(data)}")
         for vector, count in self.interrupts.items():
             allowed = self.own_events if vector == self.admin_vector else 0
             if count > allowed:
-                raise _Difference(self.line, f"interrupt {vector} was not expected here")
+                raise _Difference(self.line, f"interrupt {vector} was not expected here: "
+                                  f"got {count}, {allowed} allowed")
 
     # Comparing
 
@@ -388,10 +392,10 @@ class _Player:
         if not same:
             raise _Difference(expected.line, f"{kind} at {expected.address:#x}: "
                               f"expected {image.hex()} {shown[0]}, "
-                              f"came {came.image.hex()} {shown[1]}")
+                              f"got {came.image.hex()} {shown[1]}")
 
     def _with_our_numbers(self, slot):
-        """The recorded entry as our device should write it."""
+        """The recorded entry as the current device should write it."""
         image, maps = bytearray(slot.image), self.translation.maps
         if slot.region.kind == COMPLETION:
             common = defs.IoCdescCommon.over(image)
@@ -412,11 +416,11 @@ class _Player:
         if differences:
             raise _Difference(
                 expected.line, f"response to {pending.opcode.name}: {'; '.join(differences)}; "
-                f"expected {recorded.hex()}, came {came.hex()}; the command was {pending.ours!r}")
+                f"expected {recorded.hex()}, got {came.hex()}; the command was {pending.ours!r}")
         self._follow(self.translation.learn(recorded, came))
 
     def _follow(self, pending):
-        """Rings come and go with the commands that name them."""
+        """Adds the host rings that a completed command created."""
         command = pending.recorded
         if pending.opcode == Op.CREATE_CQ:
             words = command.cq_entry_size_words
@@ -433,7 +437,7 @@ class _Player:
                 and self.translation.qp_kind(common.qp_num) == defs.AdminQpType.UD)
 
     def _compare_payload(self, wanted, header_bytes=0):
-        """Every expected byte came, the same; beyond them only datagram headers may have come."""
+        """Each expected byte arrived once and equal; other bytes may only be datagram headers."""
         beyond = 0
         for address, data in self.payload:
             at = 0
@@ -449,20 +453,20 @@ class _Player:
                 came = data[at : at + len(part)]
                 if came != part:
                     raise _Difference(target.line, f"payload at {address + at:#x}: expected "
-                                      f"{_short(part)}, came {_short(came)}")
+                                      f"{_short(part)}, got {_short(came)}")
                 target.left -= len(part)
                 at += len(part)
         for target in wanted.payload:
             if target.left:
                 raise _Difference(target.line, f"payload at {target.address:#x}: {target.left} of "
-                                  f"{len(target.data)} bytes came not or came twice")
+                                  f"{len(target.data)} bytes are missing or were written twice")
             self.result.payload_bytes += len(target.data)
         if beyond != header_bytes:
             raise _Difference(self.line, f"{beyond} bytes were written outside rings and payload, "
                               f"{header_bytes} of datagram headers were expected")
         self.payload = []
 
-    # Device status: the one register whose value decides what the host does next
+    # Device status: the only register value that determines the next step of the host
 
     def _status_differs(self, wanted):
         for address, slot in wanted.slots.items():
@@ -477,7 +481,7 @@ class _Player:
         return False
 
     def _poll_status(self, step, store, wanted):
-        """Reads again until the device has got as far, as the driver does."""
+        """Repeats the status read until it matches the recording, as the driver does."""
         for _ in range(STATUS_POLLS):
             try:
                 self.backend.wait(lambda: False, timeout_cycles=STATUS_POLL_CYCLES)
@@ -488,8 +492,9 @@ class _Player:
             if not self._status_differs(wanted):
                 return
         address, slot = next(iter(wanted.slots.items()))
-        raise _Difference(slot.line, f"DEV_STS did not become as recorded: expected "
-                          f"{slot.image.hex()}, came {self.slots[address].image.hex()}")
+        raise _Difference(slot.line, f"DEV_STS did not reach the recorded value: expected "
+                          f"{slot.image.hex()}, got {self.slots[address].image.hex()} after "
+                          f"{STATUS_POLLS} reads")
 
 
 def _short(data):

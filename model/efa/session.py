@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads recorded sessions: what one device and its host exchanged, line by line.
+"""Reads recorded sessions: the exchange between one device and its host, line by line.
 
-A session is gzip of JSON lists: ["reset"], ["w", bar, offset, hex], and below a store what it
-led to: ["m", address, hex] host memory the device read, ["d", address, hex] device writes and
-["i", vector] interrupts.
+A session is gzip of JSON lists, one a line: ["reset"], ["w", bar, offset, hex] for a store. After
+a store follow its effects: ["m", address, hex] host memory read by the device, ["d", address, hex]
+device writes and ["i", vector] interrupts.
 """
 
 import gzip
@@ -18,12 +18,12 @@ BARS = range(6)
 
 
 class SessionError(Exception):
-    """The file is no recorded session; the text names file and line."""
+    """The file is not a recorded session; the text names file and line."""
 
 
 @dataclass(slots=True)
 class Step:
-    """A host store, or a reset where data is None, with everything the device did next."""
+    """A host store, or a reset if data is None, with the resulting output of the device."""
 
     line: int
     bar: int = 0
@@ -40,7 +40,7 @@ class Step:
 
 
 def read_session(path):
-    """The steps of a session; raises SessionError naming file and line."""
+    """The steps of a session; raises SessionError with file and line."""
     path = Path(path)
     steps = []
     number = 0
@@ -52,21 +52,21 @@ def read_session(path):
     except _LineError as error:
         raise SessionError(f"{path}:{number}: {error}") from None
     except EOFError:
-        raise SessionError(f"{path}:{number + 1}: the file ends in the middle (truncated gzip): "
-                           "get a whole copy of it") from None
+        raise SessionError(f"{path}:{number + 1}: the file is incomplete (truncated gzip): "
+                           "copy the whole file again") from None
     except gzip.BadGzipFile:
-        raise SessionError(f"{path}: not a gzip file; a session is JSON lines in gzip, such as "
+        raise SessionError(f"{path}: not a gzip file; expected JSON lines in gzip, such as "
                            "model/tests/data/sessions/probe.jsonl.gz") from None
     except zlib.error as error:
         raise SessionError(f"{path}:{number + 1}: damaged gzip data ({error}): "
-                           "get a whole copy of it") from None
+                           "copy the whole file again") from None
     except OSError as error:
         raise SessionError(f"{path}: {error.strerror or error}; name a session, such as "
                            "model/tests/data/sessions/probe.jsonl.gz") from None
     if not steps:
-        raise SessionError(f"{path}: the session is empty")
+        raise SessionError(f"{path}: the session is empty; expected a reset and host stores")
     if not any(step.writes or step.interrupts for step in steps):
-        raise SessionError(f"{path}:{number}: the session ends before its device did anything: "
+        raise SessionError(f"{path}:{number}: the session ends before any output of its device: "
                            "there is nothing to compare")
     return steps
 
@@ -87,23 +87,25 @@ def _add(steps, number, text):
     except (ValueError, RecursionError):
         raise _LineError("no JSON: a number too long, or lists too deep") from None
     if not isinstance(row, list) or not row or not isinstance(row[0], str):
-        raise _LineError("a line is a list that starts with its kind")
+        raise _LineError("a line is a list whose first item is its kind")
     kind, *values = row
     if kind not in _KINDS:
-        raise _LineError(f"unknown kind {kind!r}, known are {', '.join(_KINDS)}")
+        raise _LineError(f"unknown kind {kind!r}, expected one of {', '.join(_KINDS)}")
     names = _KINDS[kind]
     if len(values) != len(names):
-        raise _LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)})")
+        raise _LineError(f"{kind!r} takes {len(names)} values ({', '.join(names)}), found "
+                         f"{len(values)}")
     values = [_value(name, value) for name, value in zip(names, values, strict=True)]
     if kind == "reset":
         if steps:
-            raise _LineError("a second reset: a session has one, at its start")
+            raise _LineError("a second reset: a session has one reset, on its first line")
         steps.append(Step(number))
         return
     if not steps:
         raise _LineError("the session does not start with a reset")
     if kind in ("m", "d") and values[0] + len(values[1]) > _LIMITS["address"]:
-        raise _LineError(f"{len(values[1])} bytes at {values[0]:#x} pass the end of memory")
+        raise _LineError(f"{len(values[1])} bytes at {values[0]:#x} pass the end of memory, "
+                         "which has 64-bit addresses")
     if kind == "w":
         bar, offset, data = values
         if offset // MAX_STORE_BYTES != (offset + len(data) - 1) // MAX_STORE_BYTES:

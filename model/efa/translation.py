@@ -111,8 +111,8 @@ class Translation:
         try:
             return self.maps[kind][recorded]
         except KeyError:
-            raise Unplayable(
-                f"{kind} {recorded:#x} is used, but was never handed out in this session") from None
+            raise Unplayable(f"{kind} {recorded:#x} is used, but the session has no response that "
+                             "allocates it") from None
 
     # Admin commands
 
@@ -120,7 +120,7 @@ class Translation:
         """An AQ entry with translated numbers; registers it as pending."""
         header = defs.AdminAqCommonDesc.unpack(entry)
         if header.opcode not in defs.COMMANDS:
-            raise Unplayable(f"admin opcode {int(header.opcode)} is not known")
+            raise Unplayable(f"unknown admin opcode {int(header.opcode)}")
         opcode = Op(header.opcode)
         layout = defs.COMMANDS[opcode][0]
         recorded, ours = layout.unpack(entry), layout.unpack(entry)
@@ -132,7 +132,7 @@ class Translation:
             ours.dest_addr = self.own_gid.get(recorded.dest_addr, recorded.dest_addr)
         command_id = header.command_id__command_id
         if command_id in self.pending:
-            raise Unplayable(f"command id {command_id:#x} is in use")
+            raise Unplayable(f"command id {command_id:#x} is still in use by another command")
         self.pending[command_id] = PendingCommand(opcode, recorded, ours)
         return ours.pack() + entry[layout.SIZE :]
 
@@ -144,7 +144,7 @@ class Translation:
         texts += _field_differences(expected, header, skip=("checksum",))
         pending = self.pending.get(expected.command_id)
         if pending is None:
-            raise Unplayable(f"response to command {expected.command_id:#x}, which was never given")
+            raise Unplayable(f"response to command {expected.command_id:#x}, which was not posted")
         if texts or pending.opcode in _FREE_BODIES or expected.status:
             return texts
         layout = defs.COMMANDS[pending.opcode][1]
@@ -182,7 +182,7 @@ class Translation:
     def _learn_create_cq(self, _command, recorded, ours):
         # The current device may offer an unused doorbell, but must not lack one.
         if recorded.db_valid and not ours.db_valid:
-            raise Unplayable("the completion queue got no doorbell, the recorded one did")
+            raise Unplayable("CREATE_CQ returned no doorbell, the recorded device returned one")
         if recorded.db_valid:
             self._pair_doorbells(recorded.db_offset, ours.db_offset)
 
@@ -224,7 +224,8 @@ class Translation:
 
     def _pair_doorbells(self, recorded, ours):
         if self.db_bars is None:
-            raise Unplayable("a doorbell is handed out before DEVICE_ATTR named the doorbell BAR")
+            raise Unplayable("a doorbell offset is used before DEVICE_ATTR reported the doorbell "
+                             "BAR")
         self.doorbells[(self.db_bars[0], recorded)] = (self.db_bars[1], ours)
 
     # Send work requests and receive descriptors
@@ -261,8 +262,8 @@ class Translation:
             if not -len(data) < start < info.rq_bytes:
                 continue
             if start % DESCRIPTOR.SIZE or len(data) % DESCRIPTOR.SIZE or start < 0:
-                raise Unplayable(f"read of {len(data)} bytes at {address:#x} is not of whole "
-                                 "receive descriptors")
+                raise Unplayable(f"host read of {len(data)} bytes at {address:#x} is not a whole "
+                                 "number of receive descriptors")
             image = bytearray(data)
             for at in range(0, len(image), DESCRIPTOR.SIZE):
                 descriptor = DESCRIPTOR.over(memoryview(image)[at:])
@@ -280,7 +281,7 @@ def _crc_is_right(entry):
 
 def _field_differences(expected, came, skip=()):
     return [
-        f"{name}: expected {getattr(expected, name)!r}, came {getattr(came, name)!r}"
+        f"{name}: expected {getattr(expected, name)!r}, got {getattr(came, name)!r}"
         for name, attribute in expected.FIELDS.items()
         if name not in skip and hasattr(attribute, "dtype")
         and getattr(expected, name) != getattr(came, name)

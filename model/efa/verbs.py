@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider half of the host's side: what libefa does in the process, without the kernel.
+"""Provider half of the host software: what libefa does in user space, without the kernel.
 
-A Context stands for one process that opened the device: it owns a UAR and one store buffer, and
-everything made from it goes with it.
+A Context is one process that opened the device. It owns a UAR and one store buffer; all objects
+of the process belong to it.
 """
 
 from efa import defs
@@ -17,7 +17,7 @@ from efa.wc import StoreBuffer, WcBuffer
 
 
 def gid_of(node_id):
-    """The GID of a node of the fabric."""
+    """The GID of a fabric node."""
     prefix = defs.LIMITS.gid_prefix
     return prefix + node_id.to_bytes(len(defs.AdminCreateAhCmd().dest_addr) - len(prefix), "big")
 
@@ -25,8 +25,8 @@ def gid_of(node_id):
 class Context:
     """One opened device.
 
-    `buffer` says how its CPU combines stores (efa.wc.StoreBuffer or its text; None: as the
-    backend's host does), `seed` repeats it; `provider` turns work requests into stores.
+    `buffer` selects how the CPU combines stores (efa.wc.StoreBuffer or its text; None: the
+    backend's default) and `seed` its random choices; `provider` converts WQEs into stores.
     """
 
     def __init__(self, driver, buffer=None, seed=0, provider=None):
@@ -40,65 +40,65 @@ class Context:
         self.uar = driver.alloc_uar()
 
     def alloc_pd(self):
-        """A protection domain."""
+        """Allocates a protection domain."""
         return ProtectionDomain(self)
 
     def create_cq(self, depth, **options):
-        """A completion queue of at least depth entries in each of its sub-queues."""
+        """Creates a completion queue with at least depth entries in each sub-queue."""
         return CompletionQueue(self, depth, **options)
 
     def create_counter(self):
-        """A completion counter, attached to nothing."""
+        """Creates a completion counter, not attached to a queue pair."""
         return CompletionCounter(self)
 
     def close(self):
-        """Closes the device; all objects are gone by then."""
+        """Closes the device; all its objects must be destroyed before."""
         self.driver.dealloc_uar(self.uar)
 
     def new_iova(self, length, offset):
-        """A user address range nobody else has, offset bytes into a page."""
+        """Allocates a unique user address range, offset bytes into a page."""
         iova = self._next_iova + offset
         pages = -(-(offset + length) // PAGE_BYTES)
         self._next_iova += (pages + 1) * PAGE_BYTES
         return iova
 
-    # Stores: collected while a call works, posted once at its end
+    # Stores: collected during a call, posted together at its end.
 
     def cpu(self, seed):
-        """The store buffer of one more CPU that runs this process."""
+        """Adds a CPU that runs this process; returns its store buffer."""
         self._cpus.append(WcBuffer(self._posted.extend, self.buffer, seed))
         return self._cpus[-1]
 
     def enter_kernel(self):
-        """A system call: the CPUs' buffers are empty before the kernel acts on a queue."""
+        """System call: flushes the CPUs' store buffers before the kernel acts on a queue."""
         for cpu in self._cpus:
             cpu.flush()
         self.push()
 
     def ring(self, offset, value):
-        """A doorbell: a 32-bit store to uncached memory."""
+        """Writes a doorbell: a 32-bit store to uncached memory."""
         self.wc.uncached(self.driver.db_bar, offset, value.to_bytes(4, "little"))
 
     def push(self):
-        """Hands what was stored to the bus."""
+        """Posts the collected stores to the bus."""
         if self._posted:
             items, self._posted[:] = list(self._posted), []
             self.backend.stores(items)
 
 
 class ProtectionDomain:
-    """What memory, addresses and queue pairs belong to."""
+    """Protection domain: owns memory regions, address handles and queue pairs."""
 
     def __init__(self, context):
         self.context, self.driver = context, context.driver
         self.number = self.driver.alloc_pd()
 
     def dealloc(self):
-        """Gives the domain back."""
+        """Deallocates the domain."""
         self.driver.dealloc_pd(self.number)
 
     def reg_mr(self, length, access=LOCAL_ACCESS, offset=0, scattered=False):
-        """A new buffer of length bytes, registered; starts offset bytes into its first page."""
+        """Allocates and registers a buffer; it starts offset bytes into its first page."""
         allocator = self.driver.allocator
         count = max(1, -(-(offset + length) // PAGE_BYTES))
         if scattered:
@@ -114,23 +114,23 @@ class ProtectionDomain:
         return region
 
     def create_ah(self, gid):
-        """An address handle."""
+        """Creates an address handle for a GID."""
         return AddressHandle(self, gid)
 
     def create_qp(self, send_cq, recv_cq, kind=defs.AdminQpType.SRD, **options):
-        """A queue pair in state RESET; options are those of QueuePair."""
+        """Creates a queue pair in state RESET; options are those of QueuePair."""
         return QueuePair(self, send_cq, recv_cq, kind, **options)
 
 
 class RegisteredRegion(MemoryRegion):
-    """A buffer that the driver registered and takes back."""
+    """A buffer registered by the driver, which frees it on deregistration."""
 
     def __init__(self, driver, blocks, pages, iova, length):
         super().__init__(driver.memory, pages, iova, length)
         self._driver, self._blocks = driver, blocks
 
     def register(self, pd, access):
-        """REG_MR; a refused registration leaves no memory behind."""
+        """Executes REG_MR; frees the memory if the registration is refused."""
         try:
             response = self._driver.reg_mr(
                 pd, self.iova, self.length, self.pages, PAGE_SHIFT, access)
@@ -140,7 +140,7 @@ class RegisteredRegion(MemoryRegion):
         self.l_key, self.r_key = response.l_key, response.r_key
 
     def dereg(self):
-        """DEREG_MR; the buffer's memory is free afterwards."""
+        """Executes DEREG_MR and frees the memory."""
         self._driver.dereg_mr(self.l_key)
         self._free()
 
@@ -150,7 +150,7 @@ class RegisteredRegion(MemoryRegion):
 
 
 class AddressHandle:
-    """Where a send goes."""
+    """Address handle: destination of a send."""
 
     def __init__(self, pd, gid):
         self._pd = pd
@@ -158,5 +158,5 @@ class AddressHandle:
         self.number = pd.driver.create_ah(pd.number, gid)
 
     def destroy(self):
-        """Gives the handle back."""
+        """Destroys the handle."""
         self._pd.driver.destroy_ah(self._pd.number, self.number)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write-combining store buffer between provider code and the bus.
+"""Models the write-combining store buffer between provider code and the bus.
 
-A CPU collects stores to write-combined memory in a few 64-byte lines and sends a line when its
-place is needed, when it is full, when a fence asks for it or when the CPU pleases: whole or in
-pieces, and in any order among lines. A store to uncached memory (a doorbell) may pass what is
-still collected. A StoreBuffer says how unkind this CPU is; the seed makes it repeatable.
+A CPU collects stores to write-combined memory in a few 64-byte lines. A line is evicted when its
+buffer entry is needed, when it is full, at a fence, or at any other time; whole or in pieces, and
+in any order among lines. A store to uncached memory (a doorbell) may pass collected stores. A
+StoreBuffer selects the behaviour; the seed makes a run repeatable.
 """
 
 import random
@@ -23,11 +23,11 @@ OVERTAKING = "overtakes"
 
 @dataclass(frozen=True)
 class Policy:
-    """How lines leave.
+    """How lines are evicted.
 
-    full: a full line leaves at once; tear: chance that a line leaves in pieces; early: chance at
-    each store that some line leaves before its time; shuffle: lines leave in any order, else the
-    oldest first; partial: of a line that leaves early pieces may stay behind.
+    full: a full line is evicted at once; tear: probability that a line is evicted in pieces;
+    early: probability, at each store, of an early eviction; shuffle: lines are evicted in random
+    order, else the oldest first; partial: an early eviction may leave pieces of the line behind.
     """
 
     full: bool = False
@@ -38,22 +38,22 @@ class Policy:
 
 
 POLICIES = {
-    # What the hardware designer hopes for.
+    # Best case: every full line is one 64-byte write.
     "ideal": Policy(full=True),
-    # Lines wait for a fence or for their place to be needed, and leave as they came.
+    # Lines are evicted at a fence or when a buffer entry is needed, in order.
     "in_order": Policy(),
-    # The same, in any order.
+    # As in_order, in random order.
     "random": Policy(shuffle=True),
-    # Something else on the CPU needs lines: they leave half full, in pieces.
+    # Other code on the CPU needs lines: early eviction in pieces.
     "pressure": Policy(tear=0.7, early=0.1),
-    # All of it, and pieces of one line among those of others.
+    # All effects together, with pieces of different lines interleaved.
     "adversarial": Policy(tear=0.7, early=0.1, shuffle=True, partial=True),
 }
 
 
 @dataclass(frozen=True)
 class StoreBuffer:
-    """One CPU's buffer: a policy, so many lines, and whether uncached stores overtake it."""
+    """The buffer of one CPU: policy, number of lines, and whether uncached stores overtake it."""
 
     policy: str = "ideal"
     lines: int = 10
@@ -61,9 +61,10 @@ class StoreBuffer:
 
     def __post_init__(self):
         if self.policy not in POLICIES:
-            raise ValueError(f"unknown policy {self.policy}: one of {', '.join(POLICIES)}")
+            raise ValueError(f"unknown store buffer policy {self.policy}: expected one of "
+                             f"{', '.join(POLICIES)}")
         if not 1 <= self.lines <= MOST_LINES:
-            raise ValueError(f"{self.lines} lines: 1 to {MOST_LINES}")
+            raise ValueError(f"store buffer with {self.lines} lines: expected 1 to {MOST_LINES}")
 
     def __str__(self):
         uncached = OVERTAKING if self.overtakes else DRAINING
@@ -71,7 +72,7 @@ class StoreBuffer:
 
     @classmethod
     def of(cls, value):
-        """A StoreBuffer as it is, or from its text: POLICY or POLICY/LINES/overtakes|drains."""
+        """A StoreBuffer unchanged, or from text: POLICY or POLICY/LINES/overtakes|drains."""
         if isinstance(value, cls):
             return value
         policy, *more = value.split("/")
@@ -79,21 +80,22 @@ class StoreBuffer:
             return cls(policy)
         if len(more) != 2 or not more[0].isdigit() or more[1] not in (
                 OVERTAKING, DRAINING):
-            raise ValueError(f"store buffer {value}: not POLICY/LINES/{OVERTAKING} or "
+            raise ValueError(f"store buffer {value}: expected POLICY/LINES/{OVERTAKING} or "
                              f"POLICY/LINES/{DRAINING}")
         return cls(policy, int(more[0]), more[1] == OVERTAKING)
 
     @classmethod
     def drawn(cls, seed):
-        """Any buffer, as the seed will have it."""
+        """A random buffer, determined by the seed."""
         rng = random.Random(f"store buffer {seed}")
         return cls(rng.choice(list(POLICIES)), rng.choice((2, 4, 8, 12)), rng.random() < 0.5)
 
 
 class WcBuffer:
-    """One CPU's stores to one write-combined BAR, and its uncached stores beside them.
+    """Stores of one CPU to one write-combined BAR, and its uncached stores.
 
-    `sink` takes a list of (bar, offset, bytes); nothing stays behind `flush`, the fence.
+    `sink` receives lists of (bar, offset, bytes). No store remains collected after `flush`, the
+    fence.
     """
 
     def __init__(self, sink, buffer="ideal", seed=0, bar=defs.EFA_MEM_BAR):
@@ -108,7 +110,8 @@ class WcBuffer:
     def copy(self, offset, data):
         """Copies as the provider does: 8-byte stores in ascending address order."""
         if offset % STORE_BYTES or len(data) % STORE_BYTES:
-            raise ValueError(f"copy of {len(data)} bytes to {offset:#x}: not 8-byte stores")
+            raise ValueError(f"copy of {len(data)} bytes to {offset:#x}: offset and size must be "
+                             "multiples of 8, for 8-byte stores")
         if self._whole and not self._lines and not (offset | len(data)) % LINE_BYTES:
             self._sink([(self._bar, offset + at, data[at : at + LINE_BYTES])
                         for at in range(0, len(data), LINE_BYTES)])
@@ -117,10 +120,11 @@ class WcBuffer:
             self.store(offset + at, data[at : at + STORE_BYTES])
 
     def store(self, offset, data):
-        """One store inside a line, of whole dwords."""
+        """One store inside a line, made of whole dwords."""
         line, at = offset - offset % LINE_BYTES, offset % LINE_BYTES
         if at + len(data) > LINE_BYTES or at % DWORD_BYTES or len(data) % DWORD_BYTES:
-            raise ValueError(f"store of {len(data)} bytes at {offset:#x}: not dwords of a line")
+            raise ValueError(f"store of {len(data)} bytes at {offset:#x}: expected whole dwords "
+                             f"inside one {LINE_BYTES}-byte line")
         if line not in self._lines:
             if len(self._lines) >= self.kind.lines:
                 self._evict([self._victim()])
@@ -134,13 +138,13 @@ class WcBuffer:
             self._evict([self._victim()], early=True)
 
     def uncached(self, bar, offset, data):
-        """A store to uncached memory: behind what is collected, unless this CPU lets it pass."""
+        """A store to uncached memory: after the collected stores, unless this CPU overtakes."""
         if not self.kind.overtakes:
             self.flush()
         self._sink([(bar, offset, data)])
 
     def flush(self):
-        """The fence: everything stored so far leaves before anything that follows."""
+        """The fence: all earlier stores reach the sink before any later store."""
         lines = list(self._lines)
         if self._policy.shuffle:
             self._random.shuffle(lines)
@@ -165,7 +169,7 @@ class WcBuffer:
         self._sink(pieces)
 
     def _left_behind(self, line, runs):
-        """What leaves of a line's pieces, at least one; the rest stays collected."""
+        """The pieces of a line that are evicted, at least one; the others stay collected."""
         leaving = self._random.randint(1, len(runs))
         if leaving < len(runs):
             dwords = self._lines[line] = [None] * (LINE_BYTES // DWORD_BYTES)
@@ -175,7 +179,7 @@ class WcBuffer:
         return runs[:leaving]
 
     def _torn(self, run):
-        """A run of bytes cut at random dword borders; the pieces in any order when lines are."""
+        """A run of bytes cut at random dword borders; the pieces shuffled if lines are."""
         start, data = run
         borders = range(DWORD_BYTES, len(data), DWORD_BYTES)
         count = self._random.randint(0, min(MOST_CUTS, len(borders)))
@@ -187,7 +191,7 @@ class WcBuffer:
 
 
 def _runs(dwords):
-    """The written dwords of a line as (offset, bytes) of contiguous pieces."""
+    """The written dwords of a line as (offset, bytes) of contiguous runs."""
     runs = []
     for index, dword in enumerate(dwords):
         if dword is None:

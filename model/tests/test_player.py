@@ -179,7 +179,7 @@ def test_an_interrupt_more_does_not_come(tmp_path):
     rows = rows_of("probe")
     index = first(rows, lambda row, rows, i: row[0] == "i")
     rows.insert(index, ["i", 0])
-    with pytest.raises(PlayError, match="interrupt 0: expected 2, came 1"):
+    with pytest.raises(PlayError, match="interrupt 0: expected 2, got 1"):
         play(written(tmp_path, rows), model())
 
 
@@ -187,7 +187,7 @@ def test_an_interrupt_of_another_vector_does_not_come(tmp_path):
     rows = rows_of("probe")
     index = first(rows, lambda row, rows, i: row[0] == "i")
     rows[index][1] = 3
-    with pytest.raises(PlayError, match="interrupt 3: expected 1, came 0") as error:
+    with pytest.raises(PlayError, match="interrupt 3: expected 1, got 0") as error:
         play(written(tmp_path, rows), model())
     assert error.value.line == index + 1
 
