@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When things happen: a queueing network of the stages of spec/timing.yaml, in cycles.
+"""Cycle model: a queueing network of the stages of spec/timing.yaml.
 
     from cycle.network import simulate
     from cycle.workload import Workload
@@ -12,7 +12,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-# numba looks for the package "coverage" and would take tools/coverage.py for it.
+# numba imports a package "coverage" if present, and would find tools/coverage.py.
 _known = sys.modules.get("coverage")
 sys.modules["coverage"] = None
 import numba  # noqa: E402
@@ -23,11 +23,11 @@ else:
     sys.modules["coverage"] = _known
 
 HERE = Path(__file__).parent
-# Compiled code is kept under the digest of all of it: numba itself looks at one file only, and
-# would run an engine that was changed since.
+# The cache of compiled code is keyed by the digest of all files: numba checks only one file, and
+# would run an engine that has changed since.
 _DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
 numba.config.CACHE_DIR = str(HERE.parents[1] / "sim/out/numba" / _DIGEST.hexdigest()[:16])
 
-# One compiled function in the end: a call would copy every number of the workload.
+# All engines are inlined into one compiled function: a call would copy all numbers of a workload.
 engine = numba.njit(error_model="numpy", forceinline=True, _nrt=False)
 compiled = numba.njit(error_model="numpy", cache=True, _nrt=False)

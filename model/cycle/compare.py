@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cycle model against the RTL, on the same workload: figures, bounds, where they part.
+"""Compares the cycle model with the RTL on one workload: measurements, bounds, first difference.
 
     found = compare(work, rtl_lifelines, model_lifelines)
     found["met"], found["parts_at"]
@@ -9,14 +9,14 @@ import numpy as np
 
 from cycle.lifelines import MILESTONES, NEVER
 
-# At most a share, or so many cycles where that is more.
+# Maximum difference: a share, or a number of cycles if that is more.
 BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
 
 
 def figures(lives):
     """Messages per cycle, median and 99th percentile of the latency in cycles.
 
-    The rate is over all of the run, from the first doorbell judged to the last completion."""
+    The rate is over the whole run, from the first validated doorbell to the last completion."""
     latency = lives.latency
     span = int(lives.end.max()) - int(lives["db"].min()) + 1
     return {"rate": len(latency) / span, "median": float(np.median(latency)),
@@ -24,14 +24,14 @@ def figures(lives):
 
 
 def within(name, real, found):
-    """True when a figure is as near to the real one as its bound asks."""
+    """True if a measurement is within its bound of the real one."""
     share, least = BOUNDS[name]
     return abs(found - real) <= max(share * abs(real), least)
 
 
 def parting(real, found):
-    """The first milestone, in time, that the two do not share: (name, cycle, messages that differ
-    there, the most cycles they differ by), None when every message passes every one together."""
+    """The earliest milestone that differs: (name, cycle, number of messages that differ, maximum
+    difference in cycles), None if every milestone of every message is equal."""
     earliest = None
     for name in MILESTONES:
         a, b = real[name], found[name]
@@ -45,7 +45,7 @@ def parting(real, found):
 
 
 def compare(work, real, found):
-    """Everything of one point as plain values; `stages`: the mean gap of each stage in both."""
+    """The comparison of one point as plain values; `stages`: mean cycles of each stage in both."""
     a, b = figures(real), figures(found)
     parts = parting(real, found)
     return {
@@ -61,7 +61,7 @@ def compare(work, real, found):
 
 
 def stages(real, found):
-    """Mean cycles of each gap between milestones: where two runs of one workload differ."""
+    """Mean cycles between consecutive milestones, for both runs of one workload."""
     passed = [name for name in MILESTONES if real[name][0] != NEVER]
     if real.work.kind == "UD":
         passed.remove("done")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines behind a judged packet: its bytes, the completion queues, the host write stream
-(see cycle.sending)."""
+"""The engines after packet validation: payload scatter, completion queues, host write stream (see
+cycle.sending)."""
 
 from cycle import engine
 from cycle.state import (
@@ -35,17 +35,17 @@ C1, C2, C3, STORE_HEAD = R["srd1"], R["srd2"], R["srd3"], R["store_head"]
 STORE_TAIL, STORE_AT, ACKED_N, LEFT_N = R["store_tail"], R["store_at"], R["acked_n"], R["left_n"]
 FREED_AT, RETIRED_AT, CHECKED_N = R["freed_at"], R["retired_at"], R["checked_n"]
 UNSEEN_TAIL = R["unseen_tail"]
-RECEIVE = 1  # beside a message's number in a completion's
+RECEIVE = 1  # Low bit of a completion, next to the message number.
 MASK = RING - 1
 
 
 @engine
 def _issue(c, r, issued_at, taken_at):
-    """Beats of the piece at the walk's end, as far as it is known when room for them comes."""
+    """Issues the beats of the piece at the end of the walk, while the store has free space."""
     left, n, end = r[LEFT_BEATS], r[ISSUED], r[WALK_END]
     before = n + left - 1 - c.store_beats
     if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):
-        # Room for the last one in time is room for all.
+        # Free space for the last beat in time implies free space for all.
         for beat in range(left):
             issued_at[n + beat & MASK] = end + 1 + beat
         r[LEFT_BEATS], r[ISSUED], r[WALK_END] = 0, n + left, end + left
@@ -66,7 +66,7 @@ def _issue(c, r, issued_at, taken_at):
 
 @engine
 def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
-    """Jobs cut into writes: a walk of three stages that waits as a whole, beats behind it."""
+    """Splits jobs into writes: a three-stage pipeline that stalls as a whole, then the beats."""
     if r[WALK_3] >= 0:
         end = _issue(c, r, issued_at, taken_at)
         if end > now:
@@ -75,7 +75,7 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
     busy = r[SC_JOB] >= 0
     one = r[WALK_1]
     fresh = -1
-    # The next part goes in behind the last piece of the one before; a datagram's GRH is one.
+    # The next part follows the last piece of the previous part; the GRH of a datagram is a part.
     last_of_part = one == pieces - 1 or (c.grh and one == 0)
     if busy and (one < 0 or last_of_part):
         fresh = r[SC_PIECE]
@@ -106,7 +106,7 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
 @engine
 def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack_at,
            unseen, beat_log, wake):
-    """The host write stream: payload and completions in turn, packet by packet."""
+    """The host write stream: round robin of payload and completions, packet by packet."""
     payload, entry = FAR, FAR
     if r[TAKEN] < r[ISSUED]:
         payload = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
@@ -117,13 +117,13 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
     if payload <= now and (entry > now or r[WRITE_TURN] == 1):
         r[WRITE_TURN] = 0
         if r[LEFT_BEATS] > 0:
-            # What is taken here makes room for the rest of a piece.
+            # A consumed beat frees space for the rest of a piece.
             _issue(c, r, issued_at, taken_at)
             wake[AT_SCATTER] = NOW
         first, beats = r[TAKEN], write_beats[r[WRITE_PACKET]]
         taken = now - 1
         if issued_at[first + beats - 1 & MASK] - issued_at[first & MASK] == beats - 1:
-            # None came later than the one before let it.
+            # No beat was issued later than the cycle after the beat before.
             for beat in range(beats):
                 taken_at[first + beat & MASK] = now + beat
             taken += beats
@@ -169,8 +169,8 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
 
 @engine
 def _finished(now, c, r, at, sent, come):
-    """What finished a send by now, an acknowledgement or that a datagram has left: its message;
-    or -1 and when the next one does."""
+    """The next finished send, by acknowledgement or departure of its datagram: (message, cycle),
+    or (-1, cycle of the next)."""
     if c.srd:
         if r[ACKED_N] == r[ACKS_IN]:
             return -1, FAR
@@ -193,9 +193,9 @@ def _finished(now, c, r, at, sent, come):
 @engine
 def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
                 wake):
-    """Finished sends and receives into the completion engine, in turn."""
+    """Round robin of finished sends and receives into the completion engine."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
-    # The completion engine moves as a whole; a choice it could not take stands.
+    # The completion engine moves as a whole; an unaccepted choice stays.
     move = r[CQ2] < 0
     choice = r[CQ_HELD]
     if choice < 0:
@@ -228,7 +228,7 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ_HELD] = -1
     else:
         r[CQ_HELD] = choice
-    # Send contexts: what cannot go on is stored, so causes never wait.
+    # Send contexts: stalled items are stored, so the causes are never blocked.
     c1 = r[C1]
     empty = r[STORE_HEAD] == r[STORE_TAIL]
     goes = -1
@@ -255,7 +255,7 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
     r[C1], later = _finished(now, c, r, at, sent, come)
-    # What moves by itself, and what is still to be chosen.
+    # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1
     if r[STORE_HEAD] < r[STORE_TAIL] and r[C3] < 0:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers the network runs on: each from spec/timing.yaml, spec/stages.yaml or the workload."""
+"""Collects the parameters of the network from spec/timing.yaml, spec/stages.yaml, workload."""
 
 from typing import NamedTuple
 
 from cycle.stages import LINE, REQUEST_BYTES, cut, shape
 from efa import defs
 
-# Stages that engines go through register by register: what a latency has beyond them is waited
-# before the first one.
+# Stages that engines model register by register; the rest of a latency is a delay before the
+# first of them.
 SCHEDULER_STAGES = 2
 FETCH_STAGES = 2
 JUDGE_STAGES = 3
@@ -16,13 +16,13 @@ COMPLETION_STAGES = 2
 SRD_STAGES = 3
 CUT_STAGES = 2
 PACKET_STAGES = 2
-FRONT = 2  # places for packets in front of the judge
+FRONT = 2  # Places for packets before validation.
 
 
 class Costs(NamedTuple):
-    """Cycles, depths and counts of one workload; names are those of the engines that use them."""
+    """Cycles, depths and counts of one workload; the names are those in the engines."""
 
-    # Shape of the work
+    # Workload
     queues: int
     batch: int
     depth: int
@@ -41,7 +41,7 @@ class Costs(NamedTuple):
     # Doorbell and scheduler
     ring: int
     count: int
-    # Entries in host memory
+    # Send WQEs in host memory
     sq_host: bool
     call: int
     ask_again: int
@@ -56,7 +56,7 @@ class Costs(NamedTuple):
     lines: int
     tell_every: int
     contexts: int
-    # Check and room
+    # Checks and allocation
     skid: int
     skid_depth: int
     check: int
@@ -120,7 +120,7 @@ class Costs(NamedTuple):
 
 
 def costs(table, work, log=False):
-    """Costs of a workload from Stages; log: reads and beats are written down."""
+    """Costs of a workload from Stages; log: record reads and beats."""
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
@@ -211,7 +211,7 @@ def costs(table, work, log=False):
         left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
-        # A read that leaves behind a write is answered at the earliest so much later.
+        # Minimum delay of the completion of a read that leaves after a write.
         pushes=work.write_latency > work.read_latency,
         log=log,
     )

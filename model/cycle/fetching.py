@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send entries in host memory: read as they are rung, known to the scheduler as they come."""
+"""Send WQEs in host memory: fetched when posted, visible to the scheduler when they arrive."""
 
 from cycle import engine
 from cycle.state import AT_READS, AT_SCHEDULER, FAR, NOW, R
@@ -13,9 +13,9 @@ ENTRY_PUT, ENTRY_N, NEWS_N = R["entry_put"], R["entry_n"], R["news_n"]
 @engine
 def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
             wake):
-    """A read for a queue with lines rung and not read, the queues in a circle, a read a cycle.
+    """Requests reads for queues with posted lines not yet read: round robin, one read a cycle.
 
-    Next: the queue that is looked at; put: one whose last read left some of its lines."""
+    Next: the queue under examination; put: a queue whose last read left lines unread."""
     if not c.sq_host:
         return FAR
     while r[WANT_POST] < r[HOST_POST] and post_at[r[WANT_POST]] + c.count < now:
@@ -78,8 +78,8 @@ def _enter(r, waiting, queue):
 
 @engine
 def come(c, r, first, news_at, news_queue, news_count, entry_free, wake):
-    """The read that is asked for has its first beat in cycle `first`: an entry comes when its
-    last line does, the read's place is free again behind its last one."""
+    """Schedules the data of a read whose first beat arrives in cycle `first`: a WQE arrives with
+    its last line; the place of the read is free after the last line."""
     for line in range(c.lines - 1, r[ENTRY_LINES], c.lines):
         n = r[NEWS_N]
         news_at[n] = first + line + c.beat_back + c.publish

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the replays of a run are made of: a gap with its waits, pipelines that wait as a whole.
+"""Building blocks of the replays: a gap with its waits, pipelines that stall as a whole.
 
-A replay works out when each message leaves a stage from what came in and from what else the device
-did; it does not look at the stamp of that message's leaving. `Gap.until` books each reason for
-which it is later than on an idle device, in the order in which they bind.
+A replay derives when each message leaves a stage, from the inputs of the stage and the other
+activity of the device, without the recorded departure of that message. `Gap.until` books each
+reason for a later departure than on an idle device, in the order in which the reasons apply.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Gap:
-    """One stage of every message: from its begin, the service, then named waits, until its end."""
+    """One stage of every message: its begin, its service, then named waits until its end."""
 
     def __init__(self, begins, service):
         """begins: cycle in which each message enters; service: its cycles on an idle device."""
@@ -22,17 +22,17 @@ class Gap:
         self.waits = {}
 
     def at(self, message):
-        """As far as this message has come."""
+        """The end of this message so far."""
         return self._ends[message]
 
     def until(self, message, cycle, cause):
-        """The message waits for this cause until `cycle`, if that is still to come."""
+        """Books a wait until `cycle` for this cause, if `cycle` is later than the end so far."""
         more = cycle - self._ends[message]
         if more > 0:
             self.book(message, more, cause)
 
     def book(self, message, cycles, cause):
-        """So many cycles more, for this cause."""
+        """Books a wait of so many cycles for this cause."""
         if not cycles:
             return
         if cause not in self.waits:
@@ -42,20 +42,20 @@ class Gap:
 
     @property
     def ends(self):
-        """When each message leaves, as the replay found it."""
+        """The replayed cycle in which each message leaves."""
         return np.array(self._ends, np.int64)
 
     @property
     def wait(self):
-        """All waits of each message."""
+        """Sum of the waits of each message."""
         return sum(self.waits.values(), np.zeros(len(self._ends), np.int64))
 
 
 class Ledger:
-    """What somebody did in each cycle, counted quickly over any stretch of them."""
+    """The activity of a unit in each cycle, with fast counts over intervals."""
 
     def __init__(self, did, kinds):
-        """did: {cycle: kind}; kinds: all there are; cycles not named count as the last of them."""
+        """did: {cycle: kind}; kinds: all kinds; cycles not in `did` count as the last kind."""
         self._begin = min(did, default=0)
         cycles = np.fromiter(did.keys(), np.int64, len(did)) - self._begin
         what = np.fromiter(did.values(), np.int64, len(did))
@@ -76,10 +76,10 @@ class Ledger:
 
 
 class Pipe:
-    """Stages that move together and stand still while the last one keeps its item.
+    """A pipeline whose stages all stall while the last stage keeps its item.
 
-    Items go through in order: `ready` and `enter` take one in, `leave` says how long it was kept
-    at the end, which must be known before the next one can be taken in."""
+    Items pass in order: `ready` and `enter` insert an item, `leave` reports how long the item was
+    kept at the end, which must be known before the next `ready`."""
 
     def __init__(self, stages):
         self._stages = stages
@@ -93,26 +93,26 @@ class Pipe:
         return cycle
 
     def ready(self, cycle):
-        """The first cycle from `cycle` on in which an item can be taken in."""
+        """The first cycle from `cycle` on in which an item can be inserted."""
         if self._entered is not None:
             cycle = max(cycle, self._entered + 1)
         return self._moves(cycle)
 
     def enter(self, cycle):
-        """Takes an item in, at a cycle that `ready` gave; the cycle in which it shows."""
+        """Inserts an item in a cycle returned by `ready`; returns the cycle at the output."""
         self._entered = cycle
         for _ in range(self._stages - 1):
             cycle = self._moves(cycle + 1)
         return cycle + 1
 
     def leave(self, shown, left):
-        """The oldest item showed from one cycle on and was taken in another."""
+        """Records the oldest item: cycle at the output and cycle of its consumption."""
         if left > shown:
             self._still.append((shown, left))
 
 
 class Busy:
-    """Cycles in which a port is taken."""
+    """Cycles in which a port is occupied."""
 
     def __init__(self, cycles):
         self._order = sorted(cycles)
@@ -128,5 +128,5 @@ class Busy:
         return cycle
 
     def count(self, begin, end):
-        """Taken cycles in [begin, end)."""
+        """Number of occupied cycles in [begin, end)."""
         return bisect_left(self._order, end) - bisect_left(self._order, begin)

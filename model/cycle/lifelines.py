@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of every message of a run as one table: a row a message, a column a milestone.
+"""Timelines of all messages of a run as one table: a row per message, a column per milestone.
 
-Milestones are the ev_* ports' moments (spec/events.yaml), found by queue and order: queues of a
-workload send to one neighbour each, and everything of one queue keeps its order. The cycle model
-gives the same table, so that whoever reads it does not ask where it came from.
+Milestones are events of the ev_* ports (spec/events.yaml), assigned by queue and order: each queue
+of a workload sends to one neighbour, and all events of a queue keep their order. The cycle model
+produces the same table, so consumers do not depend on the source.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from efa import defs
 from efa.events import field, of_kind, where
 
-# In the order of a message's way. `bell`: its doorbell store is driven; `rd`, `rdc`: its last
-# host read asked and answered; `ack`: its acknowledgement came in; `done`: its send completion.
+# In the order of a message's path. `bell`: its doorbell store is driven; `rd`, `rdc`: request and
+# completion of its last host read; `ack`: its acknowledgement arrived; `done`: send completion.
 MILESTONES = ("bell", "db", "wqe", "check", "rd", "rdc", "txf", "txl", "rxf", "rxl", "rxv", "rxw",
               "cqe", "ackout", "ack", "done")  # fmt: skip
 NEVER = -1
@@ -21,13 +21,13 @@ SEND, RECEIVE = 1, 2
 
 
 class LifelineError(Exception):
-    """The events do not tell the life of every message; the text says what is missing."""
+    """The events do not cover every message; the text names what is missing."""
 
 
 class Lifelines:
-    """Milestones in cycles, NEVER where a message does not pass one.
+    """Milestones in cycles, NEVER where a message does not pass a milestone.
 
-    table[name] is an array in the order of the host's program; reads: host reads a message needs.
+    table[name] is an array in the order of the host's program.
     """
 
     def __init__(self, work, table):
@@ -38,26 +38,26 @@ class Lifelines:
 
     @property
     def end(self):
-        """Cycle of each message's last milestone: its completion at the sender, or at the
-        receiver where that is later (datagrams)."""
+        """Cycle of the last milestone of each message: the send completion, or the receive
+        completion if later (datagrams)."""
         return np.maximum(self["done"], self["cqe"])
 
     @property
     def latency(self):
-        """Cycles from the doorbell, as judged, to the send completion (SRD) or the receive
+        """Cycles from the validated doorbell to the send completion (SRD) or the receive
         completion (UD)."""
         return (self["done"] if self.work.kind == "SRD" else self["cqe"]) - self["db"]
 
 
 def order(work):
-    """Queue and number within it of each message, in the order of the host's program."""
+    """Queue of each message and its number within the queue, in the order of the host's program."""
     turns = np.arange(work.total) // (work.queues * work.batch)
     queue = np.arange(work.total) // work.batch % work.queues
     return queue, turns * work.batch + np.arange(work.total) % work.batch
 
 
 def from_events(work, events, marks, indices, numbers):
-    """Lifelines of an RTL run: events, cycles of the doorbell stores, index and number of each
+    """Lifelines of an RTL run from events, cycles of the doorbell stores, index and number of each
     queue pair. Raises LifelineError."""
     queue, place = order(work)
     srd = work.kind == "SRD"
@@ -66,14 +66,15 @@ def from_events(work, events, marks, indices, numbers):
     table = {name: np.full(work.total, NEVER, np.int64) for name in MILESTONES}
 
     def fill(name, found, which, key, keys):
-        """Events in order per queue become a column; keys[q] is how queue q shows."""
+        """Fills a column with events in order per queue; keys[q] identifies queue q."""
         shown = field(found, which, key) if len(found) else np.zeros(0)
         for q in range(work.queues):
             mine = found["cycle"][shown == keys[q]].astype(np.int64)
             rows = queue == q
             if len(mine) != work.per_queue:
                 raise LifelineError(
-                    f"queue {q}: {len(mine)} of '{name}', {work.per_queue} messages"
+                    f"queue {q}: {len(mine)} events '{name}', expected {work.per_queue}, one per "
+                    "message"
                 )
             table[name][rows] = mine[place[rows]]
 
@@ -94,7 +95,8 @@ def from_events(work, events, marks, indices, numbers):
     rings = where(events, "db", kind=0)
     if len(rings) != work.rounds * work.queues or len(marks) != len(rings):
         raise LifelineError(
-            f"{len(rings)} doorbells, {len(marks)} marks, {work.rounds * work.queues} were stored"
+            f"{len(rings)} doorbell events and {len(marks)} recorded stores, expected "
+            f"{work.rounds * work.queues} of each"
         )
     table["db"] = rings["cycle"].astype(np.int64)[post]
     table["bell"] = np.asarray(marks, np.int64)[post]
@@ -107,16 +109,17 @@ def from_events(work, events, marks, indices, numbers):
 
 
 def _reads(table, events):
-    """Payload reads belong to messages in the order of their checks, the same number to each."""
+    """Assigns payload reads to messages in the order of their checks, equally many to each."""
     asked = where(events, "rd", client=PAYLOAD_CLIENT)
     answered = where(events, "rdc", client=PAYLOAD_CLIENT)
     total = len(table["check"])
     if len(asked) != len(answered) or len(asked) % total:
         raise LifelineError(
-            f"{len(asked)} payload reads, {len(answered)} answers, {total} messages"
+            f"{len(asked)} payload read requests, {len(answered)} completions, {total} messages: "
+            "expected equally many per message"
         )
     each = len(asked) // total
-    # The n-th use of a tag is answered by its n-th answer.
+    # The n-th use of a tag is completed by its n-th completion.
     tags, answer_tags = field(asked, "rd", "tag"), field(answered, "rdc", "tag")
     end = np.empty(len(asked), np.int64)
     end[np.argsort(tags, kind="stable")] = answered["cycle"][

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of stages, run: from a workload to the life of each of its messages.
+"""Runs the network of stages: from a workload to the milestones of each message.
 
     lives = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=10_000))
     lives["done"] - lives["db"]
 
-Time goes from one cycle in which an engine acts to the next; what acts for many cycles, such as a
-packet of many flits, is one step. Nothing here knows a number: cycle.costs has them from the table.
+Time advances from one cycle with engine activity to the next; an activity of many cycles, such as
+a packet of many flits, is one step. All numbers come from the tables, through cycle.costs.
 """
 
 from functools import cache
@@ -45,12 +45,12 @@ from cycle.workload import store_beats
 
 
 class Stuck(Exception):
-    """No engine can act and messages are missing: a fault of the model."""
+    """No engine can act but messages are missing: an error of the model."""
 
 
 @engine
 def _first(wake):
-    # In pairs: none waits for the one before it.
+    # Pairwise minima: no operation depends on the one directly before it.
     early = min(min(min(wake[0], wake[1]), min(wake[2], wake[3])), min(wake[4], wake[5]))
     late = min(min(min(wake[6], wake[7]), min(wake[8], wake[9])), min(wake[10], wake[11]))
     return min(early, late)
@@ -58,8 +58,8 @@ def _first(wake):
 
 @compiled
 def _run(c, s, wake):
-    """Until every completion is written; the last cycle, or -1 when nothing can go on."""
-    # By name once: taking an array out of the tuple costs more than a cycle of an engine.
+    """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
+    # Arrays as local names: access through the tuple costs more than a cycle of an engine.
     (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
      entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
      listed_at, left_at, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again,
@@ -69,9 +69,9 @@ def _run(c, s, wake):
      beat_log) = s
     now = 0
     while r[CQE_N] < 2 * c.total:
-        # Downstream first: a place that is left in this cycle can be taken in it. But the link
-        # before all: what leaves the stores of packets makes room a cycle later. An engine is
-        # asked when its own time has come or when one that it depends on did something.
+        # Downstream engines first: a place freed in this cycle can be used in it. The link is
+        # the exception: space in the packet stores is visible one cycle later. An engine runs
+        # when its own time has come or when an engine that it depends on has acted.
         if wake[AT_LINK] <= now:
             wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come,
                                  gone_at, wake)
@@ -124,15 +124,15 @@ def _table():
 
 
 def simulate(work, beats=None, table=None):
-    """Lifelines of a Workload, cycle 0 being its first doorbell's store.
+    """Lifelines of a Workload; cycle 0 is its first doorbell store.
 
-    beats: bus beats of the stores before each doorbell, to be used in turn (default: those that
-    the store-buffer policy makes); table: Stages. Raises Stuck."""
+    beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
+    store buffer policy); table: Stages. Raises Stuck."""
     return _simulate(work, beats, table)[0]
 
 
 def recorded(work, beats=None, table=None):
-    """What cycle.record.from_rtl gives of the RTL, of the model: see `simulate`."""
+    """The Record of a run of the model, as cycle.record.from_rtl of the RTL; see `simulate`."""
     lives, state, base = _simulate(work, beats, table, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
@@ -144,7 +144,7 @@ def _simulate(work, beats, table, log=False):
     numbers = costs(table, work, log)
     state = new_state(numbers, shape(work), store_beats(work) if beats is None else beats)
     if _run(numbers, state, np.zeros(ENGINES, np.int64)) < 0:
-        raise Stuck(f"{work}: nothing can happen any more")
+        raise Stuck(f"{work}: no engine can act, but completions are missing")
     found = dict(zip(MILESTONES, state.at, strict=False))
     base = int(found["bell"][0])
     for column in found.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending engines behind the scheduler (see cycle.sending): checks, host reads, packets."""
+"""The send engines after the scheduler (see cycle.sending): checks, host reads, packets."""
 
 from cycle import engine
 from cycle.fetching import come
@@ -43,14 +43,13 @@ TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_fre
 LINK_TAIL, FETCH_WAITS, FETCH_AT = R["link_tail"], R["fetch_waits"], R["fetch_at"]
 UNSEEN_HEAD, UNSEEN_TAIL = R["unseen_head"], R["unseen_tail"]
 ENTRY_QUEUE, ENTRY_AT, ENTRY_LINES = R["entry_queue"], R["entry_at"], R["entry_lines"]
-DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # clients of the host reads, in their turn
-PAST = -1  # of a message that never was in the list
+DESCRIPTORS, PAYLOAD, SEND_ENTRIES = range(3)  # Clients of the host reads, in round-robin order.
+PAST = -1  # left_at of a message that bypassed the list.
 
 
 @engine
 def _range(now, c, r, wake):
-    """A buffer's range to where it is cut, straight or by the queue in front; False: that is full.
-    """
+    """Passes a buffer range to the cut stage, by bypass or through the queue; False if full."""
     if r[CUT_1] == 0 and r[CUT_STUCK] == 0:
         r[CUT_1] = 1
     elif r[RANGES] + (1 if r[RANGE_OUT] == now else 0) < c.ranges:
@@ -63,7 +62,7 @@ def _range(now, c, r, wake):
 
 @engine
 def _room(now, c, r, at, sent, listed_at, wake):
-    """A message enters the list when all of it has room; when the next one may."""
+    """Inserts a message into the list when all of it has space; returns when the next may try."""
     if r[RANGE_SECOND] == 1:
         if not _range(now, c, r, wake):
             return now + 1 if r[RANGE_OUT] == now else FAR
@@ -95,11 +94,11 @@ def _room(now, c, r, at, sent, listed_at, wake):
 
 @engine
 def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
-    """Entries through the skid and the checks into the room's one place, or past it."""
+    """WQEs through the skid and the checks into the allocation stage, or by bypass."""
     idle = r[ROOM_N] == r[CHECK_N]
     listed = r[LISTED_N] < r[ROOM_N]
     later = _room(now, c, r, at, sent, listed_at, wake)
-    # The checks give their oldest entry away when the room's place is empty.
+    # The checks output their oldest WQE when the allocation stage is empty.
     k = r[CHECK_N]
     r[CHECK_STUCK] = 0
     if k < r[INTO_CHECK_N]:
@@ -110,7 +109,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
             if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
-                # Nothing to gather and nobody in front: straight to its packet.
+                # No payload to gather and no message before it: bypass to the packet stage.
                 at[READY, sent[k]] = now
                 left_at[k] = PAST
                 r[TX], r[TX_AT] = k, now + 1 + c.message
@@ -136,9 +135,9 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
 
 @engine
 def _cut(now, c, r, pieces, granted, wake):
-    """The stages that cut ranges into reads: they stand still while the last keeps its read.
+    """The stages that cut ranges into reads; all stall while the last stage keeps its read.
 
-    1: the range that is cut, 3: a read with its page. When the next read is offered."""
+    Stage 1: the range to cut; stage 3: a read with its page. Returns when a read is offered."""
     if r[CUT_3] == 1 and not granted:
         r[CUT_STUCK] = 1
         return FAR
@@ -160,7 +159,7 @@ def _cut(now, c, r, pieces, granted, wake):
 
 @engine
 def _push(r, at, unseen, answered, wake):
-    """Writes of before a read are seen at the latest when it is answered."""
+    """Makes earlier completion writes visible to the host at the latest when a read completes."""
     while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
         message = unseen[r[UNSEEN_HEAD]]
         r[UNSEEN_HEAD] += 1
@@ -173,7 +172,7 @@ def _push(r, at, unseen, answered, wake):
 def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
           read_log, news_at, news_queue, news_count, entry_free, unseen,
           wake):
-    """One host read a cycle, of each client in turn; the host answers in their order."""
+    """Issues one host read a cycle, round robin over clients; the host completes in order."""
     payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
     ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
     tag = tag_free[r[TAG]]
@@ -191,7 +190,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
         _cut(now, c, r, len(read_beats), client == PAYLOAD, wake)
     asked = now + c.request
     if client == DESCRIPTORS:
-        # The last read of a ring asks for what is left of it.
+        # The last read of a ring requests the remaining descriptors.
         number = min(c.read_descriptors,
                      c.per_queue - ask_block[r[ASK_HEAD]] * c.read_descriptors)
         beats = (number + c.beat_descriptors - 1) // c.beat_descriptors
@@ -202,7 +201,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     if c.pushes:
         _push(r, at, unseen, first - c.bus, wake)
     end = first + beats - 1 + c.beat_back
-    # It goes through a store of free tags.
+    # The tag is free one cycle later, after the FIFO of free tags.
     tag_free[r[TAG]] = end + 1
     r[TAG] = r[TAG] + 1 if r[TAG] + 1 < c.tags else 0
     if c.log:
@@ -238,7 +237,7 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
 
 @engine
 def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, link_due, wake):
-    """A packet or an acknowledgement, in turn, when the way out is free; when it could be one."""
+    """Sends a packet or an acknowledgement, round robin, when the output is free; returns when."""
     data = r[OUT_AT] if r[OUT] >= 0 else FAR
     ack = ack_at[r[ACK_HEAD]] if r[ACK_HEAD] < r[ACK_TAIL] else FAR
     data, ack = max(data, r[NET_FREE]), max(ack, r[NET_FREE])
@@ -259,7 +258,7 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
         r[SEND_N] += 1
         r[OUT], r[OUT_FREE] = -1, now + flits - 1
         if flits > 1:
-            # Its last flit stands behind the one before it that leaves.
+            # The last flit enters the stage when the flit before it leaves.
             r[TX], r[TX_FREE] = -1, now + flits - 2
             if left_at[k] != PAST:
                 left_at[k] = r[TX_FREE] + c.freed
@@ -277,7 +276,7 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
 @engine
 def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, link_ack, link_due,
             wake):
-    """Packets out, one flit a cycle: TX is the message in turn, OUT its flit that leaves next."""
+    """Outputs packets, one flit a cycle: TX is the current message, OUT its next flit."""
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
         if left_at[r[FREED_N]] != PAST:

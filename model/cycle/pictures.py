@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the waterfall report, SVG text from its summary alone."""
+"""Draws the pictures of the waterfall report as SVG text, from its summary only."""
 
 import numpy as np
 from matplotlib.patches import Patch
 
 from efa.plots import GREY, INK, WAIT_HATCH, axes_of, headed, svg
 
-# Stages of like kind, in the order of a message's way: (name, colour, last milestones); where two
-# stages end at one, (milestone, place).
-GROUPS = (("entry read", "#facc15", (("wqe", "host"),)),
+# Groups of stages in the order of a message's path: (name, colour, last milestones); if two stages
+# end at the same milestone, (milestone, place).
+GROUPS = (("WQE fetch", "#facc15", (("wqe", "host"),)),
           ("scheduler", "#1e3a8a", (("wqe", "sending device"),)),
-          ("checks, room, read requests", "#3b82f6", ("check", "rd")),
+          ("checks, allocation, read requests", "#3b82f6", ("check", "rd")),
           ("payload read", "#d97706", ("rdc",)), ("wire", "#7c3aed", ("txf", "txl")),
-          ("fabric", "#9ca3af", ("rxf", "rxl", "ack")), ("judged, claimed", "#065f46", ("rxv",)),
-          ("bytes written", "#10b981", ("rxw",)), ("receive completion", "#be123c", ("cqe",)),
+          ("fabric", "#9ca3af", ("rxf", "rxl", "ack")), ("packet validation", "#065f46", ("rxv",)),
+          ("payload write", "#10b981", ("rxw",)), ("receive completion", "#be123c", ("cqe",)),
           ("acknowledgement", "#f472b6", ("ackout",)),
           ("send completion", "#78350f", ("done",)))  # fmt: skip
 CAUSES_SHOWN = 14
-LOAD = "left: open loop, share of capacity; right: closed loop, messages open on each queue"
+LOAD = "left: open loop, share of capacity; right: closed loop, outstanding messages per queue"
 
 
 def shares(rows, who):
-    """Latency, and the stages' shares in it, against load; a column for each size."""
+    """Draws latency and the shares of its stages against load; a column per size."""
     sizes = sorted({(row["sq_host"], row["size"]) for row in rows})
     figure, axes = axes_of(4.6 * len(sizes), 7.4, len(sizes), 2)
     for place, key in enumerate(sizes):
@@ -33,8 +33,8 @@ def shares(rows, who):
     axes[len(sizes) + len(sizes) // 2].set_xlabel(LOAD)
     messages = sum(row["messages"] for row in rows)
     marks = [Patch(color=colour, label=name) for name, colour, _ in GROUPS]
-    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="of it waits"))
-    headed(figure, f"Where the cycles go against load: {who}, {messages:,} messages")
+    marks.append(Patch(facecolor="white", edgecolor=INK, hatch=WAIT_HATCH, label="waits"))
+    headed(figure, f"Cycles by stage against load: {who}, {messages:,} messages")
     figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, fontsize=9)
     return svg(figure)
 
@@ -47,7 +47,7 @@ def _ticks(axis, rows):
 
 
 def called(row):
-    """The messages of a row by size and where their send queues lie."""
+    """The messages of a row in words: size and location of the send queues."""
     return f"{row['size']} bytes" + (", send queues in host memory" if row["sq_host"] else "")
 
 
@@ -81,7 +81,7 @@ def _stacks(axis, rows):
 
 
 def causes(rows, who):
-    """What a message of one size waits for, cycles in the mean, against load."""
+    """Draws the wait causes of messages of one size, mean cycles against load."""
     found = {}
     for place, row in enumerate(rows):
         for one in row["causes"]:
@@ -94,7 +94,7 @@ def causes(rows, who):
                      else [found[key] for key in names])
     labels = [f"{cause}  ({stage})" for cause, stage in names]
     if len(most) > len(names):
-        labels.append(f"{len(most) - len(names)} causes of fewer cycles")
+        labels.append(f"{len(most) - len(names)} other causes")
     figure, (axis,) = axes_of(12.0, 0.36 * len(labels) + 2.0)
     axis.imshow(np.log10(1 + table), aspect="auto", cmap="Blues", vmin=0, vmax=4)
     for (y, x), cycles in np.ndenumerate(table):
@@ -106,14 +106,14 @@ def causes(rows, who):
     axis.grid(visible=False)
     axis.set_xlabel(LOAD)
     _ticks(axis, rows)
-    axis.set_title(f"What a message of {called(rows[0])} waits for, cycles in the mean\n{who}, "
+    axis.set_title(f"Wait causes of a message of {called(rows[0])}, mean cycles\n{who}, "
                    f"{sum(row['messages'] for row in rows):,} messages", fontsize=10.5, color=INK)
     figure.tight_layout()
     return svg(figure)
 
 
 def meter(found, who):
-    """The device's counters beside what the bench and the replays found."""
+    """Draws the device's counters beside the counts of the bench and of the replays."""
     figure, axes = axes_of(13.0, 4.6, 4)
     for axis, one in zip(axes, found["histograms"], strict=False):
         last = max(number for number, count in enumerate(one["device"]) if count) + 1
@@ -143,6 +143,6 @@ def meter(found, who):
     axis.legend(fontsize=8)
     axis.grid(axis="y", visible=False)
     verdict = "agree" if found["agree"] else "DO NOT AGREE"
-    headed(figure, f"Counters of the device and what was measured beside it {verdict}: {who}, "
+    headed(figure, f"Counters of the device and of the bench {verdict}: {who}, "
                    f"{found['messages']:,} messages, {found['cycles']:,} cycles")  # fmt: skip
     return svg(figure)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receiving engines, a cycle at a time (see cycle.sending): link and judge."""
+"""The receive engines, cycle by cycle (see cycle.sending): link and packet validation."""
 
 from cycle import engine
 from cycle.state import (
@@ -32,8 +32,8 @@ NONE = -1
 
 @engine
 def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wake):
-    """Packets in, in the order they left; all of it waits while a store of packets is full."""
-    # Packets leave their store in the order they came, one a cycle.
+    """Receives packets in the order of transmission; stalls while a packet store is full."""
+    # Packets leave their store in order of arrival, one a cycle.
     later = FAR
     while r[GONE_N] < r[STORED] and gone_at[r[GONE_N]] < FAR:
         gone = max(gone_at[r[GONE_N]], r[GONE_AT]) + c.gone
@@ -63,7 +63,7 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wa
         return now + 1
     if r[LINK_FLITS] == 0:
         at[RXF, message] = now
-    # The whole rest at once, as far as lines are free.
+    # All remaining flits at once, as far as lines are free.
     flits = min(c.flits - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
     r[IN_LINES] += flits
     r[LINK_FLITS] += flits
@@ -81,14 +81,14 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wa
 
 @engine
 def _checked(now, c, r, at, jobs, job_at, out_at, wake):
-    """The oldest job that is being checked leaves when the scatter and the line have room."""
+    """The oldest job leaves the checks when the scatter and the job line have space."""
     j = r[JOB_N]
     if j == r[CHECKED_N]:
         return False, FAR
     due = job_at[j] + c.job_check
     if due > now:
         return False, due
-    # A place that became free in this cycle shows in the next.
+    # A place freed in this cycle is visible in the next.
     held = j - r[RETIRE_N] + (1 if r[RETIRED_AT] == now else 0)
     if held >= c.line:
         return False, now + 1 if r[RETIRED_AT] == now else FAR
@@ -109,8 +109,8 @@ def _checked(now, c, r, at, jobs, job_at, out_at, wake):
 
 @engine
 def _offered(now, c, r, at, arrived, front_due, parked):
-    """The packet that the judge may take next: of the list that is gone through, else a new one;
-    or -1."""
+    """The packet that validation may take next: from the list of parked packets during a pass, else
+    a new packet; -1 if there is none."""
     if r[PASS] == PASSING:
         if r[PARK_HEAD] < r[PARK_TAIL] and r[PARK_AT] <= now:
             return parked[r[PARK_HEAD] % c.parked_places]
@@ -122,7 +122,7 @@ def _offered(now, c, r, at, arrived, front_due, parked):
 
 @engine
 def _front(now, c, r, at, arrived, front_due, places, wake):
-    """A packet comes to the two places in front, from the store behind them or past it."""
+    """Moves a packet to the two front places, from the store or by bypass."""
     n = r[FRONT_N]
     if n == r[STORED]:
         return False, FAR
@@ -142,15 +142,15 @@ def _front(now, c, r, at, arrived, front_due, places, wake):
 @engine
 def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jobs, job_at,
           places, out_at, parked, park_due, blocked, wake):
-    """Packets judged one after the other, each with the next descriptor of its ring; one whose
-    descriptor is not here waits beside the line, with all of its ring that follow."""
+    """Validates packets one by one, each with the next descriptor of its ring. A packet whose
+    descriptor has not arrived is parked, together with all later packets of its ring."""
     waiting = r[CHECKED_N] - r[JOB_N]
     changed, later = _checked(now, c, r, at, jobs, job_at, out_at, wake)
     level = r[PARK_TAIL] - r[PARK_HEAD]
     front = r[FRONT_N] - r[PACKET_N]
     offered = _offered(now, c, r, at, arrived, front_due, parked)
     empty = r[J1] < 0 and r[J2] < 0
-    # The job goes to the checks.
+    # The job moves to the checks.
     if r[J3] >= 0 and waiting < c.jobs:
         message = arrived[r[J3]]
         n = r[CHECKED_N]
@@ -162,7 +162,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
         r[CHECKED_N] += 1
         r[J3] = NONE
         changed = True
-    # The claim's answer.
+    # Response of the claim.
     two = r[J2]
     two_ring = ring_of[arrived[two]] if two >= 0 else NONE
     parks = NONE
@@ -179,7 +179,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
             claimed[two_ring] += 1
             r[J2] = NONE
             changed = True
-    # The claim waits for one of its own ring in front of it.
+    # A claim stalls behind an earlier claim of its own ring.
     one = r[J1]
     if one >= 0:
         ring = ring_of[arrived[one]]
@@ -201,7 +201,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
             r[PACKET_N] += 1
     came, due = _front(now, c, r, at, arrived, front_due, front, wake)
     changed, later = changed or came, min(later, due)
-    # Those that wait, and the pass over them when descriptors have come.
+    # Parked packets, and the pass over them after descriptors have arrived.
     offers = offered >= 0 and not ready
     begins = False
     if r[PASS] == PASSING:
@@ -213,7 +213,7 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
         if empty:
             begins = True
             r[PASS], r[PASS_LEFT], r[PASS_REST] = PASSING, level, level
-            # A reason comes again with the next read, or when as long has passed.
+            # The next pass starts at the next read completion or at the next period.
             r[COME] = (now // c.pass_again + 1) * c.pass_again + 1
         changed = True
     elif level > 0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed, for the waterfall: milestones of its messages, every host read and write.
+"""Holds the record of a run for the waterfall: milestones, host reads and host writes.
 
-From the RTL (events and handshakes at the pins) and from the cycle model (its own log) alike.
+The source is the RTL (events and handshakes at the pins) or the cycle model (its own log).
 """
 
 from dataclasses import dataclass, replace
@@ -27,11 +27,13 @@ ENTRY_CLIENT = 3
 
 @dataclass(frozen=True)
 class Reads:
-    """Host reads in the order they left: cycles, beats of the answer, whose it is.
+    """Host reads in the order of their requests.
 
-    asked    request at the pins; ended: the answer is with who asked
-    message  whose payload it is; DESCRIPTORS less the ring where receive descriptors of a ring (by
-             number of the receiving queue) were asked for, ENTRIES where send entries were
+    asked    cycle of the request at the pins
+    ended    cycle in which the completion reaches the requester
+    beats    beats of the completion
+    message  message of a payload read; DESCRIPTORS minus the ring (number of the receiving queue)
+             of a read of receive descriptors; ENTRIES of a read of send WQEs
     """
 
     asked: np.ndarray
@@ -41,12 +43,12 @@ class Reads:
 
     @property
     def of_entries(self):
-        """True where send entries were asked for."""
+        """True for reads of send WQEs."""
         return self.message == ENTRIES
 
     @property
     def of_rings(self):
-        """True where receive descriptors were asked for."""
+        """True for reads of receive descriptors."""
         return (self.message < 0) & ~self.of_entries
 
 
@@ -54,8 +56,8 @@ class Reads:
 class Record:
     """A run.
 
-    payload  cycles in which beats of received payload were handed to the host's write stream
-    passes   the cycle, modulo 64, in which packets that wait for descriptors are looked at anew
+    payload  cycles in which beats of received payload were handed to the host write stream
+    passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
     """
 
     lives: object
@@ -66,17 +68,17 @@ class Record:
 
 
 def from_rtl(work, run):
-    """Record of a tb.cycle.timed.Timed; raises LifelineError where events are missing."""
+    """Record of a tb.cycle.timed.Timed; raises LifelineError if events are missing."""
     lives = from_events(work, run.events, run.marks, run.queues, run.numbers)
     made, base = shape(work), int(run.marks[0])
-    # What counts these cycles began with the end of the core's reset.
+    # The counter of these cycles starts at the end of the core reset.
     passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
     return Record(lives, made, _reads(lives, made, run, base),
                   _payload(lives, made, run.pins, base), passes)
 
 
 def idle(work, table):
-    """Record of the only message on an idle device, as Stages says it."""
+    """Record of a single message on an idle device, from the tables of Stages."""
     work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
     made, at = shape(work), table.moments(work)
     lives = Lifelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
@@ -101,17 +103,19 @@ def idle(work, table):
 def _reads(lives, made, run, base):
     asked, ended = of_kind(run.events, "rd"), of_kind(run.events, "rdc")
     if len(asked) != len(ended):
-        raise LifelineError(f"{len(asked)} host reads, {len(ended)} answers")
-    # The n-th use of a tag is answered by its n-th answer.
+        raise LifelineError(f"{len(asked)} host read requests, {len(ended)} completions: expected "
+                            "equal numbers")
+    # The n-th use of a tag is completed by its n-th completion.
     end = np.empty(len(asked), np.int64)
     end[np.argsort(field(asked, "rd", "tag"), kind="stable")] = ended["cycle"][
         np.argsort(field(ended, "rdc", "tag"), kind="stable")].astype(np.int64)
     client = field(asked, "rd", "client")
     payload = client == PAYLOAD_CLIENT
-    # Requests at the pins are in the order of their events; a ring begins at its address.
+    # Requests at the pins are in the order of their events; the address identifies the ring.
     where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
     if len(where) != len(asked):
-        raise LifelineError(f"{len(asked)} host reads, {len(where)} of them at the pins")
+        raise LifelineError(f"{len(asked)} host read events, {len(where)} requests at the pins: "
+                            "expected equal numbers")
     rings = np.asarray(run.rings, np.int64)
     ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
     message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
@@ -122,16 +126,16 @@ def _reads(lives, made, run, base):
 
 
 def _payload(lives, made, pins, base):
-    """Beats of the write port that are no completion entries; a beat is at the pins a cycle after
-    it was handed over."""
+    """Beats of the write port that are not CQEs; a beat is at the pins one cycle after its
+    handover."""
     handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
     entries = np.concatenate([lives["cqe"], lives["done"]])
     missing = np.setdiff1d(entries, handed)
     if len(missing):
         raise LifelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
-                            "a cycle later: was the host's write port held up?")
+                            "one cycle later: the host's write port must not stall")
     found = np.setdiff1d(handed, entries)
     wanted = sum(made.writes) * lives.work.total
     if len(found) != wanted:
-        raise LifelineError(f"{len(found)} beats of received payload, {wanted} are due")
+        raise LifelineError(f"{len(found)} beats of received payload, expected {wanted}")
     return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions once more: from finished sends and receives to their entries (see cycle.gaps).
+"""Replays completions: from finished sends and receives to their CQEs (see cycle.gaps).
 
-Receives come in the order of their packets, sends in that of their acknowledgements (datagrams: of
-leaving); the completion engine takes them in turn and stands still while the host's write stream
-takes others' beats.
+Receives arrive in the order of their packets, sends in that of their acknowledgements (datagrams:
+of departure). The completion engine takes them round robin and stalls while the host write stream
+carries other beats.
 """
 
 from collections import deque
@@ -16,15 +16,15 @@ SEND, RECEIVE = 0, 1
 ENTRY, WRITES, EMPTY = range(3)
 CAUSES = {ENTRY: "completion entries before its own", WRITES: "received bytes written before it",
           EMPTY: "a gap behind completions that stood still"}  # fmt: skip
-# From an item put into the store of finished sends to its coming out.
+# Cycles from the input to the output of the store of finished sends.
 THROUGH_STORE = 2
 
 
 class _Finished:
-    """Finished sends: straight on, or through a store while the stages behind stand still.
+    """Finished sends: passed on directly, or through a store while the later stages stall.
 
-    arrives, order  when each can be looked at, at the earliest, and its message
-    most            of them that may be between there and the completion engine, None: all
+    arrives, order  earliest cycle of each send, and its message
+    most            maximum number of sends between here and the completion engine, None: no limit
     """
 
     def __init__(self, arrives, order, most):
@@ -32,8 +32,8 @@ class _Finished:
         self._store = deque()
         self._looked = self._second = self.last = None
         self._inside = 0
-        self.taken = []  # when each was looked at
-        self.left = []  # when each went on, and its context comes back
+        self.taken = []  # Cycle in which each send was taken.
+        self.left = []  # Cycle in which each send moved on, which frees its context.
 
     @property
     def empty(self):
@@ -41,11 +41,11 @@ class _Finished:
 
     @property
     def due(self):
-        """When the next one comes, None after the last."""
+        """Arrival of the next send, None after the last."""
         return self._arrives[self._next] if self._next < len(self._arrives) else None
 
     def step(self, cycle, taken):
-        """One cycle; taken: the last stage gives its item away."""
+        """Executes one cycle; taken: the item of the last stage is consumed."""
         comes, self._looked = self._looked, None
         inside = self._inside
         moves = self.last is None or taken
@@ -73,16 +73,16 @@ class _Finished:
 
 
 class Completing:
-    """Replays of one run.
+    """Replay of the completions of one run.
 
-    freed  cycles in which message contexts come back; looked_at: in which finished sends are
+    freed  cycles in which message contexts are freed; looked_at: cycles in which sends were taken
     """
 
     def __init__(self, record, table, receiving):
         lives, work = record.lives, record.lives.work
         self.lives, self.receiving = lives, receiving
         srd = work.kind == "SRD"
-        # The way out is a cycle of what a datagram needs until its send counts as finished.
+        # The cycle at the output is part of the latency from departure to finished send.
         behind = (table.latency("efa_pkt_in.acknowledgement") if srd else
                   table.latency("efa_net_out.done") - table.latency("efa_net_out.flit"))
         comes = lives["ack" if srd else "txl"]
@@ -95,17 +95,17 @@ class Completing:
                        for message in self._receives]
         self._writes = Busy(record.payload.tolist())
         self.retired, self.entries, self.did = {}, {SEND: {}, RECEIVE: {}}, {}
-        # Cycles in which a finished send, a finished receive, an entry waited to be taken.
+        # Stalled cycles of a finished send, a finished receive, a CQE.
         self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
         self._run(2 * work.total)
         self.freed, self.looked_at = self._sends.left, self._sends.taken
 
     def _run(self, total):
-        """Cycle by cycle, until so many entries are out."""
+        """Executes cycle by cycle, until `total` CQEs are written."""
         ready, sends, done = self._ready, self._sends, 0
         place, last = 0, None
-        first = second = None  # the engine's stages
-        held, turn = None, SEND  # who was chosen and not taken; who goes first
+        first = second = None  # Stages of the completion engine.
+        held, turn = None, SEND  # Choice not yet accepted; side with priority.
         cycle = 0
         while done < total:
             if first is None and second is None and sends.empty:
@@ -121,7 +121,7 @@ class Completing:
             if chosen is None and any(wants):
                 chosen = turn if wants[turn] else 1 - turn
             if chosen is not None:
-                # Behind the last winner; behind the last of all comes the first again.
+                # Round robin: the other side has priority after a choice.
                 turn = RECEIVE if chosen == SEND else SEND
             if leaves:
                 kind, message = second
@@ -146,7 +146,7 @@ class Completing:
             cycle += 1
 
     def attribute(self, gaps):
-        """rxv to rxw to cqe, and what ends in done, with what held each message up."""
+        """Books the waits of rxv to rxw, of rxw to cqe and of the stage that ends in done."""
         before = -1
         bytes_out = self.receiving.bytes
         for message in self._receives:

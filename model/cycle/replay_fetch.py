@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send entries in host memory once more: doorbells in, the cycle in which each entry is known out.
+"""Replays the fetch of send WQEs from host memory: from doorbells to the arrival of each WQE.
 
-What asks is replayed from the doorbells, the depths and what was at the host's port; the answers'
-cycles are those of Sending.answers.
+Requests are replayed from the doorbells, the depths and the other requests at the host port; the
+cycles of completions are those of Sending.answers.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ LINES = "lines of its read before its own"
 
 
 class Fetching:
-    """Replay of one run: `known`, (cycle, queue) of each entry in the order they are known."""
+    """Replay of one run: `known` is (cycle, queue) of each WQE, in order of arrival."""
 
     def __init__(self, sending, gap, begins):
-        """begins: of each host read, when the first beat of its answer came."""
+        """begins: cycle of the first beat of the completion of each host read."""
         record, table, work = sending.record, sending.table, sending.work
         self._work, self._gap, self._wrong, self._begins = work, gap, sending.wrong, begins
         self._others, self._reads = sending.others, record.reads
@@ -47,7 +47,7 @@ class Fetching:
         self.known.sort()
 
     def _circle(self):
-        """Queues with lines to be read, one looked at a cycle, in a circle by number."""
+        """Round robin over queues with unread lines, one queue examined a cycle."""
         work, queues = self._work, self._work.queues
         want, asked, late = [0] * queues, [0] * queues, [-1] * queues
         inside, last, looks, left, since = set(), queues - 1, None, None, None
@@ -96,14 +96,14 @@ class Fetching:
             cycle += 1
 
     def _place_free(self):
-        """When there is a place for the next read."""
+        """First cycle with a free place for the next read."""
         if self._number < self._most:
             return -1
         ended = self._reads.ended[self._places[self._number - self._most]]
         return int(ended) + self._place_back
 
     def _read(self, queue, first, lines, since, cycle):
-        """One read; False where the run has no such one. since: it had its turn, cycle: a place."""
+        """Replays one read; False if the run has no more. since: its turn; cycle: place free."""
         if self._number == len(self._places):
             return False
         place = self._places[self._number]

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge once more: packets as they come, the claims of their descriptors, the line of jobs.
+"""Replays packet validation: arrival of packets, claims of descriptors, the line of jobs.
 
-A packet whose descriptor is not here waits beside the line, with those of its ring that follow it;
-the list of them is gone through when a descriptor read is over, and every PERIOD cycles.
+A packet whose descriptor has not arrived is parked, with all later packets of its ring. The list
+of parked packets is examined after each descriptor read and every PERIOD cycles.
 """
 
 from collections import deque
 
 OPEN, QUIET, PASSING = range(3)
-# Of the list of packets that wait: how many make new ones wait, and how often it is gone through.
+# Parked packets that stop new packets, and the period of passes over the list in cycles.
 MANY, PERIOD = 58, 64
 FRONT = 2
 
 
 class _Store:
-    """A store in a RAM with its output register: an item shows two cycles after it came."""
+    """A RAM FIFO with output register: an item is visible two cycles after its arrival."""
 
     def __init__(self):
         self._stored, self.head = deque(), None
@@ -24,7 +24,7 @@ class _Store:
         return len(self._stored) + (self.head is not None)
 
     def step(self, taken, item):
-        """One cycle; taken: whoever reads is ready, item: what comes, None for nothing."""
+        """Executes one cycle; taken: the output is consumed, item: the input or None."""
         if self._stored and (self.head is None or taken):
             self.head = self._stored.popleft()
         elif taken:
@@ -34,11 +34,11 @@ class _Store:
 
 
 class Way:
-    """What became of a packet: cycles of each step.
+    """Cycles of each step of a packet.
 
-    front    it stands in front of the judge; past: it never stood in the store behind
-    parked   it was put beside the line, None: it was not; here: its descriptor was there
-    claim, step, answer, job  its last claim taken, looked at, answered; it goes to the checks
+    front    arrival at the front of the validation; past: it bypassed the store
+    parked   it was parked, None: it was not; here: arrival of its descriptor
+    claim, step, answer, job  last claim accepted, looked up, answered; move to the checks
     """
 
     __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "answer", "job")
@@ -48,20 +48,20 @@ class Way:
 
 
 def judge(comes, ring_of, here, passes, over, verdicts, places):
-    """Replays the judge; returns {message: Way}, messages in the order of their jobs, and
-    {cycle: state} of the cycles in which new packets had to wait for older ones.
+    """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
+    {cycle: state} of the cycles in which new packets were stopped for older ones.
 
     comes     [(cycle of the last flit, message)] in order
-    here      of (ring, number of the packet in its ring): cycle from which on its descriptor shows
-    passes    cycle, modulo PERIOD, in which the list is due by time
+    here      of (ring, number of the packet in its ring): cycle in which its descriptor is visible
+    passes    cycle, modulo PERIOD, of the periodic pass over the list
     over      cycles in which a descriptor read has ended
-    verdicts  of a message: when it left the checks; at most `places` are in there at once
+    verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
     """
     ways = {message: Way() for _, message in comes}
     comes, over = deque(comes), deque(over)
     store, front, waiting = _Store(), deque(), _Store()
-    one = two = job = None  # stages: waits to be looked at, answered, a job
-    stopped = False  # the packet that is answered stands behind others of its ring
+    one = two = job = None  # Stages: claim to look up, claim to answer, job.
+    stopped = False  # The packet in `two` is behind parked packets of its ring.
     claimed, number_of = {}, {}
     blocked, inside, order, held = set(), deque(), [], {}
     state, full, due, left, rest = OPEN, False, True, 0, 0
@@ -69,7 +69,7 @@ def judge(comes, ring_of, here, passes, over, verdicts, places):
     while len(order) < total:
         if not (front or store.level or waiting.level or one is not None or two is not None
                 or job is not None):
-            # Nobody waits: time passes, and with it whatever is due by time.
+            # No packet present: skip idle cycles, with the effects of the timers.
             idle = max(0, comes[0][0] - cycle)
             due = due or (passes - cycle) % PERIOD < idle
             rest, cycle = max(0, rest - idle), cycle + idle
@@ -90,7 +90,7 @@ def judge(comes, ring_of, here, passes, over, verdicts, places):
         offers = offered is not None and not ready
         begins = state == QUIET and one is None and two is None
         comes_in = comes.popleft()[1] if comes and comes[0][0] == cycle else None
-        # From here on the next cycle.
+        # State of the next cycle.
         level = waiting.level
         following = state
         if state == OPEN:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fabric and the receiving side once more: from the wire to the last byte written (see
+"""Replays the fabric and the receive side: from the wire to the last byte written (see
 cycle.gaps)."""
 
 import numpy as np
@@ -8,25 +8,25 @@ from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.record import DESCRIPTORS
 from cycle.replay_judge import OPEN, PASSING, QUIET, judge
 
-# Places of the line of packets that stay free; descriptors in a beat; one that was there before.
+# Places of the packet line that stay free; descriptors per beat; descriptor present at the start.
 SPARE, A_BEAT, ALWAYS = 2, 4, -1
-# Beats that are on their way from the store of packets to the write stream, at most.
+# Maximum number of beats between the packet store and the write stream.
 STORED = 8
 BYTES = "bytes of packets before it"
 OLDER = "packets that waited for their descriptors go first"
 
 
 class Receiving:
-    """Replays of one run: what comes in, and what is written before its completion."""
+    """Replays of one run: arrival of packets and the writes before each receive completion."""
 
     def __init__(self, record, table, services):
         self.record, self.table, self.services = record, table, services
         self.lives, self.work, self.made = record.lives, record.lives.work, record.made
-        # Messages as they came; `order` is that of their jobs.
+        # Messages in order of arrival; `order` is the order of their jobs.
         self.arrived = np.argsort(self.lives["rxl"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
         self.gaps = {}
-        # Cycles in which a flit waited for room, and a beat of payload for the write stream.
+        # Stalled cycles of flits without space, and of payload beats at the write stream.
         self.flit_stalls = self.write_stalls = 0
 
     def _gap(self, begin, end):
@@ -34,7 +34,7 @@ class Receiving:
         return gap
 
     def judge(self):
-        """rxl to rxv: packets judged with the descriptors they claim, their buffers checked."""
+        """rxl to rxv: packet validation with claimed descriptors, and the check of the buffers."""
         lives, at, work = self.lives, self.table.latency, self.work
         gap = self._gap("rxl", "rxv")
         rxl, rxv = lives["rxl"].tolist(), lives["rxv"].tolist()
@@ -47,7 +47,7 @@ class Receiving:
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
         empty = "empty" in self.made.facts
         check = at("efa_rx_check.unasked" if empty else "efa_rx_check.job")
-        # Cycles from each step to the verdict on an idle device.
+        # Cycles from each step to the end of validation on an idle device.
         to_end = at("efa_rx_judge.packet") + check
         for message in self.arrived:
             way = ways[message]
@@ -64,7 +64,7 @@ class Receiving:
         self._verdicts(gap, {message: ways[message].job + check for message in self.order})
 
     def _descriptors(self):
-        """Of ring and packet: from which cycle on its descriptor shows."""
+        """Returns a function of (ring, packet): cycle in which the descriptor is visible."""
         reads, shows = self.record.reads, self.table.latency("efa_rq_cache.beat")
         found = {}
         for place in np.flatnonzero(reads.of_rings).tolist():
@@ -73,7 +73,7 @@ class Receiving:
             found.setdefault(int(DESCRIPTORS - reads.message[place]), []).extend(
                 first + one // A_BEAT for one in range(A_BEAT * beats))
         each = self.work.per_queue
-        # What was not read in this run was there before it; a last read asks for a part only.
+        # Descriptors not read in this run were present before; a last read may be shorter.
         before = {ring: each - min(each, len(shown)) for ring, shown in found.items()}
 
         def here(ring, number):
@@ -88,12 +88,12 @@ class Receiving:
         return sorted(reads.ended[reads.of_rings].tolist())
 
     def _verdicts(self, gap, known):
-        """Jobs leave the checks in order, when scatter and the line of jobs have room."""
+        """Jobs leave the checks in order, when the scatter and the job line have space."""
         rxv, rxw = (self.lives[name].tolist() for name in ("rxv", "rxw"))
         line = self.table.depth("efa_rx_scatter.job")
         self.bytes = self._gap("rxv", "rxw")
         scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
-        # When the bytes of each packet count as written; there may be none.
+        # Cycle in which the payload of each packet counts as written; it may be empty.
         self.written = list(rxv)
         for number, message in enumerate(self.order):
             verdict = known[message]
@@ -111,8 +111,8 @@ class Receiving:
         self.write_stalls = scatter.stalls if scatter is not None else 0
 
     def fabric(self):
-        """txl to rxf to rxl, and acknowledgements from ackout to ack: in the order in which they
-        left, a flit a cycle, while the store of packets has room."""
+        """txl to rxf to rxl, and ackout to ack: in the order of transmission, one flit a cycle,
+        while the packet store has space."""
         lives, work = self.lives, self.work
         away = work.net_latency + self.table.parameters["bus"]
         inward, through = self._gap("txl", "rxf"), self._gap("rxf", "rxl")
@@ -143,7 +143,7 @@ class Receiving:
 
 
     def acknowledge(self, gap):
-        """cqe to ackout: behind the acknowledgements before it, between packets of data."""
+        """cqe to ackout: after earlier acknowledgements, between data packets."""
         lives = self.lives
         data = Busy(cycle for first, last in zip(lives["txf"].tolist(), lives["txl"].tolist(),
                                                  strict=True) for cycle in range(first, last + 1))
@@ -155,7 +155,7 @@ class Receiving:
 
 
 class _Store:
-    """What the store of packets holds when a flit comes."""
+    """Occupancy of the packet store when a flit arrives."""
 
     def __init__(self, receiving):
         table, lives = receiving.table, receiving.lives
@@ -163,12 +163,12 @@ class _Store:
         self._slots = table.depth("efa_pkt_in.slot")
         self._places = table.depth("efa_pkt_in.packet") - SPARE
         self._flits = receiving.made.flits
-        # Lines are given back in the order the packets came, a packet a cycle.
+        # Lines are freed in the order of arrival, one packet a cycle.
         self._gone, gone = [], -1
         for message in receiving.arrived:
             gone = max(int(lives["rxw"][message]) + 1, gone + 1)
             self._gone.append(gone + 1)
-        # Packets that stand in line: those that did not go past it, until they come to the front.
+        # Packets in the line: those that did not bypass it, until they reach the front.
         lined = [receiving.ways[message] for message in receiving.arrived]
         self._comes = [int(lives["rxl"][message]) + 1
                        for message, way in zip(receiving.arrived, lined, strict=True)
@@ -189,22 +189,22 @@ class _Store:
         return lines < self._lines and slots < self._slots and line < self._places
 
     def room(self, cycle):
-        """The first cycle from `cycle` on in which a flit is taken."""
+        """The first cycle from `cycle` on in which a flit is accepted."""
         while not self._fits(cycle):
             cycle += 1
         return cycle
 
     def flit(self, cycle):
-        """A flit of data came."""
+        """Adds a data flit."""
         self._taken += 1
 
 
 class Scatter:
-    """Bytes from the store of packets to the host's write stream.
+    """Replay of the payload path from the packet store to the host write stream.
 
-    free   first cycle in which the next packet is taken
+    free   first cycle in which the next packet is accepted
     stalls cycles in which a beat waited for the write stream
-    wrong  beats that were not at the pins when they should: (stage, message, replayed, seen)"""
+    wrong  beats that differ from the pins: (stage, message, replayed cycle, recorded cycle)"""
 
     def __init__(self, receiving, gap):
         record, table = receiving.record, receiving.table
@@ -212,7 +212,7 @@ class Scatter:
         self._gap, self._first = gap, table.latency("efa_rx_scatter.job")
         pages = table.latency("efa_mr_walk.piece")
         self._walk, self._behind = Pipe(pages), self._first - pages - 1
-        # A datagram's GRH is a range of its own.
+        # The GRH of a datagram is a separate range.
         writes = list(made.writes)
         self._ranges = [writes] if receiving.srd else [writes[:1], writes[1:]]
         self._entries = Busy(np.concatenate([lives["cqe"], lives["done"]]).tolist())
@@ -220,7 +220,7 @@ class Scatter:
         self.free, self.wrong, self.stalls = -1, [], 0
 
     def take(self, message, cycle):
-        """The bytes of a packet go out, from the verdict on it on; the cycle of the last beat."""
+        """Writes the payload of a packet validated in `cycle`; returns its last beat's cycle."""
         due, starts = cycle + self._first, cycle + 1
         for writes in self._ranges:
             for piece, beats in enumerate(writes):

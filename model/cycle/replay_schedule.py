@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler once more: doorbells and the room behind it in, the cycle of each entry out.
+"""Replays the scheduler: from doorbells and free places after it to the cycle of each WQE.
 
-A replay knows when doorbells were judged, when the stage behind had no room and when message
-contexts came back; not when an entry was taken. What it says of each entry is held against the
-stamps, and what it did in each cycle is what the others waited for.
+The inputs are the cycles of the doorbells, of the stalls of the next stage and of freed message
+contexts, not the cycles in which WQEs were taken. The replayed cycle of each WQE is compared with
+the recording; the activity in each cycle gives the wait causes of the others.
 """
 
 from collections import deque
@@ -12,16 +12,16 @@ TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS = range(6)
 
 
 def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
-    """Entries in the order they are taken and what the scheduler did in each cycle.
+    """Returns the WQEs in the order in which they are taken, and the activity of each cycle.
 
     bells    (cycle, queue) of each doorbell, in order; each for `batch` messages of `flits` flits
-    lines    of 64 bytes of an entry, one a cycle
-    turn     flits of a turn; most: entries that a visit takes
-    contexts message contexts, None where messages need none
-    blocked  of a cycle: the stage behind has no room
-    freed    cycles in which a context comes back, in order
-    Returns [(cycle, queue)], {cycle: what it did}, not named where there was nothing to do, and
-    [(cycle, contexts in use or set aside from then on)]."""
+    lines    64-byte lines of a WQE, one a cycle
+    turn     quantum in flits; most: maximum number of WQEs of a visit
+    contexts number of message contexts, None if messages need none
+    blocked  of a cycle: True if the next stage has no space
+    freed    cycles in which a context is freed, in order
+    Returns [(cycle, queue)], {cycle: activity} without idle cycles, and
+    [(cycle, contexts in use or reserved from then on)]."""
     bells, freed = deque(bells), deque(freed)
     total = len(bells) * batch
     queues = 1 + max(queue for _, queue in bells)
@@ -29,9 +29,9 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     credits = contexts if counted else most
     rung, taken, debt = ([0] * queues for _ in range(3))
     inside, last = set(), (1 << 30)
-    # The stages of efa_sq, what each holds: the queue looked at; the rest of a visit as
-    # [queue, left, more than it takes, second half next]; a line read, and whether it ends an
-    # entry; what was counted a cycle and two ago.
+    # Pipeline stages of efa_sq: the queue looked up; the rest of a visit as [queue, left, more
+    # than the visit takes, second half next]; the line being read and whether it ends a WQE; the
+    # WQE counted one and two cycles ago.
     looked, fresh = None, False
     visit = None
     read, whole, read_queue, first, its_turn, pays = False, True, None, False, turn, False
@@ -79,7 +79,7 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
                       else CONTEXTS if counted and credits == 0 else TURNS)
         if commit:
             entries.append((cycle, read_queue))
-        # From here on the next cycle.
+        # State of the next cycle.
         back = None
         if kill_read or kill_visit:
             back = queue
@@ -90,7 +90,7 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
             back = looked
         were = credits
         while freed and freed[0] <= cycle:
-            # What came back in a stretch of nothing to do counts from its own cycle on.
+            # A context freed in a skipped idle interval counts from its own cycle on.
             back_at = freed.popleft()
             credits += counted
             if back_at < cycle and counted:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending side once more: entries from the scheduler to the wire (see cycle.gaps).
+"""Replays the send side: WQEs from the scheduler to the wire (see cycle.gaps).
 
-Names of the stages are those of the events; numbers are the latencies and depths of
-spec/timing.yaml.
+Stages have the names of the events; numbers are the latencies and depths of spec/timing.yaml.
 """
 
 from bisect import bisect_left
@@ -30,7 +29,7 @@ OTHER_READS = {"payload": "reads of payload", "entries": "reads of send entries"
 
 
 class _Others:
-    """Whose host read was granted in each cycle."""
+    """The client of the host read granted in each cycle."""
 
     def __init__(self, reads, out):
         granted, kinds = (reads.asked - out).tolist(), ["payload"] * len(reads.asked)
@@ -40,26 +39,24 @@ class _Others:
         self._kind = dict(zip(granted, kinds, strict=True))
 
     def at(self, cycle, mine):
-        """The cause when a read of another kind was granted in that cycle, or None."""
+        """The wait cause if a read of another kind was granted in that cycle, else None."""
         kind = self._kind.get(cycle, mine)
         return None if kind == mine else OTHER_READS[kind]
 
 
 class Sending:
-    """Replays of one run. `gaps`: (first, last milestone) to Gap; `steps`: how far each stage came
-    beside the stamps, by message."""
+    """Replays of one run. `gaps`: Gap by (first, last milestone)."""
 
     def __init__(self, record, table, services, looked_at):
-        """looked_at: cycles in which finished sends leave the way out."""
+        """looked_at: cycles in which finished sends leave the output."""
         self.looked_at = looked_at
         self.record, self.table, self.services = record, table, services
         self.lives, self.work, self.made = record.lives, record.lives.work, record.made
         self.order = np.argsort(self.lives["wqe"], kind="stable").tolist()
         self.gaps = {}
-        # Reads not asked for or answered when they should: (stage, message, replayed, seen).
+        # Reads that differ from the recording: (stage, message, replayed, recorded cycle).
         self.wrong = []
-        # Cycles in which a payload read waited for its turn; message contexts in use, as
-        # (from which cycle on, how many).
+        # Stalled cycles of payload reads; message contexts in use, as (from cycle, number).
         self.read_stalls, self.open_sends = 0, [(0, 0)]
         self.others = _Others(record.reads, table.latency("efa_dma_rd.request"))
 
@@ -68,9 +65,9 @@ class Sending:
         return gap
 
     def checks(self):
-        """wqe to check, and to the last host read asked or (inline) the first flit.
+        """wqe to check, and to the last host read request or (inline) the first flit.
 
-        Everything from the scheduler's skid to the wire keeps one order, so one loop does it."""
+        All steps from the scheduler's skid to the wire keep one order, so one loop is enough."""
         lives, made, work, at = self.lives, self.made, self.work, self.table.latency
         check = self._gap("wqe", "check")
         inline = work.inline
@@ -104,9 +101,9 @@ class Sending:
         wire.book()
 
     def answers(self):
-        """rd to rdc: the host answers in order, a beat a cycle; of a message's reads the one
-        answered last counts, and what runs beside its own other reads is no wait. Of each host
-        read the first beat's cycle."""
+        """rd to rdc: the host completes in order, one beat a cycle. Of a message's reads, the one
+        completed last counts; overlap with its own other reads is no wait. Returns the cycle of the
+        first beat of each host read."""
         reads, work = self.record.reads, self.work
         wait = work.read_latency + self.table.parameters["bus"]
         back = self.table.latency("efa_dma_rd.beat")
@@ -137,8 +134,8 @@ class Sending:
         return begins
 
     def scheduler(self, freed, begins):
-        """db to wqe; freed: cycles in which a message context comes back; begins: of the answers
-        to all host reads."""
+        """db to wqe; freed: cycles in which a message context is freed; begins: first beats of the
+        completions of all host reads."""
         lives, work = self.lives, self.work
         gap = self._gap("db", "wqe")
         taken = lives["wqe"][self.order].tolist()
@@ -176,34 +173,34 @@ class Sending:
 
 
 class _Room:
-    """Places in the list of messages and lines of the payload memory."""
+    """Entries of the message list and lines of the payload memory."""
 
     def __init__(self, table, flits, inline):
         self._latency = table.latency("efa_tx_room.message")
         self._places = table.depth("efa_tx_room.message")
         self._most = None if inline else table.depth("efa_tx_room.line") // flits
-        self._inside = []  # numbers of the messages that have a place, in order
+        self._inside = []  # Numbers of the messages with an entry in the list, in order.
         self.number = 0
-        self.left = -1  # when the message before gave way
+        self.left = -1  # Cycle in which the previous message left the input.
 
     def enter(self, checked, ended):
-        """When a message gets its place; ended: when each before it had left."""
+        """Cycle in which a message gets its entry; ended: end of each earlier message."""
         cycle = max(checked + self._latency, self.left + 1)
         for most in (self._places, self._most):
             if most is not None and len(self._inside) >= most:
-                # What has left is counted two cycles later.
+                # A departure is counted two cycles later.
                 cycle = max(cycle, ended[self._inside[len(self._inside) - most]] + 2)
         return cycle
 
     def took(self, past):
-        """The next message; `past`: it needed no place."""
+        """Advances to the next message; `past`: it bypassed the list."""
         if not past:
             self._inside.append(self.number)
         self.number += 1
 
 
 class _Asks:
-    """Ranges of payload cut into host reads, and these to the pins in turn with others'."""
+    """Cuts payload ranges into host reads, which share the read port with other clients."""
 
     def __init__(self, sending, gap):
         table, reads = sending.table, sending.record.reads
@@ -217,7 +214,7 @@ class _Asks:
         self._others = sending.others
         order = np.argsort(reads.message[mine], kind="stable")
         self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
-        # Tags are taken and come back in one order, descriptors among them.
+        # Tags are used and freed in one order, including those of descriptor reads.
         self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
         place = np.flatnonzero(mine)[order]
         self._place = place.reshape(sending.work.total, -1).tolist()
@@ -225,7 +222,7 @@ class _Asks:
         self._service = table.latency("efa_tx_room.read") + self._out
 
     def ask(self, message, checked, entered, room):
-        """Replays the reads of a message; when it really entered the list."""
+        """Replays the reads of a message; returns the cycle in which it entered the list."""
         begin = checked + self._service
         self._late(message, entered - checked - 1, "room in the payload memory")
         number, cycle = 0, entered
@@ -258,7 +255,7 @@ class _Asks:
         return entered
 
     def _tag(self, message, number):
-        """When the tag that this read takes is free again: the host answers in order."""
+        """Cycle in which the tag of this read is free again: the host completes in order."""
         place = self._place[message][number] - self._tags
         return self._ended[place] + 1 if place >= 0 else -1
 
@@ -267,7 +264,7 @@ class _Asks:
         gap.until(message, int(gap.begins[message] + gap.service[message]) + cycles, cause)
 
     def _straight(self, cycle):
-        """When a range is taken over and when its walk begins: at once, or out of a queue."""
+        """Cycles in which a range is accepted and its cut begins: by bypass or through a queue."""
         while len(self._waiting(cycle)) >= self._most:
             cycle += 1
         if not self._waiting(cycle) and self._walk.ready(cycle) == cycle:
@@ -281,7 +278,7 @@ class _Asks:
 
 
 class _Wire:
-    """From the list of messages to flits at the pins, packets and acknowledgements in turn."""
+    """From the message list to flits at the pins, round robin of packets and acknowledgements."""
 
     def __init__(self, sending, gap, rest):
         table, lives = sending.table, sending.lives
@@ -294,20 +291,20 @@ class _Wire:
         self._out = table.latency("efa_net_out.flit") + 1
         self._past = table.latency("efa_tx.message") - 1
         self._answer = table.latency("efa_tx.answer") - 1
-        self.ended = []  # when each message gave way to the next
+        self.ended = []  # Cycle in which each message made way for the next.
         self._loaded, self._last = -1, -1
-        # What the wire carried in each cycle; what keeps it idle is the oldest message.
+        # Activity of the wire in each cycle; while idle, the oldest message is the cause.
         self._did = dict.fromkeys(lives["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
         for first, last in zip(self._txf, self._txl, strict=True):
             self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
         self._leaves = {}
 
     def idle(self, cycle):
-        """True when a message of that cycle needs no place in the list."""
+        """True if a message of that cycle can bypass the list."""
         return self._loaded < cycle and (not self.ended or self.ended[-1] <= cycle)
 
     def load(self, message, checked, entered):
-        """A message comes to the front: past the list, or in it since `entered`."""
+        """Moves a message to the front: from the list, or by bypass if entered is None."""
         if entered is None:
             self.step = checked + self._past
             return
@@ -317,7 +314,7 @@ class _Wire:
             self.step = max(self.step, self._rdc[message] + self._answer)
 
     def leave(self, message):
-        """Its packet goes out when the wire is free."""
+        """Sends the packet of a message when the wire is free."""
         self.step = max(self.step, self._last - 1)
         first = self._acks.free(max(self.step + self._out, self._last + 1))
         leaves = self._leaves[message] = self._room.free(first - 1) + 1
@@ -327,11 +324,11 @@ class _Wire:
             before, last = last, self._room.free(last) + 1
         self._rest.until(message, last, ON_WIRE[DATAGRAMS])
         self._last = self._txl[message]
-        # The last flit is ready to go when the one before it went.
+        # The last flit is ready when the flit before it was sent.
         self.ended.append(self.step if self._flits == 1 else before - 1)
 
     def book(self):
-        """For what each message waited: what the wire did until it went out."""
+        """Books the waits of each message by the activity of the wire until its packet was sent."""
         ledger = Ledger(self._did, (PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE))
         for message, cycle in self._leaves.items():
             for kind, cycles in ledger.count(self._gap.at(message), cycle).items():
@@ -342,17 +339,17 @@ class _Wire:
 
 
 class _Datagrams:
-    """Room for datagrams that have left, until their completions are looked at."""
+    """Space for transmitted datagrams until their completions are taken."""
 
     def __init__(self, sending):
         datagrams = sending.work.kind == "UD"
         self._left = np.sort(sending.lives["txl"]).tolist() if datagrams else []
         self._taken = sending.looked_at if datagrams else []
-        # What is on its way there when the last place is given has one, too.
+        # A datagram in flight when the last place is used has a place, too.
         self._most = sending.table.depth("efa_net_out.done") - 1
 
     def free(self, cycle):
-        """The first cycle from `cycle` on in which a flit may go on."""
+        """The first cycle from `cycle` on in which a flit may be sent."""
         while bisect_left(self._left, cycle) - bisect_left(self._taken, cycle) >= self._most:
             cycle += 1
         return cycle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receive descriptors, fetched ahead of need (see cycle.sending)."""
+"""Prefetch of receive descriptors (see cycle.sending)."""
 
 from cycle import engine
 from cycle.state import (
@@ -19,8 +19,7 @@ NONE = -1
 
 @engine
 def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
-    """The ring that is looked at from now on, those of both kinds in turn; or -1 and when one
-    shows."""
+    """The ring to examine now, round robin of both kinds, or -1 and the cycle of the next."""
     if r[FETCH_WAITS] == 1:
         return NONE, FAR
     if r[FETCH_RING] >= 0:
@@ -46,7 +45,7 @@ def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
 @engine
 def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, in_again, ask_ring,
           ask_block, ask_at, ask_end, wake):
-    """Rings to look at, one at a time: those whose head moved, those whose read is over."""
+    """Examines rings, one at a time: those whose consumer index moved, those whose read ended."""
     look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
     if r[MOVED] >= 0:
         if r[MOVED_AT] <= now:

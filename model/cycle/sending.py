@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending engines, a cycle at a time: host and scheduler.
+"""The send engines, cycle by cycle: host and scheduler.
 
-Each function does what its engine does in cycle `now` and returns the next cycle in which it
-could do more by itself; what another engine must do first brings it back anyway. A register that
-shows only in the next cycle does so here too: engines behind are asked before those in front.
+Each function executes its engine in cycle `now` and returns the next cycle in which the engine can
+act without another engine; an engine on which it depends wakes it. A register visible only in the
+next cycle is modelled by the order of calls: downstream engines run first.
 """
 
 from cycle import engine
@@ -32,7 +32,7 @@ FREED_AT, NEWS_N = R["freed_at"], R["news_n"]
 
 @engine
 def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
-    """Stores of each doorbell in turn, as soon as the host sees room or its time has come."""
+    """Stores the WQEs of each doorbell in turn, once the host sees free slots or at its time."""
     while r[HOST_POST] < c.posts:
         post = r[HOST_POST]
         queue, turn = post % c.queues, post // c.queues
@@ -50,7 +50,7 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
             return start
         bell = start + beats[post % len(beats)]
         if c.tell_every > 0 and must > 0:
-            # Consumer index first, when enough completions were seen since it was told.
+            # Consumer index first, if enough completions were seen since the last CQ doorbell.
             before = max(0, must - c.batch)
             if must // c.tell_every > before // c.tell_every:
                 bell += 1
@@ -71,7 +71,7 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
 
 @engine
 def _rung(now, c, r, news_at, news_queue, news_count, rung):
-    """News whose counts show by now; when the next one takes effect, and its queue if now."""
+    """Counts visible news; returns the cycle of the next effect, and its queue if that is now."""
     while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
         rung[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
         r[COUNT_POST] += 1
@@ -87,7 +87,7 @@ def _rung(now, c, r, news_at, news_queue, news_count, rung):
 
 @engine
 def _next_queue(r, c, inside):
-    """The first queue with work behind the one looked at last, in a circle, or -1."""
+    """The next queue with work after the last one, round robin by number; -1 if none."""
     if r[INSIDE] == 0:
         return -1
     queue = r[LAST]
@@ -108,10 +108,10 @@ def _put(r, inside, queue):
 @engine
 def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, taken, debt, sent,
               skid_in, wake):
-    """Takes a line a cycle; a turn lets a queue send `quantum` flits, less what it owes.
+    """Takes one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
-    P: the next queue, its counts read; A: the rest of a visit; S: a line that is being read;
-    C: an entry taken, counted against its turn; D: what it owes is being written."""
+    P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a WQE
+    taken, counted against its quantum; D: the deficit being written."""
     due, fresh = _rung(now, c, r, news_at, news_queue, news_count, rung)
     busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
     if not busy and r[INSIDE] == 0 and fresh < 0:
@@ -122,7 +122,7 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
     picked = _next_queue(r, c, inside)
     offered = picked if picked >= 0 else fresh
     p, a, s, k = r[P_QUEUE], r[A_QUEUE], r[S_QUEUE], r[C_QUEUE]
-    # What its last entry leaves of a visit's turn; who is alone owes nothing.
+    # Rest of the quantum after the last WQE; a queue alone in the set has no deficit.
     left = (r[C_TURN] if r[C_FIRST] == 1 else r[C_LEFT]) - r[C_FLITS]
     ends = k >= 0 and left <= 0 and (offered >= 0 or (p >= 0 and p != k))
     kill_s = ends and s == k and r[S_PAYS] == 0
@@ -136,7 +136,7 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
         put = k
     if p_go:
         waiting = rung[p] - taken[p]
-        # What was freed in this very cycle does not count yet.
+        # A context freed in this cycle does not count yet.
         credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
         most = min(credits, c.visit)
         count = min(waiting, most)
@@ -155,7 +155,7 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
     commit = s >= 0 and move and not kill_s and r[S_PAYS] == 0 and r[S_END] == 1
     paid = s >= 0 and move and r[S_PAYS] == 1
     next_ready = p < 0 or p_go
-    # What was set aside for entries that are not taken now.
+    # Reserved contexts of WQEs that are not taken now are released.
     if kill_a:
         r[CREDITS] += r[A_LEFT]
     if kill_s and r[S_END] == 1:
@@ -216,6 +216,6 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
     if put >= 0:
         _put(r, inside, put)
     if not move and p >= 0 and k < 0 and r[POPPED] < now:
-        # Nothing goes on until there is a place in front of the checks.
+        # No progress until there is a place before the checks.
         return due if due > now else now + 1
     return now + 1

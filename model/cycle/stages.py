@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of one message, from spec/stages.yaml and spec/timing.yaml: what an idle device does.
+"""Computes the stages of one message on an idle device, from spec/stages.yaml and spec/timing.yaml.
 
 table = Stages()
 table.way(Workload(size=64))        # [(stage, cycles), ...] from doorbell store to completion
-table.latency("efa_sq.entry")       # cycles of a module's path
+table.latency("efa_sq.entry")       # latency in cycles of a module's path
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]
 LINE = 64
 HEADER = defs.PktHdr.SIZE
 GRH = defs.LIMITS.grh_bytes
-# Defaults of the bench: 128 bytes shifted by the code of docs/boundary.md.
+# Default of the bench: 128 bytes shifted by the code of docs/boundary.md.
 REQUEST_BYTES = 512
 KNOWN = {"inline", "memory", "SRD", "UD", "written", "empty", "narrow", "wide", "stored", "fetched"}
 
 
 class StageError(ValueError):
-    """The tables do not fit each other; the text names the entry."""
+    """The tables do not match each other; the text names the entry."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What one message is made of: counts of flits, of host reads and their beats, of host writes
-    and their beats; `facts`: which stages it passes; lines of its send entry."""
+    """Composition of one message: number of flits, beats of each host read and of each host write;
+    `facts`: the conditions for its stages; `entry`: lines of its send WQE."""
 
     flits: int
     reads: tuple
@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def counts(self):
-        """What `each` of a stage counts."""
+        """The counts that `each` of a stage refers to."""
         return {
             "flits": self.flits,
             "entry": self.entry,
@@ -51,7 +51,7 @@ class Shape:
 
 
 def cut(length, request=REQUEST_BYTES):
-    """Beats of the requests that an aligned piece of memory is cut into."""
+    """Beats of the requests into which an aligned memory range is split."""
     return tuple(-(-min(request, length - at) // LINE) for at in range(0, length, request))
 
 
@@ -59,7 +59,7 @@ def shape(work):
     """The Shape of every message of a workload; its buffers are aligned."""
     reads = () if work.inline else tuple(b for piece in work.pieces for b in cut(piece))
     srd = work.kind == "SRD"
-    # A datagram's GRH is a write of its own, in front; its payload then begins at byte 40.
+    # The GRH of a datagram is a separate first write; the payload then begins at byte 40.
     writes = cut(work.size) if srd else (1, *cut_at(GRH, work.size))
     facts = {work.kind, "inline" if work.inline else "memory", "written" if writes else "empty",
              "wide" if work.entry_bytes > LINE else "narrow",
@@ -69,7 +69,7 @@ def shape(work):
 
 
 def cut_at(start, length, request=REQUEST_BYTES):
-    """Beats of the requests for bytes that begin `start` bytes behind a request boundary."""
+    """Beats of the requests for a range that starts `start` bytes after a request boundary."""
     beats, at, end = [], start, start + length
     while at < end:
         step = min(request - at % request, end - at)
@@ -80,7 +80,7 @@ def cut_at(start, length, request=REQUEST_BYTES):
 
 @dataclass(frozen=True)
 class Stage:
-    """From one milestone to the next: its latencies and its per-item intervals."""
+    """One stage, from a milestone to the next: its latencies and its per-item intervals."""
 
     start: str
     end: str
@@ -95,7 +95,7 @@ class Stage:
 
 
 class Stages:
-    """Both tables, checked against each other; raises StageError."""
+    """Both tables, checked for consistency; raises StageError."""
 
     def __init__(self, folder=ROOT / "spec"):
         self._timing = yaml.safe_load((folder / "timing.yaml").read_text())["modules"]
@@ -140,25 +140,25 @@ class Stages:
             raise StageError(f"spec/timing.yaml: no {key} of {path}") from None
 
     def latency(self, path):
-        """Cycles through a module, idle."""
+        """Latency of a path through an idle module, in cycles."""
         return self._entry(path, "latency")
 
     def interval(self, path):
-        """Cycles between two at full load; of a module or of a fixed parameter."""
+        """Cycles between two items at full load, of a module's path or of a fixed parameter."""
         value = self.parameters.get(path)
         return value if value is not None else self._entry(path, "interval")
 
     def depth(self, path):
-        """Items a module holds before it stalls."""
+        """Number of items that a module holds before it stalls."""
         return self._entry(path, "depth")
 
     @cached_property
     def early(self):
-        """How many cycles before a stage's end its event shows."""
+        """Cycles by which the event of each milestone precedes the end of its stage."""
         return {name: entry.get("early", 0) for name, entry in self.milestones.items()}
 
     def cycles(self, stage, work, made):
-        """Cycles between the milestones of a stage, as their events show them."""
+        """Cycles between the milestones of a stage, as shown by their events."""
         total = self.early[stage.start] - self.early[stage.end]
         if stage.early:
             total -= self.latency(stage.early)
@@ -171,22 +171,22 @@ class Stages:
         return total + sum(self.interval(path) * max(0, counts[of] - 1) for path, of in stage.each)
 
     def passed(self, made):
-        """The stages a message of this Shape passes, in order."""
+        """The stages of a message of this Shape, in order."""
         return [stage for stage in self.stages if stage.when <= made.facts]
 
     def rest(self, stage):
-        """The stage that one with a `first` goes on with behind that; None without one."""
+        """The stage that continues a stage with a `first`; None for a stage without."""
         when = stage.when - {"fetched"} | {"stored"}
         same = [one for one in self.stages if (one.start, one.end) == (stage.start, stage.end)]
         return next((one for one in same if stage.first and one.when == when), None)
 
     def way(self, work):
-        """Each stage of a message on an idle device with its cycles."""
+        """Each stage of a message on an idle device, with its cycles."""
         made = shape(work)
         return [(stage, self.cycles(stage, work, made)) for stage in self.passed(made)]
 
     def moments(self, work):
-        """Milestone to cycle, the doorbell's store being 0."""
+        """Cycle of each milestone; the doorbell store is cycle 0."""
         at = {"bell": 0}
         for stage, cycles in self.way(work):
             at[stage.end] = at[stage.start] + cycles

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the network holds between two cycles: registers by name, queues as counters over arrays."""
+"""Holds the state of the network between cycles: named registers, queues as counters and arrays."""
 
 from typing import NamedTuple
 
@@ -8,22 +8,22 @@ import numpy as np
 from cycle.lifelines import MILESTONES
 
 FAR = 1 << 60
-# Rows of State.at: the milestones, and moments between them that the engines hand on.
+# Rows of State.at: the milestones, and further times that engines pass on.
 (BELL, DB, WQE, CHECK, RD, RDC, TXF, TXL, RXF, RXL, RXV, RXW, CQE, ACKOUT, ACK, DONE) = range(
     len(MILESTONES)
 )
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
-# Engines, by their place in `wake`: when each is asked next. Whoever changes what an engine waits
-# for has it asked as soon as may be or, where known, when it can first make something of it.
+# Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
+# input of another engine wakes it at once or, if known, in the first cycle of an effect.
 ENGINES = 12
 (AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_JUDGE, AT_NETWORK, AT_READS,
  AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
-NOW = 0  # before any cycle
+NOW = 0  # Before any cycle.
 
-# Registers. _PT: a pipeline that waits as a whole keeps a time of its own, which stands still
-# while its last stage cannot give its item away; _N counters say how many items went by.
+# Registers. _PT: local time of a pipeline that stalls as a whole; it stops while the last stage
+# keeps its item. _N: number of items passed.
 REGISTERS = (
     "host_post", "host_free", "want_post", "call_post", "entry_queue", "entry_lines", "entry_at",
     "entry_last", "entry_inside", "entry_next", "entry_put", "entry_n", "news_n", "ring_post",
@@ -49,22 +49,22 @@ EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queu
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
          "freed_at", "retired_at")
 RING = 32
-BLOCK = 16  # arrays of all messages
+BLOCK = 16  # Arrays per allocated block.
 R = {name: number for number, name in enumerate(REGISTERS)}
 
 
 class State(NamedTuple):
-    """Registers and arrays, all of numpy's int64.
+    """Registers and arrays, all numpy int64.
 
-    at        ROWS x messages: the table that comes out
-    sent      messages in the order the scheduler took them; arrived: as judged
+    at        ROWS x messages: the resulting table
+    sent      messages in the order of the scheduler; arrived: in the order of validation
     """
 
     r: np.ndarray
     at: np.ndarray
     beats: np.ndarray
     post_at: np.ndarray
-    # What the scheduler hears of queues: doorbells, or entries that came; lines to be read
+    # Scheduler input per queue: doorbells or fetched WQEs; lines to be fetched
     news_at: np.ndarray
     news_queue: np.ndarray
     news_count: np.ndarray
@@ -75,7 +75,7 @@ class State(NamedTuple):
     entry_free: np.ndarray
     read_beats: np.ndarray
     write_beats: np.ndarray
-    # Scheduler: queues with work, entries rung and taken, flits owed
+    # Scheduler: queues with work, posted and taken WQEs, deficit in flits
     inside: np.ndarray
     rung: np.ndarray
     taken: np.ndarray
@@ -83,12 +83,12 @@ class State(NamedTuple):
     sent: np.ndarray
     skid_in: np.ndarray
     check_due: np.ndarray
-    # When a message is in the list, and when its place is free again
+    # Cycle in which a message enters the list, and in which its place is free again
     listed_at: np.ndarray
     left_at: np.ndarray
     tag_free: np.ndarray
-    # Descriptors: how many of a ring were claimed, asked for and used up; when each read's are
-    # here; rings to look at
+    # Descriptors: numbers claimed, requested and consumed per ring; arrival of each read; rings
+    # to examine
     claimed: np.ndarray
     asked: np.ndarray
     moved_n: np.ndarray
@@ -103,7 +103,7 @@ class State(NamedTuple):
     ask_block: np.ndarray
     ask_at: np.ndarray
     ask_end: np.ndarray
-    # Network: acknowledgements due; packets on the link
+    # Network: pending acknowledgements; packets on the link
     ack_msg: np.ndarray
     ack_at: np.ndarray
     link_msg: np.ndarray
@@ -111,7 +111,7 @@ class State(NamedTuple):
     link_due: np.ndarray
     arrived: np.ndarray
     gone_at: np.ndarray
-    # Judge: a message's ring; packets in front, jobs in their order, packets that wait beside it
+    # Validation: ring of each message; packets in front, jobs in order, parked packets
     ring_of: np.ndarray
     front_due: np.ndarray
     jobs: np.ndarray
@@ -121,17 +121,17 @@ class State(NamedTuple):
     parked: np.ndarray
     park_due: np.ndarray
     blocked: np.ndarray
-    # Scatter: beats that were issued and taken
+    # Scatter: beats issued and taken
     issued_at: np.ndarray
     taken_at: np.ndarray
-    # Completions: acknowledgements that came; what waits for its turn
+    # Completions: received acknowledgements; stored sends
     come: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
-    # Sends whose completion was written, as far as a read may make it be seen earlier
+    # Sends with a written completion that a read may make visible earlier
     unseen: np.ndarray
-    # With `log`, what the host's ports showed: reads as (asked, answered, beats, message, or
-    # -1 less the ring of receive descriptors), the cycle in which each beat of payload was
+    # With `log`, the activity at the host's ports: reads as (request, completion, beats, message
+    # or -1 minus the ring of receive descriptors), and the cycle in which each payload beat was
     # handed over
     read_log: np.ndarray
     beat_log: np.ndarray
@@ -142,7 +142,7 @@ def new_state(costs, made, beats):
     n, q = costs.total, costs.queues
     most = np.full
 
-    # Out of a few large blocks: they get large pages, and a page costs as much as a message.
+    # Arrays are parts of a few large blocks: with small pages, a page costs as much as a message.
     block = np.zeros(0, np.int64)
 
     def zeros(size):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of the waterfall report, and what is told of them: messages, stages against load, counters.
+"""Executes the runs of the waterfall report and derives its data: messages, stages, counters.
 
-A runner takes workloads and gives for each a Record and the device's counters (None of the model).
+A runner takes workloads and returns for each a Record and the device's counters (None for the
+model).
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from efa.defs import Meter, MeterStream
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DEPTHS = (1, 4, 16, 64)
 PERCENTS = (50, 99)
-ALONE = 8  # messages, one after the other
+ALONE = 8  # Messages, one after the other.
 BUCKETS = 16
 HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat, reads",
               "RD_OUT": "host reads outstanding, cycles",
@@ -25,7 +26,7 @@ HISTOGRAMS = {"RD_LATENCY": "cycles from a host read's request to its last beat,
 
 @dataclass(frozen=True)
 class Point:
-    """One run: a workload and how it is called. load: share of the closed loop's rate, or None."""
+    """One run: a workload and its name. load: share of the closed loop's rate, or None."""
 
     work: object
     name: str
@@ -33,7 +34,7 @@ class Point:
 
 
 def closed(work, depths=DEPTHS):
-    """Closed loops of a workload, so many messages open on each queue."""
+    """Closed loops of a workload with these numbers of outstanding messages per queue."""
     return [Point(replace(work, depth=depth, batch=min(work.batch, depth), gap=0), f"{depth} open")
             for depth in depths]
 
@@ -46,8 +47,8 @@ def opened(work, capacity, loads=LOADS):
 
 
 def ways(work, runner):
-    """A message alone on the device, and the median and 99th-percentile message of a closed loop,
-    as `study` shows them. Raises WaterfallError."""
+    """Data of a single message on the device, and of the median and 99th-percentile message of a
+    closed loop, in the form of `study`. Raises WaterfallError."""
     alone = Point(replace(work, queues=1, depth=1, batch=1, messages=ALONE, gap=0), "alone")
     found = zip(((50,), PERCENTS),
                 _attributed([alone, *closed(work, (work.depth,))], runner), strict=True)
@@ -56,11 +57,11 @@ def ways(work, runner):
 
 
 def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
-    """All of the report as plain values, and the trace of the first run of `work`.
+    """All data of the report as plain values, and the trace of the first run of `work`.
 
-    work: of the single messages, a closed loop; its last open loop is shown too, and the same
-    closed loop with send queues in host memory. sizes: of the pictures against load. Raises
-    WaterfallError when a message of a run is not attributed."""
+    work: closed loop of the single messages; its last open loop is shown too, and the same closed
+    loop with send queues in host memory. sizes: message sizes against load. Raises WaterfallError
+    if a message of a run cannot be attributed."""
     rows, shown, text, meter, total = [], [], None, None, 0
     bases = [replace(work, size=size) for size in dict.fromkeys((work.size, *sizes))]
     if not work.sq_host:
@@ -89,7 +90,7 @@ def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
             if first and point.load is None and point.work.depth == work.depth:
                 text = trace(record, attribution.parts)
                 meter = None if counters is None else _meter(record, attribution, counters)
-    # The closed loop first, then the open one, then the other build.
+    # Order: the closed loop, the open loop, the other build.
     shown.sort(key=lambda one: (one["workload"]["sq_host"] != work.sq_host,
                                 one["load"] is not None))
     return {"rows": rows, "shown": shown, "meter": meter, "messages": total}, text
@@ -123,7 +124,7 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
 
 
 def _meter(record, attribution, counters):
-    """The device's counters beside what the bench saw at the pins and what the replays found."""
+    """The device's counters beside the counts at the pins and of the replays."""
     counted, own = (side.tolist() for side in counters)
     streams, outside = [], int(MeterStream.S_NET)
     for stream in MeterStream:
@@ -138,7 +139,7 @@ def _meter(record, attribution, counters):
         first = Meter[name]
         device = counted[first : first + BUCKETS]
         if name == "SENDS_OPEN":
-            # The device counts from before the first message; nothing is open then.
+            # The device counts from before the first message, when no context is in use.
             beside = histogram(attribution.open_sends, 0)
             beside[0] = sum(device) - sum(beside[1:])
         else:

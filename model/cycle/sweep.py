@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of a sweep with the host's habits: the same workloads on the cycle model and on the RTL.
+"""Runs a sweep job with host parameters: the same workloads on the cycle model and on the RTL.
 
     figures = measure(job)                  # the cycle model, milliseconds
-    figures = measure(job, on_the_rtl)      # lifelines of Workloads from somewhere else
+    figures = measure(job, on_the_rtl)      # lifelines of Workloads from another source
 """
 
 import numpy as np
@@ -13,20 +13,21 @@ from efa import defs
 from efa.grid import LATENCY, RATE
 from efa.workload import MESSAGES, Figure, flits, rate_limit
 
-# A receive ring has room for the small ones even when one queue gets them all.
+# A receive ring can hold the smaller number even if one queue gets all messages.
 SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
 
 
 def simulated(works):
-    """Lifelines of some Workloads from the cycle model."""
+    """Lifelines of Workloads from the cycle model."""
     return [simulate(work) for work in works]
 
 
 def measure(job, lives_of=simulated):
-    """Figures of a Job of efa.grid: latency of one message at a time; of each queue count rate
-    and latency in a closed loop, `depth` messages open on each queue, a doorbell for `batch`.
+    """Measurements of a Job of efa.grid: latency of one message at a time; per queue count, rate
+    and latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
+    doorbell.
 
-    lives_of gives the Lifelines of a list of Workloads."""
+    lives_of returns the Lifelines of a list of Workloads."""
     works = workloads(job)
     found = []
     for work, lives in zip(works, lives_of(works), strict=True):
@@ -50,7 +51,7 @@ def measure(job, lives_of=simulated):
 
 
 def workloads(job):
-    """The Workloads of a job; the one of the latency comes first."""
+    """The Workloads of a job; the workload of the latency comes first."""
     same = {"kind": job.kind, "size": job.size, "read_latency": job.host_read_latency,
             "policy": job.store_buffer, "seed": job.seed, "sq_host": job.sq_host}  # fmt: skip
     found = [Workload(**same, messages=MESSAGES)] if LATENCY in job.measure else []
@@ -65,19 +66,19 @@ def workloads(job):
 
 
 def least_latency(work):
-    """Cycles that host and fabric alone take of a message's latency, the device none: the reads
-    of its entry and payload, the packet over the fabric, and for SRD the way back."""
+    """Lower limit of a message's latency in cycles, from host and fabric only: the reads of its
+    WQE and payload, the packet over the fabric, and for SRD the way back."""
     return least_departure(work) + (2 if work.kind == "SRD" else 1) * work.net_latency
 
 
 def least_departure(work):
-    """Cycles that they take until the last flit is out, when a datagram's send is complete."""
+    """Lower limit in cycles until the last flit is sent, when the send of a datagram completes."""
     reads = (0 if work.inline else 1) + work.sq_host
     return reads * work.read_latency + flits(work.size) - 1
 
 
 def most_rate(job, work):
-    """Messages per cycle that the busiest port and the host's window allow at best."""
+    """Upper limit of messages per cycle, from the busiest port and the host's window."""
     complete = least_latency(work) if work.kind == "SRD" else least_departure(work)
     round_trip = complete + work.write_latency
     return min(rate_limit(job.kind_number, work.size, work.batch, work.sq_host),

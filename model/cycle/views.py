@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of an attributed run: single messages, shares of stages, a trace."""
+"""Derives the views of an attributed run: single messages, shares of stages, a trace."""
 
 import json
 
@@ -11,13 +11,13 @@ MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
 
 
 def message_at(lives, percent):
-    """The message whose latency is the percentile's, the first of several."""
+    """The first message whose latency is the percentile."""
     wanted = np.percentile(lives.latency, percent, method="nearest")
     return int(np.flatnonzero(lives.latency == wanted)[0])
 
 
 def of_message(parts, number):
-    """Rows of one message: stage, service in cycles, waits that it had as {cause: cycles}."""
+    """Rows of one message: stage, service in cycles, its waits as {cause: cycles}."""
     return [_row(part, int(part.service[number]),
                  {cause: int(cycles[number]) for cause, cycles in part.waits.items()
                   if cycles[number]})
@@ -25,8 +25,8 @@ def of_message(parts, number):
 
 
 def shares(parts):
-    """Mean service and waits of each stage, in cycles; of what an entry in host memory goes through
-    before it is scheduled apart."""
+    """Mean service and waits of each stage, in cycles; the fetch of a WQE from host memory is a
+    separate row."""
     rows = []
     for part in parts:
         service = float(part.service.mean())
@@ -48,7 +48,7 @@ def _row(part, service, waits):
 
 
 def causes(parts):
-    """Mean cycles a message waits for each cause, the longest first: (cause, stage, cycles)."""
+    """Mean wait per message for each cause, the longest first: (cause, stage, cycles)."""
     found = [(cause, part.doc, float(cycles.mean()))
              for part in parts for cause, cycles in part.waits.items()]
     return sorted(found, key=lambda one: -one[2])
@@ -58,7 +58,7 @@ BUCKETS = 16
 
 
 def histogram(steps, end):
-    """Cycles for each bucket of spec/meter.yaml of a number given as [(from cycle, number)]."""
+    """Cycles per bucket of spec/meter.yaml for a number given as [(from cycle, number)]."""
     counts = [0] * BUCKETS
     for (cycle, number), (until, _) in zip(steps, [*steps[1:], (end, 0)], strict=True):
         counts[min(int(number).bit_length(), BUCKETS - 1)] += max(0, until - cycle)
@@ -68,9 +68,9 @@ def histogram(steps, end):
 def trace(record, parts, most=2000):
     """JSON trace events (Perfetto, chrome://tracing) of the first `most` messages.
 
-    A process for each stage, in it a track for each queue and as many beside it as messages of the
-    queue are in the stage at once; a slice a wait, then one for the service. One more process shows
-    the host's ports: reads until their answers, beats of received payload."""
+    A process per stage; in it a track per queue, and more tracks if several messages of the queue
+    are in the stage at once; a slice per wait, then a slice for the service. A further process
+    shows the host's ports: reads until completion, beats of received payload."""
     lives, work, events = record.lives, record.lives.work, []
     shown = range(min(most, work.total))
     for number, part in enumerate(parts, 1):
@@ -110,14 +110,14 @@ def _ports(events, record, process, last):
 
 
 class _Tracks:
-    """Rows of a process: slices of one row do not overlap."""
+    """Tracks of a process; the slices of a track do not overlap."""
 
     def __init__(self, events, process, title, first=0):
         self._events, self._process, self._title = events, process, title
         self._free, self._next = {}, first
 
     def take(self, key, begin, end):
-        """A row of `key` that is free from `begin` on; it is taken until `end`."""
+        """A track of `key` that is free from `begin` on; it is occupied until `end`."""
         rows = self._free.setdefault(key, [])
         for row in rows:
             if row[0] <= begin:
@@ -137,7 +137,7 @@ def _name(events, process, text):
 
 
 def _slice(events, process, track, name, category, at, cycles, message):
-    """A slice where it has cycles; when it ends."""
+    """Adds a slice if it has cycles; returns its end."""
     if cycles:
         events.append({"name": name, "cat": category, "ph": "X", "pid": process, "tid": track,
                        "ts": round(at * MICROSECONDS_PER_CYCLE, 3),

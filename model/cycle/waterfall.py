@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cycles of every message of a run went: service and named waits, stage by stage.
+"""Attributes the cycles of every message of a run to service and named waits, stage by stage.
 
-Service is what spec/stages.yaml says of an idle device. Waits are worked out by replaying each
-stage (cycle.replay_*): from what came in, from what the other messages and the descriptors did at
-the same ports, and from the depths and latencies of spec/timing.yaml, never from the stamp with
-which the message itself left. A replay must meet that stamp to the cycle, for every message; when
-it does not, the run is refused and the stage is named: there is no rest that is called something.
+Service is the time on an idle device by spec/stages.yaml. Waits are derived by replaying each stage
+(cycle.replay_*) from its inputs, from the other messages and the descriptors at the same ports, and
+from the depths and latencies of spec/timing.yaml, without the recorded departure of the message
+itself. A replay must match that departure to the cycle, for every message. Otherwise the run is
+refused and the error names the stage; there is no category for unexplained cycles.
 
-RTL and cycle model go through the same replays (cycle.record).
+RTL and cycle model use the same replays (cycle.record).
 """
 
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ from cycle.stages import standard
 
 
 class WaterfallError(Exception):
-    """A message does not leave a stage when it must; the text names stage, message, cycles."""
+    """A message leaves a stage in another cycle than replayed; names stage, message, cycles."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One stage of all messages: begin, service, each wait in cycles, an array each.
+    """One stage of all messages: begin, service and each wait in cycles, an array each.
 
-    first: name of what comes before `rest`, the Stage with which it ends in `ends_with` cycles."""
+    first: name of the part before `rest`, the Stage that ends this stage in `ends_with` cycles."""
 
     start: str
     end: str
@@ -46,17 +46,17 @@ class Part:
 
     @property
     def wait(self):
-        """All waits of each message."""
+        """Sum of the waits of each message."""
         return sum(self.waits.values(), np.zeros(len(self.begins), np.int64))
 
 
 @dataclass(frozen=True)
 class Attribution:
     """An attributed run: a Part for each stage between a message's doorbell and its last
-    completion, and what the replays say of counters that the device has (spec/meter.yaml).
+    completion, and the replayed values of device counters (spec/meter.yaml).
 
     stalls      cycles in which a beat waited, by stream (defs.MeterStream)
-    open_sends  [(cycle, message contexts in use or set aside from then on)]
+    open_sends  [(cycle, message contexts in use or reserved from then on)]
     """
 
     parts: list
@@ -67,13 +67,13 @@ class Attribution:
 def attribute(record, table=None):
     """The Attribution of a Record.
 
-    Raises WaterfallError when a replay does not meet a stamp, the parts do not sum to the latency
-    of a message, or the table's services are not those of the replays on an idle device."""
+    Raises WaterfallError if a replay does not match the recording, the parts do not sum to the
+    latency of a message, or the table's services differ from the replays on an idle device."""
     table = table or standard()
     for part in _attribute(idle(record.lives.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
-                                 f"waits {cycles[0]} cycles on an idle device: {cause}")
+                                 f"waits {cycles[0]} cycles on an idle device, expected 0: {cause}")
     found, lives = _attribute(record, table), record.lives
     parts = [part for part in found.parts if part.start != "bell"
              and (part.end != "done" or lives.work.kind == "SRD")]
@@ -100,17 +100,17 @@ def _attribute(record, table):
                                      f"{stage.end}) has no wait {cause!r}")
         gap, stamps = gaps[stage.start, stage.end], lives[stage.end]
         found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
-                   f"service and waits end in {gap.ends[message]}")
+                   f"the replay in cycle {gap.ends[message]}")
                   for message in np.flatnonzero(gap.ends != stamps)]
     for (start, end), message, replayed, seen in sending.wrong + receiving.wrong:
         stage = next(one for one in stages if (one.start, one.end) == (start, end))
-        found.append((seen, message, stage, f"a transfer at the host's port came in cycle {seen}, "
-                      f"it was due in {replayed}"))
+        found.append((seen, message, stage, f"a transfer at the host's port is in cycle {seen}, "
+                      f"the replay in cycle {replayed}"))
     if found:
         _, message, stage, text = min(found, key=lambda one: one[:2])
         who = f"message {message}" if message >= 0 else "receive descriptors"
         raise WaterfallError(f"{who}: '{stage.doc}' ({stage.start} to {stage.end}) "
-                             f"{text}; so far off {len(found)} times, this is the first")
+                             f"{text}; the first of {len(found)} differences")
     parts = []
     for stage in stages:
         gap, rest = gaps[stage.start, stage.end], table.rest(stage)
@@ -136,7 +136,7 @@ def _present(lives, stages):
 
 
 def _replay(record, table, services):
-    """The replays, each after those whose steps it needs, and all their gaps."""
+    """Executes the replays in the order of their dependencies; returns them and all gaps."""
     lives = record.lives
     receiving = Receiving(record, table, services)
     receiving.judge()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host does: the workload that RTL and cycle model both run.
+"""Defines the host's behaviour: the workload that RTL and cycle model both run.
 
-A ring of queue pairs on one device: queue q sends to queue q + 1, every message leaves by the
-network and comes back through the fabric. One CPU serves the queues in turn, a doorbell for each
-`batch` entries; a queue that has `depth` messages open waits until it sees the completion that
-makes room. All receives are posted before the first send.
+A ring of queue pairs on one device: queue q sends to queue q + 1, and every message passes the
+network port and the fabric. One CPU serves the queues in turn, with one doorbell per `batch` WQEs.
+A queue with `depth` outstanding messages waits for the completion that frees a slot. All receives
+are posted before the first send.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -15,9 +15,9 @@ from efa import defs
 from efa.wc import POLICIES, WcBuffer
 
 FLIT_BYTES = 64
-# Bytes that may travel in a send entry of each size.
+# Maximum number of inline bytes in a send WQE of each size.
 INLINE = {64: defs.LIMITS.inline_64, 128: defs.LIMITS.inline_128}
-STORED_BYTES = 1024  # of entries for a doorbell, at most
+STORED_BYTES = 1024  # Maximum bytes of WQEs per doorbell.
 SAMPLED_POSTS = 512
 KINDS = ("SRD", "UD")
 LIMITS = {
@@ -29,25 +29,24 @@ LIMITS = {
 
 
 class WorkloadError(ValueError):
-    """These values are no workload; the text names the value and what is allowed."""
+    """These values are not a valid workload; the text names the value and the limits."""
 
 
 @dataclass(frozen=True)
 class Workload:
     """One point: sizes in bytes, times in cycles.
 
-    depth     messages of one queue without completion, at most
-    batch     send entries for each doorbell, at most depth
+    depth     maximum number of outstanding messages of a queue
+    batch     WQEs per doorbell, at most depth
     messages  of all queues together; rounded down to whole rounds of all queues
-    gap       0: closed loop, the host stores as soon as there is room. Else open loop: the
+    gap       0: closed loop, the host stores as soon as slots are free. Else open loop: the
               stores of a doorbell begin `gap` cycles after those of the one before
     buffers   1, or 2 that share the bytes, the first in whole lines
-    entry_bytes  of a send entry: 64, or 128
-    cq_batch  send completions of a queue that the host sees for each doorbell of its completion
-              queue; 0: it rings none
-    policy    how the CPU's store buffer lets lines go (efa.wc.POLICIES)
-    sq_host   1: entries lie in host memory, where the device fetches them; their stores are no
-              business of the bus, so the policy does not matter
+    entry_bytes  size of a send WQE: 64 or 128
+    cq_batch  send completions of a queue per doorbell of its completion queue; 0: no doorbell
+    policy    eviction policy of the CPU's store buffer (efa.wc.POLICIES)
+    sq_host   1: WQEs are in host memory, from where the device fetches them; their stores do not
+              use the bus, so the policy has no effect
     """
 
     kind: str = "SRD"
@@ -69,15 +68,15 @@ class Workload:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise WorkloadError(f"kind {self.kind!r}: one of {', '.join(KINDS)}")
+            raise WorkloadError(f"kind {self.kind!r}: expected one of {', '.join(KINDS)}")
         if self.policy not in POLICIES:
-            raise WorkloadError(f"policy {self.policy!r}: one of {', '.join(POLICIES)}")
+            raise WorkloadError(f"policy {self.policy!r}: expected one of {', '.join(POLICIES)}")
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value <= most:
-                raise WorkloadError(f"{name} {value!r}: a whole number, {least} to {most}")
+                raise WorkloadError(f"{name} {value!r}: expected a whole number, {least} to {most}")
         if self.entry_bytes not in INLINE:
-            raise WorkloadError(f"entry_bytes {self.entry_bytes!r}: 64 or 128")
+            raise WorkloadError(f"entry_bytes {self.entry_bytes!r}: expected 64 or 128")
         if isinstance(self.batch, int) and self.batch * self.entry_bytes > STORED_BYTES:
             raise WorkloadError(f"batch {self.batch} with entry_bytes {self.entry_bytes}: at most "
                                 f"{STORED_BYTES // self.entry_bytes}")
@@ -87,23 +86,23 @@ class Workload:
             raise WorkloadError(f"batch {self.batch} with depth {self.depth}: at most the depth")
         if self.messages < self.queues * self.batch:
             raise WorkloadError(
-                f"messages {self.messages}: at least one doorbell for each queue, "
+                f"messages {self.messages}: expected at least one doorbell for each queue, "
                 f"{self.queues * self.batch}"
             )
 
     @property
     def rounds(self):
-        """Doorbells of each queue."""
+        """Number of doorbells of each queue."""
         return self.messages // (self.queues * self.batch)
 
     @property
     def total(self):
-        """Messages that are really sent."""
+        """Number of messages actually sent."""
         return self.rounds * self.queues * self.batch
 
     @property
     def per_queue(self):
-        """Messages of one queue."""
+        """Number of messages of one queue."""
         return self.rounds * self.batch
 
     @property
@@ -116,7 +115,7 @@ class Workload:
 
     @property
     def inline(self):
-        """True when the payload travels in the send entry."""
+        """True if the payload is inline in the send WQE."""
         return self.size <= INLINE[self.entry_bytes]
 
     def as_dict(self):
@@ -133,8 +132,8 @@ class Workload:
 
 
 def told(workload, must):
-    """Consumer index that a CQ doorbell tells before a post that waited for `must` completions of
-    its queue; 0 when there is none to be told."""
+    """Consumer index of the CQ doorbell before a post that waited for `must` completions of its
+    queue; 0 if there is no CQ doorbell."""
     if workload.cq_batch == 0 or must <= 0:
         return 0
     seen, before = must // workload.cq_batch, (must - workload.batch) // workload.cq_batch
@@ -142,9 +141,9 @@ def told(workload, must):
 
 
 def store_beats(workload):
-    """Bus beats of the stores of each doorbell, the doorbell itself not counted.
+    """Bus beats of the stores of each doorbell, without the doorbell itself.
 
-    An array to be used in turn: what the policy makes of SAMPLED_POSTS posts by one CPU."""
+    An array to be used cyclically: the result of the policy for SAMPLED_POSTS posts by one CPU."""
     if workload.sq_host:
         return np.zeros(1, np.int64)
     lines = workload.batch * workload.entry_bytes // FLIT_BYTES

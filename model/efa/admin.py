@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands, one function per opcode; memory regions and event counters have own files.
+"""Admin commands, one function per opcode; memory regions and event counters have separate files.
 
 A function takes the device and the decoded command. It returns its response layout, or None for
 a success without a body, or raises Refusal. The order of the checks is the priority of statuses.

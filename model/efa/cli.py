@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program efa-cosim: plays recorded sessions and runs the jobs of this repository."""
+"""efa-cosim: plays recorded sessions and runs the jobs of this repository."""
 
 import argparse
 import signal
@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 PASSED, FAILED, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-# Each job lives in a module of its own, which adds its subcommand.
+# Each job is a module of efa.jobs, which adds its subcommand.
 JOBS = ("run", "play", "sweep", "waterfall", "lab", "report", "test")
 
 EPILOG = """\
@@ -24,7 +24,7 @@ examples:
 def main(arguments=None):
     """Runs the program; returns its exit code.
 
-    Everything heavy is imported inside, so that an interrupt is one line from the start."""
+    Slow imports are inside, so that an interrupt prints one line at any time."""
     try:
         _end_by_exception()
         code = _work(arguments)
@@ -34,7 +34,7 @@ def main(arguments=None):
     except KeyboardInterrupt:
         return _told("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Who read the output has left; the interpreter shall not try to write the rest.
+        # The reader of the output is gone; the interpreter must not write the rest.
         sys.stdout = None
         return UNUSABLE
     except OSError as error:
@@ -64,7 +64,7 @@ def _reason(error):
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, leaving through every `with` and `finally`, so that no simulator stays behind."""
+    """SIGTERM as an exception: runs every `with` and `finally`, which end the simulators."""
 
 
 def _end_by_exception():
@@ -74,15 +74,15 @@ def _end_by_exception():
     try:
         signal.signal(signal.SIGTERM, leave)
     except ValueError:
-        # Not in the main thread: whoever started it there answers signals.
+        # Not in the main thread: signals are handled by the caller.
         return
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line that names the way to the help."""
+    """Reports wrong usage in one line that names the help option."""
 
     def error(self, message):
-        self.exit(UNUSABLE, f"efa-cosim: {message}; `{self.prog} --help` shows how\n")
+        self.exit(UNUSABLE, f"efa-cosim: {message}; run `{self.prog} --help` for usage\n")
 
 
 def _parser():

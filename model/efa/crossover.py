@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLQ against a send queue in host memory: what the read of the entry costs, and where it does not.
+"""Draws LLQ against a send queue in host memory: cost of the WQE fetch, and where rates are equal.
 
-One kind of queue pair, as measured on one backend; points of the RTL as rings where both were.
+One type of queue pair on one backend; if both backends were measured, points of the RTL are rings.
 """
 
 import statistics
@@ -9,12 +9,12 @@ import statistics
 from efa.grid import CYCLE
 from efa.plots import GREY, INK, axes_of, headed, log_axis, svg
 
-# From a read's handshake to that of its answer's first beat: the host's latency and its own cycle.
+# From the handshake of a read to the first beat of its completion: host latency and one cycle.
 BUS = 1
 MOST_K = 8
 HOST = "#d97706"
 LEVEL = 0.995
-WORDS = {"open": "messages open on all queues", "batch": "send entries a doorbell",
+WORDS = {"open": "outstanding messages of all queues", "batch": "WQEs per doorbell",
          "host_read_latency": "host read latency, cycles", "size": "message size, bytes"}
 STILL = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
          "host_read_latency": "read {}"}  # fmt: skip
@@ -22,12 +22,12 @@ LLQ = ("#059669", "#65a30d", "#0d9488", "#84cc16", "#14b8a6")
 
 
 def both(figures):
-    """True where both builds were measured."""
+    """True if both builds were measured."""
     return {f.get("sq_host") for f in figures} >= {0, 1}
 
 
 def savings(figures):
-    """(host read latency, size, backend): by how many cycles LLQ is faster, one message alone."""
+    """Cycles that LLQ saves for a single message, by (host read latency, size, backend)."""
     alone = [f for f in figures if f["name"] == "latency" and f["kind"] == _kind(figures)]
     host, llq = _by(alone, 1), _by(alone, 0)
     return {place: host[place] - llq[place] for place in sorted(host.keys() & llq.keys())}
@@ -47,8 +47,8 @@ def _by(figures, sq_host):
 
 
 def queues(figures):
-    """Six panels: latency against size, what it is beyond one host read, and rates against open
-    messages, entries a doorbell, host read latency and size."""
+    """Draws six panels: latency against size, saving beyond one host read, and rates against
+    outstanding messages, WQEs per doorbell, host read latency and size."""
     kind = _kind(figures)
     mine = [f for f in figures if f["kind"] == kind]
     rates = [f for f in mine if f["name"] == "message rate"]
@@ -93,11 +93,11 @@ def _latencies(axis, figures):
     axis.set_ylabel("latency, cycles, median")
     axis.set_title(f"one message alone, host read {waits[0]} cycles"
                    + (f" (dotted: {waits[-1]})" if len(waits) > 1 else "")
-                   + "\ndashed: host and fabric alone", fontsize=8, color=GREY)
+                   + "\ndashed: host and fabric only", fontsize=8, color=GREY)
 
 
 def _beyond(axis, figures):
-    """The panel; what it shows, in words."""
+    """Draws the panel; returns its result in words."""
     beyond = {place: cycles - place[0] - BUS for place, cycles in savings(figures).items()}
     waits = sorted({wait for wait, _, _ in beyond})
     for backend in sorted({backend for _, _, backend in beyond}):
@@ -113,11 +113,11 @@ def _beyond(axis, figures):
     least, most = min(beyond.values()), max(beyond.values())
     told = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     axis.set_title(f"one message alone, all sizes: {len(beyond)} points", fontsize=8, color=GREY)
-    return f"LLQ saves one host read and {told} cycles a message"
+    return f"LLQ saves one host read and {told} cycles per message"
 
 
 def _rates(axis, figures, over):
-    """Rates of host memory and of LLQ under each store buffer; where host memory draws level."""
+    """Draws rates of host memory and of LLQ per store buffer; marks where the rates are equal."""
     chosen, still = _standing(figures, over)
     host = _line(chosen, over, 1)
     policies = sorted({f["store_buffer"] for f in chosen if not f["sq_host"]})
@@ -140,19 +140,19 @@ def _rates(axis, figures, over):
         limits = {_place(f, over): f["limit"] for f in chosen if f["sq_host"] == sq_host}
         axis.plot(sorted(limits), [limits[x] for x in sorted(limits)], "--", linewidth=1.0,
                   color=HOST if sq_host else LLQ[0], alpha=0.7,
-                  label=f"{'host memory' if sq_host else 'LLQ'}, what ports and open messages "
-                        "allow")
+                  label=f"{'host memory' if sq_host else 'LLQ'}, limit of ports and outstanding "
+                        "messages")
     where = sorted({_place(f, over) for f in chosen})
     log_axis(axis, where, where, WORDS[over])
     axis.set_ylim(0, 1.1 * max(f["limit"] for f in chosen))
     axis.set_ylabel("messages per cycle")
-    told = f"\ndiamond: host memory level, {' and '.join(level)}" if level else ""
+    told = f"\ndiamond: equal rates, {' and '.join(level)}" if level else ""
     axis.set_title(still + told, fontsize=8, color=GREY)
 
 
 def _standing(figures, over):
-    """The figures of a panel, and what stands still in it: batches small; as many messages open as
-    make a difference."""
+    """The measurements of a panel and the text of its fixed values: the smallest batch, and the
+    depth in the middle of the measured ones."""
     values = {name: sorted({f[name] for f in figures}) for name in STILL}
     at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
     at["host_read_latency"], at["batch"] = values["host_read_latency"][0], values["batch"][0]
@@ -173,7 +173,7 @@ def _place(figure, over):
 
 
 def _line(figures, over, sq_host, policy=None, backend=None):
-    """Place to rate, the median of what is there."""
+    """Place to rate, the median of the measurements there."""
     found = {}
     for f in figures:
         if (f["sq_host"] == sq_host and (policy is None or f["store_buffer"] == policy)

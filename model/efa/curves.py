@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a sweep with the host's habits: a panel for each value that was varied.
+"""Draws the pictures of a sweep with host parameters: a panel for each varied parameter.
 
-In a panel all other values stand still, at what its title says. Lines: kind of queue pair and
-where its send queue lies; the RTL as rings on the line of the cycle model where both were measured.
-Dashed: the best that anything could do there. queues() puts LLQ and host memory side by side.
+All other parameters of a panel are fixed, as its title says. Lines: type of queue pair and
+location of its send queue. The RTL is drawn as rings on the line of the cycle model if both were
+measured. Dashed: the theoretical limit. Module crossover compares LLQ and host memory.
 """
 
 import statistics
@@ -15,8 +15,8 @@ from efa.plots import GREY, axes_of, headed, log_axis, svg
 from efa.wc import POLICIES
 
 COLOURS = {("SRD", 0): "#059669", ("UD", 0): "#2563eb", ("SRD", 1): "#d97706", ("UD", 1): "#9333ea"}
-WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "messages open on a queue",
-         "batch": "send entries a doorbell", "host_read_latency": "host read latency, cycles",
+WORDS = {"size": "message size, bytes", "queues": "queues", "depth": "outstanding messages per "
+         "queue", "batch": "WQEs per doorbell", "host_read_latency": "host read latency, cycles",
          "store_buffer": "store buffer of the CPU"}  # fmt: skip
 UNITS = {"size": "{} bytes", "queues": "queues: {}", "depth": "depth {}", "batch": "batch {}",
          "host_read_latency": "read {}", "store_buffer": "{}"}  # fmt: skip
@@ -26,32 +26,32 @@ USUAL_SIZE = 64
 
 
 def rates(figures):
-    """Rates of closed loops against everything that was varied."""
+    """Draws closed-loop message rates against each varied parameter."""
     return _picture(figures, "Message rate in a closed loop", "messages per cycle",
-                    "what ports and open messages allow")  # fmt: skip
+                    "limit of ports and outstanding messages")  # fmt: skip
 
 
 def latency(figures):
-    """Latency of one message at a time."""
+    """Draws the latency of one message at a time."""
     return _picture(figures, "Latency of one message on an idle device", "latency, cycles, median",
-                    "host and fabric alone")  # fmt: skip
+                    "host and fabric only")  # fmt: skip
 
 
 def loaded(figures):
-    """Latency in closed loops; thin: the 99th percentile."""
+    """Draws closed-loop latencies; thin lines: the 99th percentile."""
     return _picture(figures, "Latency in a closed loop", "latency, cycles, median (thin: 99 %)",
-                    "host and fabric alone", thin="loaded latency, 99 %")  # fmt: skip
+                    "host and fabric only", thin="loaded latency, 99 %")  # fmt: skip
 
 
 def varied(figures):
-    """Names of the values of which there are several."""
+    """Names of the parameters with more than one value."""
     return [name for name in WORDS if len({f[name] for f in figures}) > 1] or ["size"]
 
 
 def usual(figures):
-    """The value of each axis at which panels of other axes stand."""
+    """The fixed value of each parameter in the panels of other parameters."""
     values = {name: sorted({f[name] for f in figures}) for name in WORDS}
-    # In the middle, where neither the host's window nor the ports alone say all.
+    # The middle, where the rate depends on the outstanding messages and on the ports.
     found = {name: values[name][(len(values[name]) - 1) // 2]
              for name in ("queues", "depth", "batch")}
     found["size"] = min(values["size"], key=lambda size: abs(size - USUAL_SIZE))
@@ -106,7 +106,7 @@ def _panel(panel, figures, over, limit, thin):
             mine = [f for f in figures
                     if (f["kind"], f["sq_host"], f["backend"]) == (kind, sq_host, backend)]
             if over == "store_buffer" and sq_host:
-                # Entries in host memory pass no store buffer: the same whatever it does.
+                # Send WQEs in host memory pass no store buffer: the result is the same for each.
                 mine = [{**f, over: policy} for f in mine for policy in values]
             main = _median([f for f in mine if f["name"] != thin], over, "value")
             rings = len(backends) > 1 and backend != CYCLE
@@ -130,7 +130,7 @@ def _panel(panel, figures, over, limit, thin):
 
 
 def _log_cycles(panel):
-    """Plain numbers on a logarithmic axis, with some air below the lowest line."""
+    """Plain numbers on a logarithmic axis, with space below the lowest line."""
     panel.set_yscale("log")
     panel.set_ylim(bottom=0.7 * panel.dataLim.ymin)
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -139,7 +139,7 @@ def _log_cycles(panel):
 
 
 def _stands(figure, name, value):
-    """True where a figure has this value; a doorbell never brings more than may be open."""
+    """True if a measurement has this value; a batch is limited to the depth."""
     return figure[name] == (min(value, figure["depth"]) if name == "batch" else value)
 
 

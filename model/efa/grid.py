@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweep files: a grid of values, as YAML, turned into independent jobs.
+"""Reads sweep files: a grid of values in YAML, expanded to independent jobs.
 
-Every refusal names file, line and key, and says what is allowed there.
+Every error names file, line and key, and the permitted values.
 """
 
 import difflib
@@ -18,24 +18,24 @@ MOST_FILE_BYTES = 1 << 20
 MOST_JOBS = 1000
 LATENCY, RATE = "latency", "rate"
 CYCLE = "cycle"
-# How the host uses its queues. A grid that names one of these, or more than one backend, or the
-# cycle model, measures cycle.workload on each; else the driver posts everything at once.
+# Host parameters. A grid with one of these, with several backends or with the cycle model runs
+# cycle.workload on each backend; else the driver posts all messages at once.
 HABITS = {"depth": 64, "batch": 16, "store_buffer": "ideal", "sq_host": 0}
 MOST_BURST_QUEUES = 16
 MOST_MODEL_JOBS = 20_000
 
 
 class GridError(Exception):
-    """The file is no sweep; the text names file, line and what is wrong."""
+    """The file is not a valid sweep; the text names file, line and error."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is measured at once: a size on one device, host and seed.
+    """One job: a message size on one device, host and seed.
 
-    size in bytes, host_read_latency in cycles; `queues` are those of the rates. depth 0: all is
-    posted at once, and there is no batch and no store buffer to choose. sq_host 1: the build whose
-    send queues lie in host memory."""
+    size in bytes, host_read_latency in cycles; `queues` are the queue counts of the rates. depth 0:
+    all messages are posted at once, without batch and store buffer. sq_host 1: the build with send
+    queues in host memory."""
 
     backend: str
     kind: str
@@ -51,7 +51,7 @@ class Job:
 
     @property
     def kind_number(self):
-        """The kind as the device numbers it."""
+        """The queue pair type as the device's number."""
         return defs.AdminQpType[self.kind]
 
     def __str__(self):
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Range:
-    """Whole numbers from least to most."""
+    """Permitted whole numbers, from least to most."""
 
     least: int
     most: int
@@ -79,7 +79,7 @@ class Range:
         return f"a whole number, {self.least} to {self.most}"
 
     def read(self, node):
-        """The value of a scalar; ValueError where it is none of these."""
+        """The value of a YAML scalar; raises ValueError if not permitted."""
         value = int(node.value, 0) if node.tag.endswith(":int") else None
         if value is None or not self.least <= value <= self.most:
             raise ValueError
@@ -88,7 +88,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some words."""
+    """Permitted words."""
 
     words: tuple
 
@@ -96,7 +96,7 @@ class Choice:
         return f"one of {', '.join(self.words)}"
 
     def read(self, node):
-        """The value of a scalar; ValueError where it is none of these."""
+        """The value of a YAML scalar; raises ValueError if not permitted."""
         if node.value not in self.words:
             raise ValueError
         return node.value
@@ -119,17 +119,17 @@ class Grid:
     sq_host: tuple = ()
 
     def jobs(self):
-        """One Job for each combination but queues, which share a device."""
+        """One Job per combination of values; queue counts share a job."""
         found = []
         chosen = itertools.product(*(getattr(self, name) or (usual,)
                                      for name, usual in HABITS.items()))
-        # A doorbell brings no more than may be open; entries in host memory pass no store buffer.
+        # A batch is limited to the depth; WQEs in host memory pass no store buffer.
         host = dict.fromkeys((depth, min(batch, depth), HABITS["store_buffer"] if sq_host else cpu,
                               sq_host) for depth, batch, cpu, sq_host in chosen)
         for backend, kind, wait, size, seed, more in itertools.product(
                 self.backend, self.kinds, self.host_read_latency, self.sizes, self.seeds,
                 host if self.has_habits else [()]):
-            # A rate counts payload beats: with none there is nothing to see of it.
+            # A rate is measured by payload beats, so there is no rate at 0 bytes.
             measure = tuple(what for what in self.measure if size or what == LATENCY)
             if measure:
                 found.append(Job(backend, kind, size, wait, seed, self.queues, measure, *more))
@@ -137,7 +137,7 @@ class Grid:
 
     @property
     def has_habits(self):
-        """True when the host's habits are part of the sweep."""
+        """True if host parameters are part of the sweep."""
         several = len(self.backend) > 1 or CYCLE in self.backend
         return several or any(getattr(self, name) for name in HABITS)
 
@@ -166,7 +166,7 @@ def read_grid(path):
     except OSError as error:
         raise GridError(f"{path}: {error.strerror or error}") from None
     if len(text) > MOST_FILE_BYTES:
-        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: this is no sweep file")
+        raise GridError(f"{path}: more than {MOST_FILE_BYTES} bytes: not a sweep file")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -180,7 +180,7 @@ def read_grid(path):
 def _grid(path, root):
     if not isinstance(root, yaml.MappingNode):
         line = root.start_mark.line + 1 if root else 1
-        raise GridError(f"{path}:{line}: a sweep is a list of `key: values`, such as "
+        raise GridError(f"{path}:{line}: expected a mapping of `key: values`, such as "
                         "`sizes: [8, 64]`")
     values = {}
     for key, node in root.value:
@@ -203,16 +203,17 @@ def _grid(path, root):
                         f"once; with one of {', '.join(HABITS)} up to {ALLOWED['queues'].most}")
     count = len(grid.jobs())
     if not count:
-        raise GridError(f"{path}:1: nothing to measure: there are no rates at 0 bytes")
+        raise GridError(f"{path}:1: nothing to measure: there is no rate at 0 bytes; add a size "
+                        "above 0 or measure latency")
     most = MOST_MODEL_JOBS if grid.backend == (CYCLE,) else MOST_JOBS
     if count > most:
         raise GridError(f"{path}:1: {count} jobs, at most {most} are allowed; "
-                        "cut the grid into several files")
+                        "split the grid into several files")
     return grid
 
 
 def _values(path, name, node):
-    """The values of a key: a list or a single one."""
+    """The values of a key, given as a list or as a single value."""
     allowed = ALLOWED[name]
     items = node.value if isinstance(node, yaml.SequenceNode) else [node]
     values = []

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that leaves a device while a session is played, and whether two devices sent the same.
+"""Collects all output of a device during a session and compares the output of two devices.
 
-This is the one place that says what of it must agree, and in which form where timing is free:
+Rules of the comparison, where timing is free:
 
-- register answers: all, in order; of repeated reads of DEV_STS while a reset lasts, the last;
-- rings: entry n of a ring lies in the same slot with the same phase. Admin responses agree for
-  each command id (they may pass each other), completions for each queue pair and direction in
-  order (sends of SRD in any order: acknowledgements may pass each other), events for each ring;
-- payload: every byte of host memory was written as often, with the same values in the same order.
-  Into how many writes a device cuts it, and in which order it serves addresses, is its own affair;
-- packets: for each opcode, sender and receiver in order, all but psn, msg_id and path, which a
-  device chooses (decision 0002). The psn of SRD goes up by one for each destination node;
-- interrupts: how many of each vector. The player waits at every recorded step for all it led to,
-  so the recording has settled which events share a message;
-- host memory at the end: every page that host or device wrote, byte for byte, rings aside, which
-  were compared entry by entry.
+- register responses: all, in order; of repeated reads of DEV_STS during a reset, the last;
+- rings: entry n of a ring is in the same slot with the same phase. Admin responses agree per
+  command id (they may pass each other), completions per queue pair and direction in order (SRD
+  sends in any order: acknowledgements may pass each other), events per ring;
+- payload: every byte of host memory is written equally often, with the same values in the same
+  order. The split into writes and the order of addresses are free;
+- packets: per opcode, sender and receiver in order, except psn, msg_id and path, which the device
+  chooses (decision 0002). The psn of SRD increments by one per destination node;
+- interrupts: the number per vector. The player waits at each recorded step for all its effects, so
+  the recording determines which events share a message;
+- host memory at the end: every page that host or device wrote, byte for byte, except rings, which
+  are compared per entry.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +29,7 @@ _ANSWER = defs.AdminMmioReqReadLessResp
 
 
 class Outputs:
-    """What one device sent; `line` is that of the session near which it came."""
+    """Output of one device; `line` is the session line at which it was collected."""
 
     def __init__(self, name):
         self.name = name
@@ -43,7 +43,7 @@ class Outputs:
         self._touched, self._regions = set(), []
 
     def write(self, line, address, data, parts):
-        """A DMA write; `parts` is how Regions.split cuts it."""
+        """Adds a DMA write; `parts` is its split by Regions.split."""
         self.writes += 1
         self.touch(address, len(data))
         for region, start, at, part in parts:
@@ -56,19 +56,19 @@ class Outputs:
                 self._ring(region).append((line, start + at, bytes(part)))
 
     def touch(self, address, size):
-        """Host or device wrote here: compared at the end."""
+        """Marks a range written by host or device, for the comparison at the end."""
         self._touched.update(range(address // PAGE_BYTES, (address + size - 1) // PAGE_BYTES + 1))
 
     def packet(self, line, packet):
-        """A packet that left."""
+        """Adds a transmitted packet."""
         self.packets.append((line, bytes(packet)))
 
     def interrupt(self, vector):
-        """An MSI-X message that left."""
+        """Adds an MSI-X message."""
         self.interrupts[vector] += 1
 
     def finish(self, memory):
-        """Takes host memory as it is now, without the rings."""
+        """Copies the marked pages of host memory, without the rings."""
         for number in sorted(self._touched):
             base = number * PAGE_BYTES
             image = bytearray(memory.read(base, PAGE_BYTES))
@@ -79,7 +79,7 @@ class Outputs:
             self.memory[base] = bytes(image)
 
     def counts(self):
-        """How many DMA writes, packets and interrupts there are to compare."""
+        """The number of DMA writes, packets and interrupts to compare."""
         return {"dma_writes": self.writes, "packets": len(self.packets),
                 "interrupts": self.interrupts.total()}
 
@@ -92,7 +92,7 @@ class Outputs:
         self.answers.append((line, *answer))
 
     def _ring(self, region):
-        """Entries of a ring; one that lies where another lay before is a ring of its own."""
+        """Entries of a ring; a new ring at the same address is a separate ring."""
         known = next((at for at, one in enumerate(self._regions) if one is region), None)
         if known is None:
             known = len(self._regions)
@@ -104,7 +104,7 @@ class Outputs:
 
 
 def differences(wanted, came):
-    """Texts, the first difference of each kind; each names what, where, and both devices."""
+    """Texts of the first difference of each kind, with place and both values."""
     checks = (_answers, _rings, _payload, _packets, _psn, _interrupts, _memory)
     found = (check(wanted, came) for check in checks)
     return [text for text in found if text is not None]
@@ -139,7 +139,7 @@ def _in_order(what, wanted, came, first, second):
 
 
 def _from_first_byte(first, second):
-    """Where two images begin to differ, and both from there on."""
+    """Offset of the first differing byte, and both images from there on."""
     at = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y),
               min(len(first), len(second)))
     return at, [image[at:] for image in (first, second)]
@@ -188,7 +188,7 @@ def _slot(kind, address, image):
 
 
 def _by_owner(kind, entries, srd):
-    """Entries without phase and checksum, sorted by whose they are."""
+    """Entries without phase and checksum, grouped by their owner."""
     found = defaultdict(list)
     for line, _, image in entries:
         image = bytearray(image)
@@ -196,7 +196,7 @@ def _by_owner(kind, entries, srd):
             image[_PHASE_AT[kind]] &= 0xFE
         owner = "the ring"
         if kind == ADMIN_RESPONSE and len(image) == defs.AdminAcqEntry.SIZE:
-            # The checksum covers the phase; the player has checked it.
+            # The checksum covers the phase; the player has already checked it.
             head = defs.AdminAcqCommonDesc.over(image)
             head.checksum = 0
             owner = f"command {head.command_id:#x}"
@@ -248,10 +248,10 @@ def _psn(wanted, came):
             if head.opcode != defs.PktOpcode.SRD_SEND:
                 continue
             due = following.get(head.dst_node, 0)
-            # After a reset they begin again.
+            # The psn restarts after a reset.
             if head.psn not in (due, 0):
                 return (f"psn to node {head.dst_node}, session line {line}: {one.name} "
-                        f"{head.psn}, due {due}")
+                        f"{head.psn}, expected {due}")
             following[head.dst_node] = head.psn + 1 & 0xFFFFFFFF
     return None
 
@@ -270,8 +270,8 @@ def _memory(wanted, came):
         if pages[0] == pages[1]:
             continue
         if None in pages:
-            return _told(f"host memory page {base:#x} was written by one alone", wanted, pages[0],
-                         came, pages[1])
+            return _told(f"host memory page {base:#x} was written by one device only", wanted,
+                         pages[0], came, pages[1])
         at = next(i for i in range(PAGE_BYTES) if pages[0][i] != pages[1][i])
         return _told(f"host memory at the end, {base + at:#x}", wanted, pages[0][at:],
                      came, pages[1][at:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's pictures, SVG text drawn by matplotlib from figures and stages alone."""
+"""Draws the report's pictures as SVG text with matplotlib, from measurements and stages only."""
 
 import io
 import statistics
@@ -17,8 +17,8 @@ MARKERS = "os^Dv<>"
 STAGE_COLOURS = {"sending device": "#2563eb", "receiving device": "#059669", "host": "#d97706",
                  "fabric": "#9ca3af"}
 INK, GREY = "#374151", "#6b7280"
-WAIT_HATCH = "////"  # of bars that are waits
-# Zero has no place on a logarithmic axis; it is drawn here and named 0.
+WAIT_HATCH = "////"  # Fill of bars that show waits.
+# Zero cannot be shown on a logarithmic axis; it is drawn here with the label 0.
 ZERO_AT = 4
 DEFAULTS = {
     "svg.hashsalt": "efa", "svg.fonttype": "none", "font.size": 10, "axes.spines.top": False,
@@ -28,7 +28,7 @@ DEFAULTS = {
 
 
 def latency(figures):
-    """Latency against message size, a line for each kind and host read latency."""
+    """Draws latency against message size, a line for each QP type and host read latency."""
     figure, (axis,) = axes_of(8.0, 3.8)
     for label, style, points in _series(figures, "size"):
         _line(axis, [max(size, ZERO_AT) for size in points], points.values(), label, style)
@@ -41,7 +41,7 @@ def latency(figures):
 
 
 def rates(figures):
-    """Message rate against size and against queues, with what the ports allow."""
+    """Draws message rate against size and against queues, with the port limits."""
     most = max(f["queues"] for f in figures)
     sizes = sorted({f["size"] for f in figures},
                    key=lambda size: (-len({f["queues"] for f in figures if f["size"] == size}),
@@ -58,11 +58,11 @@ def rates(figures):
             limit = {f[over]: f["limit"] for f in chosen if f["kind"] == kind}
             axis.plot(sorted(limit), [limit[x] for x in sorted(limit)], "--", linewidth=1.2,
                       color=COLOURS.get(kind, GREY), alpha=0.6,
-                      label=f"{kind}, what the ports allow")
+                      label=f"{kind}, port limit")
         where = sorted({f[over] for f in chosen})
         log_axis(axis, where, where, label)
         axis.set_ylabel("messages per cycle")
-    # By size they span decades: what lies close to its limit would not be seen from zero.
+    # Over sizes the rates span decades: a linear axis would hide the distance to the limit.
     axes[0].set_yscale("log")
     axes[0].yaxis.set_major_formatter(ScalarFormatter())
     axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -74,7 +74,7 @@ def rates(figures):
 
 
 def waterfall(shown, who):
-    """Single messages of one run, side by side: bars of service and waits, stage by stage."""
+    """Draws single messages of one run side by side: bars of service and waits per stage."""
     stages = shown["of"][0]["stages"]
     many = len(shown["of"])
     figure, axes = axes_of(4.0 + 5.5 * many, 0.42 * len(stages) + 1.9, many)
@@ -110,17 +110,17 @@ def _message(axis, one):
                       fontsize=8, color=INK)
     axis.set_ylim(len(one["stages"]) - 0.4, -0.6)
     axis.set_yticks(range(len(one["stages"])))
-    # Beside the last bars there must be room for words.
+    # Space for the text beside the last bars.
     axis.set_xlim(0, 2.1 * reach)
     axis.set_xticks([tick for tick in axis.get_xticks() if tick <= reach])
     axis.grid(axis="y", visible=False)
     name = {50: "median: ", 99: "99th percentile: "}.get(one["percent"], "")
     axis.set_title(f"{name}message {one['message']}, {reach} cycles", fontsize=10, color=INK)
-    axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, and for what")
+    axis.set_xlabel("cycles since the doorbell; beside each bar: service + wait, wait cause")
 
 
 def _series(figures, over):
-    """(label, style, {place: median over the seeds}) for each kind and host read latency."""
+    """(label, style, {place: median over the seeds}) per QP type and host read latency."""
     keys = sorted({(f["kind"], f.get("host_read_latency", 0)) for f in figures})
     waits = sorted({wait for _, wait in keys})
     for kind, wait in keys:
@@ -140,7 +140,7 @@ def _line(axis, where, values, label, style):
 
 
 def log_axis(axis, where, names, label):
-    """Marks where something was measured, leaving out names that would touch their neighbour."""
+    """Sets ticks at measured places; omits labels that would overlap their neighbour."""
     axis.set_xscale("log", base=2)
     shown, last = [], None
     for place, name in zip(where, names, strict=True):
@@ -153,27 +153,27 @@ def log_axis(axis, where, names, label):
 
 
 def _legend(figure, axis):
-    """Below the axes, where no line can run through it."""
+    """Draws the legend below the axes, where it covers no line."""
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=9, frameon=False)
 
 
 def axes_of(width, height, columns=1, rows=1):
-    """A figure of so many inches and its axes, side by side, row by row."""
+    """Creates a figure of this size in inches and its axes, row by row."""
     with plt.rc_context(DEFAULTS):
         figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     return figure, axes.ravel()
 
 
 def headed(figure, title):
-    """Lays a figure out, with its title above the panels, however high they are together."""
+    """Lays out a figure with its title above the panels, independent of the panel height."""
     figure.tight_layout()
     figure.suptitle(title, y=1.0, va="bottom", fontsize=11, color=INK)
 
 
 def svg(figure):
-    """A figure as SVG text, the same for the same figure; closes it."""
+    """Returns a figure as deterministic SVG text and closes it."""
     stream = io.StringIO()
     with plt.rc_context(DEFAULTS):
         figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a run: summary.json, and beside it a self-contained index.html and its parts.
+"""Writes the report of a run: summary.json, a self-contained index.html, tables and pictures.
 
-All is written into a folder beside the target, which replaces it at the end: there is never
-half a report.
+All files are written to a temporary folder, which replaces the target at the end, so the target is
+never incomplete.
 """
 
 import csv
@@ -42,11 +42,11 @@ code{font-size:.9em}.dim{color:var(--dim)}
 
 
 class ReportError(Exception):
-    """The report cannot be written or read; the text names the path and the reason."""
+    """The report cannot be written or read; the text names path and reason."""
 
 
 def write_report(folder, summary):
-    """Writes summary, table of figures, pictures and page; the folder is replaced as a whole."""
+    """Writes summary, tables, pictures and page; replaces the whole folder."""
     folder = Path(folder)
     check_target(folder)
     pictures = draw(summary)
@@ -69,21 +69,21 @@ def write_report(folder, summary):
 
 
 def check_target(folder):
-    """Refuses a folder that no report can replace: asked before minutes of work, and again after.
+    """Refuses a folder that a report must not replace; called before and after the work.
 
-    Replacing takes all that is inside, so the folder may hold nothing but a report."""
+    A replacement deletes all content, so the folder may contain only files of a report."""
     folder = Path(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-        # Asking for permission is not enough: some file systems refuse in other ways.
+        # A test of permissions is not sufficient: some file systems refuse in other ways.
         Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)).rmdir()
     except OSError as error:
         raise _not_written(folder, error) from error
     strange = sorted(held - PARTS)
     if strange:
         raise ReportError(f"{folder}: report not written: the folder holds {strange[0]}, "
-                          "which is no part of a report; name another folder")
+                          "which is not part of a report; name another folder")
 
 
 def _not_written(folder, error):
@@ -101,8 +101,8 @@ def _csv(figures):
 
 
 def _parquet(figures):
-    """The table for programs: columns and their types are those of Figure."""
-    # Takes half a second to import, which help and refusals need not wait for.
+    """The table for programs: columns and types are those of Figure."""
+    # This import takes half a second, which help and refusals avoid.
     import pyarrow
     import pyarrow.parquet
 
@@ -116,7 +116,7 @@ def _parquet(figures):
 
 
 def _replace(part, folder):
-    """The new folder under the old name; the old one goes last."""
+    """Renames the new folder to the target; deletes the old folder last."""
     if not folder.exists():
         os.rename(part, folder)
         return
@@ -126,21 +126,21 @@ def _replace(part, folder):
         os.rename(folder, kept)
         os.rename(part, folder)
     finally:
-        # Whatever came between the two, one report stands under the name.
+        # If the second rename failed, the old report is restored.
         if kept.exists() and not folder.exists():
             os.rename(kept, folder)
         shutil.rmtree(old, ignore_errors=True)
 
 
 def read_summary(folder):
-    """summary.json of a report folder; raises ReportError where it is none."""
+    """summary.json of a report folder; raises ReportError if missing or invalid."""
     path = Path(folder) / SUMMARY
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}; `efa-cosim run` writes one") from error
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: no JSON: {error}") from error
+        raise ReportError(f"{path}: no JSON: {error}; `efa-cosim run` writes one") from error
     wrong = _fault(summary, {"verdict": str, "sessions": list, "figures": list})
     for name, shape in (("sessions", {"name": str}), ("figures", FIGURE), ("waterfall", SHOWN)):
         rows = summary.get(name, []) if wrong is None else []
@@ -165,7 +165,7 @@ STAGE = {"stage": str, "place": str, "service": int, "wait": int, "waits": dict}
 
 
 def _fault_inside(shown):
-    """What keeps the messages of a waterfall from being drawn, None where nothing does."""
+    """Why the messages of a waterfall cannot be drawn, None if they can."""
     for number, one in enumerate(shown):
         if not one["of"]:
             return f"waterfall {number}: no message"
@@ -180,7 +180,7 @@ def _fault_inside(shown):
 
 
 def _fault(row, shape):
-    """What keeps a row from having a shape, None where nothing does."""
+    """Why a row does not have the expected fields, None if it has."""
     if not isinstance(row, dict):
         return "no object"
     for name, kind in shape.items():
@@ -193,8 +193,8 @@ def _fault(row, shape):
 
 
 def draw(summary):
-    """The pictures that the figures of a summary allow, as SVG text by name."""
-    # Takes a second to import, which help and refusals need not wait for.
+    """The pictures that the measurements of a summary allow, as SVG text by name."""
+    # This import takes a second, which help and refusals avoid.
     from efa import crossover, curves, plots
 
     figures = summary["figures"]
@@ -207,19 +207,19 @@ def draw(summary):
     usual = curves if has_habits(figures) else plots
     drawn = {name: getattr(crossover if name == "queues" else usual, name)(data[name])
              for name in PICTURES if data.get(name)}
-    # A message alone, then messages under load.
+    # First a single message, then messages under load.
     for name, one in zip(("alone", "waterfall"), summary.get("waterfall", ()), strict=False):
         drawn[name] = plots.waterfall(one, "RTL on verilator")
     return drawn
 
 
 def has_habits(figures):
-    """True for figures of workloads in which the host's habits were chosen."""
+    """True for measurements of workloads with chosen host parameters."""
     return any(f.get("depth") for f in figures)
 
 
 def render(summary, pictures):
-    """The page as text."""
+    """The page as HTML text."""
     verdict, figures = summary["verdict"], summary["figures"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim run</title>",
@@ -230,42 +230,42 @@ def render(summary, pictures):
     ]  # fmt: skip
     if summary["sessions"]:
         parts += ["<h2>Recorded sessions</h2>", _sessions(summary["sessions"])]
-    posted = ("`depth` messages open on each queue, a doorbell for `batch`" if has_habits(figures)
-              else "everything posted at once")
+    posted = ("`depth` outstanding messages per queue, a doorbell per `batch`"
+              if has_habits(figures) else "all messages posted at once")
     captions = {
         "queues": ("Send queue in LLQ memory or in host memory",
-                   "The same device fetches its send entries by DMA. A message alone waits for one "
-                   "host read more; with enough messages open, or entries that reach LLQ memory in "
-                   "pieces, the rate does not mind."),
+                   "The same device fetches its send WQEs by DMA. A single message waits for one "
+                   "more host read. With enough outstanding messages, or with WQEs that reach LLQ "
+                   "memory in pieces, the rates are equal."),
         "latency": ("Latency of one message",
                     "One message at a time on an idle device, median: doorbell store to receive "
-                    "completion (UD) or to send completion (SRD). Up to 32 bytes travel in the "
-                    "entry, more are read from the host."),
+                    "completion (UD) or to send completion (SRD). Up to 32 bytes are inline in the "
+                    "WQE, more are read from the host."),
         "loaded": ("Latency under load",
-                   f"All queues of one device send to each other, {posted}; doorbell, as judged, "
-                   "to completion. What is beyond the dashed line is the device and its queues."),
+                   f"All queues of one device send to each other, {posted}; validated doorbell to "
+                   "completion. The distance to the dashed line is the device and its queues."),
         "rates": ("Message rate",
-                  f"All queues of one device send to each other, {posted}; from the first flit "
-                  "out to the last completion. Dashed: what the busiest port allows at best."),
+                  f"All queues of one device send to each other, {posted}; first transmitted flit "
+                  "to last completion. Dashed: limit of the busiest port."),
         "alone": ("One 64-byte SRD message",
                   f"{_alone(summary)} cycles from the doorbell to the send completion on an idle "
-                  "device; the stages sum exactly to it."),
+                  "device, exactly the sum of the stages."),
         "waterfall": ("64-byte SRD messages under load",
                       "Two messages of one run. Solid: service, as on an idle device; hatched: "
-                      "waits, and the longest of them by name. Every message of the run was "
-                      "attributed to the cycle; `efa-cosim waterfall` shows more of it."),
+                      "waits, the longest with its name. Every message of the run is attributed to "
+                      "the cycle; `efa-cosim waterfall` shows more."),
     }  # fmt: skip
     for name in PICTURES:
         if name in pictures:
             heading, caption = captions[name]
             parts += [f"<h2>{heading}</h2>", f"<figure>{pictures[name]}<figcaption>"
                       f"{html.escape(caption)}</figcaption></figure>"]
-    parts += ["<h2>All figures</h2>", _table(figures), _colophon(summary)]
+    parts += ["<h2>All measurements</h2>", _table(figures), _colophon(summary)]
     return "\n".join(parts) + "\n"
 
 
 def _alone(summary):
-    """Cycles of the message that had the device for itself."""
+    """Latency in cycles of the single message on an idle device."""
     shown = summary.get("waterfall")
     return shown[0]["of"][0]["latency"] if shown else 0
 
@@ -287,7 +287,7 @@ def _sessions(sessions):
 def _table(figures):
     columns = ("name", "backend", "sq_host", "kind", "size", "queues", "depth", "batch",
                "store_buffer", "host_read_latency", "seed", "value", "unit", "limit", "messages")
-    # What nobody chose has no column.
+    # Parameters without a value in any row have no column.
     columns = [name for name in columns if any(figure.get(name) for figure in figures)]
     rows = []
     for figure in figures:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps over message size and queue count with the project's own driver, measured by events.
+"""Sweeps message size and queue count with the project's own driver; measures by events.
 
-Every message's data or completion is checked; times are cycles of the device, taken from what it
-shows of itself, never from the host's clock.
+The data or the completion of every message is checked. Times are device cycles from the device's
+events, not from the host's clock.
 """
 
 from dataclasses import asdict, dataclass
@@ -21,22 +21,21 @@ RATE_SIZES = (8, 32, 64, 256, 1024, 4096)
 HOST_READ_LATENCY = 125
 QUEUES = (1, 2, 4, 8, 16)
 MESSAGES = 8
-# A burst long enough that the way of its first message does not count for much.
+# The burst is long enough that the latency of its first message has little effect.
 LEAST_PER_QUEUE, MOST_PER_QUEUE, BURST = 128, 512, 1024
 
 
 class Mismatch(Exception):
-    """A message did not arrive as it was sent."""
+    """A message did not arrive as sent, or a rate exceeds the port limit."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, in `unit`, over so many messages.
+    """One measurement, in `unit`, over `messages` messages.
 
-    limit: the best that anything could do, None where nothing says. size in bytes,
-    host_read_latency in cycles. Where the host's habits were chosen also: depth, messages open on
-    a queue; batch, entries a doorbell; store_buffer, the policy of the host's; sq_host, 1 with
-    send queues in host memory."""
+    limit: the theoretical limit, None if unknown. size in bytes, host_read_latency in cycles. Host
+    parameters, if chosen: depth, outstanding messages per queue; batch, WQEs per doorbell;
+    store_buffer, policy of the CPU's store buffer; sq_host, 1 with send queues in host memory."""
 
     name: str
     value: float
@@ -65,10 +64,10 @@ def flits(size):
 
 
 def rate_limit(kind, size, batch, sq_host=0):
-    """Messages per cycle that the busiest port allows when both ends are the same device.
+    """Messages per cycle that the busiest port permits if both ends are the same device.
 
-    m_net carries data and, for SRD, a one-flit acknowledgement; m_dma_wr the payload (a datagram's
-    GRH is a write of its own) and two completion entries; s_mmio an entry, unless it lies in host
+    m_net carries data and, for SRD, a one-flit acknowledgement. m_dma_wr carries the payload (the
+    GRH of a datagram is a separate write) and two CQEs. s_mmio carries a WQE, unless it is in host
     memory, and its share of a doorbell."""
     srd = kind == SRD
     net = flits(size) + (1 if srd else 0)
@@ -78,7 +77,7 @@ def rate_limit(kind, size, batch, sq_host=0):
 
 
 def latency_point(node, kind, size, count=MESSAGES):
-    """Latency of one message at a time on an idle device: the median, in cycles."""
+    """Median latency in cycles of one message at a time on an idle device; raises Mismatch."""
     backend, (a, b) = node.backend, (Endpoint(node, kind), Endpoint(node, kind))
     backend.settle()
     backend.events()
@@ -89,8 +88,9 @@ def latency_point(node, kind, size, count=MESSAGES):
         a.send(b, data, wr_id=number, inline=size <= INLINE_BYTES)
         got, sent = b.cq.wait_for(1)[0], a.cq.wait_for(1)[0]
         if got["status"] or sent["status"] or b.buffer.read(b.skip, size) != data:
-            raise Mismatch(f"latency, {kind.name}, {size} bytes: message {number} of {count} came "
-                           f"with status {sent['status']} and {got['status']}, or other data")
+            raise Mismatch(f"latency, {kind.name}, {size} bytes: message {number} of {count}: "
+                           f"expected status 0 and equal data, got status {sent['status']} (send) "
+                           f"and {got['status']} (receive), or other data")
     backend.settle()
     cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
     destroy(a, b)
@@ -98,7 +98,7 @@ def latency_point(node, kind, size, count=MESSAGES):
 
 
 def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
-    """Figures of latency_point for each kind and size."""
+    """Measurements of latency_point for each QP type and size."""
     figures = []
     for kind in kinds:
         for size in sizes:
@@ -108,12 +108,12 @@ def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
 
 
 def per_queue_of(queues):
-    """How many messages each of so many queues sends at once."""
+    """Number of messages that each queue posts at once."""
     return max(LEAST_PER_QUEUE, min(MOST_PER_QUEUE, BURST // queues))
 
 
 def rate_point(node, kind, size, queues):
-    """Message rate of queues that send to their neighbours, everything posted at once."""
+    """Message rate of queues that send to their neighbours, all messages posted at once."""
     backend, per_queue = node.backend, per_queue_of(queues)
     ends = [Endpoint(node, kind, depth=2 * per_queue) for _ in range(queues)]
     ids = np.arange(per_queue)
@@ -130,22 +130,23 @@ def rate_point(node, kind, size, queues):
     for end in ends:
         done = end.cq.wait_for(2 * per_queue)
         if done["status"].any():
-            raise Mismatch(f"{what}: completions with status {sorted(set(done['status']) - {0})}")
+            raise Mismatch(f"{what}: completions with status {sorted(set(done['status']) - {0})}, "
+                           "expected 0")
     backend.settle()
     value, messages = rate(backend.events())
     if messages != queues * per_queue:
-        raise Mismatch(f"{what}: {messages} messages came, {queues * per_queue} were sent")
+        raise Mismatch(f"{what}: {messages} messages arrived, {queues * per_queue} were sent")
     if any(end.buffer.read(8192 + end.skip, size) != pattern(size, 1) for end in ends):
-        raise Mismatch(f"{what}: data differs")
+        raise Mismatch(f"{what}: data differs from the data sent")
     destroy(*ends)
     limit = rate_limit(kind, size, node.driver.queue_attr.max_tx_batch)
     if value > limit:
-        raise Mismatch(f"{what}: {value:.6f} messages a cycle, the ports allow {limit:.6f}")
+        raise Mismatch(f"{what}: {value:.6f} messages per cycle, the ports allow {limit:.6f}")
     return Figure("message rate", value, "messages/cycle", messages, limit, kind.name, size, queues)
 
 
 def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=None):
-    """Rate against size at the most queues, and against queues at 32 bytes."""
+    """Rates against size with the most queues, and against queues at 32 bytes."""
     most = max(queues)
     points = [(kind, size, most) for kind in kinds for size in sizes]
     points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
@@ -162,17 +163,17 @@ def _tell(progress, text):
 
 
 def new_node(backend, seed=1):
-    """Driver and one process on a backend."""
+    """Creates a driver and one process on a backend."""
     return Node(backend, seed=seed)
 
 
 def index_of(end):
-    """Index of a queue pair, as events show it."""
+    """Index of a queue pair, as in events."""
     return end.qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
 
 
 def destroy(*ends):
-    """Gives the endpoints back."""
+    """Destroys the endpoints."""
     for end in ends:
         end.qp.destroy()
         end.cq.destroy()

@@ -80,7 +80,7 @@ def test_wrong_usage_exits_2(arguments, capsys):
         cli.main(arguments)
     assert error.value.code == cli.UNUSABLE
     told = capsys.readouterr().err
-    assert told.startswith("efa-cosim: ") and told.endswith("--help` shows how\n")
+    assert told.startswith("efa-cosim: ") and told.endswith("--help` for usage\n")
     assert told.count("\n") == 1
 
 
@@ -138,7 +138,7 @@ def test_a_result_that_cannot_be_written_is_one_line_and_2(tmp_path, monkeypatch
     assert cli.main(["play", PROBE, "--json", str(path)]) == cli.UNUSABLE
     assert capsys.readouterr().err == (
         f"efa-cosim: {path}: not written: No space left on device; "
-        "make room or name another file\n")
+        "free disk space or name another file\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -107,7 +107,7 @@ def test_the_picture_shows_where_host_memory_draws_level(figures):
     assert crossover.both(figures)
     assert not crossover.both([figure for figure in figures if figure["sq_host"]])
     picture = crossover.queues(figures)
-    assert "diamond: host memory level" in picture and "LLQ, store buffer adversarial" in picture
+    assert "diamond: equal rates" in picture and "LLQ, store buffer adversarial" in picture
     rates = [figure for figure in figures if figure["name"] == "message rate"]
     assert "diamond" not in crossover.queues(
         [figure for figure in figures if figure not in rates or figure["depth"] == 1])

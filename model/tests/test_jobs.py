@@ -226,7 +226,8 @@ def test_a_sweep_reports_every_job(module, monkeypatch, grid, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "[1/2]" in out and "s left" in out
     assert "[2/2]" in out
-    assert out.splitlines()[-1].startswith("passed: 2 figures (2 of latency), 16 messages checked")
+    assert out.splitlines()[-1].startswith(
+        "passed: 2 measurements (2 of latency), 16 messages checked")
     summary = read_summary(tmp_path / "out")
     assert [figure["size"] for figure in summary["figures"]] == [8, 64]
     assert summary["grid"]["sizes"] == [8, 64]

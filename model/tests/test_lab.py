@@ -87,7 +87,7 @@ def test_a_device_that_sends_torn_entries_fails_the_cell(monkeypatch):
     assert all(one["garbage"] and one["verdict"] == "half_entry" for one in runs)
     found = matrix.summary(runs)
     [cell] = found["cells"]
-    assert cell["state"] == matrix.FAILED and "nobody sent" in cell["reason"]
+    assert cell["state"] == matrix.FAILED and "never sent" in cell["reason"]
 
 
 def test_the_same_run_again_is_the_same():
@@ -124,7 +124,7 @@ def test_a_bug_that_no_store_buffer_shows_fails():
     runs = [record(played("no_fence", "ideal", seed)) for seed in range(2)]
     found = matrix.summary(runs)
     assert found["cells"][0]["state"] == matrix.NOT_OBSERVABLE
-    assert "correct code can leave" in found["cells"][0]["reason"]
+    assert "possible with correct code" in found["cells"][0]["reason"]
     [wrong] = matrix.failures(found, [], ["no_fence"])
     assert "under no store buffer" in wrong
     assert not any(found["confusion"]["model"]["no_fence"].values())
@@ -161,7 +161,7 @@ def test_one_run_is_told_in_words(capsys):
     out = capsys.readouterr().out
     assert "checker: stale_phase (queue" in out and "phase reported" in out
     assert cli.main(["lab", "--one"]) == 0
-    assert "one that correct code can leave" in capsys.readouterr().out
+    assert "trace: possible with correct code" in capsys.readouterr().out
 
 
 def test_a_store_buffer_that_is_none_is_usage(capsys):
@@ -183,7 +183,7 @@ def test_the_laboratory_writes_its_pictures_and_figures(tmp_path, capsys):
         assert row["policy"] in ("pressure", "adversarial") or row["beats"] * 64 == \
             row["entry_bytes"]
     for name, told in (("matrix", "not observable"), ("confusion", "no fence"),
-                       ("cost", "What a store buffer costs")):
+                       ("cost", "Cost of a store buffer")):
         assert told in (tmp_path / f"{name}_model.svg").read_text()
 
 

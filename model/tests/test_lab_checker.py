@@ -128,7 +128,7 @@ def test_each_rule_alone(trace, kind, verdict):
 def test_a_store_beside_the_ring(offset):
     trace = Trace()
     trace.items.append(Item(LLQ, offset, bytes(64)))
-    assert trace.seen() == ({BESIDE}, "wrap_wrong", "a store beside the rings")
+    assert trace.seen() == ({BESIDE}, "wrap_wrong", "a store outside all rings")
 
 
 def test_the_limit_of_a_batch_may_be_none():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the jobs share: where things are, how they tell progress and what went wrong."""
+"""Shared parts of the jobs: paths, progress lines, error texts, argument types."""
 
 import argparse
 from pathlib import Path
@@ -15,25 +15,25 @@ SESSIONS = ROOT / "model/tests/data/sessions"
 RTL = "verilator"
 MOST_CHARACTERS = 600
 MOST_SEED = (1 << 31) - 1
-# What a wrong device makes of a job: RuntimeError is a simulation that ended, AssertionError
-# a broken rule of the boundary.
+# Errors that a faulty device causes in a job: RuntimeError is a simulation that ended,
+# AssertionError a violated rule of the device boundary.
 DEVICE_WRONG = (Mismatch, DeviceTimeout, DriverError, VerbsError, EventsMissing, RuntimeError,
                 AssertionError)
 
 
 def say(text):
-    """A line of progress."""
+    """Prints a line of progress."""
     print(f"  {text}", flush=True)
 
 
 def one_line(error):
-    """The text of an error in one line."""
+    """The text of an error in one line, truncated."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "..."
 
 
 def number(least, most):
-    """An argument's type: a whole number in a range."""
+    """Argument type: a whole number in a range."""
     def parse(text):
         try:
             value = int(text)
@@ -47,7 +47,7 @@ def number(least, most):
 
 
 def numbers(least, most):
-    """An argument's type: whole numbers in a range, with commas; ascending, each once."""
+    """Argument type: comma-separated whole numbers in a range, returned ascending and unique."""
     one = number(least, most)
 
     def parse(text):

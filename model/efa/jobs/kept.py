@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished jobs of sweeps, kept: a sweep that was ended goes on where it was.
+"""Caches finished jobs of sweeps: an interrupted sweep resumes.
 
-A job's figures are kept under the digest of the job and of every source that they come from, so
-that a change of device, bench or model measures anew.
+The key of a job's measurements is a digest of the job and of every source that affects them, so a
+change of device, bench or model causes a new measurement.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ KEPT_TREES = 6
 MODEL = ("spec/*.yaml", "model/efa/**/*.py", "model/cycle/*.py", "requirements.lock")
 DEVICE = ("rtl/**/*.v", "rtl/**/*.vh", "tb/*.py", "tb/hdl/*", "tb/native/*", "tb/lib/*.py",
           "tb/cycle/*.py", "tb/system/serve_tests.py", "tb/system/timed_tests.py")  # fmt: skip
-# They show figures, none comes from them.
+# Sources that only draw pictures; they do not affect measurements.
 SHOWING = {"crossover.py", "curves.py", "plots.py", "report.py"}
 
 
 @cache
 def _tree(on_the_rtl):
-    """Digest of all sources that figures of the RTL, or of the cycle model, come from."""
+    """Digest of all sources that affect measurements of the RTL, or of the cycle model."""
     state = hashlib.sha256()
     for pattern in MODEL + (DEVICE if on_the_rtl else ()):
         for path in sorted(ROOT.glob(pattern)):
@@ -42,7 +42,7 @@ def _place(job):
 
 
 def find(job):
-    """The figures of a job that was finished before, None where there are none."""
+    """The cached measurements of a job, None if there are none."""
     try:
         kept = json.loads(_place(job).read_text())
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def find(job):
 
 
 def keep(job, figures):
-    """Keeps what a job gave; raises OSError."""
+    """Caches the measurements of a job; raises OSError."""
     place = _place(job)
     if not place.parent.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def keep(job, figures):
 
 
 def _prune(newest):
-    """Trees that nobody measured in for longest go."""
+    """Deletes the trees that were written longest ago."""
     trees = sorted(FOLDER.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for tree in trees[KEPT_TREES:]:
         if tree != newest:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim lab: planted provider bugs under every store buffer, found and named."""
+"""efa-cosim lab: planted provider bugs under each store buffer, found and named by a checker."""
 
 import argparse
 import json
@@ -20,19 +20,19 @@ from efa.wc import OVERTAKING, POLICIES, StoreBuffer
 MOST_SEEDS, MOST_JOBS = 100_000, 64
 PROGRESS_SECONDS = 2.0
 TEXT = """\
-The write-combine laboratory. Between the provider and the bus lies a CPU's store buffer; a correct
-provider works under each of its policies. Ten mistakes that providers make are planted, one at a
-time; a checker that sees only the bus, the device's events and the results must find each and name
-it, and must stay silent on correct code. Runs on the reference model for breadth and on the RTL for
-depth, draws the matrix, the confusion of bug and verdict, and what each policy costs.
+The write-combine laboratory. A CPU's store buffer is between the provider and the bus; a correct
+provider works with each policy of the buffer. Ten provider bugs are planted, one at a time. A
+checker that sees only the bus, the device's events and the results must find and name each bug,
+and must report nothing for correct code. The reference model plays many seeds, the RTL a few.
+Results: matrix of bugs and store buffers, confusion of bug and verdict, cost of each policy.
 """
 EPILOG = f"""\
 bugs: {', '.join(BUGS)}
 store buffers: {', '.join(POLICIES)}, as POLICY/LINES/{OVERTAKING} or POLICY/LINES/drains
 
 examples:
-  efa-cosim lab                                   all of it, writes reports/wc_lab
-  efa-cosim lab --correct 50 --rtl none           the model alone, in a minute
+  efa-cosim lab                                   everything, writes reports/wc_lab
+  efa-cosim lab --correct 50 --rtl none           the model only, in a minute
   efa-cosim lab --one --bug no_fence --buffer random/8/overtakes --seed 3
   efa-cosim lab --one --bug two_threads --buffer ideal --backend verilator
 
@@ -45,26 +45,27 @@ def add_command(commands):
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=number(1, MOST_SEEDS), default=20,
-                        help="of each bug under each store buffer on the model (default: 20)")
+                        help="seeds per bug and store buffer on the model (default: 20)")
     parser.add_argument("--correct", type=number(1, MOST_SEEDS), default=1000,
-                        help="seeds of correct code under each, on the model (default: 1000)")
+                        help="seeds per store buffer of correct code, on the model (default: 1000)")
     parser.add_argument("--rtl", choices=("verilator", "icarus", "none"), default=RTL,
-                        help="simulator of the RTL's part (default: %(default)s)")
+                        help="simulator for the RTL, or none (default: %(default)s)")
     parser.add_argument("--rtl-seeds", type=number(1, MOST_SEEDS), default=3,
-                        help="of each cell on the RTL, correct code too (default: 3)")
+                        help="seeds per cell on the RTL, correct code included (default: 3)")
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
-                        help="processes at a time (default: the cores, at most 4)")
+                        help="parallel processes (default: number of cores, at most 4)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/wc_lab", metavar="FOLDER",
-                        help="where summary.json and pictures go (default: reports/wc_lab)")
+                        help="output folder of summary.json and pictures (default: reports/wc_lab)")
     parser.add_argument("--seed", type=seed_of, default=0,
-                        help="the first seed, or with --one that of the run (default: 0)")
+                        help="first seed, or with --one the seed of the run (default: 0)")
     parser.add_argument("--bug", choices=BUGS,
-                        help="only this one (default: all; with --one: correct code)")
-    one = parser.add_argument_group("one run, told in words")
-    one.add_argument("--one", action="store_true", help="play one run instead")
-    one.add_argument("--buffer", type=_buffer, default="adversarial", help="the store buffer")
+                        help="plant only this bug (default: all; with --one: correct code)")
+    one = parser.add_argument_group("one run, reported in words")
+    one.add_argument("--one", action="store_true", help="play one run only")
+    one.add_argument("--buffer", type=_buffer, default="adversarial",
+                     help="store buffer of the run (default: %(default)s)")
     one.add_argument("--backend", choices=BACKENDS, default="model",
-                     help="device of the run (default: %(default)s)")
+                     help="backend of the run (default: %(default)s)")
     parser.set_defaults(work=work)
 
 
@@ -92,12 +93,12 @@ def _one(options):
     print(f"{options.bug or 'correct code'}, store buffer {told.buffer}, seed {told.seed}, "
           f"{told.backend}: {told.sent} messages, {told.beats} stores, {told.doorbells} doorbells")
     print(f"checker: {told.verdict}" + (f" ({told.why})" if told.why else ""))
-    print("trace: " + (f"not one of correct code: {told.breach}" if told.breach else
-                       "one that correct code can leave"))
+    print("trace: " + (f"not possible with correct code: {told.breach}" if told.breach else
+                       "possible with correct code"))
     errors = ", ".join(f"{name} ({count})" for name, count in sorted(told.device.items()))
     print(f"device: {errors or 'no error'}")
-    print(f"results: {told.arrived} of {told.sent} messages arrived as sent, {told.garbage} that "
-          "nobody sent")
+    print(f"results: {told.arrived} of {told.sent} messages arrived as sent, {told.garbage} "
+          "arrived that were not sent")
     record = told.as_dict() | {"hidden": told.hidden, "right": told.right}
     if options.bug is None:
         return int(bool(matrix.false_alarm(record)))
@@ -148,7 +149,7 @@ def _all(options):
 
 def _text(found, runs, wrong):
     if wrong:
-        return f"{len(wrong)} things are wrong in {len(runs)} runs, the first: {wrong[0]}"
+        return f"{len(wrong)} failures in {len(runs)} runs, the first: {wrong[0]}"
     cells, correct = found["cells"], found["correct"]
     seen = [cell for cell in cells if cell["state"] == matrix.FOUND]
     named, of = sum(c["named"] for c in seen), sum(c["seeds"] - c["hidden"] for c in seen)
@@ -169,14 +170,14 @@ def _write(folder, summary):
 
 
 class _Progress:
-    """A line now and then: how far, and how long still."""
+    """Prints progress lines at intervals, with the estimated remaining time."""
 
     def __init__(self, total):
         self._total, self._done = total, 0
         self._started = self._next = time.monotonic()
 
     def tell(self, finished, runs, failed):
-        """A job ended."""
+        """Records a finished job."""
         self._done += 1
         now = time.monotonic()
         if finished.code:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim play: a recorded session of real software on a device of ours."""
+"""efa-cosim play: plays a recorded session of real software on a backend."""
 
 import argparse
 import json
@@ -17,9 +17,10 @@ from efa.session import SessionError, read_session
 PROGRESS_AFTER_SECONDS = 2.0
 PROGRESS_EVERY_SECONDS = 0.5
 TEXT = """\
-Plays what unmodified EFA software and its device exchanged, store by store, on a device of ours,
-and compares everything the device does: register answers, admin responses, completions, payload,
-events and interrupts. Numbers that a device chooses (queues, keys, offsets) are translated.
+Plays the recorded exchange of unmodified EFA software with its device, store by store, on a
+backend, and compares all output of the device: register responses, admin responses, completions,
+payload, events and interrupts. Numbers that a device allocates (queues, keys, offsets) are
+translated.
 """
 EPILOG = """\
 examples:
@@ -27,7 +28,7 @@ examples:
   efa-cosim play --control perftest.jsonl.gz        admin commands only, no data path
   efa-cosim play --backend icarus devinfo.jsonl.gz  on the RTL, simulated by Icarus Verilog
 
-A difference is told with the line of the session, what was expected and what came.
+A difference is reported with the line of the session, the expected and the received value.
 """
 
 
@@ -40,16 +41,16 @@ def add_command(commands):
     parser.add_argument("--backend", choices=BACKENDS, default="model",
                         help="device to play on (default: %(default)s)")
     parser.add_argument("--control", action="store_true",
-                        help="play the register BAR only: bring-up and admin commands")
+                        help="play the register BAR only: probe and admin commands")
     parser.add_argument("--profile", choices=("recorded", "default"), default="recorded",
-                        help="what the device reports of itself (default: %(default)s, as the "
-                             "device of the sessions did)")
+                        help="attributes that the device reports (default: %(default)s, those of "
+                             "the recorded device)")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write the result as JSON")
     parser.set_defaults(work=work)
 
 
 def work(options):
-    """Plays, tells the result, returns the exit code."""
+    """Plays the session, prints the result, returns the exit code."""
     refusal = _json_refusal(options.json)
     if refusal:
         print(f"efa-cosim: {refusal}", file=sys.stderr)
@@ -80,21 +81,21 @@ def work(options):
             write_whole(options.json, json.dumps(result, indent=2) + "\n")
     except OSError as error:
         print(f"efa-cosim: {options.json}: not written: {error.strerror or error}; "
-              "make room or name another file", file=sys.stderr)
+              "free disk space or name another file", file=sys.stderr)
         return code or 2
     return code
 
 
 def _json_refusal(path):
-    """Asked before playing: why the result could not be written there, None where it can."""
+    """Reason why the result cannot be written there, checked before playing; None if it can."""
     if path is None:
         return None
     if path.is_dir():
         return f"--json {path} is a folder; name a file in it"
     if not path.resolve().parent.is_dir():
-        return f"no folder {path.parent} for --json; make it first"
+        return f"--json: no folder {path.parent}; create it first"
     if not os.access(path.resolve().parent, os.W_OK):
-        return f"folder {path.resolve().parent} for --json cannot be written; name another"
+        return f"--json: folder {path.resolve().parent} is not writable; name another folder"
     return None
 
 
@@ -108,7 +109,7 @@ def _summary(played):
 
 
 class _Progress:
-    """A line on a terminal's standard error, rewritten; plain lines elsewhere."""
+    """Progress in one rewritten line on a terminal's standard error, else in plain lines."""
 
     def __init__(self, name):
         self._name = name
@@ -127,7 +128,7 @@ class _Progress:
               file=sys.stderr, flush=True)
 
     def clear(self):
-        """Ends the line."""
+        """Clears the line."""
         if self._shown and self._terminal:
             print("\r\x1b[K", end="", file=sys.stderr)
         self._shown = False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of a sweep in a process of its own: measures, prints its figures as JSON.
+"""Runs one job of a sweep in its own process and prints its measurements as JSON.
 
     python -m efa.jobs.point '{"backend": "verilator", "kind": "SRD", "size": 64, ...}'
 
-`{"jobs": [...]}` are jobs too short for a process each: prints the figures of each, or why not.
+`{"jobs": [...]}` is a group of short jobs: prints the measurements or the error of each.
 """
 
 import json
@@ -22,7 +22,7 @@ KINDS = {"UD": UD, "SRD": SRD}
 
 
 def measure(job):
-    """The figures of a job; raises what DEVICE_WRONG names, and BackendUnavailable."""
+    """The measurements of a job; raises an error of DEVICE_WRONG, or BackendUnavailable."""
     if job.depth:
         return _with_habits(job)
     wait, kind, found = job.host_read_latency, KINDS[job.kind], []
@@ -38,8 +38,8 @@ def measure(job):
 
 
 def _with_habits(job):
-    """The same workloads on the cycle model or, in a simulation of their own, on the RTL."""
-    # The compiler of the model takes a second to import: other jobs do without.
+    """The workloads with host parameters, on the cycle model or in a separate RTL simulation."""
+    # The import of the cycle model's compiler takes a second: other jobs avoid it.
     from cycle.sweep import measure as of_workloads
 
     if job.backend == CYCLE:
@@ -49,7 +49,7 @@ def _with_habits(job):
 
 
 def _each(several):
-    """Figures or reason of each of some jobs."""
+    """The measurements or the error of each job."""
     for values in several:
         try:
             yield {"figures": [figure.as_dict() for figure in measure(Job(**values))]}
@@ -58,7 +58,7 @@ def _each(several):
 
 
 def main(argument):
-    """Prints the figures; returns the exit code."""
+    """Prints the measurements; returns the exit code."""
     values = json.loads(argument)
     try:
         if "jobs" in values:
@@ -76,6 +76,6 @@ def main(argument):
 
 
 if __name__ == "__main__":
-    # The sweep ends its jobs so; leaving as an exception takes the simulator along.
+    # The sweep ends its jobs with SIGTERM; exit by exception also ends the simulator.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs in parallel processes: each starts fresh, none outlives the pool."""
+"""Runs jobs in parallel processes, each fresh; no process outlives the pool."""
 
 import json
 import os
@@ -16,7 +16,7 @@ END_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs too short for a process each; the process tells the figures of each, or why not."""
+    """Jobs too short for a process each; one process returns measurements or error of each."""
 
     jobs: tuple
 
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass
 class Finished:
-    """A job that ended, or a group: figures, or by which exit code and why it failed."""
+    """A finished job or group: its measurements, or exit code and reason of the failure."""
 
     job: object
     code: int
@@ -37,11 +37,11 @@ class Finished:
 
     @property
     def jobs(self):
-        """The jobs that ended, one or those of a group."""
+        """The finished jobs: one, or those of a group."""
         return self.job.jobs if isinstance(self.job, Group) else (self.job,)
 
     def each(self):
-        """(job, figures, reason) of each job."""
+        """(job, measurements, reason) of each job."""
         if not isinstance(self.job, Group) or self.code:
             return [(job, self.figures, self.reason) for job in self.jobs]
         return [(job, told.get("figures", []), told.get("reason", ""))
@@ -49,7 +49,7 @@ class Finished:
 
 
 class Pool:
-    """`width` processes of `python -m module JSON` at a time."""
+    """Runs up to `width` processes of `python -m module JSON` at a time."""
 
     def __init__(self, jobs, width, module="efa.jobs.point"):
         self._waiting, self._width, self._module = deque(jobs), width, module
@@ -59,7 +59,7 @@ class Pool:
         return self
 
     def __exit__(self, *_exc):
-        """Ends what still runs: first asked, so that it takes its simulator along."""
+        """Ends running processes: SIGTERM, with which they end their simulators, then SIGKILL."""
         for _, process, *_ in self._running:
             process.terminate()
         deadline = time.monotonic() + END_SECONDS
@@ -71,7 +71,7 @@ class Pool:
                 process.wait()
 
     def results(self):
-        """Finished jobs, as they end."""
+        """Yields jobs as they finish."""
         while self._waiting or self._running:
             while self._waiting and len(self._running) < self._width:
                 self._start(self._waiting.popleft())
@@ -83,10 +83,10 @@ class Pool:
                 time.sleep(POLL_SECONDS)
 
     def _start(self, job):
-        out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed where the job's end is told
+        out = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in _finished
         err = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        # A session of its own: an interrupt at the terminal is the pool's to pass on.
+        # A separate session: the pool, not the terminal, passes interrupts on.
         process = subprocess.Popen(
             [sys.executable, "-m", self._module, json.dumps(job.as_dict())], env=environment,
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
@@ -103,9 +103,9 @@ class Pool:
                 try:
                     figures = json.load(out)
                 except ValueError:
-                    code, told = 1, ["the job ended without its figures"]
+                    code, told = 1, ["the job printed no measurements"]
                 if isinstance(job, Group) and len(figures) != len(job.jobs):
-                    told = [f"the figures of {len(figures)} of {len(job.jobs)} jobs came"]
+                    told = [f"{len(figures)} of {len(job.jobs)} jobs returned measurements"]
                     code, figures = 1, []
         reason = told[-1] if told else f"the job ended with code {code}"
         return Finished(job, code, time.monotonic() - started, figures, "" if code == 0 else reason)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim run: recorded sessions on RTL and model, sweeps, report."""
+"""efa-cosim run: plays recorded sessions on RTL and model, runs sweeps, writes a report."""
 
 import argparse
 import platform
@@ -20,17 +20,17 @@ from efa.session import SessionError, read_session
 from efa.workload import Figure, latency_sweep, new_node, rate_sweep
 
 TEXT = """\
-The main job: plays the recorded pingpong of unmodified EFA software into the RTL and into the
-reference model, compares everything that leaves both, with the recording and with each other,
-sweeps message size and queue count with the project's own driver, says where the cycles of messages
-went as `efa-cosim waterfall` does, and writes a report with plots.
+The main job. Plays the recorded pingpong of unmodified EFA software on the RTL and on the reference
+model and compares all output with the recording and of both with each other. Then sweeps message
+size and queue count with the project's own driver, attributes the cycles of messages as
+`efa-cosim waterfall` does, and writes a report with plots.
 """
 EPILOG = """\
 examples:
   efa-cosim run                          writes reports/run/index.html and summary.json
   efa-cosim run --session probe --out /tmp/report
 
-exit codes: 0 nothing differed, 1 something did (the report says what), 2 usage or environment
+exit codes: 0 no difference, 1 a difference (the report names it), 2 usage or environment
 """
 
 
@@ -40,17 +40,17 @@ def add_command(commands):
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     known = sorted(path.name.split(".")[0] for path in SESSIONS.glob("*.jsonl.gz"))
     parser.add_argument("--session", action="append", choices=known,
-                        help="a session of model/tests/data/sessions, may be repeated "
+                        help="session of model/tests/data/sessions, may be repeated "
                              "(default: pingpong)")
     parser.add_argument("--out", type=Path, default=ROOT / "reports/run", metavar="FOLDER",
-                        help="where the report goes (default: reports/run)")
+                        help="output folder of the report (default: reports/run)")
     parser.add_argument("--seed", type=seed, default=1,
-                        help="of every random choice (default: %(default)s)")
+                        help="seed of every random choice (default: %(default)s)")
     parser.set_defaults(work=work)
 
 
 def work(options):
-    """Runs all and returns the exit code."""
+    """Runs everything; returns the exit code."""
     started = time.monotonic()
     sessions, figures, shown, wrong = [], [], [], []
     try:
@@ -86,19 +86,19 @@ def work(options):
 
 
 def measure(node, figures):
-    """The sweeps; what was measured before something went wrong stays in the list."""
+    """Runs the sweeps; after an error, measurements made before stay in the list."""
     figures += latency_sweep(node, kinds=(UD, SRD), progress=say)
     figures += rate_sweep(node, kinds=(UD, SRD), progress=say)
 
 
 def attribute(seed, figures, shown):
-    """Where the cycles of a message alone and of messages under load went, on the RTL."""
+    """Attributes the cycles of a single message and of messages under load, on the RTL."""
     from cycle.lifelines import LifelineError
     from cycle.study import ways
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload
 
-    say("where the cycles of 64-byte SRD messages go")
+    say("attributing the cycles of 64-byte SRD messages")
     work = Workload(size=64, queues=8, depth=16, batch=4, messages=2048, seed=seed)
     try:
         shown += ways(work, simulated(RTL, seed))
@@ -109,7 +109,7 @@ def attribute(seed, figures, shown):
 
 
 def _text(sessions, figures, wrong):
-    """The verdict in words: the first difference, or what was compared."""
+    """The verdict in words: the first difference, or the counts of what was compared."""
     if wrong:
         return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
     names = ("DMA writes", "packets", "interrupts")
@@ -121,9 +121,9 @@ def _text(sessions, figures, wrong):
 
 
 def play_both(path, seed, wrong):
-    """Plays a session on model and RTL, compares all that left them; the rows of both.
+    """Plays a session on model and RTL and compares all output; returns a row for each.
 
-    What differs is added to `wrong`. Raises SessionError where the file is no session."""
+    Differences are appended to `wrong`. Raises SessionError if the file is not a session."""
     rows, sent, steps = [], [], read_session(path)
     for backend_name, more in (("model", {}), (RTL, {"seed": seed})):
         say(f"playing {path.name.split('.')[0]} on {backend_name}")
@@ -147,7 +147,7 @@ def play_both(path, seed, wrong):
 
 
 def _compare(name, rows, sent, wrong):
-    """What left both, with each other."""
+    """Compares the output of both with each other."""
     found = differences(*sent)
     wrong += [f"{name}: {text}" for text in found]
     if found:

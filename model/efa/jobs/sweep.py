@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim sweep: latency and rate over a grid, from a file or from a few options."""
+"""efa-cosim sweep: measures latency and rate over a grid, from a file or from options."""
 
 import argparse
 import os
@@ -24,31 +24,31 @@ MODELLED = "of the cycle model"
 MOST_IN_GROUP = 24
 PROGRESS_SECONDS = 2.0
 TEXT = """\
-Measures latency and message rate on the RTL with the project's own driver; every message is
-checked. With FILE, a YAML grid, every combination of its values is a job, several at a time in
-processes of their own. Finished jobs are kept (sim/out/sweeps) until a source changes: a sweep that
-was ended goes on where it was.
+Measures latency and message rate on the RTL with the project's own driver and checks every
+message. With FILE, a YAML grid, every combination of its values is a job; jobs run in parallel
+processes. Finished jobs are cached (sim/out/sweeps) until a source changes, so an interrupted
+sweep resumes.
 """
 EPILOG = """\
-a FILE, as sim/sweeps/example.yaml (only sizes are needed, a single value needs no brackets):
+a FILE, as sim/sweeps/example.yaml (only sizes is required, a single value needs no brackets):
   sizes: [8, 64, 1024, 4096]        # bytes, 0 to 4096
-  queues: [1, 8]                    # of the rates, 1 to 16
+  queues: [1, 8]                    # for rates, 1 to 16
   kinds: [UD, SRD]
   host_read_latency: [125, 500]     # cycles, 1 to 10000
   seeds: [1, 2]                     # plots show the median
   measure: [latency, rate]
   backend: [verilator, cycle]       # or icarus; cycle: the cycle model, in milliseconds
-the host's habits; with one of them, or with `cycle`, rates are those of a closed loop, and queues
-may be 1 to 64, the same messages on every backend:
-  depth: [16, 64]                   # messages open on a queue, 1 to 1024; default 64
-  batch: [1, 16]                    # send entries for each doorbell, 1 to 16; default 16
-  store_buffer: [ideal, pressure]   # how the CPU's store buffer lets lines go; default ideal
+host parameters; with one of them, or with `cycle`, rates are those of a closed loop with the same
+messages on every backend, and queues may be 1 to 64:
+  depth: [16, 64]                   # outstanding messages per queue, 1 to 1024; default 64
+  batch: [1, 16]                    # WQEs per doorbell, 1 to 16; default 16
+  store_buffer: [ideal, pressure]   # eviction policy of the CPU's store buffer; default ideal
   sq_host: [0, 1]                   # 1: the build with send queues in host memory; default 0
 
-what is written, into the folder --out: summary.json with every figure, its unit and the number of
-messages behind it, the same as a table in figures.csv and figures.parquet (a row a figure), the
-pictures latency.svg, loaded.svg and rates.svg, queues.svg (LLQ against host memory, with sq_host),
-and index.html with all of it
+output, in the folder --out: summary.json with every measurement, its unit and its number of
+messages; figures.csv and figures.parquet, one row per measurement; the pictures latency.svg,
+loaded.svg, rates.svg and queues.svg (LLQ against host memory, with sq_host); index.html with all
+of them
 
 examples:
   efa-cosim sweep sim/sweeps/example.yaml --jobs 2
@@ -61,28 +61,29 @@ def add_command(commands):
     parser = commands.add_parser("sweep", help="latency and rate over sizes, queues, hosts, seeds",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a grid in YAML")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="grid in YAML")
     parser.add_argument("--jobs", type=number(1, MOST_JOBS), metavar="N",
-                        help="processes at a time, with FILE (default: the cores, at most 4)")
+                        help="with FILE: parallel processes (default: number of cores, at most 4)")
     parser.add_argument("--fresh", action="store_true",
-                        help="with FILE: measure all of it again, whatever was kept")
+                        help="with FILE: measure everything again, ignore cached jobs")
     parser.add_argument("--sizes", type=numbers(0, MOST_BYTES),
-                        help="without FILE: message sizes in bytes, with commas")
+                        help="without FILE: message sizes in bytes, comma-separated")
     parser.add_argument("--queues", type=numbers(1, MOST_QUEUES),
-                        help="without FILE: queue counts, with commas")
+                        help="without FILE: queue counts, comma-separated")
     parser.add_argument("--rd-latency", type=number(1, MOST_WAIT), metavar="CYCLES",
                         help="without FILE: host read latency (default: 125)")
     parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE),
-                        help=f"without FILE: the simulator, or the cycle model (default: {RTL})")
-    parser.add_argument("--seed", type=seed, help="without FILE: of every random choice (1)")
+                        help=f"without FILE: simulator, or the cycle model (default: {RTL})")
+    parser.add_argument("--seed", type=seed,
+                        help="without FILE: seed of every random choice (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FOLDER",
-                        help="where the results go (default: reports/sweep, or "
+                        help="output folder of the results (default: reports/sweep, or "
                              "reports/sweep-NAME for NAME.yaml)")
     parser.set_defaults(work=work)
 
 
 def work(options):
-    """Sweeps, writes the report, returns the exit code."""
+    """Runs the sweep, writes the report, returns the exit code."""
     name = f"sweep-{options.file.stem}" if options.file else "sweep"
     folder = options.out or ROOT / "reports" / name
     try:
@@ -101,12 +102,12 @@ def work(options):
 
 
 def _check_together(options):
-    """A file says it all; what would be ignored is refused."""
+    """Refuses options that would be ignored: a file defines the whole sweep."""
     if options.file is None:
         if options.jobs is not None:
-            raise GridError("--jobs goes with a FILE; `efa-cosim sweep --help` shows one")
+            raise GridError("--jobs needs a FILE; `efa-cosim sweep --help` shows an example")
         if options.fresh:
-            raise GridError("--fresh goes with a FILE: without one nothing is kept")
+            raise GridError("--fresh needs a FILE: without FILE no job is cached")
         return
     for name in ("sizes", "queues", "rd_latency", "backend", "seed"):
         if getattr(options, name) is not None:
@@ -115,7 +116,7 @@ def _check_together(options):
 
 
 def _of_options(options):
-    """One device after the other in this process."""
+    """Measures on one device after the other in this process."""
     wait, one_seed = options.rd_latency or 125, 1 if options.seed is None else options.seed
     sizes, queues = options.sizes or LATENCY_SIZES, options.queues or QUEUES
     if options.backend == CYCLE:
@@ -133,7 +134,7 @@ def _of_options(options):
 
 
 def _of_file(options):
-    """Every job of the grid that was not finished before, in parallel processes."""
+    """Runs every job of the grid that is not cached, in parallel processes."""
     grid = read_grid(options.file)
     jobs = grid.jobs()
     width = options.jobs or min(4, os.cpu_count() or 1)
@@ -162,7 +163,7 @@ def _of_file(options):
 
 
 def in_groups(jobs, width):
-    """The jobs as the pool takes them: of the cycle model several to a process."""
+    """The jobs for the pool: short jobs of the cycle model in groups, one process a group."""
     short = [job for job in jobs if job.backend == CYCLE]
     each = max(1, min(MOST_IN_GROUP, -(-len(short) // width)))
     groups = [Group(tuple(short[at : at + each])) for at in range(0, len(short), each)]
@@ -170,8 +171,8 @@ def in_groups(jobs, width):
 
 
 class Progress:
-    """A line for each job that ends, of many short ones now and then; with the time left, from
-    what jobs of its backend took."""
+    """Prints a line per finished job, for short ones at intervals, with the remaining time
+    estimated from finished jobs of the same backend."""
 
     def __init__(self, total, missing, width):
         self._total, self._width = total, width
@@ -180,7 +181,7 @@ class Progress:
         self._seconds, self._ended, self._next = Counter(), Counter(), 0.0
 
     def tell(self, job, reason, seconds):
-        """A job ended after so many seconds of a process."""
+        """Records a job that finished after so many seconds of a process."""
         self._done += 1
         self._left[job.backend] -= 1
         self._seconds[job.backend] += seconds
@@ -194,7 +195,7 @@ class Progress:
             f"{'FAILED' if reason else 'done'}{ahead}")
 
     def left(self):
-        """Seconds until the end, as far as can be known."""
+        """Estimated seconds until the end."""
         mean = sum(self._seconds.values()) / sum(self._ended.values())
         work = sum(count * (self._seconds[name] / self._ended[name] if self._ended[name] else mean)
                    for name, count in self._left.items())
@@ -205,7 +206,7 @@ def _summary(command, rows, wrong, more, how="checked"):
     counts = Counter(row["name"] for row in rows)
     told = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
     messages = sum(row["messages"] for row in rows)
-    text = f"{len(rows)} figures ({told}), {messages} messages {how}"
+    text = f"{len(rows)} measurements ({told}), {messages} messages {how}"
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa-cosim waterfall: where the cycles of every message went, by service and named waits."""
+"""efa-cosim waterfall: attributes the cycles of every message to service and named waits."""
 
 import argparse
 import html
@@ -15,15 +15,15 @@ from efa.report import STYLE
 CYCLE = "cycle"
 OUT = ROOT / "reports/waterfall"
 TEXT = """\
-Runs workloads on the RTL, or on the cycle model, with send queues in LLQ memory and in host memory,
-and says of every message where its cycles went: service, from the timing table, and waits by name.
-Waits are worked out by replaying each stage without the stamp of the message's own leaving; service
-and waits must meet every stamp to the cycle, else the job fails and names message and stage.
+Runs workloads on the RTL or on the cycle model, with send queues in LLQ memory and in host memory,
+and attributes the cycles of every message: service, from the timing table, and named waits. Each
+wait is derived by replaying the stage without the message's own departure time. Service and waits
+must match every event to the cycle, else the job fails and names message and stage.
 """
 EPILOG = """\
-what is written, into the folder --out: index.html, summary.json with every figure, pictures (the
-median and the 99th-percentile message side by side, stage shares and causes against load, the
-device's counters beside the bench's), and trace.json: open it in https://ui.perfetto.dev
+output, in the folder --out: index.html; summary.json with every measurement; pictures (the median
+and the 99th-percentile message side by side, stage shares and wait causes against load, the
+device's counters beside those of the bench); trace.json, for https://ui.perfetto.dev
 
 examples:
   efa-cosim waterfall
@@ -35,34 +35,39 @@ exit codes: 0 every message attributed to the cycle; 1 otherwise; 2 usage or env
 
 
 def add_command(commands):
-    parser = commands.add_parser("waterfall", help="where the cycles of every message went",
+    parser = commands.add_parser("waterfall", help="attribute the cycles of every message",
                                  description=TEXT, epilog=EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=("verilator", "icarus", CYCLE), default=RTL,
-                        help="the RTL on a simulator, or the cycle model (default: %(default)s)")
+                        help="backend: the RTL on a simulator, or the cycle model "
+                             "(default: %(default)s)")
     parser.add_argument("--size", type=number(0, 4096), default=64,
-                        help="bytes of the messages that are shown one by one (default: 64)")
+                        help="message size of the waterfalls, bytes (default: 64)")
     parser.add_argument("--sizes", type=numbers(0, 4096), default=[32, 64, 1024],
-                        help="bytes of those shown against load, with commas (32,64,1024)")
-    parser.add_argument("--kind", choices=("SRD", "UD"), default="SRD", help="(default: SRD)")
-    parser.add_argument("--queues", type=number(1, 64), default=8, help="(default: 8)")
+                        help="message sizes against load, bytes, comma-separated "
+                             "(default: 32,64,1024)")
+    parser.add_argument("--kind", choices=("SRD", "UD"), default="SRD",
+                        help="type of the queue pairs (default: SRD)")
+    parser.add_argument("--queues", type=number(1, 64), default=8,
+                        help="number of queue pairs (default: 8)")
     parser.add_argument("--depth", type=number(1, 128), default=16,
-                        help="messages open on each queue, closed loop (default: 16)")
+                        help="outstanding messages per queue, closed loop (default: 16)")
     parser.add_argument("--batch", type=number(1, 16), default=4,
-                        help="send entries for each doorbell (default: 4)")
+                        help="WQEs per doorbell (default: 4)")
     parser.add_argument("--messages", type=number(1, 200_000), default=2048,
-                        help="of each run (default: 2048)")
+                        help="messages per run (default: 2048)")
     parser.add_argument("--rd-latency", type=number(1, 10_000), default=125, metavar="CYCLES",
                         help="host read latency (default: 125)")
-    parser.add_argument("--seed", type=seed, default=1, help="of every random choice (1)")
+    parser.add_argument("--seed", type=seed, default=1,
+                        help="seed of every random choice (default: 1)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER",
-                        help="where the report goes (default: reports/waterfall)")
+                        help="output folder of the report (default: reports/waterfall)")
     parser.set_defaults(work=work)
 
 
 def work(options):
-    """Runs, attributes, writes the report; the exit code."""
-    # Compiling takes seconds that help and refusals need not wait for.
+    """Runs the workloads, attributes the cycles, writes the report; returns the exit code."""
+    # This import takes seconds, which help and refusals avoid.
     from cycle import pictures
     from cycle.lifelines import LifelineError
     from cycle.study import study
@@ -86,8 +91,8 @@ def work(options):
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
     who = "cycle model" if options.backend == CYCLE else f"RTL on {options.backend}"
-    setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, a doorbell for {wanted.batch}, host "
-               f"read {wanted.read_latency} cycles")
+    setting = (f"{who}; {wanted.kind}, {wanted.queues} queues, {wanted.batch} WQEs per doorbell, "
+               f"host read {wanted.read_latency} cycles")
     names = ("waterfall-closed", "waterfall-open", "waterfall-host")
     drawn = {name: plots.waterfall(one, who)
              for name, one in zip(names, found["shown"], strict=True)}
@@ -100,7 +105,7 @@ def work(options):
         drawn["meter"] = pictures.meter(found["meter"], setting)
     agrees = not found["meter"] or found["meter"]["agree"]
     text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
-            "and named waits make up every latency to the cycle")
+            "and named waits sum to every latency, to the cycle")
     if found["meter"]:
         text += (", the device's counters agree with the bench" if agrees
                  else "; the device's counters DO NOT AGREE with the bench")
@@ -119,7 +124,7 @@ def _modelled(works):
 
 
 def simulated(backend, seed):
-    """What runs workloads on the RTL for cycle.study; raises BackendUnavailable."""
+    """Returns the runner of workloads on the RTL for cycle.study; raises BackendUnavailable."""
     from cycle.record import from_rtl
 
     from tb.cycle.timed import run_timed
@@ -138,16 +143,16 @@ def simulated(backend, seed):
 
 CAPTIONS = {
     "waterfall-closed": "Two messages of one run, doorbell to completion. Solid: service, as on an "
-                        "idle device; hatched: waits, and the longest of them by name.",
-    "waterfall-open": "The same where doorbells come at a fixed pace.",
-    "waterfall-host": "The closed loop on a build whose send queues lie in host memory: each entry "
-                      "is fetched by a host read before it is scheduled.",
-    "shares": "Above: latencies; below: what the mean latency is made of. Left of the dotted line "
-              "doorbells come at a fixed pace, right of it a queue waits for completions.",
-    "meter": "Bars: counters of the device itself (efa_meter). Crosses: the same as the bench saw "
-             "it at the pins, or as the replays of the waterfall found it.",
+                        "idle device; hatched: waits, the longest with its name.",
+    "waterfall-open": "The same with doorbells at a fixed rate.",
+    "waterfall-host": "The closed loop on a build with send queues in host memory: each WQE is "
+                      "fetched by a host read before it is scheduled.",
+    "shares": "Top: latencies; bottom: composition of the mean latency. Left of the dotted line "
+              "doorbells have a fixed rate, right of it each queue waits for completions.",
+    "meter": "Bars: the device's own counters (efa_meter). Crosses: the same counts from the pins, "
+             "or from the replays of the waterfall.",
 }  # fmt: skip
-CAUSES = "What messages of this size wait for, and at which stage; cycles of the mean message."
+CAUSES = "Wait causes of messages of this size, by stage; cycles of the mean message."
 
 
 def _write(folder, summary, drawn, trace):
@@ -163,9 +168,9 @@ def _write(folder, summary, drawn, trace):
         f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(summary['title'])}</h1>",
         f"<p class='verdict {summary['verdict']}'>{summary['verdict']}: "
         f"{html.escape(summary['text'])}.</p>",
-        "<p>Each wait has a name and was worked out from what else was going on: what the other "
-        "messages did at the same ports, and the depths and latencies of the timing table. "
-        "<a href=trace.json>trace.json</a> shows the closed loop's first messages on "
+        "<p>Each wait has a name. It is derived by replaying the stage from the other messages at "
+        "the same ports and from the depths and latencies of the timing table. "
+        "<a href=trace.json>trace.json</a> shows the first messages of the closed loop on "
         "<a href=https://ui.perfetto.dev>ui.perfetto.dev</a>.</p>", figures,
         f"<p class=dim>Made by <code>{summary['command']}</code>, seed {summary['seed']}; the "
         "numbers are in summary.json. Cycles at 250 MHz nominal.</p>"]) + "\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the laboratory: a process sends over several queues, a tap and a checker look on."""
+"""Runs one laboratory seed: a process sends over several queues; a tap and a checker observe."""
 
 import hashlib
 import random
@@ -18,7 +18,7 @@ from efa.lab.verdict import CLEAN, name
 from efa.queue_pair import INLINE_64
 from efa.wc import StoreBuffer
 
-# Depth and entry size of the queues of a run: batches larger than max_tx_batch must fit some.
+# Depth and WQE size of the queues of a run; some rings hold more than max_tx_batch WQEs.
 SHAPES = ((4, 64), (8, 64), (32, 64), (8, 128), (16, 128))
 LEAST_BYTES, ROOM = 8, 128
 _DATA = {defs.PktOpcode.SRD_SEND, defs.PktOpcode.UD_SEND}
@@ -26,11 +26,11 @@ _DATA = {defs.PktOpcode.SRD_SEND, defs.PktOpcode.UD_SEND}
 
 @dataclass
 class Run:
-    """What one run was, and what came of it.
+    """Parameters and results of one run.
 
-    breach: why correct code cannot have left this trace, empty where it can. garbage: packets
-    that carry what nobody sent. beats: stores to LLQ memory. digest: of these and of doorbells, in
-    order.
+    breach: why correct code cannot produce this trace, empty if it can. garbage: packets with a
+    payload that was not sent. beats: stores to LLQ memory. digest: of these stores and of
+    doorbells, in order.
     """
 
     bug: str | None
@@ -52,17 +52,17 @@ class Run:
 
     @property
     def right(self):
-        """True when each message arrived, once, in order and unchanged."""
+        """True if each message arrived once, in order and unchanged."""
         return self.sent == self.arrived and not self.garbage
 
     @property
     def found(self):
-        """True when checker or device say that something is wrong."""
+        """True if checker or device report an error."""
         return self.verdict != CLEAN or bool(self.device)
 
     @property
     def hidden(self):
-        """True when nobody can see anything: a legal trace, and every result right."""
+        """True if the bug is not observable: a permitted trace, correct results, no error."""
         return not self.breach and self.right and not self.device
 
     def as_dict(self):
@@ -71,7 +71,7 @@ class Run:
 
 
 def run(backend, bug, buffer, seed):
-    """Plays one seed on a backend that was opened with record=True; the Run."""
+    """Plays one seed on a backend opened with record=True; returns the Run."""
     buffer = StoreBuffer.of(buffer)
     told = Run(bug, str(buffer), seed, backend.name)
     rng = random.Random(f"laboratory {seed}")
@@ -79,7 +79,7 @@ def run(backend, bug, buffer, seed):
     node = Node(tap, buffer, seed, planted(bug, seed))
     shapes = rng.sample(SHAPES, len(SHAPES))
     while shapes:
-        # One queue alone, or two whose entries share the lines of the store buffer.
+        # One queue alone, or two whose WQEs share the lines of the store buffer.
         together, shapes = shapes[:2], shapes[2:]
         flows = [_Flow(node, tap, rng, *shape) for shape in together]
         _play(node.context, tap, rng, flows)
@@ -106,7 +106,7 @@ def _digest(items):
 
 
 def _play(context, tap, rng, flows):
-    """Keeps the rings full, queue by queue, until each has sent all or does not go on."""
+    """Keeps the rings full, queue by queue, until each queue has sent everything or is stuck."""
     going = list(flows)
     while going:
         flow = rng.choice(going)
@@ -125,7 +125,7 @@ def _play(context, tap, rng, flows):
 
 
 class _Flow:
-    """One queue from its birth to its end, with a receiver; its ring wraps several times."""
+    """One send queue and its receiver, from creation to destruction; the ring wraps repeatedly."""
 
     def __init__(self, node, tap, rng, depth, entry_bytes):
         context, pd = node.context, node.pd
@@ -144,7 +144,7 @@ class _Flow:
         self._shape = tap.watch(self._sender)
 
     def post(self):
-        """Posts some messages, as far as there is room; True when there is more to do."""
+        """Posts messages while slots are free; True if more can be posted now."""
         rng, left = self._rng, self._total - len(self._posted)
         count = min(self._sender.sq.room, left, rng.randint(1, self._sender.sq_depth))
         if not count:
@@ -158,26 +158,26 @@ class _Flow:
         return count < left and self._sender.sq.room > 0
 
     def take(self, packets):
-        """Keeps what went over the wire for this queue."""
+        """Records the packets of this queue."""
         for packet in packets:
             head = defs.PktHdr.unpack(packet)
             if head.opcode in _DATA and head.src_qpn == self._sender.number:
                 self._went.append(packet[defs.PktHdr.SIZE :][: head.length])
 
     def poll(self):
-        """Takes completions; False when all is sent, or something stays out or failed."""
+        """Consumes completions; False if all messages are sent, a send failed or is stuck."""
         self._receiver.recv_cq.poll_array()
         try:
             ended = self._sender.send_cq.poll_array()
         except VerbsError:
-            # The entry whose id was not written completes under another one: an error anyway.
+            # A WQE with an unwritten request id completes under another id: an error.
             return False
         self._done += len(ended)
         stuck = not len(ended) and self._done < len(self._posted)
         return not (stuck or ended["status"].any() or self._done == self._total)
 
     def end(self, told):
-        """Adds the results, gives the queue back."""
+        """Adds the results to the run and destroys the queue."""
         self._tap.leave(self._shape)
         posted, known = self._posted, set(self._posted)
         told.sent += len(posted)

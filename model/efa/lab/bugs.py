@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes that providers make, each a switch of the host's layer.
+"""Defines the planted provider bugs, each a subclass of the provider.
 
     Node(backend, provider=planted("no_fence", seed))
 
-The checker never sees these names: it has a list of its own for its verdicts.
+The checker does not use these names; its verdicts have a separate list.
 """
 
 import random
@@ -14,12 +14,12 @@ from efa.provider import Copy, Doorbell, Fence, Provider
 from efa.wc import STORE_BYTES
 from efa.work_queue import WorkQueue
 
-# A thread runs so many steps at most before the other has its turn.
+# Maximum number of steps of a thread before the other thread may run.
 MOST_SLICE = 12
 
 
 class NoFence(Provider):
-    """No fence before the doorbell."""
+    """Omits the fence before the doorbell."""
 
     def one_batch(self, qp, number, data):
         for step in super().one_batch(qp, number, data):
@@ -28,7 +28,7 @@ class NoFence(Provider):
 
 
 class FenceTooEarly(Provider):
-    """The fence comes before the last entry."""
+    """Places the fence before the last WQE."""
 
     def one_batch(self, qp, number, data):
         size = qp.wqe.SIZE
@@ -41,7 +41,7 @@ class FenceTooEarly(Provider):
 
 
 class DoorbellBeforeLastStore(Provider):
-    """The last 8-byte store of a batch is moved behind its doorbell, and fenced there."""
+    """Moves the last 8-byte store of a batch after its doorbell, with a fence after it."""
 
     def one_batch(self, qp, number, data):
         *before, last = self.copies(qp, number, data)
@@ -55,21 +55,21 @@ class DoorbellBeforeLastStore(Provider):
 
 
 class BatchTooLarge(Provider):
-    """max_tx_batch is not looked at."""
+    """Ignores max_tx_batch."""
 
     def batch(self, qp, _number):
         return qp.sq_depth
 
 
 class SlotReused(Provider):
-    """The bookkeeping takes the ring for twice as long as it is."""
+    """Assumes twice the ring depth in its bookkeeping."""
 
     def work_queue(self, depth, generation, long_ids):
         return WorkQueue(2 * depth, generation, long_ids)
 
 
 class WrapWrong(Provider):
-    """The doorbell counts modulo the ring, or a batch runs on behind the ring's end."""
+    """Counts the doorbell modulo the ring, or writes a batch past the end of the ring."""
 
     def __init__(self, rng):
         self._masks = rng.random() < 0.5
@@ -87,14 +87,14 @@ class WrapWrong(Provider):
 
 
 class StalePhase(Provider):
-    """The phase bit stays what it was in the first lap."""
+    """Keeps the phase bit of the first pass after a wrap."""
 
     def phases(self, qp, numbers):
         return np.full(len(numbers), qp.first_phase)
 
 
 class HalfEntry(Provider):
-    """Only the first half of each entry is copied."""
+    """Copies only the first half of each WQE."""
 
     def copies(self, qp, number, data):
         size = qp.wqe.SIZE
@@ -104,7 +104,7 @@ class HalfEntry(Provider):
 
 
 class DoorbellCoalesced(Provider):
-    """A doorbell waits until a batch is full; nobody rings for what is left in the end."""
+    """Delays the doorbell until a batch is full; the WQEs of the last part are never posted."""
 
     def __init__(self, _rng):
         self._rung = {}
@@ -123,7 +123,7 @@ class DoorbellCoalesced(Provider):
 
 
 class TwoThreads(Provider):
-    """Two threads, each on a CPU of its own, post on one queue without a lock."""
+    """Posts with two threads on two CPUs on one queue, without a lock."""
 
     def __init__(self, rng):
         self._rng, self._other = rng, None
@@ -149,7 +149,7 @@ class TwoThreads(Provider):
 
 
 def _stores(steps):
-    """Steps with copies as the single stores of which they are made."""
+    """Splits copies into the single stores of which they consist."""
     for step in steps:
         if isinstance(step, Copy):
             for at in range(0, len(step.data), STORE_BYTES):
@@ -173,7 +173,7 @@ BUGS = (
 
 
 def planted(bug, seed):
-    """A provider with one bug, or the correct one for None."""
+    """A provider with one bug, or the correct provider for None."""
     if bug is None:
         return Provider()
     if bug in _PLAIN:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches send queues from outside: what crosses the bus against the rules providers must keep.
+"""Checks send queues from outside: the bus trace against the rules for providers.
 
-It sees a trace (efa.lab.trace): stores, doorbells, what the device shows. It does not see the
-provider, its switches or the store buffer. What it finds is evidence; efa.lab.verdict names it.
+The input is a trace (efa.lab.trace): stores, doorbells, device events. The checker does not depend
+on the provider, its bug or the store buffer. Its findings are evidence; efa.lab.verdict names the
+bug.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED
 
 DWORD_BYTES, UNIT_BYTES = 4, 64
 COUNTER = 1 << 16
-# What the evidence of one queue may be; TORN and RANG_WHOLE speak of doorbells.
+# Kinds of evidence about one queue.
 REWRITTEN, REPEATED, BACK, BACK_A_LAP = "rewritten", "repeated", "back", "back a lap"
 BEYOND, BESIDE, IN_FLIGHT = "beyond the ring", "beside the ring", "slot in flight"
 LARGE, PHASE, NEVER_RUNG = "large batch", "phase", "never rung"
@@ -24,9 +25,9 @@ _PHASE_DWORD, _PHASE_BYTE = divmod(_META.ctrl2.offset, DWORD_BYTES)
 
 @dataclass
 class Announced:
-    """One doorbell: entries first to end, and of each what was missing then, as dword masks.
+    """One doorbell: posts WQEs first to end - 1. missing: their unwritten dwords, as masks.
 
-    late: what of it has not come since. followed: all that was missing came as the very next.
+    late: missing dwords not stored since. followed: all missing dwords came in the next store.
     """
 
     shape: object
@@ -38,14 +39,14 @@ class Announced:
 
     @property
     def only_last_store(self):
-        """True when exactly the last eight bytes were missing."""
+        """True if exactly the last eight bytes were missing."""
         dwords = self.shape.entry_bytes // DWORD_BYTES
         return self.missing == {self.end - 1: 3 << dwords - 2}
 
 
 @dataclass
 class Findings:
-    """Everything found in a trace: how often what, first in words, doorbells, device errors."""
+    """All findings of a trace: count and first text per kind, doorbells, device errors."""
 
     counts: dict = field(default_factory=lambda: defaultdict(int))
     first: dict = field(default_factory=dict)
@@ -53,18 +54,18 @@ class Findings:
     device: dict = field(default_factory=lambda: defaultdict(int))
 
     def add(self, kind, text):
-        """One more piece of evidence."""
+        """Adds one piece of evidence."""
         self.counts[kind] += 1
         self.first.setdefault(kind, text)
 
     @property
     def torn(self):
-        """Doorbells that came before all they announce."""
+        """Doorbells that posted incomplete WQEs."""
         return [one for one in self.doorbells if one.missing]
 
 
 class _Watch:
-    """One queue: what was rung, what stands in the slots since, what is owed."""
+    """State of one queue: posted WQEs, stores to its slots since, missing dwords."""
 
     def __init__(self, shape, findings):
         self.shape, self.findings = shape, findings
@@ -78,7 +79,7 @@ class _Watch:
         self.findings.add(kind, f"queue {self.shape.index}: {text}")
 
     def store(self, offset, data):
-        """Stored dwords, which lie in one slot; True when all of it was owed."""
+        """Adds a store inside one slot; True if all its dwords were missing at a doorbell."""
         shape = self.shape
         slot, inside = divmod(offset - shape.llq, shape.entry_bytes)
         mask = (1 << len(data) // DWORD_BYTES) - 1 << inside // DWORD_BYTES
@@ -88,11 +89,11 @@ class _Watch:
             self._owed_comes(announced, number - shape.depth, mask)
             return True
         if number - self.completed >= shape.depth:
-            self.found(IN_FLIGHT, f"slot {slot} is stored for entry {number}, {self.completed} "
-                                  f"of {self.rung} are completed")
+            self.found(IN_FLIGHT, f"slot {slot} is stored for WQE {number} while {self.completed} "
+                                  f"of {self.rung} posted WQEs are completed")
         if self.stored[number] & mask:
-            self.found(REWRITTEN, f"entry {number}: dwords {self.stored[number] & mask:#x} are "
-                                  "stored a second time before their doorbell")
+            self.found(REWRITTEN, f"WQE {number}: dwords {self.stored[number] & mask:#x} are "
+                                  "stored twice before their doorbell")
         self.stored[number] |= mask
         if mask >> _PHASE_DWORD & 1:
             at = _META.ctrl2.offset - inside
@@ -105,16 +106,16 @@ class _Watch:
             del announced.late[number], self.owed[number]
 
     def _phase(self, number, phase):
-        """The first entry teaches the phase of its lap."""
+        """Checks a phase bit; the first WQE defines the phase of the first pass."""
         first = (phase - number // self.shape.depth) % 2
         if self.first_phase is None:
             self.first_phase = first
         elif first != self.first_phase:
-            self.found(PHASE, f"entry {number} has phase {phase} in lap "
-                              f"{number // self.shape.depth}")
+            self.found(PHASE, f"WQE {number} has phase {phase} after "
+                              f"{number // self.shape.depth} wraps")
 
     def ring(self, value):
-        """A doorbell; gives what it announces, None where it announces nothing legal."""
+        """Checks a doorbell; returns what it posts, None if the doorbell is invalid."""
         shape = self.shape
         ready = self.rung
         while self.stored.get(ready) == self.whole:
@@ -122,41 +123,41 @@ class _Watch:
         new = (value - self.rung) % COUNTER
         if ready >= shape.depth and ready != self.rung and value == ready % shape.depth \
                 and value != ready % COUNTER:
-            self.found(BACK_A_LAP, f"doorbell {value} where {ready % COUNTER} is due: counted "
-                                   f"modulo {shape.depth}")
+            self.found(BACK_A_LAP, f"doorbell {value}, expected {ready % COUNTER}: counted modulo "
+                                   f"the depth {shape.depth}")
             self._go_on(ready)
         elif new == 0:
-            self.found(REPEATED, f"doorbell {value} a second time")
+            self.found(REPEATED, f"doorbell {value} is repeated")
         elif new > COUNTER // 2:
-            self.found(BACK, f"doorbell {value} behind {self.rung % COUNTER}")
+            self.found(BACK, f"doorbell {value} is behind {self.rung % COUNTER}")
         elif self.rung + new - self.completed > shape.depth:
-            self.found(BEYOND, f"doorbell for {new} entries, the ring has room for "
-                               f"{shape.depth - self.rung + self.completed}")
+            self.found(BEYOND, f"doorbell for {new} WQEs, the ring has "
+                               f"{shape.depth - self.rung + self.completed} free slots")
             self._go_on(self.rung + new)
         else:
             return self._announce(self.rung + new)
         return None
 
     def _go_on(self, end):
-        """The device refuses this doorbell; the host believes that it counted."""
+        """Advances past a doorbell that the device refuses and the host considers posted."""
         for number in [number for number in self.stored if number < end]:
             del self.stored[number]
         self._nothing_left_out(end)
         self.rung = end
 
     def _nothing_left_out(self, end):
-        """One thread announces all that it stored; another one's stores would be beyond."""
+        """Reports stores past the doorbell: a single thread posts everything it stored."""
         left = sorted(self.stored)
         if left:
             slots = ", ".join(str(number % self.shape.depth) for number in left)
-            self.found(LEFT_OUT, f"slots {slots} were stored, the doorbell ends before entry {end}")
+            self.found(LEFT_OUT, f"slots {slots} were stored, the doorbell ends before WQE {end}")
             self.stored.clear()
 
     def _announce(self, end):
         shape = self.shape
         units = (end - self.rung) * shape.entry_bytes // UNIT_BYTES
         if shape.most_units and units > shape.most_units:
-            self.found(LARGE, f"{units} units of {UNIT_BYTES} bytes before a doorbell, "
+            self.found(LARGE, f"{units} units of {UNIT_BYTES} bytes before a doorbell, at most "
                               f"{shape.most_units} are allowed")
         missing = {n: self.whole & ~self.stored.pop(n, 0) for n in range(self.rung, end)}
         missing = {n: mask for n, mask in missing.items() if mask}
@@ -168,15 +169,15 @@ class _Watch:
         return announced
 
     def leave(self):
-        """The queue goes: what is whole in it was never announced."""
+        """Ends the queue: complete WQEs in its slots were never posted."""
         unrung = [n for n, mask in self.stored.items() if mask == self.whole]
         if unrung:
-            self.found(NEVER_RUNG, f"{len(unrung)} entries from {min(unrung)} on were stored and "
-                                   "never announced")
+            self.found(NEVER_RUNG, f"{len(unrung)} WQEs from {min(unrung)} on were stored and "
+                                   "never posted")
 
 
 class Checker:
-    """Findings of a trace: check(items)."""
+    """Checks a trace: check(items)."""
 
     def __init__(self):
         self.findings = Findings()
@@ -184,7 +185,7 @@ class Checker:
         self._last = None
 
     def check(self, items):
-        """Looks at everything in its order; the Findings."""
+        """Checks all items in order; returns the Findings."""
         for item in items:
             if item.kind == LLQ:
                 self._store(item.what, item.data)
@@ -205,10 +206,10 @@ class Checker:
             if shape.llq <= offset < shape.end:
                 self._settle(queue.store(offset, data))
                 return
-        self.findings.add(BESIDE, f"a store of {len(data)} bytes at {offset:#x}, where no ring is")
+        self.findings.add(BESIDE, f"store of {len(data)} bytes at {offset:#x}, outside all rings")
 
     def _settle(self, owed):
-        """Whether what the last doorbell left out follows it directly."""
+        """Records whether the missing dwords of the last doorbell follow it directly."""
         last = self._last
         if last is not None and not owed:
             last.followed = bool(last.missing) and not last.late

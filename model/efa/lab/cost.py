@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store buffer costs: beats on the bus, and where there is time, cycles."""
+"""Measures the cost of a store buffer: beats on the bus and, on a simulator, cycles."""
 
 import statistics
 
@@ -15,7 +15,7 @@ INLINE = {64: 32, 128: 80}
 
 
 def costs(backend):
-    """A row for each policy, entry size and batch; the backend was opened with record=True."""
+    """A row per policy, WQE size and batch; the backend must be opened with record=True."""
     return [_cost(backend, policy, entry_bytes, batch)
             for policy in POLICIES for entry_bytes in INLINE for batch in BATCHES]
 
@@ -34,7 +34,7 @@ def _cost(backend, policy, entry_bytes, batch):
     shape = tap.watch(sender)
 
     def lap(count, batch):
-        """So many messages, posted at once; their items, settled."""
+        """Posts `count` messages in batches and waits until idle; returns the trace items."""
         receiver.post_recv_many(np.arange(count), region.addr, 128, region.l_key)
         tap.settle()
         tap.look()
@@ -82,11 +82,11 @@ def _cycles(items, name):
 
 
 def _span(items, name):
-    """Cycles from the first to the last of an event, both counted."""
+    """Cycles from the first to the last occurrence of an event, both included."""
     cycles = _cycles(items, name)
     return max(cycles) - min(cycles) + 1
 
 
 def _first_to_out(items):
-    """Cycles from the first piece of an entry to the last flit of its packet."""
+    """Cycles from the first store of a WQE to the last flit of its packet."""
     return _cycles(items, "txl")[0] - min(_cycles(items, "llq"))

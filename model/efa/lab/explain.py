@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Could correct code, through some store buffer, have put this on the bus?
+"""Decides whether correct code, with some store buffer, can produce a bus trace.
 
-Correct code fences before each doorbell, so whatever the store buffer does, the stores between
-two doorbells of a queue are, in any order and pieces, exactly the entries that the second one
-announces. This is the whole law, told once more and apart from the checker: where a planted bug
-leaves a trace that keeps it, no observer of the bus can tell it from correct code.
+Correct code has a fence before each doorbell. With every store buffer, the stores between two
+doorbells of a queue are therefore exactly the WQEs that the second doorbell posts, in any order and
+pieces. This rule is implemented independently of the checker: if the trace of a planted bug
+satisfies the rule, no observer of the bus can distinguish the trace from that of correct code.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ _PHASE, _PHASE_AT = defs.IoTxMetaDesc.phase, defs.IoTxMetaDesc.ctrl2.offset
 
 
 class _Queue:
-    """What the law says of one queue between two of its doorbells."""
+    """Checks the rule for one queue between two of its doorbells."""
 
     def __init__(self, shape):
         self.shape = shape
@@ -27,20 +27,20 @@ class _Queue:
         self.first_phase = None
 
     def number(self, slot):
-        """The next entry that may come into a slot."""
+        """The next WQE that may be stored into a slot."""
         return self.rung + (slot - self.rung) % self.shape.depth
 
     def store(self, offset, data):
-        """The breach of a store inside the ring, None where there is none."""
+        """The violation of a store inside the ring, None if there is none."""
         shape = self.shape
         for at in range(offset - shape.llq, offset - shape.llq + len(data), DWORD):
             slot, inside = divmod(at, shape.entry_bytes)
             number = self.number(slot)
             if number - self.completed >= shape.depth:
-                return f"entry {number} stored while {number - shape.depth} is in flight"
+                return f"WQE {number} stored while {number - shape.depth} is outstanding"
             self.stored[number, inside] += 1
             if self.stored[number, inside] > 1:
-                return f"entry {number}: dword {inside // DWORD} stored twice"
+                return f"WQE {number}: dword {inside // DWORD} stored twice"
             byte = _PHASE_AT - inside
             if 0 <= byte < DWORD:
                 start = at - (offset - shape.llq) + byte
@@ -48,15 +48,15 @@ class _Queue:
         return None
 
     def ring(self, value):
-        """The breach of a doorbell, None where there is none."""
+        """The violation of a doorbell, None if there is none."""
         shape, new = self.shape, (value - self.rung) & 0xFFFF
         end = self.rung + new
         if not new:
-            return "a doorbell for nothing"
+            return "a doorbell without a new WQE"
         if new * shape.entry_bytes // 64 > (shape.most_units or 1 << 16):
-            return f"{new} entries before a doorbell"
+            return f"{new} WQEs before a doorbell, more than the maximum batch"
         if end - self.completed > shape.depth:
-            return f"a doorbell for {new} entries, more than the ring has room for"
+            return f"a doorbell for {new} WQEs, more than the free slots of the ring"
         due = {(number, inside) for number in range(self.rung, end)
                for inside in range(0, shape.entry_bytes, DWORD)}
         if self.stored.keys() != due:
@@ -65,7 +65,7 @@ class _Queue:
         for number, phase in self.phases.items():
             first = (phase - number // shape.depth) % 2
             if self.first_phase not in (None, first):
-                return f"entry {number} has the phase of another lap"
+                return f"WQE {number} has the phase of another pass over the ring"
             self.first_phase = first
         self.stored.clear()
         self.phases.clear()
@@ -74,7 +74,7 @@ class _Queue:
 
 
 def breach(items):
-    """The first breach of the law in a trace, None for a trace that correct code can leave."""
+    """The first violation in a trace, None if correct code can produce the trace."""
     queues = {}
     for item in items:
         wrong = None
@@ -82,11 +82,11 @@ def breach(items):
             queues[item.what] = _Queue(item.what)
         elif item.kind == GONE:
             queue = queues.pop(item.what)
-            wrong = "stored and never announced" if queue.stored else None
+            wrong = "stored and never posted" if queue.stored else None
         elif item.kind == LLQ:
             owner = [q for s, q in queues.items() if s.llq <= item.what < s.end]
             inside = owner and item.what + len(item.data) <= owner[0].shape.end
-            wrong = owner[0].store(item.what, item.data) if inside else "a store beside the rings"
+            wrong = owner[0].store(item.what, item.data) if inside else "a store outside all rings"
         elif item.kind == RUNG:
             wrong = queues[item.what].ring(item.data)
         elif item.kind == SHOWN and item.what == "cqe":

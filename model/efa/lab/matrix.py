@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix store buffer x bug: which runs it takes, and what they say together."""
+"""Defines the runs of the matrix store buffer x bug and summarizes their results."""
 
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
@@ -8,24 +8,24 @@ from efa.lab.bugs import BUGS
 from efa.lab.verdict import CLEAN, VERDICTS
 from efa.wc import POLICIES, StoreBuffer
 
-# Uncached stores may pass what is collected, or drain it: each policy with both.
+# Each policy in two variants: uncached stores overtake collected stores, or drain them.
 ROWS = tuple((policy, overtakes) for policy in POLICIES for overtakes in (True, False))
-# With very few lines no fence and a fence one entry too early leave the same few lines behind.
+# With very few lines, no fence and a fence one WQE too early have the same effect.
 LINES_OF_BUGS = (4, 8, 12)
 LINES = (1, 2, 4, 8, 12)
-# Sheet 12.2: repeated writes are legal, so the device cannot know that two threads wrote a slot.
+# Sheet 12.2: repeated writes are permitted, so the device cannot detect two writers of a slot.
 UNKNOWABLE = ("two_threads",)
 NAMED, DEVICE, MISNAMED, HIDDEN, MISSED = "named", "device", "misnamed", "hidden", "missed"
 FOUND, NOT_OBSERVABLE, FAILED = "found", "not observable", "failed"
-# A process plays about so many runs: long enough to be worth its start, short enough to tell of.
+# Runs per process: enough to outweigh the start of a process, few enough for frequent progress.
 MOST_RUNS, MOST_RUNS_ON_RTL = 250, 30
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one process: a bug (None: correct code) on rows of the matrix, seeds from and to.
+    """Runs of one process: a bug (None: correct code), rows of the matrix, seeds first to end - 1.
 
-    cost: instead, what correct code costs under each policy."""
+    cost: measures the cost of each policy with correct code instead."""
 
     backend: str
     bug: str | None = None
@@ -47,18 +47,18 @@ class Job:
 
 
 def row_name(policy, overtakes):
-    """A row as people read it."""
+    """A row as readable text."""
     return f"{policy.replace('_', ' ')}, doorbell {'overtakes' if overtakes else 'drains'}"
 
 
 def buffer_of(bug, policy, overtakes, seed):
-    """The store buffer of one run of a row: the seed chooses its lines."""
+    """The store buffer of one run of a row; the seed selects the number of lines."""
     lines = LINES_OF_BUGS if bug else LINES
     return StoreBuffer(policy, lines[seed % len(lines)], overtakes)
 
 
 def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
-    """All jobs: breadth on the model, depth on a simulator (None: on none); seeds from first on."""
+    """All jobs: many seeds on the model, fewer on a simulator (rtl None: none)."""
     found = [Job("model", cost=True)]
     if rtl:
         found.append(Job(rtl, cost=True))
@@ -70,7 +70,7 @@ def jobs(seeds, correct, rtl, rtl_seeds, bugs=BUGS, first=0):
 
 
 def _cut(backend, bug, first, seeds, most):
-    """Every row with so many seeds, in jobs of at most so many runs where they can be cut."""
+    """Every row with so many seeds, split into jobs of at most `most` runs if possible."""
     rows_a_job = max(1, min(len(ROWS), most // seeds))
     return [Job(backend, bug, ROWS[row : row + rows_a_job], at, min(first + seeds, at + most))
             for row in range(0, len(ROWS), rows_a_job)
@@ -78,7 +78,7 @@ def _cut(backend, bug, first, seeds, most):
 
 
 def outcome(run):
-    """What became of a run with a bug."""
+    """The outcome of a run with a bug."""
     if run["hidden"]:
         return HIDDEN
     if run["verdict"] == run["bug"]:
@@ -89,18 +89,18 @@ def outcome(run):
 
 
 def false_alarm(run):
-    """Why a run of correct code is one, empty where it is none."""
+    """Why a run of correct code is a false alarm, empty if it is none."""
     if run["verdict"] != CLEAN:
         return f"verdict {run['verdict']}: {run['why']}"
     if run["device"]:
         return f"device errors: {', '.join(run['device'])}"
     if run["breach"]:
-        return f"no legal trace: {run['breach']}"
-    return "" if run["right"] else f"{run['arrived']} of {run['sent']} messages arrived right"
+        return f"trace not possible with correct code: {run['breach']}"
+    return "" if run["right"] else f"{run['arrived']} of {run['sent']} messages arrived as sent"
 
 
 def summary(runs):
-    """cells, correct and confusion of all runs, each a dictionary as the worker gives it."""
+    """cells, correct and confusion of all runs; each run is a dictionary of the worker."""
     groups = defaultdict(list)
     for run in runs:
         buffer = StoreBuffer.of(run["buffer"])
@@ -143,12 +143,12 @@ def _cell(key, runs):
     if state == NOT_OBSERVABLE:
         same = sum(run["identical"] for run in runs)
         cell["reason"] = (
-            f"in all {len(runs)} seeds the trace is one that correct code can leave, and every "
-            f"message arrived; in {same} it is that of correct code, store by store")
+            f"in all {len(runs)} seeds the trace is possible with correct code, and every message "
+            f"arrived; in {same} seeds it equals that of correct code, store by store")
     elif state == FAILED:
         bad = next(run for run in runs if outcome(run) in (MISSED, MISNAMED) or run["garbage"])
         cell["reason"] = (f"{counts[MISSED]} missed, {counts[MISNAMED]} named wrongly, {garbage} "
-                          f"packets that nobody sent; repeat: {repeat(bad)}")
+                          f"packets that were never sent; repeat: {repeat(bad)}")
     return cell
 
 
@@ -163,14 +163,14 @@ def _correct(key, runs):
 
 
 def repeat(run):
-    """The command that does one run again."""
+    """The command that repeats one run."""
     bug = f" --bug {run['bug']}" if run["bug"] else ""
     return (f"efa-cosim lab --one{bug} --buffer {run['buffer']} --seed {run['seed']} "
             f"--backend {run['backend']}")
 
 
 def failures(found, failed_jobs, bugs=BUGS):
-    """Everything that keeps the laboratory from passing, in words."""
+    """All reasons why the laboratory fails, as texts."""
     wrong = list(failed_jobs)
     for cell in found["cells"]:
         if cell["state"] == FAILED:

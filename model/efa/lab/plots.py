@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the laboratory, SVG text: matrix, confusion, cost. Each cell carries its words, so
-that they read in black and white too."""
+"""Draws the pictures of the laboratory as SVG text: matrix, confusion, cost. Each cell has text,
+readable without colour."""
 
 import io
 import textwrap
@@ -32,7 +32,7 @@ CELL = {"edgecolor": "#9ca3af", "linewidth": 0.6}
 
 
 def matrix(found, backend):
-    """Store buffer against bug: in how many seeds it was found and named, or why not."""
+    """Draws store buffer against bug: the number of seeds in which each bug was found and named."""
     cells = {(c["bug"], c["policy"], c["overtakes"]): c for c in found["cells"]
              if c["backend"] == backend}
     correct = {(r["policy"], r["overtakes"]): r for r in found["correct"]
@@ -53,31 +53,31 @@ def matrix(found, backend):
     runs = sum(c["seeds"] for c in cells.values()) + sum(r["seeds"] for r in correct.values())
     figure.suptitle(f"Planted provider bugs under each store buffer, {_device(backend)}: "
                     f"{runs:,} runs", x=0.5, y=1.0, fontsize=12)
-    _note(axis, len(ROWS), "Green: found, and in how many seeds the checker named the bug or the "
-          "device alone told of it; `device tells`: the device refuses or reports it too. Hatched: "
-          "not observable, every trace is one that correct code can leave and every message "
-          "arrived. Red: missed, named wrongly, or a false alarm.")
+    _note(axis, len(ROWS), "Green: found, with the number of seeds in which the checker named the "
+          "bug or only the device reported it; `device reports`: the device also refuses or "
+          "reports it. Hatched: not observable, every trace is possible with correct code and "
+          "every message arrived. Red: missed, named wrongly, or a false alarm.")
     return _svg(figure)
 
 
 def _told(cell):
     seen = cell["seeds"] - cell["hidden"]
     if not seen:
-        return f"not observable\nlegal {cell['hidden']}/{cell['seeds']}"
+        return f"not observable\npermitted {cell['hidden']}/{cell['seeds']}"
     lines = [f"named {cell['named']}/{seen}"]
     if cell["device"]:
         lines.append(f"device only {cell['device']}")
     if cell["device_errors"]:
-        lines.append("device tells")
+        lines.append("device reports")
     if cell["hidden"]:
-        lines.append(f"{cell['hidden']} not seen")
+        lines.append(f"{cell['hidden']} not observable")
     if cell["state"] == FAILED:
         lines.append("FAILED")
     return "\n".join(lines)
 
 
 def confusion(found, backend):
-    """Planted bug against the checker's verdict, runs that nobody can tell from correct aside."""
+    """Draws planted bug against verdict, without runs that are not observable."""
     counts = found["confusion"][backend]
     rows = [*BUGS, "correct"]
     figure, axis = _grid(VERDICTS, [TITLES[bug] for bug in rows], 0.95, 0.42)
@@ -91,22 +91,22 @@ def confusion(found, backend):
                 (1 - 0.5 * share, 1 - 0.1 * share, 1 - 0.4 * share) if right else COLOURS[FAILED])
             _cell(axis, x, y, colour, f"{number:,}" if number else "")
     total = sum(sum(one.values()) for one in counts.values())
-    figure.suptitle(f"Bug that was planted (rows) and verdict of the checker (columns), "
+    figure.suptitle(f"Planted bug (rows) and verdict of the checker (columns), "
                     f"{_device(backend)}: {total:,} observable runs", x=0.5, y=1.0, fontsize=12)
-    _note(axis, len(rows), "The checker sees the bus, the device's events and the results; neither "
-          "the provider's switch nor the store buffer. Red: a wrong verdict.")
+    _note(axis, len(rows), "The input of the checker is the bus, the device's events and the "
+          "results, not the planted bug or the store buffer. Red: a wrong verdict.")
     return _svg(figure)
 
 
-# What is measured where the device has time, and how it is marked.
+# Measurements of backends with time, and their markers.
 TIMED = {
     "bus_cycles": ("D", INK, 5, "cycles of s_mmio"),
-    "out_cycles": ("o", "#dc2626", 4, "cycles a message on m_net"),
+    "out_cycles": ("o", "#dc2626", 4, "cycles per message on m_net"),
 }
 
 
 def cost(rows, backend):
-    """Beats of s_mmio for each entry under each policy, and cycles where the device has time."""
+    """Draws beats of s_mmio per WQE for each policy, and cycles for a backend with time."""
     mine = [row for row in rows if row["backend"] == backend]
     shapes = sorted({(row["entry_bytes"], row["batch"]) for row in mine})
     timed = any("bus_cycles" in row for row in mine)
@@ -136,12 +136,12 @@ def cost(rows, backend):
                           textcoords="offset points", fontsize=8, color=INK)
         axis.set_xticks(list(places), [name.replace("_", " ") for name in names], rotation=35,
                         ha="right")
-        axis.set_title(f"{entry_bytes}-byte entries,\na doorbell for {batch}", fontsize=10)
+        axis.set_title(f"{entry_bytes}-byte WQEs,\n{batch} per doorbell", fontsize=10)
         axis.margins(y=0.14)
-    axes[0].set_ylabel("beats (bars) and cycles (marks) an entry")
+    axes[0].set_ylabel("beats (bars) and cycles (marks) per WQE")
     entries = sum(row["entries"] for row in mine)
     lines = mine[0]["lines"]
-    figure.suptitle(f"What a store buffer costs, {_device(backend)}: correct code, {lines} lines, "
+    figure.suptitle(f"Cost of a store buffer, {_device(backend)}: correct code, {lines} lines, "
                     f"{entries:,} messages", y=1.03, fontsize=12)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=5,

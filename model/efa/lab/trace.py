@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses the bus and what the device shows, in the host's order, for one or more queues.
+"""Records the stores of the host and the events of the device, in the host's order.
 
-A Tap stands between the host's software and a backend. It knows the shape of the queues that it
-watches, as a bus analyser is told them; of policy and provider it knows nothing.
+A Tap is placed between the host software and a backend. It has the shape of the observed queues,
+as a bus analyser does; it does not depend on store buffer policy or provider.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from efa.codec import decode_event
 
 LLQ, RUNG, SHOWN, WATCHED, GONE = "llq", "rung", "shown", "watched", "gone"
 
-# Events that say something of a send queue.
+# Events about send queues.
 KEPT = {"db", "llq", "wqe", "txl", "check", "cqe", "qperr"}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A send queue: where it is, how many entries of how many bytes, units between doorbells."""
+    """A send queue: offsets, depth, WQE size, and 64-byte units allowed between doorbells."""
 
     index: int
     llq: int
@@ -30,20 +30,20 @@ class Shape:
 
     @classmethod
     def of(cls, qp):
-        """The shape of a queue pair as it was made."""
+        """The shape of a queue pair."""
         attr = qp.driver.queue_attr
         index = qp.number & ((1 << defs.LIMITS.qpn_w) - 1)
         return cls(index, qp.llq, qp.sq_depth, qp.wqe.SIZE, qp.sq_db, attr.max_tx_batch)
 
     @property
     def end(self):
-        """First offset behind the ring."""
+        """First offset after the ring."""
         return self.llq + self.depth * self.entry_bytes
 
 
 class Item(NamedTuple):
-    """One thing seen: LLQ (offset, bytes), RUNG (offset, value), SHOWN (name, fields), else a
-    Shape."""
+    """One observation: LLQ (offset, bytes), RUNG (shape, value), SHOWN (name, fields), WATCHED and
+    GONE (shape)."""
 
     kind: str
     what: object
@@ -51,7 +51,7 @@ class Item(NamedTuple):
 
 
 class Tap:
-    """A backend that writes down what passes; everything else is the backend's."""
+    """A backend that records stores and events; all other calls pass through."""
 
     def __init__(self, backend):
         self._backend = backend
@@ -69,7 +69,7 @@ class Tap:
         return getattr(self._backend, name)
 
     def watch(self, qp):
-        """From here on this send queue is looked at; its Shape."""
+        """Starts the observation of a send queue; returns its Shape."""
         self.look()
         shape = Shape.of(qp)
         self._watched[shape.doorbell] = shape
@@ -77,13 +77,13 @@ class Tap:
         return shape
 
     def leave(self, shape):
-        """The queue goes."""
+        """Ends the observation of a queue."""
         self.look()
         del self._watched[shape.doorbell]
         self.items.append(Item(GONE, shape))
 
     def look(self):
-        """Takes over what the device has shown so far: before stores that may rely on it."""
+        """Collects new events of the device, before stores that may depend on them."""
         if self._at_once:
             return
         for record in self._backend.events():
@@ -91,12 +91,12 @@ class Tap:
             self._shown(name, {**vars(fields), "cycle": int(record["cycle"])})
 
     def stores(self, items):
-        """Posted host stores, written down where a watched queue may be meant."""
+        """Posts host stores and records those to LLQ memory and to observed doorbells."""
         self.look()
         if not self._watched:
             self._backend.stores(items)
             return
-        # The model acts at once: what it shows of a store comes behind that store.
+        # The model executes a store at once: its events are recorded after that store.
         for group in [[item] for item in items] if self._at_once else [items]:
             for item in group:
                 self._note(*item)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names the mistake behind what the checker found.
+"""Names the bug from the checker's findings.
 
-The order matters: what two threads do to each other looks like other mistakes too, so what only
-they can leave is asked for first; a ring that wraps wrongly leaves torn entries behind it.
+The order matters. Two threads can cause the evidence of other bugs, so evidence that only two
+threads can cause is tested first. A ring with a wrong wrap also leaves incomplete WQEs.
 """
 
 from efa.lab.checker import (
@@ -20,7 +20,7 @@ from efa.lab.checker import (
 )
 
 CLEAN = "clean"
-# What tells a mistake by itself, the most telling first.
+# Evidence that identifies a bug without doorbells, most specific first.
 _BY_ITSELF = (
     ("two_threads", (REWRITTEN, REPEATED, BACK, LEFT_OUT)),
     ("wrap_wrong", (BACK_A_LAP, BESIDE)),
@@ -38,7 +38,7 @@ VERDICTS = (
 
 
 def name(findings):
-    """(verdict, why) of findings; CLEAN for none."""
+    """(verdict, reason) of findings; CLEAN without findings."""
     for verdict, kinds in _BY_ITSELF:
         for kind in kinds:
             if findings.counts[kind]:
@@ -53,17 +53,17 @@ def name(findings):
 
 
 def _torn(findings):
-    """Which order of stores, fence and doorbell leaves entries torn in this way."""
+    """Names the wrong order of stores, fence and doorbell that left these incomplete WQEs."""
     torn = findings.torn
     one = torn[0]
-    told = f"queue {one.shape.index}: the doorbell for entries {one.first} to {one.end - 1} " \
-           f"came before all of {', '.join(map(str, one.missing))}"
+    told = f"queue {one.shape.index}: the doorbell for WQEs {one.first} to {one.end - 1} " \
+           f"came before all stores of {', '.join(map(str, one.missing))}"
     if any(announced.late for announced in torn):
-        return "half_entry", f"{told}; the rest never came"
+        return "half_entry", f"{told}; the missing stores never came"
     if len(torn) == len(findings.doorbells) and all(
             one.only_last_store and one.followed for one in torn):
-        return "doorbell_early", f"{told}: always the last store, which follows at once"
+        return "doorbell_early", f"{told}: always only the last store, which follows directly"
     several = [one for one in torn if one.end - one.first > 1]
     if several and all(one.missing.keys() == {one.end - 1} for one in several):
-        return "fence_early", f"{told}: never more than the last entry"
+        return "fence_early", f"{told}: always only the last WQE"
     return "no_fence", told

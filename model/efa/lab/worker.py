@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job of the laboratory in a process of its own: plays its runs, prints them as JSON.
+"""Runs one laboratory job in its own process and prints its runs as JSON.
 
     python -m efa.lab.worker '{"backend": "model", "bug": "no_fence", "rows": [["random", true]]}'
 """
@@ -17,10 +17,10 @@ from efa.lab.matrix import Job, buffer_of, repeat
 
 
 def work(job):
-    """The runs of a job as dictionaries, or the costs."""
+    """The runs of a job as dictionaries, or its cost rows."""
     with ExitStack() as stack:
         if job.backend == "model":
-            # Nothing to start: each run has a fresh device.
+            # The model starts at once: each run has a fresh device.
             def device():
                 return open_backend("model", record=True)
         else:
@@ -36,7 +36,7 @@ def work(job):
 
 
 def one(device, bug, buffer, seed):
-    """One run; of a bug that nobody can see, also whether its trace is that of correct code."""
+    """One run; if its bug is not observable, also whether its trace equals that of correct code."""
     try:
         told = run(device(), bug, buffer, seed)
         record = told.as_dict() | {"hidden": told.hidden, "right": told.right, "identical": False}
@@ -63,6 +63,6 @@ def main(argument):
 
 
 if __name__ == "__main__":
-    # The laboratory ends its jobs so; leaving as an exception takes the simulator along.
+    # The laboratory ends its jobs with SIGTERM; exit by exception also ends the simulator.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1]))
