@@ -41,7 +41,7 @@ MASK = RING - 1
 
 @engine
 def _issue(c, r, issued_at, taken_at):
-    """Issues the beats of the piece at the end of the walk, while the store has free space."""
+    """Issues the beats of the piece at the end of the walk, as far as free space is known."""
     left, n, end = r[LEFT_BEATS], r[ISSUED], r[WALK_END]
     before = n + left - 1 - c.store_beats
     if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):

@@ -78,12 +78,14 @@ class Workload:
         if self.entry_bytes not in INLINE:
             raise WorkloadError(f"entry_bytes {self.entry_bytes!r}: expected 64 or 128")
         if isinstance(self.batch, int) and self.batch * self.entry_bytes > STORED_BYTES:
-            raise WorkloadError(f"batch {self.batch} with entry_bytes {self.entry_bytes}: at most "
-                                f"{STORED_BYTES // self.entry_bytes}")
+            raise WorkloadError(f"batch {self.batch} with entry_bytes {self.entry_bytes}: expected "
+                                f"at most {STORED_BYTES // self.entry_bytes}")
         if self.buffers == 2 and self.size <= 2 * FLIT_BYTES:
-            raise WorkloadError(f"buffers 2 with size {self.size}: from {2 * FLIT_BYTES + 1} bytes")
+            raise WorkloadError(f"buffers 2 with size {self.size}: expected at least "
+                                f"{2 * FLIT_BYTES + 1} bytes")
         if self.batch > self.depth:
-            raise WorkloadError(f"batch {self.batch} with depth {self.depth}: at most the depth")
+            raise WorkloadError(f"batch {self.batch} with depth {self.depth}: expected at most the "
+                                "depth")
         if self.messages < self.queues * self.batch:
             raise WorkloadError(
                 f"messages {self.messages}: expected at least one doorbell for each queue, "

@@ -41,7 +41,7 @@ class Command:
     def result(self):
         """The response; raises DriverError if the device refused the command."""
         if not self.done:
-            raise DriverError(f"{self.name} has not completed")
+            raise DriverError(f"{self.name} has not completed: wait for its response first")
         if self.status != defs.AdminAqCompletionStatus.SUCCESS:
             shown = getattr(self.status, "name", self.status)
             raise DriverError(f"{self.name}: {shown}", self.status)

@@ -35,7 +35,7 @@ def reg_mr(device, cmd):
     legal(not cmd.remote_write_enable or capable(device, "rdma_write"))
     count = 0 if physical else _page_count(device, cmd)
     index, start = _room(device, count)
-    # Last check: a list in host memory is read only once resources are allocated.
+    # Last checks: a list in host memory is read only if an index and translations are free.
     pages = () if physical else _pages(device, cmd, count)
     legal(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
     region = _added(

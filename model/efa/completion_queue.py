@@ -58,7 +58,8 @@ class CompletionQueue:
         self.depth = round_up_pow2(depth)
         self.entry = RX_ENTRY[entry_bytes]
         if events and not driver.eqs:
-            raise VerbsError("the device has no event queue for completion events")
+            raise VerbsError("the device has no event queue for completion events: "
+                             "create the CQ with events=False")
         count = driver.queue_attr.sub_cqs_per_cq
         ring_bytes = self.depth * entry_bytes
         self.base = driver.allocator.alloc(count * ring_bytes)
@@ -181,7 +182,7 @@ class CompletionQueue:
         if not count and not lenient:
             sub.consumed += 1
             shown = entries[0].tobytes().hex()
-            raise VerbsError(f"CQ {self.number}: completion of no live work request: {shown}")
+            raise VerbsError(f"CQ {self.number}: CQE matches no outstanding work request: {shown}")
         sub.consumed += count
         for queue, where in groups:
             where = where[:count]
@@ -207,7 +208,8 @@ class CompletionQueue:
     def req_notify(self):
         """Arms the queue: requests one event at the next completion."""
         if self._db_offset is None:
-            raise VerbsError(f"CQ {self.number} has no doorbell")
+            raise VerbsError(f"CQ {self.number} has no doorbell (db_valid is 0 in the response of "
+                             "CREATE_CQ): poll it instead")
         self._ring(arm=1)
 
     def get_event(self, **limits):

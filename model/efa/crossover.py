@@ -91,7 +91,7 @@ def _latencies(axis, figures):
     log_axis(axis, sizes, sizes, "message size, bytes")
     axis.set_ylim(bottom=0)
     axis.set_ylabel("latency, cycles, median")
-    axis.set_title(f"one message alone, host read {waits[0]} cycles"
+    axis.set_title(f"single message, host read {waits[0]} cycles"
                    + (f" (dotted: {waits[-1]})" if len(waits) > 1 else "")
                    + "\ndashed: host and fabric only", fontsize=8, color=GREY)
 
@@ -112,7 +112,7 @@ def _beyond(axis, figures):
     axis.set_ylim(0, 1.4 * MOST_K)
     least, most = min(beyond.values()), max(beyond.values())
     told = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-    axis.set_title(f"one message alone, all sizes: {len(beyond)} points", fontsize=8, color=GREY)
+    axis.set_title(f"single message, all sizes: {len(beyond)} points", fontsize=8, color=GREY)
     return f"LLQ saves one host read and {told} cycles per message"
 
 
@@ -151,8 +151,8 @@ def _rates(axis, figures, over):
 
 
 def _standing(figures, over):
-    """The measurements of a panel and the text of its fixed values: the smallest batch, and the
-    depth in the middle of the measured ones."""
+    """The measurements of a panel and the text of its fixed values: the smallest batch, and a
+    middle depth (the largest depth for the panel over batches)."""
     values = {name: sorted({f[name] for f in figures}) for name in STILL}
     at = {name: found[(len(found) - 1) // 2] for name, found in values.items()}
     at["host_read_latency"], at["batch"] = values["host_read_latency"][0], values["batch"][0]

@@ -49,11 +49,12 @@ class Device:
         overrides = dict(limits or {})
         unknown = overrides.keys() - defs.LIMITS.keys()
         if unknown:
-            raise ValueError(f"no such limits: {', '.join(sorted(unknown))}")
+            raise ValueError(f"no such limits: {', '.join(sorted(unknown))}; "
+                             "use names of spec/limits.yaml")
         self.memory, self.node_id = memory, node_id
         self.limits = SimpleNamespace(**{**defs.LIMITS, **overrides})
         self.profile = defs.PROFILES[profile]
-        # Strap: 0 selects the interface version of the profile, another value is the version.
+        # Strap: 0 selects the profile's interface version, another value is the minor number.
         self.interface = interface
         self.gid = self.limits.gid_prefix + node_id.to_bytes(2, "big")
         self.on_dma_write = self.on_packet = self.on_interrupt = self.on_event = None
@@ -163,10 +164,11 @@ class Device:
         }  # fmt: skip
 
     def digest(self):
-        """Digest of the control plane: the state that commands, registers and resets set.
+        """Digest of the control plane, equal if and only if the control plane is equal: the state
+        that commands, registers and resets set.
 
-        Excluded are ring indices and messages, which every command changes even if refused, and
-        the bytes of LLQ memory; the map of written LLQ dwords is included."""
+        Excluded are ring indices and interrupt messages, which every command changes even if
+        refused, and the bytes of LLQ memory; the map of written LLQ dwords is included."""
         state = {
             "registers": self._registers,
             "reset": (self.in_reset, self.reset_finished),

@@ -128,10 +128,10 @@ class Driver(DriverObjects):
     def reset(self, reason=defs.RegsResetReasonTypes.NORMAL):
         """Resets the device and waits for the handshake; DriverError on timeout."""
         if not self._read_bits(defs.Reg.DEV_STS).READY:
-            raise DriverError("device is not ready, reset is not possible")
+            raise DriverError("DEV_STS.READY is 0, expected 1: the device cannot be reset")
         polls = self._read_bits(defs.Reg.CAPS).RESET_TIMEOUT
         if not polls:
-            raise DriverError("CAPS gives no reset timeout")
+            raise DriverError("CAPS gives a reset timeout of 0, expected at least 1")
         dev_ctl = defs.REG_BITS.DEV_CTL
         self.write_register(defs.Reg.DEV_CTL, dev_ctl.pack(DEV_RESET=1, RESET_REASON=reason))
         self._set_response_address()
@@ -156,12 +156,12 @@ class Driver(DriverObjects):
                               f"{MIN_VERSION}")
         controller = self._read_bits(defs.Reg.CONTROLLER_VERSION)
         if not (controller.MAJOR_VERSION | controller.MINOR_VERSION | controller.SUBMINOR_VERSION):
-            raise DriverError("controller version is 0")
+            raise DriverError("controller version is 0, expected a version above 0")
 
     def _start_admin(self):
         newest = self.flavour == "newest"
         if not self._read_bits(defs.Reg.DEV_STS).READY:
-            raise DriverError("device is not ready, admin queue cannot start")
+            raise DriverError("DEV_STS.READY is 0, expected 1: the admin queue cannot start")
         if newest:
             self._mask_admin_interrupt(1)
         self.admin = AdminQueue(self.memory, self.allocator, self.write_register,
@@ -198,10 +198,10 @@ class Driver(DriverObjects):
         ids = defs.AdminAqFeatureId
         self.device_attr = self.get_feature(ids.DEVICE_ATTR)
         if self.device_attr.admin_api_version < 1:
-            raise DriverError("admin API version is 0")
+            raise DriverError("admin API version is 0, expected at least 1")
         missing = [i.name for i in _MANDATORY if not self.supports(i)]
         if missing:
-            raise DriverError(f"device lacks {', '.join(missing)}")
+            raise DriverError(f"device lacks {', '.join(missing)}, which this driver requires")
         self.queue_attr = self.get_feature(ids.QUEUE_ATTR_1)
         if self.supports(ids.QUEUE_ATTR_2):
             self.queue_attr_2 = self.get_feature(ids.QUEUE_ATTR_2)

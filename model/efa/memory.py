@@ -102,7 +102,8 @@ class BufferMemory(HostMemory):
     def _place(self, address, size):
         start = address - self._base
         if start < 0 or start + size > len(self._view):
-            raise IndexError(f"{size} bytes at {address:#x} are outside this memory")
+            raise IndexError(f"{size} bytes at {address:#x} are outside this memory, which has "
+                             f"{len(self._view)} bytes at {self._base:#x}")
         return slice(start, start + size)
 
     def peek(self, address, size):

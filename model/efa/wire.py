@@ -26,7 +26,7 @@ def precompiled(cls, *paths, size=None):
     for path in paths:
         offset, field_bytes, code = _place(cls, path)
         if offset < end:
-            raise ValueError(f"{cls.NAME}.{path} is not behind the field named before it")
+            raise ValueError(f"{cls.NAME}.{path} must follow the field named before it")
         text += f"{offset - end}x{code}"
         end = offset + field_bytes
     return Struct(f"{text}{(size or cls.SIZE) - end}x")

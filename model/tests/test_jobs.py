@@ -181,7 +181,7 @@ def test_jobs_run_in_processes_of_their_own(module):
     ("sys.exit('first\\nlast words')", 1, "last words"),
     ("sys.exit(2)", 2, "the job ended with code 2"),
     ("os.kill(os.getpid(), 9)", -9, "the job ended with code -9"),
-    ("print('[')", 1, "the job ended without its figures"),
+    ("print('[')", 1, "the job printed no measurements"),
 ])
 def test_a_job_that_ends_badly_has_a_reason(module, text, code, reason):
     with Pool([JOB], 1, module(text)) as pool:
@@ -260,7 +260,7 @@ def test_a_sweep_goes_on_where_it_was(module, monkeypatch, grid, tmp_path, capsy
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 1
     ran = counted(module, monkeypatch, tmp_path)
     assert main(["sweep", str(grid), "--out", str(tmp_path / "out")]) == 0
-    assert "2 jobs, 1 of them finished before" in capsys.readouterr().out
+    assert "2 jobs, 1 of them cached" in capsys.readouterr().out
     assert ran() == ["64", "64", "8"]
     assert [figure["size"] for figure in read_summary(tmp_path / "out")["figures"]] == [8, 64]
     assert main(["sweep", str(grid), "--fresh", "--out", str(tmp_path / "out")]) == 0

@@ -60,7 +60,7 @@ def keep(job, figures):
 
 
 def _prune(newest):
-    """Deletes the trees that were written longest ago."""
+    """Deletes all but the most recent KEPT_TREES trees."""
     trees = sorted(FOLDER.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for tree in trees[KEPT_TREES:]:
         if tree != newest:

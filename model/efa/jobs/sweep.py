@@ -141,7 +141,7 @@ def _of_file(options):
     found = {} if options.fresh else {job: kept.find(job) for job in jobs}
     done = {job: figures for job, figures in found.items() if figures is not None}
     missing = [job for job in jobs if job not in done]
-    say(f"{len(jobs)} jobs, {len(done)} of them finished before" if done else f"{len(jobs)} jobs")
+    say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else f"{len(jobs)} jobs")
     if any(job.backend != CYCLE for job in missing):
         say(f"{min(width, len(missing))} at a time; the first may build the RTL")
     wrong, progress = [], Progress(len(jobs), missing, width)

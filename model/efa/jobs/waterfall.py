@@ -109,7 +109,7 @@ def work(options):
     if found["meter"]:
         text += (", the device's counters agree with the bench" if agrees
                  else "; the device's counters DO NOT AGREE with the bench")
-    summary = {"title": "Where the cycles of a message go", "text": text, "seed": options.seed,
+    summary = {"title": "Cycles of a message by stage", "text": text, "seed": options.seed,
                "verdict": "passed" if agrees else "failed", "backend": options.backend,
                "command": "efa-cosim waterfall", **found}  # fmt: skip
     page = _write(options.out, summary, drawn, trace)

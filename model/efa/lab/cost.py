@@ -45,7 +45,7 @@ def _cost(backend, policy, entry_bytes, batch):
         tap.look()
         items = list(tap.items)
         if sender.send_cq.wait_for(count)["status"].any():
-            raise AssertionError(f"cost, {policy}: a send failed")
+            raise AssertionError(f"cost, {policy}: a send failed, expected status 0 for each")
         receiver.recv_cq.wait_for(count)
         return items
 

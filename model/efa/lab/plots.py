@@ -120,7 +120,7 @@ def cost(rows, backend):
         bells = [here[name]["doorbells"] for name in names]
         places = range(len(names))
         axis.bar(places, beats, 0.55, color="#93c5fd", edgecolor=INK, linewidth=0.6,
-                 label="stores of pieces")
+                 label="stores to LLQ memory")
         axis.bar(places, bells, 0.55, bottom=beats, color="#fde68a", edgecolor=INK, linewidth=0.6,
                  hatch="//", label="doorbells")
         if timed:
