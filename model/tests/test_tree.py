@@ -63,7 +63,7 @@ def test_this_tree_is_whole():
         (STATUSES, "[test_eqs_run_out]", "[test_eqs_run_on]", "test_eqs_run_on is no test"),
         (STATUSES, "[test_mr_numbers_run_out, ", "[", "test_mr_numbers_run_out shows a refusal"),
         (STATUSES, "[test_statistics_of_a_part_are_refused]", "[]", "GET_STATS ILLEGAL_PARAMETER"),
-        (PLAN, "    shows: send entries", "    says: send entries", "expected form"),
+        (PLAN, "    shows: send WQEs", "    says: send WQEs", "expected form"),
         (TIMING, "  efa_skid:", "  efa_skad:", "efa_skad is no module"),
         (TIMING, "    load: {", "    loud: {", ".loud"),
         (UNITS, '"skid": Unit("efa_skid"', '"skad": Unit("efa_skid"', "skad_tests.py is not"),
