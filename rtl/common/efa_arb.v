@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_arb - round-robin choice among N requests.
+// efa_arb - grants one of N requests, round robin.
 //
-// In    s_request; s_hold: the choice of this cycle stands in the next one too
-//       (for a stream: valid and not yet its last handshake)
-// Out   m_grant one-hot, zero when nothing is asked
-// Time  same cycle from s_request; s_hold is only registered, so it may depend on m_grant
+// In    s_request; s_hold: the grant of this cycle stays for the next cycle
+//       (for a stream: valid is high and its last handshake has not come)
+// Out   m_grant one-hot, zero without a request
+// Time  same cycle as s_request; s_hold is only registered, so it may depend on m_grant
 `include "efa_check.vh"
 
 module efa_arb #(
@@ -21,7 +21,7 @@ module efa_arb #(
 
   reg held_q;
   reg [N-1:0] grant_q;
-  reg [N-1:0] after_q;  // those behind the last winner, who go first
+  reg [N-1:0] after_q;  // requesters after the last winner; they have priority
 
   wire [N-1:0] first = s_request & after_q;
   wire [N-1:0] pick = first != {N{1'b0}} ? first & (~first + ONE) : s_request & (~s_request + ONE);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_fifo - order-keeping store; the first word falls through.
+// efa_fifo - stores items in order; the oldest item is visible without a read request.
 //
 // In    s stream
-// Out   m stream; level: items held, 0 to 2^DEPTH_LOG2
-// Time  an item shows one cycle after it came (flops, DEPTH_LOG2 up to 5) or two (RAM, above);
-//       one item per cycle in and out; s_ready and level come from registers
+// Out   m stream; level: number of items held, 0 to 2^DEPTH_LOG2
+// Time  latency 1 cycle (flip-flops, DEPTH_LOG2 up to 5) or 2 cycles (RAM, larger depths);
+//       one item per cycle in and out; s_ready and level depend only on registers
 `include "efa_check.vh"
 
 module efa_fifo #(
@@ -40,7 +40,7 @@ module efa_fifo #(
   wire pop = m_valid && m_ready;
   wire fetch;
 
-  // Whether one comes is known last.
+  // s_valid arrives late, so both next levels are precomputed.
   wire [DEPTH_LOG2:0] level_more = pop ? level_q : level_q + ONE;
   wire [DEPTH_LOG2:0] level_less = pop ? level_q - ONE : level_q;
 
@@ -66,7 +66,7 @@ module efa_fifo #(
       assign m_valid = level_q != {LEVEL_W{1'b0}};
       assign m_data = mem[rd_addr_q];
 `ifdef EFA_FORMAL_WORD
-      // All places, for invariants of the modules around.
+      // All entries as one vector, for invariants of other modules.
       wire [WIDTH*(1<<DEPTH_LOG2)-1:0] words;
       genvar place;
       for (place = 0; place < 1 << DEPTH_LOG2; place = place + 1) begin : g_word
@@ -74,7 +74,8 @@ module efa_fifo #(
       end
 `endif
     end else begin : g_ram
-      // The RAM's output register is the head of the store, so the RAM itself holds one less.
+      // The RAM output register is the oldest item; stored_q counts the items that are still in the
+      // RAM.
       reg head_q;
       reg [DEPTH_LOG2:0] stored_q;
       wire [DEPTH_LOG2:0] stored_more = fetch ? stored_q : stored_q + ONE;

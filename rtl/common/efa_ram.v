@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_ram - memory with one write and one read port.
+// efa_ram - stores words, with one write port and one read port.
 //
 // In    wr_en, wr_addr, wr_data; rd_en, rd_addr
-// Out   rd_data, keeps its value while rd_en is low
-// Time  a read answers one cycle later; reading the address written in the same cycle gives
-//       the old word; contents are unknown until written
+// Out   rd_data, unchanged while rd_en is low
+// Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
+//       word; contents are unknown until written
 
 module efa_ram #(
     parameter WIDTH = 8,
@@ -30,8 +30,8 @@ module efa_ram #(
   assign rd_data = rd_data_q;
 
 `ifdef EFA_FORMAL_WORD
-  // One word, whichever the solver likes, and what was last written there: invariants of the
-  // modules around speak of these instead of the memory.
+  // One word at an address chosen by the solver, and the value last written there. Invariants of
+  // other modules refer to this word instead of the memory.
   (* anyconst *)reg [ADDR_W-1:0] word_addr;
   reg word_known_q = 1'b0;
   reg [WIDTH-1:0] word_q;

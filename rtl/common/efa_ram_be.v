@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_ram_be - memory with one write and one read port, written by lanes.
+// efa_ram_be - stores words, with one write port that has lane enables and one read port.
 //
 // In    wr_en, wr_lanes (one bit for each WIDTH / LANES bits), wr_addr, wr_data; rd_en, rd_addr
-// Out   rd_data, keeps its value while rd_en is low
-// Time  a read answers one cycle later; reading the address written in the same cycle gives
-//       the old word; contents are unknown until written
+// Out   rd_data, unchanged while rd_en is low
+// Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
+//       word; contents are unknown until written
 
 module efa_ram_be #(
     parameter WIDTH = 32,
@@ -45,7 +45,7 @@ module efa_ram_be #(
   assign rd_data = rd_data_q;
 
 `ifdef EFA_FORMAL_WORD
-  // One word, whichever the solver likes: invariants of the modules around speak of it.
+  // One word at an address chosen by the solver; invariants of other modules refer to this word.
   (* anyconst *)reg [ADDR_W-1:0] word_addr;
   wire [WIDTH-1:0] word = mem[word_addr];
 `endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_ram_nr - memory with one write port and READS read ports: a copy for every reader.
+// efa_ram_nr - stores words, with one write port and READS read ports, one copy for each reader.
 //
 // In    wr_en, wr_addr, wr_data; rd_addr, a lane for each reader
 // Out   rd_data, a lane for each reader
-// Time  a read answers one cycle later; reading the address written in the same cycle gives
-//       the old word; contents are unknown until written
+// Time  read latency 1 cycle; a read of the address written in the same cycle returns the old
+//       word; contents are unknown until written
 
 module efa_ram_nr #(
     parameter WIDTH  = 8,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_skid - cuts a stream: no path from input to output, neither for data nor for ready.
+// efa_skid - registers a stream: no combinational path for data or ready.
 //
 // In    s stream
 // Out   m stream, same items in the same order
-// Time  one cycle; one item per cycle; holds at most two
+// Time  latency 1 cycle, one item per cycle, holds at most two items
 `include "efa_check.vh"
 
 module efa_skid #(

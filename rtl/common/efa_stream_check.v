@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_stream_check - the rules of a stream, watched on any valid/ready pair.
+// efa_stream_check - checks the rules of a stream on a valid/ready pair.
 //
-// 1. valid stays until ready. 2. The payload stays with it. 3. valid and ready are never unknown
-// outside reset. (That valid does not wait for ready is shown by benches that hold ready low.)
 // In    valid, ready, data
-// Out   nothing: a broken rule ends the simulation, or is the assertion of a proof
+// Out   none: a violation ends the simulation, or fails the assertion of a proof
+// Time  checked at every rising edge outside reset
+//
+// Rules: 1. valid stays until ready. 2. The payload stays with valid. 3. valid and ready are never
+// unknown outside reset. Benches that hold ready low show that valid does not depend on ready.
 `include "efa_check.vh"
 
 module efa_stream_check #(
@@ -20,7 +22,7 @@ module efa_stream_check #(
   reg waiting_q;
   reg [WIDTH-1:0] data_q;
 
-  // Nets, which an idle stream does not wake: there are many of these checks.
+  // Nets save simulation time: an idle stream does not evaluate them, and there are many checks.
   wire waits = valid && !ready;
   wire stayed = !waiting_q || valid;
   wire same = !waiting_q || data == data_q;
@@ -40,7 +42,7 @@ module efa_stream_check #(
       lawful,
       !known ? "valid or ready is unknown" : !stayed ? "valid fell before ready" : "payload changed before ready")
 
-  // Without checks nothing reads these.
+  // Builds without checks leave this net unread.
   wire unused_check = &{1'b0, lawful};
 
 endmodule

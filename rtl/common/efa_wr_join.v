@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_wr_join - two sources of single-beat host writes share one port.
+// efa_wr_join - merges two streams of single-beat host writes; s_first has priority.
 //
 // In    s_first, s_second writes
-// Out   m_wr; an offered write stays until it is taken, else s_first comes first
-// Time  same cycle, one write per cycle; s_first must leave gaps, or s_second waits for ever
+// Out   m_wr; a write that is offered stays until accepted
+// Time  same cycle, one write per cycle; s_second starves if s_first has no idle cycles
 module efa_wr_join #(
     parameter WIDTH = 576
 ) (

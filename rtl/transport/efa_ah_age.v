@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_ah_age - how often each address handle was destroyed, modulo 16.
+// efa_ah_age - counts the destructions of each address handle, modulo 16 (its generation).
 //
-// In    ah_* address handles as they come and go
-// Out   age, four bits for each; gone: one was destroyed
-// Time  new age in the cycle after the removal
+// In    ah_* address handles created and destroyed
+// Out   age, four bits for each handle; gone: a handle is destroyed
+// Time  new age in the cycle after the destruction
 //
-// A send carries the age its handle had when it was taken. Another age later means that the handle
-// was destroyed meanwhile, also when its number is in use again.
+// A send carries the generation that its handle had when the WQE was checked. A different
+// generation later means that the handle was destroyed, even if its number is in use again.
 `include "efa_defs.vh"
 
 module efa_ah_age (

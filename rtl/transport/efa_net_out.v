@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_net_out - the way to the network: data packets and acknowledgements, packet by packet.
+// efa_net_out - sends data packets and acknowledgements to the network, packet by packet.
 //
-// In    s what efa_tx sends (flits, completions without a packet, barriers); acko acknowledgements
-//       to be sent, 2^11 of them wait here
-// Out   m_net; m_done completions of what has left and barriers, in order of leaving;
-//       net_quiet: asked to be quiet and between packets
-// Time  1 cycle, one flit per cycle, an acknowledgement 3, m_done 2; when both wait they take turns
+// In    s flits, completions without a packet and fences of efa_tx; acko acknowledgements to send,
+//       2^11 of them are buffered; quiesce: no new packet may start
+// Out   m_net; m_done completions of sent messages, and fences, in the order of s;
+//       net_quiet: quiesce is set and no packet is in progress
+// Time  latency 1 cycle, one flit per cycle; acknowledgement 3 cycles, m_done 2; data packets and
+//       acknowledgements alternate while both are pending
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -51,7 +52,7 @@ module efa_net_out (
   localparam HDR_BITS = `EFA_PKT_HDR__BITS;
   localparam [1:0] KIND_BARRIER = 2'd2;
 
-  // o: what leaves
+  // o: output register
   reg o_valid_q;
   reg o_ack_q;
   reg o_net_q;
@@ -62,7 +63,7 @@ module efa_net_out (
   reg [63:0] o_keep_q;
   reg [`EFA_TXM__W-1:0] o_msg_q;
 
-  reg inside_q;  // a data packet has begun and not ended
+  reg inside_q;  // a data packet has started and not ended
   reg acks_turn_q;
   reg quiet_q;
 
@@ -72,7 +73,7 @@ module efa_net_out (
   wire done_ready;
   wire [DONE_LOG2:0] done_level;
 
-  // Room for the completion is there before the flit is shown, so showing it waits for nothing.
+  // Space for the completion is reserved first, so m_net_valid does not depend on m_done_ready.
   wire done_room = !done_level[DONE_LOG2] && !(&done_level[DONE_LOG2-1:1]);
   wire o_free = !o_valid_q || !o_net_q || m_net_ready;
   wire ack_may = ack_valid && !inside_q && !quiesce;
@@ -170,7 +171,7 @@ module efa_net_out (
     end else begin
       if (o_free) o_valid_q <= take_ack || take_s;
       if (take_s && s_net) inside_q <= !s_last;
-      // Who left last waits; a packet is one turn.
+      // The kind that was sent last has lower priority, packet by packet.
       if (take_ack) acks_turn_q <= 1'b0;
       else if (take_s && s_last) acks_turn_q <= 1'b1;
       quiet_q <= quiesce && !inside_q && !(o_valid_q && o_net_q);

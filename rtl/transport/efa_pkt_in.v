@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_pkt_in - packets from the fabric: judged by their header, stored whole, then handed on.
+// efa_pkt_in - validates packets from the network by their header, stores them, hands them over.
 //
-// In    s_net flits; s_win a byte position to look at; s_free packets that are done with
-// Out   m_pkt header, first line and slot of a stored packet; m_acki acknowledgements, which are not
-//       stored; m_win_data 64 bytes from the position asked for; drop a malformed packet; stored,
-//       released: a packet has come, its lines are free again (in the order the packets came)
-// Time  one flit per cycle; m_pkt and m_acki 1 cycle after the last flit, a window 2 after its
-//       position; released a cycle after s_free, a packet per cycle; 64 packets and 14
-//       acknowledgements may wait, 256 packets be stored, then all of s_net waits
+// In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
+// Out   m_pkt header, first line and slot of a stored packet; m_acki acknowledgements, which are
+//       not stored; m_win_data 64 bytes from s_win_pos on; drop: a packet was malformed; stored: a
+//       packet is complete; released: its lines are free again, in arrival order
+// Time  one flit per cycle; m_pkt and m_acki 1 cycle after the last flit; m_win_data 2 cycles after
+//       its position; released 1 cycle after s_free, one packet per cycle; s_net stalls when 64
+//       packets or 14 acknowledgements are pending, or 256 packets are stored
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -66,10 +66,10 @@ module efa_pkt_in #(
   localparam PKT_LOG2 = 6;
   localparam ACK_LOG2 = 4;
 
-  // A reset has begun or is under way: what comes is discarded without a word.
+  // While a reset is pending or in progress, flits are discarded without a report.
   wire away = core_rst || quiesce;
 
-  // Where in a packet the stream stands survives a reset of the core: its rest is discarded.
+  // Packet framing survives a reset of the core: the rest of the packet is discarded.
   reg inside_q;
   reg bad_q;
   reg [3:0] why_q;
@@ -98,8 +98,8 @@ module efa_pkt_in #(
   wire good_end = ended && !bad;
   wire store_end = good_end && !is_ack;
 
-  // Lines: written ahead, committed with the last flit, freed in the order they were committed,
-  // though packets may be done with in another one.
+  // Lines are written before the packet is complete, committed with the last flit, and freed in
+  // commit order; s_free may come in any order.
   reg [LINE_W:0] wr_q;
   reg [LINE_W:0] start_q;
   reg [LINE_W:0] rd_q;
@@ -114,7 +114,7 @@ module efa_pkt_in #(
   wire release_one = gone_q[out_q[SLOT_W-1:0]];
   wire [SLOT_W:0] out_next = out_q + {{SLOT_W{1'b0}}, release_one};
   wire [LINE_W:0] wr_next = wr_q + 1'b1;
-  wire [LINE_W:0] behind;  // the line behind the oldest packet
+  wire [LINE_W:0] behind;  // the line after the oldest packet
   assign released = release_one;
   efa_ram #(
       .WIDTH (LINE_W + 1),
@@ -151,7 +151,7 @@ module efa_pkt_in #(
       end
     end
     if (core_rst) begin
-      // A packet that is inside now has nothing to give back and no reason to be reported.
+      // A packet that spans the reset has no lines to free, and its fault is not reported.
       why_q <= NO_FAULT;
       start_q <= {(LINE_W + 1) {1'b0}};
       wr_q <= {(LINE_W + 1) {1'b0}};
@@ -178,7 +178,7 @@ module efa_pkt_in #(
   end
 
   assign stored = store_end;
-  // The first two stand in front of the RAM, whose own way out takes a cycle more.
+  // The first two packets bypass the RAM FIFO, whose latency is one cycle longer.
   localparam PKT_W = HDR_W + LINE_W + SLOT_W;
   wire [PKT_W-1:0] pkt = {header, start[LINE_W-1:0], in_q[SLOT_W-1:0]};
   wire rest_valid;
@@ -240,7 +240,7 @@ module efa_pkt_in #(
       .level(ack_level)
   );
 
-  // Two banks, so that a window over two lines is one access.
+  // Two banks: one access reads a window that spans two lines.
   wire [LINE_W-1:0] win_line = s_win_pos[LINE_W+5:6];
   wire [LINE_W-1:0] win_next = win_line + 1'b1;
   reg win_odd_q;

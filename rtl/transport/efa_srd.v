@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_srd - remembers SRD sends until they are acknowledged, and hands every send completion over.
+// efa_srd - tracks SRD sends until they are acknowledged, and reports every send completion.
 //
-// In    s_ctx a send that leaves; acki acknowledgements; s_done completions of what has left, and
-//       barriers; s_walk flushes queues and sends of destroyed address handles, s_purge forgets a
-//       queue's sends
-// Out   ctx_* the context the next send gets; txc completions; mark_*: a barrier came through;
-//       freed: one more send may be open; completed_rd_*: sends finished per queue since s_clear
-// Time  completion 3 cycles after its cause, one per cycle; a walk looks at one context or 32 free
-//       ones per cycle, 3 cycles more; at those of the row that it begins in one by one
+// In    s_ctx an SRD send that starts; acki acknowledgements; s_done completions of messages that
+//       were sent or need no packet, and fences; s_walk: flush the QPs of s_walk_set and the sends
+//       of destroyed address handles; s_purge: cancel the sends of a QP
+// Out   ctx_* the context of the next send; txc completions; mark_*: a fence has passed; freed: one
+//       send is no longer outstanding; completed_rd_*: sends completed per QP since s_clear
+// Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
+//       context or for each row of 32 free contexts, plus 3; the contexts before the first row
+//       boundary take one cycle each
 //
-// Contexts are given out in a circle, so a walk that starts at the next one meets a queue's
-// sends in posting order, but for those that the circle has passed over while they were open: a
-// flush takes these first, a generation at a time, each found by a walk of its own. What the QP
-// has forgotten (dead, RESET) completes no more.
+// Contexts are allocated round robin. A scan that starts at the next context therefore meets the
+// sends of a QP in posting order, except sends that were still outstanding when the contexts
+// wrapped. A flush completes those sends first, one generation a pass; a separate pass finds each
+// generation. Completions of a QP that is dead, in RESET or created again are discarded.
 //
-// There are twice as many contexts as sends may be open. So one is always free, and a lap of the
-// circle takes as many sends as may be open: a context that comes back is long out of use, and
-// few generations are open together. Ids go on through resets, so an acknowledgement of a send
-// from before one meets no context of its generation until 2^31 sends later.
+// There are twice as many contexts as outstanding sends. One context is therefore always free, a
+// context is reused late, and few generations are outstanding together. Ids continue through
+// resets: an acknowledgement of a send from before a reset meets no context of its generation for
+// at least 2^31 sends.
 //
-// While txc waits for the host, what finishes is stored: 2^MSG_W sends that had a context, as a
-// send counts as open (freed) until its completion left the store, so acknowledgements and walks
-// never wait; and 2^MSG_W of the rest (datagrams, refused or flushed entries), then s_done waits.
+// The completion buffer holds completions while txc stalls: 2^MSG_W sends with a context, which
+// count as outstanding until they leave the buffer (freed), so acknowledgements and scans never
+// stall; and 2^MSG_W others (datagrams, refused or flushed WQEs), then s_done stalls.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -67,7 +68,7 @@ module efa_srd #(
 
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam STORE_LOG2 = MSG_W + 1;
-  // Contexts, in rows as efa_srd_circle has them.
+  // Contexts, in the rows of efa_srd_circle.
   localparam CTX_W = MSG_W + 1;
   localparam N = 1 << CTX_W;
   localparam COL_W = CTX_W / 2;
@@ -89,7 +90,7 @@ module efa_srd #(
   localparam [1:0] PASS_LAST = 2'd2;
   localparam GEN_W = 32 - CTX_W;
 
-  // The walk: how far, and for whom.
+  // The context scan: its position and purpose.
   reg [1:0] walk_q;
   reg [1:0] walk_d;
   reg [CTX_W:0] seen_q;
@@ -100,27 +101,27 @@ module efa_srd #(
   reg purging_d;
   reg [1:0] pass_q;
   reg [1:0] pass_d;
-  reg [31:0] start_q;  // the next context when the walk began
-  reg found_q;  // a passed-over send that is to be flushed; its generations ago
+  reg [31:0] start_q;  // the next context when the scan began
+  reg found_q;  // an out-of-place send must be flushed; its age is oldest_q generations
   reg [GEN_W-1:0] oldest_q;
   reg [GEN_W-1:0] old_gen_q;
-  reg any_q;  // a context in use was passed over since the last look for some
+  reg any_q;  // a context may be out of place: one in use was skipped since the last check
   reg any_found_q;
 
-  // c1: its context read
+  // c1: context read
   reg c1_valid_q;
   reg [1:0] c1_from_q;
   reg [CTX_W-1:0] c1_index_q;
-  reg c1_used_q;  // when it was read; what was released in that cycle is not
+  reg c1_used_q;  // as read; a context released in the same cycle is not in use
   reg released_q;
   reg [CTX_W-1:0] released_index_q;
   reg [`EFA_ACKI__W-1:0] c1_ack_q;
   reg [`EFA_TXM__W-1:0] c1_msg_q;
 
-  // What waits in the store without ever having had a context.
+  // Completions in the buffer that never had a context.
   reg [MSG_W:0] rest_q;
 
-  // c2: a completion, its QP read; c3: handed over
+  // c2: a completion, its QP being read; c3: at the output
   reg c2_valid_q;
   reg c2_barrier_q;
   reg c2_mark_q;
@@ -130,14 +131,14 @@ module efa_srd #(
   reg c3_mark_q;
   reg [`EFA_CPL__W-1:0] c3_cpl_q;
 
-  // The count written a cycle ago, which the read for c3 has just missed.
+  // Forwarding of the count written in the previous cycle, which the read for c3 missed.
   reg late_q;
   reg [QPN_W-1:0] late_qpn_q;
   reg [15:0] late_count_q;
 
   wire move = !c3_valid_q || c3_barrier_q || txc_ready;
 
-  // Contexts in use, and the next one in the circle: generation and index are one count.
+  // Contexts in use and the next one; an id is generation and index.
   wire [N-1:0] used;
   wire passes_open;
   wire [CTX_W-1:0] next_index = ctx_id[CTX_W-1:0];
@@ -147,7 +148,7 @@ module efa_srd #(
       && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
   wire look_hit = walk_q == ST_LOOK && look_row[look[COL_W-1:0]];
 
-  // Who gets the pipeline: what has left, an acknowledgement, the walk, in turn.
+  // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
   wire rest_room = !rest_q[MSG_W];
   wire [2:0] request = {look_hit, acki_valid, s_done_valid && rest_room};
   wire [2:0] grant;
@@ -185,17 +186,17 @@ module efa_srd #(
   wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_purge_qpn : s_walk_set[ctx_qpn[QPN_W-1:0]];
   wire may_be_stale = looked_at && !purging_q;
   wire due = looked_at && meant || may_be_stale && stale;
-  // Generations since it was given out; in its place it is none, or one behind the start.
+  // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
   wire [31:0] ctx_gen = ctx[`EFA_SCTX__GEN];
   wire [GEN_W-1:0] age = start_q[31:CTX_W] - ctx_gen[GEN_W-1:0];
   wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[CTX_W-1:0]};
   wire passed_over = looked_at && extra != {GEN_W{1'b0}} && !extra[GEN_W-1];
-  // Of that generation, those still in their place come after the ones passed over anyway.
+  // A send of this generation that is in its place may complete too: it follows in posting order.
   wire now = pass_q == PASS_LAST || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q);
   wire walked = due && now;
   wire finds = due && passed_over && pass_q == PASS_FIND;
   wire left = c1_from_q == FROM_DONE;
-  // Whose handle is another one by now is known last.
+  // The comparison of handle generations arrives late.
   wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
   wire c1_passes = c1_known || may_be_stale && now && stale;
   wire release_ctx = c1_passes && !left;
@@ -222,7 +223,7 @@ module efa_srd #(
     left ? c1_msg_q[`EFA_TXM__LENGTH] : ctx[`EFA_SCTX__LENGTH]
   };
 
-  // Straight on while nothing waits, else into the store, which keeps the order.
+  // A completion bypasses an empty buffer; otherwise the buffer keeps the order.
   wire [STORE_LOG2:0] stored;
   wire store_ready;
   wire store_valid;
@@ -279,7 +280,7 @@ module efa_srd #(
   assign s_walk_ready = walk_q == ST_DONE && !purging_q;
   assign s_purge_ready = walk_q == ST_DONE && purging_q;
   assign s_clear_ready = !handed;
-  // The QP is read anew every cycle while its completion waits.
+  // The QP context is read again every cycle while the completion waits.
   assign qpc_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
   assign freed = goes && !next_left;
   assign mark_valid = c3_valid_q && c3_barrier_q;
@@ -355,7 +356,7 @@ module efa_srd #(
       .rd_data({completed_rd_data, count_read})
   );
 
-  // A pass of finding has ended.
+  // A find pass has ended.
   wire looked = walk_q == ST_TAIL && pass_q == PASS_FIND && (!c1_valid_q || c1_from_q != FROM_WALK);
 
   always @* begin
@@ -365,22 +366,22 @@ module efa_srd #(
     purging_d = purging_q;
     pass_d = pass_q;
     case (walk_q)
-      // A round of flushing, or a queue to forget.
+      // Idle: waits for a flush or a cancel.
       ST_IDLE: begin
         seen_d = {CTX_W + 1{1'b0}};
-        // What is forgotten needs no order.
+        // A cancel needs no order.
         pass_d = any_q && !s_purge_valid ? PASS_FIND : PASS_LAST;
         from_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
         purging_d = s_purge_valid;
         if (s_walk_valid || s_purge_valid) walk_d = ST_LOOK;
       end
-      // Every context looked at once.
+      // Until every context was visited once.
       ST_LOOK: begin
         if (seen_q[CTX_W]) walk_d = ST_TAIL;
         else if (row_free) seen_d = seen_q + A_ROW;
         else if (!look_hit || grant[2]) seen_d = seen_q + ONE;
       end
-      // The last one judged; then whom it found, the next generation, or those in their place.
+      // Until the last context has left c1; then old sends, the next generation, or the last pass.
       ST_TAIL: begin
         seen_d = {CTX_W + 1{1'b0}};
         if (!c1_valid_q || c1_from_q != FROM_WALK) begin
@@ -393,7 +394,7 @@ module efa_srd #(
           end
         end
       end
-      // Ready tells who asked.
+      // Ready acknowledges the requester.
       default: begin
         walk_d = ST_IDLE;
       end
@@ -431,7 +432,7 @@ module efa_srd #(
     pass_q <= pass_d;
     if (walk_q == ST_IDLE) start_q <= ctx_id;
     old_gen_q <= start_q[31:CTX_W] - oldest_q;
-    // A pass of finding begins.
+    // A find pass begins.
     if (walk_q == ST_IDLE || (walk_q == ST_TAIL && pass_q == PASS_OLD)) begin
       found_q <= 1'b0;
       any_found_q <= passes_open;

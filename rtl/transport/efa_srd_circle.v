@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_srd_circle - message contexts: which are in use, and which one is next.
+// efa_srd_circle - allocates message contexts round robin and holds which contexts are in use.
 //
-// In    give: the next context is taken; release_*: one comes back
-// Out   next_id of the next context, its place below a count of laps, free when next_ready; used;
-//       passes: the circle leaves out a context that is in use
-// Time  one is given per cycle; past used ones the next is ready 3 cycles after the one before at
-//       the latest. What comes back counts a cycle later
+// In    give: the next context is allocated; release_*: a context is freed
+// Out   next_id of the next context, its index below a wrap count, free if next_ready; used;
+//       passes: the scan pointer skips a context in use
+// Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
+//       after the previous one; a freed context is available one cycle later
 //
-// Contexts go round in a circle: past used ones to the next free one in the same row, or else
-// first to the next row that has one, round to its own at last. At least one has to be free. The
-// count of ids goes on through resets.
+// The scan pointer moves to the next free context in the same row. If the row has none, it first
+// moves to the next row that has one, its own row last. At least one context must be free. The ids
+// continue through resets.
 `include "efa_check.vh"
 
 module efa_srd_circle #(
     parameter CTX_W = 11,  // 2 or more
-    parameter ID_LEFT = 0  // ids to their wrap at power-on, whole laps; 0: a whole round
+    parameter ID_LEFT = 0  // ids until the wrap at power-on, a multiple of 2^CTX_W; 0: 2^32
 ) (
     input wire clk,
     input wire power_rst,
@@ -39,7 +39,7 @@ module efa_srd_circle #(
   localparam [31:0] LEFT = ID_LEFT;
 
   reg [N-1:0] used_q;
-  reg [31:0] id_q;  // laps, row, column
+  reg [31:0] id_q;  // wraps, row, column
   reg [31:0] id_d;
   reg ready_q;
 
@@ -49,7 +49,7 @@ module efa_srd_circle #(
   wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
   wire [ROW_W-1:0] row_after = row + A_ROW[ROW_W-1:0];
 
-  // Free ones from here to the end of the row; rows that have one, those behind before the others.
+  // Free contexts from here to the end of the row; rows with a free one, those behind first.
   wire [COLS-1:0] used_here = used_q[{row, {COL_W{1'b0}}}+:COLS];
   wire [COLS-1:0] free_here = ~used_here & ({COLS{1'b1}} << col);
   wire [COLS-1:0] first_col = free_here & (~free_here + A_COL);
@@ -59,18 +59,18 @@ module efa_srd_circle #(
   wire lap = rows_behind == {ROWS{1'b0}};
   wire [ROWS-1:0] rows_from = lap ? rows : rows_behind;
   wire [ROWS-1:0] first_row = rows_from & (~rows_from + A_ROW);
-  // The one behind the next may stand in another row.
+  // The context after the next one may be in another row.
   wire [ROWS-1:0] begins_used;
   wire used_after = col == {COL_W{1'b1}} ? begins_used[row_after] : used_here[col_after];
 
-  // By row and column, so that a context in use takes one LUT.
+  // Decoded by row and column, so that each used bit needs one LUT.
   wire [ROWS-1:0] give_row = {{ROWS - 1{1'b0}}, give} << row;
   wire [COLS-1:0] give_col = A_COL << col;
   wire [ROWS-1:0] release_row = {{ROWS - 1{1'b0}}, release_valid} << release_place[CTX_W-1:COL_W];
   wire [COLS-1:0] release_col = A_COL << release_place[COL_W-1:0];
   wire [N-1:0] used_d;
 
-  // The numbers of the first ones, bit by bit.
+  // Index of the first set bit, bit by bit.
   wire [COL_W-1:0] col_found;
   wire [ROW_W-1:0] row_found;
 
