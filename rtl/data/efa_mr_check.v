@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mr_check - may this protection domain reach these bytes through this key?
+// efa_mr_check - validates an access by key, protection domain, permission and range.
 //
-// In    s what is asked; mr_* the regions as they are made and removed (kept here in a copy)
-// Out   m the verdict, and where the bytes are: offset from the region's first page
-// Time  verdict 3 cycles after the question, with EARLY 2 (it is worked out in the cycle in which
-//       it shows); one question per cycle; waits as a whole for m_ready
+// In    s access to validate; mr_* regions as they are created and destroyed (held here in a copy)
+// Out   m check result, and the location of the bytes: their offset from the region's first page
+// Time  latency 3 cycles, with EARLY 2 (the result is then combinational from the last stage); one
+//       access per cycle; all stages stall while m_ready is low
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -43,10 +43,10 @@ module efa_mr_check #(
 
   `include "efa_sum_fn.vh"
 
-  // The walk over the table after a reset: every region dead.
+  // Init sweep after a reset: it marks every region as not live.
   reg [MR_W:0] walk_q;
 
-  // s1: the region is being read
+  // s1: region being read
   reg s1_valid_q;
   reg [23:0] s1_key_q;
   reg [9:0] s1_pd_q;
@@ -55,7 +55,7 @@ module efa_mr_check #(
   reg s1_write_q;
   reg [USER_W-1:0] s1_user_q;
 
-  // s2: distances
+  // s2: differences
   reg s2_valid_q;
   reg s2_allowed_q;
   reg s2_none_q;
@@ -81,8 +81,8 @@ module efa_mr_check #(
   wire [64:0] offset = less64(s1_addr_q, first_page);
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
       && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
-  // An address before its region has a distance beyond any room, modulo 2^64, as a region ends at
-  // 2^64 at most.
+  // A region ends at 2^64 at most. An address before its region therefore has a distance, modulo
+  // 2^64, that exceeds the remaining length of the region.
   wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_room_q);
 
   assign init_done = !walking;
@@ -100,7 +100,7 @@ module efa_mr_check #(
       assign m_valid = s2_valid_q;
       assign verdict = s2_verdict;
     end else begin : g_verdict
-      // s3: verdict
+      // s3: check result
       reg s3_valid_q;
       reg [VERDICT_W-1:0] s3_verdict_q;
       assign m_valid = s3_valid_q;

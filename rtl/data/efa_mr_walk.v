@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_mr_walk - cuts a checked range into host accesses.
+// efa_mr_walk - translates a checked range into host accesses.
 //
-// In    s a range as efa_mr_check gives it (length 1 or more); mtt_* host pages as they are set
-// Out   m pieces in ascending order, none across a (1 << max_log) boundary, so none across a page;
-//       first_byte: bytes of the range before this piece; done: its last piece
-// Time  first piece 3 cycles after the range, with EARLY 2 (its page is found and read in one);
-//       one piece per cycle, ranges back to back; waits as a whole for m_ready
+// In    s a range from efa_mr_check (length 1 or more); mtt_* host pages as they are set
+// Out   m accesses in ascending order, none across a (1 << max_log) boundary and so none across a
+//       page; m_first_byte: bytes of the range before this access; m_done: last access of the range
+// Time  first access 3 cycles after the range, with EARLY 2 (page index and page read in one
+//       cycle); one access per cycle, ranges back to back; all stages stall while m_ready is low
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -42,7 +42,7 @@ module efa_mr_walk #(
 
   `include "efa_sum_fn.vh"
 
-  // s1: the range that is being cut; where: byte offset in the region, or host address
+  // s1: the range being cut; s1_where_q: byte offset in the region, or host address
   reg s1_valid_q;
   reg s1_phys_q;
   reg [5:0] s1_shift_q;
@@ -50,11 +50,11 @@ module efa_mr_walk #(
   reg [63:0] s1_where_q;
   reg [15:0] s1_left_q;
   reg [12:0] s1_step_q;  // bytes to the next boundary
-  reg s1_done_q;  // what is left does not cross it
+  reg s1_done_q;  // the remaining bytes do not cross the boundary
   reg [15:0] s1_first_q;
   reg [USER_W-1:0] s1_user_q;
 
-  // s3: a piece with its page
+  // s3: an access with its page
   reg s3_valid_q;
   reg s3_phys_q;
   reg [63:0] s3_where_q;
@@ -74,7 +74,7 @@ module efa_mr_walk #(
   wire [63:0] page = s1_where_q >> s1_shift_q;
   wire [51:0] host;
 
-  // A piece, and where its page is found.
+  // An access and the index of its page.
   localparam PIECE_W = 1 + 64 + 64 + 13 + 1 + 16 + USER_W;
   wire [MTT_W-1:0] s1_index = s1_mtt_q[MTT_W-1:0] + page[MTT_W-1:0];
   wire [PIECE_W-1:0] s1_piece = {
@@ -96,7 +96,7 @@ module efa_mr_walk #(
       assign s2_index = s1_index;
       assign s2_piece = s1_piece;
     end else begin : g_piece
-      // s2: a piece whose page is being read
+      // s2: an access whose page is being read
       reg s2_valid_q;
       reg [MTT_W-1:0] s2_index_q;
       reg [PIECE_W-1:0] s2_piece_q;
@@ -159,7 +159,7 @@ module efa_mr_walk #(
       s1_first_q <= 16'd0;
       s1_user_q  <= s_user;
     end else if (move) begin
-      // Only the first piece may begin inside a block.
+      // Only the first access may start inside a block.
       s1_where_q <= s1_next[63:0];
       s1_left_q  <= s1_rest;
       s1_step_q  <= block;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_check - are the buffers of a receive entry what the entry says?
+// efa_rx_check - validates the buffers of a receive WQE before any byte is written.
 //
-// In    s_job jobs, with the descriptors to be checked (s_ask) and the domain they must be of;
-//       mr_* the regions
-// Out   m_retire every job in order, now with the places of its buffers or with a refusal;
-//       m_write, in the same cycle, for those that write
-// Time  3 cycles after its last question, a job per cycle, per 2 cycles when both buffers are asked
-//       for; 1 cycle when none is
+// In    s_job jobs; s_ask which of its descriptors s_descs to validate, under domain s_pd; mr_* the
+//       regions
+// Out   m_retire every job in order, with the location of its buffers or with an error status;
+//       m_write the same job in the same cycle, if it writes
+// Time  3 cycles after the last request to efa_mr_check, one job per cycle, per 2 cycles if both
+//       buffers are validated; 1 cycle if none is
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -42,11 +42,11 @@ module efa_rx_check (
   localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
   localparam JOBS_LOG2 = 3;
   localparam PLACES_LOG2 = JOBS_LOG2 + 1;
-  // A job without its places, which end before this field.
+  // Jobs are stored without the locations of their buffers, which end below this field.
   localparam ABOVE = `EFA_RXJ__COMPLETE;
   localparam BELOW = ABOVE - 2 * PLACE_W;
 
-  // ---- ask for one buffer after the other; the job goes into the line with its last question ----
+  // ---- one request per buffer; the job enters its queue with the last request ----
   reg asked_first_q;
   wire both = s_ask == 2'b11;
   wire second = asked_first_q || !s_ask[0];
@@ -96,7 +96,7 @@ module efa_rx_check (
       .m_user(verdict_user)
   );
 
-  // ---- jobs and verdicts meet again; a job has two verdicts at most, so there is room ----
+  // ---- jobs meet their check results; a job has at most two, so the result queue never fills ----
   wire job_valid;
   wire job_ready;
   wire [RXJ_W-ABOVE-1:0] job_above;
@@ -119,7 +119,7 @@ module efa_rx_check (
       .level(line_level)
   );
 
-  // A verdict that is waited for does not stand in line.
+  // A check result bypasses the queue if its job is waiting.
   wire place_room;
   wire place_ready;
   wire stored;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_jobs - one line of jobs out of judged packets and flushed receive entries.
+// efa_rx_jobs - merges validated packets and flushed receive WQEs into one job queue.
 //
-// In    s_job judged packets with the buffers to be checked; s_flush entries of a QP in ERR
-// Out   m_job all of them, in the order in which their queues have them
-// Time  same cycle; a job per cycle
+// In    s_job validated packets, with the buffers to check; s_flush WQEs of a QP in ERR
+// Out   m_job all jobs, in the order of each queue
+// Time  same cycle, one job per cycle
 `include "efa_defs.vh"
 
 module efa_rx_jobs #(

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_judge - may this packet come in, and which receive entry does it get?
+// efa_rx_judge - validates received packets against QP state and claims a receive WQE for each.
 //
-// In    s_pkt a stored packet; its QP's context, a cycle later and until s_claim_step; s_answer
-//       what efa_rq_claim says of its claim; s_blocked one of its queue waits already; ah_* the
-//       peers that are known
-// Out   m_claim each packet's claim, as efa_rq_claim wants it; m_job what is to be done with it, if
-//       its buffers are what they should be: m_ask which of the two must be checked, under m_pd;
-//       m_park a packet that has to wait; m_err a QP whose receive entry has no end
-// Time  3 cycles a packet, a packet per cycle, as far as claims are answered; none is judged while
-//       the end of an entry is missing and its QP not yet seen in ERR
+// In    s_pkt a stored packet; qpc_data context of its QP, one cycle later and until s_claim_step;
+//       s_answer the response of efa_rq_claim; s_blocked: a packet of the same QP is parked; ah_*
+//       address handles as they are created and destroyed
+// Out   m_claim the claim of each packet; m_job the job of the packet, provided that its buffers
+//       are valid: m_ask which of the two to check, under domain m_pd; m_park a packet that waits
+//       for its descriptors; m_err a QP whose receive WQE has no last descriptor
+// Time  3 cycles per packet, one packet per cycle while claims are answered; no packet is validated
+//       while a WQE without last descriptor is being reported, until its QP context shows ERR
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -77,7 +77,7 @@ module efa_rx_judge #(
   localparam NODE_W = `EFA_LIMITS__NODE_W;
   localparam PD_W = `EFA_LIMITS__PD_W;
   localparam AH_W = `EFA_LIMITS__AH_W;
-  localparam LANE_W = 4;  // log2 of the peers in a row of the table, all cleared at once
+  localparam LANE_W = 4;  // log2 of the peers in a table row; one write clears a row
   localparam LANES = 1 << LANE_W;
   localparam PEER_W = AH_W + 1;
   localparam ROW_W = PD_W + NODE_W - LANE_W;
@@ -86,7 +86,7 @@ module efa_rx_judge #(
   localparam [15:0] NO_AH = `EFA_LIMITS__RESERVED_AH;
   localparam [3:0] CAUSE_NO_LAST = 4'd7;
 
-  // ---- stage 1: its queue pair; the packet waits here while claims or a report hold it up ----
+  // ---- stage 1: its QP context; the packet stalls here for claims or an error report ----
   reg [HDR_W-1:0] header1_q;
   reg [LINE_W-1:0] line1_q;
   reg [SLOT_W-1:0] slot1_q;
@@ -107,7 +107,7 @@ module efa_rx_judge #(
       && qpc_data[`EFA_QPC__SRD] == srd1 && can_receive;
   wire key_fits = qpc_data[`EFA_QPC__QKEY] == header1_q[`EFA_PKT_HDR__QKEY];
 
-  // ---- stage 2: the receive entry that it claimed ----
+  // ---- stage 2: the receive WQE that it claimed ----
   reg [HDR_W-1:0] header2_q;
   reg [LINE_W-1:0] line2_q;
   reg [SLOT_W-1:0] slot2_q;
@@ -127,21 +127,21 @@ module efa_rx_judge #(
 
   // ---- stage 3: the job ----
   reg job_valid_q;
-  reg endless_q;  // the entry has no last descriptor
+  reg endless_q;  // the WQE has no last descriptor
   reg wrong_key_q;
   reg [`EFA_RXJ__W-1:0] job_q;
   reg [1:0] ask_q;
   reg [255:0] descs_q;
   reg [9:0] pd_q;
 
-  // ---- the report that an entry has no end; its completion went before ----
-  // Contexts show it two cycles later: the next packet may be for the same QP.
+  // ---- report of a WQE without last descriptor; its completion went first ----
+  // The next packet may be for the same QP, so it waits two cycles until the context shows ERR.
   reg err_q;
   reg [1:0] settle_q;
   reg [QPN_W-1:0] err_qpn_q;
   wire reporting = err_q || settle_q != 2'd0;
 
-  // Which address handle is the sender's? Exactly one place for each PD and node.
+  // Address handle of the sender: one table entry for each PD and node.
   reg [ROW_W:0] walk_q;
   wire walking = !walk_q[ROW_W];
   wire [9:0] ah_pd = ah_data[`EFA_AHC__PD];
@@ -186,18 +186,18 @@ module efa_rx_judge #(
   assign m_park_slot = slot2_q;
   assign m_claim_done = job_taken;
   assign s_pkt_ready = s_open && s_claim_ready;
-  // One report at a time.
+  // One error report at a time.
   assign m_job_valid = job_valid_q && !(endless_q && reporting);
   assign m_err_valid = err_q;
   assign m_err_qpn = err_qpn_q;
   assign m_err_cause = CAUSE_NO_LAST;
 
-  // What follows from the answer.
+  // Decision from the claim response.
   wire good = !s_answer_skipped && !s_answer_broken && !s_answer_none && s_answer_whole
       && !s_answer_short;
   wire endless = !s_answer_skipped && !s_answer_broken && !s_answer_none && !s_answer_whole;
   wire completes = good || endless;
-  reg [7:0] status;  // what the acknowledgement says
+  reg [7:0] status;  // status of the acknowledgement
   always @* begin
     if (s_answer_skipped || s_answer_broken) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_DEST_QPN;
@@ -206,7 +206,7 @@ module efa_rx_judge #(
     end else if (!s_answer_whole) begin
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_STATUS;
     end else if (s_answer_short) begin
-      // Too small an entry stays for the next message.
+      // A WQE that is too small stays for the next message.
       status = `EFA_IO_COMP_STATUS__REMOTE_ERROR_BAD_LENGTH;
     end else begin
       status = `EFA_IO_COMP_STATUS__OK;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_retire - ends jobs in order: completion after the data, acknowledgement after both.
+// efa_rx_retire - retires jobs in order: completion after the data, acknowledgement after both.
 //
-// In    s_job every job; written a job's data is out; s_done_entry a completion entry is out;
-//       s_stored, s_released packets that came and left, s_flushed entries that came
-// Out   m_rxc completions; m_acko acknowledgements; free a packet's slot in the packet buffer;
-//       done descriptors that were reported; statistics; drained, for a cycle: what was inside when
+// In    s_job every job; written: the data of a job was accepted; s_done_entry: a CQE was accepted;
+//       s_stored, s_released packets stored and released; s_flushed flushed WQEs received
+// Out   m_rxc completions; m_acko acknowledgements; free_* a slot of the packet buffer; done_*
+//       descriptors reported; statistics; m_drained, for one cycle: everything that was inside when
 //       s_drain rose has left
-// Time  completion in the cycle of the job when its data is out, a job per cycle; acknowledgement
-//       2 cycles after the job and 1 after the entry; 64 jobs may wait for their entries
+// Time  completion in the cycle of the job if its data is out, one job per cycle; acknowledgement 2
+//       cycles after the job and 1 after the CQE; 64 jobs may wait for their CQEs
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rx_retire #(
     parameter SLOT_W = 8,
-    // Of how many jobs data may be out: all that wait in front.
+    // log2 of the jobs whose data may be out: all jobs waiting in front.
     parameter JOBS_LOG2 = 4
 ) (
     input wire clk,
@@ -63,7 +63,7 @@ module efa_rx_retire #(
   wire acks = s_job[`EFA_RXJ__ACK];
   wire [15:0] length = s_job[`EFA_RXJ__LENGTH];
 
-  // Data of how many jobs is out and not yet used up.
+  // Jobs whose data is out and which have not retired.
   reg [JOBS_LOG2:0] written_q;
   wire data_out = !writes || written_q != {(JOBS_LOG2 + 1) {1'b0}};
   wire pending_room;
@@ -73,7 +73,7 @@ module efa_rx_retire #(
   assign s_job_ready = ready && (!completes || m_rxc_ready);
   wire end_of_job = s_job_valid && s_job_ready;
 
-  // Acknowledgements in the order of jobs; one that has a completion waits for its entry.
+  // Acknowledgements in job order; a job with a completion waits for its CQE.
   wire head_valid;
   wire head_waits;
   wire head_acks;
@@ -119,8 +119,8 @@ module efa_rx_retire #(
   assign done_qpn   = cpl[`EFA_CPL__QPN];
   assign done_count = s_job[`EFA_RXJ__COUNT];
 
-  // Everything that was inside when a drain began has gone when the counts meet: of packets and
-  // of flushed entries, each leaving in the order they came.
+  // Packets and flushed WQEs each leave in arrival order. A drain is done when the counts out have
+  // reached the counts in at its start.
   reg [15:0] packets_in_q;
   reg [15:0] packets_out_q;
   reg [15:0] packets_mark_q;
@@ -134,8 +134,8 @@ module efa_rx_retire #(
       && (packets_left == 16'd0 || packets_left[15])
       && (flushed_left == 16'd0 || flushed_left[15]);
 
-  // Two places may drop a packet in one cycle; each counts. Those that wait are fewer than the
-  // packets that are stored: each flit from the network ends in one drop at most.
+  // Two modules may drop a packet in the same cycle; both drops count. Fewer drops are pending than
+  // packets are stored: a flit from the network ends in at most one drop.
   reg [1:0] dropped_q;
   reg [DROPS_LOG2:0] drops_q;
   wire drop_out = drops_q != {(DROPS_LOG2 + 1) {1'b0}};

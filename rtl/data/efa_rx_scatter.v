@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_scatter - writes a packet's bytes into the buffers of its receive entry.
+// efa_rx_scatter - writes the bytes of a packet into the buffers of its receive WQE.
 //
-// In    s_job jobs in order (those that write); s_win_data 64 bytes of the packet buffer
-// Out   m_win_pos what to look at; m_wr host writes, GRH first for datagrams; done the last write
-//       of a job was taken
-// Time  7 cycles from s_job to the first write, then a beat per cycle; a job per cycle at best
+// In    s_job jobs that write, in order; s_win_data 64 bytes of the packet buffer
+// Out   m_win_pos byte position to read; m_wr host writes, GRH first for datagrams; done: the last
+//       write of a job was accepted
+// Time  7 cycles from s_job to the first write, then one beat per cycle; at best one job per cycle
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -42,11 +42,11 @@ module efa_rx_scatter #(
   localparam PLACE_W = 1 + 6 + 16 + 64 + 64;
   localparam USER_W = 1 + 1 + POS_W + 16;
 
-  // ---- cut the job's bytes by source and buffer ----
+  // ---- cut the bytes of the job by source and buffer ----
   reg busy_q;
   reg [`EFA_RXJ__W-1:0] job_q;
   reg second_q;
-  reg [15:0] used_q;  // bytes of this buffer that are spoken for
+  reg [15:0] used_q;  // bytes of this buffer already assigned
   reg [5:0] grh_left_q;
   reg [15:0] left_q;
   reg [POS_W-1:0] pos_q;
@@ -139,8 +139,8 @@ module efa_rx_scatter #(
   end
   wire [15:0] job_line = job_q[`EFA_RXJ__LINE];
 
-  // ---- pieces to beats; a beat is started only when the store behind has room for it ----
-  reg [5:0] sent_q;  // beats of this piece
+  // ---- cut accesses into beats; a beat starts only with a credit of the output FIFO ----
+  reg [5:0] sent_q;  // beats of this access
   reg [3:0] credit_q;
   wire [12:0] beat_left = piece_len - {1'b0, sent_q, 6'd0};
   wire beat_last = beat_left <= 13'd64;
@@ -153,7 +153,7 @@ module efa_rx_scatter #(
   assign m_win_pos   = at;
   assign piece_ready = beat && beat_last;
 
-  // Source and destination GID of the header that a datagram's receiver expects.
+  // Source and destination GID in the GRH, which precedes a datagram in the buffer.
   wire [127:0] src_gid = {user_node[7:0], user_node[15:8], `EFA_LIMITS__GID_PREFIX};
   wire [127:0] dst_gid = {s_cfg_node_id[7:0], s_cfg_node_id[15:8], `EFA_LIMITS__GID_PREFIX};
   wire [319:0] grh = {dst_gid, src_gid, 64'd0};
@@ -170,7 +170,7 @@ module efa_rx_scatter #(
   reg [META_W-1:0] b2_meta_q;
   reg [319:0] b2_grh_q;
 
-  // Lanes behind the last byte are driven 0, not with whatever the buffer holds there.
+  // Lanes after the last byte are 0: stale bytes of the packet buffer must not leave the device.
   wire [63:0] beat_keep = beat_last ? ~({64{1'b1}} << beat_left) : {64{1'b1}};
   reg [63:0] b1_keep_q;
   reg [63:0] b2_keep_q;

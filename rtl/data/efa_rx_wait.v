@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rx_wait - lets packets wait whose receive descriptors are on their way, and others pass them.
+// efa_rx_wait - parks packets whose receive descriptors are pending; packets of other QPs bypass.
 //
-// In    s_pkt packets in the order they came; s_park one that could not be judged yet; s_come: a
-//       descriptor read is over; s_empty no packet is between m_pkt and s_park
-// Out   m_pkt the packet to be judged next: from the list while it is gone through, else a new one;
-//       m_blocked, for s_look_qpn: a packet of that queue waits and goes first, so park this one
-// Time  m_pkt in the cycle of s_pkt; a packet per cycle; the list is gone through when a read is
-//       over, or every 64 cycles, and then for as long not again; 58 packets may wait, then all do
+// In    s_pkt packets in arrival order; s_park a packet without its descriptors; s_come: a
+//       descriptor read is done; s_empty: no packet is between m_pkt and s_park
+// Out   m_pkt the next packet to validate: from the park list during a list traversal, otherwise a
+//       new one; m_blocked: a packet of QP s_look_qpn is parked and goes first, so this one must
+//       park
+// Time  m_pkt in the cycle of s_pkt, one packet per cycle; a traversal starts when a read is done
+//       or every 64 cycles, at the earliest as many cycles after the previous one as it had
+//       packets; 58 packets may be parked, then all packets wait
 //
-// A pass begins with every queue free, in the order of the list; the first packet that has to wait
-// again blocks its queue. New packets stand aside while a pass is under way, so the packets of a
-// queue never change places.
+// A traversal starts with no QP blocked and follows the order of the list. The first packet that
+// parks again blocks its QP. New packets wait during a traversal, so the packets of a QP keep their
+// order.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -48,7 +50,7 @@ module efa_rx_wait #(
   localparam PKT_W = HDR_W + LINE_W + SLOT_W;
   localparam QPS = 1 << QPN_W;
   localparam LIST_LOG2 = 6;
-  localparam [LIST_LOG2:0] MANY = 58;  // and room for those that are being judged
+  localparam [LIST_LOG2:0] MANY = 58;  // leaves space for packets being validated
   localparam [LIST_LOG2:0] NONE = 0;
   localparam [LIST_LOG2:0] ONE = 1;
 
@@ -59,10 +61,10 @@ module efa_rx_wait #(
   reg [1:0] state_q;
   reg [1:0] state_d;
   reg full_q;
-  reg come_q;  // there is a reason for a pass
+  reg come_q;  // a traversal is due
   reg [5:0] timer_q;
-  reg [LIST_LOG2:0] left_q;  // of this pass
-  reg [LIST_LOG2:0] rest_q;  // cycles until the next one
+  reg [LIST_LOG2:0] left_q;  // packets left in this traversal
+  reg [LIST_LOG2:0] rest_q;  // cycles until the next traversal may start
   reg [QPS-1:0] blocked_q;
 
   wire [LIST_LOG2:0] level;
@@ -101,15 +103,15 @@ module efa_rx_wait #(
   always @* begin
     state_d = state_q;
     case (state_q)
-      // a reason to go through the list
+      // Waits for a reason to traverse the list.
       ST_OPEN: begin
         if (come_q && level != NONE && (rest_q == NONE || full_q) && !offers) state_d = ST_QUIET;
       end
-      // the packets that are being judged
+      // Waits for the packets being validated.
       ST_QUIET: begin
         if (s_empty) state_d = ST_PASS;
       end
-      // the last one of the list as it was
+      // Waits for the last packet of the list as it was at the start.
       default: begin
         if (again && left_q == ONE) state_d = ST_OPEN;
       end

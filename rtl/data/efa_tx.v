@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_tx - sends messages out in the order they were checked, each as one packet.
+// efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
-// In    s checked messages; rdc_* payload; down: queues that send no more; ctx_* the message
-//       context an SRD send takes with it
-// Out   rd_* payload reads; m flits, completions without a packet, barriers, in order;
-//       read_err_*: a payload read failed; unused: an SRD message ended without a context
-// Time  first flit 2 cycles after a message without reads came, 3 after a message's last answer;
-//       one flit per cycle, messages back to back; one message per cycle when they are one flit
+// In    s checked messages; rdc_* payload; down: halted QPs; ctx_* the message context for the next
+//       SRD send
+// Out   rd_* payload reads; m flits, completions without a packet, and fences, in order;
+//       read_err_*: a payload read failed; unused_valid: an SRD message ended without a context
+// Time  first flit 2 cycles after a message without reads, 3 after the last read completion of a
+//       message; one flit per cycle, messages back to back, also messages of one flit
 //
-// Flit i of a packet is line i of the message in the payload ring: its payload starts behind the
-// room for the header, so gathering is only a byte position.
+// Flit i of a packet is line i of the message in the payload buffer. The payload starts after the
+// space for the header, so gathering is only a byte position.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_tx #(
     parameter QPN_W = 6,
-    parameter PSN_LEFT = 0  // packets to a node before its numbers wrap, 0: a whole round
+    parameter PSN_LEFT = 0  // packets to a node until the PSN wraps; 0: 2^32
 ) (
     input wire clk,
     input wire rst,
@@ -76,15 +76,15 @@ module efa_tx #(
   localparam [LINE_W-1:0] ONE_LINE = 1;
   localparam [NODE_W:0] ONE_NODE = 1;
 
-  // The walk over the sequence numbers after a reset.
+  // Init sweep of the packet sequence numbers after a reset.
   reg [NODE_W:0] walk_q;
 
-  // l0: the next message in turn
+  // l0: the next message of the list
   reg [SLOT_W-1:0] head_q;
-  reg [SLOT_W:0] listed_q;  // messages from there on
+  reg [SLOT_W:0] listed_q;  // messages from head_q on
 
-  // l1: a message on its way out once its payload is there, its line that leaves next. What has no
-  // payload to wait for goes past the list while that is empty.
+  // l1: a message that waits for its payload, then leaves line by line. A message without payload
+  // reads bypasses the list while the list is empty.
   reg l1_valid_q;
   reg l1_past_q;
   reg [`EFA_TXM__W+639:0] l1_item_q;
@@ -95,18 +95,18 @@ module efa_tx #(
   reg [7:0] l1_flit_q;
   reg [LINE_W-1:0] line_q;
 
-  // l2: a flit, its line being there
+  // l2: a flit with its line
   reg l2_valid_q;
   reg l2_net_q;
   reg l2_done_q;
   reg l2_first_q;
   reg l2_last_q;
-  reg l2_odd_q;  // the number of its flit is
+  reg l2_odd_q;  // the flit index is odd
   reg [31:0] l2_id_q;
   reg [`EFA_TXM__W-1:0] l2_msg_q;
   reg [639:0] l2_inline_q;
 
-  // The sequence number given last, which the read for l2 may have missed.
+  // Forwarding of the last sequence number, which the read for l2 may have missed.
   reg psn_valid_q;
   reg [NODE_W-1:0] psn_node_q;
   reg [31:0] psn_q;
@@ -141,8 +141,8 @@ module efa_tx #(
   wire [7:0] flits = last_index + 8'd1;
   wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TXM__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
 
-  // A queue that broke sends nothing more: UD ends here, SRD takes its context along, unsent,
-  // so that the flush finds it in its place.
+  // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
+  // that the flush finds it in posting order.
   wire broken = is_packet && !l1_begun_q && !l1_failed_q && down[msg_qpn[QPN_W-1:0]];
   wire sends = is_packet && !l1_failed_q && !broken;
   wire silent = broken && srd;
@@ -195,11 +195,11 @@ module efa_tx #(
   wire [511:0] body = !l2_inlined ? line_data
       : l2_first_q ? {l2_inline_q[255:0], 256'd0} : {128'd0, l2_inline_q[639:256]};
   wire [15:0] l2_length = l2_msg_q[`EFA_TXM__LENGTH];
-  // 64 at most in a last flit, where alone it is looked at.
+  // 64 at most in a last flit; other flits do not use it.
   wire [6:0] l2_left = l2_length[6:0] + HDR[6:0] - {l2_odd_q, 6'd0};
   wire [63:0] keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
 
-  // What the ring held before does not leave behind the end of a packet.
+  // Stale bytes of the payload buffer must not follow the end of a packet.
   reg [511:0] kept;
   integer lane;
   always @* begin
@@ -211,7 +211,7 @@ module efa_tx #(
   assign init_done = !walking && ring_init;
   assign read_err_valid = l1_step && is_packet && l1_failed_q;
   assign read_err_qpn = msg_qpn[QPN_W-1:0];
-  // Whatever had a context set aside and ends without one.
+  // Messages that had a context reserved and end without one.
   assign unused_valid = l1_step && srd
       && ((is_packet && l1_failed_q)
           || (!is_packet && kind != KIND_BARRIER
@@ -353,12 +353,12 @@ module efa_tx #(
     end
     if (l1_step) begin
       l2_net_q   <= sends;
-      // What has no packet, or nobody to acknowledge it, completes here.
+      // Messages without packet or acknowledgement complete here.
       l2_done_q  <= kind != KIND_BARRIER && (!sends || (!srd && last_flit));
       l2_first_q <= !l1_begun_q;
       l2_last_q  <= last_flit;
       l2_odd_q   <= l1_flit_q[0];
-      // Only a first flit's counts.
+      // Only the first flit uses the id.
       l2_id_q <= ctx_id;
       l2_msg_q <= out_msg;
       l2_inline_q <= msg_inline;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_tx_ring - payload between host memory and packets: a ring of 64-byte lines in two banks.
+// efa_tx_ring - holds payload between host reads and packets: a ring of 64-byte lines in two banks.
 //
-// In    rdc_* answers to host reads, in any order; slot_* messages that enter, slot_index being the
-//       next one's at all times; rd_* line reads
-// Out   ready, failed per message slot: all its reads were answered, one of them with an error,
-//       until the next message enters there; now_* the slot that becomes so with the next cycle;
-//       rd_data
-// Time  a beat of any alignment is in the ring, and the last one's slot ready, 2 cycles after it
-//       came, one beat per cycle; reads 1 cycle, rd_data stays while nothing is read
+// In    rdc_* read completions, in any order; slot_* messages that enter, slot_index is always the
+//       slot of the next one; rd_* line reads
+// Out   ready: all reads of a message slot completed; failed: one of them with an error; both until
+//       the next message enters the slot; now_* the slot that becomes so in the next cycle; rd_data
+// Time  a beat of any alignment is in the ring 2 cycles after it arrives, and the slot of the last
+//       beat is then ready; one beat per cycle; reads 1 cycle, rd_data stays while rd_en is low
 //
-// A beat covers at most two neighbouring lines, one in each bank. Answers are counted against a
-// goal that moves on with each message of a slot, so no count is ever cleared.
+// A beat covers at most two neighbouring lines, one in each bank. Read completions are counted
+// against a goal that each message of the slot raises, so no count is ever cleared.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -51,11 +50,11 @@ module efa_tx_ring #(
   reg [N-1:0] ready_q;
   reg [N-1:0] failed_q;
 
-  // A beat and its place.
+  // A beat and its location.
   wire [POS_W-1:0] pos = rdc_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rdc_offset};
   wire [SLOT_W-1:0] slot = rdc_cookie[POS_W+:SLOT_W];
 
-  // c1: turned to its place, counts read
+  // c1: rotated into place, counts read
   reg c1_valid_q;
   reg [LINE_W-1:0] c1_line_q;
   reg [SLOT_W-1:0] c1_slot_q;
@@ -64,7 +63,7 @@ module efa_tx_ring #(
   reg c1_last_q;
   reg c1_err_q;
 
-  // The count written a cycle ago, which the read of c1 has just missed.
+  // Forwarding of the count written in the previous cycle, which the read for c1 missed.
   reg c2_valid_q;
   reg [SLOT_W-1:0] c2_slot_q;
   reg [7:0] c2_count_q;
@@ -87,7 +86,7 @@ module efa_tx_ring #(
   wire [511:0] rd_even;
   wire [511:0] rd_odd;
 
-  // The slot that enters next has its goal read ahead: slots are given out in turn.
+  // Slots are allocated in order, so the goal of the next slot is read in advance.
   wire [SLOT_W-1:0] goal_ahead = slot_valid ? slot_index + ONE_SLOT[SLOT_W-1:0] : slot_index;
 
   assign init_done = !walking;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_tx_room - gives each message its place in the payload ring and asks for its bytes.
+// efa_tx_room - allocates space for each message in the payload ring and requests its bytes.
 //
-// In    s checked messages with their buffers; free_* what has left
-// Out   slot_* a message is in the list (its data, its reads); rd_* host reads, cookie = slot and
-//       byte position in the ring; s_idle: no message on its way into the list
-// Time  1 cycle, one message per cycle, one with two buffers in two; first read 3 cycles after;
-//       waits for room for the whole message before its first read
+// In    s checked messages with their buffers; free_* messages that have left
+// Out   slot_* a message enters the list (its data, its number of reads); rd_* host reads, cookie =
+//       slot and byte position in the ring; s_idle: no message is about to enter the list
+// Time  1 cycle, one message per cycle, 2 cycles for two buffers; first read 3 cycles after the
+//       message; the first read waits for free space for the whole message
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -51,7 +51,7 @@ module efa_tx_room #(
   localparam [LINE_W:0] LINES = 1 << LINE_W;
   localparam [16:0] ONE_BYTE = 1;
 
-  // r: a message, what it needs, whether its first buffer has been asked for
+  // r: a message, its needs, and whether its first buffer was requested
   reg r_valid_q;
   reg r_second_q;
   reg [`EFA_TXM__W-1:0] r_msg_q;
@@ -67,11 +67,11 @@ module efa_tx_room #(
   reg [SLOT_W:0] slots_used_q;
   reg [LINE_W:0] lines_free_q;
 
-  // What left in the cycle before.
+  // The message freed in the previous cycle.
   reg freed_q;
   reg [LINE_W-1:0] freed_lines_q;
 
-  // Host reads a buffer takes: the blocks of the greatest read size that it touches.
+  // Host reads of a buffer: the read request size blocks that it touches.
   function [7:0] reads(input [11:0] from, input [15:0] len, input [3:0] log);
     reg [16:0] block;
     reg [16:0] span;
@@ -94,11 +94,11 @@ module efa_tx_room #(
   wire has_first = r_first_q[`EFA_SGE__LEN] != 16'd0 && r_gathers;
   wire has_next = r_next_q[`EFA_SGE__LEN] != 16'd0 && r_gathers;
   wire room = slots_used_q != SLOTS && {1'b0, r_lines_q} <= lines_free_q;
-  // Both counts that may come next, so that only the choice waits for room.
+  // The check of free space is late, so both next counts are precomputed.
   wire [LINE_W:0] lines_kept = lines_free_q + (freed_q ? {1'b0, freed_lines_q} : {LINE_W + 1{1'b0}});
   wire [LINE_W:0] lines_given = lines_kept - {1'b0, r_lines_q};
   wire ask_ready;
-  // One buffer is asked for in a cycle, the message enters the list with its first one.
+  // One buffer is requested per cycle; the message enters the list with its first buffer.
   wire both = has_first && has_next;
   wire enter = r_valid_q && !r_second_q && room && (ask_ready || !r_gathers);
   wire leave = both ? r_valid_q && r_second_q && ask_ready : enter;
@@ -110,7 +110,7 @@ module efa_tx_room #(
   wire [ASK_W-1:0] ask_data = ask_next ? {r_next_q, held_slot, next_pos}
       : {r_first_q, slot_q, {line_q, 6'd0} + HDR_POS};
 
-  // Past the queue of ranges while none waits in it.
+  // A request bypasses an empty queue.
   wire queue_valid;
   wire [ASK_W-1:0] queue_data;
   wire straight = ask_valid && !queue_valid && walk_ready;
@@ -193,7 +193,7 @@ module efa_tx_room #(
       if (leave) r_second_q <= 1'b0;
       else if (enter) r_second_q <= 1'b1;
       if (enter) slot_q <= slot_q + ONE_SLOT[SLOT_W-1:0];
-      // The second buffer's position counts from the message's own first line.
+      // The position of the second buffer counts from the first line of its message.
       if (leave) line_q <= line_q + r_lines_q;
       freed_q <= free_slot;
       if (enter && !freed_q) slots_used_q <= slots_used_q + ONE_SLOT;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_wqe_check - may this send entry go out, and as what?
+// efa_wqe_check - validates send WQEs and resolves their address handles and buffers.
 //
-// In    s_item taken entries and barriers (EFA_WQI); the address handles and regions as they come
-//       and go (kept here in copies)
-// Out   m what leaves (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
-// Time  2 cycles, one entry per cycle, in order; waits as a whole for m_ready
+// In    s_item consumed WQEs and fences (EFA_WQI); address handles and regions as they are created
+//       and destroyed (held here in copies)
+// Out   m message (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
+// Time  2 cycles, one WQE per cycle, in order; all stages stall while m_ready is low
 //
-// The first check that fails names the status; the order is that of decision 0001.
+// The first failed check sets the status. Decision 0001 defines the order of the checks.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -50,7 +50,7 @@ module efa_wqe_check (
   reg [`EFA_WQI__W-1:0] k_item_q;
   reg [31:0] k_len0_q;
   reg [31:0] k_len1_q;
-  reg [3:0] k_age_q;  // of the handle, as old as the copy that was read with it
+  reg [3:0] k_age_q;  // generation of the handle, of the same cycle as the copy that was read
   reg [`EFA_TXM__W-1:0] j_msg_q;
   reg j_nowhere_q;
   reg [639:0] j_inline_q;
@@ -59,11 +59,11 @@ module efa_wqe_check (
   wire move;
   wire [`EFA_AHC__W-1:0] handle;
 
-  // k: an entry, its handle and regions read; j: judged but for its regions
+  // k: a WQE, its handle and regions being read; j: validated except for its regions
   wire [895:0] s_entry = s_item_data[`EFA_WQI__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
   wire [9:0] s_pd = s_item_data[`EFA_WQI__PD];
-  // Lengths of both buffers; 0 of one that is not there.
+  // Lengths of both buffers; 0 for an absent buffer.
   wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
       : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
@@ -124,9 +124,9 @@ module efa_wqe_check (
     asked[`EFA_TXM__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
     asked[`EFA_TXM__HAS_IMM] = has_imm;
     asked[`EFA_TXM__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
-    // Of an entry that is refused, for one because its length needs more bits, nobody looks at it.
+    // The length may be truncated only in a refused WQE, whose length is not used.
     asked[`EFA_TXM__LENGTH] = length[15:0];
-    // Nothing to gather is as good as inline.
+    // A message without bytes needs no gathering, like an inline message.
     asked[`EFA_TXM__INLINED] = inlined || length[15:0] == 16'd0;
     asked[`EFA_TXM__AH] = ah;
     asked[`EFA_TXM__AGE] = k_age_q;

@@ -15,10 +15,10 @@
 // wrapped. A flush completes those sends first, one generation a pass; a separate pass finds each
 // generation. Completions of a QP that is dead, in RESET or created again are discarded.
 //
-// There are twice as many contexts as outstanding sends. One context is therefore always free, a
-// context is reused late, and few generations are outstanding together. Ids continue through
-// resets: an acknowledgement of a send from before a reset meets no context of its generation for
-// at least 2^31 sends.
+// There are twice as many contexts as sends that may be outstanding. One context is therefore
+// always free, a context is reused late, and few generations are outstanding together. Ids continue
+// through resets: an acknowledgement of a send from before a reset meets no context of its
+// generation for at least 2^31 sends.
 //
 // The completion buffer holds completions while txc stalls: 2^MSG_W sends with a context, which
 // count as outstanding until they leave the buffer (freed), so acknowledgements and scans never
