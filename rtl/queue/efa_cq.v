@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cq - the only owner of completion slots: reserves one, writes the entry, commits it.
+// efa_cq - allocates completion slots as their only owner, writes and commits each CQE.
 //
-// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted
-//       whether the completions of QP look_qpn may be counted
-// Out   m_wr one host write per entry; m_commit entries of interrupt-mode CQs and counted ones, in
-//       write order, told_* which of both, and whose;
-//       m_rxdone a pulse per receive entry written; drain answered when what was inside has left
-// Time  one entry per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr, the
-//       commit 1 after its write was taken; a drain of nothing 1
+// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted: the
+//       completions of QP look_qpn may have event counters
+// Out   m_wr one host write per CQE; m_commit CQEs of interrupt-mode CQs and counted CQEs, in write
+//       order, with told_*: which of both, and the QP; m_rxdone one pulse per receive CQE;
+//       drain_ready when everything that was inside has left
+// Time  one CQE per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr;
+//       commit 1 cycle after the write was accepted; drain of an idle module 1 cycle
 `include "efa_defs.vh"
 
 module efa_cq #(
@@ -63,12 +63,12 @@ module efa_cq #(
   localparam CPL_W = `EFA_CPL__W;
   localparam CQC_W = `EFA_CQC__W;
 
-  // Tables are cleared by a walk after reset: a CQ that was never created is not live.
+  // The init sweep after reset clears the tables: a CQ that was never created is not live.
   reg [CQN_W:0] init_q;
   wire init_run = !init_q[CQN_W];
   assign init_done = !init_run;
 
-  // Selection between the two sources, oldest loser first.
+  // Round robin between the two sources.
   wire [1:0] grant;
   wire advance;
   wire take = advance && |grant;
@@ -116,7 +116,7 @@ module efa_cq #(
   wire [15:0] s1_unread = s1_total - (rung_q[s1_cqn] ? s1_consumed : 16'd0);
   wire [16:0] s1_room = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
 
-  // A context write owns the table's write port for a cycle; completions wait for it.
+  // A context write uses the write port of the table for one cycle; completions wait.
   wire s1_commit = s1_valid_q && advance && !cqc_valid;
 
   efa_ram #(
@@ -158,7 +158,7 @@ module efa_cq #(
       .rd_data(s1_consumed)
   );
 
-  // Stage 2: the entry, waiting for the host write stream and the event engine.
+  // Stage 2: the CQE, waiting for the host write stream and the commit stage.
   reg s2_valid_q;
   reg s2_rx_q;
   reg s2_intr_q;
@@ -184,7 +184,7 @@ module efa_cq #(
       .m_cqe(s1_cqe)
   );
 
-  // Stage 3: the commit of an interrupt-mode or counted entry that was written, the next one beside it.
+  // Stage 3: the commit of a CQE that was written. The next CQE is in stage 2 meanwhile.
   reg s3_valid_q;
   reg [CQN_W-1:0] s3_cqn_q;
   reg [15:0] s3_total_q;
@@ -197,7 +197,7 @@ module efa_cq #(
   wire s2_told = s2_intr_q || s2_counted_q;
   wire [7:0] s2_status = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
 
-  // A write is offered when its commit has a place; the entry of a CQ that is gone leaves unwritten.
+  // A write is offered when its commit has space. The CQE of a destroyed CQ is discarded.
   wire s2_drop = s2_valid_q && s2_dead_q;
   wire wr_taken = m_wr_valid && m_wr_ready;
   wire s2_leaves = s2_drop || wr_taken;
@@ -224,7 +224,7 @@ module efa_cq #(
   reg drain_q;
   reg [15:0] drain_mark_q;
   wire [15:0] drain_left = drain_mark_q - out_q;
-  // The last of them may have left its commit behind.
+  // The commit of the last CQE may still be pending.
   assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commit_free;
 
   always @(posedge clk) begin
@@ -252,7 +252,7 @@ module efa_cq #(
       s3_intr_q <= s2_intr_q;
       s3_counted_q <= s2_counted_q;
       s3_qpn_q <= s2_qpn_q;
-      // Event bits: sends, sends that failed, receives, receives that failed.
+      // Event bits: sends, failed sends, receives, failed receives.
       s3_kind_q <= {s2_rx_q, s2_status != `EFA_IO_COMP_STATUS__OK};
     end
     if (drain_valid && !drain_q) begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_cqe_format - turns one finished work request into one completion entry.
+// efa_cqe_format - formats one completion as a 16- or 32-byte CQE.
 //
-// In    s_cpl what finished; s_phase, s_wide, s_src_addr, s_long_id how its CQ wants it
-// Out   m_cqe the entry as the host reads it (16-byte form: the low half)
+// In    s_cpl completion; s_phase, s_wide, s_src_addr, s_long_id options of its CQ and its phase
+// Out   m_cqe CQE as the host reads it (16-byte form: the low half)
 // Time  combinational; the caller registers the result
 `include "efa_defs.vh"
 
@@ -31,11 +31,11 @@ module efa_cqe_format (
         s_cpl[`EFA_CPL__RX] ? `EFA_IO_QUEUE_TYPE__RECV_QUEUE : `EFA_IO_QUEUE_TYPE__SEND_QUEUE;
     cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__OP_TYPE] = s_cpl[`EFA_CPL__OP_TYPE];
     cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM] = s_cpl[`EFA_CPL__QP_NUM];
-    // A request id is echoed whole, whatever became of the request.
+    // The whole request id is returned for every status.
     if (!s_cpl[`EFA_CPL__RX] && s_long_id) begin
       cqe[`EFA_IO_TX_CDESC__REQ_ID_EX] = s_cpl[`EFA_CPL__REQ_ID_EX];
     end
-    // Only a receive that succeeded tells where it came from; every other field of an entry is 0.
+    // Only a successful receive reports its source; all other fields of a CQE are 0.
     if (s_cpl[`EFA_CPL__RX] && ok) begin
       cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__UNSOLICITED] = s_cpl[`EFA_CPL__UNSOLICITED];
       cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__HAS_IMM] = s_cpl[`EFA_CPL__HAS_IMM];
@@ -45,11 +45,11 @@ module efa_cqe_format (
       if (s_cpl[`EFA_CPL__HAS_IMM]) begin
         cqe[`EFA_IO_RX_CDESC_EX__BASE__IMM] = s_cpl[`EFA_CPL__IMM];
       end
-      // RDMA needs a known peer, so its length and a source GID never meet.
+      // RDMA requires a known peer, so RDMA length and source GID never occur together.
       if (s_wide && rdma_write) begin
         cqe[`EFA_IO_RX_CDESC_EX__U__RDMA_WRITE__LENGTH_HI] = s_cpl[`EFA_CPL__LENGTH_HI];
       end else if (s_wide && s_src_addr && unknown_peer) begin
-        // A GID is a byte string: the node number stands big endian in its last two bytes.
+        // A GID is a byte string: its last two bytes are the node number, big endian.
         cqe[`EFA_IO_RX_CDESC_EX__U__SRC_ADDR] = {node[7:0], node[15:8], `EFA_LIMITS__GID_PREFIX};
       end
     end

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_doorbell - what was rung, by whom, by how much, and is it legal?
+// efa_doorbell - validates SQ, RQ and CQ doorbells; holds the SQ producer indices.
 //
-// In    db_* doorbell stores; qpc, cqc whose pages they are; completed: sends finished per QP
-// Out   work_*: a send queue has more entries; err_*: it was rung beyond its ring; rqdb_*, cqdb_*
-//       for the other engines; prod_rd_*: the producer counts, three readers
-// Time  effect 2 cycles after the store, one store per cycle, back to back for one queue too; who
-//       reads its count in that cycle has it in the next; a clear waits for nobody
+// In    db_* doorbell stores; qpc, cqc contexts, with the owner of each page; completed_* number of
+//       sends completed per QP; s_clear a producer index to clear
+// Out   work_* a send queue has new WQEs; err_* a doorbell beyond the send ring; rqdb_*, cqdb_*
+//       valid doorbells for the other engines; prod_rd_* producer indices, two readers
+// Time  effect 2 cycles after the store; one store per cycle, back to back for one queue too; a
+//       reader of the index in that cycle has it in the next; a clear is always accepted
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -59,17 +60,17 @@ module efa_doorbell #(
   localparam [2:0] VERDICT_BEYOND = 3'd2;
   localparam [2:0] VERDICT_STATE = 3'd3;
 
-  // The walk over the CQ copy after a reset.
+  // Init sweep of the CQ table after a reset.
   reg [CQN_W:0] walk_q;
 
-  // s1: judged, its contexts having been read
+  // s1: validated, contexts read
   reg s1_valid_q;
   reg [1:0] s1_kind_q;
   reg [31-PAGE_W:0] s1_uar_q;
   reg [NUM_W-1:0] s1_num_q;
   reg [31:0] s1_value_q;
 
-  // s2: in effect; s3: what was in effect a cycle ago, which the read for s1 has just missed
+  // s2: in effect; s3: in effect one cycle ago, forwarded because the read for s1 missed the write
   reg s2_valid_q;
   reg [1:0] s2_kind_q;
   reg [NUM_W-1:0] s2_num_q;
@@ -80,11 +81,11 @@ module efa_doorbell #(
   reg [QPN_W-1:0] s3_qpn_q;
   reg [15:0] s3_value_q;
 
-  // Counts that were cleared and not rung since: clearing needs no turn at the memory.
+  // Indices cleared since their last doorbell: a clear needs no write port of the RAM.
   reg [(1<<QPN_W)-1:0] zero_q;
   reg s1_zero_q;
   reg [1:0] reader_zero_q;
-  reg [1:0] reader_now_q;  // what it asked for was written in that cycle
+  reg [1:0] reader_now_q;  // the index was written in the cycle of the read
 
   wire walking = !walk_q[CQN_W];
   wire [PAGE_W-1:0] inner = db_offset[PAGE_W-1:0];

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_ec - event counters: which completions they count, their values, their writes to the host.
+// efa_ec - counts completions in event counters and writes their values to the host.
 //
-// In    look a QP's number; s_commit entries written (of interrupt-mode CQs, and counted ones); s_ec
-//       orders of the admin side; s_drained
-// Out   look_counted, same cycle: a counter may count that QP's completions; m_commit behind the
-//       value an entry led to; m_wr values; ec_code, with s_ec_ready; m_drained: what s_drained let
-//       through has left
-// Time  an entry that nobody counts passes in the same cycle; a counted one 4 cycles to its write,
-//       its commit 1 after that was taken, one every 6; an order 4 to its answer, ATTACH and DETACH
-//       the same, FORGET 7 and 2 for each event that was attached; SET and ADD 4 to their write
+// In    look_qpn a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
+//       commands of the admin side; s_drained
+// Out   look_counted, same cycle: the QP has an event counter; m_commit after the counter value
+//       that the CQE caused; m_wr values; ec_code, with s_ec_ready; m_drained: everything before
+//       s_drained has left
+// Time  a CQE without counter passes in the same cycle; a counted CQE takes 4 cycles to its write,
+//       its commit follows 1 cycle after the write was accepted, one per 6 cycles; a command 4
+//       cycles to its response, also ATTACH and DETACH; FORGET 7, plus 2 for each event attached;
+//       SET and ADD 4 to their write
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 `include "efa_check.vh"
@@ -61,7 +62,7 @@ module efa_ec #(
 
   localparam EC_W = `EFA_LIMITS__EC_W;
   localparam QPS = 1 << QPN_W;
-  localparam SLOT_W = EC_W + 1;  // whether, and which
+  localparam SLOT_W = EC_W + 1;  // valid bit and counter number
   localparam REF_W = QPN_W + 3;
   localparam WORD_W = REF_W + 61 + 64;
   localparam [REF_W-1:0] ONE = 1;
@@ -80,7 +81,7 @@ module efa_ec #(
   reg [2:0] state_d;
   reg [QPS-1:0] some_q;  // an event of the QP has a counter
   reg order_next_q;
-  reg counts_q;  // the job is a completion, else an order
+  reg counts_q;  // the job is a completion, otherwise a command
   reg [2:0] op_q;
   reg [QPN_W-1:0] qpn_q;
   reg [EC_W-1:0] counter_q;
@@ -113,7 +114,7 @@ module efa_ec #(
   wire forget = op_q == `EFA_EC_OP__FORGET;
   wire changes = op_q == `EFA_EC_OP__SET || op_q == `EFA_EC_OP__ADD;
 
-  // Which counter each event of a QP has; what was never attached says nothing.
+  // Counter of each event of a QP; the RAM word is undefined until the first attachment.
   wire [4*SLOT_W-1:0] slots_ram;
   wire [4*SLOT_W-1:0] slots = some_q[qpn_q] ? slots_ram : {4 * SLOT_W{1'b0}};
   reg slots_wr;
@@ -149,7 +150,7 @@ module efa_ec #(
       .rd_data({word_refs, word_addr, word_value})
   );
 
-  // What an order makes of the events it names.
+  // Effect of a command on the events that it names.
   reg taken;
   reg missing;
   reg [2:0] fresh;
@@ -193,7 +194,7 @@ module efa_ec #(
   assign m_wr_valid = state_q == ST_WRITE;
   assign m_wr_addr = {addr_q, 3'd0};
   assign m_wr_data = value_q;
-  // What was inside, or came in with it, is out when the next job may begin.
+  // Commits inside, or accepted in this cycle, have left when the next job may start.
   assign m_drained = s_drained && !count_busy && !take_count || waits_q && idle;
   assign ev_ecw_valid = m_wr_valid && m_wr_ready;
   reg [63:0] ev_data;
@@ -214,14 +215,14 @@ module efa_ec #(
     word_wr = 1'b0;
     word_wr_data = {refs_q, addr_q, sum};
     case (state_q)
-      // A counted completion or an order; neither starves the other.
+      // Waits for a counted completion or a command, alternating.
       ST_IDLE: begin
         code_d = `EFA_EC_CODE__OK;
         step_d = 3'd0;
         if (take_order) counter_d = s_ec_counter;
         if (take_order || take_count) state_d = ST_LOOK;
       end
-      // Which counters the QP has.
+      // The counters of the QP.
       ST_LOOK: begin
         if (counts_q) begin
           counter_d = slot[EC_W-1:0];
@@ -230,7 +231,7 @@ module efa_ec #(
           state_d = forget ? ST_FORGET : ST_VALUE;
         end
       end
-      // The counters of a QP that goes, one after the other.
+      // Detaches the counters of a destroyed QP, one after the other.
       ST_FORGET: begin
         counter_d = next_slot[EC_W-1:0];
         step_d = step_q + 3'd1;
@@ -241,11 +242,11 @@ module efa_ec #(
           state_d = ST_VALUE;
         end
       end
-      // The counter.
+      // Waits for the counter word.
       ST_VALUE: begin
         state_d = ST_ACT;
       end
-      // Its next value, or what names it.
+      // Computes its next value or reference count.
       ST_ACT: begin
         state_d = ST_ANSWER;
         if (counts_q || changes) begin
@@ -270,15 +271,15 @@ module efa_ec #(
           word_wr_data = {attach ? refs_q + change : refs_q - change, addr_q, value_q};
         end
       end
-      // The host write.
+      // Waits for the host write.
       ST_WRITE: begin
         if (m_wr_ready) state_d = !counts_q ? ST_ANSWER : intr_q ? ST_COMMIT : ST_IDLE;
       end
-      // The entry's event may follow.
+      // Waits until the commit of the CQE is accepted.
       ST_COMMIT: begin
         if (m_commit_ready) state_d = ST_IDLE;
       end
-      // The answer stands for one cycle.
+      // The response is valid for one cycle.
       default: begin
         state_d = ST_IDLE;
       end

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_eq - commit to event: arming of CQs and event queues, event entries, their interrupts.
+// efa_eq - turns commits of armed CQs into EQEs, and EQEs of armed EQs into interrupts.
 //
-// In    s_commit entries written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
-// Out   m_wr event entries; m_irq the vector of an armed queue, asked for after its entry was taken;
-//       drain_ready: what s_drained entries led to has left
-// Time  one commit per cycle while its CQ is not armed, 16 wait while an event does; an event 3
-//       cycles after its commit, 5 after the arm of a CQ with unread entries, its interrupt 1 after
-//       its entry was taken; arming an event queue: 3 cycles to the interrupt of a new entry, then
-//       2 for each 32 CQs that it looks at, 2 more for each that has or had an event entry; a drain
-//       of nothing 1
+// In    s_commit CQEs written to interrupt-mode CQs; cqdb, eqdb doorbells; cqc, eqc contexts
+// Out   m_wr EQEs; m_irq vector of an armed EQ, requested after its EQE was accepted; drain_ready:
+//       the results of the commits before s_drained have left
+// Time  one commit per cycle while its CQ is not armed, 16 wait during an EQE; EQE 3 cycles after
+//       its commit, 5 after the arm of a CQ with unread CQEs; interrupt 1 cycle after its EQE was
+//       accepted; arm of an EQ: 3 cycles to the interrupt of a new EQE, then 2 for each 32 CQs
+//       scanned, 2 more for each CQ with an EQE written or pending; drain of an idle module 1 cycle
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -56,7 +55,7 @@ module efa_eq #(
   localparam EQN_W = `EFA_LIMITS__EQN_W;
   localparam EQS = 1 << EQN_W;
   localparam EQC_W = `EFA_EQC__W;
-  // Entries of an event queue are counted by slot and lap, of which the phase needs one bit.
+  // Index and wrap count of an EQ; the phase needs one wrap bit.
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_EQ_DEPTH);
   localparam COUNT_W = SLOT_W + 1;
   localparam CQS = 1 << CQN_W;
@@ -77,15 +76,15 @@ module efa_eq #(
     end
   endgenerate
 
-  // What is known of each CQ.
-  reg [CQS-1:0] live_q;  // there, and in interrupt mode
+  // State of each CQ.
+  reg [CQS-1:0] live_q;  // live, in interrupt mode
   reg [CQS-1:0] armed_q;
   reg [CQS-1:0] posted_q;
   reg [CQS-1:0] kept_q;
   reg [CQS-1:0] request_q;
   reg [CQS-1:0] queued_q;
   reg [CQS-1:0] committed_q;
-  // And of each event queue.
+  // State of each EQ.
   reg [EQS-1:0] eq_live_q;
   reg [EQS-1:0] eq_armed_q;
   reg [EQS-1:0] eq_new_q;
@@ -104,7 +103,7 @@ module efa_eq #(
   reg [31:0] todo_q;
   reg word_loaded_q;
 
-  // CQs whose doorbell asked for an event, each once in the line, or twice while one is looked at.
+  // CQs with an arm doorbell: each once in the FIFO, or twice while one of them is handled.
   wire arm_valid;
   wire [CQN_W-1:0] arm_cqn;
   wire arm_pop;
@@ -127,7 +126,7 @@ module efa_eq #(
       .level(arm_level)
   );
 
-  // Which event queue's arm is served next: the lowest number waiting.
+  // Arms of EQs are served lowest number first.
   reg [EQN_W-1:0] eq_pick;
   integer e;
   always @* begin
@@ -139,7 +138,7 @@ module efa_eq #(
     end
   end
 
-  // An event that waits for the host holds up only so many further entries of interrupt-mode CQs.
+  // While an EQE waits for the host, at most 2^COMMITS_LOG2 CQEs of interrupt-mode CQs wait here.
   localparam COMMITS_LOG2 = 4;
   wire commit_valid;
   wire commit_take;
@@ -161,8 +160,8 @@ module efa_eq #(
       .level(commit_level)
   );
 
-  // An arm looks at its CQ when every commit from before it has been seen, or what the host has
-  // read already would count as unread.
+  // An arm is evaluated after all earlier commits. Otherwise CQEs already consumed by the host
+  // would count as unread.
   reg arm_marked_q;
   reg [COMMITS_LOG2:0] arm_after_q;
   wire [COMMITS_LOG2:0] commit_waits = commit_level + {{COMMITS_LOG2{1'b0}}, s_commit_valid};
@@ -182,7 +181,7 @@ module efa_eq #(
   assign commit_take = take_commit;
   assign arm_pop = take_arm;
 
-  // The next CQ of the word that a scan looks at.
+  // The next CQ in the current word of the CQ scan.
   reg [4:0] scan_bit;
   integer b;
   always @* begin
@@ -196,7 +195,7 @@ module efa_eq #(
   wire [CQN_W-1:0] scan_cqn = {word_q, scan_bit};
   wire scan_pick = state_q == ST_SCAN && word_loaded_q && |todo_q;
 
-  // Tables, read for the CQ that was chosen.
+  // Tables, read for the selected CQ.
   wire [CQN_W-1:0] rd_cqn = scan_pick ? scan_cqn : take_commit ? commit_cqn : arm_cqn;
   wire rd_en = scan_pick || take_commit || take_arm;
   wire ctx_live = live_q[cqn_q];
@@ -245,7 +244,7 @@ module efa_eq #(
       .rd_data(total)
   );
 
-  // The event entry of cqn_q on eqn_q.
+  // The EQE of cqn_q for EQ eqn_q.
   wire [EQC_W-1:0] eq_ctx = eq_ctx_q[EQC_W*eqn_q+:EQC_W];
   wire [COUNT_W-1:0] eq_count = eq_count_q[COUNT_W*eqn_q+:COUNT_W];
   wire [SLOT_W-1:0] eq_slot = eq_count[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << eq_ctx[`EFA_EQC__LOG]);
@@ -291,7 +290,7 @@ module efa_eq #(
       todo_q <= todo_q & (todo_q - 32'd1);
     end
     if (m_wr_valid && m_wr_ready) eq_count_q[COUNT_W*eqn_q+:COUNT_W] <= eq_count + 1'b1;
-    // A queue that goes keeps its context: an interrupt of it may stand in front of efa_irq.
+    // A destroyed EQ keeps its context: one of its interrupts may be waiting for efa_irq.
     if (eqc_valid && eqc_data[`EFA_EQC__LIVE]) begin
       eq_ctx_q[EQC_W*eqc_eqn+:EQC_W] <= eqc_data;
       eq_count_q[COUNT_W*eqc_eqn+:COUNT_W] <= {COUNT_W{1'b0}};
@@ -316,7 +315,7 @@ module efa_eq #(
       eq_request_q <= {EQS{1'b0}};
     end else begin
       case (state_q)
-        // A commit, an arm of an event queue or an arm of a CQ; none of them is starved.
+        // Waits for a commit, an arm of an EQ or an arm of a CQ; none of them starves.
         ST_IDLE: begin
           if (take_commit) begin
             commit_next_q <= 1'b0;
@@ -340,7 +339,7 @@ module efa_eq #(
             end
           end
         end
-        // Is something unread already?
+        // Sends an EQE at once if the CQ has unread CQEs.
         ST_CQ_ARM: begin
           state_q <= ST_IDLE;
           if (ctx_live) begin
@@ -352,7 +351,7 @@ module efa_eq #(
             end
           end
         end
-        // One entry per CQ between two arms of its queue; a further one is kept.
+        // One EQE per CQ between two arms of its EQ; a further one stays pending.
         ST_EVENT: begin
           state_q <= ST_IDLE;
           if (ctx_live && eq_live_q[ctx_eqn]) begin
@@ -363,7 +362,7 @@ module efa_eq #(
             end
           end
         end
-        // The host write stream.
+        // Waits for the host write stream.
         ST_POST: begin
           if (m_wr_ready) begin
             posted_q[cqn_q] <= 1'b1;
@@ -375,7 +374,7 @@ module efa_eq #(
             end
           end
         end
-        // The interrupt to be taken.
+        // Waits until the interrupt is accepted.
         ST_IRQ: begin
           if (m_irq_ready) begin
             eq_armed_q[eqn_q] <= 1'b0;
@@ -383,7 +382,7 @@ module efa_eq #(
             state_q <= st_return;
           end
         end
-        // Entries written since the last message are announced at once.
+        // EQEs written since the last interrupt cause one at once.
         ST_EQ_ARM: begin
           scanning_q <= 1'b1;
           word_q <= {WORD_W{1'b0}};
@@ -397,7 +396,7 @@ module efa_eq #(
             end
           end
         end
-        // The next CQ that has an entry in an event queue or waits to get one.
+        // Finds the next CQ with an EQE written or pending.
         ST_SCAN: begin
           if (!word_loaded_q) begin
             word_loaded_q <= 1'b1;
@@ -412,7 +411,7 @@ module efa_eq #(
             end
           end
         end
-        // It belongs to the armed queue: it may post again, and does if it waited.
+        // A CQ of the armed EQ may post again, and posts at once if its EQE is pending.
         default: begin
           state_q <= ST_SCAN;
           if (ctx_live && ctx_eqn == scan_eqn_q) begin
@@ -448,8 +447,8 @@ module efa_eq #(
     end
   end
 
-  // A drain is over when the commits that were waiting have been looked at, and nothing is being
-  // done: a queue that goes leaves no entry and no address behind.
+  // A drain is done when the waiting commits were handled and the module is idle: a destroyed queue
+  // then causes no further EQE and no further write.
   reg draining_q;
   reg [COMMITS_LOG2:0] drain_left_q;
   wire [COMMITS_LOG2:0] drain_level = commit_level

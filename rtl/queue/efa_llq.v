@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_llq - LLQ memory: takes send entries in pieces, knows who owns a page and what was written.
+// efa_llq - stores send WQEs in LLQ memory and checks page owner and written dwords.
 //
-// In    llq_* stores; s_op the rings that come and go; rd_* the scheduler's line reads;
-//       s_void a line of a taken entry that was not whole
-// Out   rd_data, rd_parity: a line and, per dword, the parity of the lap that wrote it;
-//       err_*: a store hit an entry that was rung and not yet taken
-// Time  a store is in memory 3 cycles later, one per cycle; a doorbell in the cycle after it is
-//       in effect 2 cycles after itself and read for in the next, so it cannot overtake the store.
-//       A store sees every doorbell before it and none after it. A ring is cleared one line per
-//       cycle, in turn with voids, which are in memory a cycle later; stores hold neither up, and
-//       nothing holds up stores; reads 1 cycle; for the first 2 ** (LLQ_AW - 6) cycles without a
-//       store after power_rst (which comes with rst) a ring waits for its lines' turn, see below
+// In    llq_* stores; s_op rings created, cleared and destroyed; rd_* line reads of the scheduler;
+//       s_void a line of a consumed, incomplete WQE
+// Out   rd_data, rd_parity: a line and, per dword, the parity of the wrap that wrote it; err_*: a
+//       store hit a WQE that was posted and not yet consumed
+// Time  a store is in memory 3 cycles later, one per cycle. A doorbell takes effect 2 cycles later
+//       and its WQE is read in the cycle after that, so a doorbell in the cycle after a store
+//       cannot overtake the store. A store sees every earlier doorbell and no later one. A ring is
+//       cleared one line per cycle, alternating with voids, which are in memory one cycle later;
+//       stores neither delay them nor wait. Reads 1 cycle. During the first 2 ** (LLQ_AW - 6)
+//       cycles without a store after power_rst (which comes with rst), a ring waits until its lines
+//       are initialised, see below
 //
-// A dword is written when it carries the parity of the lap its slot is in, so taking a whole entry
-// clears nothing; of one that was not, the void gives every dword its lap's parity, or the missing
-// ones would count as written a lap later. A new ring starts with the parity lap 0 does not have.
-// The parity is the sum of two memories, so that two may write: stores have one, voids and rings
-// the other, and each takes into account what the other one holds. A memory is as many copies as it
-// has readers. Copies must be equal, whatever they hold: those of voids and rings are as soon as a
-// ring was cleared, those of stores by a walk over all lines after power-on. It gives way to
-// stores, which only hit lines that it has passed, since a ring waits for it.
+// A dword is written if it carries the parity of the current wrap of its slot. Consuming a complete
+// WQE therefore clears nothing. After an incomplete WQE, the void gives every dword the parity of
+// its wrap; otherwise the missing dwords would count as written one wrap later. A new ring starts
+// with the parity that wrap 0 does not have.
+//
+// The parity is the XOR of two RAMs, one written by stores, one by voids and ring clears; each
+// writer includes the bit of the other RAM. Each RAM has one copy for each reader. The copies must
+// be equal, with any contents. Those of voids and rings are equal once a ring was cleared. Those of
+// stores are made equal by an init sweep over all lines after power-on. A store has priority over
+// the sweep, and hits only lines that the sweep has passed, because a ring waits for the sweep.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -65,7 +68,7 @@ module efa_llq #(
   localparam LINE_W = LLQ_AW - 6;
   localparam PAGE_LOG = $clog2(`EFA_LIMITS__LLQ_PAGE_BYTES) - 6;
   localparam PAGE_W = LINE_W - PAGE_LOG;
-  localparam RING_W = 12;  // lines of the largest ring: 1,024 entries of two
+  localparam RING_W = 12;  // lines of the largest ring: 1,024 WQEs of two lines
   localparam [PAGE_W:0] ONE_PAGE = 1;
   localparam [RING_W-1:0] ONE_LINE = 1;
   localparam [LINE_W:0] ONE_EQUAL = 1;
@@ -76,10 +79,10 @@ module efa_llq #(
 
   reg [PAGE_W:0] walk_q;
   reg [RING_W-1:0] op_line_q;
-  reg [LINE_W:0] equal_q;  // lines below have equal copies of the stores' half
-  reg op_equal_q;  // the ring's next line and the one behind it are such lines
+  reg [LINE_W:0] equal_q;  // lines below have equal copies of the store RAM
+  reg op_equal_q;  // the next line of the ring and its successor are such lines
 
-  // s1: page owner known, counts being read; s2: against the counts; s3: written
+  // s1: page owner read, indices being read; s2: compared with the indices; s3: written
   reg s1_valid_q;
   reg s2_valid_q;
   reg s2_inside_q;
@@ -93,13 +96,14 @@ module efa_llq #(
   reg s3_parity_q;
   reg [QPN_W-1:0] s3_qpn_q;
 
-  // What was stored goes along, stage by stage.
+  // The store, in each stage.
   reg [3*LINE_W-1:0] line_q;
   reg [3*16-1:0] dwen_q;
   reg [2:0] part_q;
   reg [3*512-1:0] data_q;
 
-  // v: a line that a void or a ring overwrites, its other half being there; what was written last
+  // v: a line overwritten by a void or a ring clear, its bits of the store RAM read; v_seen_q,
+  // v_lanes_q: forwarding of the last write
   reg ring_turn_q;
   reg v_valid_q;
   reg v_parity_q;
@@ -110,7 +114,7 @@ module efa_llq #(
   wire walking = !walk_q[PAGE_W];
   wire all_equal = equal_q[LINE_W];
 
-  // A ring's lines, and its pages at the first line of each.
+  // The lines of a ring, and its pages at the first line of each.
   wire [RING_W-1:0] op_lines =
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
@@ -122,7 +126,7 @@ module efa_llq #(
   wire [19:0] op_first = s_op_qpc[`EFA_QPC__SQ_LINE];
   wire [PAGE_W-1:0] op_page = op_first[LINE_W-1:PAGE_LOG];
 
-  // What the owner of a page is to a store: its ring's first page and size.
+  // Owner table entry of a page: the first page, depth and WQE size of the owner's ring.
   localparam OWNER_W = 1 + QPN_W + PAGE_W + 4 + 1;
   wire s1_known;
   wire [QPN_W-1:0] s1_qpn;
@@ -144,11 +148,11 @@ module efa_llq #(
   wire [15:0] s1_slot = s1_wide ? {1'b0, s1_place[15:1]} : s1_place;
   wire [15:0] s1_depth = 16'd1 << s1_log;
 
-  // The lap of the entry that this slot holds next, and whether it still holds one that waits.
+  // Parity of the wrap of the next WQE in this slot; whether the slot holds a WQE still pending.
   wire s2_parity = prod_data[s2_log_q] ^ (s2_slot_q < (prod_data & s2_last_q));
   wire s2_rung = ((s2_slot_q - taken_data) & s2_last_q) < (prod_data - taken_data);
 
-  // The two halves of the parities.
+  // The two parity RAMs.
   wire [15:0] half_read;
   wire [15:0] half_void;
   wire [15:0] other_read;
@@ -157,7 +161,7 @@ module efa_llq #(
   wire v_now = v_valid_q && v_line_q == s3_line;
   wire [15:0] s3_other = v_now ? v_lanes : v_seen_q ? v_lanes_q : other_store;
 
-  // What is written to both copies of the stores' half.
+  // Write port of both copies of the store RAM.
   wire half_write = s3_write || !all_equal;
   wire [LINE_W-1:0] half_line = s3_write ? s3_line : equal_q[LINE_W-1:0];
   wire [15:0] half_lanes = s3_dwen | {16{!s3_write}};
@@ -221,7 +225,7 @@ module efa_llq #(
       .rd_data(rd_data)
   );
 
-  // The stores' half, for who takes entries and for voids and rings.
+  // Store RAM: one copy for the scheduler, one for voids and ring clears.
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),
@@ -252,7 +256,7 @@ module efa_llq #(
       .rd_data(half_void)
   );
 
-  // The half of voids and rings, for who takes entries and for stores.
+  // RAM of voids and ring clears: one copy for the scheduler, one for stores.
   efa_ram_be #(
       .WIDTH (16),
       .ADDR_W(LINE_W),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_qp_ctx - the one owner of QP contexts: copies for every reader, QP to ERR, change notices.
+// efa_qp_ctx - owns the QP contexts: copies for each reader, transitions to ERR, change notices.
 //
-// In    qpa admin reads and writes (qpa_lock holds errors off), qperr_* engines that found a QP broken
-// Out   qpc_*_data what each reader asked for; qpchg_* notices that a QP's state changed
-// Time  reads: 1 cycle, one per cycle and port, an admin read every 2; a write every 2, an error
-//       every 3, when its notices are taken at once; a write reaches its notices after 1 cycle, an
-//       error after 2, a reader sees either 2 after it was taken
+// In    qpc_*_addr of each reader; qpa_* admin reads and writes (qpa_lock blocks error reports);
+//       qperr_* error reports of the engines
+// Out   qpc_*_data context for each reader; qpchg_* notices of a changed QP state
+// Time  reads: 1 cycle, one per cycle and port; an admin read every 2 cycles; a write every 2, an
+//       error every 3 if its notices are accepted at once; a write causes its notices after 1
+//       cycle, an error after 2; readers see either 2 cycles after it was accepted
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -82,7 +83,7 @@ module efa_qp_ctx #(
 
   wire pick_recv = qperr_recv_valid && (!qperr_send_valid || !last_recv_q);
   wire [2:0] rd_state = rd_data[`EFA_QPC__STATE];
-  // RESET has nothing to lose and ERR is where an error leads to.
+  // An error has no effect on a QP in RESET or already in ERR.
   wire rd_breakable = rd_data[`EFA_QPC__LIVE] && rd_state != `EFA_ADMIN_QP_STATE__RESET_W3
       && rd_state != `EFA_ADMIN_QP_STATE__ERR_W3;
 
@@ -116,7 +117,7 @@ module efa_qp_ctx #(
     recv_taken = 1'b0;
     broken = 1'b0;
     case (state_q)
-      // Every context is dead before the first command.
+      // Clears every context before the first command.
       ST_INIT: begin
         wr_en = 1'b1;
         wr_addr = walk_q;
@@ -125,7 +126,7 @@ module efa_qp_ctx #(
           state_d = ST_IDLE;
         end
       end
-      // The next admin access, else the next error report.
+      // Waits for an admin access, which has priority, or an error report.
       ST_IDLE: begin
         if (qpa_valid) begin
           admin_taken = 1'b1;
@@ -153,11 +154,11 @@ module efa_qp_ctx #(
           state_d = ST_JUDGE;
         end
       end
-      // Admin takes its data this cycle.
+      // The response of an admin read is valid for one cycle.
       ST_READ: begin
         state_d = ST_IDLE;
       end
-      // The context of the QP an engine complained about.
+      // The context of the QP with the error was read.
       ST_JUDGE: begin
         state_d = ST_IDLE;
         if (rd_breakable) begin
@@ -169,7 +170,7 @@ module efa_qp_ctx #(
           state_d = ST_NOTICE;
         end
       end
-      // Both sides have to hear of it.
+      // Waits until both sides have accepted the notice.
       ST_NOTICE: begin
         if (!send_due_d && !recv_due_d) begin
           state_d = ST_IDLE;

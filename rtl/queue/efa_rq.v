@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq - receive rings: doorbells, descriptors fetched ahead of need, claims and flushes.
+// efa_rq - manages receive rings: doorbells, prefetched descriptors, claims and flushes.
 //
-// In    rqdb producer counts; rqop life of a ring; qpchg state changes; s_claim packets from the
-//       judge and what it knows of them a cycle later (s_claim_done in order for those not parked,
-//       not in the cycle of a flush); rdc answers; s_done descriptors of reported receives
-// Out   claim_qpc_addr whose context the judge wants to see; rd descriptor reads; m_claim answers:
-//       up to two descriptors; claim_empty none is inside; come more descriptors are; m_flush
-//       receive entries of a QP in ERR; m_err a QP that must go to ERR; settled, drained: as
-//       efa_rq_fetch says
-// Time  a doorbell per cycle, its first read 7 cycles later; a claim of cached descriptors 2 cycles,
-//       a claim per cycle; rqop 9 cycles and more, with the cache's clear
+// In    rqdb producer indices; rqop create, clear or destroy a ring; qpchg QP state changes;
+//       s_claim packets of efa_rx_judge and, one cycle later, its check results (s_claim_done in
+//       order for the packets that are not parked, not in the cycle of a flush); rdc read
+//       completions; s_done descriptors of reported receives
+// Out   claim_qpc_addr QP whose context efa_rx_judge needs; m_rd descriptor reads; m_claim
+//       responses: up to two descriptors; claim_empty: no claim is inside; come: a descriptor read
+//       is done; m_flush receive WQEs of a QP in ERR; m_err a QP that must go to ERR; m_settled,
+//       m_drained: see efa_rq_fetch
+// Time  one doorbell per cycle, its first read 7 cycles later; claim of cached descriptors 2
+//       cycles, one claim per cycle; rqop 9 cycles and more, including the clear of the cache
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_rq #(
     parameter QPN_W  = 6,
-    parameter SLOT_W = QPN_W > 8 ? 5 : 7   // log2 of the descriptors of a ring that are kept ahead
+    parameter SLOT_W = QPN_W > 8 ? 5 : 7   // log2 of the descriptors cached per ring
 ) (
     input wire clk,
     input wire rst,
@@ -97,11 +98,11 @@ module efa_rq #(
   localparam [1:0] OP_INIT = 2'd0;
   localparam [1:0] OP_FREE = 2'd2;
 
-  // Bits of a read's cookie.
+  // Bits of the cookie of a read.
   localparam COOKIE_COUNT = 12;
   localparam COOKIE_EPOCH = 28;
 
-  // An operation on a ring: its cached descriptors go first, then its counts.
+  // A ring operation clears the cached descriptors first, then the counts.
   reg  cache_cleared_q;
   wire cache_clear_ready;
   wire counts_clear_ready;
@@ -167,7 +168,7 @@ module efa_rq #(
       .rd_cons({f_cons, c_cons})
   );
 
-  // ---- answers of descriptor reads ----
+  // ---- completions of descriptor reads ----
   wire [QPN_W-1:0] rdc_qpn = rdc_cookie[QPN_W-1:0];
   reg end_q;
   reg failed_q;

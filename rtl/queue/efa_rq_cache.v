@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq_cache - receive descriptors that came from host memory ahead of need.
+// efa_rq_cache - caches receive descriptors prefetched from host memory.
 //
-// In    rdc answers of reads, whose cookie names ring and first descriptor; rd_* a ring and a
-//       count, for each of two readers; s_clear a ring whose descriptors are forgotten
-// Out   descriptors count and count + 1, and whether each of them is here; the second reader is told
-//       only their request id and whether they end an entry, the rest is 0
-// Time  a beat per cycle, here for who asks 2 cycles after it; a read 1 cycle after its count; a
-//       clear 2^SLOT_W / 4 cycles, and one more for each beat that comes meanwhile
+// In    rdc read completions, whose cookie has the ring and the first descriptor; rd_* a ring and a
+//       count, for each of two readers; s_clear a ring whose descriptors are invalidated
+// Out   descriptors count and count + 1, each with a valid bit; for the second reader only their
+//       request id and last bit, the other bits are 0
+// Time  one beat per cycle, readable 2 cycles later; a read 1 cycle after its count; a clear
+//       2^SLOT_W / 4 cycles, plus one for each beat meanwhile
 //
-// A slot keeps which lap of the ring through the cache it was filled in, so that answers may
-// come in any order and an old descriptor is never taken for the one that follows it.
+// Each slot holds the wrap bit of its descriptor. Read completions may therefore arrive in any
+// order, and an old descriptor is never used in place of its successor.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -52,7 +52,7 @@ module efa_rq_cache #(
     end
   endgenerate
 
-  // a: a beat, as it is stored
+  // a: a beat to be stored
   reg a_valid_q;
   reg [QPN_W-1:0] a_qpn_q;
   reg [SLOT_W:0] a_count_q;
@@ -85,14 +85,15 @@ module efa_rq_cache #(
       localparam [1:0] LANE = g;
       localparam [1:0] PASSED = ~LANE;
       wire [1:0] behind = LANE - a_count_q[1:0];
-      // The lanes before the first one go on in the next row; the bit above a row is its lap.
+      // Lanes before the first descriptor continue in the next row; the bit above the row is the
+      // wrap.
       wire [SLOT_W:0] at = a_count_q + {{(SLOT_W - 1) {1'b0}}, PASSED};
       wire [SLOT_W-1:0] at0 = rd_count[0+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
       wire [SLOT_W-1:0] at1 = rd_count[16+:SLOT_W] + {{(SLOT_W - 2) {1'b0}}, PASSED};
       wire wr_en = clear || (a_valid_q && {1'b0, behind} < a_number_q);
       wire [QPN_W+ROW_W-1:0] wr_addr = clear ? {s_clear_qpn, clear_row_q}
           : {a_qpn_q, at[SLOT_W-1:2]};
-      // The first lap is 0.
+      // The first wrap is 0, so a cleared slot holds 1.
       wire lap = clear || at[SLOT_W];
       wire [DESC_W-1:0] fresh = clear ? {DESC_W{1'b0}} : a_data_q[{behind, {DESC_LOG{1'b0}}}+:DESC_W];
       wire [LANE_W-1:0] word0;

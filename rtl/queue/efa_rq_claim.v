@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq_claim - gives packets, in their order, the receive entries at the heads of their rings.
+// efa_rq_claim - claims the receive WQE at the head of the ring for each packet, in packet order.
 //
-// In    s_claim a packet's ring; for the packet at stage 1: s_skip it gets no entry, s_need bytes
-//       that its entry must have, s_hold it stays; counts and cached descriptors; broken: a ring
-//       gives no more of them; s_parked the answer is taken and leads to nothing, else there will
-//       be a s_done for it
-// Out   m_step the packet at stage 1 goes on; m_claim its answer, that of the cycle in which it is
-//       taken (skipped before broken, none, missing: descriptors are on their way, short); take,
-//       with s_done: the entry is used up; held: rings of the packets inside, whose heads nobody
-//       else may move
-// Time  stage 1 a cycle after the claim, the answer one more; a claim per cycle, of one ring every 2
+// In    s_claim the ring of a packet; for the packet in stage 1: s_skip it gets no WQE, s_need
+//       bytes that its WQE must have, s_hold it stalls; counts and cached descriptors; s_broken: a
+//       read of the ring failed; s_parked: the response leads to no claim, otherwise s_done follows
+// Out   m_step: the packet in stage 1 advances; m_claim response, valid in the cycle in which it is
+//       accepted (priority: skipped, broken, none, missing: descriptors are pending, short);
+//       take_*, with s_done: the WQE is consumed; held_*: rings of the packets inside, whose heads
+//       no other module may move
+// Time  stage 1 one cycle after the claim, the response one more; one claim per cycle, of one ring
+//       every 2
 //
-// Stages: c1 reads counts (and its owner the context), c2 the descriptors at the head, c3 is the
-// answer's owner until s_done. What c3 takes is in the RAM of counts two cycles after s_done.
+// Stages: c1 reads the counts (and the parent module the context), c2 the descriptors at the head,
+// c3 holds the claim until s_done. The RAM of counts shows a claim of c3 two cycles after s_done.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -68,7 +68,7 @@ module efa_rq_claim #(
   reg c2_valid_q;
   reg c2_skip_q;
   reg c2_zero_q;  // nothing is posted
-  reg c2_one_q;  // one descriptor is
+  reg c2_one_q;  // one descriptor is posted
   reg [QPN_W-1:0] c2_qpn_q;
   reg [16:0] c2_need_q;
   reg [15:0] c2_cons_q;
@@ -77,22 +77,22 @@ module efa_rq_claim #(
   reg [QPN_W-1:0] c3_qpn_q;
   reg [15:0] c3_value_q;
 
-  reg past_take_q;  // written a cycle ago
+  reg past_take_q;  // written in the previous cycle
   reg [QPN_W-1:0] past_qpn_q;
   reg [15:0] past_value_q;
 
-  // ---- c2: what the descriptors say ----
+  // ---- c2: response from the descriptors ----
   wire last0 = s_descs[`EFA_IO_RX_DESC__LAST];
   wire last1 = s_descs[DESC_W+`EFA_IO_RX_DESC__LAST];
   wire [127:0] desc0 = s_descs[0+:DESC_W];
   wire [127:0] desc1 = s_descs[DESC_W+:DESC_W];
   wire [15:0] size0 = desc0[`EFA_IO_RX_DESC__LENGTH];
   wire [15:0] size1 = last0 ? 16'd0 : desc1[`EFA_IO_RX_DESC__LENGTH];
-  // The second descriptor matters when the first does not end the entry.
+  // The second descriptor belongs to the WQE only if the first is not its last.
   wire none = c2_zero_q || (c2_one_q && s_here[0] && !last0);
   wire complete = s_here[0] && (last0 || s_here[1]);
   wire whole = last0 || last1;
-  // Three numbers become two before the one carry chain: 0 or more when the bytes fit.
+  // A carry-save adder before the only carry chain: the sum is 0 or more if the bytes fit.
   wire [18:0] in0 = {3'd0, size0};
   wire [18:0] in1 = {3'd0, size1};
   wire [18:0] in2 = ~{2'd0, c2_need_q};
@@ -114,7 +114,7 @@ module efa_rq_claim #(
   assign m_claim_descs = s_descs;
   wire c2_leaves = m_claim_valid && m_claim_ready;
 
-  // ---- c1: where the head is; behind a packet of its own ring whose answer may move it ----
+  // ---- c1: the head index, stalled behind a packet of the same ring that may move the head ----
   wire c3_is_it = c3_take_q && c3_qpn_q == c1_qpn_q;
   wire past_is_it = past_take_q && past_qpn_q == c1_qpn_q;
   wire [15:0] cons = c3_is_it ? c3_value_q : past_is_it ? past_value_q : s_cons;

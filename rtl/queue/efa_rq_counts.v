@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq_counts - how far each receive ring is posted, claimed and reported.
+// efa_rq_counts - holds the producer, claimed and reported counts of each receive ring.
 //
-// In    rqdb producer counts; take the next claimed count; s_done descriptors reported;
-//       s_clear a ring that begins again at 0
-// Out   prod, cons for two readers; move a ring has more; wrong it was rung beyond its size
-// Time  move or wrong 2 cycles after the doorbell: who asks from then on sees it; it is judged by
-//       the reports of before its cycle; a doorbell and a report per cycle, also back to back for
-//       one ring; a read 1 cycle; a clear waits for cycles without counts that move
+// In    rqdb producer indices; take_* the next claimed count; s_done descriptors reported; s_clear
+//       a ring that restarts at 0
+// Out   prod, cons for two readers; move_valid: a ring has new descriptors; wrong_valid: a doorbell
+//       exceeds the ring
+// Time  move_valid or wrong_valid 2 cycles after the doorbell, readable from that cycle on; a
+//       doorbell is validated against the reports of earlier cycles; one doorbell and one report
+//       per cycle, also back to back for one ring; a read 1 cycle; a clear waits for a cycle
+//       without count updates
 `include "efa_check.vh"
 
 module efa_rq_counts #(
@@ -42,7 +44,7 @@ module efa_rq_counts #(
     output wire [2*16-1:0] rd_cons
 );
 
-  // A doorbell: d1 judges it; what the one before and a report left is not in the RAM yet.
+  // A doorbell: d1 validates it, with forwarding of the previous doorbell and of a report.
   reg d1_valid_q;
   reg [QPN_W-1:0] d1_qpn_q;
   reg [15:0] d1_value_q;
@@ -64,7 +66,7 @@ module efa_rq_counts #(
 
   wire d1_moves = d1_valid_q && d1_legal && d1_value_q != d1_prod;
 
-  // What came of a doorbell, told when the counts show it.
+  // The result of a doorbell, reported when the counts show it.
   reg d2_moved_q;
   reg d2_wrong_q;
   reg [QPN_W-1:0] d2_qpn_q;

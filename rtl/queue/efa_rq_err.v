@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq_err - reports of broken receive rings, each ring once for each reason while it waits.
+// efa_rq_err - reports errors of receive rings, each ring once per cause while a report is pending.
 //
-// In    wrong rung beyond its size, failed a descriptor read; one of each per cycle, never refused
-// Out   m_err which QP, and why it must go to ERR
-// Time  2 cycles when none waits, one report per cycle; the two reasons take turns
+// In    wrong_* doorbell beyond the ring, failed_* descriptor read failed; one of each per cycle,
+//       always accepted
+// Out   m_err QP that must go to ERR, and the cause
+// Time  2 cycles if no report is pending, one report per cycle, round robin between the two causes
 module efa_rq_err #(
     parameter QPN_W = 6
 ) (

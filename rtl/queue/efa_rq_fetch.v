@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_rq_fetch - looks after receive rings: fetches ahead, flushes what a QP in ERR still has.
+// efa_rq_fetch - prefetches descriptors of receive rings, and flushes the rings of QPs in ERR.
 //
-// In    move, s_chg rings to look at; used: one whose head a packet has moved; rdc_end, rdc_failed
-//       a read is over; counts and cached descriptors of m_qpn; s_held rings whose heads packets
-//       may move
-// Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W of a ring; m_flush receive entries to
-//       complete FLUSHED; claim_broken, for broken_qpn: a read of that ring failed;
-//       settled, drained: no look, no read of before s_drain is left
-// Time  a read 5 cycles after a ring to look at is told; a look every 3 cycles, reads of a ring
-//       every 4, its entries flushed every 7
+// In    move_*, s_chg rings to visit; used_*: a ring whose head a packet has moved; rdc_end,
+//       rdc_failed: a read is done; counts and cached descriptors of m_qpn; s_held_* rings whose
+//       heads packets may move
+// Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W cached per ring; m_flush receive WQEs to
+//       complete as FLUSHED; claim_broken, for broken_qpn: a read of that ring failed; settled: no
+//       visit from before s_drain is active; drained: no read from before s_drain is outstanding
+// Time  a read 5 cycles after its ring is requested; a visit every 3 cycles, reads of one ring
+//       every 4, flushed WQEs of one ring every 7
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -92,8 +92,8 @@ module efa_rq_fetch #(
   reg stale_q;
   reg [QPS-1:0] broken_q;
 
-  // ---- rings to look at: new work, and what a look or a read left to be done ----
-  // Of a flush, the next entry comes after those of others.
+  // ---- rings to visit: new work, and rings with work left after a visit or a read ----
+  // During a flush, other rings are visited between two WQEs of a ring.
   localparam LOOK = 0;
   localparam AGAIN = 1;
   localparam USED = 2;
@@ -148,7 +148,7 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*AGAIN+:QPN_W])
   );
 
-  // A look at a ring whose head has moved comes when counts show it.
+  // A ring whose head has moved is visited one cycle later, when the counts show the move.
   reg moved_q;
   reg [QPN_W-1:0] moved_qpn_q;
   always @(posedge clk) begin
@@ -173,7 +173,7 @@ module efa_rq_fetch #(
   assign m_qpn = idle ? pick_qpn : qpn_q;
   assign head  = cons_q;
 
-  // ---- how far each ring was asked for ----
+  // ---- count of descriptors requested per ring ----
   wire fetch = state_q == ST_FETCH && m_rd_ready;
   wire clear = s_clear_valid && !fetch;
   wire [15:0] asked;
@@ -191,7 +191,7 @@ module efa_rq_fetch #(
       .rd_data(asked)
   );
 
-  // ---- the ring that is looked at ----
+  // ---- the ring being visited ----
   wire [2:0] qp_state = qpc_q[`EFA_QPC__STATE];
   wire there = qpc_q[`EFA_QPC__LIVE] && qpc_q[`EFA_QPC__RQ_LIVE]
       && qp_state != `EFA_ADMIN_QP_STATE__RESET_W3;
@@ -205,8 +205,8 @@ module efa_rq_fetch #(
   endgenerate
   assign claim_broken = broken_q[broken_qpn];
 
-  // A read stays inside 128 bytes of host memory and inside the ring; it is asked for when the
-  // cache has room for all it can bring.
+  // A read stays inside 128 bytes of host memory and inside the ring. It is issued when the cache
+  // has space for all its descriptors.
   wire [15:0] size = 16'd1 << qpc_q[`EFA_QPC__RQ_LOG];
   wire [15:0] index = asked_q & (size - 16'd1);
   wire [63:0] addr = {qpc_q[`EFA_QPC__RQ_BASE], 6'b0} + {44'b0, index, 4'b0};
@@ -234,52 +234,52 @@ module efa_rq_fetch #(
   always @* begin
     state_d = state_q;
     case (state_q)
-      // a ring to look at
+      // Waits for a ring to visit.
       ST_IDLE: begin
         if (pop) state_d = ST_READ;
       end
-      // its counts and context
+      // Waits for its counts and context.
       ST_READ: begin
         state_d = ST_LOOK;
       end
-      // what is there to do
+      // Selects a fetch, a flush, or nothing.
       ST_LOOK: begin
         state_d = ST_IDLE;
         if (there && !broken_q[qpn_q]) begin
           if (can_fetch) begin
-            // A head that has moved since makes room, and another look.
+            // If the head has moved since, there is more space, and another visit follows.
             state_d = ST_FETCH;
           end else if (dead && cached_q != 16'd0) begin
-            // A packet that holds the head came first.
+            // A packet that holds the head has priority.
             state_d = stale_q || held != 3'b000 ? ST_LATER : ST_CACHE;
           end
         end
       end
-      // the read request to be taken
+      // Waits until the read request is accepted.
       ST_FETCH: begin
         if (m_rd_ready) state_d = ST_AGAIN;
       end
-      // the descriptors at its head
+      // Waits for the descriptors at the head.
       ST_CACHE: begin
         state_d = ST_FLUSH;
       end
-      // their completion to be taken; an entry without its end stays
+      // Waits until the completion is accepted; a WQE without last descriptor stays.
       ST_FLUSH: begin
         if (!whole) state_d = ST_IDLE;
         else if (m_flush_ready) state_d = ST_LATER;
       end
-      // to stand in line again, behind the others
+      // Waits to be added to the set again, behind the other rings.
       ST_LATER: begin
         if (later_ready) state_d = ST_IDLE;
       end
-      // counts that have moved
+      // Waits one cycle: the count of requested descriptors has moved.
       default: begin
         state_d = ST_READ;
       end
     endcase
   end
 
-  // ---- reads that were out when a drain began, told by the epoch they carry ----
+  // ---- reads outstanding when a drain began have the old epoch ----
   reg epoch_q;
   reg settled_q;
   reg draining_q;
@@ -308,15 +308,15 @@ module efa_rq_fetch #(
       out_q[1] <= 16'd0;
     end else begin
       state_q <= state_d;
-      // A packet may have moved the head while counts are read.
+      // A packet may move the head while the counts are read.
       stale_q <= (used_valid && used_qpn == m_qpn)
           || (stale_q && state_q != ST_IDLE && state_q != ST_AGAIN);
       if (rdc_end && rdc_failed) broken_q[rdc_qpn] <= 1'b1;
       if (clear) broken_q[s_clear_qpn] <= 1'b0;
 
-      // What looks do after the drain was asked for, they do in sight of the new contexts.
+      // Visits that start after the request for a drain see the new contexts.
       settled_q <= s_drain && (settled_q || state_q == ST_IDLE);
-      // The new epoch must be empty before reads are counted in it.
+      // The new epoch must have no outstanding reads before it is used.
       if (settled_q && !draining_q && out_q[!epoch_q] == 16'd0) begin
         draining_q <= 1'b1;
         epoch_q <= !epoch_q;

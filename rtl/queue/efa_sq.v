@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq - takes send entries out of LLQ memory, in order per queue, fairly between queues.
+// efa_sq - schedules send queues and consumes their WQEs in order, by deficit round robin.
 //
-// In    work_* rung queues, s_again queues to look at anew; s_mark asks for a barrier;
-//       contexts, producer counts, LLQ lines; down, flush_ok: a broken queue waits or is flushed
-//       credit_*: message contexts that became free
-// Out   m_item entries and barriers (EFA_WQI); torn_*: an entry with an unwritten dword;
-//       sends_open message contexts in use or set aside, for efa_meter
-//       m_void: its lines, which from then on count as of the lap that was taken
-// Time  one 64-byte entry per cycle, a 128-byte one in two; first entry 3 cycles after its queue
-//       got work (of 128 bytes: 4); the next queue's follows in the cycle after the last one's, a
-//       further visit to one queue 3 later; waits as a whole for m_item_ready
+// In    work_* queues with a new doorbell; s_again queues to schedule again; s_mark requests a
+//       fence; contexts, producer indices, LLQ lines; down, flush_ok: a queue is halted or may be
+//       flushed; credit_*: message contexts freed
+// Out   m_item WQEs and fences (EFA_WQI); torn_*: an incomplete WQE; sends_open: message contexts
+//       in use or reserved, for efa_meter; m_void: lines of an incomplete WQE, to be marked as of
+//       its wrap
+// Time  one 64-byte WQE per cycle, a 128-byte WQE in two; first WQE 3 cycles after its queue got
+//       work (of 128 bytes: 4); the WQE of the next queue follows in the cycle after the last one;
+//       a second visit to one queue 3 cycles later; all stages stall while m_item_ready is low
 //
-// Fair in flits: a turn lets a queue send TURN flits, a tenth of QUANTUM. Its last message may go
-// beyond; that is its debt, and turns pay for it before they let it send again. With F flits in
-// the longest message two queues that have work all the time differ, in what they may send in any
-// time, by at most TURN + 2 * (F - 1) flits: 1 % of 100 quanta, F = 65. A queue that is alone owes
-// nothing and is not held up. A queue that may send (and, SRD, finds contexts) gets an entry taken
-// after at most R = 1 + floor((F - 1) / TURN) turns of each other queue, within 2^QPN_W * R *
-// (2 * TURN + 6) cycles in which the stage behind takes what it is offered; cycles with a barrier,
-// a clear or a queue to look at anew apart. Proven: formal/sq.yaml.
+// The quantum is TURN flits, a tenth of QUANTUM. The last message of a visit may overrun its
+// quantum. The overrun is carried as a deficit and deducted from later quanta. With F flits in the
+// longest message, two queues that always have work differ, over any time, by at most TURN + 2 * (F
+// - 1) flits: 1 % of 100 quanta for F = 65. A queue without competitors has no deficit and is not
+// delayed. A queue that may send (SRD: that finds contexts) has a WQE consumed after at most R = 1
+// + floor((F - 1) / TURN) visits to each other queue, within 2^QPN_W * R * (2 * TURN + 6) cycles in
+// which the next stage accepts the offer; cycles with a fence, a clear or s_again do not count.
+// Proven: formal/sq.yaml.
 //
-// An SRD entry is taken only with a message context set aside for it, so a queue whose
-// acknowledgements stay away never stands in the way of others behind this stage.
+// An SRD WQE is consumed only with a message context reserved for it. A queue without
+// acknowledgements therefore never blocks other queues behind this stage.
 //
-// SQ_HOST: lines were fetched; an entry of which one did not come has no request id.
+// SQ_HOST: lines are fetched from host memory; a WQE with a line that failed has no request id.
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -76,73 +76,73 @@ module efa_sq #(
 
   localparam LINE_W = LLQ_AW - 6;
   localparam TURN = QUANTUM / 10;
-  localparam BATCH = 64;  // entries a visit takes at most
+  localparam BATCH = 64;  // most WQEs per visit
   localparam [15:0] LIMIT = BATCH;
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam [MSG_W:0] CONTEXTS = 1 << MSG_W;
   localparam [MSG_W:0] ONE = 1;
   localparam FLIT_W = 8;
   localparam signed [FLIT_W+1:0] TURN_FLITS = TURN;
-  // Dwords that hold the upper bits of a request id: the last two of the meta descriptor.
+  // Dwords with the upper bits of a request id: the last two of the meta descriptor.
   localparam ID_HIGH = `EFA_IO_TX_META_DESC__BYTES / 4 - 1;
   localparam ID_LOW = ID_HIGH - 1;
   localparam [13:0] LONGEST = `EFA_LIMITS__MAX_MTU;
   localparam [13:0] ROUND_UP = `EFA_PKT_HDR__BYTES + 63;
 
-  // p: the next queue, its context and counts read anew every cycle; its first line is read
+  // p: the next queue; its context, indices and first line are read again every cycle
   reg p_valid_q;
   reg [QPN_W-1:0] p_qpn_q;
 
-  // a: the rest of its visit; one line a cycle
+  // a: the rest of the visit, one line per cycle
   reg a_valid_q;
   reg [QPN_W-1:0] a_qpn_q;
   reg [`EFA_QPC__W-1:0] a_qpc_q;
-  reg [LINE_W-1:0] a_ring_q;  // its ring's slots, as a mask
+  reg [LINE_W-1:0] a_ring_q;  // mask of its ring's slots
   reg a_flush_q;
-  reg a_over_q;  // more entries than this visit takes
+  reg a_over_q;  // more WQEs than this visit consumes
   reg a_second_q;
   reg [15:0] a_count_q;
   reg [6:0] a_left_q;
-  reg a_credit_q;  // a_left_q contexts are set aside
+  reg a_credit_q;  // a_left_q contexts are reserved
 
-  // Message contexts neither in use nor set aside.
+  // Message contexts neither in use nor reserved.
   reg [MSG_W:0] credits_q;
   assign sends_open = CONTEXTS - credits_q;
 
-  // s1: its line has been read
+  // s1: line read
   reg s1_valid_q;
-  reg s1_pays_q;  // no line, a turn that only pays
-  reg s1_first_q;  // of its visit
+  reg s1_pays_q;  // no line; the visit only reduces the deficit
+  reg s1_first_q;  // first WQE of its visit
   reg s1_second_q;
   reg [QPN_W-1:0] s1_qpn_q;
   reg [`EFA_QPC__W-1:0] s1_qpc_q;
   reg s1_flush_q;
   reg s1_credit_q;
   reg [15:0] s1_count_q;
-  reg signed [FLIT_W+1:0] s1_turn_q;  // what the visit may send
+  reg signed [FLIT_W+1:0] s1_turn_q;  // flits that the visit may send
 
-  // The first half of a 128-byte entry.
+  // The first half of a 128-byte WQE.
   reg [511:0] half_data_q;
   reg half_whole_q;
   reg half_head_q;
   reg [1:0] half_ids_q;
   reg [FLIT_W-1:0] half_flits_q;
 
-  // A line that was not whole.
+  // An incomplete line.
   reg [LINE_W-1:0] s1_line_q;
   reg void_valid_q;
   reg [LINE_W-1:0] void_line_q;
   reg void_parity_q;
 
-  // c: an entry taken is counted against its visit; d: its debt is in the table a cycle later
+  // c: a consumed WQE is deducted from its visit; d: its deficit is in the RAM a cycle later
   reg c_valid_q;
   reg [QPN_W-1:0] c_qpn_q;
-  reg signed [FLIT_W+1:0] c_left_q;  // of the visit's turn, when it has been counted
+  reg signed [FLIT_W+1:0] c_left_q;  // flits left of the visit after the deduction
   reg signed [FLIT_W+1:0] left_q;
   reg d_valid_q;
   reg [QPN_W-1:0] d_qpn_q;
 
-  // The phase that the first whole entry after a clear had, as it were in lap 0.
+  // Phase bit of the first complete WQE after a clear, normalised to wrap 0.
   reg [(1<<QPN_W)-1:0] taught_q;
   reg [(1<<QPN_W)-1:0] phase_q;
 
@@ -154,20 +154,20 @@ module efa_sq #(
   wire next_ready;
   wire [QPN_W-1:0] next_qpn;
 
-  // Whether the visit's turn is over, and others wait for theirs.
+  // The quantum of the visit is used up while other queues wait.
   wire c_spent = c_left_q <= 0;
   wire c_others = next_valid || (p_valid_q && p_qpn_q != c_qpn_q);
   wire c_ends = c_valid_q && c_spent && c_others;
   wire [FLIT_W+1:0] c_owed = -c_left_q;
   wire signed [FLIT_W+1:0] left = !c_valid_q ? left_q : c_spent ? TURN_FLITS : c_left_q;
   wire [FLIT_W-1:0] c_debt = c_spent ? c_owed[FLIT_W-1:0] : {FLIT_W{1'b0}};
-  // What was read beyond the turn is not taken.
+  // WQEs read beyond the quantum are not consumed.
   wire kill_s1 = c_ends && s1_valid_q && s1_qpn_q == c_qpn_q;
   wire kill_a = c_ends && a_valid_q && a_qpn_q == c_qpn_q;
   wire kill = kill_s1 || kill_a;
   wire go = move && !kill && !s_again_valid;
 
-  // What stands between reading the tables and a count or debt that is on its way into them.
+  // The indices or the deficit of queue p are still being written.
   wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_pays_q) && s1_qpn_q == p_qpn_q)
       || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
   wire p_go = p_valid_q && !a_valid_q && !p_late && go;
@@ -195,12 +195,12 @@ module efa_sq #(
   wire a_last = a_entry_end && a_left_q == 7'd1;
   wire a_issue = a_valid_q && go;
 
-  // Back into the set: what was cut short, what may not go on, what had more than a visit takes.
+  // Back into the set: visits cut short, queues that may not continue, queues with WQEs left.
   wire put = kill || (a_issue && a_last && a_over_q)
       || (p_go && p_may && (p_stalls || p_pays || (p_over && p_one && !p_wide)));
   wire [QPN_W-1:0] put_qpn = kill ? c_qpn_q : a_valid_q ? a_qpn_q : p_qpn_q;
 
-  // A barrier waits until whatever was looked at has been taken, and nothing more is looked at.
+  // A fence waits until all scheduled WQEs were consumed; no further queue is scheduled meanwhile.
   wire empty = !p_valid_q && !a_valid_q && !s1_valid_q;
   wire mark_go = s_mark_valid && empty && move;
 
@@ -216,11 +216,11 @@ module efa_sq #(
   wire [511:0] front = s1_wide ? half_data_q : rd_data;
   wire [47:0] long_id = front[`EFA_IO_TX_WQE__META__REQ_ID_EX];
   wire commit = s1_end && move && !kill_s1;
-  // A torn entry breaks its queue: what this visit read after it is not taken.
+  // An incomplete WQE halts its queue: later WQEs of this visit are not consumed.
   wire broken = commit && torn && !s1_flush_q;
   wire drop_a = broken && a_valid_q && a_qpn_q == s1_qpn_q;
 
-  // Flits of the message that this line describes; 1 for what cannot leave.
+  // Flits of the message of this line; 1 if it cannot be sent.
   wire [15:0] s1_meta = rd_data[`EFA_IO_TX_WQE__META__LENGTH];
   wire s1_inlined = rd_data[`EFA_IO_TX_WQE__META__INLINE_MSG];
   wire [31:0] s1_len0 = s1_inlined ? {16'd0, s1_meta}
@@ -235,14 +235,14 @@ module efa_sq #(
   wire [FLIT_W-1:0] taken_flits =
       s1_pays_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
 
-  // What a visit sets aside, and what it gives back when it is cut short.
+  // Contexts that a visit reserves, and contexts that it returns when cut short.
   wire spend = p_go && p_take && p_counts;
   wire [MSG_W:0] back = ((kill_a || drop_a) && a_credit_q ? {{MSG_W-6{1'b0}}, a_left_q}
       : {MSG_W + 1{1'b0}}) + (kill_s1 && s1_end && s1_credit_q ? ONE : {MSG_W + 1{1'b0}});
   wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
       + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
 
-  // Where the line that is read next stands.
+  // Address of the next line to read.
   wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
   wire [LINE_W-1:0] p_slot = p_taken[LINE_W-1:0] & p_ring;
   wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring_q;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_circle - queues that have work, each at most once, taken in a circle by number.
+// efa_sq_circle - holds the set of queues with pending work, served round robin by queue number.
 //
-// In    now_*, s: queues that get work, both in one cycle if need be
-// Out   m: the next queue in the circle after the one taken last, as it is now: while it waits one
-//       that comes in between goes first; from the cycle in which it is taken it may be put in again
-// Time  one of each in and one out per cycle; shows in the cycle after it was put in, into an empty
-//       set by now in that very cycle; waits at most for every other queue once
+// In    now_*, s: queues to add, both in one cycle if needed
+// Out   m stream, the next queue in round robin order; it may change while it waits, if a queue in
+//       between is added; a queue may be added again from the cycle in which it is taken
+// Time  two in and one out per cycle; latency 1 cycle, from now_* into an empty set 0; a queue
+//       waits at most for one visit to every other queue
 
 module efa_sq_circle #(
     parameter QPN_W = 6
@@ -27,7 +27,7 @@ module efa_sq_circle #(
   reg [N-1:0] inside_q;
   reg [QPN_W-1:0] last_q;
 
-  // The lowest queue behind the last one, else the lowest of all; its number bit by bit.
+  // The lowest queue above the last one, otherwise the lowest of all; its number bit by bit.
   wire [N-1:0] behind = inside_q & (({N{1'b1}} << last_q) << 1);
   wire [N-1:0] from = behind != {N{1'b0}} ? behind : inside_q;
   wire [N-1:0] pick = from & (~from + {{N - 1{1'b0}}, 1'b1});
@@ -59,7 +59,7 @@ module efa_sq_circle #(
         last_q <= m_qpn;
       end
       if (s_valid) inside_q[s_qpn] <= 1'b1;
-      // What goes straight through is not inside.
+      // A queue that bypasses the set is not added.
       if (now_valid && (some || !m_ready)) inside_q[now_qpn] <= 1'b1;
     end
   end

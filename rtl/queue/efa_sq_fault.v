@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_fault - send queues that broke: reports them and leads each through its flush.
+// efa_sq_fault - reports errors of send queues and sequences the flush of each halted queue.
 //
-// In    torn_, rung_, store_, read_ err: what broke a queue (SQ_HOST: store_ is a read of an entry
-//       that failed); notice_*: its QP reached ERR by any
-//       way; clear_*: it starts anew; ah_gone: an address handle was destroyed
-// Out   down: takes and sends nothing; qperr_* the report; m_mark a barrier behind what was taken,
-//       m_walk then its sends without acknowledgement complete, m_again then it may be taken
-//       from for flushing (flush_ok): so completions keep the posting order. A destroyed address
-//       handle gives a round too: what was sent through it is flushed by the walk
-// Time  down from the next cycle; a report within 2^QPN_W + 1 cycles while reports are taken; a
-//       barrier 2 cycles after its notice, the walk 1 after the barrier came out, then one queue a
-//       cycle is handed back: the next barrier 2^QPN_W + 2 after the walk. Queues that break during
-//       a round of barrier and walk are served together by the next one
+// In    torn_, rung_, store_, read_ err: errors that halt a queue (SQ_HOST: store_ is a failed read
+//       of a WQE); notice_*: the QP reached ERR for any reason; clear_*: a queue restarts; ah_gone:
+//       an address handle was destroyed
+// Out   down: halted, the queue consumes and sends nothing; qperr_* error report; m_mark a fence
+//       behind all consumed WQEs, then m_walk flushes the unacknowledged sends, then m_again and
+//       flush_ok return the queue to the scheduler for flushing, so completions keep the posting
+//       order; a destroyed address handle starts a round too, in which m_walk flushes its sends
+// Time  halted from the next cycle; a report within 2^QPN_W + 1 cycles while reports are accepted;
+//       a fence 2 cycles after its notice, the context scan 1 after the fence has passed, then one
+//       queue per cycle is returned: the next fence 2^QPN_W + 2 after the scan; queues that fail
+//       during a round are served together by the next round
 //
-// A clear takes back what is not yet offered: a report that waits stays, for efa_qp_ctx to judge.
+// A clear cancels an error that is not yet offered. A report that is offered stays; efa_qp_ctx
+// decides on it.
 `include "efa_defs.vh"
 
 module efa_sq_fault #(
@@ -72,14 +73,14 @@ module efa_sq_fault #(
   reg [N-1:0] round_d;
   reg [N-1:0] request_q;
   reg [N-1:0] request_d;
-  reg handles_q;  // an address handle went since the last round began
+  reg handles_q;  // an address handle was destroyed since the last round began
   reg handles_d;
   reg [N-1:0] flush_ok_q;
   reg [N-1:0] flush_ok_d;
   reg [N-1:0] down_q;
   reg [N-1:0] down_d;
 
-  // Errors come faster than they are reported: a bit each, and a hand that goes around.
+  // Errors come faster than they are reported: one bit for each, and a scan pointer.
   reg [N-1:0] rung_q;
   reg [N-1:0] torn_q;
   reg [N-1:0] store_q;
@@ -112,7 +113,7 @@ module efa_sq_fault #(
     flush_ok_d = flush_ok_q;
     down_d = down_q;
     case (state_q)
-      // A queue in ERR, a destroyed address handle.
+      // Waits for a queue in ERR or a destroyed address handle.
       ST_REQUEST: begin
         index_d   = {QPN_W{1'b0}};
         round_d   = request_q;
@@ -120,19 +121,19 @@ module efa_sq_fault #(
         handles_d = 1'b0;
         if (handles_q || request_q != {N{1'b0}}) state_d = ST_MARK;
       end
-      // The barrier has entered behind everything taken.
+      // Waits until the fence is behind all consumed WQEs.
       ST_MARK: begin
         if (m_mark_ready) state_d = ST_PASS;
       end
-      // The barrier has come out: nothing of these queues is on its way any more.
+      // Waits until the fence has passed: no WQE of these queues is in the pipeline then.
       ST_PASS: begin
         if (mark_done) state_d = ST_WALK;
       end
-      // Their unacknowledged sends have completed.
+      // Waits until their unacknowledged sends have completed.
       ST_WALK: begin
         if (m_walk_ready) state_d = ST_AGAIN;
       end
-      // Each queue of the round is in the scheduler's hands again.
+      // Returns each queue of the round to the scheduler.
       ST_AGAIN: begin
         if (round_q[index_q]) flush_ok_d[index_q] = 1'b1;
         if (!m_again_valid || m_again_ready) begin

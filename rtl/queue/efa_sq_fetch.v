@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_fetch - fetches send entries from host memory as they are rung, several queues at once.
+// efa_sq_fetch - fetches posted send WQEs from host memory, from several queues at once.
 //
-// In    rung_* a queue has a higher count; s_chg its state changed; its context and count (prod);
-//       s_clear a queue that begins again at 0, made: with its ring's address; s_drain; s_waits
-//       somebody waits for a cycle without beats; count_addr: as efa_sq_order says
-// Out   m_rd reads inside one read request size and one lap of the ring; fill_* where a line that
-//       came goes, with its lap's parity; count, work, err: as efa_sq_order says; m_drained: no
-//       read of before s_drain is out
-// Time  a read 2 cycles after its queue was rung, one per cycle, reads of one queue every 3; queues
-//       in a circle by number; a line's entry shows 2 cycles after it came. What waits for cycles
-//       without beats gets one: after 64 cycles nothing more is asked for
+// In    rung_* a queue with a new producer index; s_chg a queue whose state changed; its context
+//       and producer index (prod_data); s_clear a queue that restarts at 0, s_clear_made: with the
+//       address of its ring; s_drain; s_waits: another module waits for a cycle without beats;
+//       count_addr: see efa_sq_order
+// Out   m_rd reads inside one read request size and one wrap of the ring; fill_* location of a
+//       fetched line, with the parity of its wrap; count_data, work_*, err_*: see efa_sq_order;
+//       m_drained: no read from before s_drain is outstanding
+// Time  a read 2 cycles after the doorbell of its queue, one per cycle, reads of one queue every 3;
+//       round robin between queues; the WQE of a line is visible 2 cycles after the line; after 64
+//       cycles of waiting for a cycle without beats, no further read is issued until it comes
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
 module efa_sq_fetch #(
     parameter QPN_W  = 6,
     parameter LLQ_AW = 21,
-    parameter SLOT_W = 8    // log2 of reads that may be out
+    parameter SLOT_W = 8    // log2 of the outstanding reads
 ) (
     input wire clk,
     input wire rst,
@@ -61,8 +62,8 @@ module efa_sq_fetch #(
 );
 
   localparam LINE_W = LLQ_AW - 6;
-  localparam IN_RING_W = 11;  // lines of the largest ring: 1,024 entries of two
-  // Bits of a read's cookie.
+  localparam IN_RING_W = 11;  // lines of the largest ring: 1,024 WQEs of two lines
+  // Bits of the cookie of a read.
   localparam COOKIE_SLOT = 20;
   localparam COOKIE_PARITY = 28;
   localparam PATIENCE_W = 6;
@@ -74,11 +75,11 @@ module efa_sq_fetch #(
     end
   endgenerate
 
-  // p: the next queue, its context and counts read anew every cycle
+  // p: the next queue; its context and indices are read again every cycle
   reg p_valid_q;
   reg [QPN_W-1:0] p_qpn_q;
 
-  // x: the read that is asked for; in its first cycle the tables learn of it, then they have it
+  // x: the read being issued; x_new_q: first cycle, in which the tables are written
   reg x_valid_q;
   reg x_new_q;
   reg [QPN_W-1:0] x_qpn_q;
@@ -94,7 +95,7 @@ module efa_sq_fetch #(
   reg had_new_q;
   reg [QPN_W-1:0] had_qpn_q;
 
-  // A changed queue waits here for a cycle in which nothing is put back.
+  // A changed queue waits here for a cycle in which no queue is put back.
   reg chg_q;
   reg [QPN_W-1:0] chg_qpn_q;
 
@@ -126,7 +127,7 @@ module efa_sq_fetch #(
   wire p_done = p_valid_q && !p_late && (!p_work || p_room);
   wire p_ask = p_done && p_work;
 
-  // As far as the count, the ring and the read request size go.
+  // A read ends at the producer index, the end of the ring or the read request size.
   wire [3:0] ring_log = qpc_data[`EFA_QPC__SQ_LOG] + {3'd0, p_wide};
   wire [IN_RING_W-1:0] ring_last = ~({IN_RING_W{1'b1}} << ring_log);
   wire [IN_RING_W-1:0] p_index = p_asked[IN_RING_W-1:0] & ring_last;
@@ -136,12 +137,12 @@ module efa_sq_fetch #(
   wire [5:0] p_place = p_base[5:0] + p_index[5:0];
   wire [5:0] to_size = size_last & ~p_place;
   wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
-  wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // less than the bound allows
+  wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // fewer lines than the bound allows
   wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
   wire [16:0] lap = p_asked >> ring_log;
   wire [19:0] ring_line = qpc_data[`EFA_QPC__SQ_LINE];
 
-  // What is left of its queue comes again in turn.
+  // The rest of the queue waits for its next visit.
   wire put = x_new_q && x_more_q != {{IN_RING_W - 6{1'b0}}, x_lines_q};
   wire [16:0] x_end = x_first_q + {10'd0, x_lines_q};
 
@@ -272,7 +273,7 @@ module efa_sq_fetch #(
       if (!waits) patience_q <= {PATIENCE_W + 1{1'b0}};
       else if (!hold) patience_q <= patience_q + 1'b1;
 
-      // Looks that saw a context of before the drain have asked when the new epoch begins.
+      // The new epoch begins when every visit that saw an old context has issued its read.
       settle_q <= {settle_q[1:0], 1'b1} & {3{s_drain}};
       turned_q <= s_drain && (turned_q || settle_q[2]);
       if (s_drain && settle_q[2] && !turned_q) epoch_q <= !epoch_q;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_lines - LLQ memory of a build whose send queues lie in host memory: lines come by DMA.
+// efa_sq_lines - holds the lines of send WQEs that efa_sq_fetch has read from host memory
+// (SQ_HOST).
 //
-// In    fill_* a line that was fetched, with the parity of its lap, never refused; s_op rings that
-//       come and go; rd_* the scheduler's line reads; s_void a line of a taken entry that never
-//       came; llq_* the host's stores, which change nothing
-// Out   rd_data, rd_parity: a line and, for each dword, the parity of the lap that filled it, as
-//       efa_llq gives them; waits: a ring or a void waits for a cycle without a fill; ev_llq
-// Time  a fill is read from the next cycle on, one per cycle; reads 1 cycle; a ring is cleared
-//       from a cycle later on, one line per cycle without a fill, in turn with voids; a store is reported 3 cycles later
+// In    fill_* a fetched line with the parity of its wrap, always accepted; s_op rings created,
+//       cleared and destroyed; rd_* line reads of the scheduler; s_void a line of a consumed WQE
+//       that was never fetched; llq_* stores of the host, which have no effect
+// Out   rd_data, rd_parity: a line and, per dword, the parity of the wrap that filled it, as in
+//       efa_llq; waits: a ring or a void waits for a cycle without a fill; ev_llq
+// Time  a fill is readable from the next cycle on, one per cycle; reads 1 cycle; a ring is cleared
+//       from one cycle later on, one line per cycle without a fill, alternating with voids; a store
+//       is reported 3 cycles later
 //
-// A line that was not fetched carries the parity of another lap: a new ring starts with the parity
-// that lap 0 does not have, and what was taken without having come is given its lap's by a void.
+// A line that was not fetched carries the parity of another wrap. A new ring starts with the parity
+// that wrap 0 does not have. A void gives a line that was consumed without a fetch the parity of
+// its wrap.
 `include "efa_defs.vh"
 
 module efa_sq_lines #(
@@ -42,7 +45,7 @@ module efa_sq_lines #(
 );
 
   localparam LINE_W = LLQ_AW - 6;
-  localparam RING_W = 12;  // lines of the largest ring: 1,024 entries of two
+  localparam RING_W = 12;  // lines of the largest ring: 1,024 WQEs of two lines
   localparam STAGES = 3;
   localparam [RING_W-1:0] ONE_LINE = 1;
   localparam [2:0] VERDICT_NO_OWNER = 3'd1;
@@ -57,7 +60,7 @@ module efa_sq_lines #(
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
-  // Whose turn it is stands beforehand: the scheduler's way on hangs on a void.
+  // The turn is registered, because s_void_ready is on the critical path of the scheduler.
   wire op_step = s_op_valid && ring_turn_q && !fill_valid;
   wire void_step = s_void_valid && !ring_turn_q && !fill_valid;
   wire parity;

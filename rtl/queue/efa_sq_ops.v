@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_ops - makes, clears, frees and asks a send queue; drains the send side.
+// efa_sq_ops - executes admin operations on send queues (create, clear, free, query) and drains.
 //
-// In    s_op admin's wish (0 make, 1 clear, 2 free, 3 ask), s_drain; what the parts answer
-// Out   clear_* counts and faults of the queue to 0; llq_* its ring; purge_* its sends without
-//       acknowledgement forgotten; m_mark a barrier
-// Time  asking 2 cycles; making 3, clearing and freeing 4, and what the parts make it wait: one per
-//       further ring line, up to one per message context; a barrier asked for after 1, its drain
-//       over 1 after the barrier came out
+// In    s_op operation (0 create, 1 clear, 2 free, 3 query); s_drain; responses of the modules
+// Out   clear_* clears indices and errors of the queue; llq_* its ring; purge_* cancels its sends
+//       without acknowledgement; m_mark a fence
+// Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
+//       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
+//       s_drain_ready 1 cycle after the fence has passed
 `include "efa_defs.vh"
 
 module efa_sq_ops #(
@@ -58,7 +58,7 @@ module efa_sq_ops #(
 
   reg [2:0] state_q;
   reg [2:0] state_d;
-  reg [2:0] due_q;  // counts still to be cleared
+  reg [2:0] due_q;  // indices still to be cleared
   reg [2:0] due_d;
   reg [1:0] drain_q;
   reg [1:0] drain_d;
@@ -82,29 +82,29 @@ module efa_sq_ops #(
     state_d = state_q;
     due_d   = due_q;
     case (state_q)
-      // An operation; the counts are read for it meanwhile.
+      // Waits for an operation; the indices are being read.
       ST_WISH: begin
         due_d = 3'b111;
         if (s_op_valid) state_d = s_op_kind == KIND_ASK ? ST_COUNTS : ST_CLEAR;
       end
-      // The counts have been read.
+      // The indices were read.
       ST_COUNTS: begin
         state_d = ST_DONE;
       end
-      // A write port free at each count.
+      // Waits for a free write port of each index.
       ST_CLEAR: begin
         due_d = due_q & ~{clear_completed_ready, clear_taken_ready, clear_prod_ready};
         if (due_d == 3'b000) state_d = ST_RING;
       end
-      // The ring's lines unwritten, its pages with their owner.
+      // Waits until the lines of the ring are unwritten and its pages have their owner.
       ST_RING: begin
         if (llq_ready) state_d = s_op_kind == KIND_MAKE ? ST_DONE : ST_PURGE;
       end
-      // Message contexts forgotten.
+      // Waits until its message contexts are cancelled.
       ST_PURGE: begin
         if (purge_ready) state_d = ST_DONE;
       end
-      // Ready tells the admin side.
+      // Ready completes the operation.
       ST_DONE: begin
         state_d = ST_WISH;
       end
@@ -115,19 +115,19 @@ module efa_sq_ops #(
 
     drain_d = drain_q;
     case (drain_q)
-      // A wish to drain.
+      // Waits for a drain request.
       DR_WISH: begin
         if (s_drain_valid) drain_d = DR_MARK;
       end
-      // The barrier has entered.
+      // Waits until the fence has entered the pipeline.
       DR_MARK: begin
         if (m_mark_ready) drain_d = DR_PASS;
       end
-      // The barrier has come out.
+      // Waits until the fence has passed.
       DR_PASS: begin
         if (mark_done) drain_d = DR_DONE;
       end
-      // Ready tells the admin side.
+      // Ready completes the drain.
       default: begin
         drain_d = DR_WISH;
       end

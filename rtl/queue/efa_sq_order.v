@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_sq_order - fetches of send entries that are out: publishes what came, in order per queue.
+// efa_sq_order - publishes fetched send WQEs in order per queue, whatever the order of completions.
 //
-// In    look_qpn the queue that may ask next; new_* its read, one cycle after slot_take; beat_*
-//       lines of a read that came, ascending, its last one with the verdict; s_clear a queue that
-//       begins again at 0; count_addr a reader of the counts
-// Out   slot a free place for a read; count_data entries published; work_* a queue has more of
-//       them; err_* a read of it failed, told with its entries, whose lines did not all come;
-//       freed_*: a read is over; waits: what came early waits for a cycle without beats
-// Time  a beat is counted 2 cycles later, one per cycle; who reads the count in that cycle has it
-//       in the next; what waited for an earlier read of its queue, 3 cycles and more after that
-//       one's end. After rst 2^SLOT_W cycles of initialisation
+// In    look_qpn the queue that may issue the next read; new_* its read, one cycle after slot_take;
+//       beat_* lines of a read, ascending, the last one with the status; s_clear a queue that
+//       restarts at 0; count_addr a reader of the counts
+// Out   slot a free slot for a read; count_data WQEs published; work_* a queue has new published
+//       WQEs; err_* a read of the queue failed, reported with its WQEs, whose lines are incomplete;
+//       freed_*: a read is done; waits: lines that came early wait for a cycle without beats
+// Time  a beat is counted 2 cycles later, one per cycle; a reader of the count in that cycle has it
+//       in the next; lines that waited for an earlier read of the queue: 3 cycles or more after the
+//       end of that read; after rst 2^SLOT_W cycles of initialisation
 //
-// Reads of a queue form a chain. The first of them has its turn: its lines are published as they
-// come. What comes for another one is kept in mind, and published when its turn is passed on.
+// The reads of a queue form a linked list. Lines of the first read are published as they arrive.
+// Lines of another read stay pending until that read becomes the first one.
 `include "efa_check.vh"
 
 module efa_sq_order #(
@@ -57,20 +57,20 @@ module efa_sq_order #(
   localparam REC_W = 1 + 1 + 7 + 17 + QPN_W;
   localparam [SLOT_W:0] ONE_SLOT = 1;
 
-  // Places not in use; all of them after the walk.
+  // Free slots; all of them after the init sweep.
   reg [SLOT_W:0] walk_q;
   wire walking = !walk_q[SLOT_W];
 
-  // Of each read: it has its turn; some of it came early, all of it; it failed; it has a follower.
+  // Per read: it is the first of its queue; some lines pending; all; failed; has a successor.
   reg [SLOTS-1:0] turn_q;
   reg [SLOTS-1:0] some_q;
   reg [SLOTS-1:0] done_q;
   reg [SLOTS-1:0] failed_q;
   reg [SLOTS-1:0] linked_q;
-  // Queues with reads that are out.
+  // Queues with outstanding reads.
   reg [QPS-1:0] busy_q;
 
-  // b1: a beat, or the turn of what came early, its read being known; b2: published
+  // b1: a beat, or a read with pending lines that became first, its record read; b2: published
   reg b1_valid_q;
   reg b1_later_q;
   reg [SLOT_W-1:0] b1_slot_q;
@@ -99,7 +99,7 @@ module efa_sq_order #(
   wire [6:0] had;
   wire [SLOT_W-1:0] next_read;
 
-  // A follower that is linked in the cycle in which the chain is read.
+  // Forwarding of a successor that is linked in the cycle of the read.
   reg [SLOT_W-1:0] link_slot_q;
   reg link_seen_q;
   wire [SLOT_W-1:0] next = link_seen_q ? link_slot_q : next_read;
@@ -115,13 +115,13 @@ module efa_sq_order #(
   wire pass = finish && linked_q[b1_slot_q];
   wire pass_later = pass && some_q[next];
 
-  // A new read follows the last one of its queue, unless that one ends in this very cycle.
+  // A new read follows the last read of its queue, unless that one ends in this cycle.
   wire [SLOT_W-1:0] tail_read;
   reg [SLOT_W-1:0] tail_q;
   wire follows = busy_q[new_qpn] && !(finish && b1_slot_q == tail_q);
   wire link = new_valid && follows;
 
-  // What is read in the cycle of its change.
+  // Forwarding of a count read in the cycle of its write.
   wire [15:0] count_read;
   reg count_now_q;
   reg [15:0] count_new_q;
@@ -252,7 +252,7 @@ module efa_sq_order #(
       if (new_valid) busy_q[new_qpn] <= 1'b1;
       b1_valid_q <= beat_valid || later_go;
       b2_publish_q <= publish;
-      // One half of a 128-byte entry is no entry; where more came at once there is one.
+      // The first half of a 128-byte WQE is no WQE; lines published together contain at least one.
       b2_work_q <= publish && (b1_later_q || failed || !rec_wide || !reached[0]);
       b2_failed_q <= finish && failed;
       b2_freed_q <= finish;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_work_set - queues that have work, in the order they got it, each at most once.
+// efa_work_set - holds queues with pending work in arrival order, each at most once.
 //
-// In    now_*: never refused; s: gives way to now
-// Out   m: the next queue; from the cycle in which it is taken it may be put in again
-// Time  one in and one out per cycle; shows up 2 cycles after it was put in, up to 16 queues 1
+// In    now_* always accepted; s stream, which waits for now_*
+// Out   m stream, the next queue; it may be added again from the cycle in which it is taken
+// Time  one in and one out per cycle; latency 2 cycles, up to 16 queues 1 cycle
 `include "efa_check.vh"
 
 module efa_work_set #(
@@ -32,7 +32,7 @@ module efa_work_set #(
 
   assign s_ready = !now_valid;
 
-  // One bit deeper than there are queues: never full, also while one is taken and put back at once.
+  // Twice as deep as there are queues: never full, even if a queue is added while it is removed.
   efa_fifo #(
       .WIDTH(QPN_W),
       .DEPTH_LOG2(QPN_W + 1)
