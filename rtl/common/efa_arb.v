@@ -2,7 +2,7 @@
 // efa_arb - grants one of N requests, round robin.
 //
 // In    s_request; s_hold: the grant of this cycle stays for the next cycle
-//       (for a stream: valid is high and its last handshake has not come)
+//       (for a stream: from valid until its last handshake)
 // Out   m_grant one-hot, zero without a request
 // Time  same cycle as s_request; s_hold is only registered, so it may depend on m_grant
 `include "efa_check.vh"

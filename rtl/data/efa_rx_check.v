@@ -96,7 +96,7 @@ module efa_rx_check (
       .m_user(verdict_user)
   );
 
-  // ---- jobs meet their check results; a job has at most two, so the result queue never fills ----
+  // ---- jobs meet their check results; the result queue has space for two per job ----
   wire job_valid;
   wire job_ready;
   wire [RXJ_W-ABOVE-1:0] job_above;

@@ -4,8 +4,8 @@
 // In    s_pkt packets in arrival order; s_park a packet without its descriptors; s_come: a
 //       descriptor read is done; s_empty: no packet is between m_pkt and s_park
 // Out   m_pkt the next packet to validate: from the park list during a list traversal, otherwise a
-//       new one; m_blocked: a packet of QP s_look_qpn is parked and goes first, so this one must
-//       park
+//       new one; m_blocked: a packet of QP s_look_qpn is parked and must go first, so this one
+//       parks
 // Time  m_pkt in the cycle of s_pkt, one packet per cycle; a traversal starts when a read is done
 //       or every 64 cycles, at the earliest as many cycles after the previous one as it had
 //       packets; 58 packets may be parked, then all packets wait

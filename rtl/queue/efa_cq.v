@@ -4,8 +4,8 @@
 // In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted: the
 //       completions of QP look_qpn may have event counters
 // Out   m_wr one host write per CQE; m_commit CQEs of interrupt-mode CQs and counted CQEs, in write
-//       order, with told_*: which of both, and the QP; m_rxdone one pulse per receive CQE;
-//       drain_ready when everything that was inside has left
+//       order, with told_*: which of both, and the QP; m_rxdone one pulse per receive CQE written
+//       or discarded; drain_ready when everything that was inside has left
 // Time  one CQE per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr;
 //       commit 1 cycle after the write was accepted; drain of an idle module 1 cycle
 `include "efa_defs.vh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_llq - stores send WQEs in LLQ memory and checks page owner and written dwords.
+// efa_llq - stores send WQEs in LLQ memory, checks page owners and tracks written dwords.
 //
 // In    llq_* stores; s_op rings created, cleared and destroyed; rd_* line reads of the scheduler;
 //       s_void a line of a consumed, incomplete WQE

@@ -13,12 +13,12 @@
 //
 // The quantum is TURN flits, a tenth of QUANTUM. The last message of a visit may overrun its
 // quantum. The overrun is carried as a deficit and deducted from later quanta. With F flits in the
-// longest message, two queues that always have work differ, over any time, by at most TURN + 2 * (F
-// - 1) flits: 1 % of 100 quanta for F = 65. A queue without competitors has no deficit and is not
-// delayed. A queue that may send (SRD: that finds contexts) has a WQE consumed after at most R = 1
-// + floor((F - 1) / TURN) visits to each other queue, within 2^QPN_W * R * (2 * TURN + 6) cycles in
-// which the next stage accepts the offer; cycles with a fence, a clear or s_again do not count.
-// Proven: formal/sq.yaml.
+// longest message, the flits that two queues with permanent work send over any time differ by at
+// most TURN + 2 * (F - 1): 1 % of 100 * QUANTUM flits for F = 65. A queue without competitors has
+// no deficit and is not delayed. A queue that may send (SRD: that finds contexts) has a WQE
+// consumed after at most R = 1 + floor((F - 1) / TURN) quanta of each other queue, within 2^QPN_W *
+// R * (2 * TURN + 6) cycles in which the next stage accepts the offer; cycles with a fence, a clear
+// or s_again do not count. Proven: formal/sq.yaml.
 //
 // An SRD WQE is consumed only with a message context reserved for it. A queue without
 // acknowledgements therefore never blocks other queues behind this stage.

@@ -7,7 +7,8 @@
 // Out   down: halted, the queue consumes and sends nothing; qperr_* error report; m_mark a fence
 //       behind all consumed WQEs, then m_walk flushes the unacknowledged sends, then m_again and
 //       flush_ok return the queue to the scheduler for flushing, so completions keep the posting
-//       order; a destroyed address handle starts a round too, in which m_walk flushes its sends
+//       order; a destroyed address handle starts a round too, in which m_walk flushes the sends
+//       through it
 // Time  halted from the next cycle; a report within 2^QPN_W + 1 cycles while reports are accepted;
 //       a fence 2 cycles after its notice, the context scan 1 after the fence has passed, then one
 //       queue per cycle is returned: the next fence 2^QPN_W + 2 after the scan; queues that fail
@@ -80,7 +81,7 @@ module efa_sq_fault #(
   reg [N-1:0] down_q;
   reg [N-1:0] down_d;
 
-  // Errors come faster than they are reported: one bit for each, and a scan pointer.
+  // Errors can occur faster than they are reported: one bit for each, and a scan pointer.
   reg [N-1:0] rung_q;
   reg [N-1:0] torn_q;
   reg [N-1:0] store_q;

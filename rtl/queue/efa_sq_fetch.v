@@ -10,7 +10,7 @@
 //       m_drained: no read from before s_drain is outstanding
 // Time  a read 2 cycles after the doorbell of its queue, one per cycle, reads of one queue every 3;
 //       round robin between queues; the WQE of a line is visible 2 cycles after the line; after 64
-//       cycles of waiting for a cycle without beats, no further read is issued until it comes
+//       cycles of waiting for a cycle without beats, no further read is issued until then
 `include "efa_defs.vh"
 `include "efa_check.vh"
 

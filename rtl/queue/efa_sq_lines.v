@@ -60,7 +60,8 @@ module efa_sq_lines #(
       ONE_LINE << (s_op_qpc[`EFA_QPC__SQ_LOG] + {3'd0, s_op_qpc[`EFA_QPC__WQE128]});
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {{20 - RING_W{1'b0}}, op_line_q};
   wire op_last = op_line_q == op_lines - ONE_LINE;
-  // The turn is registered, because s_void_ready is on the critical path of the scheduler.
+  // The choice between ring and void is registered, because s_void_ready is on the critical path of
+  // the scheduler.
   wire op_step = s_op_valid && ring_turn_q && !fill_valid;
   wire void_step = s_void_valid && !ring_turn_q && !fill_valid;
   wire parity;

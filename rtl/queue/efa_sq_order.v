@@ -6,7 +6,7 @@
 //       restarts at 0; count_addr a reader of the counts
 // Out   slot a free slot for a read; count_data WQEs published; work_* a queue has new published
 //       WQEs; err_* a read of the queue failed, reported with its WQEs, whose lines are incomplete;
-//       freed_*: a read is done; waits: lines that came early wait for a cycle without beats
+//       freed_*: a read is done; waits: early lines wait for a cycle without beats
 // Time  a beat is counted 2 cycles later, one per cycle; a reader of the count in that cycle has it
 //       in the next; lines that waited for an earlier read of the queue: 3 cycles or more after the
 //       end of that read; after rst 2^SLOT_W cycles of initialisation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_pkt_in - validates packets from the network by their header, stores them, hands them over.
+// efa_pkt_in - validates packets from the network by their header and stores them.
 //
 // In    s_net flits; s_win_pos a byte position to read; s_free slots of packets no longer needed
 // Out   m_pkt header, first line and slot of a stored packet; m_acki acknowledgements, which are
@@ -7,7 +7,7 @@
 //       packet is complete; released: its lines are free again, in arrival order
 // Time  one flit per cycle; m_pkt and m_acki 1 cycle after the last flit; m_win_data 2 cycles after
 //       its position; released 1 cycle after s_free, one packet per cycle; s_net stalls when 64
-//       packets or 14 acknowledgements are pending, or 256 packets are stored
+//       packets or 14 acknowledgements are pending, 256 packets are stored, or all lines are in use
 `include "efa_defs.vh"
 `include "efa_check.vh"
 
@@ -99,7 +99,7 @@ module efa_pkt_in #(
   wire store_end = good_end && !is_ack;
 
   // Lines are written before the packet is complete, committed with the last flit, and freed in
-  // commit order; s_free may come in any order.
+  // commit order; s_free may free them in any order.
   reg [LINE_W:0] wr_q;
   reg [LINE_W:0] start_q;
   reg [LINE_W:0] rd_q;

@@ -13,7 +13,8 @@
 // Contexts are allocated round robin. A scan that starts at the next context therefore meets the
 // sends of a QP in posting order, except sends that were still outstanding when the contexts
 // wrapped. A flush completes those sends first, one generation a pass; a separate pass finds each
-// generation. Completions of a QP that is dead, in RESET or created again are discarded.
+// generation. Completions of a QP that is dead, in RESET or recreated with another number are
+// discarded.
 //
 // There are twice as many contexts as sends that may be outstanding. One context is therefore
 // always free, a context is reused late, and few generations are outstanding together. Ids continue
