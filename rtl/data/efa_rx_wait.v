@@ -7,8 +7,8 @@
 //       new one; m_blocked: a packet of QP s_look_qpn is parked and must go first, so this one
 //       parks
 // Time  m_pkt in the cycle of s_pkt, one packet per cycle; a traversal starts when a read is done
-//       or every 64 cycles, at the earliest as many cycles after the previous one as it had
-//       packets; 58 packets may be parked, then all packets wait
+//       or every 64 cycles, but not before as many cycles have passed since the previous one as it
+//       had packets, unless the list is full; 58 packets may be parked, then all packets wait
 //
 // A traversal starts with no QP blocked and follows the order of the list. The first packet that
 // parks again blocks its QP. New packets wait during a traversal, so the packets of a QP keep their
