@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the page of what is proven: docs/proofs.md, and reports/formal/claims.md with verdicts.
+"""Writes the page of the proofs: docs/proofs.md, and reports/formal/claims.md with verdicts.
 
-One table names each claim with its sizes, assumptions and what is outside; a section per block has
-its RTL, properties and the sentences. All of it comes from formal/*.yaml and the wrappers, which
-tools/formal_job.py holds to each other.
+One table lists each claim with its sizes, assumptions and exclusions. A section per block lists its
+RTL, properties and the texts of assumptions. The sources are formal/*.yaml and the wrappers;
+tools/formal_job.py checks that they match.
 """
 
 import re
@@ -104,19 +104,19 @@ def page(home, rows=()):
     uncovered = sum(not job.get("covers", True) for job in proofs)
     lines = [
         "<!-- Written by tools/formal_claims.py from formal/. Do not edit. -->",
-        "# What is proven",
+        "# Proven claims",
         "",
         f"{len(blocks)} claims, {properties} properties, {len(proofs)} proofs.",
-        "A property that is proven at three sizes is one property and three proofs.",
+        "A property proven at three sizes counts as one property and three proofs.",
         f"{uncovered} proofs at larger sizes have no cover of their own.",
         "Each property has a cover that is reached at one size at least.",
-        "How the proofs are made and read: [formal.md](formal.md).",
+        "[formal.md](formal.md) explains how to run and read the proofs.",
         "",
-        "Assumptions of every block, not repeated below:",
+        "Assumptions of every block (not repeated below):",
         "",
         *(f"- `a_{label}`: {told}." for label, told in COMMON.items()),
         "",
-        "| claim | what is proven | properties | sizes | assumptions | constant inputs | outside |",
+        "| block | claim | properties | sizes | assumptions | constant inputs | outside |",
         "|---|---|---|---|---|---|---|",
     ]
     for block in blocks:

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the reference pages: where each bit is and what it is called in Verilog and Python."""
+"""Writes the reference pages: the place of each bit and its names in Verilog and Python."""
 
 from gen_python import camel, named_unions
 from gen_verilog import TITLE, bit_range, literal_widths, scalar_macros, struct_macro
 from spec_model import sub_field_name
 
 INTRODUCTION = """
-A range selects from the whole entry as one little-endian number: byte 0 is bits 7:0. Names follow
-the public headers where those have one. The literal of an enum is as wide as its widest field;
-`_W<n>` exists for each other width in use and for the smallest that holds all values.
+A bit range selects from the whole entry as one little-endian number: byte 0 is bits 7:0. Names
+follow the public headers where those have a name. The literal of an enum is as wide as its widest
+field. `_W<n>` exists for each other width in use and for the smallest width that holds all values.
 """
 
 COMMANDS = """
-Every admin command, the statuses that it can answer with their reasons, in the order of refusal,
-and the tests of the model (`model/tests`) that show them. A refused command has changed nothing:
-each of these tests compares the whole state. `make lint` holds rows and tests together by their
-names, `test_statuses.py` by what the tests really do.
+Statuses of every admin command with their reasons, in the order of the checks, and the tests of the
+model (`model/tests`) that show them. A refused command changes no state: each of these tests
+compares the whole state. `make lint` checks that rows and tests match by name, `test_statuses.py`
+that each test produces the statuses of its rows.
 """
 
 NAMING = [
     ("struct", "EFA_IO_TX_META_DESC__BYTES, ..__BITS", "IoTxMetaDesc.SIZE, .pack(), .unpack()"),
     ("field", "EFA_IO_TX_META_DESC__REQ_ID", "meta.req_id"),
     ("bits of a field", "EFA_IO_TX_META_DESC__OP_TYPE", "meta.op_type"),
-    ("bits whose name the struct has twice", "EFA_IO_TX_BUF_DESC__LKEY__LKEY", "buf.lkey__lkey"),
-    ("one bit: an index", "EFA_IO_TX_META_DESC__PHASE", "meta.phase"),
+    ("bits, name used twice in the struct", "EFA_IO_TX_BUF_DESC__LKEY__LKEY", "buf.lkey__lkey"),
+    ("single bit: its index", "EFA_IO_TX_META_DESC__PHASE", "meta.phase"),
     (
         "nested",
         "EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__SEND_QUEUE_DEPTH",
@@ -32,7 +32,7 @@ NAMING = [
     ("union member", "EFA_IO_TX_WQE__DATA__INLINE_DATA", "wqe.data.inline_data"),
     ("element, if at most 8", "EFA_IO_TX_WQE__DATA__SGL__1__LENGTH", "wqe.data.sgl[1].length"),
     ("enum value", "EFA_IO_COMP_STATUS__OK", "IoCompStatus.OK"),
-    ("the same in another width", "EFA_ADMIN_QP_STATE__RTS_W3", ""),
+    ("enum value in another width", "EFA_ADMIN_QP_STATE__RTS_W3", ""),
     ("register", "EFA_REG__AQ_CAPS, ..__RESET", "Reg.AQ_CAPS, REG_RESET[Reg.AQ_CAPS]"),
     ("register field", "EFA_REG__AQ_CAPS__AQ_DEPTH", "REG_BITS.AQ_CAPS.pack(AQ_DEPTH=32)"),
     ("doorbell field", "EFA_CQ_DB__ARM", "DOORBELL_BITS.CQ_DB.unpack(value).ARM"),
@@ -45,22 +45,22 @@ NAMING = [
 
 
 def text(value):
-    """A description that cannot break a table."""
+    """Escapes a description for a table cell."""
     return str(value or "").replace("|", "\\|").replace("<", "&lt;")
 
 
 def table(*head):
-    """First two lines of a table."""
+    """Returns the first two lines of a table."""
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
 
 def row(*cells):
-    """One line of a table."""
+    """Returns one line of a table."""
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
 def reserved(bits, width):
-    """Rows for the bits nobody named, in between the named ones, sorted by position."""
+    """Returns the named bits and the reserved ranges between them, sorted by position."""
     rows, position = [], 0
     for item in [*sorted(bits, key=lambda b: b.lsb), None]:
         lsb = item.lsb if item else width
@@ -73,7 +73,7 @@ def reserved(bits, width):
 
 
 def bits_rows(prefix, layout):
-    """A row for each run of bits."""
+    """Yields one table row per range of bits."""
     for lsb, width, item in reserved(layout.bits, layout.width):
         if item is None:
             yield row(bit_range(lsb, width), "reserved", "", "")
@@ -84,7 +84,7 @@ def bits_rows(prefix, layout):
 
 
 def registers(spec):
-    """Text of docs/registers.md."""
+    """Returns the text of docs/registers.md."""
     lines = [f"<!-- {TITLE} -->", "# Registers and doorbells", ""]
     if spec.pci:
         lines += [
@@ -92,7 +92,7 @@ def registers(spec):
             f"`{spec.pci['class_code']['value']:#08x}`.",
             "",
         ]
-        lines += table("BAR", "holds", "mapping", "notes")
+        lines += table("BAR", "content", "mapping", "notes")
         lines += [
             row(b["index"], b["name"], b["mapping"], text(b["note"])) for b in spec.pci["bars"]
         ]
@@ -124,7 +124,7 @@ def registers(spec):
 
 
 def enum_lines(enum):
-    """Heading and table of an enum."""
+    """Returns heading and table of an enum."""
     macro = f"{struct_macro(enum.name)}__{enum.values[0].short}"
     widths = literal_widths(enum)
     others = "".join(f", `.._W{width}`" for width in widths[1:])
@@ -135,7 +135,7 @@ def enum_lines(enum):
 
 
 def kind(item):
-    """What a field is made of, linked where that is a struct."""
+    """Returns the type of a field, with a link if it is a struct."""
     many = f"[{item.count}]" if item.count is not None else ""
     if item.struct:
         return f"[{item.struct}](#{item.struct}){many}"
@@ -144,7 +144,7 @@ def kind(item):
 
 
 def struct_lines(struct):
-    """Heading and table of a struct."""
+    """Returns heading and table of a struct."""
     lines = ["", f"### {struct.name}", ""]
     title = f"{text(struct.desc)}. " if struct.desc else ""
     macro = f"{struct_macro(struct.name)}__*"
@@ -182,9 +182,9 @@ def struct_lines(struct):
 
 
 def layouts(spec):
-    """Text of docs/layouts.md."""
+    """Returns the text of docs/layouts.md."""
     lines = [f"<!-- {TITLE} -->", "# Layouts", *INTRODUCTION.splitlines(), ""]
-    lines += table("what", "Verilog", "Python (`efa.defs`)")
+    lines += table("item", "Verilog", "Python (`efa.defs`)")
     lines += [row(what, f"`{macro}`", f"`{name}`" if name else "") for what, macro, name in NAMING]
     lines += ["", "## Enums"]
     for enum in spec.enums.values():
@@ -215,10 +215,10 @@ def layouts(spec):
 
 
 def commands(spec):
-    """Text of docs/commands.md."""
+    """Returns the text of docs/commands.md."""
     lines = [f"<!-- {TITLE} -->", "# Admin commands and their statuses", *COMMANDS.splitlines(), ""]
     opcodes = {command["name"]: command["opcode"] for command in spec.commands}
-    lines += table("command", "opcode", "status", "when", "shown by")
+    lines += table("command", "opcode", "status", "reason", "tests")
     for name, rows in spec.command_statuses.items():
         head = (f"`{name}`", opcodes[name]) if name in opcodes else (f"{name} command", "")
         for status, item in rows.items():

@@ -201,7 +201,7 @@ class IoProcessingHint(IntEnum):
 
 
 class Meter(IntEnum):
-    """Where each group of counters begins."""
+    """First counter of each group."""
 
     RD_LATENCY = 0
     RD_OUT = 16
@@ -210,7 +210,7 @@ class Meter(IntEnum):
 
 
 class MeterStream(IntEnum):
-    """Streams whose beats and waits are counted; a wait's cause is the end that is not ready."""
+    """Streams whose beats and waits are counted; a wait is caused by the end that is not ready."""
 
     S_MMIO = 0
     M_MMIO_CPL = 1
@@ -1202,7 +1202,7 @@ class AdminDestroyEqResp(Struct):
 
 
 class AdminServiceCmd(Struct):
-    """Opaque vendor command; answer UNSUPPORTED_OPCODE (64 bytes)."""
+    """Opaque vendor command; the response is UNSUPPORTED_OPCODE (64 bytes)."""
 
     __slots__ = ()
     NAME = "efa_admin_service_cmd"
