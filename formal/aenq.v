@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_aenq - efa_aenq, the ring of asynchronous events against the interface sheet: entry n at slot n
-// modulo depth with the phase of its lap, never more unconsumed than the ring holds.
+// fv_aenq - proves efa_aenq against the interface sheet: entry n is written to slot n modulo depth
+// with the phase of its wrap, and unconsumed entries never exceed the ring.
 `include "efa_defs.vh"
 
 module fv_aenq (
@@ -59,8 +59,8 @@ module fv_aenq (
   wire fits = asked != 0 && asked <= MAX_DEPTH && (asked & (asked - 16'd1)) == 0
       && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == 64;
 
-  // The ring as it was set up; entries made of it (an entry that is offered is one), and consumed as
-  // the host said. An entry that is offered while the ring is set up anew belongs to the old one.
+  // The ring as configured; entries formed for it (an offered entry included) and consumed by the
+  // host. An entry that is offered while the ring is configured again belongs to the old ring.
   reg began_q = 1'b0;
   reg [63:0] reg_q;
   reg on_q;
@@ -72,7 +72,7 @@ module fv_aenq (
   reg phase_q;
   reg waits_q;
   reg lapped_q;
-  reg due_q;  // of the ring of now, an entry is offered or was written: its number is made_q - 1
+  reg due_q;  // the current ring has an offered or written entry: number made_q - 1
   wire [31:0] unread = made_q - consumed_q;
   wire [63:0] slot = {32'd0, made_q & ({16'd0, depth_q} - 32'd1)};
   wire [31:0] last = made_q - 32'd1;

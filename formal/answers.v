@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_answers - one response for each admin command: efa_dispatch and efa_admin_post, with units between
-// them that do what each unit's bench holds it to: take a command when idle, answer it once, in
-// any time, with its id, and be idle again. One command of the solver's choice is followed from the
-// dispatcher to its entry in the completion ring, and all are counted.
+// fv_answers - proves one response per admin command: efa_dispatch and efa_admin_post with models
+// of the units. As the bench of each unit checks, a unit accepts a command when idle, responds once
+// with its id after any time, and becomes idle. One command of the solver's choice is followed from
+// the dispatcher to its ACQ entry, and all commands are counted.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -37,7 +37,7 @@ module fv_answers #(
   wire [511:0] m_wr_data;
   wire m_note_valid;
 
-  // The units.
+  // Models of the units.
   reg [UNITS-1:0] busy_q;
   reg [UNITS-1:0] ends_q;  // the response is offered
   reg [12*UNITS-1:0] id_q;
@@ -101,12 +101,12 @@ module fv_answers #(
   localparam [UNITS-1:0] ONE = 1;
 
   reg began_q = 1'b0;
-  reg [4:0] open_q;  // commands accepted, neither answered nor dropped since the ring is off
+  reg [4:0] open_q;  // commands accepted, neither answered nor dropped since the ACQ is disabled
   reg followed_q;
   reg [1:0] at_q;
-  reg [UNITS-1:0] unit_q;  // where it is
+  reg [UNITS-1:0] unit_q;  // unit that has the command
   reg [11:0] what_q;
-  reg [1:0] answers_q;  // entries written for the followed one, up to two
+  reg [1:0] answers_q;  // ACQ entries written for the followed command, up to two
   reg over_q;
   reg [3:0] lost_q;
 
@@ -205,7 +205,7 @@ module fv_answers #(
     end
   end
 
-  // The followed one was dropped, for the ring was off when its turn came.
+  // The followed command is dropped: the ACQ is disabled when its response is granted.
   reg dropped_q;
   always @(posedge clk) begin
     if (rst) dropped_q <= 1'b0;
@@ -214,7 +214,7 @@ module fv_answers #(
     end
   end
 
-  // A source of the solver's choice, and how many others were served while it waited.
+  // A source of the solver's choice, and the number of others served while it waits.
   (* anyconst *) wire [SOURCES-1:0] me;
   (* probe = "u_post.u_arb.after_q" *) wire [SOURCES-1:0] after;
   wire mine_asks = ({refusal_valid, ends_q} & me) != 0;
@@ -223,7 +223,7 @@ module fv_answers #(
   integer k;
   always @* begin
     a_choice : assume (me != 0 && (me & (me - 1)) == 0);
-    // Who comes before it in the circle.
+    // Sources before it in the round robin.
     before = 0;
     for (k = 0; k < SOURCES; k = k + 1) begin
       if ((after & me) != 0 ? after[k] && (ONE << k) < me

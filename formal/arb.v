@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_arb - efa_arb: one winner, only who asks, a held choice stands, and nobody starves.
+// fv_arb - proves efa_arb: one grant, only to a requester; a held grant stays; no requester
+// starves.
 module fv_arb #(
     parameter N = 3
 ) (
@@ -24,7 +25,7 @@ module fv_arb #(
       .m_grant(m_grant)
   );
 
-  // One requester, whichever the solver likes, and how many others won while it asked.
+  // One requester of the solver's choice, and the number of others granted while it requests.
   (* anyconst *) wire [N-1:0] me;
   reg began_q = 1'b0;
   reg held_q;

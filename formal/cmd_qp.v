@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_cmd_qp - efa_cmd_qp with efa_drain, efa_sq_ops, efa_qp_ctx and efa_llq: a QP is cleared, given away
-// and handed LLQ pages only as formal/isolation.v assumes it.
+// fv_cmd_qp - proves efa_cmd_qp with efa_drain, efa_sq_ops, efa_qp_ctx and efa_llq: a QP is
+// cleared, assigned to a UAR and given LLQ pages only as formal/isolation.v assumes.
 //
-// Commands, errors of queues and the answers of efa_objects are free. Beside the blocks runs the
-// machine of formal/isolation.v for one queue pair `me`, one UAR `y` and one LLQ page `page`, and a
-// record of which drains have passed. The properties `clear`, `rings`, `hands`, `page`, `place`, `stays`
-// and `receive` are the assumptions of formal/isolation.v with these names, word for word or stronger.
+// Commands, errors of queues and the responses of efa_objects are free. The wrapper has the
+// reference machine of formal/isolation.v for one QP `me`, one UAR `y` and one LLQ page `page`, and
+// a record of the drains that ended. The properties `clear`, `rings`, `hands`, `page`, `place`,
+// `stays` and `receive` are the assumptions of formal/isolation.v with these names, identical or
+// stronger.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -317,7 +318,7 @@ module fv_cmd_qp #(
 
   reg began_q = 1'b0;
 
-  // As in formal/isolation.v: the context, who may ring it, what is known of it.
+  // As in formal/isolation.v: the context, its UAR, and the validity of that state.
   reg [QPC_W-1:0] ctx_q;
   reg [QPC_W-1:0] ctx1_q;
   reg [QPC_W-1:0] ctx2_q;
@@ -338,15 +339,15 @@ module fv_cmd_qp #(
       && !ctx3_q[`EFA_QPC__LIVE];
   wire cleared = clear_prod_valid && sqop_qpn == me;
 
-  // Which drains have begun and passed since the queue could be rung: of sends, of receives and of
-  // completions, one after the other.
+  // Drains that began and ended since the queue could accept doorbells: of sends, of receives and
+  // of completions, one after the other.
   localparam [2:0] PASSED = 3'd4;
   reg [2:0] drained_q;
   reg draining_q;
   wire begins = drain_send_valid && !draining_q;
   wire [2:0] drained = begins && drained_q != PASSED ? 3'd1 : drained_q;
 
-  // Whether efa_objects has given the number and the page away, as it answered.
+  // efa_objects has allocated the number and the page, by its responses.
   reg held_q;
   reg page_held_q;
   wire answers = obj_valid && obj_ready;
@@ -361,7 +362,7 @@ module fv_cmd_qp #(
   wire in_block = (page_wide & ~block) == (obj_index[15:0] & ~block);
   wire in_found = (page_wide & ~block) == (obj_rsp_index & ~block);
 
-  // Who has the page, as in formal/isolation.v.
+  // Owner of the page, as in formal/isolation.v.
   reg own_q;
   reg [QPN_W-1:0] own_qpn_q;
   reg [2:0] owned_q;
@@ -370,7 +371,8 @@ module fv_cmd_qp #(
   reg op_waits_q;
   reg [QPC_W+QPN_W+1:0] op_q;
 
-  // A ring begins at a page and at a multiple of its size, ends in the memory, has at most 1,024 entries.
+  // A ring begins at a page and at a multiple of its size, ends inside the memory and has at most
+  // 1,024 WQEs.
   function placed(input [QPC_W-1:0] ctx);
     placed = ctx[`EFA_QPC__SQ_LINE] % 64 == 0 && ctx[`EFA_QPC__SQ_LOG] <= 4'd10
         && ctx[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W)
@@ -380,7 +382,7 @@ module fv_cmd_qp #(
         - 20'd1)) == 20'd0;
   endfunction
 
-  // The page lies in the ring of the command; how far the order for that ring has come.
+  // The page is in the ring of the command; progress of the request for that ring.
   wire [19:0] ring_lines = 20'd1 << (qpc[`EFA_QPC__SQ_LOG] + qpc[`EFA_QPC__WQE128]);
   wire [19:0] ring_page = qpc[`EFA_QPC__SQ_LINE] >> PAGE_LOG;
   wire [19:0] ring_end = (qpc[`EFA_QPC__SQ_LINE] + ring_lines + 20'd63) >> PAGE_LOG;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_cq - efa_cq: for one ring of one completion queue of the solver's choice, every slot written
-// once a lap, in order, with its phase; every accepted completion leaves once; nothing but the host,
-// a stuck event and a context write makes it wait.
+// fv_cq - proves efa_cq for one ring of one CQ of the solver's choice: every slot is written once
+// per wrap, in order, with its phase. Every accepted completion leaves once. Only the host, a
+// stalled event and a context write delay it.
 `include "efa_defs.vh"
 
 module fv_cq #(
@@ -83,7 +83,7 @@ module fv_cq #(
   (* anyconst *) wire [CQN_W-1:0] me;
   (* anyconst *) wire my_sub;
 
-  // Inside: the words of the tables that belong to this queue, and the two stages.
+  // Probes: the table words of this CQ, and the pipeline stages.
   (* probe = "u_dut.u_ctx.word_addr" *) wire [CQN_W-1:0] ctx_addr;
   (* probe = "u_dut.u_ctx.word_known_q" *) wire ctx_known;
   (* probe = "u_dut.u_ctx.word_q" *) wire [`EFA_CQC__W-1:0] ctx_word;
@@ -127,20 +127,20 @@ module fv_cq #(
   reg began_q = 1'b0;
   reg created_q;
   reg [`EFA_CQC__W-1:0] ctx_q;
-  reg [15:0] passed_0_q;  // entries of each ring that have a slot
+  reg [15:0] passed_0_q;  // CQEs of each ring that have a slot
   reg [15:0] passed_1_q;
-  reg [15:0] written_q;  // entries of my ring that were written
+  reg [15:0] written_q;  // written CQEs of the chosen ring
   reg [15:0] commits_q;
-  reg [15:0] to_count_q;  // of this queue's entries, those that are to be counted
-  reg [15:0] counted_q;  // and those that were told of as such
+  reg [15:0] to_count_q;  // CQEs of this CQ that are to be counted
+  reg [15:0] counted_q;  // CQEs of this CQ that were reported as counted
   reg [1:0] inside_q;
-  reg [1:0] before_q;  // inside when the drain began and not yet gone
+  reg [1:0] before_q;  // inside when the drain began and not yet left
   reg pending_q;  // the commit of one of them is offered
   reg drain_seen_q;
   reg followed_q;
   reg [1:0] ahead_q;
-  reg [39:0] what_q;  // of the followed one: request id, status, QP number
-  reg [1:0] went_q;  // cycles since it came in which nothing stood in the way
+  reg [39:0] what_q;  // of the followed completion: request id, status, QP number
+  reg [1:0] went_q;  // cycles without a stall since it was accepted
   reg rx_left_q;
   reg lapped_q;
   reg tx_waits_q;
@@ -167,7 +167,7 @@ module fv_cq #(
   wire wide = ctx_q[`EFA_CQC__WIDE];
   wire [15:0] mask = (16'd1 << log) - 16'd1;
 
-  // Where entry `number` of a ring lies, by the interface sheet.
+  // Address of entry `number` of a ring, by the interface sheet.
   function [63:0] place(input [57:0] base, input [15:0] number, input sub);
     reg [63:0] slot;
     begin
@@ -240,12 +240,13 @@ module fv_cq #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // Commands wait for the walk after a reset.
+    // Commands wait for the init sweep.
     a_init : assume (init_done || !cqc_valid);
-    // A CQ is made and unmade only while no queue pair names it, so none of its entries is inside.
+    // A CQ is created and destroyed only while no QP names it, so none of its completions is
+    // inside.
     a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine));
     a_created : assume (!take || taken_number[CQN_W-1:0] != me || created_q);
-    // Who offers a completion goes on offering it.
+    // An offered completion stays offered.
     a_tx_stays : assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
     a_rx_stays : assume (!rx_waits_q || (s_rxc_valid && s_rxc_data == rx_data_q));
     a_word : assume (ctx_addr == me && counts_addr == me && consumed_addr == me);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_dma_rd - efa_dma_rd, for one tag of the solver's choice: it is in one place only, so it is never
-// given out twice; it comes back with the last completion of its read, given up or not; each read
-// ends for its client once, with the client's own cookie.
+// fv_dma_rd - proves efa_dma_rd for one tag of the solver's choice: the tag is in one place only,
+// so it is never given out twice. It returns with the last completion of its read, timed out or
+// not. Each read ends for its client once, with the cookie of the client.
 `include "efa_defs.vh"
 
 module fv_dma_rd #(
@@ -155,15 +155,15 @@ module fv_dma_rd #(
 
   (* anyconst *) wire [TAG_W-1:0] me;
   reg began_q = 1'b0;
-  reg phase_q;  // of its last use
+  reg phase_q;  // phase of its last use
   reg held_q;  // its read left and the last completion has not come
-  reg back_q;  // it came, a cycle ago
-  reg ended_q;  // the client was told the read's end
+  reg back_q;  // the last completion came one cycle ago
+  reg ended_q;  // the end of the read was reported to the client
   reg [31:0] cookie_q;
   reg [2:0] client_q;
   reg [31:0] told_cookie_q;
   reg [2:0] told_client_q;
-  reg [TAGS-1:0] all_held_q;  // the same of every tag
+  reg [TAGS-1:0] all_held_q;  // held_q of every tag
   reg any_back_q;
 
   wire [7:0] me_tag = {{8 - TAG_W{1'b0}}, me};
@@ -177,7 +177,7 @@ module fv_dma_rd #(
   wire in_out = out_valid && out_tag == me;
   wire s1_me = s1_valid && s1_known && s1_tag == me;
 
-  // How often the tag stands among the free ones, and whether where it should.
+  // Occurrences of the tag among the free tags, and the consistency of its place.
   reg [TAG_W:0] free_count;
   reg [TAG_W-1:0] distance;
   reg [TAG_W-1:0] at;
@@ -244,22 +244,22 @@ module fv_dma_rd #(
 
   always @* begin
     a_reset_first : assume (began_q || rst);
-    // What is asked for lies within one read request size, of any legal size.
+    // A request lies within one read request size, of any permitted size.
     a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
     a_adm_within : assume (!rd_adm_valid || fits(rd_adm_addr[12:0], rd_adm_len, mrrs_log));
     a_rq_within : assume (!rd_rq_valid || fits(rd_rq_addr[12:0], rd_rq_len, mrrs_log));
     a_tx_within : assume (!rd_tx_valid || fits(rd_tx_addr[12:0], rd_tx_len, mrrs_log));
-    // A read is not answered in the very cycle in which it leaves.
+    // A read is not completed in the cycle in which it leaves.
     a_answered_later :
     assume (!(m_dma_rd_valid && m_dma_rd_ready && s_dma_rd_cpl_valid && s_dma_rd_cpl_ready
         && s_dma_rd_cpl_tag == m_dma_rd_tag));
-    // What is proven of this tag holds of any, so where another one would be the first to break
-    // it, that one is this one: of others it may be assumed.
+    // The proof of this tag holds for any tag. The first tag to break the property could be this
+    // one, so it is assumed of the others.
     a_others_back : assume (s1_tag == me || !began_q || any_back_q == give);
     a_others_once :
     assume (!(m_dma_rd_valid && m_dma_rd_ready) || m_dma_rd_tag == me_tag
         || !all_held_q[m_dma_rd_tag[TAG_W-1:0]]);
-    // The word of each memory that is looked at is that of the tag.
+    // The chosen word of each memory is that of the tag.
     a_words : assume (ask_addr == me && have_addr == me);
     if (began_q && !rst) begin
       h_level : assert (free_level <= TAGS && free_level[TAG_W-1:0] == free_wr - free_rd);

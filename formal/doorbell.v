@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_doorbell - efa_doorbell against the interface sheet, for one send queue, one receive queue and
-// one CQ of the solver's choice: every legal count acts once, two cycles after its store; whatever
-// else is stored, and whatever other queues do, changes nothing of theirs.
+// fv_doorbell - proves efa_doorbell against the interface sheet, for one SQ, one RQ and one CQ of
+// the solver's choice: every valid count acts once, two cycles after its store. No other store and
+// no other queue changes their state.
 `include "efa_defs.vh"
 
 module fv_doorbell #(
@@ -81,7 +81,7 @@ module fv_doorbell #(
 
   (* anyconst *) wire [QPN_W-1:0] me;
   (* anyconst *) wire [CQN_W-1:0] cq;
-  // What the solver's words of the tables hold: three copies of the counts, one of the CQs.
+  // Probes: the chosen words of the tables, three copies of the counts and one of the CQs.
   (* probe = "u_dut.u_producer.g_port[0].u_copy.word_addr" *) wire [QPN_W-1:0] place_0;
   (* probe = "u_dut.u_producer.g_port[1].u_copy.word_addr" *) wire [QPN_W-1:0] place_1;
   (* probe = "u_dut.u_producer.g_port[2].u_copy.word_addr" *) wire [QPN_W-1:0] place_2;
@@ -107,16 +107,16 @@ module fv_doorbell #(
 
   reg began_q = 1'b0;
 
-  // What was stored a cycle ago: its contexts are there now, and it is judged.
+  // The store of the previous cycle: its contexts are read, and it is validated.
   reg b_valid_q;
   reg [31:0] b_offset_q;
   reg [31:0] b_data_q;
 
-  // The send queue's count, in order of the stores.
+  // The count of the SQ, in the order of the stores.
   reg [15:0] prod_q;
   reg known_q;
 
-  // Whose place is it, by the map of a page: SQ n at 8n, RQ n at 8n + 4, CQ n at the base + 4n.
+  // Target by the map of a page: SQ n at 8n, RQ n at 8n + 4, CQ n at the base + 4n.
   wire [15:0] place = b_offset_q[15:0];
   wire [15:0] page = b_offset_q[31:16];
   wire dword = place[1:0] == 0;
@@ -127,11 +127,11 @@ module fv_doorbell #(
   wire to_rq = b_valid_q && place == rq_place;
   wire to_cq = b_valid_q && place == cq_place;
 
-  // May it act? The contexts answer in the cycle in which the store is judged.
+  // Permission: the contexts arrive in the cycle in which the store is validated.
   wire owner = qpc_data[`EFA_QPC__LIVE] && page == qpc_data[`EFA_QPC__UAR];
   wire ready = qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3;
   wire [15:0] depth = 1 << qpc_data[`EFA_QPC__SQ_LOG];
-  // The count it is judged against is prod_q, as p_judged shows.
+  // The store is validated against prod_q, as p_judged shows.
   wire [15:0] rung = b_data_q[15:0] - completed_data;
   wire [15:0] posted = dut_prod - completed_data;
   wire legal = rung <= depth && rung >= posted;
@@ -139,13 +139,13 @@ module fv_doorbell #(
   wire cleared = s_clear_valid && s_clear_ready && s_clear_qpn == me;
   reg cleared_q;
 
-  // The CQ's owner, as it was when the store was a cycle old.
+  // Owner of the CQ, when the store was one cycle old.
   reg cq_live_q;
   reg [9:0] cq_uar_q;
   reg was_cq_live_q;
   reg [9:0] was_cq_uar_q;
 
-  // What must be seen now, and what a reader that asked a cycle ago must get.
+  // Expected outputs in this cycle, and the expected value of a read of the previous cycle.
   reg work_q;
   reg beyond_q;
   reg rq_q;
@@ -196,11 +196,12 @@ module fv_doorbell #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // The map has dwords; what is not one never gets here.
+    // The map has dwords only; efa_mmio drops other stores.
     a_dword : assume (db_offset[1:0] == 0);
-    // The host's side waits for the walk before it lets stores and commands through.
+    // Stores and commands wait for the init sweep.
     a_init : assume (init_done || !(db_valid || cqc_valid || s_clear_valid));
-    // A queue comes to life with its count cleared, and is cleared only while it can't be rung.
+    // A queue becomes live with its count cleared, and is cleared only while it accepts no
+    // doorbells.
     a_cleared : assume (!to_sq || !owner || !ready || (known_q && !cleared && !cleared_q));
     a_word : assume (place_0 == me && place_1 == me && place_2 == me && cq_word_addr == cq);
     if (began_q && !rst) begin

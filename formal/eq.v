@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_eq - proves efa_eq for one event queue and one CQ of the solver's choice: entries in order with
-// their phase, at most one of the CQ between two arms of its queue, no event and no message lost, none
-// without an arm; a message only of an armed queue with a new entry.
+// fv_eq - proves efa_eq for one EQ and one CQ of the solver's choice: EQEs in order with their
+// phase, at most one of the CQ between two arms of its EQ, no event and no message lost, none
+// without an arm. A message comes only from an armed EQ with a new EQE.
 //
-// The reference machine (ref_*) computes from the ports alone whether an event of the CQ, or a message
-// of the event queue, is due. Each doorbell and each commit also adds cycles to work_q; a cycle in which
-// the host takes what the block offers subtracts one. When work_q is 0, nothing may be due.
+// The reference machine (ref_*) computes from the ports alone whether an event of the CQ, or a
+// message of the EQ, is due. Each doorbell and each commit adds cycles to work_q; a cycle in which
+// the host accepts the outputs of the block subtracts one. When work_q is 0, nothing may be due.
 `include "efa_defs.vh"
 
 module fv_eq #(
     parameter CQN_W = 6,
-    // Assume what the properties kept, pending, woken and work state, to conclude met from them.
+    // Assumes the properties kept, pending, woken and work, to conclude met from them.
     parameter COMPOSED = 0,
-    // log2 of the cycles counted for one arm of an event queue: it needs 3, and 2 for each 32 CQs, and 4
-    // for each CQ at most.
+    // log2 of the cycles counted for one arm of an EQ. An arm takes at most 3 cycles, plus 2 per 32
+    // CQs and 4 per CQ.
     parameter EQ_WORK_LOG2 = CQN_W + 4
 ) (
     input wire clk,
@@ -151,14 +151,14 @@ module fv_eq #(
   (* probe = "u_dut.u_commits.wr_addr_q" *) wire [3:0] commit_wr;
 
   reg began_q = 1'b0;
-  reg ring_q;  // the event queue was created
+  reg ring_q;  // the EQ was created
   reg [`EFA_EQC__W-1:0] ring_ctx_q;
-  reg [15:0] written_q;  // entries of it
-  reg may_q;  // no entry of the CQ since its event queue was armed, or the CQ created
-  reg asked_q;  // an arm of the CQ that was not looked at
-  reg waits_q;  // one that was, and led to nothing yet
-  reg eq_armed_q;  // the event queue was armed since its last message
-  reg eq_new_q;  // and has an entry since then
+  reg [15:0] written_q;  // EQEs written to it
+  reg may_q;  // no EQE of the CQ since its EQ was armed, or the CQ created
+  reg asked_q;  // an arm of the CQ that was not examined
+  reg waits_q;  // an examined arm without an event yet
+  reg eq_armed_q;  // the EQ was armed since its last message
+  reg eq_new_q;  // the EQ has a new EQE since then
   reg live_q;
   reg [EQN_W-1:0] home_q;
   reg lapped_q;
@@ -173,7 +173,7 @@ module fv_eq #(
   wire busy_here = (state == ST_POST || state == ST_IRQ || state == ST_EQ_ARM) && eqn == eq;
   wire home_arm = state == ST_EQ_ARM && eqn == home_q;
   wire event_mine = state == ST_EVENT && cqn == me;
-  // The scan of its event queue will still come to the CQ.
+  // The scan of its EQ has not reached the CQ yet.
   wire ahead = scanning && scan_eqn == home_q && (word < (me >> 5)
       || (word == (me >> 5) && (!word_loaded || todo[me[4:0]]
       || (state == ST_SCAN_CQ && cqn == me))));
@@ -221,9 +221,9 @@ module fv_eq #(
     end
   end
 
-  // The reference machine. An event of the CQ is due when the CQ was armed since its last event, and
-  // has completions that the consumer index does not cover. A message is due when the event queue was
-  // armed and an entry of it was written since its last message.
+  // The reference machine. An event of the CQ is due when the CQ was armed since its last event and
+  // has completions beyond the consumer index. A message is due when the EQ was armed and an EQE of
+  // it was written since its last message.
   localparam WORK_W = EQ_WORK_LOG2 + EQN_W + 3;
   localparam [WORK_W-1:0] ARM_WORK = 9;
   localparam [WORK_W-1:0] COMMIT_WORK = 5;
@@ -237,7 +237,7 @@ module fv_eq #(
   reg [15:0] ref_total_q;
   reg [15:0] ref_index_q;
   reg ref_due_q;
-  reg ref_may_q;  // the event queue was armed since the last entry of the CQ
+  reg ref_may_q;  // the EQ was armed since the last EQE of the CQ
   reg ref_eq_armed_q;
   reg [1:0] ref_eq_recent_q;
   reg ref_eq_new_q;
@@ -256,8 +256,8 @@ module fv_eq #(
   wire eq_arm = eqdb_valid && eqdb_value[`EFA_REG__EQ_DB__ARM] && eqdb_number < EQS
       && ref_eq_live_q[eqdb_number[EQN_W-1:0]];
   wire home_changes = eqc_valid && eqc_eqn == home_q;
-  // The first cycle in which an entry of the CQ, a message of the event queue, is offered. An arm of
-  // the last three (two) cycles is too late to be what led to it.
+  // The first cycle in which an EQE of the CQ, or a message of the EQ, is offered. An arm of the
+  // last three (two) cycles is too late to have caused it.
   wire [15:0] offered_cqn = m_wr_data[`EFA_ADMIN_EQE__U__COMP_EVENT__CQN];
   wire offer_me = m_wr_valid && !wr_stood_q && offered_cqn == me;
   wire irq_me = m_irq_valid && !irq_stood_q && ring_q && m_irq_vector == ring_ctx_q[`EFA_EQC__VECTOR];
@@ -297,7 +297,7 @@ module fv_eq #(
       end else begin
         ref_armed_q  <= ref_armed;
         ref_recent_q <= {ref_recent_q[1:0], arm_me};
-        // A new consumer index without an arm withdraws what is due when it covers everything.
+        // A consumer index without an arm withdraws a due event when it covers all completions.
         if (arm_me || commit_me) ref_due_q <= ref_armed && ref_unread;
         else
           ref_due_q <= ref_due_q && !(offer_me && ref_recent_q == 0) && !(store_me && !ref_unread);
@@ -322,7 +322,7 @@ module fv_eq #(
   wire ring_changes = eqc_valid && eqc_eqn == eq;
   wire eq_arm_me = eq_arm && eqdb_number[EQN_W-1:0] == eq;
 
-  // Where the CQ stands in the line of arms, and the last of its commits in the line of commits.
+  // Place of the CQ in the FIFO of arms, and of its last commit in the FIFO of commits.
   reg [CQN_W+1:0] line_q;
   reg [4:0] mine_q;
   wire push_me = arm_push && cqdb_cqn == me;
@@ -333,7 +333,7 @@ module fv_eq #(
     else if (commit_me) mine_q <= commits + 5'd1 - {4'd0, take_commit};
     else if (take_commit && mine_q != 0) mine_q <= mine_q - 5'd1;
   end
-  // What is due is in one of these places of the block.
+  // A due event is in one of these places of the block.
   wire at_me = cqn == me;
   wire held = kept[me] || (request[me] && queued[me] && line_q < arms) || (armed[me] && mine_q != 0)
       || (state == ST_EVENT && at_me) || (state == ST_POST && at_me && !wr_stood_q)
@@ -342,7 +342,7 @@ module fv_eq #(
   wire irq_last = state == ST_IRQ && eqn == eq && irq_stood_q;
   wire irq_first = state == ST_IRQ && eqn == eq && !irq_stood_q;
 
-  // At most how many cycles the block still needs for what it has.
+  // Upper bound of the cycles for the remaining work of the block.
   reg [5:0] bits_left;
   reg [3:0] eq_arms;
   integer r;
@@ -370,32 +370,33 @@ module fv_eq #(
 
   always @* begin
     if (COMPOSED && began_q && !rst) begin
-      // Each is proven in a job of its own, under the other assumptions alone.
+      // Each is proven in its own job, under the other assumptions alone.
       a_kept : assume (kept_right);
       a_pending : assume (pending_right);
       a_woken : assume (woken_right);
       a_work : assume (work_right);
     end
     a_reset_first : assume (began_q || rst);
-    // A CQ is created and destroyed while none of its entries is inside and nothing of it is looked at.
+    // A CQ is created and destroyed while none of its completions is inside and it is not examined.
     a_cq_rests :
     assume (!made || !((state == ST_CQ_ARM || state == ST_EVENT || state == ST_POST
         || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me) && mine_q == 0 && !commit_me);
-    // An event queue is created only when it is at rest, as the drain says.
+    // An EQ is created only when it is idle, as the drain shows.
     a_eq_rests : assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_here);
     a_depth : assume (!eqc_valid || eqc_data[`EFA_EQC__LOG] <= LOG_MAX);
-    // A commit that is offered stays until it is taken.
+    // An offered commit stays until it is accepted.
     a_commit_stays :
     assume (!commit_stood_q || (s_commit_valid && {s_commit_cqn, s_commit_total} == commit_data_q));
-    // The line of arms hands out what it was given, in order.
+    // The FIFO of arms returns its items in order.
     a_line : assume (!arm_valid || (arm_cqn == me) == (queued[me] && line_q == 0));
-    // The line of commits as well: the last one of the CQ is the last that was taken of it.
+    // So does the FIFO of commits: the last commit of the CQ in it is the last accepted one of the
+    // CQ.
     a_commits :
     assume (!take_commit || (mine_q == 0 ? commit_cqn != me
         : mine_q != 1 || {commit_cqn, commit_total} == {me, ref_total_q}));
-    // The line of arms has room.
+    // The FIFO of arms has space.
     a_room : assume (!arm_push || arm_room);
-    // The word of each memory that is looked at is that of the CQ.
+    // The chosen word of each memory is that of the CQ.
     a_words : assume (ctx_addr == me && consumed_addr == me && total_addr == me);
     if (began_q && !rst) begin
       h_lines :
@@ -463,12 +464,12 @@ module fv_eq #(
       assert (!wrote || m_wr_addr == {ring_ctx_q[`EFA_EQC__BASE], 6'd0} + {44'd0, slot, 4'd0});
       p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !laps[0]);
       p_once : assert (!(told && live_q) || may_q);
-      // What is due is in one of the places of the block from which it goes on: it is never forgotten.
+      // A due event is in a place of the block from which it proceeds: no event is lost.
       p_kept : assert (kept_right);
       p_pending : assert (pending_right);
       p_woken : assert (woken_right);
       p_work : assert (work_right);
-      // So what is due was written before the work was over, or waits for the next arm of its event queue.
+      // A due event is therefore written before the work ends, or waits for the next arm of its EQ.
       p_met : assert (work_q != 0 || !((live_q && ref_due_q && ref_may_q) || message_due));
       p_asked : assert (!event_mine || waits_q);
       p_message : assert (!(sent && ring_q) || (eq_armed_q && eq_new_q));

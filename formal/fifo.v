@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_fifo - efa_fifo: nothing lost, nothing twice, in order, whatever both sides do.
+// fv_fifo - proves efa_fifo: no loss, no duplicate, in order, whatever both sides do.
 //
-// One item, picked by the solver as it enters, is followed: `ahead_q` items leave before it, then
-// it leaves itself, unchanged. As any item may be the picked one, this holds for all.
+// The solver picks one item as it enters: `ahead_q` items leave before it, then it leaves,
+// unchanged. Any item may be the picked one, so this holds for all.
 module fv_fifo #(
     parameter WIDTH = 2,
     parameter DEPTH_LOG2 = 2
@@ -38,7 +38,7 @@ module fv_fifo #(
       .level(level)
   );
 
-  // Inside the deep store, which is proven by induction.
+  // Probes of the RAM variant, which is proven by induction.
   (* probe = "u_dut.g_ram.head_q" *) wire head;
   (* probe = "u_dut.g_ram.stored_q" *) wire [DEPTH_LOG2:0] stored;
   (* probe = "u_dut.wr_addr_q" *) wire [DEPTH_LOG2-1:0] wr_addr;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_isolation - BAR decode, contexts, doorbells, LLQ memory, reports and receive counts together:
-// no sequence of stores through pages of one UAR changes a queue of another.
+// fv_isolation - proves BAR decode, contexts, doorbells, LLQ memory, reports and receive counts
+// together: no sequence of stores through pages of one UAR changes a queue of another.
 //
-// Beside the blocks runs a machine that holds the state of one queue pair `me`, one completion queue
-// `cq` and one dword of one line of LLQ memory, and it is fed only with stores whose address lies in
-// the doorbell page of the UAR `y` or in that line, while the page of the line is of `me`; of other
-// stores it has no wire. What the blocks hold for `me` and `cq` while they belong to `y` is proven to be
-// what the machine holds, in every cycle, whatever else is stored, whatever other queues do, over any
-// number of lives of the queue. So two histories that differ only in stores of others leave the same
-// state: this is non-interference, with the machine as the second copy, which makes it cheaper to prove
-// than two copies of the blocks, and says beside it what the state is. Timing: the machine hears of a
-// store when efa_mmio lets it act, so stores of others can only delay it, as on the bus before.
+// The wrapper has a reference machine with the state of one QP `me`, one CQ `cq` and one dword of
+// one line of LLQ memory. Its only inputs are stores to the doorbell page of the UAR `y` and stores
+// to that line while the page of the line belongs to `me`; it has no wire for other stores. The
+// state of `me` and `cq` in the blocks, while they belong to `y`, is proven equal to that of the
+// machine, in every cycle, whatever else is stored, whatever other queues do, over any number of
+// lifetimes of the queue. Two histories that differ only in stores of others therefore leave the
+// same state: this is non-interference with the machine as the second copy. It is cheaper to prove
+// than two copies of the blocks, and it states the state. Timing: the machine receives a store when
+// efa_mmio lets it act, so stores of others can only delay it, as on the bus.
 `include "efa_defs.vh"
 
 module fv_isolation #(
@@ -286,8 +286,8 @@ module fv_isolation #(
       .err_qpn(llq_err_qpn)
   );
 
-  // With SQ_HOST no store reaches LLQ memory: what reads contexts and counts, and reports the queue
-  // whose WQE read failed, is then efa_sq_fetch, which may do anything here.
+  // With SQ_HOST no store reaches LLQ memory: efa_sq_fetch then reads contexts and counts and
+  // reports the queue whose WQE read failed; it is unconstrained here.
   wire [QPN_W-1:0] qpc_stores_addr = SQ_HOST != 0 ? qpc_fetch_addr : qpc_llq_addr;
   wire [QPN_W-1:0] prod_stores_addr = SQ_HOST != 0 ? prod_fetch_addr : prod_llq_addr;
   wire store_valid = SQ_HOST != 0 ? fetch_err_valid : llq_err_valid;
@@ -356,7 +356,7 @@ module fv_isolation #(
       .rd_cons(rq_cons)
   );
 
-  // The victim: its UAR, a queue pair, a completion queue, a dword of LLQ memory.
+  // The victim: its UAR, a QP, a CQ, a dword of LLQ memory.
   (* anyconst *) wire [15:0] y;
   (* anyconst *) wire [QPN_W-1:0] me;
   (* anyconst *) wire [CQN_W-1:0] cq;
@@ -364,7 +364,7 @@ module fv_isolation #(
   (* anyconst *) wire [3:0] dword;
   wire [LINE_W-PAGE_LOG-1:0] page = line[LINE_W-1:PAGE_LOG];
 
-  // What the blocks hold of it.
+  // Probes: the state of the victim in the blocks.
   (* probe = "u_mmio.a_valid" *) wire a_valid;
   (* probe = "u_mmio.a_ready" *) wire a_ready;
   (* probe = "u_mmio.a_done_q" *) wire [15:0] a_done;
@@ -491,8 +491,8 @@ module fv_isolation #(
 
   reg began_q = 1'b0;
 
-  // The lines that the host stored or loaded and that have not acted, as they were on the bus, and
-  // which dwords of the first have acted.
+  // The lines that the host stored or loaded and that have not acted, as on the bus, and the dwords
+  // of the first that have acted.
   reg [1:0] lines_q;
   reg [613:0] first_q;
   reg [613:0] second_q;
@@ -509,7 +509,7 @@ module fv_isolation #(
   wire pop_line = a_valid && a_ready;
   wire [3:0] db_dword = db_offset[5:2];
 
-  // An item of efa_mmio as it must be for a line of the bus.
+  // The item of efa_mmio that a line of the bus must become.
   function [581:0] item(input [613:0] from);
     integer n;
     begin
@@ -522,8 +522,8 @@ module fv_isolation #(
     end
   endfunction
 
-  // The context: what admin wrote last, or ERR since an engine reported the queue. In `ctx_q` as a
-  // reader sees it that asks now, then as those saw it that asked 1, 2, 3 cycles ago.
+  // The context: the last value that admin wrote, or ERR since an engine reported the queue.
+  // `ctx_q` is the value for a read in this cycle, the others for reads 1, 2 and 3 cycles ago.
   reg [QPC_W-1:0] ctx_q;
   reg [QPC_W-1:0] ctx1_q;
   reg [QPC_W-1:0] ctx2_q;
@@ -533,7 +533,7 @@ module fv_isolation #(
   wire reported = (qperr_send_valid && qperr_send_ready && qperr_send_qpn == me)
       || (qperr_recv_valid && qperr_recv_ready && qperr_recv_qpn == me);
 
-  // May its doorbells act, and is it somebody else's?
+  // The doorbells may act; they belong to another UAR.
   function rings(input [QPC_W-1:0] ctx);
     rings = ctx[`EFA_QPC__LIVE] && ctx[`EFA_QPC__STATE] != RESET;
   endfunction
@@ -545,7 +545,7 @@ module fv_isolation #(
       && !ctx3_q[`EFA_QPC__LIVE];
   wire cleared = clear_valid && clear_qpn == me;
 
-  // A store through the page of y, a cycle ago. Others the machine never hears of.
+  // A store through the page of y, one cycle ago. The machine does not receive other stores.
   reg b_valid_q;
   reg [15:0] b_place_q;
   reg [31:0] b_data_q;
@@ -553,7 +553,7 @@ module fv_isolation #(
   wire to_rq = b_valid_q && b_place_q == {{13 - QPN_W{1'b0}}, me, 3'd4};
   wire to_cq = b_valid_q && b_place_q == CQ_BASE + {{14 - CQN_W{1'b0}}, cq, 2'd0};
 
-  // The send queue's count since it was cleared as a queue of y, by the stores through y's page.
+  // The count of the SQ since it was cleared as a queue of y, by the stores through the page of y.
   reg known_q;
   reg [15:0] prod_q;
   wire mine = rings(ctx1_q) && of_y(ctx1_q);
@@ -571,9 +571,9 @@ module fv_isolation #(
   reg [15:0] answer_q;
   reg answer_known_q;
   reg cleared_q;
-  reg foreign_q;  // a store through another page was judged in this cycle's predecessor
+  reg foreign_q;  // a store through another page was validated in the previous cycle
 
-  // The completion queue's owner, and what its readers saw 1 and 2 cycles ago.
+  // The owner of the CQ, and the values of its readers 1 and 2 cycles ago.
   reg cq_live_q;
   reg [9:0] cq_uar_q;
   reg cq_live1_q;
@@ -581,7 +581,7 @@ module fv_isolation #(
   reg cq_other_q;
   reg cq_q;
 
-  // Errors of the queue that efa_sq_fault was told of and that no report has carried yet.
+  // Errors of the queue that efa_sq_fault received and that no report has carried yet.
   reg owed_q;
   reg error_q;
   reg offers_q;
@@ -589,16 +589,16 @@ module fv_isolation #(
       || (torn_valid && torn_qpn == me) || (read_err_valid && read_err_qpn == me);
   wire offers = qperr_send_valid && qperr_send_qpn == me;
 
-  // The queue sends nothing since an error of its own or since its QP reached ERR; its sends may be
-  // flushed only since the latter.
+  // The queue sends nothing since an error of its own or since its QP reached ERR. Its sends may be
+  // flushed only since the QP reached ERR.
   reg broke_q;
   reg told_q;
   wire notice = qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR && qpchg_qpn == me;
   wire fault_cleared = fault_clear_valid && fault_clear_qpn == me;
 
-  // The receive ring's counts since it was cleared with its size: posted by its own doorbells, claimed
-  // and reported by what names it. A doorbell or a report in the cycle of the clear is lost or late
-  // (no ring in use is cleared), so nothing is known then.
+  // The counts of the receive ring since it was cleared with its size: posted by its own doorbells,
+  // claimed and reported by inputs that name it. A doorbell or a report in the cycle of the clear
+  // is lost or late (no ring in use is cleared), so the counts are unknown then.
   reg rq_known_q;
   reg rq_sized_q;
   reg rq_live_q;
@@ -623,7 +623,7 @@ module fv_isolation #(
   wire [15:0] rq_would_be = rq_value_q - rq_done_q;
   wire rq_legal = rq_would_be <= rq_depth && rq_would_be >= rq_prod_q - rq_done_q;
 
-  // Who owns the page of the line, as the ring's maker said, and since when nobody.
+  // The owner of the page of the line, by the ring requests, and the time since it has none.
   reg own_q;
   reg [QPN_W-1:0] own_qpn_q;
   reg [19:0] own_first_q;
@@ -635,8 +635,8 @@ module fv_isolation #(
   reg op_waits_q;
   reg [QPC_W+QPN_W+1:0] op_q;
 
-  // A store to the line while its page is of the queue, stage by stage: with the ring's size, against
-  // the counts, done. And any store to the page, with its owner.
+  // A store to the line while its page belongs to the queue, by stage: against the ring size,
+  // against the counts, done. Also any store to the page, with its owner.
   reg l1_valid_q;
   reg l1_some_q;
   reg l1_mine_q;
@@ -664,7 +664,7 @@ module fv_isolation #(
   reg l3_valid_q;
   reg [31:0] l3_data_q;
   reg [2:0] to_line_q;
-  reg [2:0] other_q;  // the page was somebody else's
+  reg [2:0] other_q;  // the page belonged to another QP
   reg [2:0] of_page_q;
   reg [2:0] of_me_q;
   reg stray_q;
@@ -808,7 +808,7 @@ module fv_isolation #(
     a_commands :
     assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
         || s_op_valid || rq_clear_valid));
-    // Of efa_cmd_qp, by formal/cmd_qp.v.
+    // From efa_cmd_qp, proven by formal/cmd_qp.v.
     a_clear : assume (!cleared || quiet);
     a_rings :
     assume (!(admin_writes && rings(qpa_wdata) && of_y(qpa_wdata)) || (known_q && !cleared));
@@ -825,7 +825,7 @@ module fv_isolation #(
     a_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
     a_receive : assume (!(rq_clear_valid && rq_judged && rq_judged_qpn == rq_clear_qpn));
-    // Which words of the memories the invariants look at.
+    // The words of the memories that the invariants read.
     a_words :
     assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
         && ctx_3_addr == me && ctx_4_addr == me && ctx_5_addr == me && place_0 == me

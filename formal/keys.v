@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_keys - efa_mr_check: a key validates only against the MR that has it, while the MR lives, for the PD of
-// that MR, with its rights and inside its bytes.
+// fv_keys - proves efa_mr_check: a key validates only against its own MR, while the MR is live, for
+// the PD of that MR, with its rights and inside its bytes.
 //
-// Beside the block runs a record of one MR of the solver's choice, as the admin side wrote it last, and of the
-// requests that name its index, as they go through the stages. The table is free to hold anything for all
-// other MRs, which may be created and destroyed in any cycle.
+// The wrapper records one MR of the solver's choice, as the admin side wrote it last, and the
+// requests that name its index, stage by stage. The table may hold any content for all other MRs,
+// which may be created and destroyed in any cycle.
 `include "efa_defs.vh"
 
 module fv_keys #(
@@ -101,10 +101,10 @@ module fv_keys #(
   (* probe = "u_dut.s2_user_q" *) wire [USER_W-1:0] s2_user;
 
   reg began_q = 1'b0;
-  reg [MRC_W-1:0] mr_q;  // the MR as it is now
-  reg foreign_q;  // another MR was written in the cycle before
+  reg [MRC_W-1:0] mr_q;  // the current MR
+  reg foreign_q;  // another MR was written in the previous cycle
 
-  // The requests in the stages: whether one is there, names this MR, what it asks, of which MR.
+  // The requests in the stages: valid, names this MR, requested access, its MR.
   reg [2:0] there_q;
   reg [2:0] mine_q;
   reg [ASK_W-1:0] ask1_q;

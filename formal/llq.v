@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_llq - efa_llq, for one dword of one line of the solver's choice: what is read of it, and whether
-// it counts as written, is what the last store with a right to it, void or ring left there.
+// fv_llq - proves efa_llq for one dword of one line of the solver's choice: the last permitted
+// store, invalidation or ring request decides its read value and whether it counts as written.
 `include "efa_defs.vh"
 
 module fv_llq #(
@@ -110,18 +110,18 @@ module fv_llq #(
   wire [LINE_W-PAGE_LOG-1:0] page = line[LINE_W-1:PAGE_LOG];
   reg began_q = 1'b0;
 
-  // Who owns the line's page, as the ring's maker said.
+  // Owner of the page of the line, by the ring requests.
   reg own_q;
   reg [QPN_W-1:0] own_qpn_q;
   reg [19:0] own_first_q;
   reg [3:0] own_log_q;
   reg own_wide_q;
   wire [19:0] op_place = s_op_qpc[`EFA_QPC__SQ_LINE] + {8'd0, op_line};
-  // A line of the ring is cleared: the last, or the place moves on.
+  // A line of the ring is cleared: the last line, or the place advances.
   (* probe = "u_dut.op_step" *) wire op_step;
   wire op_mine = s_op_valid && (s_op_own || s_op_disown) && op_place[LINE_W-1:PAGE_LOG] == page;
 
-  // a: a store to the line; its page's owner as it was when the store came
+  // a: a store to the line; the owner of its page when the store came
   reg a_valid_q;
   reg a_own_q;
   reg [QPN_W-1:0] a_qpn_q;
@@ -143,26 +143,26 @@ module fv_llq #(
   reg b_mine_q;
   reg [31:0] b_data_q;
   wire [15:0] b_last = (16'd1 << b_log_q) - 16'd1;
-  // The next entry that this slot will hold, and whether it holds one that was rung.
+  // The next WQE for this slot; the slot holds a posted WQE.
   wire [15:0] b_count = prod_data + ((b_slot_q - prod_data) & b_last);
   wire b_rung = ((b_slot_q - taken_data) & b_last) < (prod_data - taken_data);
   wire b_may = b_inside_q && qpc_data[`EFA_QPC__LIVE];
 
-  // c: what it does
+  // c: its effect
   reg c_valid_q;
   reg c_write_q;
   reg c_error_q;
   reg c_parity_q;
   reg [31:0] c_data_q;
 
-  // v: a void or a ring overwrites the map of the line
+  // v: an invalidation or a ring request overwrites the map of the line
   wire step = (op_step && op_place[LINE_W-1:0] == line)
       || (s_void_valid && s_void_ready && s_void_line == line);
   reg v_valid_q;
   reg v_parity_q;
   reg v_ring_q;
 
-  // What the dword holds and whether it counts as written; what a reader gets that asked before.
+  // The dword, its written flag, and the value for a read of the previous cycle.
   reg data_known_q;
   reg [31:0] data_q;
   reg map_known_q;  // the line was cleared since power-on
@@ -223,7 +223,7 @@ module fv_llq #(
       end
       if (v_valid_q && v_ring_q && !rst) map_known_q <= 1'b1;
     end
-    // A write that a reset hits may or may not happen.
+    // A write in the cycle of a reset may or may not happen.
     if (rst && c_write_q) data_known_q <= 1'b0;
     if (power_rst || (rst && (c_write_q || v_valid_q))) map_known_q <= 1'b0;
     if (rst) own_q <= 1'b0;
@@ -239,7 +239,7 @@ module fv_llq #(
   wire [19:0] op_lines = 20'd1 << (s_op_qpc[`EFA_QPC__SQ_LOG] + s_op_qpc[`EFA_QPC__WQE128]);
   wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
 
-  // The line's place in the ring that owns its page; is a ring being made.
+  // The place of the line in the ring that owns its page; a ring is being created.
   wire [19:0] own_line = {{20 - LINE_W{1'b0}}, line} - own_first_q;
   wire [19:0] own_lines = 20'd1 << (own_log_q + own_wide_q);
   wire op_own_ring = op_waits_q && s_op_own && own_first_q == s_op_qpc[`EFA_QPC__SQ_LINE]
@@ -251,16 +251,16 @@ module fv_llq #(
     a_word :
     assume (owner_place == page && half_place == line
         && half_void_place == line && other_place == line && other_store_place == line);
-    // Stores and rings come when the table of owners is cleared.
+    // Stores and ring requests come after the table of owners is cleared.
     a_init : assume (init_done || !(llq_valid || s_op_valid));
-    // A ring begins at a page, ends in the memory, and stays offered until it is done.
+    // A ring begins at a page, ends inside the memory, and stays offered until it is done.
     a_ring :
     assume (!s_op_valid || (s_op_qpc[`EFA_QPC__SQ_LINE] % 64 == 0
         && s_op_qpc[`EFA_QPC__SQ_LINE] < (20'd1 << LINE_W) && op_end <= (20'd1 << LINE_W)
         && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
     a_op_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
-    // What was taken and not whole is not stored to in the very cycle of its void.
+    // A consumed, incomplete WQE is not stored to in the cycle of its invalidation.
     a_void : assume (!(step && c_write_q));
     if (began_q) begin
       h_halves : assert (equal <= {1'b0, line} || half_now[dword] == half_void_now[dword]);

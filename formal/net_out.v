@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_net_out - efa_net_out: packets leave whole, unchanged and in order, each acknowledgement and
-// each completion once, and neither side waits for more than one packet of the other.
+// fv_net_out - proves efa_net_out: packets leave whole, unchanged and in order, each
+// acknowledgement and each completion once, and neither side waits for more than one packet of the
+// other.
 `include "efa_defs.vh"
 
 module fv_net_out (
@@ -95,18 +96,18 @@ module fv_net_out (
   (* probe = "u_dut.o_msg_q" *) wire [`EFA_TXM__W-1:0] o_msg;
 
   reg began_q = 1'b0;
-  reg open_in_q;  // a packet is half in
-  reg open_out_q;  // a packet is half out
-  reg long_q;  // of more flits than one, out
-  reg held_q;  // a flit is inside; what it is
+  reg open_in_q;  // a packet is partly in
+  reg open_out_q;  // a packet is partly out
+  reg long_q;  // the packet that leaves has more than one flit
+  reg held_q;  // a flit is inside; its content
   reg held_first_q;
   reg held_last_q;
   reg [511:0] held_data_q;
   reg [63:0] held_keep_q;
   reg [12:0] acks_held_q;  // acknowledgements inside
   reg [5:0] dones_held_q;  // completions and barriers inside
-  reg [1:0] packets_past_q;  // ends of packets since an acknowledgement waits
-  reg [1:0] acks_past_q;  // acknowledgements since a packet waits
+  reg [1:0] packets_past_q;  // packet ends while an acknowledgement waits
+  reg [1:0] acks_past_q;  // acknowledgements while a packet waits
   reg ack_stood_q;
   reg s_stood_q;
 
@@ -116,7 +117,7 @@ module fv_net_out (
   wire leave_ack = leave && o_ack;
   wire leave_data = leave && !o_ack;
   wire o_hands = !o_ack && (o_done || o_msg[`EFA_TXM__KIND] == KIND_BARRIER);
-  // Taken into the register in this cycle: seen a cycle later.
+  // Accepted into the register in this cycle: visible one cycle later.
   reg take_q;
   reg [1:0] taken_ack_q;
 
@@ -154,7 +155,7 @@ module fv_net_out (
 
   (* probe = "u_dut.take_ack" *) wire taking_ack;
   (* probe = "u_dut.done_room" *) wire done_room;
-  // What is offered may go, but for an acknowledgement.
+  // An offered item may be withdrawn, except an acknowledgement.
   wire s_may = s_valid && done_room && (amid || !s_net || !quiesce);
   wire can_take = !m_net_valid || m_net_ready;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_objects - efa_objects: a number is found only when it is free, an object with references stays, and a
-// number that a UAR had is given to another UAR only when that UAR is gone.
+// fv_objects - proves efa_objects: a number is found only when it is free, an object with
+// references stays, and a number of a UAR is given to another UAR only when that UAR is gone.
 //
-// Beside the block runs a record of one number of one kind, of the solver's choice, as its requests were
-// answered: whether it is taken, for which UAR, how many references it has, which UAR can still reach it.
+// The wrapper records one number of one kind of the solver's choice, by the responses to its
+// requests: allocated, its UAR, its references, the UAR that can still reach it.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -71,7 +71,7 @@ module fv_objects #(
       .obj_index(obj_index)
   );
 
-  // The number followed.
+  // The followed number.
   (* anyconst *) wire [2:0] my_kind;
   (* anyconst *) wire [15:0] n;
 
@@ -151,8 +151,7 @@ module fv_objects #(
       && ({16'd0, n} & ~r_block) == ({16'd0, obj_index} & ~r_block);
   wire by_uar = my_kind >= `EFA_OBJ_KIND__CQ;
 
-  // Whether it is taken, for whom, how many references it has, and whether the UAR that had it last
-  // still exists.
+  // Allocated, its UAR, its references, and whether the last UAR still exists.
   reg held_q;
   reg [9:0] uar_q;
   reg [REF_W-1:0] refs_q;
@@ -182,7 +181,7 @@ module fv_objects #(
     end
   end
 
-  // The entry in the block, and the request it carries out.
+  // The table word in the block, and the request in progress.
   wire w_taken = word[ENTRY_W-1];
   wire w_touched = word[ENTRY_W-2];
   wire [9:0] w_uar = word[ENTRY_W-3-:10];
@@ -206,8 +205,8 @@ module fv_objects #(
   wire there = state != ST_INIT || scan > word_addr;
   wire llq_request = kind == `EFA_OBJ_KIND__LLQ && op != `EFA_OBJ_OP__FIND;
 
-  // What a command unit never does: changing a request that waits for its answer, a block of other objects
-  // than LLQ pages, a block of pages that is none.
+  // A command unit never changes a waiting request, never requests a block of objects other than
+  // LLQ pages, and never an invalid block of pages.
   reg lets_go;
   reg asks_many;
   reg asks_wrong;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_order - no MSI-X message before the write that it announces: efa_admin_post, efa_aenq, efa_wr_join,
-// efa_aq, efa_eq, efa_irq and efa_dma_wr together, for one vector of the solver's choice. Of the entries
-// that announce themselves by this vector and of its messages, at the port where both leave for the host in
-// the order of their handshakes: at no time have more messages left than entries before them.
+// fv_order - proves that no MSI-X message leaves before the write that it announces:
+// efa_admin_post, efa_aenq, efa_wr_join, efa_aq, efa_eq, efa_irq and efa_dma_wr together, for one
+// vector of the solver's choice. Entries that use this vector and its messages are counted at the
+// port where both leave for the host in the order of their handshakes: at no time have more
+// messages left than entries before them.
 //
-// The number of entries whose message may still come is counted up to CAP, beyond which an entry counts
-// for nothing; that makes the statement stronger. What may lead to a message (a held note, a request, a
-// pending or held vector) is then at most as many: each message has an entry of its own before it.
+// Entries whose message may still come are counted up to CAP; further entries are not counted,
+// which makes the statement stronger. Possible causes of a message (a held note, a request, a
+// pending or held vector) are at most as many: each message has its own entry before it.
 //
-// Counts agree also when the message of one entry leaves too early and that of another too late. So one
-// entry of the solver's choice is followed: from the cycle in which it is written, until a message of its
-// vector leaves, that message is on its way (p_own). A message that left before cannot be its message.
+// The counts also agree when the message of one entry leaves too early and that of another too
+// late. Therefore one entry of the solver's choice is followed: from the cycle in which it is
+// written until a message of its vector leaves, that message is in flight (p_own). An earlier
+// message cannot be its message.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -314,7 +316,7 @@ module fv_order #(
   localparam [2:0] ST_IRQ = 3'd4;
   localparam [2:0] ST_EQ_ARM = 3'd5;
 
-  // Which vector an entry announces itself by: as its ring says when it is written.
+  // The vector of an entry: that of its ring when it is written.
   wire [7:0] eq_vector = eq_ctx[`EFA_EQC__W*eqn+63+:8];
   wire [7:0] mine = {{8 - VEC_W{1'b0}}, me};
   wire acq_tells = acq_valid && acq_ready && acq_vector == mine;
@@ -322,7 +324,7 @@ module fv_order #(
   wire eq_tells = eq_valid && eq_ready && eq_vector == mine;
   wire sent = ev_irq_valid && ev_irq_data[`EFA_EV_IRQ__VECTOR] == mine;
 
-  // Entries whose message may still come, and what may still become a message.
+  // Entries whose message may still come, and possible causes of a message.
   reg began_q = 1'b0;
   reg [5:0] owing_q;
   wire [6:0] more = {1'b0, owing_q} + acq_tells + aenq_tells + eq_tells - sent;
@@ -340,7 +342,7 @@ module fv_order #(
       + (irq_adm_valid && irq_adm_vector == mine) + {1'b0, news}
       + (eq_state == ST_IRQ && eq_vector == mine) + pending[me] + held[me]
       + (irq_state != 2'd0 && irq_vector == me);
-  // The followed entry: its source, and the event queue that it is of.
+  // The followed entry: its source and its EQ.
   localparam [1:0] SOURCE_ACQ = 2'd0;
   localparam [1:0] SOURCE_AENQ = 2'd1;
   localparam [1:0] SOURCE_EQ = 2'd2;
@@ -354,7 +356,7 @@ module fv_order #(
       || (source_q == SOURCE_EQ && source_vector == mine && (eq_new[source_eqn_q]
       || (eq_state == ST_IRQ && eqn == source_eqn_q)))
       || pending[me] || held[me] || (irq_state != 2'd0 && irq_vector == me);
-  // An event queue that is destroyed or created takes its messages with it.
+  // An EQ that is destroyed or created discards its messages.
   wire starts = pick && (acq_tells || aenq_tells || (eq_tells && !(eqc_valid && eqc_eqn == eqn)));
   always @(posedge clk) begin
     if (rst || !msix_enable) followed_q <= 1'b0;
@@ -379,15 +381,16 @@ module fv_order #(
 
   always @* begin
     a_reset_first : assume (began_q || rst);
-    // The vector of a ring stays while something of it waits: rings are set up with nothing under way.
+    // The vector of a ring stays while an entry or message of it waits: rings are configured while
+    // idle.
     a_acq_rests :
     assume (!(reg_wr_valid && reg_wr_offset == `EFA_REG__ACQ_CAPS) || !(due || acq_valid));
     a_aenq_rests :
     assume (!(reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS) || !(aenq_due || aenq_valid));
-    // An event queue is created only when it is at rest, as the drain says.
+    // An EQ is created only when it is idle, as the drain shows.
     a_eq_rests :
     assume (!(eqc_valid && eqc_data[`EFA_EQC__LIVE]) || (!busy_made && !eq_new[eqc_eqn]));
-    // The line of arms has room.
+    // The FIFO of arms has space.
     a_room : assume (!arm_push || arm_room);
     if (began_q && !rst) begin
       h_lines :

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_rings - the admin submission and completion rings: efa_aq, efa_aq_fetch and efa_admin_post against
-// the interface sheet. Whatever registers are stored, in any order: only entries that were rung are
-// read, in order, each once, inside the ring; responses fill the slots of theirs in order.
+// fv_rings - proves the admin rings: efa_aq, efa_aq_fetch and efa_admin_post against the interface
+// sheet. Whatever registers are stored, in any order: only posted entries are read, in order, each
+// once, inside the ring; responses fill the slots of the ACQ in order.
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -140,8 +140,8 @@ module fv_rings #(
     fits = depth != 0 && depth <= MAX_DEPTH && (depth & (depth - 16'd1)) == 0;
   endfunction
 
-  // The submission ring as it was set up, entries rung, asked for and handed on of it, and reads of a
-  // ring that was given up.
+  // The AQ as configured: its posted, requested and forwarded entries, and reads of a previous
+  // ring.
   reg began_q = 1'b0;
   reg [63:0] reg_q;
   reg on_q;
@@ -159,7 +159,7 @@ module fv_rings #(
   wire legal = on_q && reg_wr_data[15:0] - rung_q <= depth_q - (rung_q - came_q);
   wire [63:0] from_base = m_line_addr - base_q;
 
-  // The completion ring, and what has a slot of it.
+  // The ACQ, and the responses that have a slot.
   reg [63:0] acq_reg_q;
   reg [63:0] acq_base_q;
   reg [15:0] acq_depth_q;
@@ -198,7 +198,7 @@ module fv_rings #(
       end else if (to_db && legal) rung_q <= reg_wr_data[15:0];
       if (to_aq) came_q <= 0;
       else if (give) came_q <= came_q + 1;
-      // What was asked of a ring is given up when the next one starts.
+      // Reads of a ring are abandoned when the next ring starts.
       if (start_q) begin
         asked_q <= 0;
         old_q   <= old_q + asked_q;
@@ -221,7 +221,7 @@ module fv_rings #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // A line comes of a read that was asked for, and at most so many are under way as efa_line_rd holds.
+    // A line comes only for a requested read; outstanding reads are at most those of efa_line_rd.
     a_read : assume (!s_line_valid || asked_q + old_q != 0);
     a_reads : assume (!ask || asked_q + old_q < 16);
     if (began_q && !rst) begin

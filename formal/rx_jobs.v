@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_rx_jobs - efa_rx_jobs: every judged packet and every flushed entry becomes one job, unchanged,
-// and neither side waits for more than one job of the other.
+// fv_rx_jobs - proves efa_rx_jobs: every validated packet and every flushed WQE becomes one job,
+// unchanged, and neither side waits for more than one job of the other.
 `include "efa_defs.vh"
 
 module fv_rx_jobs #(
@@ -63,8 +63,8 @@ module fv_rx_jobs #(
   reg [1:0] count_q;
   reg [`EFA_RXJ__W-1:0] out_q;
   reg [1:0] out_ask_q;
-  reg [1:0] jobs_past_q;  // taken while a flushed entry waits
-  reg [1:0] flushes_past_q;  // while a packet waits
+  reg [1:0] jobs_past_q;  // accepted while a flushed WQE waits
+  reg [1:0] flushes_past_q;  // accepted while a packet waits
 
   wire take_job = s_job_valid && s_job_ready;
   wire take_flush = s_flush_valid && s_flush_ready;
@@ -92,7 +92,7 @@ module fv_rx_jobs #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // Sources keep what they offer.
+    // Sources hold their offers.
     a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q && s_ask == ask_q));
     a_flush_stays :
     assume (!flush_stood_q || (s_flush_valid && s_flush_req_id == req_id_q

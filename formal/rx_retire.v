@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_rx_retire - efa_rx_retire: every job ends once, in order: its completion after its data, its
-// acknowledgement after both, its packet's slot freed; a drain waits for what was inside.
+// fv_rx_retire - proves efa_rx_retire: every job ends once, in order, its completion after its
+// data, its acknowledgement after both, the slot of its packet freed; a drain waits for the jobs
+// that were inside.
 `include "efa_defs.vh"
 
 module fv_rx_retire #(
@@ -26,7 +27,7 @@ module fv_rx_retire #(
   localparam LOG2 = 6;
   localparam [LOG2:0] FULL = 1 << LOG2;
   localparam ITEM_W = 2 + `EFA_ACKO__W;
-  localparam [15:0] MOST = 16'd4096;  // packets, and flushed entries, inside at a time
+  localparam [15:0] MOST = 16'd4096;  // packets, and flushed WQEs, inside at a time
 
   wire s_job_ready;
   wire m_rxc_valid;
@@ -108,22 +109,22 @@ module fv_rx_retire #(
   reg job_stood_q;
   reg [`EFA_RXJ__W-1:0] job_q;
   reg drain_stood_q;
-  reg [15:0] data_q;  // jobs whose data is out, and that have not ended
-  reg [LOG2:0] waits_q;  // acknowledgements (or none) that wait for an entry
-  reg [LOG2:0] out_q;  // entries that came and are not used up
+  reg [15:0] data_q;  // unfinished jobs whose data is out
+  reg [LOG2:0] waits_q;  // acknowledgements (or jobs without one) that wait for a CQE
+  reg [LOG2:0] out_q;  // CQEs out that are not used yet
   reg followed_q;
   reg there_q;
   reg [LOG2:0] ahead_q;
-  reg [LOG2:0] waits_ahead_q;  // of those
+  reg [LOG2:0] waits_ahead_q;  // waits_q ahead of the followed job
   reg [ITEM_W-1:0] item_q;
-  reg [15:0] completes_q;  // completions handed over, entries out
+  reg [15:0] completes_q;  // completions handed over, CQEs out
   reg [15:0] entries_q;
   reg [15:0] number_q;  // completions up to the followed job
-  reg [15:0] inside_p_q;  // packets inside, flushed entries
+  reg [15:0] inside_p_q;  // packets inside, flushed WQEs inside
   reg [15:0] inside_f_q;
-  reg [15:0] before_p_q;  // of those when the drain began
+  reg [15:0] before_p_q;  // of those, inside when the drain began
   reg [15:0] before_f_q;
-  reg [15:0] past_p_q;  // gone since those had
+  reg [15:0] past_p_q;  // left since those have left
   reg [15:0] past_f_q;
   reg [8:0] drops_left_q;
   reg drops_seen_q;
@@ -207,16 +208,16 @@ module fv_rx_retire #(
     if (!began_q) a_begin : assume (rst);
     a_job_stays : assume (!job_stood_q || (s_job_valid && s_job == job_q));
     a_drain_stays : assume (!drain_stood_q || s_drain);
-    // Data is out of jobs that wait in front alone; entries are those of completions.
+    // Only waiting jobs have data out; CQEs belong to completions.
     a_data : assume (!written || data_q < 16);
     a_entries : assume (!s_done_entry || out_q < waits_q);
-    // Packets and entries come before they go, and drops are fewer than packets stored.
+    // Packets and WQEs enter before they leave; drops are fewer than stored packets.
     a_packets : assume ((!s_released || inside_p_q != 0) && inside_p_q <= MOST);
     a_flushes : assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
     a_drops : assume (drops_left_q <= 255);
-    // In a drain fewer of either leave than half of what its counts can tell apart.
+    // During a drain fewer of either leave than half the range of the counters.
     a_past : assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
-    // What the store hands out was put in, of either kind (fifo.order).
+    // The FIFO returns only items that entered, of either kind (fifo.order).
     a_store : assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));
     a_store_ahead :
     assume (!(pop && there_q && !mine)

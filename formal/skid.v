@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_skid - efa_skid: nothing lost, nothing twice, in order, no stall that is not needed.
+// fv_skid - proves efa_skid: no loss, no duplicate, in order, no unnecessary stall.
 module fv_skid #(
     parameter WIDTH = 2
 ) (
@@ -28,7 +28,7 @@ module fv_skid #(
       .m_data(m_data)
   );
 
-  // One item, picked by the solver as it enters: `ahead_q` leave before it.
+  // The solver picks one item as it enters: `ahead_q` items leave before it.
   reg began_q = 1'b0;
   reg [1:0] held_q;
   reg followed_q;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_sq - efa_sq, for one queue of the solver's choice among others that do whatever they like: its
-// entries are taken in order, each once, none before its doorbell, and it is not forgotten while
-// entries wait; contexts are neither lost nor given twice; its wait is bounded.
+// fv_sq - proves efa_sq for one queue of the solver's choice among others without constraints: its
+// WQEs are consumed in order, each once, none before its doorbell. The queue stays scheduled while
+// WQEs wait. Message contexts are neither lost nor given twice. Its wait is bounded.
 //
-// The bound: `to_wait` is what a queue with work has still to wait at most, in cycles that count,
-// worked out from the state. It falls in each such cycle and rises in none, so what it may be at
-// most is the bound. Parts: what the visit that goes on may still take, the queue that is looked
-// at next, those between it and mine in the circle, and whole rounds while a turn only pays.
+// The bound: `to_wait`, computed from the state, is the upper bound of the remaining wait of a
+// queue with work, in cycles that count. It falls in each such cycle and never rises, so its
+// greatest value is the bound. Parts: the rest of the current visit, the queue examined next, the
+// queues between that and the chosen one in the round robin, and whole rounds while a quantum only
+// pays the deficit.
 `include "efa_defs.vh"
 
 module fv_sq #(
@@ -159,14 +160,15 @@ module fv_sq #(
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
   reg known_q;
-  reg [15:0] prod_q;  // rung
+  reg [15:0] prod_q;  // posted
   reg [15:0] taken_q;
   reg asked_q;
   reg [15:0] answer_q;
   reg cleared_q;
   reg again_stays_q;
   reg [QPN_W-1:0] again_qpn_q;
-  // It was looked at and might not send, or an entry of it was torn: whoever lets it go on says so.
+  // Examined and not permitted to send, or one of its WQEs is incomplete: a retry request resumes
+  // it.
   reg idle_q;
   reg [MSG_W+1:0] used_q;
 
@@ -177,7 +179,7 @@ module fv_sq #(
   wire takes = ev_wqe_valid && ev_wqe_data[`EFA_EV_WQE__QPN] == me;
   wire uses = ev_wqe_valid && s1_qpc[`EFA_QPC__SRD] && !s1_flush;
 
-  // What is on its way of this queue: entries read but not taken yet.
+  // WQEs of this queue in the pipeline: read but not consumed yet.
   wire p_me = p_valid && p_qpn == me;
   wire a_me = a_valid && a_qpn == me;
   wire s1_me = s1_valid && s1_qpn == me;
@@ -187,28 +189,28 @@ module fv_sq #(
   wire [MSG_W+1:0] aside = (a_valid && a_credit ? {{MSG_W-5{1'b0}}, a_left} : 0)
       + (s1_end && s1_credit ? 1 : 0);
 
-  // A cycle that counts: what was offered in the one before was taken, and nothing of the kind
-  // that comes between visits is there.
+  // A cycle that counts: the output offered in the previous cycle was accepted, and no request that
+  // is served between visits is present.
   reg sink_q;
   wire counts = sink_q && m_void_ready && !s_clear_valid && !s_again_valid && !s_mark_valid;
   reg clear_stays_q;
   reg [QPN_W-1:0] clear_qpn_q;
-  reg [15:0] waited_q;  // cycles that counted since it has work, or since its last entry
-  reg paid_q;  // a turn of it only paid since then
+  reg [15:0] waited_q;  // cycles that counted since it has work, or since its last WQE
+  reg paid_q;  // a quantum of it only paid its deficit since then
   wire waits = known_q && waiting != 0 && !idle_q;
-  // A look in which it may not send, or finds no context free: then its wait begins anew.
+  // Examined while it may not send or no context is free: its wait begins again.
   wire in_vain = p_go && p_me && (!p_may || p_stalls);
 
-  // Cycles until its count and debt are in the tables.
+  // Cycles until its count and deficit are in the tables.
   function [2:0] late(input [QPN_W-1:0] queue);
     late = (a_valid && a_qpn == queue) || ((s1_valid || s1_pays) && s1_qpn == queue) ? 3'd3
         : c_valid && c_qpn == queue ? 3'd2 : d_valid && d_qpn == queue ? 3'd1 : 3'd0;
   endfunction
 
-  wire visited = a_me || s1_me;  // mine goes on
+  wire visited = a_me || s1_me;  // the visit of the chosen queue continues
   wire a_wide = a_qpc[`EFA_QPC__WQE128];
   wire s1_wide = s1_qpc[`EFA_QPC__WQE128];
-  // Flits that the visit may still send when what was read has been taken.
+  // Flits left for the visit after the WQEs in the pipeline are consumed.
   wire signed [9:0] turn_now = s1_first ? s1_turn : left;
   wire signed [9:0] turn_left = turn_now - (s1_end ? 10'sd1 : 10'sd0);
   wire [7:0] debt_now = s1_pays && s1_qpn == me ? -s1_turn[7:0]
@@ -221,7 +223,8 @@ module fv_sq #(
     visit = kill || (s1_valid && !a_valid) ? 16'd1
         : a_valid ? {5'd0, turn_left, 1'b0} + 16'd3 - (a_wide && a_second ? 16'd1 : 16'd0) : 16'd0;
     others = visit;
-    // What was cut short is not in the circle yet: any queue may be looked at before.
+    // A queue whose visit was cut is not in the round robin yet: any queue may be examined before
+    // it.
     if (visited && !p_valid) others = others + ROUND - VISIT;
     else if (!p_me) begin
       others = others + (p_valid ? VISIT - 3 + late(p_qpn) : 16'd1) + between * VISIT;
@@ -277,19 +280,19 @@ module fv_sq #(
 
   always @* begin
     if (!began_q) a_begin : assume (rst);
-    // One by one: together they cost the solver minutes.
+    // Separate assumptions: a combined one takes the solver minutes.
     a_word : assume (place == me);
     a_word_debt : assume (debt_place == me);
-    // Doorbells are legal, and the table of counts answers as it is when it is asked.
+    // Doorbells are valid, and the table of counts responds with its state at the request.
     a_doorbell :
     assume (!rung || (known_q && !cleared && rung_by != 0 && waiting + {1'b0, rung_by} <= DEPTH));
     a_counted : assume (!asked_q || prod_data == answer_q);
-    // A queue is cleared when nothing of it is on its way, and lives after that.
+    // A queue is cleared while the pipeline holds nothing of it, and becomes live after that.
     a_clear_idle : assume (!cleared || !(a_me || s1_me || c_me));
     a_live : assume (!asked_q || (known_q && !cleared && !cleared_q) || !qpc_data[`EFA_QPC__LIVE]);
     a_again_stays : assume (!again_stays_q || (s_again_valid && s_again_qpn == again_qpn_q));
     a_clear_stays : assume (!clear_stays_q || (s_clear_valid && s_clear_qpn == clear_qpn_q));
-    // Contexts come back that were used.
+    // Only used contexts come back.
     a_contexts : assume ({1'b0, credit_freed} + {1'b0, credit_unused} <= used_q);
     if (began_q && !rst) begin
       h_word : assert (!known_q || (word_known && word == taken_q));

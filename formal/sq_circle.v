@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_sq_circle - efa_sq_circle: a queue that was put in comes out, once, after each other
-// queue once at most.
+// fv_sq_circle - proves efa_sq_circle: an inserted queue leaves once, after at most one grant of
+// each other queue.
 module fv_sq_circle #(
     parameter QPN_W = 2
 ) (
@@ -34,18 +34,18 @@ module fv_sq_circle #(
       .m_qpn(m_qpn)
   );
 
-  // One queue, whichever the solver likes.
+  // One queue of the solver's choice.
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
   reg inside_q;
-  reg [QPN_W:0] others_q;  // taken since this one was put in
+  reg [QPN_W:0] others_q;  // grants of others since this queue was inserted
   reg again_q;
 
   wire put_now = now_valid && now_qpn == me;
   wire put_s = s_valid && s_ready && s_qpn == me;
   wire take = m_valid && m_ready;
   wire take_me = take && m_qpn == me;
-  // What comes by now may be taken at once.
+  // A queue that arrives by now may be granted at once.
   wire there = inside_q || put_now;
 
   always @(posedge clk) begin

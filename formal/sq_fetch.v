@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_sq_fetch - efa_sq_fetch, for one queue of the solver's choice among others that do whatever
-// they like: each line of its ring is asked for once, in order, none before its doorbell, and the
-// queue is not forgotten while rung lines are not asked for.
+// fv_sq_fetch - proves efa_sq_fetch for one queue of the solver's choice among others without
+// constraints: each line of its ring is requested once, in order, none before its doorbell, and the
+// queue stays scheduled while posted lines are not requested.
 `include "efa_defs.vh"
 
 module fv_sq_fetch #(
@@ -132,14 +132,14 @@ module fv_sq_fetch #(
   (* probe = "u_dut.freed_valid" *) wire freed;
 
   (* anyconst *) wire [QPN_W-1:0] me;
-  // Its ring: entries of two lines, log2 of its entries, where it begins in memory on the device.
+  // Its ring: WQEs of two lines, log2 of its WQEs, its place in memory on the device.
   (* anyconst *) wire wide;
   (* anyconst *) wire [3:0] log;
   (* anyconst *) wire [19:0] line;
   reg began_q = 1'b0;
   reg known_q;
   reg [15:0] prod_q;
-  reg [16:0] sent_q;  // lines that were asked for
+  reg [16:0] sent_q;  // requested lines
   reg [57:0] base_q;
   reg looked_q;
   reg [15:0] answer_q;
@@ -150,7 +150,7 @@ module fv_sq_fetch #(
   reg [57:0] clear_base_q;
   reg chg_stays_q;
   reg [QPN_W-1:0] chg_qpn_stays_q;
-  // Looked at while it may not ask; whoever lets it says so.
+  // Examined while it may not request; a state change or a doorbell resumes it.
   reg idle_q;
   reg [3:0] mrrs_q;
 
@@ -170,7 +170,7 @@ module fv_sq_fetch #(
   wire [16:0] lap = sent_q >> ring_log;
   wire [6:0] size = 7'd1 << (mrrs_log - 4'd6);
   wire [6:0] place = m_rd_addr[12:6] & (size - 7'd1);
-  // Its read is asked for, but the table has not heard of it, or was read before.
+  // Its read is requested, but the table is not updated, or was read before.
   wire [16:0] after = (sent_q + (x_me ? {10'd0, x_lines} : 17'd0)) & mask;
 
   always @(posedge clk) begin
@@ -207,16 +207,16 @@ module fv_sq_fetch #(
 
   always @* begin
     a_reset_first : assume (began_q || rst);
-    // The word of each table that is looked at is that of the queue.
+    // The chosen word of each table is that of the queue.
     a_words : assume (asked_place == me && base_place == me);
     a_log : assume (log <= 4'd10);
-    // Answers come in any order, late, with errors or not at all, each line in a beat of its own.
+    // Completions come in any order, late, with errors or not at all, each line in its own beat.
     a_beats : assume (!rdc_valid || rdc_err || (rdc_bytes == 7'd64 && rdc_offset[5:0] == 6'd0));
-    // The end of a read only lowers the count behind m_drained, of which no property speaks.
+    // The end of a read only lowers the count behind m_drained, and no property covers m_drained.
     a_none_over : assume (!freed);
     a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
     a_size_stays : assume (!began_q || mrrs_log == mrrs_q);
-    // Doorbells are legal, and the tables answer as they are when they are asked.
+    // Doorbells are valid, and the tables respond with their state at the request.
     a_rung_lives : assume (!rung || (known_q && !cleared && !stays_q && rung_by != 0));
     a_rung_fits :
     assume (!rung || {1'b0, waiting} + (wide ? {1'b0, rung_by, 1'b0} : {2'b00, rung_by}) <= ring);
@@ -224,7 +224,7 @@ module fv_sq_fetch #(
     a_ring :
     assume (!looked_q || (qpc_data[`EFA_QPC__WQE128] == wide && qpc_data[`EFA_QPC__SQ_LOG] == log
         && qpc_data[`EFA_QPC__SQ_LINE] == line));
-    // A queue is cleared when nothing of it is on its way, and lives after that.
+    // A queue is cleared while none of its reads is offered, and becomes live after that.
     a_clear : assume (!cleared || !x_me);
     a_lives :
     assume (!looked_q || (known_q && !cleared && !cleared_q && !stays_q)

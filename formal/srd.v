@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_srd - efa_srd, for one context and one message of the solver's choice among others that do
-// whatever they like: a message ends once, by its acknowledgement or a walk, with its own content
-// and in its turn; a context is given to one message at a time, and each comes back once.
+// fv_srd - proves efa_srd for one context and one message of the solver's choice among others
+// without constraints: a message ends once, by its acknowledgement or a context scan, with its own
+// content and in order. A context is given to one message at a time and comes back once.
 `include "efa_defs.vh"
 
 module fv_srd #(
     parameter QPN_W = 2,
-    // Prove property counted by counting; every other job assumes it.
+    // Proves property counted; every other job assumes it.
     parameter COUNTED = 0
 ) (
     input wire clk,
@@ -33,7 +33,7 @@ module fv_srd #(
   localparam MSG_W = `EFA_LIMITS__MSG_W;
   localparam CTX_W = MSG_W + 1;
   localparam N = 1 << CTX_W;
-  localparam [CTX_W:0] MOST = 1 << MSG_W;  // sends that may be open
+  localparam [CTX_W:0] MOST = 1 << MSG_W;  // greatest number of outstanding sends
   localparam AH_W = `EFA_LIMITS__AH_W;
   localparam STORE_LOG2 = MSG_W + 1;
   localparam [STORE_LOG2:0] ROOM = 2 << MSG_W;
@@ -47,7 +47,7 @@ module fv_srd #(
   localparam [1:0] WALK_TAIL = 2'd2;
   localparam [1:0] WALK_DONE = 2'd3;
   localparam [1:0] PASS_LAST = 2'd2;
-  // Where the followed one is.
+  // Places of the followed item.
   localparam [2:0] NOWHERE = 3'd0;
   localparam [2:0] OPEN = 3'd1;
   localparam [2:0] STORED = 3'd2;
@@ -153,17 +153,19 @@ module fv_srd #(
 
   (* anyconst *) wire [CTX_W-1:0] me;
   reg began_q = 1'b0;
-  // Of the context: given and not released; its use, and what an acknowledgement has to match.
+  // The context: given and not released; its message, and the fields that an acknowledgement must
+  // match.
   reg open_q;
   reg [31:0] id_q;
   reg [15:0] node_q;
   reg [`EFA_SCTX__W-1:0] context_q;
-  // An acknowledgement of it was taken a cycle ago; one that is not of it.
+  // An acknowledgement of it was accepted one cycle ago; an acknowledgement of another message.
   reg ack_q;
   reg [7:0] ack_status_q;
   reg other_ack_q;
   reg seen_stale_q;
-  // The walk: it was open when that began, and the walk has meant it ever since.
+  // The context scan: the context was open when the scan began, and the scan has covered it ever
+  // since.
   reg old_q;
   reg meant_q;
   // The followed message, completion or barrier.
@@ -171,11 +173,11 @@ module fv_srd #(
   reg [2:0] where_q;
   reg [STORE_LOG2:0] ahead_q;
   reg [ITEM_W-1:0] item_q;
-  // All of them: inside, and contexts that have not come back; kinds of what is stored.
+  // Totals: items inside, contexts not returned, kinds of items in the completion buffer.
   reg [STORE_LOG2+2:0] inside_q;
   reg [MSG_W+1:0] out_q;
   reg [MSG_W+1:0] open_sum_q;  // contexts in use
-  reg [STORE_LOG2:0] rest_sum_q;  // stored without a context
+  reg [STORE_LOG2:0] rest_sum_q;  // items without a context in the completion buffer
   reg [N-1:0] used_q;
   reg [1:0] ack_waits_q;
   reg acki_stood_q;
@@ -204,7 +206,7 @@ module fv_srd #(
     end
   endfunction
 
-  // What an item of the store looks like as a completion.
+  // Returns the completion of an item of the completion buffer.
   function [`EFA_CPL__W-1:0] completion(input [ITEM_W-1:0] item);
     reg [2:0] op;
     reg [QPN_W-1:0] qpn;
@@ -251,20 +253,21 @@ module fv_srd #(
   wire forgotten = item_q[ITEM_W-2];
   wire barrier = item_q[ITEM_W-3];
 
-  // Those that end: handed over, a barrier, or what its queue pair has forgotten.
+  // Items that end: handed over, a barrier, or cancelled with their QP.
   wire ends_c2 = c2_valid && move && !(c2_barrier || c2_lives);
   wire ends_c1 = move && (straight ? c1_passes && c1_item[ITEM_W-2]
       : store_valid && store_item[ITEM_W-2]);
   wire ends_c3 = mark_valid || (txc_valid && txc_ready);
 
-  // Which bits of the contexts in use change: one to be given is clear, one to be released is set.
+  // Changed bits of the contexts in use: the bit of a given context is clear, that of a released
+  // one is set.
   wire [N-1:0] one = 1;
   wire [N-1:0] given_bit = give ? one << ctx_id[CTX_W-1:0] : {N{1'b0}};
   wire [N-1:0] released_bit = release_ctx ? one << c1_index : {N{1'b0}};
   wire push_rest = push && c1_item[ITEM_W-1];
   wire pop_rest = pop && store_item[ITEM_W-1];
 
-  // A context that is released was counted when it was given, and not all are in use.
+  // A released context was counted when it was given, and not all are in use.
   wire counted_right = (!release_ctx || open_sum_q != 0)
       && (open_sum_q > MOST || used != {N{1'b1}});
   wire [CTX_W:0] used_count;
@@ -350,7 +353,7 @@ module fv_srd #(
         if (where_q == OPEN) begin
           item_q[ITEM_W-2]  <= !ack_q && purging;
           item_q[WHAT_W+:8] <= ack_q ? ack_status_q : `EFA_IO_COMP_STATUS__FLUSHED;
-          // A mark is a barrier's.
+          // A fence belongs to a barrier.
           item_q[ITEM_W-4]  <= c1_item[ITEM_W-4];
         end
       end
@@ -387,21 +390,21 @@ module fv_srd #(
   always @* begin
     a_reset_first : assume (began_q || (rst && power_rst));
     a_power_rst : assume (!power_rst || rst);
-    // The word of the contexts that is looked at is that of the context.
+    // The chosen word of the contexts is that of the context.
     a_word : assume (ctx_place == me);
-    // The scheduler sends with a context set aside for it (sq.contexts).
+    // The scheduler sends with a context reserved for the message (sq.contexts).
     a_ctx : assume (!give || (ctx_ready && out_q < MOST));
-    // Sources keep what they offer.
+    // Sources hold their offers.
     a_acki_stays : assume (!acki_stood_q || (acki_valid && acki_data == acki_data_q));
     a_done_stays : assume (!done_stood_q || (s_done_valid && s_done_msg == done_msg_q));
     a_walk_stays : assume (!walk_stood_q || s_walk_valid);
     a_purge_stays : assume (!purge_stood_q || (s_purge_valid && s_purge_qpn == purge_qpn_q));
-    // The place that the followed one gets in the store is the word that is looked at.
+    // The place of the followed item in the completion buffer is the chosen word.
     a_place :
     assume (!(push && (where_q == C1 || (where_q == OPEN && ends_me))) || wr_addr == item_place);
-    // Proven as property counted, in a job of its own.
+    // Proven as property counted, in its own job.
     a_counted : assume (COUNTED || counted_right);
-    // The store hands out what was put in, so of each kind no more than it holds (fifo.order).
+    // The FIFO returns items that entered, so of each kind no more than it holds (fifo.order).
     a_store : assume (!pop || (pop_rest ? rest_sum_q != 0 : rest_sum_q != stored));
     if (began_q && !rst) begin
       h_open : assert (open_q == used[me]);
@@ -442,7 +445,7 @@ module fv_srd #(
           item_q
       )));
       h_is_c3 : assert (where_q != C3 || c3_valid);
-      // Of the last pass: what it has gone by is closed, or in c1 to be.
+      // The last pass: every context behind the scan pointer is closed, or will be in c1.
       o_walk :
       assert ((walk == WALK_IDLE || seen <= N) && (!old_q || open_q) && (pass != PASS_LAST
           || !old_q || !meant_q
@@ -485,10 +488,10 @@ module fv_srd #(
 
 endmodule
 
-// fv_srd_tally - counts the ones of a vector in a tree: each node is the sum of the two below.
+// fv_srd_tally - counts the ones of a vector in a tree: each node is the sum of its two children.
 //
-// In    bits the vector; up, down the bit that is set or cleared in this cycle; check when to look
-// Out   total the ones
+// In    bits the vector; up, down the bit set or cleared in this cycle; check enables the check
+// Out   total the number of ones
 module fv_srd_tally #(
     parameter LOG2 = 6
 ) (
@@ -506,7 +509,7 @@ module fv_srd_tally #(
   localparam N = 1 << LOG2;
   localparam W = LOG2 + 1;
 
-  // Node k has the nodes 2k and 2k + 1 below it; node N + i is bit i.
+  // Node k has the children 2k and 2k + 1; node N + i is bit i.
   wire [W*2*N-1:0] ones;
   wire [W-1:0] up_leaf = {1'b1, up_at};
   wire [W-1:0] down_leaf = {1'b1, down_at};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_srd_circle - efa_srd_circle: a context is given to one message at a time, ids only go up, and
-// the next one is ready soon, however many are in use.
+// fv_srd_circle - proves efa_srd_circle: a context is given to one message at a time, ids only
+// increase, and the next context is ready within a bound, however many are in use.
 module fv_srd_circle #(
     parameter CTX_W = 4
 ) (
@@ -42,10 +42,10 @@ module fv_srd_circle #(
   reg ids_q;
   reg gave_q;
   reg [31:0] id_q;
-  // For so long none has been ready.
+  // Cycles without a ready context.
   reg waits_q;
   reg stood_q;
-  // It is left out by the circle: it was in use when that went past.
+  // The round robin skips it: it was in use when the scan pointer passed.
   reg passed_q;
 
   wire give_me = give && next_id[CTX_W-1:0] == me;
@@ -67,10 +67,10 @@ module fv_srd_circle #(
   always @* begin
     if (!began_q) a_begin : assume (rst && power_rst);
     a_power : assume (!power_rst || rst);
-    // Who gives waits for one that is ready; what comes back was given.
+    // A context is taken only while one is ready; a context that comes back was given.
     a_ready : assume (!give || next_ready);
     a_used : assume (!release_valid || used[release_place]);
-    // There are more contexts than sends may be open.
+    // There are more contexts than outstanding sends.
     a_spare : assume (rst || used != {N{1'b1}});
     if (began_q && !rst) begin
       h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);

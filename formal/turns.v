@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_turns - the shared ports of the host and admin sides starve nobody: who keeps asking is passed by at
-// most N - 1 turns of others (packets, reads, requests), and in every cycle in which the port may, somebody
-// who asks gets it.
+// fv_turns - proves that the shared ports of the host and admin sides starve no requester: one that
+// keeps requesting is passed by at most N - 1 grants of others (packets, reads, requests), and in
+// every cycle in which the port may grant, a requester is granted.
 `include "efa_defs.vh"
 
-// One asker of the solver's choice at a round-robin port, and how many turns of others it has seen.
+// Counts, for one requester of the solver's choice at a round-robin port, the grants of others.
 module fv_turn #(
     parameter N = 3
 ) (
@@ -24,7 +24,7 @@ module fv_turn #(
 
   always @* begin
     a_choice : assume (me != 0 && (me & (me - 1)) == 0);
-    // Those who stand before it in the circle.
+    // Requesters before it in the round robin.
     before = 0;
     for (k = 0; k < N; k = k + 1) begin
       if (!me[k] && ((after & me) != 0 ? after[k] && (me >> k) > 1 : after[k] || (me >> k) > 1)) begin
@@ -33,7 +33,7 @@ module fv_turn #(
     end
   end
 
-  // The circle begins behind the last winner.
+  // The round robin begins behind the last grant.
   assign bound = lost_q + before < N && ({after[N-2:0], 1'b0} & ~after) == 0;
 
   always @(posedge clk) begin
@@ -284,7 +284,7 @@ module fv_turns (
     began_q <= 1'b1;
     if (rst) mid_q <= 1'b0;
     else if (wr_takes != 0) mid_q <= (wr_takes & {2'b11, wr_last}) == 0;
-    // Cycles of one message in which the stream of writes would have taken it.
+    // Cycles of one message in which the write stream would have accepted it.
     if (rst || irq_state == 2'd0) irq_busy_q <= 0;
     else irq_busy_q <= irq_busy_q + irq_ready;
   end

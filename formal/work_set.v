@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_work_set - efa_work_set: a queue that was put in comes out, once, and after a bounded number
-// of others.
+// fv_work_set - proves efa_work_set: an inserted queue leaves once, after a bounded number of
+// others.
 module fv_work_set #(
     parameter QPN_W = 2
 ) (
@@ -35,11 +35,11 @@ module fv_work_set #(
       .m_qpn(m_qpn)
   );
 
-  // One queue, whichever the solver likes.
+  // One queue of the solver's choice.
   (* anyconst *) wire [QPN_W-1:0] me;
   reg began_q = 1'b0;
   reg inside_q;
-  reg [7:0] others_q;  // taken since this one was put in
+  reg [7:0] others_q;  // grants of others since this queue was inserted
   reg [7:0] idle_q;  // cycles without an offer since then
   reg again_q;
 
