@@ -57,7 +57,7 @@ class State(NamedTuple):
     """Registers and arrays, all numpy int64.
 
     at        ROWS x messages: the resulting table
-    sent      messages in the order of the scheduler; arrived: in the order of validation
+    sent      messages in the order of the scheduler; arrived: in the order of arrival
     """
 
     r: np.ndarray

@@ -348,7 +348,7 @@ def test_short_jobs_share_a_process(monkeypatch, capsys):
 
 @pytest.mark.parametrize(("text", "reason"), [
     ("print(json.dumps([{'figures': [1]}, {'reason': 'no'}]))", "no"),
-    ("sys.exit('lost')", "lost"), ("print(json.dumps([{'figures': [1]}]))", "the figures of 1 of"),
+    ("sys.exit('lost')", "lost"), ("print(json.dumps([{'figures': [1]}]))", "1 of 2 jobs"),
 ])
 def test_a_group_tells_what_became_of_each(module, text, reason):
     group = Group((JOB, replace(JOB, size=8)))
