@@ -6,7 +6,7 @@ import numpy as np
 from efa import defs
 from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, know_each_other, pattern
 
-STATUS = defs.IoCompStatus
+STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
 QPS_PER_CQ = 8
 SLOT_BYTES = 256
 
@@ -34,7 +34,8 @@ def resets_under_load(backends, rng):
 
 
 def every_queue(backends, rng):
-    """As many queue pairs as the device has, all sending to their neighbours and further ones."""
+    """All queue pairs of the device send to their neighbours and to further ones, go to ERR with
+    receives outstanding, and to RESET."""
     node = Node(backends[0])
     count = node.driver.queue_attr.max_qp
     buffer = node.pd.reg_mr(SLOT_BYTES * count)
@@ -60,6 +61,13 @@ def every_queue(backends, rng):
                                   qkey=QKEY, sges=[piece])  # fmt: skip
         for cq in cqs:
             assert not cq.wait_for(4 * QPS_PER_CQ)["status"].any()
+    for n, qp in enumerate(qps):
+        qp.post_recv_many(ids, buffer.addr + SLOT_BYTES * n + 64 * ids, 64, buffer.l_key)
+        qp.modify(STATE.ERR)
+    for cq in cqs:
+        assert (cq.wait_for(2 * QPS_PER_CQ)["status"] == STATUS.FLUSHED).all()
+    for qp in qps:
+        qp.modify(STATE.RESET)
 
 
 def everything(backends, rng, rounds=40, queues=12):
