@@ -1202,7 +1202,7 @@ class AdminDestroyEqResp(Struct):
 
 
 class AdminServiceCmd(Struct):
-    """Opaque vendor command; the response is UNSUPPORTED_OPCODE (64 bytes)."""
+    """Opaque vendor command; answer UNSUPPORTED_OPCODE (64 bytes)."""
 
     __slots__ = ()
     NAME = "efa_admin_service_cmd"

@@ -206,7 +206,7 @@ def test_a_moved_stamp_is_told_by_stage_and_message(records):
 
 
 # What is said when one is lost: the milestone, or what it is counted with.
-LOST = {"rd": "reads", "rdc": "reads", "cqe": "done|cqe", "db": "doorbells"}
+LOST = {"rd": "read", "rdc": "read", "cqe": "done|cqe", "db": "doorbell events"}
 EVENTS = ("db", "wqe", "check", "rd", "rdc", "txf", "txl", "rxf", "rxl", "rxv", "rxw", "cqe",
           "ackout")  # fmt: skip
 
