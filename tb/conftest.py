@@ -100,6 +100,17 @@ def sim(request):
 
 
 @pytest.fixture
+def unless_long(sim, request):
+    """A function that skips what takes minutes on Icarus, by its name, unless --long is given."""
+
+    def skip(name: str) -> None:
+        if sim == "icarus" and not request.config.getoption("--long"):
+            pytest.skip(f"{name} on icarus takes minutes: `make icarus` runs it")
+
+    return skip
+
+
+@pytest.fixture
 def seed(request):
     return request.config.stash[SEED]
 

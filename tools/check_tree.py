@@ -18,6 +18,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from check_statuses import statuses  # noqa: E402 - needs the path above
+from gen_verilog import LICENCE  # noqa: E402 - needs the path above
 from testplan import (  # noqa: E402 - needs the path above
     SYNTAX,
     PlanError,
@@ -33,7 +34,6 @@ UNITS = "tb/unit/units.py"
 DISPATCH = "rtl/admin/efa_dispatch.v"
 MODEL = "model/efa/admin*.py"
 BINS = "tb/env/coverage.py"
-LICENCE = "SPDX-License-Identifier: Apache-2.0"
 SOURCES = (".cpp", ".h", ".py", ".v", ".vh", ".yaml")
 FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 

@@ -24,10 +24,9 @@ def test_session(name, sim, seed, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "responses"), [("perftest", 141), ("efatests", 1249)])
-def test_session_control(name, responses, sim, seed, tmp_path, request):
+def test_session_control(name, responses, sim, seed, tmp_path, unless_long):
     """The register BAR alone of programs whose data path needs RDMA."""
-    if sim == "icarus" and not request.config.getoption("--long"):
-        pytest.skip("minutes on Icarus: --long")
+    unless_long(name)
     result = tmp_path / "result.json"
     file = SESSIONS.parent / "control" / f"{name}.jsonl.gz"
     assert main(["play", "--control", str(file), "--backend", sim, "--json", str(result)]) == 0

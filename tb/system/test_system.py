@@ -19,9 +19,9 @@ LONG_ON_ICARUS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", 
 
 
 @pytest.mark.parametrize(("area", "params"), BUILDS, ids=[area for area, _ in BUILDS])
-def test_area(area, params, sim, seed, request):
-    if sim == "icarus" and area in LONG_ON_ICARUS and not request.config.getoption("--long"):
-        pytest.skip(f"{area} on icarus takes minutes: `make icarus` runs it")
+def test_area(area, params, sim, seed, unless_long):
+    if area in LONG_ON_ICARUS:
+        unless_long(area)
     try:
         run_system(f"tb.system.{area}_tests", sim, seed, params)
     except RunFailed as error:

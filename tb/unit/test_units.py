@@ -19,10 +19,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)
-def test_unit(name, params, sim, seed, request):
+def test_unit(name, params, sim, seed, unless_long):
     unit = UNITS[name]
-    if sim == "icarus" and unit.long and not request.config.getoption("--long"):
-        pytest.skip(f"{name} on icarus takes minutes: `make icarus` runs it")
+    if unit.long:
+        unless_long(name)
     try:
         run_unit(name, unit.top, unit.sources, unit.module(name), sim, seed, params)
     except RunFailed as error:
