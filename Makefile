@@ -91,8 +91,8 @@ cover-code: $(STAMP) ## lines, branches, expressions, bits of the RTL that unit 
 mutate: $(STAMP) ## planted faults: blocks under unit benches, the wiring under system tests; BLOCK='efa_llq efa_nic.wiring' N=200 SEED=1; reports/mutate
 	$(BIN)/python tools/mutate.py $(if $(BLOCK),--block $(BLOCK)) $(if $(N),--count $(N)) --seed $(or $(SEED),1) --jobs $(JOBS)
 
-checks: $(STAMP) ## each protection check of tb/checks.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/checks
-	$(BIN)/python tools/checks.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
+check-mutation: $(STAMP) ## each protection check of tb/check_mutations.yaml taken out by itself: its test must fail; CHECK='doorbell.*'; reports/check_mutation
+	$(BIN)/python tools/check_mutation.py $(if $(CHECK),--check $(CHECK)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
 
 run: $(STAMP) ## the main job: sessions and sweeps on RTL and model, reports/run/index.html
 	$(BIN)/efa-cosim run
@@ -109,11 +109,11 @@ waterfall: $(STAMP) ## where the cycles of every message went, by service and na
 wc-lab: $(STAMP) ## planted provider bugs under every store buffer, reports/wc_lab [CORRECT=1000]
 	$(BIN)/efa-cosim lab --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(CORRECT),--correct $(CORRECT))
 
-hostile: $(STAMP) ## a hostile tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/hostile
-	$(BIN)/python -m tb.hostile --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
+isolation-fuzz: $(STAMP) ## an untrusted tenant beside a victim: STORES=1000000 BACKEND=model|verilator; reports/isolation_fuzz
+	$(BIN)/python -m tb.isolation_fuzz --stores $(or $(STORES),1000000) --backend $(or $(BACKEND),model) --seed $(or $(SEED),1)
 
-lives: $(STAMP) ## a thousand lives of the device on Verilator, each ended by some reset at a random moment
-	$(BIN)/python -m tb.runner system lives_long --sim verilator --seed $(or $(SEED),1)
+reset-soak: $(STAMP) ## a thousand device sessions on Verilator, each ended by a reset at a random moment
+	$(BIN)/python -m tb.runner system reset_soak_long --sim verilator --seed $(or $(SEED),1)
 
 report: $(STAMP) ## render reports/run again from its data
 	$(BIN)/efa-cosim report reports/run
@@ -121,7 +121,7 @@ report: $(STAMP) ## render reports/run again from its data
 synth: $(STAMP) ## cells, RAM bits and logic depth of each block, reports/synth/summary.json
 	$(BIN)/python tools/synth.py --jobs $(JOBS)
 
-perf: $(STAMP) ## rates and latencies against their marks, all rows or ROW='inline*'; reports/perf/index.html
+perf: $(STAMP) ## rates and latencies against their targets, all rows or ROW='inline*'; reports/perf/index.html
 	$(BIN)/python -m tb.perf.run $(if $(ROW),--row '$(ROW)')
 
 golden: $(STAMP) ## write the golden cycle counts anew (tb/perf/golden.yaml) and say what changed

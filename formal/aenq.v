@@ -129,12 +129,12 @@ module fv_aenq (
       p_inside :
       assert (!(m_wr_valid && due_q) || (on_q && m_wr_addr - base_q < ({48'd0, depth_q} << 6)
           && (m_wr_addr - base_q) % 64 == 0));
-      p_room : assert (on_q ? unread <= {16'd0, depth_q} : unread == 0 || !makes);
+      p_space : assert (on_q ? unread <= {16'd0, depth_q} : unread == 0 || !makes);
       p_once : assert (!m_wr_valid || !makes);
       p_note : assert (m_note_valid == (m_wr_valid && m_wr_ready));
       c_slot : cover (m_wr_valid && !phase_q && lapped_q && depth_q == 2);
       c_inside : cover (m_wr_valid && due_q && m_wr_addr - base_q == 64'd64);
-      c_room :
+      c_space :
       cover (on_q && unread == {16'd0, depth_q} && depth_q == 2 && s_aenq_valid && lapped_q);
       c_once : cover (m_wr_valid && waits_q && unread == 2 && s_aenq_valid);
       c_note : cover (m_note_valid && unread == 2);

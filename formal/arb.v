@@ -49,12 +49,12 @@ module fv_arb #(
     a_choice : assume (me != NONE && (me & (me - ONE)) == NONE);
     if (began_q && !rst) begin
       p_one : assert ((m_grant & (m_grant - ONE)) == NONE);
-      p_asked : assert (held_q || (m_grant & ~s_request) == NONE);
+      p_requested : assert (held_q || (m_grant & ~s_request) == NONE);
       p_idle_never : assert (s_request == NONE || m_grant != NONE);
       p_hold : assert (!held_q || m_grant == grant_q);
       p_fair : assert (lost_q < N);
       c_one : cover (m_grant != NONE && s_request == ~NONE);
-      c_asked : cover (fresh && s_request != m_grant);
+      c_requested : cover (fresh && s_request != m_grant);
       c_idle_never : cover (fresh && s_request == m_grant);
       c_hold : cover (held_q && s_request == NONE && m_grant != NONE);
       c_fair : cover (lost_q == N - 1 && wins);

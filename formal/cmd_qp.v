@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fv_cmd_qp - proves efa_cmd_qp with efa_drain, efa_sq_ops, efa_qp_ctx and efa_llq: a QP is
+// fv_cmd_qp - proves efa_cmd_qp with efa_drain, efa_sq_ctrl, efa_qp_ctx and efa_llq: a QP is
 // cleared, assigned to a UAR and given LLQ pages only as formal/isolation.v assumes.
 //
-// Commands, errors of queues and the responses of efa_objects are free. The wrapper has the
+// Commands, errors of queues and the responses of efa_obj_table are free. The wrapper has the
 // reference machine of formal/isolation.v for one QP `me`, one UAR `y` and one LLQ page `page`, and
 // a record of the drains that ended. The properties `clear`, `rings`, `hands`, `page`, `place`,
 // `stays` and `receive` are the assumptions of formal/isolation.v with these names, identical or
@@ -30,20 +30,20 @@ module fv_cmd_qp #(
     input wire cqc_valid,
     input wire [CQN_W-1:0] cqc_cqn,
     input wire cqc_long_id,
-    input wire rqop_ready,
+    input wire rq_ctrl_ready,
     input wire [2:0] other_drains,
     input wire drain_send_ready,
     input wire drain_recv_ready,
     input wire drain_cpl_ready,
     input wire clear_prod_ready,
-    input wire clear_taken_ready,
+    input wire clear_consumed_ready,
     input wire clear_completed_ready,
-    input wire [15:0] taken_ops,
+    input wire [15:0] consumed_ops,
     input wire [15:0] completed_ops,
-    input wire purge_ready,
+    input wire cancel_ready,
     input wire ops_drain_valid,
-    input wire ops_mark_ready,
-    input wire ops_mark_done,
+    input wire ops_fence_ready,
+    input wire ops_fence_done,
     input wire [4*QPN_W-1:0] qpc_send_addr,
     input wire [2*QPN_W-1:0] qpc_recv_addr,
     input wire qpchg_send_ready,
@@ -61,7 +61,7 @@ module fv_cmd_qp #(
     input wire [511:0] llq_data,
     input wire [`EFA_QPC__W-1:0] llq_qpc,
     input wire [15:0] llq_prod,
-    input wire [15:0] llq_taken,
+    input wire [15:0] llq_consumed,
     input wire line_rd_en,
     input wire [LLQ_AW-6-1:0] line_rd_line,
     input wire void_valid,
@@ -75,21 +75,21 @@ module fv_cmd_qp #(
   localparam PAGE_W = LINE_W - PAGE_LOG;
   localparam [2:0] RESET = `EFA_ADMIN_QP_STATE__RESET_W3;
   localparam [2:0] ERR = `EFA_ADMIN_QP_STATE__ERR_W3;
-  // States of efa_cmd_qp, efa_drain and efa_sq_ops.
+  // States of efa_cmd_qp, efa_drain and efa_sq_ctrl.
   localparam [4:0] ST_IDLE = 5'd0;
-  localparam [4:0] ST_JUDGE = 5'd1;
+  localparam [4:0] ST_VALIDATE = 5'd1;
   localparam [4:0] ST_REF = 5'd2;
   localparam [4:0] ST_FIND = 5'd3;
   localparam [4:0] ST_FIND_LLQ = 5'd4;
   localparam [4:0] ST_TAKE = 5'd5;
   localparam [4:0] ST_TAKE_LLQ = 5'd6;
   localparam [4:0] ST_READ = 5'd7;
-  localparam [4:0] ST_ANSWER = 5'd8;
+  localparam [4:0] ST_CTX = 5'd8;
   localparam [4:0] ST_COMPARE = 5'd9;
   localparam [4:0] ST_WRITE = 5'd10;
   localparam [4:0] ST_DRAIN = 5'd11;
-  localparam [4:0] ST_SQOP = 5'd12;
-  localparam [4:0] ST_RQOP = 5'd13;
+  localparam [4:0] ST_SQ_CTRL = 5'd12;
+  localparam [4:0] ST_RQ_CTRL = 5'd13;
   localparam [4:0] ST_FREE_LLQ = 5'd14;
   localparam [4:0] ST_FREE = 5'd15;
   localparam [4:0] ST_RSP = 5'd17;
@@ -97,7 +97,7 @@ module fv_cmd_qp #(
   localparam [2:0] OPS_COUNTS = 3'd1;
   localparam [2:0] OPS_CLEAR = 3'd2;
   localparam [2:0] OPS_RING = 3'd3;
-  localparam [2:0] OPS_PURGE = 3'd4;
+  localparam [2:0] OPS_CANCEL = 3'd4;
   localparam [2:0] OPS_DONE = 3'd5;
 
   wire obj_valid;
@@ -110,31 +110,31 @@ module fv_cmd_qp #(
   wire drain_send_valid;
   wire drain_recv_valid;
   wire drain_cpl_valid;
-  wire qpa_lock;
-  wire qpa_valid;
-  wire qpa_ready;
-  wire qpa_write;
-  wire [QPN_W-1:0] qpa_qpn;
-  wire [QPC_W-1:0] qpa_wdata;
-  wire qpa_rvalid;
-  wire [QPC_W-1:0] qpa_rdata;
-  wire sqop_valid;
-  wire sqop_ready;
-  wire [1:0] sqop_kind;
-  wire [QPN_W-1:0] sqop_qpn;
-  wire [QPC_W-1:0] sqop_qpc;
-  wire sqop_busy;
-  wire rqop_valid;
-  wire [QPN_W-1:0] rqop_qpn;
+  wire qpc_admin_lock;
+  wire qpc_admin_valid;
+  wire qpc_admin_ready;
+  wire qpc_admin_write;
+  wire [QPN_W-1:0] qpc_admin_qpn;
+  wire [QPC_W-1:0] qpc_admin_wdata;
+  wire qpc_admin_rvalid;
+  wire [QPC_W-1:0] qpc_admin_rdata;
+  wire sq_ctrl_valid;
+  wire sq_ctrl_ready;
+  wire [1:0] sq_ctrl_kind;
+  wire [QPN_W-1:0] sq_ctrl_qpn;
+  wire [QPC_W-1:0] sq_ctrl_qpc;
+  wire sq_ctrl_busy;
+  wire rq_ctrl_valid;
+  wire [QPN_W-1:0] rq_ctrl_qpn;
   wire clear_prod_valid;
-  wire clear_taken_valid;
+  wire clear_consumed_valid;
   wire clear_completed_valid;
   wire clear_fault_valid;
   wire ring_valid;
   wire ring_ready;
   wire ring_own;
   wire ring_disown;
-  wire purge_valid;
+  wire cancel_valid;
   wire qp_init_done;
   wire llq_init_done;
   wire qperr_send_ready;
@@ -165,23 +165,23 @@ module fv_cmd_qp #(
       .cqc_valid(cqc_valid),
       .cqc_cqn(cqc_cqn),
       .cqc_long_id(cqc_long_id),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
-      .qpa_rvalid(qpa_rvalid),
-      .qpa_rdata(qpa_rdata),
-      .sqop_valid(sqop_valid),
-      .sqop_ready(sqop_ready),
-      .sqop_kind(sqop_kind),
-      .sqop_qpn(sqop_qpn),
-      .sqop_qpc(sqop_qpc),
-      .sqop_busy(sqop_busy),
-      .rqop_valid(rqop_valid),
-      .rqop_ready(rqop_ready),
-      .rqop_qpn(rqop_qpn)
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
+      .qpc_admin_rvalid(qpc_admin_rvalid),
+      .qpc_admin_rdata(qpc_admin_rdata),
+      .sq_ctrl_valid(sq_ctrl_valid),
+      .sq_ctrl_ready(sq_ctrl_ready),
+      .sq_ctrl_kind(sq_ctrl_kind),
+      .sq_ctrl_qpn(sq_ctrl_qpn),
+      .sq_ctrl_qpc(sq_ctrl_qpc),
+      .sq_ctrl_busy(sq_ctrl_busy),
+      .rq_ctrl_valid(rq_ctrl_valid),
+      .rq_ctrl_ready(rq_ctrl_ready),
+      .rq_ctrl_qpn(rq_ctrl_qpn)
   );
 
   efa_drain #(
@@ -200,23 +200,23 @@ module fv_cmd_qp #(
       .drain_cpl_ready(drain_cpl_ready)
   );
 
-  efa_sq_ops #(
+  efa_sq_ctrl #(
       .QPN_W(QPN_W)
   ) u_ops (
       .clk(clk),
       .rst(rst),
-      .s_op_valid(sqop_valid),
-      .s_op_ready(sqop_ready),
-      .s_op_kind(sqop_kind),
-      .s_op_qpn(sqop_qpn),
-      .s_op_busy(sqop_busy),
+      .s_op_valid(sq_ctrl_valid),
+      .s_op_ready(sq_ctrl_ready),
+      .s_op_kind(sq_ctrl_kind),
+      .s_op_qpn(sq_ctrl_qpn),
+      .s_op_busy(sq_ctrl_busy),
       .s_drain_valid(ops_drain_valid),
-      .taken_data(taken_ops),
+      .consumed_data(consumed_ops),
       .completed_data(completed_ops),
       .clear_prod_valid(clear_prod_valid),
       .clear_prod_ready(clear_prod_ready),
-      .clear_taken_valid(clear_taken_valid),
-      .clear_taken_ready(clear_taken_ready),
+      .clear_consumed_valid(clear_consumed_valid),
+      .clear_consumed_ready(clear_consumed_ready),
       .clear_completed_valid(clear_completed_valid),
       .clear_completed_ready(clear_completed_ready),
       .clear_fault_valid(clear_fault_valid),
@@ -224,10 +224,10 @@ module fv_cmd_qp #(
       .llq_ready(ring_ready),
       .llq_own(ring_own),
       .llq_disown(ring_disown),
-      .purge_valid(purge_valid),
-      .purge_ready(purge_ready),
-      .m_mark_ready(ops_mark_ready),
-      .mark_done(ops_mark_done)
+      .cancel_valid(cancel_valid),
+      .cancel_ready(cancel_ready),
+      .m_fence_ready(ops_fence_ready),
+      .fence_done(ops_fence_done)
   );
 
   efa_qp_ctx #(
@@ -237,14 +237,14 @@ module fv_cmd_qp #(
       .core_rst(rst),
       .qpc_send_addr(qpc_send_addr),
       .qpc_recv_addr(qpc_recv_addr),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
-      .qpa_rvalid(qpa_rvalid),
-      .qpa_rdata(qpa_rdata),
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
+      .qpc_admin_rvalid(qpc_admin_rvalid),
+      .qpc_admin_rdata(qpc_admin_rdata),
       .qpchg_send_ready(qpchg_send_ready),
       .qpchg_recv_ready(qpchg_recv_ready),
       .qperr_send_valid(qperr_send_valid),
@@ -275,11 +275,11 @@ module fv_cmd_qp #(
       .s_op_ready(ring_ready),
       .s_op_own(ring_own),
       .s_op_disown(ring_disown),
-      .s_op_qpn(sqop_qpn),
-      .s_op_qpc(sqop_qpc),
+      .s_op_qpn(sq_ctrl_qpn),
+      .s_op_qpc(sq_ctrl_qpc),
       .qpc_data(llq_qpc),
       .prod_data(llq_prod),
-      .taken_data(llq_taken),
+      .consumed_data(llq_consumed),
       .rd_en(line_rd_en),
       .rd_line(line_rd_line),
       .s_void_valid(void_valid),
@@ -299,7 +299,7 @@ module fv_cmd_qp #(
   (* probe = "u_qp.query" *) wire query;
   (* probe = "u_qp.destroy" *) wire destroy;
   (* probe = "u_qp.to_reset" *) wire to_reset;
-  (* probe = "u_qp.u_rules.sq_legal" *) wire sq_legal;
+  (* probe = "u_qp.u_rules.sq_depth_ok" *) wire sq_depth_ok;
   (* probe = "u_qp.sq_log" *) wire [3:0] sq_log;
   (* probe = "u_qp.wqe128" *) wire wqe128;
   (* probe = "u_qp.pages_log" *) wire [3:0] pages_log;
@@ -308,7 +308,7 @@ module fv_cmd_qp #(
   (* probe = "u_ops.state_q" *) wire [2:0] ops;
   (* probe = "u_ops.due_q" *) wire [2:0] ops_due;
   (* probe = "u_ctx.state_q" *) wire [2:0] ctx_state;
-  (* probe = "u_ctx.walk_q" *) wire [QPN_W-1:0] ctx_walk;
+  (* probe = "u_ctx.init_q" *) wire [QPN_W-1:0] ctx_init;
   (* probe = "u_ctx.qpn_q" *) wire [QPN_W-1:0] ctx_qpn;
   (* probe = "u_ctx.u_own.word_addr" *) wire [QPN_W-1:0] own_addr;
   (* probe = "u_ctx.u_own.word_q" *) wire [QPC_W-1:0] own_word;
@@ -323,9 +323,9 @@ module fv_cmd_qp #(
   reg [QPC_W-1:0] ctx1_q;
   reg [QPC_W-1:0] ctx2_q;
   reg [QPC_W-1:0] ctx3_q;
-  reg judge_q;
+  reg check_q;
   reg known_q;
-  wire admin_writes = qpa_valid && qpa_ready && qpa_write && qpa_qpn == me;
+  wire admin_writes = qpc_admin_valid && qpc_admin_ready && qpc_admin_write && qpc_admin_qpn == me;
   wire reported = (qperr_send_valid && qperr_send_ready && qperr_send_qpn == me)
       || (qperr_recv_valid && qperr_recv_ready && qperr_recv_qpn == me);
   function rings(input [QPC_W-1:0] ctx);
@@ -337,7 +337,7 @@ module fv_cmd_qp #(
   wire quiet = !rings(ctx_q) && !rings(ctx1_q) && !rings(ctx2_q) && !rings(ctx3_q);
   wire gone = !ctx_q[`EFA_QPC__LIVE] && !ctx1_q[`EFA_QPC__LIVE] && !ctx2_q[`EFA_QPC__LIVE]
       && !ctx3_q[`EFA_QPC__LIVE];
-  wire cleared = clear_prod_valid && sqop_qpn == me;
+  wire cleared = clear_prod_valid && sq_ctrl_qpn == me;
 
   // Drains that began and ended since the queue could accept doorbells: of sends, of receives and
   // of completions, one after the other.
@@ -347,7 +347,7 @@ module fv_cmd_qp #(
   wire begins = drain_send_valid && !draining_q;
   wire [2:0] drained = begins && drained_q != PASSED ? 3'd1 : drained_q;
 
-  // efa_objects has allocated the number and the page, by its responses.
+  // efa_obj_table has allocated the number and the page, by its responses.
   reg held_q;
   reg page_held_q;
   wire answers = obj_valid && obj_ready;
@@ -366,7 +366,7 @@ module fv_cmd_qp #(
   reg own_q;
   reg [QPN_W-1:0] own_qpn_q;
   reg [2:0] owned_q;
-  wire [19:0] op_place = sqop_qpc[`EFA_QPC__SQ_LINE] + {8'd0, op_line};
+  wire [19:0] op_place = sq_ctrl_qpc[`EFA_QPC__SQ_LINE] + {8'd0, op_line};
   wire op_mine = ring_valid && (ring_own || ring_disown) && op_place[LINE_W-1:PAGE_LOG] == page;
   reg op_waits_q;
   reg [QPC_W+QPN_W+1:0] op_q;
@@ -399,12 +399,13 @@ module fv_cmd_qp #(
     ctx1_q <= rst ? {QPC_W{1'b0}} : ctx_q;
     ctx2_q <= rst ? {QPC_W{1'b0}} : ctx1_q;
     ctx3_q <= rst ? {QPC_W{1'b0}} : ctx2_q;
-    judge_q <= !rst && reported;
+    check_q <= !rst && reported;
     if (rst) ctx_q <= {QPC_W{1'b0}};
-    else if (admin_writes) ctx_q <= qpa_wdata;
-    else if (judge_q && rings(ctx_q)) ctx_q[`EFA_QPC__STATE] <= ERR;
+    else if (admin_writes) ctx_q <= qpc_admin_wdata;
+    else if (check_q && rings(ctx_q)) ctx_q[`EFA_QPC__STATE] <= ERR;
     if (rst) known_q <= 1'b0;
-    else if (admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !of_y(qpa_wdata)) known_q <= 1'b0;
+    else if (admin_writes && qpc_admin_wdata[`EFA_QPC__LIVE] && !of_y(qpc_admin_wdata))
+      known_q <= 1'b0;
     else if (cleared) known_q <= !ctx_q[`EFA_QPC__LIVE] || of_y(ctx_q);
 
     draining_q <= !rst && drain_send_valid;
@@ -424,16 +425,16 @@ module fv_cmd_qp #(
     else if (frees && of_llq && in_block) page_held_q <= 1'b0;
 
     op_waits_q <= !rst && ring_valid && !ring_ready;
-    op_q <= {ring_own, ring_disown, sqop_qpn, sqop_qpc};
+    op_q <= {ring_own, ring_disown, sq_ctrl_qpn, sq_ctrl_qpc};
     owned_q <= rst ? 3'd0 : {owned_q[1:0], own_q};
     if (rst) own_q <= 1'b0;
     else if (op_mine) begin
       own_q <= ring_own;
-      own_qpn_q <= sqop_qpn;
+      own_qpn_q <= sq_ctrl_qpn;
     end
   end
 
-  wire ctx_there = ctx_state != 3'd0 || ctx_walk > me;
+  wire ctx_there = ctx_state != 3'd0 || ctx_init > me;
   wire mine = qpn == me;
   wire ours = drain_unit[2];
   wire changes = destroy || to_reset;
@@ -450,7 +451,9 @@ module fv_cmd_qp #(
         && {1'b0, obj_rsp_index} + {1'b0, block} < (17'd1 << PAGE_W)
         && !(page_held_q && in_found)));
     a_others :
-    assume (!(qpa_rvalid && ctx_qpn != me && qpa_rdata[`EFA_QPC__LIVE]) || placed(qpa_rdata));
+    assume (!(qpc_admin_rvalid && ctx_qpn != me && qpc_admin_rdata[`EFA_QPC__LIVE]) || placed(
+        qpc_admin_rdata
+    ));
     a_words : assume (own_addr == me);
     if (began_q && !rst) begin
       h_states :
@@ -458,38 +461,38 @@ module fv_cmd_qp #(
           && (ctx_state <= 3'd4) && !(create && (query || changes)) && !(query && changes));
       h_context : assert (!ctx_there || (own_known && own_word == ctx_q));
       h_dead :
-      assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !judge_q && (state == ST_IDLE)));
+      assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !check_q && (state == ST_IDLE)));
       h_init : assert (state == ST_IDLE || (qp_init_done && llq_init_done));
-      h_judge :
-      assert (judge_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!judge_q || own_read == ctx_q));
+      h_check :
+      assert (check_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!check_q || own_read == ctx_q));
       h_path :
       assert ((!(state >= ST_REF && state <= ST_TAKE_LLQ) || create)
           && (!(state >= ST_READ && state <= ST_COMPARE) || !create)
           && (state != ST_DRAIN || changes) && (!(state == ST_FREE_LLQ || state == ST_FREE)
-          || destroy) && (state != ST_SQOP || create || query || changes)
-          && (state != ST_RQOP || create || changes));
-      h_answer :
-      assert ((state == ST_ANSWER) == (ctx_state == 3'd2)
-          && (state != ST_ANSWER || (ctx_qpn == qpn && (!mine || own_read == ctx_q))));
+          || destroy) && (state != ST_SQ_CTRL || create || query || changes)
+          && (state != ST_RQ_CTRL || create || changes));
+      h_rsp :
+      assert ((state == ST_CTX) == (ctx_state == 3'd2)
+          && (state != ST_CTX || (ctx_qpn == qpn && (!mine || own_read == ctx_q))));
       h_compare :
-      assert (state != ST_COMPARE || (!judge_q && (!mine || qpc == ctx_q)
+      assert (state != ST_COMPARE || (!check_q && (!mine || qpc == ctx_q)
           && (mine || !qpc[`EFA_QPC__LIVE] || placed(
           qpc
       ))));
       h_new :
       assert (!(create && state >= ST_REF && (state <= ST_TAKE_LLQ || (state >= ST_WRITE
-          && state <= ST_RQOP))) || (sq_legal && qpc[`EFA_QPC__LIVE]
+          && state <= ST_RQ_CTRL))) || (sq_depth_ok && qpc[`EFA_QPC__LIVE]
           && qpc[`EFA_QPC__STATE] == RESET && qpc[`EFA_QPC__SQ_LOG] == sq_log
           && qpc[`EFA_QPC__WQE128] == wqe128));
       h_number : assert (!((state == ST_FIND_LLQ || state == ST_TAKE) && mine) || !held_q);
       h_pages :
       assert (!(state == ST_TAKE || state == ST_TAKE_LLQ || (create && state >= ST_WRITE
-          && state <= ST_RQOP)) || ((found_page & new_block) == 16'd0
+          && state <= ST_RQ_CTRL)) || ((found_page & new_block) == 16'd0
           && {1'b0, found_page} + {1'b0, new_block} < (17'd1 << PAGE_W)));
       h_pages_free :
       assert (!((state == ST_TAKE || state == ST_TAKE_LLQ) && in_new) || !page_held_q);
       h_write :
-      assert (state != ST_WRITE || create || (!judge_q && placed(
+      assert (state != ST_WRITE || create || (!check_q && placed(
           qpc
       ) && (!mine || (ctx_q[`EFA_QPC__LIVE] && qpc[`EFA_QPC__UAR] == ctx_q[`EFA_QPC__UAR])) &&
           qpc[`EFA_QPC__LIVE] != destroy && (!changes || qpc[`EFA_QPC__STATE] == RESET) &&
@@ -499,7 +502,7 @@ module fv_cmd_qp #(
           ctx_q
       ))));
       h_place :
-      assert (!(create && state >= ST_WRITE && state <= ST_RQOP)
+      assert (!(create && state >= ST_WRITE && state <= ST_RQ_CTRL)
           || qpc[`EFA_QPC__SQ_LINE] == {4'd0, found_page} << PAGE_LOG);
       h_after :
       assert (!(state >= ST_DRAIN && state <= ST_FREE && !query) || (placed(
@@ -507,17 +510,18 @@ module fv_cmd_qp #(
       ) && !rings(
           qpc
       ) && qpc[`EFA_QPC__LIVE] == !destroy && (!mine || ctx_q == qpc)));
-      h_query : assert (!(state == ST_SQOP && query) || placed(qpc));
+      h_query : assert (!(state == ST_SQ_CTRL && query) || placed(qpc));
       h_placed : assert (!ctx_q[`EFA_QPC__LIVE] || placed(ctx_q));
       h_free_page :
       assert (!(destroy && state >= ST_WRITE && state <= ST_FREE_LLQ)
           || {4'd0, found_page} == ring_page);
       h_held : assert (held_q || gone);
       h_holds :
-      assert (!(create && mine && (state == ST_TAKE_LLQ || (state >= ST_WRITE && state <= ST_RQOP)))
+      assert (!(create && mine && (state == ST_TAKE_LLQ || (state >= ST_WRITE && state <= ST_RQ_CTRL)))
           || held_q);
-      h_taken : assert (!(mine && (state == ST_TAKE_LLQ || (create && state == ST_WRITE))) || gone);
-      h_gone : assert (!(destroy && mine && state >= ST_SQOP && state <= ST_FREE) || gone);
+      h_accepted :
+      assert (!(mine && (state == ST_TAKE_LLQ || (create && state == ST_WRITE))) || gone);
+      h_gone : assert (!(destroy && mine && state >= ST_SQ_CTRL && state <= ST_FREE) || gone);
       h_drain : assert (!(drain >= 3'd1 && ours) || state == ST_DRAIN);
       h_drain_ctx :
       assert (!(state == ST_DRAIN && mine && ours && drain >= 3'd1) || (!rings(
@@ -533,22 +537,22 @@ module fv_cmd_qp #(
       assert (drained_q <= PASSED && (!(state == ST_DRAIN && mine && ours && drain >= 3'd1)
           || drained_q == PASSED || drained_q == (drain == 3'd1 && !draining_q ? drained_q : drain)));
       h_drained_else : assert (drained_q == PASSED || rings(ctx_q) || (state == ST_DRAIN && mine));
-      h_quiet : assert (!(mine && !query && (state == ST_SQOP || state == ST_RQOP)) || quiet);
+      h_quiet : assert (!(mine && !query && (state == ST_SQ_CTRL || state == ST_RQ_CTRL)) || quiet);
       h_ops :
-      assert ((ops == OPS_WISH || state == ST_SQOP) && (ops != OPS_COUNTS || query)
-          && (!(ops >= OPS_CLEAR && ops <= OPS_PURGE) || !query) && (ops != OPS_PURGE || !create));
+      assert ((ops == OPS_WISH || state == ST_SQ_CTRL) && (ops != OPS_COUNTS || query)
+          && (!(ops >= OPS_CLEAR && ops <= OPS_CANCEL) || !query) && (ops != OPS_CANCEL || !create));
       h_known :
       assert (!(ctx_q[`EFA_QPC__LIVE] && of_y(
           ctx_q
-      )) || known_q || (state == ST_SQOP && create && mine &&
+      )) || known_q || (state == ST_SQ_CTRL && create && mine &&
                         (ops == OPS_WISH || (ops == OPS_CLEAR && ops_due[0]))));
       h_line : assert (ops == OPS_RING ? {8'd0, op_line} < ring_lines : op_line == 0);
       h_waits : assert (!op_waits_q || ops == OPS_RING);
       h_free : assert (page_held_q || free_page);
       h_keeps :
-      assert (!(create && in_ring && state >= ST_WRITE && state <= ST_RQOP) || page_held_q);
+      assert (!(create && in_ring && state >= ST_WRITE && state <= ST_RQ_CTRL) || page_held_q);
       h_giving :
-      assert (!(create && in_ring && ((state == ST_WRITE) || (state == ST_SQOP && ops < OPS_RING)))
+      assert (!(create && in_ring && ((state == ST_WRITE) || (state == ST_SQ_CTRL && ops < OPS_RING)))
           || free_page);
       h_given :
       assert (!(create && ops == OPS_RING && in_ring && !passed_page) || (at_page && op_waits_q
@@ -557,27 +561,31 @@ module fv_cmd_qp #(
       assert (!(destroy && ops == OPS_RING && in_ring && (passed_page || (at_page
           && op_line[5:0] != 6'd0))) || !own_q);
       h_given_back :
-      assert (!(destroy && in_ring && (ops == OPS_PURGE || ops == OPS_DONE || state == ST_RQOP
+      assert (!(destroy && in_ring && (ops == OPS_CANCEL || ops == OPS_DONE || state == ST_RQ_CTRL
           || state == ST_FREE_LLQ)) || (!own_q && (ops != OPS_DONE || !owned_q[0])
-          && (state != ST_RQOP || owned_q[1:0] == 2'd0) && (state != ST_FREE_LLQ
+          && (state != ST_RQ_CTRL || owned_q[1:0] == 2'd0) && (state != ST_FREE_LLQ
           || owned_q == 3'd0)));
 
       p_clear : assert (!cleared || (quiet && drained_q == PASSED));
-      p_receive : assert (!(rqop_valid && rqop_qpn == me) || (quiet && drained_q == PASSED));
+      p_receive : assert (!(rq_ctrl_valid && rq_ctrl_qpn == me) || (quiet && drained_q == PASSED));
       p_rings :
-      assert (!(admin_writes && rings(qpa_wdata) && of_y(qpa_wdata)) || (known_q && !cleared));
+      assert (!(admin_writes && rings(
+          qpc_admin_wdata
+      ) && of_y(
+          qpc_admin_wdata
+      )) || (known_q && !cleared));
       p_hands :
-      assert (!(admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
-          && ctx_q[`EFA_QPC__UAR] == qpa_wdata[`EFA_QPC__UAR])) || (gone && !cleared
+      assert (!(admin_writes && qpc_admin_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
+          && ctx_q[`EFA_QPC__UAR] == qpc_admin_wdata[`EFA_QPC__UAR])) || (gone && !cleared
           && drained_q == PASSED));
       p_page :
       assert (!(op_mine && ring_own) || (!own_q && owned_q == 3'd0)
-          || (op_waits_q && own_q && own_qpn_q == sqop_qpn));
-      p_place : assert (!ring_valid || placed(sqop_qpc));
+          || (op_waits_q && own_q && own_qpn_q == sq_ctrl_qpn));
+      p_place : assert (!ring_valid || placed(sq_ctrl_qpc));
       p_stays :
-      assert (!op_waits_q || (ring_valid && op_q == {ring_own, ring_disown, sqop_qpn, sqop_qpc}));
+      assert (!op_waits_q || (ring_valid && op_q == {ring_own, ring_disown, sq_ctrl_qpn, sq_ctrl_qpc}));
 
-      p_asks :
+      p_requests :
       assert (!obj_valid || ((!of_llq || ((obj_op == `EFA_OBJ_OP__FIND || obj_op ==
       `EFA_OBJ_OP__TAKE
       || obj_op == `EFA_OBJ_OP__FREE) &&
@@ -586,12 +594,12 @@ module fv_cmd_qp #(
           !(obj_op == `EFA_OBJ_OP__TAKE && of_llq && in_block && page_held_q) &&
           !(obj_op == `EFA_OBJ_OP__TAKE && of_qp && mine && held_q)));
       c_clear : cover (cleared && known_q && destroy);
-      c_receive : cover (rqop_valid && rqop_qpn == me && destroy);
-      c_rings : cover (admin_writes && rings(qpa_wdata) && of_y(qpa_wdata));
-      c_hands : cover (admin_writes && create && of_y(qpa_wdata) && me != 0);
+      c_receive : cover (rq_ctrl_valid && rq_ctrl_qpn == me && destroy);
+      c_rings : cover (admin_writes && rings(qpc_admin_wdata) && of_y(qpc_admin_wdata));
+      c_hands : cover (admin_writes && create && of_y(qpc_admin_wdata) && me != 0);
       c_page : cover (op_mine && ring_own && page != 0);
-      c_place : cover (ring_valid && ring_own && sqop_qpc[`EFA_QPC__SQ_LINE] != 0);
-      c_asks : cover (obj_valid && of_llq && obj_op == `EFA_OBJ_OP__TAKE && block == 16'd1);
+      c_place : cover (ring_valid && ring_own && sq_ctrl_qpc[`EFA_QPC__SQ_LINE] != 0);
+      c_requests : cover (obj_valid && of_llq && obj_op == `EFA_OBJ_OP__TAKE && block == 16'd1);
       c_stays : cover (op_waits_q && ring_own);
     end
   end

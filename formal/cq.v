@@ -21,7 +21,7 @@ module fv_cq #(
     input wire [`EFA_CPL__W-1:0] s_rxc_data,
     input wire m_wr_ready,
     input wire m_commit_ready,
-    input wire look_counted,
+    input wire lookup_counted,
     input wire drain_valid,
     input wire pick
 );
@@ -35,8 +35,8 @@ module fv_cq #(
   wire m_commit_valid;
   wire [CQN_W-1:0] m_commit_cqn;
   wire [15:0] m_commit_total;
-  wire told_intr;
-  wire told_counted;
+  wire m_commit_intr;
+  wire m_commit_counted;
   wire m_rxdone;
   wire drain_ready;
   wire init_done;
@@ -69,9 +69,9 @@ module fv_cq #(
       .m_commit_ready(m_commit_ready),
       .m_commit_cqn(m_commit_cqn),
       .m_commit_total(m_commit_total),
-      .told_intr(told_intr),
-      .told_counted(told_counted),
-      .look_counted(look_counted),
+      .m_commit_intr(m_commit_intr),
+      .m_commit_counted(m_commit_counted),
+      .lookup_counted(lookup_counted),
       .m_rxdone(m_rxdone),
       .drain_valid(drain_valid),
       .drain_ready(drain_ready),
@@ -117,7 +117,7 @@ module fv_cq #(
   (* probe = "u_dut.in_q" *) wire [15:0] in_count;
   (* probe = "u_dut.out_q" *) wire [15:0] out_count;
   (* probe = "u_dut.drain_q" *) wire draining;
-  (* probe = "u_dut.drain_mark_q" *) wire [15:0] drain_mark;
+  (* probe = "u_dut.drain_fence_q" *) wire [15:0] drain_fence;
 
   localparam [11:0] NUMBER = (1 << CQN_W) - 1;
   wire s1_mine = s1_valid && (s1_cpl[`EFA_CPL__CQN] & NUMBER) == me;
@@ -152,7 +152,7 @@ module fv_cq #(
   wire take_rx = s_rxc_valid && s_rxc_ready;
   wire take = take_tx || take_rx;
   wire [`EFA_CPL__W-1:0] taken = take_rx ? s_rxc_data : s_txc_data;
-  wire [11:0] taken_number = taken[`EFA_CPL__CQN];
+  wire [11:0] accepted_number = taken[`EFA_CPL__CQN];
   wire wrote = m_wr_valid && m_wr_ready;
   wire [12:0] ev_cqn = ev_cqe_data[`EFA_EV_CQE__CQN];
   wire ev_sub = ev_cqe_data[`EFA_EV_CQE__SUB];
@@ -178,7 +178,7 @@ module fv_cq #(
 
   wire [15:0] passed = my_sub ? passed_1_q : passed_0_q;
   wire [15:0] s2_number = (s2_sub ? passed_1_q : passed_0_q) - 16'd1;
-  wire [15:0] s2_laps = s2_number >> log;
+  wire [15:0] s2_wraps = s2_number >> log;
   wire [15:0] laps = written_q >> log;
   wire mine = followed_q && ahead_q == 0;
 
@@ -219,10 +219,10 @@ module fv_cq #(
         if (moved && s1_mine && s1_cpl[`EFA_CPL__SUB]) passed_1_q <= passed_1_q + 16'd1;
         if (wrote_mine) written_q <= written_q + 16'd1;
         if (committed) commits_q <= commits_q + 16'd1;
-        if (moved && s1_mine && look_counted && ctx_q[`EFA_CQC__LIVE]) begin
+        if (moved && s1_mine && lookup_counted && ctx_q[`EFA_CQC__LIVE]) begin
           to_count_q <= to_count_q + 16'd1;
         end
-        if (committed && told_counted) counted_q <= counted_q + 16'd1;
+        if (committed && m_commit_counted) counted_q <= counted_q + 16'd1;
         if (wrote_mine && laps[1] && log == 4'd0) lapped_q <= 1'b1;
       end
       if (take && pick && !followed_q) begin
@@ -245,7 +245,7 @@ module fv_cq #(
     // A CQ is created and destroyed only while no QP names it, so none of its completions is
     // inside.
     a_idle : assume (!told || !(s1_mine || s2_mine || s3_mine));
-    a_created : assume (!take || taken_number[CQN_W-1:0] != me || created_q);
+    a_created : assume (!take || accepted_number[CQN_W-1:0] != me || created_q);
     // An offered completion stays offered.
     a_tx_stays : assume (!tx_waits_q || (s_txc_valid && s_txc_data == tx_data_q));
     a_rx_stays : assume (!rx_waits_q || (s_rxc_valid && s_rxc_data == rx_data_q));
@@ -265,7 +265,7 @@ module fv_cq #(
           && s2_wide == wide && s2_base == ctx_q[`EFA_CQC__BASE]
           && {s2_base, 6'd0} + s2_offset == place(
           s2_base, s2_number, s2_sub
-      ) && s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !s2_laps[0] &&
+      ) && s2_cqe[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !s2_wraps[0] &&
           s2_total == passed_0_q + passed_1_q));
       h_written :
       assert (!created_q || !ctx_q[`EFA_CQC__LIVE]
@@ -286,7 +286,7 @@ module fv_cq #(
       h_went : assert (!(followed_q && s1_valid && ahead_q == s2_valid) || went_q == 0);
       p_drain_ends :
       assert (before_q <= inside_q
-          && (!draining || before_q == 0 || drain_mark - out_count == {14'd0, before_q}));
+          && (!draining || before_q == 0 || drain_fence - out_count == {14'd0, before_q}));
       h_pending : assert (!pending_q || s3_valid);
       h_what_1 :
       assert (!(followed_q && s1_valid && ahead_q == s2_valid) || what_q == {
@@ -304,8 +304,8 @@ module fv_cq #(
       assert (!wrote_mine || m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__PHASE] == !laps[0]);
       p_live : assert (!(m_wr_valid && s2_mine) || ctx_q[`EFA_CQC__LIVE]);
       p_commit :
-      assert (!committed || (told_intr == ctx_q[`EFA_CQC__INTR] && (told_intr || told_counted)
-          && (!told_intr || m_commit_total == commits_q + 16'd1)));
+      assert (!committed || (m_commit_intr == ctx_q[`EFA_CQC__INTR] && (m_commit_intr || m_commit_counted)
+          && (!m_commit_intr || m_commit_total == commits_q + 16'd1)));
       p_counted : assert (!created_q || s2_mine || s3_mine || to_count_q == counted_q);
       p_once : assert (!left || inside_q != 0);
       p_what :
@@ -313,7 +313,7 @@ module fv_cq #(
           m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__REQ_ID],
           m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS],
           m_wr_data[`EFA_IO_RX_CDESC_EX__BASE__COMMON__QP_NUM]});
-      p_taken : assert (!(go && init_done && (s_txc_valid || s_rxc_valid)) || take);
+      p_accepted : assert (!(go && init_done && (s_txc_valid || s_rxc_valid)) || take);
       p_waits : assert (!followed_q || went_q < 2);
       p_rxdone : assert (m_rxdone == rx_left_q);
       p_drain : assert (!drain_ready || (before_q == 0 && (!pending_q || m_commit_ready)));
@@ -321,10 +321,10 @@ module fv_cq #(
       c_phase : cover (wrote_mine && lapped_q && log == 4'd0);
       c_live : cover (m_wr_valid && s2_mine);
       c_commit : cover (committed && commits_q == 16'd2);
-      c_counted : cover (committed && told_counted && !told_intr && counted_q == 16'd1);
+      c_counted : cover (committed && m_commit_counted && !m_commit_intr && counted_q == 16'd1);
       c_once : cover (left && s2_dead);
       c_what : cover (mine && wrote && ahead_q == 0 && what_q[7:0] == 8'd7);
-      c_taken : cover (take_tx && s_rxc_valid);
+      c_accepted : cover (take_tx && s_rxc_valid);
       c_waits : cover (followed_q && went_q == 2'd1);
       c_rxdone : cover (m_rxdone);
       c_drain_ends : cover (draining && before_q == 1 && inside_q == 2);

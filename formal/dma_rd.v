@@ -35,7 +35,7 @@ module fv_dma_rd #(
 );
 
   localparam TAG_W = $clog2(TAGS);
-  localparam ASK_W = 1 + 3 + 32 + 13;
+  localparam REQ_META_W = 1 + 3 + 32 + 13;
   localparam HAVE_W = 16;
 
   wire init_done;
@@ -48,21 +48,21 @@ module fv_dma_rd #(
   wire [12:0] m_dma_rd_len;
   wire [7:0] m_dma_rd_tag;
   wire s_dma_rd_cpl_ready;
-  wire rdc_adm_valid;
-  wire rdc_rq_valid;
-  wire rdc_tx_valid;
-  wire [31:0] rdc_cookie;
-  wire [12:0] rdc_offset;
-  wire [511:0] rdc_data;
-  wire [6:0] rdc_bytes;
-  wire rdc_last;
-  wire rdc_err;
+  wire rd_cpl_adm_valid;
+  wire rd_cpl_rq_valid;
+  wire rd_cpl_tx_valid;
+  wire [31:0] rd_cpl_cookie;
+  wire [12:0] rd_cpl_offset;
+  wire [511:0] rd_cpl_data;
+  wire [6:0] rd_cpl_bytes;
+  wire rd_cpl_last;
+  wire rd_cpl_err;
   wire late_valid;
   wire [7:0] late_tag;
   wire ev_rd_valid;
   wire [63:0] ev_rd_data;
-  wire ev_rdc_valid;
-  wire [63:0] ev_rdc_data;
+  wire ev_rd_cpl_valid;
+  wire [63:0] ev_rd_cpl_data;
 
   efa_dma_rd #(
       .TAGS(TAGS),
@@ -102,25 +102,25 @@ module fv_dma_rd #(
       .s_dma_rd_cpl_bytes(s_dma_rd_cpl_bytes),
       .s_dma_rd_cpl_last(s_dma_rd_cpl_last),
       .s_dma_rd_cpl_err(s_dma_rd_cpl_err),
-      .rdc_adm_valid(rdc_adm_valid),
-      .rdc_rq_valid(rdc_rq_valid),
-      .rdc_tx_valid(rdc_tx_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_adm_valid(rd_cpl_adm_valid),
+      .rd_cpl_rq_valid(rd_cpl_rq_valid),
+      .rd_cpl_tx_valid(rd_cpl_tx_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .late_valid(late_valid),
       .late_tag(late_tag),
       .ev_rd_valid(ev_rd_valid),
       .ev_rd_data(ev_rd_data),
-      .ev_rdc_valid(ev_rdc_valid),
-      .ev_rdc_data(ev_rdc_data)
+      .ev_rd_cpl_valid(ev_rd_cpl_valid),
+      .ev_rd_cpl_data(ev_rd_cpl_data)
   );
 
-  (* probe = "u_dut.walk_q" *) wire walk;
-  (* probe = "u_dut.walk_tag_q" *) wire [TAG_W-1:0] walk_tag;
+  (* probe = "u_dut.init_q" *) wire walk;
+  (* probe = "u_dut.init_tag_q" *) wire [TAG_W-1:0] init_tag;
   (* probe = "u_dut.u_free.level_q" *) wire [TAG_W:0] free_level;
   (* probe = "u_dut.u_free.wr_addr_q" *) wire [TAG_W-1:0] free_wr;
   (* probe = "u_dut.u_free.rd_addr_q" *) wire [TAG_W-1:0] free_rd;
@@ -134,11 +134,11 @@ module fv_dma_rd #(
   (* probe = "u_dut.give" *) wire give;
   (* probe = "u_dut.give_tag" *) wire [TAG_W-1:0] give_tag;
   (* probe = "u_dut.slot_q" *) wire slot;
-  (* probe = "u_dut.slot_ask" *) wire slot_ask;
+  (* probe = "u_dut.slot_req" *) wire slot_req;
   (* probe = "u_dut.out_cookie" *) wire [31:0] out_cookie;
-  (* probe = "u_dut.u_ask.word_addr" *) wire [TAG_W-1:0] ask_addr;
-  (* probe = "u_dut.u_ask.word_q" *) wire [ASK_W-1:0] ask_word;
-  (* probe = "u_dut.u_ask.word_known_q" *) wire ask_known;
+  (* probe = "u_dut.u_req.word_addr" *) wire [TAG_W-1:0] req_addr;
+  (* probe = "u_dut.u_req.word_q" *) wire [REQ_META_W-1:0] req_word;
+  (* probe = "u_dut.u_req.word_known_q" *) wire req_known;
   (* probe = "u_dut.u_have.word_addr" *) wire [TAG_W-1:0] have_addr;
   (* probe = "u_dut.u_have.word_q" *) wire [HAVE_W-1:0] have_word;
   (* probe = "u_dut.u_have.word_known_q" *) wire have_known;
@@ -148,10 +148,10 @@ module fv_dma_rd #(
   (* probe = "u_dut.s1_last_q" *) wire s1_last;
   (* probe = "u_dut.s1_tag" *) wire [TAG_W-1:0] s1_tag;
   (* probe = "u_dut.have" *) wire [HAVE_W-1:0] have;
-  (* probe = "u_dut.ask_now_phase" *) wire ask_now_phase;
-  (* probe = "u_dut.ask_now_client" *) wire [2:0] ask_now_client;
-  (* probe = "u_dut.ask_now_cookie" *) wire [31:0] ask_now_cookie;
-  (* probe = "u_dut.rdc_tag_q" *) wire [TAG_W-1:0] rdc_tag;
+  (* probe = "u_dut.req_now_phase" *) wire req_now_phase;
+  (* probe = "u_dut.req_now_client" *) wire [2:0] req_now_client;
+  (* probe = "u_dut.req_now_cookie" *) wire [31:0] req_now_cookie;
+  (* probe = "u_dut.rd_cpl_tag_q" *) wire [TAG_W-1:0] rd_cpl_tag;
 
   (* anyconst *) wire [TAG_W-1:0] me;
   reg began_q = 1'b0;
@@ -161,8 +161,8 @@ module fv_dma_rd #(
   reg ended_q;  // the end of the read was reported to the client
   reg [31:0] cookie_q;
   reg [2:0] client_q;
-  reg [31:0] told_cookie_q;
-  reg [2:0] told_client_q;
+  reg [31:0] rsp_cookie_q;
+  reg [2:0] rsp_client_q;
   reg [TAGS-1:0] all_held_q;  // held_q of every tag
   reg any_back_q;
 
@@ -171,7 +171,7 @@ module fv_dma_rd #(
   wire asks = grant != 3'd0 && free_tag == me;
   wire leaves = m_dma_rd_valid && m_dma_rd_ready && m_dma_rd_tag == me_tag;
   wire came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_tag == me_tag;
-  wire told = (rdc_adm_valid || rdc_rq_valid || rdc_tx_valid) && rdc_tag == me;
+  wire delivered = (rd_cpl_adm_valid || rd_cpl_rq_valid || rd_cpl_tx_valid) && rd_cpl_tag == me;
   wire any_came = s_dma_rd_cpl_valid && s_dma_rd_cpl_ready && s_dma_rd_cpl_last
       && s_dma_rd_cpl_tag < TAGS;
   wire in_out = out_valid && out_tag == me;
@@ -197,7 +197,7 @@ module fv_dma_rd #(
     end
   end
   wire in_free = free_count != 0;
-  wire walked = !walk || walk_tag > me;
+  wire walked = !walk || init_tag > me;
   wire free_phase = free_words[(TAG_W+1)*at];
 
   always @(posedge clk) begin
@@ -215,7 +215,7 @@ module fv_dma_rd #(
       if (any_came) all_held_q[s_dma_rd_cpl_tag[TAG_W-1:0]] <= 1'b0;
       if (m_dma_rd_valid && m_dma_rd_ready) all_held_q[m_dma_rd_tag[TAG_W-1:0]] <= 1'b1;
       if (leaves) ended_q <= 1'b0;
-      else if (told && rdc_last) ended_q <= 1'b1;
+      else if (delivered && rd_cpl_last) ended_q <= 1'b1;
       if (asks) phase_q <= !phase_q;
     end
     if (asks) begin
@@ -223,8 +223,8 @@ module fv_dma_rd #(
       client_q <= grant;
     end
     if (leaves) begin
-      told_cookie_q <= cookie_q;
-      told_client_q <= client_q;
+      rsp_cookie_q <= cookie_q;
+      rsp_client_q <= client_q;
     end
   end
 
@@ -236,11 +236,11 @@ module fv_dma_rd #(
     end
   endfunction
 
-  wire ask_p = ask_word[ASK_W-1];
+  wire req_p = req_word[REQ_META_W-1];
   wire have_p = have_word[HAVE_W-1];
   wire have_up = have_word[HAVE_W-2];
-  wire end_coming = told && rdc_last;
-  wire waits = ask_p != have_p && !have_up;
+  wire end_coming = delivered && rd_cpl_last;
+  wire waits = req_p != have_p && !have_up;
 
   always @* begin
     a_reset_first : assume (began_q || rst);
@@ -250,7 +250,7 @@ module fv_dma_rd #(
     a_rq_within : assume (!rd_rq_valid || fits(rd_rq_addr[12:0], rd_rq_len, mrrs_log));
     a_tx_within : assume (!rd_tx_valid || fits(rd_tx_addr[12:0], rd_tx_len, mrrs_log));
     // A read is not completed in the cycle in which it leaves.
-    a_answered_later :
+    a_completed_later :
     assume (!(m_dma_rd_valid && m_dma_rd_ready && s_dma_rd_cpl_valid && s_dma_rd_cpl_ready
         && s_dma_rd_cpl_tag == m_dma_rd_tag));
     // The proof of this tag holds for any tag. The first tag to break the property could be this
@@ -260,14 +260,14 @@ module fv_dma_rd #(
     assume (!(m_dma_rd_valid && m_dma_rd_ready) || m_dma_rd_tag == me_tag
         || !all_held_q[m_dma_rd_tag[TAG_W-1:0]]);
     // The chosen word of each memory is that of the tag.
-    a_words : assume (ask_addr == me && have_addr == me);
+    a_words : assume (req_addr == me && have_addr == me);
     if (began_q && !rst) begin
       h_level : assert (free_level <= TAGS && free_level[TAG_W-1:0] == free_wr - free_rd);
-      h_walk :
-      assert (!walk || (free_level == {1'b0, walk_tag} && free_rd == 0 && !out_valid && !held_q
+      h_init :
+      assert (!walk || (free_level == {1'b0, init_tag} && free_rd == 0 && !out_valid && !held_q
           && !back_q && !any_back_q && all_held_q == 0 && !s1_valid && phase_q == 0
-          && !s_dma_rd_cpl_ready && !slot && !slot_ask && ended_q
-          && !(rdc_adm_valid || rdc_rq_valid || rdc_tx_valid)));
+          && !s_dma_rd_cpl_ready && !slot && !slot_req && ended_q
+          && !(rd_cpl_adm_valid || rd_cpl_rq_valid || rd_cpl_tx_valid)));
       h_all :
       assert (all_held_q[me] == held_q && (!back_q || any_back_q)
           && (!any_back_q || back_q == (s1_tag == me)));
@@ -277,38 +277,38 @@ module fv_dma_rd #(
       h_out :
       assert (!in_out || (out_phase == phase_q && client_q == out_client
           && cookie_q == out_cookie));
-      h_ask :
-      assert (!walked || (ask_known && have_known && ask_p == (in_out ? !phase_q : phase_q)));
+      h_req :
+      assert (!walked || (req_known && have_known && req_p == (in_out ? !phase_q : phase_q)));
       h_have :
       assert (!walked || have_p == (held_q || back_q ? !phase_q : in_out ? !phase_q : phase_q));
       h_up : assert (!walked || held_q || back_q || !have_up);
-      h_client : assert ((!in_out || client_q != 0) && (!(held_q || back_q) || told_client_q != 0));
+      h_client : assert ((!in_out || client_q != 0) && (!(held_q || back_q) || rsp_client_q != 0));
       h_sum : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
       h_in : assert (!back_q || !in_free);
       h_s1 :
       assert (!s1_me || (have[HAVE_W-1-:2] == {have_p, have_up}
-          && (ask_now_phase == ask_p || (s1_slot && ask_now_phase == have_p))
-          && (ask_now_phase == have_p
-          || {ask_now_client, ask_now_cookie} == {told_client_q, told_cookie_q})));
-      h_told : assert (!walked || waits == !(ended_q || end_coming));
+          && (req_now_phase == req_p || (s1_slot && req_now_phase == have_p))
+          && (req_now_phase == have_p
+          || {req_now_client, req_now_cookie} == {rsp_client_q, rsp_cookie_q})));
+      h_delivered : assert (!walked || waits == !(ended_q || end_coming));
       h_whose :
-      assert (!walked || !(held_q || back_q) || ask_word[13+:35] == {told_client_q, told_cookie_q});
+      assert (!walked || !(held_q || back_q) || req_word[13+:35] == {rsp_client_q, rsp_cookie_q});
       h_back : assert (!back_q || (s1_me && !s1_slot && s1_last));
       h_given : assert (!(give && give_tag == me) || back_q);
       p_once : assert (!leaves || (!held_q && !in_free && !back_q));
       p_place : assert (!walked || {1'b0, free_count} + in_out + held_q + back_q == 1);
       p_conserved : assert (walk || free_level + out_valid + held_count + any_back_q == TAGS);
       p_back : assert (back_q == (give && give_tag == me));
-      p_told : assert (!told || !ended_q);
+      p_delivered : assert (!delivered || !ended_q);
       p_whose :
-      assert (!told || (rdc_cookie == told_cookie_q
-          && {rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} == told_client_q));
+      assert (!delivered || (rd_cpl_cookie == rsp_cookie_q
+          && {rd_cpl_tx_valid, rd_cpl_rq_valid, rd_cpl_adm_valid} == rsp_client_q));
       c_once : cover (leaves && held_count == 2);
       c_place : cover (in_out && out_valid);
       c_conserved : cover (held_count == 2 && any_back_q && out_valid);
       c_back : cover (back_q && m_dma_rd_valid);
-      c_told : cover (told && rdc_last && rdc_offset != 0);
-      c_whose : cover (told && rdc_tx_valid && rdc_cookie == 32'd7);
+      c_delivered : cover (delivered && rd_cpl_last && rd_cpl_offset != 0);
+      c_whose : cover (delivered && rd_cpl_tx_valid && rd_cpl_cookie == 32'd7);
     end
   end
 

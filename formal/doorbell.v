@@ -94,7 +94,7 @@ module fv_doorbell #(
   (* probe = "u_dut.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
   (* probe = "u_dut.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_dut.u_cq.word_known_q" *) wire cq_word_known;
-  (* probe = "u_dut.walk_q" *) wire [CQN_W:0] walk;
+  (* probe = "u_dut.init_q" *) wire [CQN_W:0] walk;
   (* probe = "u_dut.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
   (* probe = "u_dut.s2_write" *) wire s2_write;
   (* probe = "u_dut.s2_num_q" *) wire [12:0] s2_num;
@@ -131,7 +131,7 @@ module fv_doorbell #(
   wire owner = qpc_data[`EFA_QPC__LIVE] && page == qpc_data[`EFA_QPC__UAR];
   wire ready = qpc_data[`EFA_QPC__STATE] != `EFA_ADMIN_QP_STATE__RESET_W3;
   wire [15:0] depth = 1 << qpc_data[`EFA_QPC__SQ_LOG];
-  // The store is validated against prod_q, as p_judged shows.
+  // The store is validated against prod_q, as p_checked shows.
   wire [15:0] rung = b_data_q[15:0] - completed_data;
   wire [15:0] posted = dut_prod - completed_data;
   wire legal = rung <= depth && rung >= posted;
@@ -152,9 +152,9 @@ module fv_doorbell #(
   reg cq_q;
   reg event_q;
   reg [31:0] value_q;
-  reg [1:0] asked_q;
-  reg [15:0] answer_q;
-  reg answer_known_q;
+  reg [1:0] requested_q;
+  reg [15:0] rsp_q;
+  reg rsp_known_q;
   reg back_to_back_q;
 
   wire count = to_sq && owner && ready && legal;
@@ -173,9 +173,9 @@ module fv_doorbell #(
     cq_q <= !rst && to_cq && was_cq_live_q && page == was_cq_uar_q;
     event_q <= !rst && b_valid_q;
     value_q <= b_data_q;
-    asked_q <= {prod_rd_addr[QPN_W+:QPN_W] == me, prod_rd_addr[0+:QPN_W] == me};
-    answer_q <= prod_q;
-    answer_known_q <= !rst && known_q;
+    requested_q <= {prod_rd_addr[QPN_W+:QPN_W] == me, prod_rd_addr[0+:QPN_W] == me};
+    rsp_q <= prod_q;
+    rsp_known_q <= !rst && known_q;
     back_to_back_q <= !rst && work_q && count;
     if (rst) begin
       known_q <= 1'b0;
@@ -208,26 +208,26 @@ module fv_doorbell #(
       h_copies :
       assert (!known_q || zero_me || work_me || (copies_known && copy_0 == prod_q
           && copy_1 == prod_q && copy_2 == prod_q));
-      p_judged : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      p_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
       h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
       h_effect : assert (!work_me || (known_q && s2_value[15:0] == prod_q));
       h_cq :
       assert (walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_walk : assert (init_done || !cq_live_q);
+      h_init : assert (init_done || !cq_live_q);
       p_work : assert ((work_valid && work_qpn == me) == work_q);
       p_beyond : assert ((err_valid && err_qpn == me) == beyond_q);
-      p_table0 : assert (!answer_known_q || !asked_q[0] || prod_rd_data[15:0] == answer_q);
-      p_table1 : assert (!answer_known_q || !asked_q[1] || prod_rd_data[31:16] == answer_q);
+      p_table0 : assert (!rsp_known_q || !requested_q[0] || prod_rd_data[15:0] == rsp_q);
+      p_table1 : assert (!rsp_known_q || !requested_q[1] || prod_rd_data[31:16] == rsp_q);
       p_rq :
       assert ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0]));
       p_cq : assert ((cqdb_valid && cqdb_cqn == cq) == cq_q && (!cq_q || cqdb_value == value_q));
       p_event : assert (ev_db_valid == event_q);
-      c_judged : cover (back_to_back_q && to_sq && dut_prod == 16'd3);
+      c_checked : cover (back_to_back_q && to_sq && dut_prod == 16'd3);
       c_work : cover (back_to_back_q && work_q && prod_q == 16'd3);
       c_beyond : cover (beyond_q && prod_q != 0);
-      c_table0 : cover (answer_known_q && asked_q[0] && prod_rd_data[15:0] == 16'd2);
-      c_table1 : cover (answer_known_q && asked_q[1] && prod_rd_data[31:16] == 16'd2);
+      c_table0 : cover (rsp_known_q && requested_q[0] && prod_rd_data[15:0] == 16'd2);
+      c_table1 : cover (rsp_known_q && requested_q[1] && prod_rd_data[31:16] == 16'd2);
       c_rq : cover (rq_q && value_q == 32'd5);
       c_cq : cover (cq_q && value_q == 32'd5);
       c_event : cover (event_q && !work_q && !beyond_q && !rq_q && !cq_q);

@@ -108,7 +108,7 @@ module fv_eq #(
   (* probe = "u_dut.todo_q" *) wire [31:0] todo;
   (* probe = "u_dut.armed_q" *) wire [CQS-1:0] armed;
   (* probe = "u_dut.posted_q" *) wire [CQS-1:0] posted;
-  (* probe = "u_dut.kept_q" *) wire [CQS-1:0] kept;
+  (* probe = "u_dut.deferred_q" *) wire [CQS-1:0] kept;
   (* probe = "u_dut.request_q" *) wire [CQS-1:0] request;
   (* probe = "u_dut.eq_armed_q" *) wire [EQS-1:0] eq_armed;
   (* probe = "u_dut.eq_new_q" *) wire [EQS-1:0] eq_new;
@@ -130,7 +130,7 @@ module fv_eq #(
   (* probe = "u_dut.rd_en" *) wire rd_en;
   (* probe = "u_dut.rd_cqn" *) wire [CQN_W-1:0] rd_cqn;
   (* probe = "u_dut.arm_push" *) wire arm_push;
-  (* probe = "u_dut.arm_room" *) wire arm_room;
+  (* probe = "u_dut.arm_space" *) wire arm_space;
   (* probe = "u_dut.arm_cqn" *) wire [CQN_W-1:0] arm_cqn;
   (* probe = "u_dut.arm_valid" *) wire arm_valid;
   (* probe = "u_dut.queued_q" *) wire [CQS-1:0] queued;
@@ -155,7 +155,7 @@ module fv_eq #(
   reg [`EFA_EQC__W-1:0] ring_ctx_q;
   reg [15:0] written_q;  // EQEs written to it
   reg may_q;  // no EQE of the CQ since its EQ was armed, or the CQ created
-  reg asked_q;  // an arm of the CQ that was not examined
+  reg requested_q;  // an arm of the CQ that was not examined
   reg waits_q;  // an examined arm without an event yet
   reg eq_armed_q;  // the EQ was armed since its last message
   reg eq_new_q;  // the EQ has a new EQE since then
@@ -170,7 +170,7 @@ module fv_eq #(
   wire sent = m_irq_valid && m_irq_ready && eqn == eq;
   wire made = cqc_valid && cqc_cqn == me;
   wire ring_made = eqc_valid && eqc_eqn == eq;
-  wire busy_here = (state == ST_POST || state == ST_IRQ || state == ST_EQ_ARM) && eqn == eq;
+  wire busy_eq = (state == ST_POST || state == ST_IRQ || state == ST_EQ_ARM) && eqn == eq;
   wire home_arm = state == ST_EQ_ARM && eqn == home_q;
   wire event_mine = state == ST_EVENT && cqn == me;
   // The scan of its EQ has not reached the CQ yet.
@@ -187,7 +187,7 @@ module fv_eq #(
     if (rst) begin
       ring_q <= 1'b0;
       may_q <= 1'b1;
-      asked_q <= 1'b0;
+      requested_q <= 1'b0;
       waits_q <= 1'b0;
       eq_armed_q <= 1'b0;
       eq_new_q <= 1'b0;
@@ -203,20 +203,20 @@ module fv_eq #(
         if (laps[0]) lapped_q <= 1'b1;
       end
       if (state == ST_EQ_ARM && eqn == eq) eq_armed_q <= 1'b1;
-      else if (sent || (ring_made && !busy_here)) eq_armed_q <= 1'b0;
+      else if (sent || (ring_made && !busy_eq)) eq_armed_q <= 1'b0;
       if (wrote) eq_new_q <= 1'b1;
-      else if (sent || (ring_made && !busy_here)) eq_new_q <= 1'b0;
+      else if (sent || (ring_made && !busy_eq)) eq_new_q <= 1'b0;
       if (made) begin
         live_q <= cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR];
         home_q <= cqc_data[`EFA_CQC__EQN];
       end
       if (made || home_arm) may_q <= 1'b1;
       else if (told) may_q <= 1'b0;
-      if (made) asked_q <= 1'b0;
-      else if (cqdb_valid && cqdb_cqn == me && cqdb_value[`EFA_CQ_DB__ARM]) asked_q <= 1'b1;
-      else if (take_arm && arm_cqn == me) asked_q <= 1'b0;
+      if (made) requested_q <= 1'b0;
+      else if (cqdb_valid && cqdb_cqn == me && cqdb_value[`EFA_CQ_DB__ARM]) requested_q <= 1'b1;
+      else if (take_arm && arm_cqn == me) requested_q <= 1'b0;
       if (made) waits_q <= 1'b0;
-      else if (take_arm && arm_cqn == me && asked_q) waits_q <= 1'b1;
+      else if (take_arm && arm_cqn == me && requested_q) waits_q <= 1'b1;
       else if (event_mine) waits_q <= 1'b0;
     end
   end
@@ -265,8 +265,8 @@ module fv_eq #(
   wire [15:0] ref_total = commit_me ? s_commit_total : ref_total_q;
   wire [15:0] ref_index = store_me ? cqdb_value[`EFA_CQ_DB__CONSUMER_INDEX] : ref_index_q;
   wire ref_unread = ref_total != ref_index;
-  wire host_takes = (m_wr_ready || !m_wr_valid) && (m_irq_ready || !m_irq_valid);
-  wire [WORK_W-1:0] work = work_q - {{WORK_W - 1{1'b0}}, host_takes && work_q != 0}
+  wire host_accepts = (m_wr_ready || !m_wr_valid) && (m_irq_ready || !m_irq_valid);
+  wire [WORK_W-1:0] work = work_q - {{WORK_W - 1{1'b0}}, host_accepts && work_q != 0}
       + (arm_any ? ARM_WORK : NO_WORK) + (commit_any ? COMMIT_WORK : NO_WORK)
       + (eq_arm ? EQ_ARM_WORK : NO_WORK);
   wire message_due = ref_eq_armed_q && ref_eq_new_q;
@@ -362,7 +362,7 @@ module fv_eq #(
   wire [WORK_W-1:0] to_do = {eq_arms, {EQ_WORK_LOG2{1'b0}}} + {arms, 3'd0} + {commits, 2'd0}
       + {1'b0, arms_stored != 0 && !arms_head} + state_work;
 
-  wire kept_right = !ref_due_q || held;
+  wire deferred_right = !ref_due_q || held;
   wire pending_right = (!kept[me] || posted[me]) && (!live_q || !posted[me] || !ref_may_q
       || eq_request[home_q] || (state == ST_EQ_ARM && eqn == home_q) || ahead);
   wire woken_right = !message_due || eq_request[eq] || eq_arming || irq_first;
@@ -371,7 +371,7 @@ module fv_eq #(
   always @* begin
     if (COMPOSED && began_q && !rst) begin
       // Each is proven in its own job, under the other assumptions alone.
-      a_kept : assume (kept_right);
+      a_deferred : assume (deferred_right);
       a_pending : assume (pending_right);
       a_woken : assume (woken_right);
       a_work : assume (work_right);
@@ -382,7 +382,7 @@ module fv_eq #(
     assume (!made || !((state == ST_CQ_ARM || state == ST_EVENT || state == ST_POST
         || state == ST_SCAN_CQ) && cqn == me) && !(rd_en && rd_cqn == me) && mine_q == 0 && !commit_me);
     // An EQ is created only when it is idle, as the drain shows.
-    a_eq_rests : assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_here);
+    a_eq_rests : assume (!(ring_made && eqc_data[`EFA_EQC__LIVE]) || !busy_eq);
     a_depth : assume (!eqc_valid || eqc_data[`EFA_EQC__LOG] <= LOG_MAX);
     // An offered commit stays until it is accepted.
     a_commit_stays :
@@ -395,7 +395,7 @@ module fv_eq #(
     assume (!take_commit || (mine_q == 0 ? commit_cqn != me
         : mine_q != 1 || {commit_cqn, commit_total} == {me, ref_total_q}));
     // The FIFO of arms has space.
-    a_room : assume (!arm_push || arm_room);
+    a_space : assume (!arm_push || arm_space);
     // The chosen word of each memory is that of the CQ.
     a_words : assume (ctx_addr == me && consumed_addr == me && total_addr == me);
     if (began_q && !rst) begin
@@ -418,11 +418,11 @@ module fv_eq #(
       assert (state != ST_SCAN_CQ || (scanning && word_loaded && word == (cqn >> 5)
           && !todo[cqn[4:0]]));
       h_visited : assert (!(scanning && (state == ST_POST || state == ST_IRQ)) || eqn == scan_eqn);
-      h_here : assert (!(scanning && state == ST_POST && cqn == me) || !ahead);
+      h_present : assert (!(scanning && state == ST_POST && cqn == me) || !ahead);
       h_may :
       assert (may_q || !live_q || (posted[me] && !ahead && !(state == ST_POST && cqn == me)
           && !(state == ST_SCAN_CQ && cqn == me && scan_eqn == home_q)));
-      h_asked : assert (!request[me] || asked_q);
+      h_requested : assert (!request[me] || requested_q);
       h_waits : assert (!armed[me] || waits_q);
       h_looks : assert (!(state == ST_CQ_ARM && cqn == me) || waits_q);
       h_event : assert (!event_mine || waits_q);
@@ -465,23 +465,23 @@ module fv_eq #(
       p_phase : assert (!wrote || m_wr_data[`EFA_ADMIN_EQE__PHASE] == !laps[0]);
       p_once : assert (!(told && live_q) || may_q);
       // A due event is in a place of the block from which it proceeds: no event is lost.
-      p_kept : assert (kept_right);
+      p_deferred : assert (deferred_right);
       p_pending : assert (pending_right);
       p_woken : assert (woken_right);
       p_work : assert (work_right);
       // A due event is therefore written before the work ends, or waits for the next arm of its EQ.
       p_met : assert (work_q != 0 || !((live_q && ref_due_q && ref_may_q) || message_due));
-      p_asked : assert (!event_mine || waits_q);
+      p_requested : assert (!event_mine || waits_q);
       p_message : assert (!(sent && ring_q) || (eq_armed_q && eq_new_q));
       c_slot : cover (wrote && written_q == 16'd1);
       c_phase : cover (wrote && lapped_q);
       c_once : cover (told && live_q);
-      c_kept : cover (ref_due_q && kept[me]);
+      c_deferred : cover (ref_due_q && kept[me]);
       c_met : cover (live_q && !may_q && !ref_due_q && work_q == 1);
       c_pending : cover (kept[me] && ref_may_q);
       c_woken : cover (m_irq_valid && message_due);
       c_work : cover (to_do != 0 && work_q == to_do);
-      c_asked : cover (event_mine && live_q);
+      c_requested : cover (event_mine && live_q);
       c_message : cover (sent);
     end
   end

@@ -87,12 +87,12 @@ module fv_fifo #(
     if (began_q && !rst) begin
       p_level : assert (level == held_q);
       p_order : assert (!(mine && m_valid) || m_data == data_q);
-      p_room : assert (s_ready == (held_q != FULL));
+      p_space : assert (s_ready == (held_q != FULL));
       p_nothing_from_nothing : assert (!m_valid || held_q != 0);
       p_stays : assert (!stalled_q || m_valid);
       c_level : cover (was_full_q && level == 0);
       c_order : cover (was_full_q && mine && pop);
-      c_room : cover (was_full_q && level == FULL && s_valid);
+      c_space : cover (was_full_q && level == FULL && s_valid);
       c_nothing_from_nothing : cover (was_full_q && !m_valid && m_ready);
       c_stays : cover (stalled_q && pop);
     end

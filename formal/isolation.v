@@ -37,20 +37,20 @@ module fv_isolation #(
     input wire [QPN_W-1:0] qpc_sq_addr,
     input wire [QPN_W-1:0] qpc_rq_addr,
     input wire [QPN_W-1:0] qpc_srd_addr,
-    input wire [QPN_W-1:0] qpc_judge_addr,
+    input wire [QPN_W-1:0] qpc_validate_addr,
     input wire [QPN_W-1:0] qpc_fetch_addr,
-    input wire qpa_lock,
-    input wire qpa_valid,
-    input wire qpa_write,
-    input wire [QPN_W-1:0] qpa_qpn,
-    input wire [`EFA_QPC__W-1:0] qpa_wdata,
+    input wire qpc_admin_lock,
+    input wire qpc_admin_valid,
+    input wire qpc_admin_write,
+    input wire [QPN_W-1:0] qpc_admin_qpn,
+    input wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
     input wire qpchg_send_ready,
     input wire qpchg_recv_ready,
     input wire qperr_recv_valid,
     input wire [QPN_W-1:0] qperr_recv_qpn,
     input wire [3:0] qperr_recv_cause,
-    input wire torn_valid,
-    input wire [QPN_W-1:0] torn_qpn,
+    input wire incomplete_valid,
+    input wire [QPN_W-1:0] incomplete_qpn,
     input wire read_err_valid,
     input wire [QPN_W-1:0] read_err_qpn,
     input wire fetch_err_valid,
@@ -58,15 +58,15 @@ module fv_isolation #(
     input wire fault_clear_valid,
     input wire [QPN_W-1:0] fault_clear_qpn,
     input wire again_ready,
-    input wire mark_ready,
-    input wire mark_done,
-    input wire walk_ready,
+    input wire fence_ready,
+    input wire fence_done,
+    input wire translate_ready,
     input wire ah_gone,
     input wire cqc_valid,
     input wire [CQN_W-1:0] cqc_cqn,
     input wire [`EFA_CQC__W-1:0] cqc_data,
     input wire [15:0] completed_data,
-    input wire [15:0] taken_data,
+    input wire [15:0] consumed_data,
     input wire clear_valid,
     input wire [QPN_W-1:0] clear_qpn,
     input wire [QPN_W-1:0] prod_sq_addr,
@@ -118,7 +118,7 @@ module fv_isolation #(
   wire [QPN_W-1:0] qpc_llq_addr;
   wire [4*QPC_W-1:0] qpc_send_data;
   wire [2*QPC_W-1:0] qpc_recv_data;
-  wire qpa_ready;
+  wire qpc_admin_ready;
   wire qpchg_send_valid;
   wire qpchg_recv_valid;
   wire [QPN_W-1:0] qpchg_qpn;
@@ -130,12 +130,12 @@ module fv_isolation #(
   wire qperr_recv_ready;
   wire [QPN_W-1:0] completed_addr;
   wire [QPN_W-1:0] prod_llq_addr;
-  wire [QPN_W-1:0] taken_addr;
+  wire [QPN_W-1:0] consumed_addr;
   wire [31:0] prod_data;
   wire work_valid;
   wire [QPN_W-1:0] work_qpn;
-  wire rung_valid;
-  wire [QPN_W-1:0] rung_qpn;
+  wire doorbell_valid;
+  wire [QPN_W-1:0] doorbell_qpn;
   wire llq_err_valid;
   wire [QPN_W-1:0] llq_err_qpn;
   wire rqdb_valid;
@@ -146,10 +146,10 @@ module fv_isolation #(
   wire [31:0] cqdb_value;
   wire s_op_ready;
   wire s_void_ready;
-  wire [(1<<QPN_W)-1:0] down;
+  wire [(1<<QPN_W)-1:0] halted;
   wire [(1<<QPN_W)-1:0] flush_ok;
-  wire walk_valid;
-  wire [(1<<QPN_W)-1:0] walk_set;
+  wire translate_valid;
+  wire [(1<<QPN_W)-1:0] scan_set;
   wire again_valid;
   wire [QPN_W-1:0] again_qpn;
   wire move_valid;
@@ -193,14 +193,14 @@ module fv_isolation #(
       .core_rst(rst),
       .qpc_send_addr({qpc_srd_addr, qpc_sq_addr, qpc_stores_addr, qpc_db_addr}),
       .qpc_send_data(qpc_send_data),
-      .qpc_recv_addr({qpc_judge_addr, qpc_rq_addr}),
+      .qpc_recv_addr({qpc_validate_addr, qpc_rq_addr}),
       .qpc_recv_data(qpc_recv_data),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
       .qpchg_send_valid(qpchg_send_valid),
       .qpchg_send_ready(qpchg_send_ready),
       .qpchg_recv_valid(qpchg_recv_valid),
@@ -241,8 +241,8 @@ module fv_isolation #(
       .prod_rd_data(prod_data),
       .work_valid(work_valid),
       .work_qpn(work_qpn),
-      .err_valid(rung_valid),
-      .err_qpn(rung_qpn),
+      .err_valid(doorbell_valid),
+      .err_qpn(doorbell_qpn),
       .rqdb_valid(rqdb_valid),
       .rqdb_qpn(rqdb_qpn),
       .rqdb_value(rqdb_value),
@@ -274,8 +274,8 @@ module fv_isolation #(
       .qpc_data(qpc_send_data[QPC_W+:QPC_W]),
       .prod_addr(prod_llq_addr),
       .prod_data(prod_data[15:0]),
-      .taken_addr(taken_addr),
-      .taken_data(taken_data),
+      .consumed_addr(consumed_addr),
+      .consumed_data(consumed_data),
       .rd_en(line_rd_en),
       .rd_line(line_rd_line),
       .s_void_valid(s_void_valid),
@@ -293,16 +293,16 @@ module fv_isolation #(
   wire store_valid = SQ_HOST != 0 ? fetch_err_valid : llq_err_valid;
   wire [QPN_W-1:0] store_qpn = SQ_HOST != 0 ? fetch_err_qpn : llq_err_qpn;
 
-  efa_sq_fault #(
+  efa_sq_flush #(
       .QPN_W  (QPN_W),
       .SQ_HOST(SQ_HOST)
   ) u_fault (
       .clk(clk),
       .rst(rst),
-      .rung_err_valid(rung_valid),
-      .rung_err_qpn(rung_qpn),
-      .torn_err_valid(torn_valid),
-      .torn_err_qpn(torn_qpn),
+      .posted_err_valid(doorbell_valid),
+      .posted_err_qpn(doorbell_qpn),
+      .incomplete_err_valid(incomplete_valid),
+      .incomplete_err_qpn(incomplete_qpn),
       .store_err_valid(store_valid),
       .store_err_qpn(store_qpn),
       .read_err_valid(read_err_valid),
@@ -312,23 +312,23 @@ module fv_isolation #(
       .clear_valid(fault_clear_valid),
       .clear_qpn(fault_clear_qpn),
       .ah_gone(ah_gone),
-      .down(down),
+      .halted(halted),
       .flush_ok(flush_ok),
       .qperr_valid(qperr_send_valid),
       .qperr_ready(qperr_send_ready),
       .qperr_qpn(qperr_send_qpn),
       .qperr_cause(qperr_send_cause),
-      .m_mark_ready(mark_ready),
-      .mark_done(mark_done),
-      .m_walk_valid(walk_valid),
-      .m_walk_ready(walk_ready),
-      .m_walk_set(walk_set),
+      .m_fence_ready(fence_ready),
+      .fence_done(fence_done),
+      .m_scan_valid(translate_valid),
+      .m_scan_ready(translate_ready),
+      .m_scan_set(scan_set),
       .m_again_valid(again_valid),
       .m_again_ready(again_ready),
       .m_again_qpn(again_qpn)
   );
 
-  efa_rq_counts #(
+  efa_rq_index #(
       .QPN_W(QPN_W)
   ) u_rq (
       .clk(clk),
@@ -338,7 +338,7 @@ module fv_isolation #(
       .rqdb_value(rqdb_value),
       .move_valid(move_valid),
       .wrong_valid(wrong_valid),
-      .rung_qpn(moved_qpn),
+      .doorbell_qpn(moved_qpn),
       .take_valid(take_valid),
       .take_qpn(take_qpn),
       .take_value(take_value),
@@ -371,12 +371,12 @@ module fv_isolation #(
   (* probe = "u_mmio.u_in.data_q" *) wire [581:0] first_item;
   (* probe = "u_mmio.u_in.spare_q" *) wire spare;
   (* probe = "u_mmio.u_in.spare_data_q" *) wire [581:0] spare_item;
-  (* probe = "u_mmio.u_cpl.level_q" *) wire [6:0] cpl_level;
-  (* probe = "u_mmio.u_cpl.g_ram.stored_q" *) wire [6:0] cpl_stored;
+  (* probe = "u_mmio.u_cq_engine.level_q" *) wire [6:0] cpl_level;
+  (* probe = "u_mmio.u_cq_engine.g_ram.stored_q" *) wire [6:0] cpl_stored;
   (* probe = "u_mmio.d_read_q" *) wire d_read;
   (* probe = "u_mmio.e_push_q" *) wire e_push;
   (* probe = "u_ctx.state_q" *) wire [2:0] ctx_state;
-  (* probe = "u_ctx.walk_q" *) wire [QPN_W-1:0] ctx_walk;
+  (* probe = "u_ctx.init_q" *) wire [QPN_W-1:0] ctx_init;
   (* probe = "u_ctx.qpn_q" *) wire [QPN_W-1:0] ctx_qpn;
   (* probe = "u_ctx.u_own.word_addr" *) wire [QPN_W-1:0] own_addr;
   (* probe = "u_ctx.u_own.word_q" *) wire [QPC_W-1:0] own_word;
@@ -412,14 +412,14 @@ module fv_isolation #(
   (* probe = "u_db.u_cq.word_addr" *) wire [CQN_W-1:0] cq_word_addr;
   (* probe = "u_db.u_cq.word_q" *) wire [10:0] cq_word;
   (* probe = "u_db.u_cq.word_known_q" *) wire cq_word_known;
-  (* probe = "u_db.walk_q" *) wire [CQN_W:0] cq_walk;
+  (* probe = "u_db.init_q" *) wire [CQN_W:0] cq_init;
   (* probe = "u_db.zero_q" *) wire [(1<<QPN_W)-1:0] zeroes;
   (* probe = "u_db.s2_write" *) wire s2_write;
   (* probe = "u_db.s2_num_q" *) wire [12:0] s2_num;
   (* probe = "u_db.s2_value_q" *) wire [31:0] s2_value;
   (* probe = "u_db.s1_num_q" *) wire [12:0] s1_num;
   (* probe = "u_db.prod" *) wire [15:0] dut_prod;
-  (* probe = "u_llq.walk_q" *) wire [LINE_W-PAGE_LOG:0] walk;
+  (* probe = "u_llq.init_q" *) wire [LINE_W-PAGE_LOG:0] walk;
   (* probe = "u_llq.op_line_q" *) wire [11:0] op_line;
   (* probe = "u_llq.u_owner.word_addr" *) wire [LINE_W-PAGE_LOG-1:0] owner_place;
   (* probe = "u_llq.u_owner.word_q" *) wire [QPN_W+LINE_W-PAGE_LOG+5:0] owner_word;
@@ -447,8 +447,8 @@ module fv_isolation #(
   (* probe = "u_llq.s3_dwen" *) wire [15:0] write_dwen;
   (* probe = "u_llq.s3_data" *) wire [511:0] write_data;
   (* probe = "u_llq.s3_parity_q" *) wire write_parity;
-  (* probe = "u_fault.rung_q" *) wire [(1<<QPN_W)-1:0] fault_rung;
-  (* probe = "u_fault.torn_q" *) wire [(1<<QPN_W)-1:0] fault_torn;
+  (* probe = "u_fault.posted_q" *) wire [(1<<QPN_W)-1:0] fault_posted;
+  (* probe = "u_fault.incomplete_q" *) wire [(1<<QPN_W)-1:0] fault_incomplete;
   (* probe = "u_fault.store_q" *) wire [(1<<QPN_W)-1:0] fault_store;
   (* probe = "u_fault.request_q" *) wire [(1<<QPN_W)-1:0] fault_request;
   (* probe = "u_fault.round_q" *) wire [(1<<QPN_W)-1:0] fault_round;
@@ -477,17 +477,17 @@ module fv_isolation #(
   (* probe = "u_rq.u_size.word_addr" *) wire [QPN_W-1:0] rq_size_addr;
   (* probe = "u_rq.u_size.word_q" *) wire [4:0] rq_size;
   (* probe = "u_rq.u_size.word_known_q" *) wire rq_size_known;
-  (* probe = "u_rq.d1_prod" *) wire [15:0] rq_judged_prod;
-  (* probe = "u_rq.d1_done" *) wire [15:0] rq_judged_done;
-  (* probe = "u_rq.d1_live" *) wire rq_judged_live;
-  (* probe = "u_rq.d1_log" *) wire [3:0] rq_judged_log;
-  (* probe = "u_rq.d1_value_q" *) wire [15:0] rq_judged_value;
+  (* probe = "u_rq.d1_prod" *) wire [15:0] rq_checked_prod;
+  (* probe = "u_rq.d1_done" *) wire [15:0] rq_checked_done;
+  (* probe = "u_rq.d1_live" *) wire rq_checked_live;
+  (* probe = "u_rq.d1_log" *) wire [3:0] rq_checked_log;
+  (* probe = "u_rq.d1_value_q" *) wire [15:0] rq_checked_value;
   (* probe = "u_rq.f1_valid_q" *) wire rq_adding;
   (* probe = "u_rq.f1_qpn_q" *) wire [QPN_W-1:0] rq_adding_qpn;
   (* probe = "u_rq.f1_count_q" *) wire [1:0] rq_adding_count;
   (* probe = "u_rq.f1_after" *) wire [15:0] rq_added;
-  (* probe = "u_rq.d1_valid_q" *) wire rq_judged;
-  (* probe = "u_rq.d1_qpn_q" *) wire [QPN_W-1:0] rq_judged_qpn;
+  (* probe = "u_rq.d1_valid_q" *) wire rq_checked;
+  (* probe = "u_rq.d1_qpn_q" *) wire [QPN_W-1:0] rq_checked_qpn;
 
   reg began_q = 1'b0;
 
@@ -508,6 +508,12 @@ module fv_isolation #(
   wire take_line = s_mmio_valid && s_mmio_ready;
   wire pop_line = a_valid && a_ready;
   wire [3:0] db_dword = db_offset[5:2];
+  wire db_by_host = !db_valid || (lines_q != 0 && host_write && host_bar == `EFA_LIMITS__DB_BAR
+      && db_offset == {host_line, db_dword, 2'd0} && (&host_be[4*db_dword+:4])
+      && db_data == host_data[32*db_dword+:32] && !acted_q[db_dword]);
+  wire llq_by_host = !llq_valid || (lines_q != 0 && host_write && host_bar == `EFA_MEM_BAR
+      && pop_line && {{26 - LINE_W{1'b0}}, llq_line} == host_line && llq_data == host_data
+      && llq_dwen[dword] == (&host_be[4*dword+:4]));
 
   // The item of efa_mmio that a line of the bus must become.
   function [581:0] item(input [613:0] from);
@@ -528,8 +534,8 @@ module fv_isolation #(
   reg [QPC_W-1:0] ctx1_q;
   reg [QPC_W-1:0] ctx2_q;
   reg [QPC_W-1:0] ctx3_q;
-  reg judge_q;
-  wire admin_writes = qpa_valid && qpa_ready && qpa_write && qpa_qpn == me;
+  reg check_q;
+  wire admin_writes = qpc_admin_valid && qpc_admin_ready && qpc_admin_write && qpc_admin_qpn == me;
   wire reported = (qperr_send_valid && qperr_send_ready && qperr_send_qpn == me)
       || (qperr_recv_valid && qperr_recv_ready && qperr_recv_qpn == me);
 
@@ -566,10 +572,10 @@ module fv_isolation #(
   reg beyond_q;
   reg rq_q;
   reg [31:0] value_q;
-  reg completed_asked_q;
-  reg [1:0] asked_q;
-  reg [15:0] answer_q;
-  reg answer_known_q;
+  reg completed_requested_q;
+  reg [1:0] requested_q;
+  reg [15:0] rsp_q;
+  reg rsp_known_q;
   reg cleared_q;
   reg foreign_q;  // a store through another page was validated in the previous cycle
 
@@ -581,18 +587,18 @@ module fv_isolation #(
   reg cq_other_q;
   reg cq_q;
 
-  // Errors of the queue that efa_sq_fault received and that no report has carried yet.
+  // Errors of the queue that efa_sq_flush received and that no report has carried yet.
   reg owed_q;
   reg error_q;
   reg offers_q;
-  wire error = (rung_valid && rung_qpn == me) || (store_valid && store_qpn == me)
-      || (torn_valid && torn_qpn == me) || (read_err_valid && read_err_qpn == me);
+  wire error = (doorbell_valid && doorbell_qpn == me) || (store_valid && store_qpn == me)
+      || (incomplete_valid && incomplete_qpn == me) || (read_err_valid && read_err_qpn == me);
   wire offers = qperr_send_valid && qperr_send_qpn == me;
 
   // The queue sends nothing since an error of its own or since its QP reached ERR. Its sends may be
   // flushed only since the QP reached ERR.
   reg broke_q;
-  reg told_q;
+  reg event_pipe_q;
   wire notice = qpchg_send_valid && qpchg_send_ready && qpchg_state == ERR && qpchg_qpn == me;
   wire fault_cleared = fault_clear_valid && fault_clear_qpn == me;
 
@@ -606,22 +612,22 @@ module fv_isolation #(
   reg [15:0] rq_prod_q;
   reg [15:0] rq_cons_q;
   reg [15:0] rq_done_q;
-  reg rq_rung_q;
+  reg rq_posted_q;
   reg [15:0] rq_value_q;
   reg rq_report_q;
   reg [1:0] rq_count_q;
   reg rq_moved_q;
   reg rq_wrong_q;
-  reg [1:0] rq_asked_q;
-  reg [31:0] rq_answer_q;
-  reg rq_answer_known_q;
+  reg [1:0] rq_requested_q;
+  reg [31:0] rq_rsp_q;
+  reg rq_rsp_known_q;
   reg rq_foreign_q;
   wire rq_cleared = rq_clear_valid && rq_clear_ready && rq_clear_qpn == me;
   wire rq_rings = rqdb_valid && rqdb_qpn == me;
   wire rq_reports = s_done_valid && s_done_qpn == me;
   wire [15:0] rq_depth = rq_live_q ? 16'd1 << rq_log_q : 16'd0;
   wire [15:0] rq_would_be = rq_value_q - rq_done_q;
-  wire rq_legal = rq_would_be <= rq_depth && rq_would_be >= rq_prod_q - rq_done_q;
+  wire rq_depth_ok = rq_would_be <= rq_depth && rq_would_be >= rq_prod_q - rq_done_q;
 
   // The owner of the page of the line, by the ring requests, and the time since it has none.
   reg own_q;
@@ -654,8 +660,8 @@ module fv_isolation #(
   reg l2_mine_q;
   reg [31:0] l2_data_q;
   wire [15:0] l2_last = (16'd1 << l2_log_q) - 16'd1;
-  wire [15:0] l2_count = answer_q + ((l2_slot_q - answer_q) & l2_last);
-  wire l2_rung = ((l2_slot_q - taken_data) & l2_last) < (answer_q - taken_data);
+  wire [15:0] l2_count = rsp_q + ((l2_slot_q - rsp_q) & l2_last);
+  wire l2_posted = ((l2_slot_q - consumed_data) & l2_last) < (rsp_q - consumed_data);
   wire l2_may = l2_valid_q && l2_inside_q && ctx1_q[`EFA_QPC__LIVE];
   reg l3_write_q;
   reg l3_error_q;
@@ -685,26 +691,27 @@ module fv_isolation #(
     ctx1_q <= rst ? {QPC_W{1'b0}} : ctx_q;
     ctx2_q <= rst ? {QPC_W{1'b0}} : ctx1_q;
     ctx3_q <= rst ? {QPC_W{1'b0}} : ctx2_q;
-    judge_q <= !rst && reported;
+    check_q <= !rst && reported;
     if (rst) ctx_q <= {QPC_W{1'b0}};
-    else if (admin_writes) ctx_q <= qpa_wdata;
-    else if (judge_q && rings(ctx_q)) ctx_q[`EFA_QPC__STATE] <= ERR;
+    else if (admin_writes) ctx_q <= qpc_admin_wdata;
+    else if (check_q && rings(ctx_q)) ctx_q[`EFA_QPC__STATE] <= ERR;
 
     b_valid_q <= !rst && db_valid && db_offset[31:16] == y;
     b_place_q <= db_offset[15:0];
     b_data_q <= db_data;
-    completed_asked_q <= completed_addr == me;
+    completed_requested_q <= completed_addr == me;
     work_q <= !rst && count && b_data_q[15:0] != prod_q;
     beyond_q <= !rst && to_sq && mine && !legal;
     rq_q <= !rst && to_rq && mine;
     value_q <= b_data_q;
-    asked_q <= {prod_sq_addr == me, prod_stores_addr == me};
-    answer_q <= prod_q;
-    answer_known_q <= !rst && known_q;
+    requested_q <= {prod_sq_addr == me, prod_stores_addr == me};
+    rsp_q <= prod_q;
+    rsp_known_q <= !rst && known_q;
     cleared_q <= !rst && cleared;
     foreign_q <= !rst && db_valid && db_offset[31:16] != y;
     if (rst) known_q <= 1'b0;
-    else if (admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !of_y(qpa_wdata)) known_q <= 1'b0;
+    else if (admin_writes && qpc_admin_wdata[`EFA_QPC__LIVE] && !of_y(qpc_admin_wdata))
+      known_q <= 1'b0;
     else if (cleared) known_q <= !ctx_q[`EFA_QPC__LIVE] || of_y(ctx_q);
     if (cleared) prod_q <= 16'd0;
     else if (count) prod_q <= b_data_q[15:0];
@@ -727,18 +734,18 @@ module fv_isolation #(
 
     if (rst || fault_cleared) broke_q <= 1'b0;
     else if (error || notice) broke_q <= 1'b1;
-    if (rst || fault_cleared) told_q <= 1'b0;
-    else if (notice) told_q <= 1'b1;
+    if (rst || fault_cleared) event_pipe_q <= 1'b0;
+    else if (notice) event_pipe_q <= 1'b1;
 
-    rq_rung_q <= !rst && rq_rings;
+    rq_posted_q <= !rst && rq_rings;
     rq_value_q <= rqdb_value;
     rq_report_q <= !rst && rq_reports;
     rq_count_q <= s_done_count;
-    rq_moved_q <= !rst && rq_rung_q && rq_legal && rq_value_q != rq_prod_q;
-    rq_wrong_q <= !rst && rq_rung_q && !rq_legal;
-    rq_asked_q <= {rq_rd_qpn[QPN_W+:QPN_W] == me, rq_rd_qpn[0+:QPN_W] == me};
-    rq_answer_q <= {rq_cons_q, rq_prod_q};
-    rq_answer_known_q <= !rst && rq_known_q;
+    rq_moved_q <= !rst && rq_posted_q && rq_depth_ok && rq_value_q != rq_prod_q;
+    rq_wrong_q <= !rst && rq_posted_q && !rq_depth_ok;
+    rq_requested_q <= {rq_rd_qpn[QPN_W+:QPN_W] == me, rq_rd_qpn[0+:QPN_W] == me};
+    rq_rsp_q <= {rq_cons_q, rq_prod_q};
+    rq_rsp_known_q <= !rst && rq_known_q;
     rq_foreign_q <= !rst && rqdb_valid && rqdb_qpn != me;
     if (rst) rq_known_q <= 1'b0;
     else if (rq_cleared) rq_known_q <= (rq_clear_sized || rq_sized_q) && !rq_rings && !rq_reports;
@@ -747,7 +754,7 @@ module fv_isolation #(
     if (rq_cleared && rq_clear_sized) rq_live_q <= rq_clear_live;
     if (rq_cleared && rq_clear_sized) rq_log_q <= rq_clear_log;
     if (rq_cleared) rq_prod_q <= 16'd0;
-    else if (rq_rung_q && rq_legal) rq_prod_q <= rq_value_q;
+    else if (rq_posted_q && rq_depth_ok) rq_prod_q <= rq_value_q;
     if (rq_cleared) rq_cons_q <= 16'd0;
     else if (take_valid && take_qpn == me) rq_cons_q <= take_value;
     if (rq_cleared) rq_done_q <= 16'd0;
@@ -780,9 +787,9 @@ module fv_isolation #(
     l2_mine_q <= l1_mine_q;
     l2_data_q <= l1_data_q;
     l3_valid_q <= !rst && l2_valid_q;
-    l3_write_q <= !rst && l2_may && !l2_rung && l2_mine_q;
-    l3_error_q <= !rst && l2_may && l2_rung && l2_some_q;
-    l3_known_q <= answer_known_q;
+    l3_write_q <= !rst && l2_may && !l2_posted && l2_mine_q;
+    l3_error_q <= !rst && l2_may && l2_posted && l2_some_q;
+    l3_known_q <= rsp_known_q;
     l3_parity_q <= l2_count[l2_log_q];
     l3_data_q <= l2_data_q;
     to_line_q <= {to_line_q[1:0] & {2{!rst}}, !rst && llq_valid && llq_line == line};
@@ -796,25 +803,28 @@ module fv_isolation #(
   wire [19:0] op_end = s_op_qpc[`EFA_QPC__SQ_LINE] + op_lines;
   wire zero_me = zeroes[me];
   wire work_me = s2_write && s2_num[QPN_W-1:0] == me;
-  wire ctx_there = ctx_state != 3'd0 || ctx_walk > me;
+  wire ctx_there = ctx_state != 3'd0 || ctx_init > me;
 
   always @* begin
     a_began : assume (began_q || power_rst);
     a_power : assume (!power_rst || rst);
     a_opened : assume (!opened || !power_rst);
     a_aligned : assume (s_mmio_byte == 6'd0);
-    a_tables :
-    assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
+    a_tables : assume (in_reset || !(rst || !qp_init_done || !db_init_done || !llq_init_done));
     a_commands :
     assume ((db_init_done && llq_init_done && qp_init_done) || !(cqc_valid || clear_valid
         || s_op_valid || rq_clear_valid));
     // From efa_cmd_qp, proven by formal/cmd_qp.v.
     a_clear : assume (!cleared || quiet);
     a_rings :
-    assume (!(admin_writes && rings(qpa_wdata) && of_y(qpa_wdata)) || (known_q && !cleared));
+    assume (!(admin_writes && rings(
+        qpc_admin_wdata
+    ) && of_y(
+        qpc_admin_wdata
+    )) || (known_q && !cleared));
     a_hands :
-    assume (!(admin_writes && qpa_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
-        && ctx_q[`EFA_QPC__UAR] == qpa_wdata[`EFA_QPC__UAR])) || (gone && !cleared));
+    assume (!(admin_writes && qpc_admin_wdata[`EFA_QPC__LIVE] && !(ctx_q[`EFA_QPC__LIVE]
+        && ctx_q[`EFA_QPC__UAR] == qpc_admin_wdata[`EFA_QPC__UAR])) || (gone && !cleared));
     a_page :
     assume (!(op_mine && s_op_own) || (!own_q && owned_q == 3'd0)
         || (op_waits_q && own_q && own_qpn_q == s_op_qpn));
@@ -824,7 +834,7 @@ module fv_isolation #(
         && s_op_qpc[`EFA_QPC__SQ_LOG] <= 4'd10));
     a_stays :
     assume (!op_waits_q || (s_op_valid && op_q == {s_op_own, s_op_disown, s_op_qpn, s_op_qpc}));
-    a_receive : assume (!(rq_clear_valid && rq_judged && rq_judged_qpn == rq_clear_qpn));
+    a_receive : assume (!(rq_clear_valid && rq_checked && rq_checked_qpn == rq_clear_qpn));
     // The words of the memories that the invariants read.
     a_words :
     assume (own_addr == me && ctx_0_addr == me && ctx_1_addr == me && ctx_2_addr == me
@@ -836,34 +846,47 @@ module fv_isolation #(
     if (began_q) begin
       o_decode :
       assert (lines_q == {1'b0, a_valid} + {1'b0, spare} && (a_valid || !spare)
-          && (!a_valid || first_item == item(first_q)) && (!spare || spare_item == item(second_q))
-          && (acted_q & ~a_done) == 16'd0 && (a_valid || a_done == 16'd0));
-      h_loads : assert (power_rst || (cpl_level <= 7'd62 && cpl_stored <= 7'd62
+          && (!a_valid || first_item == item(
+          first_q
+      )) && (!spare || spare_item == item(
+          second_q
+      )) && (acted_q & ~a_done) == 16'd0 && (a_valid || a_done == 16'd0));
+      h_loads :
+      assert (power_rst || (cpl_level <= 7'd62 && cpl_stored <= 7'd62
           && cpl_level + {6'd0, d_read} + {6'd0, e_push} <= 7'd62));
     end
     if (began_q && !rst) begin
       h_contexts :
       assert (!ctx_there || (own_known && own_word == ctx_q && ctx_0_known && ctx_1_known
           && ctx_2_known && ctx_3_known && ctx_4_known && ctx_5_known));
-      h_dead : assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !judge_q));
-      h_judge :
-      assert (judge_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!judge_q || own_read == ctx_q));
+      h_dead : assert (ctx_state != 3'd0 || (ctx_q == {QPC_W{1'b0}} && !check_q));
+      h_check :
+      assert (check_q == (ctx_state == 3'd3 && ctx_qpn == me) && (!check_q || own_read == ctx_q));
       h_quiet : assert (!work_me || rings(ctx2_q));
       h_known : assert (!(rings(ctx_q) && of_y(ctx_q)) || known_q);
       h_known1 : assert (!mine || known_q);
       h_hers :
-      assert (!known_q || ((!ctx_q[`EFA_QPC__LIVE] || of_y(ctx_q)) && (!rings(ctx1_q)
-          || of_y(ctx1_q)) && (!rings(ctx2_q) || of_y(ctx2_q))));
+      assert (!known_q || ((!ctx_q[`EFA_QPC__LIVE] || of_y(
+          ctx_q
+      )) && (!rings(
+          ctx1_q
+      ) || of_y(
+          ctx1_q
+      )) && (!rings(
+          ctx2_q
+      ) || of_y(
+          ctx2_q
+      ))));
       h_copies :
       assert (!known_q || zero_me || work_me || (copy_0_known && copy_1_known && copy_2_known
           && copy_0 == prod_q && copy_1 == prod_q && copy_2 == prod_q));
-      h_judged : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
+      h_checked : assert (!known_q || cleared_q || s1_num[QPN_W-1:0] != me || dut_prod == prod_q);
       h_zero : assert (!known_q || !zero_me || work_me || prod_q == 0);
       h_effect : assert (!(work_me && known_q) || s2_value[15:0] == prod_q);
       h_cq :
-      assert (cq_walk <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
+      assert (cq_init <= {1'b0, cq} || (cq_word_known && cq_word[0] == cq_live_q
           && (!cq_live_q || cq_word[10:1] == cq_uar_q)));
-      h_cq_walk : assert (db_init_done || !cq_live_q);
+      h_cq_init : assert (db_init_done || !cq_live_q);
       h_owner : assert (walk <= {1'b0, page} ? !own_q : owner_known && owner_word[0] == own_q);
       h_op : assert (op_waits_q ? {8'd0, op_line} < op_lines : op_line == 0);
       h_record :
@@ -894,63 +917,56 @@ module fv_isolation #(
       h_s3 :
       assert ((s3_valid && write_line == line) == to_line_q[2] && (!to_line_q[2] || owned_q[2]
           || !s3_inside));
-      h_request : assert (!(fault_request[me] || fault_round[me] || flush_ok[me]) || told_q);
+      h_request : assert (!(fault_request[me] || fault_round[me] || flush_ok[me]) || event_pipe_q);
       h_owed :
-      assert (!(fault_rung[me] || fault_torn[me] || fault_store[me] || fault_read[me]) || owed_q);
+      assert (!(fault_posted[me] || fault_incomplete[me] || fault_store[me] || fault_read[me]) || owed_q);
 
       h_rq :
       assert (!rq_known_q || (rq_sized_q && rq_post_0_known && rq_post_1_known && rq_post_2_known
           && rq_post_0 == rq_prod_q && rq_post_1 == rq_prod_q && rq_post_2 == rq_prod_q
           && rq_take_0_known && rq_take_1_known && rq_take_0 == rq_cons_q && rq_take_1 == rq_cons_q
           && rq_done_0_known && rq_done_1_known && rq_done_0 == rq_done_q && rq_done_1 == rq_done_q));
-      h_rq_size :
-      assert (!rq_sized_q || (rq_size_known && rq_size == {rq_live_q, rq_log_q}));
-      h_rq_rung :
-      assert ((rq_judged && rq_judged_qpn == me) == rq_rung_q && (!(rq_rung_q && rq_known_q)
-          || (rq_judged_value == rq_value_q && rq_judged_prod == rq_prod_q
-          && rq_judged_done == rq_done_q && rq_judged_live == rq_live_q
-          && rq_judged_log == rq_log_q)));
+      h_rq_size : assert (!rq_sized_q || (rq_size_known && rq_size == {rq_live_q, rq_log_q}));
+      h_rq_posted :
+      assert ((rq_checked && rq_checked_qpn == me) == rq_posted_q && (!(rq_posted_q && rq_known_q)
+          || (rq_checked_value == rq_value_q && rq_checked_prod == rq_prod_q
+          && rq_checked_done == rq_done_q && rq_checked_live == rq_live_q
+          && rq_checked_log == rq_log_q)));
       h_rq_report :
       assert ((rq_adding && rq_adding_qpn == me) == rq_report_q && (!(rq_report_q && rq_known_q)
           || (rq_adding_count == rq_count_q && rq_added == rq_done_q + {14'd0, rq_count_q})));
 
-      p_decode :
-      assert ((!db_valid || (lines_q != 0 && host_write && host_bar == `EFA_LIMITS__DB_BAR
-          && db_offset == {host_line, db_dword, 2'd0} && (&host_be[4*db_dword+:4])
-          && db_data == host_data[32*db_dword+:32] && !acted_q[db_dword]))
-          && (!llq_valid || (lines_q != 0 && host_write && host_bar == `EFA_MEM_BAR && pop_line
-          && {{26 - LINE_W{1'b0}}, llq_line} == host_line && llq_data == host_data
-          && llq_dwen[dword] == (&host_be[4*dword+:4]))));
+      p_decode : assert (db_by_host && llq_by_host);
       p_context :
       assert (!ctx_there || (ctx_0 == ctx_q && ctx_1 == ctx_q && ctx_2 == ctx_q && ctx_3 == ctx_q
           && ctx_4 == ctx_q && ctx_5 == ctx_q));
       p_report : assert (!(offers && !offers_q) || owed_q);
-      p_down : assert (down[me] == broke_q);
+      p_halted : assert (halted[me] == broke_q);
       p_flush :
-      assert (!(flush_ok[me] || (walk_valid && walk_set[me]) || (again_valid && again_qpn == me))
-          || told_q);
+      assert (!(flush_ok[me] || (translate_valid && scan_set[me]) || (again_valid && again_qpn == me))
+          || event_pipe_q);
       p_notice :
       assert (!((qpchg_send_valid || qpchg_recv_valid) && qpchg_qpn == me)
           || qpchg_state == ctx_q[`EFA_QPC__STATE]);
-      p_beyond : assert (!(known_q && of_y(ctx2_q)) || (rung_valid && rung_qpn == me) == beyond_q);
-      p_stray :
-      assert (!(store_valid && store_qpn == me && of_page_q[2]) || of_me_q[2]);
+      p_beyond :
+      assert (!(known_q && of_y(ctx2_q)) || (doorbell_valid && doorbell_qpn == me) == beyond_q);
+      p_stray : assert (!(store_valid && store_qpn == me && of_page_q[2]) || of_me_q[2]);
       p_count :
-      assert (!answer_known_q || ((!asked_q[0] || prod_data[15:0] == answer_q)
-          && (!asked_q[1] || prod_data[31:16] == answer_q)));
+      assert (!rsp_known_q || ((!requested_q[0] || prod_data[15:0] == rsp_q)
+          && (!requested_q[1] || prod_data[31:16] == rsp_q)));
       p_work : assert (!(known_q && of_y(ctx2_q)) || (work_valid && work_qpn == me) == work_q);
-      p_asks : assert (!to_sq || completed_asked_q);
+      p_requests : assert (!to_sq || completed_requested_q);
       p_rq :
       assert (!of_y(
           ctx2_q
       ) || ((rqdb_valid && rqdb_qpn == me) == rq_q && (!rq_q || rqdb_value == value_q[15:0])));
       p_posted :
-      assert (!rq_answer_known_q || ((!rq_asked_q[0] || rq_prod[15:0] == rq_answer_q[15:0])
-          && (!rq_asked_q[1] || rq_prod[31:16] == rq_answer_q[15:0])));
+      assert (!rq_rsp_known_q || ((!rq_requested_q[0] || rq_prod[15:0] == rq_rsp_q[15:0])
+          && (!rq_requested_q[1] || rq_prod[31:16] == rq_rsp_q[15:0])));
       p_claimed :
-      assert (!rq_answer_known_q || ((!rq_asked_q[0] || rq_cons[15:0] == rq_answer_q[31:16])
-          && (!rq_asked_q[1] || rq_cons[31:16] == rq_answer_q[31:16])));
-      p_judged :
+      assert (!rq_rsp_known_q || ((!rq_requested_q[0] || rq_cons[15:0] == rq_rsp_q[31:16])
+          && (!rq_requested_q[1] || rq_cons[31:16] == rq_rsp_q[31:16])));
+      p_checked :
       assert (!rq_known_q || ((move_valid && moved_qpn == me) == rq_moved_q
           && (wrong_valid && moved_qpn == me) == rq_wrong_q));
       p_cq :
@@ -963,20 +979,22 @@ module fv_isolation #(
       p_early :
       assert (!(l3_valid_q && l3_known_q) || (store_valid && store_qpn == me) == l3_error_q);
       c_decode : cover (db_valid && acted_q != 0 && db_offset[31:16] == y && y != 0);
-      c_context : cover (judge_q && rings(ctx_q) && rings(ctx_2) && of_y(ctx_q));
+      c_context : cover (check_q && rings(ctx_q) && rings(ctx_2) && of_y(ctx_q));
       c_report : cover (offers && owed_q && offers_q);
-      c_down : cover (down[me] && !told_q);
+      c_halted : cover (halted[me] && !event_pipe_q);
       c_flush : cover (again_valid && again_qpn == me);
-      c_notice : cover (qpchg_send_valid && qpchg_recv_valid && qpchg_qpn == me && qpchg_state == ERR);
+      c_notice :
+      cover (qpchg_send_valid && qpchg_recv_valid && qpchg_qpn == me && qpchg_state == ERR);
       c_beyond : cover (beyond_q && foreign_q && known_q && of_y(ctx2_q));
       c_stray : cover (store_valid && store_qpn == me && of_page_q[2]);
-      c_count : cover (answer_known_q && asked_q == 2'b11 && answer_q == 16'd2 && foreign_q);
+      c_count : cover (rsp_known_q && requested_q == 2'b11 && rsp_q == 16'd2 && foreign_q);
       c_work : cover (work_q && known_q && of_y(ctx2_q) && foreign_q);
-      c_asks : cover (to_sq && mine);
+      c_requests : cover (to_sq && mine);
       c_rq : cover (rq_q && foreign_q && value_q == 32'd1);
-      c_posted : cover (rq_answer_known_q && rq_asked_q[0] && rq_answer_q[15:0] == 16'd2 && rq_foreign_q);
-      c_claimed : cover (rq_answer_known_q && rq_asked_q[1] && rq_answer_q[31:16] == 16'd1);
-      c_judged : cover (rq_known_q && rq_wrong_q && rq_done_q == 16'd1);
+      c_posted :
+      cover (rq_rsp_known_q && rq_requested_q[0] && rq_rsp_q[15:0] == 16'd2 && rq_foreign_q);
+      c_claimed : cover (rq_rsp_known_q && rq_requested_q[1] && rq_rsp_q[31:16] == 16'd1);
+      c_checked : cover (rq_known_q && rq_wrong_q && rq_done_q == 16'd1);
       c_cq : cover (cq_q && !cq_other_q && foreign_q);
       c_line : cover (l3_write_q && l3_known_q && own_q && l3_parity_q && stray_q);
       c_early : cover (l3_error_q && l3_known_q);

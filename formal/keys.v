@@ -28,7 +28,7 @@ module fv_keys #(
 
   localparam MR_W = `EFA_LIMITS__MR_W;
   localparam MRC_W = `EFA_MRC__W;
-  localparam ASK_W = 24 + 10 + 64 + 32 + 1 + USER_W;
+  localparam REQ_META_W = 24 + 10 + 64 + 32 + 1 + USER_W;
 
   wire init_done;
   wire s_ready;
@@ -74,7 +74,7 @@ module fv_keys #(
 
   (* anyconst *) wire [MR_W-1:0] me;
 
-  (* probe = "u_dut.walk_q" *) wire [MR_W:0] walk;
+  (* probe = "u_dut.init_q" *) wire [MR_W:0] walk;
   (* probe = "u_dut.u_table.word_addr" *) wire [MR_W-1:0] word_addr;
   (* probe = "u_dut.u_table.word_q" *) wire [MRC_W-1:0] word;
   (* probe = "u_dut.u_table.word_known_q" *) wire word_known;
@@ -92,7 +92,7 @@ module fv_keys #(
   (* probe = "u_dut.s2_none_q" *) wire s2_none;
   (* probe = "u_dut.s2_long_q" *) wire s2_long;
   (* probe = "u_dut.s2_distance_q" *) wire [63:0] s2_distance;
-  (* probe = "u_dut.s2_room_q" *) wire [63:0] s2_room;
+  (* probe = "u_dut.s2_space_q" *) wire [63:0] s2_space;
   (* probe = "u_dut.s2_phys_q" *) wire s2_phys;
   (* probe = "u_dut.s2_shift_q" *) wire [5:0] s2_shift;
   (* probe = "u_dut.s2_mtt_q" *) wire [15:0] s2_mtt;
@@ -107,16 +107,16 @@ module fv_keys #(
   // The requests in the stages: valid, names this MR, requested access, its MR.
   reg [2:0] there_q;
   reg [2:0] mine_q;
-  reg [ASK_W-1:0] ask1_q;
-  reg [ASK_W-1:0] ask2_q;
-  reg [ASK_W-1:0] ask3_q;
+  reg [REQ_META_W-1:0] ask1_q;
+  reg [REQ_META_W-1:0] ask2_q;
+  reg [REQ_META_W-1:0] ask3_q;
   reg [MRC_W-1:0] mr1_q;
   reg [MRC_W-1:0] mr2_q;
   reg [MRC_W-1:0] mr3_q;
 
   wire answered = EARLY != 0 ? there_q[1] : there_q[2];
   wire about_me = EARLY != 0 ? mine_q[1] : mine_q[2];
-  wire [ASK_W-1:0] ask = EARLY != 0 ? ask2_q : ask3_q;
+  wire [REQ_META_W-1:0] ask = EARLY != 0 ? ask2_q : ask3_q;
   wire [MRC_W-1:0] mr = EARLY != 0 ? mr2_q : mr3_q;
   wire [23:0] key;
   wire [9:0] pd;
@@ -137,7 +137,7 @@ module fv_keys #(
 
   wire [63:0] iova = mr[`EFA_MRC__IOVA];
   wire [63:0] length = mr[`EFA_MRC__LENGTH];
-  wire [65:0] end_asked = {2'd0, addr} + {34'd0, len};
+  wire [65:0] end_requested = {2'd0, addr} + {34'd0, len};
   wire [65:0] end_there = {2'd0, iova} + {2'd0, length};
 
   always @(posedge clk) begin
@@ -158,18 +158,17 @@ module fv_keys #(
     end
   end
 
-  wire [63:0] told_iova = mr_data[`EFA_MRC__IOVA];
-  wire [63:0] told_length = mr_data[`EFA_MRC__LENGTH];
+  wire [63:0] mr_iova = mr_data[`EFA_MRC__IOVA];
+  wire [63:0] mr_length = mr_data[`EFA_MRC__LENGTH];
 
   always @* begin
     a_began : assume (began_q || rst);
     a_tables : assume (init_done || !(s_valid || mr_valid));
     a_ends :
-    assume (!(mr_valid && mr_data[`EFA_MRC__LIVE]) || told_length == 64'd0
-        || told_iova <= -told_length);
+    assume (!(mr_valid && mr_data[`EFA_MRC__LIVE]) || mr_length == 64'd0 || mr_iova <= -mr_length);
     a_words : assume (word_addr == me);
     if (began_q && !rst) begin
-      h_walk : assert (init_done || (mr_q == {MRC_W{1'b0}} && there_q == 3'd0));
+      h_init : assert (init_done || (mr_q == {MRC_W{1'b0}} && there_q == 3'd0));
       h_word : assert (walk <= {1'b0, me} || (word_known && word == mr_q));
       h_ends :
       assert ((!mr_q[`EFA_MRC__LIVE] || mr_q[`EFA_MRC__LENGTH] == 64'd0
@@ -189,7 +188,7 @@ module fv_keys #(
           && pd2 == mr2_q[`EFA_MRC__PD] && (mr2_q[`EFA_MRC__LOCAL_WRITE] || !writes2))
           && s2_long == (mr2_q[`EFA_MRC__LENGTH] < {32'd0, len2})
           && s2_distance == addr2 - mr2_q[`EFA_MRC__IOVA]
-          && s2_room == mr2_q[`EFA_MRC__LENGTH] - {32'd0, len2}
+          && s2_space == mr2_q[`EFA_MRC__LENGTH] - {32'd0, len2}
           && (!mr2_q[`EFA_MRC__LIVE] || mr2_q[`EFA_MRC__LENGTH] == 64'd0
           || mr2_q[`EFA_MRC__IOVA] <= -mr2_q[`EFA_MRC__LENGTH]))))));
       p_once :
@@ -204,7 +203,7 @@ module fv_keys #(
           && m_shift == mr[`EFA_MRC__SHIFT] && m_phys == mr[`EFA_MRC__PHYS]));
       p_inside :
       assert (!(answered && about_me && m_ok && len != 32'd0) || (addr >= iova
-          && end_asked <= end_there));
+          && end_requested <= end_there));
       c_once : cover (answered && about_me && there_q[0] && user == 4'd5);
       c_key : cover (answered && about_me && m_ok && len == 32'd64 && foreign_q);
       c_where : cover (answered && about_me && m_mtt == 16'd7);

@@ -22,7 +22,7 @@ module fv_llq #(
     input wire [`EFA_QPC__W-1:0] s_op_qpc,
     input wire [`EFA_QPC__W-1:0] qpc_data,
     input wire [15:0] prod_data,
-    input wire [15:0] taken_data,
+    input wire [15:0] consumed_data,
     input wire rd_en,
     input wire [LLQ_AW-6-1:0] rd_line,
     input wire s_void_valid,
@@ -37,7 +37,7 @@ module fv_llq #(
   wire s_op_ready;
   wire [QPN_W-1:0] qpc_addr;
   wire [QPN_W-1:0] prod_addr;
-  wire [QPN_W-1:0] taken_addr;
+  wire [QPN_W-1:0] consumed_addr;
   wire [511:0] rd_data;
   wire [15:0] rd_parity;
   wire s_void_ready;
@@ -69,8 +69,8 @@ module fv_llq #(
       .qpc_data(qpc_data),
       .prod_addr(prod_addr),
       .prod_data(prod_data),
-      .taken_addr(taken_addr),
-      .taken_data(taken_data),
+      .consumed_addr(consumed_addr),
+      .consumed_data(consumed_data),
       .rd_en(rd_en),
       .rd_line(rd_line),
       .rd_data(rd_data),
@@ -85,7 +85,7 @@ module fv_llq #(
       .ev_llq_data(ev_llq_data)
   );
 
-  (* probe = "u_dut.walk_q" *) wire [LINE_W-PAGE_LOG:0] walk;
+  (* probe = "u_dut.init_q" *) wire [LINE_W-PAGE_LOG:0] walk;
   (* probe = "u_dut.op_line_q" *) wire [11:0] op_line;
   (* probe = "u_dut.equal_q" *) wire [LINE_W:0] equal;
   (* probe = "u_dut.op_equal_q" *) wire op_equal;
@@ -145,7 +145,7 @@ module fv_llq #(
   wire [15:0] b_last = (16'd1 << b_log_q) - 16'd1;
   // The next WQE for this slot; the slot holds a posted WQE.
   wire [15:0] b_count = prod_data + ((b_slot_q - prod_data) & b_last);
-  wire b_rung = ((b_slot_q - taken_data) & b_last) < (prod_data - taken_data);
+  wire b_posted = ((b_slot_q - consumed_data) & b_last) < (prod_data - consumed_data);
   wire b_may = b_inside_q && qpc_data[`EFA_QPC__LIVE];
 
   // c: its effect
@@ -167,11 +167,11 @@ module fv_llq #(
   reg [31:0] data_q;
   reg map_known_q;  // the line was cleared since power-on
   reg map_q;
-  reg asked_q;
-  reg answer_data_known_q;
-  reg [31:0] answer_data_q;
-  reg answer_map_known_q;
-  reg answer_map_q;
+  reg requested_q;
+  reg rsp_data_known_q;
+  reg [31:0] rsp_data_q;
+  reg rsp_map_known_q;
+  reg rsp_map_q;
   reg both_q;
   reg op_waits_q;
   reg [`EFA_QPC__W+QPN_W+1:0] op_q;
@@ -195,18 +195,18 @@ module fv_llq #(
     b_mine_q <= a_mine_q;
     b_data_q <= a_data_q;
     c_valid_q <= !rst && b_valid_q;
-    c_write_q <= !rst && b_valid_q && b_may && !b_rung && b_mine_q;
-    c_error_q <= !rst && b_valid_q && b_may && b_rung && b_some_q;
+    c_write_q <= !rst && b_valid_q && b_may && !b_posted && b_mine_q;
+    c_error_q <= !rst && b_valid_q && b_may && b_posted && b_some_q;
     c_parity_q <= b_count[b_log_q];
     c_data_q <= b_data_q;
     v_valid_q <= !rst && step;
     v_parity_q <= op_step || s_void_parity;
     v_ring_q <= op_step;
-    asked_q <= rd_en && rd_line == line;
-    answer_data_q <= data_q;
-    answer_data_known_q <= began_q && data_known_q;
-    answer_map_q <= map_q;
-    answer_map_known_q <= began_q && map_known_q;
+    requested_q <= rd_en && rd_line == line;
+    rsp_data_q <= data_q;
+    rsp_data_known_q <= began_q && data_known_q;
+    rsp_map_q <= map_q;
+    rsp_map_known_q <= began_q && map_known_q;
     both_q <= !rst && v_valid_q && c_write_q;
     op_waits_q <= !rst && s_op_valid && !s_op_ready;
     op_q <= {s_op_own, s_op_disown, s_op_qpn, s_op_qpc};
@@ -282,7 +282,7 @@ module fv_llq #(
       p_data :
       assert ((write && write_line == line && write_dwen[dword]) == c_write_q
           && (!c_write_q || write_data[32*dword+:32] == c_data_q));
-      p_map : assert (!(asked_q && answer_map_known_q) || rd_parity[dword] == answer_map_q);
+      p_map : assert (!(requested_q && rsp_map_known_q) || rd_parity[dword] == rsp_map_q);
       o_made :
       assert (!(op_waits_q && s_op_own) || op_place[LINE_W-1:PAGE_LOG] != page
           || op_place[PAGE_LOG-1:0] == 0 || (own_q && op_own_ring));
@@ -290,14 +290,14 @@ module fv_llq #(
       assert (!own_q || own_line >= own_lines || (op_own_ring && own_line >= {8'd0, op_line})
           || map_known_q || (v_valid_q && v_ring_q));
       p_error : assert (!c_valid_q || err_valid == c_error_q);
-      p_asks :
+      p_requests :
       assert (!(a_valid_q && a_own_q) || (qpc_addr == a_qpn_q && prod_addr == a_qpn_q
-          && taken_addr == a_qpn_q));
+          && consumed_addr == a_qpn_q));
       c_data : cover (c_write_q && c_data_q == 32'd5 && data_known_q && own_log_q == 1);
-      c_map : cover (asked_q && answer_map_known_q && answer_data_known_q && both_q);
+      c_map : cover (requested_q && rsp_map_known_q && rsp_data_known_q && both_q);
       c_made : cover (own_q && own_line < own_lines && map_known_q && !op_waits_q && own_line > 1);
       c_error : cover (c_error_q);
-      c_asks : cover (a_valid_q && a_own_q && a_qpn_q == 2);
+      c_requests : cover (a_valid_q && a_own_q && a_qpn_q == 2);
     end
   end
 

@@ -10,11 +10,11 @@ module fv_rx_retire #(
     input wire clk,
     input wire rst,
     input wire s_job_valid,
-    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire [`EFA_RX_JOB__W-1:0] s_job,
     input wire written,
     input wire s_done_entry,
     input wire m_rxc_ready,
-    input wire m_acko_ready,
+    input wire m_ack_tx_ready,
     input wire s_stored,
     input wire s_released,
     input wire s_flushed,
@@ -26,14 +26,14 @@ module fv_rx_retire #(
 
   localparam LOG2 = 6;
   localparam [LOG2:0] FULL = 1 << LOG2;
-  localparam ITEM_W = 2 + `EFA_ACKO__W;
+  localparam ITEM_W = 2 + `EFA_ACK_TX__W;
   localparam [15:0] MOST = 16'd4096;  // packets, and flushed WQEs, inside at a time
 
   wire s_job_ready;
   wire m_rxc_valid;
   wire [`EFA_CPL__W-1:0] m_rxc_data;
-  wire m_acko_valid;
-  wire [`EFA_ACKO__W-1:0] m_acko_data;
+  wire m_ack_tx_valid;
+  wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data;
   wire free_valid;
   wire [SLOT_W-1:0] free_slot;
   wire done_valid;
@@ -43,8 +43,8 @@ module fv_rx_retire #(
   wire st_drop_valid;
   wire st_rx_valid;
   wire [15:0] st_rx_bytes;
-  wire ev_rxw_valid;
-  wire [63:0] ev_rxw_data;
+  wire ev_rx_data_done_valid;
+  wire [63:0] ev_rx_data_done_data;
 
   efa_rx_retire #(
       .SLOT_W(SLOT_W)
@@ -59,9 +59,9 @@ module fv_rx_retire #(
       .m_rxc_valid(m_rxc_valid),
       .m_rxc_ready(m_rxc_ready),
       .m_rxc_data(m_rxc_data),
-      .m_acko_valid(m_acko_valid),
-      .m_acko_ready(m_acko_ready),
-      .m_acko_data(m_acko_data),
+      .m_ack_tx_valid(m_ack_tx_valid),
+      .m_ack_tx_ready(m_ack_tx_ready),
+      .m_ack_tx_data(m_ack_tx_data),
       .free_valid(free_valid),
       .free_slot(free_slot),
       .done_valid(done_valid),
@@ -77,8 +77,8 @@ module fv_rx_retire #(
       .st_drop_valid(st_drop_valid),
       .st_rx_valid(st_rx_valid),
       .st_rx_bytes(st_rx_bytes),
-      .ev_rxw_valid(ev_rxw_valid),
-      .ev_rxw_data(ev_rxw_data)
+      .ev_rx_data_done_valid(ev_rx_data_done_valid),
+      .ev_rx_data_done_data(ev_rx_data_done_data)
   );
 
   (* probe = "u_dut.written_q" *) wire [4:0] data_ready;
@@ -97,17 +97,17 @@ module fv_rx_retire #(
   (* probe = "u_dut.u_pending.g_ram.u_ram.word_q" *) wire [ITEM_W-1:0] word;
   (* probe = "u_dut.packets_in_q" *) wire [15:0] packets_in;
   (* probe = "u_dut.packets_out_q" *) wire [15:0] packets_out;
-  (* probe = "u_dut.packets_mark_q" *) wire [15:0] packets_mark;
+  (* probe = "u_dut.packets_fence_q" *) wire [15:0] packets_fence;
   (* probe = "u_dut.flushed_in_q" *) wire [15:0] flushed_in;
   (* probe = "u_dut.flushed_out_q" *) wire [15:0] flushed_out;
-  (* probe = "u_dut.flushed_mark_q" *) wire [15:0] flushed_mark;
+  (* probe = "u_dut.flushed_fence_q" *) wire [15:0] flushed_fence;
   (* probe = "u_dut.draining_q" *) wire draining;
   (* probe = "u_dut.drops_q" *) wire [7:0] drops;
   (* probe = "u_dut.dropped_q" *) wire [1:0] dropped;
 
   reg began_q = 1'b0;
   reg job_stood_q;
-  reg [`EFA_RXJ__W-1:0] job_q;
+  reg [`EFA_RX_JOB__W-1:0] job_q;
   reg drain_stood_q;
   reg [15:0] data_q;  // unfinished jobs whose data is out
   reg [LOG2:0] waits_q;  // acknowledgements (or jobs without one) that wait for a CQE
@@ -124,18 +124,18 @@ module fv_rx_retire #(
   reg [15:0] inside_f_q;
   reg [15:0] before_p_q;  // of those, inside when the drain began
   reg [15:0] before_f_q;
-  reg [15:0] past_p_q;  // left since those have left
-  reg [15:0] past_f_q;
+  reg [15:0] passed_p_q;  // left since those have left
+  reg [15:0] passed_f_q;
   reg [8:0] drops_left_q;
   reg drops_seen_q;
   reg drained_seen_q;
 
   wire ends = s_job_valid && s_job_ready;
-  wire completes = s_job[`EFA_RXJ__COMPLETE];
-  wire acks = s_job[`EFA_RXJ__ACK];
-  wire writes = s_job[`EFA_RXJ__WRITE];
-  wire packet = s_job[`EFA_RXJ__PACKET];
-  wire [15:0] slot = s_job[`EFA_RXJ__SLOT];
+  wire completes = s_job[`EFA_RX_JOB__COMPLETE];
+  wire acks = s_job[`EFA_RX_JOB__ACK];
+  wire writes = s_job[`EFA_RX_JOB__WRITE];
+  wire packet = s_job[`EFA_RX_JOB__PACKET];
+  wire [15:0] slot = s_job[`EFA_RX_JOB__SLOT];
   wire push = ends && (completes || acks);
   wire pop = head_valid && head_ready;
   wire mine = there_q && ahead_q == 0;
@@ -159,8 +159,8 @@ module fv_rx_retire #(
       inside_f_q <= 0;
       before_p_q <= 0;
       before_f_q <= 0;
-      past_p_q <= 0;
-      past_f_q <= 0;
+      passed_p_q <= 0;
+      passed_f_q <= 0;
       drops_left_q <= 0;
       drops_seen_q <= 1'b0;
       drained_seen_q <= 1'b0;
@@ -179,8 +179,8 @@ module fv_rx_retire #(
         before_p_q <= before_p_q - (s_released && before_p_q != 0);
         before_f_q <= before_f_q - (gone_f && before_f_q != 0);
       end
-      past_p_q <= !draining ? 0 : past_p_q + (s_released && before_p_q == 0);
-      past_f_q <= !draining ? 0 : past_f_q + (gone_f && before_f_q == 0);
+      passed_p_q <= !draining ? 0 : passed_p_q + (s_released && before_p_q == 0);
+      passed_f_q <= !draining ? 0 : passed_f_q + (gone_f && before_f_q == 0);
       if (drops_left_q == 2) drops_seen_q <= 1'b1;
       if (m_drained) drained_seen_q <= 1'b1;
       drops_left_q <= drops_left_q + s_drops[0] + s_drops[1] - st_drop_valid;
@@ -189,7 +189,7 @@ module fv_rx_retire #(
         there_q <= 1'b1;
         ahead_q <= level - pop;
         waits_ahead_q <= waits_q - (pop && head_waits);
-        item_q <= {completes, acks, s_job[`EFA_RXJ__ACKO]};
+        item_q <= {completes, acks, s_job[`EFA_RX_JOB__ACK_TX]};
         number_q <= completes_q + completes;
       end else if (pop && there_q) begin
         if (mine) there_q <= 1'b0;
@@ -216,7 +216,7 @@ module fv_rx_retire #(
     a_flushes : assume ((!gone_f || inside_f_q != 0) && inside_f_q <= MOST);
     a_drops : assume (drops_left_q <= 255);
     // During a drain fewer of either leave than half the range of the counters.
-    a_past : assume (past_p_q < 16'd32000 && past_f_q < 16'd32000);
+    a_passed : assume (passed_p_q < 16'd32000 && passed_f_q < 16'd32000);
     // The FIFO returns only items that entered, of either kind (fifo.order).
     a_store : assume (!pop || (head_waits ? waits_q != 0 : waits_q != level));
     a_store_ahead :
@@ -233,7 +233,7 @@ module fv_rx_retire #(
       h_ahead :
       assert (!there_q || (followed_q && ahead_q < level && waits_ahead_q <= ahead_q
           && waits_ahead_q + own <= waits_q));
-      h_head : assert (!in_head || {head_waits, head_acks, m_acko_data} == item_q);
+      h_head : assert (!in_head || {head_waits, head_acks, m_ack_tx_data} == item_q);
       h_place :
       assert (!there_q || in_head || (word_addr == behind[LOG2-1:0] && word_known
           && word == item_q));
@@ -242,26 +242,26 @@ module fv_rx_retire #(
       assert (packets_in - packets_out == inside_p_q && flushed_in - flushed_out == inside_f_q);
       h_before :
       assert (before_p_q <= inside_p_q && before_f_q <= inside_f_q && (!draining
-          || ((before_p_q == 0 || packets_mark - packets_out == before_p_q)
-          && (before_f_q == 0 || flushed_mark - flushed_out == before_f_q))));
-      h_past :
-      assert (!draining || ((before_p_q != 0 ? past_p_q == 0
-          : packets_out - packets_mark == past_p_q) && (before_f_q != 0 ? past_f_q == 0
-          : flushed_out - flushed_mark == past_f_q)));
+          || ((before_p_q == 0 || packets_fence - packets_out == before_p_q)
+          && (before_f_q == 0 || flushed_fence - flushed_out == before_f_q))));
+      h_passed :
+      assert (!draining || ((before_p_q != 0 ? passed_p_q == 0
+          : packets_out - packets_fence == passed_p_q) && (before_f_q != 0 ? passed_f_q == 0
+          : flushed_out - flushed_fence == passed_f_q)));
       p_data : assert (!(ends && writes) || data_q != 0);
       p_completion :
       assert ((m_rxc_valid && m_rxc_ready) == (ends && completes)
-          && (!m_rxc_valid || m_rxc_data == s_job[`EFA_RXJ__CPL]));
+          && (!m_rxc_valid || m_rxc_data == s_job[`EFA_RX_JOB__CPL]));
       p_slot :
       assert (free_valid == (ends && packet) && (!free_valid || free_slot == slot[SLOT_W-1:0]));
       p_report :
       assert (done_valid == (ends && completes) && (!done_valid
-          || done_count == s_job[`EFA_RXJ__COUNT]));
+          || done_count == s_job[`EFA_RX_JOB__COUNT]));
       p_ack :
-      assert (!(mine && pop) || ((m_acko_valid && m_acko_ready) == item_q[ITEM_W-2]
-          && (!m_acko_valid || m_acko_data == item_q[`EFA_ACKO__W-1:0])));
-      p_only : assert (!(m_acko_valid && m_acko_ready) || pop);
-      p_entry : assert (!(mine && m_acko_valid) || !own || entries_q - number_q <= 16'd64);
+      assert (!(mine && pop) || ((m_ack_tx_valid && m_ack_tx_ready) == item_q[ITEM_W-2]
+          && (!m_ack_tx_valid || m_ack_tx_data == item_q[`EFA_ACK_TX__W-1:0])));
+      p_only : assert (!(m_ack_tx_valid && m_ack_tx_ready) || pop);
+      p_entry : assert (!(mine && m_ack_tx_valid) || !own || entries_q - number_q <= 16'd64);
       p_drops : assert (drops_left_q == drops + dropped[0] + dropped[1]);
       p_drain : assert (!m_drained || (before_p_q == 0 && before_f_q == 0 && s_fetches_drained));
       p_drain_ends :
@@ -271,8 +271,8 @@ module fv_rx_retire #(
       c_slot : cover (free_valid && free_slot == 8'd5);
       c_report : cover (done_valid && done_count == 2'd2 && writes);
       c_ack : cover (mine && pop && item_q[ITEM_W-2] && number_q == 3);
-      c_only : cover (m_acko_valid && m_acko_ready && level == 3);
-      c_entry : cover (mine && m_acko_valid && own && number_q == 2);
+      c_only : cover (m_ack_tx_valid && m_ack_tx_ready && level == 3);
+      c_entry : cover (mine && m_ack_tx_valid && own && number_q == 2);
       c_drops : cover (drops_left_q == 0 && drops_seen_q);
       c_drain : cover (m_drained && inside_p_q == 2 && drained_seen_q);
       c_drain_ends : cover (draining && before_p_q == 1 && before_f_q == 1);

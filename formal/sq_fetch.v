@@ -11,9 +11,9 @@ module fv_sq_fetch #(
     input wire clk,
     input wire rst,
     input wire [3:0] mrrs_log,
-    input wire rung_valid,
-    input wire [QPN_W-1:0] rung_qpn,
-    input wire [15:0] rung_by,
+    input wire doorbell_valid,
+    input wire [QPN_W-1:0] doorbell_qpn,
+    input wire [15:0] posted_by,
     input wire s_chg_valid,
     input wire [QPN_W-1:0] s_chg_qpn,
     input wire [`EFA_QPC__W-1:0] qpc_data,
@@ -25,12 +25,12 @@ module fv_sq_fetch #(
     input wire s_drain,
     input wire s_waits,
     input wire m_rd_ready,
-    input wire rdc_valid,
-    input wire [31:0] rdc_cookie,
-    input wire [12:0] rdc_offset,
-    input wire [6:0] rdc_bytes,
-    input wire rdc_last,
-    input wire rdc_err
+    input wire rd_cpl_valid,
+    input wire [31:0] rd_cpl_cookie,
+    input wire [12:0] rd_cpl_offset,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_last,
+    input wire rd_cpl_err
 );
 
   localparam LLQ_AW = 21;
@@ -63,8 +63,8 @@ module fv_sq_fetch #(
       .rst(rst),
       .init_done(init_done),
       .mrrs_log(mrrs_log),
-      .rung_valid(rung_valid),
-      .rung_qpn(rung_qpn),
+      .doorbell_valid(doorbell_valid),
+      .doorbell_qpn(doorbell_qpn),
       .s_chg_valid(s_chg_valid),
       .s_chg_ready(s_chg_ready),
       .s_chg_qpn(s_chg_qpn),
@@ -84,12 +84,12 @@ module fv_sq_fetch #(
       .m_rd_addr(m_rd_addr),
       .m_rd_len(m_rd_len),
       .m_rd_cookie(m_rd_cookie),
-      .rdc_valid(rdc_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_valid(rd_cpl_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .fill_valid(fill_valid),
       .fill_line(fill_line),
       .fill_parity(fill_parity),
@@ -101,16 +101,16 @@ module fv_sq_fetch #(
       .err_qpn(err_qpn)
   );
 
-  (* probe = "u_dut.u_asked.word_addr" *) wire [QPN_W-1:0] asked_place;
-  (* probe = "u_dut.u_asked.word_q" *) wire [16:0] asked;
-  (* probe = "u_dut.u_asked.word_known_q" *) wire asked_known;
+  (* probe = "u_dut.u_requested.word_addr" *) wire [QPN_W-1:0] requested_place;
+  (* probe = "u_dut.u_requested.word_q" *) wire [16:0] asked;
+  (* probe = "u_dut.u_requested.word_known_q" *) wire requested_known;
   (* probe = "u_dut.u_base.word_addr" *) wire [QPN_W-1:0] base_place;
   (* probe = "u_dut.u_base.word_q" *) wire [57:0] base;
   (* probe = "u_dut.u_base.word_known_q" *) wire base_known;
   (* probe = "u_dut.u_set.inside_q" *) wire [(1<<QPN_W)-1:0] set;
   (* probe = "u_dut.p_valid_q" *) wire p_valid;
   (* probe = "u_dut.p_qpn_q" *) wire [QPN_W-1:0] p_qpn;
-  (* probe = "u_dut.p_asked" *) wire [16:0] p_asked;
+  (* probe = "u_dut.p_requested" *) wire [16:0] p_requested;
   (* probe = "u_dut.p_base" *) wire [57:0] p_base;
   (* probe = "u_dut.p_done" *) wire p_done;
   (* probe = "u_dut.p_work" *) wire p_work;
@@ -142,7 +142,7 @@ module fv_sq_fetch #(
   reg [16:0] sent_q;  // requested lines
   reg [57:0] base_q;
   reg looked_q;
-  reg [15:0] answer_q;
+  reg [15:0] rsp_q;
   reg cleared_q;
   reg stays_q;
   reg [QPN_W-1:0] clear_qpn_q;
@@ -157,10 +157,10 @@ module fv_sq_fetch #(
   wire [16:0] mask = wide ? 17'h1FFFF : 17'h0FFFF;
   wire [3:0] ring_log = log + {3'd0, wide};
   wire [16:0] ring = 17'd1 << ring_log;
-  wire [16:0] rung_lines = wide ? {prod_q, 1'b0} : {1'b0, prod_q};
-  wire [16:0] waiting = (rung_lines - sent_q) & mask;
+  wire [16:0] posted_lines = wide ? {prod_q, 1'b0} : {1'b0, prod_q};
+  wire [16:0] waiting = (posted_lines - sent_q) & mask;
   wire cleared = s_clear_valid && s_clear_qpn == me;
-  wire rung = rung_valid && rung_qpn == me;
+  wire rung = doorbell_valid && doorbell_qpn == me;
   wire p_me = p_valid && p_qpn == me;
   wire x_me = x_valid && x_qpn == me;
   wire changed = s_chg_valid && s_chg_ready && s_chg_qpn == me;
@@ -176,7 +176,7 @@ module fv_sq_fetch #(
   always @(posedge clk) begin
     began_q <= 1'b1;
     looked_q <= qpc_addr == me;
-    answer_q <= rung ? prod_q + rung_by : prod_q;
+    rsp_q <= rung ? prod_q + posted_by : prod_q;
     cleared_q <= !rst && cleared;
     stays_q <= !rst && s_clear_valid && !s_clear_ready;
     clear_qpn_q <= s_clear_qpn;
@@ -197,7 +197,7 @@ module fv_sq_fetch #(
         sent_q  <= 0;
         if (s_clear_made) base_q <= s_clear_base;
       end else begin
-        if (rung) prod_q <= prod_q + rung_by;
+        if (rung) prod_q <= prod_q + posted_by;
         if (reads) sent_q <= (sent_q + lines) & mask;
       end
       if (rung || changed) idle_q <= 1'b0;
@@ -208,19 +208,20 @@ module fv_sq_fetch #(
   always @* begin
     a_reset_first : assume (began_q || rst);
     // The chosen word of each table is that of the queue.
-    a_words : assume (asked_place == me && base_place == me);
+    a_words : assume (requested_place == me && base_place == me);
     a_log : assume (log <= 4'd10);
     // Completions come in any order, late, with errors or not at all, each line in its own beat.
-    a_beats : assume (!rdc_valid || rdc_err || (rdc_bytes == 7'd64 && rdc_offset[5:0] == 6'd0));
+    a_beats :
+    assume (!rd_cpl_valid || rd_cpl_err || (rd_cpl_bytes == 7'd64 && rd_cpl_offset[5:0] == 6'd0));
     // The end of a read only lowers the count behind m_drained, and no property covers m_drained.
     a_none_over : assume (!freed);
     a_size : assume (mrrs_log >= 4'd7 && mrrs_log <= 4'd12);
     a_size_stays : assume (!began_q || mrrs_log == mrrs_q);
     // Doorbells are valid, and the tables respond with their state at the request.
-    a_rung_lives : assume (!rung || (known_q && !cleared && !stays_q && rung_by != 0));
-    a_rung_fits :
-    assume (!rung || {1'b0, waiting} + (wide ? {1'b0, rung_by, 1'b0} : {2'b00, rung_by}) <= ring);
-    a_count : assume (!looked_q || prod_data == answer_q);
+    a_posted_lives : assume (!rung || (known_q && !cleared && !stays_q && posted_by != 0));
+    a_posted_fits :
+    assume (!rung || {1'b0, waiting} + (wide ? {1'b0, posted_by, 1'b0} : {2'b00, posted_by}) <= ring);
+    a_count : assume (!looked_q || prod_data == rsp_q);
     a_ring :
     assume (!looked_q || (qpc_data[`EFA_QPC__WQE128] == wide && qpc_data[`EFA_QPC__SQ_LOG] == log
         && qpc_data[`EFA_QPC__SQ_LINE] == line));
@@ -239,7 +240,7 @@ module fv_sq_fetch #(
       h_new : assert (!x_new || x_valid || x_new);
       h_table :
       assert (!known_q || (stays_q && clear_qpn_q == me)
-          || (asked_known && asked == (x_new && x_qpn == me ? x_first : after)));
+          || (requested_known && asked == (x_new && x_qpn == me ? x_first : after)));
       h_base : assert (!known_q || (base_known && base == base_q));
       h_x :
       assert (!x_me || (known_q && x_lines != 0 && x_lines <= 7'd64 && x_wide == wide
@@ -250,26 +251,26 @@ module fv_sq_fetch #(
       h_p :
       assert (!p_me || !known_q || (x_new && x_qpn == me)
           || (had_new && had_qpn == me) || cleared_q || !looked_q
-          || (p_asked == asked && p_base == base));
+          || (p_requested == asked && p_base == base));
       h_looked : assert (!p_me || looked_q);
-      h_answer : assert (!known_q || cleared_q || answer_q == prod_q);
-      o_kept : assert (!(x_new && x_me) || {5'd0, x_more} == waiting || set[me] || p_me);
+      h_rsp : assert (!known_q || cleared_q || rsp_q == prod_q);
+      o_pending : assert (!(x_new && x_me) || {5'd0, x_more} == waiting || set[me] || p_me);
       p_order :
       assert (!reads || (m_rd_addr == {base_q, 6'd0} + {41'd0, index, 6'd0} && m_rd_len != 0
           && m_rd_len[5:0] == 0));
-      p_rung : assert (!reads || lines <= waiting);
+      p_posted : assert (!reads || lines <= waiting);
       p_ring :
       assert (!reads || (index + lines <= ring && {1'b0, place} + m_rd_len[12:6] <= {1'b0, size}
           && m_rd_cookie[LINE_W-1:0] == line[LINE_W-1:0] + index[LINE_W-1:0]
           && m_rd_cookie[28] == lap[0]));
-      p_kept :
+      p_pending :
       assert (!known_q || waiting == 0 || idle_q || set[me] || p_me || (chg && chg_qpn == me)
           || (x_me && {10'd0, x_lines} == waiting)
           || (x_new && x_qpn == me));
       c_order : cover (reads && sent_q == 17'd5);
-      c_rung : cover (reads && lines == waiting && sent_q == 17'd2 && wide);
+      c_posted : cover (reads && lines == waiting && sent_q == 17'd2 && wide);
       c_ring : cover (reads && lap == 17'd1 && index == 0 && log == 4'd1);
-      c_kept : cover (waiting != 0 && !set[me] && !p_me && x_me && x_new && sent_q != 0);
+      c_pending : cover (waiting != 0 && !set[me] && !p_me && x_me && x_new && sent_q != 0);
     end
   end
 

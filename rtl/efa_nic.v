@@ -121,31 +121,31 @@ module efa_nic #(
   wire [63:0] rd_adm_addr;
   wire [12:0] rd_adm_len;
   wire [31:0] rd_adm_cookie;
-  wire rdc_adm_valid;
+  wire rd_cpl_adm_valid;
   wire rd_rq_valid;
   wire rd_rq_ready;
   wire [63:0] rd_rq_addr;
   wire [12:0] rd_rq_len;
   wire [31:0] rd_rq_cookie;
-  wire rdc_rq_valid;
+  wire rd_cpl_rq_valid;
   wire rd_tx_valid;
   wire rd_tx_ready;
   wire [63:0] rd_tx_addr;
   wire [12:0] rd_tx_len;
   wire [31:0] rd_tx_cookie;
-  wire rdc_tx_valid;
+  wire rd_cpl_tx_valid;
   wire rd_sq_valid;
   wire rd_sq_ready;
   wire [63:0] rd_sq_addr;
   wire [12:0] rd_sq_len;
   wire [31:0] rd_sq_cookie;
-  wire rdc_sq_valid;
-  wire [31:0] rdc_cookie;
-  wire [12:0] rdc_offset;
-  wire [511:0] rdc_data;
-  wire [6:0] rdc_bytes;
-  wire rdc_last;
-  wire rdc_err;
+  wire rd_cpl_sq_valid;
+  wire [31:0] rd_cpl_cookie;
+  wire [12:0] rd_cpl_offset;
+  wire [511:0] rd_cpl_data;
+  wire [6:0] rd_cpl_bytes;
+  wire rd_cpl_last;
+  wire rd_cpl_err;
   wire wr_adm_valid;
   wire wr_adm_ready;
   wire [63:0] wr_adm_addr;
@@ -176,14 +176,14 @@ module efa_nic #(
   wire irq_eq_valid;
   wire irq_eq_ready;
   wire [7:0] irq_eq_vector;
-  wire qpa_lock;
-  wire qpa_valid;
-  wire qpa_ready;
-  wire qpa_write;
-  wire [QPN_W-1:0] qpa_qpn;
-  wire [`EFA_QPC__W-1:0] qpa_wdata;
-  wire qpa_rvalid;
-  wire [`EFA_QPC__W-1:0] qpa_rdata;
+  wire qpc_admin_lock;
+  wire qpc_admin_valid;
+  wire qpc_admin_ready;
+  wire qpc_admin_write;
+  wire [QPN_W-1:0] qpc_admin_qpn;
+  wire [`EFA_QPC__W-1:0] qpc_admin_wdata;
+  wire qpc_admin_rvalid;
+  wire [`EFA_QPC__W-1:0] qpc_admin_rdata;
   wire [4*QPN_W-1:0] qpc_send_addr;
   wire [4*`EFA_QPC__W-1:0] qpc_send_data;
   wire [2*QPN_W-1:0] qpc_recv_addr;
@@ -217,18 +217,18 @@ module efa_nic #(
   wire ah_valid;
   wire [`EFA_LIMITS__AH_W-1:0] ah_index;
   wire [`EFA_AHC__W-1:0] ah_data;
-  wire sqop_valid;
-  wire sqop_ready;
-  wire [1:0] sqop_kind;
-  wire [QPN_W-1:0] sqop_qpn;
-  wire [`EFA_QPC__W-1:0] sqop_qpc;
-  wire sqop_busy;
-  wire [57:0] sqop_base;
-  wire rqop_valid;
-  wire rqop_ready;
-  wire [1:0] rqop_kind;
-  wire [QPN_W-1:0] rqop_qpn;
-  wire [`EFA_QPC__W-1:0] rqop_qpc;
+  wire sq_ctrl_valid;
+  wire sq_ctrl_ready;
+  wire [1:0] sq_ctrl_kind;
+  wire [QPN_W-1:0] sq_ctrl_qpn;
+  wire [`EFA_QPC__W-1:0] sq_ctrl_qpc;
+  wire sq_ctrl_busy;
+  wire [57:0] sq_ctrl_base;
+  wire rq_ctrl_valid;
+  wire rq_ctrl_ready;
+  wire [1:0] rq_ctrl_kind;
+  wire [QPN_W-1:0] rq_ctrl_qpn;
+  wire [`EFA_QPC__W-1:0] rq_ctrl_qpc;
   wire drain_send_valid;
   wire drain_send_ready;
   wire drain_recv_valid;
@@ -248,12 +248,12 @@ module efa_nic #(
   wire rxc_ready;
   wire [`EFA_CPL__W-1:0] rxc_data;
   wire rxdone_valid;
-  wire acko_valid;
-  wire acko_ready;
-  wire [`EFA_ACKO__W-1:0] acko_data;
-  wire acki_valid;
-  wire acki_ready;
-  wire [`EFA_ACKI__W-1:0] acki_data;
+  wire ack_tx_valid;
+  wire ack_tx_ready;
+  wire [`EFA_ACK_TX__W-1:0] ack_tx_data;
+  wire ack_rx_valid;
+  wire ack_rx_ready;
+  wire [`EFA_ACK_RX__W-1:0] ack_rx_data;
   wire st_tx_valid;
   wire [15:0] st_tx_bytes;
   wire st_send_valid;
@@ -356,16 +356,16 @@ module efa_nic #(
       .rd_sq_addr(rd_sq_addr),
       .rd_sq_len(rd_sq_len),
       .rd_sq_cookie(rd_sq_cookie),
-      .rdc_adm_valid(rdc_adm_valid),
-      .rdc_rq_valid(rdc_rq_valid),
-      .rdc_tx_valid(rdc_tx_valid),
-      .rdc_sq_valid(rdc_sq_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_adm_valid(rd_cpl_adm_valid),
+      .rd_cpl_rq_valid(rd_cpl_rq_valid),
+      .rd_cpl_tx_valid(rd_cpl_tx_valid),
+      .rd_cpl_sq_valid(rd_cpl_sq_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .wr_adm_valid(wr_adm_valid),
       .wr_adm_ready(wr_adm_ready),
       .wr_adm_addr(wr_adm_addr),
@@ -396,12 +396,12 @@ module efa_nic #(
       .irq_eq_valid(irq_eq_valid),
       .irq_eq_ready(irq_eq_ready),
       .irq_eq_vector(irq_eq_vector),
-      .ev_odd_host_valid(ev_valid[`EFA_EV__ODD_HOST]),
-      .ev_odd_host_data(ev_data[64*`EFA_EV__ODD_HOST+:64]),
+      .ev_anomaly_host_valid(ev_valid[`EFA_EV__ANOMALY_HOST]),
+      .ev_anomaly_host_data(ev_data[64*`EFA_EV__ANOMALY_HOST+:64]),
       .ev_rd_valid(ev_valid[`EFA_EV__RD]),
       .ev_rd_data(ev_data[64*`EFA_EV__RD+:64]),
-      .ev_rdc_valid(ev_valid[`EFA_EV__RDC]),
-      .ev_rdc_data(ev_data[64*`EFA_EV__RDC+:64]),
+      .ev_rd_cpl_valid(ev_valid[`EFA_EV__RD_CPL]),
+      .ev_rd_cpl_data(ev_data[64*`EFA_EV__RD_CPL+:64]),
       .ev_irq_valid(ev_valid[`EFA_EV__IRQ]),
       .ev_irq_data(ev_data[64*`EFA_EV__IRQ+:64]),
       .ev_reset_valid(ev_valid[`EFA_EV__RESET]),
@@ -435,13 +435,13 @@ module efa_nic #(
       .rd_adm_addr(rd_adm_addr),
       .rd_adm_len(rd_adm_len),
       .rd_adm_cookie(rd_adm_cookie),
-      .rdc_adm_valid(rdc_adm_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_adm_valid(rd_cpl_adm_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .wr_adm_valid(wr_adm_valid),
       .wr_adm_ready(wr_adm_ready),
       .wr_adm_addr(wr_adm_addr),
@@ -451,14 +451,14 @@ module efa_nic #(
       .irq_adm_valid(irq_adm_valid),
       .irq_adm_ready(irq_adm_ready),
       .irq_adm_vector(irq_adm_vector),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
-      .qpa_rvalid(qpa_rvalid),
-      .qpa_rdata(qpa_rdata),
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
+      .qpc_admin_rvalid(qpc_admin_rvalid),
+      .qpc_admin_rdata(qpc_admin_rdata),
       .cqc_valid(cqc_valid),
       .cqc_cqn(cqc_cqn),
       .cqc_data(cqc_data),
@@ -474,18 +474,18 @@ module efa_nic #(
       .ah_valid(ah_valid),
       .ah_index(ah_index),
       .ah_data(ah_data),
-      .sqop_valid(sqop_valid),
-      .sqop_ready(sqop_ready),
-      .sqop_kind(sqop_kind),
-      .sqop_qpn(sqop_qpn),
-      .sqop_qpc(sqop_qpc),
-      .sqop_base(sqop_base),
-      .sqop_busy(sqop_busy),
-      .rqop_valid(rqop_valid),
-      .rqop_ready(rqop_ready),
-      .rqop_kind(rqop_kind),
-      .rqop_qpn(rqop_qpn),
-      .rqop_qpc(rqop_qpc),
+      .sq_ctrl_valid(sq_ctrl_valid),
+      .sq_ctrl_ready(sq_ctrl_ready),
+      .sq_ctrl_kind(sq_ctrl_kind),
+      .sq_ctrl_qpn(sq_ctrl_qpn),
+      .sq_ctrl_qpc(sq_ctrl_qpc),
+      .sq_ctrl_base(sq_ctrl_base),
+      .sq_ctrl_busy(sq_ctrl_busy),
+      .rq_ctrl_valid(rq_ctrl_valid),
+      .rq_ctrl_ready(rq_ctrl_ready),
+      .rq_ctrl_kind(rq_ctrl_kind),
+      .rq_ctrl_qpn(rq_ctrl_qpn),
+      .rq_ctrl_qpc(rq_ctrl_qpc),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
       .drain_recv_valid(drain_recv_valid),
@@ -508,8 +508,8 @@ module efa_nic #(
       .ev_acq_data(ev_data[64*`EFA_EV__ACQ+:64]),
       .ev_aenq_valid(ev_valid[`EFA_EV__AENQ]),
       .ev_aenq_data(ev_data[64*`EFA_EV__AENQ+:64]),
-      .ev_odd_admin_valid(ev_valid[`EFA_EV__ODD_ADMIN]),
-      .ev_odd_admin_data(ev_data[64*`EFA_EV__ODD_ADMIN+:64])
+      .ev_anomaly_admin_valid(ev_valid[`EFA_EV__ANOMALY_ADMIN]),
+      .ev_anomaly_admin_data(ev_data[64*`EFA_EV__ANOMALY_ADMIN+:64])
   );
 
   efa_qp_ctx #(
@@ -520,14 +520,14 @@ module efa_nic #(
       .qpc_send_data(qpc_send_data),
       .qpc_recv_addr(qpc_recv_addr),
       .qpc_recv_data(qpc_recv_data),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
-      .qpa_rvalid(qpa_rvalid),
-      .qpa_rdata(qpa_rdata),
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
+      .qpc_admin_rvalid(qpc_admin_rvalid),
+      .qpc_admin_rdata(qpc_admin_rdata),
       .qpchg_send_valid(qpchg_send_valid),
       .qpchg_send_ready(qpchg_send_ready),
       .qpchg_recv_valid(qpchg_recv_valid),
@@ -548,12 +548,12 @@ module efa_nic #(
       .ev_qperr_data(ev_data[64*`EFA_EV__QPERR+:64])
   );
 
-  efa_send #(
+  efa_tx_engine #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W),
       .LLQ_AW(LLQ_AW),
       .SQ_HOST(SQ_HOST)
-  ) u_send (
+  ) u_tx_engine (
       .sends_open(sends_open),
       .clk(clk),
       .qpc_send_addr(qpc_send_addr),
@@ -589,14 +589,14 @@ module efa_nic #(
       .rd_sq_addr(rd_sq_addr),
       .rd_sq_len(rd_sq_len),
       .rd_sq_cookie(rd_sq_cookie),
-      .rdc_tx_valid(rdc_tx_valid),
-      .rdc_sq_valid(rdc_sq_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_tx_valid(rd_cpl_tx_valid),
+      .rd_cpl_sq_valid(rd_cpl_sq_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .qpchg_send_valid(qpchg_send_valid),
       .qpchg_send_ready(qpchg_send_ready),
       .qpchg_qpn(qpchg_qpn),
@@ -617,13 +617,13 @@ module efa_nic #(
       .ah_valid(ah_valid),
       .ah_index(ah_index),
       .ah_data(ah_data),
-      .sqop_valid(sqop_valid),
-      .sqop_ready(sqop_ready),
-      .sqop_kind(sqop_kind),
-      .sqop_qpn(sqop_qpn),
-      .sqop_qpc(sqop_qpc),
-      .sqop_base(sqop_base),
-      .sqop_busy(sqop_busy),
+      .sq_ctrl_valid(sq_ctrl_valid),
+      .sq_ctrl_ready(sq_ctrl_ready),
+      .sq_ctrl_kind(sq_ctrl_kind),
+      .sq_ctrl_qpn(sq_ctrl_qpn),
+      .sq_ctrl_qpc(sq_ctrl_qpc),
+      .sq_ctrl_base(sq_ctrl_base),
+      .sq_ctrl_busy(sq_ctrl_busy),
       .drain_send_valid(drain_send_valid),
       .drain_send_ready(drain_send_ready),
       .rqdb_valid(rqdb_valid),
@@ -635,12 +635,12 @@ module efa_nic #(
       .txc_valid(txc_valid),
       .txc_ready(txc_ready),
       .txc_data(txc_data),
-      .acko_valid(acko_valid),
-      .acko_ready(acko_ready),
-      .acko_data(acko_data),
-      .acki_valid(acki_valid),
-      .acki_ready(acki_ready),
-      .acki_data(acki_data),
+      .ack_tx_valid(ack_tx_valid),
+      .ack_tx_ready(ack_tx_ready),
+      .ack_tx_data(ack_tx_data),
+      .ack_rx_valid(ack_rx_valid),
+      .ack_rx_ready(ack_rx_ready),
+      .ack_rx_data(ack_rx_data),
       .st_tx_valid(st_tx_valid),
       .st_tx_bytes(st_tx_bytes),
       .st_send_valid(st_send_valid),
@@ -653,17 +653,17 @@ module efa_nic #(
       .ev_wqe_data(ev_data[64*`EFA_EV__WQE+:64]),
       .ev_check_valid(ev_valid[`EFA_EV__CHECK]),
       .ev_check_data(ev_data[64*`EFA_EV__CHECK+:64]),
-      .ev_txf_valid(ev_valid[`EFA_EV__TXF]),
-      .ev_txf_data(ev_data[64*`EFA_EV__TXF+:64]),
-      .ev_txl_valid(ev_valid[`EFA_EV__TXL]),
-      .ev_txl_data(ev_data[64*`EFA_EV__TXL+:64]),
+      .ev_tx_first_valid(ev_valid[`EFA_EV__TX_FIRST]),
+      .ev_tx_first_data(ev_data[64*`EFA_EV__TX_FIRST+:64]),
+      .ev_tx_last_valid(ev_valid[`EFA_EV__TX_LAST]),
+      .ev_tx_last_data(ev_data[64*`EFA_EV__TX_LAST+:64]),
       .ev_ackout_valid(ev_valid[`EFA_EV__ACKOUT]),
       .ev_ackout_data(ev_data[64*`EFA_EV__ACKOUT+:64])
   );
 
-  efa_recv #(
+  efa_rx_engine #(
       .QPN_W(QPN_W)
-  ) u_recv (
+  ) u_rx_engine (
       .clk(clk),
       .qpc_recv_addr(qpc_recv_addr),
       .qpc_recv_data(qpc_recv_data),
@@ -683,13 +683,13 @@ module efa_nic #(
       .rd_rq_addr(rd_rq_addr),
       .rd_rq_len(rd_rq_len),
       .rd_rq_cookie(rd_rq_cookie),
-      .rdc_rq_valid(rdc_rq_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_rq_valid(rd_cpl_rq_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .wr_rx_valid(wr_rx_valid),
       .wr_rx_ready(wr_rx_ready),
       .wr_rx_addr(wr_rx_addr),
@@ -713,11 +713,11 @@ module efa_nic #(
       .ah_valid(ah_valid),
       .ah_index(ah_index),
       .ah_data(ah_data),
-      .rqop_valid(rqop_valid),
-      .rqop_ready(rqop_ready),
-      .rqop_kind(rqop_kind),
-      .rqop_qpn(rqop_qpn),
-      .rqop_qpc(rqop_qpc),
+      .rq_ctrl_valid(rq_ctrl_valid),
+      .rq_ctrl_ready(rq_ctrl_ready),
+      .rq_ctrl_kind(rq_ctrl_kind),
+      .rq_ctrl_qpn(rq_ctrl_qpn),
+      .rq_ctrl_qpc(rq_ctrl_qpc),
       .drain_recv_valid(drain_recv_valid),
       .drain_recv_ready(drain_recv_ready),
       .rqdb_valid(rqdb_valid),
@@ -727,32 +727,32 @@ module efa_nic #(
       .rxc_ready(rxc_ready),
       .rxc_data(rxc_data),
       .rxdone_valid(rxdone_valid),
-      .acko_valid(acko_valid),
-      .acko_ready(acko_ready),
-      .acko_data(acko_data),
-      .acki_valid(acki_valid),
-      .acki_ready(acki_ready),
-      .acki_data(acki_data),
+      .ack_tx_valid(ack_tx_valid),
+      .ack_tx_ready(ack_tx_ready),
+      .ack_tx_data(ack_tx_data),
+      .ack_rx_valid(ack_rx_valid),
+      .ack_rx_ready(ack_rx_ready),
+      .ack_rx_data(ack_rx_data),
       .st_rx_valid(st_rx_valid),
       .st_rx_bytes(st_rx_bytes),
       .st_drop_valid(st_drop_valid),
       .st_qkey_valid(st_qkey_valid),
-      .ev_rxf_valid(ev_valid[`EFA_EV__RXF]),
-      .ev_rxf_data(ev_data[64*`EFA_EV__RXF+:64]),
-      .ev_rxl_valid(ev_valid[`EFA_EV__RXL]),
-      .ev_rxl_data(ev_data[64*`EFA_EV__RXL+:64]),
-      .ev_rxv_valid(ev_valid[`EFA_EV__RXV]),
-      .ev_rxv_data(ev_data[64*`EFA_EV__RXV+:64]),
-      .ev_rxw_valid(ev_valid[`EFA_EV__RXW]),
-      .ev_rxw_data(ev_data[64*`EFA_EV__RXW+:64]),
-      .ev_odd_net_valid(ev_valid[`EFA_EV__ODD_NET]),
-      .ev_odd_net_data(ev_data[64*`EFA_EV__ODD_NET+:64])
+      .ev_rx_first_valid(ev_valid[`EFA_EV__RX_FIRST]),
+      .ev_rx_first_data(ev_data[64*`EFA_EV__RX_FIRST+:64]),
+      .ev_rx_last_valid(ev_valid[`EFA_EV__RX_LAST]),
+      .ev_rx_last_data(ev_data[64*`EFA_EV__RX_LAST+:64]),
+      .ev_rx_validated_valid(ev_valid[`EFA_EV__RX_VALIDATED]),
+      .ev_rx_validated_data(ev_data[64*`EFA_EV__RX_VALIDATED+:64]),
+      .ev_rx_data_done_valid(ev_valid[`EFA_EV__RX_DATA_DONE]),
+      .ev_rx_data_done_data(ev_data[64*`EFA_EV__RX_DATA_DONE+:64]),
+      .ev_anomaly_net_valid(ev_valid[`EFA_EV__ANOMALY_NET]),
+      .ev_anomaly_net_data(ev_data[64*`EFA_EV__ANOMALY_NET+:64])
   );
 
-  efa_cpl #(
+  efa_cq_engine #(
       .QPN_W(QPN_W),
       .CQN_W(CQN_W)
-  ) u_cpl (
+  ) u_cq_engine (
       .clk(clk),
       .core_rst(core_rst),
       .cpl_init_done(cpl_init_done),
@@ -823,49 +823,49 @@ module efa_nic #(
       .core_rst(core_rst)
   );
 
-  wire [`EFA_METER_STREAM__ACKI:0] meter_valid;
-  wire [`EFA_METER_STREAM__ACKI:0] meter_ready;
-  assign meter_valid[`EFA_METER_STREAM__S_MMIO] = s_mmio_valid;
-  assign meter_ready[`EFA_METER_STREAM__S_MMIO] = s_mmio_ready;
-  assign meter_valid[`EFA_METER_STREAM__M_MMIO_CPL] = m_mmio_cpl_valid;
-  assign meter_ready[`EFA_METER_STREAM__M_MMIO_CPL] = m_mmio_cpl_ready;
-  assign meter_valid[`EFA_METER_STREAM__M_DMA_RD] = m_dma_rd_valid;
-  assign meter_ready[`EFA_METER_STREAM__M_DMA_RD] = m_dma_rd_ready;
-  assign meter_valid[`EFA_METER_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_valid;
-  assign meter_ready[`EFA_METER_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_ready;
-  assign meter_valid[`EFA_METER_STREAM__M_DMA_WR] = m_dma_wr_valid;
-  assign meter_ready[`EFA_METER_STREAM__M_DMA_WR] = m_dma_wr_ready;
-  assign meter_valid[`EFA_METER_STREAM__M_NET] = m_net_valid;
-  assign meter_ready[`EFA_METER_STREAM__M_NET] = m_net_ready;
-  assign meter_valid[`EFA_METER_STREAM__S_NET] = s_net_valid;
-  assign meter_ready[`EFA_METER_STREAM__S_NET] = s_net_ready;
-  assign meter_valid[`EFA_METER_STREAM__RD_ADM] = rd_adm_valid;
-  assign meter_ready[`EFA_METER_STREAM__RD_ADM] = rd_adm_ready;
-  assign meter_valid[`EFA_METER_STREAM__RD_RQ] = rd_rq_valid;
-  assign meter_ready[`EFA_METER_STREAM__RD_RQ] = rd_rq_ready;
-  assign meter_valid[`EFA_METER_STREAM__RD_TX] = rd_tx_valid;
-  assign meter_ready[`EFA_METER_STREAM__RD_TX] = rd_tx_ready;
-  assign meter_valid[`EFA_METER_STREAM__WR_ADM] = wr_adm_valid;
-  assign meter_ready[`EFA_METER_STREAM__WR_ADM] = wr_adm_ready;
-  assign meter_valid[`EFA_METER_STREAM__WR_RX] = wr_rx_valid;
-  assign meter_ready[`EFA_METER_STREAM__WR_RX] = wr_rx_ready;
-  assign meter_valid[`EFA_METER_STREAM__WR_CQ] = wr_cq_valid;
-  assign meter_ready[`EFA_METER_STREAM__WR_CQ] = wr_cq_ready;
-  assign meter_valid[`EFA_METER_STREAM__WR_EQ] = wr_eq_valid;
-  assign meter_ready[`EFA_METER_STREAM__WR_EQ] = wr_eq_ready;
-  assign meter_valid[`EFA_METER_STREAM__TXC] = txc_valid;
-  assign meter_ready[`EFA_METER_STREAM__TXC] = txc_ready;
-  assign meter_valid[`EFA_METER_STREAM__RXC] = rxc_valid;
-  assign meter_ready[`EFA_METER_STREAM__RXC] = rxc_ready;
-  assign meter_valid[`EFA_METER_STREAM__ACKO] = acko_valid;
-  assign meter_ready[`EFA_METER_STREAM__ACKO] = acko_ready;
-  assign meter_valid[`EFA_METER_STREAM__ACKI] = acki_valid;
-  assign meter_ready[`EFA_METER_STREAM__ACKI] = acki_ready;
+  wire [`EFA_PERF_STREAM__ACK_RX:0] meter_valid;
+  wire [`EFA_PERF_STREAM__ACK_RX:0] meter_ready;
+  assign meter_valid[`EFA_PERF_STREAM__S_MMIO] = s_mmio_valid;
+  assign meter_ready[`EFA_PERF_STREAM__S_MMIO] = s_mmio_ready;
+  assign meter_valid[`EFA_PERF_STREAM__M_MMIO_CPL] = m_mmio_cpl_valid;
+  assign meter_ready[`EFA_PERF_STREAM__M_MMIO_CPL] = m_mmio_cpl_ready;
+  assign meter_valid[`EFA_PERF_STREAM__M_DMA_RD] = m_dma_rd_valid;
+  assign meter_ready[`EFA_PERF_STREAM__M_DMA_RD] = m_dma_rd_ready;
+  assign meter_valid[`EFA_PERF_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_valid;
+  assign meter_ready[`EFA_PERF_STREAM__S_DMA_RD_CPL] = s_dma_rd_cpl_ready;
+  assign meter_valid[`EFA_PERF_STREAM__M_DMA_WR] = m_dma_wr_valid;
+  assign meter_ready[`EFA_PERF_STREAM__M_DMA_WR] = m_dma_wr_ready;
+  assign meter_valid[`EFA_PERF_STREAM__M_NET] = m_net_valid;
+  assign meter_ready[`EFA_PERF_STREAM__M_NET] = m_net_ready;
+  assign meter_valid[`EFA_PERF_STREAM__S_NET] = s_net_valid;
+  assign meter_ready[`EFA_PERF_STREAM__S_NET] = s_net_ready;
+  assign meter_valid[`EFA_PERF_STREAM__RD_ADM] = rd_adm_valid;
+  assign meter_ready[`EFA_PERF_STREAM__RD_ADM] = rd_adm_ready;
+  assign meter_valid[`EFA_PERF_STREAM__RD_RQ] = rd_rq_valid;
+  assign meter_ready[`EFA_PERF_STREAM__RD_RQ] = rd_rq_ready;
+  assign meter_valid[`EFA_PERF_STREAM__RD_TX] = rd_tx_valid;
+  assign meter_ready[`EFA_PERF_STREAM__RD_TX] = rd_tx_ready;
+  assign meter_valid[`EFA_PERF_STREAM__WR_ADM] = wr_adm_valid;
+  assign meter_ready[`EFA_PERF_STREAM__WR_ADM] = wr_adm_ready;
+  assign meter_valid[`EFA_PERF_STREAM__WR_RX] = wr_rx_valid;
+  assign meter_ready[`EFA_PERF_STREAM__WR_RX] = wr_rx_ready;
+  assign meter_valid[`EFA_PERF_STREAM__WR_CQ] = wr_cq_valid;
+  assign meter_ready[`EFA_PERF_STREAM__WR_CQ] = wr_cq_ready;
+  assign meter_valid[`EFA_PERF_STREAM__WR_EQ] = wr_eq_valid;
+  assign meter_ready[`EFA_PERF_STREAM__WR_EQ] = wr_eq_ready;
+  assign meter_valid[`EFA_PERF_STREAM__TXC] = txc_valid;
+  assign meter_ready[`EFA_PERF_STREAM__TXC] = txc_ready;
+  assign meter_valid[`EFA_PERF_STREAM__RXC] = rxc_valid;
+  assign meter_ready[`EFA_PERF_STREAM__RXC] = rxc_ready;
+  assign meter_valid[`EFA_PERF_STREAM__ACK_TX] = ack_tx_valid;
+  assign meter_ready[`EFA_PERF_STREAM__ACK_TX] = ack_tx_ready;
+  assign meter_valid[`EFA_PERF_STREAM__ACK_RX] = ack_rx_valid;
+  assign meter_ready[`EFA_PERF_STREAM__ACK_RX] = ack_rx_ready;
 
-  efa_meter #(
+  efa_perf_counters #(
       .TAGS  (TAGS),
       .OPEN_W(`EFA_LIMITS__MSG_W + 1)
-  ) u_meter (
+  ) u_perf_counters (
       .clk(clk),
       .rst(rst),
       .valid(meter_valid),
@@ -898,7 +898,8 @@ module efa_nic #(
               wr_eq_addr, wr_eq_len, wr_eq_data, wr_eq_last})
   `EFA_STREAM(u_edge_irq_adm, 8, clk, core_rst, irq_adm_valid, irq_adm_ready, irq_adm_vector)
   `EFA_STREAM(u_edge_irq_eq, 8, clk, core_rst, irq_eq_valid, irq_eq_ready, irq_eq_vector)
-  `EFA_STREAM(u_edge_qpa, 1 + QPN_W, clk, core_rst, qpa_valid, qpa_ready, {qpa_write, qpa_qpn})
+  `EFA_STREAM(u_edge_qpc_admin, 1 + QPN_W, clk, core_rst, qpc_admin_valid, qpc_admin_ready, {
+              qpc_admin_write, qpc_admin_qpn})
   `EFA_STREAM(u_edge_qpchg_send, QPN_W + 3, clk, core_rst, qpchg_send_valid, qpchg_send_ready, {
               qpchg_qpn, qpchg_state})
   `EFA_STREAM(u_edge_qpchg_recv, QPN_W + 3, clk, core_rst, qpchg_recv_valid, qpchg_recv_ready, {
@@ -907,16 +908,16 @@ module efa_nic #(
               qperr_send_qpn, qperr_send_cause})
   `EFA_STREAM(u_edge_qperr_recv, QPN_W + 4, clk, core_rst, qperr_recv_valid, qperr_recv_ready, {
               qperr_recv_qpn, qperr_recv_cause})
-  `EFA_STREAM(u_edge_sqop, 2 + QPN_W + `EFA_QPC__W + 58, clk, core_rst, sqop_valid, sqop_ready, {
-              sqop_kind, sqop_qpn, sqop_qpc, sqop_base})
-  `EFA_STREAM(u_edge_rqop, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rqop_valid, rqop_ready, {
-              rqop_kind, rqop_qpn, rqop_qpc})
+  `EFA_STREAM(u_edge_sq_ctrl, 2 + QPN_W + `EFA_QPC__W + 58, clk, core_rst, sq_ctrl_valid,
+              sq_ctrl_ready, {sq_ctrl_kind, sq_ctrl_qpn, sq_ctrl_qpc, sq_ctrl_base})
+  `EFA_STREAM(u_edge_rq_ctrl, 2 + QPN_W + `EFA_QPC__W, clk, core_rst, rq_ctrl_valid, rq_ctrl_ready,
+              {rq_ctrl_kind, rq_ctrl_qpn, rq_ctrl_qpc})
   `EFA_STREAM(u_edge_ec, 3 + `EFA_LIMITS__EC_W + QPN_W + 4 + 64, clk, core_rst, ec_valid, ec_ready,
               {ec_op, ec_counter, ec_qpn, ec_events, ec_value})
   `EFA_STREAM(u_edge_txc, `EFA_CPL__W, clk, core_rst, txc_valid, txc_ready, txc_data)
   `EFA_STREAM(u_edge_rxc, `EFA_CPL__W, clk, core_rst, rxc_valid, rxc_ready, rxc_data)
-  `EFA_STREAM(u_edge_acko, `EFA_ACKO__W, clk, core_rst, acko_valid, acko_ready, acko_data)
-  `EFA_STREAM(u_edge_acki, `EFA_ACKI__W, clk, core_rst, acki_valid, acki_ready, acki_data)
+  `EFA_STREAM(u_edge_ack_tx, `EFA_ACK_TX__W, clk, core_rst, ack_tx_valid, ack_tx_ready, ack_tx_data)
+  `EFA_STREAM(u_edge_ack_rx, `EFA_ACK_RX__W, clk, core_rst, ack_rx_valid, ack_rx_ready, ack_rx_data)
   `EFA_STREAM(u_edge_net, 512 + 64 + 1, clk, core_rst, m_net_valid, m_net_ready, {
               m_net_data, m_net_keep, m_net_last})
 

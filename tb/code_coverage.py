@@ -3,7 +3,7 @@
 
 Verilator counts lines, branches, terms of expressions and both edges of every bit. Not counted are
 what only watches (EFA_CHECK, EFA_STREAM, efa_stream_check), what is there to be unused, and the
-words of a memory, whose ports are. tools/code_coverage.py merges and judges.
+words of a memory, whose ports are. tools/code_coverage.py merges and checks.
 """
 
 import os
@@ -53,14 +53,14 @@ def left_out(text: str) -> list[tuple[int, int]]:
 def control(files: list[Path], counted: tuple[str, ...] = ()) -> str:
     """Verilator's control file that leaves those lines out, and files whose name is not `counted`
     where any is given."""
-    told = ["`verilator_config"]
+    message = ["`verilator_config"]
     for path in files:
         if path.name == WATCHER or (counted and path.name not in counted):
-            told.append(f'coverage_off -file "{path}"')
+            message.append(f'coverage_off -file "{path}"')
             continue
         for first, last in left_out(path.read_text()):
-            told.append(f'coverage_off -file "{path}" -lines {first}-{last}')
-    return "\n".join(told) + "\n"
+            message.append(f'coverage_off -file "{path}" -lines {first}-{last}')
+    return "\n".join(message) + "\n"
 
 
 def arguments(name: str) -> list[str]:

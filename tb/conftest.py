@@ -16,7 +16,7 @@ FOUND = pytest.StashKey[dict]()
 TOLD = pytest.StashKey[list]()
 VERDICT = pytest.StashKey[str]()
 WRONG_USAGE = 2
-# pytest_runtest_logreport is not told the configuration.
+# pytest_runtest_logreport is not reported the configuration.
 _found: list[dict] = []
 
 
@@ -173,7 +173,7 @@ def unused_simulators(config, counts):
     return {
         sim: (simulator_missing(sim) or "every test skipped").removeprefix(f"{sim}: ")
         if sim in asked
-        else "not asked for"
+        else "not requested"
         for sim in SIMULATORS
         if sim not in used
     }
@@ -186,12 +186,12 @@ def pytest_sessionfinish(session):
     counts = counts_by_simulator(session.config)
     if counts and not results.simulators_used(counts) and session.exitstatus == 0:
         session.exitstatus = WRONG_USAGE
-    _judge_the_plan(session, counts)
+    _check_the_plan(session, counts)
     if counts:
-        session.config.stash[VERDICT] = _verdict(session, counts)
+        session.config.stash[VERDICT] = _status(session, counts)
 
 
-def _verdict(session, counts):
+def _status(session, counts):
     unused = unused_simulators(session.config, counts)
     return results.verdict(session.exitstatus == 0, counts, unused)
 
@@ -203,7 +203,7 @@ def pytest_unconfigure(config):
         reporter.write_line(config.stash[VERDICT])
 
 
-def _judge_the_plan(session, counts):
+def _check_the_plan(session, counts):
     """Writes reports/test of a whole run; holes in the plan fail it."""
     config = session.config
     if FOUND not in config.stash:
@@ -222,16 +222,16 @@ def _judge_the_plan(session, counts):
     wrong = results.holes(rows, sims)
     if wrong and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    verdict = _verdict(session, counts)
+    verdict = _status(session, counts)
     page = results.write(ROOT / "reports/test", rows, sims, config.stash[SEED], wrong, verdict)
-    told = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
-    config.stash[TOLD] = [*wrong, told]
+    text = f"plan: {len(rows)} lines, {len(wrong)} holes, {page.relative_to(ROOT)}"
+    config.stash[TOLD] = [*wrong, text]
 
 
 def pytest_terminal_summary(terminalreporter, config):
     for sim, by_verdict in counts_by_simulator(config).items():
-        told = ", ".join(f"{number} {verdict}" for verdict, number in by_verdict.items())
-        terminalreporter.write_line(f"simulator {sim}: {told}")
+        text = ", ".join(f"{number} {verdict}" for verdict, number in by_verdict.items())
+        terminalreporter.write_line(f"simulator {sim}: {text}")
     for line in config.stash.get(TOLD, []):
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"seed {config.stash[SEED]}")

@@ -5,7 +5,7 @@ Named last among cocotb's test modules, it stops before the first test, when not
 has run yet. The folder EFA_MUTANTS holds job.json: `numbers` of the mutants, the tests in their
 `order`, a `limit` of simulated ns for each (0: its own), `seconds` a mutant may take, and how many
 `jobs` run at once. Each mutant gets a folder of its number, where the design finds its number in a
-file `mutant` and cocotb leaves results.xml; a line of done.jsonl tells how it
+file `mutant` and cocotb leaves results.xml; a line of done.jsonl reports how it
 ended, and whether it had to be killed.
 """
 
@@ -53,9 +53,9 @@ def _serve(job, folder):
             if child:
                 number, since = running.pop(child)
                 seconds = time.monotonic() - since
-                told = {"number": number, "late": seconds > job["seconds"], "seconds": seconds,
+                text = {"number": number, "late": seconds > job["seconds"], "seconds": seconds,
                         "status": os.waitstatus_to_exitcode(status)}  # fmt: skip
-                done.write(json.dumps(told) + "\n")
+                done.write(json.dumps(text) + "\n")
                 done.flush()
                 continue
             gone = os.getppid() != caller

@@ -18,7 +18,7 @@ NUMBERS = ("no", "one", "two")
 
 
 def note(module, sim, verdicts):
-    """Keeps name: verdict of a cocotb module's tests, when a whole run asks for it."""
+    """Keeps name: verdict of a cocotb module's tests, when a whole run requests it."""
     folder = os.environ.get(FOLDER)
     if folder:
         name = f"{module}-{sim}-{os.getpid()}-{os.urandom(4).hex()}.json"
@@ -44,7 +44,7 @@ def worst(verdicts):
 
 def on_the_plan(entries, found, sims):
     """A row for each line of the plan. `entries` are pairs of an entry and its tests, `found` maps
-    (file, test, sim) to verdicts, `sims` are those asked for."""
+    (file, test, sim) to verdicts, `sims` are those requested."""
     rows = []
     for entry, tests in entries:
         row = {"id": entry.id, "shows": entry.shows, "by": entry.by, "tests": {}}
@@ -78,8 +78,8 @@ def holes(rows, sims):
         asked = [sim for sim in binding if row[sim] is not None]
         passed = [sim for sim in asked if row[sim] == "passed"]
         if asked and not passed:
-            told = ", ".join(f"{row[sim]} ({sim})" for sim in asked)
-            wrong.append(f"{row['id']}: no passing test: {told}")
+            text = ", ".join(f"{row[sim]} ({sim})" for sim in asked)
+            wrong.append(f"{row['id']}: no passing test: {text}")
         for name, by_sim in row["tests"].items():
             wrong += [
                 f"{row['id']}: {name} did not run ({sim})"
@@ -102,8 +102,8 @@ def verdict(passed, counts, unused):
     used = simulators_used(counts)
     outcome = "passed" if passed else "failed"
     if not used:
-        told = "; ".join(f"{sim}: {reason}" for sim, reason in unused.items())
-        return f"verdict: failed, no simulator ran ({told})"
+        text = "; ".join(f"{sim}: {reason}" for sim, reason in unused.items())
+        return f"verdict: failed, no simulator ran ({text})"
     if len(used) > 1:
         return f"verdict: {outcome} on {NUMBERS[len(used)]} simulators"
     reasons = "".join(f"; {sim}: {reason}" for sim, reason in unused.items())
@@ -112,17 +112,18 @@ def verdict(passed, counts, unused):
     return f"verdict: {outcome} on one simulator ({used[0]} only{reasons}){left_out}"
 
 
-def write(folder, rows, sims, seed, wrong, told):
-    """summary.json and summary.md in a folder, `told` as the verdict; returns the page's path."""
+def write(folder, rows, sims, seed, wrong, text):
+    """summary.json and summary.md in a folder, `reported` as the verdict; returns the page's
+    path."""
     folder.mkdir(parents=True, exist_ok=True)
     columns = [PYTHON, *sims]
     counts = {
         sim: {v: sum(row[sim] == v for row in rows) for v in VERDICTS} for sim in columns
     }
-    whole = {"seed": seed, "verdict": told, "simulators": list(sims), "holes": wrong}
+    whole = {"seed": seed, "verdict": text, "simulators": list(sims), "holes": wrong}
     whole |= {"counts": counts, "plan": rows}
     (folder / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
-    lines = ["# The plan and what a run said of it", "", told.capitalize() + ".", ""]
+    lines = ["# The plan and what a run said of it", "", text.capitalize() + ".", ""]
     lines += [f"Seed {seed}.", ""]
     lines += ["| | " + " | ".join(VERDICTS) + " |", "|---|" + "---|" * len(VERDICTS)]
     for sim in columns:

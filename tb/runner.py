@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a design once per configuration, runs cocotb modules on it, and judges the result.
+"""Builds a design once per configuration, runs cocotb modules on it, and checks the result.
 
 A run passes only when its results file exists, holds every test that the module declares, and
 none of them failed or was skipped. A simulator that dies early, a filter that matches nothing
@@ -31,7 +31,7 @@ from tb.simulators import ROOT, SIMULATORS, SimulatorMissing, make_runner, simul
 
 OUT = ROOT / "sim" / "out"
 INCLUDES = (ROOT / "rtl" / "gen", ROOT / "rtl" / "include")
-KEPT_BUILDS = 6
+CACHED_BUILDS = 6
 
 
 class RunFailed(Exception):
@@ -44,7 +44,7 @@ class RunFailed(Exception):
 
 
 class NoSuchRun(RunFailed):
-    """A unit, area, parameter or test was asked for that is not there; nothing was built."""
+    """A unit, area, parameter or test was requested that is not there; nothing was built."""
 
 
 @dataclass
@@ -123,7 +123,7 @@ def _digest(sim: str, sources: list[Path], options: list[str]) -> str:
 def _prune(folder: Path, prefix: str, keep: Path) -> None:
     builds = [path for path in folder.glob(prefix + "-*") if path.is_dir() and path != keep]
     builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in builds[KEPT_BUILDS - 1 :]:
+    for path in builds[CACHED_BUILDS - 1 :]:
         if time.time() - path.stat().st_mtime > 3600:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -203,7 +203,7 @@ def judge(results: Path, planned: list[str]) -> tuple[list[str], list[str]]:
     return ran, wrong
 
 
-def _verdicts(planned: list[str], ran: list[str], wrong: list[str]) -> dict[str, str]:
+def _statuses(planned: list[str], ran: list[str], wrong: list[str]) -> dict[str, str]:
     """Verdict of each planned test; what kept a run from ending fails all of them."""
     bad = [line.partition(":")[0] for line in wrong]
     if not ran or "simulator" in bad:
@@ -266,7 +266,7 @@ def run(
     ran, wrong = judge(results, planned)
     if crashed is not None and not wrong:
         wrong.append(f"simulator: {crashed}")
-    note(module, sim, _verdicts(planned, ran, wrong))
+    note(module, sim, _statuses(planned, ran, wrong))
     if wrong:
         text = log.read_text(errors="replace") if log.exists() else ""
         raise RunFailed(
@@ -398,13 +398,13 @@ def main(argv: list[str] | None = None) -> int:
                     args.name, unit.top, unit.sources, unit.module(args.name), args.sim, seed,
                     variant, args.test,
                 )  # fmt: skip
-                print(told(outcome))
+                print(report(outcome))
         else:
             from tb.system_run import run_system
 
             module = f"tb.system.{args.name}_tests"
             planned_tests(module, args.test)
-            print(told(run_system(module, args.sim, seed, params, args.test,
+            print(report(run_system(module, args.sim, seed, params, args.test,
                                   store_buffer=args.store_buffer)))  # fmt: skip
     except NoSuchRun as error:
         print(error, file=sys.stderr)
@@ -427,7 +427,7 @@ def parameters_of(text: str) -> dict[str, int]:
     return params
 
 
-def told(outcome: Outcome) -> str:
+def report(outcome: Outcome) -> str:
     """One line of a run that passed, and where its waves are."""
     return (
         f"{outcome.name} on {outcome.sim}, seed {outcome.seed}: {len(outcome.tests)} tests passed "

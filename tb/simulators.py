@@ -31,7 +31,7 @@ cocotb_runner.MAX_PARALLEL_BUILD_JOBS = int(os.environ.get("EFA_BUILD_JOBS", "4"
 
 
 class SimulatorMissing(Exception):
-    """The asked-for simulator is not installed; the text says how to get it."""
+    """The requested simulator is not installed; the text says how to get it."""
 
 
 def verilator_bin() -> Path:
@@ -62,7 +62,7 @@ def simulator_missing(sim: str) -> str | None:
 
 
 def wrong_choice(chosen: str) -> str | None:
-    """Why this list of simulators, separated by commas, cannot be asked for, or None."""
+    """Why this list of simulators, separated by commas, cannot be requested, or None."""
     unknown = [name for name in chosen.split(",") if name not in SIMULATORS]
     if unknown:
         names, known = ", ".join(unknown) or "nothing", " or ".join(SIMULATORS)

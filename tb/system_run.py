@@ -27,12 +27,12 @@ from tb.runner import (
 from tb.simulators import ROOT, SimulatorMissing, clean_environment
 
 NATIVE = ROOT / "tb" / "native"
-PARTS = ("memory", "iommu", "host", "fabric", "meter", "bench", "api")
+PARTS = ("memory", "iommu", "host", "fabric", "perf_counters", "bench", "api")
 LIBRARY = [NATIVE / f"{name}.cpp" for name in PARTS]
 HEADERS = sorted(NATIVE.glob("*.h"))
 TOP = "efa_tb"
 # Code coverage counts the wiring modules here; the rest is counted under the unit benches.
-COUNTED = ("efa_nic.v", "efa_send.v", "efa_recv.v", "efa_cpl.v")
+COUNTED = ("efa_nic.v", "efa_tx_engine.v", "efa_rx_engine.v", "efa_cq_engine.v")
 CXX = "-std=c++17 -Wall -Wno-unused-parameter"
 VERILATOR = [
     "--assert", "-Wno-fatal", "--noassert-case", "-CFLAGS", f"{CXX} -I{NATIVE}",

@@ -9,9 +9,9 @@ FILE = "rtl/queue/efa_llq.v"
 SOURCE = {FILE: ["wire a = b && c;", "if (a) x = 1;", "wire [3:0] d;"]}
 
 
-def count(hits, **told):
+def count(hits, **message):
     """A line of Verilator's file."""
-    parts = "".join(f"\1{name}\2{value}" for name, value in told.items())
+    parts = "".join(f"\1{name}\2{value}" for name, value in message.items())
     return f"C '{parts}' {hits}\n"
 
 

@@ -41,7 +41,10 @@ def test_the_wrapper_has_the_ports_of_the_block():
 def test_a_block_has_the_benches_of_one_set_of_parameters():
     found = mutate.blocks()
     assert found["efa_dma_wr"] == ["dma"] and found["efa_host"] == ["host", "irq", "dma"]
-    assert "send_load" in found["efa_send"] and "send_host" not in found["efa_send"]
+    assert (
+        "tx_engine_load" in found["efa_tx_engine"]
+        and "tx_engine_host" not in found["efa_tx_engine"]
+    )
     of_folders = {name for name in found if mutate.counted(name)}
     assert {"efa_aq", "efa_mmio", "efa_cq", "efa_tx"} <= of_folders
     for block, (unit, parameters) in INSIDE.items():
@@ -57,9 +60,9 @@ def test_who_noticed_is_a_bench():
 
 def test_the_failure_is_that_of_the_test_that_ran(tmp_path):
     def case(module, name, ns, *marks):
-        told = "".join(f'<{kind} type="{of}" message="{text}"/>' for kind, of, text in marks)
+        message = "".join(f'<{kind} type="{of}" message="{text}"/>' for kind, of, text in marks)
         time = f'<properties><property name="sim_time_duration" value="{ns}"/></properties>'
-        return f'<testcase classname="{module}" name="{name}" time="1">{time}{told}</testcase>'
+        return f'<testcase classname="{module}" name="{name}" time="1">{time}{message}</testcase>'
 
     def failed(*cases):
         file = tmp_path / "results.xml"
@@ -83,9 +86,9 @@ def row(name, source="a = b;"):
 
 
 def test_words_alone_leave_a_state_as_it_is():
-    told = 'def f(a):\n    """Adds."""\n    # why\n    return a + "#"  # one\n\n\nx = """b"""\n'
+    message = 'def f(a):\n    """Adds."""\n    # why\n    return a + "#"  # one\n\n\nx = """b"""\n'
     same = 'def f(a):\n\n    return a + "#"\nx = """b"""\n'
-    assert mutant_runs.plain(told) == mutant_runs.plain(same)
+    assert mutant_runs.plain(message) == mutant_runs.plain(same)
     for other in (same.replace("#", "##"), same.replace("return a", "a"), same.replace("b", "c"),
                   same.replace("\nx", "\n    x")):  # fmt: skip
         assert mutant_runs.plain(other) != mutant_runs.plain(same)
@@ -95,13 +98,13 @@ def entry(mutant="inv a", line="a = b", reason="equal in all reachable states"):
     return {"block": "efa_x", "mutant": mutant, "line": line, "verdict": "equal", "reason": reason}
 
 
-def test_a_survivor_has_a_verdict_or_fails():
+def test_a_survivor_has_a_status_or_fails():
     assert mutate.judge_survivors("efa_x", [row("inv a[1]")], [], [entry()], True) == []
     (wrong,) = mutate.judge_survivors("efa_x", [row("const0 a[1]")], [], [], True)
     assert "without a verdict" in wrong
 
 
-def test_a_verdict_that_fits_no_survivor_is_stale():
+def test_a_status_that_fits_no_survivor_is_stale():
     (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True)
     assert "fits no survivor" in wrong
     assert mutate.judge_survivors("efa_x", [], [], [entry()], False) == []
@@ -115,18 +118,18 @@ def test_a_verdict_that_fits_no_survivor_is_stale():
     assert "no reason" in wrong
 
 
-def test_a_verdict_of_the_wiring_is_for_a_fault_that_can_be_drawn():
+def test_a_status_of_the_wiring_is_for_a_fault_that_can_be_drawn():
     possible = [row("inv a[1]"), row("inv b")]
     assert mutate.judge_survivors("efa_x", [], [], [entry()], True, possible) == []
     (wrong,) = mutate.judge_survivors("efa_x", [], [], [entry()], True, possible[1:])
     assert "fits no fault" in wrong
 
 
-def test_a_proof_tells_equal_from_different():
+def test_a_proof_reports_equal_from_different():
     found, _ = mutants.make(
-        "efa_work_set",
+        "efa_queue_fifo_set",
         {},
-        [path for path in closure("efa_work_set") if path.stem != "efa_work_set"],
+        [path for path in closure("efa_queue_fifo_set") if path.stem != "efa_queue_fifo_set"],
         60,
         1,
     )
@@ -136,26 +139,26 @@ def test_a_proof_tells_equal_from_different():
     different = [name for name in by_name if " fresh[0]" in name or " m_qpn" in name]
     assert equal and different
     for name in equal + different:
-        assert mutants.proved_equal("efa_work_set", by_name[name]) == (name in equal), name
+        assert mutants.proved_equal("efa_queue_fifo_set", by_name[name]) == (name in equal), name
 
 
 def test_a_block_benched_through_another_has_its_benches():
     found = mutate.blocks()
-    assert found["efa_sq_order"] == found["efa_sq_fetch"] == ["sq_fetch"]
+    assert found["efa_sq_reorder"] == found["efa_sq_fetch"] == ["sq_fetch"]
     assert all(found.values())
 
 
 @pytest.fixture(scope="module")
 def completion_side():
     """(faults drawn, how many there are, what is below) of the smallest wiring module."""
-    others = [path for path in closure("efa_cpl") if path.stem != "efa_cpl"]
-    drawn, written, listed = wiring.make("efa_cpl", others, None, 1, "test.wiring")
-    return drawn, listed, wiring.Below("efa_cpl", others, "test.wiring"), written
+    others = [path for path in closure("efa_cq_engine") if path.stem != "efa_cq_engine"]
+    drawn, written, listed = wiring.make("efa_cq_engine", others, None, 1, "test.wiring")
+    return drawn, listed, wiring.Below("efa_cq_engine", others, "test.wiring"), written
 
 
 def test_each_connected_input_has_a_fault(completion_side):
     drawn, listed, below, written = completion_side
-    text = (ROOT / "rtl/efa_cpl.v").read_text()
+    text = (ROOT / "rtl/efa_cq_engine.v").read_text()
     places = {(cell, port) for fault in drawn for cell, port, _ in fault.changes}
     cells = below.module["cells"]
     inputs = {
@@ -165,7 +168,7 @@ def test_each_connected_input_has_a_fault(completion_side):
     assert inputs <= places and len(drawn) < len(listed)
     assert {fault.name for fault in drawn} <= {fault.name for fault in listed}
     assert len({frozenset(fault.changes) for fault in listed}) == len(listed)
-    first = wiring.NUMBERS * wiring.WIRING.index("efa_cpl") + 1
+    first = wiring.NUMBERS * wiring.WIRING.index("efa_cq_engine") + 1
     assert [fault.number for fault in drawn] == list(range(first, first + len(drawn)))
     for fault in drawn:
         cell, port, _ = fault.changes[0]
@@ -183,20 +186,20 @@ def test_a_fault_that_changes_nothing_is_found(completion_side):
 
     connected = below.module["cells"]["u_ec"]["connections"]
     # A queue's number has 12 bits on this port, 6 of them in a device of 64 queues.
-    narrow, wide = list(connected["look_qpn"]), list(connected["look_qpn"])
+    narrow, wide = list(connected["lookup_qpn"]), list(connected["lookup_qpn"])
     narrow[6:] = "0" * 6
     wide[5] = "0"
-    assert below.same(fault("u_ec", "look_qpn", narrow))
-    assert not below.same(fault("u_ec", "look_qpn", wide))
+    assert below.same(fault("u_ec", "lookup_qpn", narrow))
+    assert not below.same(fault("u_ec", "lookup_qpn", wide))
     assert not below.same(fault("u_eq", "s_commit_valid", "0"))
 
 
 def test_the_glue_logic_loses_each_term():
-    others = [path for path in closure("efa_recv") if path.stem != "efa_recv"]
-    drawn, _, _ = wiring.make("efa_recv", others, None, 1, "test.wiring.glue")
+    others = [path for path in closure("efa_rx_engine") if path.stem != "efa_rx_engine"]
+    drawn, _, _ = wiring.make("efa_rx_engine", others, None, 1, "test.wiring.glue")
     dropped = {fault.source for fault in drawn if fault.name.startswith("drop")}
-    assert "assign judge_err_ready = err_grant[0] && qperr_recv_ready;" in dropped
-    assert "assign recv_init_done = judge_init_done && check_init_done;" in dropped
+    assert "assign validate_err_ready = err_grant[0] && qperr_recv_ready;" in dropped
+    assert "assign recv_init_done = validate_init_done && check_init_done;" in dropped
 
 
 def test_a_timeout_is_not_killed():
@@ -211,4 +214,4 @@ def test_all_of_rtl_is_in_the_list_by_folder():
     folders = {mutate.folder_of(name) for name in standard}
     parts = (ROOT / "rtl").rglob("*.v")
     assert folders == {path.parent.relative_to(ROOT).as_posix() for path in parts}
-    assert {mutate.folder_of(f"{name}.wiring") for name in ("efa_nic", "efa_cpl")} == {"rtl"}
+    assert {mutate.folder_of(f"{name}.wiring") for name in ("efa_nic", "efa_cq_engine")} == {"rtl"}

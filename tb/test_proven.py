@@ -68,7 +68,7 @@ def tree(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "told"),
+    ("file", "old", "new", "message"),
     [
         ("rtl/part/efa_part.v", "endmodule", "wire x; endmodule", "not proven as it is now"),
         ("rtl/part/efa_part.v", "endmodule", "// text\nendmodule", ""),
@@ -101,16 +101,16 @@ def tree(tmp_path, monkeypatch):
         ("formal/proven.json", '"one"', '"two"', "no block two"),
     ],
 )
-def test_what_its_proofs_did_not_see_is_told(tree, file, old, new, told):
+def test_what_its_proofs_did_not_see_is_reported(tree, file, old, new, message):
     path = tree / file
     assert path.read_text().count(old) == 1
     path.write_text(path.read_text().replace(old, new))
     lines = proven.stale()
-    assert bool(lines) == bool(told)
-    assert any(told in line for line in lines) or not told
+    assert bool(lines) == bool(message)
+    assert any(message in line for line in lines) or not message
 
 
-def test_a_block_that_was_never_proven_is_told(tree):
+def test_a_block_that_was_never_proven_is_reported(tree):
     (tree / "formal/proven.json").unlink()
     (line,) = proven.stale()
     assert line == "formal/one: not proven as it is now: make formal BLOCK=one"

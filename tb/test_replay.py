@@ -57,7 +57,7 @@ def test_waves_on_demand(monkeypatch):
     outcome = run_skid(None, seed=11)
     waves = [path for path in outcome.folder.iterdir() if path.suffix in (".fst", ".vcd")]
     assert waves and all(path.stat().st_size for path in waves)
-    assert any(path.name in runner.told(outcome) for path in waves)
+    assert any(path.name in runner.report(outcome) for path in waves)
 
 
 def test_a_run_of_the_device_draws_its_store_buffer_from_the_seed(monkeypatch):

@@ -25,7 +25,7 @@ def rows(found, tests=(BENCH,), by=None):
     return results.on_the_plan([(entry, list(tests))], keyed, SIMS)
 
 
-def test_a_line_has_the_worst_verdict_of_its_tests():
+def test_a_line_has_the_worst_status_of_its_tests():
     (row,) = rows(
         [(BENCH, "verilator", ["passed", "failed"]), (BENCH, "icarus", ["passed"]),
          (PLAIN, results.PYTHON, ["passed"])],
@@ -54,7 +54,7 @@ def test_a_line_that_something_else_runs_is_no_hole():
     assert results.holes(rows([], by="make bench-sim"), SIMS) == []
 
 
-def test_verdicts_of_simulations_are_collected(tmp_path, monkeypatch):
+def test_statuses_of_simulations_are_collected(tmp_path, monkeypatch):
     monkeypatch.setenv(results.FOLDER, str(tmp_path))
     results.note("tb.unit.skid_tests", "icarus", {"order": "passed"})
     results.note("tb.unit.skid_tests", "icarus", {"order": "failed"})
@@ -65,7 +65,7 @@ def test_verdicts_of_simulations_are_collected(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_the_page_tells_holes_and_what_was_left_out(tmp_path):
+def test_the_page_reports_holes_and_what_was_left_out(tmp_path):
     table = rows([(BENCH, "verilator", ["passed"]), (BENCH, "icarus", ["skipped"])])
     page = results.write(tmp_path / "test", table, SIMS, 7, ["common.skid: a hole"],
                          "verdict: failed on one simulator")  # fmt: skip
@@ -88,13 +88,13 @@ def test_the_page_tells_holes_and_what_was_left_out(tmp_path):
          {"icarus": "not installed"},
          "verdict: passed on one simulator (verilator only; icarus: not installed), "
          "170 tests skipped for it"),
-        (True, {"verilator": {"passed": 3}}, {"icarus": "not asked for"},
-         "verdict: passed on one simulator (verilator only; icarus: not asked for)"),
+        (True, {"verilator": {"passed": 3}}, {"icarus": "not requested"},
+         "verdict: passed on one simulator (verilator only; icarus: not requested)"),
         (False, {"icarus": {"skipped": 9}}, {"icarus": "not installed"},
          "verdict: failed, no simulator ran (icarus: not installed)"),
     ],
 )  # fmt: skip
-def test_the_verdict_says_on_how_many_simulators(passed, counts, unused, line):
+def test_the_status_says_on_how_many_simulators(passed, counts, unused, line):
     assert results.verdict(passed, counts, unused) == line
 
 
@@ -122,7 +122,7 @@ def run_tests(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_a_run_ends_with_the_verdict(run_tests, workers):
+def test_a_run_ends_with_the_status(run_tests, workers):
     code, lines = run_tests(*workers)
     assert (code, lines[-1]) == (0, "verdict: passed on two simulators")
 

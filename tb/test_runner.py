@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from tb.bench_sim import naive
+from tb.bench_sim import baseline
 from tb.simulators import ROOT, simulator_missing
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("unit nobody", "no unit nobody in tb/unit/units.py"),
         ("system nowhere", "no test module tb.system.nowhere_tests"),
@@ -23,15 +23,15 @@ from tb.simulators import ROOT, simulator_missing
         ("system bringup --test nobody", "tb.system.bringup_tests has no test that matches nobody"),
     ],
 )
-def test_a_run_that_is_not_there_is_told_in_a_line(arguments, told):
+def test_a_run_that_is_not_there_is_reported_in_a_line(arguments, message):
     done = subprocess.run(
         [sys.executable, "-m", "tb.runner", *arguments.split(), "--sim", "verilator"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr.strip()) == (2, told)
+    assert (done.returncode, done.stderr.strip()) == (2, message)
 
 
 @pytest.mark.skipif(simulator_missing("icarus") is not None, reason="icarus is missing")
-def test_the_naive_bench_runs():
-    figures = naive("icarus")
-    assert figures["naive"] > 0 and figures["naive_cycles"] >= 8_000
+def test_the_baseline_bench_runs():
+    figures = baseline("icarus")
+    assert figures["baseline"] > 0 and figures["baseline_cycles"] >= 8_000

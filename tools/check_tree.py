@@ -34,6 +34,7 @@ UNITS = "tb/unit/units.py"
 DISPATCH = "rtl/admin/efa_dispatch.v"
 MODEL = "model/efa/admin*.py"
 BINS = "tb/env/coverage.py"
+GLOSSARY = "docs/glossary.md"
 SOURCES = (".cpp", ".h", ".py", ".v", ".vh", ".yaml")
 FOLDERS = ("formal", "model", "rtl", "sim/sweeps", "spec", "tb", "tools")
 
@@ -105,8 +106,8 @@ def plan_and_tests(plan, tests):
         if test.kind != "pytest" and test.id is None:
             wrong.append(f"{test.place}: its docstring does not begin with an id of the plan")
         elif test not in planned:
-            told = f" ({test.id})" if test.id else ""
-            wrong.append(f"{test.place}{told} is not in {SYNTAX}: add it to an entry")
+            message = f" ({test.id})" if test.id else ""
+            wrong.append(f"{test.place}{message} is not in {SYNTAX}: add it to an entry")
     return wrong
 
 
@@ -246,6 +247,30 @@ def licences(root):
     return wrong
 
 
+def glossary(root):
+    """Every place in the glossary exists; no file outside it and the changelog uses a retired
+    name."""
+    text = (root / GLOSSARY).read_text()
+    _, _, renamed = text.partition("## Renamed modules")
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M)
+    files, wrong = modules(root), []
+    for row in re.findall(r"^\| .* \| (.*`) \|$", text.replace(renamed, ""), re.M):
+        for place in re.findall(r"`([^`]+)`", row):
+            there = (
+                place in files or place.removeprefix("make ") in targets
+                or ("/" in place and any(root.glob(place)))
+            )  # fmt: skip
+            if not there and not place.startswith("ev_"):
+                wrong.append(f"{GLOSSARY}: {place} is not there: follow the tree")
+    retired = re.findall(r"^\| `(\w+)` \|", renamed, re.M)
+    pattern = re.compile(rf"\b({'|'.join(retired)})\b") if retired else re.compile("(?!)")
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SOURCES and (found := pattern.search(path.read_text())):
+                wrong.append(f"{place_of(root, path)}: {found[0]} was renamed: see {GLOSSARY}")
+    return wrong
+
+
 def check(root):
     """Everything that is wrong with the tree, as lines."""
     root = Path(root)
@@ -255,7 +280,7 @@ def check(root):
         return [str(error)]
     tests = find_tests(root)
     wrong = sources(root) + names_of_modules(root, plan) + plan_and_tests(plan, tests)
-    wrong += licences(root) + plan_and_bins(plan, declared_bins(root))
+    wrong += licences(root) + glossary(root) + plan_and_bins(plan, declared_bins(root))
     wrong += statuses(root, plan.refused, tests)
     return wrong + benches(root, plan, tests) + timing(root, plan) + opcodes(root, plan)
 

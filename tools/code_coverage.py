@@ -44,10 +44,10 @@ def read(path):
     points, reached = set(), set()
     bits, moved = defaultdict(int), defaultdict(int)
     for attributes, count in POINT.findall(path.read_text()):
-        told = dict(part.split("\2", 1) for part in attributes.split("\1")[1:])
-        file = "rtl/" + told["f"].rpartition("/rtl/")[2]
-        line, name = int(told["l"]), told["o"]
-        kind = NAMED.get(told["t"])
+        text = dict(part.split("\2", 1) for part in attributes.split("\1")[1:])
+        file = "rtl/" + text["f"].rpartition("/rtl/")[2]
+        line, name = int(text["l"]), text["o"]
+        kind = NAMED.get(text["t"])
         bus = BIT.fullmatch(name) if kind == "toggle" else None
         if bus is not None:
             key, mask = (file, line, bus[1], bus[3]), 1 << int(bus[2])
@@ -60,13 +60,13 @@ def read(path):
             # A block of statements; arms of cases and else-ifs are branches too.
             kind = None if name == "block" else "branch"
         if kind is not None:
-            place = f"{name} @{told['n']}" if kind == "branch" else name
+            place = f"{name} @{text['n']}" if kind == "branch" else name
             found.append((file, kind, line, place))
-        if "S" in told:
-            for part in told["S"].split(","):
+        if "S" in text:
+            for part in text["S"].split(","):
                 first, _, last = part.partition("-")
                 for number in range(int(first), int(last or first) + 1):
-                    found.append((file, "line", number, f"{told['l']}.{told['n']}"))
+                    found.append((file, "line", number, f"{text['l']}.{text['n']}"))
         points.update(found)
         if count != "0":
             reached.update(found)
@@ -158,14 +158,14 @@ def waive(points, reached, waivers, sources, whole=True):
     waived, wrong = set(), []
     for waiver in waivers:
         mine = {point for point in by_file[waiver.file] if waiver.matches(point, sources)}
-        told = f"{WAIVERS.relative_to(ROOT)}: {waiver.file} /{waiver.line}/ /{waiver.points}/"
+        text = f"{WAIVERS.relative_to(ROOT)}: {waiver.file} /{waiver.line}/ /{waiver.points}/"
         if not waiver.reason.strip():
-            wrong.append(f"{told}: has no reason")
+            wrong.append(f"{text}: has no reason")
         if whole and not mine:
-            wrong.append(f"{told}: matches nothing, take it out")
+            wrong.append(f"{text}: matches nothing, take it out")
         if mine & reached and not waiver.at_power_up:
             _, kind, number, name = min(mine & reached)
-            wrong.append(f"{told}: line {number}, {kind} {name} was reached, take it out")
+            wrong.append(f"{text}: line {number}, {kind} {name} was reached, take it out")
         waived |= mine
     return waived - reached, wrong
 
@@ -208,7 +208,7 @@ def bits(names):
             found[base, edge].append(int(index[:-1]))
         else:
             found[signal, edge] += []
-    told = []
+    text = []
     for (base, edge), numbers in sorted(found.items()):
         runs = []
         for number in sorted(numbers, reverse=True):
@@ -217,32 +217,32 @@ def bits(names):
             else:
                 runs.append([number, number])
         parts = ",".join(f"{a}:{b}" if a != b else f"{a}" for a, b in runs)
-        told.append(f"{base}{f'[{parts}]' if parts else ''} {edge}")
-    return told
+        text.append(f"{base}{f'[{parts}]' if parts else ''} {edge}")
+    return text
 
 
 def lcov(points, reached):
     """Lines and branches as lcov's tools read them (genhtml)."""
-    told = []
+    text = []
     for file in sorted({point[0] for point in points}):
-        told.append(f"SF:{ROOT / file}")
+        text.append(f"SF:{ROOT / file}")
         for name, kind in (("DA", "line"), ("BRDA", "branch")):
             mine = sorted(point for point in points if point[:2] == (file, kind))
             for at, point in enumerate(mine):
                 hit = int(point in reached)
-                told.append(f"{name}:{point[2]},{hit}" if kind == "line" else
+                text.append(f"{name}:{point[2]},{hit}" if kind == "line" else
                             f"{name}:{point[2]},0,{at},{hit}")  # fmt: skip
-        told.append("end_of_record")
-    return "\n".join(told) + "\n"
+        text.append("end_of_record")
+    return "\n".join(text) + "\n"
 
 
 def table(rows):
     """One line a folder or file."""
-    told = [f"{'':34}" + "".join(f"{kind:>12}" for kind in KINDS) + "   waived"]
+    text = [f"{'':34}" + "".join(f"{kind:>12}" for kind in KINDS) + "   waived"]
     for name, share in rows:
         values = "".join(f"{share[kind]['percent']:10.2f} %" for kind in KINDS)
-        told.append(f"{name:34}{values}{sum(share[kind]['waived'] for kind in KINDS):9}")
-    return told
+        text.append(f"{name:34}{values}{sum(share[kind]['waived'] for kind in KINDS):9}")
+    return text
 
 
 def report(points, reached, waived, wrong, runs, sources, whole):
@@ -277,8 +277,8 @@ def report(points, reached, waived, wrong, runs, sources, whole):
             page.append(f"  {row['line']:4} {row['kind']:10} {row['source']}")
             page += [f"       {' ' * 10} {point}" for point in row["points"]]
     (OUT / "code.txt").write_text("\n".join(page) + "\n")
-    told = table([(name, share[name]) for name in folders]) if whole else page
-    return told, [*wrong, *(f"missed: {line}" for line in missed)]
+    text = table([(name, share[name]) for name in folders]) if whole else page
+    return text, [*wrong, *(f"missed: {line}" for line in missed)]
 
 
 def main(arguments=None):
@@ -295,8 +295,8 @@ def main(arguments=None):
         file: (ROOT / file).read_text().split("\n") for file in {point[0] for point in points}
     }
     waived, wrong = waive(points, reached, read_waivers(WAIVERS), sources, not args.some)
-    told, bad = report(points, reached, waived, wrong, len(paths), sources, not args.some)
-    print("\n".join([*told, *bad]))
+    text, bad = report(points, reached, waived, wrong, len(paths), sources, not args.some)
+    print("\n".join([*text, *bad]))
     print(f"code coverage: {len(paths)} runs, {(OUT / 'code.txt').relative_to(ROOT)}")
     return 1 if bad else 0
 

@@ -182,12 +182,12 @@ def bugs(blocks, options):
 
 def write(key, rows, names, path):
     """Puts rows into the summary in place of older ones of the same blocks."""
-    told = json.loads(path.read_text()) if path.exists() else {}
+    message = json.loads(path.read_text()) if path.exists() else {}
     field = "block" if key == "properties" else "property"
-    old = [row for row in told.get(key, []) if row[field].split(".")[0] not in names]
-    told[key] = sorted(old + rows, key=lambda row: str(row.get("name") or row.get("property")))
+    old = [row for row in message.get(key, []) if row[field].split(".")[0] not in names]
+    message[key] = sorted(old + rows, key=lambda row: str(row.get("name") or row.get("property")))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    path.write_text(json.dumps(message, indent=1) + "\n")
 
 
 def main():
@@ -241,8 +241,8 @@ def main():
     wrong += sorted(set(noted) - {block.name for block in good}) if not options.block else []
     for name in sorted(set(wrong)):
         print(f"formal/proven.json: {name} is not what was proven now")
-    told = f"{len(good)} blocks proven, {len(set(wrong))} differ from formal/proven.json"
-    print(f"formal: from nothing: {told}")
+    message = f"{len(good)} blocks proven, {len(set(wrong))} differ from formal/proven.json"
+    print(f"formal: from nothing: {message}")
     return int(bool(failed or wrong))
 
 

@@ -33,8 +33,8 @@ def inside(text):
 
 def sizes(job):
     """The sizes of one proof, in words."""
-    told = {**job.get("parameters", {}), **job.get("defines", {})}
-    text = ", ".join(f"{name} {value}" for name, value in told.items()) or "as built"
+    message = {**job.get("parameters", {}), **job.get("defines", {})}
+    text = ", ".join(f"{name} {value}" for name, value in message.items()) or "as built"
     left = ", ".join(job.get("anything", []))
     return text + (f"; any outputs of {left}" if left else "")
 
@@ -55,13 +55,13 @@ def _wrapped(line, indent=""):
 
 def _proofs(block):
     """{property: [(engine, sizes, whether covered), ...]}, equal ones once."""
-    told = {name: [] for name in block.properties}
+    message = {name: [] for name in block.properties}
     for job in block.jobs:
         for name in kept(block, job):
             one = (job["engine"], sizes(job), job.get("covers", True))
-            if one not in told[name]:
-                told[name].append(one)
-    return told
+            if one not in message[name]:
+                message[name].append(one)
+    return message
 
 
 def _section(block, status):
@@ -72,23 +72,31 @@ def _section(block, status):
     lines = [f"## {block.name}", "", *_wrapped(block.claim), "", *_wrapped(f"RTL: {rtl}."), ""]
     head = "| property | statement | proofs |" + (" verdict |" if status else "")
     lines += [head, "|" + "---|" * (head.count("|") - 1)]
-    for name, told in _proofs(block).items():
+    for name, message in _proofs(block).items():
         says = " ".join(block.properties[name]["says"].split())
         where = "; ".join(
-            f"{engine}: {size}{'' if covers else ' (no cover)'}" for engine, size, covers in told
+            f"{engine}: {size}{'' if covers else ' (no cover)'}" for engine, size, covers in message
         )
         verdict = f" {status.get(f'{block.name}.{name}', 'not run')} |" if status else ""
         lines.append(f"| `{name}` | {says} | {where} |{verdict}")
     reads = dict.fromkeys(inside(text), " (reads a signal inside the block)")
     for title, rows in (
-        ("Assumptions", [f"`a_{label}`{reads.get(label, '')}: {_sentence(told)}"
-                         for label, told in block.assumes.items()]),
-        ("Constant inputs", [f"`{port}`: {_sentence(told)}" for port, told in block.ties.items()]),
+        (
+            "Assumptions",
+            [
+                f"`a_{label}`{reads.get(label, '')}: {_sentence(message)}"
+                for label, message in block.assumes.items()
+            ],
+        ),
+        (
+            "Constant inputs",
+            [f"`{port}`: {_sentence(message)}" for port, message in block.ties.items()],
+        ),
         ("Outside", map(_sentence, block.outside)),
-    ):  # fmt: skip
-        told = [line for row in rows for line in _wrapped(f"- {row}", "  ")]
-        if told:
-            lines += ["", f"{title}:", "", *told]
+    ):
+        message = [line for row in rows for line in _wrapped(f"- {row}", "  ")]
+        if message:
+            lines += ["", f"{title}:", "", *message]
     return [*lines, ""]
 
 
@@ -114,7 +122,7 @@ def page(home, rows=()):
         "",
         "Assumptions of every block (not repeated below):",
         "",
-        *(f"- `a_{label}`: {told}." for label, told in COMMON.items()),
+        *(f"- `a_{label}`: {message}." for label, message in COMMON.items()),
         "",
         "| block | claim | properties | sizes | assumptions | constant inputs | outside |",
         "|---|---|---|---|---|---|---|",

@@ -79,10 +79,10 @@ class Verdict:
 
 def read_block(path):
     """A block's description; raises PlanFault when a name in it has no counterpart."""
-    told = yaml.safe_load(path.read_text())
+    message = yaml.safe_load(path.read_text())
     jobs = []
-    for job in told["jobs"]:
-        names = job.get("properties", list(told["properties"]))
+    for job in message["jobs"]:
+        names = job.get("properties", list(message["properties"]))
         # Many goals at once are harder for the solver than each alone.
         jobs += (
             [{**job, "name": f"{job['name']}-{name}", "properties": [name]} for name in names]
@@ -90,9 +90,14 @@ def read_block(path):
             else [job]
         )
     block = Block(
-        path.stem, jobs, told["properties"], told.get("claim") or "", told.get("assumes") or {},
-        told.get("ties") or {}, told.get("outside") or [],
-    )  # fmt: skip
+        path.stem,
+        jobs,
+        message["properties"],
+        message.get("claim") or "",
+        message.get("assumes") or {},
+        message.get("ties") or {},
+        message.get("outside") or [],
+    )
     for job in block.jobs:
         if job["engine"] not in ENGINES:
             raise PlanFault(f"{path.name}: engine {job['engine']}: one of {', '.join(ENGINES)}")
@@ -112,17 +117,17 @@ def read_block(path):
             raise PlanFault(f"{path.name}: {name} has no planted bug: show that it can fail")
         if not any(name in kept(block, job) and job.get("covers", True) for job in block.jobs):
             raise PlanFault(f"{path.name}: {name} has no job that reaches its cover")
-    check_terms(block, told)
+    check_terms(block, message)
     return block
 
 
-def check_terms(block, told):
+def check_terms(block, message):
     """Raises PlanFault unless the YAML says the terms of the claim: the claim itself, every
     assumption and every constant input of the wrapper, and what is outside."""
     where = f"formal/{block.name}.yaml"
     if not block.claim:
         raise PlanFault(f"{where}: no `claim`: say in one sentence what the block proves")
-    if not isinstance(told.get("outside"), list):
+    if not isinstance(message.get("outside"), list):
         raise PlanFault(f"{where}: no list `outside`: say what the claim does not cover")
     text = bare(block.wrapper.read_text())
     labels = [match[1] for match in ASSUME.finditer(text)]

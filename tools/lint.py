@@ -51,14 +51,14 @@ def run(command):
 def each_build(check):
     """Exit status and output of a check of all builds, run side by side; the build is named where
     it is not the default one."""
-    failed, told = False, []
+    failed, message = False, []
     with ThreadPoolExecutor() as pool:
         done = list(pool.map(check, BUILDS))
     for build, (status, text) in zip(BUILDS, done, strict=True):
         failed |= bool(status)
         name = " ".join(f"{name}={value}" for name, value in build.items())
-        told += [f"with {name}:"] * bool(text and build) + [text] * bool(text)
-    return failed, "\n".join(told)
+        message += [f"with {name}:"] * bool(text and build) + [text] * bool(text)
+    return failed, "\n".join(message)
 
 
 def tree():
@@ -113,8 +113,8 @@ def yosys():
 def verible():
     rules = "--rules_config=lint/verible.rules"
     wrong, text = run([BIN / "verible-verilog-lint", rules, *sources()])
-    unformatted, told = run([*formatter(), "--verify", *sources(), *wrappers()])
-    return wrong or unformatted, text + told + "\nmake fmt mends it" * bool(unformatted)
+    unformatted, message = run([*formatter(), "--verify", *sources(), *wrappers()])
+    return wrong or unformatted, text + message + "\nmake fmt mends it" * bool(unformatted)
 
 
 def formatter():

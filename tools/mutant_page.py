@@ -42,37 +42,37 @@ def table(blocks):
     """{name: row} as a table by folder and one by row."""
     columns = (f"{'mutants':>9}{'killed':>9}{'timeouts':>9}{'survived':>9}{'equal':>7}"
                f"{'score':>10}")  # fmt: skip
-    told = [f"{'folder':22}{columns}"]
-    told += [_line(name, row) for name, row in folders(blocks).items()]
-    told += ["", f"{'row':22}{columns}{'seed':>6}{'listed':>8}"]
+    text = [f"{'folder':22}{columns}"]
+    text += [_line(name, row) for name, row in folders(blocks).items()]
+    text += ["", f"{'row':22}{columns}{'seed':>6}{'listed':>8}"]
     for name, row in blocks.items():
         counted = row | {"timeouts": len(row["timeouts"])}
-        told.append(f"{_line(name, counted)}{row['seed']:6}{row.get('listed', ''):>8}")
-    return "\n".join(told) + "\n"
+        text.append(f"{_line(name, counted)}{row['seed']:6}{row.get('listed', ''):>8}")
+    return "\n".join(text) + "\n"
 
 
 def _page(blocks):
     """The tables, which benches kill, each survivor and timeout."""
-    told = [table(blocks), "Which bench killed how many:"]
+    text = [table(blocks), "Which bench killed how many:"]
     for block, row in blocks.items():
         benches = ", ".join(f"{bench} {count}" for bench, count in row.get("killed_by", {}).items())
-        told.append(f"{block:22}  {benches}")
-    told.append("")
+        text.append(f"{block:22}  {benches}")
+    text.append("")
     for block, row in blocks.items():
         for mutant in row["survivors"]:
-            told += [
+            text += [
                 f"{block} mutant {mutant['number']}: {mutant['mutant']}",
                 f"  {mutant['file']}:{mutant['line']}  {mutant['source']}",
                 f"  {mutant['verdict'] or 'NO VERDICT'}: {mutant['reason']}", "",
             ]  # fmt: skip
     for block, row in blocks.items():
         for mutant in row["timeouts"]:
-            told += [
+            text += [
                 f"{block} mutant {mutant['number']}: {mutant['mutant']}",
                 f"  {mutant['file']}:{mutant['line']}  {mutant['source']}",
                 f"  timeout in {mutant['by'] or 'the simulator'}: {mutant['what']}", "",
             ]  # fmt: skip
-    return "\n".join(told)
+    return "\n".join(text)
 
 
 def _draw(blocks, goal):
@@ -112,9 +112,9 @@ def write(folder, block, row, holds, goal):
     """Puts a block's row into the summary that is there; `holds` says which of those still do."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "summary.json"
-    told = json.loads(file.read_text())["blocks"] if file.exists() else {}
-    told = {name: told[name] for name in told if name != block and holds(name, told[name])}
-    told = dict(sorted([*told.items(), (block, row)]))
-    file.write_text(json.dumps({"goal": goal, "blocks": told}, indent=1) + "\n")
-    (folder / "summary.txt").write_text(_page(told))
-    (folder / "summary.svg").write_text(_draw(told, goal))
+    text = json.loads(file.read_text())["blocks"] if file.exists() else {}
+    text = {name: text[name] for name in text if name != block and holds(name, text[name])}
+    text = dict(sorted([*text.items(), (block, row)]))
+    file.write_text(json.dumps({"goal": goal, "blocks": text}, indent=1) + "\n")
+    (folder / "summary.txt").write_text(_page(text))
+    (folder / "summary.svg").write_text(_draw(text, goal))

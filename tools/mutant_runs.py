@@ -159,8 +159,8 @@ class State:
             frame = text
             for source in tests.values():
                 frame = frame.replace(source, "")
-            told = (plain(helpers[name].read_text()) for name in sorted(helpers))
-            frame = _hash(plain(frame), *told)
+            note = (plain(helpers[name].read_text()) for name in sorted(helpers))
+            frame = _hash(plain(frame), *note)
             for name, source in tests.items():
                 self._tests[f"{module}.{name}"] = _hash(self.rtl, frame, plain(source))
         self.whole = _hash(self.rtl, *(f"{key} {value}" for key, value in self._tests.items()))
@@ -260,8 +260,8 @@ class Bench:
         planned = [name for module in self.modules for name in planned_tests(module)]
         _, wrong = judge(self.folder / "0/results.xml", planned)
         if wrong or found["late"]:
-            told = f"no end in {self.seconds:.0f} s" if found["late"] else "; ".join(wrong)
-            raise RunFailed(f"{self.block}: its benches fail on it unmutated: {told}")
+            note = f"no end in {self.seconds:.0f} s" if found["late"] else "; ".join(wrong)
+            raise RunFailed(f"{self.block}: its benches fail on it unmutated: {note}")
 
     def _run(self, numbers, jobs):
         """Yields what was found of each mutant as they end."""
@@ -291,16 +291,16 @@ class Bench:
 
         thread = threading.Thread(target=simulate, daemon=True)
         thread.start()
-        told, ended = 0, False
+        note, ended = 0, False
         while not ended:
             thread.join(0.1)
-            ended = not thread.is_alive()
+            ended = not thread.is_keep_alive()
             lines = done.read_text().splitlines(True) if done.exists() else []
-            for line in lines[told:]:
+            for line in lines[note:]:
                 if line.endswith("\n"):
-                    told += 1
+                    note += 1
                     yield self._read(json.loads(line))
-        if told != len(numbers):
+        if note != len(numbers):
             log = (self.folder / "run.log").read_text(errors="replace")[-2000:]
             raise RunFailed(f"{self.block}: the simulator ended early {crashed}\n{log}")
 
@@ -311,11 +311,11 @@ class Bench:
         if not results.exists():
             log = (results.parent / "run.log").read_text(errors="replace")
             if found["status"] == 0 and not found["late"]:
-                told = f"{self.block}: mutant {found['number']} left no result"
-                raise RunFailed(f"{told}\n{log[-3000:]}")
-            told = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
-            told = told.group(0).strip() if told else f"simulator ended with {found['status']}"
-            return found | {"by": "", "what": told}
+                note = f"{self.block}: mutant {found['number']} left no result"
+                raise RunFailed(f"{note}\n{log[-3000:]}")
+            note = re.search(r"^.*(%Error|%Fatal).*$", log, re.MULTILINE)
+            note = note.group(0).strip() if note else f"simulator ended with {found['status']}"
+            return found | {"by": "", "what": note}
         found["cases"], failed = read_results(results)
         if failed:
             found["by"], found["what"] = failed
@@ -380,9 +380,9 @@ class Kept:
         self.path, self.state = KEPT / f"{name}.json", state
         self.rows, self.proofs = {}, {}
         if self.path.exists() and not fresh:
-            told = json.loads(self.path.read_text())
-            self.rows = {row["number"]: row for row in told["rows"] if self._holds(row)}
-            self.proofs = {int(key): value for key, value in told["proofs"].items()
+            note = json.loads(self.path.read_text())
+            self.rows = {row["number"]: row for row in note["rows"] if self._holds(row)}
+            self.proofs = {int(key): value for key, value in note["proofs"].items()
                            if value["state"] == state.proof}  # fmt: skip
 
     def kills(self):

@@ -67,31 +67,31 @@ def yosys(*commands, seconds=None):
 def parse(line):
     """A Mutant from a line of Yosys's list, None for the unchanged block."""
     words = shlex.split(line.replace("\\", "\\\\"))
-    told = {"src": []}
+    message = {"src": []}
     at = 1
     while at < len(words):
         name = words[at].lstrip("-")
         if name == "ctrl":
-            told["number"] = int(words[at + 3])
+            message["number"] = int(words[at + 3])
             at += 4
             continue
         if name == "src":
-            told["src"].append(words[at + 1])
+            message["src"].append(words[at + 1])
         else:
-            told[name] = words[at + 1]
+            message[name] = words[at + 1]
         at += 2
-    if told["mode"] == "none":
+    if message["mode"] == "none":
         return None
     # The first source is that of the wire where there is one, the next that of the cell.
-    place = told["src"][1 if "wire" in told and len(told["src"]) > 1 else 0]
+    place = message["src"][1 if "wire" in message and len(message["src"]) > 1 else 0]
     file, _, where = place.rpartition(":")
-    kind = told["cell"].split("$")[1] if told["cell"].startswith("$") else told["cell"]
-    name = f"{told['mode']} {kind}.{told['port']}[{told['portbit']}]"
-    if "wire" in told:
-        name += f" {told['wire']}[{told['wirebit']}]"
-    if "ctrlbit" in told:
-        name += f" by {told['ctrlbit']}"
-    return Mutant(told["number"], name, file, int(where.split(".")[0]), line.strip())
+    kind = message["cell"].split("$")[1] if message["cell"].startswith("$") else message["cell"]
+    name = f"{message['mode']} {kind}.{message['port']}[{message['portbit']}]"
+    if "wire" in message:
+        name += f" {message['wire']}[{message['wirebit']}]"
+    if "ctrlbit" in message:
+        name += f" by {message['ctrlbit']}"
+    return Mutant(message["number"], name, file, int(where.split(".")[0]), line.strip())
 
 
 def make(top, parameters, others, count, seed):

@@ -71,7 +71,7 @@ FOLDERS = ("rtl/admin", "rtl/common", "rtl/data", "rtl/host", "rtl/queue", "rtl/
 WATCHERS = ("efa_stream_check",)
 WIRED = ".wiring"  # ends the name of a wiring row
 # The areas of tb/system that notice faults of the wiring, in the default build.
-AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "meter",
+AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "perf_counters",
          "collisions")  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def note(name, row):
     """Puts a row of the standard list with nothing wrong into the record."""
     if row["wrong"] or (row["count"], row["seed"]) != standard_list(name):
         return
-    told = read_record() | {name: {key: row[key] for key in RECORDED if key in row}}
-    lines = ",\n".join(f'"{key}": {json.dumps(told[key])}' for key in sorted(told))
+    text = read_record() | {name: {key: row[key] for key in RECORDED if key in row}}
+    lines = ",\n".join(f'"{key}": {json.dumps(text[key])}' for key in sorted(text))
     RECORD.write_text(f"{{\n{lines}\n}}\n")
 
 
@@ -157,8 +157,8 @@ class Progress:
             return
         self.last = now
         left = (now - self.started) / self.done * (self.total - self.done)
-        told = f"{self.done} of {self.total}, {self.killed} killed, {left:.0f} s left"
-        print(f"  {self.block}: {told}", flush=True)
+        text = f"{self.done} of {self.total}, {self.killed} killed, {left:.0f} s left"
+        print(f"  {self.block}: {text}", flush=True)
 
 
 def read_verdicts():
@@ -182,19 +182,19 @@ def judge_survivors(block, survivors, killed, verdicts, standard, possible=None)
     for entry in verdicts:
         if entry["block"] != block:
             continue
-        told = f"{VERDICTS.relative_to(ROOT)}: {block} /{entry['mutant']}/ /{entry['line']}/"
+        text = f"{VERDICTS.relative_to(ROOT)}: {block} /{entry['mutant']}/ /{entry['line']}/"
         mine = [row for row in survivors if not row["verdict"] and fits(entry, row, standard)]
         for row in mine:
             row["verdict"], row["reason"] = entry["verdict"], entry["reason"].strip()
         if not entry["reason"].strip():
-            wrong.append(f"{told}: has no reason")
+            wrong.append(f"{text}: has no reason")
         # One that is proven needs no verdict, and may have one: a proof can take too long.
         if possible is not None:
             if not any(fits(entry, row, standard) for row in possible):
-                wrong.append(f"{told}: fits no fault of this module, take it out")
+                wrong.append(f"{text}: fits no fault of this module, take it out")
         elif standard and not any(fits(entry, row, standard) for row in survivors):
-            wrong.append(f"{told}: fits no survivor, take it out")
-        wrong += [f"{told}: fits {row['mutant']}, which is killed" for row in killed
+            wrong.append(f"{text}: fits no survivor, take it out")
+        wrong += [f"{text}: fits {row['mutant']}, which is killed" for row in killed
                   if fits(entry, row, standard)]  # fmt: skip
     wrong += [
         f"{block}: mutant {row['number']} survived without a verdict: {row['mutant']}, "
@@ -321,11 +321,11 @@ def main(arguments=None):
     unknown = set(args.block) - set(known)
     least = min(1 << netlists.NUMBER_W, wiring.NUMBERS) - 1
     if unknown or not 0 < (args.count or 1) <= least:
-        told = f"no row {sorted(unknown)}" if unknown else f"a count from 1 to {least}"
-        print(f"mutate: {told}; rows: {', '.join(known)}", file=sys.stderr)
+        text = f"no row {sorted(unknown)}" if unknown else f"a count from 1 to {least}"
+        print(f"mutate: {text}; rows: {', '.join(known)}", file=sys.stderr)
         return 2
     verdicts = read_verdicts()
-    told = {}
+    text = {}
 
     def holds(name, row):
         """Whether a row of an earlier run is that of the sources as they are, and of this form."""
@@ -352,16 +352,16 @@ def main(arguments=None):
 
     try:
         for name, row in each(args.block or [one for one in known if counted(one) or wired(one)]):
-            told[name] = row
+            text[name] = row
             note(name, row)
             mutant_page.write(OUT, name, row, holds, GOAL)
     except (RunFailed, netlists.YosysFailed) as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2
-    print(mutant_page.table(told))
-    wrong = [line for row in told.values() for line in row["wrong"]]
+    print(mutant_page.table(text))
+    wrong = [line for row in text.values() for line in row["wrong"]]
     print("\n".join(wrong))
-    print(f"mutate: {len(told)} rows, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
+    print(f"mutate: {len(text)} rows, {(OUT / 'summary.txt').relative_to(ROOT)}, summary.svg")
     return 1 if wrong else 0
 
 

@@ -51,9 +51,9 @@ def digest(block):
     used = {name for text in texts.values() for name in re.findall(r"`(\w+)", text)}
     defined = [line for line in (ROOT / "rtl/gen" / DEFINITIONS).read_text().splitlines()
                if line.startswith("`define ") and re.split(r"[ (]", line)[1] in used]  # fmt: skip
-    told = [{name: bare(text) for name, text in sorted(texts.items())}, defined, block.jobs,
+    message = [{name: bare(text) for name, text in sorted(texts.items())}, defined, block.jobs,
             sorted(block.properties), program()]  # fmt: skip
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read():
@@ -64,11 +64,11 @@ def read():
 
 def write(seconds):
     """Notes that blocks, {Block: seconds of processor time it took}, were proven as they are."""
-    told = read() | {
+    message = read() | {
         block.name: {"digest": digest(block), "seconds": round(each)}
         for block, each in seconds.items()
     }
-    (HOME / "proven.json").write_text(json.dumps(dict(sorted(told.items())), indent=1) + "\n")
+    (HOME / "proven.json").write_text(json.dumps(dict(sorted(message.items())), indent=1) + "\n")
 
 
 def _git(*words):
@@ -105,7 +105,7 @@ def changed_last(blocks, budget):
 
 def stale():
     """A line for each block that was not proven as it is, or whose planted bugs fit no more."""
-    lines, told = [], read()
+    lines, message = [], read()
     blocks = [file.stem for file in sorted(HOME.glob("*.yaml"))]
     for name in blocks:
         try:
@@ -116,7 +116,7 @@ def stale():
         files = sources(block.wrapper)
         for each in block.properties.values():
             lines += [text for bug in each["bugs"] if (text := misfit(bug, files))]
-        if told.get(name, {}).get("digest") != digest(block):
+        if message.get(name, {}).get("digest") != digest(block):
             lines.append(f"formal/{name}: not proven as it is now: make formal BLOCK={name}")
-    lines += [f"formal/proven.json: no block {name}" for name in sorted(set(told) - set(blocks))]
+    lines += [f"formal/proven.json: no block {name}" for name in sorted(set(message) - set(blocks))]
     return lines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the RTL costs: cells, flip-flops, RAM bits and logic depth per module, by Yosys.
 
-    tools/synth.py [--module efa_send ...] [--qpn-w 6] [--sq-host] [--jobs 2]
+    tools/synth.py [--module efa_tx_engine ...] [--qpn-w 6] [--sq-host] [--jobs 2]
 
 Each block is flattened and mapped to 6-input LUTs; `efa_ram` and `efa_ram_be` stay black boxes
 with a registered output, their bits are reported. Latches, combinational loops, undriven or
@@ -23,9 +23,17 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path("sim/out/synth")
 RAMS = {"efa_ram": "RAM", "efa_ram_be": "RAM"}
-BLOCKS = ("efa_host", "efa_admin", "efa_qp_ctx", "efa_send", "efa_recv", "efa_cpl", "efa_stats")
+BLOCKS = (
+    "efa_host",
+    "efa_admin",
+    "efa_qp_ctx",
+    "efa_tx_engine",
+    "efa_rx_engine",
+    "efa_cq_engine",
+    "efa_stats",
+)
 # Those that are others in the build with send queues in host memory.
-SQ_HOST_BLOCKS = ("efa_host", "efa_admin", "efa_send")
+SQ_HOST_BLOCKS = ("efa_host", "efa_admin", "efa_tx_engine")
 MAX_DEPTH = 14  # LUT levels between registers that a block may have
 
 

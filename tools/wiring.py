@@ -24,7 +24,7 @@ from difflib import SequenceMatcher
 import mutants as netlists
 from mutants import FLAGS, OUT, ROOT, Mutant, yosys
 
-WIRING = ("efa_nic", "efa_send", "efa_recv", "efa_cpl", "efa_admin", "efa_host")
+WIRING = ("efa_nic", "efa_tx_engine", "efa_rx_engine", "efa_cq_engine", "efa_admin", "efa_host")
 NUMBERS = 1 << 12  # of each module
 FORM = "2"  # of list and netlist; what is kept of another form does not hold
 CLOCKS = ("clk",)
@@ -155,16 +155,16 @@ def faults(net):
                     and wire not in ports.values()]  # fmt: skip
             if away:
                 other, name, wire = max(away, key=like)
-                told = f"{net.text(bits)} is {net.text(wire)} of {other}.{name}"
-                here.append(("other", told, ((cell, port, wire),)))
+                message = f"{net.text(bits)} is {net.text(wire)} of {other}.{name}"
+                here.append(("other", message, ((cell, port, wire),)))
     for cell, made in net.module["cells"].items():
         if made["type"] in TERMS:
             for port, bits in net.inputs(cell).items():
                 for at in range(len(bits)) if len(bits) <= 8 else ():
                     value = (*bits[:at], TERMS[made["type"]], *bits[at + 1 :])
-                    told = net.text(bits[at : at + 1])
+                    message = net.text(bits[at : at + 1])
                     found.setdefault((cell, f"{port}{at}"), []).append(
-                        ("drop", told, ((cell, port, value),))
+                        ("drop", message, ((cell, port, value),))
                     )
         elif made["type"] == "$mux":
             ports = net.inputs(cell)
@@ -258,9 +258,9 @@ def make(top, others, count, seed, folder=None):
     found = faults(net)
 
     def fault(number, place, what):
-        (cell, port), (kind, told, changes) = place, what
+        (cell, port), (kind, message, changes) = place, what
         of = cell if cell[0] != "$" else cell.split("$")[1]
-        return Fault(number, f"{kind} {of}.{port}: {told}", net.file, net.line(cell, port),
+        return Fault(number, f"{kind} {of}.{port}: {message}", net.file, net.line(cell, port),
                      _change(net, changes), changes)  # fmt: skip
 
     begin = NUMBERS * WIRING.index(top) + 1
@@ -282,7 +282,7 @@ class Below:
     outputs that are constant. Each kind of instance is asked once."""
 
     def __init__(self, top, others, folder=None):
-        self.top, self.others, self._asked = top, others, {}
+        self.top, self.others, self._requested = top, others, {}
         self.folder = folder or f"{top}.wiring"
         base = json.loads((ROOT / OUT / self.folder / "base.json").read_text())
         self.module = base["modules"][f"{top}_mutant"]
@@ -291,7 +291,7 @@ class Below:
     def _ask(self, kind, parameters):
         """({input: mask of bits in use}, {output: bits, constants as text}) of a module."""
         key = kind, tuple(sorted(parameters.items()))
-        if key not in self._asked:
+        if key not in self._requested:
             chosen = "".join(f" -chparam {name} {int(value, 2)}"
                              for name, value in parameters.items())  # fmt: skip
             below = " ".join(str(path.relative_to(ROOT)) for path in self.others)
@@ -315,8 +315,8 @@ class Below:
                     inputs[name] = [bit in used for bit in port["bits"]]
                 else:
                     outputs[name] = port["bits"]
-            self._asked[key] = inputs, outputs
-        return self._asked[key]
+            self._requested[key] = inputs, outputs
+        return self._requested[key]
 
     def _of(self, cell):
         cell = self.module["cells"][cell]

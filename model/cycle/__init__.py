@@ -4,8 +4,8 @@
     from cycle.network import simulate
     from cycle.workload import Workload
 
-    lives = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=100_000))
-    lives.latency                       # cycles of each message, doorbell to completion
+    timelines = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=100_000))
+    timelines.latency                       # cycles of each message, doorbell to completion
 """
 
 import hashlib

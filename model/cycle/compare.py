@@ -7,18 +7,18 @@
 
 import numpy as np
 
-from cycle.lifelines import MILESTONES, NEVER
+from cycle.timelines import MILESTONES, NEVER
 
 # Maximum difference: a share, or a number of cycles if that is more.
 BOUNDS = {"rate": (0.02, 0.0), "median": (0.02, 1.0), "p99": (0.05, 3.0)}
 
 
-def figures(lives):
+def figures(timelines):
     """Messages per cycle, median and 99th percentile of the latency in cycles.
 
     The rate is over the whole run, from the first validated doorbell to the last completion."""
-    latency = lives.latency
-    span = int(lives.end.max()) - int(lives["db"].min()) + 1
+    latency = timelines.latency
+    span = int(timelines.end.max()) - int(timelines["db"].min()) + 1
     return {"rate": len(latency) / span, "median": float(np.median(latency)),
             "p99": float(np.percentile(latency, 99))}
 

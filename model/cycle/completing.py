@@ -7,27 +7,27 @@ from cycle.state import (
     ACK,
     AT_COMPLETIONS,
     AT_HOST,
-    AT_JUDGE,
     AT_LINK,
     AT_NETWORK,
     AT_SCATTER,
     AT_SCHEDULER,
+    AT_VALIDATE,
     AT_WRITES,
     CQE,
     DONE,
     FAR,
     NOW,
     RING,
-    RXW,
+    RX_DATA_DONE,
     SEEN,
-    TXL,
+    TX_LAST,
     R,
 )  # fmt: skip
 
 CREDITS, SEND_N, ACK_TAIL, ACKS_IN = R["credits"], R["send_n"], R["ack_tail"], R["acks_in"]
 JOB_N, RETIRE_N, SC_JOB, SC_PIECE = R["job_n"], R["retire_n"], R["sc_job"], R["sc_piece"]
-WALK_1, WALK_2, WALK_3 = R["walk_1"], R["walk_2"], R["walk_3"]
-WALK_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
+SCAN_1, SCAN_2, SCAN_3 = R["walk_1"], R["walk_2"], R["walk_3"]
+SCAN_END, LEFT_BEATS, ISSUED = R["walk_end"], R["left_beats"], R["issued"]
 TAKEN, WRITE_FREE, WRITE_PACKET = R["taken_beats"], R["write_free"], R["write_packet"]
 WRITE_JOB, WRITE_TURN, CQ1, CQ2 = R["write_job"], R["write_turn"], R["cq1"], R["cq2"]
 CQ2_AT, CQ_HELD, CQ_TURN, CQE_N = R["cq2_at"], R["cq_held"], R["cq_turn"], R["cqe_n"]
@@ -41,39 +41,39 @@ MASK = RING - 1
 
 @engine
 def _issue(c, r, issued_at, taken_at):
-    """Issues the beats of the piece at the end of the walk, as far as free space is known."""
-    left, n, end = r[LEFT_BEATS], r[ISSUED], r[WALK_END]
+    """Issues the beats of the piece at the end of the scan, as far as free space is known."""
+    left, n, end = r[LEFT_BEATS], r[ISSUED], r[SCAN_END]
     before = n + left - 1 - c.store_beats
     if left > 0 and (before < 0 or (before < r[TAKEN] and taken_at[before & MASK] < end + left)):
         # Free space for the last beat in time implies free space for all.
         for beat in range(left):
             issued_at[n + beat & MASK] = end + 1 + beat
-        r[LEFT_BEATS], r[ISSUED], r[WALK_END] = 0, n + left, end + left
+        r[LEFT_BEATS], r[ISSUED], r[SCAN_END] = 0, n + left, end + left
         return end + left
     while r[LEFT_BEATS] > 0:
         n = r[ISSUED]
-        at = r[WALK_END] + 1
+        at = r[SCAN_END] + 1
         if n >= c.store_beats:
             if n - c.store_beats >= r[TAKEN]:
                 return FAR
             at = max(at, taken_at[n - c.store_beats & MASK] + 1)
         issued_at[n & MASK] = at
-        r[WALK_END] = at
+        r[SCAN_END] = at
         r[ISSUED] += 1
         r[LEFT_BEATS] -= 1
-    return r[WALK_END]
+    return r[SCAN_END]
 
 
 @engine
 def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
     """Splits jobs into writes: a three-stage pipeline that stalls as a whole, then the beats."""
-    if r[WALK_3] >= 0:
+    if r[SCAN_3] >= 0:
         end = _issue(c, r, issued_at, taken_at)
         if end > now:
             return end
     pieces = len(write_beats)
     busy = r[SC_JOB] >= 0
-    one = r[WALK_1]
+    one = r[SCAN_1]
     fresh = -1
     # The next part follows the last piece of the previous part; the GRH of a datagram is a part.
     last_of_part = one == pieces - 1 or (c.grh and one == 0)
@@ -83,22 +83,22 @@ def scatter(now, c, r, write_beats, issued_at, taken_at, wake):
         if fresh == 1 or not c.grh or pieces == 1:
             r[SC_JOB] = -1
             if r[JOB_N] < r[CHECKED_N]:
-                wake[AT_JUDGE] = NOW
+                wake[AT_VALIDATE] = NOW
     elif one >= 0 and not last_of_part:
         fresh = one + 1
-    r[WALK_3] = r[WALK_2]
-    r[WALK_2] = one
-    r[WALK_1] = fresh
-    if r[WALK_3] >= 0:
-        r[LEFT_BEATS] = write_beats[r[WALK_3]]
-        r[WALK_END] = now
+    r[SCAN_3] = r[SCAN_2]
+    r[SCAN_2] = one
+    r[SCAN_1] = fresh
+    if r[SCAN_3] >= 0:
+        r[LEFT_BEATS] = write_beats[r[SCAN_3]]
+        r[SCAN_END] = now
         idle = r[TAKEN] == r[ISSUED]
         end = _issue(c, r, issued_at, taken_at)
         if idle:
             due = max(issued_at[r[TAKEN] & MASK] + c.store, r[WRITE_FREE])
             wake[AT_WRITES] = min(wake[AT_WRITES], due)
         return end
-    if r[WALK_1] >= 0 or r[WALK_2] >= 0 or r[SC_JOB] >= 0:
+    if r[SCAN_1] >= 0 or r[SCAN_2] >= 0 or r[SC_JOB] >= 0:
         return now + 1
     return FAR
 
@@ -121,28 +121,28 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
             _issue(c, r, issued_at, taken_at)
             wake[AT_SCATTER] = NOW
         first, beats = r[TAKEN], write_beats[r[WRITE_PACKET]]
-        taken = now - 1
+        consumed = now - 1
         if issued_at[first + beats - 1 & MASK] - issued_at[first & MASK] == beats - 1:
             # No beat was issued later than the cycle after the beat before.
             for beat in range(beats):
                 taken_at[first + beat & MASK] = now + beat
-            taken += beats
+            consumed += beats
         else:
             for beat in range(beats):
-                taken = max(taken + 1, issued_at[first + beat & MASK] + c.store)
-                taken_at[first + beat & MASK] = taken
+                consumed = max(consumed + 1, issued_at[first + beat & MASK] + c.store)
+                taken_at[first + beat & MASK] = consumed
         if c.log:
             for beat in range(beats):
                 beat_log[first + beat] = taken_at[first + beat & MASK]
         r[TAKEN] = first + beats
-        r[WRITE_FREE] = taken + 1
+        r[WRITE_FREE] = consumed + 1
         r[WRITE_PACKET] += 1
         if r[WRITE_PACKET] == len(write_beats):
-            out_at[r[WRITE_JOB]] = taken + c.handed
+            out_at[r[WRITE_JOB]] = consumed + c.handed
             r[WRITE_PACKET] = 0
             r[WRITE_JOB] += 1
-            wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], taken + c.handed + c.retire)
-        return taken + 1
+            wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], consumed + c.handed + c.retire)
+        return consumed + 1
     r[WRITE_TURN] = 1
     r[WRITE_FREE] = now + 1
     message, kind = r[CQ2] >> 1, r[CQ2] & 1
@@ -168,13 +168,13 @@ def writes(now, c, r, at, write_beats, issued_at, taken_at, out_at, ack_msg, ack
 
 
 @engine
-def _finished(now, c, r, at, sent, come):
+def _finished(now, c, r, at, sent, incoming):
     """The next finished send, by acknowledgement or departure of its datagram: (message, cycle),
     or (-1, cycle of the next)."""
     if c.srd:
         if r[ACKED_N] == r[ACKS_IN]:
             return -1, FAR
-        message = come[r[ACKED_N]]
+        message = incoming[r[ACKED_N]]
         due = at[ACK, message] + c.ack_in
         if due > now:
             return -1, due
@@ -183,7 +183,7 @@ def _finished(now, c, r, at, sent, come):
     if r[LEFT_N] == r[SEND_N]:
         return -1, FAR
     message = sent[r[LEFT_N]]
-    due = at[TXL, message] + c.left
+    due = at[TX_LAST, message] + c.left
     if due > now:
         return -1, due
     r[LEFT_N] += 1
@@ -191,7 +191,7 @@ def _finished(now, c, r, at, sent, come):
 
 
 @engine
-def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due,
+def completions(now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due,
                 wake):
     """Round robin of finished sends and receives into the completion engine."""
     receive = out_at[r[RETIRE_N]] + c.retire if r[RETIRE_N] < r[JOB_N] else FAR
@@ -214,14 +214,14 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         r[CQ1] = -1
         if choice == RECEIVE:
             message = jobs[r[RETIRE_N]]
-            at[RXW, message] = now - c.retire
+            at[RX_DATA_DONE, message] = now - c.retire
             gone_at[places[r[RETIRE_N]]] = now
             r[CQ1] = 2 * message + RECEIVE
             r[RETIRE_N] += 1
             r[RETIRED_AT] = now
             wake[AT_LINK] = NOW
             if r[JOB_N] - r[RETIRE_N] + 1 >= c.line:
-                wake[AT_JUDGE] = NOW
+                wake[AT_VALIDATE] = NOW
         elif choice == 0:
             r[CQ1] = 2 * r[C3]
             handed = True
@@ -254,7 +254,7 @@ def completions(now, c, r, at, sent, come, jobs, out_at, gone_at, places, store,
         if r[STORE_HEAD] == tail:
             r[STORE_AT] = store_due[tail]
         r[STORE_TAIL] += 1
-    r[C1], later = _finished(now, c, r, at, sent, come)
+    r[C1], later = _finished(now, c, r, at, sent, incoming)
     # Items that move without another engine, and items still to be chosen.
     if r[C1] >= 0 or (r[C2] >= 0 and r[C3] < 0) or (r[CQ1] >= 0 and r[CQ2] < 0):
         return now + 1

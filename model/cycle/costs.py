@@ -10,7 +10,7 @@ from efa import defs
 # first of them.
 SCHEDULER_STAGES = 2
 FETCH_STAGES = 2
-JUDGE_STAGES = 3
+CHECK_STAGES = 3
 SCATTER_STAGES = 4
 COMPLETION_STAGES = 2
 SRD_STAGES = 3
@@ -44,7 +44,7 @@ class Costs(NamedTuple):
     # Send WQEs in host memory
     sq_host: bool
     call: int
-    ask_again: int
+    request_again: int
     reads_out: int
     place_back: int
     publish: int
@@ -54,7 +54,7 @@ class Costs(NamedTuple):
     quantum: int
     visit: int
     lines: int
-    tell_every: int
+    report_every: int
     contexts: int
     # Checks and allocation
     skid: int
@@ -62,9 +62,9 @@ class Costs(NamedTuple):
     check: int
     message: int
     freed: int
-    room_next: int
-    room_messages: int
-    room_lines: int
+    space_next: int
+    space_messages: int
+    space_lines: int
     ranges: int
     cut_more: int
     first_cuts: int
@@ -72,9 +72,9 @@ class Costs(NamedTuple):
     request: int
     tags: int
     beat_back: int
-    answer: int
+    response: int
     out: int
-    room: int
+    space: int
     # Receive
     packet_in: int
     behind: int
@@ -82,7 +82,7 @@ class Costs(NamedTuple):
     packets_stored: int
     lines_wait: int
     gone: int
-    judge_next: int
+    check_next: int
     job_check: int
     jobs: int
     line: int
@@ -124,7 +124,7 @@ def costs(table, work, log=False):
     made, at, every = shape(work), table.latency, table.interval
     fixed = table.parameters
     read_descriptors = table.depth("efa_rq_fetch.read")
-    look_read = at("efa_rq_fetch.read") - at("efa_work_set.queue")
+    look_read = at("efa_rq_fetch.read") - at("efa_queue_fifo_set.queue")
     empty = "empty" in made.facts
     return Costs(
         queues=work.queues,
@@ -145,56 +145,60 @@ def costs(table, work, log=False):
         count=at("efa_doorbell.count") - at("efa_doorbell.store") - 1,
         sq_host=bool(work.sq_host),
         call=at("efa_sq_fetch.read") - FETCH_STAGES,
-        ask_again=every("efa_sq_fetch.again"),
+        request_again=every("efa_sq_fetch.again"),
         reads_out=table.depth("efa_sq_fetch.read"),
         place_back=at("efa_fifo.large"),
-        publish=at("efa_sq_order.beat"),
+        publish=at("efa_sq_reorder.beat"),
         read_lines=REQUEST_BYTES // LINE,
         ring_lines=(work.entry_bytes // LINE) << max(1, (work.depth - 1).bit_length()),
-        hear=at("efa_sq.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
-        quantum=table.depth("efa_sq.visit"), visit=table.depth("efa_sq.cut"),
-        lines=work.entry_bytes // LINE, tell_every=work.cq_batch,
-        contexts=table.depth("efa_srd.ack"),
+        hear=at("efa_sq_sched.entry") - at("efa_skid.beat") - SCHEDULER_STAGES,
+        quantum=table.depth("efa_sq_sched.visit"),
+        visit=table.depth("efa_sq_sched.cut"),
+        lines=work.entry_bytes // LINE,
+        report_every=work.cq_batch,
+        contexts=table.depth("efa_send_tracker.ack"),
         skid=at("efa_skid.beat"),
         skid_depth=table.depth("efa_skid.beat"),
         check=at("efa_wqe_check.entry"),
         message=at("efa_tx.message") - PACKET_STAGES,
         freed=PACKET_STAGES,
-        room_next=every("efa_tx_room.two_buffers" if work.buffers == 2 else "efa_tx_room.message"),
-        room_messages=table.depth("efa_tx_room.message"),
-        room_lines=table.depth("efa_tx_room.line"),
-        ranges=table.depth("efa_tx_room.read"),
-        cut_more=at("efa_tx_room.read") - at("efa_tx_room.message") - CUT_STAGES,
+        space_next=every(
+            "efa_tx_alloc.two_buffers" if work.buffers == 2 else "efa_tx_alloc.message"
+        ),
+        space_messages=table.depth("efa_tx_alloc.message"),
+        space_lines=table.depth("efa_tx_alloc.line"),
+        ranges=table.depth("efa_tx_alloc.read"),
+        cut_more=at("efa_tx_alloc.read") - at("efa_tx_alloc.message") - CUT_STAGES,
         first_cuts=len(cut(work.pieces[0])),
         two=work.buffers == 2,
         request=at("efa_dma_rd.request"),
         tags=table.depth("efa_dma_rd.request"),
         beat_back=at("efa_dma_rd.beat"),
-        answer=at("efa_tx.answer"),
-        out=at("efa_net_out.flit"),
-        room=0 if work.inline else made.flits,
-        packet_in=at("efa_pkt_in.packet") + at("efa_rx_judge.packet") - JUDGE_STAGES,
+        response=at("efa_tx.data"),
+        out=at("efa_net_tx.flit"),
+        space=0 if work.inline else made.flits,
+        packet_in=at("efa_net_rx.packet") + at("efa_rx_validate.packet") - CHECK_STAGES,
         behind=at("efa_fifo.large"),
-        packets_wait=table.depth("efa_pkt_in.packet") - FRONT,
-        packets_stored=table.depth("efa_pkt_in.slot"),
-        lines_wait=table.depth("efa_pkt_in.line"),
-        gone=at("efa_pkt_in.slot"),
-        judge_next=every("efa_rx_judge.packet"),
-        job_check=at("efa_rx_check.unasked" if empty else "efa_rx_check.job"),
-        jobs=table.depth("efa_rx_check.job"),
+        packets_wait=table.depth("efa_net_rx.packet") - FRONT,
+        packets_stored=table.depth("efa_net_rx.slot"),
+        lines_wait=table.depth("efa_net_rx.line"),
+        gone=at("efa_net_rx.slot"),
+        check_next=every("efa_rx_validate.packet"),
+        job_check=at("efa_rx_mr_check.unasked" if empty else "efa_rx_mr_check.job"),
+        jobs=table.depth("efa_rx_mr_check.job"),
         line=table.depth("efa_rx_scatter.job"),
         written=not empty,
         nothing=at("efa_fifo.small"),
-        parked=table.depth("efa_rx_wait.list"),
-        parked_places=2 * table.depth("efa_rx_wait.list"),
+        parked=table.depth("efa_rx_park.list"),
+        parked_places=2 * table.depth("efa_rx_park.list"),
         listed=at("efa_fifo.large"),
-        pass_again=every("efa_rx_wait.again"),
+        pass_again=every("efa_rx_park.again"),
         descriptors=table.depth("efa_rq_cache.read"),
         read_descriptors=read_descriptors,
         beat_descriptors=LINE // defs.IoRxDesc.SIZE,
         cached=at("efa_rq_cache.beat"),
         used=at("efa_rq_fetch.used"),
-        shown=at("efa_work_set.queue"),
+        shown=at("efa_queue_fifo_set.queue"),
         look=every("efa_rq_fetch.look"),
         look_read=look_read,
         look_again=every("efa_rq_fetch.read") - look_read,
@@ -206,9 +210,12 @@ def costs(table, work, log=False):
         entry=at("efa_cq.entry") - COMPLETION_STAGES,
         acknowledge=at("efa_cq.commit")
         + at("efa_rx_retire.entry")
-        + at("efa_net_out.acknowledgement"),
-        ack_in=at("efa_pkt_in.acknowledgement") + at("efa_srd.ack") - SRD_STAGES,
-        left=at("efa_net_out.done") - at("efa_net_out.flit") + at("efa_srd.done") - SRD_STAGES,
+        + at("efa_net_tx.acknowledgement"),
+        ack_in=at("efa_net_rx.acknowledgement") + at("efa_send_tracker.ack") - SRD_STAGES,
+        left=at("efa_net_tx.done")
+        - at("efa_net_tx.flit")
+        + at("efa_send_tracker.done")
+        - SRD_STAGES,
         stored=at("efa_fifo.large"),
         visible=at("efa_dma_wr.beat") + work.write_latency,
         # Minimum delay of the completion of a read that leaves after a write.

@@ -42,7 +42,7 @@ def entries(now, c, r, post_at, want, read_slot, want_free, waiting, entry_free,
             lines = min(want[looks], min(c.read_lines - at % c.read_lines, c.ring_lines - at))
             want[looks] -= lines
             read_slot[looks] = at + lines if at + lines < c.ring_lines else 0
-            want_free[looks] = now + c.ask_again
+            want_free[looks] = now + c.request_again
             r[ENTRY_QUEUE], r[ENTRY_LINES], r[ENTRY_AT] = looks, lines, now + 1
             r[ENTRY_PUT] = looks if want[looks] > 0 else -1
             wake[AT_READS] = NOW
@@ -77,7 +77,7 @@ def _enter(r, waiting, queue):
 
 
 @engine
-def come(c, r, first, news_at, news_queue, news_count, entry_free, wake):
+def incoming(c, r, first, news_at, news_queue, news_count, entry_free, wake):
     """Schedules the data of a read whose first beat arrives in cycle `first`: a WQE arrives with
     its last line; the place of the read is free after the last line."""
     for line in range(c.lines - 1, r[ENTRY_LINES], c.lines):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the network of stages: from a workload to the milestones of each message.
 
-    lives = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=10_000))
-    lives["done"] - lives["db"]
+    timelines = simulate(Workload(size=64, queues=8, depth=64, batch=16, messages=10_000))
+    timelines["done"] - timelines["db"]
 
 Time advances from one cycle with engine activity to the next; an activity of many cycles, such as
 a packet of many flits, is one step. All numbers come from the tables, through cycle.costs.
@@ -16,7 +16,6 @@ from cycle import compiled, engine
 from cycle.completing import CQE_N, completions, scatter, writes
 from cycle.costs import costs
 from cycle.fetching import entries
-from cycle.lifelines import MILESTONES, NEVER, Lifelines
 from cycle.packets import CHECK_PT, CHECK_STUCK, checks, network, reads
 from cycle.receiving import judge, link
 from cycle.record import PERIOD, Reads, Record
@@ -29,18 +28,19 @@ from cycle.state import (
     AT_ENTRIES,
     AT_FETCH,
     AT_HOST,
-    AT_JUDGE,
     AT_LINK,
     AT_NETWORK,
     AT_READS,
     AT_SCATTER,
     AT_SCHEDULER,
+    AT_VALIDATE,
     AT_WRITES,
     ENGINES,
     FAR,
     R,
     new_state,
 )
+from cycle.timelines import MILESTONES, NEVER, MessageTimelines
 from cycle.workload import store_beats
 
 
@@ -60,20 +60,77 @@ def _first(wake):
 def _run(c, s, wake):
     """Runs until every completion is written; returns the last cycle, or -1 in a deadlock."""
     # Arrays as local names: access through the tuple costs more than a cycle of an engine.
-    (r, at, beats, post_at, news_at, news_queue, news_count, want, read_slot, want_free, waiting,
-     entry_free, read_beats, write_beats, inside, rung, taken, debt, sent, skid_in, check_due,
-     listed_at, left_at, tag_free, claimed, asked, moved_n, here, used, used_due, in_used, again,
-     again_due, in_again, ask_ring, ask_block, ask_at, ask_end, ack_msg, ack_at, link_msg,
-     link_ack, link_due, arrived, gone_at, ring_of, front_due, jobs, job_at, places, out_at,
-     parked, park_due, blocked, issued_at, taken_at, come, store, store_due, unseen, read_log,
-     beat_log) = s
+    (
+        r,
+        at,
+        beats,
+        post_at,
+        news_at,
+        news_queue,
+        news_count,
+        want,
+        read_slot,
+        want_free,
+        waiting,
+        entry_free,
+        read_beats,
+        write_beats,
+        inside,
+        posted,
+        consumed,
+        deficit,
+        sent,
+        skid_in,
+        check_due,
+        listed_at,
+        left_at,
+        tag_free,
+        claimed,
+        requested,
+        moved_n,
+        here,
+        used,
+        used_due,
+        in_used,
+        again,
+        again_due,
+        in_again,
+        req_ring,
+        req_block,
+        req_at,
+        req_end,
+        ack_msg,
+        ack_at,
+        link_msg,
+        link_ack,
+        link_due,
+        arrived,
+        gone_at,
+        ring_of,
+        front_due,
+        jobs,
+        job_at,
+        places,
+        out_at,
+        parked,
+        park_due,
+        blocked,
+        issued_at,
+        taken_at,
+        incoming,
+        store,
+        store_due,
+        unseen,
+        read_log,
+        beat_log,
+    ) = s
     now = 0
     while r[CQE_N] < 2 * c.total:
         # Downstream engines first: a place freed in this cycle can be used in it. The link is
         # the exception: space in the packet stores is visible one cycle later. An engine runs
         # when its own time has come or when an engine that it depends on has acted.
         if wake[AT_LINK] <= now:
-            wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, come,
+            wake[AT_LINK] = link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming,
                                  gone_at, wake)
         if wake[AT_WRITES] <= now:
             wake[AT_WRITES] = writes(now, c, r, at, write_beats, issued_at, taken_at, out_at,
@@ -82,27 +139,62 @@ def _run(c, s, wake):
             wake[AT_SCATTER] = scatter(now, c, r, write_beats, issued_at, taken_at, wake)
         if wake[AT_COMPLETIONS] <= now:
             wake[AT_COMPLETIONS] = completions(
-                now, c, r, at, sent, come, jobs, out_at, gone_at, places, store, store_due, wake)
+                now, c, r, at, sent, incoming, jobs, out_at, gone_at, places, store, store_due, wake
+            )
         if wake[AT_FETCH] <= now:
-            wake[AT_FETCH] = fetch(now, c, r, asked, moved_n, used, used_due, in_used, again,
-                                   again_due, in_again, ask_ring, ask_block, ask_at, ask_end, wake)
-        if wake[AT_JUDGE] <= now:
-            wake[AT_JUDGE] = judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
+            wake[AT_FETCH] = fetch(
+                now,
+                c,
+                r,
+                requested,
+                moved_n,
+                used,
+                used_due,
+                in_used,
+                again,
+                again_due,
+                in_again,
+                req_ring,
+                req_block,
+                req_at,
+                req_end,
+                wake,
+            )
+        if wake[AT_VALIDATE] <= now:
+            wake[AT_VALIDATE] = judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of,
                                    front_due, jobs, job_at, places, out_at, parked, park_due,
                                    blocked, wake)
         if wake[AT_NETWORK] <= now:
             wake[AT_NETWORK] = network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at,
                                        link_msg, link_ack, link_due, wake)
         if wake[AT_READS] <= now:
-            wake[AT_READS] = reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring,
-                                   ask_block, ask_at, ask_end, read_log, news_at, news_queue,
-                                   news_count, entry_free, unseen, wake)
+            wake[AT_READS] = reads(
+                now,
+                c,
+                r,
+                at,
+                read_beats,
+                sent,
+                tag_free,
+                here,
+                req_ring,
+                req_block,
+                req_at,
+                req_end,
+                read_log,
+                news_at,
+                news_queue,
+                news_count,
+                entry_free,
+                unseen,
+                wake,
+            )
         if wake[AT_CHECKS] <= now:
             wake[AT_CHECKS] = checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at,
                                      wake)
         if wake[AT_SCHEDULER] <= now:
             wake[AT_SCHEDULER] = scheduler(now, c, r, at, news_at, news_queue, news_count, inside,
-                                           rung, taken, debt, sent, skid_in, wake)
+                                           posted, consumed, deficit, sent, skid_in, wake)
         if wake[AT_HOST] <= now:
             wake[AT_HOST] = host(now, c, r, at, beats, post_at, news_at, news_queue, news_count,
                                  wake)
@@ -124,7 +216,7 @@ def _table():
 
 
 def simulate(work, beats=None, table=None):
-    """Lifelines of a Workload; cycle 0 is its first doorbell store.
+    """MessageTimelines of a Workload; cycle 0 is its first doorbell store.
 
     beats: bus beats of the stores before each doorbell, used cyclically (default: those of the
     store buffer policy); table: Stages. Raises Stuck."""
@@ -133,10 +225,10 @@ def simulate(work, beats=None, table=None):
 
 def recorded(work, beats=None, table=None):
     """The Record of a run of the model, as cycle.record.from_rtl of the RTL; see `simulate`."""
-    lives, state, base = _simulate(work, beats, table, log=True)
+    timelines, state, base = _simulate(work, beats, table, log=True)
     log = state.read_log[: state.r[R["read_count"]]]
     reads = Reads(log[:, 0] - base, log[:, 1] - base, log[:, 2], log[:, 3])
-    return Record(lives, shape(work), reads, state.beat_log - base, -base % PERIOD)
+    return Record(timelines, shape(work), reads, state.beat_log - base, -base % PERIOD)
 
 
 def _simulate(work, beats, table, log=False):
@@ -152,4 +244,4 @@ def _simulate(work, beats, table, log=False):
         column -= base
         column[never] = NEVER
     columns = {name: np.asarray(column) for name, column in found.items()}
-    return Lifelines(work, columns), state, base
+    return MessageTimelines(work, columns), state, base

@@ -2,7 +2,7 @@
 """The send engines after the scheduler (see cycle.sending): checks, host reads, packets."""
 
 from cycle import engine
-from cycle.fetching import come
+from cycle.fetching import incoming
 from cycle.record import DESCRIPTORS as RING_READS
 from cycle.record import ENTRIES as ENTRY_READS
 from cycle.state import (
@@ -20,23 +20,28 @@ from cycle.state import (
     FAR,
     NOW,
     RD,
-    RDC,
+    RD_CPL,
     READY,
     SEEN,
-    TXF,
-    TXL,
+    TX_FIRST,
+    TX_LAST,
     R,
 )  # fmt: skip
 
 ITEM_N, POPPED, CHECK_PT = R["item_n"], R["popped"], R["check_pt"]
 INTO_CHECK_N, CHECK_STUCK, CHECK_N = R["into_check_n"], R["check_stuck"], R["check_n"]
-ROOM_N, ROOM_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
+SPACE_N, SPACE_FREE, LINES, SLOTS = R["room_n"], R["room_free"], R["lines"], R["slots"]
 FREED_N, READ_N, READ_PIECE = R["freed_n"], R["read_n"], R["read_piece"]
 READ_BUS, READ_COUNT, TAG = R["read_bus"], R["read_count"], R["tag"]
 CUT_1, CUT_3, CUT_AT, CUT_PIECE = R["cut_1"], R["cut_3"], R["cut_at"], R["cut_piece"]
 CUT_STUCK, RANGES, RANGE_OUT = R["cut_stuck"], R["ranges"], R["range_out"]
 RANGE_SECOND = R["range_second"]
-READ_TURN, ASK_HEAD, ASK_TAIL, SEND_N = R["read_turn"], R["ask_head"], R["ask_tail"], R["send_n"]
+READ_TURN, REQ_HEAD, REQ_TAIL, SEND_N = (
+    R["read_turn"],
+    R["req_head"],
+    R["req_tail"],
+    R["send_n"],
+)
 NET_FREE, NET_TURN, ACK_HEAD = R["net_free"], R["net_turn"], R["ack_head"]
 ACK_TAIL, LISTED_N, TX, TX_AT = R["ack_tail"], R["listed_n"], R["tx"], R["tx_at"]
 TX_FREE, OUT, OUT_AT, OUT_FREE = R["tx_free"], R["out"], R["out_at"], R["out_free"]
@@ -61,33 +66,33 @@ def _range(now, c, r, wake):
 
 
 @engine
-def _room(now, c, r, at, sent, listed_at, wake):
+def _space(now, c, r, at, sent, listed_at, wake):
     """Inserts a message into the list when all of it has space; returns when the next may try."""
     if r[RANGE_SECOND] == 1:
         if not _range(now, c, r, wake):
             return now + 1 if r[RANGE_OUT] == now else FAR
-        r[RANGE_SECOND], r[ROOM_FREE] = 0, now + c.room_next - 1
+        r[RANGE_SECOND], r[SPACE_FREE] = 0, now + c.space_next - 1
         return now + 1
-    k = r[ROOM_N]
+    k = r[SPACE_N]
     if k == r[CHECK_N]:
         return FAR
-    due = max(at[CHECK, sent[k]] + 1, r[ROOM_FREE])
+    due = max(at[CHECK, sent[k]] + 1, r[SPACE_FREE])
     if due > now:
         return due
-    if r[LINES] + c.room > c.room_lines or r[SLOTS] == c.room_messages:
+    if r[LINES] + c.space > c.space_lines or r[SLOTS] == c.space_messages:
         return FAR
     if not c.inline and not _range(now, c, r, wake):
         return now + 1 if r[RANGE_OUT] == now else FAR
     message = sent[k]
-    r[LINES] += c.room
+    r[LINES] += c.space
     r[SLOTS] += 1
-    r[ROOM_FREE] = now + c.room_next
+    r[SPACE_FREE] = now + c.space_next
     listed_at[k] = now + 1
     if c.inline:
         at[READY, message] = now
     elif c.two:
-        r[RANGE_SECOND], r[ROOM_FREE] = 1, FAR
-    r[ROOM_N] += 1
+        r[RANGE_SECOND], r[SPACE_FREE] = 1, FAR
+    r[SPACE_N] += 1
     wake[AT_NETWORK] = NOW
     return now + 1
 
@@ -95,9 +100,9 @@ def _room(now, c, r, at, sent, listed_at, wake):
 @engine
 def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
     """WQEs through the skid and the checks into the allocation stage, or by bypass."""
-    idle = r[ROOM_N] == r[CHECK_N]
-    listed = r[LISTED_N] < r[ROOM_N]
-    later = _room(now, c, r, at, sent, listed_at, wake)
+    idle = r[SPACE_N] == r[CHECK_N]
+    listed = r[LISTED_N] < r[SPACE_N]
+    later = _space(now, c, r, at, sent, listed_at, wake)
     # The checks output their oldest WQE when the allocation stage is empty.
     k = r[CHECK_N]
     r[CHECK_STUCK] = 0
@@ -105,7 +110,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
         wait = check_due[k] - r[CHECK_PT]
         if wait > 0:
             later = min(later, now + wait)
-        elif r[ROOM_N] == k and r[ROOM_FREE] - 1 <= now:
+        elif r[SPACE_N] == k and r[SPACE_FREE] - 1 <= now:
             at[CHECK, sent[k]] = now
             r[CHECK_N] += 1
             if c.inline and idle and not listed and r[TX] < 0 and r[TX_FREE] <= now:
@@ -113,7 +118,7 @@ def checks(now, c, r, at, sent, skid_in, check_due, listed_at, left_at, wake):
                 at[READY, sent[k]] = now
                 left_at[k] = PAST
                 r[TX], r[TX_AT] = k, now + 1 + c.message
-                r[ROOM_N] += 1
+                r[SPACE_N] += 1
                 r[LISTED_N] += 1
                 wake[AT_NETWORK] = NOW
             later = now + 1
@@ -158,23 +163,41 @@ def _cut(now, c, r, pieces, granted, wake):
 
 
 @engine
-def _push(r, at, unseen, answered, wake):
+def _push(r, at, unseen, responded, wake):
     """Makes earlier completion writes visible to the host at the latest when a read completes."""
     while r[UNSEEN_HEAD] < r[UNSEEN_TAIL]:
         message = unseen[r[UNSEEN_HEAD]]
         r[UNSEEN_HEAD] += 1
-        if at[SEEN, message] > answered:
-            at[SEEN, message] = answered
+        if at[SEEN, message] > responded:
+            at[SEEN, message] = responded
             wake[AT_HOST] = NOW
 
 
 @engine
-def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, ask_at, ask_end,
-          read_log, news_at, news_queue, news_count, entry_free, unseen,
-          wake):
+def reads(
+    now,
+    c,
+    r,
+    at,
+    read_beats,
+    sent,
+    tag_free,
+    here,
+    req_ring,
+    req_block,
+    req_at,
+    req_end,
+    read_log,
+    news_at,
+    news_queue,
+    news_count,
+    entry_free,
+    unseen,
+    wake,
+):
     """Issues one host read a cycle, round robin over clients; the host completes in order."""
     payload = r[CUT_AT] if r[CUT_3] == 1 else FAR
-    ring = ask_at[r[ASK_HEAD]] if r[ASK_HEAD] < r[ASK_TAIL] else FAR
+    ring = req_at[r[REQ_HEAD]] if r[REQ_HEAD] < r[REQ_TAIL] else FAR
     tag = tag_free[r[TAG]]
     entry = max(r[ENTRY_AT], tag) if r[ENTRY_QUEUE] >= 0 else FAR
     payload, ring = max(payload, tag), max(ring, tag)
@@ -188,15 +211,15 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     r[READ_TURN] = client + 1 if client < SEND_ENTRIES else DESCRIPTORS
     if not c.inline:
         _cut(now, c, r, len(read_beats), client == PAYLOAD, wake)
-    asked = now + c.request
+    requested = now + c.request
     if client == DESCRIPTORS:
         # The last read of a ring requests the remaining descriptors.
         number = min(c.read_descriptors,
-                     c.per_queue - ask_block[r[ASK_HEAD]] * c.read_descriptors)
+                     c.per_queue - req_block[r[REQ_HEAD]] * c.read_descriptors)
         beats = (number + c.beat_descriptors - 1) // c.beat_descriptors
     else:
         beats = read_beats[r[READ_PIECE]] if client == PAYLOAD else r[ENTRY_LINES]
-    first = max(asked + c.read_latency + c.bus, r[READ_BUS])
+    first = max(requested + c.read_latency + c.bus, r[READ_BUS])
     r[READ_BUS] = first + beats
     if c.pushes:
         _push(r, at, unseen, first - c.bus, wake)
@@ -206,29 +229,31 @@ def reads(now, c, r, at, read_beats, sent, tag_free, here, ask_ring, ask_block, 
     r[TAG] = r[TAG] + 1 if r[TAG] + 1 < c.tags else 0
     if c.log:
         log = read_log[r[READ_COUNT]]
-        log[0], log[1], log[2] = asked, end, beats
-        log[3] = RING_READS - ask_ring[r[ASK_HEAD]] if client == DESCRIPTORS else ENTRY_READS
+        log[0], log[1], log[2] = requested, end, beats
+        log[3] = (
+            RING_READS - req_ring[r[REQ_HEAD]] if client == DESCRIPTORS else ENTRY_READS
+        )
         if client == PAYLOAD:
             log[3] = sent[r[READ_N]]
     r[READ_COUNT] += 1
     if client == SEND_ENTRIES:
-        come(c, r, first, news_at, news_queue, news_count, entry_free, wake)
+        incoming(c, r, first, news_at, news_queue, news_count, entry_free, wake)
         wake[AT_ENTRIES] = NOW
     elif client == DESCRIPTORS:
-        ring = ask_ring[r[ASK_HEAD]]
-        block = ask_block[r[ASK_HEAD]]
+        ring = req_ring[r[REQ_HEAD]]
+        block = req_block[r[REQ_HEAD]]
         here[ring, block] = end - beats + 1 + c.cached
-        ask_end[r[ASK_HEAD]] = end + 1
-        r[ASK_HEAD] += 1
+        req_end[r[REQ_HEAD]] = end + 1
+        r[REQ_HEAD] += 1
         r[FETCH_WAITS], r[FETCH_AT] = 0, now + c.look_again
         wake[AT_FETCH] = min(wake[AT_FETCH], min(r[FETCH_AT], end + 1))
     else:
         message = sent[r[READ_N]]
         r[READ_PIECE] += 1
         if r[READ_PIECE] == len(read_beats):
-            at[RD, message] = asked
-            at[RDC, message] = end
-            at[READY, message] = end + c.answer - 1
+            at[RD, message] = requested
+            at[RD_CPL, message] = end
+            at[READY, message] = end + c.response - 1
             r[READ_PIECE] = 0
             r[READ_N] += 1
             wake[AT_NETWORK] = min(wake[AT_NETWORK], at[READY, message])
@@ -253,8 +278,8 @@ def _leave(now, c, r, at, sent, left_at, ack_msg, ack_at, link_msg, link_ack, li
     else:
         k, flits = r[OUT], c.flits
         message = sent[k]
-        at[TXF, message] = now + c.out
-        at[TXL, message] = now + c.out + flits - 1
+        at[TX_FIRST, message] = now + c.out
+        at[TX_LAST, message] = now + c.out + flits - 1
         r[SEND_N] += 1
         r[OUT], r[OUT_FREE] = -1, now + flits - 1
         if flits > 1:
@@ -280,7 +305,7 @@ def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, 
     while r[FREED_N] < r[LISTED_N] and (
             left_at[r[FREED_N]] == PAST or left_at[r[FREED_N]] <= now):
         if left_at[r[FREED_N]] != PAST:
-            r[LINES] -= c.room
+            r[LINES] -= c.space
             r[SLOTS] -= 1
             wake[AT_CHECKS] = NOW
         r[FREED_N] += 1
@@ -300,7 +325,7 @@ def network(now, c, r, at, sent, listed_at, left_at, ack_msg, ack_at, link_msg, 
                     left_at[k] = now + c.freed
         else:
             later = min(later, due)
-    if r[TX] < 0 and r[LISTED_N] < r[ROOM_N]:
+    if r[TX] < 0 and r[LISTED_N] < r[SPACE_N]:
         due = max(listed_at[r[LISTED_N]], r[TX_FREE])
         if due <= now:
             r[TX], r[TX_AT] = r[LISTED_N], now + 1

@@ -8,14 +8,19 @@ from efa.plots import GREY, INK, WAIT_HATCH, axes_of, headed, svg
 
 # Groups of stages in the order of a message's path: (name, colour, last milestones); if two stages
 # end at the same milestone, (milestone, place).
-GROUPS = (("WQE fetch", "#facc15", (("wqe", "host"),)),
-          ("scheduler", "#1e3a8a", (("wqe", "sending device"),)),
-          ("checks, allocation, read requests", "#3b82f6", ("check", "rd")),
-          ("payload read", "#d97706", ("rdc",)), ("wire", "#7c3aed", ("txf", "txl")),
-          ("fabric", "#9ca3af", ("rxf", "rxl", "ack")), ("packet validation", "#065f46", ("rxv",)),
-          ("payload write", "#10b981", ("rxw",)), ("receive completion", "#be123c", ("cqe",)),
-          ("acknowledgement", "#f472b6", ("ackout",)),
-          ("send completion", "#78350f", ("done",)))  # fmt: skip
+GROUPS = (
+    ("WQE fetch", "#facc15", (("wqe", "host"),)),
+    ("scheduler", "#1e3a8a", (("wqe", "sending device"),)),
+    ("checks, allocation, read requests", "#3b82f6", ("check", "rd")),
+    ("payload read", "#d97706", ("rd_cpl",)),
+    ("wire", "#7c3aed", ("tx_first", "tx_last")),
+    ("fabric", "#9ca3af", ("rx_first", "rx_last", "ack")),
+    ("packet validation", "#065f46", ("rx_validated",)),
+    ("payload write", "#10b981", ("rx_data_done",)),
+    ("receive completion", "#be123c", ("cqe",)),
+    ("acknowledgement", "#f472b6", ("ackout",)),
+    ("send completion", "#78350f", ("done",)),
+)
 CAUSES_SHOWN = 14
 LOAD = "left: open loop, share of capacity; right: closed loop, outstanding messages per queue"
 
@@ -112,7 +117,7 @@ def causes(rows, who):
     return svg(figure)
 
 
-def meter(found, who):
+def perf_counters(found, who):
     """Draws the device's counters beside the counts of the bench and of the replays."""
     figure, axes = axes_of(13.0, 4.6, 4)
     for axis, one in zip(axes, found["histograms"], strict=False):

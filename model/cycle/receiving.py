@@ -6,22 +6,22 @@ from cycle.state import (
     ACK,
     AT_COMPLETIONS,
     AT_FETCH,
-    AT_JUDGE,
     AT_LINK,
     AT_SCATTER,
+    AT_VALIDATE,
     FAR,
     NOW,
-    RXF,
-    RXL,
-    RXV,
+    RX_FIRST,
+    RX_LAST,
+    RX_VALIDATED,
     R,
 )  # fmt: skip
 
 LINK_HEAD, LINK_TAIL, LINK_FREE = R["link_head"], R["link_tail"], R["link_free"]
 LINK_FLITS, STORED, ACKS_IN, IN_LINES = R["link_flits"], R["stored"], R["acks_in"], R["in_lines"]
 GONE_N, GONE_AT, MOVED, MOVED_AT = R["gone_n"], R["gone_at"], R["moved"], R["moved_at"]
-COME, FRONT_N, PACKET_N, J1, J2 = R["come"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
-J2_BLOCKED, J2_INDEX, J3, JUDGE_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["judge_free"]
+ARRIVED, FRONT_N, PACKET_N, J1, J2 = R["arrived"], R["front_n"], R["packet_n"], R["j1"], R["j2"]
+J2_BLOCKED, J2_INDEX, J3, CHECK_FREE = R["j2_blocked"], R["j2_index"], R["j3"], R["judge_free"]
 CHECKED_N, JOB_N, RETIRE_N, PARK_HEAD = R["checked_n"], R["job_n"], R["retire_n"], R["park_head"]
 PARK_TAIL, PARK_AT, PARK_FULL, PASS = R["park_tail"], R["park_at"], R["park_full"], R["pass"]
 PASS_LEFT, PASS_REST, SC_JOB = R["pass_left"], R["pass_rest"], R["sc_job"]
@@ -31,7 +31,7 @@ NONE = -1
 
 
 @engine
-def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wake):
+def link(now, c, r, at, link_msg, link_ack, link_due, arrived, incoming, gone_at, wake):
     """Receives packets in the order of transmission; stalls while a packet store is full."""
     # Packets leave their store in order of arrival, one a cycle.
     later = FAR
@@ -56,26 +56,26 @@ def link(now, c, r, at, link_msg, link_ack, link_due, arrived, come, gone_at, wa
     r[LINK_FREE] = now + 1
     if link_ack[head] == 1:
         at[ACK, message] = now
-        come[r[ACKS_IN]] = message
+        incoming[r[ACKS_IN]] = message
         r[ACKS_IN] += 1
         r[LINK_HEAD] += 1
         wake[AT_COMPLETIONS] = min(wake[AT_COMPLETIONS], now + c.ack_in)
         return now + 1
     if r[LINK_FLITS] == 0:
-        at[RXF, message] = now
+        at[RX_FIRST, message] = now
     # All remaining flits at once, as far as lines are free.
     flits = min(c.flits - r[LINK_FLITS], c.lines_wait - r[IN_LINES])
     r[IN_LINES] += flits
     r[LINK_FLITS] += flits
     r[LINK_FREE] = now + flits
     if r[LINK_FLITS] == c.flits:
-        at[RXL, message] = now + flits - 1
+        at[RX_LAST, message] = now + flits - 1
         arrived[r[STORED]] = message
         gone_at[r[STORED]] = FAR
         r[STORED] += 1
         r[LINK_FLITS] = 0
         r[LINK_HEAD] += 1
-        wake[AT_JUDGE] = min(wake[AT_JUDGE], at[RXL, message])
+        wake[AT_VALIDATE] = min(wake[AT_VALIDATE], at[RX_LAST, message])
     return r[LINK_FREE]
 
 
@@ -94,7 +94,7 @@ def _checked(now, c, r, at, jobs, job_at, out_at, wake):
         return False, now + 1 if r[RETIRED_AT] == now else FAR
     if c.written and r[SC_JOB] >= 0:
         return False, FAR
-    at[RXV, jobs[j]] = now
+    at[RX_VALIDATED, jobs[j]] = now
     if c.written:
         out_at[j] = FAR
         r[SC_JOB] = j
@@ -126,7 +126,7 @@ def _front(now, c, r, at, arrived, front_due, places, wake):
     n = r[FRONT_N]
     if n == r[STORED]:
         return False, FAR
-    came = at[RXL, arrived[n]]
+    came = at[RX_LAST, arrived[n]]
     if came > now:
         return False, came
     if places >= 2:
@@ -187,10 +187,10 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
             r[J2], r[J2_INDEX], r[J2_BLOCKED] = one, claimed[ring], blocked[ring]
             r[J1] = NONE
             changed = True
-    ready = r[J1] < 0 and r[JUDGE_FREE] <= now
+    ready = r[J1] < 0 and r[CHECK_FREE] <= now
     if ready and offered >= 0:
         r[J1] = offered
-        r[JUDGE_FREE] = now + c.judge_next
+        r[CHECK_FREE] = now + c.check_next
         changed = True
         if r[PASS] == PASSING:
             r[PARK_HEAD] += 1
@@ -214,15 +214,17 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
             begins = True
             r[PASS], r[PASS_LEFT], r[PASS_REST] = PASSING, level, level
             # The next pass starts at the next read completion or at the next period.
-            r[COME] = (now // c.pass_again + 1) * c.pass_again + 1
+            r[ARRIVED] = (now // c.pass_again + 1) * c.pass_again + 1
         changed = True
     elif level > 0:
-        if r[COME] <= now and (r[PASS_REST] <= now or r[PARK_FULL] == 1) and not offers:
+        if r[ARRIVED] <= now and (r[PASS_REST] <= now or r[PARK_FULL] == 1) and not offers:
             r[PASS] = QUIET
             changed = True
         else:
-            later = min(later, max(r[COME], r[PASS_REST]) if r[COME] > now or r[PASS_REST] > now
-                        else FAR)
+            later = min(
+                later,
+                max(r[ARRIVED], r[PASS_REST]) if r[ARRIVED] > now or r[PASS_REST] > now else FAR,
+            )
     if not offers:
         full = 1 if level >= c.parked else 0
         changed = changed or full != r[PARK_FULL]
@@ -240,8 +242,8 @@ def judge(now, c, r, at, claimed, moved_n, here, arrived, ring_of, front_due, jo
         blocked[two_ring] = 1
     if changed:
         return now + 1
-    if r[JUDGE_FREE] > now:
-        later = min(later, r[JUDGE_FREE])
+    if r[CHECK_FREE] > now:
+        later = min(later, r[CHECK_FREE])
     if r[PACKET_N] < r[FRONT_N] and front_due[r[PACKET_N] & 1] > now:
         later = min(later, front_due[r[PACKET_N] & 1])
     return later

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cycle.lifelines import (
+from cycle.stages import LINE, Shape, shape, standard
+from cycle.timelines import (
     MILESTONES,
     NEVER,
     PAYLOAD_CLIENT,
     LifelineError,
-    Lifelines,
+    MessageTimelines,
     from_events,
 )
-from cycle.stages import LINE, Shape, shape, standard
 from efa.events import field, of_kind
 
 READ_PORT, WRITE_PORT = 1, 3
@@ -29,14 +29,14 @@ ENTRY_CLIENT = 3
 class Reads:
     """Host reads in the order of their requests.
 
-    asked    cycle of the request at the pins
+    requested    cycle of the request at the pins
     ended    cycle in which the completion reaches the requester
     beats    beats of the completion
     message  message of a payload read; DESCRIPTORS minus the ring (number of the receiving queue)
              of a read of receive descriptors; ENTRIES of a read of send WQEs
     """
 
-    asked: np.ndarray
+    requested: np.ndarray
     ended: np.ndarray
     beats: np.ndarray
     message: np.ndarray
@@ -60,7 +60,7 @@ class Record:
     passes   cycle, modulo 64, in which packets that wait for descriptors are examined again
     """
 
-    lives: object
+    timelines: object
     made: Shape
     reads: Reads
     payload: np.ndarray
@@ -69,73 +69,76 @@ class Record:
 
 def from_rtl(work, run):
     """Record of a tb.cycle.timed.Timed; raises LifelineError if events are missing."""
-    lives = from_events(work, run.events, run.marks, run.queues, run.numbers)
+    timelines = from_events(work, run.events, run.marks, run.queues, run.numbers)
     made, base = shape(work), int(run.marks[0])
     # The counter of these cycles starts at the end of the core reset.
     passes = (run.reset + standard().latency("efa_reset.core") - 1 - base) % PERIOD
-    return Record(lives, made, _reads(lives, made, run, base),
-                  _payload(lives, made, run.pins, base), passes)
+    return Record(timelines, made, _reads(timelines, made, run, base),
+                  _payload(timelines, made, run.pins, base), passes)
 
 
 def idle(work, table):
     """Record of a single message on an idle device, from the tables of Stages."""
     work = replace(work, queues=1, depth=1, batch=1, messages=1, gap=0)
     made, at = shape(work), table.moments(work)
-    lives = Lifelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
+    timelines = MessageTimelines(work, {name: np.array([at.get(name, NEVER)], np.int64)
                              for name in MILESTONES})
     beats = np.array(made.reads, np.int64)
     number = np.arange(len(beats))
-    asked = lives["rd"][0] - len(beats) + 1 + number
-    ended = lives["rdc"][0] - beats.sum() + np.cumsum(beats)
+    requested = timelines["rd"][0] - len(beats) + 1 + number
+    ended = timelines["rd_cpl"][0] - beats.sum() + np.cumsum(beats)
     message = 0 * number
     if work.sq_host:
         lines = work.entry_bytes // LINE
         first = at["db"] + table.latency("efa_sq_fetch.read") + table.latency("efa_dma_rd.request")
         last = (first + work.read_latency + table.parameters["bus"] + lines - 1
                 + table.latency("efa_dma_rd.beat"))
-        asked, ended, beats, message = (
+        requested, ended, beats, message = (
             np.concatenate([[own], rest]) for own, rest in
-            ((first, asked), (last, ended), (lines, beats), (ENTRIES, message)))
-    payload = lives["rxw"][0] - sum(made.writes) + np.arange(sum(made.writes))
-    return Record(lives, made, Reads(asked, ended, beats, message), payload)
+            ((first, requested), (last, ended), (lines, beats), (ENTRIES, message)))
+    payload = timelines["rx_data_done"][0] - sum(made.writes) + np.arange(sum(made.writes))
+    return Record(timelines, made, Reads(requested, ended, beats, message), payload)
 
 
-def _reads(lives, made, run, base):
-    asked, ended = of_kind(run.events, "rd"), of_kind(run.events, "rdc")
-    if len(asked) != len(ended):
-        raise LifelineError(f"{len(asked)} host read requests, {len(ended)} completions: expected "
-                            "equal numbers")
+def _reads(timelines, made, run, base):
+    requested, ended = of_kind(run.events, "rd"), of_kind(run.events, "rd_cpl")
+    if len(requested) != len(ended):
+        raise LifelineError(
+            f"{len(requested)} host read requests, {len(ended)} completions: expected equal numbers"
+        )
     # The n-th use of a tag is completed by its n-th completion.
-    end = np.empty(len(asked), np.int64)
-    end[np.argsort(field(asked, "rd", "tag"), kind="stable")] = ended["cycle"][
-        np.argsort(field(ended, "rdc", "tag"), kind="stable")].astype(np.int64)
-    client = field(asked, "rd", "client")
+    end = np.empty(len(requested), np.int64)
+    end[np.argsort(field(requested, "rd", "tag"), kind="stable")] = ended["cycle"][
+        np.argsort(field(ended, "rd_cpl", "tag"), kind="stable")].astype(np.int64)
+    client = field(requested, "rd", "client")
     payload = client == PAYLOAD_CLIENT
     # Requests at the pins are in the order of their events; the address identifies the ring.
     where = run.pins["a"][run.pins["port"] == READ_PORT].astype(np.int64)
-    if len(where) != len(asked):
-        raise LifelineError(f"{len(asked)} host read events, {len(where)} requests at the pins: "
-                            "expected equal numbers")
+    if len(where) != len(requested):
+        raise LifelineError(
+            f"{len(requested)} host read events, {len(where)} requests at the pins: "
+            "expected equal numbers"
+        )
     rings = np.asarray(run.rings, np.int64)
     ring = np.argsort(rings)[np.searchsorted(np.sort(rings), where, "right") - 1]
     message = np.where(client == ENTRY_CLIENT, ENTRIES, DESCRIPTORS - ring)
     if made.reads:
-        message[payload] = np.repeat(np.argsort(lives["check"], kind="stable"), len(made.reads))
-    beats = -(-field(asked, "rd", "len").astype(np.int64) // 64)
-    return Reads(asked["cycle"].astype(np.int64) - base, end - base, beats, message)
+        message[payload] = np.repeat(np.argsort(timelines["check"], kind="stable"), len(made.reads))
+    beats = -(-field(requested, "rd", "len").astype(np.int64) // 64)
+    return Reads(requested["cycle"].astype(np.int64) - base, end - base, beats, message)
 
 
-def _payload(lives, made, pins, base):
+def _payload(timelines, made, pins, base):
     """Beats of the write port that are not CQEs; a beat is at the pins one cycle after its
     handover."""
     handed = pins["cycle"][pins["port"] == WRITE_PORT].astype(np.int64) - base - 1
-    entries = np.concatenate([lives["cqe"], lives["done"]])
+    entries = np.concatenate([timelines["cqe"], timelines["done"]])
     missing = np.setdiff1d(entries, handed)
     if len(missing):
         raise LifelineError(f"the completion handed over in cycle {missing[0]} is not at the pins "
                             "one cycle later: the host's write port must not stall")
     found = np.setdiff1d(handed, entries)
-    wanted = sum(made.writes) * lives.work.total
+    wanted = sum(made.writes) * timelines.work.total
     if len(found) != wanted:
         raise LifelineError(f"{len(found)} beats of received payload, expected {wanted}")
     return found

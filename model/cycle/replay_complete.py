@@ -32,7 +32,7 @@ class _Finished:
         self._store = deque()
         self._looked = self._second = self.last = None
         self._inside = 0
-        self.taken = []  # Cycle in which each send was taken.
+        self.consumed = []  # Cycle in which each send was taken.
         self.left = []  # Cycle in which each send moved on, which frees its context.
 
     @property
@@ -44,14 +44,14 @@ class _Finished:
         """Arrival of the next send, None after the last."""
         return self._arrives[self._next] if self._next < len(self._arrives) else None
 
-    def step(self, cycle, taken):
+    def step(self, cycle, consumed):
         """Executes one cycle; taken: the item of the last stage is consumed."""
-        comes, self._looked = self._looked, None
+        enters, self._looked = self._looked, None
         inside = self._inside
-        moves = self.last is None or taken
+        moves = self.last is None or consumed
         straight = not self._store
         if straight:
-            item = comes
+            item = enters
         else:
             put, item = self._store[0]
             item = item if put + THROUGH_STORE <= cycle else None
@@ -62,14 +62,14 @@ class _Finished:
                 self._inside -= 1
                 if not straight:
                     self._store.popleft()
-        if comes is not None and not (straight and moves):
-            self._store.append((cycle, comes))
+        if enters is not None and not (straight and moves):
+            self._store.append((cycle, enters))
         if self.due is not None and self.due <= cycle and (
                 self._most is None or inside < self._most):
             self._looked = self._order[self._next]
             self._next += 1
             self._inside += 1
-            self.taken.append(cycle)
+            self.consumed.append(cycle)
 
 
 class Completing:
@@ -79,26 +79,26 @@ class Completing:
     """
 
     def __init__(self, record, table, receiving):
-        lives, work = record.lives, record.lives.work
-        self.lives, self.receiving = lives, receiving
+        timelines, work = record.timelines, record.timelines.work
+        self.timelines, self.receiving = timelines, receiving
         srd = work.kind == "SRD"
         # The cycle at the output is part of the latency from departure to finished send.
-        behind = (table.latency("efa_pkt_in.acknowledgement") if srd else
-                  table.latency("efa_net_out.done") - table.latency("efa_net_out.flit"))
-        comes = lives["ack" if srd else "txl"]
-        order = np.argsort(comes, kind="stable")
-        self._sends = _Finished((comes[order] + behind).tolist(), order.tolist(),
-                                None if srd else table.depth("efa_srd.rest"))
+        behind = (table.latency("efa_net_rx.acknowledgement") if srd else
+                  table.latency("efa_net_tx.done") - table.latency("efa_net_tx.flit"))
+        enters = timelines["ack" if srd else "tx_last"]
+        order = np.argsort(enters, kind="stable")
+        self._sends = _Finished((enters[order] + behind).tolist(), order.tolist(),
+                                None if srd else table.depth("efa_send_tracker.rest"))
         self._receives = receiving.order
         written = receiving.written
-        self._ready = [max(written[message], int(lives["rxv"][message]) + 1)
+        self._ready = [max(written[message], int(timelines["rx_validated"][message]) + 1)
                        for message in self._receives]
         self._writes = Busy(record.payload.tolist())
         self.retired, self.entries, self.did = {}, {SEND: {}, RECEIVE: {}}, {}
         # Stalled cycles of a finished send, a finished receive, a CQE.
         self.stalls = {"TXC": 0, "RXC": 0, "WR_CQ": 0}
         self._run(2 * work.total)
-        self.freed, self.looked_at = self._sends.left, self._sends.taken
+        self.freed, self.looked_at = self._sends.left, self._sends.consumed
 
     def _run(self, total):
         """Executes cycle by cycle, until `total` CQEs are written."""
@@ -109,9 +109,9 @@ class Completing:
         cycle = 0
         while done < total:
             if first is None and second is None and sends.empty:
-                comes = [ready[place]] if place < len(ready) else []
-                comes += [sends.due] if sends.due is not None else []
-                cycle = max(cycle, min(comes))
+                enters = [ready[place]] if place < len(ready) else []
+                enters += [sends.due] if sends.due is not None else []
+                cycle = max(cycle, min(enters))
             leaves = second is not None and cycle not in self._writes
             self.did[cycle] = ENTRY if leaves else WRITES if second is not None else EMPTY
             moves = second is None or leaves
@@ -128,33 +128,34 @@ class Completing:
                 self.entries[kind][message] = cycle
                 done += 1
             held = None if moves else chosen
-            taken = chosen if moves else None
+            consumed = chosen if moves else None
             self.stalls["WR_CQ"] += second_waits
-            self.stalls["TXC"] += wants[SEND] and taken != SEND
-            self.stalls["RXC"] += wants[RECEIVE] and taken != RECEIVE
+            self.stalls["TXC"] += wants[SEND] and consumed != SEND
+            self.stalls["RXC"] += wants[RECEIVE] and consumed != RECEIVE
             last = sends.last
-            sends.step(cycle, taken == SEND)
+            sends.step(cycle, consumed == SEND)
             if moves:
                 first, second = None, first
-                if taken == RECEIVE:
+                if consumed == RECEIVE:
                     message = self._receives[place]
                     self.retired[message] = cycle
                     first = (RECEIVE, message)
                     place += 1
-                elif taken == SEND:
+                elif consumed == SEND:
                     first = (SEND, last)
             cycle += 1
 
     def attribute(self, gaps):
-        """Books the waits of rxv to rxw, of rxw to cqe and of the stage that ends in done."""
+        """Books the waits of rx_validated to rx_data_done, of rx_data_done to cqe and of the stage
+        that ends in done."""
         before = -1
         bytes_out = self.receiving.bytes
         for message in self._receives:
             bytes_out.until(message, before + 1, "packets before it that are not complete")
             bytes_out.until(message, self.retired[message], "a place in the completion engine")
-            before = int(self.lives["rxw"][message])
-        self._wait(gaps["rxw", "cqe"], self.entries[RECEIVE])
-        sends = ("ack", "done") if ("ack", "done") in gaps else ("txl", "done")
+            before = int(self.timelines["rx_data_done"][message])
+        self._wait(gaps["rx_data_done", "cqe"], self.entries[RECEIVE])
+        sends = ("ack", "done") if ("ack", "done") in gaps else ("tx_last", "done")
         self._wait(gaps[sends], self.entries[SEND])
 
     def _wait(self, gap, entries):

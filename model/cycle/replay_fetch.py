@@ -2,7 +2,7 @@
 """Replays the fetch of send WQEs from host memory: from doorbells to the arrival of each WQE.
 
 Requests are replayed from the doorbells, the depths and the other requests at the host port; the
-cycles of completions are those of Sending.answers.
+cycles of completions are those of Sending.responses.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from cycle.stages import LINE, REQUEST_BYTES
 OWN = "reads of entries before its own"
 PLACES = "as many reads of entries as there are places"
 TAGS = "as many host reads as there are tags"
-ANSWERS = "answers to reads before its own"
+ANSWERS = "responses to reads before its own"
 LINES = "lines of its read before its own"
 
 
@@ -30,13 +30,13 @@ class Fetching:
         self._most, self._ask = table.depth("efa_sq_fetch.read"), table.latency("efa_sq_fetch.read")
         self._again = table.interval("efa_sq_fetch.again")
         self._back = table.latency("efa_dma_rd.beat")
-        self._publish = table.latency("efa_sq_order.beat")
+        self._publish = table.latency("efa_sq_reorder.beat")
         self._place_back = self._publish + table.latency("efa_fifo.large")
         self._away = work.read_latency + table.parameters["bus"]
         self._lines = work.entry_bytes // LINE
         self._ring = self._lines << max(1, (work.depth - 1).bit_length())
         posts = range(0, work.total, work.batch)
-        self._bells = deque((int(sending.lives["db"][post]), post // work.batch % work.queues)
+        self._bells = deque((int(sending.timelines["db"][post]), post // work.batch % work.queues)
                             for post in posts)
         self.known = []
         self._rows = [[] for _ in range(work.queues)]
@@ -49,7 +49,7 @@ class Fetching:
     def _circle(self):
         """Round robin over queues with unread lines, one queue examined a cycle."""
         work, queues = self._work, self._work.queues
-        want, asked, late = [0] * queues, [0] * queues, [-1] * queues
+        want, requested, late = [0] * queues, [0] * queues, [-1] * queues
         inside, last, looks, left, since = set(), queues - 1, None, None, None
         total, done_lines = work.total * self._lines, 0
         cycle = self._bells[0][0]
@@ -67,13 +67,15 @@ class Fetching:
                 elif self._free <= cycle:
                     since = cycle if since is None else since
                     if self._place_free() <= cycle:
-                        bound = min(REQUEST_BYTES // LINE - asked[looks] % (REQUEST_BYTES // LINE),
-                                    self._ring - asked[looks] % self._ring)
+                        bound = min(
+                            REQUEST_BYTES // LINE - requested[looks] % (REQUEST_BYTES // LINE),
+                            self._ring - requested[looks] % self._ring,
+                        )
                         lines = min(want[looks], bound)
-                        if not self._read(looks, asked[looks], lines, since, cycle):
+                        if not self._read(looks, requested[looks], lines, since, cycle):
                             return
                         want[looks] -= lines
-                        asked[looks] += lines
+                        requested[looks] += lines
                         done_lines += lines
                         late[looks] = cycle + self._again
                         left = looks if want[looks] else None
@@ -108,7 +110,7 @@ class Fetching:
             return False
         place = self._places[self._number]
         self._number += 1
-        granted, begin = int(self._reads.asked[place]) - self._out, int(self._begins[place])
+        granted, begin = int(self._reads.requested[place]) - self._out, int(self._begins[place])
         shown, mine = cycle + 1, range(first // self._lines, (first + lines) // self._lines)
         entries = [self._rows[queue][number] for number in mine]
         tag = int(self._reads.ended[place - self._tags]) + 1 if place >= self._tags else -1

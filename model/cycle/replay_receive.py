@@ -6,7 +6,7 @@ import numpy as np
 
 from cycle.gaps import Busy, Gap, Ledger, Pipe
 from cycle.record import DESCRIPTORS
-from cycle.replay_judge import OPEN, PASSING, QUIET, judge
+from cycle.replay_check import OPEN, PASSING, QUIET, judge
 
 # Places of the packet line that stay free; descriptors per beat; descriptor present at the start.
 SPARE, A_BEAT, ALWAYS = 2, 4, -1
@@ -21,47 +21,48 @@ class Receiving:
 
     def __init__(self, record, table, services):
         self.record, self.table, self.services = record, table, services
-        self.lives, self.work, self.made = record.lives, record.lives.work, record.made
+        self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
         # Messages in order of arrival; `order` is the order of their jobs.
-        self.arrived = np.argsort(self.lives["rxl"], kind="stable").tolist()
+        self.arrived = np.argsort(self.timelines["rx_last"], kind="stable").tolist()
         self.srd = self.work.kind == "SRD"
         self.gaps = {}
         # Stalled cycles of flits without space, and of payload beats at the write stream.
         self.flit_stalls = self.write_stalls = 0
 
     def _gap(self, begin, end):
-        gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
+        gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
         return gap
 
     def judge(self):
-        """rxl to rxv: packet validation with claimed descriptors, and the check of the buffers."""
-        lives, at, work = self.lives, self.table.latency, self.work
-        gap = self._gap("rxl", "rxv")
-        rxl, rxv = lives["rxl"].tolist(), lives["rxv"].tolist()
+        """rx_last to rx_validated: packet validation with claimed descriptors, and the check of the
+        buffers."""
+        timelines, at, work = self.timelines, self.table.latency, self.work
+        gap = self._gap("rx_last", "rx_validated")
+        rx_last, rx_validated = timelines["rx_last"].tolist(), timelines["rx_validated"].tolist()
         ring = ((np.arange(work.total) // work.batch + 1) % work.queues).tolist()
         ways, self.order, held = judge(
-            [(rxl[message], message) for message in self.arrived], ring,
-            self._descriptors(), self.record.passes, self._reads_over(), rxv,
-            self.table.depth("efa_rx_check.job"))
+            [(rx_last[message], message) for message in self.arrived], ring,
+            self._descriptors(), self.record.passes, self._reads_over(), rx_validated,
+            self.table.depth("efa_rx_mr_check.job"))
         self.ways = ways
         ledger = Ledger(held, (PASSING, QUIET, OPEN))
         empty = "empty" in self.made.facts
-        check = at("efa_rx_check.unasked" if empty else "efa_rx_check.job")
+        check = at("efa_rx_mr_check.unasked" if empty else "efa_rx_mr_check.job")
         # Cycles from each step to the end of validation on an idle device.
-        to_end = at("efa_rx_judge.packet") + check
+        to_end = at("efa_rx_validate.packet") + check
         for message in self.arrived:
             way = ways[message]
-            begin = rxl[message] + at("efa_pkt_in.packet")
+            begin = rx_last[message] + at("efa_net_rx.packet")
             counts = ledger.count(begin, way.first)
             gap.book(message, counts.get(PASSING, 0) + counts.get(QUIET, 0), OLDER)
             gap.until(message, way.first + to_end, "packets before it")
             if way.parked is not None:
-                gap.until(message, min(way.here, way.answer) + to_end - 2, "a receive descriptor")
+                gap.until(message, min(way.here, way.response) + to_end - 2, "a receive descriptor")
                 gap.until(message, way.claim + to_end, OLDER)
             gap.until(message, way.step + to_end - 1, "the entry of its ring before it")
-            gap.until(message, way.answer + to_end - 2, "checks of packets before it")
+            gap.until(message, way.response + to_end - 2, "checks of packets before it")
             gap.until(message, way.job + check, "checks of packets before it")
-        self._verdicts(gap, {message: ways[message].job + check for message in self.order})
+        self._statuses(gap, {message: ways[message].job + check for message in self.order})
 
     def _descriptors(self):
         """Returns a function of (ring, packet): cycle in which the descriptor is visible."""
@@ -87,90 +88,104 @@ class Receiving:
         reads = self.record.reads
         return sorted(reads.ended[reads.of_rings].tolist())
 
-    def _verdicts(self, gap, known):
+    def _statuses(self, gap, known):
         """Jobs leave the checks in order, when the scatter and the job line have space."""
-        rxv, rxw = (self.lives[name].tolist() for name in ("rxv", "rxw"))
+        rx_validated, rx_data_done = (
+            self.timelines[name].tolist() for name in ("rx_validated", "rx_data_done")
+        )
         line = self.table.depth("efa_rx_scatter.job")
-        self.bytes = self._gap("rxv", "rxw")
+        self.bytes = self._gap("rx_validated", "rx_data_done")
         scatter = None if "empty" in self.made.facts else Scatter(self, self.bytes)
         # Cycle in which the payload of each packet counts as written; it may be empty.
-        self.written = list(rxv)
+        self.written = list(rx_validated)
         for number, message in enumerate(self.order):
             verdict = known[message]
             if number:
-                verdict = max(verdict, rxv[self.order[number - 1]] + 1)
+                verdict = max(verdict, rx_validated[self.order[number - 1]] + 1)
                 gap.until(message, verdict, "checks of packets before it")
             if number >= line:
-                gap.until(message, rxw[self.order[number - line]] + 1,
+                gap.until(message, rx_data_done[self.order[number - line]] + 1,
                           "packets before it that are not complete")
             if scatter is not None:
                 gap.until(message, scatter.free, "a place behind the bytes of packets before it")
-                last = scatter.take(message, rxv[message])
+                last = scatter.take(message, rx_validated[message])
                 self.written[message] = last + self.table.latency("efa_dma_wr.beat")
         self.wrong = scatter.wrong if scatter is not None else []
         self.write_stalls = scatter.stalls if scatter is not None else 0
 
     def fabric(self):
-        """txl to rxf to rxl, and ackout to ack: in the order of transmission, one flit a cycle,
-        while the packet store has space."""
-        lives, work = self.lives, self.work
+        """tx_last to rx_first to rx_last, and ackout to ack: in the order of transmission, one flit
+        a cycle, while the packet store has space."""
+        timelines, work = self.timelines, self.work
         away = work.net_latency + self.table.parameters["bus"]
-        inward, through = self._gap("txl", "rxf"), self._gap("rxf", "rxl")
+        inward, through = self._gap("tx_last", "rx_first"), self._gap("rx_first", "rx_last")
         back = self._gap("ackout", "ack") if self.srd else None
-        left = [(int(cycle), False, message) for message, cycle in enumerate(lives["txl"])]
+        left = [(int(cycle), False, message) for message, cycle in enumerate(timelines["tx_last"])]
         if self.srd:
-            left += [(int(cycle), True, message) for message, cycle in enumerate(lives["ackout"])]
+            left += [
+                (int(cycle), True, message) for message, cycle in enumerate(timelines["ackout"])
+            ]
         left.sort()
-        store, rxf, rxl, ack = _Store(self), lives["rxf"], lives["rxl"], lives["ack"]
+        store, rx_first, rx_last, ack = (
+            _Store(self),
+            timelines["rx_first"],
+            timelines["rx_last"],
+            timelines["ack"],
+        )
         before = -1
         for cycle, is_ack, message in left:
             gap = back if is_ack else inward
             gap.until(message, before + 1, "packets before it in the fabric")
             offered = max(cycle + away, before + 1)
-            gap.until(message, store.room(offered), "a full store at the receiver")
-            before = int(ack[message] if is_ack else rxf[message])
+            gap.until(message, store.space(offered), "a full store at the receiver")
+            before = int(ack[message] if is_ack else rx_first[message])
             self.flit_stalls += before - offered
             if is_ack:
                 continue
             store.flit(before)
             for flit in range(1, self.made.flits):
-                came = store.room(before + 1)
+                came = store.space(before + 1)
                 self.flit_stalls += came - before - 1
                 through.until(message, came + self.made.flits - 1 - flit,
                               "a full store at the receiver")
-                before = came if flit < self.made.flits - 1 else int(rxl[message])
+                before = came if flit < self.made.flits - 1 else int(rx_last[message])
                 store.flit(before)
 
 
     def acknowledge(self, gap):
         """cqe to ackout: after earlier acknowledgements, between data packets."""
-        lives = self.lives
-        data = Busy(cycle for first, last in zip(lives["txf"].tolist(), lives["txl"].tolist(),
-                                                 strict=True) for cycle in range(first, last + 1))
+        timelines = self.timelines
+        data = Busy(
+            cycle
+            for first, last in zip(
+                timelines["tx_first"].tolist(), timelines["tx_last"].tolist(), strict=True
+            )
+            for cycle in range(first, last + 1)
+        )
         before = -1
-        for message in np.argsort(lives["ackout"], kind="stable").tolist():
+        for message in np.argsort(timelines["ackout"], kind="stable").tolist():
             gap.until(message, before + 1, "acknowledgements before it")
             gap.until(message, data.free(gap.at(message)), "packets of data on the wire")
-            before = int(lives["ackout"][message])
+            before = int(timelines["ackout"][message])
 
 
 class _Store:
     """Occupancy of the packet store when a flit arrives."""
 
     def __init__(self, receiving):
-        table, lives = receiving.table, receiving.lives
-        self._lines = table.depth("efa_pkt_in.line")
-        self._slots = table.depth("efa_pkt_in.slot")
-        self._places = table.depth("efa_pkt_in.packet") - SPARE
+        table, timelines = receiving.table, receiving.timelines
+        self._lines = table.depth("efa_net_rx.line")
+        self._slots = table.depth("efa_net_rx.slot")
+        self._places = table.depth("efa_net_rx.packet") - SPARE
         self._flits = receiving.made.flits
         # Lines are freed in the order of arrival, one packet a cycle.
         self._gone, gone = [], -1
         for message in receiving.arrived:
-            gone = max(int(lives["rxw"][message]) + 1, gone + 1)
+            gone = max(int(timelines["rx_data_done"][message]) + 1, gone + 1)
             self._gone.append(gone + 1)
         # Packets in the line: those that did not bypass it, until they reach the front.
         lined = [receiving.ways[message] for message in receiving.arrived]
-        self._comes = [int(lives["rxl"][message]) + 1
+        self._comes = [int(timelines["rx_last"][message]) + 1
                        for message, way in zip(receiving.arrived, lined, strict=True)
                        if not way.past]
         self._goes = [way.front + 1 for way in lined if not way.past]
@@ -188,7 +203,7 @@ class _Store:
         line = self._in_line[0] - self._in_line[1]
         return lines < self._lines and slots < self._slots and line < self._places
 
-    def room(self, cycle):
+    def space(self, cycle):
         """The first cycle from `cycle` on in which a flit is accepted."""
         while not self._fits(cycle):
             cycle += 1
@@ -208,14 +223,14 @@ class Scatter:
 
     def __init__(self, receiving, gap):
         record, table = receiving.record, receiving.table
-        made, lives = record.made, record.lives
+        made, timelines = record.made, record.timelines
         self._gap, self._first = gap, table.latency("efa_rx_scatter.job")
-        pages = table.latency("efa_mr_walk.piece")
-        self._walk, self._behind = Pipe(pages), self._first - pages - 1
+        pages = table.latency("efa_mr_translate.piece")
+        self._scan, self._behind = Pipe(pages), self._first - pages - 1
         # The GRH of a datagram is a separate range.
         writes = list(made.writes)
         self._ranges = [writes] if receiving.srd else [writes[:1], writes[1:]]
-        self._entries = Busy(np.concatenate([lives["cqe"], lives["done"]]).tolist())
+        self._entries = Busy(np.concatenate([timelines["cqe"], timelines["done"]]).tolist())
         self._payload, self._place, self._issued = record.payload.tolist(), 0, -1
         self.free, self.wrong, self.stalls = -1, [], 0
 
@@ -224,14 +239,14 @@ class Scatter:
         due, starts = cycle + self._first, cycle + 1
         for writes in self._ranges:
             for piece, beats in enumerate(writes):
-                start = self._walk.ready(starts if piece == 0 else 0)
+                start = self._scan.ready(starts if piece == 0 else 0)
                 if piece == 0:
                     self.free = start
-                shown = self._walk.enter(start)
+                shown = self._scan.enter(start)
                 for _ in range(beats):
                     self._beat(message, shown, due)
                     due += 1
-                self._walk.leave(shown, self._issued)
+                self._scan.leave(shown, self._issued)
             starts = self.free + 1
         return self._payload[self._place - 1]
 
@@ -250,7 +265,7 @@ class Scatter:
         beat = self._entries.free(beat)
         self._late(message, beat - due, "completion entries written first")
         if beat != payload[place]:
-            self.wrong.append((("rxv", "rxw"), message, beat, payload[place]))
+            self.wrong.append((("rx_validated", "rx_data_done"), message, beat, payload[place]))
         self._place += 1
 
     def _late(self, message, cycles, cause):

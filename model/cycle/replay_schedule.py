@@ -27,11 +27,11 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
     queues = 1 + max(queue for _, queue in bells)
     counted = contexts is not None
     credits = contexts if counted else most
-    rung, taken, debt = ([0] * queues for _ in range(3))
+    posted, consumed, deficit = ([0] * queues for _ in range(3))
     inside, last = set(), (1 << 30)
-    # Pipeline stages of efa_sq: the queue looked up; the rest of a visit as [queue, left, more
-    # than the visit takes, second half next]; the line being read and whether it ends a WQE; the
-    # WQE counted one and two cycles ago.
+    # Pipeline stages of efa_sq_sched: the queue looked up; the rest of a visit as [queue, left,
+    # more than the visit takes, second half next]; the line being read and whether it ends a WQE;
+    # the WQE counted one and two cycles ago.
     looked, fresh = None, False
     visit = None
     read, whole, read_queue, first, its_turn, pays = False, True, None, False, turn, False
@@ -65,10 +65,10 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
             (visit and visit[0] == looked) or ((read or pays) and read_queue == looked)
             or (counts and counts[0] == looked) or noted == looked)
         looks = looked is not None and fresh and not visit and not late and go
-        waiting = rung[looked] - taken[looked] if looks else 0
+        waiting = posted[looked] - consumed[looked] if looks else 0
         stalls = waiting > 0 and counted and credits == 0
-        owes = waiting > 0 and not stalls and shows and debt[looked] >= turn
-        takes = waiting > 0 and not stalls and not owes
+        owes = waiting > 0 and not stalls and shows and deficit[looked] >= turn
+        consumes = waiting > 0 and not stalls and not owes
         limit = min(most, credits) if counted else most
         several = min(waiting, limit)
         issues = visit is not None and go
@@ -86,7 +86,7 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
         elif ends_entry and visit[1] == 1 and visit[2]:
             back = visit[0]
         elif looks and (stalls or owes or (
-                takes and waiting > limit and several == 1 and lines == 1)):
+                consumes and waiting > limit and several == 1 and lines == 1)):
             back = looked
         were = credits
         while freed and freed[0] <= cycle:
@@ -98,36 +98,36 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
                 were = credits
         if counted:
             credits += (visit[1] if kill_visit else 0) + (1 if kill_read and whole else 0)
-            credits -= several if takes else 0
+            credits -= several if consumes else 0
             if credits != were:
                 in_use.append((cycle + 1, contexts - credits))
         counted_now = None
         if commit:
-            taken[read_queue] += 1
+            consumed[read_queue] += 1
             counted_now = (read_queue, first, flits, its_turn)
         elif pays and moves:
             counted_now = (read_queue, first, 0, its_turn)
         noted = None
         if counts:
             noted = queue
-            debt[queue] = max(0, -rest)
+            deficit[queue] = max(0, -rest)
             left = turn if rest <= 0 else rest
         if moves:
             first = looks or (first and not (read and whole))
             if looks:
-                its_turn = turn - (debt[looked] if shows else 0)
+                its_turn = turn - (deficit[looked] if shows else 0)
             if visit:
                 read_queue = visit[0]
             elif looked is not None:
                 read_queue = looked
-            read, pays = bool(takes or issues), owes
+            read, pays = bool(consumes or issues), owes
             whole = lines == 1 or bool(issues and visit[3])
         elif kill_read:
             read = False
         if looks:
             wide = lines > 1
             visit = None
-            if takes and (wide or several > 1):
+            if consumes and (wide or several > 1):
                 visit = [looked, several if wide else several - 1, waiting > limit, wide]
         elif kill_visit or (ends_entry and visit[1] == 1):
             visit = None
@@ -145,7 +145,7 @@ def schedule(bells, batch, flits, lines, turn, most, contexts, blocked, freed):
         if back is not None:
             inside.add(back)
         if now is not None:
-            rung[now] += batch
+            posted[now] += batch
             if some or not accepts:
                 inside.add(now)
         cycle += 1

@@ -21,7 +21,7 @@ PACKET, ACKNOWLEDGEMENT, DATAGRAMS, IDLE = range(4)
 ON_WIRE = {PACKET: "packets before it on the wire",
            ACKNOWLEDGEMENT: "acknowledgements on the wire",
            DATAGRAMS: "datagrams that left and wait for their completions",
-           IDLE: "in order behind the answer to an older message"}  # fmt: skip
+           IDLE: "in order behind the response to an older message"}  # fmt: skip
 
 
 OTHER_READS = {"payload": "reads of payload", "entries": "reads of send entries",
@@ -32,7 +32,7 @@ class _Others:
     """The client of the host read granted in each cycle."""
 
     def __init__(self, reads, out):
-        granted, kinds = (reads.asked - out).tolist(), ["payload"] * len(reads.asked)
+        granted, kinds = (reads.requested - out).tolist(), ["payload"] * len(reads.requested)
         for kind, which in (("entries", reads.of_entries), ("descriptors", reads.of_rings)):
             for place in np.flatnonzero(which).tolist():
                 kinds[place] = kind
@@ -51,8 +51,8 @@ class Sending:
         """looked_at: cycles in which finished sends leave the output."""
         self.looked_at = looked_at
         self.record, self.table, self.services = record, table, services
-        self.lives, self.work, self.made = record.lives, record.lives.work, record.made
-        self.order = np.argsort(self.lives["wqe"], kind="stable").tolist()
+        self.timelines, self.work, self.made = record.timelines, record.timelines.work, record.made
+        self.order = np.argsort(self.timelines["wqe"], kind="stable").tolist()
         self.gaps = {}
         # Reads that differ from the recording: (stage, message, replayed, recorded cycle).
         self.wrong = []
@@ -61,63 +61,63 @@ class Sending:
         self.others = _Others(record.reads, table.latency("efa_dma_rd.request"))
 
     def _gap(self, begin, end):
-        gap = self.gaps[begin, end] = Gap(self.lives[begin], self.services[begin, end])
+        gap = self.gaps[begin, end] = Gap(self.timelines[begin], self.services[begin, end])
         return gap
 
     def checks(self):
         """wqe to check, and to the last host read request or (inline) the first flit.
 
         All steps from the scheduler's skid to the wire keep one order, so one loop is enough."""
-        lives, made, work, at = self.lives, self.made, self.work, self.table.latency
+        timelines, made, work, at = self.timelines, self.made, self.work, self.table.latency
         check = self._gap("wqe", "check")
         inline = work.inline
-        out = self._gap("check" if inline else "rdc", "txf")
-        asks = None if inline else _Asks(self, self._gap("check", "rd"))
-        rest = self._gap("txf", "txl")
-        stages, room = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
+        out = self._gap("check" if inline else "rd_cpl", "tx_first")
+        requests = None if inline else _Asks(self, self._gap("check", "rd"))
+        rest = self._gap("tx_first", "tx_last")
+        stages, space = Pipe(at("efa_wqe_check.entry")), _Room(self.table, made.flits, inline)
         wire = _Wire(self, out, rest)
         skid = at("efa_skid.beat")
         self.into_checks = []
         for message in self.order:
-            into = stages.ready(int(lives["wqe"][message]) + skid)
+            into = stages.ready(int(timelines["wqe"][message]) + skid)
             self.into_checks.append(into)
             shown = stages.enter(into)
             check.until(message, shown, "entries before it stand at the checks")
-            check.until(message, room.left, "the message before it has no room yet")
-            checked = int(lives["check"][message])
+            check.until(message, space.left, "the message before it has no room yet")
+            checked = int(timelines["check"][message])
             stages.leave(shown, checked)
-            past = inline and room.left < checked and wire.idle(checked)
+            past = inline and space.left < checked and wire.idle(checked)
             if past:
                 wire.load(message, checked, None)
             else:
-                entered = room.enter(checked, wire.ended)
-                if asks is not None:
-                    entered = asks.ask(message, checked, entered, room)
+                entered = space.enter(checked, wire.ended)
+                if requests is not None:
+                    entered = requests.request(message, checked, entered, space)
                 else:
-                    room.left = entered
+                    space.left = entered
                 wire.load(message, checked, entered)
-            room.took(past)
+            space.took(past)
             wire.leave(message)
         wire.book()
 
-    def answers(self):
-        """rd to rdc: the host completes in order, one beat a cycle. Of a message's reads, the one
-        completed last counts; overlap with its own other reads is no wait. Returns the cycle of the
-        first beat of each host read."""
+    def responses(self):
+        """rd to rd_cpl: the host completes in order, one beat a cycle. Of a message's reads, the
+        one completed last counts; overlap with its own other reads is no wait. Returns the cycle of
+        the first beat of each host read."""
         reads, work = self.record.reads, self.work
         wait = work.read_latency + self.table.parameters["bus"]
         back = self.table.latency("efa_dma_rd.beat")
         total = work.total
         alone, shared = [0] * total, [0] * total
         bus, own, begins = 0, [0] * total, []
-        for number in range(len(reads.asked)):
+        for number in range(len(reads.requested)):
             message, beats = int(reads.message[number]), int(reads.beats[number])
-            first = int(reads.asked[number]) + wait
+            first = int(reads.requested[number]) + wait
             begin = max(first, bus)
             begins.append(begin)
             bus = int(reads.ended[number]) - back + 1
             if begin + beats != bus:
-                self.wrong.append((("rd", "rdc"), message, begin + beats - 1 + back,
+                self.wrong.append((("rd", "rd_cpl"), message, begin + beats - 1 + back,
                                    int(reads.ended[number])))
             if message >= 0:
                 own[message] = max(first, own[message]) + beats
@@ -125,46 +125,46 @@ class Sending:
                 shared[message] = begin + beats - 1 + back
         if work.inline:
             return begins
-        rd = self.lives["rd"]
-        self.services["rd", "rdc"] = np.minimum(
-            self.services["rd", "rdc"], np.array(alone, np.int64) - rd)
-        gap = self._gap("rd", "rdc")
+        rd = self.timelines["rd"]
+        self.services["rd", "rd_cpl"] = np.minimum(
+            self.services["rd", "rd_cpl"], np.array(alone, np.int64) - rd)
+        gap = self._gap("rd", "rd_cpl")
         for message in range(total):
-            gap.until(message, shared[message], "answers to reads before its own")
+            gap.until(message, shared[message], "responses to reads before its own")
         return begins
 
     def scheduler(self, freed, begins):
         """db to wqe; freed: cycles in which a message context is freed; begins: first beats of the
         completions of all host reads."""
-        lives, work = self.lives, self.work
+        timelines, work = self.timelines, self.work
         gap = self._gap("db", "wqe")
-        taken = lives["wqe"][self.order].tolist()
+        consumed = timelines["wqe"][self.order].tolist()
         blocked = set()
-        for number in range(len(taken) - 1):
-            blocked.update(range(taken[number + 1] + 1, self.into_checks[number] + 1))
+        for number in range(len(consumed) - 1):
+            blocked.update(range(consumed[number + 1] + 1, self.into_checks[number] + 1))
         posts = range(0, work.total, work.batch)
-        bells = [(int(lives["db"][post]), post // work.batch % work.queues) for post in posts]
+        bells = [(int(timelines["db"][post]), post // work.batch % work.queues) for post in posts]
         batch = work.batch
         if work.sq_host:
             bells, batch = Fetching(self, gap, begins).known, 1
             if len(bells) < work.total:
                 return
-        contexts = self.table.depth("efa_srd.ack") if work.kind == "SRD" else None
+        contexts = self.table.depth("efa_send_tracker.ack") if work.kind == "SRD" else None
         depth = self.table.depth
         entries, did, self.open_sends = schedule(
-            bells, batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq.visit"),
-            depth("efa_sq.cut"), contexts, blocked.__contains__, freed)
+            bells, batch, self.made.flits, work.entry_bytes // LINE, depth("efa_sq_sched.visit"),
+            depth("efa_sq_sched.cut"), contexts, blocked.__contains__, freed)
         queue_of = np.arange(work.total) // work.batch % work.queues
         of_queue = [np.flatnonzero(queue_of == queue).tolist() for queue in range(work.queues)]
         ledger = Ledger(did, (TAKES, PLACE, CONTEXTS, DEBTS, HALVES, TURNS))
-        takes = [Busy(cycle for cycle, queue in entries if queue == one)
+        consumes = [Busy(cycle for cycle, queue in entries if queue == one)
                  for one in range(work.queues)]
         place = [0] * work.queues
         for cycle, queue in entries:
             message = of_queue[queue][place[queue]]
             begin = gap.at(message)
             counts = ledger.count(begin, cycle)
-            own = takes[queue].count(begin, cycle)
+            own = consumes[queue].count(begin, cycle)
             gap.book(message, own, "entries of its own queue before it")
             gap.book(message, counts.pop(TAKES, 0) - own, "turns of other queues")
             for kind, cycles in counts.items():
@@ -176,9 +176,9 @@ class _Room:
     """Entries of the message list and lines of the payload memory."""
 
     def __init__(self, table, flits, inline):
-        self._latency = table.latency("efa_tx_room.message")
-        self._places = table.depth("efa_tx_room.message")
-        self._most = None if inline else table.depth("efa_tx_room.line") // flits
+        self._latency = table.latency("efa_tx_alloc.message")
+        self._places = table.depth("efa_tx_alloc.message")
+        self._most = None if inline else table.depth("efa_tx_alloc.line") // flits
         self._inside = []  # Numbers of the messages with an entry in the list, in order.
         self.number = 0
         self.left = -1  # Cycle in which the previous message left the input.
@@ -205,34 +205,34 @@ class _Asks:
     def __init__(self, sending, gap):
         table, reads = sending.table, sending.record.reads
         self._sending, self._wrong = sending, sending.wrong
-        self._gap, self._most = gap, table.depth("efa_tx_room.read")
+        self._gap, self._most = gap, table.depth("efa_tx_alloc.read")
         self._out = table.latency("efa_dma_rd.request")
-        self._walk = Pipe(table.latency("efa_mr_walk.early"))
+        self._scan = Pipe(table.latency("efa_mr_translate.early"))
         self._queue = []
         self._ranges = [len(cut(piece)) for piece in sending.work.pieces]
         mine = reads.message >= 0
         self._others = sending.others
         order = np.argsort(reads.message[mine], kind="stable")
-        self._asked = reads.asked[mine][order].reshape(sending.work.total, -1).tolist()
+        self._requested = reads.requested[mine][order].reshape(sending.work.total, -1).tolist()
         # Tags are used and freed in one order, including those of descriptor reads.
         self._tags, self._ended = table.depth("efa_dma_rd.request"), reads.ended.tolist()
         place = np.flatnonzero(mine)[order]
         self._place = place.reshape(sending.work.total, -1).tolist()
         self._granted = -1
-        self._service = table.latency("efa_tx_room.read") + self._out
+        self._service = table.latency("efa_tx_alloc.read") + self._out
 
-    def ask(self, message, checked, entered, room):
+    def request(self, message, checked, entered, space):
         """Replays the reads of a message; returns the cycle in which it entered the list."""
         begin = checked + self._service
         self._late(message, entered - checked - 1, "room in the payload memory")
         number, cycle = 0, entered
         for place, reads in enumerate(self._ranges):
-            cycle, walks = self._straight(cycle)
+            cycle, scans = self._straight(cycle)
             if place == 0:
                 entered = cycle
             for piece in range(reads):
-                walks = walks if piece == 0 else self._walk.ready(0)
-                shown = self._walk.enter(walks)
+                scans = scans if piece == 0 else self._scan.ready(0)
+                shown = self._scan.enter(scans)
                 self._late(message, shown + self._out - begin - number,
                            "ranges of messages before it")
                 tag = self._tag(message, number)
@@ -244,14 +244,14 @@ class _Asks:
                 while (cause := self._others.at(granted, "payload")) is not None:
                     granted += 1
                     self._late(message, granted + self._out - begin - number, cause)
-                self._granted = self._asked[message][number] - self._out
+                self._granted = self._requested[message][number] - self._out
                 if granted != self._granted:
                     self._wrong.append((("check", "rd"), message, granted + self._out,
-                                        self._asked[message][number]))
-                self._walk.leave(shown, self._granted)
+                                        self._requested[message][number]))
+                self._scan.leave(shown, self._granted)
                 self._sending.read_stalls += self._granted - shown
                 number += 1
-            room.left, cycle = cycle, cycle + 1
+            space.left, cycle = cycle, cycle + 1
         return entered
 
     def _tag(self, message, number):
@@ -267,11 +267,11 @@ class _Asks:
         """Cycles in which a range is accepted and its cut begins: by bypass or through a queue."""
         while len(self._waiting(cycle)) >= self._most:
             cycle += 1
-        if not self._waiting(cycle) and self._walk.ready(cycle) == cycle:
+        if not self._waiting(cycle) and self._scan.ready(cycle) == cycle:
             return cycle, cycle
-        walks = self._walk.ready(cycle + 1)
-        self._queue.append((cycle, walks))
-        return cycle, walks
+        scans = self._scan.ready(cycle + 1)
+        self._queue.append((cycle, scans))
+        return cycle, scans
 
     def _waiting(self, cycle):
         return [one for one in self._queue[-self._most - 1 :] if one[0] < cycle <= one[1]]
@@ -281,21 +281,24 @@ class _Wire:
     """From the message list to flits at the pins, round robin of packets and acknowledgements."""
 
     def __init__(self, sending, gap, rest):
-        table, lives = sending.table, sending.lives
-        self._rest, self._room = rest, _Datagrams(sending)
+        table, timelines = sending.table, sending.timelines
+        self._rest, self._space = rest, _Datagrams(sending)
         self._gap, self._inline, self._flits = gap, sending.work.inline, sending.made.flits
-        self._txf, self._txl = lives["txf"].tolist(), lives["txl"].tolist()
-        self._rdc = lives["rdc"].tolist()
+        self._tx_first, self._tx_last = (
+            timelines["tx_first"].tolist(),
+            timelines["tx_last"].tolist(),
+        )
+        self._rd_cpl = timelines["rd_cpl"].tolist()
         srd = sending.work.kind == "SRD"
-        self._acks = Busy(lives["ackout"].tolist() if srd else ())
-        self._out = table.latency("efa_net_out.flit") + 1
+        self._acks = Busy(timelines["ackout"].tolist() if srd else ())
+        self._out = table.latency("efa_net_tx.flit") + 1
         self._past = table.latency("efa_tx.message") - 1
-        self._answer = table.latency("efa_tx.answer") - 1
+        self._answer = table.latency("efa_tx.data") - 1
         self.ended = []  # Cycle in which each message made way for the next.
         self._loaded, self._last = -1, -1
         # Activity of the wire in each cycle; while idle, the oldest message is the cause.
-        self._did = dict.fromkeys(lives["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
-        for first, last in zip(self._txf, self._txl, strict=True):
+        self._did = dict.fromkeys(timelines["ackout"].tolist() if srd else (), ACKNOWLEDGEMENT)
+        for first, last in zip(self._tx_first, self._tx_last, strict=True):
             self._did.update(dict.fromkeys(range(first, last + 1), PACKET))
         self._leaves = {}
 
@@ -311,19 +314,19 @@ class _Wire:
         self._loaded = max(entered + 1, self.ended[-1] if self.ended else -1)
         self.step = self._loaded + 1
         if not self._inline:
-            self.step = max(self.step, self._rdc[message] + self._answer)
+            self.step = max(self.step, self._rd_cpl[message] + self._answer)
 
     def leave(self, message):
         """Sends the packet of a message when the wire is free."""
         self.step = max(self.step, self._last - 1)
         first = self._acks.free(max(self.step + self._out, self._last + 1))
-        leaves = self._leaves[message] = self._room.free(first - 1) + 1
+        leaves = self._leaves[message] = self._space.free(first - 1) + 1
         self._did.update(dict.fromkeys(range(first, leaves), DATAGRAMS))
-        last = before = self._txf[message]
+        last = before = self._tx_first[message]
         for _ in range(self._flits - 1):
-            before, last = last, self._room.free(last) + 1
+            before, last = last, self._space.free(last) + 1
         self._rest.until(message, last, ON_WIRE[DATAGRAMS])
-        self._last = self._txl[message]
+        self._last = self._tx_last[message]
         # The last flit is ready when the flit before it was sent.
         self.ended.append(self.step if self._flits == 1 else before - 1)
 
@@ -343,10 +346,10 @@ class _Datagrams:
 
     def __init__(self, sending):
         datagrams = sending.work.kind == "UD"
-        self._left = np.sort(sending.lives["txl"]).tolist() if datagrams else []
+        self._left = np.sort(sending.timelines["tx_last"]).tolist() if datagrams else []
         self._taken = sending.looked_at if datagrams else []
         # A datagram in flight when the last place is used has a place, too.
-        self._most = sending.table.depth("efa_net_out.done") - 1
+        self._most = sending.table.depth("efa_net_tx.done") - 1
 
     def free(self, cycle):
         """The first cycle from `cycle` on in which a flit may be sent."""

@@ -3,16 +3,21 @@
 
 from cycle import engine
 from cycle.state import (
-    AT_JUDGE,
     AT_READS,
+    AT_VALIDATE,
     FAR,
     NOW,
     R,
 )  # fmt: skip
 
-ASK_TAIL, FETCH_WAITS, FETCH_RING = R["ask_tail"], R["fetch_waits"], R["fetch_ring"]
+REQ_TAIL, FETCH_WAITS, FETCH_RING = R["req_tail"], R["fetch_waits"], R["fetch_ring"]
 FETCH_AT, FETCH_TURN, MOVED, MOVED_AT = R["fetch_at"], R["fetch_turn"], R["moved"], R["moved_at"]
-COME, COME_N, USED_HEAD, USED_TAIL = R["come"], R["come_n"], R["used_head"], R["used_tail"]
+ARRIVED, ARRIVED_N, USED_HEAD, USED_TAIL = (
+    R["arrived"],
+    R["arrived_n"],
+    R["used_head"],
+    R["used_tail"],
+)
 AGAIN_HEAD, AGAIN_TAIL = R["again_head"], R["again_tail"]
 NONE = -1
 
@@ -43,8 +48,24 @@ def _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again):
 
 
 @engine
-def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, in_again, ask_ring,
-          ask_block, ask_at, ask_end, wake):
+def fetch(
+    now,
+    c,
+    r,
+    requested,
+    moved_n,
+    used,
+    used_due,
+    in_used,
+    again,
+    again_due,
+    in_again,
+    req_ring,
+    req_block,
+    req_at,
+    req_end,
+    wake,
+):
     """Examines rings, one at a time: those whose consumer index moved, those whose read ended."""
     look, later = _look_at(now, c, r, used, used_due, in_used, again, again_due, in_again)
     if r[MOVED] >= 0:
@@ -59,32 +80,32 @@ def fetch(now, c, r, asked, moved_n, used, used_due, in_used, again, again_due, 
                 later = min(later, now + c.shown)
         else:
             later = min(later, r[MOVED_AT])
-    while r[COME_N] < r[ASK_TAIL]:
-        end = ask_end[r[COME_N]]
+    while r[ARRIVED_N] < r[REQ_TAIL]:
+        end = req_end[r[ARRIVED_N]]
         if end > now:
             later = min(later, end)
             break
-        r[COME] = min(r[COME], now + 1)
-        wake[AT_JUDGE] = NOW
-        ring = ask_ring[r[COME_N]]
+        r[ARRIVED] = min(r[ARRIVED], now + 1)
+        wake[AT_VALIDATE] = NOW
+        ring = req_ring[r[ARRIVED_N]]
         if in_again[ring] == 0:
             in_again[ring] = 1
             place = r[AGAIN_TAIL] % c.queues
             again[place], again_due[place] = ring, now + c.shown
             r[AGAIN_TAIL] += 1
             later = min(later, now + c.shown)
-        r[COME_N] += 1
+        r[ARRIVED_N] += 1
     if look < 0:
         return later
-    number = min(c.read_descriptors, c.per_queue - asked[look])
-    if number > 0 and asked[look] - moved_n[look] + number <= c.descriptors:
-        tail = r[ASK_TAIL]
-        ask_ring[tail] = look
-        ask_block[tail] = asked[look] // c.read_descriptors
-        ask_at[tail] = now + c.look_read
-        ask_end[tail] = FAR
-        asked[look] += number
-        r[ASK_TAIL] += 1
+    number = min(c.read_descriptors, c.per_queue - requested[look])
+    if number > 0 and requested[look] - moved_n[look] + number <= c.descriptors:
+        tail = r[REQ_TAIL]
+        req_ring[tail] = look
+        req_block[tail] = requested[look] // c.read_descriptors
+        req_at[tail] = now + c.look_read
+        req_end[tail] = FAR
+        requested[look] += number
+        r[REQ_TAIL] += 1
         r[FETCH_WAITS] = 1
         r[FETCH_RING] = look
         wake[AT_READS] = NOW

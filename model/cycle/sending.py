@@ -49,10 +49,10 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
         if start > now:
             return start
         bell = start + beats[post % len(beats)]
-        if c.tell_every > 0 and must > 0:
+        if c.report_every > 0 and must > 0:
             # Consumer index first, if enough completions were seen since the last CQ doorbell.
             before = max(0, must - c.batch)
-            if must // c.tell_every > before // c.tell_every:
+            if must // c.report_every > before // c.report_every:
                 bell += 1
         r[HOST_FREE] = bell + 1
         post_at[post] = bell + c.ring
@@ -70,10 +70,10 @@ def host(now, c, r, at, beats, post_at, news_at, news_queue, news_count, wake):
 
 
 @engine
-def _rung(now, c, r, news_at, news_queue, news_count, rung):
+def _rung(now, c, r, news_at, news_queue, news_count, posted):
     """Counts visible news; returns the cycle of the next effect, and its queue if that is now."""
     while r[COUNT_POST] < r[NEWS_N] and news_at[r[COUNT_POST]] + c.count < now:
-        rung[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
+        posted[news_queue[r[COUNT_POST]]] += news_count[r[COUNT_POST]]
         r[COUNT_POST] += 1
     if r[RING_POST] == r[NEWS_N]:
         return FAR, -1
@@ -106,13 +106,27 @@ def _put(r, inside, queue):
 
 
 @engine
-def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, taken, debt, sent,
-              skid_in, wake):
+def scheduler(
+    now,
+    c,
+    r,
+    at,
+    news_at,
+    news_queue,
+    news_count,
+    inside,
+    posted,
+    consumed,
+    deficit,
+    sent,
+    skid_in,
+    wake,
+):
     """Takes one line a cycle; a quantum lets a queue send `quantum` flits minus its deficit.
 
     P: the next queue with its counts; A: the rest of a visit; S: the line being read; C: a WQE
     taken, counted against its quantum; D: the deficit being written."""
-    due, fresh = _rung(now, c, r, news_at, news_queue, news_count, rung)
+    due, fresh = _rung(now, c, r, news_at, news_queue, news_count, posted)
     busy = r[P_QUEUE] >= 0 or r[A_QUEUE] >= 0 or r[S_QUEUE] >= 0 or r[C_QUEUE] >= 0
     if not busy and r[INSIDE] == 0 and fresh < 0:
         r[D_QUEUE] = -1
@@ -135,15 +149,15 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
     if kill_s or kill_a:
         put = k
     if p_go:
-        waiting = rung[p] - taken[p]
+        waiting = posted[p] - consumed[p]
         # A context freed in this cycle does not count yet.
         credits = r[CREDITS] - (1 if r[FREED_AT] == now else 0)
         most = min(credits, c.visit)
         count = min(waiting, most)
         p_stalls = waiting > 0 and credits == 0
-        p_pays = waiting > 0 and offered >= 0 and debt[p] >= c.quantum and not p_stalls
+        p_pays = waiting > 0 and offered >= 0 and deficit[p] >= c.quantum and not p_stalls
         p_take = waiting > 0 and not p_stalls and not p_pays
-        turn = c.quantum - (debt[p] if offered >= 0 else 0)
+        turn = c.quantum - (deficit[p] if offered >= 0 else 0)
         if p_stalls or p_pays or (p_take and waiting > most and count == 1 and c.lines == 1):
             put = p
         r[P_OVER] = 1 if waiting > most else 0
@@ -163,17 +177,17 @@ def scheduler(now, c, r, at, news_at, news_queue, news_count, inside, rung, take
     if p_take:
         r[CREDITS] -= count
     if commit:
-        message = taken[s] // c.batch * c.queues * c.batch + s * c.batch + taken[s] % c.batch
+        message = consumed[s] // c.batch * c.queues * c.batch + s * c.batch + consumed[s] % c.batch
         n = r[ITEM_N]
         sent[n] = message
         at[WQE, message] = now
         skid_in[n] = now
-        taken[s] += 1
+        consumed[s] += 1
         r[ITEM_N] += 1
         wake[AT_CHECKS] = NOW
     r[D_QUEUE] = k
     if k >= 0:
-        debt[k] = -left if left <= 0 else 0
+        deficit[k] = -left if left <= 0 else 0
         r[C_LEFT] = c.quantum if left <= 0 else left
     r[C_QUEUE] = s if commit or paid else -1
     if commit or paid:

@@ -3,7 +3,7 @@
 
 table = Stages()
 table.way(Workload(size=64))        # [(stage, cycles), ...] from doorbell store to completion
-table.latency("efa_sq.entry")       # latency in cycles of a module's path
+table.latency("efa_sq_sched.entry")       # latency in cycles of a module's path
 """
 
 from dataclasses import dataclass

@@ -5,45 +5,186 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cycle.lifelines import MILESTONES
+from cycle.timelines import MILESTONES
 
 FAR = 1 << 60
 # Rows of State.at: the milestones, and further times that engines pass on.
-(BELL, DB, WQE, CHECK, RD, RDC, TXF, TXL, RXF, RXL, RXV, RXW, CQE, ACKOUT, ACK, DONE) = range(
-    len(MILESTONES)
-)
+(
+    BELL,
+    DB,
+    WQE,
+    CHECK,
+    RD,
+    RD_CPL,
+    TX_FIRST,
+    TX_LAST,
+    RX_FIRST,
+    RX_LAST,
+    RX_VALIDATED,
+    RX_DATA_DONE,
+    CQE,
+    ACKOUT,
+    ACK,
+    DONE,
+) = range(len(MILESTONES))
 ROWS = (*MILESTONES, "ready", "seen")
 READY, SEEN = len(MILESTONES), len(MILESTONES) + 1
 
 # Engines, by their index in `wake`, which holds the next cycle of each. An engine that changes an
 # input of another engine wakes it at once or, if known, in the first cycle of an effect.
 ENGINES = 12
-(AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_JUDGE, AT_NETWORK, AT_READS,
+(AT_LINK, AT_WRITES, AT_SCATTER, AT_COMPLETIONS, AT_FETCH, AT_VALIDATE, AT_NETWORK, AT_READS,
  AT_CHECKS, AT_SCHEDULER, AT_HOST, AT_ENTRIES) = range(ENGINES)  # fmt: skip
 NOW = 0  # Before any cycle.
 
 # Registers. _PT: local time of a pipeline that stalls as a whole; it stops while the last stage
 # keeps its item. _N: number of items passed.
 REGISTERS = (
-    "host_post", "host_free", "want_post", "call_post", "entry_queue", "entry_lines", "entry_at",
-    "entry_last", "entry_inside", "entry_next", "entry_put", "entry_n", "news_n", "ring_post",
-    "count_post", "last", "inside", "credits", "p_queue", "p_over", "a_queue", "a_second",
-    "a_left", "a_over", "s_queue", "s_pays", "s_first", "s_end", "s_turn", "c_queue", "c_first",
-    "c_flits", "c_turn", "c_left", "d_queue", "item_n", "popped", "check_pt", "into_check_n",
-    "check_stuck", "check_n", "room_n", "room_free", "lines", "slots", "freed_n", "read_n",
-    "read_piece", "cut_1", "cut_3", "cut_at", "cut_piece", "cut_stuck", "ranges", "range_out",
-    "range_second", "read_bus", "read_count", "tag", "read_turn", "ask_head", "ask_tail", "send_n",
-    "net_free", "net_turn", "ack_head", "ack_tail", "listed_n", "tx", "tx_at", "tx_free", "out",
-    "out_at", "out_free", "link_head", "link_tail", "link_free", "link_flits", "stored", "acks_in",
-    "in_lines", "gone_n", "gone_at", "fetch_waits", "fetch_ring", "fetch_at", "fetch_turn",
-    "moved", "moved_at", "come", "come_n", "used_head", "used_tail", "again_head", "again_tail",
-    "front_n", "packet_n", "j1", "j2", "j2_blocked", "j2_index", "j3", "judge_free", "checked_n",
-    "job_n", "retire_n", "park_head", "park_tail", "park_at", "park_full", "pass", "pass_left",
-    "pass_rest", "sc_job", "sc_piece", "walk_1", "walk_2", "walk_3", "walk_end", "left_beats",
-    "issued", "taken_beats", "write_free", "write_packet", "write_job", "write_turn", "cq1", "cq2",
-    "cq2_at", "cq_held", "cq_turn", "cqe_n", "srd1", "srd2", "srd3", "store_head", "store_tail",
-    "store_at", "acked_n", "left_n", "freed_at", "retired_at", "unseen_head", "unseen_tail",
-)  # fmt: skip
+    "host_post",
+    "host_free",
+    "want_post",
+    "call_post",
+    "entry_queue",
+    "entry_lines",
+    "entry_at",
+    "entry_last",
+    "entry_inside",
+    "entry_next",
+    "entry_put",
+    "entry_n",
+    "news_n",
+    "ring_post",
+    "count_post",
+    "last",
+    "inside",
+    "credits",
+    "p_queue",
+    "p_over",
+    "a_queue",
+    "a_second",
+    "a_left",
+    "a_over",
+    "s_queue",
+    "s_pays",
+    "s_first",
+    "s_end",
+    "s_turn",
+    "c_queue",
+    "c_first",
+    "c_flits",
+    "c_turn",
+    "c_left",
+    "d_queue",
+    "item_n",
+    "popped",
+    "check_pt",
+    "into_check_n",
+    "check_stuck",
+    "check_n",
+    "room_n",
+    "room_free",
+    "lines",
+    "slots",
+    "freed_n",
+    "read_n",
+    "read_piece",
+    "cut_1",
+    "cut_3",
+    "cut_at",
+    "cut_piece",
+    "cut_stuck",
+    "ranges",
+    "range_out",
+    "range_second",
+    "read_bus",
+    "read_count",
+    "tag",
+    "read_turn",
+    "req_head",
+    "req_tail",
+    "send_n",
+    "net_free",
+    "net_turn",
+    "ack_head",
+    "ack_tail",
+    "listed_n",
+    "tx",
+    "tx_at",
+    "tx_free",
+    "out",
+    "out_at",
+    "out_free",
+    "link_head",
+    "link_tail",
+    "link_free",
+    "link_flits",
+    "stored",
+    "acks_in",
+    "in_lines",
+    "gone_n",
+    "gone_at",
+    "fetch_waits",
+    "fetch_ring",
+    "fetch_at",
+    "fetch_turn",
+    "moved",
+    "moved_at",
+    "arrived",
+    "arrived_n",
+    "used_head",
+    "used_tail",
+    "again_head",
+    "again_tail",
+    "front_n",
+    "packet_n",
+    "j1",
+    "j2",
+    "j2_blocked",
+    "j2_index",
+    "j3",
+    "judge_free",
+    "checked_n",
+    "job_n",
+    "retire_n",
+    "park_head",
+    "park_tail",
+    "park_at",
+    "park_full",
+    "pass",
+    "pass_left",
+    "pass_rest",
+    "sc_job",
+    "sc_piece",
+    "walk_1",
+    "walk_2",
+    "walk_3",
+    "walk_end",
+    "left_beats",
+    "issued",
+    "taken_beats",
+    "write_free",
+    "write_packet",
+    "write_job",
+    "write_turn",
+    "cq1",
+    "cq2",
+    "cq2_at",
+    "cq_held",
+    "cq_turn",
+    "cqe_n",
+    "srd1",
+    "srd2",
+    "srd3",
+    "store_head",
+    "store_tail",
+    "store_at",
+    "acked_n",
+    "left_n",
+    "freed_at",
+    "retired_at",
+    "unseen_head",
+    "unseen_tail",
+)
 EMPTY = ("entry_queue", "entry_next", "entry_put", "p_queue", "a_queue", "s_queue", "c_queue",
          "d_queue", "popped", "range_out", "fetch_ring", "moved", "j1", "j2", "j3", "sc_job",
          "walk_1", "walk_2", "walk_3", "cq1", "cq2", "cq_held", "srd1", "srd2", "srd3", "tx", "out",
@@ -77,9 +218,9 @@ class State(NamedTuple):
     write_beats: np.ndarray
     # Scheduler: queues with work, posted and taken WQEs, deficit in flits
     inside: np.ndarray
-    rung: np.ndarray
-    taken: np.ndarray
-    debt: np.ndarray
+    posted: np.ndarray
+    consumed: np.ndarray
+    deficit: np.ndarray
     sent: np.ndarray
     skid_in: np.ndarray
     check_due: np.ndarray
@@ -90,7 +231,7 @@ class State(NamedTuple):
     # Descriptors: numbers claimed, requested and consumed per ring; arrival of each read; rings
     # to examine
     claimed: np.ndarray
-    asked: np.ndarray
+    requested: np.ndarray
     moved_n: np.ndarray
     here: np.ndarray
     used: np.ndarray
@@ -99,10 +240,10 @@ class State(NamedTuple):
     again: np.ndarray
     again_due: np.ndarray
     in_again: np.ndarray
-    ask_ring: np.ndarray
-    ask_block: np.ndarray
-    ask_at: np.ndarray
-    ask_end: np.ndarray
+    req_ring: np.ndarray
+    req_block: np.ndarray
+    req_at: np.ndarray
+    req_end: np.ndarray
     # Network: pending acknowledgements; packets on the link
     ack_msg: np.ndarray
     ack_at: np.ndarray
@@ -125,7 +266,7 @@ class State(NamedTuple):
     issued_at: np.ndarray
     taken_at: np.ndarray
     # Completions: received acknowledgements; stored sends
-    come: np.ndarray
+    incoming: np.ndarray
     store: np.ndarray
     store_due: np.ndarray
     # Sends with a written completion that a read may make visible earlier
@@ -172,25 +313,25 @@ def new_state(costs, made, beats):
         waiting=zeros(q), entry_free=zeros(costs.reads_out),
         read_beats=np.array(made.reads or (0,), np.int64),
         write_beats=np.array(made.writes or (0,), np.int64),
-        debt=zeros(q),
+        deficit=zeros(q),
         inside=zeros(q),
-        rung=zeros(q),
-        taken=zeros(q),
+        posted=zeros(q),
+        consumed=zeros(q),
         sent=zeros(n),
         skid_in=zeros(n),
         check_due=zeros(n),
         listed_at=zeros(n), left_at=zeros(n),
         tag_free=zeros(costs.tags),
         claimed=zeros(q),
-        asked=most(q, first, np.int64),
+        requested=most(q, first, np.int64),
         moved_n=zeros(q),
         here=here,
         used=zeros(q), used_due=zeros(q), in_used=zeros(q),
         again=zeros(q), again_due=zeros(q), in_again=zeros(q),
-        ask_ring=zeros(here.size + 1),
-        ask_block=zeros(here.size + 1),
-        ask_at=zeros(here.size + 1),
-        ask_end=zeros(here.size + 1),
+        req_ring=zeros(here.size + 1),
+        req_block=zeros(here.size + 1),
+        req_at=zeros(here.size + 1),
+        req_end=zeros(here.size + 1),
         ack_msg=zeros(n),
         ack_at=zeros(n),
         link_msg=zeros(2 * n),
@@ -206,7 +347,7 @@ def new_state(costs, made, beats):
         out_at=zeros(n),
         parked=zeros(costs.parked_places), park_due=zeros(costs.parked_places), blocked=zeros(q),
         issued_at=zeros(RING), taken_at=zeros(RING),
-        come=zeros(n),
+        incoming=zeros(n),
         store=zeros(n),
         store_due=zeros(n),
         unseen=zeros(n if costs.pushes else 1),

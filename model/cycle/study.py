@@ -12,7 +12,7 @@ import numpy as np
 from cycle.compare import figures
 from cycle.views import causes, histogram, message_at, of_message, shares, trace
 from cycle.waterfall import attribute
-from efa.defs import Meter, MeterStream
+from efa.defs import Perf, PerfStream
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DEPTHS = (1, 4, 16, 64)
@@ -62,7 +62,7 @@ def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
     work: closed loop of the single messages; its last open loop is shown too, and the same closed
     loop with send queues in host memory. sizes: message sizes against load. Raises WaterfallError
     if a message of a run cannot be attributed."""
-    rows, shown, text, meter, total = [], [], None, None, 0
+    rows, shown, text, perf_counters, total = [], [], None, None, 0
     bases = [replace(work, size=size) for size in dict.fromkeys((work.size, *sizes))]
     if not work.sq_host:
         bases.append(replace(work, sq_host=1))
@@ -89,21 +89,23 @@ def study(work, sizes, runner, say, loads=LOADS, depths=DEPTHS):
                 shown.append(_messages(point, record, attribution, row))
             if first and point.load is None and point.work.depth == work.depth:
                 text = trace(record, attribution.parts)
-                meter = None if counters is None else _meter(record, attribution, counters)
+                perf_counters = (
+                    None if counters is None else _perf_counters(record, attribution, counters)
+                )
     # Order: the closed loop, the open loop, the other build.
     shown.sort(key=lambda one: (one["workload"]["sq_host"] != work.sq_host,
                                 one["load"] is not None))
-    return {"rows": rows, "shown": shown, "meter": meter, "messages": total}, text
+    return {"rows": rows, "shown": shown, "perf_counters": perf_counters, "messages": total}, text
 
 
 def _attributed(points, runner):
     for point, (record, counters) in zip(points, runner([point.work for point in points]),
                                          strict=True):
         attribution = attribute(record)
-        numbers = figures(record.lives)
+        numbers = figures(record.timelines)
         yield point, record, attribution, counters, {
             "name": point.name, "load": point.load, "workload": point.work.as_dict(),
-            "messages": point.work.total, **numbers, "mean": float(record.lives.latency.mean()),
+            "messages": point.work.total, **numbers, "mean": float(record.timelines.latency.mean()),
             "stages": shares(attribution.parts),
             "causes": [{"cause": cause, "stage": stage, "cycles": cycles}
                        for cause, stage, cycles in causes(attribution.parts)],
@@ -114,21 +116,21 @@ def _messages(point, record, attribution, row, percents=PERCENTS):
     """The median and the 99th-percentile message, stage by stage."""
     found = []
     for percent in percents:
-        number = message_at(record.lives, percent)
+        number = message_at(record.timelines, percent)
         found.append({"percent": percent, "message": number,
-                      "latency": int(record.lives.latency[number]),
+                      "latency": int(record.timelines.latency[number]),
                       "stages": of_message(attribution.parts, number)})
     return {"name": point.name, "load": point.load, "workload": row["workload"],
             "setting": str(point.work), "messages": row["messages"], "rate": row["rate"],
             "of": found}
 
 
-def _meter(record, attribution, counters):
+def _perf_counters(record, attribution, counters):
     """The device's counters beside the counts at the pins and of the replays."""
     counted, own = (side.tolist() for side in counters)
-    streams, outside = [], int(MeterStream.S_NET)
-    for stream in MeterStream:
-        beats, waits = (Meter.STREAM + 2 * stream + more for more in (0, 1))
+    streams, outside = [], int(PerfStream.S_NET)
+    for stream in PerfStream:
+        beats, waits = (Perf.STREAM + 2 * stream + more for more in (0, 1))
         streams.append({
             "stream": stream.name, "beats": counted[beats], "waits": counted[waits],
             "bench_beats": own[beats] if stream <= outside else None,
@@ -136,7 +138,7 @@ def _meter(record, attribution, counters):
             "replayed_waits": attribution.stalls.get(stream.name)})
     histograms = []
     for name, unit in HISTOGRAMS.items():
-        first = Meter[name]
+        first = Perf[name]
         device = counted[first : first + BUCKETS]
         if name == "SENDS_OPEN":
             # The device counts from before the first message, when no context is in use.
@@ -151,5 +153,5 @@ def _meter(record, attribution, counters):
         ((row["beats"], row["bench_beats"]), (row["waits"], row["bench_waits"]),
          (row["waits"], row["replayed_waits"])))
     return {"streams": streams, "histograms": histograms, "agree": bool(agree),
-            "messages": record.lives.work.total,
-            "cycles": int(np.sum(counted[Meter.RD_OUT : Meter.RD_OUT + BUCKETS]))}
+            "messages": record.timelines.work.total,
+            "cycles": int(np.sum(counted[Perf.RD_OUT : Perf.RD_OUT + BUCKETS]))}

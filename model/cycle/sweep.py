@@ -2,7 +2,7 @@
 """Runs a sweep job with host parameters: the same workloads on the cycle model and on the RTL.
 
     figures = measure(job)                  # the cycle model, milliseconds
-    figures = measure(job, on_the_rtl)      # lifelines of Workloads from another source
+    figures = measure(job, on_the_rtl)      # timelines of Workloads from another source
 """
 
 import numpy as np
@@ -11,38 +11,45 @@ from cycle.network import simulate
 from cycle.workload import Workload
 from efa import defs
 from efa.grid import LATENCY, RATE
-from efa.workload import MESSAGES, Figure, flits, rate_limit
+from efa.workload import MESSAGES, Measurement, flits, rate_limit
 
 # A receive ring can hold the smaller number even if one queue gets all messages.
 SMALL, LARGE, LARGE_BYTES = defs.LIMITS.max_rq_depth, 1024, 1024
 
 
 def simulated(works):
-    """Lifelines of Workloads from the cycle model."""
+    """MessageTimelines of Workloads from the cycle model."""
     return [simulate(work) for work in works]
 
 
-def measure(job, lives_of=simulated):
+def measure(job, timelines_of=simulated):
     """Measurements of a Job of efa.grid: latency of one message at a time; per queue count, rate
     and latency in a closed loop with `depth` outstanding messages per queue and `batch` WQEs per
     doorbell.
 
-    lives_of returns the Lifelines of a list of Workloads."""
+    timelines_of returns the MessageTimelines of a list of Workloads."""
     works = workloads(job)
     found = []
-    for work, lives in zip(works, lives_of(works), strict=True):
+    for work, timelines in zip(works, timelines_of(works), strict=True):
         if work.depth == 1 and work.messages == MESSAGES:
-            values = [("latency", float(np.median(lives.latency)), "cycles", least_latency(work))]
+            values = [
+                ("latency", float(np.median(timelines.latency)), "cycles", least_latency(work))
+            ]
         else:
-            cycles = int(lives.end.max()) - int(lives["txf"].min()) + 1
+            cycles = int(timelines.end.max()) - int(timelines["tx_first"].min()) + 1
             least = least_latency(work)
             values = [
                 ("message rate", work.total / cycles, "messages/cycle", most_rate(job, work)),
-                ("loaded latency", float(np.median(lives.latency)), "cycles", least),
-                ("loaded latency, 99 %", float(np.percentile(lives.latency, 99)), "cycles", least),
+                ("loaded latency", float(np.median(timelines.latency)), "cycles", least),
+                (
+                    "loaded latency, 99 %",
+                    float(np.percentile(timelines.latency, 99)),
+                    "cycles",
+                    least,
+                ),
             ]
         found += [
-            Figure(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
+            Measurement(name, value, unit, work.total, limit, job.kind, job.size, work.queues,
                    job.host_read_latency, job.seed, work.depth, work.batch, job.store_buffer,
                    job.backend, job.sq_host)
             for name, value, unit, limit in values

@@ -10,10 +10,10 @@ from cycle.record import ENTRIES
 MICROSECONDS_PER_CYCLE = 0.004  # 250 MHz
 
 
-def message_at(lives, percent):
+def message_at(timelines, percent):
     """The first message whose latency is the percentile."""
-    wanted = np.percentile(lives.latency, percent, method="nearest")
-    return int(np.flatnonzero(lives.latency == wanted)[0])
+    wanted = np.percentile(timelines.latency, percent, method="nearest")
+    return int(np.flatnonzero(timelines.latency == wanted)[0])
 
 
 def of_message(parts, number):
@@ -58,7 +58,7 @@ BUCKETS = 16
 
 
 def histogram(steps, end):
-    """Cycles per bucket of spec/meter.yaml for a number given as [(from cycle, number)]."""
+    """Cycles per bucket of spec/perf_counters.yaml for a number given as [(from cycle, number)]."""
     counts = [0] * BUCKETS
     for (cycle, number), (until, _) in zip(steps, [*steps[1:], (end, 0)], strict=True):
         counts[min(int(number).bit_length(), BUCKETS - 1)] += max(0, until - cycle)
@@ -71,7 +71,7 @@ def trace(record, parts, most=2000):
     A process per stage; in it a track per queue, and more tracks if several messages of the queue
     are in the stage at once; a slice per wait, then a slice for the service. A further process
     shows the host's ports: reads until completion, beats of received payload."""
-    lives, work, events = record.lives, record.lives.work, []
+    timelines, work, events = record.timelines, record.timelines.work, []
     shown = range(min(most, work.total))
     for number, part in enumerate(parts, 1):
         _name(events, number, f"{number:02d} {part.doc} ({part.place})")
@@ -85,7 +85,7 @@ def trace(record, parts, most=2000):
                 at = _slice(events, number, track, f"wait: {cause}", "wait", at,
                             int(waited[message]), message)
             _slice(events, number, track, part.doc, part.place, at, end - at, message)
-    last = max((int(lives.end[message]) for message in shown), default=0)
+    last = max((int(timelines.end[message]) for message in shown), default=0)
     _ports(events, record, len(parts) + 1, last)
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
 
@@ -94,14 +94,23 @@ def _ports(events, record, process, last):
     _name(events, process, f"{process:02d} host ports")
     tracks = _Tracks(events, process, "reads of")
     reads = record.reads
-    for asked, ended, beats, message in zip(
-            reads.asked.tolist(), reads.ended.tolist(), reads.beats.tolist(),
+    for requested, ended, beats, message in zip(
+            reads.requested.tolist(), reads.ended.tolist(), reads.beats.tolist(),
             reads.message.tolist(), strict=True):
-        if 0 <= asked <= last:
+        if 0 <= requested <= last:
             kind = ("payload" if message >= 0 else "send entries" if message == ENTRIES
                     else "descriptors")
-            track = tracks.take(kind, asked, ended)
-            _slice(events, process, track, f"{beats} beats", "host", asked, ended - asked, message)
+            track = tracks.take(kind, requested, ended)
+            _slice(
+                events,
+                process,
+                track,
+                f"{beats} beats",
+                "host",
+                requested,
+                ended - requested,
+                message,
+            )
     writes = _Tracks(events, process, "writes of", first=1 << 16)
     for beat in record.payload.tolist():
         if beat <= last:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cycle.gaps import Gap
-from cycle.lifelines import NEVER
 from cycle.record import idle
 from cycle.replay_complete import Completing
 from cycle.replay_receive import Receiving
 from cycle.replay_send import Sending
 from cycle.stages import standard
+from cycle.timelines import NEVER
 
 
 class WaterfallError(Exception):
@@ -53,9 +53,9 @@ class Part:
 @dataclass(frozen=True)
 class Attribution:
     """An attributed run: a Part for each stage between a message's doorbell and its last
-    completion, and the replayed values of device counters (spec/meter.yaml).
+    completion, and the replayed values of device counters (spec/perf_counters.yaml).
 
-    stalls      cycles in which a beat waited, by stream (defs.MeterStream)
+    stalls      cycles in which a beat waited, by stream (defs.PerfStream)
     open_sends  [(cycle, message contexts in use or reserved from then on)]
     """
 
@@ -70,26 +70,26 @@ def attribute(record, table=None):
     Raises WaterfallError if a replay does not match the recording, the parts do not sum to the
     latency of a message, or the table's services differ from the replays on an idle device."""
     table = table or standard()
-    for part in _attribute(idle(record.lives.work, table), table).parts:
+    for part in _attribute(idle(record.timelines.work, table), table).parts:
         for cause, cycles in part.waits.items():
             raise WaterfallError(f"spec/timing.yaml: '{part.doc}' ({part.start} to {part.end}) "
                                  f"waits {cycles[0]} cycles on an idle device, expected 0: {cause}")
-    found, lives = _attribute(record, table), record.lives
+    found, timelines = _attribute(record, table), record.timelines
     parts = [part for part in found.parts if part.start != "bell"
-             and (part.end != "done" or lives.work.kind == "SRD")]
+             and (part.end != "done" or timelines.work.kind == "SRD")]
     total = sum(part.service + part.wait for part in parts)
-    wrong = np.flatnonzero(total != lives.latency)
+    wrong = np.flatnonzero(total != timelines.latency)
     if len(wrong):
         raise WaterfallError(f"message {wrong[0]}: stages sum to {total[wrong[0]]} cycles, the "
-                             f"latency is {lives.latency[wrong[0]]}")
+                             f"latency is {timelines.latency[wrong[0]]}")
     return replace(found, parts=parts)
 
 
 def _attribute(record, table):
-    lives = record.lives
+    timelines = record.timelines
     stages = [stage for stage in table.passed(record.made) if stage.end != "seen"]
-    _present(lives, stages)
-    services = {(stage.start, stage.end): table.cycles(stage, lives.work, record.made)
+    _present(timelines, stages)
+    services = {(stage.start, stage.end): table.cycles(stage, timelines.work, record.made)
                 for stage in stages}  # fmt: skip
     sending, receiving, completing, gaps = _replay(record, table, services)
     found = []
@@ -98,7 +98,7 @@ def _attribute(record, table):
             if cause not in stage.waits:
                 raise WaterfallError(f"spec/stages.yaml: '{stage.doc}' ({stage.start} to "
                                      f"{stage.end}) has no wait {cause!r}")
-        gap, stamps = gaps[stage.start, stage.end], lives[stage.end]
+        gap, stamps = gaps[stage.start, stage.end], timelines[stage.end]
         found += [(int(stamps[message]), int(message), stage, f"ends in cycle {stamps[message]}, "
                    f"the replay in cycle {gap.ends[message]}")
                   for message in np.flatnonzero(gap.ends != stamps)]
@@ -116,20 +116,20 @@ def _attribute(record, table):
         gap, rest = gaps[stage.start, stage.end], table.rest(stage)
         parts.append(Part(stage.start, stage.end, stage.doc, stage.place, gap.begins, gap.service,
                           gap.waits, stage.first, rest,
-                          rest and table.cycles(rest, lives.work, record.made)))
+                          rest and table.cycles(rest, timelines.work, record.made)))
     stalls = {**completing.stalls, "RD_TX": sending.read_stalls, "S_NET": receiving.flit_stalls,
               "WR_RX": receiving.write_stalls}  # fmt: skip
     return Attribution(parts, stalls, sending.open_sends)
 
 
-def _present(lives, stages):
+def _present(timelines, stages):
     for stage in stages:
         for name in (stage.start, stage.end):
-            missing = np.flatnonzero(lives[name] == NEVER)
+            missing = np.flatnonzero(timelines[name] == NEVER)
             if len(missing):
                 raise WaterfallError(f"message {missing[0]}: '{stage.doc}' ({stage.start} to "
                                      f"{stage.end}) has no '{name}'")
-        back = np.flatnonzero(lives[stage.end] < lives[stage.start])
+        back = np.flatnonzero(timelines[stage.end] < timelines[stage.start])
         if len(back):
             raise WaterfallError(f"message {back[0]}: '{stage.doc}' ({stage.start} to {stage.end}) "
                                  "ends before it begins")
@@ -137,15 +137,15 @@ def _present(lives, stages):
 
 def _replay(record, table, services):
     """Executes the replays in the order of their dependencies; returns them and all gaps."""
-    lives = record.lives
+    timelines = record.timelines
     receiving = Receiving(record, table, services)
     receiving.judge()
     receiving.fabric()
     completing = Completing(record, table, receiving)
     sending = Sending(record, table, services, completing.looked_at)
-    begins = sending.answers() if lives.work.sq_host or not lives.work.inline else ()
+    begins = sending.responses() if timelines.work.sq_host or not timelines.work.inline else ()
     sending.checks()
-    gaps = {(start, end): Gap(lives[start], services[start, end])
+    gaps = {(start, end): Gap(timelines[start], services[start, end])
             for start, end in services if (start, end) not in sending.gaps | receiving.gaps}
     gaps |= receiving.gaps
     completing.attribute(gaps)

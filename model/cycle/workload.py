@@ -133,7 +133,7 @@ class Workload:
         return ", ".join(f"{name} {value}" for name, value in own.items())
 
 
-def told(workload, must):
+def consumer_index(workload, must):
     """Consumer index of the CQ doorbell before a post that waited for `must` completions of its
     queue; 0 if there is no CQ doorbell."""
     if workload.cq_batch == 0 or must <= 0:

@@ -2,7 +2,7 @@
 """Admin commands, one function per opcode; memory regions and event counters have separate files.
 
 A function takes the device and the decoded command. It returns its response layout, or None for
-a success without a body, or raises Refusal. The order of the checks is the priority of statuses.
+a success without a body, or raises AdminError. The order of the checks is the priority of statuses.
 """
 
 from efa import defs
@@ -12,8 +12,8 @@ from efa.admin_rules import (
     capable,
     commands,
     granted,
-    legal,
     unused,
+    valid,
     well_formed,
 )
 from efa.features import attribute, statistics
@@ -54,7 +54,7 @@ def alloc_pd(device, cmd):
 @command(_Opcode.DEALLOC_PD)
 def dealloc_pd(device, cmd):
     objects = device.objects
-    legal(objects.pds.get(cmd.pd))
+    valid(objects.pds.get(cmd.pd))
     users = (objects.qps, objects.mrs, objects.ahs)
     unused(all(item.pd != cmd.pd for table in users for item in table.live.values()))
     objects.pds.remove(cmd.pd)
@@ -71,21 +71,21 @@ def alloc_uar(device, cmd):
 @command(_Opcode.DEALLOC_UAR)
 def dealloc_uar(device, cmd):
     objects = device.objects
-    legal(objects.uars.get(cmd.uar))
+    valid(objects.uars.get(cmd.uar))
     users = (objects.qps, objects.cqs, objects.counters)
     unused(all(item.uar != cmd.uar for table in users for item in table.live.values()))
     objects.uars.remove(cmd.uar)
-    objects.forget_uar(cmd.uar)
+    objects.cancel_uar(cmd.uar)
 
 
 @command(_Opcode.CREATE_EQ)
 def create_eq(device, cmd):
     eqs, limits = device.objects.eqs, device.limits
     base = address_of(cmd.ba)
-    legal(is_power_of_two(cmd.depth, limits.max_eq_depth))
-    legal(cmd.entry_size_words == EQE_WORDS)
-    legal(cmd.msix_vec < limits.msix_vectors)
-    legal(aligned(base, RING_ALIGNMENT))
+    valid(is_power_of_two(cmd.depth, limits.max_eq_depth))
+    valid(cmd.entry_size_words == EQE_WORDS)
+    valid(cmd.msix_vec < limits.msix_vectors)
+    valid(aligned(base, RING_ALIGNMENT))
     number = granted(eqs.free_number())
     eqs.add(number, Eq(number, base, cmd.msix_vec, EntryRing(cmd.depth)))
     return defs.AdminCreateEqResp(eqn=number)
@@ -95,7 +95,7 @@ def create_eq(device, cmd):
 def destroy_eq(device, cmd):
     objects = device.objects
     eq = objects.eqs.get(cmd.eqn)
-    legal(eq)
+    valid(eq)
     unused(all(cq.eq is not eq for cq in objects.cqs.live.values()))
     objects.eqs.remove(cmd.eqn)
 
@@ -107,15 +107,15 @@ def create_cq(device, cmd):
     entry_bytes = 4 * cmd.cq_entry_size_words
     short, long = defs.IoRxCdesc.SIZE, defs.IoRxCdescEx.SIZE
     well_formed(not cmd.virt)
-    legal(entry_bytes in (short, long))
-    legal(not cmd.set_src_addr or entry_bytes == long)
-    legal(not cmd.sq_comp_64_bit_req_id or capable(device, "sq_64_bit_req_id"))
-    legal(is_power_of_two(cmd.sub_cq_depth, limits.max_cq_depth))
-    legal(cmd.num_sub_cqs == device.profile.sub_cqs_per_cq)
-    legal(objects.uars.get(cmd.uar))
+    valid(entry_bytes in (short, long))
+    valid(not cmd.set_src_addr or entry_bytes == long)
+    valid(not cmd.sq_comp_64_bit_req_id or capable(device, "sq_64_bit_req_id"))
+    valid(is_power_of_two(cmd.sub_cq_depth, limits.max_cq_depth))
+    valid(cmd.num_sub_cqs == device.profile.sub_cqs_per_cq)
+    valid(objects.uars.get(cmd.uar))
     eq = objects.eqs.get(cmd.eqn) if cmd.interrupt_mode_enabled else None
-    legal(eq or not cmd.interrupt_mode_enabled)
-    legal(aligned(base, RING_ALIGNMENT))
+    valid(eq or not cmd.interrupt_mode_enabled)
+    valid(aligned(base, RING_ALIGNMENT))
     number = granted(objects.cqs.free_number(cmd.uar))
     rings = [EntryRing(cmd.sub_cq_depth) for _ in range(cmd.num_sub_cqs)]
     cq = Cq(
@@ -135,7 +135,7 @@ def create_cq(device, cmd):
 def destroy_cq(device, cmd):
     objects = device.objects
     cq = objects.cqs.get(cmd.cq_idx)
-    legal(cq)
+    valid(cq)
     unused(all(cq not in (qp.send_cq, qp.recv_cq) for qp in objects.qps.live.values()))
     objects.cqs.remove(cmd.cq_idx)
 
@@ -143,7 +143,7 @@ def destroy_cq(device, cmd):
 @command(_Opcode.CREATE_AH)
 def create_ah(device, cmd):
     objects = device.objects
-    legal(objects.pds.get(cmd.pd))
+    valid(objects.pds.get(cmd.pd))
     ah = objects.ah_of.get((cmd.pd, cmd.dest_addr))
     if ah is None:
         number = granted(objects.ahs.free_number())
@@ -158,7 +158,7 @@ def create_ah(device, cmd):
 def destroy_ah(device, cmd):
     objects = device.objects
     ah = objects.ahs.get(cmd.ah)
-    legal(ah and ah.pd == cmd.pd)
+    valid(ah and ah.pd == cmd.pd)
     ah.refs -= 1
     if not ah.refs:
         objects.ahs.remove(ah.index)
@@ -171,26 +171,26 @@ def create_qp(device, cmd):
     objects, limits = device.objects, device.limits
     size = cmd.qp_alloc_size
     well_formed(not cmd.sq_virt and not cmd.rq_virt)
-    legal(isinstance(cmd.qp_type, defs.AdminQpType))
-    legal(objects.pds.get(cmd.pd))
-    legal(objects.uars.get(cmd.uar))
+    valid(isinstance(cmd.qp_type, defs.AdminQpType))
+    valid(objects.pds.get(cmd.pd))
+    valid(objects.uars.get(cmd.uar))
     send_cq, recv_cq = objects.cqs.get(cmd.send_cq_idx), objects.cqs.get(cmd.recv_cq_idx)
-    legal(send_cq and recv_cq and send_cq.uar == recv_cq.uar == cmd.uar)
+    valid(send_cq and recv_cq and send_cq.uar == recv_cq.uar == cmd.uar)
     depth, ring_bytes = size.send_queue_depth, size.send_queue_ring_size
-    legal(is_power_of_two(depth, limits.max_sq_depth))
+    valid(is_power_of_two(depth, limits.max_sq_depth))
     wqe_bytes = next(
         (n for n in (defs.IoTxWqe.SIZE, defs.IoTxWqe128.SIZE) if ring_bytes == n * depth), None
     )
-    legal(wqe_bytes)
+    valid(wqe_bytes)
     if limits.sq_host:
-        legal(cmd.sq_base_addr and aligned(cmd.sq_base_addr, RING_ALIGNMENT))
+        valid(cmd.sq_base_addr and aligned(cmd.sq_base_addr, RING_ALIGNMENT))
     descriptors, rest = divmod(size.recv_queue_ring_size, defs.IoRxDesc.SIZE)
     if size.recv_queue_ring_size:
-        legal(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
-        legal(aligned(cmd.rq_base_addr, RING_ALIGNMENT))
-    legal(not cmd.unsolicited_write_recv or capable(device, "unsolicited_write_recv"))
+        valid(not rest and is_power_of_two(descriptors, limits.max_rq_depth))
+        valid(aligned(cmd.rq_base_addr, RING_ALIGNMENT))
+    valid(not cmd.unsolicited_write_recv or capable(device, "unsolicited_write_recv"))
     # A CQ with long_ids implies the capability, so no capability check is needed.
-    legal(not cmd.sq_64_bit_req_id or send_cq.long_ids)
+    valid(not cmd.sq_64_bit_req_id or send_cq.long_ids)
     index = granted(objects.qps.free_number(cmd.uar))
     pages = max(1, ring_bytes // limits.llq_page_bytes)
     first_page = granted(objects.llq.find(pages, cmd.uar))
@@ -222,19 +222,19 @@ def create_qp(device, cmd):
 @command(_Opcode.MODIFY_QP)
 def modify_qp(device, cmd):
     qp = device.objects.qp_by_number(cmd.qp_handle)
-    legal(qp)
+    valid(qp)
     moves = cmd.modify_mask__qp_state
     # A QP that failed is not in the state its driver holds: RESET and ERR are always permitted.
     gets_out = moves and cmd.qp_state in (_State.RESET, _State.ERR)
-    legal(gets_out or not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
+    valid(gets_out or not cmd.modify_mask__cur_qp_state or cmd.cur_qp_state == qp.state)
     if moves:
         before, after = qp.state, cmd.qp_state
-        legal(after == _State.RESET or after in _MOVES[before])
-        legal((before, after) != (_State.RESET, _State.INIT) or cmd.modify_mask__qkey)
-        legal((before, after) != (_State.RTR, _State.RTS) or cmd.modify_mask__sq_psn)
+        valid(after == _State.RESET or after in _MOVES[before])
+        valid((before, after) != (_State.RESET, _State.INIT) or cmd.modify_mask__qkey)
+        valid((before, after) != (_State.RTR, _State.RTS) or cmd.modify_mask__sq_psn)
     if cmd.modify_mask__rnr_retry:
-        legal(cmd.rnr_retry <= MAX_RNR_RETRY)
-        legal(qp.type == defs.AdminQpType.SRD and capable(device, "rnr_retry"))
+        valid(cmd.rnr_retry <= MAX_RNR_RETRY)
+        valid(qp.type == defs.AdminQpType.SRD and capable(device, "rnr_retry"))
         qp.rnr_retry = cmd.rnr_retry
     if cmd.modify_mask__qkey:
         qp.qkey = cmd.qkey
@@ -247,7 +247,7 @@ def modify_qp(device, cmd):
 @command(_Opcode.QUERY_QP)
 def query_qp(device, cmd):
     qp = device.objects.qp_by_number(cmd.qp_handle)
-    legal(qp)
+    valid(qp)
     return defs.AdminQueryQpResp(
         qp_state=qp.state,
         qkey=qp.qkey,
@@ -261,7 +261,7 @@ def query_qp(device, cmd):
 def destroy_qp(device, cmd):
     objects = device.objects
     qp = objects.qp_by_number(cmd.qp_handle)
-    legal(qp)
+    valid(qp)
     device.datapath.move(qp, _State.RESET)
     for counter in qp.counters.values():
         counter.attached -= 1
@@ -272,7 +272,7 @@ def destroy_qp(device, cmd):
 @command(_Opcode.GET_FEATURE)
 def get_feature(device, cmd):
     body = attribute(device, cmd.feature_common.feature_id)
-    legal(body)
+    valid(body)
     return _with_body(defs.AdminGetFeatureResp, body)
 
 
@@ -281,19 +281,19 @@ def set_feature(device, cmd):
     feature = cmd.feature_common.feature_id
     host_info = feature == _Feature.HOST_INFO
     well_formed(not host_info or cmd.aq_common.ctrl_data)
-    legal(host_info or feature == _Feature.AENQ_CONFIG)
+    valid(host_info or feature == _Feature.AENQ_CONFIG)
     if host_info:
-        legal(cmd.control_buffer.length >= defs.AdminHostInfo.SIZE)
+        valid(cmd.control_buffer.length >= defs.AdminHostInfo.SIZE)
         device.memory.read(address_of(cmd.control_buffer.address), defs.AdminHostInfo.SIZE)
     else:
         groups = cmd.u.aenq.enabled_groups
-        legal(not groups & ~device.profile.aenq_supported_groups)
+        valid(not groups & ~device.profile.aenq_supported_groups)
         device.admin.events.enable(groups)
 
 
 @command(_Opcode.GET_STATS)
 def get_stats(device, cmd):
-    legal(cmd.scope == defs.AdminGetStatsScope.ALL)
+    valid(cmd.scope == defs.AdminGetStatsScope.ALL)
     return _with_body(defs.AdminAcqGetStatsResp, statistics(device, cmd.type))
 
 

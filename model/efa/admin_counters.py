@@ -2,7 +2,7 @@
 """Admin commands of event counters: counters in host memory, incremented by completions."""
 
 from efa import defs
-from efa.admin_rules import aligned, commands, granted, legal, unused
+from efa.admin_rules import aligned, commands, granted, unused, valid
 from efa.objects import Counter
 
 COUNTER_BYTES = 8
@@ -21,8 +21,8 @@ command = commands(COMMANDS)
 @command(_Opcode.CREATE_EVENT_COUNTER)
 def create_event_counter(device, cmd):
     objects = device.objects
-    legal(objects.uars.get(cmd.uar))
-    legal(aligned(cmd.paddr, COUNTER_BYTES))
+    valid(objects.uars.get(cmd.uar))
+    valid(aligned(cmd.paddr, COUNTER_BYTES))
     number = granted(objects.counters.free_number())
     objects.counters.add(number, Counter(number, cmd.uar, cmd.paddr))
     return defs.AdminCreateEventCounterResp(cntr_handle=number)
@@ -32,7 +32,7 @@ def create_event_counter(device, cmd):
 def destroy_event_counter(device, cmd):
     counters = device.objects.counters
     counter = counters.get(cmd.cntr_handle)
-    legal(counter)
+    valid(counter)
     unused(not counter.attached)
     counters.remove(counter.index)
 
@@ -49,7 +49,7 @@ def attach_event_counter(device, cmd):
 @command(_Opcode.DETACH_EVENT_COUNTER)
 def detach_event_counter(device, cmd):
     counter, qp, events = _named(device, cmd)
-    legal(all(qp.counters.get(event) is counter for event in events))
+    valid(all(qp.counters.get(event) is counter for event in events))
     for event in events:
         counter.attached -= 1
         del qp.counters[event]
@@ -58,8 +58,8 @@ def detach_event_counter(device, cmd):
 @command(_Opcode.MODIFY_EVENT_COUNTER)
 def modify_event_counter(device, cmd):
     counter = device.objects.counters.get(cmd.cntr_handle)
-    legal(counter)
-    legal(isinstance(cmd.operation, _Modify))
+    valid(counter)
+    valid(isinstance(cmd.operation, _Modify))
     before = 0 if cmd.operation == _Modify.SET else counter.value
     change(device, counter, before + cmd.value)
 
@@ -76,7 +76,7 @@ def _named(device, cmd):
     """Counter, QP and events (bit numbers) of an attachment; refuses an invalid combination."""
     objects, named = device.objects, cmd.u.qp_events
     counter, qp = objects.counters.get(cmd.cntr_handle), objects.qp_by_number(named.qp_handle)
-    legal(cmd.attach_type == _QP_EVENTS)
-    legal(counter and qp and counter.uar == qp.uar)
-    legal(named.events and not named.events & ~device.limits.event_counter_events)
+    valid(cmd.attach_type == _QP_EVENTS)
+    valid(counter and qp and counter.uar == qp.uar)
+    valid(named.events and not named.events & ~device.limits.event_counter_events)
     return counter, qp, [bit for bit in range(32) if named.events >> bit & 1]

@@ -2,7 +2,7 @@
 """Executes the admin queue: consumes commands, writes responses, raises their interrupts."""
 
 from efa import admin, admin_counters, admin_regions, defs
-from efa.admin_rules import Refusal
+from efa.admin_rules import AdminError
 from efa.async_events import AsyncEvents
 from efa.codec import crc16
 from efa.memory import HostReadError
@@ -11,7 +11,7 @@ from efa.ring import EntryRing, WorkRing, is_power_of_two
 ENTRY_BYTES = defs.AdminAqEntry.SIZE
 WIDE_ENTRY_BYTES = defs.AdminAqEntryV2.SIZE
 CRC_VERSION = 2
-ODD_DOORBELL, ODD_PHASE, ODD_UNREAD, ODD_SPOILT = 1, 3, 4, 6
+ANOMALY_DOORBELL, WRONG_PHASE, ANOMALY_UNREAD, ANOMALY_CORRUPTED = 1, 3, 4, 6
 
 COMMANDS = admin.COMMANDS | admin_regions.COMMANDS | admin_counters.COMMANDS
 
@@ -29,12 +29,12 @@ class AdminQueues:
         self.masked = self.held = self.held_event = False
         # Opcode and slot of the command in execution; the opcode is None if its read failed.
         self.current = (None, 0)
-        self.events = AsyncEvents(device, self._tell_event)
+        self.events = AsyncEvents(device, self._report_event)
 
     def _depth(self, depth, entry_bytes, *sizes):
         """The depth of a valid ring, None for an invalid one."""
-        legal = entry_bytes in sizes and is_power_of_two(depth, self.device.limits.max_aq_depth)
-        return depth if legal else None
+        valid = entry_bytes in sizes and is_power_of_two(depth, self.device.limits.max_aq_depth)
+        return depth if valid else None
 
     def _base(self, low, high):
         """Ring base, aligned down to the entry size: the low bits are ignored."""
@@ -67,7 +67,7 @@ class AdminQueues:
     def ring(self, value):
         """AQ_PROD_DB: advances the producer index and executes the posted commands."""
         if self.aq is None or not self.aq.ring(value):
-            self.device.event("odd_admin", what=ODD_DOORBELL, detail=value)
+            self.device.event("anomaly_admin", what=ANOMALY_DOORBELL, detail=value)
         else:
             self.device.when_master(self._serve)
 
@@ -85,7 +85,7 @@ class AdminQueues:
         """State that commands and events change; the ring indices are left out."""
         return {"masked": self.masked, "events": self.events.snapshot()}
 
-    def _tell_event(self):
+    def _report_event(self):
         if self.masked:
             self.held_event = True
         else:
@@ -94,7 +94,7 @@ class AdminQueues:
     def _serve(self):
         while self.aq is not None and self.acq is not None and self.aq.waiting:
             # The phase toggles at each wrap. A wrong phase is reported; the doorbell decides.
-            phase = self.aq.taken // self.aq.depth & 1 ^ 1
+            phase = self.aq.consumed // self.aq.depth & 1 ^ 1
             slot = self.aq.take()
             self.aq.complete()
             size = self.aq_entry_bytes
@@ -102,7 +102,7 @@ class AdminQueues:
             try:
                 entry = self.device.memory.read(self.aq_base + slot * size, size)
             except HostReadError:
-                self.device.event("odd_admin", what=ODD_UNREAD, detail=slot)
+                self.device.event("anomaly_admin", what=ANOMALY_UNREAD, detail=slot)
                 self._respond(0, _Status.UNKNOWN_ERROR, None)
                 continue
             self._execute(entry, phase, slot)
@@ -114,16 +114,16 @@ class AdminQueues:
         command_id = common.command_id__command_id
         device.event("aqcmd", cmd_id=command_id, opcode=int(common.opcode))
         if common.phase != phase:
-            device.event("odd_admin", what=ODD_PHASE, detail=command_id)
+            device.event("anomaly_admin", what=WRONG_PHASE, detail=command_id)
         status, response = _Status.SUCCESS, None
         try:
             if len(entry) == WIDE_ENTRY_BYTES:
                 entry = self._narrowed(entry)
             function = COMMANDS.get(common.opcode)
             if function is None:
-                raise Refusal(_Status.UNSUPPORTED_OPCODE)
+                raise AdminError(_Status.UNSUPPORTED_OPCODE)
             response = function(device, defs.COMMANDS[common.opcode][0].unpack(entry))
-        except Refusal as refusal:
+        except AdminError as refusal:
             status = refusal.status
         except HostReadError:
             status = _Status.UNKNOWN_ERROR
@@ -136,8 +136,8 @@ class AdminQueues:
         checksum, header.checksum = header.checksum, 0
         if checksum != crc16(image) or header.payload_ver:
             command_id = header.common.command_id__command_id
-            self.device.event("odd_admin", what=ODD_SPOILT, detail=command_id)
-            raise Refusal(_Status.MALFORMED_REQUEST)
+            self.device.event("anomaly_admin", what=ANOMALY_CORRUPTED, detail=command_id)
+            raise AdminError(_Status.MALFORMED_REQUEST)
         common, wide = defs.AdminAqCommonDesc.SIZE, defs.AdminAqCommonDescV2.SIZE
         return entry[:common] + entry[wide : wide + ENTRY_BYTES - common]
 

@@ -97,7 +97,7 @@ class AdminQueue:
         """True while no further command can be submitted."""
         return None not in self._contexts
 
-    def submit(self, request, spoil=None):
+    def submit(self, request, corrupt=None):
         """Writes a command to the ring, writes the doorbell and returns its Command.
 
         `spoil` inverts the entry's byte at that offset after the checksum was computed.
@@ -105,19 +105,19 @@ class AdminQueue:
         # Two commands share a layout: such a request carries its opcode.
         opcode = request.aq_common.opcode or OPCODES[type(request)]
         slot = self._contexts.index(None)
-        lap, place = divmod(self._produced, self.depth)
+        wrap, place = divmod(self._produced, self.depth)
         header = request.aq_common
         header.command_id = (slot | self._produced << CONTEXT_BITS) & COMMAND_ID_MASK
         header.opcode = opcode
-        header.phase = 1 - lap % 2
+        header.phase = 1 - wrap % 2
         _, response = defs.COMMANDS.get(opcode, (None, defs.AdminAcqEntry))
         command = Command(opcode, int(header.command_id), response)
         self._contexts[slot] = command
         image = request.pack(defs.AdminAqEntry.SIZE)
         if self.entry is defs.AdminAqEntryV2:
             image = widened(image)
-        if spoil is not None:
-            image = image[:spoil] + bytes([image[spoil] ^ 0xFF]) + image[spoil + 1 :]
+        if corrupt is not None:
+            image = image[:corrupt] + bytes([image[corrupt] ^ 0xFF]) + image[corrupt + 1 :]
         self._memory.write(self.aq_base + place * self.entry.SIZE, image)
         self._produced = self._produced + 1 & 0xFFFF_FFFF
         self._write_register(defs.Reg.AQ_PROD_DB, self._produced & PRODUCER_MASK)
@@ -128,7 +128,7 @@ class AdminQueue:
         """Slot of the next command in the ring."""
         return self._produced % self.depth
 
-    def forget(self, command):
+    def cancel(self, command):
         """Releases the slot of a command whose response will not arrive."""
         self._contexts[self._contexts.index(command)] = None
 

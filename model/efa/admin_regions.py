@@ -7,7 +7,7 @@ drivers set wrong ones.
 """
 
 from efa import defs
-from efa.admin_rules import address_of, aligned, capable, commands, granted, legal, well_formed
+from efa.admin_rules import address_of, aligned, capable, commands, granted, valid, well_formed
 from efa.objects import Mr
 
 LIST_ALIGNMENT = ADDRESS_BYTES = 8
@@ -28,16 +28,16 @@ def reg_mr(device, cmd):
     objects, flags = device.objects, cmd.aq_common
     physical = bool(cmd.mem_addr_phy_mode_en)
     well_formed(not flags.ctrl_data_indirect or (flags.ctrl_data and not physical))
-    legal(objects.pds.get(cmd.pd))
-    legal(cmd.mr_length)
-    legal(cmd.iova + cmd.mr_length <= ADDRESS_SPACE)
-    legal(not cmd.remote_read_enable or capable(device, "rdma_read"))
-    legal(not cmd.remote_write_enable or capable(device, "rdma_write"))
+    valid(objects.pds.get(cmd.pd))
+    valid(cmd.mr_length)
+    valid(cmd.iova + cmd.mr_length <= ADDRESS_SPACE)
+    valid(not cmd.remote_read_enable or capable(device, "rdma_read"))
+    valid(not cmd.remote_write_enable or capable(device, "rdma_write"))
     count = 0 if physical else _page_count(device, cmd)
-    index, start = _room(device, count)
+    index, start = _space(device, count)
     # Last checks: a list in host memory is read only if an index and translations are free.
     pages = () if physical else _pages(device, cmd, count)
-    legal(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
+    valid(all(aligned(page, 1 << cmd.phys_page_size_shift) for page in pages))
     region = _added(
         objects, index, start, count, pd=cmd.pd, iova=cmd.iova, length=cmd.mr_length,
         local_write=bool(cmd.local_write_enable), physical=physical,
@@ -50,9 +50,9 @@ def reg_mr(device, cmd):
 def alloc_mr(device, cmd):
     """Allocates a region without pages: its key covers nothing until a fast registration."""
     objects = device.objects
-    legal(objects.pds.get(cmd.pd))
-    legal(cmd.max_pages)
-    index, start = _room(device, cmd.max_pages)
+    valid(objects.pds.get(cmd.pd))
+    valid(cmd.max_pages)
+    index, start = _space(device, cmd.max_pages)
     region = _added(
         objects, index, start, cmd.max_pages, pd=cmd.pd, iova=0, length=0, local_write=False,
         physical=False,
@@ -64,13 +64,13 @@ def alloc_mr(device, cmd):
 def dereg_mr(device, cmd):
     objects = device.objects
     mr = objects.mr_by_key(cmd.l_key)
-    legal(mr)
+    valid(mr)
     objects.mrs.remove(mr.index)
     if mr.translations:
         objects.translations.take_back(mr.first_translation)
 
 
-def _room(device, count):
+def _space(device, count):
     """A free region index and the start of `count` free translations."""
     objects = device.objects
     index = granted(objects.mrs.free_number())
@@ -90,15 +90,15 @@ def _added(objects, index, start, count, **values):
 def _page_count(device, cmd):
     """Number of pages of a region; refuses a list that is too short for them."""
     flags, buffer = cmd.aq_common, cmd.pbl.pbl
-    legal(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
+    valid(device.profile.page_size_cap >> cmd.phys_page_size_shift & 1)
     page_bytes = 1 << cmd.phys_page_size_shift
     inside = cmd.iova & (page_bytes - 1)
     count = (inside + cmd.mr_length + page_bytes - 1) >> cmd.phys_page_size_shift
     if flags.ctrl_data:
-        legal(flags.ctrl_data_indirect or buffer.length >= ADDRESS_BYTES * count)
-        legal(aligned(address_of(buffer.address), LIST_ALIGNMENT))
+        valid(flags.ctrl_data_indirect or buffer.length >= ADDRESS_BYTES * count)
+        valid(aligned(address_of(buffer.address), LIST_ALIGNMENT))
     else:
-        legal(count <= len(cmd.pbl.inline_pbl_array))
+        valid(count <= len(cmd.pbl.inline_pbl_array))
     return count
 
 
@@ -112,7 +112,7 @@ def _pages(device, cmd, count):
         return _addresses(device, address, count)
     pages = []
     for pointer in _list_pages(device, address, -(-count // ADDRESSES_PER_PAGE)):
-        legal(aligned(pointer, LIST_ALIGNMENT))
+        valid(aligned(pointer, LIST_ALIGNMENT))
         pages += _addresses(device, pointer, min(ADDRESSES_PER_PAGE, count - len(pages)))
     return tuple(pages)
 
@@ -120,10 +120,10 @@ def _pages(device, cmd, count):
 def _list_pages(device, chunk, count):
     """Addresses of the list pages; reads each chunk only when needed."""
     while count:
-        legal(aligned(chunk, LIST_ALIGNMENT))
-        taken = min(count, POINTERS_PER_CHUNK)
-        yield from _addresses(device, chunk, taken)
-        count -= taken
+        valid(aligned(chunk, LIST_ALIGNMENT))
+        consumed = min(count, POINTERS_PER_CHUNK)
+        yield from _addresses(device, chunk, consumed)
+        count -= consumed
         if count:
             link = defs.AdminCtrlBuffInfo.unpack(device.memory.read(chunk + LINK.offset, LINK.size))
             chunk = address_of(link.address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of admin commands; each failed check raises Refusal with its status."""
+"""Checks of admin commands; each failed check raises AdminError with its status."""
 
 from efa import defs
 
@@ -7,7 +7,7 @@ _Status = defs.AdminAqCompletionStatus
 _CAPS = defs.AdminFeatureDeviceAttrDesc
 
 
-class Refusal(Exception):
+class AdminError(Exception):
     """Ends a command with this status; the command has changed no state."""
 
     def __init__(self, status):
@@ -31,25 +31,25 @@ def commands(table):
 def well_formed(condition):
     """Refuses unsupported or inconsistent flags (MALFORMED_REQUEST)."""
     if not condition:
-        raise Refusal(_Status.MALFORMED_REQUEST)
+        raise AdminError(_Status.MALFORMED_REQUEST)
 
 
-def legal(condition):
+def valid(condition):
     """Refuses an invalid parameter (ILLEGAL_PARAMETER)."""
     if not condition:
-        raise Refusal(_Status.ILLEGAL_PARAMETER)
+        raise AdminError(_Status.ILLEGAL_PARAMETER)
 
 
 def unused(condition):
     """Refuses to destroy an object that another object refers to (RESOURCE_BUSY)."""
     if not condition:
-        raise Refusal(_Status.RESOURCE_BUSY)
+        raise AdminError(_Status.RESOURCE_BUSY)
 
 
 def granted(resource):
     """Refuses if no resource is free (RESOURCE_ALLOCATION_FAILURE); returns the resource."""
     if resource is None:
-        raise Refusal(_Status.RESOURCE_ALLOCATION_FAILURE)
+        raise AdminError(_Status.RESOURCE_ALLOCATION_FAILURE)
     return resource
 
 

@@ -18,7 +18,7 @@ class AsyncEvents:
     """The AENQ of a device after a reset; tell() is called after each entry is written."""
 
     def __init__(self, device, tell):
-        self.device, self._tell = device, tell
+        self.device, self._report = device, tell
         self.ring = None
         self.base = self.vector = 0
         self.consumed = 0
@@ -48,7 +48,7 @@ class AsyncEvents:
         """AENQ_CONS_DB: total number of events that the host has consumed."""
         read = (value - self.consumed) & COUNT_MASK
         if read > self._unread():
-            self.device.event("odd_admin", what=ODD_CONSUMER, detail=value)
+            self.device.event("anomaly_admin", what=ODD_CONSUMER, detail=value)
             return
         self.consumed = value
         self._serve()
@@ -84,7 +84,7 @@ class AsyncEvents:
         if group == _Group.KEEP_ALIVE and not self._enabled(group):
             return  # Decision 0004: a disabled keep-alive is not reported as dropped.
         if not self._enabled(group) or self.ring is None:
-            device.event("odd_admin", what=ODD_DROPPED, detail=group | syndrome << 16)
+            device.event("anomaly_admin", what=ODD_DROPPED, detail=group | syndrome << 16)
             return
         if self._full():
             return
@@ -99,6 +99,6 @@ class AsyncEvents:
         def write():
             device.event("aenq", group=group, syndrome=syndrome)
             device.dma_write(address, image)
-            self._tell()
+            self._report()
 
         device.when_master(write)

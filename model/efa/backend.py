@@ -221,9 +221,9 @@ class ModelBackend(Backend):
 
 
 def _drain(items):
-    taken = list(items)
+    consumed = list(items)
     items.clear()
-    return taken
+    return consumed
 
 
 def open_model(nodes=1, **options):

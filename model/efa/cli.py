@@ -30,15 +30,15 @@ def main(arguments=None):
         code = _work(arguments)
         sys.stdout.flush()
     except _Terminated:
-        return _told("terminated", TERMINATED)
+        return _reported("terminated", TERMINATED)
     except KeyboardInterrupt:
-        return _told("interrupted", INTERRUPTED)
+        return _reported("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # The reader of the output is gone; the interpreter must not write the rest.
         sys.stdout = None
         return UNUSABLE
     except OSError as error:
-        code = _told(_reason(error), UNUSABLE)
+        code = _reported(_reason(error), UNUSABLE)
         sys.stdout = None
     return code
 
@@ -50,10 +50,10 @@ def _work(arguments):
     try:
         return options.work(options)
     except BackendUnavailable as error:
-        return _told(error, UNUSABLE)
+        return _reported(error, UNUSABLE)
 
 
-def _told(text, code):
+def _reported(text, code):
     print(f"efa-cosim: {text}", file=sys.stderr)
     return code
 

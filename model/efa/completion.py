@@ -103,19 +103,19 @@ class Completions:
         if eq is None:
             return
         eq.armed = True
-        self._tell(eq)
+        self._report(eq)
         cqs = [cq for cq in self.device.objects.cqs.values() if cq.eq is eq]
         for cq in cqs:
             cq.posted = False
         for cq in cqs:
-            if cq.kept:
-                cq.kept = False
+            if cq.pending:
+                cq.pending = False
                 self.device.when_master(lambda cq=cq: self._event(cq))
 
     def _event(self, cq):
         """Writes one EQE per CQ between two arms of its EQ, so the EQ cannot overflow."""
         if cq.posted:
-            cq.kept = True
+            cq.pending = True
             return
         cq.posted = True
         eq, device = cq.eq, self.device
@@ -127,9 +127,9 @@ class Completions:
         device.event("eqe", eqn=eq.index, cqn=cq.index)
         device.dma_write(eq.base + slot * entry.SIZE, entry.pack())
         eq.new = True
-        self._tell(eq)
+        self._report(eq)
 
-    def _tell(self, eq):
+    def _report(self, eq):
         if eq.armed and eq.new:
             eq.armed = eq.new = False
             self.device.interrupts.raise_vector(eq.vector)

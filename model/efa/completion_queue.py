@@ -127,11 +127,11 @@ class CompletionQueue:
     def _take(self, sub, limit):
         """New CQEs from the consumer index up to the end of the ring; does not consume them."""
         size = self.entry.SIZE
-        lap, slot = divmod(sub.consumed, self.depth)
+        wrap, slot = divmod(sub.consumed, self.depth)
         run = min(limit, self.depth - slot)
         data = self.driver.memory.read(sub.base + slot * size, run * size)
         entries = np.frombuffer(data, self.entry.DTYPE)
-        fresh = get_column(self.entry, entries, self._path("common.phase")) == 1 - lap % 2
+        fresh = get_column(self.entry, entries, self._path("common.phase")) == 1 - wrap % 2
         if not fresh.all():
             entries = entries[: int(np.argmin(fresh))]
         return entries
@@ -223,9 +223,9 @@ class CompletionQueue:
         """Address, mask, value of the phase bit of the ahead-th next CQE; None with sub-queues."""
         if len(self._subs) > 1:
             return None
-        lap, slot = divmod(self._subs[0].consumed + min(ahead, self.depth) - 1, self.depth)
+        wrap, slot = divmod(self._subs[0].consumed + min(ahead, self.depth) - 1, self.depth)
         at = self.base + slot * self.entry.SIZE
-        return at, PHASE, 0 if lap % 2 else PHASE
+        return at, PHASE, 0 if wrap % 2 else PHASE
 
     def wait_for(self, count, **limits):
         """Polls until count completions have arrived; returns an array of WC_DTYPE."""

@@ -54,11 +54,11 @@ def queues(figures):
     rates = [f for f in mine if f["name"] == "message rate"]
     figure, axes = axes_of(13.0, 7.4, 3, 2)
     _latencies(axes[0], mine)
-    told = _beyond(axes[1], mine)
+    text = _beyond(axes[1], mine)
     for axis, over in zip(axes[2:], ("open", "batch", "host_read_latency", "size"), strict=True):
         _rates(axis, rates, over)
     messages = sum(f["messages"] for f in mine if not f["name"].startswith("loaded"))
-    headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {told}; "
+    headed(figure, f"Send queue in LLQ memory or in host memory, {kind}: {text}; "
                    f"{messages:,} messages on {_backends(mine)}")  # fmt: skip
     handles, labels = axes[2].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
@@ -111,9 +111,9 @@ def _beyond(axis, figures):
     axis.set_ylabel("saving beyond one host read, cycles")
     axis.set_ylim(0, 1.4 * MOST_K)
     least, most = min(beyond.values()), max(beyond.values())
-    told = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
+    text = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
     axis.set_title(f"single message, all sizes: {len(beyond)} points", fontsize=8, color=GREY)
-    return f"LLQ saves one host read and {told} cycles per message"
+    return f"LLQ saves one host read and {text} cycles per message"
 
 
 def _rates(axis, figures, over):
@@ -146,8 +146,8 @@ def _rates(axis, figures, over):
     log_axis(axis, where, where, WORDS[over])
     axis.set_ylim(0, 1.1 * max(f["limit"] for f in chosen))
     axis.set_ylabel("messages per cycle")
-    told = f"\ndiamond: equal rates, {' and '.join(level)}" if level else ""
-    axis.set_title(still + told, fontsize=8, color=GREY)
+    text = f"\ndiamond: equal rates, {' and '.join(level)}" if level else ""
+    axis.set_title(still + text, fontsize=8, color=GREY)
 
 
 def _standing(figures, over):

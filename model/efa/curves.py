@@ -73,8 +73,8 @@ def _picture(figures, title, unit, limit, thin=None):
     for panel, over in zip(panels, axes, strict=False):
         still = {name: value for name, value in at.items() if name != over}
         drawn = [f for f in figures if all(_stands(f, name, still[name]) for name in still)]
-        told = [UNITS[name].format(still[name]) for name in axes if name != over]
-        panel.set_title(", ".join(told), fontsize=8, color=GREY)
+        text = [UNITS[name].format(still[name]) for name in axes if name != over]
+        panel.set_title(", ".join(text), fontsize=8, color=GREY)
         _panel(panel, drawn, over, limit, thin)
         panel.set_ylabel(unit)
         if thin:
@@ -85,8 +85,8 @@ def _picture(figures, title, unit, limit, thin=None):
         panel.set_visible(False)
     messages = sum(f["messages"] for f in main)
     same = [UNITS[name].format(value) for name, value in at.items() if name not in axes]
-    told = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
-    headed(figure, told)
+    text = f"{title}: {messages:,} messages" + (f", all with {', '.join(same)}" if same else "")
+    headed(figure, text)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4,
                   fontsize=8, frameon=False)

@@ -14,7 +14,7 @@ from efa.wire import precompiled
 SQ, RQ, CQ = range(3)
 TAKEN, FOREIGN, BEYOND, WRONG_STATE = range(4)
 NO_OWNER, RUNG, PARTIAL = 1, 2, 3
-CAUSE_SQ_DOORBELL, CAUSE_RQ_DOORBELL, CAUSE_UNWRITTEN, CAUSE_RUNG_SLOT = 1, 2, 3, 4
+CAUSE_SQ_DOORBELL, CAUSE_RQ_DOORBELL, CAUSE_UNWRITTEN, CAUSE_POSTED_SLOT = 1, 2, 3, 4
 CAUSE_ENTRY_READ = 8
 ODD_OPCODE, ODD_NODE, ODD_LENGTH = 1, 2, 3
 DOORBELL_BYTES = 4
@@ -87,20 +87,20 @@ class Datapath:
             kind = RQ if word else SQ
             owner = objects.qps.get(number)
         if owner is None or owner.uar != uar:
-            verdict = FOREIGN
+            status = FOREIGN
         elif kind == CQ:
-            verdict = TAKEN
+            status = TAKEN
         else:
-            verdict = self._judge(owner, owner.sq if kind == SQ else owner.rq, value)
-        self.device.event("db", kind=kind, verdict=verdict, num=number, value=value)
-        if verdict == TAKEN and kind == CQ:
+            status = self._check(owner, owner.sq if kind == SQ else owner.rq, value)
+        self.device.event("db", kind=kind, status=status, num=number, value=value)
+        if status == TAKEN and kind == CQ:
             self.completions.ring(owner, value)
-        elif verdict == TAKEN:
+        elif status == TAKEN:
             self.device.when_master(lambda: self._work(owner, kind))
-        elif verdict == BEYOND:
+        elif status == BEYOND:
             self.fail(owner, CAUSE_SQ_DOORBELL if kind == SQ else CAUSE_RQ_DOORBELL)
 
-    def _judge(self, qp, ring, value):
+    def _check(self, qp, ring, value):
         if qp.state == _State.RESET:
             return WRONG_STATE
         return TAKEN if ring.ring(value & COUNTER_MASK) else BEYOND
@@ -130,17 +130,17 @@ class Datapath:
         qp = self.objects.llq.owner[page] if offset < len(self._llq) else None
         inside = offset - qp.llq_base if qp else 0
         if self._in_host or qp is None or inside >= qp.sq.depth * qp.wqe_bytes:
-            event("llq", verdict=NO_OWNER, line=line, dwords=mask)
+            event("llq", status=NO_OWNER, line=line, dwords=mask)
             return
         if start != offset or stop != end:
-            event("llq", verdict=PARTIAL, line=line, dwords=mask)
+            event("llq", status=PARTIAL, line=line, dwords=mask)
         if not dwords:
             return
         if qp.sq.is_waiting(inside // qp.wqe_bytes):
-            event("llq", verdict=RUNG, line=line, dwords=mask)
-            self.fail(qp, CAUSE_RUNG_SLOT)
+            event("llq", status=RUNG, line=line, dwords=mask)
+            self.fail(qp, CAUSE_POSTED_SLOT)
             return
-        event("llq", verdict=TAKEN, line=line, dwords=mask)
+        event("llq", status=TAKEN, line=line, dwords=mask)
         self._llq[start:stop] = data[start - offset : stop - offset]
         self._written[line] |= mask
 
@@ -176,7 +176,7 @@ class Datapath:
         """Moves a QP to a state already checked as permitted, with all effects."""
         qp.state = state
         if state == _State.RESET:
-            self.sends.forget(qp)
+            self.sends.cancel(qp)
             qp.sq.clear()
             qp.rq.clear()
             qp.rq_failed, qp.first_phase = False, None
@@ -221,7 +221,7 @@ class Datapath:
 
     def _drop(self, what, detail):
         self.device.stats.rx_drops += 1
-        self.device.event("odd_net", what=what, detail=detail)
+        self.device.event("anomaly_net", what=what, detail=detail)
 
 
 def _blanked(wqe, at, mask):

@@ -200,7 +200,15 @@ class IoProcessingHint(IntEnum):
     BURST_PPS_SENSITIVE = 1
 
 
-class Meter(IntEnum):
+class PktOpcode(IntEnum):
+    """Packet kinds."""
+
+    UD_SEND = 1
+    SRD_SEND = 2
+    SRD_ACK = 3
+
+
+class Perf(IntEnum):
     """First counter of each group."""
 
     RD_LATENCY = 0
@@ -209,7 +217,7 @@ class Meter(IntEnum):
     STREAM = 48
 
 
-class MeterStream(IntEnum):
+class PerfStream(IntEnum):
     """Streams whose beats and waits are counted; a wait is caused by the end that is not ready."""
 
     S_MMIO = 0
@@ -228,16 +236,8 @@ class MeterStream(IntEnum):
     WR_EQ = 13
     TXC = 14
     RXC = 15
-    ACKO = 16
-    ACKI = 17
-
-
-class PktOpcode(IntEnum):
-    """Packet kinds."""
-
-    UD_SEND = 1
-    SRD_SEND = 2
-    SRD_ACK = 3
+    ACK_TX = 16
+    ACK_RX = 17
 
 
 class RegsResetReasonTypes(IntEnum):
@@ -1962,7 +1962,7 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
-        "acko",
+        "ack_tx",
         128,
         (
             ("dst_node", 0, 16),
@@ -1975,7 +1975,7 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
-        "acki",
+        "ack_rx",
         72,
         (
             ("dst_qpn", 0, 16),
@@ -1985,13 +1985,13 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
-        "wqi",
+        "wqe_in",
         1037,
         (
             ("barrier", 0, 1),
-            ("mark", 1, 1),
+            ("fence", 1, 1),
             ("flush", 2, 1),
-            ("torn", 3, 1),
+            ("incomplete", 3, 1),
             ("qpn", 4, 12),
             ("msg", 16, 16),
             ("srd", 32, 1),
@@ -2007,11 +2007,11 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
-        "txm",
+        "tx_msg",
         270,
         (
             ("kind", 0, 2),
-            ("mark", 2, 1),
+            ("fence", 2, 1),
             ("status", 3, 8),
             ("qpn", 11, 12),
             ("msg", 23, 16),
@@ -2030,7 +2030,7 @@ INTERNAL = layouts(
             ("length", 233, 16),
             ("inlined", 249, 1),
             ("ah", 250, 16),
-            ("age", 266, 4),
+            ("ah_gen", 266, 4),
         ),
     ),
     BitLayout(
@@ -2046,7 +2046,7 @@ INTERNAL = layouts(
         ),
     ),
     BitLayout(
-        "sctx",
+        "send_ctx",
         192,
         (
             ("gen", 0, 32),
@@ -2060,11 +2060,11 @@ INTERNAL = layouts(
             ("op_type", 153, 3),
             ("length", 156, 16),
             ("ah", 172, 16),
-            ("age", 188, 4),
+            ("ah_gen", 188, 4),
         ),
     ),
     BitLayout(
-        "rxj",
+        "rx_job",
         748,
         (
             ("packet", 0, 1),
@@ -2075,13 +2075,13 @@ INTERNAL = layouts(
             ("slot", 35, 16),
             ("size0", 51, 16),
             ("size1", 67, 16),
-            ("place0", 83, 151),
-            ("place1", 234, 151),
+            ("sge0_addr", 83, 151),
+            ("sge1_addr", 234, 151),
             ("complete", 385, 1),
             ("count", 386, 2),
             ("cpl", 388, 231),
             ("ack", 619, 1),
-            ("acko", 620, 128),
+            ("ack_tx", 620, 128),
         ),
     ),
 )
@@ -2095,23 +2095,23 @@ class Ev(IntEnum):
     WQE = 2
     CHECK = 3
     RD = 4
-    RDC = 5
-    TXF = 6
-    TXL = 7
+    RD_CPL = 5
+    TX_FIRST = 6
+    TX_LAST = 7
     ACKOUT = 8
-    RXF = 9
-    RXL = 10
-    RXV = 11
-    RXW = 12
+    RX_FIRST = 9
+    RX_LAST = 10
+    RX_VALIDATED = 11
+    RX_DATA_DONE = 12
     CQE = 13
     EQE = 14
     IRQ = 15
     AQCMD = 16
     ACQ = 17
     QPERR = 18
-    ODD_HOST = 19
-    ODD_ADMIN = 20
-    ODD_NET = 21
+    ANOMALY_HOST = 19
+    ANOMALY_ADMIN = 20
+    ANOMALY_NET = 21
     RESET = 22
     AENQ = 23
     ECW = 24
@@ -2123,7 +2123,7 @@ EVENTS = layouts(
         50,
         (
             ("kind", 0, 2),
-            ("verdict", 2, 3),
+            ("status", 2, 3),
             ("num", 5, 13),
             ("value", 18, 32),
         ),
@@ -2132,7 +2132,7 @@ EVENTS = layouts(
         "llq",
         39,
         (
-            ("verdict", 0, 3),
+            ("status", 0, 3),
             ("line", 3, 20),
             ("dwords", 23, 16),
         ),
@@ -2144,7 +2144,7 @@ EVENTS = layouts(
             ("qpn", 0, 12),
             ("msg", 12, 16),
             ("req_id", 28, 16),
-            ("odd_phase", 44, 1),
+            ("wrong_phase", 44, 1),
         ),
     ),
     BitLayout(
@@ -2166,7 +2166,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "rdc",
+        "rd_cpl",
         12,
         (
             ("client", 0, 3),
@@ -2175,7 +2175,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "txf",
+        "tx_first",
         44,
         (
             ("qpn", 0, 12),
@@ -2184,7 +2184,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "txl",
+        "tx_last",
         28,
         (
             ("qpn", 0, 12),
@@ -2201,7 +2201,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "rxf",
+        "rx_first",
         56,
         (
             ("opcode", 0, 8),
@@ -2211,7 +2211,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "rxl",
+        "rx_last",
         40,
         (
             ("opcode", 0, 8),
@@ -2220,7 +2220,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "rxv",
+        "rx_validated",
         53,
         (
             ("qpn", 0, 12),
@@ -2231,7 +2231,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "rxw",
+        "rx_data_done",
         28,
         (
             ("qpn", 0, 12),
@@ -2289,7 +2289,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "odd_host",
+        "anomaly_host",
         36,
         (
             ("what", 0, 4),
@@ -2297,7 +2297,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "odd_admin",
+        "anomaly_admin",
         36,
         (
             ("what", 0, 4),
@@ -2305,7 +2305,7 @@ EVENTS = layouts(
         ),
     ),
     BitLayout(
-        "odd_net",
+        "anomaly_net",
         36,
         (
             ("what", 0, 4),

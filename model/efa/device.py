@@ -17,7 +17,7 @@ from efa.wire import precompiled
 
 LINE_BYTES = 64
 UNKNOWN = defs.EFA_MMIO_READ_INVALID
-ODD_PARTIAL, ODD_REGISTER, ODD_READ_LOST, ODD_VECTOR = 1, 2, 3, 5
+ANOMALY_PARTIAL, ANOMALY_REGISTER, ANOMALY_READ_LOST, ANOMALY_VECTOR = 1, 2, 3, 5
 RESET_BEGUN, RESET_DRAINED, RESET_DONE = range(3)
 
 _REG = defs.Reg
@@ -79,22 +79,22 @@ class Device:
 
     def store(self, bar, offset, data):
         """Executes a posted host store of up to 64 bytes, split at a 64-byte line boundary."""
-        room = LINE_BYTES - (offset & (LINE_BYTES - 1))
-        if len(data) > room:
-            self.store(bar, offset, data[:room])
-            self.store(bar, offset + room, data[room:])
+        space = LINE_BYTES - (offset & (LINE_BYTES - 1))
+        if len(data) > space:
+            self.store(bar, offset, data[:space])
+            self.store(bar, offset + space, data[space:])
         elif bar == defs.EFA_MEM_BAR:
             self.datapath.store_llq(offset, data)
         elif bar == self.limits.db_bar:
             for start, value in dwords(offset, data):
                 if value is None:
-                    self.event("odd_host", what=ODD_PARTIAL, detail=start)
+                    self.event("anomaly_host", what=ANOMALY_PARTIAL, detail=start)
                 else:
                     self.datapath.ring(start, value)
         elif bar == defs.EFA_REG_BAR:
             for start, value in dwords(offset, data):
                 if value is None:
-                    self.event("odd_host", what=ODD_PARTIAL, detail=start)
+                    self.event("anomaly_host", what=ANOMALY_PARTIAL, detail=start)
                 else:
                     self._store_register(start, value)
 
@@ -121,7 +121,7 @@ class Device:
         """Function-level reset: restores the power-on state."""
         self.interrupts.clear()
         self._held, self._waiting_reads = [], 0
-        self._forget()
+        self._cancel()
         self.in_reset = self.reset_finished = False
         self._sample_straps()
 
@@ -214,7 +214,7 @@ class Device:
         self.when_master(send)
 
     def _no_vector(self, vector):
-        self.event("odd_host", what=ODD_VECTOR, detail=vector)
+        self.event("anomaly_host", what=ANOMALY_VECTOR, detail=vector)
 
     def _store_register(self, offset, value):
         limits = self.limits
@@ -228,7 +228,7 @@ class Device:
         elif offset in self._registers:
             self._registers[offset] = value
         else:
-            self.event("odd_host", what=ODD_REGISTER, detail=offset)
+            self.event("anomaly_host", what=ANOMALY_REGISTER, detail=offset)
 
     def _read_register(self, offset):
         profile = self.profile
@@ -263,16 +263,16 @@ class Device:
         address = self.register_pair(_REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI) & -_READ_RESPONSE.size
         register = self._read_register(request.REG_OFF)
 
-        def answer():
+        def rsp():
             self._waiting_reads -= 1
             response = _READ_RESPONSE.pack(request.REQ_ID, request.REG_OFF, register)
             self.dma_write(address, response)
 
         if self._waiting_reads == self.limits.mmio_reads:
-            self.event("odd_host", what=ODD_READ_LOST, detail=value)
+            self.event("anomaly_host", what=ANOMALY_READ_LOST, detail=value)
             return
         self._waiting_reads += 1
-        self.when_master(answer, survives_reset=True)
+        self.when_master(rsp, survives_reset=True)
 
     def register_pair(self, low, high):
         """The 64-bit address in a low and a high register."""
@@ -290,8 +290,8 @@ class Device:
             if not self.in_reset:
                 self.in_reset, self.reset_finished = True, False
                 self.event("reset", step=RESET_BEGUN)
-                self.interrupts.forget_pending()
-                self._forget()
+                self.interrupts.cancel_pending()
+                self._cancel()
                 self.event("reset", step=RESET_DRAINED)
         elif self.in_reset:
             self.in_reset, self.reset_finished = False, True
@@ -301,7 +301,7 @@ class Device:
     def _sample_straps(self):
         self.version = self.interface or self.profile.version
 
-    def _forget(self):
+    def _cancel(self):
         """Resets all state except the MSI-X table; DEV_STS stays readable for the driver."""
         self._registers = dict.fromkeys((*_BASES, _REG.MMIO_RESP_LO, _REG.MMIO_RESP_HI), 0)
         self._held = [entry for entry in self._held if entry[1]]

@@ -82,16 +82,16 @@ class Driver(DriverObjects):
         self.write_register(defs.Reg.MMIO_REG_READ, defs.REG_BITS.MMIO_REG_READ.pack(
             REQ_ID=self._sequence, REG_OFF=int(register)))
 
-        def answer():
+        def rsp():
             return response.unpack(self.memory.read(self._response_buffer, response.SIZE))
 
         # The first two bytes of the response are the sequence number of the request.
         word = (self._response_buffer, 0xFFFF, self._sequence)
         try:
-            self.backend.wait(lambda: answer().req_id == self._sequence, word=lambda: word)
+            self.backend.wait(lambda: rsp().req_id == self._sequence, word=lambda: word)
         except DeviceTimeout:
             return defs.EFA_MMIO_READ_INVALID
-        return answer().reg_val if answer().reg_off == register else defs.EFA_MMIO_READ_INVALID
+        return rsp().reg_val if rsp().reg_off == register else defs.EFA_MMIO_READ_INVALID
 
     def _read_bits(self, register):
         value = self.read_register(register)
@@ -325,14 +325,14 @@ class Driver(DriverObjects):
 
     # Admin commands
 
-    def submit(self, request, spoil=None):
+    def submit(self, request, corrupt=None):
         """Submits a command; waits only while the admin queue is full."""
         if self._dead or self.admin is None:
             raise DriverError("the admin queue is stopped: probe the device first, or reset and "
                               "probe again after a lost completion")
         if self.admin.full:
             self._await(lambda: not self.admin.full, "a free admin context")
-        return self.admin.submit(request, spoil)
+        return self.admin.submit(request, corrupt)
 
     def finish(self, command):
         """Waits for a submitted command; returns its response or raises DriverError."""

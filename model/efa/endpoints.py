@@ -53,11 +53,11 @@ class Endpoint:
 
     def receive(self, size, wr_id=0, offset=0, split=None):
         """Posts a receive for so many payload bytes."""
-        room = self.skip + size
-        cut = room if split is None else split
+        space = self.skip + size
+        cut = space if split is None else split
         pieces = [self.sge(offset, cut)]
         if split is not None:
-            pieces.append(self.sge(offset + cut, room - cut))
+            pieces.append(self.sge(offset + cut, space - cut))
         self.qp.post_recv(pieces, wr_id=wr_id)
 
 

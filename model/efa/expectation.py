@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from efa import defs
 
-REGISTER_ANSWER = "register answer"
+REGISTER_RESPONSE = "register response"
 ADMIN_RESPONSE = "admin response"
 ASYNC_EVENT = "asynchronous event"
 COMPLETION = "completion"

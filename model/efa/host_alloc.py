@@ -45,8 +45,8 @@ class HostAllocator:
             start = self._extend(count * SCATTER_POOL)
             singles += [start + i * PAGE_BYTES for i in range(count * SCATTER_POOL)]
         pages = self._random.sample(singles, count)
-        taken = set(pages)
-        self._free[1] = [page for page in singles if page not in taken]
+        consumed = set(pages)
+        self._free[1] = [page for page in singles if page not in consumed]
         for page in pages:
             self._live[page] = 1
         return pages

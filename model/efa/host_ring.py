@@ -18,10 +18,10 @@ class ConsumerRing:
 
     def take(self):
         """Consumes the next entry; None if the device has not written it yet."""
-        lap, slot = divmod(self.consumed, self.depth)
+        wrap, slot = divmod(self.consumed, self.depth)
         address = self.base + slot * self._entry.SIZE
         entry = self._entry.unpack(self.memory.read(address, self._entry.SIZE))
-        if self._phase_of(entry) != 1 - lap % 2:
+        if self._phase_of(entry) != 1 - wrap % 2:
             return None
         self.consumed += 1
         return entry

@@ -27,9 +27,9 @@ class Interrupts:
     def clear(self):
         """Power-on and FLR: masks every vector, clears all pending bits."""
         self.table = [[0, 0, 0, _MASKED] for _ in range(self.vectors)]
-        self.forget_pending()
+        self.cancel_pending()
 
-    def forget_pending(self):
+    def cancel_pending(self):
         """Register reset: keeps the table, cancels pending and held messages."""
         self.pending = 0
         self._closed, self._held = set(), set()

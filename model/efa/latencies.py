@@ -14,7 +14,7 @@ def latencies(events, qpn, peer, srd):
     """Cycles from doorbell to completion, per message of a queue with one message at a time.
 
     SRD: to the send completion, UD: to the receive completion."""
-    rings = where(events, "db", kind=0, verdict=0, num=qpn)["cycle"]
+    rings = where(events, "db", kind=0, status=0, num=qpn)["cycle"]
     ends = where(events, "cqe", qpn=qpn if srd else peer, q_type=1 if srd else 2)["cycle"]
     if len(rings) != len(ends):
         raise EventsMissing(f"{len(rings)} doorbells, {len(ends)} completions: "
@@ -28,7 +28,7 @@ def rate(events):
     The interval extends from the first transmitted flit to the last completion. It contains every
     beat of every message on every port after the doorbell, so the rate cannot exceed a port limit.
     It also contains the latency of the first message, so a short burst has a lower rate."""
-    sent, done = of_kind(events, "txf"), of_kind(events, "cqe")
+    sent, done = of_kind(events, "tx_first"), of_kind(events, "cqe")
     messages = len(where(events, "cqe", q_type=2))
     if not messages or len(sent) != messages or len(done) != 2 * messages:
         raise EventsMissing(f"{len(sent)} messages out, {messages} received, {len(done)} "

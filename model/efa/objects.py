@@ -116,7 +116,7 @@ class Cq:
     consumer_index: int = 0
     armed: bool = False
     posted: bool = False
-    kept: bool = False
+    pending: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +181,7 @@ class Table:
     def remove(self, number):
         return self.live.pop(number)
 
-    def forget(self, uar):
+    def cancel(self, uar):
         """Releases the numbers reserved for a deallocated UAR, which no longer has access."""
         self.touched = {n: u for n, u in self.touched.items() if u != uar}
 
@@ -212,7 +212,7 @@ class LlqPages:
     def take_back(self, qp):
         self.owner = [None if owner is qp else owner for owner in self.owner]
 
-    def forget(self, uar):
+    def cancel(self, uar):
         self.touched = [None if toucher == uar else toucher for toucher in self.touched]
 
 
@@ -287,9 +287,9 @@ class Objects:
         mr = self.mrs.get(key & (self.mrs.count - 1))
         return mr if mr is not None and mr.key == key else None
 
-    def forget_uar(self, uar):
+    def cancel_uar(self, uar):
         for pool in (self.qps, self.cqs, self.llq):
-            pool.forget(uar)
+            pool.cancel(uar)
 
     def snapshot(self):
         """The state as plain values; two are equal if and only if nothing changed."""

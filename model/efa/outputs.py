@@ -20,12 +20,12 @@ Rules of the comparison, where timing is free:
 from collections import Counter, defaultdict
 
 from efa import defs
-from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, REGISTER_ANSWER
+from efa.expectation import ADMIN_RESPONSE, COMPLETION, EVENT, REGISTER_RESPONSE
 
 PAGE_BYTES = 4096
 SHOWN_BYTES = 16
 _PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0}
-_ANSWER = defs.AdminMmioReqReadLessResp
+_RESPONSE = defs.AdminMmioReqReadLessResp
 
 
 class Outputs:
@@ -34,7 +34,7 @@ class Outputs:
     def __init__(self, name):
         self.name = name
         self.writes = 0
-        self.answers = []
+        self.responses = []
         self.rings = {}
         self.payload = defaultdict(bytearray)
         self.packets = []
@@ -50,7 +50,7 @@ class Outputs:
             if region is None:
                 for number, value in enumerate(part, start):
                     self.payload[number].append(value)
-            elif region.kind == REGISTER_ANSWER:
+            elif region.kind == REGISTER_RESPONSE:
                 self._answer(line, start + at, part)
             else:
                 self._ring(region).append((line, start + at, bytes(part)))
@@ -84,12 +84,14 @@ class Outputs:
                 "interrupts": self.interrupts.total()}
 
     def _answer(self, line, address, part):
-        answer = (address, bytes(part))
-        if self.answers and self.answers[-1][1] == address and len(part) == _ANSWER.SIZE:
-            before, now = (_ANSWER.unpack(image) for image in (self.answers[-1][2], answer[1]))
+        response = (address, bytes(part))
+        if self.responses and self.responses[-1][1] == address and len(part) == _RESPONSE.SIZE:
+            before, now = (
+                _RESPONSE.unpack(image) for image in (self.responses[-1][2], response[1])
+            )
             if (before.req_id, before.reg_off) == (now.req_id, defs.Reg.DEV_STS):
-                self.answers.pop()
-        self.answers.append((line, *answer))
+                self.responses.pop()
+        self.responses.append((line, *response))
 
     def _ring(self, region):
         """Entries of a ring; a new ring at the same address is a separate ring."""
@@ -105,12 +107,12 @@ class Outputs:
 
 def differences(wanted, came):
     """Texts of the first difference of each kind, with place and both values."""
-    checks = (_answers, _rings, _payload, _packets, _psn, _interrupts, _memory)
+    checks = (_responses, _rings, _payload, _packets, _psn, _interrupts, _memory)
     found = (check(wanted, came) for check in checks)
     return [text for text in found if text is not None]
 
 
-def _told(what, wanted, value, came, other):
+def _reported(what, wanted, value, came, other):
     return f"{what}: {wanted.name} {_shown(value)}, {came.name} {_shown(other)}"
 
 
@@ -134,7 +136,7 @@ def _in_order(what, wanted, came, first, second):
         if all(isinstance(one, bytes) for one in shown):
             at, shown = _from_first_byte(*shown)
             where += f", byte {at}"
-        return _told(where, wanted, shown[0], came, shown[1])
+        return _reported(where, wanted, shown[0], came, shown[1])
     return None
 
 
@@ -145,11 +147,20 @@ def _from_first_byte(first, second):
     return at, [image[at:] for image in (first, second)]
 
 
-def _answers(wanted, came):
-    for what, at in (("address of register answer", 1), ("register answer", 2)):
-        text = _in_order(what, wanted, came, *(
-            [(answer[0], hex(answer[1]) if at == 1 else answer[2]) for answer in one.answers]
-            for one in (wanted, came)))
+def _responses(wanted, came):
+    for what, at in (("address of register response", 1), ("register response", 2)):
+        text = _in_order(
+            what,
+            wanted,
+            came,
+            *(
+                [
+                    (response[0], hex(response[1]) if at == 1 else response[2])
+                    for response in one.responses
+                ]
+                for one in (wanted, came)
+            ),
+        )
         if text is not None:
             return text
     return None
@@ -162,7 +173,7 @@ def _rings(wanted, came):
         kind, base, _ = place
         entries = [one.get(place, []) for one in rings]
         if len(entries[0]) != len(entries[1]):
-            return _told(f"number of entries of {kind} ring {base:#x}", wanted, len(entries[0]),
+            return _reported(f"number of entries of {kind} ring {base:#x}", wanted, len(entries[0]),
                          came, len(entries[1]))
         slots = [[(line, _slot(kind, at, image)) for line, at, image in some]
                  for some in entries]
@@ -215,7 +226,7 @@ def _payload(wanted, came):
         values = [bytes(one.payload.get(address, b"")) for one in (wanted, came)]
         if values[0] != values[1]:
             at, shown = _from_first_byte(*values)
-            return _told(f"payload byte at {address:#x}, write {at}", wanted, shown[0] or None,
+            return _reported(f"payload byte at {address:#x}, write {at}", wanted, shown[0] or None,
                          came, shown[1] or None)
     return None
 
@@ -259,7 +270,7 @@ def _psn(wanted, came):
 def _interrupts(wanted, came):
     for vector in sorted(wanted.interrupts.keys() | came.interrupts.keys()):
         if wanted.interrupts[vector] != came.interrupts[vector]:
-            return _told(f"interrupts of vector {vector}", wanted, wanted.interrupts[vector],
+            return _reported(f"interrupts of vector {vector}", wanted, wanted.interrupts[vector],
                          came, came.interrupts[vector])
     return None
 
@@ -270,9 +281,9 @@ def _memory(wanted, came):
         if pages[0] == pages[1]:
             continue
         if None in pages:
-            return _told(f"host memory page {base:#x} was written by one device only", wanted,
+            return _reported(f"host memory page {base:#x} was written by one device only", wanted,
                          pages[0], came, pages[1])
         at = next(i for i in range(PAGE_BYTES) if pages[0][i] != pages[1][i])
-        return _told(f"host memory at the end, {base + at:#x}", wanted, pages[0][at:],
+        return _reported(f"host memory at the end, {base + at:#x}", wanted, pages[0][at:],
                      came, pages[1][at:])
     return None

@@ -13,7 +13,7 @@ from efa.expectation import (
     ASYNC_EVENT,
     COMPLETION,
     EVENT,
-    REGISTER_ANSWER,
+    REGISTER_RESPONSE,
     Region,
     Regions,
     Slot,
@@ -54,7 +54,7 @@ class PlayResult:
     control_only: bool = False
     stores: int = 0
     skipped: int = 0
-    register_answers: int = 0
+    register_responses: int = 0
     admin_responses: int = 0
     completions: int = 0
     events: int = 0
@@ -125,7 +125,7 @@ class _Player:
     def _play(self, step):
         if step.data is None:
             self.backend.flr()
-            self._forget()
+            self._cancel()
             return
         store = self._translated(step)
         wanted = expect(step, self.regions, self._is_played, self.admin_vector)
@@ -147,9 +147,9 @@ class _Player:
     def _is_played(self, kind, vector):
         if not self.control_only:
             return True
-        return kind in (REGISTER_ANSWER, ADMIN_RESPONSE) or vector == self.admin_vector
+        return kind in (REGISTER_RESPONSE, ADMIN_RESPONSE) or vector == self.admin_vector
 
-    def _forget(self):
+    def _cancel(self):
         self.translation.reset()
         self.regions.clear()
         self.registers.clear()
@@ -221,7 +221,7 @@ class _Player:
         if register == Reg.AENQ_CONS_DB and value:
             return None
         if register in (Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI):
-            self._region(REGISTER_ANSWER, Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI,
+            self._region(REGISTER_RESPONSE, Reg.MMIO_RESP_LO, Reg.MMIO_RESP_HI,
                          defs.AdminMmioReqReadLessResp.SIZE, 1)
         elif register == Reg.AQ_CAPS:
             caps = defs.REG_BITS.AQ_CAPS.unpack(value)
@@ -240,7 +240,7 @@ class _Player:
             self._region(ASYNC_EVENT, Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, caps.AENQ_ENTRY_SIZE,
                          caps.AENQ_DEPTH)
         elif register == Reg.DEV_CTL and defs.REG_BITS.DEV_CTL.unpack(value).DEV_RESET:
-            self._forget()
+            self._cancel()
         elif register == Reg.AQ_PROD_DB:
             self.registers[register] = value
             self.aq_produced = previous
@@ -318,9 +318,9 @@ class _Player:
         try:
             self.backend.wait(lambda: self._arrived(wanted))
         except DeviceTimeout as error:
-            self._tell_missing(step, wanted, error)
+            self._report_missing(step, wanted, error)
 
-    def _tell_missing(self, step, wanted, error):
+    def _report_missing(self, step, wanted, error):
         for address, slot in wanted.slots.items():
             came = self.slots.get(address)
             if came is None or came.missing:
@@ -375,12 +375,12 @@ class _Player:
             self._compare_response(expected, bytes(came.image))
             self.result.admin_responses += 1
             return
-        if kind == REGISTER_ANSWER:
+        if kind == REGISTER_RESPONSE:
             layout = defs.AdminMmioReqReadLessResp
             want, got = layout.unpack(image), layout.unpack(came.image)
             same = (want.req_id, want.reg_off) == (got.req_id, got.reg_off)
             shown = (repr(want), repr(got))
-            self.result.register_answers += 1
+            self.result.register_responses += 1
         elif kind == COMPLETION:
             same = completion_matches(image, came.image)
             shown = (decode_completion(image), decode_completion(came.image))
@@ -470,7 +470,7 @@ class _Player:
 
     def _status_differs(self, wanted):
         for address, slot in wanted.slots.items():
-            if slot.region.kind != REGISTER_ANSWER:
+            if slot.region.kind != REGISTER_RESPONSE:
                 continue
             layout = defs.AdminMmioReqReadLessResp
             want, got = layout.unpack(slot.image), layout.unpack(self.slots[address].image)

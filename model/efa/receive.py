@@ -26,10 +26,10 @@ _LAST = mask(defs.IoRxDesc.last)
 class Entry:
     """A posted receive WQE: its descriptors, consumed together."""
 
-    __slots__ = ("buffers", "count", "req_id", "room", "whole")
+    __slots__ = ("buffers", "count", "req_id", "space", "whole")
 
     def __init__(self):
-        self.buffers, self.count, self.req_id, self.room, self.whole = [], 0, None, 0, False
+        self.buffers, self.count, self.req_id, self.space, self.whole = [], 0, None, 0, False
 
     def add(self, low, high, req_id, length, lkey_ctrl):
         """Adds the next descriptor; the first one carries the request id."""
@@ -37,7 +37,7 @@ class Entry:
             self.req_id = req_id
         self.buffers.append((high << 32 | low, length, lkey_ctrl & _KEY_MASK))
         self.count += 1
-        self.room += length
+        self.space += length
         self.whole = bool(lkey_ctrl & _LAST)
 
 
@@ -59,7 +59,7 @@ class Receives:
         status, entry, failed, cause = self._claim(qp, qp_type, qkey, length)
         if device.on_event is not None:
             device.event(
-                "rxv",
+                "rx_validated",
                 qpn=qp.index if qp else 0,
                 status=int(status),
                 req_id=entry.req_id if entry else 0,
@@ -121,7 +121,7 @@ class Receives:
         if not entry.whole:
             return bad, entry, _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_NO_LAST
         needed = length + self._prefix_bytes(qp_type)
-        if entry.room < needed:
+        if entry.space < needed:
             return _Status.REMOTE_ERROR_BAD_LENGTH, None, None, None
         for address, size, key in entry.buffers:
             if needed and size:
@@ -165,7 +165,7 @@ class Receives:
                 device.dma_write(host_address, data[done : done + count])
                 done += count
         if device.on_event is not None:
-            device.event("rxw", qpn=qp.index, req_id=entry.req_id)
+            device.event("rx_data_done", qpn=qp.index, req_id=entry.req_id)
         return total
 
     def _grh(self, src_node):

@@ -16,8 +16,8 @@ import tempfile
 from dataclasses import fields
 from pathlib import Path
 
-from efa.files import write_whole
-from efa.workload import Figure
+from efa.files import atomic_write
+from efa.workload import Measurement
 
 SUMMARY, PAGE, TABLE, COLUMNS = "summary.json", "index.html", "figures.csv", "figures.parquet"
 PICTURES = ("queues", "latency", "loaded", "rates", "alone", "waterfall")
@@ -58,7 +58,7 @@ def write_report(folder, summary):
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         part.chmod(0o755)
         for name, content in files.items():
-            write_whole(part / name, content)
+            atomic_write(part / name, content)
         _replace(part, folder)
     except OSError as error:
         raise _not_written(folder, error) from error
@@ -101,14 +101,14 @@ def _csv(figures):
 
 
 def _parquet(figures):
-    """The table for programs: columns and types are those of Figure."""
+    """The table for programs: columns and types are those of Measurement."""
     # This import takes half a second, which help and refusals avoid.
     import pyarrow
     import pyarrow.parquet
 
     types = {float: pyarrow.float64(), int: pyarrow.int64(), str: pyarrow.string()}
     schema = pyarrow.schema([
-        (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Figure)
+        (field.name, types.get(field.type, pyarrow.float64())) for field in fields(Measurement)
     ])
     stream = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(figures, schema), stream)
@@ -121,14 +121,14 @@ def _replace(part, folder):
         os.rename(part, folder)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    kept = old / "old"
+    pending = old / "old"
     try:
-        os.rename(folder, kept)
+        os.rename(folder, pending)
         os.rename(part, folder)
     finally:
         # If the second rename failed, the old report is restored.
-        if kept.exists() and not folder.exists():
-            os.rename(kept, folder)
+        if pending.exists() and not folder.exists():
+            os.rename(pending, folder)
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -305,6 +305,6 @@ def _colophon(summary):
     facts = [f"{name} {value}" for name, value in summary.get("made_with", {}).items()]
     if "seed" in summary:
         facts.insert(0, f"seed {summary['seed']}")
-    told = "".join(f", {html.escape(fact)}" for fact in facts)
-    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{told}. "
+    note = "".join(f", {html.escape(fact)}" for fact in facts)
+    return (f"<p class=dim>Made by <code>{html.escape(summary.get('command', ''))}</code>{note}. "
             f"Cycles at {CLOCK_MHZ} MHz nominal; the numbers are in {SUMMARY} and {TABLE}.</p>")

@@ -21,7 +21,7 @@ class WorkRing:
     The host reuses the slot of any completed entry, so free space counts from `completed`.
     """
 
-    __slots__ = ("_mask", "completed", "depth", "produced", "taken")
+    __slots__ = ("_mask", "completed", "depth", "produced", "consumed")
 
     def __init__(self, depth):
         self.depth, self._mask = depth, depth - 1
@@ -29,7 +29,7 @@ class WorkRing:
 
     def clear(self):
         """Resets all counters."""
-        self.produced = self.taken = self.completed = 0
+        self.produced = self.consumed = self.completed = 0
 
     def ring(self, value):
         """Sets the producer index from a doorbell; False and unchanged beyond the free space."""
@@ -42,21 +42,21 @@ class WorkRing:
     @property
     def waiting(self):
         """Entries posted and not consumed."""
-        return (self.produced - self.taken) & COUNTER_MASK
+        return (self.produced - self.consumed) & COUNTER_MASK
 
     @property
     def unfinished(self):
         """Entries consumed and not completed."""
-        return (self.taken - self.completed) & COUNTER_MASK
+        return (self.consumed - self.completed) & COUNTER_MASK
 
     def slot(self, ahead=0):
         """Slot of the next entry to consume, or of the entry `ahead` behind it."""
-        return (self.taken + ahead) & self._mask
+        return (self.consumed + ahead) & self._mask
 
     def take(self, count=1):
         """Consumes count entries; returns the slot of the first."""
-        slot = self.taken & self._mask
-        self.taken = (self.taken + count) & COUNTER_MASK
+        slot = self.consumed & self._mask
+        self.consumed = (self.consumed + count) & COUNTER_MASK
         return slot
 
     def complete(self, count=1):
@@ -65,7 +65,7 @@ class WorkRing:
 
     def is_waiting(self, slot):
         """True if the entry of the slot is posted and not consumed."""
-        return ((slot - self.taken) & self._mask) < self.waiting
+        return ((slot - self.consumed) & self._mask) < self.waiting
 
 
 class EntryRing:

@@ -9,7 +9,7 @@ from efa.objects import Ah, Qp
 from efa.wire import mask, precompiled
 
 CAUSE_UNWRITTEN, CAUSE_PAYLOAD_READ = 3, 5
-ODD_ACKNOWLEDGEMENT = 4
+ANOMALY_ACKNOWLEDGEMENT = 4
 NO_NODE = 0xFFFF
 _COUNT_MASK = 0xFFFFFFFF
 
@@ -120,12 +120,12 @@ class Sends:
         self._complete(qp, _request_id(qp, meta), _Status.FLUSHED, op=_completed_op(meta))
 
     def _send_next(self, qp):
-        device, msg = self.device, qp.sq.taken
+        device, msg = self.device, qp.sq.consumed
         wqe, whole = self.datapath.take_wqe(qp)
         meta = _META.unpack_from(wqe)
-        odd_phase = whole and self._odd_phase(qp, msg, meta[2] & _PHASE)
+        wrong_phase = whole and self._wrong_phase(qp, msg, meta[2] & _PHASE)
         if device.on_event is not None:
-            device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], odd_phase=int(odd_phase))
+            device.event("wqe", qpn=qp.index, msg=msg, req_id=meta[0], wrong_phase=int(wrong_phase))
         cause = payload = ah = None
         if not whole:
             status, cause = _Status.LOCAL_ERROR_QP_INTERNAL_ERROR, CAUSE_UNWRITTEN
@@ -149,12 +149,12 @@ class Sends:
             self.datapath.fail(qp, cause)
 
     @staticmethod
-    def _odd_phase(qp, number, phase):
+    def _wrong_phase(qp, number, phase):
         """True if a phase bit is not that of its wrap; the first complete WQE sets the start."""
-        lap = number // qp.sq.depth & 1
+        wrap = number // qp.sq.depth & 1
         if qp.first_phase is None:
-            qp.first_phase = phase ^ lap
-        return phase ^ lap != qp.first_phase
+            qp.first_phase = phase ^ wrap
+        return phase ^ wrap != qp.first_phase
 
     def _judge(self, qp, wqe, meta):
         """Status, address handle and payload pieces, each bytes or (address, size)."""
@@ -216,8 +216,8 @@ class Sends:
         device.stats.tx_pkts += 1
         device.stats.tx_bytes += length
         if device.on_event is not None:
-            device.event("txf", qpn=qp.index, msg=msg, length=length)
-            device.event("txl", qpn=qp.index, msg=msg)
+            device.event("tx_first", qpn=qp.index, msg=msg, length=length)
+            device.event("tx_last", qpn=qp.index, msg=msg)
         if device.on_packet is not None:
             device.on_packet(packet + payload)
         if qp.type != _SRD:
@@ -230,7 +230,7 @@ class Sends:
         dst_qpn, message_id, src_node, status = _ACK.unpack_from(packet)
         message = self.messages.get(message_id)
         if message is None or message.qp.number != dst_qpn or message.ah.node != src_node:
-            self.device.event("odd_net", what=ODD_ACKNOWLEDGEMENT, detail=message_id)
+            self.device.event("anomaly_net", what=ANOMALY_ACKNOWLEDGEMENT, detail=message_id)
             return
         self._end(message_id, status)
         self._resume()
@@ -249,7 +249,7 @@ class Sends:
             self._end(message_id, _Status.FLUSHED)
         self._resume()
 
-    def forget(self, qp):
+    def cancel(self, qp):
         """RESET and destroy: cancels sends without completion; late ACKs match no message."""
         for message_id in qp.outstanding:
             del self.messages[message_id]

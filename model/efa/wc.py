@@ -160,7 +160,7 @@ class WcBuffer:
         for line in lines:
             runs = _runs(self._lines.pop(line))
             if self._random.random() < self._policy.tear:
-                runs = [part for run in runs for part in self._torn(run)]
+                runs = [part for run in runs for part in self._incomplete(run)]
                 if early and self._policy.partial:
                     runs = self._left_behind(line, runs)
             pieces += [(self._bar, line + at, data) for at, data in runs]
@@ -178,7 +178,7 @@ class WcBuffer:
                     dwords[(at + index) // DWORD_BYTES] = data[index : index + DWORD_BYTES]
         return runs[:leaving]
 
-    def _torn(self, run):
+    def _incomplete(self, run):
         """A run of bytes cut at random dword borders; the pieces shuffled if lines are."""
         start, data = run
         borders = range(DWORD_BYTES, len(data), DWORD_BYTES)

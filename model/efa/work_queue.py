@@ -32,7 +32,7 @@ class WorkQueue:
         self.produced = 0
 
     @property
-    def room(self):
+    def space(self):
         """Number of work requests that can be posted now."""
         return self._free_count
 

@@ -30,7 +30,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True)
-class Figure:
+class Measurement:
     """One measurement, in `unit`, over `messages` messages.
 
     limit: the theoretical limit, None if unknown. size in bytes, host_read_latency in cycles. Host
@@ -94,7 +94,7 @@ def latency_point(node, kind, size, count=MESSAGES):
     backend.settle()
     cycles = latencies(backend.events(), index_of(a), index_of(b), kind == SRD)
     destroy(a, b)
-    return Figure("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
+    return Measurement("latency", float(np.median(cycles)), "cycles", count, None, kind.name, size)
 
 
 def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
@@ -102,7 +102,7 @@ def latency_sweep(node, sizes=LATENCY_SIZES, kinds=(UD, SRD), progress=None):
     figures = []
     for kind in kinds:
         for size in sizes:
-            _tell(progress, f"latency, {kind.name}, {size} bytes")
+            _report(progress, f"latency, {kind.name}, {size} bytes")
             figures.append(latency_point(node, kind, size))
     return figures
 
@@ -142,7 +142,9 @@ def rate_point(node, kind, size, queues):
     limit = rate_limit(kind, size, node.driver.queue_attr.max_tx_batch)
     if value > limit:
         raise Mismatch(f"{what}: {value:.6f} messages per cycle, the ports allow {limit:.6f}")
-    return Figure("message rate", value, "messages/cycle", messages, limit, kind.name, size, queues)
+    return Measurement(
+        "message rate", value, "messages/cycle", messages, limit, kind.name, size, queues
+    )
 
 
 def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=None):
@@ -152,12 +154,12 @@ def rate_sweep(node, sizes=RATE_SIZES, queues=QUEUES, kinds=(UD, SRD), progress=
     points += [(kind, INLINE_BYTES, count) for kind in kinds for count in queues if count != most]
     figures = []
     for kind, size, count in points:
-        _tell(progress, f"rate, {kind.name}, {size} bytes, {count} queues")
+        _report(progress, f"rate, {kind.name}, {size} bytes, {count} queues")
         figures.append(rate_point(node, kind, size, count))
     return figures
 
 
-def _tell(progress, text):
+def _report(progress, text):
     if progress:
         progress(text)
 

@@ -209,13 +209,13 @@ def flat(structs, name, base=0):
     Bits keep their own name where nothing else in the struct has it; arrays of up to 8 elements
     have a range for each element."""
     fields = structs[name]["fields"]
-    taken = [field.split(".")[0] for field in fields]
-    taken += [bits for row in fields.values() for bits in extras(row).get("bits", {})]
+    consumed = [field.split(".")[0] for field in fields]
+    consumed += [bits for row in fields.values() for bits in extras(row).get("bits", {})]
     for field, (offset, size, kind, *_) in fields.items():
         path, lsb = field.replace(".", "__"), base + offset * 8
         yield path, lsb, size * 8
         for bits, (low, width, *_) in extras(fields[field]).get("bits", {}).items():
-            yield bits if taken.count(bits) == 1 else f"{path}__{bits}", lsb + low, width
+            yield bits if consumed.count(bits) == 1 else f"{path}__{bits}", lsb + low, width
         inner, count = re.fullmatch(r"(?:struct )?(\w+)(?:\[(\d+)\])?", kind).groups()
         starts = {path: lsb}
         if count:

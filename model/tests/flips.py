@@ -110,10 +110,10 @@ def dropping(rows, index):
     return apply
 
 
-def walk(file, node, place, holder):
+def scan(file, node, place, holder):
     """Every change below a node, as flips."""
     if isinstance(node, list):
-        yield from walk_list(file, node, place, holder)
+        yield from scan_list(file, node, place, holder)
         return
     section = place.split(".")[0]
     named = section in KEYED and place.count(".") <= (section in ("profiles", "command_statuses"))
@@ -127,7 +127,7 @@ def walk(file, node, place, holder):
         else:
             held = ELSEWHERE.get(key, holder) if not place else holder
         if isinstance(value, dict | list):
-            yield from walk(file, value, here, held)
+            yield from scan(file, value, here, held)
         else:
             yield Flip(file, here, "value", putting(node, key, other(value)), held)
         rest = items[:index] + items[index + 1 :]
@@ -144,13 +144,13 @@ def walk(file, node, place, holder):
                 yield Flip(file, here, f"exchanged with {after}", remaking(node, both), shown)
 
 
-def walk_list(file, rows, place, holder):
+def scan_list(file, rows, place, holder):
     """Changes of a list: each row, a row less, and names and numbers exchanged between rows."""
     for index, row in enumerate(rows):
         name = row.get("name", index) if isinstance(row, dict) else index
         here = f"{place}.{name}"
         if isinstance(row, dict | list):
-            yield from walk(file, row, here, holder)
+            yield from scan(file, row, here, holder)
         else:
             yield Flip(file, here, "value", putting(rows, index, other(row)), holder)
         yield Flip(file, here, "row removed", dropping(rows, index), holder)
@@ -167,7 +167,7 @@ def walk_list(file, rows, place, holder):
 def flips(parsed):
     """Every change of the parsed files."""
     for file, document in parsed.items():
-        yield from walk(file, document, "", None)
+        yield from scan(file, document, "", None)
 
 
 def scalars(node, section=None):
@@ -230,11 +230,11 @@ def main():
         counts[file] = Counter(scalars(document))
     everything = list(flips(judge.parsed))
     for flip in everything:
-        answer = judge.verdict(flip)
-        counts[flip.file][answer] += 1
-        if answer == "elsewhere":
+        response = judge.verdict(flip)
+        counts[flip.file][response] += 1
+        if response == "elsewhere":
             held[flip.file][flip.holder] += 1
-        elif answer == "missed":
+        elif response == "missed":
             missed.append(f"{flip.file}: {flip.place}: {flip.kind}")
     columns = ("values", "prose", *ANSWERS)
     print(f"{'':22}" + "".join(f"{name:>10}" for name in columns))

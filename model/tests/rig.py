@@ -31,7 +31,8 @@ class Refused(Exception):
 
 
 def shown(opcode, status):
-    """A command ended so: spec/statuses.yaml must know it; told to whoever holds the two together.
+    """A command ended so: spec/statuses.yaml must know it; reported to whoever holds the two
+    together.
 
     EFA_STATUSES names a file that gets a line for each: test, opcode, status."""
     known = defs.COMMAND_STATUSES.get(opcode, [Status.UNSUPPORTED_OPCODE])
@@ -43,7 +44,7 @@ def shown(opcode, status):
 
 
 class Host:
-    """One device with its memory and what its owner hears; brought up unless told otherwise."""
+    """One device with its memory and what its owner hears; brought up unless reported otherwise."""
 
     def __init__(
         self, node_id=1, profile="default", limits=None, *, up=True, wide=False, **straps
@@ -78,9 +79,9 @@ class Host:
         self.reg(Reg.MMIO_RESP_LO, address & 0xFFFFFFFF)
         bits = defs.REG_BITS.MMIO_REG_READ
         self.reg(Reg.MMIO_REG_READ, bits.pack(REQ_ID=sequence, REG_OFF=offset))
-        answer = defs.AdminMmioReqReadLessResp.unpack(self.memory.read(address, 8))
-        assert (answer.req_id, answer.reg_off) == (sequence, offset)
-        return answer.reg_val
+        rsp = defs.AdminMmioReqReadLessResp.unpack(self.memory.read(address, 8))
+        assert (rsp.req_id, rsp.reg_off) == (sequence, offset)
+        return rsp.reg_val
 
     def base(self, low, high, address):
         self.reg(low, address & 0xFFFFFFFF)
@@ -172,11 +173,11 @@ class Host:
 
     def eq(self, depth=16, vector=1):
         eq = Eq(self, depth)
-        answer = self.command(
+        rsp = self.command(
             Opcode.CREATE_EQ, depth=depth, msix_vec=vector, entry_size_words=4,
             **words("ba", eq.base),
         )  # fmt: skip
-        eq.number = answer.eqn
+        eq.number = rsp.eqn
         return eq
 
     def aenq(self, depth=16, vector=0, groups=0x1E):
@@ -197,20 +198,20 @@ class Host:
     def counter(self, uar):
         """An event counter; its number and where its value is."""
         address = self.allocate(8, 8)
-        answer = self.command(Opcode.CREATE_EVENT_COUNTER, uar=uar, paddr=address)
-        return answer.cntr_handle, address
+        rsp = self.command(Opcode.CREATE_EVENT_COUNTER, uar=uar, paddr=address)
+        return rsp.cntr_handle, address
 
     def cq(self, uar, depth=16, entry_words=4, eq=None, **values):
         subs = self.device.profile.sub_cqs_per_cq
         cq = Cq(self, depth, entry_words * 4, subs)
         if eq is not None:
             values |= {"interrupt_mode_enabled": 1, "eqn": eq.number}
-        answer = self.command(
+        rsp = self.command(
             Opcode.CREATE_CQ, cq_entry_size_words=entry_words, sub_cq_depth=depth,
             num_sub_cqs=subs, uar=uar, **words("cq_ba", cq.base), **values,
         )  # fmt: skip
-        assert answer.sub_cq_actual_depth == depth and answer.db_valid
-        cq.number, cq.doorbell = answer.cq_idx, answer.db_offset
+        assert rsp.sub_cq_actual_depth == depth and rsp.db_valid
+        cq.number, cq.doorbell = rsp.cq_idx, rsp.db_offset
         return cq
 
     def mr(self, pd, address, length, pages=None, shift=12, local_write=1, iova=None, **values):
@@ -228,12 +229,12 @@ class Host:
             flags = ("ctrl_data",)
         else:
             values["pbl.inline_pbl_array"] = pages
-        answer = self.command(
+        rsp = self.command(
             Opcode.REG_MR, flags, pd=pd, mr_length=length, phys_page_size_shift=shift,
             local_write_enable=local_write, iova=iova, **values,
         )  # fmt: skip
-        assert answer.l_key == answer.r_key
-        return answer.l_key
+        assert rsp.l_key == rsp.r_key
+        return rsp.l_key
 
     def qp(self, pd, uar, scq, rcq=None, **options):
         return Qp(self, pd, uar, scq, rcq or scq, **options)
@@ -351,13 +352,13 @@ class Qp:
             "send_queue_ring_size": sq_depth * wqe_bytes, "send_queue_depth": sq_depth,
             "recv_queue_ring_size": 16 * rq_depth, "recv_queue_depth": rq_depth // 2,
         }  # fmt: skip
-        self.answer = answer = host.command(
+        self.response = rsp = host.command(
             Opcode.CREATE_QP, pd=pd, qp_type=kind, uar=uar, send_cq_idx=scq.number,
             recv_cq_idx=rcq.number, rq_base_addr=self.rq_base,
             **{f"qp_alloc_size.{name}": value for name, value in sizes.items()}, **values,
         )  # fmt: skip
         self.handle, self.number, self.llq = (
-            answer.qp_handle, answer.qp_num, answer.llq_descriptors_offset
+            rsp.qp_handle, rsp.qp_num, rsp.llq_descriptors_offset
         )  # fmt: skip
         self.sent = self.posted = 0
 
@@ -403,7 +404,7 @@ class Qp:
     def ring(self, count=None):
         if count is None:
             count = self.sent
-        self.host.doorbell(self.answer.sq_db_offset, count & 0xFFFF)
+        self.host.doorbell(self.response.sq_db_offset, count & 0xFFFF)
 
     def send(self, wqe, ring=True):
         self.store(wqe)
@@ -427,7 +428,7 @@ class Qp:
 
     def ring_rq(self, count=None):
         count = self.posted if count is None else count
-        self.host.doorbell(self.answer.rq_db_offset, count & 0xFFFF)
+        self.host.doorbell(self.response.rq_db_offset, count & 0xFFFF)
 
 
 def words(path, address):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every admin command: its normal answer, and each refusal with nothing changed."""
+"""Every admin command: its normal response, and each refusal with nothing changed."""
 
 import pytest
 from rig import SRD, UD, Host, Opcode, Reg, State, Status, words
@@ -240,18 +240,18 @@ def test_a_qp_answers_with_its_numbers_and_places(host):
     uar = host.uar()
     cq = host.cq(uar)
     host.qp(pd, uar, cq)
-    answer = host.qp(pd, uar, cq).answer
+    response = host.qp(pd, uar, cq).response
     page = host.device.limits.db_page_bytes
-    assert (answer.qp_handle, answer.qp_num) == (1, 1)
-    assert (answer.sq_db_offset, answer.rq_db_offset) == (page * uar + 8, page * uar + 12)
-    assert answer.llq_descriptors_offset == host.device.limits.llq_page_bytes
-    assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, 0)
+    assert (response.qp_handle, response.qp_num) == (1, 1)
+    assert (response.sq_db_offset, response.rq_db_offset) == (page * uar + 8, page * uar + 12)
+    assert response.llq_descriptors_offset == host.device.limits.llq_page_bytes
+    assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, 0)
 
 
 def test_the_recorded_profile_sends_and_receives_on_their_own_sub_cqs(recorded):
     pd, uar = recorded.pd(), recorded.uar()
     qp = recorded.qp(pd, uar, recorded.cq(uar), unsolicited_write_recv=1)
-    assert (qp.answer.send_sub_cq_idx, qp.answer.recv_sub_cq_idx) == (0, 1)
+    assert (qp.response.send_sub_cq_idx, qp.response.recv_sub_cq_idx) == (0, 1)
     assert recorded.refusal(Opcode.CREATE_QP, **qp_values(recorded, sq_64_bit_req_id=1)) == ILLEGAL
 
 
@@ -359,8 +359,8 @@ def test_without_the_state_bit_only_named_attributes_change(host):
     qp.modify(State.INIT, qkey=5)
     host.command(Opcode.MODIFY_QP, qp_handle=qp.handle, qp_state=State.ERR, sq_psn=3, qkey=8,
                  modify_mask__qkey=1)  # fmt: skip
-    answer = qp.query()
-    assert (answer.qp_state, answer.qkey, answer.sq_psn) == (State.INIT, 8, 0)
+    response = qp.query()
+    assert (response.qp_state, response.qkey, response.sq_psn) == (State.INIT, 8, 0)
 
 
 def test_reset_keeps_the_attributes(host):
@@ -400,8 +400,8 @@ def test_a_destroyed_qp_is_gone(host):
 
 
 def feature(host, number):
-    answer = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": number})
-    return answer.u
+    response = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": number})
+    return response.u
 
 
 @pytest.mark.parametrize("profile", ["default", "recorded"])
@@ -448,7 +448,7 @@ def set_aenq(groups):
     return {"feature_common.feature_id": 2, "u.aenq.enabled_groups": groups}
 
 
-def test_aenq_groups_are_kept_and_judged(host):
+def test_aenq_groups_are_stored_and_checked(host):
     aenq = feature(host, 2).aenq
     assert (aenq.supported_groups, aenq.enabled_groups) == (0x1E, 0)
     host.command(Opcode.SET_FEATURE, **set_aenq(0x12))
@@ -495,7 +495,7 @@ def test_reserved_bits_and_unused_flags_are_ignored(host):
     host.command(Opcode.DEALLOC_PD, flags, pd=0, reserved=0xFFFF)
 
 
-def test_a_reset_forgets_every_object(host):
+def test_a_reset_clears_every_object(host):
     make_qp(host)
     host.eq()
     host.ah(0)

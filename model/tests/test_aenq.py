@@ -11,8 +11,8 @@ DROPPED, CONSUMER, NO_VECTOR = 5, 2, 5
 RESET = defs.REG_BITS.DEV_CTL.pack(DEV_RESET=1)
 
 
-def odd(host):
-    return [values["what"] for values in host.names("odd_admin")]
+def anomaly(host):
+    return [values["what"] for values in host.names("anomaly_admin")]
 
 
 @pytest.mark.parametrize("group", [FATAL, WARNING, NOTIFICATION, KEEP_ALIVE])
@@ -35,20 +35,20 @@ def test_the_entry_is_the_golden_one_but_for_its_time(host):
 
 
 @pytest.mark.parametrize("group", range(7))
-def test_only_enabled_groups_are_told(host, group):
+def test_only_enabled_groups_are_reported(host, group):
     ring = host.aenq(groups=1 << WARNING | 1 << KEEP_ALIVE)
     host.names()
     host.device.raise_event(group, 7)
-    told = group in (WARNING, KEEP_ALIVE)
-    assert len(ring.events()) == told
-    assert odd(host) == ([] if told else [DROPPED])
+    text = group in (WARNING, KEEP_ALIVE)
+    assert len(ring.events()) == text
+    assert anomaly(host) == ([] if text else [DROPPED])
 
 
 def test_nothing_is_enabled_at_first_and_after_a_reset(host):
     host.names()
     host.device.raise_event(FATAL)
     host.device.keep_alive()
-    assert odd(host) == [DROPPED]
+    assert anomaly(host) == [DROPPED]
     host.aenq()
     host.reg(Reg.DEV_CTL, RESET)
     host.device.raise_event(FATAL)
@@ -57,8 +57,8 @@ def test_nothing_is_enabled_at_first_and_after_a_reset(host):
     host.writes.clear()
     host.device.keep_alive()
     assert host.writes == []
-    answer = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": 2})
-    assert answer.u.aenq.enabled_groups == 0
+    response = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": 2})
+    assert response.u.aenq.enabled_groups == 0
 
 
 def test_without_a_ring_events_are_dropped(host):
@@ -66,16 +66,16 @@ def test_without_a_ring_events_are_dropped(host):
     host.names()
     host.device.raise_event(FATAL)
     host.device.keep_alive()
-    assert odd(host) == [DROPPED, DROPPED]
+    assert anomaly(host) == [DROPPED, DROPPED]
 
 
 @pytest.mark.parametrize("exponent", range(11))
 def test_the_ring_wraps_at_every_depth(host, exponent):
     ring = host.aenq(1 << exponent)
-    for lap in range(3):
+    for wrap in range(3):
         for number in range(ring.depth):
             host.device.raise_event(WARNING, number)
-        assert [syndrome for _, syndrome, _ in ring.events()] == list(range(ring.depth)), lap
+        assert [syndrome for _, syndrome, _ in ring.events()] == list(range(ring.depth)), wrap
         ring.consume()
 
 
@@ -88,7 +88,7 @@ def test_a_full_ring_drops_keep_alives_and_holds_the_rest(host):
     host.device.keep_alive()
     host.device.raise_event(FATAL, 10)
     host.device.raise_event(NOTIFICATION, 11)
-    assert host.writes == [] and odd(host) == []
+    assert host.writes == [] and anomaly(host) == []
     assert len(ring.events()) == 4
     ring.consume(1)
     assert ring.events()[0][:2] == (FATAL, 10)
@@ -102,7 +102,7 @@ def test_a_waiting_event_goes_when_its_group_is_disabled(host):
         host.device.raise_event(group, group)
     host.names()
     host.enable(1 << NOTIFICATION)
-    assert odd(host) == [DROPPED]
+    assert anomaly(host) == [DROPPED]
     assert ring.events()[0][0] == WARNING
     ring.consume()
     assert ring.events()[0][0] == NOTIFICATION
@@ -114,7 +114,7 @@ def test_a_waiting_event_goes_when_the_ring_is_switched_off(host):
     host.device.raise_event(FATAL)
     host.names()
     host.reg(Reg.AENQ_CAPS, 0)
-    assert odd(host) == [DROPPED]
+    assert anomaly(host) == [DROPPED]
 
 
 def test_a_waiting_event_comes_into_a_ring_that_begins_again(host):
@@ -145,12 +145,12 @@ def test_a_consumer_ahead_or_behind_is_ignored_and_reported(host, value):
     before = host.device.digest()
     host.names()
     ring.consume(value)
-    assert odd(host) == [CONSUMER]
+    assert anomaly(host) == [CONSUMER]
     assert host.device.digest() == before
     # Where it stands, and up to what was written, is as good as ever.
     for good in (1, 3, 5):
         ring.consume(good)
-    assert odd(host) == []
+    assert anomaly(host) == []
 
 
 def test_the_consumer_counts_32_bits(host):
@@ -162,7 +162,7 @@ def test_the_consumer_counts_32_bits(host):
     assert len(ring.events()) == 4
     host.names()
     ring.consume(2)
-    assert odd(host) == []
+    assert anomaly(host) == []
     for number in range(5):
         host.device.raise_event(WARNING, number)
     assert len(ring.events()) == 4
@@ -201,7 +201,7 @@ def test_a_vector_that_is_not_there_sends_nothing_and_is_reported(host):
     host.device.raise_event(WARNING)
     assert len(ring.events()) == 1
     assert host.interrupts == []
-    assert [values["what"] for values in host.names("odd_host")] == [NO_VECTOR]
+    assert [values["what"] for values in host.names("anomaly_host")] == [NO_VECTOR]
 
 
 def test_without_bus_mastering_an_event_follows_later(host):

@@ -48,7 +48,7 @@ def test_a_difference_exits_1_and_names_the_line(tmp_path, capsys):
         for number, line in enumerate(source, 1):
             target.write(line.replace("0100", "0101") if number == 6 else line)
     assert cli.main(["play", str(path), "--json", str(out)]) == cli.FAILED
-    assert "edited.jsonl.gz:5: register answer" in capsys.readouterr().err
+    assert "edited.jsonl.gz:5: register response" in capsys.readouterr().err
     assert json.loads(out.read_text())["line"] == 5
 
 
@@ -79,9 +79,9 @@ def test_wrong_usage_exits_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         cli.main(arguments)
     assert error.value.code == cli.UNUSABLE
-    told = capsys.readouterr().err
-    assert told.startswith("efa-cosim: ") and told.endswith("--help` for usage\n")
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("efa-cosim: ") and message.endswith("--help` for usage\n")
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
@@ -111,7 +111,7 @@ def test_the_program_runs_as_a_module():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_long_plays_tell_their_progress(capsys, monkeypatch):
+def test_long_plays_report_their_progress(capsys, monkeypatch):
     monkeypatch.setattr(play, "PROGRESS_AFTER_SECONDS", -1.0)
     assert cli.main(["play", PROBE]) == cli.PASSED
     assert "probe.jsonl.gz: 0 of 57 steps" in capsys.readouterr().err

@@ -285,5 +285,5 @@ def test_reserved_bits_of_counter_commands_are_ignored(bench):
 def test_the_capability_is_that_of_the_profile():
     for profile, reported in (("default", 1), ("recorded", 0)):
         host = Host(profile=profile)
-        answer = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": 1})
-        assert answer.u.device_attr.event_counters == reported
+        response = host.command(Opcode.GET_FEATURE, **{"feature_common.feature_id": 1})
+        assert response.u.device_attr.event_counters == reported

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import yaml
 from cycle.compare import compare, parting, within
-from cycle.lifelines import MILESTONES, Lifelines
 from cycle.network import simulate
 from cycle.stages import ROOT, StageError, Stages, cut, cut_at
-from cycle.workload import Workload, WorkloadError, store_beats, told
+from cycle.timelines import MILESTONES, MessageTimelines
+from cycle.workload import Workload, WorkloadError, consumer_index, store_beats
 
 from efa.wc import POLICIES
 
@@ -19,9 +19,9 @@ SIZES = (0, 1, 32, 33, 64, 65, 512, 513, 1024, 4096)
 
 def idle(work, table=None):
     """Moments of the second message, its doorbell's store being 0."""
-    lives = simulate(work, table=table)
-    start = int(lives["bell"][1])
-    return {name: int(lives[name][1]) - start for name in MILESTONES if lives[name][1] >= 0}
+    timelines = simulate(work, table=table)
+    start = int(timelines["bell"][1])
+    return {name: int(timelines[name][1]) - start for name in MILESTONES if timelines[name][1] >= 0}
 
 
 def altered(folder, module, path, key, by):
@@ -67,7 +67,7 @@ def test_every_stage_of_the_way_follows_its_module(tmp_path):
 
 def test_a_longer_interval_slows_a_loaded_device(tmp_path):
     work = Workload(size=32, queues=8, depth=64, batch=16, messages=4096)
-    slow = altered(tmp_path, "efa_rx_judge", "packet", "interval", 6)
+    slow = altered(tmp_path, "efa_rx_validate", "packet", "interval", 6)
     before, after = (simulate(work, table=table).end.max() for table in (None, slow))
     assert after > 1.5 * before
 
@@ -76,18 +76,18 @@ def test_a_table_that_lacks_a_path_is_refused(tmp_path):
     for name in ("timing.yaml", "stages.yaml"):
         shutil.copy(ROOT / "spec" / name, tmp_path)
     text = (tmp_path / "stages.yaml").read_text()
-    (tmp_path / "stages.yaml").write_text(text.replace("efa_tx.answer", "efa_tx.question"))
+    (tmp_path / "stages.yaml").write_text(text.replace("efa_tx.data", "efa_tx.question"))
     with pytest.raises(StageError, match="efa_tx.question"):
         Stages(tmp_path)
 
 
 def test_messages_keep_their_order_and_every_stage_its_direction():
-    lives = simulate(Workload(size=64, queues=4, depth=8, batch=4, messages=512))
-    passed = [lives[name] for name in MILESTONES]
+    timelines = simulate(Workload(size=64, queues=4, depth=8, batch=4, messages=512))
+    passed = [timelines[name] for name in MILESTONES]
     for before, after in zip(passed, passed[1:], strict=False):
         assert (after >= before).all()
-    for name in ("txf", "rxl", "cqe", "done"):
-        assert len(np.unique(lives[name])) == 512
+    for name in ("tx_first", "rx_last", "cqe", "done"):
+        assert len(np.unique(timelines[name])) == 512
 
 
 @pytest.mark.parametrize(("values", "text"), [
@@ -118,33 +118,33 @@ def test_entries_of_128_bytes_are_two_lines():
 
 def test_a_completion_queues_doorbell_costs_a_beat_when_enough_were_seen():
     work = Workload(batch=2, depth=4, cq_batch=4, messages=64)
-    assert [told(work, must) for must in (-2, 0, 2, 4, 6, 8, 10)] == [0, 0, 0, 4, 0, 8, 0]
+    assert [consumer_index(work, must) for must in (-2, 0, 2, 4, 6, 8, 10)] == [0, 0, 0, 4, 0, 8, 0]
     every = Workload(batch=4, depth=4, cq_batch=1, messages=64)
-    assert [told(every, must) for must in (0, 4, 8)] == [0, 4, 8]
+    assert [consumer_index(every, must) for must in (0, 4, 8)] == [0, 4, 8]
     plain = Workload(size=32, depth=2, messages=64)
-    rung = Workload(size=32, depth=2, messages=64, cq_batch=2)
-    later = simulate(rung)["bell"] - simulate(plain)["bell"]
+    posted = Workload(size=32, depth=2, messages=64, cq_batch=2)
+    later = simulate(posted)["bell"] - simulate(plain)["bell"]
     assert later[2] == 0 and later[3] >= 1
 
 
 def test_packets_wait_for_descriptors_and_keep_their_order():
     work = Workload(kind="UD", size=32, depth=64, batch=16, read_latency=3000, messages=1024)
-    lives = simulate(work)
-    waits = lives["rxv"] - lives["rxl"]
-    assert waits.max() > 1000 and (np.diff(lives["cqe"]) > 0).all()
+    timelines = simulate(work)
+    waits = timelines["rx_validated"] - timelines["rx_last"]
+    assert waits.max() > 1000 and (np.diff(timelines["cqe"]) > 0).all()
 
 
 def test_more_contexts_than_there_are_make_senders_wait():
     work = Workload(size=32, queues=64, depth=32, batch=8, messages=4096)
-    lives = simulate(work)
-    open_sends = [(lives["wqe"] <= at).sum() - (lives["done"] <= at).sum()
-                  for at in range(0, int(lives.end.max()), 97)]
+    timelines = simulate(work)
+    open_sends = [(timelines["wqe"] <= at).sum() - (timelines["done"] <= at).sum()
+                  for at in range(0, int(timelines.end.max()), 97)]
     assert 1000 < max(open_sends) <= 1024 + 16
 
 
 def test_an_open_loop_sends_at_its_own_pace():
-    lives = simulate(Workload(size=32, queues=2, depth=64, messages=64, gap=40))
-    assert set(np.diff(lives["bell"]).tolist()) == {40}
+    timelines = simulate(Workload(size=32, queues=2, depth=64, messages=64, gap=40))
+    assert set(np.diff(timelines["bell"]).tolist()) == {40}
 
 
 def test_pieces_are_cut_at_request_boundaries():
@@ -163,9 +163,11 @@ def test_the_comparison_names_the_stage_where_they_part():
     work = Workload(size=32, queues=2, depth=8, messages=64)
     real = simulate(work)
     assert compare(work, real, real)["exact"]
-    late = Lifelines(work, {name: column.copy() for name, column in real.table.items()})
-    late["rxw"][10:] += 7
+    late = MessageTimelines(work, {name: column.copy() for name, column in real.table.items()})
+    late["rx_data_done"][10:] += 7
     name, cycle, count, most = parting(real, late)
-    assert (name, count, most) == ("rxw", 54, 7) and cycle == real["rxw"][10:].min()
+    assert (name, count, most) == ("rx_data_done", 54, 7) and cycle == real["rx_data_done"][
+        10:
+    ].min()
     row = compare(work, real, late)
-    assert row["parts_at"]["stage"] == "rxw" and not row["exact"]
+    assert row["parts_at"]["stage"] == "rx_data_done" and not row["exact"]

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cycle.lifelines import MILESTONES
 from cycle.network import simulate
 from cycle.stages import Stages
 from cycle.sweep import measure
+from cycle.timelines import MILESTONES
 from cycle.workload import Workload, store_beats
 from test_cycle import altered, idle
 
@@ -45,7 +45,7 @@ def test_an_idle_device_reads_entries_as_the_stages_say(kind, size):
     assert idle(work) == expected
 
 
-@pytest.mark.parametrize("path", ["efa_sq_fetch.read", "efa_sq_order.beat", "efa_dma_rd.request"])
+@pytest.mark.parametrize("path", ["efa_sq_fetch.read", "efa_sq_reorder.beat", "efa_dma_rd.request"])
 def test_the_read_of_an_entry_follows_its_modules(tmp_path, path):
     work = Workload(size=8, messages=2, sq_host=1)
     table = altered(tmp_path, *path.split("."), "latency", 3)
@@ -80,11 +80,11 @@ def test_reads_of_one_queue_follow_each_other_as_the_table_says(tmp_path):
 
 
 def test_messages_keep_their_order_with_reads_of_everybody():
-    lives = simulate(Workload(size=64, queues=4, depth=16, batch=4, messages=512, sq_host=1))
-    passed = [lives[name] for name in MILESTONES]
+    timelines = simulate(Workload(size=64, queues=4, depth=16, batch=4, messages=512, sq_host=1))
+    passed = [timelines[name] for name in MILESTONES]
     for before, after in zip(passed, passed[1:], strict=False):
         assert (after >= before).all()
-    assert len(np.unique(lives["wqe"])) == 512
+    assert len(np.unique(timelines["wqe"])) == 512
 
 
 def test_entries_in_host_memory_are_no_business_of_the_bus():

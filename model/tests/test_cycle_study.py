@@ -13,14 +13,14 @@ from cycle.views import histogram
 from cycle.workload import Workload
 
 from efa import cli, plots
-from efa.defs import Meter, MeterStream
+from efa.defs import Perf, PerfStream
 
 WORK = Workload(size=64, queues=4, depth=4, batch=4, messages=256)
 
 
 def counters(record):
     """What a device would count: nothing but the cycles in which nothing is open."""
-    return np.zeros((2, Meter.STREAM + 2 * len(MeterStream)), np.int64)
+    return np.zeros((2, Perf.STREAM + 2 * len(PerfStream)), np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,12 @@ def test_every_row_sums_to_its_mean_latency(found):
 
 def test_the_read_of_an_entry_is_a_share_of_its_own(found):
     summary, _ = found
-    taken = set()
+    consumed = set()
     for row in summary["rows"]:
         stages = [stage for stage in row["stages"] if stage["to"] == "wqe"]
         assert [stage["place"] for stage in stages] == ["host"] * row["sq_host"] + [
             "sending device"]
-        taken.add((stages[-1]["stage"], stages[-1]["service"]))
+        consumed.add((stages[-1]["stage"], stages[-1]["service"]))
         if row["sq_host"]:
             assert stages[0]["service"] > WORK.read_latency
             assert "read" in stages[0]["stage"] and "scheduled" not in stages[0]["stage"]
@@ -56,7 +56,7 @@ def test_the_read_of_an_entry_is_a_share_of_its_own(found):
             keys = {stage["to"], (stage["to"], stage["place"])}
             assert sum(bool(keys & set(ends)) for _, _, ends in pictures.GROUPS) == 1
     # The scheduler's own is the same wherever the entries lie.
-    assert len(taken) == 1
+    assert len(consumed) == 1
 
 
 def test_the_messages_shown_sum_to_their_latency(found):
@@ -89,15 +89,15 @@ def test_pictures_say_how_many_messages(found):
         assert "messages" in text and "cycles" in text
 
 
-def test_counters_that_differ_are_told():
+def test_counters_that_differ_are_reported():
     def run(works):
         return [(recorded(work), counters(work)) for work in works]
 
     summary, _ = study(WORK, [], run, lambda text: None, loads=(0.1,), depths=(1,))
-    assert summary["meter"]["agree"] is False
-    assert "DO NOT AGREE" in pictures.meter(
-        {**summary["meter"], "histograms": summary["meter"]["histograms"][2:],
-         "streams": [{**row, "beats": 1} for row in summary["meter"]["streams"]]}
+    assert summary["perf_counters"]["agree"] is False
+    assert "DO NOT AGREE" in pictures.perf_counters(
+        {**summary["perf_counters"], "histograms": summary["perf_counters"]["histograms"][2:],
+         "streams": [{**row, "beats": 1} for row in summary["perf_counters"]["streams"]]}
         | {"histograms": [{"device": [1], "beside": [2], "name": "x", "unit": "a, b",
                            "by": "bench"}]}, "model")
 
@@ -119,7 +119,7 @@ def test_a_run_that_is_not_attributed_fails(monkeypatch, capsys, tmp_path):
 
     def wrong(work):
         record = recorded(work)
-        record.lives["txf"][3] += 1
+        record.timelines["tx_first"][3] += 1
         return record
 
     monkeypatch.setattr(cycle.network, "recorded", wrong)

@@ -10,7 +10,7 @@ from cycle.sweep import measure, simulated, workloads
 from efa import curves
 from efa.cli import main
 from efa.grid import Job
-from efa.jobs import kept
+from efa.jobs import cache
 
 GRID = """\
 sizes: [32, 1024]
@@ -32,7 +32,7 @@ SHOWN = {"latency": of("latency"), "loaded": of("loaded latency"), "rates": of("
 
 @pytest.fixture
 def grid(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "kept")
     path = tmp_path / "grid.yaml"
     path.write_text(GRID)
     return path
@@ -63,16 +63,16 @@ def test_more_open_messages_are_never_slower():
     assert many > one
 
 
-def test_the_rtl_is_asked_for_the_same_workloads():
+def test_the_rtl_is_requested_the_same_workloads():
     job = Job("verilator", "SRD", 64, 125, 1, (1, 4), ("latency", "rate"), 16, 4, "ideal")
-    asked = []
+    requested = []
 
-    def lives_of(works):
-        asked.extend(works)
+    def timelines_of(works):
+        requested.extend(works)
         return simulated(works)
 
-    figures = measure(job, lives_of)
-    assert asked == workloads(replace(job, backend="cycle"))
+    figures = measure(job, timelines_of)
+    assert requested == workloads(replace(job, backend="cycle"))
     assert {figure.backend for figure in figures} == {"verilator"}
     assert [figure.value for figure in figures] == [
         figure.value for figure in measure(replace(job, backend="cycle"))]

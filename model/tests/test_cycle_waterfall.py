@@ -33,7 +33,7 @@ BUSY = Workload(size=64, queues=4, depth=16, batch=4, gap=40, messages=1024)
 def test_parts_sum_to_the_latency_of_every_message(work):
     record = recorded(work)
     parts = attribute(record).parts
-    assert (sum(part.service + part.wait for part in parts) == record.lives.latency).all()
+    assert (sum(part.service + part.wait for part in parts) == record.timelines.latency).all()
     assert all(cause for part in parts for cause in part.waits)
 
 
@@ -45,34 +45,50 @@ def test_an_idle_device_makes_nobody_wait():
 def test_a_busy_device_does():
     record = recorded(BUSY)
     parts = attribute(record).parts
-    slow, fast = (sum(row["wait"] for row in of_message(parts, message_at(record.lives, percent)))
-                  for percent in (100, 0))
+    slow, fast = (
+        sum(row["wait"] for row in of_message(parts, message_at(record.timelines, percent)))
+        for percent in (100, 0)
+    )
     assert slow > fast
     assert sum(row["wait"] + row["service"] for row in shares(parts)) == pytest.approx(
-        record.lives.latency.mean())
+        record.timelines.latency.mean())
     assert causes(parts)[0][2] >= causes(parts)[-1][2] > 0
 
 
-@pytest.mark.parametrize("name", ["wqe", "check", "rdc", "txf", "rxf", "rxv", "rxw", "cqe",
-                                  "ackout", "ack", "done"])  # fmt: skip
-def test_a_moved_stamp_is_told_by_message(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wqe",
+        "check",
+        "rd_cpl",
+        "tx_first",
+        "rx_first",
+        "rx_validated",
+        "rx_data_done",
+        "cqe",
+        "ackout",
+        "ack",
+        "done",
+    ],
+)
+def test_a_moved_stamp_is_reported_by_message(name):
     record = recorded(BUSY)
-    record.lives[name][500] += 1
+    record.timelines[name][500] += 1
     with pytest.raises(WaterfallError, match=f"message 500: .* to {name}"):
         attribute(record)
 
 
 def test_stages_that_do_not_meet_are_refused():
     record = recorded(BUSY)
-    record.lives["rxw"][5] = record.lives["rxv"][5] - 1
+    record.timelines["rx_data_done"][5] = record.timelines["rx_validated"][5] - 1
     with pytest.raises(WaterfallError, match="message 5: .*before it begins"):
         attribute(record)
 
 
 def test_a_missing_milestone_is_refused():
     record = recorded(BUSY)
-    record.lives["txl"][7] = -1
-    with pytest.raises(WaterfallError, match="message 7: .*has no 'txl'"):
+    record.timelines["tx_last"][7] = -1
+    with pytest.raises(WaterfallError, match="message 7: .*has no 'tx_last'"):
         attribute(record)
 
 
@@ -88,7 +104,7 @@ def test_a_trace_holds_every_cycle_of_a_message():
         rows.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
         if "host ports" not in named[one["pid"]]:
             cycles[one["args"]["message"]] += one["args"]["cycles"]
-    assert (cycles == record.lives.latency[:16]).all()
+    assert (cycles == record.timelines.latency[:16]).all()
     for row in rows.values():
         row.sort()
         assert all(end <= begin + 1e-9 for (_, end), (begin, _) in zip(row, row[1:], strict=False))

@@ -30,8 +30,8 @@ class Quiet(Pair):
             )  # fmt: skip
             self.a.device.receive(ack.pack())
 
-    def verdicts(self):
-        return [event["verdict"] for event in self.a.names("db")]
+    def statuses(self):
+        return [event["status"] for event in self.a.names("db")]
 
     def causes(self):
         return [event["cause"] for event in self.a.names("qperr")]
@@ -54,7 +54,7 @@ def test_a_doorbell_beyond_the_ring_takes_that_qp_alone_to_err():
     assert pair.state() == State.ERR
     assert pair.rx.query().qp_state == State.RTS
     assert [v["cause"] for n, v in pair.a.events if n == "qperr"] == [1]
-    assert pair.verdicts() == [BEYOND]
+    assert pair.statuses() == [BEYOND]
     assert pair.cq.results() == [(n, Comp.FLUSHED, SEND) for n in range(3)]
     assert pair.rcq.results() == []
 
@@ -97,7 +97,7 @@ def test_a_receive_doorbell_beyond_the_ring(depth):
 def test_an_unchanged_count_and_upper_bits_mean_nothing():
     pair = Quiet()
     pair.tx.send(pair.wqe(inline=b"x"))
-    pair.a.doorbell(pair.tx.answer.sq_db_offset, 0xFFFF0001)
+    pair.a.doorbell(pair.tx.response.sq_db_offset, 0xFFFF0001)
     pair.tx.ring_rq(0)
     assert (len(pair.packets), pair.state()) == (1, State.RTS)
 
@@ -108,7 +108,7 @@ def test_doorbells_through_a_foreign_page_or_of_dead_numbers_change_nothing(queu
     pair.a.uar()
     page = pair.a.device.limits.db_page_bytes
     offset = {
-        "sq": pair.tx.answer.sq_db_offset, "rq": pair.tx.answer.rq_db_offset,
+        "sq": pair.tx.response.sq_db_offset, "rq": pair.tx.response.rq_db_offset,
         "cq": pair.cq.doorbell,
     }[queue]  # fmt: skip
     before = pair.a.device.snapshot()
@@ -116,15 +116,15 @@ def test_doorbells_through_a_foreign_page_or_of_dead_numbers_change_nothing(queu
     dead = offset + (4 * 60 if queue == "cq" else 8 * 60)
     for place in (offset + page, offset + 5 * page, dead, 0x7FFC, page - 4):
         pair.a.doorbell(place, 1)
-    assert pair.verdicts() == [FOREIGN] * 5
+    assert pair.statuses() == [FOREIGN] * 5
     assert pair.a.device.snapshot() == before
 
 
 def test_partial_doorbells_are_ignored():
     pair = Quiet()
     pair.tx.store(pair.wqe(inline=b"x"))
-    pair.a.device.store(4, pair.tx.answer.sq_db_offset, b"\1\0")
-    pair.a.device.store(4, pair.tx.answer.sq_db_offset + 1, b"\0\0\0")
+    pair.a.device.store(4, pair.tx.response.sq_db_offset, b"\1\0")
+    pair.a.device.store(4, pair.tx.response.sq_db_offset + 1, b"\0\0\0")
     assert pair.packets == []
     pair.tx.ring(1)
     assert len(pair.packets) == 1
@@ -136,7 +136,7 @@ def test_doorbells_wait_for_the_state_that_takes_them():
     pair.a.names()
     qp.ring(1)
     qp.ring_rq(1)
-    assert pair.verdicts() == [WRONG_STATE] * 2
+    assert pair.statuses() == [WRONG_STATE] * 2
     qp.modify(State.INIT, qkey=1)
     qp.send(pair.wqe(inline=b"a"))
     qp.modify(State.RTR)
@@ -222,7 +222,7 @@ def test_flushed_entries_say_nothing_behind_the_qp_number():
 
 
 @pytest.mark.parametrize("how", ["reset", "destroy"])
-def test_reset_and_destroy_complete_nothing_and_forget_acknowledgements(how):
+def test_reset_and_destroy_complete_nothing_and_clear_acknowledgements(how):
     pair = Quiet()
     for _ in range(2):
         pair.tx.send(pair.wqe(inline=b"x"))
@@ -268,7 +268,7 @@ def test_a_wqe_may_come_in_any_pieces_in_any_order(wqe_bytes):
 
 
 @pytest.mark.parametrize("missing", [*range(0, 128, 20), 124])
-def test_a_torn_wqe_sends_nothing_and_what_went_before_goes_on(missing):
+def test_a_incomplete_wqe_sends_nothing_and_what_went_before_goes_on(missing):
     pair = Quiet(UD, wqe_bytes=128)
     for number in range(3):
         image = pair.wqe(inline=b"x", req_id=number + 5)
@@ -281,9 +281,9 @@ def test_a_torn_wqe_sends_nothing_and_what_went_before_goes_on(missing):
     pair.tx.ring(3)
     assert pair.causes() == [3]
     assert len(pair.packets) == 1
-    torn = 0 if missing == 0 else 6
+    incomplete = 0 if missing == 0 else 6
     assert pair.cq.results() == [
-        (5, Comp.OK, SEND), (torn, BAD_WQE, SEND), (7, Comp.FLUSHED, SEND),
+        (5, Comp.OK, SEND), (incomplete, BAD_WQE, SEND), (7, Comp.FLUSHED, SEND),
     ]  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def test_a_taken_slot_must_be_written_again():
     assert pair.state() == State.ERR
 
 
-def test_a_store_to_a_rung_slot_is_not_taken_in():
+def test_a_store_to_a_posted_slot_is_not_taken_in():
     pair = Quiet()
     pair.tx.modify(State.SQD)
     pair.tx.send(pair.wqe(inline=b"x", req_id=7))
@@ -314,7 +314,7 @@ def test_partial_dwords_are_not_taken():
     pair.a.names()
     pair.a.device.store(2, pair.tx.slot(), image[:61])
     pair.a.device.store(2, pair.tx.slot() + 61, image[61:])
-    assert [event["verdict"] for event in pair.a.names("llq")] == [3, 0, 3]
+    assert [event["status"] for event in pair.a.names("llq")] == [3, 0, 3]
     pair.tx.ring(1)
     assert pair.state() == State.ERR
 
@@ -325,7 +325,7 @@ def test_stores_that_nobody_owns_are_dropped():
     pair.a.names()
     for offset in (pair.tx.llq + 8 * 64, 0x10000, 0x1FFFC0, 0x200000, 1 << 31):
         pair.a.device.store(2, offset, bytes(64))
-    assert [event["verdict"] for event in pair.a.names("llq")] == [1] * 5
+    assert [event["status"] for event in pair.a.names("llq")] == [1] * 5
     assert pair.a.device.snapshot() == before
 
 
@@ -339,7 +339,7 @@ def test_all_queue_counters_wrap_at_16_bits(kind, sq_depth, rq_depth, buffers):
     start = 0x10000 - 16
     for qp in (pair.a.device.objects.qps.get(0), pair.a.device.objects.qps.get(1)):
         for ring in (qp.sq, qp.rq):
-            ring.produced = ring.taken = ring.completed = start
+            ring.produced = ring.consumed = ring.completed = start
     pair.tx.sent = pair.rx.posted = start
     for number in range(40):
         sinks = [pair.sink(100 * b, 50) for b in range(buffers)]

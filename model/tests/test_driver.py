@@ -15,11 +15,11 @@ Status = defs.AdminAqCompletionStatus
 
 
 class Spy(ModelBackend):
-    """A model whose register stores are remembered, and can be spoilt."""
+    """A model whose register stores are remembered, and can be corrupted."""
 
     def __init__(self, **options):
         self.log = []
-        self.spoil = None
+        self.corrupt = None
         super().__init__(**options)
 
     def stores(self, items):
@@ -148,13 +148,13 @@ def test_a_lost_admin_interrupt_stops_the_queue_for_good(driver, backend):
 def test_a_wrong_checksum_drops_the_completion(driver, backend):
     write = backend.device_memory.write
 
-    def spoilt(address, data):
+    def corrupted(address, data):
         data = bytearray(data)
         if len(data) == defs.AdminAcqEntry.SIZE:
             data[20] ^= 1
         write(address, data)
 
-    backend.device_memory.write = spoilt
+    backend.device_memory.write = corrupted
     with pytest.raises(DriverError, match="no completion"):
         driver.alloc_pd()
     assert "checksum" in driver.admin.strays[0]
@@ -188,16 +188,16 @@ def test_drivers_speak_every_interface_version(interface, flavour):
     driver.remove()
 
 
-def test_a_spoilt_wide_entry_is_malformed():
+def test_a_corrupted_wide_entry_is_malformed():
     driver = Driver(Spy(interface=3)).probe()
     ring = driver.admin._write_register
 
-    def spoil(register, value):
+    def corrupt(register, value):
         place = driver.admin.aq_base + (value - 1) % 32 * 128
         driver.memory.write(place + 40, b"\x01")
         ring(register, value)
 
-    driver.admin._write_register = spoil
+    driver.admin._write_register = corrupt
     with pytest.raises(DriverError, match="ALLOC_PD: MALFORMED_REQUEST"):
         driver.alloc_pd()
 

@@ -8,7 +8,7 @@ from efa import defs
 
 
 class Events(Pair):
-    """A pair whose send CQ tells an event queue; one() is one completion on it."""
+    """A pair whose send CQ reports an event queue; one() is one completion on it."""
 
     def __init__(self, **options):
         super().__init__(UD, **options)
@@ -31,7 +31,7 @@ class Events(Pair):
         return found
 
 
-def test_an_armed_cq_tells_once_of_its_next_completion():
+def test_an_armed_cq_reports_once_of_its_next_completion():
     pair = Events()
     pair.eq.arm()
     pair.arm()
@@ -43,7 +43,7 @@ def test_an_armed_cq_tells_once_of_its_next_completion():
     assert pair.eq.cqns() == pair.messages() == []
 
 
-def test_a_cq_armed_behind_its_completions_tells_at_once():
+def test_a_cq_armed_behind_its_completions_reports_at_once():
     pair = Events()
     pair.eq.arm()
     pair.one()
@@ -64,7 +64,7 @@ def test_the_consumer_index_counts_modulo_16_bits():
     assert pair.eq.cqns() == [pair.cqs[0].number]
 
 
-def test_a_doorbell_without_arm_asks_for_nothing():
+def test_a_doorbell_without_arm_requests_nothing():
     pair = Events()
     pair.eq.arm()
     pair.cqs[0].ring(0)
@@ -108,7 +108,7 @@ def test_one_entry_for_each_cq_between_two_arms():
     assert pair.messages() == [3]
 
 
-def test_a_kept_event_of_a_destroyed_cq_is_forgotten():
+def test_a_kept_event_of_a_destroyed_cq_is_cancelled():
     pair = Events()
     pair.eq.arm()
     for _ in range(2):
@@ -246,7 +246,7 @@ def test_behind_table_and_pending_bits_there_is_nothing(host):
         host.names()
         host.reg(offset, 0)
         assert host.device.load(0, offset, 4) == b"\xff" * 4
-        assert host.names("odd_host") == [{"what": 2, "detail": offset}]
+        assert host.names("anomaly_host") == [{"what": 2, "detail": offset}]
 
 
 def test_pending_bits_cannot_be_written(host):

@@ -21,10 +21,10 @@ def sample(judge):
 
 
 def test_a_changed_value_is_noticed(judge):
-    answers = {flip: judge.verdict(flip) for flip in sample(judge)}
-    missed = [f"{f.file}: {f.place}: {f.kind}" for f, said in answers.items() if said == "missed"]
+    responses = {flip: judge.verdict(flip) for flip in sample(judge)}
+    missed = [f"{f.file}: {f.place}: {f.kind}" for f, said in responses.items() if said == "missed"]
     assert missed == []
-    assert sum(said == "golden" for said in answers.values()) > 100
+    assert sum(said == "golden" for said in responses.values()) > 100
 
 
 def test_every_change_of_a_status_is_noticed(judge):

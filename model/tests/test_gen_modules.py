@@ -41,7 +41,7 @@ def test_a_module_has_its_job_and_its_cycles(toy):
 
 
 @pytest.mark.parametrize(
-    ("header", "table", "told"),
+    ("header", "table", "text"),
     [
         (HEADER.replace("efa_toy -", "efa_tay -"), TABLE, "efa_toy - job"),
         (HEADER[3:], TABLE, "efa_toy - job"),
@@ -52,8 +52,8 @@ def test_a_module_has_its_job_and_its_cycles(toy):
         (HEADER, TABLE.replace("latency: 3, interval: 1.5, ", ""), "needs doc and one of"),
     ],
 )
-def test_a_wrong_table_or_header_is_refused(toy, header, table, told):
-    with pytest.raises(SpecError, match=told):
+def test_a_wrong_table_or_header_is_refused(toy, header, table, text):
+    with pytest.raises(SpecError, match=text):
         gen_modules.page(toy(header, table))
 
 

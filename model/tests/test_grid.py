@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweep files: what they mean, and that each mistake is told with its line and key."""
+"""Sweep files: what they mean, and that each mistake is reported with its line and key."""
 
 from pathlib import Path
 
@@ -88,12 +88,12 @@ def test_the_shipped_grids_are_read():
 
 
 @pytest.mark.parametrize("what", MISTAKES)
-def test_a_mistake_is_told_with_its_line(file, what):
-    text, told = MISTAKES[what]
+def test_a_mistake_is_reported_with_its_line(file, what):
+    text, message = MISTAKES[what]
     with pytest.raises(GridError) as error:
         read_grid(file(text))
     assert "grid.yaml:" in str(error.value)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -123,5 +123,5 @@ def test_absurd_options_are_one_line_and_2(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["sweep", *arguments])
     assert caught.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"efa-cosim: argument {arguments[0]}: ") and told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"efa-cosim: argument {arguments[0]}: ") and message.count("\n") == 1

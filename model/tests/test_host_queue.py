@@ -61,12 +61,12 @@ def test_an_entry_is_read_once_after_its_doorbell():
     assert pair.packets[0][-1] == 2
 
 
-def test_the_ring_wraps_and_its_laps_are_told_apart():
+def test_the_ring_wraps_and_its_wraps_are_reported_apart():
     pair = HostPair(UD, sq_depth=4)
     for number in range(11):
         pair.tx.send(pair.entry(number, phase=(number // 4) & 1))
     assert [packet[-1] for packet in pair.packets] == list(range(11))
-    assert [e["odd_phase"] for e in pair.a.names("wqe")] == [0] * 11
+    assert [e["wrong_phase"] for e in pair.a.names("wqe")] == [0] * 11
 
 
 def test_a_batch_across_the_end_of_the_ring():
@@ -87,7 +87,7 @@ def test_a_doorbell_beyond_the_ring_is_refused_as_ever():
 
 
 @pytest.mark.parametrize("state", [State.INIT, State.RTR], ids=["init", "rtr"])
-def test_what_is_rung_before_rts_is_read_in_rts(state):
+def test_what_is_posted_before_rts_is_read_in_rts(state):
     pair = HostPair(UD)
     tx = pair.a.qp(pair.pd, pair.uar, pair.cq, kind=UD).to(state)
     tx.send(pair.entry(1))
@@ -97,7 +97,7 @@ def test_what_is_rung_before_rts_is_read_in_rts(state):
     assert [packet[-1] for packet in pair.packets] == [2]
 
 
-def test_what_is_rung_before_rts_is_read_for_its_flush():
+def test_what_is_posted_before_rts_is_read_for_its_flush():
     pair = HostPair()
     tx = pair.a.qp(pair.pd, pair.uar, pair.cq).to(State.INIT)
     tx.send(pair.entry(1))
@@ -212,7 +212,7 @@ def test_reads_wait_for_the_bus():
     assert [packet[-1] for packet in pair.packets] == [2]
 
 
-def test_reset_forgets_what_was_read():
+def test_reset_clears_what_was_read():
     pair = HostPair(UD, sq_depth=4)
     pair.tx.modify(State.SQD)
     for number in range(3):

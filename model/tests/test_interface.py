@@ -13,8 +13,8 @@ HINTS = {"feature_common.feature_id": 5}
 RESET = defs.REG_BITS.DEV_CTL.pack(DEV_RESET=1)
 
 
-def spoil(host, command, at, value=0xFF):
-    """Changes one byte of a command's entry that was written and not rung."""
+def corrupt(host, command, at, value=0xFF):
+    """Changes one byte of a command's entry that was written and not posted."""
     place = host.aq + (command - 1) % host.depth * host.entry + at
     [byte] = host.memory.read(place, 1)
     host.memory.write(place, bytes([byte ^ value]))
@@ -82,11 +82,11 @@ def test_a_wrong_checksum_is_malformed_wherever_the_byte_is(at, interface):
     host = Host(interface=interface, wide=True)
     before = host.device.digest()
     host.write_command(Opcode.ALLOC_PD)
-    spoil(host, 1, at)
+    corrupt(host, 1, at)
     host.ring_aq()
     header, raw = host.response(1)
     assert header.status == Status.MALFORMED_REQUEST
-    # The id as it stands, the spoilt one too.
+    # The id as it stands, the corrupted one too.
     assert header.command_id == (0x0FF if at == 0 else 0)
     assert not any(raw[8:])
     assert host.device.digest() == before
@@ -107,7 +107,7 @@ def test_a_wrong_checksum_comes_before_an_unknown_opcode():
     host = Host(wide=True)
     assert host.refusal(Opcode.SERVICE) == Status.UNSUPPORTED_OPCODE
     host.write_command(Opcode.SERVICE)
-    spoil(host, 2, 100)
+    corrupt(host, 2, 100)
     assert status_of(host) == Status.MALFORMED_REQUEST
 
 

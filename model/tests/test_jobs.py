@@ -17,7 +17,7 @@ from efa.backend import BackendUnavailable, DeviceTimeout, open_model
 from efa.cli import main
 from efa.endpoints import SRD
 from efa.grid import Job
-from efa.jobs import kept, point, run, sweep
+from efa.jobs import cache, point, run, sweep
 from efa.jobs.pool import Group, Pool
 from efa.report import read_summary
 from efa.workload import Mismatch, latency_point, rate_point
@@ -29,7 +29,7 @@ GRID = "sizes: [8, 64]\nkinds: SRD\n"
 
 
 def opened(name, profile="default", record=False, **_knobs):
-    """The model under every name, with a clock where a simulator was asked for."""
+    """The model under every name, with a clock where a simulator was requested."""
     kind = open_model if name == "model" else TimedModel
     return kind(profile=profile, record=record)
 
@@ -74,8 +74,8 @@ def test_run_fails_when_one_sent_something_else(model_alone, monkeypatch, tmp_pa
 
     monkeypatch.setattr(run, "open_backend", other)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
-    told = capsys.readouterr().out.splitlines()[-1]
-    assert told.startswith("failed: pingpong.jsonl.gz: packet (opcode 1, queue pair 0x")
+    message = capsys.readouterr().out.splitlines()[-1]
+    assert message.startswith("failed: pingpong.jsonl.gz: packet (opcode 1, queue pair 0x")
     summary = read_summary(tmp_path / "run")
     assert summary["verdict"] == "failed"
     assert len(summary["differences"]) == 1
@@ -89,12 +89,12 @@ def test_run_fails_in_words_when_the_device_hangs(model_alone, monkeypatch, tmp_
 
     monkeypatch.setattr(run, "play", hanging)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
-    told = capsys.readouterr()
-    assert "pingpong.jsonl.gz on model: not within 7 cycles (and 1 more differences)" in told.out
-    assert not told.err
+    message = capsys.readouterr()
+    assert "pingpong.jsonl.gz on model: not within 7 cycles (and 1 more differences)" in message.out
+    assert not message.err
 
 
-def test_run_tells_the_verdict_where_the_report_is_refused(model_alone, monkeypatch, tmp_path,
+def test_run_reports_the_status_where_the_report_is_refused(model_alone, monkeypatch, tmp_path,
                                                            capsys):
     def full(*_arguments):
         raise run.ReportError("run: report not written: No space left on device")
@@ -129,7 +129,7 @@ def test_run_interrupted_leaves_no_report(model_alone, monkeypatch, tmp_path, ca
 
 # One job of a sweep
 
-def test_a_job_measures_what_it_was_asked(model_alone, capsys):
+def test_a_job_measures_what_it_was_requested(model_alone, capsys):
     job = Job("verilator", "UD", 64, 500, 7, (1, 2), ("latency", "rate"))
     assert point.main(json.dumps(job.as_dict())) == 0
     figures = json.loads(capsys.readouterr().out)
@@ -147,9 +147,9 @@ def test_a_job_that_fails_says_so_in_one_line(monkeypatch, capsys, error, code):
 
     monkeypatch.setattr(point, "open_backend", failing)
     assert point.main(json.dumps(JOB.as_dict())) == code
-    told = capsys.readouterr()
-    assert told.err == " ".join(str(error).split()) + "\n"
-    assert not told.out
+    message = capsys.readouterr()
+    assert message.err == " ".join(str(error).split()) + "\n"
+    assert not message.out
 
 
 # Processes
@@ -214,7 +214,7 @@ def test_no_process_outlives_an_interrupt(module, tmp_path):
 
 @pytest.fixture
 def grid(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(cache, "FOLDER", tmp_path / "kept")
     path = tmp_path / "small.yaml"
     path.write_text(GRID)
     return path
@@ -284,56 +284,56 @@ def test_a_killed_sweep_keeps_what_was_finished(module, monkeypatch, grid, tmp_p
 
 
 def test_kept_figures_are_of_this_job_and_these_sources(monkeypatch, tmp_path):
-    monkeypatch.setattr(kept, "FOLDER", tmp_path)
-    kept.keep(JOB, [FIGURE])
-    assert kept.find(JOB) == [FIGURE]
-    assert kept.find(replace(JOB, seed=8)) is None
+    monkeypatch.setattr(cache, "FOLDER", tmp_path)
+    cache.keep(JOB, [FIGURE])
+    assert cache.find(JOB) == [FIGURE]
+    assert cache.find(replace(JOB, seed=8)) is None
     (place,) = tmp_path.glob("*/*.json")
     place.write_text('{"job"')
-    assert kept.find(JOB) is None
-    kept.keep(JOB, [FIGURE])
-    monkeypatch.setattr(kept, "_tree", lambda _on_the_rtl: "other")
-    assert kept.find(JOB) is None
+    assert cache.find(JOB) is None
+    cache.keep(JOB, [FIGURE])
+    monkeypatch.setattr(cache, "_tree", lambda _on_the_rtl: "other")
+    assert cache.find(JOB) is None
 
 
 def test_any_source_counts_but_those_that_only_show(monkeypatch, tmp_path):
-    for name in ("spec/limits.yaml", "rtl/queue/efa_sq.v", "model/efa/send.py",
+    for name in ("spec/limits.yaml", "rtl/queue/efa_sq_sched.v", "model/efa/send.py",
                  "model/efa/plots.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
-    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    monkeypatch.setattr(cache, "ROOT", tmp_path)
 
     def trees():
-        kept._tree.cache_clear()
-        return kept._tree(True), kept._tree(False)
+        cache._tree.cache_clear()
+        return cache._tree(True), cache._tree(False)
 
     before = trees()
     (tmp_path / "model/efa/plots.py").write_text("2")
     assert trees() == before
-    (tmp_path / "rtl/queue/efa_sq.v").write_text("2")
+    (tmp_path / "rtl/queue/efa_sq_sched.v").write_text("2")
     device = trees()
     assert device[0] != before[0] and device[1] == before[1]
     (tmp_path / "model/efa/send.py").write_text("2")
     assert trees()[0] != device[0] and trees()[1] != device[1]
-    kept._tree.cache_clear()
+    cache._tree.cache_clear()
 
 
 def test_trees_that_nobody_measures_any_more_go(monkeypatch, tmp_path):
-    monkeypatch.setattr(kept, "FOLDER", tmp_path)
-    for number in range(kept.KEPT_TREES + 2):
-        monkeypatch.setattr(kept, "_tree", lambda _on_the_rtl, name=f"t{number}": name)
-        kept.keep(JOB, [FIGURE])
+    monkeypatch.setattr(cache, "FOLDER", tmp_path)
+    for number in range(cache.CACHED_TREES + 2):
+        monkeypatch.setattr(cache, "_tree", lambda _on_the_rtl, name=f"t{number}": name)
+        cache.keep(JOB, [FIGURE])
         os.utime(tmp_path / f"t{number}", (number, number))
-    assert len(list(tmp_path.iterdir())) == kept.KEPT_TREES
-    assert kept.find(JOB) == [FIGURE]
+    assert len(list(tmp_path.iterdir())) == cache.CACHED_TREES
+    assert cache.find(JOB) == [FIGURE]
 
 
 def test_short_jobs_share_a_process(monkeypatch, capsys):
     jobs = tuple(Job("cycle", "SRD", size, 125, 7, (1,), ("latency",), 4, 1, "ideal")
                  for size in (8, 64, 512))
     assert point.main(json.dumps(Group(jobs).as_dict())) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["figures"][0]["size"] for one in told] == [8, 64, 512]
+    message = json.loads(capsys.readouterr().out)
+    assert [one["figures"][0]["size"] for one in message] == [8, 64, 512]
 
     def wrong(job):
         if job.size == 64:
@@ -350,13 +350,13 @@ def test_short_jobs_share_a_process(monkeypatch, capsys):
     ("print(json.dumps([{'figures': [1]}, {'reason': 'no'}]))", "no"),
     ("sys.exit('lost')", "lost"), ("print(json.dumps([{'figures': [1]}]))", "1 of 2 jobs"),
 ])
-def test_a_group_tells_what_became_of_each(module, text, reason):
+def test_a_group_reports_what_became_of_each(module, text, reason):
     group = Group((JOB, replace(JOB, size=8)))
     with Pool([group], 1, module(text)) as pool:
         (finished,) = pool.results()
-    told = list(finished.each())
-    assert [job for job, *_ in told] == list(group.jobs)
-    assert reason in told[1][2] and not told[1][1]
+    message = list(finished.each())
+    assert [job for job, *_ in message] == list(group.jobs)
+    assert reason in message[1][2] and not message[1][1]
 
 
 def test_time_left_is_what_jobs_of_the_same_backend_took():

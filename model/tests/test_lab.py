@@ -19,7 +19,7 @@ from efa.wc import POLICIES, StoreBuffer
 SEEDS = 3
 # Correct code has no business with these: their trace is another one whatever lies between.
 ALWAYS_SEEN = [bug for bug in BUGS if bug not in ("no_fence", "fence_early")]
-DEVICE_TELLS = [bug for bug in BUGS if bug not in ("batch_over", "doorbell_lost")]
+DEVICE_REPORTS = [bug for bug in BUGS if bug not in ("batch_over", "doorbell_lost")]
 
 
 @pytest.fixture
@@ -33,43 +33,43 @@ def played(bug, buffer, seed):
         return run(backend, bug, buffer, seed)
 
 
-def record(told, **more):
-    return told.as_dict() | {"hidden": told.hidden, "right": told.right, "identical": False} | more
+def record(text, **more):
+    return text.as_dict() | {"hidden": text.hidden, "right": text.right, "identical": False} | more
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: matrix.row_name(*row))
 def test_correct_code_raises_no_alarm(row, seed):
     for number in range(len(LINES)):
-        told = played(None, buffer_of(None, *row, seed + number), seed + number)
-        assert not matrix.false_alarm(record(told)), told
-        assert told.sent > 200
+        text = played(None, buffer_of(None, *row, seed + number), seed + number)
+        assert not matrix.false_alarm(record(text)), text
+        assert text.sent > 200
 
 
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "ideal"])
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_bug_is_found_and_named(bug, policy, seed):
     for number in range(SEEDS):
-        told = played(bug, buffer_of(bug, policy, True, seed + number), seed + number)
-        assert told.verdict == bug, told
-        assert told.breach
-        assert bool(told.device) == (bug in DEVICE_TELLS)
-        assert not told.garbage or bug in matrix.UNKNOWABLE
+        text = played(bug, buffer_of(bug, policy, True, seed + number), seed + number)
+        assert text.verdict == bug, text
+        assert text.breach
+        assert bool(text.device) == (bug in DEVICE_REPORTS)
+        assert not text.garbage or bug in matrix.UNKNOWABLE
 
 
 @pytest.mark.parametrize("bug", ALWAYS_SEEN)
 def test_no_store_buffer_hides_what_is_wrong_in_the_program(bug, seed):
     for policy, overtakes in (("ideal", True), ("ideal", False), ("random", False)):
-        told = played(bug, buffer_of(bug, policy, overtakes, seed), seed)
-        assert (told.verdict, bool(told.breach)) == (bug, True)
+        text = played(bug, buffer_of(bug, policy, overtakes, seed), seed)
+        assert (text.verdict, bool(text.breach)) == (bug, True)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row[0] == "ideal" or not row[1]],
                          ids=lambda row: matrix.row_name(*row))
 def test_a_missing_fence_that_nothing_needs_leaves_the_trace_of_correct_code(row, seed):
     buffer = buffer_of("no_fence", *row, seed)
-    told = played("no_fence", buffer, seed)
-    assert told.hidden and told.verdict == "clean"
-    assert told.digest == played(None, buffer, seed).digest
+    text = played("no_fence", buffer, seed)
+    assert text.hidden and text.verdict == "clean"
+    assert text.digest == played(None, buffer, seed).digest
     early = played("fence_early", buffer, seed)
     assert early.hidden and early.verdict == "clean"
 
@@ -80,7 +80,7 @@ def test_two_threads_can_mix_entries_in_a_slot_and_the_device_cannot_know(seed):
     assert any(garbage)
 
 
-def test_a_device_that_sends_torn_entries_fails_the_cell(monkeypatch):
+def test_a_device_that_sends_incomplete_entries_fails_the_cell(monkeypatch):
     take = Datapath.take_wqe
     monkeypatch.setattr(Datapath, "take_wqe", lambda self, qp: (take(self, qp)[0], True))
     runs = [record(played("half_entry", "random/4/overtakes", seed)) for seed in range(2)]
@@ -103,12 +103,12 @@ SILENT = {"verdict": "clean", "why": "", "device": {}, "breach": "torn", "hidden
 
 
 def test_each_outcome_has_its_name():
-    told = record(played("no_fence", "random/8/overtakes", 1))
-    assert outcome(told) == matrix.NAMED
-    assert outcome(told | {"verdict": "fence_early"}) == matrix.DEVICE
-    assert outcome(told | {"verdict": "fence_early", "device": {}}) == matrix.MISNAMED
-    assert outcome(told | SILENT) == matrix.MISSED
-    assert outcome(told | {"hidden": True}) == matrix.HIDDEN
+    text = record(played("no_fence", "random/8/overtakes", 1))
+    assert outcome(text) == matrix.NAMED
+    assert outcome(text | {"verdict": "fence_early"}) == matrix.DEVICE
+    assert outcome(text | {"verdict": "fence_early", "device": {}}) == matrix.MISNAMED
+    assert outcome(text | SILENT) == matrix.MISSED
+    assert outcome(text | {"hidden": True}) == matrix.HIDDEN
 
 
 def test_a_missed_bug_fails_with_the_line_that_repeats_it():
@@ -141,11 +141,11 @@ def test_a_false_alarm_fails(change):
 
 def test_jobs_cover_every_row_and_seed_once():
     for seeds, correct in ((20, 1000), (1, 1), (300, 30)):
-        asked = [(job.backend, job.bug, row, seed)
+        requested = [(job.backend, job.bug, row, seed)
                  for job in matrix.jobs(seeds, correct, "verilator", 3) if not job.cost
                  for row in job.rows for seed in range(job.first, job.end)]
-        assert len(asked) == len(set(asked))
-        assert len(asked) == len(ROWS) * (len(BUGS) * (seeds + 3) + correct + 3)
+        assert len(requested) == len(set(requested))
+        assert len(requested) == len(ROWS) * (len(BUGS) * (seeds + 3) + correct + 3)
 
 
 def test_checker_and_switches_know_the_same_bugs():
@@ -156,7 +156,7 @@ def test_checker_and_switches_know_the_same_bugs():
 
 # The command
 
-def test_one_run_is_told_in_words(capsys):
+def test_one_run_is_reported_in_words(capsys):
     assert cli.main(["lab", "--one", "--bug", "stale_phase", "--seed", "4"]) == 0
     out = capsys.readouterr().out
     assert "checker: stale_phase (queue" in out and "phase reported" in out
@@ -182,9 +182,9 @@ def test_the_laboratory_writes_its_pictures_and_figures(tmp_path, capsys):
         assert row["beats"] + row["doorbells"] >= row["limit"]
         assert row["policy"] in ("pressure", "adversarial") or row["beats"] * 64 == \
             row["entry_bytes"]
-    for name, told in (("matrix", "not observable"), ("confusion", "no fence"),
+    for name, text in (("matrix", "not observable"), ("confusion", "no fence"),
                        ("cost", "Cost of a store buffer")):
-        assert told in (tmp_path / f"{name}_model.svg").read_text()
+        assert text in (tmp_path / f"{name}_model.svg").read_text()
 
 
 def test_a_folder_that_cannot_be_is_usage(tmp_path, capsys):

@@ -6,13 +6,13 @@ import pytest
 from efa import defs
 from efa.lab.checker import (
     BACK,
-    BACK_A_LAP,
+    BACK_A_WRAP,
     BESIDE,
     BEYOND,
     IN_FLIGHT,
     LARGE,
     LEFT_OUT,
-    NEVER_RUNG,
+    NEVER_POSTED,
     PHASE,
     REPEATED,
     REWRITTEN,
@@ -36,7 +36,7 @@ class Trace:
         self.items = [Item(WATCHED, shape)]
 
     def store(self, number, part=WHOLE, phase=None):
-        """Bytes from, to of an entry, in its slot, with the phase of its lap."""
+        """Bytes from, to of an entry, in its slot, with the phase of its wrap."""
         phase = number // self.shape.depth % 2 if phase is None else phase
         slot = self.shape.llq + number % self.shape.depth * self.shape.entry_bytes
         self.items.append(Item(LLQ, slot + part[0], IMAGES[phase][part[0] : part[1]]))
@@ -62,7 +62,7 @@ class Trace:
             self.shown("cqe", q_type=int(defs.IoQueueType.SEND_QUEUE), status=status)
         return self
 
-    def laps(self, entries):
+    def wraps(self, entries):
         """So many entries, one by one, each completed."""
         for number in range(entries):
             self.entries(number, number + 1).ring(number + 1).completed(1)
@@ -80,7 +80,7 @@ CLEAN = (set(), "clean", None)
 
 
 def test_correct_code_of_any_pieces_in_any_order_is_clean():
-    assert Trace().laps(30).seen() == CLEAN
+    assert Trace().wraps(30).seen() == CLEAN
     assert Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).completed(3).entries(8, 11).ring(
         11).seen() == CLEAN
     pieces = Trace().store(1, (32, 64)).store(0, (4, 64)).store(1, (0, 32)).store(0, (0, 4))
@@ -90,36 +90,36 @@ def test_correct_code_of_any_pieces_in_any_order_is_clean():
 
 
 def test_the_counter_runs_over_16_bits():
-    assert Trace().laps(0x10000 + 20).seen() == CLEAN
+    assert Trace().wraps(0x10000 + 20).seen() == CLEAN
 
 
 def test_completions_of_others_make_no_room():
     for fields in ({"qpn": 4, "q_type": 1, "status": 0}, {"q_type": 2, "status": 0}):
         trace = Trace().entries(0, 4).ring(4).entries(4, 8).ring(8)
         trace.shown("cqe", **fields)
-        assert trace.entries(8, 9).seen()[0] == {IN_FLIGHT, NEVER_RUNG}
+        assert trace.entries(8, 9).seen()[0] == {IN_FLIGHT, NEVER_POSTED}
 
 
 @pytest.mark.parametrize(("trace", "kind", "verdict"), [
     (Trace().store(0).store(0, (8, 16)).ring(1), REWRITTEN, "two_threads"),
     (Trace().entries(0, 2).ring(2).ring(2), REPEATED, "two_threads"),
     (Trace().entries(0, 2).ring(2).ring(1), BACK, "two_threads"),
-    (Trace().laps(7).entries(7, 9).ring(1), BACK_A_LAP, "wrap_wrong"),
-    (Trace().laps(7).entries(7, 8).ring(0), BACK_A_LAP, "wrap_wrong"),
+    (Trace().wraps(7).entries(7, 9).ring(1), BACK_A_WRAP, "wrap_wrong"),
+    (Trace().wraps(7).entries(7, 8).ring(0), BACK_A_WRAP, "wrap_wrong"),
     (Trace().entries(0, 1).ring(9), BEYOND, "slot_reused"),
     (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).completed(1).entries(8, 10), IN_FLIGHT,
      "slot_reused"),
     (Trace().entries(0, 4).ring(4).entries(4, 8).ring(8).entries(8, 9).completed(1).ring(9),
      IN_FLIGHT, "slot_reused"),
-    (Trace().laps(8).store(8, phase=0).ring(9), PHASE, "stale_phase"),
-    (Trace().laps(2).store(2, phase=1).ring(3), PHASE, "stale_phase"),
+    (Trace().wraps(8).store(8, phase=0).ring(9), PHASE, "stale_phase"),
+    (Trace().wraps(2).store(2, phase=1).ring(3), PHASE, "stale_phase"),
     (Trace().entries(0, 5).ring(5), LARGE, "batch_over"),
     (Trace(Shape(3, BASE, 8, 128, DOORBELL, 4)).entries(0, 3).ring(3), LARGE, "batch_over"),
-    (Trace().laps(2).entries(2, 4), NEVER_RUNG, "doorbell_lost"),
+    (Trace().wraps(2).entries(2, 4), NEVER_POSTED, "doorbell_lost"),
 ])  # fmt: skip
 def test_each_rule_alone(trace, kind, verdict):
     kinds, named, broken = trace.seen()
-    assert kind in kinds and kinds <= {kind, NEVER_RUNG}
+    assert kind in kinds and kinds <= {kind, NEVER_POSTED}
     assert named == verdict
     assert broken
 
@@ -155,7 +155,7 @@ BUT_LAST, LAST = (0, 56), (56, 64)
     (Trace().ring(2).entries(0, 2), "no_fence"),
     (Trace().entries(0, 1).ring(2).store(1).entries(3, 4).ring(4).store(2), "no_fence"),
 ])  # fmt: skip
-def test_how_entries_are_torn_names_the_mistake(trace, verdict):
+def test_how_entries_are_incomplete_names_the_mistake(trace, verdict):
     kinds, named, broken = trace.seen()
     assert (kinds, named) == (set(), verdict)
     assert "missing" in broken
@@ -169,12 +169,12 @@ def test_another_thread_that_stores_where_this_one_rang():
     assert broken
 
 
-def test_what_the_device_tells_is_kept():
+def test_what_the_device_reports_is_kept():
     trace = Trace().shown("qperr", cause=4).shown("db", kind=0, num=3, verdict=2)
-    trace.shown("llq", verdict=2, qpn=None).shown("wqe", odd_phase=1).completed(1, status=2)
+    trace.shown("llq", verdict=2, qpn=None).shown("wqe", wrong_phase=1).completed(1, status=2)
     trace.shown("qperr", cause=4, qpn=9)
     findings = Checker().check(trace.items)
     assert dict(findings.device) == {
-        "QP to ERR: store to a rung slot": 1, "doorbell refused": 1, "phase reported": 1,
-        "LLQ store refused: slot rung and not taken": 1,
+        "QP to ERR: store to a posted slot": 1, "doorbell refused": 1, "phase reported": 1,
+        "LLQ store refused: slot posted and not taken": 1,
         "completed LOCAL_ERROR_QP_INTERNAL_ERROR": 1}

@@ -8,7 +8,7 @@ from efa import defs
 from efa.events import DTYPE
 from efa.latencies import EventsMissing, latencies, rate
 
-MESSAGE = [(10, "db", {"kind": 0, "verdict": 0, "num": 4}),
+MESSAGE = [(10, "db", {"kind": 0, "status": 0, "num": 4}),
            (293, "cqe", {"qpn": 4, "q_type": 1})]  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def test_latency_of_each_message_in_turn():
 def burst(messages, apart=5):
     """Every message leaves, is received and completes `apart` cycles after the one before."""
     return [(cycle + apart * number, name, fields) for number in range(messages)
-            for cycle, name, fields in ((100, "txf", {}), (200, "cqe", {"q_type": 2}),
+            for cycle, name, fields in ((100, "tx_first", {}), (200, "cqe", {"q_type": 2}),
                                         (250, "cqe", {"q_type": 1}))]
 
 

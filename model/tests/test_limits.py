@@ -35,24 +35,24 @@ EQ = {"depth": 1, "entry_size_words": 4, **words("ba", 0x1000)}
 CQ = {"cq_entry_size_words": 4, "sub_cq_depth": 1, "num_sub_cqs": 1, **words("cq_ba", 0x1000)}
 MAKERS = {
     "pd": Maker(lambda host, n: (Opcode.ALLOC_PD, {}),
-                lambda answer: (Opcode.DEALLOC_PD, {"pd": answer.pd}), 64),
+                lambda rsp: (Opcode.DEALLOC_PD, {"pd": rsp.pd}), 64),
     "uar": Maker(lambda host, n: (Opcode.ALLOC_UAR, {}),
-                 lambda answer: (Opcode.DEALLOC_UAR, {"uar": answer.uar}), 64),
+                 lambda rsp: (Opcode.DEALLOC_UAR, {"uar": rsp.uar}), 64),
     "eq": Maker(lambda host, n: (Opcode.CREATE_EQ, EQ),
-                lambda answer: (Opcode.DESTROY_EQ, {"eqn": answer.eqn}), 8),
+                lambda rsp: (Opcode.DESTROY_EQ, {"eqn": rsp.eqn}), 8),
     "cq": Maker(lambda host, n: (Opcode.CREATE_CQ, CQ),
-                lambda answer: (Opcode.DESTROY_CQ, {"cq_idx": answer.cq_idx}), 128, Host.uar),
+                lambda rsp: (Opcode.DESTROY_CQ, {"cq_idx": rsp.cq_idx}), 128, Host.uar),
     "ah": Maker(lambda host, n: (Opcode.CREATE_AH, ah_values(n)),
-                lambda answer: (Opcode.DESTROY_AH, {"pd": 0, "ah": answer.ah}), 256, Host.pd),
+                lambda rsp: (Opcode.DESTROY_AH, {"pd": 0, "ah": rsp.ah}), 256, Host.pd),
     "mr": Maker(lambda host, n: (Opcode.REG_MR, MR),
-                lambda answer: (Opcode.DEREG_MR, {"l_key": answer.l_key}), 256, Host.pd),
+                lambda rsp: (Opcode.DEREG_MR, {"l_key": rsp.l_key}), 256, Host.pd),
     "allocated mr": Maker(lambda host, n: (Opcode.ALLOC_MR, {"max_pages": 1}),
-                          lambda answer: (Opcode.DEREG_MR, {"l_key": answer.l_key}), 256, Host.pd),
+                          lambda rsp: (Opcode.DEREG_MR, {"l_key": rsp.l_key}), 256, Host.pd),
     "qp": Maker(lambda host, n: (Opcode.CREATE_QP, QP),
-                lambda answer: (Opcode.DESTROY_QP, {"qp_handle": answer.qp_handle}), 64, base),
+                lambda rsp: (Opcode.DESTROY_QP, {"qp_handle": rsp.qp_handle}), 64, base),
     "counter": Maker(lambda host, n: (Opcode.CREATE_EVENT_COUNTER, {"paddr": 8 * n}),
-                     lambda answer: (Opcode.DESTROY_EVENT_COUNTER,
-                                     {"cntr_handle": answer.cntr_handle}), 64, Host.uar),
+                     lambda rsp: (Opcode.DESTROY_EVENT_COUNTER,
+                                     {"cntr_handle": rsp.cntr_handle}), 64, Host.uar),
 }  # fmt: skip
 
 
@@ -66,20 +66,20 @@ def test_a_limit_is_reached_and_freed(kind):
         opcode, values = maker.make(host, number)
         return host.command(opcode, **values)
 
-    for lap in range(2):
+    for wrap in range(2):
         made = [make(number) for number in range(maker.count)]
         opcode, values = maker.make(host, maker.count)
         digest = host.device.digest()
         host.write_command(opcode, **values)
         host.ring_aq()
-        assert host.response(host.commands)[0].status == NO_SPACE, lap
+        assert host.response(host.commands)[0].status == NO_SPACE, wrap
         assert host.device.digest() == digest
         # One in the middle goes, and comes again; the number that died stays dead.
         opcode, values = maker.end(made[maker.count // 2])
         host.command(opcode, **values)
         again = make(maker.count + 1)
-        for answer in [*made[: maker.count // 2], again, *made[maker.count // 2 + 1 :]]:
-            opcode, values = maker.end(answer)
+        for rsp in [*made[: maker.count // 2], again, *made[maker.count // 2 + 1 :]]:
+            opcode, values = maker.end(rsp)
             host.command(opcode, **values)
         host.write_command(opcode, **values)
         host.ring_aq()
@@ -93,9 +93,9 @@ def test_the_digest_sees_what_is_made_and_ended(kind):
     maker.prepare(host)
     seen = {host.device.digest()}
     opcode, values = maker.make(host, 0)
-    answer = host.command(opcode, **values)
+    rsp = host.command(opcode, **values)
     seen.add(host.device.digest())
-    opcode, values = maker.end(answer)
+    opcode, values = maker.end(rsp)
     host.command(opcode, **values)
     # Generations and touched numbers remember: even the end is not the beginning where they do.
     seen.add(host.device.digest())
@@ -165,12 +165,12 @@ def test_completion_queues_of_every_depth_wrap(exponent, words_):
     cq = host.cq(uar, depth, entry_words=words_)
     host.qp(host.pd(), uar, cq, rq_depth=0)
     live = host.device.objects.qps.get(0)
-    lap = min(depth, 600)
-    # Deep rings begin before the end of their second lap, so that each wraps.
-    first = 0 if lap == depth else 2 * depth - lap // 2
+    wrap = min(depth, 600)
+    # Deep rings begin before the end of their second wrap, so that each wraps.
+    first = 0 if wrap == depth else 2 * depth - wrap // 2
     host.device.objects.cqs.get(cq.number).rings[0].written = cq.subs[0].consumed = first
     for turn in range(3):
-        wanted = [turn * lap + count & 0xFFFF for count in range(lap)]
+        wanted = [turn * wrap + count & 0xFFFF for count in range(wrap)]
         for req_id in wanted:
             host.device.datapath.completions.send(live, req_id, 0, 0)
         assert [req_id for req_id, _, _ in cq.results()] == wanted

@@ -158,7 +158,7 @@ def test_the_recorded_profile_knows_16_bit_ids_only():
 
 
 @pytest.mark.parametrize("profile", ["default", "recorded"])
-def test_the_library_asks_for_long_ids_where_there_are_some(profile):
+def test_the_library_requests_long_ids_where_there_are_some(profile):
     a, b = sides(profile)
     known = profile == "default"
     b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)

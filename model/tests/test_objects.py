@@ -60,9 +60,9 @@ def test_a_qp_number_and_its_llq_page_stay_with_their_uar(host):
     cq_a, cq_b = host.cq(a), host.cq(b)
     host.qp(pd, a, cq_a).destroy()
     stranger = host.qp(pd, b, cq_b)
-    assert (stranger.answer.qp_num, stranger.llq) == (1, 0x1000)
+    assert (stranger.response.qp_num, stranger.llq) == (1, 0x1000)
     again = host.qp(pd, a, cq_a)
-    assert again.answer.qp_num & 63 == 0
+    assert again.response.qp_num & 63 == 0
     assert again.llq == 0
 
 
@@ -153,7 +153,7 @@ def test_a_touched_page_spoils_every_run_that_holds_it():
     assert pages.find(8, 2) == 0
     pages.give(4, 4, mine)
     assert pages.find(4, 2) == 0
-    pages.forget(2)
+    pages.cancel(2)
     assert pages.find(4, 1) == 0
 
 
@@ -162,17 +162,17 @@ def test_a_table_gives_the_lowest_number_that_is_free_and_untouched(steps):
     table, live, touched = Table(3), {}, {}
     for create, number, uar in steps:
         if create:
-            legal = [n for n in range(8) if n not in live and touched.get(n, uar) == uar]
+            valid = [n for n in range(8) if n not in live and touched.get(n, uar) == uar]
             found = table.free_number(uar)
-            assert found == (legal[0] if legal else None)
-            if legal:
+            assert found == (valid[0] if valid else None)
+            if valid:
                 table.add(found, object(), uar)
                 live[found], touched[found] = True, uar
         elif number in live:
             table.remove(number)
             del live[number]
         else:
-            table.forget(uar)
+            table.cancel(uar)
             touched = {n: u for n, u in touched.items() if u != uar}
 
 

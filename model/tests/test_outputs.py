@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves two devices is compared: each kind of difference is found and told with its place."""
+"""What leaves two devices is compared: each kind of difference is found and reported with its
+place."""
 
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def grh(write):
 
 
 def feature(write):
-    """The first byte of a feature's answer, which says what device this is, under its checksum."""
+    """The first byte of a feature's response, which says what device this is, under its
+    checksum."""
     address, data = write
     if len(data) != defs.AdminAcqEntry.SIZE or not any(data[8:]):
         return write
@@ -122,12 +124,12 @@ def test_host_memory_that_differs_unseen_is_named(model):
     backend = open_model(record=True, profile="recorded")
     settle = backend.settle
 
-    def settled():
+    def idle():
         settle()
         page = max(model.memory)
         backend.memory.write(page + 9, flipped(backend.memory.read(page + 9, 1), 0))
 
-    backend.settle = settled
+    backend.settle = idle
     (text,) = differences(model, played(backend, "rtl"))
     assert text.startswith(f"host memory at the end, {max(model.memory) + 9:#x}: model ")
 
@@ -190,12 +192,12 @@ def test_sends_may_pass_each_other_with_srd_alone():
 @pytest.mark.parametrize("change", ["phase", "slot", "number"])
 def test_entries_have_their_slots_and_phases(change):
     whole = completions(completion(1, 5), completion(1, 6))
-    spoilt = {
+    corrupted = {
         "phase": completions(completion(1, 5), completion(1, 6, phase=0)),
         "slot": [whole[0], (whole[1][0], whole[1][1] + COMPLETION_BYTES, whole[1][2])],
         "number": whole[:1],
     }[change]
-    (text,) = differences(sent(writes=whole), sent(writes=spoilt))
+    (text,) = differences(sent(writes=whole), sent(writes=corrupted))
     assert {"phase": "phase 1, rtl 0x10020, 32 bytes, phase 0", "slot": "0x10040",
             "number": "number of entries"}[change] in text
 
@@ -216,16 +218,16 @@ def test_a_byte_written_once_more_is_named():
 
 
 def test_polls_of_a_reset_count_as_the_last_one():
-    ring = region("register answer", 8)
+    ring = region("register response", 8)
 
-    def answers(*values):
+    def responses(*values):
         entry = defs.AdminMmioReqReadLessResp
         return [(ring, ring.base, entry(req_id=9, reg_off=defs.Reg.DEV_STS, reg_val=v).pack())
                 for v in values]
 
-    assert differences(sent(writes=answers(1)), sent(writes=answers(3, 3, 1))) == []
-    (text,) = differences(sent(writes=answers(1)), sent(writes=answers(3)))
-    assert text.startswith("register answer 0, session line 1, byte 4")
+    assert differences(sent(writes=responses(1)), sent(writes=responses(3, 3, 1))) == []
+    (text,) = differences(sent(writes=responses(1)), sent(writes=responses(3)))
+    assert text.startswith("register response 0, session line 1, byte 4")
 
 
 def test_interrupts_are_counted_by_vector():

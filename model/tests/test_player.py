@@ -17,9 +17,9 @@ SESSIONS = Path(__file__).parent / "data" / "sessions"
 Op = defs.AdminAqOpcode
 Reg = defs.Reg
 COUNTS = {
-    "probe": {"stores": 55, "register_answers": 13, "admin_responses": 18, "interrupts": 18},
-    "devinfo": {"stores": 62, "register_answers": 13, "admin_responses": 25, "interrupts": 25},
-    "pingpong": {"stores": 2887, "register_answers": 13, "admin_responses": 50, "interrupts": 50,
+    "probe": {"stores": 55, "register_responses": 13, "admin_responses": 18, "interrupts": 18},
+    "devinfo": {"stores": 62, "register_responses": 13, "admin_responses": 25, "interrupts": 25},
+    "pingpong": {"stores": 2887, "register_responses": 13, "admin_responses": 50, "interrupts": 50,
                  "completions": 400, "payload_bytes": 204_800, "packets": 200},
 }
 
@@ -85,15 +85,15 @@ def test_the_control_plane_of_large_programs_passes(name, stores, responses, nod
     consumed = [step for step in read_session(path)
                 if step.data and step.offset == Reg.AENQ_CONS_DB and step.value]
     assert (result.stores, result.skipped) == (stores, len(consumed))
-    assert (result.register_answers, result.admin_responses) == (13, responses)
+    assert (result.register_responses, result.admin_responses) == (13, responses)
     assert (result.interrupts, result.completions, result.payload_bytes) == (responses, 0, 0)
 
 
-def test_progress_is_told():
-    told = []
-    play(session("pingpong"), model(), progress=lambda done, total: told.append((done, total)))
-    assert told[0] == (0, 2891)
-    assert len(told) > 10
+def test_progress_is_reported():
+    message = []
+    play(session("pingpong"), model(), progress=lambda done, total: message.append((done, total)))
+    assert message[0] == (0, 2891)
+    assert len(message) > 10
 
 
 def test_a_session_plays_twice_on_one_device():
@@ -130,9 +130,9 @@ EDITS = {
         lambda row: flip(row[2], 2), 0),
     "payload": (lambda row, rows, i: row[0] == "d" and len(row[2]) == 2048,
                 lambda row: flip(row[2], 700), 0),
-    "sequence number of a register answer": (
+    "sequence number of a register response": (
         lambda row, rows, i: row[0] == "d" and len(row[2]) == 4, lambda row: flip(row[2]), -1),
-    "offset of a register answer": (
+    "offset of a register response": (
         lambda row, rows, i: row[0] == "d" and len(row[2]) == 12, lambda row: flip(row[2]), 0),
     "status of a response": (
         lambda row, rows, i: row[0] == "d" and len(row[2]) == 6 and len(rows[i - 1][2]) == 120,
@@ -200,7 +200,7 @@ def test_a_completion_that_was_not_recorded_is_found(tmp_path):
         play(written(tmp_path, rows), model())
 
 
-def test_an_entry_that_the_device_does_not_write_is_waited_for_and_told(tmp_path):
+def test_an_entry_that_the_device_does_not_write_is_waited_for_and_reported(tmp_path):
     rows = rows_of("probe")
     doorbell = first(rows, lambda row, rows, i: row[:3] == ["w", 0, Reg.AQ_PROD_DB])
     rows[doorbell][3] = "00000000"
@@ -208,7 +208,7 @@ def test_an_entry_that_the_device_does_not_write_is_waited_for_and_told(tmp_path
         play(written(tmp_path, rows), model())
 
 
-def test_a_skipped_command_is_told(tmp_path):
+def test_a_skipped_command_is_reported(tmp_path):
     rows = rows_of("probe")
     index = command_index(rows, Op.GET_FEATURE, 2)
     del rows[index]
@@ -217,7 +217,7 @@ def test_a_skipped_command_is_told(tmp_path):
     assert error.value.line == index
 
 
-def test_a_number_that_was_never_handed_out_is_told(tmp_path):
+def test_a_number_that_was_never_handed_out_is_reported(tmp_path):
     rows = rows_of("pingpong")
     index = command_index(rows, Op.CREATE_QP)
     command = defs.AdminCreateQpCmd.unpack(bytes.fromhex(rows[index][2]))
@@ -248,14 +248,14 @@ def test_a_wrong_checksum_of_the_device_is_found():
     backend = model()
     write = backend.device.dma_write
 
-    def spoilt(address, data):
+    def corrupted(address, data):
         if len(data) == defs.AdminAcqEntry.SIZE:
             entry = defs.AdminAcqEntry.unpack(bytes(data))
             entry.acq_common_descriptor.checksum ^= 1
             data = entry.pack()
         write(address, data)
 
-    backend.device.dma_write = spoilt
+    backend.device.dma_write = corrupted
     with pytest.raises(PlayError, match="checksum is wrong"):
         play(session("probe"), backend)
 
@@ -274,7 +274,7 @@ def test_a_write_to_nowhere_is_found():
         play(session("pingpong"), backend)
 
 
-def test_a_doorbell_of_no_queue_is_told(tmp_path):
+def test_a_doorbell_of_no_queue_is_reported(tmp_path):
     rows = rows_of("pingpong")
     index = first(rows, lambda row, rows, i: row[:2] == ["w", 2] and row[2] > 1 << 26)
     rows[index][2] += 0x800
@@ -358,15 +358,15 @@ def test_bad_json_is_named(tmp_path):
         read_session(path)
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("[" * 100_000, "lists too deep"), ('["w", 0, 1' + "0" * 5000 + ', "00"]', "number too long"),
     ('["w", 0, 1e400, "00"]', "offset is not a number"), ('["w", NaN, 4, "00"]', "bar is not"),
     ("", "no JSON"), ('["w", 0, 100', "character 14"), ("\udcff", "not UTF-8, byte 1")])
-def test_lines_that_no_device_wrote_are_named(tmp_path, text, told):
+def test_lines_that_no_device_wrote_are_named(tmp_path, text, message):
     path = tmp_path / "bad.jsonl.gz"
     with gzip.open(path, "wb") as stream:
         stream.write(b'["reset"]\n' + text.encode(errors="surrogateescape") + b"\n")
-    with pytest.raises(SessionError, match=told) as error:
+    with pytest.raises(SessionError, match=message) as error:
         read_session(path)
     assert "bad.jsonl.gz:2: " in str(error.value)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets that come in: who refuses them and how, where the bytes go, what both sides are told."""
+"""Packets that come in: who refuses them and how, where the bytes go, what both sides are
+reported."""
 
 import pytest
 from rig import QKEY, SRD, UD, Comp, Opcode, Pair, State, wqe
@@ -74,7 +75,7 @@ def test_the_grh_may_be_cut_by_a_buffers_end():
 
 @pytest.mark.parametrize("src_addr", [0, 1])
 @pytest.mark.parametrize("known", [0, 1])
-def test_the_source_gid_is_given_for_strangers_when_asked(src_addr, known):
+def test_the_source_gid_is_given_for_strangers_when_requested(src_addr, known):
     pair = Receiver(entry_words=8, cq_values={"set_src_addr": src_addr})
     if known:
         pair.b.ah(pair.pd_b, 1)
@@ -210,8 +211,8 @@ def test_a_receive_without_last_takes_the_qp_to_err(kind):
 @pytest.mark.parametrize("split", [False, True])
 def test_a_receive_that_is_too_short_stays_for_the_next(kind, split):
     pair = Receiver(kind)
-    room = grh(kind) + 6
-    sinks = [pair.sink(0, 2), pair.sink(2, room - 2)] if split else [pair.sink(0, room)]
+    free = grh(kind) + 6
+    sinks = [pair.sink(0, 2), pair.sink(2, free - 2)] if split else [pair.sink(0, free)]
     pair.rx.post(*sinks, req_id=4)
     assert pair.refused(Comp.REMOTE_ERROR_BAD_LENGTH, inline=b"seven77") == State.RTS
     pair.send(inline=b"sixsix")
@@ -293,7 +294,7 @@ def test_a_malformed_packet_is_dropped_and_counted(change, tail, what):
     values = {"opcode": defs.PktOpcode.SRD_SEND, "dst_node": 2, "qkey": QKEY} | change
     pair.b.names()
     pair.b.device.receive(defs.PktHdr(**values).pack() + tail)
-    assert [event["what"] for event in pair.b.names("odd_net")] == [what]
+    assert [event["what"] for event in pair.b.names("anomaly_net")] == [what]
     assert pair.b.device.stats.rx_drops == 1
     assert pair.rcq.results() == [] and pair.fabric.run() == 0
 
@@ -306,8 +307,8 @@ def test_a_packet_shorter_than_its_header_is_dropped():
 
 def test_an_acknowledgement_mirrors_its_packet():
     pair = Receiver()
-    answers = []
-    pair.b.device.on_packet = answers.append
+    responses = []
+    pair.b.device.on_packet = responses.append
     pair.b.device.receive(
         defs.PktHdr(
             opcode=defs.PktOpcode.SRD_SEND, src_qpn=0x11, dst_qpn=0x2222, qkey=3, psn=0x44,
@@ -318,7 +319,7 @@ def test_an_acknowledgement_mirrors_its_packet():
         opcode=defs.PktOpcode.SRD_ACK, src_qpn=0x2222, dst_qpn=0x11, psn=0x44, msg_id=0x55,
         src_node=2, dst_node=7, path=9, status=Comp.REMOTE_ERROR_BAD_DEST_QPN,
     )  # fmt: skip
-    assert answers == [expected.pack()]
+    assert responses == [expected.pack()]
 
 
 def test_the_fabric_loops_packets_to_the_own_node_back_and_loses_those_to_nowhere():

@@ -308,7 +308,7 @@ def test_relaxed_ordering_is_taken_and_changes_nothing(host):
     host.pd()
     plain = host.command(Opcode.REG_MR, **MR)
     relaxed = host.command(Opcode.REG_MR, **MR, relaxed_ordering_enable=1)
-    one, two = (host.device.objects.mr_by_key(answer.l_key) for answer in (plain, relaxed))
+    one, two = (host.device.objects.mr_by_key(response.l_key) for response in (plain, relaxed))
     assert (one.pages, one.local_write) == (two.pages, two.local_write)
 
 
@@ -326,11 +326,11 @@ def test_a_region_may_begin_at_zero_and_be_larger_than_4_gb(host):
 
 def test_an_allocated_region_takes_index_and_translations(host):
     host.pd()
-    answer = host.command(Opcode.ALLOC_MR, pd=0, max_pages=100)
-    assert answer.l_key == answer.r_key == 1 << host.device.limits.mr_w
+    response = host.command(Opcode.ALLOC_MR, pd=0, max_pages=100)
+    assert response.l_key == response.r_key == 1 << host.device.limits.mr_w
     assert host.device.objects.translations.blocks == {0: 100}
     assert host.refusal(Opcode.DEALLOC_PD, pd=0) == Status.RESOURCE_BUSY
-    host.command(Opcode.DEREG_MR, l_key=answer.l_key)
+    host.command(Opcode.DEREG_MR, l_key=response.l_key)
     assert host.device.objects.translations.blocks == {}
     again = host.command(Opcode.ALLOC_MR, pd=0, max_pages=8192)
     assert again.l_key == 2 << host.device.limits.mr_w

@@ -68,7 +68,7 @@ def test_stores_act_dword_by_dword_and_ignore_partial_dwords(host):
     host.device.store(0, Reg.MMIO_RESP_LO + 1, b"\xee\xee\xee")
     host.device.store(0, Reg.MMIO_REG_READ, b"\x01\0\0\0")
     assert [address for address, _ in host.writes] == [address]
-    assert [v["what"] for v in host.names("odd_host")] == [1, 1]
+    assert [v["what"] for v in host.names("anomaly_host")] == [1, 1]
 
 
 def test_a_store_of_any_alignment_is_split_at_its_line(host):
@@ -76,7 +76,7 @@ def test_a_store_of_any_alignment_is_split_at_its_line(host):
     place = Reg.MMIO_RESP_LO - start
     data[place : place + 4] = (0x1000).to_bytes(4, "little")
     host.device.store(0, start, bytes(data))
-    assert [v["what"] for v in host.names("odd_host")][:1] == [1]
+    assert [v["what"] for v in host.names("anomaly_host")][:1] == [1]
     host.device.store(0, Reg.MMIO_REG_READ, (1).to_bytes(4, "little"))
     assert host.writes[-1][0] == 0x1000
 
@@ -86,7 +86,7 @@ def test_stores_to_read_only_and_unknown_registers_change_nothing(host, offset):
     before = host.device.snapshot()
     host.reg(offset, 0xFFFFFFFF)
     assert host.device.snapshot() == before
-    assert host.names("odd_host") == [{"what": 2, "detail": offset}]
+    assert host.names("anomaly_host") == [{"what": 2, "detail": offset}]
 
 
 def test_mmio_reads_give_any_bytes_of_registers_and_zeros_elsewhere(host):
@@ -147,7 +147,7 @@ def test_the_end_of_a_reset_that_never_began_is_nothing(host):
     assert host.device.snapshot() == before
 
 
-def test_flr_forgets_everything_the_msix_table_too():
+def test_flr_clears_everything_the_msix_table_too():
     host = Host()
     host.reg(Reg.DEV_CTL, RESET)
     host.reg(Reg.DEV_CTL, 0)
@@ -182,14 +182,14 @@ def test_more_waiting_read_less_reads_than_the_device_holds_are_lost():
     for sequence in range(limit + 2):
         host.reg(Reg.MMIO_REG_READ, sequence)
     host.device.set_bus_master(True)
-    answers = [int.from_bytes(data[:2], "little") for _, data in host.writes]
-    assert answers == list(range(limit))
-    assert [v["what"] for v in host.names("odd_host")] == [3, 3]
+    responses = [int.from_bytes(data[:2], "little") for _, data in host.writes]
+    assert responses == list(range(limit))
+    assert [v["what"] for v in host.names("anomaly_host")] == [3, 3]
     host.reg(Reg.MMIO_REG_READ, 99)
     assert len(host.writes) == limit + 1
 
 
-def test_a_reset_forgets_what_waited_for_bus_mastering():
+def test_a_reset_clears_what_waited_for_bus_mastering():
     host = Host()
     host.device.set_bus_master(False)
     host.write_command(Opcode.ALLOC_PD)
@@ -237,7 +237,7 @@ def test_an_illegal_ring_is_disabled(register, caps):
     assert host.writes == []
 
 
-def test_commands_rung_before_the_acq_is_there_are_taken_when_it_is():
+def test_commands_posted_before_the_acq_is_there_are_taken_when_it_is():
     host = Host()
     caps = defs.REG_BITS.ACQ_CAPS.pack(ACQ_DEPTH=host.depth, ACQ_ENTRY_SIZE=64)
     host.reg(Reg.ACQ_CAPS, 0)
@@ -266,7 +266,7 @@ def test_an_aq_doorbell_beyond_the_ring_is_ignored_and_reported(value):
     host.writes.clear()
     host.reg(Reg.AQ_PROD_DB, value)
     assert host.writes == []
-    assert host.names("odd_admin") == [{"what": 1, "detail": value}]
+    assert host.names("anomaly_admin") == [{"what": 1, "detail": value}]
     assert host.pd() == 0
 
 
@@ -283,7 +283,7 @@ def test_the_aq_counter_wraps_at_16_bits():
     host.commands = 0
     queue = host.device.admin
     for ring in (queue.aq,):
-        ring.produced = ring.taken = ring.completed = 0xFFFE
+        ring.produced = ring.consumed = ring.completed = 0xFFFE
     queue.acq.written = host.commands = 0xFFFE
     for _ in range(4):
         host.command(Opcode.ALLOC_PD)
@@ -298,7 +298,7 @@ def test_the_phase_bit_of_a_command_is_reported_and_not_obeyed():
     host.memory.write(host.aq, bytes(raw))
     host.ring_aq()
     assert host.response(1)[0].status == Status.SUCCESS
-    assert host.names("odd_admin") == [{"what": 3, "detail": 0}]
+    assert host.names("anomaly_admin") == [{"what": 3, "detail": 0}]
 
 
 def test_a_failed_read_of_a_command_is_answered_and_the_ring_goes_on():
@@ -318,9 +318,9 @@ def test_aenq_consumer_ahead_of_the_producer_is_reported():
     host.reg(Reg.AENQ_CAPS, defs.REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=16, AENQ_ENTRY_SIZE=64))
     host.names()
     host.reg(Reg.AENQ_CONS_DB, 0)
-    assert host.names("odd_admin") == []
+    assert host.names("anomaly_admin") == []
     host.reg(Reg.AENQ_CONS_DB, 1)
-    assert host.names("odd_admin") == [{"what": 2, "detail": 1}]
+    assert host.names("anomaly_admin") == [{"what": 2, "detail": 1}]
 
 
 def test_responses_are_one_64_byte_write_each_and_carry_the_whole_id():

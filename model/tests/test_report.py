@@ -39,11 +39,11 @@ def summary():
     }  # fmt: skip
 
 
-def page_of(told):
-    return render(told, draw(told))
+def page_of(text):
+    return render(text, draw(text))
 
 
-def test_page_is_self_contained_and_tells_every_figure():
+def test_page_is_self_contained_and_reports_every_figure():
     page = page_of(summary())
     assert page.count("<svg") == 4
     assert "all &lt;equal&gt;" in page
@@ -112,7 +112,7 @@ def test_table_holds_every_figure_and_stays_when_rendered_again(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [DeviceTimeout("never came"), RuntimeError("never came")])
-def test_run_tells_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, capsys, wrong):
+def test_run_reports_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, capsys, wrong):
     def sweep(*_arguments, **_named):
         raise wrong
 
@@ -120,9 +120,9 @@ def test_run_tells_a_device_that_went_wrong_in_one_line(tmp_path, monkeypatch, c
     monkeypatch.setattr(run, "play_both", lambda *_: [])
     monkeypatch.setattr(run, "latency_sweep", sweep)
     assert main(["run", "--out", str(tmp_path / "run")]) == 1
-    told = capsys.readouterr()
-    assert told.out.splitlines()[-1].startswith("failed: never came")
-    assert not told.err
+    text = capsys.readouterr()
+    assert text.out.splitlines()[-1].startswith("failed: never came")
+    assert not text.err
     assert read_summary(tmp_path / "run")["verdict"] == "failed"
 
 
@@ -154,13 +154,13 @@ def test_report_command_renders_again(tmp_path):
     assert (folder / "index.html").exists()
 
 
-def spoilt_figure(**changes):
-    told = summary()
-    told["figures"][0] |= changes
-    return told
+def corrupted_figure(**changes):
+    text = summary()
+    text["figures"][0] |= changes
+    return text
 
 
-@pytest.mark.parametrize(("told", "message"), [
+@pytest.mark.parametrize(("text", "message"), [
     ({**summary(), "verdict": 3}, "verdict is missing or wrong"),
     ({**summary(), "figures": {}}, "figures is missing or wrong"),
     ({**summary(), "figures": [3]}, "figures 0: no object"),
@@ -170,14 +170,14 @@ def spoilt_figure(**changes):
     ({**summary(), "waterfall": [{**shown(66), "of": []}]}, "waterfall 0: no message"),
     ({**summary(), "waterfall": [{**shown(66), "of": [{**shown(66)["of"][0], "stages": [{}]}]}]},
      "waterfall 0: stage is missing or wrong"),
-    (spoilt_figure(value="much"), "figures 0: value is missing or wrong"),
-    (spoilt_figure(value=float("nan")), "figures 0: value is nan"),
-    (spoilt_figure(messages=-1), "figures 0: messages is -1"),
-    (spoilt_figure(limit=[]), "figures 0: limit is missing or wrong"),
-    (spoilt_figure(host_read_latency=[]), "not the summary of a run"),
+    (corrupted_figure(value="much"), "figures 0: value is missing or wrong"),
+    (corrupted_figure(value=float("nan")), "figures 0: value is nan"),
+    (corrupted_figure(messages=-1), "figures 0: messages is -1"),
+    (corrupted_figure(limit=[]), "figures 0: limit is missing or wrong"),
+    (corrupted_figure(host_read_latency=[]), "not the summary of a run"),
 ])  # fmt: skip
-def test_an_edited_summary_is_refused_in_one_line(tmp_path, told, message, capsys):
-    (tmp_path / report.SUMMARY).write_text(json.dumps(told))
+def test_an_edited_summary_is_refused_in_one_line(tmp_path, text, message, capsys):
+    (tmp_path / report.SUMMARY).write_text(json.dumps(text))
     assert main(["report", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert message in err
@@ -194,8 +194,8 @@ def test_a_target_that_cannot_be_is_refused_before_the_work(folder):
 def test_every_figure_of_the_page_is_in_the_summary(tmp_path):
     folder = tmp_path / "run"
     write_report(folder, summary())
-    page, told = (folder / report.PAGE).read_text(), read_summary(folder)
-    assert page.count("<tr><td>") == len(told["figures"]) + len(told["sessions"])
+    page, text = (folder / report.PAGE).read_text(), read_summary(folder)
+    assert page.count("<tr><td>") == len(text["figures"]) + len(text["sessions"])
     drawn = report.PARTS - {"loaded.svg", "queues.svg"}
     assert {path.name for path in folder.iterdir()} == drawn
 

@@ -12,42 +12,42 @@ STEPS = st.lists(st.tuples(st.integers(0, 1 << 15), st.integers(0, 1 << 15)), ma
 
 
 @pytest.mark.parametrize(
-    ("value", "largest", "answer"),
+    ("value", "largest", "response"),
     [(0, 8, False), (1, 8, True), (3, 8, False), (8, 8, True), (16, 8, False), (-2, 8, False)],
 )
-def test_powers_of_two_have_a_largest(value, largest, answer):
-    assert is_power_of_two(value, largest) is answer
+def test_powers_of_two_have_a_largest(value, largest, response):
+    assert is_power_of_two(value, largest) is response
 
 
 @given(DEPTHS, STEPS)
 def test_a_work_ring_follows_unbounded_counts(depth, steps):
     ring = WorkRing(depth)
-    produced = taken = completed = 0
+    produced = consumed = completed = 0
     for new, done in steps:
         new = new % (depth - (produced - completed) + 1)
         assert ring.ring((produced + new) & 0xFFFF)
         produced += new
-        while taken < produced:
-            assert ring.slot() == taken % depth
-            assert ring.is_waiting(taken % depth)
-            assert ring.take() == taken % depth
-            taken += 1
-        finished = min(done, taken - completed)
+        while consumed < produced:
+            assert ring.slot() == consumed % depth
+            assert ring.is_waiting(consumed % depth)
+            assert ring.take() == consumed % depth
+            consumed += 1
+        finished = min(done, consumed - completed)
         ring.complete(finished)
         completed += finished
-        assert (ring.waiting, ring.unfinished) == (0, taken - completed)
+        assert (ring.waiting, ring.unfinished) == (0, consumed - completed)
 
 
 @given(DEPTHS, st.integers(0, 0xFFFF), st.integers(0, 0xFFFF), st.integers(0, 0xFFFF))
 def test_a_doorbell_is_legal_exactly_up_to_the_room_left(depth, start, busy, value):
     ring, busy = WorkRing(depth), busy % (depth + 1)
-    ring.completed, ring.taken = start, start
+    ring.completed, ring.consumed = start, start
     ring.produced = (start + busy) & 0xFFFF
-    legal = distance(value, ring.produced) <= depth - busy
+    valid = distance(value, ring.produced) <= depth - busy
     before = ring.produced
-    assert ring.ring(value) is legal
-    assert ring.produced == (value if legal else before)
-    if legal:
+    assert ring.ring(value) is valid
+    assert ring.produced == (value if valid else before)
+    if valid:
         assert distance(ring.produced, ring.completed) <= depth
 
 
@@ -58,7 +58,7 @@ def test_a_ring_of_depth_zero_takes_only_an_unchanged_count():
     assert not ring.ring(0xFFFF)
 
 
-def test_waiting_slots_are_those_rung_and_not_taken():
+def test_waiting_slots_are_those_posted_and_not_taken():
     ring = WorkRing(4)
     ring.ring(3)
     ring.take()
@@ -71,6 +71,6 @@ def test_waiting_slots_are_those_rung_and_not_taken():
 @given(DEPTHS, st.integers(0, 5))
 def test_entries_have_phase_one_on_every_other_pass(depth, passes):
     ring = EntryRing(min(depth, 64))
-    for lap in range(passes):
+    for wrap in range(passes):
         for slot in range(ring.depth):
-            assert ring.reserve() == (slot, 1 - lap % 2)
+            assert ring.reserve() == (slot, 1 - wrap % 2)

@@ -152,30 +152,30 @@ def test_bits_without_a_meaning_are_ignored():
 
 @pytest.mark.parametrize("wqe_bytes", [64, 128])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_phase_bit_of_another_lap_is_reported_and_decides_nothing(first, wqe_bytes):
+def test_a_phase_bit_of_another_wrap_is_reported_and_decides_nothing(first, wqe_bytes):
     pair = Sender(UD, sq_depth=4, wqe_bytes=wqe_bytes)
-    odd = {2, 4, 5, 9}
+    anomaly = {2, 4, 5, 9}
     for number in range(12):
-        phase = (first + number // 4 + (number in odd)) % 2
+        phase = (first + number // 4 + (number in anomaly)) % 2
         pair.tx.send(pair.wqe(inline=b"x", phase=phase))
-    told = pair.a.names("wqe")
-    assert {number for number, one in enumerate(told) if one["odd_phase"]} == odd
+    text = pair.a.names("wqe")
+    assert {number for number, one in enumerate(text) if one["wrong_phase"]} == anomaly
     assert len(pair.packets) == 12
 
 
-def test_the_phase_is_learned_anew_after_reset_and_not_from_a_torn_entry():
+def test_the_phase_is_learned_anew_after_reset_and_not_from_a_incomplete_entry():
     pair = Sender(UD, sq_depth=4)
     pair.tx.send(pair.wqe(inline=b"x", phase=0))
     pair.tx.modify(State.RESET)
     pair.tx.to(State.RTS)
     for phase in (1, 1, 0):
         pair.tx.send(pair.wqe(inline=b"x", phase=phase))
-    assert [one["odd_phase"] for one in pair.a.names("wqe")] == [0, 0, 0, 1]
+    assert [one["wrong_phase"] for one in pair.a.names("wqe")] == [0, 0, 0, 1]
     pair.tx.modify(State.RESET)
     pair.tx.to(State.RTS)
     pair.a.device.store(2, pair.tx.slot(), pair.wqe(inline=b"x", phase=1)[:32])
     pair.tx.ring(1)
-    assert [one["odd_phase"] for one in pair.a.names("wqe")] == [0]
+    assert [one["wrong_phase"] for one in pair.a.names("wqe")] == [0]
 
 
 @pytest.mark.parametrize("op", range(1, 16))
@@ -377,7 +377,7 @@ def test_an_acknowledgement_of_nothing_is_dropped_and_reported(change):
     ack = defs.PktHdr(opcode=defs.PktOpcode.SRD_ACK, dst_node=1, **values)
     pair.a.names()
     pair.a.device.receive(ack.pack())
-    assert pair.a.names("odd_net") == [{"what": 4, "detail": values["msg_id"]}]
+    assert pair.a.names("anomaly_net") == [{"what": 4, "detail": values["msg_id"]}]
     assert pair.cq.results() == []
     assert pair.a.device.stats.rx_drops == 0
 

@@ -114,11 +114,11 @@ def test_gather_of_two_and_scatter_over_two():
 @pytest.mark.parametrize("max_inline", [32, 80])
 def test_batches_wrap_every_ring_many_times(depth, max_inline, policy):
     a, b = pair(depth=depth, max_inline=max_inline, buffer=policy)
-    size, laps = 16, 16
+    size, wraps = 16, 16
     sent = 0
-    for lap in range(laps):
-        count = max(1, (lap * 7) % depth)
-        rows = np.frombuffer(pattern(count * size, lap), "u1").reshape(count, size)
+    for wrap in range(wraps):
+        count = max(1, (wrap * 7) % depth)
+        rows = np.frombuffer(pattern(count * size, wrap), "u1").reshape(count, size)
         ids = np.arange(sent, sent + count)
         b.qp.post_recv_many(ids, b.buffer.addr + np.arange(count) * size, size, b.buffer.l_key)
         a.qp.post_send_many(ids, inline=rows, imm=ids, **a.to)
@@ -129,7 +129,7 @@ def test_batches_wrap_every_ring_many_times(depth, max_inline, policy):
         assert b.buffer.read(0, count * size) == rows.tobytes()
         sent += count
     assert sent > 4 * depth
-    assert a.qp.sq.room == depth
+    assert a.qp.sq.space == depth
 
 
 def test_counters_wrap_at_16_bits():
@@ -146,14 +146,14 @@ def test_counters_wrap_at_16_bits():
 
 def test_a_batch_beyond_max_tx_batch_rings_more_than_once():
     a, b = pair()
-    rung = []
+    posted = []
     stores = a.backend.stores
-    a.backend.stores = lambda items: (rung.extend(
+    a.backend.stores = lambda items: (posted.extend(
         int.from_bytes(data, "little") for bar, _, data in items if bar == a.driver.db_bar),
         stores(items))
     b.qp.post_recv_many(range(40), b.buffer.addr, 64, b.buffer.l_key)
     a.qp.post_send_many(range(40), inline=b"x", **a.to)
-    assert rung[:3] == [16, 32, 40]
+    assert posted[:3] == [16, 32, 40]
 
 
 @pytest.mark.parametrize("entry_bytes", [16, 32])
@@ -184,14 +184,14 @@ def test_a_send_without_a_receive_completes_rnr():
     assert (sent["status"], sent["wr_id"]) == (Status.REMOTE_ERROR_RNR, 9)
 
 
-@pytest.mark.parametrize(("spoil", "status"), [
+@pytest.mark.parametrize(("corrupt", "status"), [
     ({"dest_qp": 0x7F3F}, Status.REMOTE_ERROR_BAD_DEST_QPN),
     ({"qkey": QKEY + 1}, Status.REMOTE_ERROR_BAD_DEST_QPN),
     ({"ah": 200}, Status.LOCAL_ERROR_INVALID_AH)])
-def test_bad_destinations_fail_that_send_alone(spoil, status):
+def test_bad_destinations_fail_that_send_alone(corrupt, status):
     a, b = pair()
     b.qp.post_recv_many(range(2), b.buffer.addr, 64, b.buffer.l_key)
-    a.qp.post_send(SendWr(**{**a.to, **spoil}, inline=b"lost"), SendWr(**a.to, inline=b"found"))
+    a.qp.post_send(SendWr(**{**a.to, **corrupt}, inline=b"lost"), SendWr(**a.to, inline=b"found"))
     assert list(a.cq.wait_for(2)["status"]) == [status, Status.OK]
     assert len(b.cq.wait_for(1)) == 1
 
@@ -245,9 +245,9 @@ def test_a_queue_pair_that_broke_unnoticed_starts_again():
 def test_the_phase_goes_on_over_a_reset():
     a, b = pair(depth=4)
     for _ in range(3):
-        for lap in range(2):
+        for wrap in range(2):
             b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
-            a.qp.post_send_many(range(3), inline=bytes([lap]), **a.to)
+            a.qp.post_send_many(range(3), inline=bytes([wrap]), **a.to)
             assert not a.cq.wait_for(3)["status"].any()
             assert len(b.cq.wait_for(3)) == 3
         a.qp.modify(State.RESET)
@@ -269,7 +269,7 @@ def test_more_than_the_ring_holds_is_refused_here():
         fresh.post_send(SendWr(**a.to, inline=b"x"))
 
 
-def test_a_completion_of_nobody_is_told_once_and_skipped():
+def test_a_completion_of_nobody_is_reported_once_and_skipped():
     a, b = pair()
     b.qp.post_recv_many(range(3), b.buffer.addr, 64, b.buffer.l_key)
     a.qp.post_send_many(range(3), inline=b"x", **a.to)

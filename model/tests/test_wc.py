@@ -47,10 +47,10 @@ def test_all_bytes_leave_by_the_flush_in_legal_pieces(policy, seed):
 def test_a_later_store_to_the_same_place_wins(policy):
     items = []
     buffer = WcBuffer(items.extend, policy, seed=3)
-    for lap in range(20):
-        buffer.copy(0, noise(512, lap))
+    for wrap in range(20):
+        buffer.copy(0, noise(512, wrap))
         for at in range(64, 128, 8):
-            buffer.store(at, noise(8, lap + at))
+            buffer.store(at, noise(8, wrap + at))
     buffer.flush()
     expected = bytearray(noise(512, 19))
     for at in range(64, 128, 8):

@@ -52,10 +52,10 @@ def test_latency_is_a_median_over_checked_messages(kind, size):
 
 
 def test_latency_sweep_goes_through_kinds_and_sizes():
-    told = []
-    figures = latency_sweep(node(), (8, 64), (UD, SRD), progress=told.append)
+    text = []
+    figures = latency_sweep(node(), (8, 64), (UD, SRD), progress=text.append)
     assert [(f.kind, f.size) for f in figures] == [("UD", 8), ("UD", 64), ("SRD", 8), ("SRD", 64)]
-    assert told[-1] == "latency, SRD, 64 bytes"
+    assert text[-1] == "latency, SRD, 64 bytes"
 
 
 @KINDS
@@ -87,11 +87,13 @@ def test_a_wrong_byte_of_a_message_is_found(kind):
         rate_point(spoiling(last_byte), kind, 1000, 1)
 
 
-def test_events_that_do_not_come_are_told():
+def test_events_that_do_not_come_are_reported():
     with pytest.raises(EventsMissing, match="0 messages out"):
-        rate_point(node(spoil=lambda name, values: None if name == "txf" else values), SRD, 8, 1)
+        rate_point(
+            node(corrupt=lambda name, values: None if name == "tx_first" else values), SRD, 8, 1
+        )
     with pytest.raises(EventsMissing, match="8 doorbells, 0 completions"):
-        latency_point(node(spoil=lambda name, values: None if name == "cqe" else values), UD, 8)
+        latency_point(node(corrupt=lambda name, values: None if name == "cqe" else values), UD, 8)
 
 
 @pytest.mark.parametrize(("size", "beats"), [(0, 1), (32, 1), (33, 2), (96, 2), (4096, 65)])

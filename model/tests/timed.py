@@ -13,21 +13,21 @@ from efa.events import DTYPE
 class TimedModel(ModelBackend):
     """Events as the RTL shows them. `spoil(name, values)` may change or drop (None) one."""
 
-    def __init__(self, spoil=None, **options):
+    def __init__(self, corrupt=None, **options):
         super().__init__(**options)
-        self.spoil, self._shown, self._clock = spoil, [], 0
+        self.corrupt, self._shown, self._clock = corrupt, [], 0
         self.device.on_event = self._on_event
         self._take_in, self.device.receive = self.device.receive, self._receive
 
     def _receive(self, packet):
         head = defs.PktHdr.unpack(packet)
-        for name in ("rxf", "rxl"):
+        for name in ("rx_first", "rx_last"):
             self._on_event(name, {"opcode": head.opcode, "src_qpn": head.src_qpn,
                                   "dst_qpn": head.dst_qpn})
         self._take_in(packet)
 
     def _on_event(self, name, values):
-        values = self.spoil(name, dict(values)) if self.spoil else values
+        values = self.corrupt(name, dict(values)) if self.corrupt else values
         self._clock += 1
         if values is not None:
             fields = defs.EVENTS[name].fields

@@ -34,13 +34,13 @@ module efa_admin #(
     output wire [63:0] rd_adm_addr,
     output wire [12:0] rd_adm_len,
     output wire [31:0] rd_adm_cookie,
-    input wire rdc_adm_valid,
-    input wire [31:0] rdc_cookie,
-    input wire [12:0] rdc_offset,
-    input wire [511:0] rdc_data,
-    input wire [6:0] rdc_bytes,
-    input wire rdc_last,
-    input wire rdc_err,
+    input wire rd_cpl_adm_valid,
+    input wire [31:0] rd_cpl_cookie,
+    input wire [12:0] rd_cpl_offset,
+    input wire [511:0] rd_cpl_data,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_last,
+    input wire rd_cpl_err,
     output wire wr_adm_valid,
     input wire wr_adm_ready,
     output wire [63:0] wr_adm_addr,
@@ -50,14 +50,14 @@ module efa_admin #(
     output wire irq_adm_valid,
     input wire irq_adm_ready,
     output wire [7:0] irq_adm_vector,
-    output wire qpa_lock,
-    output wire qpa_valid,
-    input wire qpa_ready,
-    output wire qpa_write,
-    output wire [QPN_W-1:0] qpa_qpn,
-    output wire [`EFA_QPC__W-1:0] qpa_wdata,
-    input wire qpa_rvalid,
-    input wire [`EFA_QPC__W-1:0] qpa_rdata,
+    output wire qpc_admin_lock,
+    output wire qpc_admin_valid,
+    input wire qpc_admin_ready,
+    output wire qpc_admin_write,
+    output wire [QPN_W-1:0] qpc_admin_qpn,
+    output wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
+    input wire qpc_admin_rvalid,
+    input wire [`EFA_QPC__W-1:0] qpc_admin_rdata,
     output wire cqc_valid,
     output wire [CQN_W-1:0] cqc_cqn,
     output wire [`EFA_CQC__W-1:0] cqc_data,
@@ -73,18 +73,18 @@ module efa_admin #(
     output wire ah_valid,
     output wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     output wire [`EFA_AHC__W-1:0] ah_data,
-    output wire sqop_valid,
-    input wire sqop_ready,
-    output wire [1:0] sqop_kind,
-    output wire [QPN_W-1:0] sqop_qpn,
-    output wire [`EFA_QPC__W-1:0] sqop_qpc,
-    output wire [57:0] sqop_base,
-    input wire sqop_busy,
-    output wire rqop_valid,
-    input wire rqop_ready,
-    output wire [1:0] rqop_kind,
-    output wire [QPN_W-1:0] rqop_qpn,
-    output wire [`EFA_QPC__W-1:0] rqop_qpc,
+    output wire sq_ctrl_valid,
+    input wire sq_ctrl_ready,
+    output wire [1:0] sq_ctrl_kind,
+    output wire [QPN_W-1:0] sq_ctrl_qpn,
+    output wire [`EFA_QPC__W-1:0] sq_ctrl_qpc,
+    output wire [57:0] sq_ctrl_base,
+    input wire sq_ctrl_busy,
+    output wire rq_ctrl_valid,
+    input wire rq_ctrl_ready,
+    output wire [1:0] rq_ctrl_kind,
+    output wire [QPN_W-1:0] rq_ctrl_qpn,
+    output wire [`EFA_QPC__W-1:0] rq_ctrl_qpc,
     output wire drain_send_valid,
     input wire drain_send_ready,
     output wire drain_recv_valid,
@@ -107,13 +107,13 @@ module efa_admin #(
     output wire [63:0] ev_acq_data,
     output wire ev_aenq_valid,
     output wire [63:0] ev_aenq_data,
-    output wire ev_odd_admin_valid,
-    output wire [63:0] ev_odd_admin_data
+    output wire ev_anomaly_admin_valid,
+    output wire [63:0] ev_anomaly_admin_data
 );
 
   localparam BODY_W = `EFA_ADMIN_BODY_W;
   // Unit numbers: 0 PD and UAR, 1 AH, 2 CQ and EQ, 3 MR, 4 QP, 5 information, 6 event counters.
-  // Clients of efa_objects have the same numbers without information: 5 is event counters.
+  // Clients of efa_obj_table have the same numbers without information: 5 is event counters.
   localparam UNITS = 7;
   localparam OBJ_UNITS = 6;
   localparam SOURCES = UNITS + 1;
@@ -134,7 +134,7 @@ module efa_admin #(
   wire [3:0] aq_log;
   wire aq_wide;
   wire [15:0] aq_producer;
-  wire aq_taken;
+  wire aq_consumed;
   wire acq_on;
   wire acq_start;
   wire [63:0] acq_base;
@@ -151,12 +151,12 @@ module efa_admin #(
   wire aenq_wr_ready;
   wire [63:0] aenq_wr_addr;
   wire [511:0] aenq_wr_data;
-  wire odd_ring_valid;
-  wire [63:0] odd_ring_data;
-  wire odd_aenq_valid;
-  wire [63:0] odd_aenq_data;
-  wire odd_entry_valid;
-  wire [63:0] odd_entry_data;
+  wire anomaly_ring_valid;
+  wire [63:0] anomaly_ring_data;
+  wire anomaly_aenq_valid;
+  wire [63:0] anomaly_aenq_data;
+  wire anomaly_entry_valid;
+  wire [63:0] anomaly_entry_data;
 
   // Host reads
   wire [READERS-1:0] line_valid;
@@ -172,8 +172,8 @@ module efa_admin #(
   wire [64*READERS-1:0] rd_addr;
   wire [7*READERS-1:0] rd_len;
   wire [SLOT_W*READERS-1:0] rd_slot;
-  wire [READERS-1:0] rdc_valid;
-  wire [SLOT_W-1:0] rdc_slot;
+  wire [READERS-1:0] rd_cpl_valid;
+  wire [SLOT_W-1:0] rd_cpl_slot;
 
   // Commands and responses
   wire aqe_valid;
@@ -181,10 +181,10 @@ module efa_admin #(
   wire [511:0] aqe_data;
   wire aqe_err;
   wire aqe_bad;
-  wire ask_valid;
-  wire ask_ready;
-  wire [63:0] ask_addr;
-  wire ask_wide;
+  wire req_valid;
+  wire req_ready;
+  wire [63:0] req_addr;
+  wire req_wide;
   wire entry_valid;
   wire entry_ready;
   wire [511:0] entry_data;
@@ -232,7 +232,7 @@ module efa_admin #(
       .aq_log(aq_log),
       .aq_wide(aq_wide),
       .aq_producer(aq_producer),
-      .aq_taken(aq_taken),
+      .aq_consumed(aq_consumed),
       .acq_on(acq_on),
       .acq_start(acq_start),
       .acq_base(acq_base),
@@ -243,8 +243,8 @@ module efa_admin #(
       .irq_valid(irq_adm_valid),
       .irq_ready(irq_adm_ready),
       .irq_vector(irq_adm_vector),
-      .ev_odd_valid(odd_ring_valid),
-      .ev_odd_data(odd_ring_data)
+      .ev_anomaly_valid(anomaly_ring_valid),
+      .ev_anomaly_data(anomaly_ring_data)
   );
 
   efa_aq_fetch u_fetch (
@@ -256,11 +256,11 @@ module efa_admin #(
       .aq_log(aq_log),
       .aq_wide(aq_wide),
       .aq_producer(aq_producer),
-      .aq_taken(aq_taken),
-      .m_line_valid(ask_valid),
-      .m_line_ready(ask_ready),
-      .m_line_addr(ask_addr),
-      .m_line_wide(ask_wide),
+      .aq_consumed(aq_consumed),
+      .m_line_valid(req_valid),
+      .m_line_ready(req_ready),
+      .m_line_addr(req_addr),
+      .m_line_wide(req_wide),
       .s_line_valid(entry_valid),
       .s_line_ready(entry_ready),
       .s_line_data(entry_data),
@@ -271,17 +271,17 @@ module efa_admin #(
       .m_cmd_data(aqe_data),
       .m_cmd_err(aqe_err),
       .m_cmd_bad(aqe_bad),
-      .ev_odd_valid(odd_entry_valid),
-      .ev_odd_data(odd_entry_data)
+      .ev_anomaly_valid(anomaly_entry_valid),
+      .ev_anomaly_data(anomaly_entry_data)
   );
 
-  efa_aq_join u_join (
+  efa_aq_unpack u_join (
       .clk(clk),
       .rst(rst),
-      .s_ask_valid(ask_valid),
-      .s_ask_ready(ask_ready),
-      .s_ask_addr(ask_addr),
-      .s_ask_wide(ask_wide),
+      .s_req_valid(req_valid),
+      .s_req_ready(req_ready),
+      .s_req_addr(req_addr),
+      .s_req_wide(req_wide),
       .m_line_valid(line_valid[READ_AQ]),
       .m_line_ready(line_ready[READ_AQ]),
       .m_line_addr(line_addr[64*READ_AQ+:64]),
@@ -319,11 +319,11 @@ module efa_admin #(
       .m_vector(aenq_vector),
       .ev_aenq_valid(ev_aenq_valid),
       .ev_aenq_data(ev_aenq_data),
-      .ev_odd_valid(odd_aenq_valid),
-      .ev_odd_data(odd_aenq_data)
+      .ev_anomaly_valid(anomaly_aenq_valid),
+      .ev_anomaly_data(anomaly_aenq_data)
   );
 
-  efa_wr_join u_wr (
+  efa_wr_arb u_wr (
       .clk(clk),
       .rst(rst),
       .s_first_valid(acq_wr_valid),
@@ -337,17 +337,17 @@ module efa_admin #(
       .m_wr_data({wr_adm_addr, wr_adm_data})
   );
 
-  efa_admin_odd u_odd (
+  efa_admin_anomaly u_host_anomaly (
       .clk(clk),
       .rst(rst),
-      .s_ring_valid(odd_ring_valid),
-      .s_ring_data(odd_ring_data),
-      .s_aenq_valid(odd_aenq_valid),
-      .s_aenq_data(odd_aenq_data),
-      .s_entry_valid(odd_entry_valid),
-      .s_entry_data(odd_entry_data),
-      .ev_odd_valid(ev_odd_admin_valid),
-      .ev_odd_data(ev_odd_admin_data)
+      .s_ring_valid(anomaly_ring_valid),
+      .s_ring_data(anomaly_ring_data),
+      .s_aenq_valid(anomaly_aenq_valid),
+      .s_aenq_data(anomaly_aenq_data),
+      .s_entry_valid(anomaly_entry_valid),
+      .s_entry_data(anomaly_entry_data),
+      .ev_anomaly_valid(ev_anomaly_admin_valid),
+      .ev_anomaly_data(ev_anomaly_admin_data)
   );
 
   genvar g;
@@ -360,7 +360,7 @@ module efa_admin #(
       end else begin : g_full
         assign rd_slot[SLOT_W*g+:SLOT_W] = my_slot;
       end
-      efa_line_rd #(
+      efa_dma_line_rd #(
           .SLOT_W(MY_SLOT_W)
       ) u_line (
           .clk(clk),
@@ -374,13 +374,13 @@ module efa_admin #(
           .rd_addr(rd_addr[64*g+:64]),
           .rd_len(rd_len[7*g+:7]),
           .rd_slot(my_slot),
-          .rdc_valid(rdc_valid[g]),
-          .rdc_slot(rdc_slot[MY_SLOT_W-1:0]),
-          .rdc_offset(rdc_offset[5:0]),
-          .rdc_data(rdc_data),
-          .rdc_bytes(rdc_bytes),
-          .rdc_last(rdc_last),
-          .rdc_err(rdc_err),
+          .rd_cpl_valid(rd_cpl_valid[g]),
+          .rd_cpl_slot(rd_cpl_slot[MY_SLOT_W-1:0]),
+          .rd_cpl_offset(rd_cpl_offset[5:0]),
+          .rd_cpl_data(rd_cpl_data),
+          .rd_cpl_bytes(rd_cpl_bytes),
+          .rd_cpl_last(rd_cpl_last),
+          .rd_cpl_err(rd_cpl_err),
           .m_line_valid(back_valid[g]),
           .m_line_ready(back_ready[g]),
           .m_line_data(back_data[512*g+:512]),
@@ -389,7 +389,7 @@ module efa_admin #(
     end
   endgenerate
 
-  efa_admin_rd #(
+  efa_admin_rd_arb #(
       .READERS(READERS),
       .SLOT_W (SLOT_W)
   ) u_rd (
@@ -405,10 +405,10 @@ module efa_admin #(
       .m_rd_addr(rd_adm_addr),
       .m_rd_len(rd_adm_len),
       .m_rd_cookie(rd_adm_cookie),
-      .s_rdc_valid(rdc_adm_valid),
-      .s_rdc_cookie(rdc_cookie),
-      .m_rdc_valid(rdc_valid),
-      .m_rdc_slot(rdc_slot)
+      .s_rd_cpl_valid(rd_cpl_adm_valid),
+      .s_rd_cpl_cookie(rd_cpl_cookie),
+      .m_rd_cpl_valid(rd_cpl_valid),
+      .m_rd_cpl_slot(rd_cpl_slot)
   );
 
   efa_dispatch #(
@@ -585,26 +585,26 @@ module efa_admin #(
       .obj_rsp_gen(obj_rsp_gen),
       .m_drain_valid(drain_valid[2]),
       .m_drain_ready(drain_ready[2]),
-      .qpa_lock(qpa_lock),
-      .qpa_valid(qpa_valid),
-      .qpa_ready(qpa_ready),
-      .qpa_write(qpa_write),
-      .qpa_qpn(qpa_qpn),
-      .qpa_wdata(qpa_wdata),
-      .qpa_rvalid(qpa_rvalid),
-      .qpa_rdata(qpa_rdata),
-      .sqop_valid(sqop_valid),
-      .sqop_ready(sqop_ready),
-      .sqop_kind(sqop_kind),
-      .sqop_qpn(sqop_qpn),
-      .sqop_qpc(sqop_qpc),
-      .sqop_base(sqop_base),
-      .sqop_busy(sqop_busy),
-      .rqop_valid(rqop_valid),
-      .rqop_ready(rqop_ready),
-      .rqop_kind(rqop_kind),
-      .rqop_qpn(rqop_qpn),
-      .rqop_qpc(rqop_qpc)
+      .qpc_admin_lock(qpc_admin_lock),
+      .qpc_admin_valid(qpc_admin_valid),
+      .qpc_admin_ready(qpc_admin_ready),
+      .qpc_admin_write(qpc_admin_write),
+      .qpc_admin_qpn(qpc_admin_qpn),
+      .qpc_admin_wdata(qpc_admin_wdata),
+      .qpc_admin_rvalid(qpc_admin_rvalid),
+      .qpc_admin_rdata(qpc_admin_rdata),
+      .sq_ctrl_valid(sq_ctrl_valid),
+      .sq_ctrl_ready(sq_ctrl_ready),
+      .sq_ctrl_kind(sq_ctrl_kind),
+      .sq_ctrl_qpn(sq_ctrl_qpn),
+      .sq_ctrl_qpc(sq_ctrl_qpc),
+      .sq_ctrl_base(sq_ctrl_base),
+      .sq_ctrl_busy(sq_ctrl_busy),
+      .rq_ctrl_valid(rq_ctrl_valid),
+      .rq_ctrl_ready(rq_ctrl_ready),
+      .rq_ctrl_kind(rq_ctrl_kind),
+      .rq_ctrl_qpn(rq_ctrl_qpn),
+      .rq_ctrl_qpc(rq_ctrl_qpc)
   );
 
   efa_cmd_info #(
@@ -658,8 +658,8 @@ module efa_admin #(
       .obj_rsp_code(obj_rsp_code),
       .obj_rsp_uar(obj_rsp_uar),
       .obj_rsp_gen(obj_rsp_gen),
-      .qp_gone_valid(sqop_valid && sqop_ready && sqop_kind == `EFA_QOP__FREE),
-      .qp_gone_qpn(sqop_qpn),
+      .qp_gone_valid(sq_ctrl_valid && sq_ctrl_ready && sq_ctrl_kind == `EFA_QOP__FREE),
+      .qp_gone_qpn(sq_ctrl_qpn),
       .m_drain_valid(drain_valid[3]),
       .m_drain_ready(drain_ready[3]),
       .ec_valid(ec_valid),
@@ -672,12 +672,12 @@ module efa_admin #(
       .ec_code(ec_code)
   );
 
-  efa_objects #(
+  efa_obj_table #(
       .QPN_W (QPN_W),
       .CQN_W (CQN_W),
       .LLQ_AW(LLQ_AW),
       .UNITS (OBJ_UNITS)
-  ) u_objects (
+  ) u_obj_table (
       .clk(clk),
       .rst(rst),
       .init_done(admin_init_done),
@@ -711,7 +711,7 @@ module efa_admin #(
       .drain_cpl_ready(drain_cpl_ready)
   );
 
-  efa_admin_post #(
+  efa_acq_write #(
       .SOURCES(SOURCES)
   ) u_post (
       .clk(clk),
@@ -735,6 +735,6 @@ module efa_admin #(
       .ev_acq_data(ev_acq_data)
   );
 
-  wire unused_bits = &{1'b0, rdc_offset, back_data[512*READ_HOST+:512]};
+  wire unused_bits = &{1'b0, rd_cpl_offset, back_data[512*READ_HOST+:512]};
 
 endmodule

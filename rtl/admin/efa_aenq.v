@@ -36,8 +36,8 @@ module efa_aenq #(
 
     output wire ev_aenq_valid,
     output wire [63:0] ev_aenq_data,
-    output wire ev_odd_valid,
-    output wire [63:0] ev_odd_data
+    output wire ev_anomaly_valid,
+    output wire [63:0] ev_anomaly_data
 );
 
   localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
@@ -49,8 +49,8 @@ module efa_aenq #(
   localparam [15:0] GROUP_LAST = `EFA_ADMIN_AENQ_GROUP__KEEP_ALIVE;
   localparam [31:0] LEFT = EVENTS_LEFT;
   localparam [31:0] FIRST = 32'd0 - LEFT;
-  localparam [3:0] ODD_CONSUMER = 4'd2;
-  localparam [3:0] ODD_DROPPED = 4'd5;
+  localparam [3:0] ANOMALY_CONSUMER = 4'd2;
+  localparam [3:0] ANOMALY_DROPPED = 4'd5;
 
   reg [63:0] base_reg_q;
   reg [63:0] base_q;
@@ -60,43 +60,43 @@ module efa_aenq #(
   reg [31:0] producer_q;
   reg [31:0] consumer_q;
   reg [31:0] timer_q;
-  reg alive_q;  // a keep-alive is pending
+  reg keep_alive_q;  // a keep-alive is pending
   reg valid_q;
   reg [511:0] entry_q;
   reg [57:0] line_q;
-  reg odd_valid_q;
-  reg [3:0] odd_what_q;
-  reg [31:0] odd_detail_q;
+  reg anomaly_valid_q;
+  reg [3:0] anomaly_kind_q;
+  reg [31:0] anomaly_detail_q;
 
   `include "efa_admin_fn.vh"
 
   wire to_caps = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CAPS;
   wire to_db = reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_CONS_DB;
-  wire legal = legal_depth(
+  wire legal = depth_ok(
       reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_DEPTH], MAX_DEPTH
   ) && reg_wr_data[`EFA_REG__AENQ_CAPS__AENQ_ENTRY_SIZE] == ENTRY_BYTES;
   wire [31:0] unread = producer_q - consumer_q;
-  wire consumed_legal = reg_wr_data - consumer_q <= unread;
+  wire consumed_ok = reg_wr_data - consumer_q <= unread;
   wire full = unread[SLOT_W:0] == SLOT_ONE << log_q;
 
   // A keep-alive goes before an event, which may have to wait for free space.
   wire may_take = !valid_q && !reg_wr_valid;
-  wire alive_wanted = s_groups[KEEP_ALIVE[4:0]] && s_cfg_keep_alive != 32'd0;
-  wire ticks = alive_wanted && timer_q + 32'd1 >= s_cfg_keep_alive;
-  wire take_alive = may_take && alive_q;
+  wire keep_alive_wanted = s_groups[KEEP_ALIVE[4:0]] && s_cfg_keep_alive != 32'd0;
+  wire ticks = keep_alive_wanted && timer_q + 32'd1 >= s_cfg_keep_alive;
+  wire take_keep_alive = may_take && keep_alive_q;
   wire named = s_aenq_group >= GROUP_FIRST && s_aenq_group <= GROUP_LAST;
   wire wanted = named && s_groups[s_aenq_group[4:0]];
-  wire is_alive = s_aenq_group == GROUP_LAST;
+  wire is_keep_alive = s_aenq_group == GROUP_LAST;
   wire drop = !on_q || !wanted;
   // A keep-alive of s_aenq never waits for free space. It is discarded without a report while
   // keep-alive events are disabled.
-  assign s_aenq_ready = may_take && !alive_q && (drop || !full || is_alive);
+  assign s_aenq_ready = may_take && !keep_alive_q && (drop || !full || is_keep_alive);
   wire take = s_aenq_valid && s_aenq_ready;
-  wire write = take_alive ? on_q && !full : take && !drop && !full;
-  wire dropped = take_alive ? !on_q : take && drop && (wanted || !is_alive);
+  wire write = take_keep_alive ? on_q && !full : take && !drop && !full;
+  wire dropped = take_keep_alive ? !on_q : take && drop && (wanted || !is_keep_alive);
 
-  wire [15:0] group = take_alive ? GROUP_LAST : s_aenq_group;
-  wire [15:0] syndrome = take_alive ? 16'd0 : s_aenq_syndrome;
+  wire [15:0] group = take_keep_alive ? GROUP_LAST : s_aenq_group;
+  wire [15:0] syndrome = take_keep_alive ? 16'd0 : s_aenq_syndrome;
   wire [31:0] lap = producer_q >> log_q;
   wire [SLOT_W-1:0] slot = producer_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << log_q);
   reg [511:0] entry;
@@ -107,7 +107,7 @@ module efa_aenq #(
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__PHASE] = !lap[0];
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_LOW] = s_uptime[31:0];
     entry[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__TIMESTAMP_HIGH] = s_uptime[63:32];
-    entry[`EFA_ADMIN_AENQ_ENTRY__INLINE_DATA_W4] = take_alive ? 384'd0 : s_aenq_data;
+    entry[`EFA_ADMIN_AENQ_ENTRY__INLINE_DATA_W4] = take_keep_alive ? 384'd0 : s_aenq_data;
   end
 
   assign m_wr_valid = valid_q;
@@ -123,8 +123,8 @@ module efa_aenq #(
     ev_data[`EFA_EV_AENQ__SYNDROME] = entry_q[`EFA_ADMIN_AENQ_ENTRY__AENQ_COMMON_DESC__SYNDROME];
   end
   assign ev_aenq_data = ev_data;
-  assign ev_odd_valid = odd_valid_q;
-  assign ev_odd_data  = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
+  assign ev_anomaly_valid = anomaly_valid_q;
+  assign ev_anomaly_data  = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, anomaly_kind_q};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -134,13 +134,13 @@ module efa_aenq #(
       producer_q <= FIRST;
       consumer_q <= FIRST;
       timer_q <= 32'd0;
-      alive_q <= 1'b0;
+      keep_alive_q <= 1'b0;
       valid_q <= 1'b0;
-      odd_valid_q <= 1'b0;
+      anomaly_valid_q <= 1'b0;
     end else begin
-      odd_valid_q <= dropped || to_db && !consumed_legal;
-      timer_q <= !alive_wanted || ticks ? 32'd0 : timer_q + 32'd1;
-      alive_q <= alive_wanted && (ticks || alive_q && !take_alive);
+      anomaly_valid_q <= dropped || to_db && !consumed_ok;
+      timer_q <= !keep_alive_wanted || ticks ? 32'd0 : timer_q + 32'd1;
+      keep_alive_q <= keep_alive_wanted && (ticks || keep_alive_q && !take_keep_alive);
       if (write) valid_q <= 1'b1;
       else if (m_wr_ready) valid_q <= 1'b0;
       if (to_caps) begin
@@ -151,7 +151,7 @@ module efa_aenq #(
       end else if (write) begin
         producer_q <= producer_q + 32'd1;
       end
-      if (to_db && consumed_legal) consumer_q <= reg_wr_data;
+      if (to_db && consumed_ok) consumer_q <= reg_wr_data;
       if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_LO) base_reg_q[31:0] <= reg_wr_data;
       if (reg_wr_valid && reg_wr_offset == `EFA_REG__AENQ_BASE_HI) begin
         base_reg_q[63:32] <= reg_wr_data;
@@ -168,8 +168,8 @@ module efa_aenq #(
       entry_q <= entry;
       line_q <= base_q[63:6] + {{58 - SLOT_W{1'b0}}, slot};
     end
-    odd_what_q   <= dropped ? ODD_DROPPED : ODD_CONSUMER;
-    odd_detail_q <= dropped ? {syndrome, group} : reg_wr_data;
+    anomaly_kind_q   <= dropped ? ANOMALY_DROPPED : ANOMALY_CONSUMER;
+    anomaly_detail_q <= dropped ? {syndrome, group} : reg_wr_data;
   end
 
   wire unused_bits = &{1'b0, base_q[5:0], lap[31:1], s_groups};

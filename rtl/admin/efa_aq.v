@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_aq - holds the AQ and ACQ registers, validates AQ doorbells, requests admin interrupts.
 //
-// In    reg_wr: register stores; aq_taken: an AQE is fetched; s_note: a response is written;
+// In    reg_wr: register stores; aq_consumed: an AQE is fetched; s_note: a response is written;
 //       s_aenq: an asynchronous event is written; aenq_vector: the vector of these events
 // Out   aq_*, acq_*: ring set-up, *_start for one cycle when a ring is set up; irq: one request
 //       for all pending notes of a vector, with the vector that is set up when the request is
@@ -24,7 +24,7 @@ module efa_aq (
     output wire [3:0] aq_log,
     output wire aq_wide,
     output wire [15:0] aq_producer,
-    input wire aq_taken,
+    input wire aq_consumed,
 
     output wire acq_on,
     output wire acq_start,
@@ -38,14 +38,14 @@ module efa_aq (
     input wire irq_ready,
     output wire [7:0] irq_vector,
 
-    output wire ev_odd_valid,
-    output wire [63:0] ev_odd_data
+    output wire ev_anomaly_valid,
+    output wire [63:0] ev_anomaly_data
 );
 
   localparam [15:0] ENTRY_BYTES = `EFA_ADMIN_AQ_ENTRY__BYTES;
   localparam [15:0] WIDE_BYTES = `EFA_ADMIN_AQ_ENTRY_V2__BYTES;
   localparam [15:0] MAX_DEPTH = `EFA_LIMITS__MAX_AQ_DEPTH;
-  localparam [3:0] ODD_AQ = 4'd1;
+  localparam [3:0] ANOMALY_AQ = 4'd1;
 
   reg [63:0] aq_base_reg_q;
   reg [63:0] acq_base_reg_q;
@@ -60,22 +60,22 @@ module efa_aq (
   reg [3:0] acq_log_q;
   reg [7:0] acq_vector_q;
   reg [15:0] producer_q;
-  reg [15:0] taken_q;
+  reg [15:0] consumed_q;
   reg mask_q;
   reg due_q;
   reg aenq_due_q;
   reg irq_valid_q;
   reg [7:0] irq_vector_q;
-  reg odd_valid_q;
-  reg [31:0] odd_detail_q;
+  reg anomaly_valid_q;
+  reg [31:0] anomaly_detail_q;
 
   `include "efa_admin_fn.vh"
 
   wire [15:0] aq_size = reg_wr_data[`EFA_REG__AQ_CAPS__AQ_ENTRY_SIZE];
-  wire aq_legal = legal_depth(
+  wire aq_ok = depth_ok(
       reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH], MAX_DEPTH
   ) && (aq_size == ENTRY_BYTES || aq_size == WIDE_BYTES);
-  wire acq_legal = legal_depth(
+  wire acq_ok = depth_ok(
       reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_DEPTH], MAX_DEPTH
   ) && reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_ENTRY_SIZE] == ENTRY_BYTES[7:0];
 
@@ -85,14 +85,14 @@ module efa_aq (
 
   // AQEs that the doorbell posts, and free slots of the ring.
   wire [15:0] rung = reg_wr_data[15:0] - producer_q;
-  wire [15:0] room = (16'd1 << aq_log_q) - (producer_q - taken_q);
-  wire ring_legal = aq_on_q && rung <= room;
+  wire [15:0] space = (16'd1 << aq_log_q) - (producer_q - consumed_q);
+  wire ring_ok = aq_on_q && rung <= space;
 
   // One request reports all pending notes of its vector.
   wire send = (due_q || aenq_due_q) && !mask_q && (!irq_valid_q || irq_ready);
   wire [7:0] vector = due_q ? acq_vector_q : aenq_vector;
-  wire tells = send && vector == acq_vector_q;
-  wire tells_aenq = send && vector == aenq_vector;
+  wire reports = send && vector == acq_vector_q;
+  wire reports_aenq = send && vector == aenq_vector;
 
   assign rings_on = aq_on_q && acq_on_q;
   assign aq_start = aq_start_q;
@@ -106,8 +106,8 @@ module efa_aq (
   assign acq_log = acq_log_q;
   assign irq_valid = irq_valid_q;
   assign irq_vector = irq_vector_q;
-  assign ev_odd_valid = odd_valid_q;
-  assign ev_odd_data = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, ODD_AQ};
+  assign ev_anomaly_valid = anomaly_valid_q;
+  assign ev_anomaly_data = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, ANOMALY_AQ};
 
   always @(posedge clk) begin
     if (rst) begin
@@ -119,26 +119,26 @@ module efa_aq (
       acq_start_q <= 1'b0;
       aq_log_q <= 4'd0;
       producer_q <= 16'd0;
-      taken_q <= 16'd0;
+      consumed_q <= 16'd0;
       mask_q <= 1'b0;
       due_q <= 1'b0;
       aenq_due_q <= 1'b0;
       irq_valid_q <= 1'b0;
-      odd_valid_q <= 1'b0;
+      anomaly_valid_q <= 1'b0;
     end else begin
-      aq_start_q  <= to_aq_caps && aq_legal;
-      acq_start_q <= to_acq_caps && acq_legal;
-      odd_valid_q <= to_aq_db && !ring_legal;
-      if (aq_taken) taken_q <= taken_q + 16'd1;
+      aq_start_q  <= to_aq_caps && aq_ok;
+      acq_start_q <= to_acq_caps && acq_ok;
+      anomaly_valid_q <= to_aq_db && !ring_ok;
+      if (aq_consumed) consumed_q <= consumed_q + 16'd1;
       if (to_aq_caps) begin
-        aq_on_q <= aq_legal;
+        aq_on_q <= aq_ok;
         producer_q <= 16'd0;
-        taken_q <= 16'd0;
+        consumed_q <= 16'd0;
         aq_log_q <= log2(reg_wr_data[`EFA_REG__AQ_CAPS__AQ_DEPTH]);
-      end else if (to_aq_db && ring_legal) begin
+      end else if (to_aq_db && ring_ok) begin
         producer_q <= reg_wr_data[15:0];
       end
-      if (to_acq_caps) acq_on_q <= acq_legal;
+      if (to_acq_caps) acq_on_q <= acq_ok;
       if (reg_wr_valid) begin
         case (reg_wr_offset)
           `EFA_REG__AQ_BASE_LO:  aq_base_reg_q[31:0] <= reg_wr_data;
@@ -151,9 +151,9 @@ module efa_aq (
         endcase
       end
       if (s_note_valid) due_q <= 1'b1;
-      else if (tells) due_q <= 1'b0;
+      else if (reports) due_q <= 1'b0;
       if (s_aenq_valid) aenq_due_q <= 1'b1;
-      else if (tells_aenq) aenq_due_q <= 1'b0;
+      else if (reports_aenq) aenq_due_q <= 1'b0;
       if (send) irq_valid_q <= 1'b1;
       else if (irq_ready) irq_valid_q <= 1'b0;
     end
@@ -170,9 +170,10 @@ module efa_aq (
       acq_vector_q <= reg_wr_data[`EFA_REG__ACQ_CAPS__ACQ_MSIX_VECTOR];
     end
     if (send) irq_vector_q <= vector;
-    odd_detail_q <= reg_wr_data;
+    anomaly_detail_q <= reg_wr_data;
   end
 
-  `EFA_CHECK(!(aq_taken && !to_aq_caps && producer_q == taken_q), "entry taken that was not rung")
+  `EFA_CHECK(!(aq_consumed && !to_aq_caps && producer_q == consumed_q),
+             "AQE consumed that was not posted")
 
 endmodule

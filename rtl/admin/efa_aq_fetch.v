@@ -3,7 +3,7 @@
 //
 // In    ring set-up and producer index; s_line: AQEs read from host memory
 // Out   m_line: reads; m_cmd: AQEs in ring order, err: the read failed, bad: the checksum or
-//       payload version is wrong; aq_taken: an AQE is fetched; ev_odd: an AQE with a wrong phase
+//       payload version is wrong; aq_consumed: an AQE is fetched; ev_odd: an AQE with a wrong phase
 //       bit, a wrong checksum or a failed read
 // Time  read in the cycle of the new producer index, command in the cycle of its line, one of each
 //       per cycle; disabling the ring withdraws a waiting read or command, a new set-up drops the
@@ -19,7 +19,7 @@ module efa_aq_fetch (
     input wire [3:0] aq_log,
     input wire aq_wide,
     input wire [15:0] aq_producer,
-    output wire aq_taken,
+    output wire aq_consumed,
 
     output wire m_line_valid,
     input wire m_line_ready,
@@ -37,23 +37,23 @@ module efa_aq_fetch (
     output wire m_cmd_err,
     output wire m_cmd_bad,
 
-    output wire ev_odd_valid,
-    output wire [63:0] ev_odd_data
+    output wire ev_anomaly_valid,
+    output wire [63:0] ev_anomaly_data
 );
 
   localparam SLOT_W = $clog2(`EFA_LIMITS__MAX_AQ_DEPTH);
-  localparam [3:0] ODD_PHASE = 4'd3;
-  localparam [3:0] ODD_READ = 4'd4;
-  localparam [3:0] ODD_BAD = 4'd6;
+  localparam [3:0] WRONG_PHASE = 4'd3;
+  localparam [3:0] ANOMALY_READ = 4'd4;
+  localparam [3:0] ANOMALY_BAD = 4'd6;
 
-  reg [15:0] asked_q;
+  reg [15:0] requested_q;
   reg [15:0] came_q;
   reg [15:0] drop_q;  // outstanding reads of old rings
-  reg odd_valid_q;
-  reg [3:0] odd_what_q;
-  reg [31:0] odd_detail_q;
+  reg anomaly_valid_q;
+  reg [3:0] anomaly_kind_q;
+  reg [31:0] anomaly_detail_q;
 
-  wire [SLOT_W-1:0] slot = asked_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << aq_log);
+  wire [SLOT_W-1:0] slot = requested_q[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << aq_log);
   wire dropping = drop_q != 16'd0;
   wire ask = m_line_valid && m_line_ready;
   wire drop = dropping && s_line_valid;
@@ -61,7 +61,7 @@ module efa_aq_fetch (
   wire phase_wrong = s_line_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__PHASE]
       == came_q[aq_log];
 
-  assign m_line_valid = rings_on && !aq_start && asked_q != aq_producer;
+  assign m_line_valid = rings_on && !aq_start && requested_q != aq_producer;
   wire [57:0] place = aq_wide ? {{57 - SLOT_W{1'b0}}, slot, 1'b0} : {{58 - SLOT_W{1'b0}}, slot};
   assign m_line_addr = {aq_base[63:6] + place, 6'd0};
   assign m_line_wide = aq_wide;
@@ -71,24 +71,24 @@ module efa_aq_fetch (
   assign m_cmd_data = s_line_data;
   assign m_cmd_err = s_line_err;
   assign m_cmd_bad = s_line_bad;
-  assign aq_taken = take;
-  assign ev_odd_valid = odd_valid_q;
-  assign ev_odd_data  = {{64 - `EFA_EV_ODD_ADMIN__W{1'b0}}, odd_detail_q, odd_what_q};
+  assign aq_consumed = take;
+  assign ev_anomaly_valid = anomaly_valid_q;
+  assign ev_anomaly_data  = {{64 - `EFA_EV_ANOMALY_ADMIN__W{1'b0}}, anomaly_detail_q, anomaly_kind_q};
 
   always @(posedge clk) begin
     if (rst) begin
-      asked_q <= 16'd0;
+      requested_q <= 16'd0;
       came_q <= 16'd0;
       drop_q <= 16'd0;
-      odd_valid_q <= 1'b0;
+      anomaly_valid_q <= 1'b0;
     end else begin
-      odd_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
+      anomaly_valid_q <= take && (s_line_err || s_line_bad || phase_wrong);
       if (aq_start) begin
-        asked_q <= 16'd0;
+        requested_q <= 16'd0;
         came_q  <= 16'd0;
-        drop_q  <= drop_q + (asked_q - came_q);
+        drop_q  <= drop_q + (requested_q - came_q);
       end else begin
-        if (ask) asked_q <= asked_q + 16'd1;
+        if (ask) requested_q <= requested_q + 16'd1;
         if (take) came_q <= came_q + 16'd1;
         if (drop) drop_q <= drop_q - 16'd1;
       end
@@ -96,8 +96,8 @@ module efa_aq_fetch (
   end
 
   always @(posedge clk) begin
-    odd_what_q   <= s_line_err ? ODD_READ : s_line_bad ? ODD_BAD : ODD_PHASE;
-    odd_detail_q <= {16'd0, came_q};
+    anomaly_kind_q   <= s_line_err ? ANOMALY_READ : s_line_bad ? ANOMALY_BAD : WRONG_PHASE;
+    anomaly_detail_q <= {16'd0, came_q};
   end
 
   wire unused_base = &{1'b0, aq_base[5:0]};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_ah - executes CREATE_AH and DESTROY_AH; one counted handle per PD and GID.
 //
-// In    s_cmd; responses of efa_objects
+// In    s_cmd; responses of efa_obj_table
 // Out   m_rsp; obj requests; ah_*: a handle created or destroyed, for every engine
 // Time  CREATE_AH 7 cycles and one per number ever used (search for PD and GID), 6 for the first
-//       handle; DESTROY_AH 6; plus the requests to efa_objects
+//       handle; DESTROY_AH 6; plus the requests to efa_obj_table
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -51,7 +51,7 @@ module efa_cmd_ah (
   localparam [3:0] ST_COMPARE = 4'd7;
   localparam [3:0] ST_LESS = 4'd8;
   localparam [3:0] ST_FREE = 4'd9;
-  localparam [3:0] ST_TELL = 4'd10;
+  localparam [3:0] ST_REPORT = 4'd10;
   localparam [3:0] ST_PD_BACK = 4'd11;
   localparam [3:0] ST_RSP = 4'd12;
 
@@ -62,7 +62,7 @@ module efa_cmd_ah (
   reg [2:0] status_d;
   reg [15:0] index_q;
   reg [15:0] index_d;
-  reg [AH_W:0] used_q;  // one above the highest number ever used; efa_objects skips none
+  reg [AH_W:0] used_q;  // one above the highest number ever used; efa_obj_table skips none
   reg [AH_W:0] scan_q;
   reg [AH_W:0] scan_d;
   reg looked_q;
@@ -79,7 +79,7 @@ module efa_cmd_ah (
   wire idle = state_q == ST_IDLE;
   wire searching = state_q == ST_SEARCH;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [2:0] obj_told = obj_status(obj_rsp_code);
+  wire [2:0] obj_result = obj_status(obj_rsp_code);
 
   // Valid bit, PD and GID of each number ever used.
   wire [TABLE_W-1:0] there;
@@ -88,7 +88,7 @@ module efa_cmd_ah (
       .ADDR_W(AH_W)
   ) u_table (
       .clk(clk),
-      .wr_en(state_q == ST_TELL),
+      .wr_en(state_q == ST_REPORT),
       .wr_addr(index_q[AH_W-1:0]),
       .wr_data({create, pd, gid}),
       .rd_en(searching || state_q == ST_CHECK),
@@ -100,26 +100,26 @@ module efa_cmd_ah (
   wire hit = looked_q && there == {1'b1, pd, gid};
 
   // The last two bytes of a GID are the node, big endian.
-  wire [127:0] told_gid = create ? gid : entry_gid;
-  wire [15:0] node = {told_gid[119:112], told_gid[127:120]};
-  wire in_fabric = told_gid[111:0] ==
+  wire [127:0] new_gid = create ? gid : entry_gid;
+  wire [15:0] node = {new_gid[119:112], new_gid[127:120]};
+  wire in_fabric = new_gid[111:0] ==
   `EFA_LIMITS__GID_PREFIX
   && (node >> `EFA_LIMITS__NODE_W) == 16'd0;
-  reg [`EFA_AHC__W-1:0] told;
+  reg [`EFA_AHC__W-1:0] ctx;
   always @* begin
-    told[`EFA_AHC__LIVE] = create;
-    told[`EFA_AHC__PD] = pd[9:0];
-    told[`EFA_AHC__FABRIC] = in_fabric;
-    told[`EFA_AHC__NODE] = node;
+    ctx[`EFA_AHC__LIVE] = create;
+    ctx[`EFA_AHC__PD] = pd[9:0];
+    ctx[`EFA_AHC__FABRIC] = in_fabric;
+    ctx[`EFA_AHC__NODE] = node;
   end
 
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
-  assign ah_valid = state_q == ST_TELL;
+  assign ah_valid = state_q == ST_REPORT;
   assign ah_index = index_q[AH_W-1:0];
-  assign ah_data = told;
+  assign ah_data = ctx;
 
   reg [511:0] entry;
   always @* begin
@@ -140,7 +140,7 @@ module efa_cmd_ah (
     endcase
   end
   wire of_pd = state_q == ST_PD || state_q == ST_PD_BACK;
-  assign obj_valid = !idle && !searching && state_q != ST_COMPARE && state_q != ST_TELL
+  assign obj_valid = !idle && !searching && state_q != ST_COMPARE && state_q != ST_REPORT
       && state_q != ST_RSP;
   assign obj_op = op;
   assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__AH;
@@ -165,7 +165,7 @@ module efa_cmd_ah (
       end
       // References the PD first, so that the PD stays during the search.
       ST_PD: begin
-        status_d = obj_told;
+        status_d = obj_result;
         if (obj_ready) state_d = ok ? ST_SEARCH : ST_RSP;
       end
       // Searches a live handle of the same PD and GID.
@@ -176,22 +176,22 @@ module efa_cmd_ah (
       end
       // References the handle found; the second reference to the PD is released next.
       ST_AGAIN: begin
-        status_d = obj_told;
+        status_d = obj_result;
         if (obj_ready) state_d = ST_PD_BACK;
       end
       // Finds a free number for a new handle.
       ST_FIND: begin
-        status_d = obj_told;
+        status_d = obj_result;
         index_d  = {{16 - AH_W{1'b0}}, obj_rsp_index[AH_W-1:0]};
         if (obj_ready) state_d = ok ? ST_TAKE : ST_PD_BACK;
       end
       // Takes the number.
       ST_TAKE: begin
-        if (obj_ready) state_d = ST_TELL;
+        if (obj_ready) state_d = ST_REPORT;
       end
       // Checks that the handle to destroy exists.
       ST_CHECK: begin
-        status_d = obj_told;
+        status_d = obj_result;
         if (obj_ready) state_d = ok ? ST_COMPARE : ST_RSP;
       end
       // Compares the PD; a handle with further references stays.
@@ -209,10 +209,10 @@ module efa_cmd_ah (
       end
       // Frees the number with the last reference.
       ST_FREE: begin
-        if (obj_ready) state_d = ST_TELL;
+        if (obj_ready) state_d = ST_REPORT;
       end
       // Writes the handle in every engine.
-      ST_TELL: begin
+      ST_REPORT: begin
         state_d = create ? ST_RSP : ST_PD_BACK;
       end
       // Releases the reference to the PD.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_cq - executes CREATE_CQ, DESTROY_CQ, CREATE_EQ and DESTROY_EQ.
 //
-// In    s_cmd; responses of efa_objects
+// In    s_cmd; responses of efa_obj_table
 // Out   m_rsp; obj requests; cqc_*, eqc_*: contexts for every engine; m_drain: drain of completions
 // Time  CREATE_EQ 5 cycles, CREATE_CQ 6 (7 in interrupt mode), DESTROY_EQ 5, DESTROY_CQ 7; plus the
-//       requests to efa_objects and the drain
+//       requests to efa_obj_table and the drain
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -56,13 +56,13 @@ module efa_cmd_cq #(
   localparam [31:0] DB_CQ_BASE = `EFA_LIMITS__DB_CQ_BASE;
 
   localparam [3:0] ST_IDLE = 4'd0;
-  localparam [3:0] ST_JUDGE = 4'd1;
+  localparam [3:0] ST_VALIDATE = 4'd1;
   localparam [3:0] ST_UAR = 4'd2;
   localparam [3:0] ST_EQ = 4'd3;
   localparam [3:0] ST_FIND = 4'd4;
   localparam [3:0] ST_TAKE = 4'd5;
   localparam [3:0] ST_FREE = 4'd6;
-  localparam [3:0] ST_TELL = 4'd7;
+  localparam [3:0] ST_REPORT = 4'd7;
   localparam [3:0] ST_DRAIN = 4'd8;
   localparam [3:0] ST_EQ_BACK = 4'd9;
   localparam [3:0] ST_UAR_BACK = 4'd10;
@@ -91,13 +91,13 @@ module efa_cmd_cq #(
   `EFA_ADMIN_AQ_OPCODE__CREATE_EQ
   || opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_CQ;
   wire idle = state_q == ST_IDLE;
-  wire tell = state_q == ST_TELL;
+  wire report = state_q == ST_REPORT;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
 
   // Checks that need no lookup.
   wire [15:0] eq_depth = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__DEPTH];
   wire [63:0] eq_base = cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__BA];
-  wire eq_illegal = !legal_depth(
+  wire eq_illegal = !depth_ok(
       eq_depth, MAX_EQ_DEPTH
   ) || cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__ENTRY_SIZE_WORDS] != 5'd4 ||
       cmd_q[`EFA_ADMIN_CREATE_EQ_CMD__MSIX_VEC] >= VECTORS || eq_base[5:0] != 6'd0;
@@ -113,7 +113,7 @@ module efa_cmd_cq #(
   wire [15:0] subs = s_cfg_profile ? SUBS_RECORDED : SUBS_DEFAULT;
   wire cq_illegal = cq_words != 5'd4 && !cq_wide || cq_src && !cq_wide
       || cq_long && !long_capable
-      || !legal_depth(
+      || !depth_ok(
       cq_depth, MAX_CQ_DEPTH
   ) || cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__NUM_SUB_CQS] != subs || cq_base[5:0] != 6'd0;
 
@@ -141,7 +141,7 @@ module efa_cmd_cq #(
   end
 
   // The EQ that each CQ references, for DESTROY_CQ.
-  wire [EQN_W:0] kept_eq;
+  wire [EQN_W:0] saved_eq;
   efa_ram #(
       .WIDTH (1 + EQN_W),
       .ADDR_W(CQN_W)
@@ -152,20 +152,20 @@ module efa_cmd_cq #(
       .wr_data({cq_intr, cq_eqn[EQN_W-1:0]}),
       .rd_en(state_q == ST_FREE),
       .rd_addr(index_q[CQN_W-1:0]),
-      .rd_data(kept_eq)
+      .rd_data(saved_eq)
   );
-  wire [15:0] eqn_back = create ? cq_eqn : {{16 - EQN_W{1'b0}}, kept_eq[EQN_W-1:0]};
-  wire eq_named = create ? eq_named_q : kept_eq[EQN_W];
+  wire [15:0] eqn_back = create ? cq_eqn : {{16 - EQN_W{1'b0}}, saved_eq[EQN_W-1:0]};
+  wire eq_named = create ? eq_named_q : saved_eq[EQN_W];
 
   assign s_cmd_ready = idle;
   assign m_rsp_valid = state_q == ST_RSP;
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
-  assign cqc_valid = tell && !of_eq;
+  assign cqc_valid = report && !of_eq;
   assign cqc_cqn = index_q[CQN_W-1:0];
   assign cqc_data = cqc;
-  assign eqc_valid = tell && of_eq;
+  assign eqc_valid = report && of_eq;
   assign eqc_eqn = index_q[EQN_W-1:0];
   assign eqc_data = eqc;
 
@@ -229,10 +229,10 @@ module efa_cmd_cq #(
         index_d = s_cmd_data[`EFA_ADMIN_DESTROY_CQ_CMD__CQ_IDX];
         uar_d = s_cmd_data[`EFA_ADMIN_CREATE_CQ_CMD__UAR];
         eq_named_d = 1'b0;
-        if (s_cmd_valid) state_d = ST_JUDGE;
+        if (s_cmd_valid) state_d = ST_VALIDATE;
       end
       // Validates the command.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         if (!create) begin
           state_d = ST_FREE;
         end else if (!of_eq && cmd_q[`EFA_ADMIN_CREATE_CQ_CMD__VIRT]) begin
@@ -264,16 +264,16 @@ module efa_cmd_cq #(
       end
       // Takes the number.
       ST_TAKE: begin
-        if (obj_ready) state_d = ST_TELL;
+        if (obj_ready) state_d = ST_REPORT;
       end
       // Frees the number of a queue without references.
       ST_FREE: begin
         status_d = obj_status(obj_rsp_code);
         uar_d = obj_rsp_uar;
-        if (obj_ready) state_d = ok ? ST_TELL : ST_RSP;
+        if (obj_ready) state_d = ok ? ST_REPORT : ST_RSP;
       end
       // Writes the context in every engine.
-      ST_TELL: begin
+      ST_REPORT: begin
         state_d = create ? ST_RSP : ST_DRAIN;
       end
       // Waits until CQEs and EQEs in flight have left.

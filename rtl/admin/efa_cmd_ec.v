@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_ec - executes CREATE, ATTACH, DETACH, MODIFY and DESTROY of event counters.
 //
-// In    s_cmd; responses of efa_objects and efa_ec; qp_gone: a QP is destroyed
+// In    s_cmd; responses of efa_obj_table and efa_ec; qp_gone: a QP is destroyed
 // Out   m_rsp; obj requests; ec requests; m_drain: drain of completions formed before an ATTACH
-// Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4; plus efa_objects, efa_ec and the
-//       drain; a destroyed QP is reported to efa_ec before the next command
+// Time  CREATE 5 cycles, ATTACH 6, DETACH 5, MODIFY 3, DESTROY 4; plus efa_obj_table, efa_ec and
+//       the drain; a destroyed QP is reported to efa_ec before the next command
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -55,7 +55,7 @@ module efa_cmd_ec #(
   localparam [31:0] LAWFUL = `EFA_LIMITS__EVENT_COUNTER_EVENTS;
 
   localparam [2:0] ST_IDLE = 3'd0;
-  localparam [2:0] ST_JUDGE = 3'd1;
+  localparam [2:0] ST_VALIDATE = 3'd1;
   localparam [2:0] ST_OBJECT = 3'd2;
   localparam [2:0] ST_COMPARE = 3'd3;
   localparam [2:0] ST_ORDER = 3'd4;
@@ -96,7 +96,7 @@ module efa_cmd_ec #(
   wire of_qp = attach || detach;
 
   // The handle is at the same position in every command that has one.
-  wire [31:0] asked = s_cmd_data[`EFA_ADMIN_DESTROY_EVENT_COUNTER_CMD__CNTR_HANDLE];
+  wire [31:0] requested = s_cmd_data[`EFA_ADMIN_DESTROY_EVENT_COUNTER_CMD__CNTR_HANDLE];
   wire [15:0] uar = cmd_q[`EFA_ADMIN_CREATE_EVENT_COUNTER_CMD__UAR];
   wire [63:0] paddr = cmd_q[`EFA_ADMIN_CREATE_EVENT_COUNTER_CMD__PADDR];
   wire [7:0] attach_type = cmd_q[`EFA_ADMIN_ATTACH_DETACH_EVENT_COUNTER_CMD__ATTACH_TYPE];
@@ -130,7 +130,7 @@ module efa_cmd_ec #(
       .wr_en(state_q == ST_ORDER && create),
       .wr_addr(index_q),
       .wr_data(uar),
-      .rd_en(state_q == ST_JUDGE),
+      .rd_en(state_q == ST_VALIDATE),
       .rd_addr(index_q),
       .rd_data(counter_uar)
   );
@@ -170,7 +170,7 @@ module efa_cmd_ec #(
     if (attach) order = `EFA_EC_OP__ATTACH;
     if (detach) order = `EFA_EC_OP__DETACH;
     if (modify) order = sets ? `EFA_EC_OP__SET : `EFA_EC_OP__ADD;
-    if (gone_q) order = `EFA_EC_OP__FORGET;
+    if (gone_q) order = `EFA_EC_OP__INVALIDATE;
   end
   assign ec_valid = state_q == ST_ORDER || idle && gone_q;
   assign ec_op = order;
@@ -188,11 +188,11 @@ module efa_cmd_ec #(
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         // The payload of a waiting request to efa_ec must not change.
-        if (!gone_q) index_d = asked[EC_W-1:0];
-        if (s_cmd_valid && s_cmd_ready) state_d = ST_JUDGE;
+        if (!gone_q) index_d = requested[EC_W-1:0];
+        if (s_cmd_valid && s_cmd_ready) state_d = ST_VALIDATE;
       end
       // Validates the command.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         state_d = modify || destroy ? ST_ORDER : ST_OBJECT;
         if (create) index_d = lowest;
         if (illegal) begin
@@ -263,7 +263,7 @@ module efa_cmd_ec #(
   always @(posedge clk) begin
     if (idle && !gone_q) begin
       cmd_q   <= s_cmd_data;
-      there_q <= live_q[asked[EC_W-1:0]] && asked[31:EC_W] == {32 - EC_W{1'b0}};
+      there_q <= live_q[requested[EC_W-1:0]] && requested[31:EC_W] == {32 - EC_W{1'b0}};
     end
     if (state_q == ST_OBJECT) begin
       qp_uar_q  <= obj_rsp_uar;

@@ -50,7 +50,7 @@ module efa_cmd_info #(
   localparam STAT_MOST = 6;
 
   localparam [2:0] ST_IDLE = 3'd0;
-  localparam [2:0] ST_JUDGE = 3'd1;
+  localparam [2:0] ST_VALIDATE = 3'd1;
   localparam [2:0] ST_STATS = 3'd2;
   localparam [2:0] ST_HOST = 3'd3;
   localparam [2:0] ST_RSP = 3'd4;
@@ -137,10 +137,10 @@ module efa_cmd_info #(
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         open_d   = 3'd0;
-        if (s_cmd_valid) state_d = ST_JUDGE;
+        if (s_cmd_valid) state_d = ST_VALIDATE;
       end
       // Forms the response; statistics and host information take further states.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         state_d  = ST_RSP;
         body_d   = get ? feature_body : {BODY_W{1'b0}};
         index_d  = stats_basic ? STAT_BASIC : STAT_MESSAGES;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_mr - executes REG_MR (pages in the command, in a list, or none), ALLOC_MR and DEREG_MR.
 //
-// In    s_cmd; responses of efa_objects; s_line: lines of page lists
+// In    s_cmd; responses of efa_obj_table; s_line: lines of page lists
 // Out   m_rsp; obj requests; m_line: reads of page lists; mtt_*, mr_* for every engine; m_drain
 // Time  REG_MR 22 cycles and one per page, 10 without pages; ALLOC_MR 19; DEREG_MR 10, 7 without
-//       pages; plus efa_objects, the search for a block, the page list and the drain
+//       pages; plus efa_obj_table, the search for a block, the page list and the drain
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -63,7 +63,7 @@ module efa_cmd_mr (
 
   localparam [3:0] ST_IDLE = 4'd0;
   localparam [3:0] ST_SIZE = 4'd1;
-  localparam [3:0] ST_JUDGE = 4'd2;
+  localparam [3:0] ST_VALIDATE = 4'd2;
   localparam [3:0] ST_PD = 4'd3;
   localparam [3:0] ST_FIND = 4'd4;
   localparam [3:0] ST_BLOCK = 4'd5;
@@ -71,7 +71,7 @@ module efa_cmd_mr (
   localparam [3:0] ST_TAKE = 4'd7;
   localparam [3:0] ST_PLACE = 4'd8;
   localparam [3:0] ST_CHECK = 4'd9;
-  localparam [3:0] ST_TELL = 4'd10;
+  localparam [3:0] ST_REPORT = 4'd10;
   localparam [3:0] ST_DRAIN = 4'd11;
   localparam [3:0] ST_REMOVE = 4'd12;
   localparam [3:0] ST_PD_BACK = 4'd13;
@@ -101,14 +101,14 @@ module efa_cmd_mr (
   wire [31:0] max_pages = cmd_q[`EFA_ADMIN_ALLOC_MR_CMD__MAX_PAGES];
   wire malformed = reg_mr && cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA_INDIRECT]
       && (physical || !cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__CTRL_DATA]);
-  wire [31:0] key_asked = s_cmd_data[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
+  wire [31:0] key_requested = s_cmd_data[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
   wire [31:0] key_given = cmd_q[`EFA_ADMIN_DEREG_MR_CMD__L_KEY];
   wire [15:0] pd = cmd_q[`EFA_ADMIN_REG_MR_CMD__PD];
 
   wire reg_illegal;
   wire [66:0] reg_pages;
   wire [63:0] mask;
-  efa_mr_pages u_pages (
+  efa_mr_geometry u_pages (
       .clk(clk),
       .s_cfg_profile(s_cfg_profile),
       .s_cmd(cmd_q),
@@ -120,8 +120,8 @@ module efa_cmd_mr (
   wire illegal = alloc_mr ? max_pages == 32'd0 : reg_illegal;
   wire [66:0] pages = alloc_mr ? {35'd0, max_pages} : reg_pages;
 
-  wire kept_physical;
-  wire [PD_W-1:0] kept_pd;
+  wire saved_physical;
+  wire [PD_W-1:0] saved_pd;
   wire block_ready;
   wire block_fits;
   wire [MTT_W:0] block_base;
@@ -131,7 +131,7 @@ module efa_cmd_mr (
       .rst(rst),
       .s_find(state_q == ST_BLOCK),
       .s_insert(state_q == ST_PLACE),
-      .s_remove(state_q == ST_REMOVE && !kept_physical),
+      .s_remove(state_q == ST_REMOVE && !saved_physical),
       .s_ready(block_ready),
       .s_index(index_q),
       .s_need(pages[MTT_W:0]),
@@ -142,7 +142,7 @@ module efa_cmd_mr (
   wire list_done;
   wire misaligned;
   wire failed;
-  efa_mr_list u_list (
+  efa_pbl_load u_list (
       .clk(clk),
       .rst(rst),
       .s_start(state_q == ST_LIST),
@@ -170,14 +170,14 @@ module efa_cmd_mr (
   efa_ram #(
       .WIDTH (1 + PD_W),
       .ADDR_W(MR_W)
-  ) u_kept (
+  ) u_saved (
       .clk(clk),
-      .wr_en(state_q == ST_TELL && makes),
+      .wr_en(state_q == ST_REPORT && makes),
       .wr_addr(index_q),
       .wr_data({physical, pd[PD_W-1:0]}),
       .rd_en(state_q == ST_CHECK),
       .rd_addr(index_q),
-      .rd_data({kept_physical, kept_pd})
+      .rd_data({saved_physical, saved_pd})
   );
 
   // A key is the generation, and below it the number.
@@ -207,7 +207,7 @@ module efa_cmd_mr (
   assign m_rsp_id = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__COMMAND_ID__COMMAND_ID];
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
-  assign mr_valid = state_q == ST_TELL;
+  assign mr_valid = state_q == ST_REPORT;
   assign mr_index = index_q;
   assign mr_data = mrc;
 
@@ -238,7 +238,7 @@ module efa_cmd_mr (
   assign obj_op = op;
   assign obj_kind = of_pd ? `EFA_OBJ_KIND__PD : `EFA_OBJ_KIND__MR;
   assign obj_index = {
-    16'd0, !of_pd ? {{16 - MR_W{1'b0}}, index_q} : makes ? pd : {{16 - PD_W{1'b0}}, kept_pd}
+    16'd0, !of_pd ? {{16 - MR_W{1'b0}}, index_q} : makes ? pd : {{16 - PD_W{1'b0}}, saved_pd}
   };
   assign obj_uar = 16'd0;
   assign obj_log = 4'd0;
@@ -251,18 +251,18 @@ module efa_cmd_mr (
       // Waits for a command; the number is the low part of a key.
       ST_IDLE: begin
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
-        index_d  = key_asked[MR_W-1:0];
+        index_d  = key_requested[MR_W-1:0];
         if (s_cmd_valid) begin
           state_d = s_cmd_data[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE]
               == `EFA_ADMIN_AQ_OPCODE__DEREG_MR ? ST_CHECK : ST_SIZE;
         end
       end
-      // Waits for the three stages of efa_mr_pages.
+      // Waits for the three stages of efa_mr_geometry.
       ST_SIZE: begin
-        if (stage_q == 2'd3) state_d = ST_JUDGE;
+        if (stage_q == 2'd3) state_d = ST_VALIDATE;
       end
       // Validates the command.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         if (malformed) begin
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
           state_d  = ST_RSP;
@@ -314,16 +314,16 @@ module efa_cmd_mr (
       end
       // Takes the number, with the next generation of its key.
       ST_TAKE: begin
-        if (obj_ready) state_d = physical ? ST_TELL : ST_PLACE;
+        if (obj_ready) state_d = physical ? ST_REPORT : ST_PLACE;
       end
       // Takes the block.
       ST_PLACE: begin
-        if (block_ready) state_d = ST_TELL;
+        if (block_ready) state_d = ST_REPORT;
       end
       // Checks that the region exists and has the generation of the key.
       ST_CHECK: begin
         if (obj_ready) begin
-          state_d = ST_TELL;
+          state_d = ST_REPORT;
           if (!ok || key_there != key_given) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             state_d  = ST_RSP;
@@ -332,7 +332,7 @@ module efa_cmd_mr (
       end
       // Writes the context in every engine; a region of ALLOC_MR is invalid until a fast
       // registration.
-      ST_TELL: begin
+      ST_REPORT: begin
         state_d = makes ? ST_RSP : ST_DRAIN;
       end
       // Waits until no engine uses the region.
@@ -341,7 +341,7 @@ module efa_cmd_mr (
       end
       // Frees the block and the number, releases the reference to the PD.
       ST_REMOVE: begin
-        if (kept_physical || block_ready) state_d = ST_FREE;
+        if (saved_physical || block_ready) state_d = ST_FREE;
       end
       ST_FREE: begin
         if (obj_ready) state_d = ST_PD_BACK;
@@ -371,7 +371,7 @@ module efa_cmd_mr (
   end
 
   wire unused_bits = &{
-    1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, obj_rsp_index, key_asked
+    1'b0, cmd_q, entry[63:0], block_base[MTT_W], obj_rsp_gen, obj_rsp_index, key_requested
   };
 
 endmodule

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_pd - executes ALLOC_PD, DEALLOC_PD, ALLOC_UAR and DEALLOC_UAR.
 //
-// In    s_cmd; responses of efa_objects
+// In    s_cmd; responses of efa_obj_table
 // Out   m_rsp; obj requests
-// Time  allocation 3 cycles and two requests to efa_objects, deallocation 2 cycles and one
+// Time  allocation 3 cycles and two requests to efa_obj_table, deallocation 2 cycles and one
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cmd_qp - executes CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 //
-// In    s_cmd; responses of efa_objects; qpa_*: QP contexts; readiness of the engines; cqc_*: CQs
-//       created and destroyed
-// Out   m_rsp; obj requests; qpa: context reads and writes, locked from a read to its write;
-//       sqop, rqop: operations of the engines on a QP; m_drain; sqop_base: address of a new send
-//       queue in host memory
+// In    s_cmd; responses of efa_obj_table; qpc_admin_*: QP contexts; readiness of the engines;
+//       cqc_*: CQs created and destroyed
+// Out   m_rsp; obj requests; qpc_admin: context reads and writes, locked from a read to its write;
+//       sq_ctrl, rq_ctrl: operations of the engines on a QP; m_drain; sq_ctrl_base: address of a
+//       new send queue in host memory
 // Time  CREATE_QP 13 cycles, MODIFY_QP 6 (9 to RESET), QUERY_QP 5 (6 in SQD), DESTROY_QP 15; plus
-//       efa_objects, contexts, engines and drains
+//       efa_obj_table, contexts, engines and drains
 `include "efa_defs.vh"
 `include "efa_admin.vh"
 
@@ -47,26 +47,26 @@ module efa_cmd_qp #(
     input wire [CQN_W-1:0] cqc_cqn,
     input wire cqc_long_id,
 
-    output wire qpa_lock,
-    output wire qpa_valid,
-    input wire qpa_ready,
-    output wire qpa_write,
-    output wire [QPN_W-1:0] qpa_qpn,
-    output wire [`EFA_QPC__W-1:0] qpa_wdata,
-    input wire qpa_rvalid,
-    input wire [`EFA_QPC__W-1:0] qpa_rdata,
-    output wire sqop_valid,
-    input wire sqop_ready,
-    output wire [1:0] sqop_kind,
-    output wire [QPN_W-1:0] sqop_qpn,
-    output wire [`EFA_QPC__W-1:0] sqop_qpc,
-    output wire [57:0] sqop_base,
-    input wire sqop_busy,
-    output wire rqop_valid,
-    input wire rqop_ready,
-    output wire [1:0] rqop_kind,
-    output wire [QPN_W-1:0] rqop_qpn,
-    output wire [`EFA_QPC__W-1:0] rqop_qpc
+    output wire qpc_admin_lock,
+    output wire qpc_admin_valid,
+    input wire qpc_admin_ready,
+    output wire qpc_admin_write,
+    output wire [QPN_W-1:0] qpc_admin_qpn,
+    output wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
+    input wire qpc_admin_rvalid,
+    input wire [`EFA_QPC__W-1:0] qpc_admin_rdata,
+    output wire sq_ctrl_valid,
+    input wire sq_ctrl_ready,
+    output wire [1:0] sq_ctrl_kind,
+    output wire [QPN_W-1:0] sq_ctrl_qpn,
+    output wire [`EFA_QPC__W-1:0] sq_ctrl_qpc,
+    output wire [57:0] sq_ctrl_base,
+    input wire sq_ctrl_busy,
+    output wire rq_ctrl_valid,
+    input wire rq_ctrl_ready,
+    output wire [1:0] rq_ctrl_kind,
+    output wire [QPN_W-1:0] rq_ctrl_qpn,
+    output wire [`EFA_QPC__W-1:0] rq_ctrl_qpc
 );
 
   localparam QPC_W = `EFA_QPC__W;
@@ -83,19 +83,19 @@ module efa_cmd_qp #(
   localparam [1:0] REF_RCQ = 2'd3;
 
   localparam [4:0] ST_IDLE = 5'd0;
-  localparam [4:0] ST_JUDGE = 5'd1;
+  localparam [4:0] ST_VALIDATE = 5'd1;
   localparam [4:0] ST_REF = 5'd2;
   localparam [4:0] ST_FIND = 5'd3;
   localparam [4:0] ST_FIND_LLQ = 5'd4;
   localparam [4:0] ST_TAKE = 5'd5;
   localparam [4:0] ST_TAKE_LLQ = 5'd6;
   localparam [4:0] ST_READ = 5'd7;
-  localparam [4:0] ST_ANSWER = 5'd8;
+  localparam [4:0] ST_CTX = 5'd8;
   localparam [4:0] ST_COMPARE = 5'd9;
   localparam [4:0] ST_WRITE = 5'd10;
   localparam [4:0] ST_DRAIN = 5'd11;
-  localparam [4:0] ST_SQOP = 5'd12;
-  localparam [4:0] ST_RQOP = 5'd13;
+  localparam [4:0] ST_SQ_CTRL = 5'd12;
+  localparam [4:0] ST_RQ_CTRL = 5'd13;
   localparam [4:0] ST_FREE_LLQ = 5'd14;
   localparam [4:0] ST_FREE = 5'd15;
   localparam [4:0] ST_UNREF = 5'd16;
@@ -121,7 +121,7 @@ module efa_cmd_qp #(
 
   wire idle = state_q == ST_IDLE;
   wire ok = obj_rsp_code == `EFA_OBJ_CODE__OK;
-  wire [2:0] obj_told = obj_status(obj_rsp_code);
+  wire [2:0] obj_result = obj_status(obj_rsp_code);
   wire [7:0] opcode = cmd_q[`EFA_ADMIN_AQ_ENTRY__AQ_COMMON_DESCRIPTOR__OPCODE];
   wire create = opcode == `EFA_ADMIN_AQ_OPCODE__CREATE_QP;
   wire modify = opcode == `EFA_ADMIN_AQ_OPCODE__MODIFY_QP;
@@ -145,8 +145,8 @@ module efa_cmd_qp #(
   wire [63:0] sq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_BASE_ADDR];
   wire [63:0] rq_base = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_BASE_ADDR];
   wire [7:0] rnr_given = cmd_q[`EFA_ADMIN_MODIFY_QP_CMD__RNR_RETRY];
-  wire long_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID];
-  wire rq_asked = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
+  wire long_requested = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_64_BIT_REQ_ID];
+  wire rq_requested = cmd_q[`EFA_ADMIN_CREATE_QP_CMD__QP_ALLOC_SIZE__RECV_QUEUE_RING_SIZE] != 32'd0;
 
   wire create_illegal;
   wire modify_illegal;
@@ -155,7 +155,7 @@ module efa_cmd_qp #(
   wire [3:0] rq_log;
   wire [3:0] pages_log;
   wire rnr_capable;
-  efa_qp_rules #(
+  efa_qp_param_check #(
       .SQ_HOST(SQ_HOST)
   ) u_rules (
       .s_cfg_profile(s_cfg_profile),
@@ -181,7 +181,7 @@ module efa_cmd_qp #(
       .wr_en(cqc_valid),
       .wr_addr(cqc_cqn),
       .wr_data(cqc_long_id),
-      .rd_en(state_q == ST_JUDGE),
+      .rd_en(state_q == ST_VALIDATE),
       .rd_addr(send_cq[CQN_W-1:0]),
       .rd_data(cq_long)
   );
@@ -209,7 +209,7 @@ module efa_cmd_qp #(
       .ADDR_W(QPN_W)
   ) u_attributes (
       .clk(clk),
-      .wr_en(state_q == ST_WRITE && qpa_ready),
+      .wr_en(state_q == ST_WRITE && qpc_admin_ready),
       .wr_addr(qpn_q),
       .wr_data({rnr_new, psn_new}),
       .rd_en(state_q == ST_READ),
@@ -239,21 +239,21 @@ module efa_cmd_qp #(
   assign m_rsp_status = {5'd0, status_q};
   assign m_drain_valid = state_q == ST_DRAIN;
   // A QP must not enter the error state between the read and the write of its context.
-  assign qpa_lock = state_q == ST_READ || state_q == ST_ANSWER || state_q == ST_COMPARE
+  assign qpc_admin_lock = state_q == ST_READ || state_q == ST_CTX || state_q == ST_COMPARE
       || state_q == ST_WRITE;
-  assign qpa_valid = state_q == ST_READ || state_q == ST_WRITE;
-  assign qpa_write = state_q == ST_WRITE;
-  assign qpa_qpn = qpn_q;
-  assign qpa_wdata = qpc_q;
-  assign sqop_valid = state_q == ST_SQOP;
-  assign sqop_kind = qop_kind;
-  assign sqop_qpn = qpn_q;
-  assign sqop_qpc = qpc_q;
-  assign sqop_base = SQ_HOST != 0 ? sq_base[63:6] : 58'd0;
-  assign rqop_valid = state_q == ST_RQOP;
-  assign rqop_kind = qop_kind;
-  assign rqop_qpn = qpn_q;
-  assign rqop_qpc = qpc_q;
+  assign qpc_admin_valid = state_q == ST_READ || state_q == ST_WRITE;
+  assign qpc_admin_write = state_q == ST_WRITE;
+  assign qpc_admin_qpn = qpn_q;
+  assign qpc_admin_wdata = qpc_q;
+  assign sq_ctrl_valid = state_q == ST_SQ_CTRL;
+  assign sq_ctrl_kind = qop_kind;
+  assign sq_ctrl_qpn = qpn_q;
+  assign sq_ctrl_qpc = qpc_q;
+  assign sq_ctrl_base = SQ_HOST != 0 ? sq_base[63:6] : 58'd0;
+  assign rq_ctrl_valid = state_q == ST_RQ_CTRL;
+  assign rq_ctrl_kind = qop_kind;
+  assign rq_ctrl_qpn = qpn_q;
+  assign rq_ctrl_qpc = qpc_q;
 
   wire [31:0] db_offset =
       ({22'd0, qpc_q[`EFA_QPC__UAR]} << DB_PAGE_LOG) + {{29 - QPN_W{1'b0}}, qpn_q, 3'd0};
@@ -347,10 +347,10 @@ module efa_cmd_qp #(
         status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__SUCCESS_W3;
         step_d   = REF_PD;
         busy_d   = 1'b0;
-        if (s_cmd_valid) state_d = ST_JUDGE;
+        if (s_cmd_valid) state_d = ST_VALIDATE;
       end
       // Validates the command and forms the context of a new QP.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         qpn_d = handle[QPN_W-1:0];
         if (create) begin
           qpc_d = {QPC_W{1'b0}};
@@ -365,10 +365,10 @@ module efa_cmd_qp #(
           qpc_d[`EFA_QPC__RSUB] = two_subs;
           qpc_d[`EFA_QPC__SQ_LOG] = sq_log;
           qpc_d[`EFA_QPC__WQE128] = wqe128;
-          qpc_d[`EFA_QPC__LONG_ID] = long_asked;
-          qpc_d[`EFA_QPC__RQ_LIVE] = rq_asked;
-          qpc_d[`EFA_QPC__RQ_BASE] = rq_asked ? rq_base[63:6] : 58'd0;
-          qpc_d[`EFA_QPC__RQ_LOG] = rq_asked ? rq_log : 4'd0;
+          qpc_d[`EFA_QPC__LONG_ID] = long_requested;
+          qpc_d[`EFA_QPC__RQ_LIVE] = rq_requested;
+          qpc_d[`EFA_QPC__RQ_BASE] = rq_requested ? rq_base[63:6] : 58'd0;
+          qpc_d[`EFA_QPC__RQ_LOG] = rq_requested ? rq_log : 4'd0;
           if (cmd_q[`EFA_ADMIN_CREATE_QP_CMD__SQ_VIRT]
               || cmd_q[`EFA_ADMIN_CREATE_QP_CMD__RQ_VIRT]) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__MALFORMED_REQUEST_W3;
@@ -389,12 +389,12 @@ module efa_cmd_qp #(
       end
       // References PD, UAR and CQs; a refusal releases the references made before.
       ST_REF: begin
-        status_d = obj_told;
+        status_d = obj_result;
         if (obj_ready) begin
           step_d = ok ? step_q + 2'd1 : step_q - 2'd1;
           if (!ok) begin
             state_d = step_q == REF_PD ? ST_RSP : ST_UNREF;
-          end else if (step_q == REF_RCQ && long_asked && !cq_long) begin
+          end else if (step_q == REF_RCQ && long_requested && !cq_long) begin
             status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
             step_d   = REF_RCQ;
             state_d  = ST_UNREF;
@@ -405,13 +405,13 @@ module efa_cmd_qp #(
       end
       // Finds a free number and free pages.
       ST_FIND: begin
-        status_d = obj_told;
+        status_d = obj_result;
         qpn_d = obj_rsp_index[QPN_W-1:0];
         step_d = REF_RCQ;
         if (obj_ready) state_d = ok ? ST_FIND_LLQ : ST_UNREF;
       end
       ST_FIND_LLQ: begin
-        status_d = obj_told;
+        status_d = obj_result;
         page_d   = obj_rsp_index;
         if (obj_ready) state_d = ok ? ST_TAKE : ST_UNREF;
       end
@@ -426,11 +426,11 @@ module efa_cmd_qp #(
       end
       // Reads the context.
       ST_READ: begin
-        if (qpa_ready) state_d = ST_ANSWER;
+        if (qpc_admin_ready) state_d = ST_CTX;
       end
-      ST_ANSWER: begin
-        qpc_d = qpa_rdata;
-        if (qpa_rvalid) state_d = ST_COMPARE;
+      ST_CTX: begin
+        qpc_d = qpc_admin_rdata;
+        if (qpc_admin_rvalid) state_d = ST_COMPARE;
       end
       // Compares the handle and forms the new context.
       ST_COMPARE: begin
@@ -439,7 +439,7 @@ module efa_cmd_qp #(
           status_d = `EFA_ADMIN_AQ_COMPLETION_STATUS__ILLEGAL_PARAMETER_W3;
           state_d  = ST_RSP;
         end else if (query) begin
-          state_d = qp_state == `EFA_ADMIN_QP_STATE__SQD_W3 ? ST_SQOP : ST_RSP;
+          state_d = qp_state == `EFA_ADMIN_QP_STATE__SQD_W3 ? ST_SQ_CTRL : ST_RSP;
         end else begin
           if (destroy) qpc_d[`EFA_QPC__LIVE] = 1'b0;
           if (destroy) qpc_d[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__RESET_W3;
@@ -452,20 +452,21 @@ module efa_cmd_qp #(
       end
       // Writes the context.
       ST_WRITE: begin
-        if (qpa_ready) state_d = create ? ST_SQOP : destroy || to_reset ? ST_DRAIN : ST_RSP;
+        if (qpc_admin_ready)
+          state_d = create ? ST_SQ_CTRL : destroy || to_reset ? ST_DRAIN : ST_RSP;
       end
       // Waits until no engine uses the QP.
       ST_DRAIN: begin
-        if (m_drain_ready) state_d = ST_SQOP;
+        if (m_drain_ready) state_d = ST_SQ_CTRL;
       end
       // Waits until the engines have initialised, cleared, freed or queried the QP.
-      ST_SQOP: begin
-        busy_d = query && sqop_busy;
-        if (sqop_ready) state_d = query ? ST_RSP : ST_RQOP;
+      ST_SQ_CTRL: begin
+        busy_d = query && sq_ctrl_busy;
+        if (sq_ctrl_ready) state_d = query ? ST_RSP : ST_RQ_CTRL;
       end
-      ST_RQOP: begin
+      ST_RQ_CTRL: begin
         step_d = REF_RCQ;
-        if (rqop_ready) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
+        if (rq_ctrl_ready) state_d = destroy ? ST_FREE_LLQ : ST_RSP;
       end
       // Frees the pages and the number, releases the references.
       ST_FREE_LLQ: begin

@@ -45,9 +45,9 @@ module efa_mtt_alloc (
   reg [NODE_W-1:0] hint_d;
   reg [POS_W-1:0] hint_end_q;
   reg [POS_W-1:0] hint_end_d;
-  reg [NODE_W-1:0] here_q;
-  reg [NODE_W-1:0] here_d;
-  reg [POS_W-1:0] end_q;  // end of region here_q
+  reg [NODE_W-1:0] node_q;
+  reg [NODE_W-1:0] node_d;
+  reg [POS_W-1:0] end_q;  // end of region node_q
   reg [POS_W-1:0] end_d;
   reg [NODE_W-1:0] behind_q;
   reg [NODE_W-1:0] behind_d;
@@ -118,16 +118,16 @@ module efa_mtt_alloc (
     state_d = state_q;
     hint_d = hint_q;
     hint_end_d = hint_end_q;
-    here_d = here_q;
+    node_d = node_q;
     end_d = end_q;
     behind_d = behind_q;
     next_wr = 1'b0;
-    next_wr_node = here_q;
+    next_wr_node = node_q;
     next_wr_data = node;
-    next_rd_node = here_q;
+    next_rd_node = node_q;
     prev_wr = 1'b0;
     prev_wr_node = node;
-    prev_wr_data = here_q;
+    prev_wr_data = node_q;
     range_wr = 1'b0;
     range_wr_node = node;
     range_wr_data = {end_q + s_need, end_q};
@@ -151,7 +151,7 @@ module efa_mtt_alloc (
         next_rd_node  = node;
         range_rd_node = node;
         if (s_find) begin
-          here_d  = hint_q;
+          node_d  = hint_q;
           end_d   = hint_end_q;
           state_d = ST_NEXT;
         end else if (s_insert) begin
@@ -160,7 +160,7 @@ module efa_mtt_alloc (
           state_d = ST_UNLINK;
         end
       end
-      // Reads the region behind here_q.
+      // Reads the region behind node_q.
       ST_NEXT: begin
         state_d = ST_RANGE;
       end
@@ -175,9 +175,9 @@ module efa_mtt_alloc (
         if (fits || behind_q == ENDS) begin
           state_d = ST_DONE;
         end else begin
-          here_d = behind_q;
+          node_d = behind_q;
           end_d  = range_to;
-          if (here_q == hint_q && gap == {POS_W{1'b0}}) begin
+          if (node_q == hint_q && gap == {POS_W{1'b0}}) begin
             hint_d = behind_q;
             hint_end_d = range_to;
           end
@@ -189,7 +189,7 @@ module efa_mtt_alloc (
         next_wr  = 1'b1;
         prev_wr  = 1'b1;
         range_wr = 1'b1;
-        if (here_q == hint_q) begin
+        if (node_q == hint_q) begin
           hint_d = node;
           hint_end_d = end_q + s_need;
         end
@@ -206,7 +206,7 @@ module efa_mtt_alloc (
       end
       // Reads the neighbours of the region to remove.
       ST_UNLINK: begin
-        here_d = prev;
+        node_d = prev;
         behind_d = next;
         end_d = range_from;
         state_d = ST_UNLINKED;
@@ -218,7 +218,7 @@ module efa_mtt_alloc (
         prev_wr = 1'b1;
         prev_wr_node = behind_q;
         if (end_q < hint_end_q) begin
-          hint_d = here_q;
+          hint_d = node_q;
           hint_end_d = end_q;
         end
         state_d = ST_DONE;
@@ -243,7 +243,7 @@ module efa_mtt_alloc (
   end
 
   always @(posedge clk) begin
-    here_q <= here_d;
+    node_q <= node_d;
     end_q <= end_d;
     behind_q <= behind_d;
     fits_q <= fits;

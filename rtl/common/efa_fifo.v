@@ -108,13 +108,14 @@ module efa_fifo #(
           .rd_data(m_data)
       );
 
-      `EFA_CHECK(level_q == stored_q + {{DEPTH_LOG2{1'b0}}, head_q}, "level lost an item")
+      `EFA_CHECK(level_q == stored_q + {{DEPTH_LOG2{1'b0}}, head_q},
+                 "level below the number of items")
     end
   endgenerate
 
   assign s_ready = level_q != FULL;
   assign level = level_q;
 
-  `EFA_CHECK(level_q <= FULL, "level beyond the depth")
+  `EFA_CHECK(level_q <= FULL, "level above the depth")
 
 endmodule

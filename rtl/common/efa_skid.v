@@ -45,6 +45,6 @@ module efa_skid #(
   assign m_valid = valid_q;
   assign m_data = data_q;
 
-  `EFA_CHECK(!spare_q || valid_q, "spare item without a first one")
+  `EFA_CHECK(!spare_q || valid_q, "second item without a first")
 
 endmodule

@@ -44,7 +44,7 @@ module efa_mr_check #(
   `include "efa_sum_fn.vh"
 
   // Init sweep after a reset: it marks every region as not live.
-  reg [MR_W:0] walk_q;
+  reg [MR_W:0] init_q;
 
   // s1: region being read
   reg s1_valid_q;
@@ -61,7 +61,7 @@ module efa_mr_check #(
   reg s2_none_q;
   reg s2_long_q;  // more bytes than the region has
   reg [63:0] s2_distance_q;
-  reg [63:0] s2_room_q;
+  reg [63:0] s2_space_q;
   reg [63:0] s2_offset_q;
   reg s2_phys_q;
   reg [5:0] s2_shift_q;
@@ -70,45 +70,45 @@ module efa_mr_check #(
   reg [31:0] s2_len_q;
   reg [USER_W-1:0] s2_user_q;
 
-  wire walking = !walk_q[MR_W];
+  wire initializing = !init_q[MR_W];
   wire move = !m_valid || m_ready;
 
   wire [`EFA_MRC__W-1:0] region;
   wire [63:0] iova = region[`EFA_MRC__IOVA];
   wire [63:0] first_page = iova & ({64{1'b1}} << region[`EFA_MRC__SHIFT]);
   wire [64:0] distance = less64(s1_addr_q, iova);
-  wire [64:0] room = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
+  wire [64:0] length_left = less64(region[`EFA_MRC__LENGTH], {32'd0, s1_len_q});
   wire [64:0] offset = less64(s1_addr_q, first_page);
   wire allowed = region[`EFA_MRC__LIVE] && s1_key_q == {4'd0, region[`EFA_MRC__KEY]}
       && region[`EFA_MRC__PD] == s1_pd_q && (region[`EFA_MRC__LOCAL_WRITE] || !s1_write_q);
   // A region ends at 2^64 at most. An address before its region therefore has a distance, modulo
   // 2^64, that exceeds the remaining length of the region.
-  wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_room_q);
+  wire s2_ok = s2_none_q || (s2_allowed_q && !s2_long_q && s2_distance_q <= s2_space_q);
 
-  assign init_done = !walking;
+  assign init_done = !initializing;
   assign s_ready = move;
 
-  localparam VERDICT_W = 1 + 1 + 6 + 16 + 64 + 64 + 32 + USER_W;
-  wire [VERDICT_W-1:0] s2_verdict = {
+  localparam STATUS_W = 1 + 1 + 6 + 16 + 64 + 64 + 32 + USER_W;
+  wire [STATUS_W-1:0] s2_status = {
     s2_ok, s2_phys_q, s2_shift_q, s2_mtt_q, s2_offset_q, s2_addr_q, s2_len_q, s2_user_q
   };
-  wire [VERDICT_W-1:0] verdict;
-  assign {m_ok, m_phys, m_shift, m_mtt, m_offset, m_addr, m_len, m_user} = verdict;
+  wire [STATUS_W-1:0] status;
+  assign {m_ok, m_phys, m_shift, m_mtt, m_offset, m_addr, m_len, m_user} = status;
 
   generate
     if (EARLY != 0) begin : g_early
       assign m_valid = s2_valid_q;
-      assign verdict = s2_verdict;
-    end else begin : g_verdict
+      assign status = s2_status;
+    end else begin : g_status
       // s3: check result
       reg s3_valid_q;
-      reg [VERDICT_W-1:0] s3_verdict_q;
+      reg [STATUS_W-1:0] s3_status_q;
       assign m_valid = s3_valid_q;
-      assign verdict = s3_verdict_q;
+      assign status = s3_status_q;
       always @(posedge clk) begin
         if (rst) s3_valid_q <= 1'b0;
         else if (move) s3_valid_q <= s2_valid_q;
-        if (move) s3_verdict_q <= s2_verdict;
+        if (move) s3_status_q <= s2_status;
       end
     end
   endgenerate
@@ -118,9 +118,9 @@ module efa_mr_check #(
       .ADDR_W(MR_W)
   ) u_table (
       .clk(clk),
-      .wr_en(walking || mr_valid),
-      .wr_addr(walking ? walk_q[MR_W-1:0] : mr_index),
-      .wr_data(walking ? {`EFA_MRC__W{1'b0}} : mr_data),
+      .wr_en(initializing || mr_valid),
+      .wr_addr(initializing ? init_q[MR_W-1:0] : mr_index),
+      .wr_data(initializing ? {`EFA_MRC__W{1'b0}} : mr_data),
       .rd_en(move),
       .rd_addr(s_key[MR_W-1:0]),
       .rd_data(region)
@@ -128,11 +128,11 @@ module efa_mr_check #(
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= {MR_W + 1{1'b0}};
+      init_q <= {MR_W + 1{1'b0}};
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
     end else begin
-      if (walking) walk_q <= walk_q + ONE;
+      if (initializing) init_q <= init_q + ONE;
       if (move) begin
         s1_valid_q <= s_valid;
         s2_valid_q <= s1_valid_q;
@@ -151,9 +151,9 @@ module efa_mr_check #(
 
       s2_allowed_q <= allowed;
       s2_none_q <= s1_len_q == 32'd0;
-      s2_long_q <= room[64];
+      s2_long_q <= length_left[64];
       s2_distance_q <= distance[63:0];
-      s2_room_q <= room[63:0];
+      s2_space_q <= length_left[63:0];
       s2_offset_q <= offset[63:0];
       s2_phys_q <= region[`EFA_MRC__PHYS];
       s2_shift_q <= region[`EFA_MRC__SHIFT];
@@ -167,11 +167,11 @@ module efa_mr_check #(
   wire unused_rights = &{1'b0, region[`EFA_MRC__REMOTE_WRITE], region[`EFA_MRC__REMOTE_READ]};
   wire unused_borrow = &{1'b0, distance[64], offset[64]};
 
-  wire [63:0] told_iova = mr_data[`EFA_MRC__IOVA];
-  wire [63:0] told_length = mr_data[`EFA_MRC__LENGTH];
-  wire ends = told_length == 64'd0 || told_iova <= -told_length;
+  wire [63:0] mr_iova = mr_data[`EFA_MRC__IOVA];
+  wire [63:0] mr_length = mr_data[`EFA_MRC__LENGTH];
+  wire ends = mr_length == 64'd0 || mr_iova <= -mr_length;
 
-  `EFA_CHECK(!walking || !s_valid, "question before the table was cleared")
-  `EFA_CHECK(!mr_valid || !mr_data[`EFA_MRC__LIVE] || ends, "a region that ends beyond 2^64")
+  `EFA_CHECK(!initializing || !s_valid, "request before the table is initialized")
+  `EFA_CHECK(!mr_valid || !mr_data[`EFA_MRC__LIVE] || ends, "region ends beyond 2^64")
 
 endmodule

@@ -3,7 +3,7 @@
 //
 // In    s_job every job; written: the data of a job was accepted; s_done_entry: a CQE was accepted;
 //       s_stored, s_released packets stored and released; s_flushed flushed WQEs received
-// Out   m_rxc completions; m_acko acknowledgements; free_* a slot of the packet buffer; done_*
+// Out   m_rxc completions; m_ack_tx acknowledgements; free_* a slot of the packet buffer; done_*
 //       descriptors reported; statistics; m_drained, for one cycle: everything that was inside when
 //       s_drain rose has left
 // Time  completion in the cycle of the job if its data is out, one job per cycle; acknowledgement 2
@@ -21,16 +21,16 @@ module efa_rx_retire #(
 
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire [`EFA_RX_JOB__W-1:0] s_job,
     input wire written,
     input wire s_done_entry,
 
     output wire m_rxc_valid,
     input wire m_rxc_ready,
     output wire [`EFA_CPL__W-1:0] m_rxc_data,
-    output wire m_acko_valid,
-    input wire m_acko_ready,
-    output wire [`EFA_ACKO__W-1:0] m_acko_data,
+    output wire m_ack_tx_valid,
+    input wire m_ack_tx_ready,
+    output wire [`EFA_ACK_TX__W-1:0] m_ack_tx_data,
 
     output wire free_valid,
     output wire [SLOT_W-1:0] free_slot,
@@ -49,25 +49,25 @@ module efa_rx_retire #(
     output wire st_drop_valid,
     output wire st_rx_valid,
     output wire [15:0] st_rx_bytes,
-    output wire ev_rxw_valid,
-    output wire [63:0] ev_rxw_data
+    output wire ev_rx_data_done_valid,
+    output wire [63:0] ev_rx_data_done_data
 );
 
-  localparam ACKO_W = `EFA_ACKO__W;
+  localparam ACK_TX_W = `EFA_ACK_TX__W;
   localparam PENDING_LOG2 = 6;
   localparam DROPS_LOG2 = 7;
 
-  wire [`EFA_CPL__W-1:0] cpl = s_job[`EFA_RXJ__CPL];
-  wire writes = s_job[`EFA_RXJ__WRITE];
-  wire completes = s_job[`EFA_RXJ__COMPLETE];
-  wire acks = s_job[`EFA_RXJ__ACK];
-  wire [15:0] length = s_job[`EFA_RXJ__LENGTH];
+  wire [`EFA_CPL__W-1:0] cpl = s_job[`EFA_RX_JOB__CPL];
+  wire writes = s_job[`EFA_RX_JOB__WRITE];
+  wire completes = s_job[`EFA_RX_JOB__COMPLETE];
+  wire acks = s_job[`EFA_RX_JOB__ACK];
+  wire [15:0] length = s_job[`EFA_RX_JOB__LENGTH];
 
   // Jobs whose data is out and which have not retired.
   reg [JOBS_LOG2:0] written_q;
   wire data_out = !writes || written_q != {(JOBS_LOG2 + 1) {1'b0}};
-  wire pending_room;
-  wire ready = s_job_valid && data_out && pending_room;
+  wire pending_space;
+  wire ready = s_job_valid && data_out && pending_space;
   assign m_rxc_valid = ready && completes;
   assign m_rxc_data  = cpl;
   assign s_job_ready = ready && (!completes || m_rxc_ready);
@@ -82,21 +82,21 @@ module efa_rx_retire #(
   reg [PENDING_LOG2:0] entries_q;
   wire head_free = head_valid && (!head_waits || entries_q != {(PENDING_LOG2 + 1) {1'b0}});
   efa_fifo #(
-      .WIDTH(2 + ACKO_W),
+      .WIDTH(2 + ACK_TX_W),
       .DEPTH_LOG2(PENDING_LOG2)
   ) u_pending (
       .clk(clk),
       .rst(rst),
       .s_valid(end_of_job && (completes || acks)),
-      .s_ready(pending_room),
-      .s_data({completes, acks, s_job[`EFA_RXJ__ACKO]}),
+      .s_ready(pending_space),
+      .s_data({completes, acks, s_job[`EFA_RX_JOB__ACK_TX]}),
       .m_valid(head_valid),
       .m_ready(head_ready),
-      .m_data({head_waits, head_acks, m_acko_data}),
+      .m_data({head_waits, head_acks, m_ack_tx_data}),
       .level(pending_level)
   );
-  assign m_acko_valid = head_free && head_acks;
-  assign head_ready   = head_free && (!head_acks || m_acko_ready);
+  assign m_ack_tx_valid = head_free && head_acks;
+  assign head_ready   = head_free && (!head_acks || m_ack_tx_ready);
 
   always @(posedge clk) begin
     if (rst) begin
@@ -110,26 +110,26 @@ module efa_rx_retire #(
     end
   end
 
-  wire packet_gone = end_of_job && s_job[`EFA_RXJ__PACKET];
-  wire flushed_gone = end_of_job && !s_job[`EFA_RXJ__PACKET];
+  wire packet_gone = end_of_job && s_job[`EFA_RX_JOB__PACKET];
+  wire flushed_gone = end_of_job && !s_job[`EFA_RX_JOB__PACKET];
   assign free_valid = packet_gone;
-  wire [15:0] slot = s_job[`EFA_RXJ__SLOT];
+  wire [15:0] slot = s_job[`EFA_RX_JOB__SLOT];
   assign free_slot = slot[SLOT_W-1:0];
   assign done_valid = end_of_job && completes;
   assign done_qpn   = cpl[`EFA_CPL__QPN];
-  assign done_count = s_job[`EFA_RXJ__COUNT];
+  assign done_count = s_job[`EFA_RX_JOB__COUNT];
 
   // Packets and flushed WQEs each leave in arrival order. A drain is done when the counts out have
   // reached the counts in at its start.
   reg [15:0] packets_in_q;
   reg [15:0] packets_out_q;
-  reg [15:0] packets_mark_q;
+  reg [15:0] packets_fence_q;
   reg [15:0] flushed_in_q;
   reg [15:0] flushed_out_q;
-  reg [15:0] flushed_mark_q;
+  reg [15:0] flushed_fence_q;
   reg draining_q;
-  wire [15:0] packets_left = packets_mark_q - packets_out_q;
-  wire [15:0] flushed_left = flushed_mark_q - flushed_out_q;
+  wire [15:0] packets_left = packets_fence_q - packets_out_q;
+  wire [15:0] flushed_left = flushed_fence_q - flushed_out_q;
   assign m_drained = draining_q && s_fetches_drained
       && (packets_left == 16'd0 || packets_left[15])
       && (flushed_left == 16'd0 || flushed_left[15]);
@@ -142,8 +142,8 @@ module efa_rx_retire #(
   assign st_drop_valid = drop_out;
   always @(posedge clk) begin
     if (s_drain && !draining_q) begin
-      packets_mark_q <= packets_in_q;
-      flushed_mark_q <= flushed_in_q;
+      packets_fence_q <= packets_in_q;
+      flushed_fence_q <= flushed_in_q;
     end
     if (rst) begin
       packets_in_q <= 16'd0;
@@ -171,15 +171,15 @@ module efa_rx_retire #(
   reg [63:0] ev_data;
   always @* begin
     ev_data = 64'd0;
-    ev_data[`EFA_EV_RXW__QPN] = cpl[`EFA_CPL__QPN];
-    ev_data[`EFA_EV_RXW__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
+    ev_data[`EFA_EV_RX_DATA_DONE__QPN] = cpl[`EFA_CPL__QPN];
+    ev_data[`EFA_EV_RX_DATA_DONE__REQ_ID] = cpl[`EFA_CPL__REQ_ID];
   end
-  assign ev_rxw_valid = st_rx_valid;
-  assign ev_rxw_data  = ev_data;
+  assign ev_rx_data_done_valid = st_rx_valid;
+  assign ev_rx_data_done_data  = ev_data;
 
   wire unused_bits = &{1'b0, s_job, slot, pending_level};
 
-  `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}}, "data out of more jobs than wait in front")
-  `EFA_CHECK(!(&drops_q && &dropped_q), "more drops wait than can be counted")
+  `EFA_CHECK(written_q <= {1'b1, {JOBS_LOG2{1'b0}}}, "data of more jobs than are pending")
+  `EFA_CHECK(!(&drops_q && &dropped_q), "overflow of the count of pending drops")
 
 endmodule

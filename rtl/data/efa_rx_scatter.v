@@ -22,7 +22,7 @@ module efa_rx_scatter #(
 
     input wire s_job_valid,
     output wire s_job_ready,
-    input wire [`EFA_RXJ__W-1:0] s_job,
+    input wire [`EFA_RX_JOB__W-1:0] s_job,
 
     output wire [LINE_W+5:0] m_win_pos,
     input wire [511:0] s_win_data,
@@ -44,30 +44,30 @@ module efa_rx_scatter #(
 
   // ---- cut the bytes of the job by source and buffer ----
   reg busy_q;
-  reg [`EFA_RXJ__W-1:0] job_q;
+  reg [`EFA_RX_JOB__W-1:0] job_q;
   reg second_q;
   reg [15:0] used_q;  // bytes of this buffer already assigned
   reg [5:0] grh_left_q;
   reg [15:0] left_q;
   reg [POS_W-1:0] pos_q;
 
-  wire [15:0] size = second_q ? job_q[`EFA_RXJ__SIZE1] : job_q[`EFA_RXJ__SIZE0];
-  wire [15:0] room = size - used_q;
+  wire [15:0] size = second_q ? job_q[`EFA_RX_JOB__SIZE1] : job_q[`EFA_RX_JOB__SIZE0];
+  wire [15:0] buffer_left = size - used_q;
   wire from_grh = grh_left_q != 6'd0;
   wire [15:0] wanted = from_grh ? {10'd0, grh_left_q} : left_q;
-  wire [15:0] part = wanted < room ? wanted : room;
-  wire [PLACE_W-1:0] place = second_q ? job_q[`EFA_RXJ__PLACE1] : job_q[`EFA_RXJ__PLACE0];
+  wire [15:0] part = wanted < buffer_left ? wanted : buffer_left;
+  wire [PLACE_W-1:0] place = second_q ? job_q[`EFA_RX_JOB__SGE1_ADDR] : job_q[`EFA_RX_JOB__SGE0_ADDR];
   wire last_part = part == wanted && !(from_grh && left_q != 16'd0);
   wire [63:0] place_addr = place[63:0];
   wire [63:0] place_offset = place[127:64];
   wire [15:0] src_node;
-  wire [`EFA_CPL__W-1:0] cpl = job_q[`EFA_RXJ__CPL];
+  wire [`EFA_CPL__W-1:0] cpl = job_q[`EFA_RX_JOB__CPL];
   assign src_node = cpl[`EFA_CPL__SRC_NODE];
 
-  wire walk_ready;
-  wire walk_valid = busy_q && room != 16'd0;
-  wire step = walk_valid && walk_ready;
-  wire next_buffer = busy_q && room == 16'd0;
+  wire translate_ready;
+  wire translate_valid = busy_q && buffer_left != 16'd0;
+  wire step = translate_valid && translate_ready;
+  wire next_buffer = busy_q && buffer_left == 16'd0;
   wire finished = step && last_part;
   assign s_job_ready = !busy_q || finished;
 
@@ -78,17 +78,17 @@ module efa_rx_scatter #(
   wire piece_done;
   wire [15:0] piece_first;
   wire [USER_W-1:0] piece_user;
-  efa_mr_walk #(
+  efa_mr_translate #(
       .USER_W(USER_W)
-  ) u_walk (
+  ) u_translate (
       .clk(clk),
       .rst(rst),
       .mtt_valid(mtt_valid),
       .mtt_index(mtt_index),
       .mtt_data(mtt_data),
       .max_log(mps_log),
-      .s_valid(walk_valid),
-      .s_ready(walk_ready),
+      .s_valid(translate_valid),
+      .s_ready(translate_ready),
       .s_phys(place[150]),
       .s_shift(place[149:144]),
       .s_mtt(place[143:128]),
@@ -105,16 +105,16 @@ module efa_rx_scatter #(
       .m_user(piece_user)
   );
 
-  wire [`EFA_RXJ__W-1:0] new_job = s_job;
-  wire [15:0] new_line = new_job[`EFA_RXJ__LINE];
+  wire [`EFA_RX_JOB__W-1:0] new_job = s_job;
+  wire [15:0] new_line = new_job[`EFA_RX_JOB__LINE];
   always @(posedge clk) begin
     if (s_job_valid && s_job_ready) begin
       job_q <= s_job;
       second_q <= 1'b0;
       used_q <= 16'd0;
-      grh_left_q <= new_job[`EFA_RXJ__GRH] ? GRH_BYTES[5:0] : 6'd0;
-      left_q <= new_job[`EFA_RXJ__LENGTH];
-      pos_q <= new_job[`EFA_RXJ__GRH] ? {POS_W{1'b0}}
+      grh_left_q <= new_job[`EFA_RX_JOB__GRH] ? GRH_BYTES[5:0] : 6'd0;
+      left_q <= new_job[`EFA_RX_JOB__LENGTH];
+      pos_q <= new_job[`EFA_RX_JOB__GRH] ? {POS_W{1'b0}}
           : {new_line[LINE_W-1:0], 6'd0} + HDR_BYTES[POS_W-1:0];
     end else if (next_buffer) begin
       second_q <= 1'b1;
@@ -137,7 +137,7 @@ module efa_rx_scatter #(
       busy_q <= s_job_valid;
     end
   end
-  wire [15:0] job_line = job_q[`EFA_RXJ__LINE];
+  wire [15:0] job_line = job_q[`EFA_RX_JOB__LINE];
 
   // ---- cut accesses into beats; a beat starts only with a credit of the output FIFO ----
   reg [5:0] sent_q;  // beats of this access
@@ -183,10 +183,10 @@ module efa_rx_scatter #(
     end
   end
 
-  wire out_room;
+  wire out_space;
   wire out_job_end;
   wire [3:0] out_level;
-  wire wr_taken = m_wr_valid && m_wr_ready;
+  wire wr_accepted = m_wr_valid && m_wr_ready;
   efa_fifo #(
       .WIDTH(64 + 13 + 1 + 1 + 512),
       .DEPTH_LOG2(3)
@@ -194,14 +194,14 @@ module efa_rx_scatter #(
       .clk(clk),
       .rst(rst),
       .s_valid(b2_valid_q),
-      .s_ready(out_room),
+      .s_ready(out_space),
       .s_data({b2_meta_q[META_W-1:1], b2_data}),
       .m_valid(m_wr_valid),
       .m_ready(m_wr_ready),
       .m_data({m_wr_addr, m_wr_len, m_wr_last, out_job_end, m_wr_data}),
       .level(out_level)
   );
-  assign done = wr_taken && out_job_end;
+  assign done = wr_accepted && out_job_end;
 
   always @(posedge clk) begin
     b1_meta_q <= meta;
@@ -219,13 +219,13 @@ module efa_rx_scatter #(
       b1_valid_q <= beat;
       b2_valid_q <= b1_valid_q;
       if (beat) sent_q <= beat_last ? 6'd0 : sent_q + 6'd1;
-      credit_q <= credit_q + {3'd0, wr_taken} - {3'd0, beat};
+      credit_q <= credit_q + {3'd0, wr_accepted} - {3'd0, beat};
     end
   end
 
   wire unused_bits = &{1'b0, out_level, job_q, cpl, piece_first, new_job, new_line, job_line};
 
-  `EFA_CHECK(!(b2_valid_q && !out_room), "efa_rx_scatter: a beat without room")
-  `EFA_CHECK(!(busy_q && second_q && next_buffer), "efa_rx_scatter: bytes beyond the entry")
+  `EFA_CHECK(!(b2_valid_q && !out_space), "efa_rx_scatter: beat without space")
+  `EFA_CHECK(!(busy_q && second_q && next_buffer), "efa_rx_scatter: bytes beyond the WQE")
 
 endmodule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_tx - sends messages in the order in which they were checked, each as one packet.
 //
-// In    s checked messages; rdc_* payload; down: halted QPs; ctx_* the message context for the next
-//       SRD send
+// In    s checked messages; rd_cpl_* payload; halted: halted QPs; ctx_* the message context for the
+//       next SRD send
 // Out   rd_* payload reads; m flits, completions without a packet, and fences, in order;
 //       read_err_*: a payload read failed; unused_valid: an SRD message ended without a context
 // Time  first flit 2 cycles after a message without reads, 3 after the last read completion of a
@@ -27,7 +27,7 @@ module efa_tx #(
     input wire [51:0] mtt_data,
     input wire s_valid,
     output wire s_ready,
-    input wire [`EFA_TXM__W-1:0] s_msg,
+    input wire [`EFA_TX_MSG__W-1:0] s_msg,
     input wire [`EFA_SGE__W-1:0] s_first,
     input wire [`EFA_SGE__W-1:0] s_second,
     input wire [639:0] s_inline,
@@ -36,21 +36,21 @@ module efa_tx #(
     output wire [63:0] rd_addr,
     output wire [12:0] rd_len,
     output wire [31:0] rd_cookie,
-    input wire rdc_valid,
-    input wire [31:0] rdc_cookie,
-    input wire [12:0] rdc_offset,
-    input wire [511:0] rdc_data,
-    input wire [6:0] rdc_bytes,
-    input wire rdc_last,
-    input wire rdc_err,
-    input wire [(1<<QPN_W)-1:0] down,
+    input wire rd_cpl_valid,
+    input wire [31:0] rd_cpl_cookie,
+    input wire [12:0] rd_cpl_offset,
+    input wire [511:0] rd_cpl_data,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_last,
+    input wire rd_cpl_err,
+    input wire [(1<<QPN_W)-1:0] halted,
     output wire read_err_valid,
     output wire [QPN_W-1:0] read_err_qpn,
     output wire unused_valid,
     input wire ctx_ready,
     input wire [31:0] ctx_id,
     output wire ctx_valid,
-    output wire [`EFA_TXM__W-1:0] ctx_msg,
+    output wire [`EFA_TX_MSG__W-1:0] ctx_msg,
     output wire m_valid,
     input wire m_ready,
     output wire m_net,
@@ -59,7 +59,7 @@ module efa_tx #(
     output wire m_last,
     output wire [511:0] m_data,
     output wire [63:0] m_keep,
-    output wire [`EFA_TXM__W-1:0] m_msg
+    output wire [`EFA_TX_MSG__W-1:0] m_msg
 );
 
   localparam SLOT_W = 8;
@@ -77,7 +77,7 @@ module efa_tx #(
   localparam [NODE_W:0] ONE_NODE = 1;
 
   // Init sweep of the packet sequence numbers after a reset.
-  reg [NODE_W:0] walk_q;
+  reg [NODE_W:0] init_q;
 
   // l0: the next message of the list
   reg [SLOT_W-1:0] head_q;
@@ -86,8 +86,8 @@ module efa_tx #(
   // l1: a message that waits for its payload, then leaves line by line. A message without payload
   // reads bypasses the list while the list is empty.
   reg l1_valid_q;
-  reg l1_past_q;
-  reg [`EFA_TXM__W+639:0] l1_item_q;
+  reg l1_bypass_q;
+  reg [`EFA_TX_MSG__W+639:0] l1_item_q;
   reg [SLOT_W-1:0] l1_slot_q;
   reg l1_ready_q;
   reg l1_failed_q;
@@ -103,7 +103,7 @@ module efa_tx #(
   reg l2_last_q;
   reg l2_odd_q;  // the flit index is odd
   reg [31:0] l2_id_q;
-  reg [`EFA_TXM__W-1:0] l2_msg_q;
+  reg [`EFA_TX_MSG__W-1:0] l2_msg_q;
   reg [639:0] l2_inline_q;
 
   // Forwarding of the last sequence number, which the read for l2 may have missed.
@@ -111,12 +111,12 @@ module efa_tx #(
   reg [NODE_W-1:0] psn_node_q;
   reg [31:0] psn_q;
 
-  wire walking = !walk_q[NODE_W];
+  wire initializing = !init_q[NODE_W];
   wire ring_init;
   wire slot_valid;
   wire [SLOT_W-1:0] slot_index;
   wire [7:0] slot_reads;
-  wire [`EFA_TXM__W-1:0] slot_msg;
+  wire [`EFA_TX_MSG__W-1:0] slot_msg;
   wire [639:0] slot_inline;
   wire [(1<<SLOT_W)-1:0] ready;
   wire [(1<<SLOT_W)-1:0] failed;
@@ -125,52 +125,52 @@ module efa_tx #(
   wire now_ready;
   wire now_failed;
   wire [SLOT_W-1:0] now_slot;
-  wire room_idle;
+  wire alloc_idle;
 
-  wire [`EFA_TXM__W+639:0] list_item;
-  wire [`EFA_TXM__W-1:0] msg;
+  wire [`EFA_TX_MSG__W+639:0] list_item;
+  wire [`EFA_TX_MSG__W-1:0] msg;
   wire [639:0] msg_inline;
-  assign {msg_inline, msg} = l1_past_q ? l1_item_q : list_item;
-  wire [15:0] length = msg[`EFA_TXM__LENGTH];
-  wire [1:0] kind = msg[`EFA_TXM__KIND];
-  wire srd = msg[`EFA_TXM__SRD];
-  wire [11:0] msg_qpn = msg[`EFA_TXM__QPN];
+  assign {msg_inline, msg} = l1_bypass_q ? l1_item_q : list_item;
+  wire [15:0] length = msg[`EFA_TX_MSG__LENGTH];
+  wire [1:0] kind = msg[`EFA_TX_MSG__KIND];
+  wire srd = msg[`EFA_TX_MSG__SRD];
+  wire [11:0] msg_qpn = msg[`EFA_TX_MSG__QPN];
   wire is_packet = kind == KIND_PACKET;
   wire [15:0] last_byte = length + HDR - 16'd1;
   wire [7:0] last_index = last_byte[13:6];
   wire [7:0] flits = last_index + 8'd1;
-  wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TXM__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
+  wire [LINE_W-1:0] lines = is_packet && !msg[`EFA_TX_MSG__INLINED] ? {1'b0, flits} : {LINE_W{1'b0}};
 
   // A halted QP sends nothing more. A datagram ends here. An SRD send still gets its context, so
   // that the flush finds it in posting order.
-  wire broken = is_packet && !l1_begun_q && !l1_failed_q && down[msg_qpn[QPN_W-1:0]];
-  wire sends = is_packet && !l1_failed_q && !broken;
-  wire silent = broken && srd;
-  wire takes_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
+  wire in_error = is_packet && !l1_begun_q && !l1_failed_q && halted[msg_qpn[QPN_W-1:0]];
+  wire sends = is_packet && !l1_failed_q && !in_error;
+  wire silent = in_error && srd;
+  wire accepts_ctx = is_packet && !l1_failed_q && srd && !l1_begun_q;
   wire last_flit = !sends || l1_flit_q == last_index;
 
   wire l2_move = !l2_valid_q || m_ready;
-  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!takes_ctx || ctx_ready);
+  wire l1_step = l1_valid_q && l1_ready_q && l2_move && (!accepts_ctx || ctx_ready);
   wire l1_end = l1_step && last_flit;
   wire listed = listed_q != {SLOT_W + 1{1'b0}};
   wire l0_go = listed && (!l1_valid_q || l1_end);
-  wire s_gathers = s_msg[`EFA_TXM__KIND] == KIND_PACKET && !s_msg[`EFA_TXM__INLINED];
-  wire s_past = s_valid && !s_gathers && room_idle && !listed && (!l1_valid_q || l1_end);
+  wire s_gathers = s_msg[`EFA_TX_MSG__KIND] == KIND_PACKET && !s_msg[`EFA_TX_MSG__INLINED];
+  wire s_bypass = s_valid && !s_gathers && alloc_idle && !listed && (!l1_valid_q || l1_end);
 
-  reg [`EFA_TXM__W-1:0] out_msg;
+  reg [`EFA_TX_MSG__W-1:0] out_msg;
   always @* begin
     out_msg = msg;
     if (is_packet && l1_failed_q) begin
-      out_msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
-    end else if (broken) begin
-      out_msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__FLUSHED;
+      out_msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    end else if (in_error) begin
+      out_msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__FLUSHED;
     end
   end
 
-  wire [15:0] l2_node_whole = l2_msg_q[`EFA_TXM__NODE];
-  wire [NODE_W-1:0] l2_node = l2_node_whole[NODE_W-1:0];
-  wire l2_srd = l2_msg_q[`EFA_TXM__SRD];
-  wire [15:0] l1_node = msg[`EFA_TXM__NODE];
+  wire [15:0] l2_node_complete = l2_msg_q[`EFA_TX_MSG__NODE];
+  wire [NODE_W-1:0] l2_node = l2_node_complete[NODE_W-1:0];
+  wire l2_srd = l2_msg_q[`EFA_TX_MSG__SRD];
+  wire [15:0] l1_node = msg[`EFA_TX_MSG__NODE];
   wire [31:0] psn_read;
   wire [31:0] psn = psn_valid_q && psn_node_q == l2_node ? psn_q + 32'd1 : psn_read;
   wire psn_given = l2_valid_q && m_ready && l2_net_q && l2_first_q && l2_srd;
@@ -179,67 +179,67 @@ module efa_tx #(
   always @* begin
     header = {HDR_BITS{1'b0}};
     header[`EFA_PKT_HDR__OPCODE] = l2_srd ? `EFA_PKT_OPCODE__SRD_SEND : `EFA_PKT_OPCODE__UD_SEND;
-    header[`EFA_PKT_HDR__HAS_IMM] = l2_msg_q[`EFA_TXM__HAS_IMM];
-    header[`EFA_PKT_HDR__LENGTH] = l2_msg_q[`EFA_TXM__LENGTH];
-    header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TXM__QP_NUM];
-    header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TXM__DST_QPN];
-    header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TXM__QKEY];
+    header[`EFA_PKT_HDR__HAS_IMM] = l2_msg_q[`EFA_TX_MSG__HAS_IMM];
+    header[`EFA_PKT_HDR__LENGTH] = l2_msg_q[`EFA_TX_MSG__LENGTH];
+    header[`EFA_PKT_HDR__SRC_QPN] = l2_msg_q[`EFA_TX_MSG__QP_NUM];
+    header[`EFA_PKT_HDR__DST_QPN] = l2_msg_q[`EFA_TX_MSG__DST_QPN];
+    header[`EFA_PKT_HDR__QKEY] = l2_msg_q[`EFA_TX_MSG__QKEY];
     header[`EFA_PKT_HDR__PSN] = l2_srd ? psn : 32'd0;
     header[`EFA_PKT_HDR__MSG_ID] = l2_srd ? l2_id_q : 32'd0;
-    header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TXM__IMM];
+    header[`EFA_PKT_HDR__IMM] = l2_msg_q[`EFA_TX_MSG__IMM];
     header[`EFA_PKT_HDR__SRC_NODE] = s_cfg_node_id;
-    header[`EFA_PKT_HDR__DST_NODE] = l2_node_whole;
+    header[`EFA_PKT_HDR__DST_NODE] = l2_node_complete;
   end
 
-  wire l2_inlined = l2_msg_q[`EFA_TXM__INLINED];
+  wire l2_inlined = l2_msg_q[`EFA_TX_MSG__INLINED];
   wire [511:0] body = !l2_inlined ? line_data
       : l2_first_q ? {l2_inline_q[255:0], 256'd0} : {128'd0, l2_inline_q[639:256]};
-  wire [15:0] l2_length = l2_msg_q[`EFA_TXM__LENGTH];
+  wire [15:0] l2_length = l2_msg_q[`EFA_TX_MSG__LENGTH];
   // 64 at most in a last flit; other flits do not use it.
   wire [6:0] l2_left = l2_length[6:0] + HDR[6:0] - {l2_odd_q, 6'd0};
   wire [63:0] keep = l2_last_q ? ~(~{64{1'b0}} << l2_left) : {64{1'b1}};
 
   // Stale bytes of the payload buffer must not follow the end of a packet.
-  reg [511:0] kept;
+  reg [511:0] latched;
   integer lane;
   always @* begin
     for (lane = 0; lane < 64; lane = lane + 1) begin
-      kept[8*lane+:8] = body[8*lane+:8] & {8{keep[lane]}};
+      latched[8*lane+:8] = body[8*lane+:8] & {8{keep[lane]}};
     end
   end
 
-  assign init_done = !walking && ring_init;
+  assign init_done = !initializing && ring_init;
   assign read_err_valid = l1_step && is_packet && l1_failed_q;
   assign read_err_qpn = msg_qpn[QPN_W-1:0];
   // Messages that had a context reserved and end without one.
   assign unused_valid = l1_step && srd
       && ((is_packet && l1_failed_q)
           || (!is_packet && kind != KIND_BARRIER
-              && msg[`EFA_TXM__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
-  assign ctx_valid = l1_step && takes_ctx;
+              && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__FLUSHED));
+  assign ctx_valid = l1_step && accepts_ctx;
   assign ctx_msg = msg;
   assign m_valid = l2_valid_q;
   assign m_net = l2_net_q;
   assign m_done = l2_done_q;
   assign m_first = l2_first_q;
   assign m_last = l2_last_q;
-  assign m_data = l2_first_q ? {kept[511:HDR_BITS], header} : kept;
+  assign m_data = l2_first_q ? {latched[511:HDR_BITS], header} : latched;
   assign m_keep = keep;
   assign m_msg = l2_msg_q;
 
-  efa_tx_room #(
+  efa_tx_alloc #(
       .SLOT_W(SLOT_W),
       .LINE_W(LINE_W)
-  ) u_room (
+  ) u_alloc (
       .clk(clk),
       .rst(rst),
       .mrrs_log(mrrs_log),
       .mtt_valid(mtt_valid),
       .mtt_index(mtt_index),
       .mtt_data(mtt_data),
-      .s_valid(s_valid && !s_past),
+      .s_valid(s_valid && !s_bypass),
       .s_ready(s_ready),
-      .s_idle(room_idle),
+      .s_idle(alloc_idle),
       .s_msg(s_msg),
       .s_first(s_first),
       .s_second(s_second),
@@ -249,7 +249,7 @@ module efa_tx #(
       .slot_reads(slot_reads),
       .slot_msg(slot_msg),
       .slot_inline(slot_inline),
-      .free_slot(l1_end && !l1_past_q),
+      .free_slot(l1_end && !l1_bypass_q),
       .free_lines(lines),
       .rd_valid(rd_valid),
       .rd_ready(rd_ready),
@@ -258,20 +258,20 @@ module efa_tx #(
       .rd_cookie(rd_cookie)
   );
 
-  efa_tx_ring #(
+  efa_tx_buffer #(
       .SLOT_W(SLOT_W),
       .LINE_W(LINE_W)
   ) u_ring (
       .clk(clk),
       .rst(rst),
       .init_done(ring_init),
-      .rdc_valid(rdc_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_valid(rd_cpl_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .slot_valid(slot_valid),
       .slot_index(slot_index),
       .slot_reads(slot_reads),
@@ -286,7 +286,7 @@ module efa_tx #(
   );
 
   efa_ram #(
-      .WIDTH (`EFA_TXM__W + 640),
+      .WIDTH (`EFA_TX_MSG__W + 640),
       .ADDR_W(SLOT_W)
   ) u_list (
       .clk(clk),
@@ -303,9 +303,9 @@ module efa_tx #(
       .ADDR_W(NODE_W)
   ) u_psn (
       .clk(clk),
-      .wr_en(walking || psn_given),
-      .wr_addr(walking ? walk_q[NODE_W-1:0] : l2_node),
-      .wr_data(walking ? FIRST_PSN : psn + 32'd1),
+      .wr_en(initializing || psn_given),
+      .wr_addr(initializing ? init_q[NODE_W-1:0] : l2_node),
+      .wr_data(initializing ? FIRST_PSN : psn + 32'd1),
       .rd_en(l1_step),
       .rd_addr(l1_node[NODE_W-1:0]),
       .rd_data(psn_read)
@@ -313,7 +313,7 @@ module efa_tx #(
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= {NODE_W + 1{1'b0}};
+      init_q <= {NODE_W + 1{1'b0}};
       head_q <= {SLOT_W{1'b0}};
       listed_q <= {SLOT_W + 1{1'b0}};
       l1_valid_q <= 1'b0;
@@ -322,11 +322,11 @@ module efa_tx #(
       l2_valid_q <= 1'b0;
       psn_valid_q <= 1'b0;
     end else begin
-      if (walking) walk_q <= walk_q + ONE_NODE;
+      if (initializing) init_q <= init_q + ONE_NODE;
       if (l0_go) head_q <= head_q + ONE_SLOT;
       if (slot_valid && !l0_go) listed_q <= listed_q + ONE_LISTED;
       else if (l0_go && !slot_valid) listed_q <= listed_q - ONE_LISTED;
-      if (l0_go || s_past || l1_end) l1_valid_q <= l0_go || s_past;
+      if (l0_go || s_bypass || l1_end) l1_valid_q <= l0_go || s_bypass;
       if (l1_step) l1_begun_q <= !last_flit;
       if (l1_end && !sends) line_q <= line_q + lines;
       else if (l1_step && lines != {LINE_W{1'b0}}) line_q <= line_q + ONE_LINE;
@@ -336,17 +336,17 @@ module efa_tx #(
   end
 
   always @(posedge clk) begin
-    if (s_past) l1_item_q <= {s_inline, s_msg};
-    if (l0_go || s_past) begin
-      l1_past_q <= s_past;
+    if (s_bypass) l1_item_q <= {s_inline, s_msg};
+    if (l0_go || s_bypass) begin
+      l1_bypass_q <= s_bypass;
       l1_slot_q <= head_q;
-      l1_ready_q <= s_past || ready[head_q] || (now_ready && now_slot == head_q);
-      l1_failed_q <= !s_past && (failed[head_q] || (now_failed && now_slot == head_q));
-    end else if (!l1_past_q && now_slot == l1_slot_q) begin
+      l1_ready_q <= s_bypass || ready[head_q] || (now_ready && now_slot == head_q);
+      l1_failed_q <= !s_bypass && (failed[head_q] || (now_failed && now_slot == head_q));
+    end else if (!l1_bypass_q && now_slot == l1_slot_q) begin
       l1_ready_q  <= l1_ready_q || now_ready;
       l1_failed_q <= l1_failed_q || now_failed;
     end
-    if (l0_go || s_past) begin
+    if (l0_go || s_bypass) begin
       l1_flit_q <= 8'd0;
     end else if (l1_step) begin
       l1_flit_q <= l1_flit_q + 8'd1;
@@ -371,6 +371,6 @@ module efa_tx #(
 
   wire unused_bits = &{1'b0, last_byte, l1_node, msg_qpn, l2_length[15:7]};
 
-  `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "a packet of no flit")
+  `EFA_CHECK(!l1_valid_q || !is_packet || l1_failed_q || flits != 8'd0, "packet of 0 flits")
 
 endmodule

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_wqe_check - validates send WQEs and resolves their address handles and buffers.
 //
-// In    s_item consumed WQEs and fences (EFA_WQI); address handles and regions as they are created
-//       and destroyed (held here in copies)
-// Out   m message (EFA_TXM), its two buffers (EFA_SGE), its inline bytes
+// In    s_item consumed WQEs and fences (EFA_WQE_IN); address handles and regions as they are
+//       created and destroyed (held here in copies)
+// Out   m message (EFA_TX_MSG), its two buffers (EFA_SGE), its inline bytes
 // Time  2 cycles, one WQE per cycle, in order; all stages stall while m_ready is low
 //
 // The first failed check sets the status. Decision 0001 defines the order of the checks.
@@ -21,13 +21,13 @@ module efa_wqe_check (
     input wire ah_valid,
     input wire [`EFA_LIMITS__AH_W-1:0] ah_index,
     input wire [`EFA_AHC__W-1:0] ah_data,
-    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_age,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen,
     input wire s_item_valid,
     output wire s_item_ready,
-    input wire [`EFA_WQI__W-1:0] s_item_data,
+    input wire [`EFA_WQE_IN__W-1:0] s_item_data,
     output wire m_valid,
     input wire m_ready,
-    output wire [`EFA_TXM__W-1:0] m_msg,
+    output wire [`EFA_TX_MSG__W-1:0] m_msg,
     output wire [`EFA_SGE__W-1:0] m_first,
     output wire [`EFA_SGE__W-1:0] m_second,
     output wire [639:0] m_inline,
@@ -46,35 +46,35 @@ module efa_wqe_check (
   localparam [1:0] KIND_DONE = 2'd1;
   localparam [1:0] KIND_BARRIER = 2'd2;
 
-  reg [AH_W:0] walk_q;
-  reg [`EFA_WQI__W-1:0] k_item_q;
+  reg [AH_W:0] init_q;
+  reg [`EFA_WQE_IN__W-1:0] k_item_q;
   reg [31:0] k_len0_q;
   reg [31:0] k_len1_q;
-  reg [3:0] k_age_q;  // generation of the handle, of the same cycle as the copy that was read
-  reg [`EFA_TXM__W-1:0] j_msg_q;
+  reg [3:0] k_gen_q;  // generation of the handle, of the same cycle as the copy that was read
+  reg [`EFA_TX_MSG__W-1:0] j_msg_q;
   reg j_nowhere_q;
   reg [639:0] j_inline_q;
 
-  wire walking = !walk_q[AH_W];
+  wire initializing = !init_q[AH_W];
   wire move;
   wire [`EFA_AHC__W-1:0] handle;
 
   // k: a WQE, its handle and regions being read; j: validated except for its regions
-  wire [895:0] s_entry = s_item_data[`EFA_WQI__ENTRY];
+  wire [895:0] s_entry = s_item_data[`EFA_WQE_IN__ENTRY];
   wire [15:0] s_ah = s_entry[`EFA_IO_TX_WQE__META__AH];
-  wire [9:0] s_pd = s_item_data[`EFA_WQI__PD];
+  wire [9:0] s_pd = s_item_data[`EFA_WQE_IN__PD];
   // Lengths of both buffers; 0 for an absent buffer.
   wire [15:0] s_buffers = s_entry[`EFA_IO_TX_WQE__META__INLINE_MSG] ? 16'd0
       : s_entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire [31:0] s_len0 = s_buffers >= 16'd1 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH] : 32'd0;
   wire [31:0] s_len1 = s_buffers >= 16'd2 ? s_entry[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH] : 32'd0;
 
-  wire [895:0] entry = k_item_q[`EFA_WQI__ENTRY];
+  wire [895:0] entry = k_item_q[`EFA_WQE_IN__ENTRY];
   wire [15:0] ah = entry[`EFA_IO_TX_WQE__META__AH];
   wire [15:0] count = entry[`EFA_IO_TX_WQE__META__LENGTH];
   wire inlined = entry[`EFA_IO_TX_WQE__META__INLINE_MSG];
-  wire [9:0] pd = k_item_q[`EFA_WQI__PD];
-  wire srd = k_item_q[`EFA_WQI__SRD];
+  wire [9:0] pd = k_item_q[`EFA_WQE_IN__PD];
+  wire srd = k_item_q[`EFA_WQE_IN__SRD];
   wire has_imm = entry[`EFA_IO_TX_WQE__META__HAS_IMM];
 
   wire [32:0] length = inlined ? {17'd0, count} : {1'b0, k_len0_q} + {1'b0, k_len1_q};
@@ -84,19 +84,20 @@ module efa_wqe_check (
       && !entry[`EFA_IO_TX_WQE__META__META_EXTENSION] && !entry[`EFA_IO_TX_WQE__META__RESERVED25]
       && entry[`EFA_IO_TX_WQE__META__RESERVED29] == 3'd0;
   wire is_send = entry[`EFA_IO_TX_WQE__META__OP_TYPE] == `EFA_IO_SEND_OP_TYPE__SEND;
-  wire [15:0] inline_most = k_item_q[`EFA_WQI__WQE128] ? INLINE_128 : INLINE_64;
+  wire [15:0] inline_most = k_item_q[`EFA_WQE_IN__WQE128] ? INLINE_128 : INLINE_64;
   wire counted = count <= (inlined ? inline_most : MAX_SGES);
   wire handle_ok = ah >> AH_W == 16'd0 && handle[`EFA_AHC__LIVE] && handle[`EFA_AHC__PD] == pd;
   wire fits = length <= (s_cfg_profile ? MTU_RECORDED : MTU_DEFAULT);
 
-  wire [3:0] op_type = k_item_q[`EFA_WQI__OP_TYPE];
+  wire [3:0] op_type = k_item_q[`EFA_WQE_IN__OP_TYPE];
   wire nowhere = srd && !handle[`EFA_AHC__FABRIC];
 
   reg [7:0] status;
   always @* begin
     status = `EFA_IO_COMP_STATUS__OK;
-    if (k_item_q[`EFA_WQI__FLUSH]) status = `EFA_IO_COMP_STATUS__FLUSHED;
-    else if (k_item_q[`EFA_WQI__TORN]) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
+    if (k_item_q[`EFA_WQE_IN__FLUSH]) status = `EFA_IO_COMP_STATUS__FLUSHED;
+    else if (k_item_q[`EFA_WQE_IN__INCOMPLETE])
+      status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
     else if (!well_formed) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
     else if (!is_send) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNSUPPORTED_OP;
     else if (!counted) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_QP_INTERNAL_ERROR;
@@ -104,32 +105,32 @@ module efa_wqe_check (
     else if (!fits) status = `EFA_IO_COMP_STATUS__LOCAL_ERROR_BAD_LENGTH;
   end
 
-  reg [`EFA_TXM__W-1:0] asked;
+  reg [`EFA_TX_MSG__W-1:0] request;
   always @* begin
-    asked = {`EFA_TXM__W{1'b0}};
-    asked[`EFA_TXM__KIND] = k_item_q[`EFA_WQI__BARRIER] ? KIND_BARRIER : KIND_PACKET;
-    asked[`EFA_TXM__MARK] = k_item_q[`EFA_WQI__MARK];
-    asked[`EFA_TXM__STATUS] = status;
-    asked[`EFA_TXM__QPN] = k_item_q[`EFA_WQI__QPN];
-    asked[`EFA_TXM__MSG] = k_item_q[`EFA_WQI__MSG];
-    asked[`EFA_TXM__SRD] = srd;
-    asked[`EFA_TXM__QP_NUM] = k_item_q[`EFA_WQI__QP_NUM];
-    asked[`EFA_TXM__SCQN] = k_item_q[`EFA_WQI__SCQN];
-    asked[`EFA_TXM__SSUB] = k_item_q[`EFA_WQI__SSUB];
-    asked[`EFA_TXM__REQ_ID] = k_item_q[`EFA_WQI__REQ_ID];
-    asked[`EFA_TXM__REQ_ID_EX] = k_item_q[`EFA_WQI__REQ_ID_EX];
-    asked[`EFA_TXM__OP_TYPE] = op_type[2:0];
-    asked[`EFA_TXM__DST_QPN] = entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM];
-    asked[`EFA_TXM__NODE] = handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;
-    asked[`EFA_TXM__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
-    asked[`EFA_TXM__HAS_IMM] = has_imm;
-    asked[`EFA_TXM__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
+    request = {`EFA_TX_MSG__W{1'b0}};
+    request[`EFA_TX_MSG__KIND] = k_item_q[`EFA_WQE_IN__BARRIER] ? KIND_BARRIER : KIND_PACKET;
+    request[`EFA_TX_MSG__FENCE] = k_item_q[`EFA_WQE_IN__FENCE];
+    request[`EFA_TX_MSG__STATUS] = status;
+    request[`EFA_TX_MSG__QPN] = k_item_q[`EFA_WQE_IN__QPN];
+    request[`EFA_TX_MSG__MSG] = k_item_q[`EFA_WQE_IN__MSG];
+    request[`EFA_TX_MSG__SRD] = srd;
+    request[`EFA_TX_MSG__QP_NUM] = k_item_q[`EFA_WQE_IN__QP_NUM];
+    request[`EFA_TX_MSG__SCQN] = k_item_q[`EFA_WQE_IN__SCQN];
+    request[`EFA_TX_MSG__SSUB] = k_item_q[`EFA_WQE_IN__SSUB];
+    request[`EFA_TX_MSG__REQ_ID] = k_item_q[`EFA_WQE_IN__REQ_ID];
+    request[`EFA_TX_MSG__REQ_ID_EX] = k_item_q[`EFA_WQE_IN__REQ_ID_EX];
+    request[`EFA_TX_MSG__OP_TYPE] = op_type[2:0];
+    request[`EFA_TX_MSG__DST_QPN] = entry[`EFA_IO_TX_WQE__META__DEST_QP_NUM];
+    request[`EFA_TX_MSG__NODE] = handle[`EFA_AHC__FABRIC] ? handle[`EFA_AHC__NODE] : 16'hffff;
+    request[`EFA_TX_MSG__QKEY] = entry[`EFA_IO_TX_WQE__META__QKEY];
+    request[`EFA_TX_MSG__HAS_IMM] = has_imm;
+    request[`EFA_TX_MSG__IMM] = has_imm ? entry[`EFA_IO_TX_WQE__META__IMMEDIATE_DATA] : 32'd0;
     // The length may be truncated only in a refused WQE, whose length is not used.
-    asked[`EFA_TXM__LENGTH] = length[15:0];
+    request[`EFA_TX_MSG__LENGTH] = length[15:0];
     // A message without bytes needs no gathering, like an inline message.
-    asked[`EFA_TXM__INLINED] = inlined || length[15:0] == 16'd0;
-    asked[`EFA_TXM__AH] = ah;
-    asked[`EFA_TXM__AGE] = k_age_q;
+    request[`EFA_TX_MSG__INLINED] = inlined || length[15:0] == 16'd0;
+    request[`EFA_TX_MSG__AH] = ah;
+    request[`EFA_TX_MSG__AH_GEN] = k_gen_q;
   end
 
   wire first_ok;
@@ -142,39 +143,39 @@ module efa_wqe_check (
   wire second_user;
   wire [31:0] first_len;
   wire [31:0] second_len;
-  wire [`EFA_TXM__W-1:0] judged = j_msg_q;
+  wire [`EFA_TX_MSG__W-1:0] checked = j_msg_q;
 
-  reg [`EFA_TXM__W-1:0] msg;
+  reg [`EFA_TX_MSG__W-1:0] msg;
   always @* begin
-    msg = judged;
-    if (judged[`EFA_TXM__STATUS] == `EFA_IO_COMP_STATUS__OK) begin
+    msg = checked;
+    if (checked[`EFA_TX_MSG__STATUS] == `EFA_IO_COMP_STATUS__OK) begin
       if (!first_ok || !second_ok) begin
-        msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
+        msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_INVALID_LKEY;
       end else if (j_nowhere_q) begin
-        msg[`EFA_TXM__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
+        msg[`EFA_TX_MSG__STATUS] = `EFA_IO_COMP_STATUS__LOCAL_ERROR_UNREACH_REMOTE;
       end
     end
-    if (judged[`EFA_TXM__KIND] == KIND_PACKET
-        && msg[`EFA_TXM__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
-      msg[`EFA_TXM__KIND] = KIND_DONE;
+    if (checked[`EFA_TX_MSG__KIND] == KIND_PACKET
+        && msg[`EFA_TX_MSG__STATUS] != `EFA_IO_COMP_STATUS__OK) begin
+      msg[`EFA_TX_MSG__KIND] = KIND_DONE;
     end
   end
 
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
-    event_data[`EFA_EV_CHECK__QPN] = msg[`EFA_TXM__QPN];
-    event_data[`EFA_EV_CHECK__MSG] = msg[`EFA_TXM__MSG];
-    event_data[`EFA_EV_CHECK__STATUS] = msg[`EFA_TXM__STATUS];
+    event_data[`EFA_EV_CHECK__QPN] = msg[`EFA_TX_MSG__QPN];
+    event_data[`EFA_EV_CHECK__MSG] = msg[`EFA_TX_MSG__MSG];
+    event_data[`EFA_EV_CHECK__STATUS] = msg[`EFA_TX_MSG__STATUS];
   end
 
-  assign init_done = !walking && first_init && second_init;
+  assign init_done = !initializing && first_init && second_init;
   assign s_item_ready = move;
   assign m_msg = msg;
   assign m_inline = j_inline_q;
   assign m_first[`EFA_SGE__LEN] = first_len[15:0];
   assign m_second[`EFA_SGE__LEN] = second_len[15:0];
-  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TXM__KIND] != KIND_BARRIER;
+  assign ev_check_valid = m_valid && m_ready && msg[`EFA_TX_MSG__KIND] != KIND_BARRIER;
   assign ev_check_data = event_data;
 
   efa_ram #(
@@ -182,9 +183,9 @@ module efa_wqe_check (
       .ADDR_W(AH_W)
   ) u_handles (
       .clk(clk),
-      .wr_en(walking || ah_valid),
-      .wr_addr(walking ? walk_q[AH_W-1:0] : ah_index),
-      .wr_data(walking ? {`EFA_AHC__W{1'b0}} : ah_data),
+      .wr_en(initializing || ah_valid),
+      .wr_addr(initializing ? init_q[AH_W-1:0] : ah_index),
+      .wr_data(initializing ? {`EFA_AHC__W{1'b0}} : ah_data),
       .rd_en(move),
       .rd_addr(s_ah[AH_W-1:0]),
       .rd_data(handle)
@@ -258,9 +259,9 @@ module efa_wqe_check (
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= {AH_W + 1{1'b0}};
+      init_q <= {AH_W + 1{1'b0}};
     end else begin
-      if (walking) walk_q <= walk_q + ONE;
+      if (initializing) init_q <= init_q + ONE;
     end
   end
 
@@ -269,8 +270,8 @@ module efa_wqe_check (
       k_item_q <= s_item_data;
       k_len0_q <= s_len0;
       k_len1_q <= s_len1;
-      k_age_q  <= ah_age[{s_ah[AH_W-1:0], 2'b00}+:4];
-      j_msg_q <= asked;
+      k_gen_q  <= ah_gen[{s_ah[AH_W-1:0], 2'b00}+:4];
+      j_msg_q <= request;
       j_nowhere_q <= nowhere;
       j_inline_q <= entry[895:256];
     end
@@ -279,6 +280,6 @@ module efa_wqe_check (
   wire unused_bits = &{1'b0, s_ah, s_entry, entry, second_user, first_user, op_type[3]};
   wire unused_lengths = &{1'b0, first_len[31:16], second_len[31:16]};
 
-  `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks ran apart")
+  `EFA_CHECK(m_valid == second_valid && move == second_ready, "the two checks lost their alignment")
 
 endmodule

@@ -3,7 +3,7 @@
 //
 // In    rd_<c>: requests of adm, rq, tx, and of sq with SQ_HOST; s_dma_rd_cpl: one beat per cycle;
 //       s_cfg_bme low or stop: no new request
-// Out   m_dma_rd; rdc: beats to the requesting client, with their byte offset in the request;
+// Out   m_dma_rd; rd_cpl: beats to the requesting client, with their byte offset in the request;
 //       idle: no request is pending or outstanding; late: a completion without outstanding request
 // Time  a request leaves one cycle after its handshake, one per cycle; a beat is delivered two
 //       cycles after it arrives. A read without completion after TIMEOUT_CYCLES (at most 4 * TAGS
@@ -57,22 +57,22 @@ module efa_dma_rd #(
     input  wire [6:0] s_dma_rd_cpl_bytes,
     input  wire s_dma_rd_cpl_last,
     input  wire s_dma_rd_cpl_err,
-    output wire rdc_adm_valid,
-    output wire rdc_rq_valid,
-    output wire rdc_tx_valid,
-    output wire rdc_sq_valid,
-    output wire [31:0] rdc_cookie,
-    output wire [12:0] rdc_offset,
-    output wire [511:0] rdc_data,
-    output wire [6:0] rdc_bytes,
-    output wire rdc_last,
-    output wire rdc_err,
+    output wire rd_cpl_adm_valid,
+    output wire rd_cpl_rq_valid,
+    output wire rd_cpl_tx_valid,
+    output wire rd_cpl_sq_valid,
+    output wire [31:0] rd_cpl_cookie,
+    output wire [12:0] rd_cpl_offset,
+    output wire [511:0] rd_cpl_data,
+    output wire [6:0] rd_cpl_bytes,
+    output wire rd_cpl_last,
+    output wire rd_cpl_err,
     output wire late_valid,
     output wire [7:0] late_tag,
     output wire ev_rd_valid,
     output wire [63:0] ev_rd_data,
-    output wire ev_rdc_valid,
-    output wire [63:0] ev_rdc_data
+    output wire ev_rd_cpl_valid,
+    output wire [63:0] ev_rd_cpl_data
 );
 
   localparam N = SQ_HOST != 0 ? 4 : 3;
@@ -92,20 +92,20 @@ module efa_dma_rd #(
   endgenerate
 
   // After rst every tag is free, with the records of a completed read.
-  reg walk_q;
-  reg [TAG_W-1:0] walk_tag_q;
+  reg init_q;
+  reg [TAG_W-1:0] init_tag_q;
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= 1'b1;
-      walk_tag_q <= {TAG_W{1'b0}};
-    end else if (walk_q) begin
-      walk_q <= walk_tag_q != {TAG_W{1'b1}};
-      walk_tag_q <= walk_tag_q + TAG_ONE;
+      init_q <= 1'b1;
+      init_tag_q <= {TAG_W{1'b0}};
+    end else if (init_q) begin
+      init_q <= init_tag_q != {TAG_W{1'b1}};
+      init_tag_q <= init_tag_q + TAG_ONE;
     end
   end
 
-  assign init_done = !walk_q;
+  assign init_done = !init_q;
 
   // Requests. A tag carries the phase of its last use: a read is outstanding while the phase of its
   // request differs from the phase of its last completion.
@@ -116,7 +116,7 @@ module efa_dma_rd #(
   wire give;
   wire [TAG_W-1:0] give_tag;
   wire give_phase;
-  wire give_room;
+  wire give_space;
   wire [TAG_W:0] unused_free;
 
   efa_fifo #(
@@ -125,9 +125,9 @@ module efa_dma_rd #(
   ) u_free (
       .clk(clk),
       .rst(rst),
-      .s_valid(walk_q || give),
-      .s_ready(give_room),
-      .s_data(walk_q ? {walk_tag_q, 1'b0} : {give_tag, give_phase}),
+      .s_valid(init_q || give),
+      .s_ready(give_space),
+      .s_data(init_q ? {init_tag_q, 1'b0} : {give_tag, give_phase}),
       .m_valid(free_valid),
       .m_ready(free_take),
       .m_data({free_tag, free_phase}),
@@ -141,9 +141,9 @@ module efa_dma_rd #(
   reg out_phase_q;
   reg [TAG_W:0] live_q;  // requests accepted and neither completed nor timed out
 
-  wire room = !out_valid_q || m_dma_rd_ready;
-  wire start = room && free_valid && !walk_q && s_cfg_bme && !stop;
-  wire [3:0] asked = {rd_sq_valid, rd_tx_valid, rd_rq_valid, rd_adm_valid};
+  wire space = !out_valid_q || m_dma_rd_ready;
+  wire start = space && free_valid && !init_q && s_cfg_bme && !stop;
+  wire [3:0] requested = {rd_sq_valid, rd_tx_valid, rd_rq_valid, rd_adm_valid};
   wire [N-1:0] grant;
   wire [4:0] granted = {{5 - N{1'b0}}, grant};
 
@@ -152,7 +152,7 @@ module efa_dma_rd #(
   ) u_arb (
       .clk(clk),
       .rst(rst),
-      .s_request(asked[N-1:0] & {N{start}}),
+      .s_request(requested[N-1:0] & {N{start}}),
       .s_hold(1'b0),
       .m_grant(grant)
   );
@@ -167,11 +167,11 @@ module efa_dma_rd #(
 
   always @(posedge clk) begin
     if (rst) out_valid_q <= 1'b0;
-    else if (room) out_valid_q <= free_take;
+    else if (space) out_valid_q <= free_take;
   end
 
   always @(posedge clk) begin
-    if (room) begin
+    if (space) begin
       out_client_q <= grant;
       out_q <= request;
       out_tag_q <= free_tag;
@@ -189,11 +189,11 @@ module efa_dma_rd #(
   assign m_dma_rd_tag = {{(8 - TAG_W) {1'b0}}, out_tag_q};
 
   // Request record of a tag, written when the read leaves.
-  localparam ASK_W = 1 + N + 32 + 13;
+  localparam REQ_META_W = 1 + N + 32 + 13;
   reg [NOW_W-1:0] now_q;
-  wire ask_wr = walk_q || leave;
-  wire [TAG_W-1:0] ask_tag = walk_q ? walk_tag_q : out_tag_q;
-  wire ask_phase = walk_q ? 1'b0 : out_phase_q;
+  wire req_wr = init_q || leave;
+  wire [TAG_W-1:0] req_tag = init_q ? init_tag_q : out_tag_q;
+  wire req_phase = init_q ? 1'b0 : out_phase_q;
 
   always @(posedge clk) begin
     if (rst) now_q <= {NOW_W{1'b0}};
@@ -237,22 +237,22 @@ module efa_dma_rd #(
     s1_err_q <= slot_q || s_dma_rd_cpl_err;
   end
 
-  wire ask_now_phase;
-  wire [N-1:0] ask_now_client;
-  wire [31:0] ask_now_cookie;
-  wire [12:0] ask_now_len;
+  wire req_now_phase;
+  wire [N-1:0] req_now_client;
+  wire [31:0] req_now_cookie;
+  wire [12:0] req_now_len;
 
   efa_ram #(
-      .WIDTH(ASK_W),
+      .WIDTH(REQ_META_W),
       .ADDR_W(TAG_W)
-  ) u_ask (
+  ) u_req (
       .clk(clk),
-      .wr_en(ask_wr),
-      .wr_addr(ask_tag),
-      .wr_data({ask_phase, out_client_q, out_cookie, out_len}),
+      .wr_en(req_wr),
+      .wr_addr(req_tag),
+      .wr_data({req_phase, out_client_q, out_cookie, out_len}),
       .rd_en(s0_valid),
       .rd_addr(s0_tag),
-      .rd_data({ask_now_phase, ask_now_client, ask_now_cookie, ask_now_len})
+      .rd_data({req_now_phase, req_now_client, req_now_cookie, req_now_len})
   );
 
   // Completion record of a tag: phase of the last completed use, timed out, malformed, bytes so
@@ -266,18 +266,18 @@ module efa_dma_rd #(
   wire [HAVE_W-1:0] have = same_q ? have_last_q : have_ram;
   wire have_phase;
   wire have_given_up;
-  wire have_broken;
+  wire have_failed;
   wire [12:0] have_offset;
-  assign {have_phase, have_given_up, have_broken, have_offset} = have;
+  assign {have_phase, have_given_up, have_failed, have_offset} = have;
 
   efa_ram #(
       .WIDTH(HAVE_W),
       .ADDR_W(TAG_W)
   ) u_have (
       .clk(clk),
-      .wr_en(walk_q || have_wr),
-      .wr_addr(walk_q ? walk_tag_q : s1_tag),
-      .wr_data(walk_q ? {HAVE_W{1'b0}} : have_new),
+      .wr_en(init_q || have_wr),
+      .wr_addr(init_q ? init_tag_q : s1_tag),
+      .wr_data(init_q ? {HAVE_W{1'b0}} : have_new),
       .rd_en(s0_valid),
       .rd_addr(s0_tag),
       .rd_data(have_ram)
@@ -289,68 +289,68 @@ module efa_dma_rd #(
   end
 
   // A timeout is valid for the use of the tag that the scan read, not for a later one.
-  wire same_use = !s1_slot_q || s1_slot_phase_q == ask_now_phase;
-  wire outstanding = s1_known_q && same_use && ask_now_phase != have_phase;
+  wire same_use = !s1_slot_q || s1_slot_phase_q == req_now_phase;
+  wire outstanding = s1_known_q && same_use && req_now_phase != have_phase;
   wire waiting = s1_valid_q && outstanding && !have_given_up;
   wire [12:0] beat_end = have_offset + {6'd0, s1_bytes_q};
   wire too_much = s1_bytes_q > 7'd64 || {1'b0, have_offset} + {7'd0, s1_bytes_q} >
-      {1'b0, ask_now_len};
-  wire broken = have_broken || too_much;
-  wire err = s1_err_q || broken || beat_end != ask_now_len;
+      {1'b0, req_now_len};
+  wire broken = have_failed || too_much;
+  wire err = s1_err_q || broken || beat_end != req_now_len;
   wire ends = s1_valid_q && s1_last_q;
   wire answered = ends && outstanding && !s1_slot_q;
   wire deliver = waiting && (s1_last_q || !broken);
 
   assign have_wr = s1_valid_q && outstanding;
-  assign have_new = answered ? {ask_now_phase, 1'b0, 1'b0, 13'd0} :
+  assign have_new = answered ? {req_now_phase, 1'b0, 1'b0, 13'd0} :
       {have_phase, have_given_up || s1_slot_q, broken, too_much ? have_offset : beat_end};
   assign give = answered;
   assign give_tag = s1_tag;
-  assign give_phase = ask_now_phase;
+  assign give_phase = req_now_phase;
   assign late_valid = ends && !s1_slot_q && !waiting;
   assign late_tag = s1_tag8_q;
 
-  reg [N-1:0] rdc_valid_q;
-  wire [4:0] told = {{5 - N{1'b0}}, rdc_valid_q};
-  reg [31:0] rdc_cookie_q;
-  reg [12:0] rdc_offset_q;
-  reg [511:0] rdc_data_q;
-  reg [6:0] rdc_bytes_q;
-  reg rdc_last_q;
-  reg rdc_err_q;
-  reg [TAG_W-1:0] rdc_tag_q;
+  reg [N-1:0] rd_cpl_valid_q;
+  wire [4:0] delivered = {{5 - N{1'b0}}, rd_cpl_valid_q};
+  reg [31:0] rd_cpl_cookie_q;
+  reg [12:0] rd_cpl_offset_q;
+  reg [511:0] rd_cpl_data_q;
+  reg [6:0] rd_cpl_bytes_q;
+  reg rd_cpl_last_q;
+  reg rd_cpl_err_q;
+  reg [TAG_W-1:0] rd_cpl_tag_q;
 
   always @(posedge clk) begin
     if (rst) begin
-      rdc_valid_q <= {N{1'b0}};
+      rd_cpl_valid_q <= {N{1'b0}};
       live_q <= {TAG_W + 1{1'b0}};
     end else begin
-      rdc_valid_q <= ask_now_client & {N{deliver}};
+      rd_cpl_valid_q <= req_now_client & {N{deliver}};
       if (free_take && !(waiting && s1_last_q)) live_q <= live_q + LIVE_ONE;
       else if (!free_take && waiting && s1_last_q) live_q <= live_q - LIVE_ONE;
     end
   end
 
   always @(posedge clk) begin
-    rdc_cookie_q <= ask_now_cookie;
-    rdc_offset_q <= have_offset;
-    rdc_data_q <= s1_data_q;
-    rdc_bytes_q <= s1_last_q && err ? 7'd0 : s1_bytes_q;
-    rdc_last_q <= s1_last_q;
-    rdc_err_q <= s1_last_q && err;
-    rdc_tag_q <= s1_tag;
+    rd_cpl_cookie_q <= req_now_cookie;
+    rd_cpl_offset_q <= have_offset;
+    rd_cpl_data_q <= s1_data_q;
+    rd_cpl_bytes_q <= s1_last_q && err ? 7'd0 : s1_bytes_q;
+    rd_cpl_last_q <= s1_last_q;
+    rd_cpl_err_q <= s1_last_q && err;
+    rd_cpl_tag_q <= s1_tag;
   end
 
-  assign {rdc_sq_valid, rdc_tx_valid, rdc_rq_valid, rdc_adm_valid} = told[3:0];
-  assign rdc_cookie = rdc_cookie_q;
-  assign rdc_offset = rdc_offset_q;
-  assign rdc_data = rdc_data_q;
-  assign rdc_bytes = rdc_bytes_q;
-  assign rdc_last = rdc_last_q;
-  assign rdc_err = rdc_err_q;
-  assign idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rdc_valid_q == {N{1'b0}};
+  assign {rd_cpl_sq_valid, rd_cpl_tx_valid, rd_cpl_rq_valid, rd_cpl_adm_valid} = delivered[3:0];
+  assign rd_cpl_cookie = rd_cpl_cookie_q;
+  assign rd_cpl_offset = rd_cpl_offset_q;
+  assign rd_cpl_data = rd_cpl_data_q;
+  assign rd_cpl_bytes = rd_cpl_bytes_q;
+  assign rd_cpl_last = rd_cpl_last_q;
+  assign rd_cpl_err = rd_cpl_err_q;
+  assign idle = live_q == {TAG_W + 1{1'b0}} && !out_valid_q && rd_cpl_valid_q == {N{1'b0}};
 
-  wire slot_ask;
+  wire slot_req;
 
   efa_rd_timeout #(
       .TAG_W(TAG_W),
@@ -358,16 +358,16 @@ module efa_dma_rd #(
       .NOW_W(NOW_W)
   ) u_timeout (
       .clk(clk),
-      .rst(rst || walk_q),
+      .rst(rst || init_q),
       .now(now_q),
-      .ask_wr(ask_wr),
-      .ask_tag(ask_tag),
-      .ask_phase(ask_phase),
-      .have_wr(walk_q || have_wr),
-      .have_tag(walk_q ? walk_tag_q : s1_tag),
-      .have_phase(walk_q ? 1'b0 : have_new[HAVE_W-1]),
-      .have_given_up(walk_q ? 1'b0 : have_new[HAVE_W-2]),
-      .slot_ask(slot_ask),
+      .req_wr(req_wr),
+      .req_tag(req_tag),
+      .req_phase(req_phase),
+      .have_wr(init_q || have_wr),
+      .have_tag(init_q ? init_tag_q : s1_tag),
+      .have_phase(init_q ? 1'b0 : have_new[HAVE_W-1]),
+      .have_given_up(init_q ? 1'b0 : have_new[HAVE_W-2]),
+      .slot_req(slot_req),
       .slot_done(slot_q),
       .slot_tag(scan_tag),
       .slot_phase(scan_phase)
@@ -378,41 +378,42 @@ module efa_dma_rd #(
       ready_q <= 1'b0;
       slot_q <= 1'b0;
     end else begin
-      ready_q <= !walk_q && !(slot_ask && !slot_q);
-      slot_q <= slot_ask && !slot_q;
+      ready_q <= !init_q && !(slot_req && !slot_q);
+      slot_q <= slot_req && !slot_q;
     end
   end
 
   // Client number 0 to 3 of the one-hot values 0001, 0010, 0100, 1000.
   wire [4:0] left = {{5 - N{1'b0}}, out_client_q};
   reg [63:0] rd_data;
-  reg [63:0] rdc_ev;
+  reg [63:0] rd_cpl_ev;
   always @* begin
     rd_data = 64'd0;
     rd_data[`EFA_EV_RD__CLIENT] = {1'b0, left[2] | left[3], left[1] | left[3]};
     rd_data[`EFA_EV_RD__TAG] = m_dma_rd_tag;
     rd_data[`EFA_EV_RD__LEN] = out_len;
-    rdc_ev = 64'd0;
-    rdc_ev[`EFA_EV_RDC__CLIENT] = {1'b0, told[2] | told[3], told[1] | told[3]};
-    rdc_ev[`EFA_EV_RDC__TAG] = {{(8 - TAG_W) {1'b0}}, rdc_tag_q};
-    rdc_ev[`EFA_EV_RDC__ERR] = rdc_err_q;
+    rd_cpl_ev = 64'd0;
+    rd_cpl_ev[`EFA_EV_RD_CPL__CLIENT] = {1'b0, delivered[2] | delivered[3], delivered[1] | delivered[3]};
+    rd_cpl_ev[`EFA_EV_RD_CPL__TAG] = {{(8 - TAG_W) {1'b0}}, rd_cpl_tag_q};
+    rd_cpl_ev[`EFA_EV_RD_CPL__ERR] = rd_cpl_err_q;
   end
 
   assign ev_rd_valid = leave;
   assign ev_rd_data = rd_data;
-  assign ev_rdc_valid = rdc_valid_q != {N{1'b0}} && rdc_last_q;
-  assign ev_rdc_data = rdc_ev;
+  assign ev_rd_cpl_valid = rd_cpl_valid_q != {N{1'b0}} && rd_cpl_last_q;
+  assign ev_rd_cpl_data = rd_cpl_ev;
 
   wire [12:0] limit = 13'd1 << mrrs_log;
   wire [12:0] place = request[57:45] & (limit - 13'd1);
 
-  `EFA_CHECK(!free_take || place + request[44:32] <= limit, "a read crosses the size boundary")
-  `EFA_CHECK(!free_take || request[44:32] != 13'd0, "a read without bytes")
-  `EFA_CHECK(!give || give_room, "a tag came back twice")
+  `EFA_CHECK(!free_take || place + request[44:32] <= limit,
+             "read crosses the maximum request boundary")
+  `EFA_CHECK(!free_take || request[44:32] != 13'd0, "read of 0 bytes")
+  `EFA_CHECK(!give || give_space, "tag released twice")
 
   wire unused_rd = &{
-    1'b0, unused_free, give_room, place, asked, rd_sq_addr, rd_sq_len, rd_sq_cookie, granted[4],
-    told[4], left[4], left[0]
+    1'b0, unused_free, give_space, place, requested, rd_sq_addr, rd_sq_len, rd_sq_cookie, granted[4],
+    delivered[4], left[4], left[0]
   };
 
 endmodule

@@ -84,8 +84,8 @@ module efa_dma_wr (
   reg [BEAT_W-1:0] out_q;
 
   // A packet is granted only in the cycle of its first handshake, so no client holds an idle grant.
-  wire room = !out_valid_q || m_dma_wr_ready;
-  wire may_start = s_cfg_bme && !stop_all && room && !open_q;
+  wire space = !out_valid_q || m_dma_wr_ready;
+  wire may_start = s_cfg_bme && !stop_all && space && !open_q;
   wire [N-1:0] request = valid & {N{may_start}} & (stop_core ? IS_REG : {N{1'b1}});
   wire [N-1:0] grant;
 
@@ -98,9 +98,9 @@ module efa_dma_wr (
     end
   end
 
-  wire taken = room && (valid & grant) != {N{1'b0}};
+  wire accepted = space && (valid & grant) != {N{1'b0}};
   wire last = beat[512];
-  wire open_d = taken ? !last : open_q;
+  wire open_d = accepted ? !last : open_q;
 
   efa_arb #(
       .N(N)
@@ -118,19 +118,19 @@ module efa_dma_wr (
       out_valid_q <= 1'b0;
     end else begin
       open_q <= open_d;
-      if (room) out_valid_q <= taken;
+      if (space) out_valid_q <= accepted;
     end
   end
 
   always @(posedge clk) begin
-    if (room) begin
+    if (space) begin
       out_q <= beat;
       out_reg_q <= grant == IS_REG;
     end
   end
 
   assign {wr_irq_ready, wr_reg_ready, wr_eq_ready, wr_cq_ready, wr_rx_ready, wr_adm_ready} =
-      grant & {N{room}};
+      grant & {N{space}};
   assign m_dma_wr_valid = out_valid_q;
   assign {m_dma_wr_addr, m_dma_wr_len, m_dma_wr_last, m_dma_wr_data} = out_q;
   assign core_idle = !open_q && !(out_valid_q && !out_reg_q);
@@ -145,12 +145,13 @@ module efa_dma_wr (
   wire [12:0] place = addr[12:0] & (limit - 13'd1);
 
   always @(posedge clk) begin
-    if (taken) left_q <= left - BEAT_BYTES;
+    if (accepted) left_q <= left - BEAT_BYTES;
   end
 
-  `EFA_CHECK(!taken || last == (left <= BEAT_BYTES), "a write has not the beats of its length")
-  `EFA_CHECK(!taken || place + len <= limit, "a write crosses the payload boundary")
-  `EFA_CHECK(!taken || len != 13'd0, "a write without bytes")
+  `EFA_CHECK(!accepted || last == (left <= BEAT_BYTES),
+             "number of beats differs from the length of the write")
+  `EFA_CHECK(!accepted || place + len <= limit, "write crosses the maximum payload boundary")
+  `EFA_CHECK(!accepted || len != 13'd0, "write of 0 bytes")
 
   wire unused_promise = &{1'b0, left, place, addr[63:13]};
 

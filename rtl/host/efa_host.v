@@ -2,7 +2,7 @@
 // efa_host - connects the host side: BARs, registers, resets, DMA, MSI-X; wires only.
 //
 // In    s_mmio, s_dma_rd_cpl, s_cfg (pins); rd, wr, irq of the engines; their init_done and quiet
-// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); register, LLQ and doorbell stores; rdc; core_rst
+// Out   m_mmio_cpl, m_dma_rd, m_dma_wr (pins); register, LLQ and doorbell stores; rd_cpl; core_rst
 // Time  stores three cycles, reads and writes one cycle, completions two; see the instances
 `include "efa_defs.vh"
 `include "efa_check.vh"
@@ -100,16 +100,16 @@ module efa_host #(
     input  wire [63:0] rd_sq_addr,
     input  wire [12:0] rd_sq_len,
     input  wire [31:0] rd_sq_cookie,
-    output wire rdc_adm_valid,
-    output wire rdc_rq_valid,
-    output wire rdc_tx_valid,
-    output wire rdc_sq_valid,
-    output wire [31:0] rdc_cookie,
-    output wire [12:0] rdc_offset,
-    output wire [511:0] rdc_data,
-    output wire [6:0] rdc_bytes,
-    output wire rdc_last,
-    output wire rdc_err,
+    output wire rd_cpl_adm_valid,
+    output wire rd_cpl_rq_valid,
+    output wire rd_cpl_tx_valid,
+    output wire rd_cpl_sq_valid,
+    output wire [31:0] rd_cpl_cookie,
+    output wire [12:0] rd_cpl_offset,
+    output wire [511:0] rd_cpl_data,
+    output wire [6:0] rd_cpl_bytes,
+    output wire rd_cpl_last,
+    output wire rd_cpl_err,
     input  wire wr_adm_valid,
     output wire wr_adm_ready,
     input  wire [63:0] wr_adm_addr,
@@ -140,12 +140,12 @@ module efa_host #(
     input  wire irq_eq_valid,
     output wire irq_eq_ready,
     input  wire [7:0] irq_eq_vector,
-    output wire ev_odd_host_valid,
-    output wire [63:0] ev_odd_host_data,
+    output wire ev_anomaly_host_valid,
+    output wire [63:0] ev_anomaly_host_data,
     output wire ev_rd_valid,
     output wire [63:0] ev_rd_data,
-    output wire ev_rdc_valid,
-    output wire [63:0] ev_rdc_data,
+    output wire ev_rd_cpl_valid,
+    output wire [63:0] ev_rd_cpl_data,
     output wire ev_irq_valid,
     output wire [63:0] ev_irq_data,
     output wire ev_reset_valid,
@@ -174,9 +174,9 @@ module efa_host #(
   wire [1:0] sampled_interface;
   wire bad_vector_valid;
   wire [7:0] bad_vector;
-  wire odd_valid;
-  wire [3:0] odd_what;
-  wire [31:0] odd_detail;
+  wire anomaly_valid;
+  wire [3:0] anomaly_kind;
+  wire [31:0] anomaly_detail;
   wire irq_init_done;
   wire irq_hit;
   wire [31:0] irq_rdata;
@@ -293,9 +293,9 @@ module efa_host #(
       .wr_reg_ready(wr_reg_ready),
       .wr_reg_addr(wr_reg_addr),
       .wr_reg_data(wr_reg_data),
-      .odd_valid(odd_valid),
-      .odd_what(odd_what),
-      .odd_detail(odd_detail)
+      .anomaly_valid(anomaly_valid),
+      .anomaly_kind(anomaly_kind),
+      .anomaly_detail(anomaly_detail)
   );
 
   efa_irq #(
@@ -324,8 +324,8 @@ module efa_host #(
       .wr_irq_ready(wr_irq_ready),
       .wr_irq_addr(wr_irq_addr),
       .wr_irq_data(wr_irq_data),
-      .odd_valid(bad_vector_valid),
-      .odd_vector(bad_vector),
+      .anomaly_valid(bad_vector_valid),
+      .anomaly_vector(bad_vector),
       .ev_irq_valid(ev_irq_valid),
       .ev_irq_data(ev_irq_data)
   );
@@ -374,22 +374,22 @@ module efa_host #(
       .s_dma_rd_cpl_bytes(s_dma_rd_cpl_bytes),
       .s_dma_rd_cpl_last(s_dma_rd_cpl_last),
       .s_dma_rd_cpl_err(s_dma_rd_cpl_err),
-      .rdc_adm_valid(rdc_adm_valid),
-      .rdc_rq_valid(rdc_rq_valid),
-      .rdc_tx_valid(rdc_tx_valid),
-      .rdc_sq_valid(rdc_sq_valid),
-      .rdc_cookie(rdc_cookie),
-      .rdc_offset(rdc_offset),
-      .rdc_data(rdc_data),
-      .rdc_bytes(rdc_bytes),
-      .rdc_last(rdc_last),
-      .rdc_err(rdc_err),
+      .rd_cpl_adm_valid(rd_cpl_adm_valid),
+      .rd_cpl_rq_valid(rd_cpl_rq_valid),
+      .rd_cpl_tx_valid(rd_cpl_tx_valid),
+      .rd_cpl_sq_valid(rd_cpl_sq_valid),
+      .rd_cpl_cookie(rd_cpl_cookie),
+      .rd_cpl_offset(rd_cpl_offset),
+      .rd_cpl_data(rd_cpl_data),
+      .rd_cpl_bytes(rd_cpl_bytes),
+      .rd_cpl_last(rd_cpl_last),
+      .rd_cpl_err(rd_cpl_err),
       .late_valid(late_valid),
       .late_tag(late_tag),
       .ev_rd_valid(ev_rd_valid),
       .ev_rd_data(ev_rd_data),
-      .ev_rdc_valid(ev_rdc_valid),
-      .ev_rdc_data(ev_rdc_data)
+      .ev_rd_cpl_valid(ev_rd_cpl_valid),
+      .ev_rd_cpl_data(ev_rd_cpl_data)
   );
 
   efa_dma_wr u_dma_wr (
@@ -441,20 +441,20 @@ module efa_host #(
       .m_dma_wr_last(m_dma_wr_last)
   );
 
-  efa_odd u_odd (
+  efa_host_anomaly u_host_anomaly (
       .clk(clk),
       .rst(rst),
       .part_valid(part_valid),
       .part_offset(part_offset),
-      .odd_valid(odd_valid),
-      .odd_what(odd_what),
-      .odd_detail(odd_detail),
+      .anomaly_valid(anomaly_valid),
+      .anomaly_kind(anomaly_kind),
+      .anomaly_detail(anomaly_detail),
       .late_valid(late_valid),
       .late_tag(late_tag),
       .vector_valid(bad_vector_valid),
       .vector(bad_vector),
-      .ev_odd_host_valid(ev_odd_host_valid),
-      .ev_odd_host_data(ev_odd_host_data)
+      .ev_anomaly_host_valid(ev_anomaly_host_valid),
+      .ev_anomaly_host_data(ev_anomaly_host_data)
   );
 
   `EFA_STREAM(u_edge_cpl, 8 + 512, clk, rst, m_mmio_cpl_valid, m_mmio_cpl_ready, {m_mmio_cpl_tag,

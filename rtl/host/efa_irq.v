@@ -5,7 +5,7 @@
 //       host_rst: masks every vector, clears the table; core_rst: clears requests and pending bits
 // Out   wr_irq: a message as a 4-byte write, withdrawn when its vector is masked before it leaves;
 //       held while the last message of its vector is younger than s_cfg_moderation
-//       odd: a request of a vector that does not exist, dropped
+//       anomaly: a request of a vector that does not exist, dropped
 //       hit, rdata: data of a load of table or pending bits, one cycle after acc
 // Time  two cycles to a message, one every three; a held message leaves when its interval is over,
 //       at most 4 cycles later and 2 for each vector; after host_rst the table is cleared, one
@@ -39,8 +39,8 @@ module efa_irq #(
     input  wire wr_irq_ready,
     output wire [63:0] wr_irq_addr,
     output wire [31:0] wr_irq_data,
-    output wire odd_valid,
-    output wire [7:0] odd_vector,
+    output wire anomaly_valid,
+    output wire [7:0] anomaly_vector,
     output wire ev_irq_valid,
     output wire [63:0] ev_irq_data
 );
@@ -56,7 +56,7 @@ module efa_irq #(
   localparam [VEC_W-1:0] VECTOR_ONE = 1;
   localparam NOW_W = 17;
   localparam [1:0] ST_IDLE = 2'd0;
-  localparam [1:0] ST_LOOK = 2'd1;
+  localparam [1:0] ST_LOOKUP = 2'd1;
   localparam [1:0] ST_SEND = 2'd2;
 
   generate
@@ -65,8 +65,8 @@ module efa_irq #(
     end
   endgenerate
 
-  reg walk_q;
-  reg [VEC_W-1:0] walk_addr_q;
+  reg init_q;
+  reg [VEC_W-1:0] init_addr_q;
   reg [ENTRIES-1:0] mask_q;
   reg [ENTRIES-1:0] pending_q;
   reg [ENTRIES-1:0] held_q;  // a message waits for the end of the interval of its vector
@@ -75,7 +75,7 @@ module efa_irq #(
   reg [VEC_W-1:0] vector_q;
   reg [VEC_W-1:0] scan_q;
   reg odd_q;
-  reg [7:0] odd_vector_q;
+  reg [7:0] anomaly_vector_q;
 
   wire [31:0] from_table = acc_offset - TABLE;
   wire [31:0] from_pba = acc_offset - PBA;
@@ -83,14 +83,14 @@ module efa_irq #(
   wire in_pba = from_pba < PBA_BYTES;
   wire [VEC_W-1:0] entry = from_table[4+:VEC_W];
   wire [1:0] dword = from_table[3:2];
-  wire store = acc_valid && acc_write && in_table && !walk_q;
+  wire store = acc_valid && acc_write && in_table && !init_q;
   wire store_mask = store && dword == 2'd3;
 
   // Table: message fields in RAM, one copy for messages and one for loads.
-  wire tab_wr = walk_q || store;
-  wire [2:0] tab_lanes = walk_q ? 3'b111 : 3'b001 << dword;
-  wire [VEC_W-1:0] tab_addr = walk_q ? walk_addr_q : entry;
-  wire [95:0] tab_data = walk_q ? 96'd0 : {acc_data, acc_data, acc_data[31:2], 2'b00};
+  wire tab_wr = init_q || store;
+  wire [2:0] tab_lanes = init_q ? 3'b111 : 3'b001 << dword;
+  wire [VEC_W-1:0] tab_addr = init_q ? init_addr_q : entry;
+  wire [95:0] tab_data = init_q ? 96'd0 : {acc_data, acc_data, acc_data[31:2], 2'b00};
   wire [95:0] message;
   wire [95:0] shown;
 
@@ -104,7 +104,7 @@ module efa_irq #(
       .wr_lanes(tab_lanes),
       .wr_addr(tab_addr),
       .wr_data(tab_data),
-      .rd_en(state_q == ST_LOOK),
+      .rd_en(state_q == ST_LOOKUP),
       .rd_addr(vector_q),
       .rd_data(message)
   );
@@ -126,15 +126,15 @@ module efa_irq #(
 
   always @(posedge clk) begin
     if (host_rst) begin
-      walk_q <= 1'b1;
-      walk_addr_q <= {VEC_W{1'b0}};
-    end else if (walk_q) begin
-      walk_q <= walk_addr_q != {VEC_W{1'b1}};
-      walk_addr_q <= walk_addr_q + VECTOR_ONE;
+      init_q <= 1'b1;
+      init_addr_q <= {VEC_W{1'b0}};
+    end else if (init_q) begin
+      init_q <= init_addr_q != {VEC_W{1'b1}};
+      init_addr_q <= init_addr_q + VECTOR_ONE;
     end
   end
 
-  assign init_done = !walk_q && !host_rst;
+  assign init_done = !init_q && !host_rst;
 
   always @(posedge clk) begin
     if (host_rst) mask_q <= {ENTRIES{1'b1}};
@@ -182,8 +182,8 @@ module efa_irq #(
       .m_grant(grant)
   );
 
-  wire [7:0] asked = grant[0] ? irq_adm_vector : irq_eq_vector;
-  wire known = {1'b0, asked} < VECTOR_END;
+  wire [7:0] vector = grant[0] ? irq_adm_vector : irq_eq_vector;
+  wire known = {1'b0, vector} < VECTOR_END;
   wire take = grant[2] || (grant[1:0] != 2'b00 && known);
   wire park = state_q == ST_SEND && !open_q && s_cfg_msix_enable;
   wire hold = state_q == ST_SEND && open_q && resting_q[vector_q];
@@ -208,10 +208,10 @@ module efa_irq #(
       case (state_q)
         // Waits for a request, or for a pending or held message that may leave.
         ST_IDLE: begin
-          if (take) state_q <= ST_LOOK;
+          if (take) state_q <= ST_LOOKUP;
         end
         // Waits for the table.
-        ST_LOOK: begin
+        ST_LOOKUP: begin
           state_q <= ST_SEND;
         end
         // Waits for the write stream; masked: pending; MSI-X disabled: lost; too soon: held.
@@ -239,7 +239,7 @@ module efa_irq #(
   // Time of the last message of each vector. A scan over the vectors finds the intervals that are
   // over; a scan is much shorter than the wrap of now_q.
   reg [NOW_W-1:0] now_q;
-  reg [VEC_W-1:0] walk_vector_q;
+  reg [VEC_W-1:0] scan_vector_q;
   reg [VEC_W-1:0] looked_q;
   reg left_q;
   reg [VEC_W-1:0] left_vector_q;
@@ -259,26 +259,26 @@ module efa_irq #(
       .wr_addr(vector_q),
       .wr_data(now_q),
       .rd_en(1'b1),
-      .rd_addr(walk_vector_q),
+      .rd_addr(scan_vector_q),
       .rd_data(left_at)
   );
 
   always @(posedge clk) begin
     if (core_rst) begin
       now_q <= {NOW_W{1'b0}};
-      walk_vector_q <= {VEC_W{1'b0}};
+      scan_vector_q <= {VEC_W{1'b0}};
     end else begin
       now_q <= now_q + {{NOW_W - 1{1'b0}}, 1'b1};
-      walk_vector_q <= walk_vector_q == VECTOR_LAST ? {VEC_W{1'b0}} : walk_vector_q + VECTOR_ONE;
+      scan_vector_q <= scan_vector_q == VECTOR_LAST ? {VEC_W{1'b0}} : scan_vector_q + VECTOR_ONE;
     end
   end
 
   always @(posedge clk) begin
-    looked_q <= walk_vector_q;
+    looked_q <= scan_vector_q;
     looked_at_q <= now_q;
     left_vector_q <= vector_q;
-    odd_vector_q <= asked;
-    if (idle) vector_q <= grant[2] ? scan_q : asked[VEC_W-1:0];
+    anomaly_vector_q <= vector;
+    if (idle) vector_q <= grant[2] ? scan_q : vector[VEC_W-1:0];
   end
 
   reg [63:0] data;
@@ -287,8 +287,8 @@ module efa_irq #(
     data[`EFA_EV_IRQ__VECTOR] = {{(8 - VEC_W) {1'b0}}, vector_q};
   end
 
-  assign odd_valid = odd_q;
-  assign odd_vector = odd_vector_q;
+  assign anomaly_valid = odd_q;
+  assign anomaly_vector = anomaly_vector_q;
   assign ev_irq_valid = leave;
   assign ev_irq_data = data;
 

@@ -58,12 +58,12 @@ module efa_mmio #(
 
   // Dwords with any byte enable, and dwords with all four.
   reg [15:0] touched;
-  reg [15:0] whole;
+  reg [15:0] complete;
   integer i;
   always @* begin
     for (i = 0; i < 16; i = i + 1) begin
       touched[i] = |s_mmio_be[4*i+:4];
-      whole[i] = &s_mmio_be[4*i+:4];
+      complete[i] = &s_mmio_be[4*i+:4];
     end
   end
 
@@ -73,7 +73,7 @@ module efa_mmio #(
   wire [2:0] a_bar;
   wire [25:0] a_line;
   wire [15:0] a_touched;
-  wire [15:0] a_whole;
+  wire [15:0] a_complete;
   wire [511:0] a_data;
   wire [7:0] a_tag;
   wire skid_ready;
@@ -86,11 +86,11 @@ module efa_mmio #(
       .s_valid(s_mmio_valid && opened),
       .s_ready(skid_ready),
       .s_data({
-        s_mmio_write, s_mmio_bar, s_mmio_addr[31:6], touched, whole, s_mmio_data, s_mmio_tag
+        s_mmio_write, s_mmio_bar, s_mmio_addr[31:6], touched, complete, s_mmio_data, s_mmio_tag
       }),
       .m_valid(a_valid),
       .m_ready(a_ready),
-      .m_data({a_write, a_bar, a_line, a_touched, a_whole, a_data, a_tag})
+      .m_data({a_write, a_bar, a_line, a_touched, a_complete, a_data, a_tag})
   );
 
   assign s_mmio_ready = skid_ready && opened;
@@ -102,8 +102,8 @@ module efa_mmio #(
   wire a_db = a_bar == BAR_DB;
   wire [15:0] a_left = a_touched & ~a_done_q;
   wire [15:0] a_pick = a_left & (~a_left + 16'd1);
-  wire a_walk = a_reg || (a_db && a_write);
-  wire a_last = !a_walk || (a_left & ~a_pick) == 16'd0;
+  wire a_init = a_reg || (a_db && a_write);
+  wire a_last = !a_init || (a_left & ~a_pick) == 16'd0;
   wire a_first = a_done_q == 16'd0;
   wire [CPL_LOG2:0] cpl_level;
   wire a_step = a_valid && (a_write || cpl_level < CPL_STOP);
@@ -128,15 +128,15 @@ module efa_mmio #(
   end
 
   wire a_some = a_pick != 16'd0;
-  wire a_full = (a_pick & a_whole) != 16'd0;
+  wire a_full = (a_pick & a_complete) != 16'd0;
   wire a_acts = a_step && a_some && a_write && a_full;
   wire a_in_llq = a_line >> (LLQ_AW - 6) == 26'd0;
 
   // A store to DEV_CTL sets in_reset before the next store acts.
   assign llq_valid = a_step && a_llq && a_write && a_in_llq && a_touched != 16'd0 && !in_reset;
   assign llq_line = a_line[LLQ_AW-6-1:0];
-  assign llq_dwen = a_whole;
-  assign llq_part = a_touched != a_whole;
+  assign llq_dwen = a_complete;
+  assign llq_part = a_touched != a_complete;
   assign llq_data = a_data;
   assign db_valid = a_acts && a_db && !in_reset;
   assign db_offset = {a_line, a_index, 2'b00};
@@ -145,10 +145,10 @@ module efa_mmio #(
   assign acc_write = a_write;
   assign acc_offset = {a_line, a_index, 2'b00};
   assign acc_data = a_dword;
-  assign part_valid = a_step && a_write && a_walk && a_some && !a_full;
+  assign part_valid = a_step && a_write && a_init && a_some && !a_full;
   assign part_offset = {a_line, a_index, 2'b00};
 
-  // Stage d writes the loaded dword to its lane. Stage e pushes a complete line into u_cpl.
+  // Stage d writes the loaded dword to its lane. Stage e pushes a complete line into u_cq_engine.
   reg d_read_q;
   reg d_first_q;
   reg d_last_q;
@@ -188,7 +188,7 @@ module efa_mmio #(
   efa_fifo #(
       .WIDTH(8 + 512),
       .DEPTH_LOG2(CPL_LOG2)
-  ) u_cpl (
+  ) u_cq_engine (
       .clk(clk),
       .rst(rst),
       .s_valid(e_push_q),
@@ -200,7 +200,7 @@ module efa_mmio #(
       .level(cpl_level)
   );
 
-  `EFA_CHECK(!e_push_q || cpl_ready, "an answer to a load was lost")
+  `EFA_CHECK(!e_push_q || cpl_ready, "lost response to a load")
   `EFA_CHECK(!s_mmio_valid || s_mmio_addr[5:0] == 6'd0, "s_mmio address within a line")
 
   wire unused_mmio = &{1'b0, s_mmio_addr[5:0], cpl_ready};

@@ -6,7 +6,7 @@
 //       rdata: value of a load, one cycle after acc
 //       wr_reg: the response to an MMIO_REG_READ as an 8-byte write, also during a reset
 //       acq_crc: the interface version has ACQ checksums
-//       odd: an ignored store or a lost read
+//       anomaly: an ignored store or a lost read
 // Time  one store or load per cycle; a response is offered one cycle after its store and carries
 //       the register value of that cycle; EFA_LIMITS__MMIO_READS responses may wait
 `include "efa_defs.vh"
@@ -39,9 +39,9 @@ module efa_regs #(
     input  wire wr_reg_ready,
     output wire [63:0] wr_reg_addr,
     output wire [63:0] wr_reg_data,
-    output wire odd_valid,
-    output wire [3:0] odd_what,
-    output wire [31:0] odd_detail
+    output wire anomaly_valid,
+    output wire [3:0] anomaly_kind,
+    output wire [31:0] anomaly_detail
 );
 
   localparam [31:0] TABLE = `EFA_LIMITS__MSIX_TABLE_OFFSET;
@@ -145,18 +145,18 @@ module efa_regs #(
 
   assign rdata = rdata_q;
 
-  wire [15:0] asked_offset = acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
-  wire asked_stored = stored(asked_offset);
-  wire [31:0] asked_value =
-      value(asked_offset, asked_stored, s_cfg_profile, version, caps, dev_sts);
+  wire [15:0] requested_offset = acc_data[`EFA_REG__MMIO_REG_READ__REG_OFF];
+  wire requested_stored = stored(requested_offset);
+  wire [31:0] requested_value =
+      value(requested_offset, requested_stored, s_cfg_profile, version, caps, dev_sts);
   reg [63:0] answer;
   always @* begin
     answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REQ_ID] = acc_data[`EFA_REG__MMIO_REG_READ__REQ_ID];
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = asked_offset;
-    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = asked_value;
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_OFF] = requested_offset;
+    answer[`EFA_ADMIN_MMIO_REQ_READ_LESS_RESP__REG_VAL] = requested_value;
   end
 
-  wire ask_ready;
+  wire req_ready;
   wire [READS_LOG2:0] unused_level;
 
   efa_fifo #(
@@ -166,7 +166,7 @@ module efa_regs #(
       .clk(clk),
       .rst(rst),
       .s_valid(ask),
-      .s_ready(ask_ready),
+      .s_ready(req_ready),
       .s_data({resp_hi_q, resp_lo_q[31:3], answer}),
       .m_valid(wr_reg_valid),
       .m_ready(wr_reg_ready),
@@ -176,12 +176,12 @@ module efa_regs #(
 
   assign wr_reg_addr[2:0] = 3'd0;
 
-  wire lost = ask && !ask_ready;
+  wire lost = ask && !req_ready;
   wire ignored = acc_valid && acc_write && !in_table && !(near && stored(offset));
 
-  assign odd_valid = lost || ignored;
-  assign odd_what = lost ? 4'd3 : 4'd2;
-  assign odd_detail = lost ? acc_data : acc_offset;
+  assign anomaly_valid = lost || ignored;
+  assign anomaly_kind = lost ? 4'd3 : 4'd2;
+  assign anomaly_detail = lost ? acc_data : acc_offset;
 
   wire unused_regs = &{1'b0, unused_level, acc_offset[31:16], resp_lo_q[2:0]};
 

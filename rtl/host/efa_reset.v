@@ -61,8 +61,8 @@ module efa_reset #(
   reg boot_d;
   reg flr_q;  // this reset is a function-level reset
   reg flr_d;
-  reg flr_asked_q;
-  reg flr_asked_d;
+  reg flr_requested_q;
+  reg flr_requested_d;
   reg flr_seen_q;
   reg progress_q;
   reg progress_d;
@@ -79,15 +79,15 @@ module efa_reset #(
   reg [1:0] ev_step_q;
   reg [1:0] ev_step_d;
 
-  wire settled = count_q == SETTLE;
-  wire begin_ctl = state_q == ST_IDLE && !flr_asked_q && ctl_valid && ctl_reset;
-  wire drained = settled && net_quiet && rd_idle && (flr_q ? wr_idle : wr_core_idle);
+  wire settle_done = count_q == SETTLE;
+  wire begin_ctl = state_q == ST_IDLE && !flr_requested_q && ctl_valid && ctl_reset;
+  wire drained = settle_done && net_quiet && rd_idle && (flr_q ? wr_idle : wr_core_idle);
 
   always @* begin
     state_d = state_q;
     boot_d = boot_q;
     flr_d = flr_q;
-    flr_asked_d = flr_asked_q || (s_cfg_flr && !flr_seen_q);
+    flr_requested_d = flr_requested_q || (s_cfg_flr && !flr_seen_q);
     progress_d = progress_q;
     finished_d = finished_q;
     ev_valid_d = 1'b0;
@@ -95,11 +95,11 @@ module efa_reset #(
     case (state_q)
       // Waits for a fixed time under core_rst.
       ST_CORE: begin
-        if (settled) state_d = ST_INIT;
+        if (settle_done) state_d = ST_INIT;
       end
       // Waits until the tables are initialised.
       ST_INIT: begin
-        if (settled && init_done) begin
+        if (settle_done && init_done) begin
           boot_d = 1'b0;
           flr_d = 1'b0;
           state_d = progress_q ? ST_RELEASE : ST_IDLE;
@@ -118,7 +118,7 @@ module efa_reset #(
       end
       // Waits until packets and writes have left and outstanding reads have completed.
       ST_DRAIN: begin
-        if (drained && !flr_asked_q) begin
+        if (drained && !flr_requested_q) begin
           state_d = ST_CORE;
           ev_valid_d = 1'b1;
           ev_step_d = STEP_DRAINED;
@@ -136,10 +136,10 @@ module efa_reset #(
       end
     endcase
     // A function-level reset waits while the core resets and initialises; it ends any other step.
-    if (flr_asked_q && (state_q == ST_IDLE || state_q == ST_DRAIN || state_q == ST_RELEASE)) begin
+    if (flr_requested_q && (state_q == ST_IDLE || state_q == ST_DRAIN || state_q == ST_RELEASE)) begin
       state_d = ST_DRAIN;
       flr_d = 1'b1;
-      flr_asked_d = s_cfg_flr && !flr_seen_q;
+      flr_requested_d = s_cfg_flr && !flr_seen_q;
       progress_d = 1'b0;
       finished_d = 1'b0;
       ev_valid_d = 1'b1;
@@ -153,7 +153,7 @@ module efa_reset #(
       count_q <= 3'd0;
       boot_q <= 1'b1;
       flr_q <= 1'b0;
-      flr_asked_q <= 1'b0;
+      flr_requested_q <= 1'b0;
       flr_seen_q <= 1'b0;
       progress_q <= 1'b0;
       finished_q <= 1'b0;
@@ -170,10 +170,10 @@ module efa_reset #(
       if (state_q != ST_IDLE && state_d == ST_IDLE) interface_q <= s_cfg_interface;
       state_q <= state_d;
       if (state_d != state_q) count_q <= 3'd0;
-      else if (!settled) count_q <= count_q + 3'd1;
+      else if (!settle_done) count_q <= count_q + 3'd1;
       boot_q <= boot_d;
       flr_q <= flr_d;
-      flr_asked_q <= flr_asked_d;
+      flr_requested_q <= flr_requested_d;
       flr_seen_q <= s_cfg_flr;
       progress_q <= progress_d;
       finished_q <= finished_d;
@@ -189,7 +189,7 @@ module efa_reset #(
     ev_step_q <= ev_step_d;
   end
 
-  assign m_cfg_flr_done = state_q == ST_IDLE && !flr_asked_q;
+  assign m_cfg_flr_done = state_q == ST_IDLE && !flr_requested_q;
   // rst resets the core from the first edge on; core_rst_q alone does so from the second.
   assign core_rst = core_rst_q || rst;
   assign host_rst = host_rst_q || rst;
@@ -213,6 +213,6 @@ module efa_reset #(
   assign ev_reset_data = data;
 
   `EFA_CHECK(!progress_q || in_reset, "RESET_IN_PROGRESS without a reset")
-  `EFA_CHECK(!host_rst_q || core_rst_q, "host side reset without the core")
+  `EFA_CHECK(!host_rst_q || core_rst_q, "reset of the host side without reset of the core")
 
 endmodule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_admin.vh - defines the codes between the command units, efa_objects and the engines.
+// efa_admin.vh - defines the codes between the command units, efa_obj_table and the engines.
 `ifndef EFA_ADMIN_VH
 `define EFA_ADMIN_VH
 
@@ -38,12 +38,12 @@
 `define EFA_EC_OP__DETACH 3'd3
 `define EFA_EC_OP__SET 3'd4
 `define EFA_EC_OP__ADD 3'd5
-`define EFA_EC_OP__FORGET 3'd6
+`define EFA_EC_OP__INVALIDATE 3'd6
 `define EFA_EC_CODE__OK 2'd0
 `define EFA_EC_CODE__ILLEGAL 2'd1
 `define EFA_EC_CODE__BUSY 2'd2
 
-// Operations of sqop and rqop
+// Operations of sq_ctrl and rq_ctrl
 `define EFA_QOP__INIT 2'd0
 `define EFA_QOP__CLEAR 2'd1
 `define EFA_QOP__FREE 2'd2

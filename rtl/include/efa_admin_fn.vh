@@ -12,11 +12,11 @@ function [3:0] log2;
 endfunction
 
 // The count is a power of two in 1..most.
-function legal_depth;
+function depth_ok;
   input [15:0] value;
   input [15:0] most;
   begin
-    legal_depth = value != 16'd0 && (value & (value - 16'd1)) == 16'd0 && value <= most;
+    depth_ok = value != 16'd0 && (value & (value - 16'd1)) == 16'd0 && value <= most;
   end
 endfunction
 

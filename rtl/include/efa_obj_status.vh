@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// efa_obj_status.vh - maps a response code of efa_objects to a status; included inside a module.
+// efa_obj_status.vh - maps a response code of efa_obj_table to a status; included inside a module.
 function [2:0] obj_status;
   input [1:0] code;
   begin

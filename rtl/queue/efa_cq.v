@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_cq - allocates completion slots as their only owner, writes and commits each CQE.
 //
-// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; look_counted: the
-//       completions of QP look_qpn may have event counters
+// In    s_txc, s_rxc finished work requests; cqc contexts; cqdb consumer indices; lookup_counted:
+//       the completions of QP lookup_qpn may have event counters
 // Out   m_wr one host write per CQE; m_commit CQEs of interrupt-mode CQs and counted CQEs, in write
-//       order, with told_*: which of both, and the QP; m_rxdone one pulse per receive CQE written
-//       or discarded; drain_ready when everything that was inside has left
+//       order, with m_commit_*: which of both, and the QP; m_rxdone one pulse per receive CQE
+//       written or discarded; drain_ready when everything that was inside has left
 // Time  one CQE per cycle, also for one CQ and in interrupt mode; 2 cycles from s_*c to m_wr;
 //       commit 1 cycle after the write was accepted; drain of an idle module 1 cycle
 `include "efa_defs.vh"
@@ -41,13 +41,13 @@ module efa_cq #(
     input  wire m_commit_ready,
     output wire [CQN_W-1:0] m_commit_cqn,
     output wire [15:0] m_commit_total,
-    output wire told_intr,
-    output wire told_counted,
-    output wire [11:0] told_qpn,
-    output wire [1:0] told_kind,
+    output wire m_commit_intr,
+    output wire m_commit_counted,
+    output wire [11:0] m_commit_qpn,
+    output wire [1:0] m_commit_kind,
 
-    output wire [11:0] look_qpn,
-    input wire look_counted,
+    output wire [11:0] lookup_qpn,
+    input wire lookup_counted,
 
     output wire m_rxdone,
 
@@ -108,13 +108,13 @@ module efa_cq #(
   wire s1_wide = s1_ctx[`EFA_CQC__WIDE];
   wire [15:0] s1_mask = (16'd1 << s1_log) - 16'd1;
   wire [15:0] s1_slot = s1_count & s1_mask;
-  wire [15:0] s1_lap = s1_count >> s1_log;
+  wire [15:0] s1_wrap = s1_count >> s1_log;
   wire [16:0] s1_entry = ({16'd0, s1_sub} << s1_log) | {1'b0, s1_slot};
   wire [21:0] s1_offset = s1_wide ? {s1_entry, 5'b0} : {1'b0, s1_entry, 4'b0};
   wire s1_live = s1_ctx[`EFA_CQC__LIVE];
-  reg [(1<<CQN_W)-1:0] rung_q;
-  wire [15:0] s1_unread = s1_total - (rung_q[s1_cqn] ? s1_consumed : 16'd0);
-  wire [16:0] s1_room = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
+  reg [(1<<CQN_W)-1:0] posted_q;
+  wire [15:0] s1_unread = s1_total - (posted_q[s1_cqn] ? s1_consumed : 16'd0);
+  wire [16:0] s1_space = 17'd1 << ({1'b0, s1_log} + {4'b0, s1_ctx[`EFA_CQC__TWO]});
 
   // A context write uses the write port of the table for one cycle; completions wait.
   wire s1_commit = s1_valid_q && advance && !cqc_valid;
@@ -177,7 +177,7 @@ module efa_cq #(
   wire [255:0] s1_cqe;
   efa_cqe_format u_format (
       .s_cpl(s1_cpl_q),
-      .s_phase(!s1_lap[0]),
+      .s_phase(!s1_wrap[0]),
       .s_wide(s1_wide),
       .s_src_addr(s1_ctx[`EFA_CQC__SRC_ADDR]),
       .s_long_id(s1_ctx[`EFA_CQC__LONG_ID]),
@@ -194,27 +194,27 @@ module efa_cq #(
   reg [1:0] s3_kind_q;
   wire commit_free = !s3_valid_q || m_commit_ready;
 
-  wire s2_told = s2_intr_q || s2_counted_q;
+  wire s2_commits = s2_intr_q || s2_counted_q;
   wire [7:0] s2_status = s2_cqe_q[`EFA_IO_RX_CDESC_EX__BASE__COMMON__STATUS];
 
   // A write is offered when its commit has space. The CQE of a destroyed CQ is discarded.
   wire s2_drop = s2_valid_q && s2_dead_q;
-  wire wr_taken = m_wr_valid && m_wr_ready;
-  wire s2_leaves = s2_drop || wr_taken;
+  wire wr_accepted = m_wr_valid && m_wr_ready;
+  wire s2_leaves = s2_drop || wr_accepted;
   assign advance = (!s2_valid_q || s2_leaves) && !cqc_valid;
 
-  assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_told || commit_free);
+  assign m_wr_valid = s2_valid_q && !s2_dead_q && (!s2_commits || commit_free);
   assign m_wr_addr = {s2_base_q, 6'b0} + {42'b0, s2_offset_q};
   assign m_wr_len = s2_wide_q ? 13'd32 : 13'd16;
   assign m_wr_data = s2_cqe_q;
   assign m_commit_valid = s3_valid_q;
   assign m_commit_cqn = s3_cqn_q;
   assign m_commit_total = s3_total_q;
-  assign told_intr = s3_intr_q;
-  assign told_counted = s3_counted_q;
-  assign told_qpn = s3_qpn_q;
-  assign told_kind = s3_kind_q;
-  assign look_qpn = s1_cpl_q[`EFA_CPL__QPN];
+  assign m_commit_intr = s3_intr_q;
+  assign m_commit_counted = s3_counted_q;
+  assign m_commit_qpn = s3_qpn_q;
+  assign m_commit_kind = s3_kind_q;
+  assign lookup_qpn = s1_cpl_q[`EFA_CPL__QPN];
 
   reg rxdone_q;
   assign m_rxdone = rxdone_q;
@@ -222,8 +222,8 @@ module efa_cq #(
   reg [15:0] in_q;
   reg [15:0] out_q;
   reg drain_q;
-  reg [15:0] drain_mark_q;
-  wire [15:0] drain_left = drain_mark_q - out_q;
+  reg [15:0] drain_fence_q;
+  wire [15:0] drain_left = drain_fence_q - out_q;
   // The commit of the last CQE may still be pending.
   assign drain_ready = drain_q && (drain_left == 16'd0 || drain_left[15]) && commit_free;
 
@@ -240,11 +240,11 @@ module efa_cq #(
       s2_total_q <= s1_total;
       s2_rx_q <= s1_cpl_q[`EFA_CPL__RX];
       s2_intr_q <= s1_ctx[`EFA_CQC__INTR];
-      s2_counted_q <= look_counted;
+      s2_counted_q <= lookup_counted;
       s2_wide_q <= s1_wide;
       s2_sub_q <= s1_sub;
       s2_qpn_q <= s1_cpl_q[`EFA_CPL__QPN];
-      s2_overflow_q <= {1'b0, s1_unread} > s1_room;
+      s2_overflow_q <= {1'b0, s1_unread} > s1_space;
     end
     if (commit_free) begin
       s3_cqn_q <= s2_cqn_q;
@@ -256,7 +256,7 @@ module efa_cq #(
       s3_kind_q <= {s2_rx_q, s2_status != `EFA_IO_COMP_STATUS__OK};
     end
     if (drain_valid && !drain_q) begin
-      drain_mark_q <= in_q;
+      drain_fence_q <= in_q;
     end
     if (rst) begin
       init_q <= {(CQN_W + 1) {1'b0}};
@@ -267,7 +267,7 @@ module efa_cq #(
       in_q <= 16'd0;
       out_q <= 16'd0;
       drain_q <= 1'b0;
-      rung_q <= {(1 << CQN_W) {1'b0}};
+      posted_q <= {(1 << CQN_W) {1'b0}};
     end else begin
       if (init_run) begin
         init_q <= init_q + 1'b1;
@@ -278,17 +278,17 @@ module efa_cq #(
       end else if (s2_leaves) begin
         s2_valid_q <= 1'b0;
       end
-      if (commit_free) s3_valid_q <= wr_taken && s2_told;
-      rxdone_q <= (wr_taken || s2_drop) && s2_rx_q;
+      if (commit_free) s3_valid_q <= wr_accepted && s2_commits;
+      rxdone_q <= (wr_accepted || s2_drop) && s2_rx_q;
       in_q <= in_q + {15'b0, take};
       out_q <= out_q + {15'b0, s2_leaves};
       drain_q <= drain_valid && !drain_ready;
-      if (cqdb_valid) rung_q[cqdb_cqn] <= 1'b1;
-      if (cqc_valid) rung_q[cqc_cqn] <= 1'b0;
+      if (cqdb_valid) posted_q[cqdb_cqn] <= 1'b1;
+      if (cqc_valid) posted_q[cqc_cqn] <= 1'b0;
     end
   end
 
-  assign ev_cqe_valid = wr_taken;
+  assign ev_cqe_valid = wr_accepted;
   reg [63:0] ev_data;
   always @* begin
     ev_data = 64'd0;
@@ -302,6 +302,6 @@ module efa_cq #(
   end
   assign ev_cqe_data = ev_data;
 
-  wire unused_bits = &{1'b0, s1_lap[15:1], s1_ctx[`EFA_CQC__UAR], s1_ctx[`EFA_CQC__EQN], s0_number, s1_number};
+  wire unused_bits = &{1'b0, s1_wrap[15:1], s1_ctx[`EFA_CQC__UAR], s1_ctx[`EFA_CQC__EQN], s0_number, s1_number};
 
 endmodule

@@ -55,13 +55,13 @@ module efa_doorbell #(
   localparam [1:0] KIND_SQ = 2'd0;
   localparam [1:0] KIND_RQ = 2'd1;
   localparam [1:0] KIND_CQ = 2'd2;
-  localparam [2:0] VERDICT_TAKEN = 3'd0;
-  localparam [2:0] VERDICT_FOREIGN = 3'd1;
-  localparam [2:0] VERDICT_BEYOND = 3'd2;
-  localparam [2:0] VERDICT_STATE = 3'd3;
+  localparam [2:0] STATUS_ACCEPTED = 3'd0;
+  localparam [2:0] STATUS_FOREIGN = 3'd1;
+  localparam [2:0] STATUS_BEYOND = 3'd2;
+  localparam [2:0] STATUS_STATE = 3'd3;
 
   // Init sweep of the CQ table after a reset.
-  reg [CQN_W:0] walk_q;
+  reg [CQN_W:0] init_q;
 
   // s1: validated, contexts read
   reg s1_valid_q;
@@ -75,7 +75,7 @@ module efa_doorbell #(
   reg [1:0] s2_kind_q;
   reg [NUM_W-1:0] s2_num_q;
   reg [31:0] s2_value_q;
-  reg [2:0] s2_verdict_q;
+  reg [2:0] s2_status_q;
   reg s2_more_q;
   reg s3_write_q;
   reg [QPN_W-1:0] s3_qpn_q;
@@ -87,7 +87,7 @@ module efa_doorbell #(
   reg [1:0] reader_zero_q;
   reg [1:0] reader_now_q;  // the index was written in the cycle of the read
 
-  wire walking = !walk_q[CQN_W];
+  wire initializing = !init_q[CQN_W];
   wire [PAGE_W-1:0] inner = db_offset[PAGE_W-1:0];
   wire [PAGE_W-1:0] inner_cq = inner - CQ_BASE;
   wire is_cq = inner >= CQ_BASE;
@@ -96,7 +96,7 @@ module efa_doorbell #(
   wire [15:0] prod_read;
   wire [CQ_W-1:0] cq_read;
 
-  wire s2_write = s2_valid_q && s2_kind_q == KIND_SQ && s2_verdict_q == VERDICT_TAKEN;
+  wire s2_write = s2_valid_q && s2_kind_q == KIND_SQ && s2_status_q == STATUS_ACCEPTED;
   wire [QPN_W-1:0] s1_qpn = s1_num_q[QPN_W-1:0];
   wire [QPN_W-1:0] s2_qpn = s2_num_q[QPN_W-1:0];
 
@@ -119,17 +119,17 @@ module efa_doorbell #(
   wire [15:0] posted = prod - completed_data;
   wire legal = rung <= depth && rung >= posted;
 
-  reg [2:0] verdict;
+  reg [2:0] status;
   always @* begin
-    verdict = VERDICT_TAKEN;
+    status = STATUS_ACCEPTED;
     if (s1_kind_q == KIND_CQ) begin
-      if (!cq_mine) verdict = VERDICT_FOREIGN;
+      if (!cq_mine) status = STATUS_FOREIGN;
     end else if (!qp_mine) begin
-      verdict = VERDICT_FOREIGN;
+      status = STATUS_FOREIGN;
     end else if (in_reset) begin
-      verdict = VERDICT_STATE;
+      status = STATUS_STATE;
     end else if (s1_kind_q == KIND_SQ && !legal) begin
-      verdict = VERDICT_BEYOND;
+      status = STATUS_BEYOND;
     end
   end
 
@@ -147,30 +147,30 @@ module efa_doorbell #(
   always @* begin
     event_data = 64'd0;
     event_data[`EFA_EV_DB__KIND] = s2_kind_q;
-    event_data[`EFA_EV_DB__VERDICT] = s2_verdict_q;
+    event_data[`EFA_EV_DB__STATUS] = s2_status_q;
     event_data[`EFA_EV_DB__NUM] = s2_num_q;
     event_data[`EFA_EV_DB__VALUE] = s2_value_q;
   end
 
-  assign init_done = !walking;
+  assign init_done = !initializing;
   assign qpc_addr = num[QPN_W-1:0];
   assign completed_addr = num[QPN_W-1:0];
   assign s_clear_ready = 1'b1;
   assign prod_rd_data = reader_data;
   assign work_valid = s2_write && s2_more_q;
   assign work_qpn = s2_qpn;
-  assign err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_verdict_q == VERDICT_BEYOND;
+  assign err_valid = s2_valid_q && s2_kind_q == KIND_SQ && s2_status_q == STATUS_BEYOND;
   assign err_qpn = s2_qpn;
-  assign rqdb_valid = s2_valid_q && s2_kind_q == KIND_RQ && s2_verdict_q == VERDICT_TAKEN;
+  assign rqdb_valid = s2_valid_q && s2_kind_q == KIND_RQ && s2_status_q == STATUS_ACCEPTED;
   assign rqdb_qpn = s2_qpn;
   assign rqdb_value = s2_value_q[15:0];
-  assign cqdb_valid = s2_valid_q && s2_kind_q == KIND_CQ && s2_verdict_q == VERDICT_TAKEN;
+  assign cqdb_valid = s2_valid_q && s2_kind_q == KIND_CQ && s2_status_q == STATUS_ACCEPTED;
   assign cqdb_cqn = s2_num_q[CQN_W-1:0];
   assign cqdb_value = s2_value_q;
   assign ev_db_valid = s2_valid_q;
   assign ev_db_data = event_data;
 
-  efa_ram_nr #(
+  efa_ram_1wnr #(
       .WIDTH (16),
       .ADDR_W(QPN_W),
       .READS (3)
@@ -188,9 +188,9 @@ module efa_doorbell #(
       .ADDR_W(CQN_W)
   ) u_cq (
       .clk(clk),
-      .wr_en(walking || cqc_valid),
-      .wr_addr(walking ? walk_q[CQN_W-1:0] : cqc_cqn),
-      .wr_data(walking ? {CQ_W{1'b0}} : {cqc_data[`EFA_CQC__UAR], cqc_data[`EFA_CQC__LIVE]}),
+      .wr_en(initializing || cqc_valid),
+      .wr_addr(initializing ? init_q[CQN_W-1:0] : cqc_cqn),
+      .wr_data(initializing ? {CQ_W{1'b0}} : {cqc_data[`EFA_CQC__UAR], cqc_data[`EFA_CQC__LIVE]}),
       .rd_en(1'b1),
       .rd_addr(num[CQN_W-1:0]),
       .rd_data(cq_read)
@@ -198,12 +198,12 @@ module efa_doorbell #(
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= {CQN_W + 1{1'b0}};
+      init_q <= {CQN_W + 1{1'b0}};
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_write_q <= 1'b0;
     end else begin
-      if (walking) walk_q <= walk_q + ONE;
+      if (initializing) init_q <= init_q + ONE;
       s1_valid_q <= db_valid;
       s2_valid_q <= s1_valid_q;
       s3_write_q <= s2_write;
@@ -226,7 +226,7 @@ module efa_doorbell #(
     s2_kind_q <= s1_kind_q;
     s2_num_q <= s1_num_q;
     s2_value_q <= s1_value_q;
-    s2_verdict_q <= verdict;
+    s2_status_q <= status;
     s2_more_q <= s1_value_q[15:0] != prod;
     s3_qpn_q <= s2_qpn;
     s3_value_q <= s2_value_q[15:0];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_ec - counts completions in event counters and writes their values to the host.
 //
-// In    look_qpn a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
+// In    lookup_qpn a QP; s_commit CQEs written (of interrupt-mode CQs, and counted ones); s_ec
 //       commands of the admin side; s_drained
-// Out   look_counted, same cycle: the QP has an event counter; m_commit after the counter value
+// Out   lookup_counted, same cycle: the QP has an event counter; m_commit after the counter value
 //       that the CQE caused; m_wr values; ec_code, with s_ec_ready; m_drained: everything before
 //       s_drained has left
 // Time  a CQE without counter passes in the same cycle; a counted CQE takes 4 cycles to its write,
@@ -21,8 +21,8 @@ module efa_ec #(
     input wire clk,
     input wire rst,
 
-    input wire [11:0] look_qpn,
-    output wire look_counted,
+    input wire [11:0] lookup_qpn,
+    output wire lookup_counted,
 
     input wire s_commit_valid,
     output wire s_commit_ready,
@@ -69,13 +69,13 @@ module efa_ec #(
   localparam [2:0] EVENTS = 3'd4;
 
   localparam [2:0] ST_IDLE = 3'd0;
-  localparam [2:0] ST_LOOK = 3'd1;
-  localparam [2:0] ST_FORGET = 3'd2;
+  localparam [2:0] ST_LOOKUP = 3'd1;
+  localparam [2:0] ST_INVALIDATE = 3'd2;
   localparam [2:0] ST_VALUE = 3'd3;
   localparam [2:0] ST_ACT = 3'd4;
   localparam [2:0] ST_WRITE = 3'd5;
   localparam [2:0] ST_COMMIT = 3'd6;
-  localparam [2:0] ST_ANSWER = 3'd7;
+  localparam [2:0] ST_RSP = 3'd7;
 
   reg [2:0] state_q;
   reg [2:0] state_d;
@@ -111,7 +111,7 @@ module efa_ec #(
   wire destroy = op_q == `EFA_EC_OP__DESTROY;
   wire attach = op_q == `EFA_EC_OP__ATTACH;
   wire detach = op_q == `EFA_EC_OP__DETACH;
-  wire forget = op_q == `EFA_EC_OP__FORGET;
+  wire forget = op_q == `EFA_EC_OP__INVALIDATE;
   wire changes = op_q == `EFA_EC_OP__SET || op_q == `EFA_EC_OP__ADD;
 
   // Counter of each event of a QP; the RAM word is undefined until the first attachment.
@@ -151,7 +151,7 @@ module efa_ec #(
   );
 
   // Effect of a command on the events that it names.
-  reg taken;
+  reg claimed;
   reg missing;
   reg [2:0] fresh;
   reg [4*SLOT_W-1:0] slots_with;
@@ -174,7 +174,7 @@ module efa_ec #(
         fresh = fresh + {2'd0, attach ? !has[e] : 1'b1};
       end
     end
-    taken   = (events_q & has & ~mine) != 4'd0;
+    claimed   = (events_q & has & ~mine) != 4'd0;
     missing = (events_q & ~mine) != 4'd0;
   end
   wire [REF_W-1:0] change = {{REF_W - 3{1'b0}}, fresh};
@@ -183,13 +183,13 @@ module efa_ec #(
   wire [63:0] base = op_q == `EFA_EC_OP__SET && !counts_q ? 64'd0 : value_q;
   wire [63:0] sum = base + operand_q;
 
-  assign look_counted = some_q[look_qpn[QPN_W-1:0]];
+  assign lookup_counted = some_q[lookup_qpn[QPN_W-1:0]];
   assign s_commit_ready = s_commit_counted ? take_count : !count_busy && m_commit_ready;
   assign m_commit_valid =
       state_q == ST_COMMIT || s_commit_valid && !s_commit_counted && !count_busy;
   assign m_commit_cqn = state_q == ST_COMMIT ? cqn_q : s_commit_cqn;
   assign m_commit_total = state_q == ST_COMMIT ? total_q : s_commit_total;
-  assign s_ec_ready = state_q == ST_ANSWER;
+  assign s_ec_ready = state_q == ST_RSP;
   assign ec_code = code_q;
   assign m_wr_valid = state_q == ST_WRITE;
   assign m_wr_addr = {addr_q, 3'd0};
@@ -220,24 +220,24 @@ module efa_ec #(
         code_d = `EFA_EC_CODE__OK;
         step_d = 3'd0;
         if (take_order) counter_d = s_ec_counter;
-        if (take_order || take_count) state_d = ST_LOOK;
+        if (take_order || take_count) state_d = ST_LOOKUP;
       end
       // The counters of the QP.
-      ST_LOOK: begin
+      ST_LOOKUP: begin
         if (counts_q) begin
           counter_d = slot[EC_W-1:0];
           state_d   = slot[EC_W] ? ST_VALUE : intr_q ? ST_COMMIT : ST_IDLE;
         end else begin
-          state_d = forget ? ST_FORGET : ST_VALUE;
+          state_d = forget ? ST_INVALIDATE : ST_VALUE;
         end
       end
       // Detaches the counters of a destroyed QP, one after the other.
-      ST_FORGET: begin
+      ST_INVALIDATE: begin
         counter_d = next_slot[EC_W-1:0];
         step_d = step_q + 3'd1;
         if (step_q == EVENTS) begin
           slots_wr = 1'b1;
-          state_d  = ST_ANSWER;
+          state_d  = ST_RSP;
         end else if (next_slot[EC_W]) begin
           state_d = ST_VALUE;
         end
@@ -248,7 +248,7 @@ module efa_ec #(
       end
       // Computes its next value or reference count.
       ST_ACT: begin
-        state_d = ST_ANSWER;
+        state_d = ST_RSP;
         if (counts_q || changes) begin
           word_wr = 1'b1;
           state_d = ST_WRITE;
@@ -260,8 +260,8 @@ module efa_ec #(
         end else if (forget) begin
           word_wr = 1'b1;
           word_wr_data = {refs_q - ONE, addr_q, value_q};
-          state_d = ST_FORGET;
-        end else if (attach && taken) begin
+          state_d = ST_INVALIDATE;
+        end else if (attach && claimed) begin
           code_d = `EFA_EC_CODE__BUSY;
         end else if (detach && missing) begin
           code_d = `EFA_EC_CODE__ILLEGAL;
@@ -273,7 +273,7 @@ module efa_ec #(
       end
       // Waits for the host write.
       ST_WRITE: begin
-        if (m_wr_ready) state_d = !counts_q ? ST_ANSWER : intr_q ? ST_COMMIT : ST_IDLE;
+        if (m_wr_ready) state_d = !counts_q ? ST_RSP : intr_q ? ST_COMMIT : ST_IDLE;
       end
       // Waits until the commit of the CQE is accepted.
       ST_COMMIT: begin
@@ -312,7 +312,7 @@ module efa_ec #(
       cqn_q <= s_commit_cqn;
       total_q <= s_commit_total;
     end
-    if (state_q == ST_LOOK) slots_q <= slots;
+    if (state_q == ST_LOOKUP) slots_q <= slots;
     if (state_q == ST_VALUE) begin
       refs_q  <= word_refs;
       addr_q  <= word_addr;
@@ -325,8 +325,8 @@ module efa_ec #(
     code_q <= code_d;
   end
 
-  `EFA_CHECK(!(s_commit_valid && !s_commit_counted && !s_commit_intr), "commit for nobody")
+  `EFA_CHECK(!(s_commit_valid && !s_commit_counted && !s_commit_intr), "commit without a request")
 
-  wire unused_qpns = &{1'b0, look_qpn, s_commit_qpn};
+  wire unused_qpns = &{1'b0, lookup_qpn, s_commit_qpn};
 
 endmodule

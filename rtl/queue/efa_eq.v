@@ -80,7 +80,7 @@ module efa_eq #(
   reg [CQS-1:0] live_q;  // live, in interrupt mode
   reg [CQS-1:0] armed_q;
   reg [CQS-1:0] posted_q;
-  reg [CQS-1:0] kept_q;
+  reg [CQS-1:0] deferred_q;
   reg [CQS-1:0] request_q;
   reg [CQS-1:0] queued_q;
   reg [CQS-1:0] committed_q;
@@ -109,7 +109,7 @@ module efa_eq #(
   wire arm_pop;
   wire arm_again = arm_pop && arm_cqn == cqdb_cqn;
   wire arm_push = cqdb_valid && cqdb_value[`EFA_CQ_DB__ARM] && (!queued_q[cqdb_cqn] || arm_again);
-  wire arm_room;
+  wire arm_space;
   wire [CQN_W+1:0] arm_level;
   efa_fifo #(
       .WIDTH(CQN_W),
@@ -118,7 +118,7 @@ module efa_eq #(
       .clk(clk),
       .rst(rst),
       .s_valid(arm_push),
-      .s_ready(arm_room),
+      .s_ready(arm_space),
       .s_data(cqdb_cqn),
       .m_valid(arm_valid),
       .m_ready(arm_pop),
@@ -248,11 +248,11 @@ module efa_eq #(
   wire [EQC_W-1:0] eq_ctx = eq_ctx_q[EQC_W*eqn_q+:EQC_W];
   wire [COUNT_W-1:0] eq_count = eq_count_q[COUNT_W*eqn_q+:COUNT_W];
   wire [SLOT_W-1:0] eq_slot = eq_count[SLOT_W-1:0] & ~({SLOT_W{1'b1}} << eq_ctx[`EFA_EQC__LOG]);
-  wire [COUNT_W-1:0] eq_lap = eq_count >> eq_ctx[`EFA_EQC__LOG];
+  wire [COUNT_W-1:0] eq_wrap = eq_count >> eq_ctx[`EFA_EQC__LOG];
   reg [127:0] eqe;
   always @* begin
     eqe = 128'd0;
-    eqe[`EFA_ADMIN_EQE__PHASE] = !eq_lap[0];
+    eqe[`EFA_ADMIN_EQE__PHASE] = !eq_wrap[0];
     eqe[`EFA_ADMIN_EQE__EVENT_TYPE] = `EFA_ADMIN_EQE_EVENT_TYPE__COMPLETION;
     eqe[`EFA_ADMIN_EQE__U__COMP_EVENT__CQN] = {{(16 - CQN_W) {1'b0}}, cqn_q};
   end
@@ -285,7 +285,7 @@ module efa_eq #(
       eqn_q <= scan_eqn_q;
     end
     if (state_q == ST_SCAN && !word_loaded_q) begin
-      todo_q <= posted_q[{word_q, 5'd0}+:32] | kept_q[{word_q, 5'd0}+:32];
+      todo_q <= posted_q[{word_q, 5'd0}+:32] | deferred_q[{word_q, 5'd0}+:32];
     end else if (scan_pick) begin
       todo_q <= todo_q & (todo_q - 32'd1);
     end
@@ -305,7 +305,7 @@ module efa_eq #(
       live_q <= {CQS{1'b0}};
       armed_q <= {CQS{1'b0}};
       posted_q <= {CQS{1'b0}};
-      kept_q <= {CQS{1'b0}};
+      deferred_q <= {CQS{1'b0}};
       request_q <= {CQS{1'b0}};
       queued_q <= {CQS{1'b0}};
       committed_q <= {CQS{1'b0}};
@@ -356,7 +356,7 @@ module efa_eq #(
           state_q <= ST_IDLE;
           if (ctx_live && eq_live_q[ctx_eqn]) begin
             if (posted_q[cqn_q]) begin
-              kept_q[cqn_q] <= 1'b1;
+              deferred_q[cqn_q] <= 1'b1;
             end else begin
               state_q <= ST_POST;
             end
@@ -416,8 +416,8 @@ module efa_eq #(
           state_q <= ST_SCAN;
           if (ctx_live && ctx_eqn == scan_eqn_q) begin
             posted_q[cqn_q] <= 1'b0;
-            kept_q[cqn_q] <= 1'b0;
-            if (kept_q[cqn_q]) begin
+            deferred_q[cqn_q] <= 1'b0;
+            if (deferred_q[cqn_q]) begin
               state_q <= ST_POST;
             end
           end
@@ -440,7 +440,7 @@ module efa_eq #(
         live_q[cqc_cqn] <= cqc_data[`EFA_CQC__LIVE] && cqc_data[`EFA_CQC__INTR];
         armed_q[cqc_cqn] <= 1'b0;
         posted_q[cqc_cqn] <= 1'b0;
-        kept_q[cqc_cqn] <= 1'b0;
+        deferred_q[cqc_cqn] <= 1'b0;
         request_q[cqc_cqn] <= 1'b0;
         committed_q[cqc_cqn] <= 1'b0;
       end
@@ -470,10 +470,10 @@ module efa_eq #(
   end
   assign ev_eqe_data = ev_data;
 
-  wire unused_bits = &{1'b0, cqc_data, eq_lap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
+  wire unused_bits = &{1'b0, cqc_data, eq_wrap[COUNT_W-1:1], eq_ctx[`EFA_EQC__LIVE],
                        cqdb_value[`EFA_CQ_DB__CMD_SN], cqdb_value[28:16], eqdb_value[30:16],
                        arm_level, cqc_eqn};
 
-  `EFA_CHECK(!(arm_push && !arm_room), "efa_eq: the line of arming CQs is full")
+  `EFA_CHECK(!(arm_push && !arm_space), "efa_eq: queue of armed CQs is full")
 
 endmodule

@@ -49,8 +49,8 @@ module efa_llq #(
     input wire [`EFA_QPC__W-1:0] qpc_data,
     output wire [QPN_W-1:0] prod_addr,
     input wire [15:0] prod_data,
-    output wire [QPN_W-1:0] taken_addr,
-    input wire [15:0] taken_data,
+    output wire [QPN_W-1:0] consumed_addr,
+    input wire [15:0] consumed_data,
     input wire rd_en,
     input wire [LLQ_AW-6-1:0] rd_line,
     output wire [511:0] rd_data,
@@ -72,12 +72,12 @@ module efa_llq #(
   localparam [PAGE_W:0] ONE_PAGE = 1;
   localparam [RING_W-1:0] ONE_LINE = 1;
   localparam [LINE_W:0] ONE_EQUAL = 1;
-  localparam [2:0] VERDICT_TAKEN = 3'd0;
-  localparam [2:0] VERDICT_NO_OWNER = 3'd1;
-  localparam [2:0] VERDICT_RUNG = 3'd2;
-  localparam [2:0] VERDICT_PARTIAL = 3'd3;
+  localparam [2:0] STATUS_ACCEPTED = 3'd0;
+  localparam [2:0] STATUS_NO_OWNER = 3'd1;
+  localparam [2:0] STATUS_POSTED = 3'd2;
+  localparam [2:0] STATUS_PARTIAL = 3'd3;
 
-  reg [PAGE_W:0] walk_q;
+  reg [PAGE_W:0] init_q;
   reg [RING_W-1:0] op_line_q;
   reg [LINE_W:0] equal_q;  // lines below have equal copies of the store RAM
   reg op_equal_q;  // the next line of the ring and its successor are such lines
@@ -92,7 +92,7 @@ module efa_llq #(
   reg [3:0] s2_log_q;
   reg s3_valid_q;
   reg s3_inside_q;
-  reg s3_rung_q;
+  reg s3_posted_q;
   reg s3_parity_q;
   reg [QPN_W-1:0] s3_qpn_q;
 
@@ -111,7 +111,7 @@ module efa_llq #(
   reg v_seen_q;
   reg [15:0] v_lanes_q;
 
-  wire walking = !walk_q[PAGE_W];
+  wire initializing = !init_q[PAGE_W];
   wire all_equal = equal_q[LINE_W];
 
   // The lines of a ring, and its pages at the first line of each.
@@ -139,7 +139,7 @@ module efa_llq #(
   wire [LINE_W-1:0] s3_line = line_q[2*LINE_W+:LINE_W];
   wire [15:0] s3_dwen = dwen_q[2*16+:16];
   wire [511:0] s3_data = data_q[2*512+:512];
-  wire s3_write = s3_valid_q && s3_inside_q && !s3_rung_q && s3_dwen != 16'd0;
+  wire s3_write = s3_valid_q && s3_inside_q && !s3_posted_q && s3_dwen != 16'd0;
 
   wire [PAGE_W:0] s1_pages = {1'b0, s1_line[LINE_W-1:PAGE_LOG]} - {1'b0, s1_page};
   wire [31:0] s1_far = {{31 - LINE_W{1'b0}}, s1_pages, s1_line[PAGE_LOG-1:0]};
@@ -150,7 +150,7 @@ module efa_llq #(
 
   // Parity of the wrap of the next WQE in this slot; whether the slot holds a WQE still pending.
   wire s2_parity = prod_data[s2_log_q] ^ (s2_slot_q < (prod_data & s2_last_q));
-  wire s2_rung = ((s2_slot_q - taken_data) & s2_last_q) < (prod_data - taken_data);
+  wire s2_posted = ((s2_slot_q - consumed_data) & s2_last_q) < (prod_data - consumed_data);
 
   // The two parity RAMs.
   wire [15:0] half_read;
@@ -167,30 +167,30 @@ module efa_llq #(
   wire [15:0] half_lanes = s3_dwen | {16{!s3_write}};
   wire [15:0] half_data = s3_write ? {16{s3_parity_q}} ^ s3_other : 16'd0;
 
-  reg [2:0] verdict;
+  reg [2:0] status;
   always @* begin
-    verdict = VERDICT_TAKEN;
-    if (!s3_inside_q) verdict = VERDICT_NO_OWNER;
-    else if (s3_rung_q && s3_dwen != 16'd0) verdict = VERDICT_RUNG;
-    else if (part_q[2]) verdict = VERDICT_PARTIAL;
+    status = STATUS_ACCEPTED;
+    if (!s3_inside_q) status = STATUS_NO_OWNER;
+    else if (s3_posted_q && s3_dwen != 16'd0) status = STATUS_POSTED;
+    else if (part_q[2]) status = STATUS_PARTIAL;
   end
 
   reg [63:0] event_data;
   always @* begin
     event_data = 64'd0;
-    event_data[`EFA_EV_LLQ__VERDICT] = verdict;
+    event_data[`EFA_EV_LLQ__STATUS] = status;
     event_data[`EFA_EV_LLQ__LINE] = {{20 - LINE_W{1'b0}}, s3_line};
     event_data[`EFA_EV_LLQ__DWORDS] = s3_dwen;
   end
 
-  assign init_done = !walking;
+  assign init_done = !initializing;
   assign s_op_ready = op_step && op_last;
   assign s_void_ready = void_step;
   assign qpc_addr = s1_qpn;
   assign prod_addr = s1_qpn;
-  assign taken_addr = s1_qpn;
+  assign consumed_addr = s1_qpn;
   assign rd_parity = half_read ^ other_read;
-  assign err_valid = s3_valid_q && verdict == VERDICT_RUNG;
+  assign err_valid = s3_valid_q && status == STATUS_POSTED;
   assign err_qpn = s3_qpn_q;
   assign ev_llq_valid = s3_valid_q;
   assign ev_llq_data = event_data;
@@ -200,9 +200,9 @@ module efa_llq #(
       .ADDR_W(PAGE_W)
   ) u_owner (
       .clk(clk),
-      .wr_en(walking || (s_op_valid && (s_op_own || s_op_disown))),
-      .wr_addr(walking ? walk_q[PAGE_W-1:0] : op_place[LINE_W-1:PAGE_LOG]),
-      .wr_data(walking ? {OWNER_W{1'b0}} : {
+      .wr_en(initializing || (s_op_valid && (s_op_own || s_op_disown))),
+      .wr_addr(initializing ? init_q[PAGE_W-1:0] : op_place[LINE_W-1:PAGE_LOG]),
+      .wr_data(initializing ? {OWNER_W{1'b0}} : {
         s_op_qpc[`EFA_QPC__WQE128], s_op_qpc[`EFA_QPC__SQ_LOG], op_page, s_op_qpn, s_op_own
       }),
       .rd_en(1'b1),
@@ -294,7 +294,7 @@ module efa_llq #(
 
   always @(posedge clk) begin
     if (rst) begin
-      walk_q <= {PAGE_W + 1{1'b0}};
+      init_q <= {PAGE_W + 1{1'b0}};
       op_line_q <= {RING_W{1'b0}};
       ring_turn_q <= 1'b0;
       v_valid_q <= 1'b0;
@@ -302,7 +302,7 @@ module efa_llq #(
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else begin
-      if (walking) walk_q <= walk_q + ONE_PAGE;
+      if (initializing) init_q <= init_q + ONE_PAGE;
       if (op_step) op_line_q <= op_last ? {RING_W{1'b0}} : op_line_q + ONE_LINE;
       ring_turn_q <= void_step;
       v_valid_q <= op_step || void_step;
@@ -325,7 +325,7 @@ module efa_llq #(
     s2_log_q <= s1_log;
 
     s3_inside_q <= s2_inside_q && qpc_data[`EFA_QPC__LIVE];
-    s3_rung_q <= s2_rung;
+    s3_posted_q <= s2_posted;
     s3_parity_q <= s2_parity;
     s3_qpn_q <= s2_qpn_q;
 
@@ -338,6 +338,6 @@ module efa_llq #(
 
   wire unused_context = &{1'b0, qpc_data, s_op_qpc, op_place, op_first};
 
-  `EFA_CHECK(!s_op_valid || !walking, "ring made before the owner table was cleared")
+  `EFA_CHECK(!s_op_valid || !initializing, "ring created before the owner table is initialized")
 
 endmodule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_qp_ctx - owns the QP contexts: copies for each reader, transitions to ERR, change notices.
 //
-// In    qpc_*_addr of each reader; qpa_* admin reads and writes (qpa_lock blocks error reports);
-//       qperr_* error reports of the engines
+// In    qpc_*_addr of each reader; qpc_admin_* admin reads and writes (qpc_admin_lock blocks error
+//       reports); qperr_* error reports of the engines
 // Out   qpc_*_data context for each reader; qpchg_* notices of a changed QP state
 // Time  reads: 1 cycle, one per cycle and port; an admin read every 2 cycles; a write every 2, an
 //       error every 3 if its notices are accepted at once; a write causes its notices after 1
@@ -18,14 +18,14 @@ module efa_qp_ctx #(
     output wire [4*`EFA_QPC__W-1:0] qpc_send_data,
     input  wire [2*QPN_W-1:0] qpc_recv_addr,
     output wire [2*`EFA_QPC__W-1:0] qpc_recv_data,
-    input  wire qpa_lock,
-    input  wire qpa_valid,
-    output wire qpa_ready,
-    input  wire qpa_write,
-    input  wire [QPN_W-1:0] qpa_qpn,
-    input  wire [`EFA_QPC__W-1:0] qpa_wdata,
-    output wire qpa_rvalid,
-    output wire [`EFA_QPC__W-1:0] qpa_rdata,
+    input  wire qpc_admin_lock,
+    input  wire qpc_admin_valid,
+    output wire qpc_admin_ready,
+    input  wire qpc_admin_write,
+    input  wire [QPN_W-1:0] qpc_admin_qpn,
+    input  wire [`EFA_QPC__W-1:0] qpc_admin_wdata,
+    output wire qpc_admin_rvalid,
+    output wire [`EFA_QPC__W-1:0] qpc_admin_rdata,
     output wire qpchg_send_valid,
     input  wire qpchg_send_ready,
     output wire qpchg_recv_valid,
@@ -51,12 +51,12 @@ module efa_qp_ctx #(
   localparam [2:0] ST_INIT = 3'd0;
   localparam [2:0] ST_IDLE = 3'd1;
   localparam [2:0] ST_READ = 3'd2;
-  localparam [2:0] ST_JUDGE = 3'd3;
+  localparam [2:0] ST_VALIDATE = 3'd3;
   localparam [2:0] ST_NOTICE = 3'd4;
 
   reg [2:0] state_q;
   reg [2:0] state_d;
-  reg [QPN_W-1:0] walk_q;
+  reg [QPN_W-1:0] init_q;
   reg [QPN_W-1:0] qpn_q;
   reg [QPN_W-1:0] qpn_d;
   reg [3:0] cause_q;
@@ -76,9 +76,9 @@ module efa_qp_ctx #(
   reg rd_en;
   reg [QPN_W-1:0] rd_addr;
   wire [QPC_W-1:0] rd_data;
-  reg admin_taken;
-  reg send_taken;
-  reg recv_taken;
+  reg admin_accepted;
+  reg send_accepted;
+  reg recv_accepted;
   reg broken;
 
   wire pick_recv = qperr_recv_valid && (!qperr_send_valid || !last_recv_q);
@@ -87,11 +87,11 @@ module efa_qp_ctx #(
   wire rd_breakable = rd_data[`EFA_QPC__LIVE] && rd_state != `EFA_ADMIN_QP_STATE__RESET_W3
       && rd_state != `EFA_ADMIN_QP_STATE__ERR_W3;
 
-  assign qpa_ready = admin_taken;
-  assign qpa_rvalid = state_q == ST_READ;
-  assign qpa_rdata = rd_data;
-  assign qperr_send_ready = send_taken;
-  assign qperr_recv_ready = recv_taken;
+  assign qpc_admin_ready = admin_accepted;
+  assign qpc_admin_rvalid = state_q == ST_READ;
+  assign qpc_admin_rdata = rd_data;
+  assign qperr_send_ready = send_accepted;
+  assign qperr_recv_ready = recv_accepted;
   assign qpchg_send_valid = state_q == ST_NOTICE && send_due_q;
   assign qpchg_recv_valid = state_q == ST_NOTICE && recv_due_q;
   assign qpchg_qpn = qpn_q;
@@ -111,31 +111,31 @@ module efa_qp_ctx #(
     wr_data = rd_data;
     wr_data[`EFA_QPC__STATE] = `EFA_ADMIN_QP_STATE__ERR_W3;
     rd_en = 1'b0;
-    rd_addr = qpa_qpn;
-    admin_taken = 1'b0;
-    send_taken = 1'b0;
-    recv_taken = 1'b0;
+    rd_addr = qpc_admin_qpn;
+    admin_accepted = 1'b0;
+    send_accepted = 1'b0;
+    recv_accepted = 1'b0;
     broken = 1'b0;
     case (state_q)
       // Clears every context before the first command.
       ST_INIT: begin
         wr_en = 1'b1;
-        wr_addr = walk_q;
+        wr_addr = init_q;
         wr_data = {QPC_W{1'b0}};
-        if (&walk_q) begin
+        if (&init_q) begin
           state_d = ST_IDLE;
         end
       end
       // Waits for an admin access, which has priority, or an error report.
       ST_IDLE: begin
-        if (qpa_valid) begin
-          admin_taken = 1'b1;
-          qpn_d = qpa_qpn;
-          if (qpa_write) begin
+        if (qpc_admin_valid) begin
+          admin_accepted = 1'b1;
+          qpn_d = qpc_admin_qpn;
+          if (qpc_admin_write) begin
             wr_en = 1'b1;
-            wr_addr = qpa_qpn;
-            wr_data = qpa_wdata;
-            qpstate_d = qpa_wdata[`EFA_QPC__STATE];
+            wr_addr = qpc_admin_qpn;
+            wr_data = qpc_admin_wdata;
+            qpstate_d = qpc_admin_wdata[`EFA_QPC__STATE];
             send_due_d = 1'b1;
             recv_due_d = 1'b1;
             state_d = ST_NOTICE;
@@ -143,15 +143,15 @@ module efa_qp_ctx #(
             rd_en = 1'b1;
             state_d = ST_READ;
           end
-        end else if (!qpa_lock && (qperr_send_valid || qperr_recv_valid)) begin
-          send_taken = !pick_recv;
-          recv_taken = pick_recv;
+        end else if (!qpc_admin_lock && (qperr_send_valid || qperr_recv_valid)) begin
+          send_accepted = !pick_recv;
+          recv_accepted = pick_recv;
           last_recv_d = pick_recv;
           qpn_d = pick_recv ? qperr_recv_qpn : qperr_send_qpn;
           cause_d = pick_recv ? qperr_recv_cause : qperr_send_cause;
           rd_en = 1'b1;
           rd_addr = qpn_d;
-          state_d = ST_JUDGE;
+          state_d = ST_VALIDATE;
         end
       end
       // The response of an admin read is valid for one cycle.
@@ -159,7 +159,7 @@ module efa_qp_ctx #(
         state_d = ST_IDLE;
       end
       // The context of the QP with the error was read.
-      ST_JUDGE: begin
+      ST_VALIDATE: begin
         state_d = ST_IDLE;
         if (rd_breakable) begin
           broken = 1'b1;
@@ -188,7 +188,7 @@ module efa_qp_ctx #(
     qpstate_q <= qpstate_d;
     if (core_rst) begin
       state_q <= ST_INIT;
-      walk_q <= {QPN_W{1'b0}};
+      init_q <= {QPN_W{1'b0}};
       send_due_q <= 1'b0;
       recv_due_q <= 1'b0;
       last_recv_q <= 1'b0;
@@ -198,7 +198,7 @@ module efa_qp_ctx #(
       recv_due_q <= recv_due_d;
       last_recv_q <= last_recv_d;
       if (state_q == ST_INIT) begin
-        walk_q <= walk_q + 1'b1;
+        init_q <= init_q + 1'b1;
       end
     end
   end
@@ -248,6 +248,6 @@ module efa_qp_ctx #(
   assign ev_qperr_data = ev_data;
 
   `EFA_CHECK_ON(clk, core_rst, !(qpchg_send_valid && state_q == ST_IDLE),
-                "efa_qp_ctx: a notice outside its state")
+                "efa_qp_ctx: notice outside its state")
 
 endmodule

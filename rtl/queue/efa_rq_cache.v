@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq_cache - caches receive descriptors prefetched from host memory.
 //
-// In    rdc read completions, whose cookie has the ring and the first descriptor; rd_* a ring and a
-//       count, for each of two readers; s_clear a ring whose descriptors are invalidated
+// In    rd_cpl read completions, whose cookie has the ring and the first descriptor; rd_* a ring
+//       and a count, for each of two readers; s_clear a ring whose descriptors are invalidated
 // Out   descriptors count and count + 1, each with a valid bit; for the second reader only their
 //       request id and last bit, the other bits are 0
 // Time  one beat per cycle, readable 2 cycles later; a read 1 cycle after its count; a clear
@@ -20,13 +20,13 @@ module efa_rq_cache #(
     input wire clk,
     input wire rst,
 
-    input wire rdc_valid,
-    input wire [QPN_W-1:0] rdc_qpn,
-    input wire [15:0] rdc_count,
-    input wire [12:0] rdc_offset,
-    input wire [511:0] rdc_data,
-    input wire [6:0] rdc_bytes,
-    input wire rdc_err,
+    input wire rd_cpl_valid,
+    input wire [QPN_W-1:0] rd_cpl_qpn,
+    input wire [15:0] rd_cpl_count,
+    input wire [12:0] rd_cpl_offset,
+    input wire [511:0] rd_cpl_data,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_err,
 
     input wire s_clear_valid,
     output wire s_clear_ready,
@@ -35,7 +35,7 @@ module efa_rq_cache #(
     input wire [2*QPN_W-1:0] rd_qpn,
     input wire [2*16-1:0] rd_count,
     output wire [2*256-1:0] rd_descs,
-    output wire [2*2-1:0] rd_here
+    output wire [2*2-1:0] rd_present
 );
 
   localparam DESC_W = `EFA_IO_RX_DESC__BITS;
@@ -64,15 +64,15 @@ module efa_rq_cache #(
   assign s_clear_ready = clear && clear_row_q == LAST_ROW;
 
   always @(posedge clk) begin
-    a_qpn_q <= rdc_qpn;
-    a_count_q <= rdc_count[SLOT_W:0] + rdc_offset[SLOT_W+4:4];
-    a_number_q <= rdc_bytes[6:4];
-    a_data_q <= rdc_data;
+    a_qpn_q <= rd_cpl_qpn;
+    a_count_q <= rd_cpl_count[SLOT_W:0] + rd_cpl_offset[SLOT_W+4:4];
+    a_number_q <= rd_cpl_bytes[6:4];
+    a_data_q <= rd_cpl_data;
     if (rst) begin
       a_valid_q   <= 1'b0;
       clear_row_q <= {ROW_W{1'b0}};
     end else begin
-      a_valid_q <= rdc_valid && !rdc_err;
+      a_valid_q <= rd_cpl_valid && !rd_cpl_err;
       if (clear) clear_row_q <= clear_row_q + 1'b1;
     end
   end
@@ -150,14 +150,15 @@ module efa_rq_cache #(
         count_q <= rd_count[16*g+:SLOT_W+1];
       end
       assign rd_descs[256*g+:256] = {word1[DESC_W-1:0], word0[DESC_W-1:0]};
-      assign rd_here[2*g+:2] = {word1[DESC_W] == second[SLOT_W], word0[DESC_W] == count_q[SLOT_W]};
+      assign rd_present[2*g+:2] = {word1[DESC_W] == second[SLOT_W], word0[DESC_W] == count_q[SLOT_W]};
       wire unused_second = &{1'b0, second};
     end
   endgenerate
 
-  wire unused_bits = &{1'b0, rdc_count, rdc_offset, rdc_bytes, rd_count};
+  wire unused_bits = &{1'b0, rd_cpl_count, rd_cpl_offset, rd_cpl_bytes, rd_count};
 
-  `EFA_CHECK(!rdc_valid || rdc_err || (rdc_offset[3:0] == 4'd0 && rdc_bytes[3:0] == 4'd0),
-             "efa_rq_cache: a descriptor came in two beats")
+  `EFA_CHECK(
+      !rd_cpl_valid || rd_cpl_err || (rd_cpl_offset[3:0] == 4'd0 && rd_cpl_bytes[3:0] == 4'd0),
+      "efa_rq_cache: a descriptor came in two beats")
 
 endmodule

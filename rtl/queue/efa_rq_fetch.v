@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_rq_fetch - prefetches descriptors of receive rings, and flushes the rings of QPs in ERR.
 //
-// In    move_*, s_chg rings to visit; used_*: a ring whose head a packet has moved; rdc_end,
-//       rdc_failed: a read is done; counts and cached descriptors of m_qpn; s_held_* rings whose
+// In    move_*, s_chg rings to visit; used_*: a ring whose head a packet has moved; rd_cpl_end,
+//       rd_cpl_failed: a read is done; counts and cached descriptors of m_qpn; s_held_* rings whose
 //       heads packets may move
 // Out   m_rd reads of up to 8 descriptors, up to 2^SLOT_W cached per ring; m_flush receive WQEs to
-//       complete as FLUSHED; claim_broken, for broken_qpn: a read of that ring failed; settled: no
-//       visit from before s_drain is active; drained: no read from before s_drain is outstanding
+//       complete as FLUSHED; claim_failed, for claim_failed_qpn: a read of that ring failed; idle:
+//       no visit from before s_drain is active; drained: no read from before s_drain is outstanding
 // Time  a read 5 cycles after its ring is requested; a visit every 3 cycles, reads of one ring
 //       every 4, flushed WQEs of one ring every 7
 `include "efa_defs.vh"
@@ -25,24 +25,24 @@ module efa_rq_fetch #(
     input wire [15:0] s_cons,
     output wire [15:0] head,
     input wire [255:0] s_descs,
-    input wire [1:0] s_here,
+    input wire [1:0] s_present,
 
     input wire move_valid,
     input wire [QPN_W-1:0] move_qpn,
     input wire s_chg_valid,
     output wire s_chg_ready,
     input wire [QPN_W-1:0] s_chg_qpn,
-    input wire rdc_end,
-    input wire rdc_failed,
-    input wire [QPN_W-1:0] rdc_qpn,
-    input wire rdc_epoch,
+    input wire rd_cpl_end,
+    input wire rd_cpl_failed,
+    input wire [QPN_W-1:0] rd_cpl_qpn,
+    input wire rd_cpl_epoch,
 
     input wire used_valid,
     input wire [QPN_W-1:0] used_qpn,
     input wire [2:0] s_held_valid,
     input wire [3*QPN_W-1:0] s_held_qpn,
-    input wire [QPN_W-1:0] broken_qpn,
-    output wire claim_broken,
+    input wire [QPN_W-1:0] claim_failed_qpn,
+    output wire claim_failed,
 
     output wire m_rd_valid,
     input wire m_rd_ready,
@@ -64,7 +64,7 @@ module efa_rq_fetch #(
     input wire [QPN_W-1:0] s_clear_qpn,
 
     input  wire s_drain,
-    output wire settled,
+    output wire idle,
     output wire drained
 );
 
@@ -74,7 +74,7 @@ module efa_rq_fetch #(
 
   localparam [2:0] ST_IDLE = 3'd0;
   localparam [2:0] ST_READ = 3'd1;
-  localparam [2:0] ST_LOOK = 3'd2;
+  localparam [2:0] ST_LOOKUP = 3'd2;
   localparam [2:0] ST_FETCH = 3'd3;
   localparam [2:0] ST_CACHE = 3'd4;
   localparam [2:0] ST_FLUSH = 3'd5;
@@ -86,11 +86,11 @@ module efa_rq_fetch #(
   reg [QPN_W-1:0] qpn_q;
   reg [QPC_W-1:0] qpc_q;
   reg [15:0] cons_q;
-  reg [15:0] asked_q;
+  reg [15:0] requested_q;
   reg [15:0] cached_q;
   reg [15:0] more_q;
   reg stale_q;
-  reg [QPS-1:0] broken_q;
+  reg [QPS-1:0] failed_q;
 
   // ---- rings to visit: new work, and rings with work left after a visit or a read ----
   // During a flush, other rings are visited between two WQEs of a ring.
@@ -105,7 +105,7 @@ module efa_rq_fetch #(
   wire later_ready;
   wire later = state_q == ST_LATER;
   wire used_ready;
-  wire idle = state_q == ST_IDLE;
+  wire fetch_idle = state_q == ST_IDLE;
   wire pop = pick != 3'b000;
 
   efa_arb #(
@@ -113,14 +113,14 @@ module efa_rq_fetch #(
   ) u_pick (
       .clk(clk),
       .rst(rst),
-      .s_request(set_valid & {3{idle}}),
+      .s_request(set_valid & {3{fetch_idle}}),
       .s_hold(1'b0),
       .m_grant(pick)
   );
 
-  efa_work_set #(
+  efa_queue_fifo_set #(
       .QPN_W(QPN_W)
-  ) u_look (
+  ) u_lookup (
       .clk(clk),
       .rst(rst),
       .now_valid(move_valid),
@@ -133,13 +133,13 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*LOOK+:QPN_W])
   );
 
-  efa_work_set #(
+  efa_queue_fifo_set #(
       .QPN_W(QPN_W)
   ) u_again (
       .clk(clk),
       .rst(rst),
-      .now_valid(rdc_end && !rdc_failed),
-      .now_qpn(rdc_qpn),
+      .now_valid(rd_cpl_end && !rd_cpl_failed),
+      .now_qpn(rd_cpl_qpn),
       .s_valid(later),
       .s_ready(later_ready),
       .s_qpn(qpn_q),
@@ -155,7 +155,7 @@ module efa_rq_fetch #(
     moved_q <= used_valid && !rst;
     moved_qpn_q <= used_qpn;
   end
-  efa_work_set #(
+  efa_queue_fifo_set #(
       .QPN_W(QPN_W)
   ) u_used (
       .clk(clk),
@@ -170,25 +170,25 @@ module efa_rq_fetch #(
       .m_qpn(set_qpn[QPN_W*USED+:QPN_W])
   );
 
-  assign m_qpn = idle ? pick_qpn : qpn_q;
+  assign m_qpn = fetch_idle ? pick_qpn : qpn_q;
   assign head  = cons_q;
 
   // ---- count of descriptors requested per ring ----
   wire fetch = state_q == ST_FETCH && m_rd_ready;
   wire clear = s_clear_valid && !fetch;
-  wire [15:0] asked;
+  wire [15:0] requested;
   assign s_clear_ready = clear;
   efa_ram #(
       .WIDTH (16),
       .ADDR_W(QPN_W)
-  ) u_asked (
+  ) u_requested (
       .clk(clk),
       .wr_en(fetch || clear),
       .wr_addr(fetch ? qpn_q : s_clear_qpn),
-      .wr_data(fetch ? asked_q + {12'd0, m_rd_len[7:4]} : 16'd0),
+      .wr_data(fetch ? requested_q + {12'd0, m_rd_len[7:4]} : 16'd0),
       .rd_en(1'b1),
       .rd_addr(m_qpn),
-      .rd_data(asked)
+      .rd_data(requested)
   );
 
   // ---- the ring being visited ----
@@ -203,12 +203,12 @@ module efa_rq_fetch #(
       assign held[g] = s_held_valid[g] && s_held_qpn[QPN_W*g+:QPN_W] == qpn_q;
     end
   endgenerate
-  assign claim_broken = broken_q[broken_qpn];
+  assign claim_failed = failed_q[claim_failed_qpn];
 
   // A read stays inside 128 bytes of host memory and inside the ring. It is issued when the cache
   // has space for all its descriptors.
   wire [15:0] size = 16'd1 << qpc_q[`EFA_QPC__RQ_LOG];
-  wire [15:0] index = asked_q & (size - 16'd1);
+  wire [15:0] index = requested_q & (size - 16'd1);
   wire [63:0] addr = {qpc_q[`EFA_QPC__RQ_BASE], 6'b0} + {44'b0, index, 4'b0};
   wire [15:0] to_end = size - index;
   wire [3:0] to_line = 4'd8 - {1'b0, addr[6:4]};
@@ -219,12 +219,12 @@ module efa_rq_fetch #(
   assign m_rd_valid = state_q == ST_FETCH;
   assign m_rd_addr  = addr;
   assign m_rd_len   = {5'd0, number, 4'd0};
-  assign m_rd_count = asked_q;
+  assign m_rd_count = requested_q;
 
   wire last0 = s_descs[`EFA_IO_RX_DESC__LAST];
-  wire whole = s_here[0] && (last0 || s_here[1]);
+  wire complete = s_present[0] && (last0 || s_present[1]);
   wire [1:0] used = last0 ? 2'd1 : 2'd2;
-  assign m_flush_valid = state_q == ST_FLUSH && whole;
+  assign m_flush_valid = state_q == ST_FLUSH && complete;
   assign m_flush_qpc = qpc_q;
   assign m_flush_req_id = s_descs[`EFA_IO_RX_DESC__REQ_ID];
   assign m_flush_count = used;
@@ -240,12 +240,12 @@ module efa_rq_fetch #(
       end
       // Waits for its counts and context.
       ST_READ: begin
-        state_d = ST_LOOK;
+        state_d = ST_LOOKUP;
       end
       // Selects a fetch, a flush, or nothing.
-      ST_LOOK: begin
+      ST_LOOKUP: begin
         state_d = ST_IDLE;
-        if (there && !broken_q[qpn_q]) begin
+        if (there && !failed_q[qpn_q]) begin
           if (can_fetch) begin
             // If the head has moved since, there is more space, and another visit follows.
             state_d = ST_FETCH;
@@ -265,7 +265,7 @@ module efa_rq_fetch #(
       end
       // Waits until the completion is accepted; a WQE without last descriptor stays.
       ST_FLUSH: begin
-        if (!whole) state_d = ST_IDLE;
+        if (!complete) state_d = ST_IDLE;
         else if (m_flush_ready) state_d = ST_LATER;
       end
       // Waits to be added to the set again, behind the other rings.
@@ -281,11 +281,11 @@ module efa_rq_fetch #(
 
   // ---- reads outstanding when a drain began have the old epoch ----
   reg epoch_q;
-  reg settled_q;
+  reg idle_q;
   reg draining_q;
   reg [15:0] out_q[0:1];
   assign m_rd_epoch = epoch_q;
-  assign settled = settled_q;
+  assign idle = idle_q;
   assign drained = draining_q && out_q[!epoch_q] == 16'd0;
 
   always @(posedge clk) begin
@@ -293,16 +293,16 @@ module efa_rq_fetch #(
     if (state_q == ST_READ) begin
       qpc_q <= qpc_data;
       cons_q <= s_cons;
-      asked_q <= asked;
-      cached_q <= asked - s_cons;
-      more_q <= s_prod - asked;
+      requested_q <= requested;
+      cached_q <= requested - s_cons;
+      more_q <= s_prod - requested;
     end
     if (rst) begin
       state_q <= ST_IDLE;
       stale_q <= 1'b0;
-      broken_q <= {QPS{1'b0}};
+      failed_q <= {QPS{1'b0}};
       epoch_q <= 1'b0;
-      settled_q <= 1'b0;
+      idle_q <= 1'b0;
       draining_q <= 1'b0;
       out_q[0] <= 16'd0;
       out_q[1] <= 16'd0;
@@ -311,25 +311,28 @@ module efa_rq_fetch #(
       // A packet may move the head while the counts are read.
       stale_q <= (used_valid && used_qpn == m_qpn)
           || (stale_q && state_q != ST_IDLE && state_q != ST_AGAIN);
-      if (rdc_end && rdc_failed) broken_q[rdc_qpn] <= 1'b1;
-      if (clear) broken_q[s_clear_qpn] <= 1'b0;
+      if (rd_cpl_end && rd_cpl_failed) failed_q[rd_cpl_qpn] <= 1'b1;
+      if (clear) failed_q[s_clear_qpn] <= 1'b0;
 
       // Visits that start after the request for a drain see the new contexts.
-      settled_q <= s_drain && (settled_q || state_q == ST_IDLE);
+      idle_q <= s_drain && (idle_q || state_q == ST_IDLE);
       // The new epoch must have no outstanding reads before it is used.
-      if (settled_q && !draining_q && out_q[!epoch_q] == 16'd0) begin
+      if (idle_q && !draining_q && out_q[!epoch_q] == 16'd0) begin
         draining_q <= 1'b1;
         epoch_q <= !epoch_q;
       end else if (!s_drain) begin
         draining_q <= 1'b0;
       end
-      if (fetch && !(rdc_end && rdc_epoch == epoch_q)) out_q[epoch_q] <= out_q[epoch_q] + 16'd1;
-      if (rdc_end && !(fetch && rdc_epoch == epoch_q)) out_q[rdc_epoch] <= out_q[rdc_epoch] - 16'd1;
+      if (fetch && !(rd_cpl_end && rd_cpl_epoch == epoch_q))
+        out_q[epoch_q] <= out_q[epoch_q] + 16'd1;
+      if (rd_cpl_end && !(fetch && rd_cpl_epoch == epoch_q))
+        out_q[rd_cpl_epoch] <= out_q[rd_cpl_epoch] - 16'd1;
     end
   end
 
-  wire unused_bits = &{1'b0, s_descs, s_here, used_ready};
+  wire unused_bits = &{1'b0, s_descs, s_present, used_ready};
 
-  `EFA_CHECK(!rdc_end || out_q[rdc_epoch] != 16'd0, "efa_rq_fetch: an answer to no read")
+  `EFA_CHECK(!rd_cpl_end || out_q[rd_cpl_epoch] != 16'd0,
+             "efa_rq_fetch: completion without a request")
 
 endmodule

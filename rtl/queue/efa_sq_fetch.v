@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // efa_sq_fetch - fetches posted send WQEs from host memory, from several queues at once.
 //
-// In    rung_* a queue with a new producer index; s_chg a queue whose state changed; its context
-//       and producer index (prod_data); s_clear a queue that restarts at 0, s_clear_made: with the
-//       address of its ring; s_drain; s_waits: another module waits for a cycle without beats;
-//       count_addr: see efa_sq_order
+// In    doorbell_* a queue with a new producer index; s_chg a queue whose state changed; its
+//       context and producer index (prod_data); s_clear a queue that restarts at 0, s_clear_made:
+//       with the address of its ring; s_drain; s_waits: another module waits for a cycle without
+//       beats; count_addr: see efa_sq_reorder
 // Out   m_rd reads inside one read request size and one wrap of the ring; fill_* location of a
-//       fetched line, with the parity of its wrap; count_data, work_*, err_*: see efa_sq_order;
+//       fetched line, with the parity of its wrap; count_data, work_*, err_*: see efa_sq_reorder;
 //       m_drained: no read from before s_drain is outstanding
 // Time  a read 2 cycles after the doorbell of its queue, one per cycle, reads of one queue every 3;
 //       round robin between queues; the WQE of a line is visible 2 cycles after the line; after 64
@@ -23,8 +23,8 @@ module efa_sq_fetch #(
     input wire rst,
     output wire init_done,
     input wire [3:0] mrrs_log,
-    input wire rung_valid,
-    input wire [QPN_W-1:0] rung_qpn,
+    input wire doorbell_valid,
+    input wire [QPN_W-1:0] doorbell_qpn,
     input wire s_chg_valid,
     output wire s_chg_ready,
     input wire [QPN_W-1:0] s_chg_qpn,
@@ -44,12 +44,12 @@ module efa_sq_fetch #(
     output wire [63:0] m_rd_addr,
     output wire [12:0] m_rd_len,
     output wire [31:0] m_rd_cookie,
-    input wire rdc_valid,
-    input wire [31:0] rdc_cookie,
-    input wire [12:0] rdc_offset,
-    input wire [6:0] rdc_bytes,
-    input wire rdc_last,
-    input wire rdc_err,
+    input wire rd_cpl_valid,
+    input wire [31:0] rd_cpl_cookie,
+    input wire [12:0] rd_cpl_offset,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_last,
+    input wire rd_cpl_err,
     output wire fill_valid,
     output wire [LLQ_AW-6-1:0] fill_line,
     output wire fill_parity,
@@ -115,31 +115,31 @@ module efa_sq_fetch #(
 
   // Counts are in lines.
   wire [57:0] p_base;
-  wire [16:0] p_asked;
+  wire [16:0] p_requested;
   wire p_wide = qpc_data[`EFA_QPC__WQE128];
   wire [2:0] p_state = qpc_data[`EFA_QPC__STATE];
   wire p_open = qpc_data[`EFA_QPC__LIVE] && p_state != `EFA_ADMIN_QP_STATE__RESET_W3
       && p_state != `EFA_ADMIN_QP_STATE__INIT_W3 && p_state != `EFA_ADMIN_QP_STATE__RTR_W3;
-  wire [16:0] p_rung = p_wide ? {prod_data, 1'b0} : {1'b0, prod_data};
-  wire p_work = p_open && p_rung != p_asked;
+  wire [16:0] p_posted = p_wide ? {prod_data, 1'b0} : {1'b0, prod_data};
+  wire p_work = p_open && p_posted != p_requested;
   wire p_late = (x_new_q && x_qpn_q == p_qpn_q) || (had_new_q && had_qpn_q == p_qpn_q);
-  wire p_room = (!x_valid_q || m_rd_ready) && slot_valid && !hold;
-  wire p_done = p_valid_q && !p_late && (!p_work || p_room);
-  wire p_ask = p_done && p_work;
+  wire p_space = (!x_valid_q || m_rd_ready) && slot_valid && !hold;
+  wire p_done = p_valid_q && !p_late && (!p_work || p_space);
+  wire p_req = p_done && p_work;
 
   // A read ends at the producer index, the end of the ring or the read request size.
   wire [3:0] ring_log = qpc_data[`EFA_QPC__SQ_LOG] + {3'd0, p_wide};
   wire [IN_RING_W-1:0] ring_last = ~({IN_RING_W{1'b1}} << ring_log);
-  wire [IN_RING_W-1:0] p_index = p_asked[IN_RING_W-1:0] & ring_last;
-  wire [IN_RING_W:0] p_more = p_rung[IN_RING_W:0] - p_asked[IN_RING_W:0];
-  wire [IN_RING_W-1:0] to_end = ring_last & ~p_asked[IN_RING_W-1:0];
+  wire [IN_RING_W-1:0] p_index = p_requested[IN_RING_W-1:0] & ring_last;
+  wire [IN_RING_W:0] p_more = p_posted[IN_RING_W:0] - p_requested[IN_RING_W:0];
+  wire [IN_RING_W-1:0] to_end = ring_last & ~p_requested[IN_RING_W-1:0];
   wire [5:0] size_last = ~(6'h3F << (mrrs_log - 4'd6));
   wire [5:0] p_place = p_base[5:0] + p_index[5:0];
   wire [5:0] to_size = size_last & ~p_place;
   wire [5:0] bound = to_end < {{IN_RING_W - 6{1'b0}}, to_size} ? to_end[5:0] : to_size;
   wire p_all = p_more <= {{IN_RING_W - 6{1'b0}}, 1'b0, bound};  // fewer lines than the bound allows
   wire [6:0] p_lines = p_all ? p_more[6:0] : {1'b0, bound} + 7'd1;
-  wire [16:0] lap = p_asked >> ring_log;
+  wire [16:0] lap = p_requested >> ring_log;
   wire [19:0] ring_line = qpc_data[`EFA_QPC__SQ_LINE];
 
   // The rest of the queue waits for its next visit.
@@ -148,7 +148,7 @@ module efa_sq_fetch #(
 
   reg epoch_q;
   reg [2:0] settle_q;
-  reg turned_q;
+  reg rotated_q;
   reg [SLOT_W:0] out_q[0:1];
 
   reg [31:0] cookie;
@@ -162,22 +162,22 @@ module efa_sq_fetch #(
   assign qpc_addr = p_valid_q && !p_done ? p_qpn_q : next_qpn;
   assign s_chg_ready = !chg_q;
   assign s_clear_ready = order_clear_ready && !x_new_q;
-  assign m_drained = s_drain && turned_q && out_q[!epoch_q] == {SLOT_W + 1{1'b0}};
+  assign m_drained = s_drain && rotated_q && out_q[!epoch_q] == {SLOT_W + 1{1'b0}};
   assign m_rd_valid = x_valid_q;
   assign m_rd_addr = {x_addr_q, 6'd0};
   assign m_rd_len = {x_lines_q, 6'd0};
   assign m_rd_cookie = cookie;
-  assign fill_valid = rdc_valid && !rdc_err;
-  assign fill_line = rdc_cookie[LINE_W-1:0] + {{LINE_W - 6{1'b0}}, rdc_offset[11:6]};
-  assign fill_parity = rdc_cookie[COOKIE_PARITY];
+  assign fill_valid = rd_cpl_valid && !rd_cpl_err;
+  assign fill_line = rd_cpl_cookie[LINE_W-1:0] + {{LINE_W - 6{1'b0}}, rd_cpl_offset[11:6]};
+  assign fill_parity = rd_cpl_cookie[COOKIE_PARITY];
 
-  efa_sq_circle #(
+  efa_sq_rr #(
       .QPN_W(QPN_W)
   ) u_set (
       .clk(clk),
       .rst(rst),
-      .now_valid(rung_valid),
-      .now_qpn(rung_qpn),
+      .now_valid(doorbell_valid),
+      .now_qpn(doorbell_qpn),
       .s_valid(put || chg_q),
       .s_ready(set_ready),
       .s_qpn(put ? x_qpn_q : chg_qpn_q),
@@ -186,7 +186,7 @@ module efa_sq_fetch #(
       .m_qpn(next_qpn)
   );
 
-  efa_sq_order #(
+  efa_sq_reorder #(
       .QPN_W (QPN_W),
       .SLOT_W(SLOT_W)
   ) u_order (
@@ -195,8 +195,8 @@ module efa_sq_fetch #(
       .init_done(init_done),
       .slot_valid(slot_valid),
       .slot(slot),
-      .slot_take(p_ask),
-      .look_qpn(qpc_addr),
+      .slot_take(p_req),
+      .lookup_qpn(qpc_addr),
       .new_valid(x_new_q),
       .new_slot(x_slot_q),
       .new_qpn(x_qpn_q),
@@ -204,11 +204,11 @@ module efa_sq_fetch #(
       .new_lines(x_lines_q),
       .new_wide(x_wide_q),
       .new_epoch(x_epoch_q),
-      .beat_valid(rdc_valid),
-      .beat_slot(rdc_cookie[COOKIE_SLOT+:SLOT_W]),
-      .beat_index(rdc_offset[11:6]),
-      .beat_last(rdc_last),
-      .beat_err(rdc_err),
+      .beat_valid(rd_cpl_valid),
+      .beat_slot(rd_cpl_cookie[COOKIE_SLOT+:SLOT_W]),
+      .beat_index(rd_cpl_offset[11:6]),
+      .beat_last(rd_cpl_last),
+      .beat_err(rd_cpl_err),
       .s_clear_valid(s_clear_valid && !x_new_q),
       .s_clear_ready(order_clear_ready),
       .s_clear_qpn(s_clear_qpn),
@@ -226,14 +226,14 @@ module efa_sq_fetch #(
   efa_ram #(
       .WIDTH (17),
       .ADDR_W(QPN_W)
-  ) u_asked (
+  ) u_requested (
       .clk(clk),
       .wr_en(x_new_q || s_clear_valid),
       .wr_addr(x_new_q ? x_qpn_q : s_clear_qpn),
       .wr_data(x_new_q ? {x_wide_q && x_end[16], x_end[15:0]} : 17'd0),
       .rd_en(1'b1),
       .rd_addr(qpc_addr),
-      .rd_data(p_asked)
+      .rd_data(p_requested)
   );
 
   efa_ram #(
@@ -259,13 +259,13 @@ module efa_sq_fetch #(
       patience_q <= {PATIENCE_W + 1{1'b0}};
       epoch_q <= 1'b0;
       settle_q <= 3'd0;
-      turned_q <= 1'b0;
+      rotated_q <= 1'b0;
       out_q[0] <= {SLOT_W + 1{1'b0}};
       out_q[1] <= {SLOT_W + 1{1'b0}};
     end else begin
       if (!p_valid_q || p_done) p_valid_q <= next_valid;
-      if (!x_valid_q || m_rd_ready) x_valid_q <= p_ask;
-      x_new_q <= p_ask;
+      if (!x_valid_q || m_rd_ready) x_valid_q <= p_req;
+      x_new_q <= p_req;
       had_new_q <= x_new_q;
       if (!chg_q) chg_q <= s_chg_valid;
       else if (!put) chg_q <= 1'b0;
@@ -275,12 +275,12 @@ module efa_sq_fetch #(
 
       // The new epoch begins when every visit that saw an old context has issued its read.
       settle_q <= {settle_q[1:0], 1'b1} & {3{s_drain}};
-      turned_q <= s_drain && (turned_q || settle_q[2]);
-      if (s_drain && settle_q[2] && !turned_q) epoch_q <= !epoch_q;
-      if (p_ask && !(freed_valid && freed_epoch == epoch_q)) begin
+      rotated_q <= s_drain && (rotated_q || settle_q[2]);
+      if (s_drain && settle_q[2] && !rotated_q) epoch_q <= !epoch_q;
+      if (p_req && !(freed_valid && freed_epoch == epoch_q)) begin
         out_q[epoch_q] <= out_q[epoch_q] + ONE_OUT;
       end
-      if (freed_valid && !(p_ask && freed_epoch == epoch_q)) begin
+      if (freed_valid && !(p_req && freed_epoch == epoch_q)) begin
         out_q[freed_epoch] <= out_q[freed_epoch] - ONE_OUT;
       end
     end
@@ -288,10 +288,10 @@ module efa_sq_fetch #(
 
   always @(posedge clk) begin
     if (!p_valid_q || p_done) p_qpn_q <= next_qpn;
-    if (p_ask) begin
+    if (p_req) begin
       x_qpn_q <= p_qpn_q;
       x_slot_q <= slot;
-      x_first_q <= p_asked;
+      x_first_q <= p_requested;
       x_lines_q <= p_lines;
       x_more_q <= p_more;
       x_wide_q <= p_wide;
@@ -305,12 +305,12 @@ module efa_sq_fetch #(
   end
 
   wire unused_bits = &{
-    1'b0, qpc_data, rdc_cookie, rdc_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
+    1'b0, qpc_data, rd_cpl_cookie, rd_cpl_offset, set_ready, lap[16:1], ring_line, p_lines, x_end
   };
 
-  `EFA_CHECK(!rdc_valid || rdc_err || (rdc_bytes == 7'd64 && rdc_offset[5:0] == 6'd0),
-             "efa_sq_fetch: a line came in two beats")
+  `EFA_CHECK(!rd_cpl_valid || rd_cpl_err || (rd_cpl_bytes == 7'd64 && rd_cpl_offset[5:0] == 6'd0),
+             "efa_sq_fetch: line split over two beats")
   `EFA_CHECK(!freed_valid || out_q[freed_epoch] != {SLOT_W + 1{1'b0}},
-             "efa_sq_fetch: the end of no read")
+             "efa_sq_fetch: completion without a request")
 
 endmodule

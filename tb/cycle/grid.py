@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from cycle.compare import BOUNDS, compare
-from cycle.lifelines import LifelineError, from_events
 from cycle.network import simulate
+from cycle.timelines import LifelineError, from_events
 from cycle.workload import Workload
 
 from tb.cycle.pictures import draw
@@ -38,7 +38,7 @@ SPEED = (Workload(size=32, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(kind="UD", size=64, queues=16, depth=64, batch=16, messages=1_000_000),
          Workload(size=4096, queues=8, depth=16, messages=200_000),
          Workload(size=32, messages=200_000))  # fmt: skip
-MARK = 1_000_000
+TARGET = 1_000_000
 RTL_MESSAGES = 4096
 
 
@@ -60,12 +60,12 @@ def speeds(seed):
     for work, part, run in zip(SPEED, short, run_timed(short, "verilator", seed, again=True),
                                strict=True):
         began = time.process_time()
-        lives = simulate(work)
+        timelines = simulate(work)
         seconds = time.process_time() - began
         rate, rtl = work.total / seconds, part.total / run.seconds
         rows.append({"workload": work.as_dict(), "messages": work.total, "seconds": seconds,
-                     "messages_per_second": rate, "met": rate >= MARK,
-                     "cycles_per_second": int(lives.end.max()) / seconds,
+                     "messages_per_second": rate, "met": rate >= TARGET,
+                     "cycles_per_second": int(timelines.end.max()) / seconds,
                      "rtl_messages": part.total, "rtl_seconds": run.seconds,
                      "rtl_messages_per_second": rtl, "ratio_to_rtl": rate / rtl})
     return rows
@@ -102,11 +102,11 @@ def summarize(rows, speed, seed):
         "messages": messages, "worst_share": worst,
         "bounds": {name: {"share": share, "cycles": least}
                    for name, (share, least) in BOUNDS.items()},
-        "speed": speed, "speed_mark": MARK, "rows": rows,
+        "speed": speed, "speed_target": TARGET, "rows": rows,
     }  # fmt: skip
 
 
-def tell(summary, say):
+def report(summary, say):
     """The verdict in words: every point that is out of its bounds with the stage of parting."""
     for row in summary["rows"]:
         if not all(row["met"].values()):
@@ -121,7 +121,7 @@ def tell(summary, say):
     say(f"{summary['within']} of {summary['points']} points within bounds, {summary['exact']} "
         f"exact to the cycle, {summary['messages']} messages; speed: "
         f"{sum(row['met'] for row in summary['speed'])} of {len(summary['speed'])} at "
-        f"{MARK:,} messages/s")
+        f"{TARGET:,} messages/s")
 
 
 def main(arguments=None):
@@ -154,7 +154,7 @@ def main(arguments=None):
     (options.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     for name, text in draw(summary).items():
         (options.out / name).write_text(text)
-    tell(summary, say)
+    report(summary, say)
     say(f"report: {options.out / 'summary.json'}")
     return 0 if summary["within"] == summary["points"] else 1
 

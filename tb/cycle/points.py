@@ -18,7 +18,7 @@ LOADS = (0.5, 0.9)
 
 
 def sized(**values):
-    """A Workload with as many messages as its size asks for."""
+    """A Workload with as many messages as its size requests."""
     least = values.get("queues", 1) * values.get("batch", 1) * 4
     wanted = LARGE if values["size"] >= LARGE_BYTES else SMALL
     return Workload(messages=max(wanted, least), **values)

@@ -6,15 +6,15 @@ from functools import cache
 
 import numpy as np
 import pytest
-from cycle.lifelines import LifelineError
 from cycle.record import WRITE_PORT, from_rtl
 from cycle.stages import Stages
+from cycle.timelines import LifelineError
 from cycle.views import histogram
 from cycle.waterfall import WaterfallError, attribute
 from cycle.workload import Workload
 
 from efa import defs
-from efa.defs import Meter, MeterStream
+from efa.defs import Perf, PerfStream
 from tb.cycle.test_timed import IDLE, LOADED
 from tb.cycle.timed import run_timed
 from tb.runner import RunFailed
@@ -66,7 +66,7 @@ GOLDEN += [
     Workload(size=4096, queues=2, depth=4, batch=4, messages=8, read_latency=250),
 ]
 ENOUGH = 20_000
-HOST_ONLY = ("efa_sq_fetch.", "efa_sq_order.", "efa_fifo.large")
+HOST_ONLY = ("efa_sq_fetch.", "efa_sq_reorder.", "efa_fifo.large")
 # Streams whose waits are counted by the device and found by the replays.
 STREAMS = ("TXC", "RXC", "WR_CQ", "WR_RX", "RD_TX", "S_NET")
 
@@ -112,8 +112,8 @@ def test_service_and_named_waits_make_up_every_latency(records, found):
     messages = 0
     for record, attribution in zip(records, found, strict=True):
         total = sum(part.service + part.wait for part in attribution.parts)
-        assert (total == record.lives.latency).all(), str(record.lives.work)
-        messages += record.lives.work.total
+        assert (total == record.timelines.latency).all(), str(record.timelines.work)
+        messages += record.timelines.work.total
     print(f"{messages} messages of {len(records)} runs attributed to the cycle")
     assert messages > ENOUGH
 
@@ -121,27 +121,27 @@ def test_service_and_named_waits_make_up_every_latency(records, found):
 def test_an_idle_device_makes_nobody_wait(records, found):
     for record, attribution in zip(records[: len(IDLE)], found, strict=False):
         for part in attribution.parts:
-            assert not part.wait.any(), f"{record.lives.work}: {part.start}, {part.waits}"
+            assert not part.wait.any(), f"{record.timelines.work}: {part.start}, {part.waits}"
 
 
 def test_the_device_counts_the_waits_that_the_replays_found(runs, found):
     waited = dict.fromkeys(STREAMS, 0)
     for (work, run), attribution in zip(runs, found, strict=True):
-        counted, own = run.meter
+        counted, own = run.perf_counters
         for name in STREAMS:
-            waits = int(counted[Meter.STREAM + 2 * MeterStream[name] + 1])
+            waits = int(counted[Perf.STREAM + 2 * PerfStream[name] + 1])
             assert waits == attribution.stalls[name], f"{work}: {name}"
             waited[name] += waits
         if work.kind == "SRD":
-            first = int(Meter.SENDS_OPEN)
+            first = int(Perf.SENDS_OPEN)
             shown = histogram(attribution.open_sends, run.cycles)
             assert shown[1:] == counted[first + 1 : first + len(shown)].tolist(), str(work)
-        assert (counted[: Meter.SENDS_OPEN] == own[: Meter.SENDS_OPEN]).all()
+        assert (counted[: Perf.SENDS_OPEN] == own[: Perf.SENDS_OPEN]).all()
     assert all(waited.values()), waited
 
 
 class Planted(Stages):
-    """A table that notes which numbers are asked for, one of them changed."""
+    """A table that notes which numbers are requested, one of them changed."""
 
     def __init__(self, path=None, key=None, more=0):
         self.read, self._changed, self._more = set(), (path, key), more
@@ -172,8 +172,8 @@ def test_each_number_of_the_table_is_held_by_some_run(records):
     assert refused(records, table) is None
     missed = []
     # Idle devices first: they tell what takes a cycle more or less at once.
-    stored = [record for record in records if not record.lives.work.sq_host]
-    fetched = [record for record in records if record.lives.work.sq_host]
+    stored = [record for record in records if not record.timelines.work.sq_host]
+    fetched = [record for record in records if record.timelines.work.sq_host]
     for path, key in sorted(table.read):
         runs = fetched if path.startswith(HOST_ONLY) else stored
         for more in (-1,) if key == "depth" else (1, -1):
@@ -182,47 +182,71 @@ def test_each_number_of_the_table_is_held_by_some_run(records):
     assert not missed
 
 
-def test_a_wrong_service_is_told_by_its_stage(records):
-    own = next(record for record in records if record.lives.work.size == 64)
-    for stage, path in (("db to wqe", "efa_sq.entry"), ("wqe to check", "efa_wqe_check.entry"),
-                        ("check to rd", "efa_dma_rd.request"), ("ack to done", "efa_srd.ack"),
-                        ("rxl to rxv", "efa_rx_judge.packet")):  # fmt: skip
+def test_a_wrong_service_is_reported_by_its_stage(records):
+    own = next(record for record in records if record.timelines.work.size == 64)
+    for stage, path in (
+        ("db to wqe", "efa_sq_sched.entry"),
+        ("wqe to check", "efa_wqe_check.entry"),
+        ("check to rd", "efa_dma_rd.request"),
+        ("ack to done", "efa_send_tracker.ack"),
+        ("rx_last to rx_validated", "efa_rx_validate.packet"),
+    ):
         with pytest.raises(WaterfallError, match=stage):
             attribute(own, Planted(path, "latency", 1))
 
 
-def test_a_moved_stamp_is_told_by_stage_and_message(records):
-    record = next(record for record in records if record.lives.work == LOADED[1])
-    lives = record.lives
-    for name, stage in (("wqe", "db to wqe"), ("check", "wqe to check"), ("txf", "rdc to txf"),
-                        ("rxf", "txl to rxf"), ("rxv", "rxl to rxv"), ("rxw", "rxv to rxw"),
-                        ("ackout", "cqe to ackout"), ("ack", "ackout to ack")):
+def test_a_moved_stamp_is_reported_by_stage_and_message(records):
+    record = next(record for record in records if record.timelines.work == LOADED[1])
+    timelines = record.timelines
+    for name, stage in (
+        ("wqe", "db to wqe"),
+        ("check", "wqe to check"),
+        ("tx_first", "rd_cpl to tx_first"),
+        ("rx_first", "tx_last to rx_first"),
+        ("rx_validated", "rx_last to rx_validated"),
+        ("rx_data_done", "rx_validated to rx_data_done"),
+        ("ackout", "cqe to ackout"),
+        ("ack", "ackout to ack"),
+    ):
         message = 1500
-        lives[name][message] += 1
+        timelines[name][message] += 1
         with pytest.raises(WaterfallError, match=f"message .*{stage}") as found:
             attribute(record)
-        lives[name][message] -= 1
+        timelines[name][message] -= 1
         assert f"message {message}:" in str(found.value), name
 
 
 # What is said when one is lost: the milestone, or what it is counted with.
-LOST = {"rd": "read", "rdc": "read", "cqe": "done|cqe", "db": "doorbell events"}
-EVENTS = ("db", "wqe", "check", "rd", "rdc", "txf", "txl", "rxf", "rxl", "rxv", "rxw", "cqe",
-          "ackout")  # fmt: skip
+LOST = {"rd": "read", "rd_cpl": "read", "cqe": "done|cqe", "db": "doorbell events"}
+EVENTS = (
+    "db",
+    "wqe",
+    "check",
+    "rd",
+    "rd_cpl",
+    "tx_first",
+    "tx_last",
+    "rx_first",
+    "rx_last",
+    "rx_validated",
+    "rx_data_done",
+    "cqe",
+    "ackout",
+)
 
 
-def test_a_lost_event_is_told(runs):
+def test_a_lost_event_is_reported(runs):
     work, run = next((work, run) for work, run in runs if work == LOADED[1])
     for kind in EVENTS:
         there = np.flatnonzero(run.events["kind"] == int(defs.Ev[kind.upper()]))
-        kept = np.delete(run.events, there[0])
+        pending = np.delete(run.events, there[0])
         with pytest.raises(LifelineError, match=LOST.get(kind, f"'{kind}'|'ack'")):
-            from_rtl(work, replace(run, events=kept))
+            from_rtl(work, replace(run, events=pending))
 
 
-def test_a_lost_beat_is_told(runs):
+def test_a_lost_beat_is_reported(runs):
     work, run = next((work, run) for work, run in runs if work == LOADED[1])
     writes = np.flatnonzero(run.pins["port"] == WRITE_PORT)
-    kept = np.delete(run.pins, writes[len(writes) // 2])
+    pending = np.delete(run.pins, writes[len(writes) // 2])
     with pytest.raises(LifelineError, match="payload|completion"):
-        from_rtl(work, replace(run, pins=kept))
+        from_rtl(work, replace(run, pins=pending))

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 from cycle.compare import compare
-from cycle.lifelines import MILESTONES
 from cycle.network import simulate
 from cycle.stages import Stages
+from cycle.timelines import MILESTONES
 from cycle.workload import Workload
 
 from efa.crossover import BUS, MOST_K
-from tb.cycle.lives import lives_of
+from tb.cycle.timelines import timelines_of
 
 ALONE = [Workload(kind=kind, size=size, read_latency=wait, messages=3, sq_host=1)
          for kind, size, wait in (("SRD", 32, 125), ("SRD", 64, 333), ("SRD", 4096, 125),
@@ -30,17 +30,17 @@ LOADED = [
 
 
 @pytest.fixture
-def lives(sim, seed):
-    """The lives of some workloads on the RTL."""
+def timelines(sim, seed):
+    """The timelines of some workloads on the RTL."""
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
-    return lambda works: lives_of(works, sim, seed)
+    return lambda works: timelines_of(works, sim, seed)
 
 
-def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(lives):
+def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(timelines):
     llq = [replace(work, sq_host=0) for work in ALONE]
     found = {}
-    for work, slow, fast in zip(ALONE, lives(ALONE), lives(llq), strict=True):
+    for work, slow, fast in zip(ALONE, timelines(ALONE), timelines(llq), strict=True):
         modelled = simulate(work).latency - simulate(replace(work, sq_host=0)).latency
         real = slow.latency - fast.latency
         assert (real == modelled).all(), f"{work}: {real} cycles on the RTL, {modelled} modelled"
@@ -49,9 +49,9 @@ def test_llq_saves_one_round_trip_and_the_same_few_cycles_on_rtl_and_model(lives
     assert len(extra) <= 2 and max(extra) <= MOST_K and min(extra) >= 0, found
 
 
-def test_a_message_alone_is_exact_stage_by_stage(lives):
+def test_a_message_alone_is_exact_stage_by_stage(timelines):
     table = Stages()
-    for work, real in zip(ALONE, lives(ALONE), strict=True):
+    for work, real in zip(ALONE, timelines(ALONE), strict=True):
         expected = table.moments(work)
         expected.pop("seen")
         found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
@@ -59,7 +59,7 @@ def test_a_message_alone_is_exact_stage_by_stage(lives):
         assert found == expected, f"{work}: the RTL against the table"
 
 
-def test_under_load_with_entries_in_host_memory(lives):
-    for work, real in zip(LOADED, lives(LOADED), strict=True):
+def test_under_load_with_entries_in_host_memory(timelines):
+    for work, real in zip(LOADED, timelines(LOADED), strict=True):
         row = compare(work, real, simulate(work))
         assert all(row["met"].values()), (str(work), row["error"], row["rtl"], row["parts_at"])

@@ -5,7 +5,7 @@ import pytest
 from cycle.sweep import measure
 
 from efa.grid import Job
-from tb.cycle.lives import lives_of
+from tb.cycle.timelines import timelines_of
 
 BOUNDS = {"latency": 0.0, "message rate": 0.02, "loaded latency": 0.02,
           "loaded latency, 99 %": 0.05}  # fmt: skip
@@ -15,7 +15,7 @@ def test_a_job_gives_the_same_figures_on_rtl_and_model(sim):
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
     job = Job(sim, "SRD", 512, 250, 1, (1, 4), ("latency", "rate"), 8, 4, "ideal")
-    real = measure(job, lambda works: lives_of(works, sim, job.seed))
+    real = measure(job, lambda works: timelines_of(works, sim, job.seed))
     found = measure(job)
     assert [figure.name for figure in real] == [figure.name for figure in found]
     for a, b in zip(real, found, strict=True):

@@ -3,9 +3,9 @@
 
 import pytest
 from cycle.compare import compare
-from cycle.lifelines import MILESTONES, from_events
 from cycle.network import simulate
 from cycle.stages import Stages
+from cycle.timelines import MILESTONES, from_events
 from cycle.workload import Workload
 
 from tb.cycle.timed import run_timed
@@ -32,7 +32,7 @@ LOADED = [
 
 
 
-def lives(works, sim, seed):
+def timelines(works, sim, seed):
     """Workload and its life on the RTL."""
     if sim != "verilator":
         pytest.skip("the device's cycles are the same on every simulator: one of them is enough")
@@ -46,7 +46,7 @@ def lives(works, sim, seed):
 
 def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
     table = Stages()
-    for work, run, real in lives(IDLE, sim, seed):
+    for work, run, real in timelines(IDLE, sim, seed):
         expected = table.moments(work)
         found = {name: int(real[name][1] - real["bell"][1]) for name in MILESTONES
                  if real[name][1] >= 0}
@@ -56,6 +56,6 @@ def test_a_message_on_an_idle_device_is_exact_stage_by_stage(sim, seed):
 
 
 def test_under_load_the_model_predicts_every_moment_of_the_rtl(sim, seed):
-    for work, run, real in lives(LOADED, sim, seed):
+    for work, run, real in timelines(LOADED, sim, seed):
         row = compare(work, real, simulate(work, run.beats))
         assert row["exact"], f"{work}: {row['parts_at']}"

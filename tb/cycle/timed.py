@@ -2,7 +2,7 @@
 """Runs workloads of the cycle model on the RTL: one simulation, one workload after the other.
 
 What a workload showed is kept under sim/out, by the digest of the device and of everything that
-drives it: who asks again for the same gets it without a simulation.
+drives it: who requests again for the same gets it without a simulation.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from tb.simulators import ROOT
 from tb.system_run import build_system, run_system
 
 KEPT = OUT / "timed"
-KEPT_DIGESTS = 4
-# What the host does depends on these, beside the built device: a change forgets what was kept.
+CACHED_DIGESTS = 4
+# What the host does depends on these, beside the built device: a change clears what was kept.
 DRIVERS = ("model/efa/*.py", "model/cycle/workload.py", "tb/lib/*.py", "tb/system/timed_tests.py")
 
 
@@ -31,7 +31,8 @@ class Timed:
     events   efa.events.DTYPE; marks: cycle in which each doorbell store was driven
     pins     handshakes at every port (tb.lib.requests.PIN)
     rings    address of each queue pair's receive ring; reset: cycle in which the core's began
-    meter    counters of efa_meter by index (defs.Meter): the device's, then the bench's own of
+    perf_counters    counters of efa_perf_counters by index (defs.Perf): the device's, then the
+    bench's own of
              what can be seen at the pins
     beats    bus beats of the stores before each doorbell
     queues, numbers  index and number of each queue pair; seconds of CPU for so many cycles
@@ -39,7 +40,7 @@ class Timed:
 
     events: np.ndarray
     pins: np.ndarray
-    meter: np.ndarray
+    perf_counters: np.ndarray
     rings: np.ndarray
     reset: int
     marks: np.ndarray
@@ -102,6 +103,6 @@ def _kept(sim, params):
     folder = KEPT / state.hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     others = sorted(KEPT.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in others[KEPT_DIGESTS:]:
+    for old in others[CACHED_DIGESTS:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder

@@ -41,7 +41,7 @@ class TappedLink(InnerLink):
         if native.cycle == self._collected:
             return
         self._collected = native.cycle
-        settled, happened = native.settled, self._ahead
+        idle, happened = native.idle, self._ahead
         records, data = native.packets()
         for record, content in zip(records.tolist(), data, strict=True):
             happened.append((record[0], board.packet, record[3], (content,)))
@@ -53,7 +53,7 @@ class TappedLink(InnerLink):
             happened.append((cycle, board.event, device, (kind, value)))
         # A packet is matched when its last flit has left, its arrival may be seen in that cycle.
         happened.sort(key=CYCLE)
-        count = bisect.bisect_left(happened, settled, key=CYCLE)
+        count = bisect.bisect_left(happened, idle, key=CYCLE)
         self._ahead = happened[count:]
         for cycle, compare, device, what in happened[:count]:
             compare(device, cycle, *what)
@@ -120,7 +120,7 @@ class CheckedBackend(RtlBackend):
         super().settle()
         self.link.collect()
         if self._board.missing():
-            # A message may be held back, and the device may walk through its queues unseen.
+            # A message may be held back, and the device may scan through its queues unseen.
             self.pause(UNSEEN_CYCLES + self._board.moderation)
         self._board.rest()
 
@@ -130,7 +130,7 @@ class CheckedBackend(RtlBackend):
             super().set_bus_master(on)
             self.link.run([host.drained(self.device)], 1_000_000)
             gone = self.link.native.cycle
-            while self.link.native.settled <= gone:
+            while self.link.native.idle <= gone:
                 self.link.run([], 16)
         self.link.collect()
         self._board.bus_master(self.device, on)
@@ -148,20 +148,20 @@ class CheckedBackend(RtlBackend):
         super().flr()
         self.link.collect()
 
-    def fail_reads(self, address, size, answered=True):
-        """DMA reads that touch the range fail, on both sides; with or without an answer."""
-        fault = host.FAULT_ERROR if answered else host.FAULT_DROP
+    def fail_reads(self, address, size, responded=True):
+        """DMA reads that touch the range fail, on both sides; with or without a response."""
+        fault = host.FAULT_ERROR if responded else host.FAULT_DROP
         self.link.native.memory(self.device).fail(address, size, fault)
         self._board.fail_reads(self.device, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """The management side asks for an asynchronous event."""
+        """The management side requests an asynchronous event."""
         self.link.collect()
         self._board.async_event(self.device, group, syndrome, data)
-        self.link.native.ask_event(self.device, group, syndrome, data)
+        self.link.native.request_event(self.device, group, syndrome, data)
 
     def checkpoint(self):
-        """All is done; what is owed and host memory are compared now, before a reset forgets."""
+        """All is done; what is owed and host memory are compared now, before a reset clears."""
         self.settle()
         self._board.check(least=0)
 
@@ -179,11 +179,11 @@ def checked(native, profile="default", limits=None, **straps):
     link = TappedLink(native)
     memories = [native.memory(d) for d in range(native.devices)]
     link.scoreboard = Scoreboard(memories, profile, limits=limits, **straps)
-    for d, shadow in enumerate(link.scoreboard.shadows):
-        shadow.live = LiveMemory(native.iommu(d), shadow.device)
+    for d, predictor in enumerate(link.scoreboard.predictors):
+        predictor.live = LiveMemory(native.iommu(d), predictor.device)
     # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
     gc.freeze()
     gc.set_threshold(200_000)
-    for shadow in link.scoreboard.shadows:
-        shadow.device.set_msix(True, False)
+    for predictor in link.scoreboard.predictors:
+        predictor.device.set_msix(True, False)
     return link.scoreboard, lambda: [CheckedBackend(link, d, 1 + d) for d in range(native.devices)]

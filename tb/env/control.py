@@ -14,8 +14,8 @@ from efa import defs
 from efa.driver import Driver
 from efa.host_alloc import PAGE_BYTES, HostAllocator
 from tb.env.items import HostSequence
-from tb.seq.commands import Commands, all_themes
-from tb.seq.registers import Registers
+from tb.scenarios.commands import Commands, all_themes
+from tb.scenarios.registers import Registers
 
 DEPTHS = (1, 2, 4, 8, 32)
 WIDE = defs.AdminAqEntryV2.SIZE
@@ -25,13 +25,13 @@ WIDE = defs.AdminAqEntryV2.SIZE
 class CommandKnobs:
     """How many commands, which share is broken, and what else may happen.
 
-    `spoilt`: share of 128-byte entries with a turned byte; `lives`: how often the driver goes and
-    comes again, each time with rings of another depth."""
+    `corrupted`: share of 128-byte entries with a turned byte; `sessions`: how often the driver goes
+    and comes again, each time with rings of another depth."""
 
     commands: int = 2000
-    illegal: float = 0.35
-    spoilt: float = 0.02
-    lives: int = 5
+    invalid: float = 0.35
+    corrupted: float = 0.02
+    sessions: int = 5
     flavour: str = "newest"
 
 
@@ -42,7 +42,7 @@ class RandomCommands(HostSequence):
         super().__init__("random_commands")
         self.backend, self.random = backends[0], random.Random(seed)
         self.knobs = knobs or CommandKnobs()
-        self.refused = self.answered = 0
+        self.refused = self.responded = 0
         self.themes = all_themes(self.random)
         self.allocator = HostAllocator(self.backend.memory)
         self.unreadable = self.allocator.alloc(PAGE_BYTES)
@@ -50,10 +50,10 @@ class RandomCommands(HostSequence):
     async def body(self):
         knobs = self.knobs
         await self.do(self.backend.fail_reads, self.unreadable, PAGE_BYTES)
-        for life in range(knobs.lives):
+        for life in range(knobs.sessions):
             depth = DEPTHS[(life + self.random.randrange(len(DEPTHS))) % len(DEPTHS)]
             driver, commands = await self.do(self.bring_up, depth)
-            left = knobs.commands // knobs.lives
+            left = knobs.commands // knobs.sessions
             while left > 0:
                 count = self.random.randrange(1, depth + 1)
                 await self.do(self.batch, driver, commands, count)
@@ -68,22 +68,22 @@ class RandomCommands(HostSequence):
         driver.admin_depth = depth
         driver.probe()
         knobs = self.knobs
-        return driver, Commands(driver, self.random, knobs.illegal, self.unreadable, self.themes)
+        return driver, Commands(driver, self.random, knobs.invalid, self.unreadable, self.themes)
 
     def batch(self, driver, commands, count):
         """So many commands behind each other; all of them are answered."""
         given = []
         for _ in range(count):
-            request, spoil = commands.draw(), None
-            if driver.admin.entry.SIZE == WIDE and self.random.random() < self.knobs.spoilt:
+            request, corrupt = commands.draw(), None
+            if driver.admin.entry.SIZE == WIDE and self.random.random() < self.knobs.corrupted:
                 # Not the bytes by which the driver knows its command.
-                spoil = self.random.randrange(4, WIDE)
-            given.append((request, driver.submit(request, spoil)))
+                corrupt = self.random.randrange(4, WIDE)
+            given.append((request, driver.submit(request, corrupt)))
         driver.wait(lambda: all(command.done for _, command in given))
         for request, command in given:
             commands.learn(request, command.status, command.response)
             self.refused += command.status != defs.AdminAqCompletionStatus.SUCCESS
-        self.answered += count
+        self.responded += count
 
 
 class UnreadEntries(HostSequence):
@@ -111,7 +111,7 @@ class UnreadEntries(HostSequence):
             if place == slot:
                 before = len(admin.strays)
                 driver.wait(lambda before=before: len(admin.strays) > before)
-                admin.forget(command)
+                admin.cancel(command)
             else:
                 driver.finish(command)
         driver.reset()
@@ -122,8 +122,8 @@ class RegisterKnobs:
     """How many stores to registers, and which share is none that a driver makes."""
 
     stores: int = 500
-    illegal: float = 0.5
-    lives: int = 4
+    invalid: float = 0.5
+    sessions: int = 4
 
 
 class RandomRegisters(HostSequence):
@@ -135,8 +135,8 @@ class RandomRegisters(HostSequence):
         self.knobs = knobs or RegisterKnobs()
 
     async def body(self):
-        for _ in range(self.knobs.lives):
-            registers = Registers(self.backend, self.random, self.knobs.illegal)
+        for _ in range(self.knobs.sessions):
+            registers = Registers(self.backend, self.random, self.knobs.invalid)
             for _ in range(self.knobs.stores // 25):
                 await self.do(registers.some, 25)
             driver = Driver(self.backend, flavour=self.random.choice(("newest", "3.1.0")))

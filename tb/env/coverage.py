@@ -95,18 +95,18 @@ def _control(name, status, place, version):
 
 
 @CoverPoint("nic.command.spoilt", xf=lambda place: place, bins=list(PLACES))
-def _spoilt(place):
+def _corrupted(place):
     pass
 
 
-@CoverPoint("nic.doorbell", xf=lambda kind, verdict: (("SQ", "RQ", "CQ")[kind], verdict),
+@CoverPoint("nic.doorbell", xf=lambda kind, outcome: (("SQ", "RQ", "CQ")[kind], outcome),
             bins=DOORBELLS)  # fmt: skip
-def _doorbell(kind, verdict):
+def _doorbell(kind, outcome):
     pass
 
 
-@CoverPoint("nic.llq.verdict", xf=lambda verdict: verdict, bins=[0, 1, 2, 3])
-def _llq(verdict):
+@CoverPoint("nic.llq.status", xf=lambda status: status, bins=[0, 1, 2, 3])
+def _llq(outcome):
     pass
 
 
@@ -154,7 +154,7 @@ def _command_ended(opcode, status, slot, depth, version):
         name = defs.AdminAqOpcode(opcode).name
     own = defs.COMMAND_STATUSES.get(opcode, ())
     if status == defs.AdminAqCompletionStatus.MALFORMED_REQUEST and status not in own:
-        _spoilt(place)
+        _corrupted(place)
     what = name, status.name, place, VERSIONS[version - 1]
     if what not in _controlled:
         # Once each is enough, and a look through so many bins takes its time.
@@ -167,9 +167,9 @@ def _observed(kind, data):
         _command(int(defs.EVENTS.aqcmd.unpack(data).opcode))
     elif kind == defs.Ev.DB:
         seen = defs.EVENTS.db.unpack(data)
-        _doorbell(seen.kind, seen.verdict)
+        _doorbell(seen.kind, seen.status)
     elif kind == defs.Ev.LLQ:
-        _llq(defs.EVENTS.llq.unpack(data).verdict)
+        _llq(defs.EVENTS.llq.unpack(data).status)
     elif kind == defs.Ev.QPERR:
         _qperr(defs.EVENTS.qperr.unpack(data).cause)
     elif kind == defs.Ev.EQE:

@@ -20,7 +20,7 @@ from itertools import count
 from efa import defs
 
 ENTRY = defs.AdminAcqEntry.SIZE
-ANSWER_BYTES = defs.AdminMmioReqReadLessResp.SIZE
+RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
 COUNTER_BYTES = 8
 READ, WRITE = 1, 2
 RESET = defs.AdminQpState.RESET
@@ -83,7 +83,7 @@ class LiveMemory:
         self.iommu, self.device = iommu, device
         self._idents = count(1)
         self._objects, self._reset_posted = None, False
-        self._answers = set()
+        self._responses = set()
         self._reads, self._noting = [], False
         self._write, device.on_dma_write = device.on_dma_write, self._on_write
         self._read, device.memory.read = device.memory.read, self._on_read
@@ -131,11 +131,11 @@ class LiveMemory:
             offset = address - admin.acq_base
             if 0 <= offset < ENTRY * admin.acq.depth:
                 self._find_queues()
-                self._answered(int.from_bytes(data[:2], "little"))
+                self._responded(int.from_bytes(data[:2], "little"))
         if self._write is not None:
             self._write(address, data)
 
-    def _answered(self, command):
+    def _responded(self, command):
         """A command is over: what it read, and what it took away, goes with its response."""
         gone = self._update() if self.device.admin.current[0] in CHANGING else []
         if self._reads:
@@ -179,8 +179,12 @@ class LiveMemory:
                 self.iommu.map(next(self._idents), name, [tuple(span)], rights)
                 if name == "admin completion queue":
                     self.iommu.responses(*span)
-        answer = device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI) & -ANSWER_BYTES
-        if answer not in self._answers:
+        response = (
+            device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI) & -RESPONSE_BYTES
+        )
+        if response not in self._responses:
             # Register responses survive a reset, and may come after the address has changed.
-            self._answers.add(answer)
-            self.iommu.map(0, "register responses", [(answer, ANSWER_BYTES)], WRITE, forever=True)
+            self._responses.add(response)
+            self.iommu.map(
+                0, "register responses", [(response, RESPONSE_BYTES)], WRITE, forever=True
+            )

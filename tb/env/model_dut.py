@@ -43,7 +43,7 @@ class ModelDut(ModelBackend):
 
     def watch(self, board):
         """From here on everything is compared."""
-        board.shadows[self.number].device.set_msix(True, False)
+        board.predictors[self.number].device.set_msix(True, False)
         self.memory = MirroredMemory(
             self.memory, lambda address, data: board.host_write(self.number, address, data)
         )
@@ -77,14 +77,14 @@ class ModelDut(ModelBackend):
         self._shown("reset", {"step": RESET_DRAINED})
         super().flr()
 
-    def fail_reads(self, address, size, answered=True):
+    def fail_reads(self, address, size, responded=True):
         """DMA reads that touch the range fail; without time, one that is never answered does so
         at once."""
         self.device_memory.fail(address, size)
         self.board.fail_reads(self.number, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """The management side asks for an asynchronous event."""
+        """The management side requests an asynchronous event."""
         self.board.async_event(self.number, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
 
@@ -93,7 +93,7 @@ class ModelDut(ModelBackend):
         self.board.rest()
 
     def checkpoint(self):
-        """What is owed and host memory are compared now, before a reset forgets."""
+        """What is owed and host memory are compared now, before a reset clears."""
         self.settle()
         self.board.check(least=0)
 
@@ -111,8 +111,10 @@ class ModelDut(ModelBackend):
 
     def _taken_in(self, packet):
         head = defs.PktHdr.unpack(packet)
-        seen = defs.EVENTS.rxl.pack(opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn)
-        self.board.event(self.number, self._tick(), defs.Ev.RXL, seen)
+        seen = defs.EVENTS.rx_last.pack(
+            opcode=head.opcode, src_qpn=head.src_qpn, dst_qpn=head.dst_qpn
+        )
+        self.board.event(self.number, self._tick(), defs.Ev.RX_LAST, seen)
         self._receive(packet)
 
     def _on_write(self, address, data):

@@ -35,7 +35,7 @@ from tb.lib.native import Native
 # Values of max payload size and max read request size; the strap is the position.
 PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
 
-# Everything at once: latency without order, split and interleaved answers, stalls on all streams.
+# Everything at once: latency without order, split and interleaved responses, stalls on all streams.
 ROUGH = {
     "mmio_gap": 8000, "mcpl_stall": 16000,
     "rd_latency_min": 40, "rd_latency_max": 400, "rd_tail": 600, "rd_reorder": 1,
@@ -128,8 +128,8 @@ class NicScoreboard(uvm_scoreboard):
     def check_phase(self):
         counts = self.board.check(least=ConfigDB().get(self, "", "LEAST"))
         shown = ConfigDB().get(self, "", "SHOWN").check()
-        told = ", ".join(f"{n} {what}" for what, n in counts.items())
-        self.logger.info(f"compared: {told}, {shown} shown events")
+        reported = ", ".join(f"{n} {what}" for what, n in counts.items())
+        self.logger.info(f"compared: {reported}, {shown} shown events")
 
 
 class NicEnv(uvm_env):
@@ -146,7 +146,7 @@ class NicEnv(uvm_env):
 
 
 class WorkSequence(HostSequence):
-    """One scenario of tb/seq as a sequence."""
+    """One scenario of tb/scenarios as a sequence."""
 
     def __init__(self, work, backends, seed):
         super().__init__(work.__name__)
@@ -175,7 +175,8 @@ def limits_of(params):
 
 
 class NicTest(uvm_test):
-    """Base of the system tests: a subclass names its scenario (tb/seq), profile, straps and timing.
+    """Base of the system tests: a subclass names its scenario (tb/scenarios), profile, straps and
+    timing.
 
     `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
     compared at least, `shown` which kinds of ev_* events are compared in the default build

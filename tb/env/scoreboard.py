@@ -17,10 +17,10 @@ import numpy as np
 from efa import defs
 from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION
 from tb.env.notification import AdminMessages
-from tb.env.shadow import (
+from tb.env.predictor import (
     PAGE_BYTES,
     SEND_QUEUE,
-    Shadow,
+    Predictor,
     clear_checksum,
     clear_phase,
     clear_time,
@@ -32,12 +32,12 @@ from tb.env.shadow import (
     time_of,
 )
 
-RX_LAST, RESET, ASYNC = defs.Ev.RXL, defs.Ev.RESET, defs.Ev.AENQ
+LAST_FLIT, RESET, ASYNC = defs.Ev.RX_LAST, defs.Ev.RESET, defs.Ev.AENQ
 KEEP_ALIVE = defs.AdminAenqGroup.KEEP_ALIVE
 BEGUN, DRAINED, DONE = range(3)
 (_OP_LSB, _OP_MASK), (_SRC_LSB, _SRC_MASK), (_DST_LSB, _DST_MASK) = (
     (lsb, (1 << width) - 1)
-    for lsb, width, _ in map(defs.EVENTS.rxl.fields.get, ("opcode", "src_qpn", "dst_qpn"))
+    for lsb, width, _ in map(defs.EVENTS.rx_last.fields.get, ("opcode", "src_qpn", "dst_qpn"))
 )
 ADMIN_VECTOR = 0
 _EVENT_TYPE = defs.AdminEqeEventType.COMPLETION
@@ -83,11 +83,11 @@ class Scoreboard:
     def __init__(self, memories, profile="default", first_node=1, limits=None, moderation=0,
                  **straps):  # fmt: skip
         self.memories, self.moderation = memories, moderation
-        self.shadows = [
-            Shadow(first_node + d, profile, limits, **straps) for d in range(len(memories))
+        self.predictors = [
+            Predictor(first_node + d, profile, limits, **straps) for d in range(len(memories))
         ]
         self._event_times = Counter()
-        self.by_node = {shadow.device.node_id: d for d, shadow in enumerate(self.shadows)}
+        self.by_node = {predictor.device.node_id: d for d, predictor in enumerate(self.predictors)}
         self.compared = Counter()
         self.listeners = []
         self._flying = [defaultdict(deque) for _ in memories]
@@ -100,94 +100,95 @@ class Scoreboard:
 
     def store(self, device, bar, offset, data, cycle=0):
         """A host store that was just posted, in `cycle`."""
-        self.shadows[device].store(bar, offset, data, cycle)
+        self.predictors[device].store(bar, offset, data, cycle)
 
     def host_write(self, device, address, data):
         """The CPU wrote its memory."""
-        self.shadows[device].memory.poke(address, data)
+        self.predictors[device].memory.poke(address, data)
 
     def bus_master(self, device, on):
         """Bus mastering of one device was switched."""
-        self.shadows[device].set_bus_master(bool(on))
+        self.predictors[device].set_bus_master(bool(on))
 
     def function_mask(self, device, on):
         """The function mask of MSI-X of one device, which is at rest, was set or cleared."""
-        self.shadows[device].set_function_mask(bool(on))
+        self.predictors[device].set_function_mask(bool(on))
 
     def async_event(self, device, group, syndrome, data):
-        """The management side of a device asked for an event."""
-        self.shadows[device].device.raise_event(group, syndrome, data)
+        """The management side of a device requested an event."""
+        self.predictors[device].device.raise_event(group, syndrome, data)
 
     def fail_reads(self, device, address, size):
         """Host reads of a range fail from now on."""
-        self.shadows[device].memory.fail(address, size)
+        self.predictors[device].memory.fail(address, size)
 
     def flr(self, device):
         """Function-level reset of one device."""
-        self.shadows[device].flr()
+        self.predictors[device].flr()
 
     # The device's side, in the order of its cycles
 
     def write(self, device, cycle, address, data):
         """A DMA write of a device."""
-        shadow = self.shadows[device]
+        predictor = self.predictors[device]
         where = device, cycle
         try:
-            ring = shadow.ring_of(address, len(data))
+            ring = predictor.ring_of(address, len(data))
         except ValueError as error:
             raise differs(where, error) from None
         if ring is None:
-            self._plain_write(shadow, where, address, data, 1)
+            self._plain_write(predictor, where, address, data, 1)
             return
         entry, phase = clear_phase(ring.kind, data)
         slot = (address - ring.base) // ring.entry_bytes
-        lap, wanted_slot = divmod(ring.written, ring.depth)
-        if slot != wanted_slot or phase != 1 - lap % 2:
+        wrap, wanted_slot = divmod(ring.written, ring.depth)
+        if slot != wanted_slot or phase != 1 - wrap % 2:
             raise differs(
                 where,
                 f"{ring} got slot {slot} phase {phase}, "
-                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - lap % 2}",
+                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - wrap % 2}",
             )
         ring.written += 1
         if ring.kind == COMPLETION:
-            self._completion(shadow, where, ring, entry)
+            self._completion(predictor, where, ring, entry)
         elif ring.kind == ADMIN_RESPONSE:
-            self._response(shadow, where, ring, entry, phase)
+            self._response(predictor, where, ring, entry, phase)
         elif ring.kind == ASYNC_EVENT:
-            self._async_event(shadow, where, ring, entry)
+            self._async_event(predictor, where, ring, entry)
         else:
-            self._event(shadow, where, ring, entry)
+            self._event(predictor, where, ring, entry)
 
     def looks_at(self, devices, addresses):
-        """Which of these DMA writes go to rings or answer register reads (arrays, one a write)."""
+        """Which of these DMA writes go to rings or response register reads (arrays, one a
+        write)."""
         looked = np.zeros(len(addresses), bool)
-        for device, shadow in enumerate(self.shadows):
-            special = shadow.in_ring_pages(addresses & PAGE_MASK)
-            for address, *_ in shadow.answers:
+        for device, predictor in enumerate(self.predictors):
+            special = predictor.in_ring_pages(addresses & PAGE_MASK)
+            for address, *_ in predictor.register_responses:
                 special |= addresses == address
             looked |= (devices == device) & special
         return looked
 
     def payload_writes(self, device, cycle, address, data, count=1):
         """So many DMA writes behind each other, the last one of this cycle, that go to no ring."""
-        shadow = self.shadows[device]
-        if shadow.in_ring_page(address):
+        predictor = self.predictors[device]
+        if predictor.in_ring_page(address):
             # The ring came to be in the batch of this very write.
             size = len(data) // count
             for at in range(0, len(data), size):
                 self.write(device, cycle, address + at, data[at : at + size])
         else:
-            self._plain_write(shadow, (device, cycle), address, data, count)
+            self._plain_write(predictor, (device, cycle), address, data, count)
 
-    def _plain_write(self, shadow, where, address, data, count):
-        if shadow.answers and shadow.answers[0][0] == address:
-            _, wanted, resetting = shadow.answers.popleft()
+    def _plain_write(self, predictor, where, address, data, count):
+        if predictor.register_responses and predictor.register_responses[0][0] == address:
+            _, wanted, resetting = predictor.register_responses.popleft()
             if data != wanted and not (resetting and self._not_finished(data, wanted)):
-                raise differs(where, f"register answer {data.hex()}, not {wanted.hex()}")
-            self.compared["register answers"] += 1
+                raise differs(where, f"register response {data.hex()}, not {wanted.hex()}")
+            self.compared["register responses"] += 1
             return
         try:
-            shadow.payload.write(address, data)
+            predictor.payload.write(address, data)
         except ValueError as error:
             raise differs(where, error) from None
         self.compared["payload writes"] += count
@@ -202,16 +203,16 @@ class Scoreboard:
         due.reg_val = _IN_PROGRESS
         return data == due.pack()
 
-    def _response(self, shadow, where, ring, entry, phase):
+    def _response(self, predictor, where, ring, entry, phase):
         image = bytearray(entry)
         image[3] |= phase
         try:
-            bare = clear_checksum(bytes(image), shadow.device.version)
+            bare = clear_checksum(bytes(image), predictor.device.version)
         except ValueError as error:
             raise differs(where, f"admin response {image.hex()}: {error}") from None
         bare, _ = clear_phase(ADMIN_RESPONSE, bare)
         command_id = defs.AdminAcqEntry.unpack(bare).acq_common_descriptor.command_id
-        owed = shadow.responses.get(command_id)
+        owed = predictor.responses.get(command_id)
         if not owed:
             raise differs(where, f"response to command {command_id:#x}, which is not open")
         wanted, command = owed.popleft()
@@ -223,13 +224,13 @@ class Scoreboard:
             )
         ring.bounds.entry(where[1])
         self.compared["admin responses"] += 1
-        self._tell("response", bare)
-        self._tell("command", command)
+        self._report("response", bare)
+        self._report("command", command)
 
-    def _async_event(self, shadow, where, ring, entry):
-        """Events that were asked for keep their order; keep-alives come between as they may."""
+    def _async_event(self, predictor, where, ring, entry):
+        """Events that were requested keep their order; keep-alives come between as they may."""
         bare, time = clear_time(entry), time_of(entry)
-        owed, alive = shadow.async_events, is_keep_alive(bare)
+        owed, alive = predictor.async_events, is_keep_alive(bare)
         wanted = next((one for one in owed if is_keep_alive(one) == alive), None)
         if bare != wanted:
             expected = wanted.hex() if wanted else "nothing"
@@ -243,9 +244,9 @@ class Scoreboard:
         ring.bounds.entry(where[1])
         self.compared["asynchronous events"] += 1
 
-    def _completion(self, shadow, where, ring, entry):
+    def _completion(self, predictor, where, ring, entry):
         key = completion_key(ring, entry)
-        owed = shadow.completions.get(key, [])
+        owed = predictor.completions.get(key, [])
         # SRD acknowledges in any order, so sends are looked up; receives keep theirs.
         _, qp_num, queue = key
         try:
@@ -260,7 +261,7 @@ class Scoreboard:
             )
         del owed[at]
         if queue != SEND_QUEUE:
-            message = shadow.messages[key].pop(0)
+            message = predictor.messages[key].pop(0)
             if message is not None and message.left:
                 raise differs(
                     where,
@@ -271,12 +272,12 @@ class Scoreboard:
             ring.bounds.completion(where[1])
         self.compared["completions"] += 1
         if self.listeners:
-            self._tell("completion", entry)
+            self._report("completion", entry)
 
-    def _event(self, shadow, where, ring, entry):
+    def _event(self, predictor, where, ring, entry):
         device, cycle = where
         cqn = defs.AdminEqe.unpack(entry).u.comp_event.cqn
-        bounds = shadow.completion_queues.get(cqn)
+        bounds = predictor.completion_queues.get(cqn)
         wanted = event_of(cqn)
         if entry != wanted:
             raise differs(where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}")
@@ -296,7 +297,7 @@ class Scoreboard:
         """A packet that left a device."""
         where = device, cycle
         route = route_of(packet)
-        owed = self.shadows[device].packets.get(route)
+        owed = self.predictors[device].packets.get(route)
         if not owed:
             raise differs(where, f"packet {packet[:64].hex()} is not due")
         wanted = owed.popleft()
@@ -311,7 +312,7 @@ class Scoreboard:
             self._next_psn[device, node] = due + 1 & 0xFFFFFFFF
         self.compared["packets"] += 1
         if self.listeners:
-            self._tell("packet", packet)
+            self._report("packet", packet)
         self._fly(route, wanted)
 
     def _fly(self, route, packet):
@@ -323,34 +324,34 @@ class Scoreboard:
 
     def event(self, device, cycle, kind, data):
         """Something an ev_* port showed: a packet taken in is what the model gets now."""
-        if kind == RX_LAST:
+        if kind == LAST_FLIT:
             opcode = data >> _OP_LSB & _OP_MASK
             key = opcode, data >> _SRC_LSB & _SRC_MASK, data >> _DST_LSB & _DST_MASK
             waiting = self._doubtful[device].get(key) or self._flying[device].get(key)
             if waiting:
-                self.shadows[device].device.receive(waiting.popleft())
+                self.predictors[device].device.receive(waiting.popleft())
         elif kind == ASYNC:
             # When a period is over is the device's affair; whether there is room is not.
             if defs.EVENTS.aenq.unpack(data).group == KEEP_ALIVE:
-                self.shadows[device].device.keep_alive()
+                self.predictors[device].device.keep_alive()
         elif kind == RESET:
             step = defs.EVENTS.reset.unpack(data).step
-            if step == BEGUN and not self.shadows[device].reset_begun():
+            if step == BEGUN and not self.predictors[device].reset_begun():
                 raise differs((device, cycle), "reset\n  expected none\n  got      its begin")
             if step == DRAINED:
                 self._reborn(device)
             elif step == DONE:
                 # By now the fabric has nothing of before.
                 self._doubtful[device].clear()
-                self.shadows[device].unfinished = False
+                self.predictors[device].unfinished = False
         if self.listeners:
-            self._tell("event", (device, cycle, kind, data))
+            self._report("event", (device, cycle, kind, data))
 
     def interrupt(self, device, cycle, vector, address=None):
         """An MSI-X message: its data, and its address where that is known."""
-        shadow = self.shadows[device]
+        predictor = self.predictors[device]
         where = device, cycle
-        vectors = shadow.vectors
+        vectors = predictor.vectors
         if address is not None:
             message = address, vector
             vector = vectors.of_message.get(message)
@@ -360,7 +361,7 @@ class Scoreboard:
                     f"message of {message[1]:#x} to {address:#x}\n"
                     "  expected address and data of a vector\n  got      those of none",
                 )
-        sources = shadow.sources[vector]
+        sources = predictor.sources[vector]
         permitted = vector not in vectors.masked and any(
             one.message(cycle)
             for one in sources
@@ -379,18 +380,18 @@ class Scoreboard:
         self.compared["interrupts"] += 1
 
     def _reborn(self, device):
-        shadow = self.shadows[device]
-        if not shadow.resetting:
+        predictor = self.predictors[device]
+        if not predictor.resetting:
             raise Difference(f"device {device} reset itself")
-        shadow.reborn(self.memories[device])
-        self._admin_interrupts[device] = shadow.interrupts[ADMIN_VECTOR]
+        predictor.reborn(self.memories[device])
+        self._admin_interrupts[device] = predictor.interrupts[ADMIN_VECTOR]
         for key, packets in self._flying[device].items():
             self._doubtful[device][key].extend(packets)
         self._flying[device].clear()
         for to in [to for to in self._next_psn if to[0] == device]:
             del self._next_psn[to]
 
-    def _tell(self, what, item):
+    def _report(self, what, item):
         for listener in self.listeners:
             listener(what, item)
 
@@ -400,8 +401,8 @@ class Scoreboard:
         """Events and messages that are owed by devices at rest."""
         return [
             f"device {number}: {text}"
-            for number, shadow in enumerate(self.shadows)
-            for text in shadow.missing()
+            for number, predictor in enumerate(self.predictors)
+            for text in predictor.missing()
         ]
 
     def rest(self):
@@ -410,32 +411,40 @@ class Scoreboard:
         if missing:
             shown = "\n  ".join(missing[:8])
             raise Difference(f"at rest {len(missing)} things are missing\n  expected {shown}")
-        for shadow in self.shadows:
-            shadow.rest()
+        for predictor in self.predictors:
+            predictor.rest()
 
     def check(self, least=1):
         """Fails on anything unmet; returns what was compared."""
         self.rest()
-        for number, shadow in enumerate(self.shadows):
-            self._nothing_owed(number, shadow)
-            self._memory_equal(number, shadow)
+        for number, predictor in enumerate(self.predictors):
+            self._nothing_owed(number, predictor)
+            self._memory_equal(number, predictor)
         total = sum(self.compared.values())
         if total < least:
             raise Difference(f"only {total} things were compared, at least {least} were planned")
         return dict(self.compared)
 
-    def _nothing_owed(self, number, shadow):
+    def _nothing_owed(self, number, predictor):
         owed = [
-            *(f"response to command {c:#x}" for c, due in shadow.responses.items() for _ in due),
-            *(f"completion {entry.hex()}" for due in shadow.completions.values() for entry in due),
-            *(f"asynchronous event {entry[:24].hex()}" for entry in shadow.async_events),
-            *(f"packet {packet[:32].hex()}" for due in shadow.packets.values() for packet in due),
-            *(f"register answer at {address:#x}" for address, *_ in shadow.answers),
-            *(f"{len(piece.data)} bytes at {piece.address:#x}" for piece in shadow.payload),
-            *("reset that the device has not begun" for _ in list(shadow.waiting)[:1]),
+            *(f"response to command {c:#x}" for c, due in predictor.responses.items() for _ in due),
+            *(
+                f"completion {entry.hex()}"
+                for due in predictor.completions.values()
+                for entry in due
+            ),
+            *(f"asynchronous event {entry[:24].hex()}" for entry in predictor.async_events),
+            *(
+                f"packet {packet[:32].hex()}"
+                for due in predictor.packets.values()
+                for packet in due
+            ),
+            *(f"register response at {address:#x}" for address, *_ in predictor.register_responses),
+            *(f"{len(piece.data)} bytes at {piece.address:#x}" for piece in predictor.payload),
+            *("reset that the device has not begun" for _ in list(predictor.waiting)[:1]),
             *(f"packet on its way: {key}" for key, due in self._flying[number].items() if due),
-        ]  # fmt: skip
-        wanted, got = shadow.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
+        ]
+        wanted, got = predictor.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
         # Moderated messages merge; that none is missing at the end shows in the software.
         merged = self.moderation and 0 < got <= wanted
         if got != wanted and not merged:
@@ -444,10 +453,10 @@ class Scoreboard:
             shown = "\n  ".join(owed[:8])
             raise Difference(f"device {number} still owes {len(owed)} things:\n  {shown}")
 
-    def _memory_equal(self, number, shadow):
+    def _memory_equal(self, number, predictor):
         """Every page that device or model ever wrote, byte for byte; rings were compared before."""
-        for page in sorted(shadow.touched - shadow.ring_pages):
-            wanted = shadow.memory.peek(page, PAGE_BYTES)
+        for page in sorted(predictor.touched - predictor.ring_pages):
+            wanted = predictor.memory.peek(page, PAGE_BYTES)
             got = self.memories[number].read(page, PAGE_BYTES)
             if wanted != got:
                 at = next(i for i in range(PAGE_BYTES) if wanted[i] != got[i])

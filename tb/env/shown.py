@@ -3,26 +3,26 @@
 
 A kind of event is compared as a multiset over a whole test: how often each value was shown, in any
 order. Compared are the kinds that do not depend on when something happens: what was ignored
-(odd_host, odd_admin, odd_net) and why a QP went to ERR (qperr).
+(anomaly_host, anomaly_admin, anomaly_net) and why a QP went to ERR (qperr).
 """
 
 from collections import Counter
 
 from efa import defs
 
-KINDS = ("odd_host", "odd_admin", "odd_net", "qperr")
+KINDS = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
 # Admin entries that were read and then refused: spec/events.yaml leaves open which of their numbers
 # is the detail; the device counts entries, the model names the command or the slot.
 PHASE, UNREAD, CHECKSUM = 3, 4, 6
-# An acknowledgement of no open message: the model shows it, efa_pkt_in does not look at messages.
+# An acknowledgement of no open message: the model shows it, efa_net_rx does not look at messages.
 STRAY_ACKNOWLEDGEMENT = 4
 
 
 def _compared(kind, data):
     """The part of an event's data that both sides must agree on."""
-    if kind != "odd_admin":
+    if kind != "anomaly_admin":
         return data
-    layout = defs.EVENTS.odd_admin
+    layout = defs.EVENTS.anomaly_admin
     what = layout.unpack(data).what
     return layout.pack(what=what, detail=0) if what in (PHASE, UNREAD, CHECKSUM) else data
 
@@ -33,10 +33,10 @@ class ShownEvents:
     def __init__(self, board, kinds=KINDS):
         self._names = {int(defs.Ev[kind.upper()]): kind for kind in kinds}
         self._model, self._device = Counter(), Counter()
-        self._last = {}  # odd_admin event by model
+        self._last = {}  # anomaly_admin event by model
         board.listeners.append(self._hear)
-        for number, shadow in enumerate(board.shadows):
-            self._watch(number, shadow.device)
+        for number, predictor in enumerate(board.predictors):
+            self._watch(number, predictor.device)
 
     def _watch(self, number, device):
         before = device.on_event
@@ -52,11 +52,11 @@ class ShownEvents:
     def _expect(self, number, name, values):
         """An event of a model. The device reports one fault of an admin entry: a wrong checksum
         hides a wrong phase."""
-        if name == "odd_admin":
+        if name == "anomaly_admin":
             last, self._last[number] = self._last.get(number), values
             if values["what"] == CHECKSUM and last == {**values, "what": PHASE}:
-                self._model[number, name, defs.EVENTS.odd_admin.pack(what=PHASE, detail=0)] -= 1
-        if name == "odd_net" and values["what"] == STRAY_ACKNOWLEDGEMENT:
+                self._model[number, name, defs.EVENTS.anomaly_admin.pack(what=PHASE, detail=0)] -= 1
+        if name == "anomaly_net" and values["what"] == STRAY_ACKNOWLEDGEMENT:
             return
         data = getattr(defs.EVENTS, name).pack(**values)
         self._model[number, name, _compared(name, data)] += 1

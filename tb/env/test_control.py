@@ -12,12 +12,12 @@ from efa.memory import HostReadError
 from tb.env import control, coverage
 from tb.env.model_dut import ModelDut
 from tb.env.scoreboard import Difference
-from tb.seq import async_events
+from tb.scenarios import async_events
 
 OP = defs.AdminAqOpcode
 
-KNOBS = control.CommandKnobs(commands=3000, lives=3)
-LONG = control.CommandKnobs(commands=15_000, lives=5)
+KNOBS = control.CommandKnobs(commands=3000, sessions=3)
+LONG = control.CommandKnobs(commands=15_000, sessions=5)
 
 
 def commands(seed, interface, knobs=KNOBS, profile="default"):
@@ -32,14 +32,14 @@ def test_random_commands(seed, interface, profile):
     sequence, device = commands(seed, interface, profile=profile)
     device.settle()
     assert device.board.check(least=KNOBS.commands)
-    assert KNOBS.commands / 10 < sequence.refused < sequence.answered
+    assert KNOBS.commands / 10 < sequence.refused < sequence.responded
 
 
 @pytest.mark.parametrize("flavour", ["newest", "3.1.0"])
 def test_without_broken_ones_most_commands_succeed(seed, flavour):
-    knobs = control.CommandKnobs(commands=2000, illegal=0, spoilt=0, flavour=flavour)
+    knobs = control.CommandKnobs(commands=2000, invalid=0, corrupted=0, flavour=flavour)
     sequence, device = commands(seed, 3, knobs)
-    assert sequence.refused < sequence.answered / 2
+    assert sequence.refused < sequence.responded / 2
     device.board.check()
 
 
@@ -59,19 +59,19 @@ def test_random_registers(seed, interface):
     devices[0].board.check(least=100)
 
 
-def forgets_who_uses_a_pd(device, cmd):
+def clears_who_uses_a_pd(device, cmd):
     device.objects.pds.live.pop(cmd.pd, None)
 
 
 def takes_keys_of_any_generation(device, cmd):
     mr = device.objects.mrs.get(cmd.l_key & device.objects.mrs.count - 1)
-    admin_rules.legal(mr)
+    admin_rules.valid(mr)
     device.objects.mrs.remove(mr.index)
 
 
 def leaves_translations_behind(device, cmd):
     mr = device.objects.mr_by_key(cmd.l_key)
-    admin_rules.legal(mr)
+    admin_rules.valid(mr)
     device.objects.mrs.remove(mr.index)
 
 
@@ -95,7 +95,7 @@ def keeps_half_of_a_refused_region(device, cmd):
 
 def does_not_show_the_count(device, cmd):
     counter = device.objects.counters.get(cmd.cntr_handle)
-    admin_rules.legal(counter and cmd.operation < 2)
+    admin_rules.valid(counter and cmd.operation < 2)
 
 
 def lets_two_counters_have_an_event(device, cmd):
@@ -110,7 +110,7 @@ def ignores_the_page_size(device, cmd):
 
 
 BUGS = {
-    forgets_who_uses_a_pd: OP.DEALLOC_PD, takes_keys_of_any_generation: OP.DEREG_MR,
+    clears_who_uses_a_pd: OP.DEALLOC_PD, takes_keys_of_any_generation: OP.DEREG_MR,
     leaves_translations_behind: OP.DEREG_MR, takes_a_foreign_cq: OP.CREATE_QP,
     keeps_half_of_a_refused_region: OP.REG_MR, does_not_show_the_count: OP.MODIFY_EVENT_COUNTER,
     lets_two_counters_have_an_event: OP.ATTACH_EVENT_COUNTER, ignores_the_page_size: OP.REG_MR,

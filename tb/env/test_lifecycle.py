@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lives of a device on the model: what a reset does not end is found."""
+"""The sessions of a device on the model: what a reset does not end is found."""
 
 import random
 
 import pytest
 
 from tb.env.model_dut import ModelDut
-from tb.seq.lifecycle import LifeKnobs, random_ends
+from tb.scenarios.lifecycle import SessionKnobs, random_ends
 
 
 def held_work_survives(monkeypatch, device):
-    """An FLR does not forget what waited for bus mastering."""
+    """An FLR does not clear what waited for bus mastering."""
     flr = device.flr
 
     def keeping():
@@ -23,20 +23,20 @@ def held_work_survives(monkeypatch, device):
 
 def queues_survive(monkeypatch, device):
     """A register reset leaves queues and what is on its way to them."""
-    forget = device._forget
+    cancel = device._cancel
 
     def half():
         old = device.datapath, device.objects
-        forget()
+        cancel()
         if device.in_reset:
             device.datapath, device.objects = old
 
-    monkeypatch.setattr(device, "_forget", half)
+    monkeypatch.setattr(device, "_cancel", half)
 
 
 def test_nothing_comes_behind_an_end(seed):
     [device] = ModelDut.several(1)
-    random_ends([device], random.Random(seed), LifeKnobs(lives=25))
+    random_ends([device], random.Random(seed), SessionKnobs(sessions=25))
     assert device.board.check(least=100)
 
 
@@ -46,4 +46,4 @@ def test_what_survives_an_end_is_found(monkeypatch, bug):
     bug(monkeypatch, device.device)
     # A device that breaks down over its own bug is found out too.
     with pytest.raises((AssertionError, AttributeError)):
-        random_ends([device], random.Random(1), LifeKnobs(lives=25))
+        random_ends([device], random.Random(1), SessionKnobs(sessions=25))

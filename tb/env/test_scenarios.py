@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scenario of tb/seq on the model in the device's place: they are right before RTL runs."""
+"""Every scenario of tb/scenarios on the model in the device's place: they are right before RTL
+runs."""
 
 import random
 
@@ -7,7 +8,7 @@ import pytest
 
 from efa.wc import StoreBuffer
 from tb.env.model_dut import ModelDut
-from tb.seq import (
+from tb.scenarios import (
     admin,
     async_events,
     bringup,
@@ -28,7 +29,7 @@ ONE_DEVICE = [
     admin.everything_taken, admin.many_commands, admin.dependent_commands,
     regions.long_page_list, regions.chained,
     send.every_size, send.inline_forms, send.store_buffers, send.batches, send.local_errors,
-    send.stores_of_others, send.request_ids, send.torn_entry, send.rung_slot_is_closed,
+    send.stores_of_others, send.request_ids, send.incomplete_entry, send.posted_slot_is_closed,
     send.drained_and_flushed, send.payload_read_fails,
     recv.two_buffers, recv.direct_path_descriptors, recv.refused_srd, recv.dropped_ud,
     recv.deep_ring, recv.descriptor_read_fails, completion.shared_queue, completion.events,
@@ -44,8 +45,8 @@ IN_HOST = [
     send.payload_read_fails, send.request_ids, recv.refused_srd, recv.dropped_ud,
     stress.resets_under_load, stress.every_queue, stress.everything,
     sq_host.rings_anywhere, sq_host.created_where_legal, sq_host.llq_stores_change_nothing,
-    sq_host.rung_before_rts, sq_host.entry_read_fails, sq_host.others_pass_queues_that_wait,
-    sq_host.forgotten_in_flight,
+    sq_host.posted_before_rts, sq_host.entry_read_fails, sq_host.others_pass_queues_that_wait,
+    sq_host.cancelled_in_flight,
 ]  # fmt: skip
 TWO_DEVICES = [send.two_devices, recv.unknown_peer, stress.everything]
 

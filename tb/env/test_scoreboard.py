@@ -151,7 +151,7 @@ class Notified:
             return MESSAGE if arguments[0] else ADMIN_MESSAGE
         if what != "write":
             return {"packet": PACKET, "event": STEP}[what]
-        ring = self.dut.board.shadows[0].ring_of(arguments[0], len(arguments[1]))
+        ring = self.dut.board.predictors[0].ring_of(arguments[0], len(arguments[1]))
         return PAYLOAD if ring is None else ring.kind
 
     def find(self, outputs, kind):
@@ -471,10 +471,10 @@ def in_a_reset(outputs_of, flr=False):
 
 
 @pytest.mark.parametrize("flr", [False, True])
-@pytest.mark.parametrize("kept", [0, 1, 2, 3, 99])
-def test_a_reset_may_cut_off_what_is_due(kept, flr):
+@pytest.mark.parametrize("pending", [0, 1, 2, 3, 99])
+def test_a_reset_may_cut_off_what_is_due(pending, flr):
     """bench.scoreboard.reset"""
-    assert in_a_reset(lambda left: left[:kept], flr).check()
+    assert in_a_reset(lambda left: left[:pending], flr).check()
 
 
 def writes(outputs, completions):
@@ -504,7 +504,7 @@ def test_what_is_not_due_fails_in_a_reset_too(name, flr):
         in_a_reset(outputs, flr)
 
 
-def test_a_reset_that_nobody_asked_for_fails():
+def test_a_reset_that_nobody_requested_fails():
     """bench.scoreboard.reset"""
     notified = Notified()
     with pytest.raises(Difference, match="reset\n  expected none"):
@@ -515,18 +515,18 @@ def test_a_reset_that_nobody_asked_for_fails():
 def test_a_wrong_bit_of_the_status_fails_in_a_reset_too(bit):
     """bench.scoreboard.status"""
     notified = Notified()
-    answer = defs.AdminMmioReqReadLessResp
+    response = defs.AdminMmioReqReadLessResp
 
     def change(outputs):
         for at, (what, *arguments) in enumerate(outputs):
-            if what == "write" and len(arguments[1]) == answer.SIZE:
-                image = answer.unpack(arguments[1])
+            if what == "write" and len(arguments[1]) == response.SIZE:
+                image = response.unpack(arguments[1])
                 image.reg_val ^= defs.REG_BITS.DEV_STS.pack(**{bit: 1})
                 outputs[at] = what, arguments[0], image.pack()
         return outputs
 
     notified.dut.tamper = change
-    with pytest.raises(Difference, match="register answer"):
+    with pytest.raises(Difference, match="register response"):
         notified.node.driver.reset()
 
 

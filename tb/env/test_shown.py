@@ -15,7 +15,7 @@ class Board:
     def __init__(self):
         self.listeners = []
         self.model = SimpleNamespace(on_event=None)
-        self.shadows = [SimpleNamespace(device=self.model)]
+        self.predictors = [SimpleNamespace(device=self.model)]
 
     def device(self, name, **values):
         """The device shows an event."""
@@ -42,7 +42,7 @@ def test_a_difference_fails(fault):
     shown = ShownEvents(board)
     board.model.on_event("qperr", {"qpn": 5, "cause": 1})
     if fault == "kind":
-        board.device("odd_host", what=5, detail=1)
+        board.device("anomaly_host", what=5, detail=1)
     elif fault != "missing":
         board.device("qperr", qpn=5 + (fault == "queue"), cause=1 + (fault == "cause"))
     if fault == "twice":
@@ -56,12 +56,12 @@ def test_an_admin_entry_has_one_fault_and_any_number():
     board = Board()
     shown = ShownEvents(board)
     for what in (PHASE, CHECKSUM):
-        board.model.on_event("odd_admin", {"what": what, "detail": 9})
-    board.model.on_event("odd_admin", {"what": UNREAD, "detail": 2})
-    board.device("odd_admin", what=CHECKSUM, detail=1)
-    board.device("odd_admin", what=UNREAD, detail=3)
+        board.model.on_event("anomaly_admin", {"what": what, "detail": 9})
+    board.model.on_event("anomaly_admin", {"what": UNREAD, "detail": 2})
+    board.device("anomaly_admin", what=CHECKSUM, detail=1)
+    board.device("anomaly_admin", what=UNREAD, detail=3)
     assert shown.check() == 2
-    board.device("odd_admin", what=2, detail=3)
+    board.device("anomaly_admin", what=2, detail=3)
     with pytest.raises(AssertionError, match="not due"):
         shown.check()
 

@@ -62,7 +62,7 @@ class RtlBackend(Backend):
         self._loads += 1
         if self.link.run([host.loads_are(self._loads, self.device)], 1_000_000) < 0:
             raise DeviceTimeout(f"read of BAR {bar} at {offset:#x} was not answered")
-        line = self.link.load_answer(ident)
+        line = self.link.load_response(ident)
         return line[offset % host.LINE : offset % host.LINE + size]
 
     def wait(self, condition, timeout_cycles=1_000_000, word=None):
@@ -149,7 +149,7 @@ class Link:
 
     def __init__(self, devices):
         self._kept = [{"writes": [], "interrupts": [], "packets": []} for _ in range(devices)]
-        self._answers = {}
+        self._responses = {}
         self._ident = 0
         self.record = False
 
@@ -157,15 +157,15 @@ class Link:
         self._ident += 1
         return self._ident
 
-    def load_answer(self, ident):
+    def load_response(self, ident):
         for record in self.log("loads"):
-            self._answers[int(record["id"])] = record["data"].tobytes()
-        return self._answers.pop(ident)
+            self._responses[int(record["id"])] = record["data"].tobytes()
+        return self._responses.pop(ident)
 
     def take(self, kind, device):
-        kept = self._kept[device][kind]
+        pending = self._kept[device][kind]
         self._kept[device][kind] = []
-        return kept
+        return pending
 
     def collect(self):
         """Sort what the logs hold by device."""

@@ -14,7 +14,7 @@ import os
 import numpy as np
 from cocotb.triggers import ValueChange
 
-from efa.defs import Meter, MeterStream
+from efa.defs import Perf, PerfStream
 from tb.lib.requests import *  # noqa: F403 - benches build accesses and conditions with these
 from tb.lib.requests import (
     BYTES,
@@ -66,7 +66,7 @@ def _library():
         ("iommu_reset", None, [i32]),
         ("post", None, [i32, ptr, u64]),
         ("wait", None, [ptr, u64, u64]),
-        ("ask_event", None, [i32, u32, u32, ctypes.c_char_p]),
+        ("request_event", None, [i32, u32, u32, ctypes.c_char_p]),
         ("events_waiting", u64, [i32]),
         ("inject", None, [i32, ctypes.c_char_p, u64, u64]),
         ("memory_arena", ptr, [i32]),
@@ -194,7 +194,7 @@ class Native:
         return self.total(WRITES) + self.total(INTERRUPTS)
 
     @property
-    def settled(self) -> int:
+    def idle(self) -> int:
         """Everything handed over before this cycle is in the logs and in host memory."""
         return self.library.efa_settled()
 
@@ -207,9 +207,9 @@ class Native:
         items = batch(requests)
         self.library.efa_post(device, items.ctypes.data, len(items))
 
-    def ask_event(self, device: int, group: int, syndrome: int = 0, data: bytes = b"") -> None:
+    def request_event(self, device: int, group: int, syndrome: int = 0, data: bytes = b"") -> None:
         """An asynchronous event (s_aenq) of up to 48 bytes; those before it are taken first."""
-        self.library.efa_ask_event(device, group, syndrome, bytes(data).ljust(48, b"\0"))
+        self.library.efa_request_event(device, group, syndrome, bytes(data).ljust(48, b"\0"))
 
     def events_waiting(self, device: int = 0) -> int:
         """Asynchronous events that the device has not taken."""
@@ -253,15 +253,17 @@ class Native:
         store = ctypes.c_void_p()
         self.library.efa_log(BYTES, ctypes.byref(store))
         records = self._log(which, dtype).copy()
-        kept = records["data_at"] != U64
+        pending = records["data_at"] != U64
         if wanted is not None:
-            kept &= wanted(records)
+            pending &= wanted(records)
         starts, sizes = records["data_at"], records["len"]
-        end = int((starts + sizes)[kept].max(initial=0))
+        end = int((starts + sizes)[pending].max(initial=0))
         held = ctypes.string_at(store.value, end) if end else b""
         data = [
             held[at : at + size] if keep else b""
-            for keep, at, size in zip(kept.tolist(), starts.tolist(), sizes.tolist(), strict=True)
+            for keep, at, size in zip(
+                pending.tolist(), starts.tolist(), sizes.tolist(), strict=True
+            )
         ]
         self.library.efa_log_clear(which)
         return records, data
@@ -336,13 +338,13 @@ class Native:
         names = ("reads", "read_bytes", "write_bytes", "packets", "interrupts", "loads")
         return dict(zip(names, values, strict=True))
 
-    async def meter(self, device: int = 0) -> tuple[list[int], list[int]]:
-        """The device's counters by index (defs.Meter), and the bench's own count of each that is
+    async def perf_counters(self, device: int = 0) -> tuple[list[int], list[int]]:
+        """The device's counters by index (defs.Perf), and the bench's own count of each that is
         seen at the pins; stops counting, and takes a few cycles for each counter."""
         self.knobs(device, cnt_run=0)
-        streams = len(MeterStream)
+        streams = len(PerfStream)
         shown, own = [], []
-        for index in range(Meter.STREAM + 2 * streams):
+        for index in range(Perf.STREAM + 2 * streams):
             self.knobs(device, cnt_index=index)
             await self.run([], METER_CYCLES)
             shown.append(self.library.efa_counter_shown(device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host may ask of the native bench, and what the bench may be asked to wait for.
+"""What a host may ask of the native bench, and what the bench may be requested to wait for.
 
 Layouts are those of tb/native/common.h and bench.h.
 """
@@ -32,7 +32,7 @@ PIN = np.dtype(
 )
 
 EVENTS, WRITES, INTERRUPTS, PACKETS, LOADS, BYTES, PINS = range(7)
-PIN_MMIO, PIN_READ, PIN_ANSWER, PIN_WRITE, PIN_OUT, PIN_IN = range(6)
+PIN_MMIO, PIN_READ, PIN_RESPONSE, PIN_WRITE, PIN_OUT, PIN_IN = range(6)
 FAULT_ERROR, FAULT_DROP, FAULT_LATE = 1, 2, 3
 LINE = 64
 U64 = (1 << 64) - 1
@@ -55,7 +55,7 @@ def store(bar: int, offset: int, data: bytes):
 
 
 def load(bar: int, offset: int, size: int, ident: int):
-    """A read of a BAR; its answer is in loads() under `ident`, by byte lane of the line."""
+    """A read of a BAR; its response is in loads() under `ident`, by byte lane of the line."""
     at = offset % LINE
     if size < 1 or at + size > LINE:
         raise ValueError(f"load of {size} bytes at {offset:#x} leaves its line")

@@ -2,7 +2,7 @@
 """One simulation in a process group of its own: started, and ended with all that it began.
 
 A build starts compilers, a run starts the simulator: whatever ends this process, an exception, an
-interrupt, a plain exit, takes them along. What goes wrong there is told in one line; the whole
+interrupt, a plain exit, takes them along. What goes wrong there is reported in one line; the whole
 text is in the log that the line names.
 
     python -m tb.lib.simulation '["verilator", 1, {}, "/path/of/socket"]'
@@ -32,12 +32,12 @@ class Simulation:
 
     def __init__(self, sim, seed, params, address):
         self.sim = sim
-        self._told = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long
+        self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tb.lib.simulation", json.dumps([sim, seed, params, address])],
             cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self._told, start_new_session=True,
+            stderr=self._reported, start_new_session=True,
         )  # fmt: skip
         self._end = weakref.finalize(self, _end_group, self._process)
 
@@ -56,8 +56,8 @@ class Simulation:
         self._end.detach()
         if code == 0:
             return None
-        self._told.seek(0)
-        return brief(self._told.read()) or f"{self.sim}: the simulation ended with code {code}"
+        self._reported.seek(0)
+        return brief(self._reported.read()) or f"{self.sim}: the simulation ended with code {code}"
 
     def end(self):
         """Ends it now, with all that it started."""
@@ -65,7 +65,7 @@ class Simulation:
 
 
 def brief(text):
-    """The first line of a failure, the first that tells an error, and the log's name."""
+    """The first line of a failure, the first that reports an error, and the log's name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
@@ -77,8 +77,8 @@ def brief(text):
     else:
         telling = next((line for line in lines[1:] if TELLING.search(line)), None)
     log = LOG.search(text)
-    told = lines[0] if telling is None else f"{lines[0].rstrip(':')}: {telling}"
-    return told[:MOST_CHARACTERS] + (f" (log: {log[1]})" if log else "")
+    reported = lines[0] if telling is None else f"{lines[0].rstrip(':')}: {telling}"
+    return reported[:MOST_CHARACTERS] + (f" (log: {log[1]})" if log else "")
 
 
 def _end_group(process):
@@ -96,7 +96,7 @@ def _end_group(process):
 
 
 def main(argument):
-    """Builds, runs, and tells a failure on standard error."""
+    """Builds, runs, and reports a failure on standard error."""
     from tb.runner import RunFailed
     from tb.system_run import run_system
 

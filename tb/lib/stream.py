@@ -194,7 +194,7 @@ class StreamMonitor:
         self.ready = getattr(dut, prefix + "_ready", None)
         self.payload = _payload(dut, prefix, fields)
         self.beats: deque[dict] = deque()
-        self.taken = 0
+        self.consumed = 0
         self.on_beat = on_beat
         self._pause = pauses(stalls, prefix)
         self._arrived = Event()
@@ -233,7 +233,7 @@ class StreamMonitor:
             held = None
             if valid == 1 and is_ready:
                 beat = self._read()
-                self.taken += 1
+                self.consumed += 1
                 self.beats.append(beat)
                 if self.on_beat is not None:
                     self.on_beat(beat)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulations in a process of their own: what is told of a failure, and that nothing stays."""
+"""Simulations in a process of their own: what is reported of a failure, and that nothing stays."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tb.lib.simulation import Simulation, _end_group, brief
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "reported"), [
     ("", ""),
     ("verilator: efa_tb does not build\nmake: x\n%Error: a.v:3: bad\nmore\nlog: sim/out/b.log\n",
      "verilator: efa_tb does not build: %Error: a.v:3: bad (log: sim/out/b.log)"),
@@ -22,8 +22,8 @@ from tb.lib.simulation import Simulation, _end_group, brief
      "OSError: [Errno 28] No space left on device"),
     ("one line", "one line"),
 ])
-def test_a_failure_is_one_line(text, told):
-    assert brief(text) == told
+def test_a_failure_is_one_line(text, reported):
+    assert brief(text) == reported
 
 
 def test_a_simulation_that_cannot_start_says_why(tmp_path):

@@ -56,17 +56,17 @@ void efa_iommu_reset(int device) { bench().host[device]->iommu.reset(); }
 
 void efa_post(int device, const Request *from, u64 count) { bench().host[device]->post(from, count); }
 void efa_wait(const Condition *from, u64 count, u64 deadline) { bench().wait(from, count, deadline); }
-void efa_ask_event(int device, u32 group, u32 syndrome, const u8 *data) {
-    bench().host[device]->ask_event(group, syndrome, data);
+void efa_request_event(int device, u32 group, u32 syndrome, const u8 *data) {
+    bench().host[device]->request_event(group, syndrome, data);
 }
 u64 efa_events_waiting(int device) { return bench().host[device]->events_waiting(); }
 void efa_inject(int device, const u8 *from, u64 len, u64 delay) {
     bench().fabric.inject(device, from, len, delay);
 }
 
-u64 efa_counter_shown(int device) { return bench().meter[device].shown; }
+u64 efa_counter_shown(int device) { return bench().perf_counters[device].shown; }
 u64 efa_counter_own(int device, u32 index) {
-    return index < Meter::kCounters ? bench().meter[device].counters[index] : 0;
+    return index < PerfCounters::kCounters ? bench().perf_counters[device].counters[index] : 0;
 }
 
 void *efa_memory_arena(int device) { return bench().memory[device].arena(); }

@@ -32,7 +32,7 @@ void Bench::start(int count, u64 seed) {
     for (int device = 0; device < kMaxDevices; device++) {
         memory[device].clear();
         host[device]->restart(seed);
-        meter[device].restart();
+        perf_counters[device].restart();
     }
     fabric.restart(seed);
     started_ = true;
@@ -84,7 +84,7 @@ void Bench::step(const Shown *seen, Driven *drive) {
         Knobs &knobs = host[device]->knobs;
         Driven &pins = drive[device];
         watch(seen[device], device);
-        meter[device].step(seen[device], pins, cycle, pins.cnt_run);
+        perf_counters[device].step(seen[device], pins, cycle, pins.cnt_run);
         host[device]->step(seen[device], pins);
         fabric.step(device, seen[device], pins);
         pins.bme = knobs.bme, pins.profile = knobs.profile;

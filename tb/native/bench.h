@@ -5,7 +5,7 @@
 
 #include "fabric.h"
 #include "host.h"
-#include "meter.h"
+#include "perf_counters.h"
 
 namespace efa {
 
@@ -52,7 +52,7 @@ class Bench {
     u64 events_seen[kMaxDevices][32] = {};
     Memory memory[kMaxDevices];
     std::unique_ptr<Host> host[kMaxDevices];
-    Meter meter[kMaxDevices];
+    PerfCounters perf_counters[kMaxDevices];
     Fabric fabric;
     Digest digest;
     std::vector<u8> bytes;  // payload of write and packet records

@@ -95,7 +95,7 @@ void Fabric::route(int device, const std::vector<u8> &packet) {
     u64 due = bench_.cycle + rng.between(knobs.net_latency_min, knobs.net_latency_max);
     if (target < 0 && knobs.net_peer != 0 && record.dst_node == knobs.net_peer) {
         record.fate = kAnswered;
-        answer(device, due + rng.between(knobs.net_latency_min, knobs.net_latency_max), packet);
+        respond(device, due + rng.between(knobs.net_latency_min, knobs.net_latency_max), packet);
     } else if (target < 0) {
         record.fate = kNoNode;
     } else if (rng.chance(knobs.net_loss)) {
@@ -123,7 +123,7 @@ void Fabric::queue(int device, u64 due, const std::vector<u8> &packet) {
 }
 
 // The peer acknowledges every SRD send at once and drops all other packets.
-void Fabric::answer(int device, u64 due, const std::vector<u8> &packet) {
+void Fabric::respond(int device, u64 due, const std::vector<u8> &packet) {
     if (packet[0] != EFA_PKT_OPCODE__SRD_SEND) return;
     // Sequence number, message id and path are returned unchanged; most other fields are zero.
     std::vector<u8> back(packet.begin(), packet.begin() + EFA_PKT_HDR__BYTES);

@@ -25,7 +25,7 @@ class Fabric {
     void arrive(int device, const Shown &seen, Driven &drive);
     void route(int device, const std::vector<u8> &packet);
     void queue(int device, u64 due, const std::vector<u8> &packet);
-    void answer(int device, u64 due, const std::vector<u8> &packet);
+    void respond(int device, u64 due, const std::vector<u8> &packet);
 
     struct Side {
         Rng rng{0};

@@ -64,9 +64,9 @@ void Host::steady(Held &held, bool valid, bool ready, u64 a, u64 b, const u8 *da
 void Host::step(const Shown &seen, Driven &drive) {
     while (!pending_.empty() && pending_.front().seen_at <= bench_.cycle) apply_until(applied_ + 1);
     writes(seen, drive);
-    load_answers(seen, drive);
+    load_responses(seen, drive);
     read_requests(seen, drive);
-    read_answers(seen, drive);
+    read_responses(seen, drive);
     reset_steps(seen, drive);
     if (released_) nothing_under_way("released memory");
     released_ = false;
@@ -107,7 +107,7 @@ void Host::reset_steps(const Shown &seen, const Driven &drive) {
                         "without its last beat", write_addr_);
     }
     if (!resetting_) return;
-    if ((seen.ev_valid >> EFA_EV__RXF & 1) != 0 || (seen.ev_valid >> EFA_EV__RXL & 1) != 0)
+    if ((seen.ev_valid >> EFA_EV__RX_FIRST & 1) != 0 || (seen.ev_valid >> EFA_EV__RX_LAST & 1) != 0)
         bench_.fail(device_, "during a reset, expected every packet dropped, found one received");
     if (drive.net_valid && !seen.net_ready)
         bench_.fail(device_,
@@ -116,7 +116,7 @@ void Host::reset_steps(const Shown &seen, const Driven &drive) {
 
 // Asynchronous events
 
-void Host::ask_event(u16 group, u16 syndrome, const u8 *data) {
+void Host::request_event(u16 group, u16 syndrome, const u8 *data) {
     events_.push_back({group, syndrome, {}});
     std::memcpy(events_.back().data, data, sizeof events_.back().data);
 }
@@ -232,7 +232,7 @@ bool Host::next_access(Driven &drive) {
     return false;
 }
 
-void Host::load_answers(const Shown &seen, Driven &drive) {
+void Host::load_responses(const Shown &seen, Driven &drive) {
     steady(held_mcpl_, seen.mcpl_valid, drive.mcpl_ready, seen.mcpl_tag, 0, seen.mcpl_data,
            seen.mcpl_valid ? 64 : 0, "m_mmio_cpl");
     if (seen.mcpl_valid && drive.mcpl_ready) {
@@ -347,7 +347,7 @@ void Host::beat(Read &read, int tag, Driven &drive) {
     read_rate_.use(knobs.rd_rate, bytes);
 }
 
-void Host::read_answers(const Shown &seen, Driven &drive) {
+void Host::read_responses(const Shown &seen, Driven &drive) {
     read_rate_.tick(knobs.rd_rate);
     if (drive.cpl_valid && seen.cpl_ready) {
         bench_.digest.word(0x600 + device_ + (u64(drive.cpl_tag) << 16));

@@ -21,7 +21,7 @@ class Host {
     u64 events_waiting() const { return events_.size(); }
     // Handshake cycle of the oldest write that is not visible yet; earlier writes are in the logs.
     u64 settled(u64 now) const { return pending_.empty() ? now : pending_.front().handed_at; }
-    void ask_event(u16 group, u16 syndrome, const u8 *data);
+    void request_event(u16 group, u16 syndrome, const u8 *data);
     void post(const Request *from, u64 count) { requests_.insert(requests_.end(), from, from + count); }
 
     Knobs knobs;
@@ -41,9 +41,9 @@ class Host {
 
     void accesses(const Shown &seen, Driven &drive);
     bool next_access(Driven &drive);
-    void load_answers(const Shown &seen, Driven &drive);
+    void load_responses(const Shown &seen, Driven &drive);
     void read_requests(const Shown &seen, Driven &drive);
-    void read_answers(const Shown &seen, Driven &drive);
+    void read_responses(const Shown &seen, Driven &drive);
     int choose();
     void beat(Read &read, int tag, Driven &drive);
     void writes(const Shown &seen, Driven &drive);

@@ -10,7 +10,7 @@ import sys
 
 import yaml
 
-from efa.files import write_whole
+from efa.files import atomic_write
 from tb.lib.host import open_simulator
 from tb.perf.queues import Device
 from tb.perf.scenarios import SCENARIOS
@@ -44,10 +44,12 @@ def differences(name, old, new):
             continue
         if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
             places = [n for n, pair in enumerate(zip(before, now, strict=True)) if len({*pair}) > 1]
-            told = ", ".join(f"number {n}: {before[n]} cycles became {now[n]}"
+            reported = ", ".join(f"number {n}: {before[n]} cycles became {now[n]}"
                              for n in places[:MOST_PLACES])  # fmt: skip
             more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-            found.append(f"{name}: {stage}, {told}{more} (all: {sum(before)} became {sum(now)})")
+            found.append(
+                f"{name}: {stage}, {reported}{more} (all: {sum(before)} became {sum(now)})"
+            )
         else:
             found.append(f"{name}: {stage}: {before} cycles became {now}")
     return found
@@ -98,7 +100,7 @@ def main(arguments=None):
     gone = [f"{name}: gone" for name in old if name not in new]
     print("\n".join([*gone, f"{len(changed) + len(gone)} differences"]))
     if not options.check:
-        write_whole(FILE, text(new))
+        atomic_write(FILE, text(new))
         print(f"written: {FILE.relative_to(ROOT)}")
     return int(options.check and bool(changed + gone))
 

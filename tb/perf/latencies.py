@@ -25,7 +25,7 @@ def doorbell_to_flit(size):
         else:
             wqes = work.memory_requests(device, ends, each, size)
         device.settle()
-        device.forget()
+        device.cancel()
         for number in range(each):
             for queue, mine in zip(ends, wqes, strict=True):
                 stream = traffic.Stream()
@@ -39,8 +39,8 @@ def doorbell_to_flit(size):
         waits = _one_for_one(seen.stores(traffic.DOORBELL)["cycle"], seen.first_flits_out())
         if size <= INLINE and not device.sq_host:
             return _slowest(waits)
-        asked, answers = seen.port(host.PIN_READ), seen.port(host.PIN_ANSWER)
-        trip = _one_for_one(asked["cycle"], answers["cycle"])
+        requested, responses = seen.port(host.PIN_READ), seen.port(host.PIN_RESPONSE)
+        trip = _one_for_one(requested["cycle"], responses["cycle"])
         if set(trip.tolist()) != {device.dma_latency}:
             raise PerfError(f"host reads took {sorted(set(trip.tolist()))} cycles")
         return _slowest(waits - trip, {"with_round_trip": int(waits.max())})
@@ -56,9 +56,9 @@ def flit_to_completion(size):
         each = work.IDLE_MESSAGES // QUEUES
         ends = work.make_queues(device, QUEUES, each, depth=16, rq_depth=work.pow2(each))
         device.address_of(PEER)
-        rooms = work.post_all_receives(device, ends, each, size)
+        spaces = work.post_all_receives(device, ends, each, size)
         device.settle()
-        device.forget()
+        device.cancel()
         order = 0
         for number in range(each):
             for queue in ends:
@@ -69,8 +69,8 @@ def flit_to_completion(size):
         seen = Seen(device.link)
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
-        seen.check_answers(order)
-        work.check_received(device, ends, rooms, each, size)
+        seen.check_responses(order)
+        work.check_received(device, ends, spaces, each, size)
         flits = seen.port(host.PIN_IN)
         came = flits["cycle"][(flits["b"] & LAST) != 0]
         return _slowest(_one_for_one(came, seen.completion_times(work.recv_cqs(ends))))

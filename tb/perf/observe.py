@@ -20,8 +20,8 @@ FIRST, LAST = 1, 2
 PORTS = ("s_mmio", "m_dma_rd", "s_dma_rd_cpl", "m_dma_wr", "m_net", "s_net")
 AGREE = 0.01
 HEAD = defs.PktHdr.SIZE
-ODD = ("odd_host", "odd_admin", "odd_net", "qperr")
-CHECKED_EVENTS = ("db", "llq", "txf", "cqe", *ODD)
+ODD = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
+CHECKED_EVENTS = ("db", "llq", "tx_first", "cqe", *ODD)
 EVENT_MASK = sum(1 << int(defs.Ev[name.upper()]) for name in CHECKED_EVENTS)
 
 
@@ -96,7 +96,7 @@ class Seen:
                 raise PerfError(f"{len(of_kind(self.events, name))} events {name}")
         for name in ("db", "llq"):
             found = of_kind(self.events, name)
-            refused = found[field(found, name, "verdict") != 0]
+            refused = found[field(found, name, "status") != 0]
             if len(refused):
                 raise PerfError(f"{len(refused)} of {len(found)} {name} stores refused, the first "
                                 f"in cycle {int(refused['cycle'][0])}")  # fmt: skip
@@ -113,7 +113,7 @@ class Seen:
         entry = RECEIVE_ENTRY[cq.entry_bytes]
         if self._writes is None:
             if cq.posted > cq.depth:
-                raise PerfError(f"CQ {cq.number}: entries of laps before were not kept")
+                raise PerfError(f"CQ {cq.number}: entries of wraps before were not kept")
             data = memory.read(cq.base, cq.posted * cq.entry_bytes)
             slots = np.arange(cq.posted)
         else:
@@ -187,7 +187,7 @@ class Seen:
             if not np.array_equal(mine, payloads(queue, np.arange(queue.sent))):
                 raise PerfError(f"queue {queue.number}: payload on the wire differs")
 
-    def check_answers(self, count):
+    def check_responses(self, count):
         """So many acknowledgements left, each with status OK, none twice."""
         records, parts = self.packets
         acks = b"".join(part for part in parts if part[0] == int(defs.PktOpcode.SRD_ACK))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture and the page of make perf: what was measured, against mark and limit."""
+"""The picture and the page of make perf: what was measured, against target and limit."""
 
 import html
 import json
@@ -10,7 +10,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend is chosen before
 
-from efa.files import write_whole  # noqa: E402
+from efa.files import atomic_write  # noqa: E402
 from efa.plots import DEFAULTS, GREY, INK, headed, svg  # noqa: E402
 from efa.report import STYLE  # noqa: E402
 
@@ -19,12 +19,12 @@ PANELS = (("per cycle", "Rates: more is better", "per clock cycle"),
           ("cycles", "Latencies on an idle device: less is better", "clock cycles"))  # fmt: skip
 LINES = ("#2563eb", "#d97706", "#059669")
 CURVES_TITLE = "What host memory's latency costs, and what a store into the device saves"
-COLUMNS = ("what", "value", "unit", "mark", "limit", "ratio_to_limit", "met", "messages",
+COLUMNS = ("what", "value", "unit", "target", "limit", "ratio_to_limit", "met", "messages",
            "limit_set_by", "busiest_port")  # fmt: skip
 
 
 def draw(rows, title):
-    """All rows as bars, the mark as a tick, the limit as a line; SVG text."""
+    """All rows as bars, the target as a tick, the limit as a line; SVG text."""
     panels = [(label, axis_label, [row for row in rows if row["unit"] == unit])
               for unit, label, axis_label in PANELS]  # fmt: skip
     panels = [panel for panel in panels if panel[2]]
@@ -44,7 +44,7 @@ def draw(rows, title):
 
 
 def _panel(axis, rows, label, axis_label):
-    reach = max([v for row in rows for v in (row["value"], row["mark"], row["limit"]) if v])
+    reach = max([v for row in rows for v in (row["value"], row["target"], row["limit"]) if v])
     named = set()
 
     def once(name):
@@ -53,13 +53,13 @@ def _panel(axis, rows, label, axis_label):
         return name if fresh else ""
 
     for place, row in enumerate(rows):
-        colour, verdict = {None: (FREE, "no mark"), True: (MET, "mark met"),
-                           False: (MISSED, "mark missed")}[row["met"]]  # fmt: skip
-        # Hatched, so that print without colour tells it too.
+        colour, status = {None: (FREE, "no target"), True: (MET, "target met"),
+                           False: (MISSED, "target missed")}[row["met"]]  # fmt: skip
+        # Hatched, so that print without colour reports it too.
         axis.barh(place, row["value"] or 0, height=0.62, color=colour, alpha=0.75,
                   hatch="//" if row["met"] is False else "", edgecolor="white",
-                  label=once(verdict))  # fmt: skip
-        for key, style, name in (("mark", ":", "mark"), ("limit", "-", "limit")):
+                  label=once(status))  # fmt: skip
+        for key, style, name in (("target", ":", "target"), ("limit", "-", "limit")):
             if row[key] is not None:
                 axis.plot([row[key]] * 2, [place - 0.42, place + 0.42], style, color=INK,
                           linewidth=2.0, label=once(name))  # fmt: skip
@@ -77,8 +77,8 @@ def _beside(row):
     if "error" in row:
         return "failed: " + row["error"][:48]
     limit = "" if row["limit"] is None else f", limit {row['limit']:.3g}"
-    mark = "" if row["mark"] is None else f", mark {row['mark']:g}"
-    return f"{row['value']:.4g}{mark}{limit}; {row['messages']:,} messages"
+    target = "" if row["target"] is None else f", target {row['target']:g}"
+    return f"{row['value']:.4g}{target}{limit}; {row['messages']:,} messages"
 
 
 def curves(points, title):
@@ -117,16 +117,16 @@ def write(folder, summary, title):
     pictures = {"rows": draw(summary["rows"], title)}
     if summary.get("curves"):
         pictures["curves"] = curves(summary["curves"], CURVES_TITLE)
-    write_whole(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    atomic_write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
     for name, picture in pictures.items():
-        write_whole(folder / f"{name}.svg", picture)
-    write_whole(folder / "index.html", _page(summary, title, pictures))
+        atomic_write(folder / f"{name}.svg", picture)
+    atomic_write(folder / "index.html", _page(summary, title, pictures))
     return folder / "index.html"
 
 
 def _page(summary, title, pictures):
     verdict = summary["verdict"]
-    told = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
+    conditions = ", ".join(f"{name} {value}" for name, value in summary["conditions"].items())
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(name)))}</td>" for name in COLUMNS)
@@ -136,8 +136,8 @@ def _page(summary, title, pictures):
         "<!doctype html><html lang=en><meta charset=utf-8><title>make perf</title>",
         f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(title)}</h1>",
         f"<p class='verdict {verdict.split(':')[0]}'>{html.escape(verdict)}</p>",
-        f"<figure>{pictures['rows']}<figcaption>{html.escape(told)}. Line: the limit; dotted: the "
-        "mark.</figcaption></figure>",
+        f"<figure>{pictures['rows']}<figcaption>{html.escape(conditions)}. Line: the limit; "
+        "dotted: the target.</figcaption></figure>",
         f"<figure>{pictures['curves']}<figcaption>Inline payload is in the device with its work "
         "request; the rest waits for host memory. Dashed: what reads in flight and ports allow."
         "</figcaption></figure>" if "curves" in pictures else "",

@@ -29,7 +29,7 @@ STATE_NEEDS = {
     State.RTR: ("modify_mask__qp_state",),
     State.RTS: ("modify_mask__qp_state", "modify_mask__sq_psn"),
 }
-# Cycles from the handshake of a read to that of its answer's first beat: the bench's knob counts
+# Cycles from the handshake of a read to that of its response's first beat: the bench's knob counts
 # from the request to the edge after which the beat is driven.
 DMA_LATENCY = 250
 REQUEST_BYTES = 512  # payload and read requests, at most
@@ -52,7 +52,7 @@ class Completions:
     entry_bytes: int
     db_offset: int
     posted: int = 0
-    rung: int = 0
+    doorbells: int = 0
 
     @property
     def end(self):
@@ -60,9 +60,11 @@ class Completions:
         return self.base + self.depth * self.entry_bytes
 
     def visible(self, index):
-        """The host goes on when entry `index` (from 0, over all laps) has been written."""
-        lap, slot = divmod(index, self.depth)
-        return host.wait_memory(self.base + slot * self.entry_bytes, PHASE, 0 if lap % 2 else PHASE)
+        """The host goes on when entry `index` (from 0, over all wraps) has been written."""
+        wrap, slot = divmod(index, self.depth)
+        return host.wait_memory(
+            self.base + slot * self.entry_bytes, PHASE, 0 if wrap % 2 else PHASE
+        )
 
 
 @dataclass
@@ -192,7 +194,7 @@ class Device:
         """Until nothing is under way anywhere."""
         self.backend.settle()
 
-    def forget(self):
+    def cancel(self):
         """Drops what the logs hold."""
         for kind in ("pins", "events", "writes", "packets", "interrupts"):
             self.link.log(kind)

@@ -17,19 +17,19 @@ from tb.perf.work import INLINE, Measured
 
 
 def llq_stores(make, queues=8, depth=1024):
-    """Whole lines into slots that were not rung, lap after lap; rung and sent at the end."""
+    """Whole lines into slots that were not posted, wrap after wrap; posted and sent at the end."""
     device = work.opened(make)
     ends = work.make_queues(device, queues, depth)
     wqes = work.inline_requests(device, ends, depth)
     device.settle()
     stream = traffic.Stream()
-    laps = -(-work.MESSAGES // (queues * depth)) + 1
-    for lap in range(laps):
+    wraps = -(-work.MESSAGES // (queues * depth)) + 1
+    for wrap in range(wraps):
         for queue, mine in zip(ends, wqes, strict=True):
-            # The last lap stores what is sent; those before store something else.
-            stream.add(traffic.slot_stores(queue, 0, mine if lap == laps - 1 else mine[::-1]))
-    count = laps * queues * depth
-    device.forget()
+            # The last wrap stores what is sent; those before store something else.
+            stream.add(traffic.slot_stores(queue, 0, mine if wrap == wraps - 1 else mine[::-1]))
+    count = wraps * queues * depth
+    device.cancel()
     device.post(stream.requests())
     device.run_until(host.drained(), 64 * count, "LLQ stores")
     seen = Seen(device.link)
@@ -66,7 +66,7 @@ def doorbells(order, queues=64):
             stream.add(traffic.slot_stores(queue, 0, mine))
         device.post(stream.requests())
         device.settle()
-        device.forget()
+        device.cancel()
         stream = traffic.Stream()
         for number in order(queues, each):
             stream.ring_all(ends[number], ends[number].sent + 1)
@@ -140,9 +140,9 @@ def receives(queues, size):
         each = work.each_of(queues)
         ends = work.make_queues(device, queues, each, depth=16, rq_depth=work.pow2(each))
         device.address_of(PEER)
-        rooms = work.post_all_receives(device, ends, each, size)
+        spaces = work.post_all_receives(device, ends, each, size)
         device.settle()
-        device.forget()
+        device.cancel()
         packets = [
             traffic.data_packets(queue, n * each + np.arange(each),
                                  traffic.pattern(queue, np.arange(each), size),
@@ -155,8 +155,8 @@ def receives(queues, size):
         seen = Seen(device.link)
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
-        seen.check_answers(each * queues)
-        work.check_received(device, ends, rooms, each, size)
+        seen.check_responses(each * queues)
+        work.check_received(device, ends, spaces, each, size)
         done = work.middle(seen.completion_times(work.recv_cqs(ends)))
         seen.check_events("cqe", done)
         return Measured(done.rate, done.messages, seen.busy(done))
@@ -178,21 +178,21 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
         each = work.each_of(queues, messages)
         held = slots or each
         ends = work.make_queues(device, queues, each, depth=256, rq_depth=work.pow2(each))
-        sources, rooms = (work.buffers(device, ends, held * size) for _ in range(2))
+        sources, spaces = (work.buffers(device, ends, held * size) for _ in range(2))
         ah, wqes, rings, sender = device.address_of(NODE), [], [], {}
         places = np.arange(each) % held * size
-        for queue, peer, source, room in zip(ends, ends[1:] + ends[:1], sources, rooms,
+        for queue, peer, source, space in zip(ends, ends[1:] + ends[:1], sources, spaces,
                                              strict=True):  # fmt: skip
             rows = traffic.pattern(queue, np.arange(held), size)
             device.memory.write(source.base, rows.tobytes())
             wqes.append(traffic.work_requests(queue, each, ah, peer.number,
                                               pieces=[(source.iova + places, size, source.l_key)]))
             rings.append(
-                traffic.post_receives(device, queue, room.iova + places, size, room.l_key))
+                traffic.post_receives(device, queue, space.iova + places, size, space.l_key))
             sender[peer.number] = queue
         device.post(b"".join(rings))
         device.settle()
-        device.forget()
+        device.cancel()
         stream = traffic.Stream()
         traffic.sends_in_turn(stream, ends, wqes, batch)
         device.post(stream.requests())
@@ -200,7 +200,7 @@ def both_ways(queues, size, batch, messages=None, slots=None, unit=1):
         seen = Seen(device.link, all_completions=slots is None)
         seen.check_quiet()
         seen.check_completions(ends, device.memory)
-        work.check_received(device, ends, rooms, held, size, sender)
+        work.check_received(device, ends, spaces, held, size, sender)
         there = work.middle(seen.completion_times(work.send_cqs(ends)))
         back = work.middle(seen.completion_times(work.recv_cqs(ends)))
         for done, kind in ((there, work.SEND), (back, work.RECEIVE)):
@@ -225,7 +225,7 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
                                 depth=work.pow2(each))  # fmt: skip
         wqes = work.inline_requests(device, ends, rounds * each)
         device.settle()
-        device.forget()
+        device.cancel()
         for number in range(rounds):
             device.knobs(wr_hold=1)
             stream = traffic.Stream()
@@ -234,7 +234,7 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
                 stream.add(traffic.slot_stores(queue, queue.sent, part))
                 stream.ring_all(queue, queue.sent + each)
             device.post(stream.requests())
-            _answered(device, held)
+            _responded(device, held)
             device.knobs(wr_hold=0)
             device.settle()
         seen = Seen(device.link)
@@ -249,8 +249,8 @@ def drained(entry_bytes, cqs, queues=16, held=1024, rounds=10):
     return measure
 
 
-def _answered(device, count):
-    """All messages left, and the peer's answers had time to come back."""
+def _responded(device, count):
+    """All messages left, and the peer's responses had time to come back."""
     done = device.link.call("counters")["packets"] + count
     device.run_until(host.packets_are(done), 200_000, "messages before the completions")
     device.link.run([], 500)

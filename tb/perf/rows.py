@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the performance table: what is measured, its mark, and what the ports allow."""
+"""The rows of the performance table: what is measured, its target, and what the ports allow."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ KEPT = 0.95
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `mark` must be reached (`least`: at least, else at most); `limit` is
+    """A line of the table. `target` must be reached (`least`: at least, else at most); `limit` is
     what `sets` allows at best, None where nothing general does.
 
     A row with `base` is measured on the large build and must keep KEPT of that row's value."""
@@ -27,7 +27,7 @@ class Row:
     key: str
     what: str
     unit: str
-    mark: float | None
+    target: float | None
     limit: float | None
     sets: str
     measure: object
@@ -60,10 +60,10 @@ ROWS = (
         "three write beats a pair", both_ways(16, 64, 16)),
     Row("both-4096", "4 KB sends and receives at once, payload beats each way", PER_CYCLE, 0.92,
         64 / 66, "64 payload beats and two CQEs", both_ways(16, 4096, 16, 11_776, 16, 64)),
-    *(Row(f"drain-{size}-{name}", f"completions drained after a hold, {size} bytes, {told}",
+    *(Row(f"drain-{size}-{name}", f"completions drained after a hold, {size} bytes, {reported}",
           PER_CYCLE, 0.9, 1.0, "a beat each; above that, neighbours packed",
           drained(size, cqs))
-      for size in (16, 32) for name, told, cqs in (("one", "one queue", 1),
+      for size in (16, 32) for name, reported, cqs in (("one", "one queue", 1),
                                                    ("many", "16 queues", 16))),
     Row("flit-inline", "doorbell store to first flit, inline, idle device", CYCLES, 12, 11,
         "pipeline depth, 9 to 11", doorbell_to_flit(INLINE), False),
@@ -100,8 +100,17 @@ def _of(key):
 
 
 LARGE_ROWS = tuple(
-    Row(f"{_MANY}-{key}", told, PER_CYCLE, None, _of(key).limit, _of(key).sets, measure, base=key)
-    for key, told, measure in _LARGE
+    Row(
+        f"{_MANY}-{key}",
+        reported,
+        PER_CYCLE,
+        None,
+        _of(key).limit,
+        _of(key).sets,
+        measure,
+        base=key,
+    )
+    for key, reported, measure in _LARGE
 )
 
 # The build option whose send queues lie in host memory: entries are fetched, stores are doorbells.

@@ -3,7 +3,7 @@
 
     python -m tb.perf.run [--row 'inline*' ...] [--sim verilator] [--out FOLDER]
 
-Exit status 0 when every mark is met, 1 when one is missed or a message was wrong, 2 on usage or
+Exit status 0 when every target is met, 1 when one is missed or a message was wrong, 2 on usage or
 environment.
 """
 
@@ -23,22 +23,22 @@ from tb.perf.rows import ALL_ROWS, KEPT, LARGE_ROWS, PARAMETERS, ROWS, SQ_HOST_R
 from tb.simulators import ROOT, SIMULATORS, simulator_missing
 
 OUT = ROOT / "reports/perf"
-TITLE = "Rates and latencies of the whole device against their marks"
+TITLE = "Rates and latencies of the whole device against their targets"
 ROUNDING = 1e-9
 MOST_CHARACTERS = 300
 # What goes wrong inside a row and is its verdict, not the end of the others.
 ROW_FAILS = (PerfError, BackendUnavailable, DeviceTimeout, AssertionError, RuntimeError, OSError)
 
 
-def as_dict(row, mark, measured, seconds):
+def as_dict(row, target, measured, seconds):
     """A row of summary.json."""
     value, limit = measured.value, row.limit
     met = None
-    if mark is not None:
-        met = bool(value >= mark - ROUNDING if row.least else value <= mark)
+    if target is not None:
+        met = bool(value >= target - ROUNDING if row.least else value <= target)
     return {
         "key": row.key, "what": row.what, "value": round(value, 6), "unit": row.unit,
-        "mark": mark, "mark_is": "at least" if row.least else "at most",
+        "target": target, "target_is": "at least" if row.least else "at most",
         "limit": limit, "limit_set_by": row.sets,
         "ratio_to_limit": None if limit is None else round(value / limit, 4),
         "met": met, "messages": measured.messages, "seconds": round(seconds, 2), **measured.more,
@@ -48,8 +48,8 @@ def as_dict(row, mark, measured, seconds):
 def failed(row, error):
     """A row of summary.json that could not be measured."""
     return {
-        "key": row.key, "what": row.what, "value": None, "unit": row.unit, "mark": row.mark,
-        "mark_is": "at least" if row.least else "at most", "limit": row.limit,
+        "key": row.key, "what": row.what, "value": None, "unit": row.unit, "target": row.target,
+        "target_is": "at least" if row.least else "at most", "limit": row.limit,
         "limit_set_by": row.sets, "ratio_to_limit": None, "met": False, "messages": 0,
         "error": " ".join(str(error).split())[:MOST_CHARACTERS],
     }  # fmt: skip
@@ -99,7 +99,7 @@ def measure(source, rows, values, progress=print):
         started = time.monotonic()
         try:
             measured = row.measure(source)
-            mark = row.mark if row.base is None else round(KEPT * values[row.base], 4)
+            target = row.target if row.base is None else round(KEPT * values[row.base], 4)
         except KeyError:
             found.append(failed(row, f"no rate of {row.base} to compare with"))
         except ROW_FAILS as error:
@@ -107,32 +107,32 @@ def measure(source, rows, values, progress=print):
             found.append(failed(row, error))
         else:
             values[row.key] = measured.value
-            found.append(as_dict(row, mark, measured, time.monotonic() - started))
-        progress("    " + told(found[-1]))
+            found.append(as_dict(row, target, measured, time.monotonic() - started))
+        progress("    " + reported(found[-1]))
     return found
 
 
-def told(row):
+def reported(row):
     """One line of a row."""
     if "error" in row:
         return f"FAILED: {row['error']}"
     limit = "" if row["limit"] is None else f", limit {row['limit']:.4g}"
-    verdict = {None: "", True: ": met", False: ": MISSED"}[row["met"]]
-    return (f"{row['value']:.4g} {row['unit']} ({row['mark_is']} {row['mark']:g}{limit}; "
-            f"{row['messages']} messages){verdict}")
+    status = {None: "", True: ": met", False: ": MISSED"}[row["met"]]
+    return (f"{row['value']:.4g} {row['unit']} ({row['target_is']} {row['target']:g}{limit}; "
+            f"{row['messages']} messages){status}")
 
 
-def verdict(rows, wrong=""):
+def status(rows, wrong=""):
     """One line of all; `wrong` is what failed beside the rows."""
     missed = [row for row in rows if row["met"] is False]
     if not missed:
-        return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their marks"
+        return f"failed: {wrong}" if wrong else f"passed: all {len(rows)} rows meet their targets"
     names = "; ".join(
         f"{row['key']} {row['error']}" if "error" in row
-        else f"{row['key']} {row['value']:.4g} of {row['mark']:g}" for row in missed
+        else f"{row['key']} {row['value']:.4g} of {row['target']:g}" for row in missed
     )  # fmt: skip
     names += f"; {wrong}" if wrong else ""
-    return f"failed: {len(missed)} of {len(rows)} rows miss their marks: {names}"
+    return f"failed: {len(missed)} of {len(rows)} rows miss their targets: {names}"
 
 
 def chosen(patterns):
@@ -186,7 +186,7 @@ def main(arguments=None):
         return 2
     started = time.monotonic()
     found, points, wrong = measure_all(rows, options, partial(print, flush=True))
-    line = verdict(found, wrong)
+    line = status(found, wrong)
     summary = {
         "verdict": line, "command": "make perf", "rows": found, "curves": points,
         "conditions": {"messages": "SRD", "DMA latency in cycles": DMA_LATENCY,

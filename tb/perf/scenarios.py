@@ -35,7 +35,7 @@ class Scenario:
 def begin(device, requests):
     """Posts at the next border, with the logs empty."""
     device.settle()
-    device.forget()
+    device.cancel()
     border = (device.backend.cycles // BORDER + 1) * BORDER
     device.post(host.until_cycle(border))
     device.post(requests)
@@ -59,20 +59,20 @@ def one_message(size, kind=SRD, inline=False, wqe_bytes=64, offset=0, pieces=1):
     def run(device):
         a, b = (_queue(device, kind, wqe_bytes, 4, 4) for _ in range(2))
         skip = GRH if kind == UD else 0
-        room, source = device.buffer(size + skip), device.buffer(offset + max(size, 1))
+        space, source = device.buffer(size + skip), device.buffer(offset + max(size, 1))
         data = traffic.pattern(a, [0], max(size, 1))[:, :size]
         device.memory.write(source.base + offset, data.tobytes())
         how = {"inline": data} if inline else {"pieces": [
             ([source.iova + offset + at], part, source.l_key)
             for at, part in _cut(size, pieces)]}  # fmt: skip
         wqes = traffic.work_requests(a, 1, device.address_of(NODE), b.number, **how)
-        device.post(traffic.post_receives(device, b, [room.iova], size + skip, room.l_key))
+        device.post(traffic.post_receives(device, b, [space.iova], size + skip, space.l_key))
         stream = traffic.Stream()
         stream.send(a, wqes)
         begin(device, stream.requests())
         seen = finish(device, 2)
         seen.check_completions([a, b], device.memory)
-        if device.memory.read(room.base + skip, size) != data.tobytes():
+        if device.memory.read(space.base + skip, size) != data.tobytes():
             raise PerfError("data differs")
         return _stages(_milestones(seen, a, b))
 
@@ -84,16 +84,16 @@ def one_receive(size):
 
     def run(device):
         queue = _queue(device, SRD, 64, 4, 4)
-        room = device.buffer(size)
+        space = device.buffer(size)
         device.address_of(PEER)
-        device.post(traffic.post_receives(device, queue, [room.iova], size, room.l_key))
+        device.post(traffic.post_receives(device, queue, [space.iova], size, space.l_key))
         begin(device, host.delay(0))
         device.run_until(host.drained(), BORDER, "border")
         data = traffic.pattern(queue, [0], size)
         device.inject(traffic.data_packets(queue, [0], data, [0], NODE, PEER))
         seen = finish(device, 1)
         seen.check_completions([queue], device.memory)
-        if device.memory.read(room.base, size) != data.tobytes():
+        if device.memory.read(space.base, size) != data.tobytes():
             raise PerfError("data differs")
         came = seen.port(host.PIN_IN)["cycle"]
         return _stages({"start": came[0], "last flit in": came[-1], **_received(seen, queue),
@@ -119,16 +119,20 @@ def _milestones(seen, a, b):
     """When each stage of the only message ended; what a kind does not have is not there."""
     doorbell = seen.stores(traffic.DOORBELL)["cycle"][0]
     out, came = seen.port(host.PIN_OUT), seen.port(host.PIN_IN)
-    reads, answers = seen.port(host.PIN_READ), seen.port(host.PIN_ANSWER)
+    reads, responses = seen.port(host.PIN_READ), seen.port(host.PIN_RESPONSE)
     found = {
         "start": doorbell,
-        "doorbell judged": _event(seen, "db", kind=0, num=a.index),
+        "doorbell checked": _event(seen, "db", kind=0, num=a.index),
         "entry taken": _event(seen, "wqe", qpn=a.index),
         "entry checked": _event(seen, "check", qpn=a.index),
     }
     if len(reads):
-        found |= {"first read asked": reads["cycle"][0], "last read asked": reads["cycle"][-1],
-                  "first answer": answers["cycle"][0], "last answer": answers["cycle"][-1]}
+        found |= {
+            "first read requested": reads["cycle"][0],
+            "last read requested": reads["cycle"][-1],
+            "first response": responses["cycle"][0],
+            "last response": responses["cycle"][-1],
+        }
     found |= {"first flit out": _flit(out, FIRST, 0), "last flit out": _flit(out, LAST, 0)}
     done = {"send completion out": seen.completion_times([a.send_cq])[0]}
     acknowledged = (out["b"] & LAST != 0).sum() > 1
@@ -145,8 +149,8 @@ def _milestones(seen, a, b):
 
 def _received(seen, queue):
     return {
-        "packet judged": _event(seen, "rxv", qpn=queue.index),
-        "payload out": _event(seen, "rxw", qpn=queue.index),
+        "packet checked": _event(seen, "rx_validated", qpn=queue.index),
+        "payload out": _event(seen, "rx_data_done", qpn=queue.index),
         "receive completion out": seen.completion_times([queue.recv_cq])[0],
     }
 
@@ -195,7 +199,7 @@ def event(device):
 
 
 def register_read(device):
-    """A register read without a read: the store that asks, the write that answers."""
+    """A register read without a read: the store that requests, the write that responses."""
     request = defs.REG_BITS.MMIO_REG_READ.pack(REQ_ID=1, REG_OFF=int(defs.Reg.VERSION))
     begin(device, host.store(defs.EFA_REG_BAR, int(defs.Reg.MMIO_REG_READ),
                              request.to_bytes(4, "little")))  # fmt: skip
@@ -203,7 +207,7 @@ def register_read(device):
     device.settle()
     seen = Seen(device.link)
     return _stages({"start": seen.port(host.PIN_MMIO)["cycle"][0],
-                    "answer out": seen.port(host.PIN_WRITE)["cycle"][0]})  # fmt: skip
+                    "response out": seen.port(host.PIN_WRITE)["cycle"][0]})  # fmt: skip
 
 
 def command(device):
@@ -218,8 +222,8 @@ def command(device):
         return pins["cycle"][pins["port"] == port][0]
 
     return _stages({
-        "start": first(host.PIN_MMIO), "entry asked": first(host.PIN_READ),
-        "entry came": first(host.PIN_ANSWER),
+        "start": first(host.PIN_MMIO), "entry requested": first(host.PIN_READ),
+        "entry came": first(host.PIN_RESPONSE),
         **{stage: where(events, name)["cycle"][0]
            for stage, name in (("dispatched", "aqcmd"), ("response handed over", "acq"),
                                ("interrupt handed over", "irq"))},
@@ -263,10 +267,10 @@ def receives(queues, each, size):
     def run(device):
         ends = [_queue(device, SRD, 64, 4, each) for _ in range(queues)]
         device.address_of(PEER)
-        rooms = [device.buffer(each * size) for _ in ends]
-        for queue, room in zip(ends, rooms, strict=True):
-            iovas = room.iova + np.arange(each) * size
-            device.post(traffic.post_receives(device, queue, iovas, size, room.l_key))
+        spaces = [device.buffer(each * size) for _ in ends]
+        for queue, space in zip(ends, spaces, strict=True):
+            iovas = space.iova + np.arange(each) * size
+            device.post(traffic.post_receives(device, queue, iovas, size, space.l_key))
         begin(device, host.delay(0))
         device.run_until(host.drained(), BORDER, "border")
         packets = [
@@ -277,9 +281,9 @@ def receives(queues, each, size):
         device.inject(packets)
         seen = finish(device, queues * each)
         seen.check_completions(ends, device.memory)
-        for queue, room in zip(ends, rooms, strict=True):
+        for queue, space in zip(ends, spaces, strict=True):
             wanted = traffic.pattern(queue, np.arange(each), size).tobytes()
-            if device.memory.read(room.base, each * size) != wanted:
+            if device.memory.read(space.base, each * size) != wanted:
                 raise PerfError("data differs")
         came = seen.port(host.PIN_IN)["cycle"]
         return {"last flit in": int(came[-1] - came[0]),
@@ -294,22 +298,24 @@ def loops(queues, each, size):
 
     def run(device):
         ends = [_queue(device, SRD, 64, each, each) for _ in range(queues)]
-        ah, wqes, rooms = device.address_of(NODE), [], []
+        ah, wqes, spaces = device.address_of(NODE), [], []
         for queue, peer in zip(ends, ends[1:] + ends[:1], strict=True):
-            source, room = device.buffer(each * size), device.buffer(each * size)
+            source, space = device.buffer(each * size), device.buffer(each * size)
             data = traffic.pattern(queue, np.arange(each), size)
             device.memory.write(source.base, data.tobytes())
             steps = np.arange(each) * size
             wqes.append(traffic.work_requests(queue, each, ah, peer.number,
                                               pieces=[(source.iova + steps, size, source.l_key)]))
-            device.post(traffic.post_receives(device, peer, room.iova + steps, size, room.l_key))
-            rooms.append((room, data))
+            device.post(traffic.post_receives(device, peer, space.iova + steps, size, space.l_key))
+            spaces.append((space, data))
         stream = traffic.Stream()
         traffic.sends_in_turn(stream, ends, wqes, each)
         begin(device, stream.requests())
         seen = finish(device, 2 * queues * each)
         seen.check_completions(ends, device.memory)
-        if any(device.memory.read(room.base, data.size) != data.tobytes() for room, data in rooms):
+        if any(
+            device.memory.read(space.base, data.size) != data.tobytes() for space, data in spaces
+        ):
             raise PerfError("data differs")
         start = seen.port(host.PIN_MMIO)["cycle"][0]
         return {"flits out": _since(start, seen.first_flits_out()),

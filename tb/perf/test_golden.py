@@ -29,7 +29,7 @@ def test_the_file_is_as_it_would_be_written():
     assert golden.FILE.read_text() == golden.text(golden.read())
 
 
-@pytest.mark.parametrize(("old", "new", "told"), [
+@pytest.mark.parametrize(("old", "new", "reported"), [
     (None, {"out": 5}, ["x: new"]),
     ({"out": 5}, {"out": 5}, []),
     ({"out": 5, "sum": 9}, {"out": 6, "sum": 10},
@@ -42,5 +42,5 @@ def test_the_file_is_as_it_would_be_written():
     ({"out": [7, 1]}, {"out": [7]}, ["x: out: [7, 1] cycles became [7]"]),
     ({"out": 5}, {"in": 5}, ["x: out: 5 cycles became None", "x: in: None cycles became 5"]),
 ])
-def test_a_cycle_more_is_told_by_stage(old, new, told):
-    assert golden.differences("x", old, new) == told
+def test_a_cycle_more_is_reported_by_stage(old, new, reported):
+    assert golden.differences("x", old, new) == reported

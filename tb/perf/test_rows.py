@@ -34,18 +34,18 @@ def few(monkeypatch):
 class Planted(Device):
     """A device whose host does something wrong once: `spoil` gets the requests of every post."""
 
-    spoil = None
+    corrupt = None
 
     def post(self, requests):
-        if isinstance(requests, np.ndarray) and self.spoil is not None:
-            requests = self.spoil(requests.copy())
+        if isinstance(requests, np.ndarray) and self.corrupt is not None:
+            requests = self.corrupt(requests.copy())
         super().post(requests)
 
 
-def make_planted(backend, spoil=None, **more):
+def make_planted(backend, corrupt=None, **more):
     def make(**knobs):
         device = Planted(backend, **{**knobs, **more})
-        device.spoil = spoil
+        device.corrupt = corrupt
         return device
 
     return make
@@ -83,25 +83,25 @@ def test_a_right_run_is_measured(backend, few):
     assert 0 < measured.value <= 1
 
 
-@pytest.mark.parametrize(("row", "spoil", "told"), [
+@pytest.mark.parametrize(("row", "corrupt", "reported"), [
     (rates.inline_sends(8, 16), other_byte, "payload on the wire differs"),
     (rates.inline_sends(8, 16), doorbell_left_out, "not within"),
     (rates.inline_sends(8, 16), other_handle, "status"),
     (rates.inline_sends(8, 16), count_too_far, "refused|not within|qperr"),
     (rates.memory_sends(16, 64, 16), other_handle, "status"),
 ])  # fmt: skip
-def test_a_wrong_message_fails_its_row(backend, few, row, spoil, told):
-    with pytest.raises(PerfError, match=told):
-        row(make_planted(backend, spoil))
+def test_a_wrong_message_fails_its_row(backend, few, row, corrupt, reported):
+    with pytest.raises(PerfError, match=reported):
+        row(make_planted(backend, corrupt))
 
 
-@pytest.mark.parametrize(("row", "knobs", "told"), [
+@pytest.mark.parametrize(("row", "knobs", "reported"), [
     (rates.both_ways(16, 64, 16), {"net_loss": 3000}, "not within"),
     (rates.both_ways(16, 64, 16), {"net_dup": 3000}, "events|completions|completed"),
     (doorbell_to_flit(64), {"rd_latency_max": 300}, "host reads took"),
 ])  # fmt: skip
-def test_a_fabric_or_host_that_is_not_as_agreed_fails_its_row(backend, few, row, knobs, told):
-    with pytest.raises(PerfError, match=told):
+def test_a_fabric_or_host_that_is_not_as_agreed_fails_its_row(backend, few, row, knobs, reported):
+    with pytest.raises(PerfError, match=reported):
         row(make_planted(backend, **knobs))
 
 
@@ -118,7 +118,7 @@ def test_received_bytes_are_compared(backend, few):
 def test_the_host_stream_has_no_gaps(backend):
     """What a row says of the device must not be the bench's own pace."""
     device = Device(backend)
-    device.forget()
+    device.cancel()
     store = host.store(defs.EFA_REG_BAR, int(defs.Reg.AENQ_CONS_DB), bytes(4))
     device.post(store * 500)
     device.settle()
@@ -137,18 +137,18 @@ def test_steady_leaves_both_ends_out():
 
 
 def row_of(value, met, **more):
-    return {"key": "k", "what": "w", "value": value, "unit": "per cycle", "mark": 0.5,
-            "mark_is": "at least", "limit": 1.0, "ratio_to_limit": value, "met": met,
+    return {"key": "k", "what": "w", "value": value, "unit": "per cycle", "target": 0.5,
+            "target_is": "at least", "limit": 1.0, "ratio_to_limit": value, "met": met,
             "messages": 10_000, **more}  # fmt: skip
 
 
-def test_the_verdict_names_what_misses(tmp_path):
+def test_the_status_names_what_misses(tmp_path):
     good, bad = row_of(0.6, True), row_of(0.4, False)
-    broken = row_of(None, False, error="sends: not within 5 cycles")
-    assert run.verdict([good]) == "passed: all 1 rows meet their marks"
-    line = run.verdict([good, bad, broken])
-    assert line.startswith("failed: 2 of 3 rows miss their marks: k 0.4 of 0.5; k sends: not")
-    summary = {"verdict": line, "conditions": {"kind": "SRD"}, "rows": [good, bad, broken],
+    failed = row_of(None, False, error="sends: not within 5 cycles")
+    assert run.status([good]) == "passed: all 1 rows meet their targets"
+    line = run.status([good, bad, failed])
+    assert line.startswith("failed: 2 of 3 rows miss their targets: k 0.4 of 0.5; k sends: not")
+    summary = {"verdict": line, "conditions": {"kind": "SRD"}, "rows": [good, bad, failed],
                "command": "make perf"}  # fmt: skip
     text = page.write(tmp_path / "new", summary, "Title").read_text()
     assert "failed: 2 of 3" in text and "<svg" in text
@@ -209,7 +209,7 @@ def test_a_large_build_is_held_to_the_rate_of_the_default_one():
              for value in (0.39, 0.37)]  # fmt: skip
     found = run.measure(Nothing(), [base, *large], {}, progress=lambda text: None)
     assert [one["met"] for one in found] == [True, True, False]
-    assert found[1]["mark"] == 0.38
+    assert found[1]["target"] == 0.38
     alone = run.measure(Nothing(), large[:1], {}, progress=lambda text: None)
     assert alone[0]["error"] == "no rate of x to compare with"
 

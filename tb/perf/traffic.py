@@ -90,7 +90,7 @@ class Stream:
 
     def send(self, queue, wqes):
         """Work requests into their slots, once those are free, and one doorbell."""
-        self._room(queue, len(wqes))
+        self._space(queue, len(wqes))
         self.add(slot_stores(queue, queue.sent, wqes))
         queue.sent += len(wqes)
         queue.send_cq.posted += len(wqes)
@@ -106,16 +106,16 @@ class Stream:
         """The send doorbell, saying that `count` were posted so far."""
         self.add(doorbell(queue.sq_db, count & COUNTER_MASK))
 
-    def _room(self, queue, count):
+    def _space(self, queue, count):
         """Waits until fewer are under way on the queue's CQ than one ring of slots holds."""
         cq = queue.send_cq
         needed = cq.posted + count - queue.depth
         if needed <= 0:
             return
         self.add(cq.visible(needed - 1))
-        # Software tells the device how far it came before the ring can seem to overflow.
-        if needed - cq.rung >= cq.depth // 2:
-            cq.rung = needed
+        # Software reports the device how far it came before the ring can seem to overflow.
+        if needed - cq.posted >= cq.depth // 2:
+            cq.posted = needed
             value = defs.DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=needed & COUNTER_MASK)
             self.add(doorbell(cq.db_offset, value))
 

@@ -36,7 +36,7 @@ class Measured:
 def opened(make, **knobs):
     """A fresh device that keeps the events which are looked at."""
     device = make(ev_mask=EVENT_MASK, **knobs)
-    device.forget()
+    device.cancel()
     return device
 
 
@@ -113,12 +113,12 @@ def memory_requests(device, queues, each, size):
 
 def post_all_receives(device, queues, each, size):
     """A descriptor and a buffer for every message to come; the buffers."""
-    rooms = buffers(device, queues, each * size)
+    spaces = buffers(device, queues, each * size)
     device.post(b"".join(
-        traffic.post_receives(device, queue, room.iova + np.arange(each) * size, size, room.l_key)
-        for queue, room in zip(queues, rooms, strict=True)
+        traffic.post_receives(device, queue, space.iova + np.arange(each) * size, size, space.l_key)
+        for queue, space in zip(queues, spaces, strict=True)
     ))  # fmt: skip
-    return rooms
+    return spaces
 
 
 def finish(device, completions, what):
@@ -146,7 +146,7 @@ def middle(times):
 def sent(device, queues, stream, size):
     """Posts a stream of sends; their rate, when all were right."""
     device.settle()
-    device.forget()
+    device.cancel()
     device.post(stream.requests())
     finish(device, sum(queue.sent for queue in queues), "sends")
     seen = Seen(device.link)
@@ -154,7 +154,7 @@ def sent(device, queues, stream, size):
     seen.check_completions(queues, device.memory)
     seen.check_sent(queues, payload(size))
     out = middle(seen.first_flits_out())
-    seen.check_events("txf", out)
+    seen.check_events("tx_first", out)
     done = middle(seen.completion_times(send_cqs(queues)))
     seen.check_events("cqe", done)
     return Measured(min(out.rate, done.rate), out.messages,
@@ -162,10 +162,10 @@ def sent(device, queues, stream, size):
                      **seen.busy(out)})  # fmt: skip
 
 
-def check_received(device, queues, rooms, each, size, sender=None):
+def check_received(device, queues, spaces, each, size, sender=None):
     """What each queue's buffers hold is what was sent to it, message for message."""
-    for queue, room in zip(queues, rooms, strict=True):
+    for queue, space in zip(queues, spaces, strict=True):
         source = queue if sender is None else sender[queue.number]
         wanted = traffic.pattern(source, np.arange(each), size).tobytes()
-        if device.memory.read(room.base, each * size) != wanted:
+        if device.memory.read(space.base, each * size) != wanted:
             raise PerfError(f"queue {queue.number}: received bytes differ")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands on the device (scenarios: tb/seq)."""
+"""Admin commands on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import NicTest
-from tb.seq import admin, regions
+from tb.scenarios import admin, regions
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring-up on the device (scenarios: tb/seq)."""
+"""Bring-up on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import NicTest
-from tb.seq import bringup
+from tb.scenarios import bringup
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that rarely meet, on the device (scenarios: tb/seq)."""
+"""Events that rarely meet, on the device (scenarios: tb/scenarios)."""
 
 import os
 import random
@@ -15,8 +15,8 @@ from tb.env.iommu import LiveMemory
 from tb.env.nic_env import PCIE_SIZES, ROUGH, NicTest, drawn_sizes
 from tb.env.raced import raced
 from tb.lib.native import BoundaryBroken, Native
-from tb.seq import collisions, lifecycle, races
-from tb.seq.send import exchange
+from tb.scenarios import collisions, lifecycle, races
+from tb.scenarios.send import exchange
 
 LONG_READS = {"rd_latency_min": 150, "rd_latency_max": 1200, "rd_reorder": 1}
 
@@ -83,7 +83,7 @@ class EveryCauseIsReportedOnce(NicTest):
 
     work = staticmethod(all_causes)
     # The device reads descriptors ahead of need, so only its own report is compared, below.
-    shown = ("odd_host", "odd_admin", "odd_net")
+    shown = ("anomaly_host", "anomaly_admin", "anomaly_net")
 
     def build_phase(self):
         super().build_phase()
@@ -140,7 +140,7 @@ async def barriers_of_a_flush_and_a_drain_meet(dut):
 
 
 @cocotb.test(timeout_time=40, timeout_unit="ms")
-async def peers_are_forgotten_by_a_reset(dut):
+async def peers_are_cancelled_by_a_reset(dut):
     """reset.forgotten.peers"""
     await race(dut, lifecycle.peers_of_an_earlier_life)
 

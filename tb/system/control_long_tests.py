@@ -8,7 +8,7 @@ import pyuvm
 from tb.env.control import CommandKnobs, RandomCommands, UnreadEntries
 from tb.env.nic_env import NicTest
 
-MANY = partial(RandomCommands, knobs=CommandKnobs(commands=24_000, lives=10))
+MANY = partial(RandomCommands, knobs=CommandKnobs(commands=24_000, sessions=10))
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")

@@ -13,9 +13,9 @@ from tb.env.control import (
     UnreadEntries,
 )
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import async_events, counters, regions
+from tb.scenarios import async_events, counters, regions
 
-COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, lives=4))
+COMMANDS = partial(RandomCommands, knobs=CommandKnobs(commands=600, sessions=4))
 KEEP_ALIVE_CYCLES = 5000
 
 
@@ -87,7 +87,7 @@ class WideEntriesThatCannotBeRead(NicTest):
 class RandomRegisterStores(NicTest):
     """control.registers"""
 
-    sequence = partial(RandomRegisters, knobs=RegisterKnobs(stores=300, lives=3))
+    sequence = partial(RandomRegisters, knobs=RegisterKnobs(stores=300, sessions=3))
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -118,7 +118,7 @@ class EventsCommandsAndKeepAlives(NicTest):
     work = staticmethod(async_events.events_and_commands)
     knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
     # Whether a consumer index is ahead depends on when the device's own event comes.
-    shown = ("odd_host", "odd_net", "qperr")
+    shown = ("anomaly_host", "anomaly_net", "qperr")
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions and events on the device (scenarios: tb/seq)."""
+"""Completions and events on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
 from tb.env.shown import KINDS
-from tb.seq import completion
+from tb.scenarios import completion
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device of 1,024 queue pairs, by parameter (scenarios: tb/seq)."""
+"""A device of 1,024 queue pairs, by parameter (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import NicTest
-from tb.seq import stress
+from tb.scenarios import stress
 
 
 @pyuvm.test(timeout_time=400, timeout_unit="ms")

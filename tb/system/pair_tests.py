@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two devices back to back on the device (scenarios: tb/seq)."""
+"""Two devices back to back on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import NicTest
-from tb.seq import recv, send, stress
+from tb.scenarios import recv, send, stress
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

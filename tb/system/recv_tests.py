@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receive path on the device (scenarios: tb/seq)."""
+"""The receive path on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import recv
+from tb.scenarios import recv
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

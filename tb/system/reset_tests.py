@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resets in the middle of traffic on the device (scenarios: tb/seq).
+"""Resets in the middle of traffic on the device (scenarios: tb/scenarios).
 
 What a device still shows while it ends is its own affair: no events are compared."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import lifecycle, stress
+from tb.scenarios import lifecycle, stress
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The send path on the device (scenarios: tb/seq)."""
+"""The send path on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import send
+from tb.scenarios import send
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -60,14 +60,14 @@ class EveryBitOfARequestIdComesBack(NicTest):
 class TornEntryBreaksOnlyItsQueue(NicTest):
     """send.torn"""
 
-    work = staticmethod(send.torn_entry)
+    work = staticmethod(send.incomplete_entry)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class StoreToARungSlotBreaksOnlyItsQueue(NicTest):
     """send.rung_slot"""
 
-    work = staticmethod(send.rung_slot_is_closed)
+    work = staticmethod(send.posted_slot_is_closed)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

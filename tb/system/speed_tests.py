@@ -86,7 +86,7 @@ def traffic(backend, board, rounds):
 async def traffic_on_all_queues(dut):
     """bench.speed.traffic"""
     native = Native(dut)
-    wanted = sum(1 << int(defs.Ev[name]) for name in ("RXL", "RESET"))
+    wanted = sum(1 << int(defs.Ev[name]) for name in ("RX_LAST", "RESET"))
     native.start(1, ev_mask=wanted)
     board, open_backends = checked(native)
     backend = (await bridge(open_backends)())[0]

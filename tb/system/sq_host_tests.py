@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues in host memory, build option SQ_HOST (scenarios: tb/seq)."""
+"""Send queues in host memory, build option SQ_HOST (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import send, sq_host, stress
+from tb.scenarios import send, sq_host, stress
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -83,7 +83,7 @@ class UnreadableEntriesBreakOnlyTheirQueue(NicTest):
 class DoorbellsBeforeReadyToSend(NicTest):
     """sq_host.early"""
 
-    work = staticmethod(sq_host.rung_before_rts)
+    work = staticmethod(sq_host.posted_before_rts)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
@@ -104,14 +104,14 @@ class WaitingQueuesHoldNobodyUp(NicTest):
 class FetchesInFlightAreForgotten(NicTest):
     """sq_host.forget"""
 
-    work = staticmethod(sq_host.forgotten_in_flight)
+    work = staticmethod(sq_host.cancelled_in_flight)
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")
 class FetchesOfARoughHostAreForgotten(NicTest):
     """sq_host.forget.rough"""
 
-    work = staticmethod(sq_host.forgotten_in_flight)
+    work = staticmethod(sq_host.cancelled_in_flight)
     knobs = ROUGH
 
 

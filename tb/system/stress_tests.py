@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything at once on the device (scenarios: tb/seq)."""
+"""Everything at once on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import stress
+from tb.scenarios import stress
 
 
 @pyuvm.test(timeout_time=40, timeout_unit="ms")

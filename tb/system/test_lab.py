@@ -22,19 +22,21 @@ RUNS = {
 def test_planted_bugs_are_found_on_the_device(sim, seed):
     with open_backend(sim, record=True) as backend:
         for bug, buffer in RUNS[sim]:
-            told = one(lambda: backend, bug, StoreBuffer.of(buffer), seed)
-            assert matrix.outcome(told) not in (matrix.MISSED, matrix.MISNAMED), told
-            assert not told["garbage"] or bug in matrix.UNKNOWABLE, told
+            reported = one(lambda: backend, bug, StoreBuffer.of(buffer), seed)
+            assert matrix.outcome(reported) not in (matrix.MISSED, matrix.MISNAMED), reported
+            assert not reported["garbage"] or bug in matrix.UNKNOWABLE, reported
             if "drains" in buffer or "ideal" in buffer:
-                assert told["hidden"] and not told["breach"]
+                assert reported["hidden"] and not reported["breach"]
 
 
 def test_correct_code_raises_no_alarm_on_the_device(sim, seed):
     rows = matrix.ROWS if sim == "verilator" else matrix.ROWS[-2:-1]
     with open_backend(sim, record=True) as backend:
         for row in rows:
-            told = one(lambda: backend, None, matrix.buffer_of(None, *row, seed), seed)
-            assert not matrix.false_alarm(told), f"{told}; repeat: {matrix.repeat(told)}"
+            reported = one(lambda: backend, None, matrix.buffer_of(None, *row, seed), seed)
+            assert not matrix.false_alarm(reported), (
+                f"{reported}; repeat: {matrix.repeat(reported)}"
+            )
 
 
 def test_whatever_the_pieces_the_device_takes_one_a_cycle():

@@ -13,7 +13,7 @@ from pathlib import Path
 import cocotb
 import numpy as np
 from cocotb.task import bridge, resume
-from cycle.workload import INLINE, Workload, told
+from cycle.workload import INLINE, Workload, consumer_index
 
 from efa import defs
 from efa.completion_queue import PHASE
@@ -25,7 +25,7 @@ from tb.lib.native import Native
 
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
-RECEIVE_ROOM = 8192  # where received bytes go, behind those that are sent
+RECEIVE_SPACE = 8192  # where received bytes go, behind those that are sent
 MARK_BASE = 1 << 32
 EVERY_PORT = 0x3F
 
@@ -75,7 +75,7 @@ class End:
 
     def receive(self, work):
         """Posts all receives; the same bytes are written again and again."""
-        self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_ROOM,
+        self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
                                self.skip + work.size, self.buffer.l_key)
 
     def pieces(self, work):
@@ -87,10 +87,10 @@ class End:
     def completed(self, count):
         """The host goes on when this queue has so many send completions."""
         at = self.scq.base + (count - 1) % self.scq.depth * self.scq.entry.SIZE
-        lap = (count - 1) // self.scq.depth
-        return host.wait_memory(at, PHASE, 0 if lap % 2 else PHASE)
+        wrap = (count - 1) // self.scq.depth
+        return host.wait_memory(at, PHASE, 0 if wrap % 2 else PHASE)
 
-    def tell(self, consumed):
+    def report(self, consumed):
         """Doorbell of the send completion queue."""
         self.scq.skip(consumed - self.scq.consumed)
         self.scq.ring()
@@ -116,9 +116,9 @@ def program(ends, work, start):
                 "sges": end.pieces(work)}
             wqes = end.qp.sends(work.batch, node.ah_of(1), peer.qp.number, QKEY, **how)
             must = int(ids[-1]) + 1 - work.depth
-            consumed = told(work, must)
+            consumed = consumer_index(work, must)
             if consumed:
-                end.tell(consumed)
+                end.report(consumed)
             end.qp.post_wqes(wqes, ids)
             items, recorder.items = recorder.items, []
             if work.gap:
@@ -145,8 +145,8 @@ def measure(native, node, work):
         end.receive(work)
     backend.settle()
     backend.events()
-    read_meter = resume(native.meter)
-    before = np.array(read_meter(), np.int64)
+    read_counters = resume(native.perf_counters)
+    before = np.array(read_counters(), np.int64)
     native.pins()
     native.knobs(0, pin_mask=EVERY_PORT, cnt_run=1)
     start = backend.cycles + LEAD_CYCLES
@@ -158,19 +158,27 @@ def measure(native, node, work):
     cycles = native.cycle - cycle
     native.knobs(0, pin_mask=0, cnt_run=0)
     events, marks, pins = backend.events(), native.loads(), native.pins()
-    meter = np.array(read_meter(), np.int64) - before
+    perf_counters = np.array(read_counters(), np.int64) - before
     for end, peer in zip(ends, ends[1:] + ends[:1], strict=True):
         want = pattern(work.size, work.seed + end.number)
-        got = peer.buffer.read(RECEIVE_ROOM + peer.skip, work.size)
+        got = peer.buffer.read(RECEIVE_SPACE + peer.skip, work.size)
         assert got == want, f"{work}: queue {end.number} did not deliver its bytes"
     queues = [end.qp.number & (1 << defs.LIMITS.qpn_w) - 1 for end in ends]
     numbers = [end.qp.number for end in ends]
     for end in ends:
         end.destroy()
-    return {"events": events, "pins": pins, "marks": marks["cycle"].astype("u8"),
-            "beats": np.array(beats), "queues": np.array(queues), "numbers": np.array(numbers),
-            "meter": meter, "rings": np.array([end.qp.receive_ring for end in ends]),
-            "seconds": np.array(seconds), "cycles": np.array(cycles)}
+    return {
+        "events": events,
+        "pins": pins,
+        "marks": marks["cycle"].astype("u8"),
+        "beats": np.array(beats),
+        "queues": np.array(queues),
+        "numbers": np.array(numbers),
+        "perf_counters": perf_counters,
+        "rings": np.array([end.qp.receive_ring for end in ends]),
+        "seconds": np.array(seconds),
+        "cycles": np.array(cycles),
+    }
 
 
 @cocotb.test()

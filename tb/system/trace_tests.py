@@ -8,7 +8,7 @@ import pyuvm
 from pyuvm import ConfigDB
 
 from tb.env.nic_env import ROUGH, NicTest
-from tb.seq import stress
+from tb.scenarios import stress
 
 
 def short(backends, rng):

@@ -4,8 +4,8 @@
     bench = AdminBench(dut); await bench.start()
     status, response = await bench.run(AdminAllocPdCmd(), AdminAqOpcode.ALLOC_PD, AdminAllocPdResp)
 
-The host answers reads late, in any order and in several beats; the engines answer when they like.
-Everything the device tells them is kept in order in `bench.told`.
+The host responses reads late, in any order and in several beats; the engines response when they
+like. Everything the device reports them is kept in order in `bench.reported`.
 """
 
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ from tb.lib.waits import high, until
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
 MEMORY = 0x40_0000
 BROKEN = 0x1_0000_0000  # reads from here fail
-ENGINES = ("sqop", "rqop", "drain_send", "drain_recv", "drain_cpl")
+ENGINES = ("sq_ctrl", "rq_ctrl", "drain_send", "drain_recv", "drain_cpl")
 TABLES = {"cqc": "cqn", "eqc": "eqn", "mr": "index", "mtt": "index", "ah": "index"}
 
 
@@ -62,32 +62,52 @@ class AdminBench:
         self.profile, self.node, self.slow = profile, node, slow
         self.rng = rng_for("admin")
         self.memory = bytearray(MEMORY)
-        self.told = []  # (what, key, value) of every table write and engine order
+        self.reported = []  # (what, key, value) of every table write and engine order
         self.contexts = {}
         self.irqs = []
-        self.odd_data = []
+        self.anomaly_data = []
         self.posted, self.commands = [], []  # (opcode, id) as posted and as reported
-        self.completed, self.answered = [], []  # (id, status) of responses and as reported
+        self.completed, self.responded = [], []  # (id, status) of responses and as reported
         self.events, self.counted = [], []  # reports of events, orders to event counters
         self.stats = [self.rng.getrandbits(64) for _ in range(16)]
         self.far = 0  # bits in which the host's addresses differ from places in its memory
-        self.busy, self.crc, self.wide, self.spoil = 0, 1, 0, None
+        self.busy, self.crc, self.wide, self.corrupt = 0, 1, 0, None
         self.wr_stalled = False
         self.tasks = []
 
     @property
-    def odd(self):
+    def anomaly(self):
         """Kinds of the reports of what was ignored."""
-        return [data & 15 for data in self.odd_data]
+        return [data & 15 for data in self.anomaly_data]
 
     async def start(self, depth=32, vector=0, rings=True):
         dut = self.dut
-        for name in ("reg_wr_valid", "rdc_adm_valid", "qpa_ready", "qpa_rvalid", "sqop_busy",
-                     "rd_adm_ready", "wr_adm_ready", "irq_adm_ready", "reg_wr_offset",
-                     "reg_wr_data", "rdc_cookie", "rdc_offset", "rdc_data", "rdc_bytes",
-                     "rdc_last", "rdc_err", "qpa_rdata", "stat_value", "s_cfg_keep_alive",
-                     "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
-                     "uptime"):  # fmt: skip
+        for name in (
+            "reg_wr_valid",
+            "rd_cpl_adm_valid",
+            "qpc_admin_ready",
+            "qpc_admin_rvalid",
+            "sq_ctrl_busy",
+            "rd_adm_ready",
+            "wr_adm_ready",
+            "irq_adm_ready",
+            "reg_wr_offset",
+            "reg_wr_data",
+            "rd_cpl_cookie",
+            "rd_cpl_offset",
+            "rd_cpl_data",
+            "rd_cpl_bytes",
+            "rd_cpl_last",
+            "rd_cpl_err",
+            "qpc_admin_rdata",
+            "stat_value",
+            "s_cfg_keep_alive",
+            "s_aenq_valid",
+            "s_aenq_group",
+            "s_aenq_syndrome",
+            "s_aenq_data",
+            "uptime",
+        ):
             getattr(dut, name).value = 0
         for name in ENGINES:
             getattr(dut, name + "_ready").value = 0
@@ -103,8 +123,8 @@ class AdminBench:
     async def reset(self):
         for task in self.tasks:
             task.cancel()
-        for name in ("rdc_adm_valid", "rd_adm_ready", "wr_adm_ready", "irq_adm_ready",
-                     "qpa_ready", "qpa_rvalid", "ec_ready"):  # fmt: skip
+        for name in ("rd_cpl_adm_valid", "rd_adm_ready", "wr_adm_ready", "irq_adm_ready",
+                     "qpc_admin_ready", "qpc_admin_rvalid", "ec_ready"):  # fmt: skip
             getattr(self.dut, name).value = 0
         for name in ENGINES:
             getattr(self.dut, name + "_ready").value = 0
@@ -163,8 +183,8 @@ class AdminBench:
         wide = bytearray(short[:4] + bytes(8) + short[4:] + self.rng.randbytes(56))
         wide[7:12] = self.rng.randbytes(5)
         wide[4:6] = crc16(bytes(wide)).to_bytes(2, "little")
-        if self.spoil is not None:
-            wide[self.spoil] ^= 1
+        if self.corrupt is not None:
+            wide[self.corrupt] ^= 1
         return bytes(wide)
 
     async def ring(self):
@@ -199,7 +219,9 @@ class AdminBench:
         header = AdminAcqEntry.unpack(image).acq_common_descriptor
         assert header.command_id == number
         result = response.unpack(image)
-        assert response is AdminAcqEntry or not any(image[response.SIZE :]), "more than its answer"
+        assert response is AdminAcqEntry or not any(image[response.SIZE :]), (
+            "more than its response"
+        )
         return int(header.status), result
 
     # The host.
@@ -221,10 +243,10 @@ class AdminBench:
             for read in waiting:
                 read.late -= 1
             due = [read for read in waiting if read.late <= 0]
-            dut.rdc_adm_valid.value = int(bool(due))
+            dut.rd_cpl_adm_valid.value = int(bool(due))
             # What stands there without a beat, or behind its bytes, says nothing.
             junk = self.rng.getrandbits(512)
-            dut.rdc_data.value, dut.rdc_cookie.value = junk, junk & 0xFFFF_FFFF
+            dut.rd_cpl_data.value, dut.rd_cpl_cookie.value = junk, junk & 0xFFFF_FFFF
             if due:
                 read = self.rng.choice(due) if self.slow else due[0]
                 left = read.size - read.at
@@ -232,14 +254,14 @@ class AdminBench:
                 err = int(read.addr >= BROKEN)
                 start = read.addr + read.at
                 data = b"" if err else bytes(self.memory[start : start + take])
-                dut.rdc_cookie.value = read.cookie
-                dut.rdc_offset.value = read.at
-                dut.rdc_bytes.value = take
+                dut.rd_cpl_cookie.value = read.cookie
+                dut.rd_cpl_offset.value = read.at
+                dut.rd_cpl_bytes.value = take
                 known = (1 << 8 * len(data)) - 1
-                dut.rdc_data.value = int.from_bytes(data, "little") | junk & ~known
+                dut.rd_cpl_data.value = int.from_bytes(data, "little") | junk & ~known
                 read.at += take
-                dut.rdc_last.value = int(read.at == read.size)
-                dut.rdc_err.value = err if read.at == read.size else 0
+                dut.rd_cpl_last.value = int(read.at == read.size)
+                dut.rd_cpl_err.value = err if read.at == read.size else 0
                 if read.at == read.size:
                     waiting.remove(read)
 
@@ -252,7 +274,7 @@ class AdminBench:
                 place = int(dut.wr_adm_addr.value) ^ self.far
                 assert place < MEMORY and place % 64 == 0, hex(place)
                 self.memory[place : place + 64] = int(dut.wr_adm_data.value).to_bytes(64, "little")
-                self.told.append(("acq", place, None))
+                self.reported.append(("acq", place, None))
             ready = int(not self.wr_stalled and self.rng.random() < 0.7)
             dut.wr_adm_ready.value = ready
 
@@ -275,40 +297,42 @@ class AdminBench:
             if valid.value == 1:
                 await ClockCycles(dut.clk, self.rng.randrange(0, 12))
                 key = value = None
-                if name in ("sqop", "rqop"):
+                if name in ("sq_ctrl", "rq_ctrl"):
                     key = int(getattr(dut, name + "_qpn").value)
                     value = int(getattr(dut, name + "_kind").value)
                     assert int(getattr(dut, name + "_qpc").value) == self.contexts.get(key, 0)
-                    assert name == "rqop" or int(dut.sqop_base.value) == 0, "rings are in the LLQ"
-                dut.sqop_busy.value = self.busy
+                    assert name == "rq_ctrl" or int(dut.sq_ctrl_base.value) == 0, (
+                        "rings are in the LLQ"
+                    )
+                dut.sq_ctrl_busy.value = self.busy
                 ready.value = 1
                 await RisingEdge(dut.clk)
                 assert valid.value == 1, f"{name} let go"
                 ready.value = 0
-                self.told.append((name, key, value))
+                self.reported.append((name, key, value))
                 await FallingEdge(dut.clk)
 
     async def _contexts(self):
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.qpa_valid.value != 1:
+            if dut.qpc_admin_valid.value != 1:
                 continue
             await ClockCycles(dut.clk, self.rng.randrange(0, 6))
-            dut.qpa_ready.value = 1
+            dut.qpc_admin_ready.value = 1
             await RisingEdge(dut.clk)
-            dut.qpa_ready.value = 0
-            qpn = int(dut.qpa_qpn.value)
-            if dut.qpa_write.value == 1:
-                self.contexts[qpn] = int(dut.qpa_wdata.value)
-                self.told.append(("qpc", qpn, INTERNAL.qpc.unpack(self.contexts[qpn])))
+            dut.qpc_admin_ready.value = 0
+            qpn = int(dut.qpc_admin_qpn.value)
+            if dut.qpc_admin_write.value == 1:
+                self.contexts[qpn] = int(dut.qpc_admin_wdata.value)
+                self.reported.append(("qpc", qpn, INTERNAL.qpc.unpack(self.contexts[qpn])))
             else:
-                assert dut.qpa_lock.value == 1
-                dut.qpa_rdata.value = self.contexts.get(qpn, 0)
-                dut.qpa_rvalid.value = 1
+                assert dut.qpc_admin_lock.value == 1
+                dut.qpc_admin_rdata.value = self.contexts.get(qpn, 0)
+                dut.qpc_admin_rvalid.value = 1
                 await RisingEdge(dut.clk)
-                dut.qpa_rvalid.value = 0
-                dut.qpa_rdata.value = (1 << INTERNAL.qpc.width) - 1
+                dut.qpc_admin_rvalid.value = 0
+                dut.qpc_admin_rdata.value = (1 << INTERNAL.qpc.width) - 1
 
     async def _statistics(self):
         while True:
@@ -343,14 +367,14 @@ class AdminBench:
                         value = getattr(
                             INTERNAL, {"mr": "mrc", "ah": "ahc"}.get(name, name)
                         ).unpack(value)
-                    self.told.append((name, index, value))
-            if dut.ev_odd_admin_valid.value == 1:
-                self.odd_data.append(int(dut.ev_odd_admin_data.value))
+                    self.reported.append((name, index, value))
+            if dut.ev_anomaly_admin_valid.value == 1:
+                self.anomaly_data.append(int(dut.ev_anomaly_admin_data.value))
             if dut.ev_aqcmd_valid.value == 1:
-                told = int(dut.ev_aqcmd_data.value)
-                self.commands.append((told >> 12, told & 0xFFF))
+                reported = int(dut.ev_aqcmd_data.value)
+                self.commands.append((reported >> 12, reported & 0xFFF))
             if dut.ev_acq_valid.value == 1:
-                told = int(dut.ev_acq_data.value)
-                self.answered.append((told & 0xFFF, told >> 12))
+                reported = int(dut.ev_acq_data.value)
+                self.responded.append((reported & 0xFFF, reported >> 12))
             if dut.ev_aenq_valid.value == 1:
                 self.events.append(int(dut.ev_aenq_data.value))

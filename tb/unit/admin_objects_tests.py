@@ -109,16 +109,16 @@ class Objects:
 
 async def together(bench, commands, opcode, response):
     """Status and response of each, as many at a time as the ring has room for."""
-    answers, commands = [], list(commands)
+    responses, commands = [], list(commands)
     while commands:
         now, commands = commands[: bench.depth - 1], commands[bench.depth - 1 :]
         ids = [bench.post(command, opcode) for command in now]
         await bench.ring()
         for number in ids:
-            answer = response.unpack(await bench.completion())
-            assert answer.acq_common_desc.command_id == number
-            answers.append((int(answer.acq_common_desc.status), answer))
-    return answers
+            rsp = response.unpack(await bench.completion())
+            assert rsp.acq_common_desc.command_id == number
+            responses.append((int(rsp.acq_common_desc.status), rsp))
+    return responses
 
 
 async def begin(dut, **options):
@@ -128,22 +128,22 @@ async def begin(dut, **options):
 
 
 def last(bench, what):
-    return next((index, value) for name, index, value in reversed(bench.told) if name == what)
+    return next((index, value) for name, index, value in reversed(bench.reported) if name == what)
 
 
 def names(bench):
-    return [name for name, *_ in bench.told]
+    return [name for name, *_ in bench.reported]
 
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def queues_keep_what_they_name(dut):
-    """admin.cq.life: a queue's EQ and UAR stay while it lives; it drains before its answer."""
+    """admin.cq.life: a queue's EQ and UAR stay while it lives; it drains before its response."""
     bench, make = await begin(dut)
     uar = [await make.uar(), await make.uar()][1]
     assert (await make.eq())[1].eqn == 0
-    status, answer = await make.cq(uar, interrupt_mode_enabled=1)
-    assert (status, answer.cq_idx) == (OK, 0)
-    assert answer.db_offset == uar * LIMITS.db_page_bytes + LIMITS.db_cq_base
+    status, rsp = await make.cq(uar, interrupt_mode_enabled=1)
+    assert (status, rsp.cq_idx) == (OK, 0)
+    assert rsp.db_offset == uar * LIMITS.db_page_bytes + LIMITS.db_cq_base
     assert last(bench, "cqc")[1].uar == uar
     assert await make.drop("eq", 0) == BUSY
     assert await make.drop("uar", uar) == BUSY
@@ -189,7 +189,7 @@ async def handles_keep_their_domain(dut):
     for pd, handle in ((pds[1], 1), (pds[0], 0)):
         assert await make.drop("pd", pd) == BUSY
         assert await make.drop("ah", handle, pd=pd) == OK
-    assert last(bench, "ah")[0] == 1, "the other is still asked for once"
+    assert last(bench, "ah")[0] == 1, "the other is still requested once"
     assert await make.drop("pd", pds[1]) == OK
     assert await make.drop("pd", pds[0]) == BUSY
     assert await make.drop("ah", 0, pd=pds[0]) == OK
@@ -205,8 +205,8 @@ async def handles_run_out(dut):
     bench, make = await begin(dut, slow=False)
     pd, every = await make.pd(), range(1 << LIMITS.ah_w)
     commands = [AdminCreateAhCmd(dest_addr=GID + n.to_bytes(2, "big"), pd=pd) for n in every]
-    answers = await together(bench, commands, Op.CREATE_AH, AdminCreateAhResp)
-    assert [(status, answer.ah) for status, answer in answers] == [(OK, n) for n in every]
+    responses = await together(bench, commands, Op.CREATE_AH, AdminCreateAhResp)
+    assert [(status, rsp.ah) for status, rsp in responses] == [(OK, n) for n in every]
     assert (await make.ah(bytes(16), pd))[0] == NONE
     assert (await make.ah(GID + b"\0\x11", pd))[1].ah == 0x11
 
@@ -221,19 +221,19 @@ async def regions_keep_their_domain(dut):
     bench, make = await begin(dut)
     pd = await make.pd()
     assert (await make.mr([0x1000, 0x1800], pd=pd))[0] == ILLEGAL
-    bench.told.clear()
+    bench.reported.clear()
     pages = [bench.rng.getrandbits(40) << 12 for _ in range(9)]
-    status, answer = await make.mr(pages, listed=True, pd=pd)
-    assert status == OK and answer.l_key == key(0, 1)
-    assert [t for t in bench.told if t[0] == "mtt"] == [
+    status, rsp = await make.mr(pages, listed=True, pd=pd)
+    assert status == OK and rsp.l_key == key(0, 1)
+    assert [t for t in bench.reported if t[0] == "mtt"] == [
         ("mtt", number, page >> 12) for number, page in enumerate(pages)
     ]
     assert await make.drop("pd", pd) == BUSY
-    bench.told.clear()
-    assert await make.drop("mr", answer.l_key) == OK
+    bench.reported.clear()
+    assert await make.drop("mr", rsp.l_key) == OK
     assert names(bench) == ["mr", "drain_send", "drain_recv", "drain_cpl", "acq"]
-    assert bench.told[0][2].live == 0
-    for wrong in (answer.l_key, key(0, 2), 0xFFFF_FFFF):
+    assert bench.reported[0][2].live == 0
+    for wrong in (rsp.l_key, key(0, 2), 0xFFFF_FFFF):
         assert await make.drop("mr", wrong) == ILLEGAL
     assert (await make.mr([0x1000], pd=pd))[1].l_key == key(0, 2)
     assert await make.drop("mr", key(0, 2)) == OK
@@ -245,16 +245,16 @@ async def regions_fill_the_pool(dut):
     """admin.mr.pool"""
     bench, make = await begin(dut, slow=False)
     await make.pd()
-    status, answer = await make.mr([0x1000 * i for i in range(PAGES)], listed=True)
+    status, rsp = await make.mr([0x1000 * i for i in range(PAGES)], listed=True)
     assert status == OK
-    assert [t[1:] for t in bench.told if t[0] == "mtt"] == [(i, i) for i in range(PAGES)]
+    assert [t[1:] for t in bench.reported if t[0] == "mtt"] == [(i, i) for i in range(PAGES)]
     assert (await make.mr([0]))[0] == NONE
-    assert await make.drop("mr", answer.l_key) == OK
-    bench.told.clear()
+    assert await make.drop("mr", rsp.l_key) == OK
+    bench.reported.clear()
     one = AdminRegMrCmd(mr_length=4096, phys_page_size_shift=12, iova=0x7F00_0000_0000)
-    answers = await together(bench, [one] * (1 << LIMITS.mr_w), Op.REG_MR, AdminRegMrResp)
-    assert {status for status, _ in answers} == {OK}
-    found = [context.mtt for name, _, context in bench.told if name == "mr"]
+    responses = await together(bench, [one] * (1 << LIMITS.mr_w), Op.REG_MR, AdminRegMrResp)
+    assert {status for status, _ in responses} == {OK}
+    found = [context.mtt for name, _, context in bench.reported if name == "mr"]
     assert found == list(range(1 << LIMITS.mr_w))
     assert (await make.mr([0x1000]))[0] == NONE
     assert (await make.mr([0x1000], mem_addr_phy_mode_en=1))[0] == NONE
@@ -272,14 +272,15 @@ async def queue_pair(dut):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def queue_pairs_keep_what_they_name(dut):
-    """admin.qp.life: and have the orders to the engines, the drain and the answer in their order"""
+    """admin.qp.life: and have the orders to the engines, the drain and the response in their
+    order"""
     bench, make = await queue_pair(dut)
-    bench.told.clear()
+    bench.reported.clear()
     status, first = await make.qp(recv_cq_idx=1)
     assert status == OK
     assert (first.qp_handle, first.qp_num, first.llq_descriptors_offset) == (0, 0, 0)
-    assert names(bench) == ["qpc", "sqop", "rqop", "acq"]
-    assert bench.told[1][2] == bench.told[2][2] == 0
+    assert names(bench) == ["qpc", "sq_ctrl", "rq_ctrl", "acq"]
+    assert bench.reported[1][2] == bench.reported[2][2] == 0
     # 1024 entries of 128 bytes: 32 pages on their natural boundary.
     status, big = await make.qp(1024, 128, 0, qp_type=1, uar=1, send_cq_idx=2, recv_cq_idx=2)
     assert status == OK and big.llq_descriptors_offset == 32 * LIMITS.llq_page_bytes
@@ -287,10 +288,18 @@ async def queue_pairs_keep_what_they_name(dut):
     assert (await make.qp())[1].llq_descriptors_offset == LIMITS.llq_page_bytes
     for what, number in (("pd", 0), ("uar", 0), ("cq", 0), ("cq", 2)):
         assert await make.drop(what, number) == BUSY
-    bench.told.clear()
+    bench.reported.clear()
     assert await make.drop("qp", 0) == OK
-    assert names(bench) == ["qpc", "drain_send", "drain_recv", "drain_cpl", "sqop", "rqop", "acq"]
-    assert bench.told[0][2].live == 0 and bench.told[4][2] == bench.told[5][2] == 2
+    assert names(bench) == [
+        "qpc",
+        "drain_send",
+        "drain_recv",
+        "drain_cpl",
+        "sq_ctrl",
+        "rq_ctrl",
+        "acq",
+    ]
+    assert bench.reported[0][2].live == 0 and bench.reported[4][2] == bench.reported[5][2] == 2
     assert await make.drop("qp", 0) == ILLEGAL
     # The number is used again, with its next generation; not by the other UAR.
     assert (await make.qp(uar=1, send_cq_idx=2, recv_cq_idx=2))[1].qp_num == 3
@@ -309,20 +318,20 @@ async def queue_pairs_keep_what_they_name(dut):
 async def queue_pairs_run_out(dut):
     """admin.qp.refused: a refused one names nothing and uses up no generation."""
     bench, make = await queue_pair(dut)
-    bench.told.clear()
+    bench.reported.clear()
     assert (await make.qp(rq=48))[0] == ILLEGAL
     assert (await make.qp(recv_cq_idx=2))[0] == ILLEGAL, "the other UAR's"
     assert set(names(bench)) == {"acq"}
     for number in range(16):
-        status, answer = await make.qp(1024, 128, 0)
-        assert (status, answer.qp_num) == (OK, number)
+        status, rsp = await make.qp(1024, 128, 0)
+        assert (status, rsp.qp_num) == (OK, number)
     assert (await make.qp(1, rq=0))[0] == NONE, "no LLQ page is left"
     for number in (14, 15):
         assert await make.drop("qp", number) == OK
     for number in range(14, 1 << LIMITS.qpn_w):
-        status, answer = await make.qp(1, rq=0)
+        status, rsp = await make.qp(1, rq=0)
         again = 1 if number in (14, 15) else 0
-        assert (status, answer.qp_num) == (OK, number + (again << LIMITS.qpn_w))
+        assert (status, rsp.qp_num) == (OK, number + (again << LIMITS.qpn_w))
     assert (await make.qp(1, rq=0))[0] == NONE
     assert await make.drop("cq", 0) == BUSY
 

@@ -44,12 +44,12 @@ class Objects:
         self.bench = bench
 
     async def pd(self):
-        status, answer = await self.bench.run(AdminAllocPdCmd(), Op.ALLOC_PD, AdminAllocPdResp)
-        return status, answer.pd
+        status, response = await self.bench.run(AdminAllocPdCmd(), Op.ALLOC_PD, AdminAllocPdResp)
+        return status, response.pd
 
     async def uar(self):
-        status, answer = await self.bench.run(AdminAllocUarCmd(), Op.ALLOC_UAR, AdminAllocUarResp)
-        return status, answer.uar
+        status, response = await self.bench.run(AdminAllocUarCmd(), Op.ALLOC_UAR, AdminAllocUarResp)
+        return status, response.uar
 
     async def drop_pd(self, number):
         return (await self.bench.run(AdminDeallocPdCmd(pd=number), Op.DEALLOC_PD))[0]
@@ -80,15 +80,15 @@ async def features(dut, name):
     bench = AdminBench(dut, profile=SPEC[name], node=0x0102)
     await bench.start()
     profile = PROFILES[name]
-    status, answer = await get_feature(bench, Feature.DEVICE_ATTR)
-    attr = answer.u.device_attr
+    status, response = await get_feature(bench, Feature.DEVICE_ATTR)
+    attr = response.u.device_attr
     assert status == OK and attr.supported_features == profile.supported_features
     assert attr.page_size_cap == profile.page_size_cap and attr.db_bar == LIMITS.db_bar
     assert attr.device_caps == profile.device_caps
     assert attr.max_rdma_size == profile.max_rdma_size
     assert attr.max_link_speed_gbps == profile.max_link_speed_gbps
-    status, answer = await get_feature(bench, Feature.QUEUE_ATTR_1)
-    attr = answer.u.queue_attr_1
+    status, response = await get_feature(bench, Feature.QUEUE_ATTR_1)
+    attr = response.u.queue_attr_1
     assert status == OK
     for field in ("max_sq_depth", "max_rq_depth", "max_cq_depth", "max_mr_pages"):
         assert getattr(attr, field) == LIMITS[field]
@@ -99,16 +99,16 @@ async def features(dut, name):
                          ("max_pd", "pd_w"), ("max_ah", "ah_w")):  # fmt: skip
         assert getattr(attr, field) == 1 << LIMITS[width], field
     assert attr.max_llq_size == LIMITS.max_sq_depth * 64
-    status, answer = await get_feature(bench, Feature.QUEUE_ATTR_2)
-    assert status == OK and answer.u.queue_attr_2.inline_buf_size_ex == profile.inline_buf_size_ex
-    status, answer = await get_feature(bench, Feature.NETWORK_ATTR)
-    assert bytes(answer.u.network_attr.addr) == LIMITS.gid_prefix + b"\1\2"
-    assert answer.u.network_attr.mtu == profile.mtu
-    status, answer = await get_feature(bench, Feature.EVENT_QUEUE_ATTR)
-    attr = answer.u.event_queue_attr
+    status, response = await get_feature(bench, Feature.QUEUE_ATTR_2)
+    assert status == OK and response.u.queue_attr_2.inline_buf_size_ex == profile.inline_buf_size_ex
+    status, response = await get_feature(bench, Feature.NETWORK_ATTR)
+    assert bytes(response.u.network_attr.addr) == LIMITS.gid_prefix + b"\1\2"
+    assert response.u.network_attr.mtu == profile.mtu
+    status, response = await get_feature(bench, Feature.EVENT_QUEUE_ATTR)
+    attr = response.u.event_queue_attr
     assert (attr.max_eq, attr.max_eq_depth) == (profile.max_eq, LIMITS.max_eq_depth)
-    status, answer = await get_feature(bench, Feature.HW_HINTS)
-    assert status == OK and not any(answer.pack()[8:])
+    status, response = await get_feature(bench, Feature.HW_HINTS)
+    assert status == OK and not any(response.pack()[8:])
     for number in (0, 6, 8, 10, 255):
         assert (await get_feature(bench, number))[0] == ILLEGAL
 
@@ -123,8 +123,8 @@ async def settings_and_statistics(dut):
     assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL  # bit 5 is not supported
     command.u.aenq.enabled_groups = 0x1E
     assert (await bench.run(command, Op.SET_FEATURE))[0] == OK
-    _, answer = await get_feature(bench, Feature.AENQ_CONFIG)
-    assert answer.u.aenq.supported_groups == answer.u.aenq.enabled_groups == 0x1E
+    _, response = await get_feature(bench, Feature.AENQ_CONFIG)
+    assert response.u.aenq.supported_groups == response.u.aenq.enabled_groups == 0x1E
     command.feature_common.feature_id = 3
     assert (await bench.run(command, Op.SET_FEATURE))[0] == ILLEGAL
     for info, listed, status in (
@@ -135,8 +135,8 @@ async def settings_and_statistics(dut):
         assert (await bench.run(info, Op.SET_FEATURE, ctrl_data=listed))[0] == status
     for kind, first, count in ((0, 0, 6), (1, 6, 4), (2, 0, 0), (3, 0, 0), (4, 0, 0), (9, 0, 0)):
         command = AdminAqGetStatsCmd(type=kind)
-        status, answer = await bench.run(command, Op.GET_STATS)
-        values = [int.from_bytes(answer.pack()[8 + 8 * i :][:8], "little") for i in range(7)]
+        status, response = await bench.run(command, Op.GET_STATS)
+        values = [int.from_bytes(response.pack()[8 + 8 * i :][:8], "little") for i in range(7)]
         assert status == OK
         assert values == bench.stats[first : first + count] + [0] * (7 - count)
     assert (await bench.run(AdminAqGetStatsCmd(scope=1), Op.GET_STATS))[0] == ILLEGAL
@@ -157,8 +157,8 @@ async def a_driver_probes(dut):
     for number in range(2):
         queue = AdminCreateEqCmd(depth=512, msix_vec=number + 1, entry_size_words=4)
         queue.ba = mem_addr(FREE + 0x2000 * number)
-        status, answer = await bench.run(queue, Op.CREATE_EQ, AdminCreateEqResp)
-        assert (status, answer.eqn) == (OK, number)
+        status, response = await bench.run(queue, Op.CREATE_EQ, AdminCreateEqResp)
+        assert (status, response.eqn) == (OK, number)
     assert (await bench.run(host_info(FREE), Op.SET_FEATURE, ctrl_data=1))[0] == OK
     for kind in range(5):
         assert (await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS))[0] == OK
@@ -166,7 +166,7 @@ async def a_driver_probes(dut):
         status, _ = await bench.run(AdminDestroyEqCmd(eqn=number), Op.DESTROY_EQ)
         assert status == OK
     await ClockCycles(dut.clk, 30)
-    assert len(bench.irqs) == bench.consumed and bench.odd == []
+    assert len(bench.irqs) == bench.consumed and bench.anomaly == []
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -223,11 +223,11 @@ async def a_full_ring_of_commands_is_answered_and_wraps(dut):
             else:
                 ids.append(bench.post(AdminAqGetStatsCmd(), Op.GET_STATS))
         await bench.ring()
-        answers = [AdminAcqEntry.unpack(await bench.completion()) for _ in range(8)]
-        assert sorted(a.acq_common_descriptor.command_id for a in answers) == ids
+        responses = [AdminAcqEntry.unpack(await bench.completion()) for _ in range(8)]
+        assert sorted(a.acq_common_descriptor.command_id for a in responses) == ids
     await ClockCycles(dut.clk, 50)
     assert bench.irqs and set(bench.irqs) == {2}
-    assert bench.odd == [] and bench.commands == bench.posted
+    assert bench.anomaly == [] and bench.commands == bench.posted
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -237,14 +237,14 @@ async def illegal_doorbells_change_nothing(dut):
     await bench.start(rings=False)
     await bench.store(Reg.AQ_PROD_DB, 1)
     await ClockCycles(dut.clk, 5)
-    assert bench.odd == [1]
+    assert bench.anomaly == [1]
     await bench.rings(8, 0)
     for value in (9, 0xFFFF):
         await bench.store(Reg.AQ_PROD_DB, value)
     await bench.store(Reg.AENQ_CONS_DB, 0)
     await bench.store(Reg.AENQ_CONS_DB, 1)
     await ClockCycles(dut.clk, 5)
-    assert bench.odd == [1, 1, 1, 2]
+    assert bench.anomaly == [1, 1, 1, 2]
     assert (await Objects(bench).pd())[0] == OK
     bench.produced += 8
     bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
@@ -252,11 +252,11 @@ async def illegal_doorbells_change_nothing(dut):
     bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=0)
     await bench.ring()
     await bench.completion()
-    assert bench.odd == [1, 1, 1, 2, 3]
+    assert bench.anomaly == [1, 1, 1, 2, 3]
     await bench.store(Reg.AQ_CAPS, 8 | 96 << 16)
     await bench.store(Reg.AQ_PROD_DB, 3)
     await ClockCycles(dut.clk, 5)
-    assert bench.odd[-1] == 1
+    assert bench.anomaly[-1] == 1
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -272,7 +272,7 @@ async def a_failed_entry_read_is_answered(dut):
     header = AdminAcqEntry.unpack(await bench.completion()).acq_common_descriptor
     assert (header.command_id, header.status) == (0, Status.UNKNOWN_ERROR)
     await ClockCycles(dut.clk, 5)
-    assert bench.odd == [4]
+    assert bench.anomaly == [4]
     await bench.store(Reg.AQ_BASE_HI, 0)
     await bench.store(Reg.AQ_CAPS, 32 | 64 << 16)
     bench.produced = 0
@@ -286,14 +286,14 @@ async def wide_entries_do_what_short_ones_do(dut):
     bench.wide = 1
     await bench.start(depth=8)
     assert await Objects(bench).pd() == (OK, 0)
-    for bench.spoil in (4, 6, 9, 40, 127):
+    for bench.corrupt in (4, 6, 9, 40, 127):
         assert (await Objects(bench).pd())[0] == Status.MALFORMED_REQUEST
         # Nothing of such an entry can be trusted, its opcode neither.
         assert (await bench.run(AdminAqEntryCommand(), 255))[0] == Status.MALFORMED_REQUEST
         await ClockCycles(dut.clk, 5)
-        assert bench.odd == [6, 6]
-        bench.odd_data.clear()
-    bench.spoil = None
+        assert bench.anomaly == [6, 6]
+        bench.anomaly_data.clear()
+    bench.corrupt = None
     assert (await bench.run(AdminAqEntryCommand(), 255))[0] == Status.UNSUPPORTED_OPCODE
     for _ in range(8):
         bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
@@ -304,7 +304,7 @@ async def wide_entries_do_what_short_ones_do(dut):
     bench.wide = 0
     await bench.rings(16, 0)
     assert await Objects(bench).pd() == (OK, 10)
-    assert not bench.odd
+    assert not bench.anomaly
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -332,7 +332,7 @@ async def events_stand_beside_responses(dut):
 
     await event(1, 1)
     await ClockCycles(dut.clk, 20)
-    assert bench.odd == [5] and not bench.irqs
+    assert bench.anomaly == [5] and not bench.irqs
     command = AdminSetFeatureCmd()
     command.feature_common.feature_id = Feature.AENQ_CONFIG
     command.u.aenq.enabled_groups = 0x1E
@@ -347,7 +347,7 @@ async def events_stand_beside_responses(dut):
         assert image[:5] == bytes([2, 0, number, 0, 1])
         assert int.from_bytes(image[16:], "little") == number << 100
     assert bench.irqs.count(5) == 12 and bench.irqs.count(1) == 13
-    assert bench.odd == [5]
+    assert bench.anomaly == [5]
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -379,9 +379,9 @@ async def a_ring_set_up_anew_starts_over(dut):
     await ClockCycles(dut.clk, 30)
     await bench.store(Reg.ACQ_CAPS, 0)
     await ClockCycles(dut.clk, 20)
-    bench.told.clear()
+    bench.reported.clear()
     await ClockCycles(dut.clk, 400)
-    assert not bench.told, "a response without a ring"
+    assert not bench.reported, "a response without a ring"
     await bench.rings(16, 0)
     assert (await Objects(bench).pd())[0] == OK
     assert bench.consumed == 1
@@ -400,11 +400,11 @@ async def a_ring_switched_off_takes_nothing_more(dut):
         await ClockCycles(dut.clk, wait)
         await bench.store(Reg.AQ_CAPS, 0)
         await ClockCycles(dut.clk, 4)
-        taken = len(bench.commands)
+        accepted = len(bench.commands)
         await ClockCycles(dut.clk, 400)
-        assert len(bench.commands) == taken
+        assert len(bench.commands) == accepted
     await bench.rings(8, 0)
-    assert (await Objects(bench).pd()) == (OK, taken)
+    assert (await Objects(bench).pd()) == (OK, accepted)
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")

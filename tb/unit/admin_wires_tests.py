@@ -53,11 +53,11 @@ async def begin(dut):
     return bench, rng
 
 
-async def all_told(bench):
+async def all_reported(bench):
     """Each command and each response was reported, in order, whole."""
     await ClockCycles(bench.dut.clk, 5)
     assert bench.commands == bench.posted
-    assert bench.answered == bench.completed
+    assert bench.responded == bench.completed
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -87,7 +87,7 @@ async def events_of_every_bit(dut):
         await hold(dut, "s_aenq_valid", "s_aenq_ready", s_aenq_group=group,
                    s_aenq_syndrome=syndrome, s_aenq_data=data)  # fmt: skip
     await ClockCycles(dut.clk, 60)
-    assert bench.odd_data == lost
+    assert bench.anomaly_data == lost
     dut.s_cfg_keep_alive.value = 150
     await ClockCycles(dut.clk, 500)
     dut.s_cfg_keep_alive.value = 0
@@ -105,25 +105,25 @@ async def events_of_every_bit(dut):
     assert set(bench.irqs) == {vector, bench.vector}
     assert bench.irqs.count(vector) > len(due) // 2
     # What is ignored is reported whole.
-    bench.odd_data.clear()
+    bench.anomaly_data.clear()
     for kind, register in ((1, Reg.AQ_PROD_DB), (2, Reg.AENQ_CONS_DB)):
         for _ in range(4):
             value = rng.getrandbits(32) & ~0xFFFF | bench.produced + rng.randrange(100, 60000)
             await bench.store(register, value)
             await ClockCycles(dut.clk, 3)
-            assert bench.odd_data.pop() == kind | value << 4
+            assert bench.anomaly_data.pop() == kind | value << 4
     number = bench.produced
     bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=0)
     await bench.ring()
     await bench.completion()
-    assert bench.odd_data == [3 | number << 4]
-    await all_told(bench)
+    assert bench.anomaly_data == [3 | number << 4]
+    await all_reported(bench)
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def numbers_of_every_bit(dut):
-    """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is asked
-    for and of nothing else."""
+    """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is
+    requested for and of nothing else."""
     bench, rng = await begin(dut)
     make, read = Objects(bench), []
 
@@ -139,10 +139,10 @@ async def numbers_of_every_bit(dut):
     for _ in range(3):
         for kind, first, count in ((0, 0, 6), (1, 6, 4)):
             bench.next_id = rng.getrandbits(12)
-            status, answer = await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS)
+            status, response = await bench.run(AdminAqGetStatsCmd(type=kind), Op.GET_STATS)
             values = bench.stats[first : first + count] + [0] * (7 - count)
             assert status == OK
-            assert answer.pack()[8:] == b"".join(one.to_bytes(8, "little") for one in values)
+            assert response.pack()[8:] == b"".join(one.to_bytes(8, "little") for one in values)
         bench.stats = [rng.getrandbits(64) for _ in range(16)]
         bench.next_id = rng.getrandbits(12)
         opcode = rng.choice([code for code in range(256) if code not in list(Op)])
@@ -158,18 +158,18 @@ async def numbers_of_every_bit(dut):
         for _ in range(3):
             await bench.completion()
         assert [status for _, status in bench.completed[-3:]] == [OK] * 3
-        asked = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + AdminHostInfo.SIZE)]
-        assert sorted(at for at in read if at >= FREE) == asked
-        found = [value for what, _, value in bench.told if what == "mtt"]
+        requested = [*range(FREE, FREE + 8 * len(pages)), *range(place, place + AdminHostInfo.SIZE)]
+        assert sorted(at for at in read if at >= FREE) == requested
+        found = [value for what, _, value in bench.reported if what == "mtt"]
         assert found == [page >> 12 for page in pages]
-        bench.told.clear()
+        bench.reported.clear()
     for node in (bench.node, bench.node ^ 0xFFFF):
         dut.s_cfg_node_id.value = node
         command = AdminGetFeatureCmd()
         command.feature_common.feature_id = Feature.NETWORK_ATTR
-        status, answer = await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
-        assert bytes(answer.u.network_attr.addr) == GID + node.to_bytes(2, "big")
-    await all_told(bench)
+        status, response = await bench.run(command, Op.GET_FEATURE, AdminGetFeatureResp)
+        assert bytes(response.u.network_attr.addr) == GID + node.to_bytes(2, "big")
+    await all_reported(bench)
 
 
 async def queues(bench, make, uar):
@@ -178,19 +178,19 @@ async def queues(bench, make, uar):
     for number in range(EQS):
         base, log = rng.getrandbits(58) << 6, rng.randrange(10)
         vector = rng.randrange(LIMITS.msix_vectors)
-        status, answer = await make.eq(depth=1 << log, msix_vec=vector, ba=mem_addr(base))
-        assert (status, answer.eqn) == (OK, number)
+        status, response = await make.eq(depth=1 << log, msix_vec=vector, ba=mem_addr(base))
+        assert (status, response.eqn) == (OK, number)
         index, eqc = last(bench, "eqc")
         assert (index, eqc.live, eqc.log, eqc.vector) == (number, 1, log, vector)
         assert eqc.base == base >> 6
     for number in range(5):
         base, eqn, log = rng.getrandbits(58) << 6, rng.randrange(EQS), rng.randrange(14)
         wide, source = rng.getrandbits(1), rng.getrandbits(1)
-        status, answer = await make.cq(
+        status, response = await make.cq(
             uar, cq_ba=mem_addr(base), eqn=eqn, interrupt_mode_enabled=1, sub_cq_depth=1 << log,
             cq_entry_size_words=4 + 4 * (wide | source), set_src_addr=source,
         )  # fmt: skip
-        assert (status, answer.cq_idx) == (OK, number)
+        assert (status, response.cq_idx) == (OK, number)
         index, cqc = last(bench, "cqc")
         assert (index, cqc.live, cqc.uar, cqc.eqn) == (number, 1, uar, eqn)
         assert (cqc.base, cqc.log, cqc.intr) == (base >> 6, log, 1)
@@ -214,20 +214,20 @@ async def regions(bench, make, pd):
         if not physical:
             iova &= ~4095
         length = rng.getrandbits(51) | 1 if physical else 4 * 4096 - rng.randrange(4096)
-        bench.told.clear()
-        status, answer = await make.mr(
+        bench.reported.clear()
+        status, response = await make.mr(
             pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
             local_write_enable=writes,
         )  # fmt: skip
-        assert (status, answer.l_key, answer.r_key) == (OK, key(number, 1), key(number, 1))
+        assert (status, response.l_key, response.r_key) == (OK, key(number, 1), key(number, 1))
         index, mrc = last(bench, "mr")
-        assert (index, mrc.live, mrc.key, mrc.pd) == (number, 1, answer.l_key, pd)
+        assert (index, mrc.live, mrc.key, mrc.pd) == (number, 1, response.l_key, pd)
         assert (mrc.iova, mrc.length, mrc.phys) == (iova, length, physical)
         assert (mrc.local_write, mrc.remote_write, mrc.remote_read) == (writes, 0, 0)
         if not physical:
             assert mrc.mtt == mtt and mrc.shift == 12
-            told = [one[1:] for one in bench.told if one[0] == "mtt"]
-            assert told == [(mtt + at, page >> 12) for at, page in enumerate(pages)]
+            reported = [one[1:] for one in bench.reported if one[0] == "mtt"]
+            assert reported == [(mtt + at, page >> 12) for at, page in enumerate(pages)]
             mtt += 4
     await none_beyond(make, pd)
     for number in range(6):
@@ -254,11 +254,11 @@ async def pairs(bench, make, pd, uar):
     for number in range(9):
         base, log = rng.getrandbits(58) << 6, rng.randrange(5, 11)
         send, receive = rng.sample(range(4), 2)
-        status, answer = await make.qp(
+        status, response = await make.qp(
             16, rq=16 << log, pd=pd, uar=uar, send_cq_idx=send, recv_cq_idx=receive,
             rq_base_addr=base,
         )  # fmt: skip
-        assert (status, answer.qp_num) == (OK, number)
+        assert (status, response.qp_num) == (OK, number)
         index, qpc = last(bench, "qpc")
         assert (index, qpc.live, qpc.state, qpc.srd) == (number, 1, 0, 1)
         assert (qpc.pd, qpc.uar, qpc.qp_num) == (pd, uar, number)
@@ -279,9 +279,9 @@ async def pairs(bench, make, pd, uar):
             state = to
         for bench.busy in (0, 1):
             command = AdminQueryQpCmd(qp_handle=number)
-            status, answer = await bench.run(command, Op.QUERY_QP, AdminQueryQpResp)
-            assert (status, answer.qp_state, answer.qkey) == (OK, state, qkey)
-            assert answer.sq_draining == (bench.busy and state == AdminQpState.SQD)
+            status, response = await bench.run(command, Op.QUERY_QP, AdminQueryQpResp)
+            assert (status, response.qp_state, response.qkey) == (OK, state, qkey)
+            assert response.sq_draining == (bench.busy and state == AdminQpState.SQD)
         bench.busy = 0
 
 
@@ -290,11 +290,11 @@ async def counters(bench, uar, pair):
     rng, due = bench.rng, []
     for number in range(3):
         paddr = rng.getrandbits(61) << 3
-        status, answer = await bench.run(
+        status, response = await bench.run(
             AdminCreateEventCounterCmd(uar=uar, paddr=paddr), Op.CREATE_EVENT_COUNTER,
             AdminCreateEventCounterResp,
         )  # fmt: skip
-        assert (status, answer.cntr_handle) == (OK, number)
+        assert (status, response.cntr_handle) == (OK, number)
         due.append((CREATE, number, None, None, paddr))
     for operation, order in ((0, SET), (1, ADD)):
         value = rng.getrandbits(64)
@@ -321,7 +321,8 @@ def orders(bench, due):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def objects_of_every_bit(dut):
-    """admin.wires.objects: contexts, tables, orders and answers, field by field; all goes again."""
+    """admin.wires.objects: contexts, tables, orders and responses, field by field; all goes
+    again."""
     bench, rng = await begin(dut)
     make = Objects(bench)
     pd, uar = [await make.pd() for _ in range(6)][-1], [await make.uar() for _ in range(10)][-1]
@@ -342,13 +343,13 @@ async def objects_of_every_bit(dut):
     for what, numbers in (("cq", range(5)), ("eq", range(EQS)), ("pd", [pd]), ("uar", [uar])):
         for number in numbers:
             assert await make.drop(what, number) == OK
-    assert not bench.odd
-    await all_told(bench)
+    assert not bench.anomaly
+    await all_reported(bench)
 
 
 @cocotb.test()
 async def ready_when_the_numbers_are(dut):
-    """admin.wires.init: after a reset, not before handles and regions were forgotten one by one."""
+    """admin.wires.init: after a reset, not before handles and regions were cleared one by one."""
     await begin(dut)
     dut.core_rst.value = 1
     await ClockCycles(dut.clk, 4)
@@ -363,15 +364,15 @@ async def descriptions_of_hosts_in_a_row(dut):
     """admin.wires.host: each is read to its end; one that can't be read is refused, no other is."""
     bench, _ = await begin(dut)
     for number in range(12):
-        broken = number % 3 == 1
-        info = host_info((FREE + 0x4000 + 0x100 * number | BROKEN * broken) ^ bench.far)
+        failed = number % 3 == 1
+        info = host_info((FREE + 0x4000 + 0x100 * number | BROKEN * failed) ^ bench.far)
         status, _ = await bench.run(info, Op.SET_FEATURE, ctrl_data=1)
-        assert status == (Status.UNKNOWN_ERROR if broken else OK), number
+        assert status == (Status.UNKNOWN_ERROR if failed else OK), number
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
-async def answers_wait_together(dut):
-    """admin.wires.together: answers of any two units that wait for the same write"""
+async def responses_wait_together(dut):
+    """admin.wires.together: responses of any two units that wait for the same write"""
     bench, rng = await begin(dut)
     make = Objects(bench)
     pd = await make.pd()
@@ -396,7 +397,7 @@ async def answers_wait_together(dut):
             assert set(statuses) == set(numbers)
             for number, (_, opcode) in zip(numbers[1:], (first, second), strict=True):
                 assert statuses[number] == (Status.UNSUPPORTED_OPCODE if opcode == 255 else OK)
-    await all_told(bench)
+    await all_reported(bench)
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -409,21 +410,21 @@ async def no_answer_without_a_ring(dut):
     pages = [number << 12 for number in range(1, 300)]
     bench.post(make.region(pages, listed=True, pd=pd), Op.REG_MR, ctrl_data=1)
     await bench.ring()
-    while not any(what == "mtt" for what, *_ in bench.told):
+    while not any(what == "mtt" for what, *_ in bench.reported):
         await RisingEdge(dut.clk)
     await bench.store(Reg.ACQ_CAPS, 0)
-    bench.told.clear()
+    bench.reported.clear()
     await ClockCycles(dut.clk, 1500)
-    assert len([what for what, *_ in bench.told if what == "mtt"]) > 200
-    assert not [what for what, *_ in bench.told if what == "acq"]
+    assert len([what for what, *_ in bench.reported if what == "mtt"]) > 200
+    assert not [what for what, *_ in bench.reported if what == "acq"]
     await bench.rings(16, bench.vector)
     assert (await bench.run(AdminAllocPdCmd(), Op.ALLOC_PD))[0] == OK
 
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def a_key_renewed(dut):
-    """admin.wires.renewed: each generation of a key in its answer, and nothing of it in another's;
-    a report behind two thousand entries"""
+    """admin.wires.renewed: each generation of a key in its response, and nothing of it in
+    another's; a report behind two thousand entries"""
     bench, _ = await begin(dut)
     make = Objects(bench)
     pd, gen = await make.pd(), 1
@@ -435,8 +436,8 @@ async def a_key_renewed(dut):
             bench.post(AdminDeregMrCmd(l_key=key(0, gen + turn)), Op.DEREG_MR)
         await bench.ring()
         for turn in range(7):
-            answer = AdminRegMrResp.unpack(await bench.completion())
-            assert answer.l_key == answer.r_key == key(0, gen + turn)
+            response = AdminRegMrResp.unpack(await bench.completion())
+            assert response.l_key == response.r_key == key(0, gen + turn)
             await bench.completion()
         assert {status for _, status in bench.completed[-14:]} == {OK}
         gen += 7
@@ -450,8 +451,8 @@ async def a_key_renewed(dut):
             await ClockCycles(dut.clk, 250)
             bench.wr_stalled = False
             for image in [await bench.completion() for _ in range(3)]:
-                answer = AdminAllocPdResp.unpack(image)
-                if answer.acq_common_desc.command_id == number:
+                response = AdminAllocPdResp.unpack(image)
+                if response.acq_common_desc.command_id == number:
                     assert not any(image[AdminAllocPdResp.SIZE :])
             assert await make.drop("mr", key(0, gen)) == OK
             gen += 1
@@ -459,7 +460,7 @@ async def a_key_renewed(dut):
     bench.post(AdminAllocPdCmd(), Op.ALLOC_PD, phase=number // bench.depth % 2)
     await bench.ring()
     await bench.completion()
-    assert bench.odd_data == [3 | number << 4] and number > 2048
+    assert bench.anomaly_data == [3 | number << 4] and number > 2048
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
@@ -470,13 +471,13 @@ async def request_ids_of_a_queue(dut):
     make = Objects(bench)
     uar, pd = await make.uar(), await make.pd()
     for number, wide in enumerate((0, 1)):
-        status, answer = await make.cq(uar, sq_comp_64_bit_req_id=wide)
-        assert (status, answer.cq_idx) == (OK, number)
+        status, response = await make.cq(uar, sq_comp_64_bit_req_id=wide)
+        assert (status, response.cq_idx) == (OK, number)
     for _ in range(3):
         for number, wide in enumerate((0, 1)):
-            status, answer = await make.qp(
+            status, response = await make.qp(
                 pd=pd, uar=uar, send_cq_idx=number, recv_cq_idx=0, sq_64_bit_req_id=1
             )
             assert status == (OK if wide else Status.ILLEGAL_PARAMETER)
-            assert not wide or await make.drop("qp", answer.qp_num) == OK
+            assert not wide or await make.drop("qp", response.qp_num) == OK
             assert (await make.eq())[0] == OK

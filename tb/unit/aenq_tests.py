@@ -9,13 +9,13 @@ from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, cycle, r
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, low, until
 
-ODD_CONSUMER, ODD_DROPPED = 2, 5
+ANOMALY_CONSUMER, ANOMALY_DROPPED = 2, 5
 GROUPS, KEEP_ALIVE = 0x1E, 4
 BASE = 0x12_FFFF_F000  # its low 32 bits wrap in the larger rings
 
 
 def first(dut):
-    """What a ring counts from; it has whole laps to the wrap of its counts."""
+    """What a ring counts from; it has whole wraps to the wrap of its counts."""
     return (1 << 32) - int(dut.EVENTS_LEFT.value)
 
 
@@ -29,8 +29,8 @@ class Ring:
         self.events = StreamDriver(dut, "s_aenq", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.written)
         self.notes = StreamMonitor(dut, "m_note")
-        self.told = StreamMonitor(dut, "ev_aenq")
-        self.odd = StreamMonitor(dut, "ev_odd")
+        self.reported = StreamMonitor(dut, "ev_aenq")
+        self.anomaly = StreamMonitor(dut, "ev_anomaly")
         self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
         self.base = BASE
         self.born = self.rng.getrandbits(31) + 1 << 32  # cycles since power-on, soon with a carry
@@ -91,8 +91,8 @@ class Ring:
         self.consumed = count
 
     def odds(self):
-        found = [(beat["data"] & 15, beat["data"] >> 4) for beat in self.odd.beats]
-        self.odd.beats.clear()
+        found = [(beat["data"] & 15, beat["data"] >> 4) for beat in self.anomaly.beats]
+        self.anomaly.beats.clear()
         return found
 
 
@@ -116,9 +116,9 @@ async def events_go_into_their_ring(dut, pace):
         assert ring.entries == due
         await ClockCycles(dut.clk, 3)
         assert len(ring.notes.beats) == len(due) and dut.m_vector.value == vector
-        told = [(beat["data"] & 0xFFFF, beat["data"] >> 16) for beat in ring.told.beats]
-        assert told == [(group, syndrome) for group, syndrome, _ in due]
-        for monitor in (ring.notes, ring.told, ring.wr):
+        reported = [(beat["data"] & 0xFFFF, beat["data"] >> 16) for beat in ring.reported.beats]
+        assert reported == [(group, syndrome) for group, syndrome, _ in due]
+        for monitor in (ring.notes, ring.reported, ring.wr):
             monitor.beats.clear()
     assert not ring.odds()
 
@@ -143,12 +143,12 @@ async def any_ring_at_any_place(dut):
             depth, size = 1 << rng.randrange(11), 64 ^ 1 << turn // 5 % 8
         ring.base, ring.born, ring.stamp = rng.getrandbits(64), rng.getrandbits(64), -1
         await ring.set_up(depth, rng.getrandbits(8), size, idle=2)
-        legal = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
+        valid = size == 64 and depth <= LIMITS.max_aq_depth and not depth & depth - 1
         due = [ring.post(rng.randrange(1, 4)) for _ in range(3 if depth > 2 else 1)]
         await with_timeout(ring.events.idle(), 1000, "ns")
         await ClockCycles(dut.clk, 6)
-        assert ring.entries == (due if legal else []), (depth, size)
-        assert len(ring.odds()) == (0 if legal else len(due))
+        assert ring.entries == (due if valid else []), (depth, size)
+        assert len(ring.odds()) == (0 if valid else len(due))
         assert int(dut.m_vector.value) == ring.vector
 
 
@@ -175,12 +175,12 @@ async def a_full_ring_holds_events(dut):
     waits = await fill()
     dut.s_groups.value = GROUPS & ~(1 << 3)
     await ClockCycles(dut.clk, 10)
-    assert len(ring.entries) == 4 and ring.odds() == [(ODD_DROPPED, waits[1] << 16 | 3)]
+    assert len(ring.entries) == 4 and ring.odds() == [(ANOMALY_DROPPED, waits[1] << 16 | 3)]
     dut.s_groups.value = GROUPS
     waits = await fill()
     await ring.set_up(3)
     await ClockCycles(dut.clk, 10)
-    assert not ring.entries and ring.odds() == [(ODD_DROPPED, waits[1] << 16 | 3)]
+    assert not ring.entries and ring.odds() == [(ANOMALY_DROPPED, waits[1] << 16 | 3)]
 
 
 @cocotb.test()
@@ -198,10 +198,10 @@ async def what_nobody_wants_is_dropped(dut):
     dut.s_groups.value = 1 << 2
     lost += [ring.post(group) for group in (1, 3)]
     ring.post(KEEP_ALIVE)
-    kept = ring.post(2)
+    pending = ring.post(2)
     await ClockCycles(dut.clk, 20)
-    assert ring.entries == [kept]
-    assert ring.odds() == [(ODD_DROPPED, syndrome << 16 | group) for group, syndrome, _ in lost]
+    assert ring.entries == [pending]
+    assert ring.odds() == [(ANOMALY_DROPPED, syndrome << 16 | group) for group, syndrome, _ in lost]
     for depth, size in ((12, 64), (0, 64), (16, 128), (2 * LIMITS.max_aq_depth, 64)):
         await ring.set_up(depth, size=size)
         ring.post(2)
@@ -214,11 +214,11 @@ async def consumer_counts_by_the_rule(dut):
     """admin.aenq.consumer: ahead of the producer or behind the last one: ignored, reported."""
     ring, depth = Ring(dut), 8
     await clock_and_reset(dut)
-    begins, whole = first(dut), 1 << 32
+    begins, complete = first(dut), 1 << 32
     for count in (0, 3):
-        await ring.store(Reg.AENQ_CONS_DB, (begins + count) % whole)
+        await ring.store(Reg.AENQ_CONS_DB, (begins + count) % complete)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds() == [(ODD_CONSUMER, (begins + 3) % whole)]
+    assert ring.odds() == [(ANOMALY_CONSUMER, (begins + 3) % complete)]
     dut.s_groups.value = GROUPS
     await ring.set_up(depth)
     refused = 0
@@ -235,9 +235,9 @@ async def consumer_counts_by_the_rule(dut):
             await ClockCycles(dut.clk, 2)
             assert not ring.odds()
         else:
-            await ring.store(Reg.AENQ_CONS_DB, (begins + value) % whole)
+            await ring.store(Reg.AENQ_CONS_DB, (begins + value) % complete)
             await ClockCycles(dut.clk, 2)
-            assert ring.odds() == [(ODD_CONSUMER, (begins + value) % whole)]
+            assert ring.odds() == [(ANOMALY_CONSUMER, (begins + value) % complete)]
             refused += 1
     assert refused > 50
 
@@ -274,7 +274,7 @@ async def keep_alives_at_their_period(dut):
     dut.s_cfg_keep_alive.value = 30
     await ring.set_up(0)
     await ClockCycles(dut.clk, 100)
-    assert not ring.entries and ring.odds() == [(ODD_DROPPED, KEEP_ALIVE)] * 3
+    assert not ring.entries and ring.odds() == [(ANOMALY_DROPPED, KEEP_ALIVE)] * 3
     dut.s_groups.value = 0
     await ClockCycles(dut.clk, 100)
     assert not ring.odds()
@@ -369,7 +369,7 @@ async def many_events(dut):
         for count in (*beside, before - 1, there + 1, there):
             await store(dut, Reg.AENQ_CONS_DB, (first(dut) + count) % (1 << 32))
             await RisingEdge(dut.clk)
-            assert dut.ev_odd_valid.value == int(count != there), (turn, count)
+            assert dut.ev_anomaly_valid.value == int(count != there), (turn, count)
             await ClockCycles(dut.clk, 1 + rng.getrandbits(1))
 
 
@@ -397,16 +397,16 @@ async def its_cycles(dut):
     dut.s_groups.value = GROUPS
     for _ in range(20):
         ring.post(1)
-    taken, written = [], []
+    accepted, written = [], []
     for at in range(60):
         await ReadOnly()
         if dut.s_aenq_valid.value == 1 and dut.s_aenq_ready.value == 1:
-            taken.append(at)
+            accepted.append(at)
         if dut.m_wr_valid.value == 1:
             written.append(at)
             assert dut.m_note_valid.value == 1
         await RisingEdge(dut.clk)
-    assert written[0] - taken[0] == promised.latency
+    assert written[0] - accepted[0] == promised.latency
     assert written[19] - written[0] == 19 * promised.interval
 
 
@@ -426,11 +426,11 @@ async def reset_drops_what_waits(dut):
     await reset(dut)
     ring.events.clear()
     await ClockCycles(dut.clk, 60)
-    assert dut.m_wr_valid.value == 0 and not ring.told.beats
+    assert dut.m_wr_valid.value == 0 and not ring.reported.beats
     ahead = (first(dut) + 1) % (1 << 32)
     await ring.store(Reg.AENQ_CONS_DB, ahead)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds()[-1] == (ODD_CONSUMER, ahead), "nothing was ever posted"
+    assert ring.odds()[-1] == (ANOMALY_CONSUMER, ahead), "nothing was ever posted"
     await ring.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=4, AENQ_ENTRY_SIZE=64))
     dut.s_groups.value = GROUPS
     ring.post(1)

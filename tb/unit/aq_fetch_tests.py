@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aq_fetch: commands in ring order, odd entries told, reads of an old ring dropped."""
+"""efa_aq_fetch: commands in ring order, odd entries reported, reads of an old ring dropped."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -9,7 +9,7 @@ from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, r
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 
-ODD_PHASE, ODD_READ, ODD_BAD = 3, 4, 6
+WRONG_PHASE, ANOMALY_READ, ANOMALY_BAD = 3, 4, 6
 BASE = 0xF_FFFF_FFFF_0000  # its low 32 bits wrap in the larger rings
 
 
@@ -23,38 +23,38 @@ class Ring:
     def __init__(self, dut, log=3, gaps=0.0, stalls=0.0):
         quiet(dut)
         self.dut, self.log, self.rng = dut, log, rng_for("aq_fetch")
-        self.entries, self.posted, self.asked, self.answers = [], [], 0, True
+        self.entries, self.posted, self.requested, self.responses = [], [], 0, True
         self.wide = 0  # entries of two lines
         self.first = 0  # number of the first command, so that a test can begin before a wrap
         self.waiting, self.base = [], BASE
         self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err", "bad"])
-        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "wide"], self.asks)
+        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "wide"], self.requests)
         self.commands = StreamMonitor(dut, "m_cmd", stalls, ["data", "err", "bad"])
-        self.odd = StreamMonitor(dut, "ev_odd", fields=["data"])
-        self.taken = 0
+        self.anomaly = StreamMonitor(dut, "ev_anomaly", fields=["data"])
+        self.consumed = 0
         cocotb.start_soon(self.count())
 
     async def count(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self.taken += int(self.dut.aq_taken.value == 1)
+            self.consumed += int(self.dut.aq_consumed.value == 1)
 
-    def asks(self, beat):
-        slot = (self.first + self.asked) % (1 << self.log)
+    def requests(self, beat):
+        slot = (self.first + self.requested) % (1 << self.log)
         place = (self.base >> 6) + (slot << self.wide)
         due = {"addr": place % (1 << 58) << 6, "wide": self.wide}
-        assert beat == due, (self.asked, beat)
-        self.waiting.append(self.entries[self.asked])
-        self.asked += 1
-        self.answer()
+        assert beat == due, (self.requested, beat)
+        self.waiting.append(self.entries[self.requested])
+        self.requested += 1
+        self.response()
 
-    def answer(self):
-        while self.answers and self.waiting:
+    def response(self):
+        while self.responses and self.waiting:
             self.lines.post(self.waiting.pop(0))
 
-    def forget(self, log):
+    def cancel(self, log):
         """The ring set up anew."""
-        self.entries, self.asked, self.log, self.first = [], 0, log, 0
+        self.entries, self.requested, self.log, self.first = [], 0, log, 0
 
     async def set_up(self, log=3, wide=0):
         self.wide = wide
@@ -64,39 +64,39 @@ class Ring:
         quiet_now = (self.dut.m_cmd_valid, self.dut.m_line_valid, self.dut.s_line_ready)
         assert all(port.value == 0 for port in quiet_now), "the old ring in the cycle of the start"
         self.dut.aq_start.value = 0
-        self.forget(log)
+        self.cancel(log)
 
-    def command(self, share_odd=0.0):
-        """The next entry as the answer to its read, and the report it deserves or None."""
+    def command(self, share_anomaly=0.0):
+        """The next entry as the response to its read, and the report it deserves or None."""
         number = self.first + len(self.entries)
         entry = AdminAqEntry(request_payload=[self.rng.getrandbits(32) for _ in range(15)])
-        wrong, err, bad = (self.rng.random() < share_odd for _ in range(3))
+        wrong, err, bad = (self.rng.random() < share_anomaly for _ in range(3))
         entry.aq_common_descriptor.phase = (1 - (number >> self.log) % 2) ^ wrong
         self.entries.append({"data": int.from_bytes(entry.pack(64), "little"), "err": int(err),
                              "bad": int(bad)})  # fmt: skip
-        what = ODD_READ if err else ODD_BAD if bad else ODD_PHASE if wrong else None
+        what = ANOMALY_READ if err else ANOMALY_BAD if bad else WRONG_PHASE if wrong else None
         return self.entries[-1], None if what is None else what | number % 65536 << 4
 
-    async def ring(self, count, share_odd=0.0):
+    async def ring(self, count, share_anomaly=0.0):
         """Post commands and ring for them as there is room; all have come when it returns."""
-        posted = [self.command(share_odd) for _ in range(count)]
-        end, rung, start = self.first + len(self.entries), 0, self.taken
+        posted = [self.command(share_anomaly) for _ in range(count)]
+        end, doorbells, start = self.first + len(self.entries), 0, self.consumed
         first = end - count
         for _ in range(100 * count):
             await RisingEdge(self.dut.clk)
-            if self.taken - start == count:
+            if self.consumed - start == count:
                 break
-            room = (1 << self.log) - (rung - (self.taken - start))
-            if rung < count and room and self.rng.random() < 0.5:
-                rung += min(self.rng.randrange(1, room + 1), count - rung)
-                self.dut.aq_producer.value = (first + rung) % 65536
-        assert self.taken - start == count, "commands did not come"
+            space = (1 << self.log) - (doorbells - (self.consumed - start))
+            if doorbells < count and space and self.rng.random() < 0.5:
+                doorbells += min(self.rng.randrange(1, space + 1), count - doorbells)
+                self.dut.aq_producer.value = (first + doorbells) % 65536
+        assert self.consumed - start == count, "commands did not come"
         await ClockCycles(self.dut.clk, 2)
         assert [*self.commands.beats] == [beat for beat, _ in posted]
-        told = [beat["data"] for beat in self.odd.beats]
-        assert told == [report for _, report in posted if report is not None]
+        reported = [beat["data"] for beat in self.anomaly.beats]
+        assert reported == [report for _, report in posted if report is not None]
         self.commands.beats.clear()
-        self.odd.beats.clear()
+        self.anomaly.beats.clear()
 
 
 @cocotb.test()
@@ -110,8 +110,8 @@ async def commands_come_in_ring_order(dut, pace):
     for log in range(11):
         ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
-        laps = (2 << log) + 12 if log else 1 << 10  # all counts, where every place is the first
-        await ring.ring(laps if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
+        wraps = (2 << log) + 12 if log else 1 << 10  # all counts, where every place is the first
+        await ring.ring(wraps if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
     ring.base = (1 << 64) - 64 * 40
     await ring.set_up(10)
     await ring.ring(80)
@@ -148,12 +148,12 @@ async def nothing_while_a_ring_is_off(dut):
     ring.command()
     dut.aq_producer.value = 1
     await ring.reads.none(20)
-    ring.answers = False
+    ring.responses = False
     dut.rings_on.value = 1
     await ring.reads.take()
     dut.rings_on.value = 0
-    ring.answers = True
-    ring.answer()
+    ring.responses = True
+    ring.response()
     dut.aq_producer.value = 2
     await ring.commands.none(20)
     await ring.reads.none(1)
@@ -169,7 +169,7 @@ async def a_deep_ring_is_dropped_whole(dut):
     some = lambda: ring.rng.randrange(600, 1 << log)  # noqa: E731
     await clock_and_reset(dut)
     for counts in ([1 << log] * 2 + [some()], [some(), some()], [some()], [64], [3]):
-        ring.answers = False
+        ring.responses = False
         for count in counts:
             await ring.set_up(log)
             ring.reads.beats.clear()
@@ -180,9 +180,9 @@ async def a_deep_ring_is_dropped_whole(dut):
         ring.commands._pause = lambda: True
         await ring.set_up(3)
         dut.rings_on.value = 0
-        ring.answers = True
+        ring.responses = True
         before = ring.lines.sent
-        ring.answer()
+        ring.response()
         await ring.lines.idle()
         assert ring.lines.sent == before + sum(counts)
         ring.commands._pause = lambda: False
@@ -200,19 +200,19 @@ async def a_ring_set_up_anew_begins_anew(dut):
     for turn in range(40):
         for _ in range(8):
             ring.command(0.3)
-        ring.answers = bool(turn % 2)
+        ring.responses = bool(turn % 2)
         dut.aq_producer.value = rng.randrange(9)
         await ClockCycles(dut.clk, rng.randrange(12))
         ring.commands.beats.clear()
-        ring.odd.beats.clear()
+        ring.anomaly.beats.clear()
         await ring.set_up()
         if turn % 4 == 3:
             # A report of the command before may leave in the cycle of the start.
             await RisingEdge(dut.clk)
             ring.commands.beats.clear()
-            ring.odd.beats.clear()
-            ring.answers = True
-            ring.answer()
+            ring.anomaly.beats.clear()
+            ring.responses = True
+            ring.response()
             await ring.ring(10, 0.2)
             await ring.set_up()
 
@@ -220,7 +220,7 @@ async def a_ring_set_up_anew_begins_anew(dut):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.aq_fetch.time"""
-    rung, command = timing("efa_aq_fetch", "rung"), timing("efa_aq_fetch", "command")
+    doorbells, command = timing("efa_aq_fetch", "producer"), timing("efa_aq_fetch", "command")
     quiet(dut)
     drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
           m_cmd_ready=1)  # fmt: skip
@@ -228,7 +228,7 @@ async def its_cycles(dut):
     drive(dut, rings_on=1, aq_log=5)
     await ClockCycles(dut.clk, 3)
     drive(dut, aq_producer=20)
-    for path, valid in ((rung, dut.m_line_valid), (command, dut.m_cmd_valid)):
+    for path, valid in ((doorbells, dut.m_line_valid), (command, dut.m_cmd_valid)):
         if path is command:
             dut.s_line_valid.value = 1
         for cycle in range(path.latency + 20 * path.interval + 1):
@@ -251,15 +251,15 @@ async def reset_in_traffic(dut):
         ring.command(0.5)
     ring.dut.aq_producer.value = 7
     await ClockCycles(dut.clk, 12)
-    ring.answers = False
+    ring.responses = False
     ring.lines.clear()
     drive(dut, aq_producer=0, rings_on=0)
     await reset(dut)
-    ring.forget(3)
+    ring.cancel(3)
     ring.waiting.clear()
-    ring.answers = True
+    ring.responses = True
     ring.commands.beats.clear()
-    ring.odd.beats.clear()
+    ring.anomaly.beats.clear()
     await ring.commands.none(10)
     await ring.set_up()
     await ring.ring(20, 0.1)

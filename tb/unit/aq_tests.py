@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aq: ring set-up, every doorbell judged, the messages that INTR_MASK holds back."""
+"""efa_aq: ring set-up, every doorbell checked, the messages that INTR_MASK holds back."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -9,16 +9,16 @@ from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, until
 
-ODD_AQ = 1
+ANOMALY_AQ = 1
 
 
 class Aq:
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
-        drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, aq_taken=0, s_note_valid=0,
+        drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, aq_consumed=0, s_note_valid=0,
               s_aenq_valid=0, aenq_vector=0)  # fmt: skip
         self.irq = StreamMonitor(dut, "irq", stalls, ["vector"])
-        self.odd = StreamMonitor(dut, "ev_odd", fields=["data"])
+        self.anomaly = StreamMonitor(dut, "ev_anomaly", fields=["data"])
 
     async def store(self, register, value):
         drive(self.dut, reg_wr_valid=1, reg_wr_offset=int(register), reg_wr_data=value)
@@ -28,13 +28,13 @@ class Aq:
     async def ring_up(self, depth=16, size=64):
         await self.store(Reg.AQ_CAPS, REG_BITS.AQ_CAPS.pack(AQ_DEPTH=depth, AQ_ENTRY_SIZE=size))
 
-    async def answer_ring_up(self, depth=16, size=64, vector=0):
+    async def response_ring_up(self, depth=16, size=64, vector=0):
         await self.store(Reg.ACQ_CAPS, REG_BITS.ACQ_CAPS.pack(
             ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=size, ACQ_MSIX_VECTOR=vector))  # fmt: skip
 
     async def note(self, vector):
         """A response was written; the ring's vector is this one."""
-        await self.answer_ring_up(vector=vector)
+        await self.response_ring_up(vector=vector)
         self.dut.s_note_valid.value = 1
         await RisingEdge(self.dut.clk)
         self.dut.s_note_valid.value = 0
@@ -44,12 +44,12 @@ class Aq:
         await RisingEdge(self.dut.clk)
         self.dut.s_aenq_valid.value = 0
 
-    async def taken(self, count):
-        self.dut.aq_taken.value = 1
+    async def consumed(self, count):
+        self.dut.aq_consumed.value = 1
         await ClockCycles(self.dut.clk, count)
-        self.dut.aq_taken.value = 0
+        self.dut.aq_consumed.value = 0
 
-    async def settled(self):
+    async def idle(self):
         await ClockCycles(self.dut.clk, 2)
 
 
@@ -62,35 +62,35 @@ async def rings_are_set_up_or_not(dut):
     await aq.store(Reg.AQ_BASE_HI, 0x0004_4567)
     await aq.store(Reg.ACQ_BASE_LO, 0x1234_5000)
     await aq.store(Reg.ACQ_BASE_HI, 0x7)
-    for depth, size, legal in ((16, 64, 1), (24, 64, 0), (1, 64, 1), (0, 64, 0), (16, 128, 1),
+    for depth, size, allowed in ((16, 64, 1), (24, 64, 0), (1, 64, 1), (0, 64, 0), (16, 128, 1),
                                (8, 192, 0),
                                (LIMITS.max_aq_depth, 64, 1), (2 * LIMITS.max_aq_depth, 64, 0),
                                (32768, 64, 0), (16, 0, 0), (2, 64, 1)):  # fmt: skip
         await aq.ring_up(depth, size)
-        await aq.answer_ring_up(depth, size & 0xFF, 5)
-        assert dut.aq_start.value == legal and dut.rings_on.value == 0
+        await aq.response_ring_up(depth, size & 0xFF, 5)
+        assert dut.aq_start.value == allowed and dut.rings_on.value == 0
         await RisingEdge(dut.clk)
-        assert dut.acq_start.value == (legal and size == 64) and dut.aq_start.value == 0
+        assert dut.acq_start.value == (allowed and size == 64) and dut.aq_start.value == 0
         await RisingEdge(dut.clk)
         assert dut.acq_start.value == 0
-        of_acq = legal and size == 64
+        of_acq = allowed and size == 64
         assert (dut.rings_on.value, dut.acq_on.value) == (of_acq, of_acq), (depth, size)
-        if legal:
+        if allowed:
             assert dut.aq_wide.value == (size == 128) and 1 << int(dut.aq_log.value) == depth
         if of_acq:
             assert 1 << int(dut.aq_log.value) == 1 << int(dut.acq_log.value) == depth
             assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000
             assert int(dut.acq_base.value) == 0x7_1234_5000
         await aq.ring_up(0)
-        await aq.settled()
+        await aq.idle()
         assert dut.rings_on.value == 0 and dut.acq_on.value == of_acq
-        await aq.answer_ring_up(0)
+        await aq.response_ring_up(0)
     await aq.store(Reg.AQ_BASE_LO, 0)
-    await aq.settled()
+    await aq.idle()
     assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000, "latched with AQ_CAPS only"
 
 
-def legal(depth, size, sizes):
+def allowed(depth, size, sizes):
     """Whether a ring may have this depth and entry size."""
     return depth in [1 << log for log in range(LIMITS.max_aq_depth.bit_length())] and size in sizes
 
@@ -129,15 +129,15 @@ async def any_register_at_any_time(dut):
         if ours:
             known[register] = value
         if ours and register == Reg.AQ_CAPS:
-            told = REG_BITS.AQ_CAPS.unpack(value)
-            starts["aq"] = int(legal(told.AQ_DEPTH, told.AQ_ENTRY_SIZE, (64, 128)))
+            reported = REG_BITS.AQ_CAPS.unpack(value)
+            starts["aq"] = int(allowed(reported.AQ_DEPTH, reported.AQ_ENTRY_SIZE, (64, 128)))
             base = known[Reg.AQ_BASE_HI] << 32 | known[Reg.AQ_BASE_LO]
-            rings["aq"] = starts["aq"], base, told.AQ_DEPTH, told.AQ_ENTRY_SIZE == 128
+            rings["aq"] = starts["aq"], base, reported.AQ_DEPTH, reported.AQ_ENTRY_SIZE == 128
         elif ours and register == Reg.ACQ_CAPS:
-            told = REG_BITS.ACQ_CAPS.unpack(value)
-            starts["acq"] = int(legal(told.ACQ_DEPTH, told.ACQ_ENTRY_SIZE, (64,)))
+            reported = REG_BITS.ACQ_CAPS.unpack(value)
+            starts["acq"] = int(allowed(reported.ACQ_DEPTH, reported.ACQ_ENTRY_SIZE, (64,)))
             base = known[Reg.ACQ_BASE_HI] << 32 | known[Reg.ACQ_BASE_LO]
-            rings["acq"] = starts["acq"], base, told.ACQ_DEPTH, told.ACQ_MSIX_VECTOR
+            rings["acq"] = starts["acq"], base, reported.ACQ_DEPTH, reported.ACQ_MSIX_VECTOR
         await RisingEdge(dut.clk)
         found = {"aq": dut.aq_start.value, "acq": dut.acq_start.value}
         assert found == starts, (hex(offset), hex(value))
@@ -153,7 +153,7 @@ async def any_register_at_any_time(dut):
                 await RisingEdge(dut.clk)
                 dut.s_note_valid.value = 0
                 assert await aq.irq.take() == [{"vector": rings["acq"][3]}]
-    assert not aq.odd.beats
+    assert not aq.anomaly.beats
 
 
 @cocotb.test()
@@ -165,8 +165,8 @@ async def two_bits_are_no_depth(dut):
         for second in range(first + 1):
             depth = 1 << first | 1 << second
             await aq.ring_up(depth)
-            await aq.answer_ring_up(depth)
-            on = legal(depth, 64, (64,))
+            await aq.response_ring_up(depth)
+            on = allowed(depth, 64, (64,))
             assert dut.aq_start.value == on, depth
             await RisingEdge(dut.clk)
             assert dut.acq_start.value == on, depth
@@ -190,14 +190,14 @@ async def every_depth_has_its_room(dut):
             await aq.store(Reg.AQ_PROD_DB, new | rng.getrandbits(16) << 16)
             held = (new - producer) % 65536 > depth - (producer - fetched) % 65536
             await ClockCycles(dut.clk, 2)
-            assert bool(aq.odd.beats) == held, (depth, producer, fetched, new)
-            aq.odd.beats.clear()
+            assert bool(aq.anomaly.beats) == held, (depth, producer, fetched, new)
+            aq.anomaly.beats.clear()
             producer = producer if held else new
             assert int(dut.aq_producer.value) == producer
             waiting = (producer - fetched) % 65536
             if waiting and rng.random() < 0.5:
                 count = rng.choice((waiting, rng.randrange(1, waiting + 1)))
-                await aq.taken(count)
+                await aq.consumed(count)
                 fetched = (fetched + count) % 65536
 
 
@@ -207,7 +207,7 @@ async def doorbells_by_the_rule(dut):
     aq, rng = Aq(dut), rng_for("aq")
     await clock_and_reset(dut)
     await aq.store(Reg.AQ_PROD_DB, 1)
-    assert (await aq.odd.take())[0]["data"] == ODD_AQ | 1 << 4, "no ring yet"
+    assert (await aq.anomaly.take())[0]["data"] == ANOMALY_AQ | 1 << 4, "no ring yet"
     assert int(dut.aq_producer.value) == 0
     depth = 8
     await aq.ring_up(depth)
@@ -221,16 +221,16 @@ async def doorbells_by_the_rule(dut):
             producer = new
         else:
             refused += 1
-            beat = (await aq.odd.take())[0]["data"]
-            assert beat == ODD_AQ | value << 4, hex(beat)
+            beat = (await aq.anomaly.take())[0]["data"]
+            assert beat == ANOMALY_AQ | value << 4, hex(beat)
         await RisingEdge(dut.clk)
         assert int(dut.aq_producer.value) == producer
         waiting = (producer - fetched) % 65536
         if waiting and rng.random() < 0.7:
             count = rng.randrange(1, waiting + 1)
-            await aq.taken(count)
+            await aq.consumed(count)
             fetched = (fetched + count) % 65536
-    assert refused > 50 and not aq.odd.beats
+    assert refused > 50 and not aq.anomaly.beats
 
 
 @cocotb.test()
@@ -243,12 +243,12 @@ async def the_count_wraps(dut):
     for turn in range(1, 65536 // depth + 3):
         await aq.store(Reg.AQ_PROD_DB, turn * depth % 65536)
         await aq.store(Reg.AQ_PROD_DB, (turn * depth + 1) % 65536)
-        await aq.taken(depth)
+        await aq.consumed(depth)
         assert int(dut.aq_producer.value) == turn * depth % 65536
-    await aq.settled()
-    assert len(aq.odd.beats) == 65536 // depth + 2, "one beyond a full ring, each time"
+    await aq.idle()
+    assert len(aq.anomaly.beats) == 65536 // depth + 2, "one beyond a full ring, each time"
     await aq.ring_up(depth)
-    await aq.settled()
+    await aq.idle()
     assert int(dut.aq_producer.value) == 0
 
 
@@ -269,7 +269,7 @@ async def responses_and_events_share_the_mask(dut):
         await aq.irq.none(10)
     for _ in range(60):
         vector = rng.randrange(8)
-        await aq.answer_ring_up(vector=vector)
+        await aq.response_ring_up(vector=vector)
         drive(dut, s_note_valid=1, s_aenq_valid=1, aenq_vector=7 - vector)
         await RisingEdge(dut.clk)
         drive(dut, s_note_valid=0, s_aenq_valid=0)
@@ -289,7 +289,7 @@ async def the_mask_holds_one_message(dut):
     for _ in range(5):
         await aq.note(4)
     await aq.irq.none(20)
-    await aq.answer_ring_up(vector=5)
+    await aq.response_ring_up(vector=5)
     await aq.store(Reg.INTR_MASK, 0)
     assert (await aq.irq.take()) == [{"vector": 5}], "the one that is set up when it leaves"
     await aq.irq.none(20)
@@ -304,13 +304,13 @@ async def the_mask_holds_one_message(dut):
 @cocotb.test()
 @cocotb.parametrize(valid=["s_note_valid", "s_aenq_valid"])
 async def one_comes_as_the_message_before_it_leaves(dut, valid):
-    """admin.aq.beside: what is written before the message leaves is told by it, what is written in
-    its cycle or later has a message of its own."""
+    """admin.aq.beside: what is written before the message leaves is reported by it, what is written
+    in its cycle or later has a message of its own."""
     aq = Aq(dut)
     await clock_and_reset(dut)
-    await aq.answer_ring_up(vector=3)
+    await aq.response_ring_up(vector=3)
     dut.aenq_vector.value = 4
-    told = []
+    reported = []
     for cycles in range(5):
         await aq.store(Reg.INTR_MASK, 1)
         await pulse(dut, valid)
@@ -322,9 +322,9 @@ async def one_comes_as_the_message_before_it_leaves(dut, valid):
             await RisingEdge(dut.clk)
             dut.reg_wr_valid.value = 0
         await ClockCycles(dut.clk, 6)
-        told.append(len(aq.irq.beats))
+        reported.append(len(aq.irq.beats))
         aq.irq.beats.clear()
-    assert told == [1, 2, 2, 2, 2]
+    assert reported == [1, 2, 2, 2, 2]
 
 
 @cocotb.test()
@@ -340,21 +340,21 @@ async def its_cycles(dut):
 
 
 @cocotb.test()
-async def reset_forgets_rings_and_messages(dut):
+async def reset_clears_rings_and_messages(dut):
     """admin.aq.reset"""
     aq = Aq(dut, stalls=1.0)
     await clock_and_reset(dut)
     await aq.ring_up()
-    await aq.answer_ring_up()
+    await aq.response_ring_up()
     await aq.store(Reg.AQ_PROD_DB, 5)
     await aq.note(1)
     await aq.store(Reg.INTR_MASK, 1)
     await aq.note(1)
     await reset(dut)
     assert (dut.rings_on.value, dut.irq_valid.value, int(dut.aq_producer.value)) == (0, 0, 0)
-    await aq.answer_ring_up()
+    await aq.response_ring_up()
     await aq.ring_up()
-    await aq.settled()
+    await aq.idle()
     assert int(dut.aq_base.value) == 0 and dut.irq_valid.value == 0
     await aq.note(6)
     await until(dut, high(dut.irq_valid), cycles=4)

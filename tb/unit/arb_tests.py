@@ -35,7 +35,7 @@ async def turns(dut):
 
 @cocotb.test()
 async def waits_at_most_a_round(dut):
-    """common.arb.bound: whoever asks is served before anybody else is served twice."""
+    """common.arb.bound: whoever requests is served before anybody else is served twice."""
     n = await start(dut)
     rng = rng_for("arb")
     waiting = [0] * n
@@ -53,7 +53,7 @@ async def waits_at_most_a_round(dut):
 
 @cocotb.test()
 async def hold(dut):
-    """common.arb.hold: a held grant stays whatever is asked, and ends with the hold."""
+    """common.arb.hold: a held grant stays whatever is requested, and ends with the hold."""
     n = await start(dut)
     everybody = (1 << n) - 1
     assert await cycle(dut, everybody, 1) == 1

@@ -34,15 +34,15 @@ class Handles(Unit):
 
     async def create(self, pd, address):
         command = AdminCreateAhCmd(pd=pd, dest_addr=address)
-        status, answer = await self.run(command, Code.CREATE_AH, AdminCreateAhResp)
+        status, response = await self.run(command, Code.CREATE_AH, AdminCreateAhResp)
         assert status == Status.SUCCESS
-        return answer.ah
+        return response.ah
 
     async def destroy(self, number, pd):
         command = AdminDestroyAhCmd(ah=number, pd=pd)
         return (await self.run(command, Code.DESTROY_AH))[0]
 
-    def told(self):
+    def reported(self):
         beats = [(beat["index"], INTERNAL.ahc.unpack(beat["data"])) for beat in self.table.beats]
         self.table.beats.clear()
         return [(n, c.live, c.pd, c.fabric, c.node) for n, c in beats]
@@ -55,18 +55,18 @@ async def one_handle_for_each_pd_and_gid(dut, slow):
     unit = Handles(dut, slow)
     await unit.start()
     far, other = gid(1 << LIMITS.node_w), bytes(14) + b"\0\3"
-    assert [await unit.create(*ask) for ask in (
+    assert [await unit.create(*request) for request in (
         (1, gid(3)), (2, gid(3)), (1, far), (1, other), (1, gid(3)), (1, far),
     )] == [0, 1, 2, 3, 0, 2]  # fmt: skip
-    assert unit.told() == [(0, 1, 1, 1, 3), (1, 1, 2, 1, 3), (2, 1, 1, 0, 1 << LIMITS.node_w),
+    assert unit.reported() == [(0, 1, 1, 1, 3), (1, 1, 2, 1, 3), (2, 1, 1, 0, 1 << LIMITS.node_w),
                            (3, 1, 1, 0, 3)]  # fmt: skip
-    assert unit.numbers.taken[Kind.PD, 1] == 3 and unit.numbers.taken[Kind.PD, 2] == 1
+    assert unit.numbers.consumed[Kind.PD, 1] == 3 and unit.numbers.consumed[Kind.PD, 2] == 1
     assert await unit.destroy(0, 1) == Status.SUCCESS
-    assert not unit.told() and unit.numbers.taken[Kind.PD, 1] == 3
+    assert not unit.reported() and unit.numbers.consumed[Kind.PD, 1] == 3
     assert await unit.destroy(0, 1) == Status.SUCCESS
-    assert unit.told() == [(0, 0, 1, 1, 3)] and unit.numbers.taken[Kind.PD, 1] == 2
+    assert unit.reported() == [(0, 0, 1, 1, 3)] and unit.numbers.consumed[Kind.PD, 1] == 2
     assert await unit.create(1, gid(3)) == 0
-    assert unit.told() == [(0, 1, 1, 1, 3)], "what was freed is made anew"
+    assert unit.reported() == [(0, 1, 1, 1, 3)], "what was freed is made anew"
 
 
 @cocotb.test()
@@ -76,7 +76,7 @@ async def any_handles(dut):
     await unit.start()
     rng = unit.rng
     domains = [1 << bit for bit in range(10)] + [0, 1023, *rng.sample(range(1024), 4)]
-    unit.numbers.taken.clear()
+    unit.numbers.consumed.clear()
     unit.numbers.give(Kind.PD, *domains)
     live, freed = {}, []
 
@@ -102,23 +102,23 @@ async def any_handles(dut):
             if rng.random() < 0.3:
                 wrong = key[0] ^ 1 << rng.randrange(16)
                 assert await unit.destroy(number, wrong) == Status.ILLEGAL_PARAMETER
-                assert not unit.told()
+                assert not unit.reported()
             assert await unit.destroy(number, key[0]) == Status.SUCCESS
-            assert unit.told() == ([ahc(number, 0, *key)] if count == 1 else [])
+            assert unit.reported() == ([ahc(number, 0, *key)] if count == 1 else [])
             live[key] = number, count - 1
             if count == 1:
                 freed.append(live.pop(key))
             continue
         number = await unit.create(*key)
         if key in live:
-            assert (number, unit.told()) == (live[key][0], [])
+            assert (number, unit.reported()) == (live[key][0], [])
             live[key] = number, live[key][1] + 1
         else:
-            assert unit.told() == [ahc(number, 1, *key)]
+            assert unit.reported() == [ahc(number, 1, *key)]
             live[key] = number, 1
     assert len(freed) > 10 and len(live) > 30
     counts = {pd: sum(of == pd for of, _ in live) for pd in domains}
-    assert {pd: unit.numbers.taken[Kind.PD, pd] for pd in domains} == counts
+    assert {pd: unit.numbers.consumed[Kind.PD, pd] for pd in domains} == counts
 
 
 @cocotb.test()
@@ -132,7 +132,7 @@ async def every_handle_by_itself(dut):
     where += [rng.randbytes(16) for _ in range(ahs - 128)]
     for number, address in enumerate(where):
         assert await unit.create(1, address) == number
-        ((index, live, pd, fabric, node),) = unit.told()
+        ((index, live, pd, fabric, node),) = unit.reported()
         assert (index, live, pd, node) == (number, 1, 1, int.from_bytes(address[14:], "big"))
         assert fabric == (address[:14] == PREFIX and node < 1 << LIMITS.node_w), number
     for number in (*range(128), ahs - 1):
@@ -142,14 +142,14 @@ async def every_handle_by_itself(dut):
         one, other = rng.sample(range(ahs), 2)
         for number in (one, other):
             assert await unit.destroy(number, 1) == Status.SUCCESS
-            assert [told[:3] for told in unit.told()] == [(number, 0, 1)]
+            assert [reported[:3] for reported in unit.reported()] == [(number, 0, 1)]
         unit.numbers.first[Kind.AH] = other
         assert await unit.create(1, where[one]) == other
         unit.numbers.first[Kind.AH] = one
         assert await unit.create(1, where[other]) == one
         where[one], where[other] = where[other], where[one]
-        unit.told()
-    assert unit.numbers.taken[Kind.PD, 1] == ahs
+        unit.reported()
+    assert unit.numbers.consumed[Kind.PD, 1] == ahs
 
 
 @cocotb.test()
@@ -163,9 +163,9 @@ async def a_handle_that_went_is_found_no_more(dut):
     data = entry(AdminDestroyAhCmd(ah=0, pd=1), Code.DESTROY_AH, 5)
     unit.commands.post({"data": data | int.from_bytes(address, "little") << 32})
     assert (await unit.responses.take())[0]["status"] == Status.SUCCESS
-    assert unit.told()[-1][:3] == (0, 0, 1)
+    assert unit.reported()[-1][:3] == (0, 0, 1)
     assert await unit.create(1, address) == 0
-    assert unit.told()[-1][:3] == (0, 1, 1), "what was freed is made anew"
+    assert unit.reported()[-1][:3] == (0, 1, 1), "what was freed is made anew"
 
 
 @cocotb.test()
@@ -176,22 +176,22 @@ async def refusals_change_nothing(dut, slow):
     await unit.start()
     number = await unit.create(1, gid(3))
     unit.numbers.full = {Kind.AH}
-    illegal, create, destroy = Status.ILLEGAL_PARAMETER, AdminCreateAhCmd, AdminDestroyAhCmd
-    await unit.refused(create(pd=5, dest_addr=gid(3)), Code.CREATE_AH, illegal)
+    invalid, create, destroy = Status.ILLEGAL_PARAMETER, AdminCreateAhCmd, AdminDestroyAhCmd
+    await unit.refused(create(pd=5, dest_addr=gid(3)), Code.CREATE_AH, invalid)
     full = Status.RESOURCE_ALLOCATION_FAILURE
     await unit.refused(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, full)
-    for ask in ({"ah": number, "pd": 2}, {"ah": number + 1, "pd": 1}, {"ah": 0xFFFF, "pd": 1},
+    for request in ({"ah": number, "pd": 2}, {"ah": number + 1, "pd": 1}, {"ah": 0xFFFF, "pd": 1},
                 *({"ah": number | 1 << bit, "pd": 1} for bit in range(16))):  # fmt: skip
-        await unit.refused(destroy(**ask), Code.DESTROY_AH, illegal)
+        await unit.refused(destroy(**request), Code.DESTROY_AH, invalid)
     for pd in (0xFFFF, *(1 ^ 1 << bit for bit in range(16))):
-        await unit.refused(create(pd=pd, dest_addr=gid(3)), Code.CREATE_AH, illegal)
-        assert unit.numbers.told[-1] == (Op.REF, Kind.PD, pd)
+        await unit.refused(create(pd=pd, dest_addr=gid(3)), Code.CREATE_AH, invalid)
+        assert unit.numbers.reported[-1] == (Op.REF, Kind.PD, pd)
     unit.numbers.full = set()
-    await unit.every_answer(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.PD),
+    await unit.every_response(create(pd=2, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.PD),
                             (Op.FIND, Kind.AH))  # fmt: skip
-    await unit.every_answer(create(pd=1, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.AH))
-    await unit.every_answer(destroy(pd=1, ah=number), Code.DESTROY_AH, (Op.CHECK, Kind.AH))
-    assert len(unit.told()) == 1
+    await unit.every_response(create(pd=1, dest_addr=gid(3)), Code.CREATE_AH, (Op.REF, Kind.AH))
+    await unit.every_response(destroy(pd=1, ah=number), Code.DESTROY_AH, (Op.CHECK, Kind.AH))
+    assert len(unit.reported()) == 1
     assert await unit.create(1, gid(3)) == number
 
 
@@ -218,7 +218,7 @@ async def its_cycles(dut):
 
 @cocotb.test()
 async def reset_in_a_command(dut):
-    """admin.cmd_ah.reset: handles of before are forgotten."""
+    """admin.cmd_ah.reset: handles of before are cleared."""
     unit = Handles(dut)
     await unit.start()
     for cycles in range(1, 20, 2):
@@ -228,7 +228,7 @@ async def reset_in_a_command(dut):
         await unit.cut_off(AdminCreateAhCmd(pd=1, dest_addr=gid(9)), Code.CREATE_AH, cycles)
         unit.numbers.give(Kind.PD, 1)
         await ClockCycles(dut.clk, 2)
-        unit.told()
+        unit.reported()
         assert await unit.create(1, gid(9)) == 0
-        assert unit.told() == [(0, 1, 1, 1, 9)]
+        assert unit.reported() == [(0, 1, 1, 1, 9)]
         await unit.cut_off(AdminDestroyAhCmd(pd=1), Code.DESTROY_AH, cycles)

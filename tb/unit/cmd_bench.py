@@ -3,9 +3,9 @@
 
     unit = Unit(dut, slow=True); await unit.start()
     status, response = await unit.run(AdminAllocPdCmd(), AdminAqOpcode.ALLOC_PD, AdminAllocPdResp)
-    assert unit.numbers.told == [(Op.FIND, Kind.PD, 0), (Op.TAKE, Kind.PD, 0)]
+    assert unit.numbers.reported == [(Op.FIND, Kind.PD, 0), (Op.TAKE, Kind.PD, 0)]
 
-Numbers answers like efa_objects: the lowest free number, references, busy while referenced.
+Numbers responses like efa_obj_table: the lowest free number, references, busy while referenced.
 """
 
 from enum import IntEnum
@@ -30,27 +30,27 @@ class Lines:
     with the byte at `broken` fails. Bits beyond a piece's length are random."""
 
     def __init__(self, dut, name, gaps=0.0, stalls=0.0):
-        self.rng, self.memory, self.broken, self.asked = rng_for(name), {}, None, []
-        self.answers = StreamDriver(dut, "s_line", gaps)
-        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "len"], self.answer)
+        self.rng, self.memory, self.failed, self.requested = rng_for(name), {}, None, []
+        self.responses = StreamDriver(dut, "s_line", gaps)
+        self.reads = StreamMonitor(dut, "m_line", stalls, ["addr", "len"], self.response)
 
-    def answer(self, beat):
+    def response(self, beat):
         addr, size = beat["addr"], beat["len"]
         assert 1 <= size <= 64 - addr % 64, beat
-        self.asked.append((addr, size))
-        line = {"err": int(self.broken in range(addr, addr + size))}
-        if "data" in self.answers.payload:
+        self.requested.append((addr, size))
+        line = {"err": int(self.failed in range(addr, addr + size))}
+        if "data" in self.responses.payload:
             there = bytes(self.memory.get(at, 0) for at in range(addr, addr + size))
             line["data"] = int.from_bytes(there + self.rng.randbytes(64 - size), "little")
-        self.answers.post(line)
+        self.responses.post(line)
 
 
 class Numbers:
-    """Answers obj requests; the state is {(kind, number): references}."""
+    """Responses obj requests; the state is {(kind, number): references}."""
 
     def __init__(self, dut, slow):
         self.dut, self.rng, self.slow = dut, rng_for("numbers"), slow
-        self.taken, self.uar_of, self.gens, self.told = {}, {}, {}, []
+        self.consumed, self.uar_of, self.gens, self.reported = {}, {}, {}, []
         self.full = set()  # kinds that have no free number
         self.first = {}  # by kind, the number that is looked for first
         self.says = {}  # by operation and kind, the code of a refusal whatever is there
@@ -59,22 +59,22 @@ class Numbers:
     def give(self, kind, *numbers, uar=0):
         """Numbers that are there before the test."""
         for number in numbers:
-            self.taken[kind, number], self.uar_of[kind, number] = 0, uar
+            self.consumed[kind, number], self.uar_of[kind, number] = 0, uar
 
-    def forget(self):
+    def cancel(self):
         """As after a reset."""
-        self.taken.clear()
+        self.consumed.clear()
         self.uar_of.clear()
         self.gens.clear()
-        self.told.clear()
+        self.reported.clear()
 
-    def judge(self, op, kind, index, uar, log):
-        """Answer (code, number found) of one request, done at once."""
+    def check(self, op, kind, index, uar, log):
+        """Response (code, number found) of one request, done at once."""
         key = (kind, index)
         if (op, kind) in self.says:
             return self.says[op, kind], 0
         if op == Op.FIND:
-            used = {n for k, n in self.taken if k == kind}
+            used = {n for k, n in self.consumed if k == kind}
             first = self.first.get(kind, 0) >> log << log
             free = next(
                 n for n in range(first, 1 << 16, 1 << log)
@@ -83,27 +83,27 @@ class Numbers:
             return (NONE, 0) if kind in self.full else (OK, free)
         if op == Op.TAKE:
             for number in range(index, index + (1 << log)):
-                assert (kind, number) not in self.taken, (kind, number)
-                self.taken[kind, number], self.uar_of[kind, number] = 0, uar
+                assert (kind, number) not in self.consumed, (kind, number)
+                self.consumed[kind, number], self.uar_of[kind, number] = 0, uar
             self.gens[key] = self.gens.get(key, 0) + 1
             return OK, index
-        assert op != Op.UNREF or key in self.taken, (key, "let go, which is not there")
-        if key not in self.taken or op == Op.REF_OF_UAR and self.uar_of[key] != uar:
+        assert op != Op.UNREF or key in self.consumed, (key, "let go, which is not there")
+        if key not in self.consumed or op == Op.REF_OF_UAR and self.uar_of[key] != uar:
             return ABSENT, 0
         if op == Op.FREE:
-            if self.taken[key]:
+            if self.consumed[key]:
                 return BUSY, 0
             for number in range(index, index + (1 << log)):
                 assert kind != Kind.LLQ or self.uar_of[kind, number] == uar, "pages of another UAR"
-                del self.taken[kind, number]
+                del self.consumed[kind, number]
         elif op in (Op.REF, Op.REF_OF_UAR):
-            self.taken[key] += 1
+            self.consumed[key] += 1
         elif op == Op.UNREF:
-            assert self.taken[key], (key, "let go more often than named")
-            self.taken[key] -= 1
+            assert self.consumed[key], (key, "let go more often than named")
+            self.consumed[key] -= 1
         return OK, 0
 
-    def asked(self):
+    def requested(self):
         """Operation, kind, number, UAR and size of the request; 0 what its operation ignores."""
 
         def port(name):
@@ -121,27 +121,27 @@ class Numbers:
             await RisingEdge(dut.clk)
             if dut.obj_valid.value != 1:
                 continue
-            ask = self.asked()
+            request = self.requested()
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
             if dut.obj_valid.value != 1:
                 continue  # a reset took it back
-            assert self.asked() == ask, "a waiting request changed"
-            op, kind, index, uar, log = ask
+            assert self.requested() == request, "a waiting request changed"
+            op, kind, index, uar, log = request
             key = (Kind(kind), index)
-            code, found = self.judge(Op(op), Kind(kind), index, uar, log)
-            self.told.append((Op(op), Kind(kind), found if op == Op.FIND else index))
-            answer = {"code": code, "index": found, "gen": self.gens.get(key, 0),
+            code, found = self.check(Op(op), Kind(kind), index, uar, log)
+            self.reported.append((Op(op), Kind(kind), found if op == Op.FIND else index))
+            rsp = {"code": code, "index": found, "gen": self.gens.get(key, 0),
                       "uar": self.uar_of.get(key, 0),
-                      "referenced": int(self.taken.get(key, 0) > 0)}  # fmt: skip
-            ports = [(getattr(dut, "obj_rsp_" + name, None), name) for name in answer]
+                      "referenced": int(self.consumed.get(key, 0) > 0)}  # fmt: skip
+            ports = [(getattr(dut, "obj_rsp_" + name, None), name) for name in rsp]
             ports = [(port, name) for port, name in ports if port is not None]
             for port, name in ports:
-                port.value = answer[name]
+                port.value = rsp[name]
             dut.obj_ready.value = 1
             await RisingEdge(dut.clk)
             dut.obj_ready.value = 0
-            # What is no answer says nothing.
+            # What is no response says nothing.
             for port, _ in ports:
                 port.value = self.rng.getrandbits(len(port))
 
@@ -205,15 +205,16 @@ class Unit:
 
     async def refused(self, command, opcode, status, **flags):
         """A refusal, after which everything is as before."""
-        before = dict(self.numbers.taken) if self.numbers else None
+        before = dict(self.numbers.consumed) if self.numbers else None
         assert (await self.run(command, opcode, **flags))[0] == status
-        assert before is None or self.numbers.taken == before
+        assert before is None or self.numbers.consumed == before
 
-    async def every_answer(self, command, opcode, *asks, **flags):
-        """What efa_objects says to one of these requests, but yes, is the status; nothing stays."""
-        for ask in asks:
+    async def every_response(self, command, opcode, *requests, **flags):
+        """What efa_obj_table says to one of these requests, but yes, is the status; nothing
+        stays."""
+        for request in requests:
             for code, status in STATUS.items():
-                self.numbers.says = {ask: code}
+                self.numbers.says = {request: code}
                 await self.refused(command, opcode, status, **flags)
         self.numbers.says = {}
 
@@ -227,11 +228,12 @@ class Unit:
         self.responses.beats.clear()
         await self.responses.none(3)
         if self.numbers:
-            self.numbers.forget()
+            self.numbers.cancel()
 
 
 async def cycles_of(dut, data, **neighbours):
-    """Cycles from a command's handshake to its response, neighbours that answer when asked."""
+    """Cycles from a command's handshake to its response, neighbours that response when
+    requested."""
     drive(dut, s_cmd_valid=1, s_cmd_data=data, m_rsp_ready=0, **neighbours)
     await until(dut, high(dut.s_cmd_valid, dut.s_cmd_ready))
     drive(dut, s_cmd_valid=0, s_cmd_data=~data & (1 << 512) - 1)

@@ -29,8 +29,8 @@ BASE = 0x12_3456_7000
 
 
 def cq(base=BASE, **fields):
-    told = {"cq_entry_size_words": 4, "sub_cq_depth": 64, "num_sub_cqs": 1, "uar": 2} | fields
-    command = AdminCreateCqCmd(**told)
+    reported = {"cq_entry_size_words": 4, "sub_cq_depth": 64, "num_sub_cqs": 1, "uar": 2} | fields
+    command = AdminCreateCqCmd(**reported)
     command.cq_ba = mem_addr(base)
     return command
 
@@ -52,11 +52,11 @@ class Queues(Unit):
     async def create(self, command):
         kind = AdminCreateCqResp if isinstance(command, AdminCreateCqCmd) else AdminCreateEqResp
         code = Code.CREATE_CQ if kind is AdminCreateCqResp else Code.CREATE_EQ
-        status, answer = await self.run(command, code, kind)
+        status, response = await self.run(command, code, kind)
         assert status == Status.SUCCESS
-        return answer
+        return response
 
-    def told(self, monitor, layout):
+    def reported(self, monitor, layout):
         beats = [(next(v for n, v in beat.items() if n != "data"), layout.unpack(beat["data"]))
                  for beat in monitor.beats]  # fmt: skip
         monitor.beats.clear()
@@ -70,30 +70,30 @@ async def queues_live_and_go(dut, slow):
     unit = Queues(dut, slow)
     await unit.start()
     assert [(await unit.create(eq(msix_vec=n))).eqn for n in (8, 0)] == [0, 1]
-    assert unit.told(unit.eqs, INTERNAL.eqc)[0] == (0, INTERNAL.eqc.unpack(INTERNAL.eqc.pack(
+    assert unit.reported(unit.eqs, INTERNAL.eqc)[0] == (0, INTERNAL.eqc.unpack(INTERNAL.eqc.pack(
         live=1, base=BASE >> 6, log=5, vector=8)))  # fmt: skip
     plain = await unit.create(cq())
     loud = await unit.create(cq(cq_entry_size_words=8, set_src_addr=1, interrupt_mode_enabled=1,
                                 eqn=1, sub_cq_depth=8192, uar=3, sq_comp_64_bit_req_id=1,
                                 base=BASE + 64))  # fmt: skip
-    for number, (answer, uar, depth) in enumerate(((plain, 2, 64), (loud, 3, 8192))):
+    for number, (response, uar, depth) in enumerate(((plain, 2, 64), (loud, 3, 8192))):
         place = uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
-        assert (answer.cq_idx, answer.sub_cq_actual_depth) == (number, depth)
-        assert (answer.db_offset, answer.db_valid) == (place, 1)
+        assert (response.cq_idx, response.sub_cq_actual_depth) == (number, depth)
+        assert (response.db_offset, response.db_valid) == (place, 1)
     pack, unpack = INTERNAL.cqc.pack, INTERNAL.cqc.unpack
-    assert unit.told(unit.cqs, INTERNAL.cqc) == [
+    assert unit.reported(unit.cqs, INTERNAL.cqc) == [
         (0, unpack(pack(live=1, uar=2, base=BASE >> 6, log=6))),
         (1, unpack(pack(live=1, uar=3, base=(BASE >> 6) + 1, log=13, wide=1, src_addr=1, intr=1,
                         eqn=1, long_id=1)))]  # fmt: skip
-    assert unit.numbers.taken[Kind.EQ, 1] == unit.numbers.taken[Kind.UAR, 3] == 1
+    assert unit.numbers.consumed[Kind.EQ, 1] == unit.numbers.consumed[Kind.UAR, 3] == 1
     assert not unit.drains.beats
     for number in (1, 0):
         assert (await unit.run(AdminDestroyCqCmd(cq_idx=number), Code.DESTROY_CQ))[0] == 0
-        assert [(n, c.live) for n, c in unit.told(unit.cqs, INTERNAL.cqc)] == [(number, 0)]
+        assert [(n, c.live) for n, c in unit.reported(unit.cqs, INTERNAL.cqc)] == [(number, 0)]
     for number in (0, 1):
         assert (await unit.run(AdminDestroyEqCmd(eqn=number), Code.DESTROY_EQ))[0] == 0
     assert len(unit.drains.beats) == 4, "every queue that goes drains"
-    assert unit.numbers.taken == {(Kind.UAR, 2): 0, (Kind.UAR, 3): 0}
+    assert unit.numbers.consumed == {(Kind.UAR, 2): 0, (Kind.UAR, 3): 0}
 
 
 @cocotb.test()
@@ -106,7 +106,7 @@ async def two_rings_in_the_recorded_profile(dut):
     # Request ids of 64 bits are not among its capabilities.
     await unit.refused(cq(num_sub_cqs=2, sq_comp_64_bit_req_id=1), Code.CREATE_CQ, ILLEGAL)
     await unit.create(cq(num_sub_cqs=2))
-    assert unit.told(unit.cqs, INTERNAL.cqc)[0][1].two == 1
+    assert unit.reported(unit.cqs, INTERNAL.cqc)[0][1].two == 1
 
 
 def one_bit(rng, value, width):
@@ -124,7 +124,7 @@ async def any_queues(dut, profile):
     subs = 1 + profile
     uars = [1 << bit for bit in range(10)] + [0, 1023]
     eqns = [1 << bit for bit in range(len(dut.eqc_eqn))]
-    unit.numbers.taken.clear()
+    unit.numbers.consumed.clear()
     unit.numbers.give(Kind.UAR, *uars)
     unit.numbers.give(Kind.EQ, *eqns)
     there = {}
@@ -148,22 +148,26 @@ async def any_queues(dut, profile):
             wrong["cq_entry_size_words"] not in words or wrong["base"] % 64
             or wrong["sub_cq_depth"] not in [1 << n for n in range(14)]
             or wrong["num_sub_cqs"] != subs or wrong["uar"] not in uars
-            or loud and (Kind.EQ, wrong["eqn"]) not in unit.numbers.taken
+            or loud and (Kind.EQ, wrong["eqn"]) not in unit.numbers.consumed
         )  # fmt: skip
         if refused:
             await unit.refused(cq(**wrong), Code.CREATE_CQ, ILLEGAL)
             assert not unit.cqs.beats
         number = unit.numbers.first[Kind.CQ] = rng.randrange(1 << len(dut.cqc_cqn))
-        if (Kind.CQ, number) in unit.numbers.taken:
+        if (Kind.CQ, number) in unit.numbers.consumed:
             continue
-        answer = await unit.create(cq(base=base, **sound))
-        assert (answer.cq_idx, answer.sub_cq_actual_depth, answer.db_valid) == (number, 1 << log, 1)
-        assert answer.db_offset == uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
-        told = {"live": 1, "uar": uar, "base": base >> 6, "log": log, "wide": wide,
+        response = await unit.create(cq(base=base, **sound))
+        assert (response.cq_idx, response.sub_cq_actual_depth, response.db_valid) == (
+            number,
+            1 << log,
+            1,
+        )
+        assert response.db_offset == uar * LIMITS.db_page_bytes + LIMITS.db_cq_base + 4 * number
+        reported = {"live": 1, "uar": uar, "base": base >> 6, "log": log, "wide": wide,
                 "two": profile, "src_addr": src, "intr": loud, "eqn": eqn * loud,
                 "long_id": long_id}  # fmt: skip
         layout = INTERNAL.cqc
-        assert unit.told(unit.cqs, layout) == [(number, layout.unpack(layout.pack(**told)))]
+        assert unit.reported(unit.cqs, layout) == [(number, layout.unpack(layout.pack(**reported)))]
         there[number] = uar, eqn if loud else None
         if turn % 3:
             number = rng.choice(list(there))
@@ -172,12 +176,12 @@ async def any_queues(dut, profile):
                                ILLEGAL)  # fmt: skip
             command = AdminDestroyCqCmd(cq_idx=number)
             assert (await unit.run(command, Code.DESTROY_CQ))[0] == Status.SUCCESS
-            assert unit.told(unit.cqs, layout) == [(number, layout.unpack(0))]
+            assert unit.reported(unit.cqs, layout) == [(number, layout.unpack(0))]
             del there[number]
         named = [eqn for _, eqn in there.values()]
-        assert all(unit.numbers.taken[Kind.EQ, eqn] == named.count(eqn) for eqn in eqns)
+        assert all(unit.numbers.consumed[Kind.EQ, eqn] == named.count(eqn) for eqn in eqns)
         pages = [uar for uar, _ in there.values()]
-        assert all(unit.numbers.taken[Kind.UAR, uar] == pages.count(uar) for uar in uars)
+        assert all(unit.numbers.consumed[Kind.UAR, uar] == pages.count(uar) for uar in uars)
     # Of depths with two bits no one is a power of two.
     for low, high in combinations(range(16), 2):
         depth = 1 << low | 1 << high
@@ -199,17 +203,17 @@ async def any_queues(dut, profile):
         if refused:
             await unit.refused(eq(**wrong), Code.CREATE_EQ, ILLEGAL)
             assert not unit.eqs.beats
-        # The number found is that taken and told, all of it.
+        # The number found is that taken and reported, all of it.
         number = unit.numbers.first[Kind.EQ] = rng.getrandbits(16)
-        if (Kind.EQ, number) in unit.numbers.taken:
+        if (Kind.EQ, number) in unit.numbers.consumed:
             continue
         assert (await unit.create(eq(base=base, **sound))).eqn == number
-        told = layout.pack(live=1, base=base >> 6, log=log, vector=vector)
+        reported = layout.pack(live=1, base=base >> 6, log=log, vector=vector)
         place = number % (1 << len(dut.eqc_eqn))
-        assert unit.told(unit.eqs, layout) == [(place, layout.unpack(told))]
+        assert unit.reported(unit.eqs, layout) == [(place, layout.unpack(reported))]
         command = AdminDestroyEqCmd(eqn=number)
         assert (await unit.run(command, Code.DESTROY_EQ))[0] == Status.SUCCESS
-        assert unit.told(unit.eqs, layout) == [(place, layout.unpack(0))]
+        assert unit.reported(unit.eqs, layout) == [(place, layout.unpack(0))]
 
 
 @cocotb.test()
@@ -231,9 +235,9 @@ async def refusals_change_nothing(dut, slow):
     unit.numbers.give(Kind.EQ, 0)
     for wide in (cq(interrupt_mode_enabled=1, eqn=0x100), cq(uar=0x102), cq(uar=0xFFFF)):
         await unit.refused(wide, Code.CREATE_CQ, ILLEGAL)
-    assert unit.numbers.told[-1] == (Op.REF, Kind.UAR, 0xFFFF)
+    assert unit.numbers.reported[-1] == (Op.REF, Kind.UAR, 0xFFFF)
     await unit.refused(cq(**intr | {"eqn": 0xFFFF}), Code.CREATE_CQ, ILLEGAL)
-    assert unit.numbers.told[-2] == (Op.REF, Kind.EQ, 0xFFFF)
+    assert unit.numbers.reported[-2] == (Op.REF, Kind.EQ, 0xFFFF)
     await unit.refused(AdminDestroyEqCmd(eqn=0x100), Code.DESTROY_EQ, ILLEGAL)
     unit.numbers.full = {Kind.CQ, Kind.EQ}
     full = Status.RESOURCE_ALLOCATION_FAILURE
@@ -242,13 +246,13 @@ async def refusals_change_nothing(dut, slow):
     await unit.refused(eq(), Code.CREATE_EQ, full)
     await unit.refused(AdminDestroyCqCmd(cq_idx=300), Code.DESTROY_CQ, ILLEGAL)
     await unit.refused(AdminDestroyEqCmd(eqn=1), Code.DESTROY_EQ, ILLEGAL)
-    unit.numbers.taken[Kind.EQ, 0] = 1
+    unit.numbers.consumed[Kind.EQ, 0] = 1
     await unit.refused(AdminDestroyEqCmd(eqn=0), Code.DESTROY_EQ, Status.RESOURCE_BUSY)
     unit.numbers.full = set()
-    await unit.every_answer(cq(**intr), Code.CREATE_CQ, (Op.REF, Kind.UAR), (Op.REF, Kind.EQ),
+    await unit.every_response(cq(**intr), Code.CREATE_CQ, (Op.REF, Kind.UAR), (Op.REF, Kind.EQ),
                             (Op.FIND, Kind.CQ))  # fmt: skip
-    await unit.every_answer(eq(), Code.CREATE_EQ, (Op.FIND, Kind.EQ))
-    await unit.every_answer(AdminDestroyCqCmd(), Code.DESTROY_CQ, (Op.FREE, Kind.CQ))
+    await unit.every_response(eq(), Code.CREATE_EQ, (Op.FIND, Kind.EQ))
+    await unit.every_response(AdminDestroyCqCmd(), Code.DESTROY_CQ, (Op.FREE, Kind.CQ))
     assert not unit.cqs.beats and not unit.eqs.beats and not unit.drains.beats
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_ec: event counters by the rules of decision 0004; what efa_ec is told, and when."""
+"""efa_cmd_ec: event counters by the rules of decision 0004; what efa_ec is reported, and when."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -68,14 +68,14 @@ class Counters(Unit):
         return (generation << int(self.dut.QPN_W.value) | index) % 65536
 
     async def create(self, paddr=0x1000, uar=UAR):
-        status, answer = await self.run(
+        status, response = await self.run(
             AdminCreateEventCounterCmd(uar=uar, paddr=paddr), Code.CREATE_EVENT_COUNTER,
             AdminCreateEventCounterResp,
         )  # fmt: skip
         assert status == Status.SUCCESS
         order = self.orders.pop()
-        assert (order[0], order[1], order[4]) == (CREATE, answer.cntr_handle, paddr)
-        return answer.cntr_handle
+        assert (order[0], order[1], order[4]) == (CREATE, response.cntr_handle, paddr)
+        return response.cntr_handle
 
 
 def tie(handle, qp, events=1, kind=0):
@@ -91,7 +91,7 @@ async def counters_live_by_the_rules(dut, slow):
     unit = Counters(dut, slow)
     await unit.start()
     assert [await unit.create(8 * n) for n in range(3)] == [0, 1, 2]
-    assert unit.numbers.taken[Kind.UAR, UAR] == 3
+    assert unit.numbers.consumed[Kind.UAR, UAR] == 3
     handle = unit.qp(5, generation=9)
     for code, op in ((Code.ATTACH_EVENT_COUNTER, ATTACH), (Code.DETACH_EVENT_COUNTER, DETACH)):
         for events in range(1, 16):
@@ -107,7 +107,7 @@ async def counters_live_by_the_rules(dut, slow):
     destroy = AdminDestroyEventCounterCmd(cntr_handle=1)
     assert (await unit.run(destroy, Code.DESTROY_EVENT_COUNTER))[0] == Status.SUCCESS
     assert unit.orders.pop()[:2] == (DESTROY, 1)
-    assert unit.numbers.taken[Kind.UAR, UAR] == 2
+    assert unit.numbers.consumed[Kind.UAR, UAR] == 2
     assert await unit.create(16, uar=4) == 1
     assert not unit.orders
 
@@ -119,7 +119,7 @@ async def any_counters(dut):
     await unit.start()
     rng, qpn_w = unit.rng, int(dut.QPN_W.value)
     uars = [1 << bit for bit in range(16)] + [0xFFFF, 0]
-    unit.numbers.taken.clear()
+    unit.numbers.consumed.clear()
     unit.numbers.give(Kind.UAR, *uars)
     live = {}
     for _ in range(260):
@@ -153,7 +153,7 @@ async def any_counters(dut):
             assert (await unit.run(tie(handle, qp, events), code))[0] == Status.SUCCESS
             assert unit.orders.pop()[:4] == (op, handle, index, events)
             assert unit.log.count("drained") == drained + (op == ATTACH)
-            del unit.numbers.taken[Kind.QP, index]
+            del unit.numbers.consumed[Kind.QP, index]
         elif rng.random() < 0.6:
             operation, value = rng.getrandbits(1), rng.getrandbits(64)
             other = operation ^ 1 << rng.randrange(1, 8)
@@ -178,7 +178,7 @@ async def any_counters(dut):
             del live[handle]
         assert not unit.orders
         named = list(live.values())
-        assert all(unit.numbers.taken[Kind.UAR, uar] == named.count(uar) for uar in uars)
+        assert all(unit.numbers.consumed[Kind.UAR, uar] == named.count(uar) for uar in uars)
 
 
 @cocotb.test()
@@ -233,9 +233,9 @@ async def refusals_change_nothing(dut, slow):
         command = AdminDestroyEventCounterCmd(cntr_handle=handle)
         await unit.refused(command, Code.DESTROY_EVENT_COUNTER, ILLEGAL)
     create = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
-    await unit.every_answer(create, Code.CREATE_EVENT_COUNTER, (Op.REF, Kind.UAR))
-    await unit.every_answer(tie(mine, good), Code.DETACH_EVENT_COUNTER, (Op.CHECK, Kind.QP))
-    assert not unit.orders and not unit.drains.beats, "efa_ec is not asked"
+    await unit.every_response(create, Code.CREATE_EVENT_COUNTER, (Op.REF, Kind.UAR))
+    await unit.every_response(tie(mine, good), Code.DETACH_EVENT_COUNTER, (Op.CHECK, Kind.QP))
+    assert not unit.orders and not unit.drains.beats, "efa_ec is not requested"
     unit.says = BUSY
     destroy = AdminDestroyEventCounterCmd(cntr_handle=mine)
     await unit.refused(destroy, Code.DESTROY_EVENT_COUNTER, BUSY)
@@ -260,14 +260,14 @@ async def the_handle_of_a_qp_that_is_gone_is_refused(dut):
     unit = Counters(dut)
     await unit.start()
     mine, handle = await unit.create(), unit.qp(2, 1)
-    del unit.numbers.taken[Kind.QP, 2]
+    del unit.numbers.consumed[Kind.QP, 2]
     for code in (Code.ATTACH_EVENT_COUNTER, Code.DETACH_EVENT_COUNTER):
         await unit.refused(tie(mine, handle), code, ILLEGAL)
     assert not unit.orders
 
 
 @cocotb.test()
-async def a_qp_that_goes_is_told_first(dut):
+async def a_qp_that_goes_is_reported_first(dut):
     """admin.cmd_ec.forget: before the next command is taken."""
     unit = Counters(dut, slow=True)
     await unit.start()
@@ -283,7 +283,7 @@ async def a_qp_that_goes_is_told_first(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.cmd_ec.time: neighbours that answer when asked."""
+    """admin.cmd_ec.time: neighbours that response when requested."""
     unit = Counters(dut)
     drive(dut, s_cmd_valid=0)
     unit.orders = None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_info: features, settings, statistics; the answers themselves are efa_features' bench."""
+"""efa_cmd_info: features, settings, statistics; the responses themselves are efa_features'
+bench."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -23,7 +24,7 @@ from tb.lib.stream import clock_and_reset
 from tb.lib.timing import timing
 from tb.lib.waits import drive
 from tb.unit.cmd_bench import Lines, Unit, cycles_of, entry
-from tb.unit.features_tests import answer
+from tb.unit.features_tests import response
 
 Code, Status, Id = AdminAqOpcode, AdminAqCompletionStatus, AdminAqFeatureId
 ILLEGAL = Status.ILLEGAL_PARAMETER
@@ -70,15 +71,15 @@ class Info(Unit):
         while True:
             await RisingEdge(self.dut.clk)
             idle = self.dut.rst.value == 0 and self.dut.s_cmd_ready.value == 1
-            assert not idle or self.dut.s_line_ready.value == 0, "nothing was asked for"
+            assert not idle or self.dut.s_line_ready.value == 0, "nothing was requested"
             number = self.dut.stat_index.value
             if number.is_resolvable:
                 self.dut.stat_value.value = self.counters[int(number)]
 
     async def enabled(self):
-        _, answer = await self.run(get(Id.AENQ_CONFIG), Code.GET_FEATURE, AdminGetFeatureResp)
-        assert answer.u.aenq.supported_groups == GROUPS
-        return answer.u.aenq.enabled_groups
+        _, response = await self.run(get(Id.AENQ_CONFIG), Code.GET_FEATURE, AdminGetFeatureResp)
+        assert response.u.aenq.supported_groups == GROUPS
+        return response.u.aenq.enabled_groups
 
 
 @cocotb.test()
@@ -87,12 +88,12 @@ async def features_and_settings(dut, slow):
     """admin.cmd_info.features"""
     unit = Info(dut, slow)
     await unit.start()
-    told = {1, 2, 3, 4, 5, 7, 9}
+    reported = {1, 2, 3, 4, 5, 7, 9}
     for feature in (*range(12), 64, 255):
-        status, answer = await unit.run(get(feature), Code.GET_FEATURE, AdminGetFeatureResp)
-        assert status == (Status.SUCCESS if feature in told else ILLEGAL), feature
+        status, response = await unit.run(get(feature), Code.GET_FEATURE, AdminGetFeatureResp)
+        assert status == (Status.SUCCESS if feature in reported else ILLEGAL), feature
         if feature == Id.NETWORK_ATTR:
-            assert answer.u.network_attr.addr[-2:] == b"\0\5"
+            assert response.u.network_attr.addr[-2:] == b"\0\5"
     assert await unit.enabled() == 0
     assert (await unit.run(groups(GROUPS), Code.SET_FEATURE))[0] == Status.SUCCESS
     assert await unit.enabled() == GROUPS
@@ -101,7 +102,7 @@ async def features_and_settings(dut, slow):
     for feature in (0, 1, 3, 9, 255):
         await unit.refused(host_info(0, feature=feature), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
     assert await unit.enabled() == GROUPS
-    assert not unit.lines.asked
+    assert not unit.lines.requested
 
 
 @cocotb.test()
@@ -116,21 +117,21 @@ async def host_information_is_read_whole(dut, slow):
         if turn > 9:  # where it begins, or ends, near the border of a line
             border = unit.rng.choice((0, 0, *range(-9, 3), 32)) - size * (turn % 2)
             addr = (addr >> 6 << 6) + border
-        unit.lines.asked.clear()
-        unit.lines.broken = addr + unit.rng.randrange(size) if turn % 3 == 2 else None
+        unit.lines.requested.clear()
+        unit.lines.failed = addr + unit.rng.randrange(size) if turn % 3 == 2 else None
         command = host_info(addr, size + turn % 2)
         status, _ = await unit.run(command, Code.SET_FEATURE, ctrl_data=1)
-        assert status == (Status.UNKNOWN_ERROR if unit.lines.broken else Status.SUCCESS)
+        assert status == (Status.UNKNOWN_ERROR if unit.lines.failed else Status.SUCCESS)
         end = addr
-        for start, length in unit.lines.asked:
+        for start, length in unit.lines.requested:
             assert start == end
             end += length
-        assert end == addr + size and not unit.lines.answers.waiting
-    unit.lines.asked.clear()
+        assert end == addr + size and not unit.lines.responses.waiting
+    unit.lines.requested.clear()
     malformed = Status.MALFORMED_REQUEST
     await unit.refused(host_info(0), Code.SET_FEATURE, malformed, ctrl_data=0)
     await unit.refused(host_info(0, size - 1), Code.SET_FEATURE, ILLEGAL, ctrl_data=1)
-    assert not unit.lines.asked
+    assert not unit.lines.requested
     for bit in range(32):
         due = Status.SUCCESS if 1 << bit >= size else ILLEGAL
         command = host_info(0, 1 << bit)
@@ -144,11 +145,11 @@ async def statistics_by_type(dut, slow):
     unit = Info(dut, slow)
     await unit.start()
     for kind in (*AdminGetStatsType, 5, 255, AdminGetStatsType.BASIC):
-        status, answer = await unit.run(stats(int(kind)), Code.GET_STATS, AdminAcqGetStatsResp)
+        status, response = await unit.run(stats(int(kind)), Code.GET_STATS, AdminAcqGetStatsResp)
         assert status == Status.SUCCESS
         at, count = {0: (0, 6), 1: (6, 4)}.get(int(kind), (0, 0))
         words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at : at + count])
-        assert answer.pack()[8:] == words.ljust(48, b"\0"), kind
+        assert response.pack()[8:] == words.ljust(48, b"\0"), kind
     await unit.refused(stats(0, 1), Code.GET_STATS, ILLEGAL)
 
 
@@ -172,10 +173,10 @@ async def any_request(dut, profile):
         unit.counters[:] = [rng.getrandbits(64) for _ in range(16)]
         if turn % 4 == 0:
             feature = beside(int(rng.choice(list(Id))), 8)
-            body = answer(feature, profile, node, enabled, *widths)
-            status, told = await unit.run(get(feature), Code.GET_FEATURE, AdminAcqEntry)
+            body = response(feature, profile, node, enabled, *widths)
+            status, reported = await unit.run(get(feature), Code.GET_FEATURE, AdminAcqEntry)
             assert status == (ILLEGAL if body is None else Status.SUCCESS), feature
-            assert body is None or told.pack()[8:] == body
+            assert body is None or reported.pack()[8:] == body
         elif turn % 4 == 1:
             command = groups(beside(rng.getrandbits(32) & supported, 32))
             command.control_buffer.length = rng.getrandbits(32)  # of a buffer nobody reads
@@ -190,13 +191,13 @@ async def any_request(dut, profile):
             enabled = wanted if good else enabled
             assert int(dut.m_groups.value) == enabled
         elif turn % 4 == 2:
-            unit.lines.asked.clear()
+            unit.lines.requested.clear()
             feature, length = beside(int(Id.HOST_INFO), 8), beside(size, 32)
             addr = rng.getrandbits(64) % ((1 << 64) - size)
-            unit.lines.broken = addr + rng.randrange(size) if rng.random() < 0.2 else None
+            unit.lines.failed = addr + rng.randrange(size) if rng.random() < 0.2 else None
             command, with_buffer = host_info(addr, length, feature), int(rng.random() < 0.8)
             command.image[20:] = rng.randbytes(len(command.image) - 20)  # is of another feature
-            due = Status.UNKNOWN_ERROR if unit.lines.broken is not None else Status.SUCCESS
+            due = Status.UNKNOWN_ERROR if unit.lines.failed is not None else Status.SUCCESS
             if length < size:
                 due = ILLEGAL
             if not with_buffer:
@@ -208,22 +209,22 @@ async def any_request(dut, profile):
             status, _ = await unit.run(command, Code.SET_FEATURE, ctrl_data=with_buffer)
             assert status == due
             read = due in (Status.SUCCESS, Status.UNKNOWN_ERROR)
-            starts = [start for start, _ in unit.lines.asked]
-            ends = [start + length for start, length in unit.lines.asked]
+            starts = [start for start, _ in unit.lines.requested]
+            ends = [start + length for start, length in unit.lines.requested]
             assert starts == ([addr, *ends[:-1]] if read else [])
             assert not read or ends[-1] == addr + size
         else:
             kind, scope = beside(rng.choice((0, 1)), 8), beside(0, 8, 0.15)
-            status, told = await unit.run(stats(kind, scope), Code.GET_STATS, AdminAcqEntry)
+            status, reported = await unit.run(stats(kind, scope), Code.GET_STATS, AdminAcqEntry)
             assert status == (ILLEGAL if scope else Status.SUCCESS)
             at, count = {0: (0, 6), 1: (6, 4)}.get(kind, (0, 0))
             words = b"".join(value.to_bytes(8, "little") for value in unit.counters[at:][:count])
-            assert scope or told.pack()[8:] == words.ljust(56, b"\0"), kind
+            assert scope or reported.pack()[8:] == words.ljust(56, b"\0"), kind
 
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.cmd_info.time: host memory that answers in the cycle it is asked."""
+    """admin.cmd_info.time: host memory that responses in the cycle it is requested."""
     drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_cfg_node_id=1, stat_value=0)
     drive(dut, m_line_ready=1, s_line_valid=0, s_line_err=0)
     await clock_and_reset(dut)
@@ -251,7 +252,7 @@ async def reset_in_a_command(dut):
     await unit.start()
     for cycles in range(1, 12):
         assert (await unit.run(groups(GROUPS), Code.SET_FEATURE))[0] == Status.SUCCESS
-        unit.lines.answers.clear()
+        unit.lines.responses.clear()
         await unit.cut_off(host_info(77), Code.SET_FEATURE, cycles)
-        unit.lines.answers.clear()
+        unit.lines.responses.clear()
         assert await unit.enabled() == 0

@@ -27,8 +27,8 @@ KEY_W = 20
 
 
 def region(pages=(PAGE,), listed=False, unused=(0, 0, 0, 0), **fields):
-    told = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
-    command = AdminRegMrCmd(**told)
+    reported = {"pd": 1, "phys_page_size_shift": 12, "mr_length": PAGE * len(pages)} | fields
+    command = AdminRegMrCmd(**reported)
     if listed:
         command.pbl.pbl = {"length": 8 * len(pages), "address": mem_addr(LIST)}
     else:
@@ -47,42 +47,48 @@ class Regions(Unit):
         self.lines = Lines(dut, "mr", 0.5 if slow else 0.0, 0.5 if slow else 0.0)
         self.mtt = StreamMonitor(dut, "mtt", fields=["index", "data"])
         self.regions = StreamMonitor(
-            dut, "mr", 0, ["index", "data"], lambda _: self.order.append("told")
+            dut, "mr", 0, ["index", "data"], lambda _: self.order.append("reported")
         )
         self.drains = StreamMonitor(dut, "m_drain", 0.8 if slow else 0.0, [], self.drained)
         self.numbers.give(Kind.PD, 1)
 
     def drained(self, _):
         self.order.append("drained")
-        self.named = self.numbers.taken[Kind.PD, 1]
+        self.named = self.numbers.consumed[Kind.PD, 1]
 
     async def reg(self, pages=(PAGE,), listed=False, **fields):
-        """Key and told context of a region; its translations are as asked, in a row."""
+        """Key and reported context of a region; its translations are as requested, in a row."""
         image = b"".join(page.to_bytes(8, "little") for page in pages)
         self.lines.memory = {LIST + i: byte for i, byte in enumerate(image)} if listed else {}
         command = region(pages, listed, **fields)
-        status, answer = await self.run(command, Code.REG_MR, AdminRegMrResp, ctrl_data=int(listed))
-        assert status == Status.SUCCESS and answer.l_key == answer.r_key
+        status, response = await self.run(
+            command, Code.REG_MR, AdminRegMrResp, ctrl_data=int(listed)
+        )
+        assert status == Status.SUCCESS and response.l_key == response.r_key
         (beat,) = self.regions.beats
         self.regions.beats.clear()
-        told = INTERNAL.mrc.unpack(beat["data"])
-        assert beat["index"] == answer.l_key % (1 << LIMITS.mr_w)
+        reported = INTERNAL.mrc.unpack(beat["data"])
+        assert beat["index"] == response.l_key % (1 << LIMITS.mr_w)
         got = [(beat["index"], beat["data"]) for beat in self.mtt.beats]
         self.mtt.beats.clear()
-        wanted = [] if told.phys else [(told.mtt + n, page >> 12) for n, page in enumerate(pages)]
+        wanted = (
+            []
+            if reported.phys
+            else [(reported.mtt + n, page >> 12) for n, page in enumerate(pages)]
+        )
         assert got == wanted
-        return answer.l_key, told
+        return response.l_key, reported
 
     async def alloc(self, pages):
         """Key of an allocated region, which lives nowhere and has no translation yet."""
         command = AdminAllocMrCmd(pd=1, max_pages=pages)
         flags = {name: self.rng.getrandbits(1) for name in ("ctrl_data", "ctrl_data_indirect")}
-        status, answer = await self.run(command, Code.ALLOC_MR, AdminRegMrResp, **flags)
-        assert status == Status.SUCCESS and answer.l_key == answer.r_key
-        told = [(beat["index"], beat["data"]) for beat in self.regions.beats]
+        status, response = await self.run(command, Code.ALLOC_MR, AdminRegMrResp, **flags)
+        assert status == Status.SUCCESS and response.l_key == response.r_key
+        reported = [(beat["index"], beat["data"]) for beat in self.regions.beats]
         self.regions.beats.clear()
-        assert told == [(answer.l_key % (1 << LIMITS.mr_w), 0)] and not self.mtt.beats
-        return answer.l_key
+        assert reported == [(response.l_key % (1 << LIMITS.mr_w), 0)] and not self.mtt.beats
+        return response.l_key
 
     async def dereg(self, number):
         return (await self.run(AdminDeregMrCmd(l_key=number), Code.DEREG_MR))[0]
@@ -96,29 +102,33 @@ async def regions_of_every_form(dut, slow):
     await unit.start()
     rng = unit.rng
     pages = [rng.getrandbits(52) << 12 for _ in range(21)]
-    number, told = await unit.reg(pages[:3], local_write_enable=1, iova=PAGE * 5)
+    number, reported = await unit.reg(pages[:3], local_write_enable=1, iova=PAGE * 5)
     assert number == key(0, 1)
-    assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
+    assert reported == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
         live=1, key=key(0, 1), pd=1, local_write=1, shift=12, iova=PAGE * 5, length=3 * PAGE,
         mtt=0))  # fmt: skip
-    number, told = await unit.reg(pages, listed=True, iova=1, mr_length=20 * PAGE + 17)
-    assert (number, told.mtt) == (key(1, 1), 3)
-    number, told = await unit.reg(mem_addr_phy_mode_en=1, phys_page_size_shift=0, mr_length=1 << 52)
-    assert (number, told.phys, told.mtt, told.length) == (key(2, 1), 1, 0, 1 << 52)
-    number, told = await unit.reg(pages[:1])
-    assert (number, told.mtt) == (key(3, 1), 24)
+    number, reported = await unit.reg(pages, listed=True, iova=1, mr_length=20 * PAGE + 17)
+    assert (number, reported.mtt) == (key(1, 1), 3)
+    number, reported = await unit.reg(
+        mem_addr_phy_mode_en=1, phys_page_size_shift=0, mr_length=1 << 52
+    )
+    assert (number, reported.phys, reported.mtt, reported.length) == (key(2, 1), 1, 0, 1 << 52)
+    number, reported = await unit.reg(pages[:1])
+    assert (number, reported.mtt) == (key(3, 1), 24)
     for index in (1, 2):
         unit.order.clear()
         assert await unit.dereg(key(index, 1)) == Status.SUCCESS
-        assert unit.order == ["told", "drained"] and unit.named == 4 - index + 1
+        assert unit.order == ["reported", "drained"] and unit.named == 4 - index + 1
         (beat,) = unit.regions.beats
         unit.regions.beats.clear()
         assert (beat["index"], INTERNAL.mrc.unpack(beat["data"]).live) == (index, 0)
-    assert unit.numbers.taken[Kind.PD, 1] == 2
-    number, told = await unit.reg(pages[:4])
-    assert (number, told.mtt) == (key(1, 2), 3), "the next generation, the first block that fits"
-    number, told = await unit.reg(pages[:20], listed=True)
-    assert (number, told.mtt) == (key(2, 2), 25)
+    assert unit.numbers.consumed[Kind.PD, 1] == 2
+    number, reported = await unit.reg(pages[:4])
+    assert (number, reported.mtt) == (key(1, 2), 3), (
+        "the next generation, the first block that fits"
+    )
+    number, reported = await unit.reg(pages[:20], listed=True)
+    assert (number, reported.mtt) == (key(2, 2), 25)
 
 
 @cocotb.test()
@@ -153,9 +163,9 @@ async def allocated_regions_hold_a_block(dut, slow):
     assert (await unit.reg([PAGE] * 3))[1].mtt == 5
     assert await unit.alloc(POOL - 8) == key(2, 1)
     await unit.refused(region(), Code.REG_MR, FULL)
-    assert unit.numbers.taken[Kind.PD, 1] == 3
+    assert unit.numbers.consumed[Kind.PD, 1] == 3
     assert await unit.dereg(key(0, 1)) == Status.SUCCESS
-    assert unit.numbers.taken[Kind.PD, 1] == 2
+    assert unit.numbers.consumed[Kind.PD, 1] == 2
     unit.regions.beats.clear()
     assert (await unit.reg([PAGE] * 2))[1].mtt == 0, "its block is free"
     await unit.refused(AdminDeregMrCmd(l_key=key(0, 1)), Code.DEREG_MR, ILLEGAL)
@@ -184,7 +194,7 @@ async def any_regions(dut):
     dut.s_cfg_profile.value = 1
     rng, numbers = unit.rng, unit.numbers
     domains = [1 << bit for bit in range(10)] + [0, 1023]
-    numbers.taken.clear()
+    numbers.consumed.clear()
     numbers.give(Kind.PD, 1, *domains)
     below = rng.randrange(POOL // 4, POOL // 2)
     assert await unit.alloc(below) == key(0, 1)
@@ -202,7 +212,7 @@ async def any_regions(dut):
 
     for turn in range(150):
         number = numbers.first[Kind.MR] = rng.randrange(1 << LIMITS.mr_w)
-        if (Kind.MR, number) in numbers.taken:
+        if (Kind.MR, number) in numbers.consumed:
             continue
         generation = rng.choice((rng.randrange(1 << 16), 1 << rng.randrange(16)))
         numbers.gens[Kind.MR, number] = generation - 1
@@ -217,25 +227,25 @@ async def any_regions(dut):
         shift = 12
         if physical:
             length, shift = rng.randrange(1, 1 << 62), rng.randrange(64)
-        told_as = key(number, generation) % (1 << KEY_W)
+        reported_as = key(number, generation) % (1 << KEY_W)
         pd = rng.choice(domains)
         wrong = pd ^ 1 << rng.randrange(10, 16)
         await unit.refused(region(pages, pd=wrong, iova=iova, mr_length=length), Code.REG_MR,
                            ILLEGAL)  # fmt: skip
-        found, told = await unit.reg(
+        found, reported = await unit.reg(
             pages, pd=pd, iova=iova, mr_length=length, mem_addr_phy_mode_en=physical,
             unused=unused, page_num=rng.getrandbits(32), phys_page_size_shift=shift, **fields,
         )  # fmt: skip
-        assert found == told_as
-        assert told == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
-            live=1, key=told_as, pd=pd, local_write=fields["local_write_enable"],
+        assert found == reported_as
+        assert reported == INTERNAL.mrc.unpack(INTERNAL.mrc.pack(
+            live=1, key=reported_as, pd=pd, local_write=fields["local_write_enable"],
             remote_write=fields["remote_write_enable"], phys=physical,
             remote_read=fields["remote_read_enable"], shift=shift, iova=iova, length=length,
-            mtt=told.mtt))  # fmt: skip
+            mtt=reported.mtt))  # fmt: skip
         if not physical:
-            assert told.mtt == first_fit(len(pages))
-            blocks[number] = told.mtt, told.mtt + len(pages)
-        live[number] = told_as, pd
+            assert reported.mtt == first_fit(len(pages))
+            blocks[number] = reported.mtt, reported.mtt + len(pages)
+        live[number] = reported_as, pd
         if turn % 10 == 9:
             assert await unit.dereg(large) == Status.SUCCESS
             unit.regions.beats.clear()
@@ -259,7 +269,7 @@ async def any_regions(dut):
             unit.regions.beats.clear()
             counts = [sum(of == pd for _, of in live.values()) for pd in domains]
             counts[0] += 2  # of the allocated ones
-            assert [numbers.taken[Kind.PD, pd] for pd in domains] == counts
+            assert [numbers.consumed[Kind.PD, pd] for pd in domains] == counts
 
 
 @cocotb.test()
@@ -270,8 +280,8 @@ async def remote_permissions_with_the_capability(dut):
     for name in ("remote_read_enable", "remote_write_enable"):
         await unit.refused(region(**{name: 1}), Code.REG_MR, ILLEGAL)
     dut.s_cfg_profile.value = 1
-    _, told = await unit.reg(remote_read_enable=1, remote_write_enable=1)
-    assert (told.remote_read, told.remote_write, told.local_write) == (1, 1, 0)
+    _, reported = await unit.reg(remote_read_enable=1, remote_write_enable=1)
+    assert (reported.remote_read, reported.remote_write, reported.local_write) == (1, 1, 0)
 
 
 @cocotb.test()
@@ -295,30 +305,30 @@ async def refusals_change_nothing(dut, slow):
         flags = {"ctrl_data": int("listed" in fields), "ctrl_data_indirect": 1}
         malformed = Status.MALFORMED_REQUEST
         await unit.refused(region(**fields), Code.REG_MR, malformed, **flags)
-    assert not unit.lines.asked
+    assert not unit.lines.requested
     # In chunks: a pointer that is none, found while reading.
     unit.lines.memory = {LIST: 4}
     await listed(ILLEGAL, ctrl_data_indirect=1)
-    unit.lines.memory, unit.lines.broken = {}, LIST
+    unit.lines.memory, unit.lines.failed = {}, LIST
     await listed(Status.UNKNOWN_ERROR, ctrl_data_indirect=1)
-    unit.lines.asked.clear()
+    unit.lines.requested.clear()
     too_many = [1 << bit for bit in range(LIMITS.mtt_w + 1, 32)]
     for pd, pages, status in ((2, 1, ILLEGAL), (1, 0, ILLEGAL), (1, POOL - 3, FULL),
                               *((1, pages, FULL) for pages in too_many)):  # fmt: skip
         await unit.refused(AdminAllocMrCmd(pd=pd, max_pages=pages), Code.ALLOC_MR, status)
-    unit.lines.broken = LIST + 64
+    unit.lines.failed = LIST + 64
     await listed(Status.UNKNOWN_ERROR)
-    unit.lines.broken = None
+    unit.lines.failed = None
     unit.lines.memory = {LIST + 8 * 8: 1}
     await listed(ILLEGAL)
-    unit.lines.asked.clear()
+    unit.lines.requested.clear()
     for pages in (POOL - 3, POOL + 1, *(1 << bit for bit in range(LIMITS.mtt_w + 1, 52))):
         command = region(listed=True, mr_length=pages * PAGE)
         command.pbl.pbl.length = 8 * pages & 0xFFFF_FFFF
         chunks = int(8 * pages >= 1 << 32)
         await unit.refused(command, Code.REG_MR, FULL, ctrl_data=1, ctrl_data_indirect=chunks)
-    assert not unit.lines.asked, "no room, so the list is not read"
-    await unit.every_answer(region(), Code.REG_MR, (Op.REF, Kind.PD), (Op.FIND, Kind.MR))
+    assert not unit.lines.requested, "no room, so the list is not read"
+    await unit.every_response(region(), Code.REG_MR, (Op.REF, Kind.PD), (Op.FIND, Kind.MR))
     unit.numbers.full = {Kind.MR}
     await unit.refused(region(), Code.REG_MR, FULL)
     for number in (key(0, 2), key(1, 1), key(0, 1) | 1 << 20, key(0, 1) | 1 << 31, 0):
@@ -354,12 +364,12 @@ async def reset_in_a_command(dut):
     await unit.start()
     for cycles in range(1, 46, 2):
         await unit.cut_off(region([PAGE] * 12, listed=True), Code.REG_MR, cycles)
-        unit.lines.answers.clear()
+        unit.lines.responses.clear()
         unit.numbers.give(Kind.PD, 1)
         for monitor in (unit.mtt, unit.regions):
             monitor.beats.clear()
-        number, told = await unit.reg([PAGE])
-        assert (number, told.mtt) == (key(0, 1), 0)
+        number, reported = await unit.reg([PAGE])
+        assert (number, reported.mtt) == (key(0, 1), 0)
         await unit.cut_off(AdminDeregMrCmd(l_key=number), Code.DEREG_MR, cycles % 15)
         unit.regions.beats.clear()
         unit.numbers.give(Kind.PD, 1)

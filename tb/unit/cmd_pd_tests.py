@@ -22,9 +22,9 @@ Code, Status = AdminAqOpcode, AdminAqCompletionStatus
 
 
 async def alloc_pd(unit):
-    status, answer = await unit.run(AdminAllocPdCmd(), Code.ALLOC_PD, AdminAllocPdResp)
+    status, response = await unit.run(AdminAllocPdCmd(), Code.ALLOC_PD, AdminAllocPdResp)
     assert status == Status.SUCCESS
-    return answer.pd
+    return response.pd
 
 
 @cocotb.test()
@@ -34,14 +34,14 @@ async def numbers_are_found_taken_and_given_back(dut, slow):
     unit = Unit(dut, slow)
     await unit.start()
     assert [await alloc_pd(unit) for _ in range(3)] == [0, 1, 2]
-    status, answer = await unit.run(AdminAllocUarCmd(), Code.ALLOC_UAR, AdminAllocUarResp)
-    assert (status, answer.uar) == (Status.SUCCESS, 0)
+    status, response = await unit.run(AdminAllocUarCmd(), Code.ALLOC_UAR, AdminAllocUarResp)
+    assert (status, response.uar) == (Status.SUCCESS, 0)
     assert (await unit.run(AdminDeallocPdCmd(pd=1), Code.DEALLOC_PD))[0] == Status.SUCCESS
     assert (await unit.run(AdminDeallocUarCmd(uar=0), Code.DEALLOC_UAR))[0] == Status.SUCCESS
     assert await alloc_pd(unit) == 1
-    taken = [(op, kind, n) for op, kind, n in unit.numbers.told if op != Op.FIND]
-    assert taken[:4] == [*((Op.TAKE, Kind.PD, n) for n in range(3)), (Op.TAKE, Kind.UAR, 0)]
-    assert taken[4:] == [(Op.FREE, Kind.PD, 1), (Op.FREE, Kind.UAR, 0), (Op.TAKE, Kind.PD, 1)]
+    consumed = [(op, kind, n) for op, kind, n in unit.numbers.reported if op != Op.FIND]
+    assert consumed[:4] == [*((Op.TAKE, Kind.PD, n) for n in range(3)), (Op.TAKE, Kind.UAR, 0)]
+    assert consumed[4:] == [(Op.FREE, Kind.PD, 1), (Op.FREE, Kind.UAR, 0), (Op.TAKE, Kind.PD, 1)]
 
 
 @cocotb.test()
@@ -54,15 +54,15 @@ async def any_number(dut):
              (Kind.UAR, Code.ALLOC_UAR, Code.DEALLOC_UAR, AdminAllocUarCmd, AdminAllocUarResp,
               AdminDeallocUarCmd, "uar"))  # fmt: skip
     for turn in range(60):
-        kind, alloc, dealloc, ask, answer, drop, name = kinds[turn % 2]
+        kind, alloc, dealloc, request, response, drop, name = kinds[turn % 2]
         number = unit.rng.getrandbits(16)
         unit.numbers.first[kind] = number
-        status, told = await unit.run(ask(), alloc, answer)
-        assert (status, getattr(told, name)) == (Status.SUCCESS, number)
+        status, reported = await unit.run(request(), alloc, response)
+        assert (status, getattr(reported, name)) == (Status.SUCCESS, number)
         other = number ^ 1 << unit.rng.randrange(16)
         await unit.refused(drop(**{name: other}), dealloc, Status.ILLEGAL_PARAMETER)
         assert (await unit.run(drop(**{name: number}), dealloc))[0] == Status.SUCCESS
-        assert not unit.numbers.taken
+        assert not unit.numbers.consumed
 
 
 @cocotb.test()
@@ -74,7 +74,7 @@ async def refusals_change_nothing(dut, slow):
     unit.numbers.give(Kind.PD, 3)
     unit.numbers.give(Kind.UAR, 65535)
     unit.numbers.full = {Kind.PD, Kind.UAR}
-    unit.numbers.taken[Kind.PD, 3] = unit.numbers.taken[Kind.UAR, 65535] = 1
+    unit.numbers.consumed[Kind.PD, 3] = unit.numbers.consumed[Kind.UAR, 65535] = 1
     full = Status.RESOURCE_ALLOCATION_FAILURE
     await unit.refused(AdminAllocPdCmd(), Code.ALLOC_PD, full)
     await unit.refused(AdminAllocUarCmd(), Code.ALLOC_UAR, full)
@@ -83,8 +83,8 @@ async def refusals_change_nothing(dut, slow):
     for number, status in ((65535, Status.RESOURCE_BUSY), (3, Status.ILLEGAL_PARAMETER)):
         await unit.refused(AdminDeallocUarCmd(uar=number), Code.DEALLOC_UAR, status)
     unit.numbers.full = set()
-    await unit.every_answer(AdminAllocPdCmd(), Code.ALLOC_PD, (Op.FIND, Kind.PD))
-    await unit.every_answer(AdminDeallocUarCmd(uar=9), Code.DEALLOC_UAR, (Op.FREE, Kind.UAR))
+    await unit.every_response(AdminAllocPdCmd(), Code.ALLOC_PD, (Op.FIND, Kind.PD))
+    await unit.every_response(AdminDeallocUarCmd(uar=9), Code.DEALLOC_UAR, (Op.FREE, Kind.UAR))
 
 
 @cocotb.test()

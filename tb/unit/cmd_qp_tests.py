@@ -29,9 +29,9 @@ RQ, SQ = 0x1_2345_6780_0000, 0x9_8765_4321_0FC0
 
 
 def qp(depth=64, stride=64, rq=32, **fields):
-    told = {"pd": 1, "uar": 2, "send_cq_idx": 3, "recv_cq_idx": 4, "qp_type": 2,
+    reported = {"pd": 1, "uar": 2, "send_cq_idx": 3, "recv_cq_idx": 4, "qp_type": 2,
             "rq_base_addr": RQ, "sq_base_addr": SQ} | fields  # fmt: skip
-    command = AdminCreateQpCmd(**told)
+    command = AdminCreateQpCmd(**reported)
     command.qp_alloc_size.send_queue_depth = depth
     command.qp_alloc_size.send_queue_ring_size = depth * stride
     command.qp_alloc_size.recv_queue_ring_size = 16 * rq
@@ -48,9 +48,9 @@ def modify(handle, to=None, **fields):
     return command
 
 
-def index_of(answer):
+def index_of(response):
     """Index of a queue pair."""
-    return answer.qp_num & (1 << LIMITS.qpn_w) - 1
+    return response.qp_num & (1 << LIMITS.qpn_w) - 1
 
 
 class Pairs(Unit):
@@ -63,13 +63,21 @@ class Pairs(Unit):
         self.monitors = [StreamMonitor(dut, "m_drain", stalls, [], lambda _: self.saw("drain"))]
         # Where sends are in host memory, their engine hears of the place.
         self.sq, self.at_host = SQ, int(dut.SQ_HOST.value) != 0
-        for name, fields in (("sqop", ["base"]), ("rqop", [])):
+        for name, fields in (("sq_ctrl", ["base"]), ("rq_ctrl", [])):
             self.monitors.append(StreamMonitor(
                 dut, name, stalls, ["kind", "qpn", "qpc", *fields],
                 lambda beat, name=name: self.engine(name, beat)
             ))  # fmt: skip
-        dut.sqop_busy.value = 0
-        drive(dut, qpa_ready=0, qpa_rvalid=0, qpa_rdata=0, cqc_valid=0, cqc_cqn=0, cqc_long_id=0)
+        dut.sq_ctrl_busy.value = 0
+        drive(
+            dut,
+            qpc_admin_ready=0,
+            qpc_admin_rvalid=0,
+            qpc_admin_rdata=0,
+            cqc_valid=0,
+            cqc_cqn=0,
+            cqc_long_id=0,
+        )
         self.give()
 
     async def start(self):
@@ -97,7 +105,7 @@ class Pairs(Unit):
 
     def engine(self, name, beat):
         assert beat["qpc"] == self.contexts[beat["qpn"]]
-        if beat["kind"] == INIT and name == "sqop":
+        if beat["kind"] == INIT and name == "sq_ctrl":
             assert beat["base"] == (self.sq >> 6) * self.at_host
         self.saw(name, beat["kind"], beat["qpn"])
 
@@ -106,60 +114,68 @@ class Pairs(Unit):
         is a request, or comes later."""
         dut = self.dut
         while True:
-            dut.qpa_ready.value = int(not self.slow)
+            dut.qpc_admin_ready.value = int(not self.slow)
             await RisingEdge(dut.clk)
-            if dut.rst.value != 0 or dut.qpa_valid.value != 1:
+            if dut.rst.value != 0 or dut.qpc_admin_valid.value != 1:
                 continue
-            assert dut.qpa_lock.value == 1
+            assert dut.qpc_admin_lock.value == 1
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(6))
-                dut.qpa_ready.value = 1
+                dut.qpc_admin_ready.value = 1
                 await RisingEdge(dut.clk)
-            dut.qpa_ready.value = 0
-            number = int(dut.qpa_qpn.value)
-            if dut.qpa_valid.value != 1:
+            dut.qpc_admin_ready.value = 0
+            number = int(dut.qpc_admin_qpn.value)
+            if dut.qpc_admin_valid.value != 1:
                 continue  # a reset took it back
-            if dut.qpa_write.value == 1:
-                self.contexts[number] = int(dut.qpa_wdata.value)
+            if dut.qpc_admin_write.value == 1:
+                self.contexts[number] = int(dut.qpc_admin_wdata.value)
                 self.saw("write", number)
                 continue
             for _ in range(self.rng.randrange(5) if self.slow else 0):
                 await RisingEdge(dut.clk)
-                assert dut.qpa_lock.value == 1 or dut.rst.value == 1
-            drive(dut, qpa_rvalid=1, qpa_rdata=self.contexts.get(number, 0))
+                assert dut.qpc_admin_lock.value == 1 or dut.rst.value == 1
+            drive(dut, qpc_admin_rvalid=1, qpc_admin_rdata=self.contexts.get(number, 0))
             await RisingEdge(dut.clk)
-            drive(dut, qpa_rvalid=0, qpa_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
+            drive(dut, qpc_admin_rvalid=0, qpc_admin_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
             await RisingEdge(dut.clk)
-            assert dut.qpa_lock.value == 1 or dut.rst.value == 1, "unlocked before it is judged"
+            assert dut.qpc_admin_lock.value == 1 or dut.rst.value == 1, (
+                "unlocked before it is checked"
+            )
 
     async def unlocked(self):
         """What has no command locks nothing."""
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.s_cmd_ready.value == 1:
-                assert self.dut.qpa_lock.value == 0
+                assert self.dut.qpc_admin_lock.value == 0
 
     def context(self, number):
         return INTERNAL.qpc.unpack(self.contexts[number])
 
     def heard(self):
         """What the neighbours saw since the last call."""
-        told, self.order = self.order, []
-        return told
+        reported, self.order = self.order, []
+        return reported
 
     async def create(self, **fields):
-        status, answer = await self.run(qp(**fields), Code.CREATE_QP, AdminCreateQpResp)
+        status, response = await self.run(qp(**fields), Code.CREATE_QP, AdminCreateQpResp)
         assert status == Status.SUCCESS
-        return answer
+        return response
 
     async def modify(self, handle, to=None, **fields):
         return (await self.run(modify(handle, to, **fields), Code.MODIFY_QP))[0]
 
     async def query(self, handle):
         command = AdminQueryQpCmd(qp_handle=handle)
-        status, answer = await self.run(command, Code.QUERY_QP, AdminQueryQpResp)
+        status, response = await self.run(command, Code.QUERY_QP, AdminQueryQpResp)
         assert status == Status.SUCCESS
-        return (answer.qp_state, answer.qkey, answer.sq_psn, answer.rnr_retry, answer.sq_draining)
+        return (
+            response.qp_state,
+            response.qkey,
+            response.sq_psn,
+            response.rnr_retry,
+            response.sq_draining,
+        )
 
     async def destroy(self, handle):
         return (await self.run(AdminDestroyQpCmd(qp_handle=handle), Code.DESTROY_QP))[0]
@@ -171,19 +187,19 @@ async def pairs_live_and_go(dut, slow):
     """admin.cmd_qp.life: numbers, places, contexts; one that goes drains and gives all back."""
     unit = Pairs(dut, slow)
     await unit.start()
-    before = dict(unit.numbers.taken)
+    before = dict(unit.numbers.consumed)
     first = await unit.create(depth=1024, stride=128)
-    assert unit.heard() == [("write", 0), ("sqop", INIT, 0), ("rqop", INIT, 0)]
+    assert unit.heard() == [("write", 0), ("sq_ctrl", INIT, 0), ("rq_ctrl", INIT, 0)]
     second = await unit.create(qp_type=1, rq=0, depth=1, send_cq_idx=4)
     generation = unit.numbers.gens[Kind.QP, 0]
     assert (first.qp_num, second.qp_num) == (generation << 6, generation << 6 | 1)
-    for index, answer in enumerate((first, second)):
-        assert answer.qp_handle == answer.qp_num
-        assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, 0)
-        assert answer.sq_db_offset == 2 * LIMITS.db_page_bytes + 8 * index
-        assert answer.rq_db_offset == answer.sq_db_offset + 4
-    asked = [n for _, kind, n in unit.numbers.told if kind == Kind.LLQ]
-    assert asked == [0, 0, 32, 32] and first.llq_descriptors_offset == 0
+    for index, response in enumerate((first, second)):
+        assert response.qp_handle == response.qp_num
+        assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, 0)
+        assert response.sq_db_offset == 2 * LIMITS.db_page_bytes + 8 * index
+        assert response.rq_db_offset == response.sq_db_offset + 4
+    requested = [n for _, kind, n in unit.numbers.reported if kind == Kind.LLQ]
+    assert requested == [0, 0, 32, 32] and first.llq_descriptors_offset == 0
     assert second.llq_descriptors_offset == 32 * LIMITS.llq_page_bytes
     pack, unpack = INTERNAL.qpc.pack, INTERNAL.qpc.unpack
     common = {"live": 1, "pd": 1, "uar": 2, "rcqn": 4}
@@ -192,15 +208,15 @@ async def pairs_live_and_go(dut, slow):
         rq_base=RQ >> 6, rq_log=5))  # fmt: skip
     assert unit.context(1) == unpack(pack(**common, qp_num=second.qp_num, scqn=4, sq_line=2048))
     unit.heard()
-    assert unit.numbers.taken[Kind.CQ, 4] == 3 and unit.numbers.taken[Kind.PD, 1] == 2
-    for index, answer in enumerate((first, second)):
-        assert await unit.destroy(answer.qp_handle) == Status.SUCCESS
+    assert unit.numbers.consumed[Kind.CQ, 4] == 3 and unit.numbers.consumed[Kind.PD, 1] == 2
+    for index, response in enumerate((first, second)):
+        assert await unit.destroy(response.qp_handle) == Status.SUCCESS
         assert unit.context(index).live == 0
-        assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
-                                ("rqop", FREE, index)]  # fmt: skip
-        assert await unit.destroy(answer.qp_handle) == ILLEGAL
+        assert unit.heard() == [("write", index), ("drain",), ("sq_ctrl", FREE, index),
+                                ("rq_ctrl", FREE, index)]  # fmt: skip
+        assert await unit.destroy(response.qp_handle) == ILLEGAL
         unit.heard()
-    assert unit.numbers.taken == before
+    assert unit.numbers.consumed == before
     assert (await unit.create()).qp_num == generation + 1 << 6
 
 
@@ -227,11 +243,11 @@ async def any_pairs(dut, profile):
     unit = Pairs(dut)
     await unit.start()
     dut.s_cfg_profile.value = profile
-    rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpa_qpn)
+    rng, numbers, qpn_w = unit.rng, unit.numbers, len(dut.qpc_admin_qpn)
     numbers.slow = bool(profile)
     uars = rng.sample([1 << bit for bit in range(10)] + [0, 1023], 7)
     pds = [1 << bit for bit in range(10)] + [0, 1023]
-    numbers.taken.clear()
+    numbers.consumed.clear()
     numbers.give(Kind.PD, *pds)
     numbers.give(Kind.UAR, *uars)
     of_uar = {uar: [] for uar in uars}
@@ -244,7 +260,7 @@ async def any_pairs(dut, profile):
     attributes = {}
     for _ in range(90):
         index, generation = rng.randrange(1 << qpn_w), rng.getrandbits(16)
-        if (Kind.QP, index) in numbers.taken:
+        if (Kind.QP, index) in numbers.consumed:
             continue
         numbers.first[Kind.QP], numbers.gens[Kind.QP, index] = index, generation - 1
         pd, uar = rng.choice(pds), rng.choice(uars)
@@ -266,23 +282,27 @@ async def any_pairs(dut, profile):
                 or wrong["recv_cq_idx"] not in theirs):  # fmt: skip
             await unit.refused(qp(**wrong), Code.CREATE_QP, ILLEGAL)
             assert unit.heard() == []
-        numbers.told.clear()
-        answer = await unit.create(**fields)
+        numbers.reported.clear()
+        response = await unit.create(**fields)
         number = (generation << qpn_w | index) % 65536
-        assert (answer.qp_num, answer.qp_handle) == (number, number)
-        assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, profile)
+        assert (response.qp_num, response.qp_handle) == (number, number)
+        assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, profile)
         place = uar * LIMITS.db_page_bytes + 8 * index
-        assert (answer.sq_db_offset, answer.rq_db_offset) == (place, place + 4)
-        page, found = (n for op, kind, n in numbers.told if kind == Kind.LLQ)
+        assert (response.sq_db_offset, response.rq_db_offset) == (place, place + 4)
+        page, found = (n for op, kind, n in numbers.reported if kind == Kind.LLQ)
         assert page == found, "another place taken than found"
-        assert answer.llq_descriptors_offset == page * LIMITS.llq_page_bytes
-        told = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
+        assert response.llq_descriptors_offset == page * LIMITS.llq_page_bytes
+        reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
                 "rsub": profile}  # fmt: skip
         if rq_log is not None:
-            told |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
-        assert unit.context(index) == unpack(pack(**told))
-        assert unit.heard() == [("write", index), ("sqop", INIT, index), ("rqop", INIT, index)]
+            reported |= {"rq_live": 1, "rq_base": base >> 6, "rq_log": rq_log}
+        assert unit.context(index) == unpack(pack(**reported))
+        assert unit.heard() == [
+            ("write", index),
+            ("sq_ctrl", INIT, index),
+            ("rq_ctrl", INIT, index),
+        ]
         live[index] = number, pd, uar, scqn, rcqn, srd, page, pages_log
         qkey, psn, rnr = rng.getrandbits(32), rng.getrandbits(32), rng.randrange(8)
         assert await unit.modify(number, S.INIT, qkey=qkey) == 0
@@ -291,8 +311,8 @@ async def any_pairs(dut, profile):
         assert await unit.modify(number, S.RTS, sq_psn=psn, **retry) == 0
         left = rnr if retry else 7 * (srd and profile)
         assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
-        told |= {"state": S.RTS, "qkey": qkey}
-        assert unit.context(index) == unpack(pack(**told))
+        reported |= {"state": S.RTS, "qkey": qkey}
+        assert unit.context(index) == unpack(pack(**reported))
         # One attribute leaves the others as they are.
         name, value = rng.choice((("qkey", rng.getrandbits(32)), *retry.items()))
         assert await unit.modify(number, **{name: value}) == 0
@@ -300,7 +320,7 @@ async def any_pairs(dut, profile):
         attributes[index] = S.RTS, qkey, psn, left, 0
         for other in (index, rng.choice(list(live))):
             assert await unit.query(live[other][0]) == attributes[other]
-        assert unit.context(index) == unpack(pack(**(told | {"qkey": qkey})))
+        assert unit.context(index) == unpack(pack(**(reported | {"qkey": qkey})))
         unit.heard()
         for beside in (number ^ 1 << rng.randrange(32) for _ in range(3)):
             if beside % (1 << qpn_w) in live and live[beside % (1 << qpn_w)][0] == beside:
@@ -315,28 +335,28 @@ async def any_pairs(dut, profile):
             index = rng.choice(list(live))
             assert await unit.destroy(live[index][0]) == Status.SUCCESS
             assert (unit.context(index).live, unit.context(index).state) == (0, S.RESET)
-            assert unit.heard() == [("write", index), ("drain",), ("sqop", FREE, index),
-                                    ("rqop", FREE, index)]  # fmt: skip
+            assert unit.heard() == [("write", index), ("drain",), ("sq_ctrl", FREE, index),
+                                    ("rq_ctrl", FREE, index)]  # fmt: skip
             del live[index]
         named = [name for _, pd, uar, scqn, rcqn, *_ in live.values() for name in
                  ((Kind.PD, pd), (Kind.UAR, uar), (Kind.CQ, scqn), (Kind.CQ, rcqn))]  # fmt: skip
-        for name, count in numbers.taken.items():
+        for name, count in numbers.consumed.items():
             if name[0] in (Kind.PD, Kind.UAR, Kind.CQ):
                 assert count == named.count(name), name
         held = {(Kind.LLQ, page + n) for *_, page, log in live.values() for n in range(1 << log)}
-        assert {name for name in numbers.taken if name[0] == Kind.LLQ} == held
+        assert {name for name in numbers.consumed if name[0] == Kind.LLQ} == held
 
 
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def states_and_attributes(dut, slow):
-    """admin.cmd_qp.modify: the moves themselves are efa_qp_rules' bench."""
+    """admin.cmd_qp.modify: the moves themselves are efa_qp_param_check' bench."""
     unit = Pairs(dut, slow)
     await unit.start()
     dut.s_cfg_profile.value = 1
-    answer = await unit.create()
-    handle = answer.qp_handle
-    assert (answer.send_sub_cq_idx, answer.recv_sub_cq_idx) == (0, 1)
+    response = await unit.create()
+    handle = response.qp_handle
+    assert (response.send_sub_cq_idx, response.recv_sub_cq_idx) == (0, 1)
     assert await unit.query(handle) == (S.RESET, 0, 0, 7, 0)
     assert await unit.modify(handle, S.RTR) == ILLEGAL
     assert await unit.modify(handle, S.INIT, qkey=0x8001_0203) == 0
@@ -346,17 +366,17 @@ async def states_and_attributes(dut, slow):
     assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
     assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
     assert unit.heard()[-2:] == [("write", 0)] * 2, "none but a reset clears"
-    dut.sqop_busy.value = 1
+    dut.sq_ctrl_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
     assert unit.heard() == [("write", 0)]
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 1)
-    assert unit.heard() == [("sqop", QUERY, 0)]
-    dut.sqop_busy.value = 0
+    assert unit.heard() == [("sq_ctrl", QUERY, 0)]
+    dut.sq_ctrl_busy.value = 0
     assert await unit.query(handle) == (S.SQD, 7, 0xFEDC_BA98, 0, 0)
     unit.heard()
     assert await unit.modify(handle, S.RESET) == 0
-    assert unit.heard() == [("write", 0), ("drain",), ("sqop", CLEAR, 0), ("rqop", CLEAR, 0)]
+    assert unit.heard() == [("write", 0), ("drain",), ("sq_ctrl", CLEAR, 0), ("rq_ctrl", CLEAR, 0)]
     assert await unit.query(handle) == (S.RESET, 7, 0xFEDC_BA98, 0, 0)
     other = await unit.create(qp_type=1)
     assert await unit.query(other.qp_handle) == (S.RESET, 0, 0, 0, 0)
@@ -387,17 +407,17 @@ async def refusals_change_nothing(dut, slow):
                 await unit.refused(command, Code.CREATE_QP, ILLEGAL)
     for bit in range(8):
         await unit.refused(qp(qp_type=2 ^ 1 << bit), Code.CREATE_QP, ILLEGAL)
-    # What is asked for is what the command names, all of it.
+    # What is requested is what the command names, all of it.
     for name, kind, width in (("pd", Kind.PD, 16), ("uar", Kind.UAR, 16),
                               ("send_cq_idx", Kind.CQ, 32),
                               ("recv_cq_idx", Kind.CQ, 32)):  # fmt: skip
         there = getattr(qp(), name)
         for wrong in (*(there ^ 1 << bit for bit in range(width)), (1 << width) - 1):
-            unit.numbers.told.clear()
-            if (kind, wrong) not in unit.numbers.taken:
+            unit.numbers.reported.clear()
+            if (kind, wrong) not in unit.numbers.consumed:
                 await unit.refused(qp(**{name: wrong}), Code.CREATE_QP, ILLEGAL)
                 assert wrong in [
-                    n for op, of, n in unit.numbers.told if of == kind and op != Op.UNREF
+                    n for op, of, n in unit.numbers.reported if of == kind and op != Op.UNREF
                 ]
     # The CQ of receives need not have them, that of sends must.
     await unit.cq_made(4, long_id=1)
@@ -408,7 +428,7 @@ async def refusals_change_nothing(dut, slow):
         unit.numbers.full = {kind}
         await unit.refused(qp(), Code.CREATE_QP, FULL)
     unit.numbers.full = set()
-    await unit.every_answer(
+    await unit.every_response(
         qp(), Code.CREATE_QP, (Op.REF, Kind.PD), (Op.REF, Kind.UAR), (Op.REF_OF_UAR, Kind.CQ),
         (Op.FIND, Kind.QP), (Op.FIND, Kind.LLQ),
     )  # fmt: skip
@@ -423,11 +443,11 @@ async def refusals_change_nothing(dut, slow):
 @cocotb.test()
 async def its_cycles(dut):
     """admin.cmd_qp.time"""
-    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sqop_busy=0, cqc_valid=0)
+    drive(dut, s_cmd_valid=0, s_cfg_profile=0, sq_ctrl_busy=0, cqc_valid=0)
     await clock_and_reset(dut)
     idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_index": 0, "obj_rsp_gen": 0,
-            "m_drain_ready": 1, "qpa_ready": 1, "qpa_rvalid": 1, "sqop_ready": 1,
-            "rqop_ready": 1}  # fmt: skip
+            "m_drain_ready": 1, "qpc_admin_ready": 1, "qpc_admin_rvalid": 1, "sq_ctrl_ready": 1,
+            "rq_ctrl_ready": 1}  # fmt: skip
     query = AdminQueryQpCmd()
     for path, state, command, code in (
         ("create", S.RESET, qp(), Code.CREATE_QP),
@@ -436,7 +456,7 @@ async def its_cycles(dut):
         ("query", S.RTS, query, Code.QUERY_QP), ("query_sqd", S.SQD, query, Code.QUERY_QP),
         ("destroy", S.RTS, AdminDestroyQpCmd(), Code.DESTROY_QP),
     ):  # fmt: skip
-        dut.qpa_rdata.value = INTERNAL.qpc.pack(live=1, state=state)
+        dut.qpc_admin_rdata.value = INTERNAL.qpc.pack(live=1, state=state)
         cycles = await cycles_of(dut, entry(command, code), **idle)
         assert cycles == timing("efa_cmd_qp", path).latency, (path, cycles)
 
@@ -451,7 +471,7 @@ async def reset_in_a_command(dut):
         unit.give()
         await ClockCycles(dut.clk, 3)
         unit.order.clear()
-        answer = await unit.create()
-        assert unit.heard() == [("write", 0), ("sqop", INIT, 0), ("rqop", INIT, 0)]
-        await unit.cut_off(AdminDestroyQpCmd(qp_handle=answer.qp_handle), Code.DESTROY_QP, cycles)
+        response = await unit.create()
+        assert unit.heard() == [("write", 0), ("sq_ctrl", INIT, 0), ("rq_ctrl", INIT, 0)]
+        await unit.cut_off(AdminDestroyQpCmd(qp_handle=response.qp_handle), Code.DESTROY_QP, cycles)
         unit.give()

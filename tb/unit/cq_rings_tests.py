@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, IoQueueType, IoTxCdesc
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, periodic, reset, rng_for
 from tb.lib.waits import high, hold, pulse, until, zero
 from tb.unit.queue_bench import Pulses, completion_entry
@@ -20,7 +20,7 @@ MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
 async def start(dut):
     """Out of reset, whatever leaves is taken."""
     zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_txc_valid", "s_rxc_valid",
-         "look_counted")  # fmt: skip
+         "lookup_counted")  # fmt: skip
     dut.m_wr_ready.value = dut.m_commit_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done), cycles=5000)
@@ -54,7 +54,7 @@ async def every_depth_at_its_ends(dut):
         await create(dut, cqn, log=log, wide=wide, two=1)
         item = {"cqn": cqn, "sub": sub, "rx": sub}
         ring, number = BASE + sub * depth * size, 0
-        # The beginning, then each end of the first two laps.
+        # The beginning, then each end of the first two wraps.
         for upto in (min(2, depth), depth + 2, 2 * depth + 2):
             few = min(4, upto - number)
             await one_each_cycle(dut, "rx" if sub else "tx", upto - number - few, item)
@@ -63,11 +63,11 @@ async def every_depth_at_its_ends(dut):
             await one_each_cycle(dut, "rx" if sub else "tx", few, item)
             number = upto - few
             for (addr, data, length), raw in zip(writes.values(), events.values(), strict=True):
-                slot, lap = number & depth - 1, number >> log
+                slot, wrap = number & depth - 1, number >> log
                 common = IoTxCdesc.unpack(data.to_bytes(32, "little")[:16]).common
                 where = f"entry {number} of depth {depth}, {size} bytes, ring {sub}"
                 assert (addr, length) == (ring + slot * size, size), where
-                assert common.phase == 1 - (lap & 1), where
+                assert common.phase == 1 - (wrap & 1), where
                 # Nothing was read: more than both rings hold has overwritten something.
                 assert EVENTS.cqe.unpack(raw).overflow == (number >= 2 * depth), where
                 number += 1
@@ -102,7 +102,7 @@ async def an_event_that_is_stuck_holds_up_few(dut):
     await create(dut, 4, log=6, intr=1)
     await create(dut, 5, log=6)
     dut.m_commit_ready.value = 0
-    writes, commits = Pulses(dut, "m_wr", "addr"), Pulses(dut, "m_commit", "total", taken=True)
+    writes, commits = Pulses(dut, "m_wr", "addr"), Pulses(dut, "m_commit", "total", consumed=True)
     await one_each_cycle(dut, "tx", 1, {"cqn": 4})
     await one_each_cycle(dut, "tx", 20, {"cqn": 5})
     assert len(writes.seen) == 21 and not commits.seen
@@ -134,15 +134,15 @@ async def feed(dut, rng, prefix, beats):
         await RisingEdge(dut.clk)
 
 
-class Account:
+class RefModel:
     """What the entries of one queue have to be."""
 
     def __init__(self, rng, cqn, live):
         self.cqn, self.live = cqn, live
-        self.fields = noise(INTERNAL.cqc, rng, live=live, log=rng.randrange(MAX_LOG + 1))
+        self.fields = dont_care(INTERNAL.cqc, rng, live=live, log=rng.randrange(MAX_LOG + 1))
         self.counts, self.consumed = [0, 0], 0
 
-    def room(self):
+    def space(self):
         return 1 << self.fields["log"] + self.fields["two"]
 
     def next(self, item):
@@ -155,7 +155,7 @@ class Account:
         addr = (fields["base"] << 6) + (sub * depth + count % depth) * size
         phase = 1 - (count // depth & 1)
         entry = completion_entry(item, phase, fields["wide"], fields["src_addr"], fields["long_id"])
-        return addr & (1 << 64) - 1, entry, (total - self.consumed & 0xFFFF) > self.room(), total
+        return addr & (1 << 64) - 1, entry, (total - self.consumed & 0xFFFF) > self.space(), total
 
 
 @cocotb.test()
@@ -166,7 +166,10 @@ async def every_queue_keeps_its_own_account(dut):
     contexts, doorbells = deque(), deque()
     cocotb.start_soon(feed(dut, rng, "cqc", contexts))
     cocotb.start_soon(feed(dut, rng, "cqdb", doorbells))
-    wr, commits = StreamMonitor(dut, "m_wr", 0.2), StreamMonitor(dut, "m_commit", 0.3)
+    wr, commits = (
+        StreamMonitor(dut, "m_wr", 0.2),
+        StreamMonitor(dut, "m_commit", 0.3, ["cqn", "total"]),
+    )
     sources = [StreamDriver(dut, "s_txc", 0.2), StreamDriver(dut, "s_rxc", 0.2)]
     events, done = Pulses(dut, "ev_cqe", "data"), []
 
@@ -178,12 +181,12 @@ async def every_queue_keeps_its_own_account(dut):
     cocotb.start_soon(count_receives())
     cqns = range(1 << len(dut.cqc_cqn))
     for _ in range(4):
-        # What a queue has read of its entries is forgotten when it is made anew.
+        # What a queue has read of its entries is cleared when it is made anew.
         doorbells.extend({"cqn": cqn, "index": 0x8000 + cqn} for cqn in cqns)
         await until(dut, lambda: not doorbells, "the doorbells")
-        accounts = {cqn: Account(rng, cqn, int(rng.random() < 0.9)) for cqn in cqns}
-        for account in rng.sample(list(accounts.values()), len(accounts)):
-            contexts.append({"cqn": account.cqn, "data": INTERNAL.cqc.pack(**account.fields)})
+        refs = {cqn: RefModel(rng, cqn, int(rng.random() < 0.9)) for cqn in cqns}
+        for ref in rng.sample(list(refs.values()), len(refs)):
+            contexts.append({"cqn": ref.cqn, "data": INTERNAL.cqc.pack(**ref.fields)})
         await until(dut, lambda: not contexts, "the contexts")
         await ClockCycles(dut.clk, 3)
         for _ in range(4):
@@ -192,49 +195,49 @@ async def every_queue_keeps_its_own_account(dut):
             events.seen.clear()
             for cqn in rng.choices(cqns, k=2 * len(cqns)):
                 rx, status = rng.getrandbits(1), rng.choice((0, 0, 1, 9, 255))
-                item = noise(INTERNAL.cpl, rng, cqn=cqn, rx=rx, status=status)
+                item = dont_care(INTERNAL.cpl, rng, cqn=cqn, rx=rx, status=status)
                 sources[rx].post({"data": INTERNAL.cpl.pack(**item)})
                 receives += rx
-                if accounts[cqn].live:
+                if refs[cqn].live:
                     due[rx].append(item)
             interrupts = []
             for beat in await wr.take(sum(map(len, due)), 40000):
                 data = beat["data"].to_bytes(32, "little")
                 common = IoTxCdesc.unpack(data[:16]).common
                 item = due[common.q_type == IoQueueType.RECV_QUEUE].popleft()
-                account = accounts[item["cqn"]]
-                addr, entry, overflow, total = account.next(item)
+                ref = refs[item["cqn"]]
+                addr, entry, overflow, total = ref.next(item)
                 assert (beat["addr"], beat["len"]) == (addr, len(entry))
                 assert data[: len(entry)] == entry
                 event = EVENTS.cqe.unpack(events.values().pop(0))
                 events.seen.pop(0)
-                told = {name: getattr(event, name) for name in ("cqn", "sub", "qpn", "req_id")}
-                assert told == {name: item[name] for name in told}
+                reported = {name: getattr(event, name) for name in ("cqn", "sub", "qpn", "req_id")}
+                assert reported == {name: item[name] for name in reported}
                 assert (event.q_type, event.status) == (common.q_type, item["status"])
-                assert event.overflow == overflow, f"queue {account.fields}: {total} entries"
-                if account.fields["intr"]:
+                assert event.overflow == overflow, f"queue {ref.fields}: {total} entries"
+                if ref.fields["intr"]:
                     interrupts.append({"cqn": item["cqn"], "total": total})
             assert await commits.take(len(interrupts), 4000) == interrupts if interrupts else True
             await ClockCycles(dut.clk, 20)
             assert sum(done) == receives and not wr.beats and not commits.beats
             # A few are made anew beside the others.
             for cqn in rng.sample(cqns, 5):
-                accounts[cqn] = Account(rng, cqn, 1)
-                contexts.append({"cqn": cqn, "data": INTERNAL.cqc.pack(**accounts[cqn].fields)})
+                refs[cqn] = RefModel(rng, cqn, 1)
+                contexts.append({"cqn": cqn, "data": INTERNAL.cqc.pack(**refs[cqn].fields)})
             await until(dut, lambda: not contexts, "the contexts")
             # Around the index at which the next entry overflows.
-            for account in accounts.values():
-                if account.live and rng.random() < 0.3:
-                    account.consumed = sum(account.counts) + 1 - account.room()
-                    account.consumed = account.consumed + rng.choice((-1, 0, 1)) & 0xFFFF
-                    doorbells.append({"cqn": account.cqn, "index": account.consumed})
+            for ref in refs.values():
+                if ref.live and rng.random() < 0.3:
+                    ref.consumed = sum(ref.counts) + 1 - ref.space()
+                    ref.consumed = ref.consumed + rng.choice((-1, 0, 1)) & 0xFFFF
+                    doorbells.append({"cqn": ref.cqn, "index": ref.consumed})
             await until(dut, lambda: not doorbells, "the doorbells")
             await ClockCycles(dut.clk, 3)
 
 
 @cocotb.test()
 async def a_queue_that_was_never_made_takes_nothing(dut):
-    """cq.rings.never: after any reset its entries are dropped, receives are told as done"""
+    """cq.rings.never: after any reset its entries are dropped, receives are reported as done"""
     await start(dut)
     count = 1 << len(dut.cqc_cqn)
     for cqn in range(count):
@@ -266,7 +269,7 @@ async def sources_at_full_load_take_turns(dut, idle):
 
 
 @cocotb.test()
-async def a_reset_forgets_whose_turn_it_was(dut):
+async def a_reset_clears_whose_turn_it_was(dut):
     """cq.rings.first: whoever was taken last before it, the same source begins"""
     await start(dut)
     first = set()
@@ -293,10 +296,10 @@ async def a_drain_waits_at_any_count(dut):
     await start(dut)
     await create(dut, 3, log=4, intr=1, two=1)
     total = 0
-    for lap in range(20):
-        item = {"cqn": 3, "sub": lap & 1}
+    for wrap in range(20):
+        item = {"cqn": 3, "sub": wrap & 1}
         await one_each_cycle(dut, "tx", 3500, item)
-        commits = Pulses(dut, "m_commit", "total", taken=True)
+        commits = Pulses(dut, "m_commit", "total", consumed=True)
         dut.m_wr_ready.value = 0
         await one_each_cycle(dut, "tx", 2, item)
         dut.drain_valid.value = 1

@@ -33,12 +33,12 @@ class Bench:
         self.dut = dut
         self.contexts = {}
         self.counts = {}
-        for name in ("cqc_valid", "cqdb_valid", "drain_valid", "look_counted"):
+        for name in ("cqc_valid", "cqdb_valid", "drain_valid", "lookup_counted"):
             getattr(dut, name).value = 0
         self.tx = StreamDriver(dut, "s_txc", gaps)
         self.rx = StreamDriver(dut, "s_rxc", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls)
-        self.commit = StreamMonitor(dut, "m_commit", stalls)
+        self.commit = StreamMonitor(dut, "m_commit", stalls, ["cqn", "total"])
 
     async def start(self):
         await clock_and_reset(self.dut)
@@ -133,7 +133,7 @@ async def entries_of_both_sources_in_every_form(dut):
 
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.7)])
-async def counted_entries_are_told(dut, pace):
+async def counted_entries_are_reported(dut, pace):
     """queue.cq.counted: those of a counted QP and of interrupt-mode queues, each with whose it is
     and how it ended, behind its write and in order; others are not."""
     bench, rng, happened = Bench(dut, *pace), rng_for("counted"), []
@@ -144,13 +144,15 @@ async def counted_entries_are_told(dut, pace):
     async def look():
         while True:
             await FallingEdge(dut.clk)
-            if dut.look_qpn.value.is_resolvable:
-                dut.look_counted.value = int(dut.look_qpn.value) % 3 == 0
+            if dut.lookup_qpn.value.is_resolvable:
+                dut.lookup_counted.value = int(dut.lookup_qpn.value) % 3 == 0
 
     cocotb.start_soon(look())
-    told = [getattr(dut, f"told_{name}") for name in ("intr", "counted", "qpn", "kind")]
+    reported = [getattr(dut, f"m_commit_{name}") for name in ("intr", "counted", "qpn", "kind")]
     bench.wr.on_beat = lambda beat: happened.append(("wr", beat["data"] & 0xFFFF))
-    bench.commit.on_beat = lambda _: happened.append(("told", *(int(one.value) for one in told)))
+    bench.commit.on_beat = lambda _: happened.append(
+        ("reported", *(int(one.value) for one in reported))
+    )
     due = []
     for number in range(200):
         rx = rng.randrange(2)
@@ -158,17 +160,19 @@ async def counted_entries_are_told(dut, pace):
         item["req_id"], item["qpn"] = number, rng.randrange(1 << 12)
         intr, counted = int(item["cqn"] == 2), int(item["qpn"] % 3 == 0)
         kind = 2 * rx + (item["status"] != 0)
-        due.append((number, ("told", intr, counted, item["qpn"], kind) if intr | counted else None))
+        due.append(
+            (number, ("reported", intr, counted, item["qpn"], kind) if intr | counted else None)
+        )
         await (bench.rx if rx else bench.tx).send(beat(item))
     await ClockCycles(dut.clk, 60)
     written = [one[1] for one in happened if one[0] == "wr"]
     # The two sources may merge in any way.
     assert sorted(written) == list(range(200))
     expected = dict(due)
-    assert [one for one in happened if one[0] == "told"] == [
+    assert [one for one in happened if one[0] == "reported"] == [
         expected[number] for number in written if expected[number]
     ]
-    # Nothing is told before it was written.
+    # Nothing is reported before it was written.
     owed = 0
     for what, *rest in happened:
         owed += bool(expected[rest[0]]) if what == "wr" else -1
@@ -216,37 +220,37 @@ async def entries_leave_in_time(dut):
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("rate")
-    taken, done = Pulses(dut, "s_txc", taken=True), Pulses(dut, "ev_cqe")
+    consumed, done = Pulses(dut, "s_txc", consumed=True), Pulses(dut, "ev_cqe")
     offered, commits = Pulses(dut, "m_wr"), Pulses(dut, "m_commit")
     for cqn, intr, path in ((9, 0, "entry"), (10, 1, "entry_event")):
         promised = timing("efa_cq", path)
         await bench.write_context(cqn, log=4, intr=intr)
         for count in (1, 64):
-            for pulses in (taken, done, offered, commits):
+            for pulses in (consumed, done, offered, commits):
                 pulses.seen.clear()
             items = [{**random_item(rng, [cqn], 0), "sub": 0} for _ in range(count)]
             bench.tx.post(*[beat(item) for item in items])
             for got, item in zip(await bench.wr.take(count), items, strict=True):
                 check_beat(got, bench.expect(item))
             await ClockCycles(dut.clk, 4)
-            assert offered.seen[0][0] - taken.seen[0][0] == promised.latency, path
+            assert offered.seen[0][0] - consumed.seen[0][0] == promised.latency, path
             edges = [edge for (edge,) in done.seen]
             steps = [b - a for a, b in zip(edges, edges[1:], strict=False)]
             assert steps == [promised.interval] * (count - 1), path
             late = [edge + timing("efa_cq", "commit").latency for edge in edges]
             assert [edge for (edge,) in commits.seen] == (late if intr else [])
     dut.drain_valid.value = 1
-    asked = cycle() + 1
+    requested = cycle() + 1
     await RisingEdge(dut.clk)
     await until(dut, high(dut.drain_ready), cycles=20)
-    assert cycle() - asked == timing("efa_cq", "drain").latency
+    assert cycle() - requested == timing("efa_cq", "drain").latency
     dut.drain_valid.value = 0
 
 
 @cocotb.test()
 async def the_count_goes_on_past_its_end(dut):
     """queue.cq.wrap: entry 65,535 is followed by entry 0; overflow goes by the difference."""
-    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid", "look_counted")
+    zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid", "lookup_counted")
     dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done), cycles=5000)
@@ -263,7 +267,7 @@ async def the_count_goes_on_past_its_end(dut):
     held = set()
     wr, events = StreamMonitor(dut, "m_wr", lambda: bool(held)), Pulses(dut, "ev_cqe", "data")
     tx, count = StreamDriver(dut, "s_txc"), before
-    # The two that straddle the end are asked to drain.
+    # The two that straddle the end are requested to drain.
     for entries in (19, 2, 19):
         drain = None
         if entries == 2:
@@ -357,7 +361,7 @@ async def drain_waits_for_what_was_inside(dut):
             break
     else:
         raise AssertionError("never drained")
-    assert bench.wr.taken == 2
+    assert bench.wr.consumed == 2
     dut.drain_valid.value = 0
 
 

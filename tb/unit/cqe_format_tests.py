@@ -71,8 +71,8 @@ async def request_ids_of_64_bits(dut):
     for status, long_id in product(IoCompStatus, (0, 1)):
         cpl = outcome(rng, 0, status)
         got = await show(dut, cpl, 0, 1, 0, long_id)
-        whole = int.from_bytes(got[:2], "little") | int.from_bytes(got[6:12], "little") << 16
-        assert whole == cpl["req_id"] | (cpl["req_id_ex"] << 16 if long_id else 0)
+        complete = int.from_bytes(got[:2], "little") | int.from_bytes(got[6:12], "little") << 16
+        assert complete == cpl["req_id"] | (cpl["req_id_ex"] << 16 if long_id else 0)
         assert not any(got[12:]), got.hex()
 
 
@@ -84,13 +84,13 @@ async def a_write_with_immediate(dut):
         cpl = outcome(rng, 1, 0, ah, op_type=int(IoSendOpType.RDMA_WRITE), has_imm=1,
                       unsolicited=unsolicited)  # fmt: skip
         entry = IoRxCdescEx.unpack(await show(dut, cpl, 1, 1, 1))
-        whole = entry.base.length | entry.u.rdma_write.length_hi << 16
-        assert whole == cpl["length"] | cpl["length_hi"] << 16 and not any(entry.u.src_addr[2:])
+        complete = entry.base.length | entry.u.rdma_write.length_hi << 16
+        assert complete == cpl["length"] | cpl["length_hi"] << 16 and not any(entry.u.src_addr[2:])
         assert entry.base.common.unsolicited == unsolicited and entry.base.imm == cpl["imm"]
 
 
 @cocotb.test()
-async def an_entry_tells_nothing_that_it_should_not(dut):
+async def an_entry_reports_nothing_that_it_should_not(dut):
     """queue.cqe_format.silent: errors and sends have zeros after qp_num, whatever is known."""
     rng = rng_for("cqe_format")
     for rx, status in product((0, 1), IoCompStatus):

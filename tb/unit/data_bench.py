@@ -27,7 +27,7 @@ class Ports:
         return iter(self._dut)
 
 
-async def taken(driver, cycles=50000):
+async def consumed(driver, cycles=50000):
     """Wait until a driver's last beat was taken; fails after so many cycles."""
     await until(driver.dut, lambda: not driver.waiting, f"{driver.prefix} taken", cycles)
 
@@ -113,7 +113,8 @@ class Moments:
 
 
 class Regions:
-    """Memory regions as efa_mr_check and efa_mr_walk are told of them, and what they allow."""
+    """Memory regions as efa_mr_check and efa_mr_translate are reported of them, and what they
+    allow."""
 
     def __init__(self, rng):
         self.rng, self.table, self.pages = rng, {}, {}
@@ -135,16 +136,16 @@ class Regions:
         self.table[index] = region
         return region
 
-    async def tell(self, dut, index=None, pages=True):
+    async def report(self, dut, index=None, pages=True):
         """Over mr_* and, where the module has them, mtt_*."""
         for at in [index] if index is not None else list(self.table):
             await pulse(dut, "mr_valid", mr_index=at, mr_data=INTERNAL.mrc.pack(**self.table[at]))
             # Only what comes with valid is meant.
             dut.mr_data.value = self.rng.getrandbits(len(dut.mr_data))
         if pages:
-            await self.tell_pages(dut)
+            await self.report_pages(dut)
 
-    async def tell_pages(self, dut):
+    async def report_pages(self, dut):
         """Over mtt_*."""
         for index, address in self.pages.items():
             await pulse(dut, "mtt_valid", mtt_index=index, mtt_data=address >> 12)

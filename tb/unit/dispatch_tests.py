@@ -103,8 +103,8 @@ async def every_opcode_goes_where_it_belongs(dut, pace):
                for o, n, err, bad in beats if err or bad or o not in UNIT]  # fmt: skip
     assert units.came == good
     assert list(refusals.beats) == refused
-    told = [(beat["data"] & 0xFFF, beat["data"] >> 12) for beat in events.beats]
-    assert told == [(n, o) for o, n, err, _ in beats if not err]
+    reported = [(beat["data"] & 0xFFF, beat["data"] >> 12) for beat in events.beats]
+    assert reported == [(n, o) for o, n, err, _ in beats if not err]
 
 
 @cocotb.test()
@@ -189,7 +189,7 @@ async def reset_in_traffic(dut):
     await source.send({"data": command(AdminAqOpcode.CREATE_AH, 9, rng)})
     await ClockCycles(dut.clk, 3)
     assert [unit for unit, _ in units.came] == [1]
-    # A command that leaves in the cycle of the reset is not told.
+    # A command that leaves in the cycle of the reset is not reported.
     for wait in range(4, 12):
         drive(dut, s_cmd_valid=1, m_cmd_ready=127)
         await ClockCycles(dut.clk, wait)

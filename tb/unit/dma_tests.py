@@ -23,12 +23,12 @@ def clients_of(dut):
 
 
 class Reader:
-    """Answers reads from what their address says; checks what each client gets."""
+    """Responses reads from what their address says; checks what each client gets."""
 
     def __init__(self, bench, rng):
         self.bench, self.rng = bench, rng
         self.clients = clients_of(bench.dut)
-        self.asked = {c: {} for c in self.clients}
+        self.requested = {c: {} for c in self.clients}
         self.count = 0
 
     @staticmethod
@@ -37,17 +37,17 @@ class Reader:
         data = b"".join((at * 0x9E37_79B9_7F4A_7C15 % PRIME).to_bytes(WORD) for at in words)
         return data[addr % WORD :][:length]
 
-    def ask(self, client, length, addr=None):
+    def request(self, client, length, addr=None):
         if addr is None:
             addr = LIMIT * self.rng.randrange(1 << 30) + self.rng.randrange(LIMIT - length + 1)
         cookie = (self.count * 0x9E37_79B1 + 1) & 0xFFFF_FFFF
         self.count += 1
-        self.asked[client][cookie] = (addr, length)
-        self.bench.ask[client].post({"addr": addr, "len": length, "cookie": cookie})
+        self.requested[client][cookie] = (addr, length)
+        self.bench.request[client].post({"addr": addr, "len": length, "cookie": cookie})
         return addr
 
     def cut(self, request):
-        """The answer to a request in random pieces."""
+        """The response to a request in random pieces."""
         left, sizes = request["len"], []
         while left:
             sizes.append(min(left, self.rng.choice([64, 64, 1, 37, 60])))
@@ -59,9 +59,9 @@ class Reader:
         failed = []
         for client in self.clients:
             got, ended = {}, []
-            for beat in self.bench.rdc[client].beats:
+            for beat in self.bench.rd_cpl[client].beats:
                 cookie = beat["cookie"]
-                addr, length = self.asked[client][cookie]
+                addr, length = self.requested[client][cookie]
                 assert cookie not in ended, "a beat after the last one"
                 assert beat["offset"] == got.get(cookie, 0)
                 if beat["bytes"]:
@@ -74,7 +74,7 @@ class Reader:
                         failed.append(cookie)
                     else:
                         assert got[cookie] == length
-            assert sorted(ended) == sorted(self.asked[client])
+            assert sorted(ended) == sorted(self.requested[client])
         return failed
 
 
@@ -85,10 +85,10 @@ async def reads(dut, pace):
     bench = await HostBench(dut, *pace).start()
     rng = rng_for("reads")
     reader = Reader(bench, rng)
-    ev_rd, ev_rdc = StreamMonitor(dut, "ev_rd"), StreamMonitor(dut, "ev_rdc")
+    ev_rd, ev_rd_cpl = StreamMonitor(dut, "ev_rd"), StreamMonitor(dut, "ev_rd_cpl")
     total = 240
     for _ in range(total):
-        reader.ask(rng.choice(reader.clients), rng.choice([1, 16, 64, 65, 200, LIMIT]))
+        reader.request(rng.choice(reader.clients), rng.choice([1, 16, 64, 65, 200, LIMIT]))
     open_reads, done = [], 0
     outstanding = set()
     while done < total:
@@ -98,7 +98,7 @@ async def reads(dut, pace):
             outstanding.add(request["tag"])
             open_reads.append(reader.cut(request))
         assert len(outstanding) <= int(dut.TAGS.value)
-        if open_reads and (len(open_reads) > 5 or not bench.ask["tx"].waiting):
+        if open_reads and (len(open_reads) > 5 or not bench.request["tx"].waiting):
             for _ in range(rng.randrange(1, 5)):
                 if open_reads:
                     pieces = rng.choice(open_reads)
@@ -111,23 +111,23 @@ async def reads(dut, pace):
         await RisingEdge(dut.clk)
     await ClockCycles(dut.clk, 10)
     assert reader.check() == [] and bench.odds() == []
-    assert ev_rd.taken == ev_rdc.taken == total
-    told = [EVENTS.rd.unpack(beat["data"]).client for beat in ev_rd.beats]
-    counts = [len(reader.asked[client]) for client in reader.clients]
-    assert [told.count(number) for number in range(len(counts))] == counts
+    assert ev_rd.consumed == ev_rd_cpl.consumed == total
+    reported = [EVENTS.rd.unpack(beat["data"]).client for beat in ev_rd.beats]
+    counts = [len(reader.requested[client]) for client in reader.clients]
+    assert [reported.count(number) for number in range(len(counts))] == counts
 
 
 @cocotb.test()
 async def every_size_the_host_allows(dut):
     """dma.sizes: reads and writes up to each limit of the host, anywhere in its memory."""
     bench, rng = await HostBench(dut).start(), rng_for("sizes")
-    events = {"read": StreamMonitor(dut, "ev_rd"), "end": StreamMonitor(dut, "ev_rdc")}
+    events = {"read": StreamMonitor(dut, "ev_rd"), "end": StreamMonitor(dut, "ev_rd_cpl")}
     for size in (*range(8), 2):
         most = 128 << min(size, 5)
         drive(dut, s_cfg_mps=size, s_cfg_mrrs=size)
         await ClockCycles(dut.clk, 2)
         assert int(dut.mps_log.value) == int(dut.mrrs_log.value) == most.bit_length() - 1
-        reader, due, told, failed = Reader(bench, rng), [], [], 0
+        reader, due, reported, failed = Reader(bench, rng), [], [], 0
 
         def somewhere(length, most=most):
             return most * rng.getrandbits(65 - most.bit_length()) + rng.randrange(most - length + 1)
@@ -135,7 +135,7 @@ async def every_size_the_host_allows(dut):
         for number in range(12):
             length = rng.choice((most, rng.randrange(1, most + 1)))
             client = number % len(reader.clients)
-            reader.ask(reader.clients[client], length, somewhere(length))
+            reader.request(reader.clients[client], length, somewhere(length))
             (request,) = await bench.rd.take()
             err = int(rng.random() < 0.2)
             pieces = reader.cut(request)
@@ -143,14 +143,14 @@ async def every_size_the_host_allows(dut):
             bench.rdcpl.post(*pieces)
             read = {"client": client, "tag": request["tag"]}
             due.append(EVENTS.rd.pack(**read, len=request["len"]))
-            told.append(EVENTS.rdc.pack(**read, err=err))
+            reported.append(EVENTS.rd_cpl.pack(**read, err=err))
             failed += err
         await bench.rdcpl.idle()
         await ClockCycles(dut.clk, 8)
         assert len(reader.check()) == failed
         assert [beat["data"] for beat in events["read"].beats] == due
-        assert [beat["data"] for beat in events["end"].beats] == told
-        for monitor in (*events.values(), *bench.rdc.values()):
+        assert [beat["data"] for beat in events["end"].beats] == reported
+        for monitor in (*events.values(), *bench.rd_cpl.values()):
             monitor.beats.clear()
         for number in range(12):
             length = rng.choice((most, rng.randrange(1, most + 1)))
@@ -168,7 +168,7 @@ async def same_tag_back_to_back(dut):
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("burst"))
     for _ in range(8):
-        reader.ask("tx", LIMIT)
+        reader.request("tx", LIMIT)
     beats = []
     for request in await bench.rd.take(8):
         beats += chunks(request["tag"], reader.memory(request["addr"], LIMIT), [64] * 8)
@@ -176,7 +176,7 @@ async def same_tag_back_to_back(dut):
     await until(dut, high(dut.s_dma_rd_cpl_valid))
     promised, seen = timing("efa_dma_rd", "beat"), []
     for number in range(80):
-        if dut.rdc_tx_valid.value == 1:
+        if dut.rd_cpl_tx_valid.value == 1:
             seen.append(number)
         assert dut.s_dma_rd_cpl_ready.value == 1
         await RisingEdge(dut.clk)
@@ -195,7 +195,7 @@ async def request_rate(dut):
     bench.rd.on_beat = lambda beat: cycles.append(cycle())
     for _ in range(tags):
         for client in reader.clients:
-            reader.ask(client, 64)
+            reader.request(client, 64)
     await ClockCycles(dut.clk, tags + 40)
     promised = timing("efa_dma_rd", "request")
     assert len(cycles) == tags <= promised.depth
@@ -210,41 +210,41 @@ async def request_rate(dut):
 
 @cocotb.test()
 async def failed_reads(dut):
-    """dma.read.error: failed, short and overlong answers end with err; nothing beyond len."""
+    """dma.read.error: failed, short and overlong responses end with err; nothing beyond len."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("error"))
     sizes = [[64, 36]] * 6 + [[64, 64, 60, 12]] * 2
     for pieces in sizes:
-        reader.ask("adm", sum(pieces))
+        reader.request("adm", sum(pieces))
     requests = await bench.rd.take(8)
-    answers = [
+    responses = [
         chunks(r["tag"], reader.memory(r["addr"], r["len"]), pieces)
         for r, pieces in zip(requests, sizes, strict=True)
     ]
-    answers[0][1].update(err=1, bytes=0)
-    answers[1][0].update(err=1, last=1, bytes=0)
-    answers[2][0]["last"] = 1
-    answers[3][1]["bytes"] = 64
+    responses[0][1].update(err=1, bytes=0)
+    responses[1][0].update(err=1, last=1, bytes=0)
+    responses[2][0]["last"] = 1
+    responses[3][1]["bytes"] = 64
     # Too much in the middle, and an end that would fit without it.
-    answers[4].insert(1, {**answers[4][0]})
-    # More than a beat has room for, and together what was asked for.
-    for answer, more in ((answers[6], 5), (answers[7], 6)):
-        answer[2]["bytes"] += more
-        answer[3]["bytes"] -= more
-    for answer in (answers[0], answers[1][:1], answers[2][:1], *answers[3:]):
-        bench.rdcpl.post(*answer)
+    responses[4].insert(1, {**responses[4][0]})
+    # More than a beat has room for, and together what was requested.
+    for response, more in ((responses[6], 5), (responses[7], 6)):
+        response[2]["bytes"] += more
+        response[3]["bytes"] -= more
+    for response in (responses[0], responses[1][:1], responses[2][:1], *responses[3:]):
+        bench.rdcpl.post(*response)
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 10)
-    expected = list(reader.asked["adm"])
+    expected = list(reader.requested["adm"])
     del expected[5]
     assert sorted(reader.check()) == sorted(expected)
     assert bench.odds() == []
 
 
-async def answered(bench, reader, count):
+async def responded(bench, reader, count):
     """So many reads that are answered at once, in any order."""
     for _ in range(count):
-        reader.ask("rq", 8)
+        reader.request("rq", 8)
     requests = await bench.rd.take(count)
     reader.rng.shuffle(requests)
     for request in requests:
@@ -253,27 +253,27 @@ async def answered(bench, reader, count):
 
 
 @cocotb.test()
-async def late_answer(dut):
-    """dma.read.timeout: a read given up fails once, its tag rests until the late answer came."""
+async def late_response(dut):
+    """dma.read.timeout: a read given up fails once, its tag rests until the late response came."""
     bench = await HostBench(dut).start()
     rng = rng_for("late")
     reader = Reader(bench, rng)
     tags, limit = int(dut.TAGS.value), int(dut.TIMEOUT_CYCLES.value)
     # Some tags are used for the second time then, some for the third.
-    await answered(bench, reader, tags)
-    await answered(bench, reader, tags // 2)
+    await responded(bench, reader, tags)
+    await responded(bench, reader, tags // 2)
     await ClockCycles(dut.clk, 10)
     for _ in range(tags):
-        reader.ask("tx", 128)
+        reader.request("tx", 128)
     begun, refused = cycle(), []
     requests = await bench.rd.take(tags)
     lost = rng.sample(requests, tags // 2)
     late = {}
     for request in requests:
-        answer = chunks(request["tag"], reader.memory(request["addr"], 128), [64, 64])
+        response = chunks(request["tag"], reader.memory(request["addr"], 128), [64, 64])
         here = 2 if request not in lost else rng.randrange(2)
-        bench.rdcpl.post(*answer[:here])
-        late[request["tag"]] = answer[here:]
+        bench.rdcpl.post(*response[:here])
+        late[request["tag"]] = response[here:]
 
     async def watch():
         while True:
@@ -283,13 +283,13 @@ async def late_answer(dut):
 
     watching = cocotb.start_soon(watch())
     await ClockCycles(dut.clk, limit - 10 + begun - cycle())
-    assert sum(beat["last"] for beat in bench.rdc["tx"].beats) == tags - len(lost)
+    assert sum(beat["last"] for beat in bench.rd_cpl["tx"].beats) == tags - len(lost)
     await ClockCycles(dut.clk, 10 + 9 * tags)
-    assert sum(beat["last"] for beat in bench.rdc["tx"].beats) == tags
+    assert sum(beat["last"] for beat in bench.rd_cpl["tx"].beats) == tags
     assert len(refused) == len(lost), "a cycle for each that is given up"
     watching.cancel()
     for _ in range(tags):
-        reader.ask("rq", 8)
+        reader.request("rq", 8)
     await ClockCycles(dut.clk, tags + 20)
     free = {request["tag"] for request in requests if request not in lost}
     held = [*bench.rd.beats]
@@ -314,7 +314,7 @@ async def late_across_flr(dut):
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("flr"))
     tags = int(dut.TAGS.value)
-    reader.ask("tx", 64)
+    reader.request("tx", 64)
     request = (await bench.rd.take())[0]
     dut.s_cfg_flr.value = 1
     await ClockCycles(dut.clk, 2)
@@ -322,9 +322,9 @@ async def late_across_flr(dut):
     await until(dut, low(dut.m_cfg_flr_done))
     given_up = int(dut.TIMEOUT_CYCLES.value) + 4 * tags + 200
     await until(dut, high(dut.m_cfg_flr_done), cycles=given_up)
-    assert bench.rdc["tx"].beats[-1]["err"] == 1
+    assert bench.rd_cpl["tx"].beats[-1]["err"] == 1
     for _ in range(tags - 1):
-        reader.ask("rq", 8)
+        reader.request("rq", 8)
     held = await bench.rd.take(tags - 1)
     assert request["tag"] not in [beat["tag"] for beat in held]
     bench.rdcpl.post(*chunks(request["tag"], bytes(64), [64]))
@@ -336,8 +336,8 @@ async def late_across_flr(dut):
 
 
 @cocotb.test()
-async def unknown_answer(dut):
-    """dma.read.unknown: completions nobody asked for are dropped and reported; neither they nor
+async def unknown_response(dut):
+    """dma.read.unknown: completions nobody requested are dropped and reported; neither they nor
     requests are taken before the tags are ready."""
     bench = HostBench(dut)
     tags = [0, int(dut.TAGS.value) - 1, 255]
@@ -345,7 +345,7 @@ async def unknown_answer(dut):
     await ClockCycles(dut.clk, 3)
     for tag, sizes in zip(tags, ([60], [64, 16], [64, 16]), strict=True):
         bench.rdcpl.post(*chunks(tag, bytes(sum(sizes)), sizes))
-    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
     await until(dut, low(dut.rst))
     for _ in range(int(dut.TAGS.value)):
         assert (dut.rd_tx_ready.value, dut.s_dma_rd_cpl_ready.value) == (0, 0)
@@ -354,19 +354,19 @@ async def unknown_answer(dut):
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
     assert bench.odds() == [(4, tag) for tag in tags]
-    assert not any(beats.beats for beats in bench.rdc.values())
+    assert not any(beats.beats for beats in bench.rd_cpl.values())
     (request,) = await bench.rd.take()
     bench.rdcpl.post(*chunks(request["tag"], bytes(64), [64]))
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
-    assert [(beat["cookie"], beat["err"]) for beat in bench.rdc["tx"].beats] == [(9, 0)]
+    assert [(beat["cookie"], beat["err"]) for beat in bench.rd_cpl["tx"].beats] == [(9, 0)]
 
 
 @cocotb.test()
 async def an_answer_with_a_tag_that_is_none(dut):
     """dma.read.tag: is not that of the read whose tag differs in a bit that no tag has."""
     bench = await HostBench(dut).start()
-    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
     tag = (await bench.rd.take())[0]["tag"]
     tags = int(dut.TAGS.value)
     strangers = [tag | 1 << bit for bit in range(tags.bit_length() - 1, 8)]
@@ -374,23 +374,23 @@ async def an_answer_with_a_tag_that_is_none(dut):
         bench.rdcpl.post(*chunks(stranger, bytes(64), [64]))
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
-    assert not bench.rdc["tx"].beats and bench.odds() == [(4, one) for one in strangers]
+    assert not bench.rd_cpl["tx"].beats and bench.odds() == [(4, one) for one in strangers]
     bench.rdcpl.post(*chunks(tag, bytes(64), [64]))
     await bench.rdcpl.idle()
     await ClockCycles(dut.clk, 12)
-    assert [beat["cookie"] for beat in bench.rdc["tx"].beats] == [9]
+    assert [beat["cookie"] for beat in bench.rd_cpl["tx"].beats] == [9]
 
 
 @cocotb.test()
 async def nothing_is_written_once_a_function_level_reset_has_begun(dut):
-    """dma.flr: what was offered before it leaves, answers that wait behind it do not."""
+    """dma.flr: what was offered before it leaves, responses that wait behind it do not."""
     held = {"on": False}
     bench = await HostBench(dut, stalls=lambda: held["on"]).start()
     bench.set_resp()
     await bench.settle()
     held["on"] = True
     for number in range(3):
-        bench.ask_register(Reg.VERSION, number)
+        bench.request_register(Reg.VERSION, number)
     await bench.settle()
     dut.s_cfg_flr.value = 1
     await ClockCycles(dut.clk, 12)
@@ -435,7 +435,7 @@ def packets(beats):
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.6), (0.5, 0.3)])
 async def writes(dut, pace):
     """dma.write.order: packets whole and unmixed, each client's in order, all of them, beside
-    messages and answers to read-less reads."""
+    messages and responses to read-less reads."""
     bench, rng = await HostBench(dut, *pace).start(), rng_for("writes")
     bench.vector(0, 5 << 40, 0x77)
     bench.set_resp(6 << 40)
@@ -443,7 +443,7 @@ async def writes(dut, pace):
     sent = await write_traffic(bench, rng, 120)
     for number in range(12):
         bench.irq["adm"].post({"vector": 0})
-        bench.ask_register(Reg.AQ_CAPS, number)
+        bench.request_register(Reg.AQ_CAPS, number)
         await bench.irq["adm"].idle()
         await ClockCycles(dut.clk, rng.randrange(1, 24))
     for client in WRITERS:
@@ -453,8 +453,8 @@ async def writes(dut, pace):
     for number, client in enumerate(WRITERS):
         assert [one for one in found if one[0] >> 40 == number + 1] == sent[client]
     assert [one for one in found if one[0] >> 40 == 5] == [(5 << 40, b"\x77\0\0\0")] * 12
-    answers = [Reg.AQ_CAPS << 16 | number for number in range(12)]
-    wanted = [(6 << 40, answer.to_bytes(8, "little")) for answer in answers]
+    responses = [Reg.AQ_CAPS << 16 | number for number in range(12)]
+    wanted = [(6 << 40, response.to_bytes(8, "little")) for response in responses]
     assert [one for one in found if one[0] >> 40 == 6] == wanted
     assert len(found) == 120 + 24
 
@@ -508,8 +508,8 @@ async def no_bus_master(dut):
     bench.put["rx"].post(*body[2:], *packet(0xA000, bytes(64)))
     bench.put["cq"].post(*packet(0xB000, bytes(16)))
     bench.irq["adm"].post({"vector": 0})
-    bench.ask_register(Reg.VERSION, 1)
-    reader.ask("adm", 64)
+    bench.request_register(Reg.VERSION, 1)
+    reader.request("adm", 64)
     assert [beat["addr"] for beat in await bench.wr.take(2)] == [0x9000, 0x9000]
     await bench.wr.none(50)
     assert not bench.rd.beats
@@ -521,7 +521,8 @@ async def no_bus_master(dut):
 
 @cocotb.test()
 async def reset_under_load(dut):
-    """dma.reset: register resets under full traffic; no packet torn, no read lost, then again."""
+    """dma.reset: register resets under full traffic; no packet incomplete, no read lost, then
+    again."""
     bench = await HostBench(dut, gaps=0.2, stalls=0.3).start()
     rng = rng_for("load")
     reader = Reader(bench, rng)
@@ -531,13 +532,13 @@ async def reset_under_load(dut):
         while True:
             await RisingEdge(dut.clk)
             for client in reader.clients:
-                taken = getattr(dut, f"rd_{client}_ready").value == 1
-                assert not (taken and dut.quiesce.value == 1), "a read began in a reset"
+                consumed = getattr(dut, f"rd_{client}_ready").value == 1
+                assert not (consumed and dut.quiesce.value == 1), "a read began in a reset"
 
     cocotb.start_soon(none_begins())
     for _ in range(4):
         for _ in range(30):
-            reader.ask(rng.choice(reader.clients), rng.choice([64, LIMIT]))
+            reader.request(rng.choice(reader.clients), rng.choice([64, LIMIT]))
         sent = await write_traffic(bench, rng, 40)
         await ClockCycles(dut.clk, rng.randrange(20, 80))
         bench.store(Reg.DEV_CTL, RESET_BIT)
@@ -550,7 +551,7 @@ async def reset_under_load(dut):
         for client in WRITERS:
             await bench.put[client].idle()
         for client in reader.clients:
-            await bench.ask[client].idle()
+            await bench.request[client].idle()
         await ClockCycles(dut.clk, 150)
         await bench.rdcpl.idle()
         found = packets(bench.wr.beats)
@@ -564,7 +565,7 @@ async def reset_under_load(dut):
 @cocotb.parametrize(flr=[0, 1])
 async def a_reset_waits_for_what_was_begun(dut, flr):
     """dma.reset.writes: an open packet and every write at the pins; a register reset not for the
-    answer to a read-less read. Each leaves as it was, and none that comes later."""
+    response to a read-less read. Each leaves as it was, and none that comes later."""
     held = {"on": False}
     bench = await HostBench(dut, stalls=lambda: held["on"]).start()
     rng = rng_for("begun")
@@ -580,9 +581,9 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
             payload = value.to_bytes(4, "little")
             bench.irq[rng.choice(("adm", "eq"))].post({"vector": 0})
         elif kind == "reg":
-            number, (offset, answer) = value & 0xFFFF, rng.choice(((0x7C, 0xFFFF_FFFF), (16, 0)))
-            payload = (answer << 32 | offset << 16 | number).to_bytes(8, "little")
-            bench.ask_register(offset, number)
+            number, (offset, response) = value & 0xFFFF, rng.choice(((0x7C, 0xFFFF_FFFF), (16, 0)))
+            payload = (response << 32 | offset << 16 | number).to_bytes(8, "little")
+            bench.request_register(offset, number)
         else:
             bench.put["rx" if kind == "open" else kind].post(*beats[:2])
         await bench.settle(10)
@@ -591,7 +592,7 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
             bench.store(Reg.DEV_CTL, RESET_BIT)
             bench.store(Reg.DEV_CTL, 0)
         await until(dut, high(dut.quiesce))
-        bench.irq["adm"].post({"vector": 0})  # is forgotten
+        bench.irq["adm"].post({"vector": 0})  # is cleared
         begun = False
         for _ in range(40):
             await RisingEdge(dut.clk)

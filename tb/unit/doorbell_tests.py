@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, hold, pulse, until, zero
@@ -22,7 +22,7 @@ class Bench:
         self.dut = dut
         self.rng = rng_for("contexts")
         self.qps, self.cqs, self.produced, self.completed = {}, {}, {}, {}
-        self.dead = noise(INTERNAL.qpc, self.rng, live=0)
+        self.dead = dont_care(INTERNAL.qpc, self.rng, live=0)
         self.expected = {"ev": [], "work": [], "err": [], "rqdb": [], "cqdb": []}
 
     async def start(self):
@@ -39,54 +39,54 @@ class Bench:
         self.cqdb = Pulses(dut, "cqdb", "cqn", "value")
 
     async def qp(self, qpn, uar=1, log=4, state=AdminQpState.RTS):
-        self.qps[qpn] = noise(INTERNAL.qpc, self.rng, live=1, uar=uar, sq_log=log, state=state)
+        self.qps[qpn] = dont_care(INTERNAL.qpc, self.rng, live=1, uar=uar, sq_log=log, state=state)
         self.produced[qpn] = self.completed[qpn] = 0
         await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
 
     async def cq(self, cqn, uar=1, live=1):
         self.cqs[cqn] = uar if live else None
-        context = noise(INTERNAL.cqc, self.rng, live=live, uar=uar)
+        context = dont_care(INTERNAL.cqc, self.rng, live=live, uar=uar)
         await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
 
-    def judge(self, uar, kind, num, value):
+    def validate(self, uar, kind, num, value):
         """What the store should do, by decision 0001, entered into the account."""
-        verdict = TAKEN
+        outcome = TAKEN
         if kind == CQ:
-            verdict = TAKEN if self.cqs.get(num) == uar else FOREIGN
+            outcome = TAKEN if self.cqs.get(num) == uar else FOREIGN
         else:
             qp = self.qps.get(num)
             if qp is None or qp["uar"] != uar:
-                verdict = FOREIGN
+                outcome = FOREIGN
             elif qp["state"] == AdminQpState.RESET:
-                verdict = STATE
+                outcome = STATE
             elif kind == SQ:
                 produced = self.produced[num]
                 new = (value - produced) & 0xFFFF
-                room = (1 << qp["sq_log"]) - ((produced - self.completed[num]) & 0xFFFF)
-                verdict = TAKEN if new <= room else BEYOND
-        self.expected["ev"].append((kind, verdict, num, value))
-        if verdict == TAKEN and kind == SQ:
+                space = (1 << qp["sq_log"]) - ((produced - self.completed[num]) & 0xFFFF)
+                outcome = TAKEN if new <= space else BEYOND
+        self.expected["ev"].append((kind, outcome, num, value))
+        if outcome == TAKEN and kind == SQ:
             if self.produced[num] != value & 0xFFFF:
                 self.expected["work"].append(num)
             self.produced[num] = value & 0xFFFF
-        if verdict == BEYOND:
+        if outcome == BEYOND:
             self.expected["err"].append(num)
-        if verdict == TAKEN and kind == RQ:
+        if outcome == TAKEN and kind == RQ:
             self.expected["rqdb"].append((num, value & 0xFFFF))
-        if verdict == TAKEN and kind == CQ:
+        if outcome == TAKEN and kind == CQ:
             self.expected["cqdb"].append((num, value))
-        return verdict
+        return outcome
 
     async def store(self, uar, kind, num, value):
         offset = {SQ: 8 * num, RQ: 8 * num + 4, CQ: LIMITS.db_cq_base + 4 * num}[kind]
-        self.judge(uar, kind, num, value)
+        self.validate(uar, kind, num, value)
         return await pulse(self.dut, "db_valid", db_data=value,
                            db_offset=uar * LIMITS.db_page_bytes + offset)  # fmt: skip
 
     async def check(self):
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.db.unpack(raw) for raw in self.ev.values()]
-        got = [(e.kind, e.verdict, e.num, e.value) for e in seen]
+        got = [(e.kind, e.status, e.num, e.value) for e in seen]
         assert got == self.expected["ev"], next(
             pair for pair in zip(got, self.expected["ev"], strict=False) if pair[0] != pair[1])
         for name in ("work", "err", "rqdb", "cqdb"):
@@ -95,7 +95,7 @@ class Bench:
 
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.6])
-async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
+async def every_store_is_checked_by_page_state_and_ring(dut, gaps):
     """queue.doorbell.verdicts: random stores of all kinds, in a row and apart."""
     bench = Bench(dut)
     await bench.start()
@@ -111,7 +111,7 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
         await bench.cq(cqn, uar=cqn & 1)
     await bench.cq(4)
     await bench.cq(4, live=0)
-    for lap in range(12):
+    for wrap in range(12):
         for _ in range(50):
             kind = rng.choice((SQ, SQ, SQ, RQ, CQ))
             if kind == CQ:
@@ -129,11 +129,11 @@ async def every_store_is_judged_by_page_state_and_ring(dut, gaps):
             left = rng.choice((0, 0, 1, (produced - bench.completed[qpn]) & 0xFFFF))
             if left <= (produced - bench.completed[qpn]) & 0xFFFF:
                 bench.completed[qpn] = (produced - left) & 0xFFFF
-        if lap == 6:
+        if wrap == 6:
             bench.qps[9]["state"] = AdminQpState.RTS
             bench.qps[5]["state"] = AdminQpState.RESET
     await bench.check()
-    assert {verdict for _, verdict, _, _ in bench.expected["ev"]} == {0, 1, 2, 3}
+    assert {outcome for _, outcome, _, _ in bench.expected["ev"]} == {0, 1, 2, 3}
 
 
 @cocotb.test()
@@ -162,10 +162,10 @@ async def every_bit_of_a_page_and_every_depth_count(dut):
 
 
 @cocotb.test()
-async def a_queue_pair_that_is_gone_is_not_rung(dut):
+async def a_queue_pair_that_is_gone_is_not_posted(dut):
     """queue.doorbell.gone: through the page of its UAR, in a state that would take it."""
     bench = Bench(dut)
-    bench.dead = noise(INTERNAL.qpc, bench.rng, live=0, uar=3, state=AdminQpState.RTS)
+    bench.dead = dont_care(INTERNAL.qpc, bench.rng, live=0, uar=3, state=AdminQpState.RTS)
     await bench.start()
     for kind in (SQ, RQ):
         await bench.store(3, kind, 5, 1)
@@ -174,7 +174,7 @@ async def a_queue_pair_that_is_gone_is_not_rung(dut):
 
 
 @cocotb.test()
-async def counts_walk_anywhere(dut):
+async def counts_scan_anywhere(dut):
     """queue.doorbell.walk: steps on, back and beyond, queues in a row and apart; then each count"""
     bench = Bench(dut)
     await bench.start()
@@ -220,13 +220,13 @@ async def the_count_wraps(dut):
     bench = Bench(dut)
     await bench.start()
     await bench.qp(2, log=10)
-    for lap in range(70):
+    for wrap in range(70):
         full = (bench.produced[2] + 1024) & 0xFFFF
         await bench.store(1, SQ, 2, full)
         await bench.store(1, SQ, 2, (full + 1) & 0xFFFF)
         await bench.store(1, SQ, 2, (full - 1) & 0xFFFF)
         await ClockCycles(dut.clk, 5)
-        assert [verdict for _, verdict, _, _ in bench.expected["ev"][-3:]] == [0, 2, 2], lap
+        assert [outcome for _, outcome, _, _ in bench.expected["ev"][-3:]] == [0, 2, 2], wrap
         bench.completed[2] = full
     await bench.check()
 
@@ -246,7 +246,7 @@ async def effect_comes_in_time_and_back_to_back(dut):
     await bench.check()
     assert [b - a for a, b in zip(stores, stores[1:], strict=False)] == [promised.interval] * 59
     assert [beat[0] for beat in bench.work.seen] == [at + promised.latency for at in stores]
-    # Too many, found in the same row; what follows is judged by the count that stood.
+    # Too many, found in the same row; what follows is checked by the count that stood.
     for value in range(bench.produced[4] + 1020 - 44, bench.produced[4] + 1040):
         await bench.store(1, SQ, 4, value & 0xFFFF)
     await bench.check()
@@ -263,17 +263,17 @@ async def readers_see_the_count_a_clear_empties_it(dut):
     wide = len(dut.work_qpn)
     dut.prod_rd_addr.value = 7 << wide | 6
     await bench.store(1, SQ, 6, 10)
-    taken = await bench.store(1, SQ, 7, 20)
+    consumed = await bench.store(1, SQ, 7, 20)
     promised = timing("efa_doorbell", "count")
     await until(dut, lambda: int(dut.prod_rd_data.value) >> 16 == 20, "the count")
-    assert cycle() - taken == promised.latency
+    assert cycle() - consumed == promised.latency
     assert int(dut.prod_rd_data.value) == 20 << 16 | 10
     # A clear waits for no doorbell, whatever is in effect in its cycle.
     for value in range(11, 19):
-        taken = await bench.store(1, SQ, 6, value)
+        consumed = await bench.store(1, SQ, 6, value)
         await ClockCycles(dut.clk, value % 3)
         first, done = await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=7)
-        assert first == done == taken + value % 3 + 1
+        assert first == done == consumed + value % 3 + 1
     await ClockCycles(dut.clk, 3)
     assert int(dut.prod_rd_data.value) == 18
     bench.produced[7] = 0
@@ -282,7 +282,7 @@ async def readers_see_the_count_a_clear_empties_it(dut):
 
 
 @cocotb.test()
-async def reset_forgets_completion_queues_and_stores_under_way(dut):
+async def reset_clears_completion_queues_and_stores_under_way(dut):
     """queue.doorbell.reset"""
     bench = Bench(dut)
     await bench.start()

@@ -4,9 +4,9 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from tb.lib.round_robin import RoundRobin
 from tb.lib.stream import StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
-from tb.lib.turns import Turns
 from tb.lib.waits import drive, high, low, until
 
 ENGINES = ("send", "recv", "cpl")
@@ -22,8 +22,8 @@ class Bench:
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """One unit is told at a time, and only one that asks; each in its turn."""
-        dut, turns, unit = self.dut, Turns(self.units), 0
+        """One unit is reported at a time, and only one that requests; each in its turn."""
+        dut, turns, unit = self.dut, RoundRobin(self.units), 0
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value != 0:
@@ -31,14 +31,14 @@ class Bench:
                 continue
             busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
             assert busy <= 1, "two engines at once"
-            ready, asked = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
-            if asked and not busy and not ready:
-                unit = turns.next(asked)
+            ready, requested = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
+            if requested and not busy and not ready:
+                unit = turns.next(requested)
             if ready:
-                assert ready == 1 << unit and ready & asked
+                assert ready == 1 << unit and ready & requested
                 self.done.append((unit, tuple(self.said)))
                 self.said.clear()
-                dut.s_drain_valid.value = asked & ~ready
+                dut.s_drain_valid.value = requested & ~ready
 
 
 @cocotb.test()
@@ -48,12 +48,12 @@ async def each_unit_gets_a_whole_drain(dut, stalls):
     bench, rng = Bench(dut, stalls), rng_for("drain")
     await clock_and_reset(dut)
     for _ in range(60):
-        asked, late = rng.randrange(1, 1 << bench.units), rng.getrandbits(bench.units)
-        drive(dut, s_drain_valid=asked, s_drain_late=late)
+        requested, late = rng.randrange(1, 1 << bench.units), rng.getrandbits(bench.units)
+        drive(dut, s_drain_valid=requested, s_drain_late=late)
         await RisingEdge(dut.clk)
         await until(dut, low(dut.s_drain_valid))
         assert sorted(unit for unit, _ in bench.done) == [
-            unit for unit in range(bench.units) if asked >> unit & 1
+            unit for unit in range(bench.units) if requested >> unit & 1
         ]
         for unit, said in bench.done:
             assert said == (ENGINES[2:] if late >> unit & 1 else ENGINES)
@@ -78,12 +78,12 @@ async def nobody_starves(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.drain.time: engines that are empty answer at once."""
+    """admin.drain.time: engines that are empty response at once."""
     drive(dut, s_drain_valid=0, s_drain_late=0)
     for name in ENGINES:
         getattr(dut, f"drain_{name}_ready").value = 1
     await clock_and_reset(dut)
-    for late, path in ((0, "whole"), (1, "late")):
+    for late, path in ((0, "all_engines"), (1, "completions")):
         drive(dut, s_drain_valid=1, s_drain_late=late)
         await RisingEdge(dut.clk)
         cycles = await until(dut, high(dut.s_drain_ready))

@@ -13,7 +13,7 @@ from tb.unit.queue_bench import Pulses
 
 @cocotb.test()
 async def every_queue_pair_has_counters_of_its_own(dut):
-    """queue.ec.each: attached to any of all, detached, forgotten; a reset forgets all of them"""
+    """queue.ec.each: attached to any of all, detached, cleared; a reset clears all of them"""
     bench = Bench(dut, stalls=0.3)
     rng, qps = bench.rng, range(bench.qps)
     await clock_and_reset(dut)
@@ -30,7 +30,7 @@ async def every_queue_pair_has_counters_of_its_own(dut):
         await bench.order(ATTACH, number, qpn, 1 << kind)
 
     # A value's event names the counter.
-    told, wrote = Pulses(dut, "ev_ecw", "data"), []
+    reported, wrote = Pulses(dut, "ev_ecw", "data"), []
     bench.wr.on_beat = lambda beat: (bench.wrote(beat), wrote.append(beat))
 
     async def completions(counted=None):
@@ -38,11 +38,11 @@ async def every_queue_pair_has_counters_of_its_own(dut):
             for kind in rng.sample(range(4), 2):
                 bench.complete(qpn, kind, counted=counted)
         await bench.settle()
-        events = [EVENTS.ecw.unpack(raw) for raw in told.values()]
+        events = [EVENTS.ecw.unpack(raw) for raw in reported.values()]
         assert [(bench.rule.there[e.counter][0], e.value) for e in events] == [
             (beat["addr"], beat["data"] & (1 << 48) - 1) for beat in wrote
         ]
-        told.seen.clear()
+        reported.seen.clear()
         wrote.clear()
 
     await completions()
@@ -72,10 +72,10 @@ async def orders_and_completions_without_a_pause_take_turns(dut):
         bench.commits.post({"cqn": 1, "total": number, "qpn": 3, "kind": number % 4, "counted": 1,
                             "intr": 0})  # fmt: skip
     drive(dut, s_ec_valid=1, s_ec_op=ADD, s_ec_counter=9, s_ec_value=1000)
-    answers = 0
-    while answers < 20:
+    responses = 0
+    while responses < 20:
         await RisingEdge(dut.clk)
-        answers += int(dut.s_ec_ready.value)
+        responses += int(dut.s_ec_ready.value)
     dut.s_ec_valid.value = 0
     await bench.commits.idle()
     await ClockCycles(dut.clk, 40)
@@ -92,10 +92,10 @@ async def a_drain_ends_once(dut):
     await clock_and_reset(dut)
     await bench.order(CREATE, 9, value=512)
     await bench.order(ATTACH, 9, 3, 0b1111)
-    for asked in (0, 1):
+    for requested in (0, 1):
         bench.complete(3, 1, counted=1, intr=1)
         await ClockCycles(dut.clk, 3)
-        drive(dut, drain_valid=asked, s_drained=1)
+        drive(dut, drain_valid=requested, s_drained=1)
         await RisingEdge(dut.clk)
         dut.s_drained.value = 0
         ended = 0
@@ -107,6 +107,6 @@ async def a_drain_ends_once(dut):
         for _ in range(20):
             await RisingEdge(dut.clk)
             ended += int(dut.m_drained.value)
-        assert ended == asked
+        assert ended == requested
         dut.drain_valid.value = 0
         await bench.settle()

@@ -33,7 +33,7 @@ class Counters:
             self.due.append(("commit", beat["cqn"], beat["total"]))
 
     def order(self, op, number, qpn, events, value):
-        """The answer, the order done."""
+        """The response, the order done."""
         named = [(qpn, kind) for kind in range(4) if events >> kind & 1]
         if op == CREATE:
             self.there[number] = [value & ~7, 0]
@@ -62,19 +62,19 @@ class Bench:
         self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
         self.qps = 1 << int(dut.QPN_W.value)
         drive(dut, s_ec_valid=0, s_ec_op=0, s_ec_counter=0, s_ec_qpn=0, s_ec_events=0, s_ec_value=0,
-              look_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
+              lookup_qpn=0, drain_valid=0, s_drained=0)  # fmt: skip
         self.commits = StreamDriver(dut, "s_commit", gaps)
         self.wr = StreamMonitor(dut, "m_wr", stalls, on_beat=self.wrote)
-        self.out = StreamMonitor(dut, "m_commit", stalls, on_beat=self.told)
+        self.out = StreamMonitor(dut, "m_commit", stalls, on_beat=self.reported)
 
     def wrote(self, beat):
         self.seen.append(("wr", beat["addr"], beat["data"]))
 
-    def told(self, beat):
+    def reported(self, beat):
         self.seen.append(("commit", beat["cqn"], beat["total"]))
 
     async def order(self, op, number=0, qpn=0, events=0, value=0):
-        """The answer, held to the rule."""
+        """The response, held to the rule."""
         rng = self.rng
         drive(self.dut, s_ec_valid=1, s_ec_op=op, s_ec_counter=number, s_ec_qpn=qpn,
               s_ec_events=events, s_ec_value=value | (0 if op != CREATE else rng.randrange(8)),
@@ -84,7 +84,7 @@ class Bench:
             if self.dut.s_ec_ready.value == 1:
                 break
         else:
-            raise AssertionError("no answer")
+            raise AssertionError("no response")
         code = int(self.dut.ec_code.value)
         self.dut.s_ec_valid.value = 0
         await RisingEdge(self.dut.clk)
@@ -111,10 +111,10 @@ class Bench:
     async def look(self):
         """Every QP with a counter is looked at as such, and no other."""
         for qpn in self.rng.sample(range(self.qps), 16) + [one[0] for one in self.rule.counts][:16]:
-            self.dut.look_qpn.value = qpn
+            self.dut.lookup_qpn.value = qpn
             await ReadOnly()
             some = any(one[0] == qpn for one in self.rule.counts)
-            assert self.dut.look_counted.value == some, qpn
+            assert self.dut.lookup_counted.value == some, qpn
             await RisingEdge(self.dut.clk)
 
 
@@ -129,7 +129,7 @@ async def completions_and_orders_by_the_rule(dut, pace):
     qps = [0, bench.qps - 1, *rng.sample(range(1, bench.qps - 1), 3)]
     for number in numbers:
         await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
-    answers = set()
+    responses = set()
     for _ in range(240):
         op = rng.choice((ATTACH, ATTACH, ATTACH, DETACH, DETACH, DESTROY, SET, ADD, FORGET))
         value = rng.choice((1, WRAP - 1, rng.getrandbits(64)))
@@ -141,15 +141,15 @@ async def completions_and_orders_by_the_rule(dut, pace):
         if op == DESTROY and rng.random() < 0.5:
             number = rng.choice(sorted(set(numbers) - set(bench.rule.counts.values())) or numbers)
         code = await bench.order(op, number, qpn, events, value)
-        answers.add((op, code))
+        responses.add((op, code))
         if op == DESTROY and code == OK:
             await bench.order(CREATE, number, value=8 * rng.getrandbits(61))
         for _ in range(rng.randrange(8)):
             bench.complete(rng.choice(qps), rng.randrange(4))
         await bench.settle()
     await bench.look()
-    assert answers >= {(ATTACH, OK), (ATTACH, BUSY), (DETACH, OK), (DETACH, ILLEGAL),
-                       (DESTROY, OK), (DESTROY, BUSY), (FORGET, OK)}, answers  # fmt: skip
+    assert responses >= {(ATTACH, OK), (ATTACH, BUSY), (DETACH, OK), (DETACH, ILLEGAL),
+                       (DESTROY, OK), (DESTROY, BUSY), (FORGET, OK)}, responses  # fmt: skip
 
 
 @cocotb.test()
@@ -161,11 +161,11 @@ async def entries_nobody_counts_pass_untouched(dut):
     await bench.order(CREATE, 3, value=64)
     for _ in range(40):
         bench.complete(5, 0, counted=0)
-    start = bench.out.taken
+    start = bench.out.consumed
     await RisingEdge(dut.clk)
     worker = cocotb.start_soon(bench.order(ATTACH, 3, 9, 1))
     await ClockCycles(dut.clk, 30)
-    assert bench.out.taken - start >= 28
+    assert bench.out.consumed - start >= 28
     await worker
     await bench.settle()
 
@@ -273,34 +273,34 @@ async def its_cycles(dut):
         await RisingEdge(dut.clk)
         return cycles
 
-    answered = lambda: dut.s_ec_ready.value == 1  # noqa: E731
+    responded = lambda: dut.s_ec_ready.value == 1  # noqa: E731
     promised = timing("efa_ec", "order").latency
-    assert await span(answered, s_ec_op=CREATE, s_ec_counter=1, s_ec_value=64) == promised
-    assert await span(answered, s_ec_op=ATTACH, s_ec_qpn=4, s_ec_events=0b11) == promised
+    assert await span(responded, s_ec_op=CREATE, s_ec_counter=1, s_ec_value=64) == promised
+    assert await span(responded, s_ec_op=ATTACH, s_ec_qpn=4, s_ec_events=0b11) == promised
     written = lambda: dut.m_wr_valid.value == 1  # noqa: E731
     promised = timing("efa_ec", "change").latency
     assert await span(written, s_ec_op=SET, s_ec_value=5) == promised
     for _ in range(8):
         bench.commits.post({"cqn": 1, "total": 1, "qpn": 4, "kind": 1, "counted": 1, "intr": 1})
-    taken, writes, commits = [], [], []
+    consumed, writes, commits = [], [], []
     for cycle in range(80):
         await ReadOnly()
         if dut.s_commit_valid.value == 1 and dut.s_commit_ready.value == 1:
-            taken.append(cycle)
+            consumed.append(cycle)
         if dut.m_wr_valid.value == 1:
             writes.append(cycle)
         if dut.m_commit_valid.value == 1:
             commits.append(cycle)
         await RisingEdge(dut.clk)
-    assert writes[0] - taken[0] == count.latency and writes[2] - writes[1] == count.interval
+    assert writes[0] - consumed[0] == count.latency and writes[2] - writes[1] == count.interval
     assert commits[0] - writes[0] == commit.latency
-    forget, event = timing("efa_ec", "forget").latency, timing("efa_ec", "forgotten").interval
-    assert await span(answered, s_ec_op=FORGET, s_ec_qpn=4) == forget + 2 * event
-    assert await span(answered, s_ec_op=FORGET, s_ec_qpn=5) == forget
+    cancel, event = timing("efa_ec", "invalidate").latency, timing("efa_ec", "invalidated").interval
+    assert await span(responded, s_ec_op=FORGET, s_ec_qpn=4) == cancel + 2 * event
+    assert await span(responded, s_ec_op=FORGET, s_ec_qpn=5) == cancel
 
 
 @cocotb.test()
-async def reset_forgets_every_counter(dut):
+async def reset_clears_every_counter(dut):
     """queue.ec.reset"""
     bench = Bench(dut, stalls=0.5)
     await clock_and_reset(dut)

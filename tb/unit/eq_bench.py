@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything around efa_eq: contexts, commits, doorbells, what it writes and asks for."""
+"""Everything around efa_eq: contexts, commits, doorbells, what it writes and requests."""
 
 from cocotb.triggers import ClockCycles
 

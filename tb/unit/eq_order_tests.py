@@ -302,7 +302,7 @@ async def a_drain_waits_for_every_commit_that_waits(dut):
 
 @cocotb.test()
 async def the_count_of_entries_passes_its_end(dut):
-    """eq.wrap: two laps of the deepest, slots and phases of any depth, on every event queue"""
+    """eq.wrap: two wraps of the deepest, slots and phases of any depth, on every event queue"""
     bench = Bench(dut)
     await bench.start(eqs=())
     bench.wr._task.cancel()
@@ -321,9 +321,9 @@ async def the_count_of_entries_passes_its_end(dut):
             await RisingEdge(dut.m_wr_valid)
             await FallingEdge(dut.clk)
             entry = AdminEqe.unpack(int(dut.m_wr_data.value).to_bytes(16, "little"))
-            lap, slot = divmod(number, 1 << log)
+            wrap, slot = divmod(number, 1 << log)
             seen = (int(dut.m_wr_addr.value) - BASES[eqn], entry.phase)
-            assert seen == (16 * slot, 1 - lap % 2), (log, number)
+            assert seen == (16 * slot, 1 - wrap % 2), (log, number)
         dut.cqdb_valid.value = dut.eqdb_valid.value = 0
         await bench.settle()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_eq against a plain account of it: every CQ and every event queue, whatever the others hold.
+"""efa_eq against a plain ref of it: every CQ and every event queue, whatever the others hold.
 
-One happening after the other, so that there is one right answer; and rows of arms that stand in
+One happening after the other, so that there is one right response; and rows of arms that stand in
 line behind an event the host does not take yet.
 """
 
@@ -11,7 +11,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, REG_BITS, AdminEqe, AdminEqeU
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import cycle, rng_for
 from tb.lib.waits import hold, pulse, until
 from tb.unit.eq_bench import Bench
@@ -26,7 +26,7 @@ class Cq:
 
     def __init__(self, eqn=0, live=0):
         self.eqn, self.live = eqn, live
-        self.armed = self.posted = self.kept = False
+        self.armed = self.posted = self.pending = False
         self.total = self.consumed = 0
 
 
@@ -39,7 +39,7 @@ class Eq:
         self.count = 0
 
 
-class Account:
+class RefModel:
     """What should happen, entered into `log`: ("eqe", number, entry, event) and ("irq", vector)."""
 
     def __init__(self, cqs):
@@ -66,7 +66,7 @@ class Account:
         cq = self.cqs[cqn]
         if cq.live and self.eqs[cq.eqn].live:
             if cq.posted:
-                cq.kept = True
+                cq.pending = True
             else:
                 self.post(cqn)
 
@@ -75,8 +75,8 @@ class Account:
         self.cqs[cqn].posted = True
         eqn = self.cqs[cqn].eqn
         eq = self.eqs[eqn]
-        lap, slot = divmod(eq.count, 1 << eq.context["log"])
-        entry = AdminEqe(phase=1 - lap % 2, u=AdminEqeU())
+        wrap, slot = divmod(eq.count, 1 << eq.context["log"])
+        entry = AdminEqe(phase=1 - wrap % 2, u=AdminEqeU())
         entry.u.comp_event.cqn = cqn
         data = int.from_bytes(entry.pack(), "little")
         addr = (eq.context["base"] << 6) + 16 * slot & (1 << 64) - 1
@@ -100,14 +100,14 @@ class Account:
             eq.armed = True
         for cqn, cq in enumerate(self.cqs):
             if cq.live and cq.eqn == eqn and cq.posted:
-                again = cq.kept
-                cq.posted = cq.kept = False
+                again = cq.pending
+                cq.posted = cq.pending = False
                 if again:
                     self.post(cqn)
 
 
-class World(Bench):
-    """The engine beside its account."""
+class Env(Bench):
+    """The engine beside its ref."""
 
     def __init__(self, dut):
         self.held = False
@@ -115,32 +115,32 @@ class World(Bench):
         self.commits._task.cancel()
         dut.s_commit_valid.value = 0
         self.rng = rng_for("eq_random")
-        self.account = Account(1 << len(dut.cqdb_cqn))
-        self.numbers = range(len(self.account.cqs))
+        self.ref = RefModel(1 << len(dut.cqdb_cqn))
+        self.numbers = range(len(self.ref.cqs))
 
     async def make_eq(self, eqn, live=1):
-        context = noise(INTERNAL.eqc, self.rng, live=live, log=self.rng.randrange(10))
-        if live or not self.account.eqs[eqn].live:
-            self.account.eqs[eqn] = Eq(context)
-        self.account.eqs[eqn].live = live
-        self.account.eqs[eqn].armed = self.account.eqs[eqn].new = False
+        context = dont_care(INTERNAL.eqc, self.rng, live=live, log=self.rng.randrange(10))
+        if live or not self.ref.eqs[eqn].live:
+            self.ref.eqs[eqn] = Eq(context)
+        self.ref.eqs[eqn].live = live
+        self.ref.eqs[eqn].armed = self.ref.eqs[eqn].new = False
         await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
 
     async def make_cq(self, cqn, share=0.85, eqn=None):
         """A CQ that can have events, or one in polling mode, or none."""
         live, eqn = self.rng.random() < share, self.rng.randrange(EQS) if eqn is None else eqn
-        self.account.cqs[cqn] = Cq(eqn, live)
+        self.ref.cqs[cqn] = Cq(eqn, live)
         there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
-        context = noise(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
+        context = dont_care(INTERNAL.cqc, self.rng, live=there[0], intr=there[1], eqn=eqn)
         await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
 
     async def commit(self, cqn, step=1):
-        total = self.account.cqs[cqn].total + step & COUNT
-        self.account.commit(cqn, total)
+        total = self.ref.cqs[cqn].total + step & COUNT
+        self.ref.commit(cqn, total)
         await pulse(self.dut, "s_commit_valid", s_commit_cqn=cqn, s_commit_total=total)
 
     async def ring(self, cqn, consumed, arm):
-        self.account.cqs[cqn].consumed = consumed
+        self.ref.cqs[cqn].consumed = consumed
         await self.arm_cq(cqn, consumed, arm)
 
     async def ring_eq(self, eqn, arm=1, number=None):
@@ -150,23 +150,23 @@ class World(Bench):
 
     def read(self, cqn):
         """A consumer index: all is read, or not."""
-        total = self.account.cqs[cqn].total
+        total = self.ref.cqs[cqn].total
         return self.rng.choice((total, total, total ^ 1 << self.rng.randrange(16)))
 
     def scan(self):
         """Cycles that an arm of an event queue may take now."""
-        return 16 + 4 * sum(cq.posted for cq in self.account.cqs)
+        return 16 + 4 * sum(cq.posted for cq in self.ref.cqs)
 
     async def quiet(self, cycles=0):
         """Until nothing is being done; then what left is what should have."""
         await ClockCycles(self.dut.clk, 14 + cycles)
-        wanted = self.account.log
+        wanted = self.ref.log
         entries = [entry for entry in wanted if entry[0] == "eqe"]
         assert self.order == [entry[0] for entry in wanted], (self.order, [e[0] for e in wanted])
         assert [(b["addr"], b["data"]) for b in self.wr.beats] == [e[1:3] for e in entries]
-        assert self.told.values() == [entry[3] for entry in entries]
+        assert self.reported.values() == [entry[3] for entry in entries]
         assert self.interrupts() == [entry[1] for entry in wanted if entry[0] == "irq"]
-        for seen in (self.order, self.wr.beats, self.told.seen, wanted):
+        for seen in (self.order, self.wr.beats, self.reported.seen, wanted):
             seen.clear()
 
     async def anything(self):
@@ -176,7 +176,7 @@ class World(Bench):
         if kind < 0.42:
             await self.ring(cqn, self.read(cqn), arm := int(rng.random() < 0.85))
             if arm:
-                self.account.arm(cqn)
+                self.ref.arm(cqn)
         elif kind < 0.80:
             await self.commit(cqn, rng.choice((1, 1, 2, 256)))
         elif kind < 0.88:
@@ -186,7 +186,7 @@ class World(Bench):
             arm, cycles = int(rng.random() < 0.9), self.scan()
             await self.ring_eq(eqn, arm, foreign)
             if arm and foreign is None:
-                self.account.arm_eq(eqn)
+                self.ref.arm_eq(eqn)
             await self.quiet(cycles)
         else:
             await self.make_eq(eqn, int(rng.random() < 0.8))
@@ -196,13 +196,13 @@ class World(Bench):
         """The host arms an event queue, and all that this lets out comes."""
         cycles = self.scan()
         await self.ring_eq(eqn)
-        self.account.arm_eq(eqn)
+        self.ref.arm_eq(eqn)
         await self.quiet(cycles)
 
     async def start_all(self):
         """All event queues, every second one armed, all CQs."""
         await super().start(eqs=())
-        self.told = Pulses(self.dut, "ev_eqe", "data")
+        self.reported = Pulses(self.dut, "ev_eqe", "data")
         for eqn in range(EQS):
             await self.make_eq(eqn)
             if eqn % 2:
@@ -212,8 +212,8 @@ class World(Bench):
 
     def free(self):
         """CQs that can have an event."""
-        return [n for n, cq in enumerate(self.account.cqs)
-                if cq.live and not cq.posted and self.account.eqs[cq.eqn].live]  # fmt: skip
+        return [n for n, cq in enumerate(self.ref.cqs)
+                if cq.live and not cq.posted and self.ref.eqs[cq.eqn].live]  # fmt: skip
 
     async def stuck(self):
         """An event that waits for the host; returns whose, None where nobody can have one."""
@@ -222,234 +222,235 @@ class World(Bench):
             return None
         cqn, self.held = self.rng.choice(free), True
         await ClockCycles(self.dut.clk, 3)
-        await self.ring(cqn, self.account.cqs[cqn].total ^ 1, 1)
+        await self.ring(cqn, self.ref.cqs[cqn].total ^ 1, 1)
         await ClockCycles(self.dut.clk, 8)
-        self.account.arm(cqn)
+        self.ref.arm(cqn)
         return cqn
 
 
 @cocotb.test()
 async def every_queue_by_itself(dut):
     """eq.random.each: any happening to any CQ and event queue leads to just what it should"""
-    world = World(dut)
-    await world.start_all()
+    env = Env(dut)
+    await env.start_all()
     for _ in range(700):
-        await world.anything()
+        await env.anything()
 
 
 @cocotb.test()
 async def every_queue_in_every_state_is_made_anew(dut):
     """eq.random.anew: armed, with an event, with one more to come: a new CQ knows of none of it"""
-    world = World(dut)
-    await world.start_all()
-    rng, cqs = world.rng, world.account.cqs
+    env = Env(dut)
+    await env.start_all()
+    rng, cqs = env.rng, env.ref.cqs
 
     async def ring(cqn, read):
         total = cqs[cqn].total
-        await world.ring(cqn, total if read else total ^ 1 << rng.randrange(16), 1)
-        world.account.arm(cqn)
-        await world.quiet()
+        await env.ring(cqn, total if read else total ^ 1 << rng.randrange(16), 1)
+        env.ref.arm(cqn)
+        await env.quiet()
 
     for before in rng.sample(range(4), 4):
-        for cqn in rng.sample(world.numbers, len(world.numbers)):
+        for cqn in rng.sample(env.numbers, len(env.numbers)):
             # A commit, and then armed; an event; another one behind it.
-            await world.commit(cqn, rng.choice((1, 256)))
-            await world.quiet()
+            await env.commit(cqn, rng.choice((1, 256)))
+            await env.quiet()
             for arm in range(before):
                 await ring(cqn, arm == 0)
-            await world.make_cq(cqn)
-            await world.quiet()
+            await env.make_cq(cqn)
+            await env.quiet()
             if rng.random() < 0.3:
-                await world.commit(cqn)
-                await world.quiet()
+                await env.commit(cqn)
+                await env.quiet()
             await ring(cqn, rng.random() < 0.5)
-            await world.commit(cqn)
-            await world.quiet()
+            await env.commit(cqn)
+            await env.quiet()
         for eqn in rng.sample(range(EQS), EQS):
             if rng.random() < 0.4:
-                await world.make_eq(eqn)
-            await world.arm_eq(eqn)
+                await env.make_eq(eqn)
+            await env.arm_eq(eqn)
 
 
 @cocotb.test()
 @cocotb.parametrize(others=[False, True])
 async def a_second_event_is_its_own_queues(dut, others):
     """eq.random.second: each CQ with one event gets no other, whether others wait or not"""
-    world = World(dut)
-    await world.start_all()
-    rng, own = world.rng, world.rng.randrange(EQS)
+    env = Env(dut)
+    await env.start_all()
+    rng, own = env.rng, env.rng.randrange(EQS)
 
     async def events(cqn, eqn, count):
-        """A CQ made anew on this event queue, with so many events that the host does not answer."""
-        await world.make_cq(cqn, 1, eqn)
+        """A CQ made anew on this event queue, with so many events that the host does not
+        response."""
+        await env.make_cq(cqn, 1, eqn)
         for _ in range(count):
-            await world.ring(cqn, 1, 1)
-            world.account.arm(cqn)
-            await world.quiet()
+            await env.ring(cqn, 1, 1)
+            env.ref.arm(cqn)
+            await env.quiet()
 
     async def elsewhere(cqn):
         await events(cqn, (own + rng.randrange(1, EQS)) % EQS, 2 * others)
 
-    for cqn in world.numbers:
+    for cqn in env.numbers:
         await elsewhere(cqn)
-    for cqn in rng.sample(world.numbers, len(world.numbers)):
+    for cqn in rng.sample(env.numbers, len(env.numbers)):
         await events(cqn, own, 1)
-        await world.arm_eq(own)
+        await env.arm_eq(own)
         await elsewhere(cqn)
 
 
 @cocotb.test()
 async def all_queues_in_a_row(dut):
     """eq.random.row: arms of most CQs and commits of most, in any order; the events they lead to"""
-    world = World(dut)
-    await world.start_all()
-    rng = world.rng
+    env = Env(dut)
+    await env.start_all()
+    rng = env.rng
 
     async def arms():
-        for cqn in rng.sample(world.numbers, len(world.numbers) * 4 // 5):
-            await world.ring(cqn, world.read(cqn), 1)
-            world.account.arm(cqn)
+        for cqn in rng.sample(env.numbers, len(env.numbers) * 4 // 5):
+            await env.ring(cqn, env.read(cqn), 1)
+            env.ref.arm(cqn)
             await ClockCycles(dut.clk, 1)
-        await world.quiet(8 * len(world.numbers))
+        await env.quiet(8 * len(env.numbers))
 
     async def commits():
-        for cqn in rng.choices(world.numbers, k=len(world.numbers)):
-            cq = world.account.cqs[cqn]
-            world.account.commit(cqn, total := cq.total + (1 << rng.randrange(16)) & COUNT)
+        for cqn in rng.choices(env.numbers, k=len(env.numbers)):
+            cq = env.ref.cqs[cqn]
+            env.ref.commit(cqn, total := cq.total + (1 << rng.randrange(16)) & COUNT)
             await hold(dut, "s_commit_valid", "s_commit_ready", s_commit_cqn=cqn,
                        s_commit_total=total)  # fmt: skip
-        await world.quiet(100)
+        await env.quiet(100)
 
     for turn in range(12):
         for step in (arms, commits) if turn % 2 else (commits, arms):
             await step()
-        for cqn in rng.sample(world.numbers, 10):
-            await world.make_cq(cqn)
+        for cqn in rng.sample(env.numbers, 10):
+            await env.make_cq(cqn)
         for eqn in rng.sample(range(EQS), rng.choice((0, EQS - 2, EQS))):
             if rng.random() < 0.1:
-                await world.make_eq(eqn)
-            await world.arm_eq(eqn)
+                await env.make_eq(eqn)
+            await env.arm_eq(eqn)
 
 
 @cocotb.test()
 async def arms_that_stand_in_line(dut):
     """eq.random.line: behind an event, each CQ once, as its last doorbell says; none made anew"""
-    world = World(dut)
-    await world.start_all()
-    rng = world.rng
+    env = Env(dut)
+    await env.start_all()
+    rng = env.rng
     for _ in range(60):
-        first = await world.stuck()
+        first = await env.stuck()
         if first is None:
-            await world.make_eq(rng.randrange(EQS))
+            await env.make_eq(rng.randrange(EQS))
             continue
-        line, asked = [], set()
+        line, requested = [], set()
         for _ in range(rng.choice((4, 20, 60))):
-            cqn = rng.choice([n for n in world.numbers if n != first])
+            cqn = rng.choice([n for n in env.numbers if n != first])
             if rng.random() < 0.1:
-                await world.make_cq(cqn)
-                asked.discard(cqn)
+                await env.make_cq(cqn)
+                requested.discard(cqn)
                 continue
             arm = int(rng.random() < 0.9)
-            await world.ring(cqn, world.read(cqn), arm)
+            await env.ring(cqn, env.read(cqn), arm)
             if arm:
-                asked.add(cqn)
+                requested.add(cqn)
                 line += [cqn] if cqn not in line else []
-        eqn, cycles = rng.choice((None, rng.randrange(EQS))), world.scan()
+        eqn, cycles = rng.choice((None, rng.randrange(EQS))), env.scan()
         if eqn is not None:
-            await world.ring_eq(eqn)
-            world.account.arm_eq(eqn)
-        world.held = False
+            await env.ring_eq(eqn)
+            env.ref.arm_eq(eqn)
+        env.held = False
         for cqn in line:
-            if cqn in asked:
-                world.account.arm(cqn)
-        await world.quiet(8 * len(line) + cycles)
+            if cqn in requested:
+                env.ref.arm(cqn)
+        await env.quiet(8 * len(line) + cycles)
         # Event queues are armed lowest number first, those made anew meanwhile not at all.
-        if rng.random() < 0.5 and (first := await world.stuck()) is not None:
-            some, cycles = rng.sample(range(EQS), rng.randrange(1, EQS)), world.scan()
+        if rng.random() < 0.5 and (first := await env.stuck()) is not None:
+            some, cycles = rng.sample(range(EQS), rng.randrange(1, EQS)), env.scan()
             for eqn in some:
-                await world.ring_eq(eqn)
+                await env.ring_eq(eqn)
             gone = {eqn for eqn in some
-                    if eqn != world.account.cqs[first].eqn and rng.random() < 0.3}  # fmt: skip
+                    if eqn != env.ref.cqs[first].eqn and rng.random() < 0.3}  # fmt: skip
             for eqn in gone:
-                await world.make_eq(eqn)
-            world.held = False
+                await env.make_eq(eqn)
+            env.held = False
             for eqn in sorted(set(some) - gone):
-                world.account.arm_eq(eqn)
-            await world.quiet(cycles * len(some))
+                env.ref.arm_eq(eqn)
+            await env.quiet(cycles * len(some))
         for _ in range(8):
-            await world.commit(rng.choice(world.numbers))
-            await world.quiet()
+            await env.commit(rng.choice(env.numbers))
+            await env.quiet()
 
 
 @cocotb.test()
 async def a_queue_stands_in_line_once(dut):
     """eq.random.once: armed once or thrice behind an event, it is looked at once and is armed"""
-    world = World(dut)
-    await world.start_all()
-    rng, cqs, took = world.rng, world.account.cqs, []
+    env = Env(dut)
+    await env.start_all()
+    rng, cqs, took = env.rng, env.ref.cqs, []
     for times in (1, 3):
         for eqn in range(EQS):
-            await world.make_eq(eqn)
-        first = await world.stuck()
-        then, last = rng.sample(world.free(), 2)
-        line = [n for n in rng.sample(world.numbers, 128) if n not in (first, then, last)]
+            await env.make_eq(eqn)
+        first = await env.stuck()
+        then, last = rng.sample(env.free(), 2)
+        line = [n for n in rng.sample(env.numbers, 128) if n not in (first, then, last)]
         for cqn in [then, *line * times]:
-            await world.ring(cqn, cqs[cqn].total ^ (cqn == then), 1)
+            await env.ring(cqn, cqs[cqn].total ^ (cqn == then), 1)
         # The engine goes on to the next event, and then to the end; there are arms all the time.
-        world.held = False
-        await until(dut, lambda: world.told.seen, "the first event", cycles=20)
-        world.held = True
+        env.held = False
+        await until(dut, lambda: env.reported.seen, "the first event", cycles=20)
+        env.held = True
         await ClockCycles(dut.clk, 8)
         for cqn in line * (times - 1):
-            await world.ring(cqn, cqs[cqn].total, 1)
-        world.held, released = False, cycle()
+            await env.ring(cqn, cqs[cqn].total, 1)
+        env.held, released = False, cycle()
         for cqn in line[-40:] * (times // 2):
-            await world.ring(cqn, cqs[cqn].total, 1)
-        await world.ring(last, cqs[last].total ^ 1, 1)
+            await env.ring(cqn, cqs[cqn].total, 1)
+        await env.ring(last, cqs[last].total ^ 1, 1)
         for cqn in (then, *line, last):
-            world.account.arm(cqn)
+            env.ref.arm(cqn)
         await ClockCycles(dut.clk, 4 * len(line))
-        took.append(world.told.seen[-1][0] - released)
-        await world.quiet()
+        took.append(env.reported.seen[-1][0] - released)
+        await env.quiet()
         # An event of each, one of each that is kept, and all of these.
-        for cqn in rng.sample(world.numbers, len(world.numbers)):
-            await world.commit(cqn)
+        for cqn in rng.sample(env.numbers, len(env.numbers)):
+            await env.commit(cqn)
             await ClockCycles(dut.clk, 6)
-        for cqn in rng.sample(world.numbers, len(world.numbers)):
-            await world.ring(cqn, cqs[cqn].total ^ 1, 1)
-            world.account.arm(cqn)
+        for cqn in rng.sample(env.numbers, len(env.numbers)):
+            await env.ring(cqn, cqs[cqn].total ^ 1, 1)
+            env.ref.arm(cqn)
             await ClockCycles(dut.clk, 6)
-        await world.quiet()
+        await env.quiet()
         for eqn in [*rng.sample(range(EQS), EQS), *range(EQS)]:
-            await world.arm_eq(eqn)
+            await env.arm_eq(eqn)
     assert took[0] == took[1]
 
 
 @cocotb.test()
 async def a_queue_made_anew_in_the_line_is_not_armed(dut):
     """eq.random.forgotten: whichever it is; and one that has no events never has one"""
-    world = World(dut)
-    await world.start_all()
+    env = Env(dut)
+    await env.start_all()
     for _ in range(2):
-        first = await world.stuck()
-        others = [n for n in world.numbers if n != first]
+        first = await env.stuck()
+        others = [n for n in env.numbers if n != first]
         for cqn in others:
-            await world.ring(cqn, 1, 1)
+            await env.ring(cqn, 1, 1)
         for cqn in others:
-            await world.make_cq(cqn, share=1)
-        world.held = False
-        await world.quiet(4 * len(others))
+            await env.make_cq(cqn, share=1)
+        env.held = False
+        await env.quiet(4 * len(others))
         for cqn in others:
-            await world.commit(cqn)
-        await world.quiet()
+            await env.commit(cqn)
+        await env.quiet()
     # What was written to the one before is not there to be read.
-    for cqn in world.numbers:
-        await world.make_cq(cqn, share=1)
-        await world.ring(cqn, 0, 1)
-        world.account.arm(cqn)
-    await world.quiet(4 * len(others))
-    for cqn in world.numbers:
-        await world.make_cq(cqn, share=0)
-        await world.ring(cqn, 1, 1)
-        await world.commit(cqn)
-    await world.quiet(4 * len(others))
+    for cqn in env.numbers:
+        await env.make_cq(cqn, share=1)
+        await env.ring(cqn, 0, 1)
+        env.ref.arm(cqn)
+    await env.quiet(4 * len(others))
+    for cqn in env.numbers:
+        await env.make_cq(cqn, share=0)
+        await env.ring(cqn, 1, 1)
+        await env.commit(cqn)
+    await env.quiet(4 * len(others))

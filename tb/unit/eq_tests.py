@@ -194,13 +194,13 @@ async def events_come_in_time(dut):
     """queue.eq.cycles: commit to entry to interrupt, arms of both kinds, silent commits."""
     bench = Bench(dut)
     await bench.start()
-    taken = Pulses(dut, "s_commit", taken=True)
-    offered, asked = Pulses(dut, "m_wr"), Pulses(dut, "m_irq")
+    consumed = Pulses(dut, "s_commit", consumed=True)
+    offered, requested = Pulses(dut, "m_wr"), Pulses(dut, "m_irq")
     paths = ("commit", "event", "irq", "arm", "eq_arm", "scan", "drain")
     promised = {path: timing("efa_eq", path) for path in paths}
 
-    def forget():
-        for pulses in (taken, offered, asked):
+    def cancel():
+        for pulses in (consumed, offered, requested):
             pulses.seen.clear()
 
     await bench.cq(3)
@@ -209,14 +209,14 @@ async def events_come_in_time(dut):
     await bench.settle()
     bench.commit(3)
     await bench.settle()
-    (entry,), (irq,) = offered.seen[0], asked.seen[0]
-    assert entry - taken.seen[0][0] == promised["event"].latency
+    (entry,), (irq,) = offered.seen[0], requested.seen[0]
+    assert entry - consumed.seen[0][0] == promised["event"].latency
     assert irq - entry == promised["irq"].latency
     # A CQ has one entry until its event queue is armed again; another one gets its own.
-    forget()
+    cancel()
     await bench.arm_cq(3, 0)
     await bench.settle()
-    assert not offered.seen and not asked.seen
+    assert not offered.seen and not requested.seen
     await bench.cq(4)
     await bench.arm_cq(4, 9)
     armed = cycle()
@@ -225,32 +225,32 @@ async def events_come_in_time(dut):
     await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     await bench.settle()
-    assert asked.seen[0][0] - armed == promised["eq_arm"].latency
+    assert requested.seen[0][0] - armed == promised["eq_arm"].latency
     # An arm that finds no CQ keeps commits waiting while it looks; they are one a cycle else.
     await reset(dut)
     await bench.configure()
     await bench.cq(5)
     await bench.arm_cq(5, 0)
     await bench.settle()
-    forget()
+    cancel()
     await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=0, ARM=1))
     armed = cycle()
     bench.commit(5)
     await bench.settle()
     assert offered.seen[0][0] - armed == promised["scan"].latency
-    forget()
+    cancel()
     for _ in range(40):
         bench.commit(5)
     await bench.settle()
-    cycles = [cycle for (cycle,) in taken.seen]
+    cycles = [cycle for (cycle,) in consumed.seen]
     steps = [b - a for a, b in zip(cycles, cycles[1:], strict=False)]
     assert steps == [promised["commit"].interval] * 39
     dut.drain_valid.value = dut.s_drained.value = 1
-    asked = cycle() + 1
+    requested = cycle() + 1
     await RisingEdge(dut.clk)
     dut.s_drained.value = 0
     await until(dut, high(dut.drain_ready), cycles=20)
-    assert cycle() - asked == promised["drain"].latency
+    assert cycle() - requested == promised["drain"].latency
     dut.drain_valid.value = 0
 
 
@@ -293,7 +293,7 @@ async def a_queue_made_anew_has_nothing_of_the_one_before(dut):
 
 @cocotb.test()
 async def what_waits_for_an_arm_goes_with_its_queue(dut):
-    """eq.goes: what a CQ kept, and an arm that an event queue asked for behind a stuck event."""
+    """eq.goes: what a CQ kept, and an arm that an event queue requested behind a stuck event."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start(eqs=(0, 4))
@@ -319,7 +319,7 @@ async def what_waits_for_an_arm_goes_with_its_queue(dut):
 
 
 @cocotb.test()
-async def what_is_gone_asks_for_nothing(dut):
+async def what_is_gone_requests_nothing(dut):
     """eq.gone: an arm of a CQ made anew, events without a queue, arms of a queue that goes"""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
@@ -373,9 +373,9 @@ async def every_event_queue_is_armed_beside_commits(dut):
     for eqn in range(8):
         await bench.cq(10 + eqn, eqn)
     await bench.cq(20, 0)
-    for lap in range(12):
+    for wrap in range(12):
         for eqn in range(8):
-            await bench.arm_cq(10 + eqn, lap)
+            await bench.arm_cq(10 + eqn, wrap)
         await bench.settle()
         for _ in range(60):
             bench.commit(20)

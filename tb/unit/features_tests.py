@@ -14,32 +14,34 @@ from efa.defs import (
 from tb.lib.stream import rng_for
 
 
-def filled(part, **told):
+def filled(part, **reported):
     """Set each field of a part that the spec has a value for."""
     for name in type(part).DTYPE.names:
-        if name in told:
-            setattr(part, name, told[name])
+        if name in reported:
+            setattr(part, name, reported[name])
 
 
-def answer(feature, profile, node, groups, qpn_w, cqn_w):
+def response(feature, profile, node, groups, qpn_w, cqn_w):
     """The response a feature has, None where it has none."""
-    told = list(PROFILES.values())[profile]
+    reported = list(PROFILES.values())[profile]
     resp, ids = AdminGetFeatureResp(), AdminAqFeatureId
     if feature == ids.DEVICE_ATTR:
-        filled(resp.u.device_attr, **told, db_bar=LIMITS.db_bar)
+        filled(resp.u.device_attr, **reported, db_bar=LIMITS.db_bar)
     elif feature == ids.AENQ_CONFIG:
-        filled(resp.u.aenq, supported_groups=told.aenq_supported_groups, enabled_groups=groups)
+        filled(resp.u.aenq, supported_groups=reported.aenq_supported_groups, enabled_groups=groups)
     elif feature == ids.NETWORK_ATTR:
-        filled(resp.u.network_attr, mtu=told.mtu, addr=LIMITS.gid_prefix + node.to_bytes(2, "big"))
+        filled(
+            resp.u.network_attr, mtu=reported.mtu, addr=LIMITS.gid_prefix + node.to_bytes(2, "big")
+        )
     elif feature == ids.QUEUE_ATTR_1:
-        filled(resp.u.queue_attr_1, **told, **LIMITS, max_qp=1 << qpn_w, max_cq=1 << cqn_w,
+        filled(resp.u.queue_attr_1, **reported, **LIMITS, max_qp=1 << qpn_w, max_cq=1 << cqn_w,
                max_mr=1 << LIMITS.mr_w, max_pd=1 << LIMITS.pd_w, max_ah=1 << LIMITS.ah_w,
                max_llq_size=64 * LIMITS.max_sq_depth)  # fmt: skip
     elif feature == ids.EVENT_QUEUE_ATTR:
-        filled(resp.u.event_queue_attr, **told, max_eq_depth=LIMITS.max_eq_depth)
+        filled(resp.u.event_queue_attr, **reported, max_eq_depth=LIMITS.max_eq_depth)
     elif feature == ids.QUEUE_ATTR_2:
-        filled(resp.u.queue_attr_2, **told)
-        if told.device_caps & AdminFeatureDeviceAttrDesc(event_counters=1).device_caps:
+        filled(resp.u.queue_attr_2, **reported)
+        if reported.device_caps & AdminFeatureDeviceAttrDesc(event_counters=1).device_caps:
             filled(resp.u.queue_attr_2, **LIMITS, max_event_counters=1 << LIMITS.ec_w,
                    supported_event_counter_qp_events=LIMITS.event_counter_events)  # fmt: skip
     elif feature != ids.HW_HINTS:
@@ -60,7 +62,7 @@ async def every_feature_as_the_spec_says(dut):
                 dut.s_cfg_profile.value, dut.s_cfg_node_id.value = profile, node
                 dut.s_feature.value, dut.s_groups.value = feature, groups
                 await Timer(1, "ns")
-                body = answer(feature, profile, node, groups, *widths)
+                body = response(feature, profile, node, groups, *widths)
                 assert dut.m_known.value == (body is not None), feature
                 if body is not None:
                     known += 1

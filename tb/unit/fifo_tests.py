@@ -38,15 +38,15 @@ async def order(dut, pace):
 
 @cocotb.test()
 async def fill(dut):
-    """common.fifo.full: holds its whole depth, level tells, then no more."""
+    """common.fifo.full: holds its whole depth, level reports, then no more."""
     idle(dut)
     await clock_and_reset(dut)
     dut.s_valid.value = 1
-    taken = 0
+    consumed = 0
     for _ in range(depth(dut) + 8):
         await RisingEdge(dut.clk)
-        taken += int(dut.s_ready.value)
-    assert taken == depth(dut)
+        consumed += int(dut.s_ready.value)
+    assert consumed == depth(dut)
     await Timer(1, "ns")
     assert dut.level.value == depth(dut) and dut.s_ready.value == 0
     assert dut.m_valid.value == 1, "m_valid depends on m_ready"

@@ -33,15 +33,15 @@ class HostBench:
         self.rd = StreamMonitor(dut, "m_dma_rd", stalls)
         self.rdcpl = StreamDriver(dut, "s_dma_rd_cpl", gaps)
         self.wr = StreamMonitor(dut, "m_dma_wr", stalls)
-        self.ask = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx", "sq")}
+        self.request = {c: StreamDriver(dut, f"rd_{c}", gaps) for c in ("adm", "rq", "tx", "sq")}
         shared = ["cookie", "offset", "data", "bytes", "last", "err"]
-        self.rdc = {c: Beats(dut, f"rdc_{c}_valid", "rdc", shared) for c in self.ask}
+        self.rd_cpl = {c: Beats(dut, f"rd_cpl_{c}_valid", "rd_cpl", shared) for c in self.request}
         self.put = {c: StreamDriver(dut, f"wr_{c}", gaps) for c in ("adm", "rx", "cq", "eq")}
         self.irq = {c: StreamDriver(dut, f"irq_{c}", gaps) for c in ("adm", "eq")}
         self.llq = StreamMonitor(dut, "llq")
         self.db = StreamMonitor(dut, "db")
         self.reg = StreamMonitor(dut, "reg_wr")
-        self.odd = StreamMonitor(dut, "ev_odd_host")
+        self.anomaly = StreamMonitor(dut, "ev_anomaly_host")
         self.steps = StreamMonitor(dut, "ev_reset")
 
     def fields(self, prefix, **values):
@@ -74,22 +74,22 @@ class HostBench:
         beat = (await self.cpl.take())[0]
         assert beat["tag"] == tag
         lane = offset % LINE
-        asked = ((1 << (8 * size)) - 1) << (8 * lane)
-        assert beat["data"] & ~asked == 0, "lanes that were not asked for"
+        requested = ((1 << (8 * size)) - 1) << (8 * lane)
+        assert beat["data"] & ~requested == 0, "lanes that were not requested"
         return beat["data"] >> (8 * lane)
 
-    def ask_register(self, offset, seq):
+    def request_register(self, offset, seq):
         self.store(Reg.MMIO_REG_READ, offset << 16 | seq)
 
-    async def answer(self, offset, seq, addr=RESP):
+    async def response(self, offset, seq, addr=RESP):
         beat = (await self.wr.take())[0]
         assert (beat["addr"], beat["len"], beat["last"]) == (addr, 8, 1), beat
         assert beat["data"] & 0xFFFF_FFFF == offset << 16 | seq, beat
         return beat["data"] >> 32
 
     async def register(self, offset, seq=7):
-        self.ask_register(offset, seq)
-        return await self.answer(offset, seq)
+        self.request_register(offset, seq)
+        return await self.response(offset, seq)
 
     def set_resp(self, addr=RESP):
         self.store(Reg.MMIO_RESP_HI, addr >> 32)
@@ -105,8 +105,8 @@ class HostBench:
         await ClockCycles(self.dut.clk, cycles)
 
     def odds(self):
-        events = [EVENTS.odd_host.unpack(beat["data"]) for beat in self.odd.beats]
-        self.odd.beats.clear()
+        events = [EVENTS.anomaly_host.unpack(beat["data"]) for beat in self.anomaly.beats]
+        self.anomaly.beats.clear()
         return [(event.what, event.detail) for event in events]
 
     def taken_steps(self):

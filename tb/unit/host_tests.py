@@ -80,9 +80,9 @@ async def dwords(dut):
     expected += [(0x40 + 4 * i, value) for i, value in enumerate(values)]
     assert stores == expected
     known = {int(register) for register in Reg} - {int(Reg.DEV_STS)}
-    odd = [(1, int(Reg.AQ_CAPS)), (2, 0)]
-    odd += [(2, offset) for offset in range(0x40, 0x80, 4) if offset not in known]
-    assert bench.odds() == odd
+    anomaly = [(1, int(Reg.AQ_CAPS)), (2, 0)]
+    anomaly += [(2, offset) for offset in range(0x40, 0x80, 4) if offset not in known]
+    assert bench.odds() == anomaly
 
 
 @cocotb.test()
@@ -152,7 +152,7 @@ async def posted_never_blocked(dut):
     bench.irq["adm"].post({"vector": 0})
     bench.set_resp()
     for number in range(12):
-        bench.ask_register(Reg.VERSION, number)
+        bench.request_register(Reg.VERSION, number)
     for _ in range(32):
         bench.load(0, 64)
     worst, waited = 0, 0
@@ -170,7 +170,7 @@ async def posted_never_blocked(dut):
 
 @cocotb.test()
 async def loads_in_order(dut):
-    """mmio.loads: a load sees the stores before it, none behind it; answers keep their order."""
+    """mmio.loads: a load sees the stores before it, none behind it; responses keep their order."""
     bench = await HostBench(dut, stalls=0.6).start()
     rng = rng_for("loads")
     table = [0] * (4 * LIMITS.msix_vectors)
@@ -186,42 +186,43 @@ async def loads_in_order(dut):
         else:
             line = index & ~15
             words = (table + [ALL_ONES] * 16)[line : line + 16]
-            whole = rng.random() < 0.3
+            complete = rng.random() < 0.3
             value = sum(
-                word << (32 * i) for i, word in enumerate(words) if whole or line + i == index
+                word << (32 * i) for i, word in enumerate(words) if complete or line + i == index
             )
-            tag = bench.load(TABLE + (4 * line if whole else 4 * index), 64 if whole else 4)
+            tag = bench.load(TABLE + (4 * line if complete else 4 * index), 64 if complete else 4)
             expected.append({"tag": tag, "data": value})
     assert await bench.cpl.take(len(expected)) == expected
 
 
 @cocotb.test()
 async def readless_address(dut):
-    """regs.readless.address: an answer goes where MMIO_RESP pointed when it was asked."""
+    """regs.readless.address: a response goes where MMIO_RESP pointed when it was requested."""
     bench = await HostBench(dut, stalls=0.8).start()
     for seq in range(6):
         bench.set_resp(RESP + 0x1_0000_1000 * seq)
-        bench.ask_register(Reg.VERSION, seq)
+        bench.request_register(Reg.VERSION, seq)
     for seq in range(6):
-        assert await bench.answer(Reg.VERSION, seq, RESP + 0x1_0000_1000 * seq) == 2
+        assert await bench.response(Reg.VERSION, seq, RESP + 0x1_0000_1000 * seq) == 2
 
 
 @cocotb.test()
 async def readless_lost(dut):
-    """regs.readless.lost: what waits is bounded, a read too many is reported, the others answer."""
+    """regs.readless.lost: what waits is bounded, a read too many is reported, the others
+    response."""
     bench = await HostBench(dut).start()
     dut.s_cfg_bme.value = 0
     bench.set_resp()
     total = LIMITS.mmio_reads + 3
     for seq in range(total):
-        bench.ask_register(Reg.CAPS, seq)
+        bench.request_register(Reg.CAPS, seq)
     await bench.settle()
     assert not bench.wr.beats
     lost = [(3, int(Reg.CAPS) << 16 | seq) for seq in range(LIMITS.mmio_reads, total)]
     assert bench.odds() == lost
     dut.s_cfg_bme.value = 1
     for seq in range(LIMITS.mmio_reads):
-        await bench.answer(Reg.CAPS, seq)
+        await bench.response(Reg.CAPS, seq)
     await bench.wr.none(20)
 
 
@@ -258,7 +259,7 @@ async def reset_drains(dut, cause):
     bench.set_resp()
     beats = packet(0x4000, bytes(range(192)))
     if cause == "read":
-        bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+        bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
         request = (await bench.rd.take())[0]
     elif cause == "packet":
         bench.put["rx"].post(*beats[:1])
@@ -269,7 +270,7 @@ async def reset_drains(dut, cause):
     bench.set_resp()
     bench.store(Reg.DEV_CTL, 0)
     await until(dut, high(dut.quiesce))
-    bench.ask["adm"].post({"addr": 0x2000, "len": 64, "cookie": 1})
+    bench.request["adm"].post({"addr": 0x2000, "len": 64, "cookie": 1})
     bench.put["cq"].post(*packet(0x5000, bytes(16)))
     bench.irq["adm"].post({"vector": 0})
     await steady(dut, 60, core_rst=0, quiesce=1)
@@ -284,7 +285,7 @@ async def reset_drains(dut, cause):
     else:
         dut.net_quiet.value = 1
     await until(dut, high(dut.core_rst), cycles=40)
-    assert len(bench.rdc["tx"].beats) == (cause == "read")
+    assert len(bench.rd_cpl["tx"].beats) == (cause == "read")
     assert not bench.rd.beats and not bench.wr.beats
     cycles = 0
     while dut.core_rst.value == 1:
@@ -302,8 +303,8 @@ async def stores_during_reset(dut):
     bench.set_resp()
     bench.vector(1, 0xFEE0_1000, 0x55)
     bench.store(Reg.DEV_CTL, RESET_BIT)
-    bench.ask_register(Reg.VERSION, 3)
-    assert await bench.answer(Reg.VERSION, 3, 0) == 2
+    bench.request_register(Reg.VERSION, 3)
+    assert await bench.response(Reg.VERSION, 3, 0) == 2
     bench.set_resp()
     bench.reg.beats.clear()
     bench.store(Reg.INTR_MASK, 1)
@@ -323,13 +324,13 @@ async def stores_during_reset(dut):
 
 @cocotb.test()
 async def flr(dut):
-    """reset.flr: forgets registers, waiting answers and the vector table; ends by itself."""
+    """reset.flr: clears registers, waiting responses and the vector table; ends by itself."""
     bench = await HostBench(dut).start()
     bench.set_resp()
     bench.vector(0, 0xFEE0_0000, 0x11)
     await bench.settle()
     dut.s_cfg_bme.value = 0
-    bench.ask_register(Reg.VERSION, 1)
+    bench.request_register(Reg.VERSION, 1)
     await bench.settle()
     dut.s_cfg_flr.value = 1
     await RisingEdge(dut.clk)
@@ -344,8 +345,8 @@ async def flr(dut):
     assert not bench.reg.beats and bench.taken_steps() == [0, 1, 2]
     assert await bench.read(TABLE, 16) == 1 << 96
     assert await bench.read(Reg.DEV_STS) == 1
-    bench.ask_register(Reg.VERSION, 2)
-    await bench.answer(Reg.VERSION, 2, 0)
+    bench.request_register(Reg.VERSION, 2)
+    await bench.response(Reg.VERSION, 2, 0)
 
 
 @cocotb.test()
@@ -370,12 +371,12 @@ async def power_on_in_traffic(dut):
     bench = await HostBench(dut, stalls=0.5).start()
     bench.set_resp()
     for seq in range(5):
-        bench.ask_register(Reg.VERSION, seq)
+        bench.request_register(Reg.VERSION, seq)
         bench.load(0, 64)
     bench.put["rx"].post(*packet(0x4000, bytes(256)))
-    bench.ask["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
+    bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
     await ClockCycles(dut.clk, 12)
-    for driver in (bench.mmio, bench.put["rx"], bench.ask["tx"]):
+    for driver in (bench.mmio, bench.put["rx"], bench.request["tx"]):
         driver.clear()
     await reset(dut)
     for monitor in (bench.wr, bench.rd, bench.cpl):

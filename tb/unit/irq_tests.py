@@ -77,7 +77,7 @@ async def a_vector_that_is_not_there(dut):
 @cocotb.parametrize(moderation=[1, 7, 100, 804])
 async def messages_keep_their_distance(dut, moderation):
     """irq.moderation: of one vector only; what comes sooner merges and leaves in time. Each is
-    told."""
+    reported."""
     bench, rng = await HostBench(dut).start(), rng_for("moderation")
     events = StreamMonitor(dut, "ev_irq")
     vectors = int(dut.VECTORS.value)
@@ -85,12 +85,12 @@ async def messages_keep_their_distance(dut, moderation):
         bench.vector(vector, 0xFEE0_0000 + 16 * vector, vector)
     await bench.settle()
     dut.s_cfg_moderation.value = moderation
-    sent, asked, late = {}, {}, 4 + 2 * vectors + 40
+    sent, requested, late = {}, {}, 4 + 2 * vectors + 40
 
     def leaves(beat):
         vector, now = beat["data"], cycle()
         assert now - sent.get(vector, -moderation) >= moderation, "too soon"
-        due = max(asked.pop(vector, now), sent.get(vector, -moderation) + moderation)
+        due = max(requested.pop(vector, now), sent.get(vector, -moderation) + moderation)
         assert now - due <= late, (vector, now - due)
         sent[vector] = now
 
@@ -99,17 +99,17 @@ async def messages_keep_their_distance(dut, moderation):
         vector = rng.choice((0, 1, vectors - 1, rng.randrange(vectors)))
         await bench.irq[rng.choice(("adm", "eq"))].send({"vector": vector})
         if sent.get(vector, 0) < cycle() - 1:
-            asked.setdefault(vector, cycle())
+            requested.setdefault(vector, cycle())
         await ClockCycles(dut.clk, rng.choice((1, 5, 40, moderation, 2 * moderation)))
     await ClockCycles(dut.clk, 2 * moderation + late)
-    assert not asked, "a message was lost"
+    assert not requested, "a message was lost"
     left = [EVENTS.irq.pack(vector=beat["data"]) for beat in bench.wr.beats]
     assert [beat["data"] for beat in events.beats] == left
 
 
 @cocotb.test()
 async def masks_and_distance(dut):
-    """irq.moderation.mask: a held message that gets masked is pending; one reset forgets it."""
+    """irq.moderation.mask: a held message that gets masked is pending; one reset clears it."""
     bench = await HostBench(dut).start()
     bench.vector(1, 0xFEE0_0000, 0x11)
     await bench.settle()

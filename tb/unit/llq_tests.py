@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_llq: whose line, rung or not, which dwords of an entry are there; rings that come and go."""
+"""efa_llq: whose line, posted or not, which dwords of an entry are there; rings that come and
+go."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, hold, pulse, until, zero
@@ -14,7 +15,7 @@ from tb.unit.queue_bench import Pulses, Table
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
 ALL = 0xFFFF
-MOST_WAIT = 100_000  # cycles: the walk after power-on takes a third of it
+MOST_WAIT = 100_000  # cycles: the scan after power-on takes a third of it
 # A doorbell's count is in efa_doorbell's table this many cycles later; its entry is read no
 # sooner than a scheduler that sees the count at once can do it.
 DB_TABLE = timing("efa_doorbell", "count").latency - 1
@@ -28,12 +29,12 @@ class Ring:
         self.qpn, self.line, self.log, self.wide = qpn, page * PAGE, log, wide
         self.depth, self.lines = 1 << log, 1 << log + wide
         self.live = 1
-        self.rest = noise(INTERNAL.qpc, rng_for(f"ring{qpn}"))
+        self.rest = dont_care(INTERNAL.qpc, rng_for(f"ring{qpn}"))
         self.begin(start)
 
     def begin(self, start):
-        """The counts of an empty ring; a start two laps from 0 looks to the memory like 0."""
-        self.taken = self.produced = start
+        """The counts of an empty ring; a start two wraps from 0 looks to the memory like 0."""
+        self.consumed = self.produced = start
         self.doorbells, self.written = [(-100, start)], {}
         self.stored, self.taking = {}, None
 
@@ -42,15 +43,15 @@ class Ring:
         fields = {"live": self.live, "sq_line": self.line, "sq_log": self.log, "wqe128": self.wide}
         return INTERNAL.qpc.pack(**(self.rest | fields))
 
-    def rung(self, edge):
+    def posted(self, edge):
         """The count that this edge finds in the doorbells' table."""
         while len(self.doorbells) > 1 and self.doorbells[1][0] + DB_TABLE <= edge:
             self.doorbells.pop(0)
         return self.doorbells[0][1]
 
     def waits(self, slot):
-        """Does the slot hold an entry that was rung and not taken?"""
-        return (slot - self.taken) % self.depth < (self.produced - self.taken) & 0xFFFF
+        """Does the slot hold an entry that was posted and not taken?"""
+        return (slot - self.consumed) % self.depth < (self.produced - self.consumed) & 0xFFFF
 
 
 class Bench:
@@ -63,8 +64,8 @@ class Bench:
         dut = self.dut
         zero(dut, "s_void_valid", "llq_valid", "s_op_valid", "s_op_own", "s_op_disown", "rd_en")
         Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda r: r.image))
-        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.rung(cycle())))
-        Table(dut, "taken_addr", "taken_data", lambda n: self.get(n, lambda r: r.taken))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda r: r.posted(cycle())))
+        Table(dut, "consumed_addr", "consumed_data", lambda n: self.get(n, lambda r: r.consumed))
         dut.power_rst.value = 1
         began = cocotb.start_soon(clock_and_reset(dut))
         await ClockCycles(dut.clk, 2)
@@ -77,7 +78,7 @@ class Bench:
         await until(self.dut, high(self.dut.init_done), cycles=2000)
 
     async def all_equal(self):
-        """The walk over the lines after power-on has ended, if nothing was stored meanwhile."""
+        """The scan over the lines after power-on has ended, if nothing was stored meanwhile."""
         await ClockCycles(self.dut.clk, 1 << len(self.dut.rd_line))
 
     def get(self, qpn, what):
@@ -99,12 +100,12 @@ class Bench:
             owner.stored[(line - owner.line) >> owner.wide] = cycle() + 1
         edge = await pulse(self.dut, "llq_valid", llq_line=line, llq_dwen=dwen, llq_part=part,
                            llq_data=data)  # fmt: skip
-        verdict = NO_OWNER
+        outcome = NO_OWNER
         if owner is not None and 0 <= line - owner.line < owner.lines:
             slot, half = divmod(line - owner.line, 1 + owner.wide)
-            verdict = PARTIAL if part else TAKEN
+            outcome = PARTIAL if part else TAKEN
             if owner.waits(slot) and dwen:
-                verdict = RUNG
+                outcome = RUNG
                 self.errors.append((edge + self.latency, owner.qpn))
             elif dwen:
                 count = owner.produced + (slot - owner.produced) % owner.depth & 0xFFFF
@@ -112,7 +113,7 @@ class Bench:
                 for lane in range(16):
                     if dwen >> lane & 1:
                         entry[16 * half + lane] = data >> 32 * lane & 0xFFFFFFFF
-        self.expected.append((edge + self.latency, verdict, line, dwen))
+        self.expected.append((edge + self.latency, outcome, line, dwen))
         return edge
 
     async def complete(self, ring, count):
@@ -141,31 +142,31 @@ class Bench:
         return parity, [int(word, 2) if set(word) <= {"0", "1"} else None for word in words]
 
     async def entry(self, ring, count):
-        """Read an entry: just what was written of it shows the parity of its lap."""
-        lap, found = count >> ring.log & 1, {}
+        """Read an entry: just what was written of it shows the parity of its wrap."""
+        wrap, found = count >> ring.log & 1, {}
         at = ring.line + (count % ring.depth << ring.wide)
         for half in range(1 + ring.wide):
             parity, words = await self.line(at + half)
             for lane in range(16):
-                if parity >> lane & 1 == lap:
+                if parity >> lane & 1 == wrap:
                     found[16 * half + lane] = words[lane]
         wanted = ring.written.get(count, {})
         assert found == wanted, (ring.qpn, count, found, wanted)
 
     async def take(self, ring):
         """Take the oldest entry, when nothing is on its way into its slot."""
-        slot = ring.taken % ring.depth
+        slot = ring.consumed % ring.depth
         if cycle() - ring.stored.get(slot, -100) < self.latency:
             return False
-        ring.taking, count = slot, ring.taken
+        ring.taking, count = slot, ring.consumed
         await self.entry(ring, count)
-        whole = len(ring.written.pop(count, {})) == 16 << ring.wide
-        ring.taken = count + 1 & 0xFFFF
-        self.wrapped |= ring.taken == 0
-        for half in range(0 if whole else 1 + ring.wide):
-            line, lap = ring.line + (slot << ring.wide) + half, count >> ring.log & 1
+        entire = len(ring.written.pop(count, {})) == 16 << ring.wide
+        ring.consumed = count + 1 & 0xFFFF
+        self.wrapped |= ring.consumed == 0
+        for half in range(0 if entire else 1 + ring.wide):
+            line, wrap = ring.line + (slot << ring.wide) + half, count >> ring.log & 1
             await hold(self.dut, "s_void_valid", "s_void_ready", s_void_line=line,
-                       s_void_parity=lap)  # fmt: skip
+                       s_void_parity=wrap)  # fmt: skip
         await RisingEdge(self.dut.clk)
         ring.taking = None
         return True
@@ -173,7 +174,7 @@ class Bench:
     async def check(self):
         await ClockCycles(self.dut.clk, self.latency + 1)
         seen = [(cycle, EVENTS.llq.unpack(raw)) for cycle, raw in self.ev.seen]
-        got = [(cycle, e.verdict, e.line, e.dwords) for cycle, e in seen]
+        got = [(cycle, e.status, e.line, e.dwords) for cycle, e in seen]
         assert got == self.expected, next(
             pair for pair in zip(got, self.expected, strict=False) if pair[0] != pair[1]
         )
@@ -181,11 +182,11 @@ class Bench:
 
 
 async def taker(bench, rings):
-    """Takes what was rung, as soon as a scheduler could."""
+    """Takes what was posted, as soon as a scheduler could."""
     rng = rng_for("taker")
     while True:
         ring = rng.choice(rings)
-        due = ring.taken != ring.produced and cycle() + 1 >= ring.doorbells[-1][0] + DB_READ
+        due = ring.consumed != ring.produced and cycle() + 1 >= ring.doorbells[-1][0] + DB_READ
         if not due or rng.random() < 0.3 or not await bench.take(ring):
             await RisingEdge(bench.dut.clk)
 
@@ -204,15 +205,15 @@ async def entries_are_whole_from_any_pieces(dut):
     cocotb.start_soon(taker(bench, rings))
     for _ in range(2500):
         ring = rng.choice(rings)
-        room = ring.depth - (ring.produced - ring.taken & 0xFFFF)
+        space = ring.depth - (ring.produced - ring.consumed & 0xFFFF)
         slot = (ring.produced + rng.randrange(3) - (rng.random() < 0.05)) % ring.depth
         line = ring.line + (slot << ring.wide) + rng.randrange(1 + ring.wide)
         dwen = rng.choice((ALL, 0xFF, 0xFF00, rng.getrandbits(16), 0))
         kind = rng.random()
-        if kind < 0.2 and room:
+        if kind < 0.2 and space:
             if rng.random() < 0.8:
                 await bench.complete(ring, ring.produced)
-            bench.ring_bell(ring, rng.randrange(1, min(room, 2) + 1))
+            bench.ring_bell(ring, rng.randrange(1, min(space, 2) + 1))
             await RisingEdge(dut.clk)
         elif kind < 0.8 and slot != ring.taking:
             await bench.store(line, dwen, int(dwen == 0 or rng.random() < 0.05), ring)
@@ -261,7 +262,7 @@ async def a_store_behind_a_void_stays(dut):
         for busy in (0, 1, 0, 1):
             await bench.make(ring)
             ring.begin(0)
-            # The first entry lacks some of its dwords; of the next lap's come others.
+            # The first entry lacks some of its dwords; of the next wrap's come others.
             first, second = (bench.rng.randrange(1, ALL) for _ in range(2))
             await bench.store(ring.line, first, owner=ring)
             bench.ring_bell(ring, 1)
@@ -270,7 +271,7 @@ async def a_store_behind_a_void_stays(dut):
             ring.written.clear()
             # A ring that is cleared meanwhile takes every other turn.
             dut.s_op_valid.value, dut.s_op_own.value, dut.s_op_qpc.value = busy, 0, rest.image
-            ring.taken = 1
+            ring.consumed = 1
             if distance < 0:
                 await bench.store(ring.line, second, owner=ring)
                 await ClockCycles(dut.clk, -distance - 1)
@@ -328,15 +329,15 @@ async def stores_and_reads_keep_their_time(dut):
     edges = [await bench.store(line, owner=ring) for line in range(64)]
     assert [b - a for a, b in zip(edges, edges[1:], strict=False)] == [store.interval] * 63
     await bench.check()
-    first_lap = ring.written
+    first_wrap = ring.written
     # Read in the cycle in which it is written, and in the next one.
     for late in (0, 1):
-        ring.begin(ring.taken + 64)
+        ring.begin(ring.consumed + 64)
         edge = await bench.store(7, owner=ring)
         await ClockCycles(dut.clk, store.latency + late - 1)
         if not late:
             ring.written.clear()
-        await bench.entry(ring, ring.taken + 7)
+        await bench.entry(ring, ring.consumed + 7)
         assert cycle() - edge == store.latency + late + read.latency
     # A line each cycle, kept while none is read.
     dut.rd_en.value = 1
@@ -353,7 +354,7 @@ async def stores_and_reads_keep_their_time(dut):
     for line in range(6):
         data = int(seen[line + read.latency], 2)
         assert [data >> 32 * lane & 0xFFFFFFFF for lane in range(16)] == [
-            first_lap[line][lane] for lane in range(16)
+            first_wrap[line][lane] for lane in range(16)
         ]
     assert seen[6] == seen[7] == seen[8]
 
@@ -447,10 +448,10 @@ async def a_void_is_seen_in_its_time(dut):
 
 
 @cocotb.test()
-async def a_ring_on_the_heels_of_the_walk(dut):
+async def a_ring_on_the_heels_of_the_scan(dut):
     """queue.llq.heels: a line a cycle right behind it; the next ring is looked at anew.
 
-    Each store holds the walk up for a cycle, wherever the walk is."""
+    Each store holds the scan up for a cycle, wherever the scan is."""
     bench, began = Bench(dut), cycle()
     await bench.start()
     near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.rd_line)) // PAGE // 2
@@ -472,7 +473,7 @@ async def a_ring_on_the_heels_of_the_walk(dut):
         await ClockCycles(dut.clk, bench.latency)
         for count in range(ring.depth):
             await bench.entry(ring, count)
-    # Nothing is walked over again.
+    # Nothing is scanned over again.
     for _ in range(3):
         await bench.all_equal()
     for ring in rings:
@@ -482,7 +483,7 @@ async def a_ring_on_the_heels_of_the_walk(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.0, 0.7])
 async def memories_may_hold_anything_at_power_on(dut, rate):
-    """queue.llq.power: rings made before the walk has passed them, stores that hold it up."""
+    """queue.llq.power: rings made before the scan has passed them, stores that hold it up."""
     bench, began = Bench(dut), cycle()
     await bench.start()
     last = (1 << len(dut.rd_line)) // PAGE - 1
@@ -498,7 +499,7 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
             else:
                 await RisingEdge(dut.clk)
 
-    # Stores hold the walk up for the first rings only; the last line's turn comes after all.
+    # Stores hold the scan up for the first rings only; the last line's turn comes after all.
     flow = cocotb.start_soon(stores())
     for ring in rings:
         if ring is rings[-1]:
@@ -517,21 +518,21 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
 
 
 @cocotb.test()
-async def reset_forgets_owners_and_stores_under_way(dut):
+async def reset_clears_owners_and_stores_under_way(dut):
     """queue.llq.reset: a store at each stage, a ring half made."""
     bench = Bench(dut)
     await bench.start()
     ring = Ring(3, 2, 4)
-    for age in range(bench.latency - 1):
+    for gen in range(bench.latency - 1):
         await bench.make(ring)
         await bench.store(ring.line, owner=ring)
-        await ClockCycles(dut.clk, age)
+        await ClockCycles(dut.clk, gen)
         dut.s_op_valid.value = 1
         await RisingEdge(dut.clk)
         dut.s_op_valid.value = 0
         await reset(dut, 1)
         await ClockCycles(dut.clk, 10)
-        assert not bench.ev.seen, f"a store outlived a reset {age + 1} cycles later"
+        assert not bench.ev.seen, f"a store outlived a reset {gen + 1} cycles later"
         await bench.ready()
         bench.expected.clear()
         ring.written.clear()

@@ -35,42 +35,42 @@ class Bench:
         }  # fmt: skip
         for name, seen in fields.items():
             StreamMonitor(dut, name, fields=seen, on_beat=self.note(name))
-        cocotb.start_soon(self.answer())
+        cocotb.start_soon(self.response())
 
     def note(self, name):
         return lambda beat: self.acts.append((name, beat))
 
-    async def answer(self):
-        """Registers answer one cycle after they were asked."""
+    async def response(self):
+        """Registers response one cycle after they were requested."""
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.acc_valid.value == 1:
                 self.dut.acc_rdata.value = register(int(self.dut.acc_offset.value))
 
     def expected(self, line):
-        """Acts of a line, and the data of its answer."""
+        """Acts of a line, and the data of its response."""
         enables = [line["be"] >> 4 * n & WHOLE for n in range(DWORDS)]
         dwords = [line["data"] >> 32 * n & 0xFFFF_FFFF for n in range(DWORDS)]
         touched = [n for n in range(DWORDS) if enables[n]]
-        acts, answer = [], 0
+        acts, response = [], 0
         for n in touched:
             offset = line["addr"] + 4 * n
             if line["bar"] == REG and not line["write"]:
                 acts.append(("acc", {"write": 0, "offset": offset}))
-                answer |= register(offset) << 32 * n
+                response |= register(offset) << 32 * n
             elif line["bar"] in (REG, DB) and line["write"]:
                 beat = {"offset": offset, "data": dwords[n]}
                 if line["bar"] == REG:
                     beat["write"] = 1
                 name = "acc" if line["bar"] == REG else "db"
-                whole = enables[n] == WHOLE
-                acts.append((name, beat) if whole else ("part", {"offset": offset}))
+                complete = enables[n] == WHOLE
+                acts.append((name, beat) if complete else ("part", {"offset": offset}))
         if line["bar"] == LLQ and line["write"] and touched and line["addr"] < self.bytes:
-            whole = sum(1 << n for n in range(DWORDS) if enables[n] == WHOLE)
+            complete = sum(1 << n for n in range(DWORDS) if enables[n] == WHOLE)
             some = sum(1 << n for n in touched)
-            beat = {"line": line["addr"] // 64, "dwen": whole, "part": int(whole != some)}
+            beat = {"line": line["addr"] // 64, "dwen": complete, "part": int(complete != some)}
             acts.append(("llq", beat | {"data": line["data"]}))
-        return acts, None if line["write"] else answer
+        return acts, None if line["write"] else response
 
 
 def any_line(rng, tag):
@@ -101,13 +101,13 @@ async def any_lines(dut, stalls):
     await clock_and_reset(dut)
     lines = [any_line(rng, n % 256) for n in range(600)]
     bench.bus.post(*lines)
-    wanted, answers = [], []
+    wanted, responses = [], []
     for line in lines:
-        acts, answer = bench.expected(line)
+        acts, response = bench.expected(line)
         wanted += acts
-        if answer is not None:
-            answers.append({"tag": line["tag"], "data": answer})
-    assert await bench.cpl.take(len(answers), 60000) == answers
+        if response is not None:
+            responses.append({"tag": line["tag"], "data": response})
+    assert await bench.cpl.take(len(responses), 60000) == responses
     await bench.bus.idle()
     await ClockCycles(dut.clk, 24)
     assert matches(bench.acts, wanted)
@@ -141,18 +141,18 @@ async def not_open(dut):
 
 @cocotb.test()
 async def loads_wait(dut):
-    """host.mmio.loads: so many answers wait for the bus, then loads do; none is lost."""
+    """host.mmio.loads: so many responses wait for the bus, then loads do; none is lost."""
     bench = Bench(dut, stalls=1.0)
     await clock_and_reset(dut)
     depth = timing("efa_mmio", "load").depth
     bench.bus.post(*({"bar": REG, "addr": 64 * n, "be": WHOLE, "tag": n} for n in range(80)))
     await ClockCycles(dut.clk, 200)
-    asked = len(bench.acts)
-    assert depth <= asked <= depth + 4
+    requested = len(bench.acts)
+    assert depth <= requested <= depth + 4
     assert dut.s_mmio_ready.value == 0
     bench.cpl._pause = lambda: False
-    answers = await bench.cpl.take(80)
-    assert answers == [{"tag": n, "data": register(64 * n)} for n in range(80)]
+    responses = await bench.cpl.take(80)
+    assert responses == [{"tag": n, "data": register(64 * n)} for n in range(80)]
 
 
 @cocotb.test()
@@ -176,12 +176,12 @@ async def cycles(dut, bar):
     bench.bus.post(*[{"write": 1, "bar": bar, "addr": 64 * n, "be": (1 << 64) - 1} for n in (0, 1)])
     await bench.bus.idle()
     wanted = before + (2 if bar == LLQ else 2 * DWORDS)
-    taken = await until(dut, lambda: len(bench.acts) >= wanted, "all of both stores")
-    assert taken <= 2 * DWORDS + promised.latency
+    consumed = await until(dut, lambda: len(bench.acts) >= wanted, "all of both stores")
+    assert consumed <= 2 * DWORDS + promised.latency
 
 
 @cocotb.test()
-async def answer_cycles(dut):
+async def response_cycles(dut):
     """host.mmio.answer: a load of one dword is answered so many cycles after its handshake."""
     Bench(dut)
     await clock_and_reset(dut)
@@ -193,7 +193,7 @@ async def answer_cycles(dut):
 
 @cocotb.test()
 async def rst_in_traffic(dut):
-    """host.mmio.rst: after rst nothing of before acts or answers, and it works as new."""
+    """host.mmio.rst: after rst nothing of before acts or responses, and it works as new."""
     bench = Bench(dut)
     rng = rng_for("rst_in_traffic")
     await clock_and_reset(dut)
@@ -219,7 +219,8 @@ def some_dwords(rng, bar, tag, write):
 
 @cocotb.test()
 async def loads_of_many_dwords(dut):
-    """host.mmio.gather: each dword in its lane, also where the answers wait in the midst of one."""
+    """host.mmio.gather: each dword in its lane, also where the responses wait in the midst of
+    one."""
     bench, rng = Bench(dut), rng_for("gather")
     await clock_and_reset(dut)
     waits = [False]
@@ -237,8 +238,10 @@ async def loads_of_many_dwords(dut):
             waits[0] = True
             await ClockCycles(dut.clk, rng.randrange(12, 30))
         waits[0] = False
-        answers = await bench.cpl.take(len(lines))
-        assert answers == [{"tag": line["tag"], "data": bench.expected(line)[1]} for line in lines]
+        responses = await bench.cpl.take(len(lines))
+        assert responses == [
+            {"tag": line["tag"], "data": bench.expected(line)[1]} for line in lines
+        ]
         assert matches(bench.acts, [act for line in lines for act in bench.expected(line)[0]])
         bench.acts.clear()
 
@@ -259,8 +262,8 @@ async def a_cycle_for_each_dword(dut):
         due -= len(lines) - 1 - last
         first = min(n for n, line in enumerate(lines) if line["be"])
         count = len(wanted)
-        taken = await until(dut, lambda count=count: len(bench.acts) == count, "the last")
-        assert taken == due - first - 1, write
+        consumed = await until(dut, lambda count=count: len(bench.acts) == count, "the last")
+        assert consumed == due - first - 1, write
         await bench.bus.idle()
         await ClockCycles(dut.clk, 24)
         assert matches(bench.acts, wanted)
@@ -273,7 +276,7 @@ async def a_cycle_for_each_dword(dut):
 
 @cocotb.test()
 async def a_short_reset(dut):
-    """host.mmio.rst: of a single cycle, at any place in a load, leaves no answer behind."""
+    """host.mmio.rst: of a single cycle, at any place in a load, leaves no response behind."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for wait in range(1, 12):

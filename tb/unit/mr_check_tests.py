@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from efa.defs import INTERNAL, LIMITS
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until
 from tb.unit.data_bench import Moments
@@ -27,22 +27,22 @@ async def cleared(dut):
 
 
 async def put(dut, rng, index, **fields):
-    image = INTERNAL.mrc.pack(**noise(INTERNAL.mrc, rng, **fields))
+    image = INTERNAL.mrc.pack(**dont_care(INTERNAL.mrc, rng, **fields))
     await pulse(dut, "mr_valid", mr_index=index, mr_data=image)
     # Only what comes with valid is meant.
     dut.mr_data.value = image ^ rng.getrandbits(len(dut.mr_data))
 
 
-def allowed(regions, ask):
-    if ask["len"] == 0:
+def allowed(regions, request):
+    if request["len"] == 0:
         return 1
-    region = regions.get(ask["key"] % (1 << LIMITS.mr_w))
-    if region is None or region["key"] != ask["key"] or region["pd"] != ask["pd"]:
+    region = regions.get(request["key"] % (1 << LIMITS.mr_w))
+    if region is None or region["key"] != request["key"] or region["pd"] != request["pd"]:
         return 0
-    if ask["write"] and not region["local_write"]:
+    if request["write"] and not region["local_write"]:
         return 0
-    inside = ask["addr"] - region["iova"]
-    return int(0 <= inside and inside + ask["len"] <= region["length"])
+    inside = request["addr"] - region["iova"]
+    return int(0 <= inside and inside + request["len"] <= region["length"])
 
 
 def near(rng, *values):
@@ -50,7 +50,7 @@ def near(rng, *values):
 
 
 @cocotb.test()
-async def verdicts_match_the_rule(dut):
+async def statuses_match_the_rule(dut):
     """data.mr_check.rule"""
     rng = rng_for("mr_check")
     source, sink = await start(dut, stalls=0.3, gaps=0.2)
@@ -64,7 +64,7 @@ async def verdicts_match_the_rule(dut):
                           "phys": rng.getrandbits(1), "shift": rng.randrange(12, 64),
                           "mtt": rng.getrandbits(16), "iova": iova, "length": length}  # fmt: skip
         await put(dut, rng, index, **regions[index])
-    asks = []
+    requests = []
     for user in range(3000):
         region = rng.choice(list(regions.values()))
         size = near(rng, 0, 1, region["length"], rng.getrandbits(rng.randrange(33))) & 0xFFFFFFFF
@@ -73,21 +73,25 @@ async def verdicts_match_the_rule(dut):
         wrong = rng.random()
         key = region["key"] ^ (1 << rng.randrange(24) if wrong < 0.2 else 0)
         pd = region["pd"] ^ (1 << rng.randrange(10) if wrong > 0.9 else 0)
-        asks.append({"key": key, "pd": pd, "addr": addr, "len": size,
+        requests.append({"key": key, "pd": pd, "addr": addr, "len": size,
                      "write": rng.getrandbits(1), "user": user & 1})  # fmt: skip
-    source.post(*asks)
+    source.post(*requests)
     good = 0
-    for ask in asks:
+    for request in requests:
         beat = (await sink.take(1))[0]
-        assert beat["ok"] == allowed(regions, ask), ask
-        assert (beat["addr"], beat["len"], beat["user"]) == (ask["addr"], ask["len"], ask["user"])
-        if beat["ok"] and ask["len"]:
+        assert beat["ok"] == allowed(regions, request), request
+        assert (beat["addr"], beat["len"], beat["user"]) == (
+            request["addr"],
+            request["len"],
+            request["user"],
+        )
+        if beat["ok"] and request["len"]:
             good += 1
-            region = regions[ask["key"] % (1 << LIMITS.mr_w)]
+            region = regions[request["key"] % (1 << LIMITS.mr_w)]
             place = (region["phys"], region["shift"], region["mtt"])
             assert (beat["phys"], beat["shift"], beat["mtt"]) == place
             page = region["iova"] >> region["shift"] << region["shift"]
-            assert beat["offset"] == ask["addr"] - page
+            assert beat["offset"] == request["addr"] - page
     assert good > 300
 
 
@@ -106,7 +110,7 @@ async def borrows_pass_every_byte(dut):
     source, sink = await start(dut)
     good = 0
     for _ in range(12):
-        regions, asks = {}, []
+        regions, requests = {}, []
         for index in rng.sample(range(1 << LIMITS.mr_w), 16):
             iova = bytes_near(rng, rng.choice((0, TOP - 1)), 8) % (TOP >> 1)
             length = min(max(1, bytes_near(rng, rng.getrandbits(63), 8)), TOP - iova)
@@ -122,17 +126,17 @@ async def borrows_pass_every_byte(dut):
             last = region["iova"] + region["length"] - size
             addr = rng.choice((bytes_near(rng, region["iova"], 8), bytes_near(rng, last % TOP, 8),
                                near(rng, last))) % TOP  # fmt: skip
-            asks.append({"key": region["key"], "pd": region["pd"], "addr": addr, "len": size,
+            requests.append({"key": region["key"], "pd": region["pd"], "addr": addr, "len": size,
                          "write": 1, "user": user & 1})  # fmt: skip
-        source.post(*asks)
-        for ask in asks:
+        source.post(*requests)
+        for request in requests:
             beat = (await sink.take(1))[0]
-            assert beat["ok"] == allowed(regions, ask), ask
-            if beat["ok"] and ask["len"]:
+            assert beat["ok"] == allowed(regions, request), request
+            if beat["ok"] and request["len"]:
                 good += 1
-                region = regions[ask["key"] % (1 << LIMITS.mr_w)]
+                region = regions[request["key"] % (1 << LIMITS.mr_w)]
                 page = region["iova"] >> region["shift"] << region["shift"]
-                assert beat["offset"] == ask["addr"] - page, ask
+                assert beat["offset"] == request["addr"] - page, request
     assert good > 300
 
 
@@ -141,18 +145,18 @@ async def removed_and_reset_regions_are_dead(dut):
     """data.mr_check.removed"""
     source, sink = await start(dut)
     region = {"key": 0x107, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
-    ask = {"key": 0x107, "pd": 1, "addr": 0x1000, "len": 1}
+    request = {"key": 0x107, "pd": 1, "addr": 0x1000, "len": 1}
     for live in (1, 0, 1):
         await put(dut, rng_for("removed"), 7, live=live, **region)
-        source.post(ask)
+        source.post(request)
         assert (await sink.take(1))[0]["ok"] == live
-    source.post(*[ask] * 20)
+    source.post(*[request] * 20)
     await ClockCycles(dut.clk, 6)
     await reset(dut)
     source.clear()
     await cleared(dut)
     sink.beats.clear()
-    source.post(ask)
+    source.post(request)
     assert (await sink.take(1))[0]["ok"] == 0
 
 
@@ -162,18 +166,18 @@ async def every_region_is_dead_after_a_reset(dut):
     source, sink = await start(dut)
     rng, count = rng_for("forgotten"), 1 << LIMITS.mr_w
     region = {"live": 1, "pd": 1, "shift": 12, "iova": 0x1000, "length": 0x1000}
-    asks = [{"key": count | index, "pd": 1, "addr": 0x1000, "len": 1} for index in range(count)]
+    requests = [{"key": count | index, "pd": 1, "addr": 0x1000, "len": 1} for index in range(count)]
     for index in range(count):
         await put(dut, rng, index, key=count | index, **region)
     for there in (1, 0):
-        source.post(*asks)
-        assert all(verdict["ok"] == there for verdict in await sink.take(count))
+        source.post(*requests)
+        assert all(status["ok"] == there for status in await sink.take(count))
         await reset(dut)
         await cleared(dut)
 
 
 @cocotb.test()
-async def a_verdict_does_not_wait_to_be_taken(dut):
+async def a_status_does_not_wait_to_be_taken(dut):
     """data.mr_check.valid: it is there though nobody takes it, and others behind it"""
     held = {"on": True}
     source, sink = await start(dut, lambda: held["on"])

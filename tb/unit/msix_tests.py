@@ -43,21 +43,21 @@ class Bench:
               acc_write=0, acc_offset=0, acc_data=0, irq_adm_valid=0, irq_adm_vector=0,
               irq_eq_valid=0, irq_eq_vector=0, wr_irq_ready=1)  # fmt: skip
         self.odds = []
-        self.forget()
-        self.forget_table()
+        self.cancel()
+        self.cancel_table()
 
-    def forget(self):
-        """What a reset of the core forgets; `asked` and `left` count, `last` are cycles."""
-        self.asked, self.left, self.last = Counter(), Counter(), {}
-        self.asked_at, self.waiting = {}, None
+    def cancel(self):
+        """What a reset of the core clears; `requested` and `left` count, `last` are cycles."""
+        self.requested, self.left, self.last = Counter(), Counter(), {}
+        self.requested_at, self.waiting = {}, None
 
-    def forget_table(self):
+    def cancel_table(self):
         self.table = [[0, 0, 0] for _ in range(self.vectors)]
         self.masked = [1] * self.vectors
 
     async def reset(self):
         await clock_and_reset(Pins(self.dut))
-        self.forget()
+        self.cancel()
         await until(self.dut, high(self.dut.init_done))
 
     async def start(self):
@@ -72,19 +72,19 @@ class Bench:
             await edge
             now = cycle()
             if dut.core_rst.value == 1:
-                self.forget()
+                self.cancel()
                 continue
             self.message(now)
             assert (dut.irq_adm_ready.value, dut.irq_eq_ready.value) != (1, 1)
             for name in ("adm", "eq"):
-                taken = getattr(dut, f"irq_{name}_ready").value == 1
-                if taken:
+                consumed = getattr(dut, f"irq_{name}_ready").value == 1
+                if consumed:
                     assert getattr(dut, f"irq_{name}_valid").value == 1
                     vector = int(getattr(dut, f"irq_{name}_vector").value)
-                    self.asked[vector] += 1
-                    self.asked_at[vector] = now
-            if dut.odd_valid.value == 1:
-                self.odds.append(int(dut.odd_vector.value))
+                    self.requested[vector] += 1
+                    self.requested_at[vector] = now
+            if dut.anomaly_valid.value == 1:
+                self.odds.append(int(dut.anomaly_vector.value))
             dut.wr_irq_ready.value = int(self.rng.random() >= self.stalls)
 
     def message(self, now):
@@ -105,7 +105,7 @@ class Bench:
         assert dut.ev_irq_valid.value == dut.wr_irq_ready.value
         if dut.wr_irq_ready.value == 1:
             self.left[vector] += 1
-            assert self.left[vector] <= self.asked[vector], "a message nobody asked for"
+            assert self.left[vector] <= self.requested[vector], "a message nobody requested"
             self.last[vector] = now
 
     def enabled(self):
@@ -156,7 +156,7 @@ class Bench:
             value |= word << 32 * at
         return value
 
-    async def ask(self, name, vector):
+    async def request(self, name, vector):
         drive(self.dut, **{f"irq_{name}_valid": 1, f"irq_{name}_vector": vector})
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(getattr(self.dut, f"irq_{name}_ready")))
@@ -168,7 +168,7 @@ class Bench:
 
     def none_lost(self):
         """Each request was followed by a message of its vector."""
-        for vector, at in self.asked_at.items():
+        for vector, at in self.requested_at.items():
             if vector < self.vectors:
                 assert self.last.get(vector, -1) > at, f"vector {vector}: a message was lost"
 
@@ -201,11 +201,11 @@ async def the_table_is_memory(dut):
 @cocotb.test()
 @cocotb.parametrize(source=["adm", "eq"])
 async def every_vector_has_its_message(dut, source):
-    """host.irq.vectors: and a vector that is not there has none, but is told."""
+    """host.irq.vectors: and a vector that is not there has none, but is reported."""
     bench = await Bench(dut).start()
     await bench.fill()
     for vector in range(256):
-        await bench.ask(source, vector)
+        await bench.request(source, vector)
         await ClockCycles(dut.clk, 8)
         known = vector < bench.vectors
         assert (bench.left[vector], bench.odds) == (known, [] if known else [vector]), vector
@@ -222,10 +222,10 @@ async def any_order(dut, moderation, stalls):
     await bench.fill()
     busy = [rng.randrange(bench.vectors) for _ in range(3)]
 
-    async def asks(name):
+    async def requests(name):
         for _ in range(150):
             vector = rng.choice((*busy, rng.randrange(bench.vectors), rng.randrange(256)))
-            await bench.ask(name, vector)
+            await bench.request(name, vector)
             await ClockCycles(dut.clk, rng.choice((1, 1, 2, 9, 40)))
 
     async def masks():
@@ -240,7 +240,7 @@ async def any_order(dut, moderation, stalls):
                 await bench.load(rng.choice((PBA, TABLE + ENTRY * vector)))
             await ClockCycles(dut.clk, rng.choice((1, 3, 10, 60)))
 
-    tasks = [cocotb.start_soon(asks("adm")), cocotb.start_soon(asks("eq")),
+    tasks = [cocotb.start_soon(requests("adm")), cocotb.start_soon(requests("eq")),
              cocotb.start_soon(masks())]  # fmt: skip
     for task in tasks:
         await task
@@ -255,7 +255,7 @@ async def any_order(dut, moderation, stalls):
 
 
 @cocotb.test()
-async def pending_bits_are_those_asked_for(dut):
+async def pending_bits_are_those_requested(dut):
     """host.irq.pending: one a masked vector, whichever mask; each leaves once, when it may."""
     bench = await Bench(dut).start()
     rng = bench.rng
@@ -263,7 +263,7 @@ async def pending_bits_are_those_asked_for(dut):
     for _ in range(6 if bench.vectors < 32 else 2):
         some = [v for v in range(bench.vectors) if rng.random() < 0.4]
         for vector in some + some[::-1]:
-            await bench.ask(rng.choice(("adm", "eq")), vector)
+            await bench.request(rng.choice(("adm", "eq")), vector)
         await bench.settle()
         assert await bench.pending() == sum(1 << v for v in some)
         dut.s_cfg_msix_fmask.value = 1
@@ -279,25 +279,25 @@ async def pending_bits_are_those_asked_for(dut):
         await bench.settle()
         assert await bench.pending() == 0
         assert bench.left == Counter(some)
-        bench.forget()
+        bench.cancel()
         for vector in range(bench.vectors):
             await bench.store(TABLE + ENTRY * vector + MASK, 1)
 
 
 @cocotb.test()
 async def disabled_it_loses_messages(dut):
-    """host.irq.disabled: what is asked for meanwhile, and what waits for the bus."""
+    """host.irq.disabled: what is requested meanwhile, and what waits for the bus."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_msix_enable.value = 0
     for vector in range(bench.vectors):
-        await bench.ask("adm", vector)
+        await bench.request("adm", vector)
     await bench.settle()
     dut.s_cfg_msix_enable.value = 1
     await bench.settle()
     bench.stalls = 1.0
     await ClockCycles(dut.clk, 3)
-    await bench.ask("eq", 1)
+    await bench.request("eq", 1)
     await ClockCycles(dut.clk, 6)
     assert dut.wr_irq_valid.value == 1
     dut.s_cfg_msix_enable.value = 0
@@ -311,7 +311,8 @@ async def disabled_it_loses_messages(dut):
 @cocotb.test()
 @cocotb.parametrize(moderation=[1, 2, 5, 64, 500])
 async def a_held_message_leaves_in_time(dut, moderation):
-    """host.irq.distance: not before its time, and so few cycles after it, whoever asks beside."""
+    """host.irq.distance: not before its time, and so few cycles after it, whoever requests
+    beside."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_moderation.value = moderation
@@ -319,11 +320,11 @@ async def a_held_message_leaves_in_time(dut, moderation):
     for turn in range(10):
         vector = bench.rng.choice([one for one in range(bench.vectors) if one != other])
         await ClockCycles(dut.clk, bench.rng.randrange(1, 40))
-        await bench.ask("adm", vector)
+        await bench.request("adm", vector)
         await ClockCycles(dut.clk, 4)
         first = bench.last[vector]
         assert first > cycle() - 6, "the first waits for nothing"
-        await bench.ask("eq", vector)
+        await bench.request("eq", vector)
         other, waits = (vector + bench.vectors // 2) % bench.vectors, late
         if turn % 2:  # it has its turn between both, and another held one may be before it
             drive(dut, irq_adm_valid=1, irq_adm_vector=other, irq_eq_valid=1, irq_eq_vector=other)
@@ -331,15 +332,15 @@ async def a_held_message_leaves_in_time(dut, moderation):
         await ClockCycles(dut.clk, moderation + waits)
         drive(dut, irq_adm_valid=0, irq_eq_valid=0)
         assert moderation <= bench.last[vector] - first <= moderation + waits, turn
-        assert bench.left[vector] == bench.asked[vector] == 2
+        assert bench.left[vector] == bench.requested[vector] == 2
         await ClockCycles(dut.clk, moderation + late)
-        bench.asked.clear()
+        bench.requested.clear()
         bench.left.clear()
 
 
 @cocotb.test()
 async def any_vectors_rest_together(dut):
-    """host.irq.together: those asked for twice are held, each for itself, and leave twice."""
+    """host.irq.together: those requested twice are held, each for itself, and leave twice."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_moderation.value = 12 * bench.vectors
@@ -350,33 +351,33 @@ async def any_vectors_rest_together(dut):
         some = [vector for vector in every if bench.rng.random() < often]
         for vectors, apart in ((every, 4), (some, 1)):
             for vector in vectors:
-                await bench.ask(bench.rng.choice(("adm", "eq")), vector)
+                await bench.request(bench.rng.choice(("adm", "eq")), vector)
                 await ClockCycles(dut.clk, apart)
         await bench.settle()
         await bench.settle()
         assert bench.left == Counter(every + some)
         assert await bench.pending() == 0
         bench.left.clear()
-        bench.asked.clear()
+        bench.requested.clear()
         await ClockCycles(dut.clk, 12 * bench.vectors)
 
 
 @cocotb.test()
 async def any_set_behind_the_function_mask(dut):
-    """host.irq.sets: random sets asked for behind the mask leave once each, none beside them."""
+    """host.irq.sets: random sets requested behind the mask leave once each, none beside them."""
     bench = await Bench(dut).start()
     await bench.fill()
     for _ in range(12):
         some = [vector for vector in range(bench.vectors) if bench.rng.random() < 0.5]
         dut.s_cfg_msix_fmask.value = 1
         for vector in some:
-            await bench.ask("eq", vector)
+            await bench.request("eq", vector)
         await ClockCycles(dut.clk, 8 + bench.rng.randrange(bench.vectors))
         dut.s_cfg_msix_fmask.value = 0
         await ClockCycles(dut.clk, 6 * bench.vectors + 20)
         assert bench.left == Counter(some)
         bench.left.clear()
-        bench.asked.clear()
+        bench.requested.clear()
 
 
 @cocotb.test()
@@ -391,19 +392,19 @@ async def any_set_of_masks(dut):
             masked = int(rng.random() < often)
             await bench.store(TABLE + ENTRY * vector + MASK, rng.getrandbits(31) << 1 | masked)
         await ClockCycles(dut.clk, rng.randrange(1, 3 * bench.vectors))
-        asked = set(rng.sample(every, bench.vectors // 2))
-        for vector in asked:
-            await bench.ask(rng.choice(("adm", "eq")), vector)
+        requested = set(rng.sample(every, bench.vectors // 2))
+        for vector in requested:
+            await bench.request(rng.choice(("adm", "eq")), vector)
         await bench.settle()
         for vector in every:
-            most = (vector in pending) + (vector in asked)
+            most = (vector in pending) + (vector in requested)
             if bench.masked[vector]:
                 assert bench.left[vector] == 0, vector
             else:
                 assert min(most, 1) <= bench.left[vector] <= most, vector
-        pending = {vector for vector in pending | asked if bench.masked[vector]}
+        pending = {vector for vector in pending | requested if bench.masked[vector]}
         assert await bench.pending() == sum(1 << vector for vector in pending)
-        bench.asked, bench.left = Counter(pending), Counter()
+        bench.requested, bench.left = Counter(pending), Counter()
 
 
 @cocotb.test()
@@ -417,46 +418,46 @@ async def held_and_pending_together(dut):
         held, pending = ({v for v in every if bench.rng.random() < 0.4} for _ in range(2))
         order = [*bench.rng.sample(every, len(every)), *bench.rng.sample(sorted(held), len(held))]
         for vector in order:
-            await bench.ask("adm", vector)
+            await bench.request("adm", vector)
         dut.s_cfg_msix_fmask.value = 1
         for vector in pending:
-            await bench.ask("eq", vector)
+            await bench.request("eq", vector)
         await ClockCycles(dut.clk, bench.rng.randrange(2 * moderation))
         dut.s_cfg_msix_fmask.value = 0
         await ClockCycles(dut.clk, 3 * moderation)
         for vector in every:
-            asked = 1 + (vector in held) + (vector in pending)
-            assert min(asked, 2) <= bench.left[vector] <= asked, vector
+            requested = 1 + (vector in held) + (vector in pending)
+            assert min(requested, 2) <= bench.left[vector] <= requested, vector
         bench.none_lost()
         bench.left.clear()
-        bench.asked.clear()
+        bench.requested.clear()
 
 
 @cocotb.test()
 @cocotb.parametrize(turn=[0, 1])
 async def a_message_leaves_at_any_moment(dut, turn):
-    """host.irq.moment: wherever the walk over the vectors is, the next keeps its distance, asked
-    for once or all the time."""
+    """host.irq.moment: wherever the scan over the vectors is, the next keeps its distance,
+    requested for once or all the time."""
     bench = await Bench(dut).start()
     await bench.fill()
     moderation = dut.s_cfg_moderation.value = 40
-    # The walk is at the vector itself, or so many before it.
+    # The scan is at the vector itself, or so many before it.
     for ahead in range(bench.vectors):
         vector = bench.rng.randrange(bench.vectors)
         while (cycle() + ahead) % bench.vectors != vector:
             await RisingEdge(dut.clk)
         if turn:
-            bench.left[vector] = bench.asked[vector] = 0
+            bench.left[vector] = bench.requested[vector] = 0
             drive(dut, irq_adm_valid=1, irq_adm_vector=vector)
             await until(dut, lambda vector=vector: bench.left[vector] == 2, "the next")
             drive(dut, irq_adm_valid=0)
             await ClockCycles(dut.clk, moderation + 2 * bench.vectors + 10)
-            assert bench.left[vector] == 3, "those asked for meanwhile are one"
+            assert bench.left[vector] == 3, "those requested meanwhile are one"
             continue
         for _ in range(2):
-            await bench.ask("adm", vector)
+            await bench.request("adm", vector)
         await ClockCycles(dut.clk, 2 * moderation + 2 * bench.vectors + 10)
-        assert bench.left[vector] == bench.asked[vector]
+        assert bench.left[vector] == bench.requested[vector]
 
 
 @cocotb.test()
@@ -483,7 +484,7 @@ async def the_longest_distance(dut):
     last = {}
     for turn in range(300):
         vector = turn % 2
-        await bench.ask("adm", vector)
+        await bench.request("adm", vector)
         await RisingEdge(dut.ev_irq_valid)
         assert int(dut.ev_irq_data.value) == vector
         assert cycle() - last.get(vector, -1 << 20) >= moderation, turn
@@ -492,7 +493,7 @@ async def the_longest_distance(dut):
 
 @cocotb.test()
 async def each_bit_of_the_distance(dut):
-    """host.irq.bits: powers of two, from any place of the walk over the vectors."""
+    """host.irq.bits: powers of two, from any place of the scan over the vectors."""
     bench = await Bench(dut).start()
     await bench.fill()
     late = 4 + 2 * bench.vectors
@@ -503,14 +504,14 @@ async def each_bit_of_the_distance(dut):
         await ClockCycles(dut.clk, bench.rng.randrange(1, 70))
         left = []
         for name in ("adm", "eq"):
-            await bench.ask(name, vector)
+            await bench.request(name, vector)
             for _ in range(moderation + late):
                 await RisingEdge(dut.clk)
-                if bench.left[vector] == bench.asked[vector]:
+                if bench.left[vector] == bench.requested[vector]:
                     break
             left.append(bench.last[vector])
         assert moderation <= max(left[1] - left[0], moderation) <= moderation + late
-        assert bench.left[vector] == bench.asked[vector] and len(set(left)) == 2
+        assert bench.left[vector] == bench.requested[vector] and len(set(left)) == 2
         await ClockCycles(dut.clk, moderation + late)
 
 
@@ -523,10 +524,10 @@ async def disabled_it_keeps_what_is_pending(dut):
     moderation = dut.s_cfg_moderation.value = 300
     for vector in bench.rng.sample(range(bench.vectors), min(3, bench.vectors)):
         for _ in range(2):
-            await bench.ask("adm", vector)
+            await bench.request("adm", vector)
             await ClockCycles(dut.clk, 8)
         await bench.store(TABLE + ENTRY * vector + MASK, 1)
-        await bench.ask("eq", vector)
+        await bench.request("eq", vector)
         await ClockCycles(dut.clk, 8)
         dut.s_cfg_msix_enable.value = 0
         await ClockCycles(dut.clk, moderation + 4 * bench.vectors)
@@ -542,7 +543,7 @@ async def disabled_it_keeps_what_is_pending(dut):
 
 @cocotb.test()
 async def resets(dut):
-    """host.irq.reset: the core's forgets requests, the host's the table, an entry a cycle."""
+    """host.irq.reset: the core's clears requests, the host's the table, an entry a cycle."""
     bench = await Bench(dut).start()
     await bench.fill()
     last = bench.vectors - 1
@@ -551,11 +552,11 @@ async def resets(dut):
         await bench.store(TABLE + MASK, 1)
         dut.s_cfg_moderation.value = 200
         for vector in (0, last, last):
-            await bench.ask("eq", vector)
+            await bench.request("eq", vector)
             await ClockCycles(dut.clk, 6)
         bench.stalls = 1.0
         await ClockCycles(dut.clk, 2)
-        await bench.ask("adm", 1)
+        await bench.request("adm", 1)
         await ClockCycles(dut.clk, turn)
         drive(dut, core_rst=1)
         await ClockCycles(dut.clk, 2)
@@ -567,7 +568,7 @@ async def resets(dut):
         assert not bench.left and await bench.pending() == 0
         await bench.shows()
         # Nothing rests after it.
-        await bench.ask("adm", last)
+        await bench.request("adm", last)
         await ClockCycles(dut.clk, 5)
         assert bench.left[last] == 1
         dut.s_cfg_moderation.value = 0
@@ -576,7 +577,7 @@ async def resets(dut):
     await ClockCycles(dut.clk, 3)
     assert dut.init_done.value == 0
     drive(dut, host_rst=0, core_rst=0)
-    bench.forget_table()
+    bench.cancel_table()
     await until(dut, high(dut.init_done), cycles=1 << (bench.vectors - 1).bit_length() + 1)
     await bench.shows()
 

@@ -25,12 +25,12 @@ class Pool:
         self.dut, self.blocks, self.hint = dut, {}, 0
         idle(dut)
 
-    def forget(self):
+    def cancel(self):
         """As after a reset."""
         self.blocks.clear()
         self.hint = 0
 
-    async def ask(self, what, **values):
+    async def request(self, what, **values):
         """Cycles from the first one of the request to its ready."""
         drive(self.dut, **{what: 1}, **values)
         await RisingEdge(self.dut.clk)
@@ -51,7 +51,7 @@ class Pool:
         return (at if POOL - at >= need else None), len(passed)
 
     async def find(self, need):
-        cycles = await self.ask("s_find", s_need=need)
+        cycles = await self.request("s_find", s_need=need)
         where, before = self.first_fit(need)
         find, step = timing("efa_mtt_alloc", "find"), timing("efa_mtt_alloc", "region")
         assert cycles == find.latency + step.interval * before, (need, self.hint, self.blocks)
@@ -65,7 +65,7 @@ class Pool:
         where, _, _ = await self.find(need)
         if where is None:
             return False
-        await self.ask("s_insert", s_index=index, s_need=need)
+        await self.request("s_insert", s_index=index, s_need=need)
         self.took(index, where, need)
         return True
 
@@ -75,7 +75,7 @@ class Pool:
             self.hint += need
 
     async def remove(self, index):
-        await self.ask("s_remove", s_index=index)
+        await self.request("s_remove", s_index=index)
         self.hint = min(self.hint, self.blocks.pop(index)[0])
 
 
@@ -156,10 +156,10 @@ async def its_cycles(dut):
     for index in range(10):
         where, _, cycles = await pool.find(8)
         assert cycles == find.latency, index
-        assert await pool.ask("s_insert", s_index=index, s_need=8) == insert.latency
+        assert await pool.request("s_insert", s_index=index, s_need=8) == insert.latency
         pool.took(index, where, 8)
         await RisingEdge(dut.clk)
-    assert await pool.ask("s_remove", s_index=0) == remove.latency
+    assert await pool.request("s_remove", s_index=0) == remove.latency
     pool.blocks.pop(0)
     pool.hint = 0
     for need, before in ((9, 9), (8, 0)):
@@ -180,6 +180,6 @@ async def reset_empties_the_pool(dut):
             await ClockCycles(dut.clk, wait)
             idle(dut)
             await reset(dut)
-            pool.forget()
+            pool.cancel()
             assert await pool.place(5, POOL)
             await pool.remove(5)

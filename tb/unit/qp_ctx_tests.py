@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, AdminQpState
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import cycle, rng_for, start_clock
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, hold, steady, until
@@ -20,7 +20,7 @@ class Bench:
         self.contexts = {}
         self.notices = {side: [] for side in SIDES}
         self.errors = []
-        dut.qpa_valid.value = dut.qpa_lock.value = dut.core_rst.value = 0
+        dut.qpc_admin_valid.value = dut.qpc_admin_lock.value = dut.core_rst.value = 0
         dut.qpc_send_addr.value = dut.qpc_recv_addr.value = 0
         for side in SIDES:
             getattr(dut, f"qperr_{side}_valid").value = 0
@@ -45,28 +45,36 @@ class Bench:
             if self.dut.core_rst.value == 1:
                 continue
             for side in SIDES:
-                taken = getattr(self.dut, f"qpchg_{side}_ready")
-                if getattr(self.dut, f"qpchg_{side}_valid").value == 1 and taken.value == 1:
+                consumed = getattr(self.dut, f"qpchg_{side}_ready")
+                if getattr(self.dut, f"qpchg_{side}_valid").value == 1 and consumed.value == 1:
                     notice = (int(self.dut.qpchg_qpn.value), int(self.dut.qpchg_state.value))
                     self.notices[side].append(notice)
-                taken.value = int(rng.random() < ready)
+                consumed.value = int(rng.random() < ready)
             if self.dut.ev_qperr_valid.value == 1:
                 event = EVENTS.qperr.unpack(int(self.dut.ev_qperr_data.value))
                 self.errors.append((event.qpn, event.cause))
 
     async def write(self, qpn, **fields):
-        self.contexts[qpn] = noise(QPC, self.rng, **fields)
-        await hold(self.dut, "qpa_valid", "qpa_ready", qpa_write=1, qpa_qpn=qpn,
-                   qpa_wdata=QPC.pack(**self.contexts[qpn]))  # fmt: skip
+        self.contexts[qpn] = dont_care(QPC, self.rng, **fields)
+        await hold(
+            self.dut,
+            "qpc_admin_valid",
+            "qpc_admin_ready",
+            qpc_admin_write=1,
+            qpc_admin_qpn=qpn,
+            qpc_admin_wdata=QPC.pack(**self.contexts[qpn]),
+        )
 
     async def read(self, qpn, **changed):
         """The context: what was written but for what has changed since."""
         if qpn in self.contexts:
             self.contexts[qpn] |= changed
-        await hold(self.dut, "qpa_valid", "qpa_ready", qpa_write=0, qpa_qpn=qpn)
+        await hold(
+            self.dut, "qpc_admin_valid", "qpc_admin_ready", qpc_admin_write=0, qpc_admin_qpn=qpn
+        )
         await RisingEdge(self.dut.clk)
-        await until(self.dut, high(self.dut.qpa_rvalid), cycles=100)
-        got = QPC.unpack(int(self.dut.qpa_rdata.value))
+        await until(self.dut, high(self.dut.qpc_admin_rvalid), cycles=100)
+        got = QPC.unpack(int(self.dut.qpc_admin_rdata.value))
         assert got == QPC.unpack(QPC.pack(**self.contexts.get(qpn, {})))
         return got
 
@@ -93,11 +101,11 @@ async def every_context_is_dead_after_reset(dut):
     dut.core_rst.value = 1
     await ClockCycles(dut.clk, 4)
     dut.core_rst.value = 0
-    drive(dut, qpa_valid=1, qpa_write=0, qpa_qpn=5)
-    await steady(dut, 64, qp_init_done=0, qpa_ready=0, qperr_send_ready=0)
+    drive(dut, qpc_admin_valid=1, qpc_admin_write=0, qpc_admin_qpn=5)
+    await steady(dut, 64, qp_init_done=0, qpc_admin_ready=0, qperr_send_ready=0)
     await RisingEdge(dut.clk)
-    assert dut.qp_init_done.value == 1 and dut.qpa_ready.value == 1
-    dut.qpa_valid.value = 0
+    assert dut.qp_init_done.value == 1 and dut.qpc_admin_ready.value == 1
+    dut.qpc_admin_valid.value = 0
     for qpn in range(64):
         await bench.read(qpn)
         drive(dut, qpc_send_addr=0x41041 * qpn, qpc_recv_addr=0x41 * qpn)
@@ -106,7 +114,7 @@ async def every_context_is_dead_after_reset(dut):
 
 
 @cocotb.test()
-async def a_write_is_read_back_and_told_to_both_sides(dut):
+async def a_write_is_read_back_and_reported_to_both_sides(dut):
     """qp_ctx.write"""
     bench = Bench(dut)
     await bench.start(ready=0.3)
@@ -118,8 +126,8 @@ async def a_write_is_read_back_and_told_to_both_sides(dut):
     for qpn in wanted:
         await bench.read(qpn)
     await bench.settle()
-    told = list(wanted.items())
-    assert bench.notices == {"send": told, "recv": told}
+    reported = list(wanted.items())
+    assert bench.notices == {"send": reported, "recv": reported}
     assert bench.errors == []
 
 
@@ -135,16 +143,16 @@ async def every_port_reads_its_own_address_each_cycle(dut):
     promised, asked_for = timing("efa_qp_ctx", "reader"), []
     assert promised.interval == 1
     for _ in range(50):
-        asked = [rng.randrange(64) for _ in range(6)]
-        dut.qpc_send_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[:4]))
-        dut.qpc_recv_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(asked[4:]))
+        requested = [rng.randrange(64) for _ in range(6)]
+        dut.qpc_send_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested[:4]))
+        dut.qpc_recv_addr.value = sum(qpn << (6 * port) for port, qpn in enumerate(requested[4:]))
         await RisingEdge(dut.clk)
         if len(asked_for) >= promised.latency:
             data = int(dut.qpc_send_data.value) | int(dut.qpc_recv_data.value) << (4 * QPC.width)
             for port, qpn in enumerate(asked_for[-promised.latency]):
                 image = (data >> (port * QPC.width)) & ((1 << QPC.width) - 1)
                 assert image == QPC.pack(**bench.contexts[qpn])
-        asked_for.append(asked)
+        asked_for.append(requested)
 
 
 @cocotb.test()
@@ -181,7 +189,7 @@ async def sides_take_turns(dut):
     """qp_ctx.turns: errors of both sides at once; the side that began waits the second time"""
     bench = Bench(dut)
     await bench.start()
-    for lap in range(2):
+    for wrap in range(2):
         for qpn in range(32):
             await bench.write(qpn, live=1, state=AdminQpState.RTS)
 
@@ -189,7 +197,7 @@ async def sides_take_turns(dut):
             for number in range(8):
                 await bench.error(side, first + number, cause + number % 4)
 
-        await bench.error("send" if lap else "recv", 31, 1)
+        await bench.error("send" if wrap else "recv", 31, 1)
         await bench.settle()
         bench.errors.clear()
         both = [cocotb.start_soon(reports("send", 0, 4)), cocotb.start_soon(reports("recv", 8, 8))]
@@ -198,7 +206,7 @@ async def sides_take_turns(dut):
         await bench.settle()
         sent = [(number, 4 + number % 4) for number in range(8)]
         received = [(8 + number, 8 + number % 4) for number in range(8)]
-        order = (received, sent) if lap else (sent, received)
+        order = (received, sent) if wrap else (sent, received)
         assert [bench.errors[at::2] for at in (0, 1)] == [list(side) for side in order]
 
 
@@ -209,37 +217,37 @@ async def the_lock_holds_errors_off(dut):
     await bench.start()
     await bench.write(4, live=1, state=AdminQpState.RTS)
     await bench.settle()
-    dut.qpa_lock.value = 1
+    dut.qpc_admin_lock.value = 1
     task = cocotb.start_soon(bench.error("send", 4, 3))
     await bench.settle()
     assert not task.done()
     await bench.write(4, live=1, state=AdminQpState.SQD)
-    dut.qpa_lock.value = 0
+    dut.qpc_admin_lock.value = 0
     await bench.settle()
     assert task.done() and bench.errors == [(4, 3)]
     await bench.read(4, state=AdminQpState.ERR)
 
 
 @cocotb.test()
-async def changes_are_told_and_seen_in_time(dut):
+async def changes_are_reported_and_seen_in_time(dut):
     """queue.qp_ctx.cycles: accesses of each kind, one behind the other."""
     bench = Bench(dut)
     await bench.start()
     await bench.settle()
     dut.qpc_recv_addr.value = 9
-    edges = {name: [] for name in ("taken", "answer", "notice", "seen")}
+    edges = {name: [] for name in ("accepted", "rsp", "notice", "seen")}
     state = None
 
     async def watch():
         while True:
             await RisingEdge(dut.clk)
-            ports = ("qpa", "qperr_send", "qperr_recv")
+            ports = ("qpc_admin", "qperr_send", "qperr_recv")
             if any(
                 getattr(dut, p + "_valid").value & getattr(dut, p + "_ready").value for p in ports
             ):
-                edges["taken"].append(cycle())
-            if dut.qpa_rvalid.value == 1:
-                edges["answer"].append(cycle())
+                edges["accepted"].append(cycle())
+            if dut.qpc_admin_rvalid.value == 1:
+                edges["rsp"].append(cycle())
             if dut.qpchg_send_valid.value == 1:
                 edges["notice"].append(cycle())
                 assert dut.qpchg_recv_valid.value == 1
@@ -251,28 +259,32 @@ async def changes_are_told_and_seen_in_time(dut):
 
     def check(path, outcome, late):
         promised = timing("efa_qp_ctx", path)
-        taken = edges["taken"]
-        assert len(taken) == 8, path
-        assert [b - a for a, b in zip(taken, taken[1:], strict=False)] == [promised.interval] * 7
-        assert edges[outcome] == [edge + promised.latency for edge in taken], path
+        consumed = edges["accepted"]
+        assert len(consumed) == 8, path
+        assert [b - a for a, b in zip(consumed, consumed[1:], strict=False)] == [
+            promised.interval
+        ] * 7
+        assert edges[outcome] == [edge + promised.latency for edge in consumed], path
         if late is not None:
-            assert edges["seen"][0] == taken[0] + timing("efa_qp_ctx", "seen").latency + late, path
+            assert edges["seen"][0] == consumed[0] + timing("efa_qp_ctx", "seen").latency + late, (
+                path
+            )
         for seen in edges.values():
             seen.clear()
 
     state = AdminQpState.RTS
-    dut.qpa_valid.value, dut.qpa_write.value, dut.qpa_qpn.value = 1, 1, 9
-    dut.qpa_wdata.value = QPC.pack(live=1, state=state)
-    await until(dut, lambda: len(edges["taken"]) == 8, "all of them")
-    dut.qpa_valid.value = 0
+    dut.qpc_admin_valid.value, dut.qpc_admin_write.value, dut.qpc_admin_qpn.value = 1, 1, 9
+    dut.qpc_admin_wdata.value = QPC.pack(live=1, state=state)
+    await until(dut, lambda: len(edges["accepted"]) == 8, "all of them")
+    dut.qpc_admin_valid.value = 0
     await bench.settle()
     check("write", "notice", 0)
     state = None
-    dut.qpa_valid.value, dut.qpa_write.value = 1, 0
-    await until(dut, lambda: len(edges["taken"]) == 8, "all of them")
-    dut.qpa_valid.value = 0
+    dut.qpc_admin_valid.value, dut.qpc_admin_write.value = 1, 0
+    await until(dut, lambda: len(edges["accepted"]) == 8, "all of them")
+    dut.qpc_admin_valid.value = 0
     await bench.settle()
-    check("read", "answer", None)
+    check("read", "rsp", None)
     for qpn in range(2, 10):
         await bench.write(qpn, live=1, state=AdminQpState.RTS)
     await bench.settle()
@@ -282,7 +294,7 @@ async def changes_are_told_and_seen_in_time(dut):
     dut.qperr_recv_valid.value, dut.qperr_recv_cause.value = 1, 5
     for number in range(8):
         dut.qperr_recv_qpn.value = 9 - number
-        await until(dut, lambda number=number: len(edges["taken"]) > number, "the next")
+        await until(dut, lambda number=number: len(edges["accepted"]) > number, "the next")
     dut.qperr_recv_valid.value = 0
     await bench.settle()
     check("error", "notice", 1)

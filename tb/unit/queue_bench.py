@@ -35,11 +35,11 @@ class Table:
         in_bits, out_bits = len(self.addr) // self.lanes, len(self.data) // self.lanes
         while True:
             await RisingEdge(self.clk)
-            asked = str(self.addr.value)
+            requested = str(self.addr.value)
             words = 0
             for lane in range(self.lanes):
-                end = len(asked) - in_bits * lane
-                bits = asked[end - in_bits : end]
+                end = len(requested) - in_bits * lane
+                bits = requested[end - in_bits : end]
                 if set(bits) <= {"0", "1"}:
                     words |= self.read(int(bits, 2)) << out_bits * lane
             self.data.value = words
@@ -51,9 +51,9 @@ class Pulses:
     With `taken` only those in which ready is high too.
     """
 
-    def __init__(self, dut, prefix, *fields, taken=False):
+    def __init__(self, dut, prefix, *fields, consumed=False):
         self.dut, self.prefix = dut, prefix
-        self.ready = getattr(dut, prefix + "_ready") if taken else None
+        self.ready = getattr(dut, prefix + "_ready") if consumed else None
         self.valid = getattr(dut, prefix + "_valid")
         self.payload = [getattr(dut, f"{prefix}_{name}") for name in fields]
         self.seen = []

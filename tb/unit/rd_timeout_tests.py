@@ -10,7 +10,7 @@ from tb.lib.waits import drive, high, until
 
 
 class Bench:
-    """Keeps the tables' two writers, and gives slots when asked."""
+    """Keeps the tables' two writers, and gives slots when requested."""
 
     def __init__(self, dut, slots=1.0):
         self.dut, self.rng, self.slots = dut, rng_for("rd_timeout"), slots
@@ -19,7 +19,7 @@ class Bench:
         self.phase = [0] * self.tags
         self.given_up = []
         self.now = 0
-        for name in ("ask_wr", "have_wr", "slot_done", "now", "ask_tag", "ask_phase", "have_tag",
+        for name in ("req_wr", "have_wr", "slot_done", "now", "req_tag", "req_phase", "have_tag",
                      "have_phase", "have_given_up"):  # fmt: skip
             getattr(dut, name).value = 0
 
@@ -29,16 +29,16 @@ class Bench:
         self.dut.rst.value = 1
         for tag in range(self.tags):
             await self.have(tag, 0)
-            await self.ask(tag, 0)
+            await self.request(tag, 0)
         cocotb.start_soon(self.watch())
         await reset(self.dut)
         self._task = cocotb.start_soon(self._run())
         return self
 
     async def watch(self):
-        """One tag after the other is read, then judged by its age; a slot is asked for or not."""
+        """One tag after the other is read, then checked by its age; a slot is requested or not."""
         dut = self.dut
-        asked, have = [(0, 0)] * self.tags, [(0, 0)] * self.tags
+        requested, have = [(0, 0)] * self.tags, [(0, 0)] * self.tags
         tag, step, seen = 0, 0, None
         while True:
             await RisingEdge(dut.clk)
@@ -46,10 +46,10 @@ class Bench:
                 tag, step = 0, 0
                 continue
             assert int(dut.slot_tag.value) == tag
-            assert int(dut.slot_ask.value) == (step == 2), tag
+            assert int(dut.slot_req.value) == (step == 2), tag
             now, before = int(dut.now.value), step
             if step == 0:
-                seen, step = (*asked[tag], *have[tag]), 1
+                seen, step = (*requested[tag], *have[tag]), 1
             elif step == 1:
                 phase, at, done, given_up = seen
                 old = (now - at) % (1 << 32) >= self.timeout
@@ -59,8 +59,8 @@ class Bench:
                 step = 0
             if before and not step:
                 tag = (tag + 1) % self.tags
-            if dut.ask_wr.value == 1:
-                asked[int(dut.ask_tag.value)] = int(dut.ask_phase.value), now
+            if dut.req_wr.value == 1:
+                requested[int(dut.req_tag.value)] = int(dut.req_phase.value), now
             if dut.have_wr.value == 1:
                 written = int(dut.have_phase.value), int(dut.have_given_up.value)
                 have[int(dut.have_tag.value)] = written
@@ -71,23 +71,23 @@ class Bench:
             await RisingEdge(dut.clk)
             self.now = (self.now + 1) & 0xFFFF_FFFF
             dut.now.value = self.now
-            if dut.slot_done.value == 1 and dut.slot_ask.value == 1:
+            if dut.slot_done.value == 1 and dut.slot_req.value == 1:
                 tag, phase = int(dut.slot_tag.value), int(dut.slot_phase.value)
                 self.given_up.append((tag, phase, self.now))
                 dut.slot_done.value = 0
                 cocotb.start_soon(self.have(tag, 1 - phase, given_up=1))
-            elif dut.slot_ask.value == 1 and dut.slot_done.value == 0:
+            elif dut.slot_req.value == 1 and dut.slot_done.value == 0:
                 dut.slot_done.value = int(self.rng.random() < self.slots)
             else:
                 dut.slot_done.value = 0
 
-    async def ask(self, tag, phase):
+    async def request(self, tag, phase):
         dut = self.dut
-        dut.ask_tag.value, dut.ask_phase.value, dut.ask_wr.value = tag, phase, 1
+        dut.req_tag.value, dut.req_phase.value, dut.req_wr.value = tag, phase, 1
         await RisingEdge(dut.clk)
         # What stands there without a write says nothing.
-        dut.ask_wr.value = 0
-        dut.ask_tag.value, dut.ask_phase.value = self.rng.randrange(self.tags), 1 - phase
+        dut.req_wr.value = 0
+        dut.req_tag.value, dut.req_phase.value = self.rng.randrange(self.tags), 1 - phase
 
     async def have(self, tag, phase, given_up=0):
         dut = self.dut
@@ -101,7 +101,7 @@ class Bench:
     async def use(self, tag):
         """A read of this tag leaves; returns when."""
         self.phase[tag] ^= 1
-        await self.ask(tag, self.phase[tag])
+        await self.request(tag, self.phase[tag])
         return self.now
 
 
@@ -113,21 +113,24 @@ async def each_once_in_time(dut):
     for _ in range(12):
         bench.slots = bench.rng.choice((1.0, 0.5))
         some = bench.rng.sample(range(bench.tags), bench.rng.randrange(1, bench.tags + 1))
-        asked = {tag: await bench.use(tag) for tag in some}
+        requested = {tag: await bench.use(tag) for tag in some}
         await ClockCycles(dut.clk, bench.timeout + 8 * round_trip)
-        assert sorted(tag for tag, _, _ in bench.given_up) == sorted(asked)
+        assert sorted(tag for tag, _, _ in bench.given_up) == sorted(requested)
         for tag, phase, at in bench.given_up:
             assert phase == bench.phase[tag]
             # A slot costs a cycle or two of the round, and as many as it is late.
-            late = at - asked[tag] - bench.timeout
-            assert -4 <= late <= round_trip + (4 + 8 * (bench.slots < 1)) * len(asked), (tag, late)
+            late = at - requested[tag] - bench.timeout
+            assert -4 <= late <= round_trip + (4 + 8 * (bench.slots < 1)) * len(requested), (
+                tag,
+                late,
+            )
         bench.given_up.clear()
         for tag in some:
             await bench.have(tag, bench.phase[tag])
 
 
 @cocotb.test()
-async def answered_in_time(dut):
+async def responded_in_time(dut):
     """host.rd_timeout.answered: a read that was answered is never given up, used again neither."""
     bench = await Bench(dut).start()
     for _ in range(3):
@@ -161,11 +164,11 @@ async def each_carry_of_the_clock(dut):
         bench.now = (1 << bit) - bench.rng.randrange(20, bench.timeout - 20)
         await ClockCycles(dut.clk, 2)
         tag = bench.rng.randrange(bench.tags)
-        asked = await bench.use(tag)
+        requested = await bench.use(tag)
         await ClockCycles(dut.clk, bench.timeout + 3 * bench.tags + 8)
         ((found, phase, at),) = bench.given_up
         assert (found, phase) == (tag, bench.phase[tag])
-        late = (at - asked) % (1 << 32) - bench.timeout
+        late = (at - requested) % (1 << 32) - bench.timeout
         assert -4 <= late <= 2 * bench.tags + 4, bit
         bench.given_up.clear()
         await bench.have(tag, phase)
@@ -174,25 +177,25 @@ async def each_carry_of_the_clock(dut):
 @cocotb.test()
 async def any_age_at_any_time(dut):
     """host.rd_timeout.age: beside the limit, and by one bit, with both tables written throughout,
-    also those of the tag that is asked for."""
+    also those of the tag that is requested."""
     bench = await Bench(dut).start()
     bench._task.cancel()
-    rng, asked, found = bench.rng, {}, 0
+    rng, requested, found = bench.rng, {}, 0
     for _ in range(4000):
         await RisingEdge(dut.clk)
         # This tag is looked at, or the next one soon.
         shown = int(dut.slot_tag.value)
-        age = bench.timeout - rng.getrandbits(1) + rng.choice((0, 1 << rng.randrange(32)))
-        now = asked.get(shown, 0) + age & 0xFFFF_FFFF
+        gen = bench.timeout - rng.getrandbits(1) + rng.choice((0, 1 << rng.randrange(32)))
+        now = requested.get(shown, 0) + gen & 0xFFFF_FFFF
         tag, have = (rng.choice((shown, rng.randrange(bench.tags))) for _ in range(2))
-        ask = rng.random() < 0.3
-        done = dut.slot_ask.value == 1 and dut.slot_done.value == 0 and rng.random() < 0.3
+        request = rng.random() < 0.3
+        done = dut.slot_req.value == 1 and dut.slot_done.value == 0 and rng.random() < 0.3
         found += done
-        drive(dut, now=now, ask_wr=int(ask), ask_tag=tag, ask_phase=rng.getrandbits(1),
+        drive(dut, now=now, req_wr=int(request), req_tag=tag, req_phase=rng.getrandbits(1),
               have_wr=int(rng.random() < 0.3), have_tag=have, have_phase=rng.getrandbits(1),
               have_given_up=int(rng.random() < 0.2), slot_done=int(done))  # fmt: skip
-        if ask:
-            asked[tag] = now
+        if request:
+            requested[tag] = now
     assert found > 100
 
 
@@ -207,7 +210,7 @@ async def slot_held(dut):
     assert sorted(tag for tag, _, _ in bench.given_up) == [0, 1, 2, 3]
     bench.slots = 0
     await bench.use(5)
-    await until(dut, high(dut.slot_ask))
+    await until(dut, high(dut.slot_req))
     found = bench.phase[5]
     await bench.have(5, found)
     await bench.use(5)
@@ -222,6 +225,6 @@ async def reset_in_traffic(dut):
     await bench.use(1)
     await ClockCycles(dut.clk, bench.timeout // 2)
     await reset(dut)
-    assert dut.slot_ask.value == 0
+    assert dut.slot_req.value == 0
     await ClockCycles(dut.clk, bench.timeout + 8 * bench.tags)
     assert [tag for tag, _, _ in bench.given_up] == [1]

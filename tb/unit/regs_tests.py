@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_regs: which stores act, what reads give, answers through memory."""
+"""efa_regs: which stores act, what reads give, responses through memory."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -13,7 +13,7 @@ from tb.lib.waits import drive, rises
 INVALID = defs.EFA_MMIO_READ_INVALID
 READ_ONLY = (Reg.VERSION, Reg.CONTROLLER_VERSION, Reg.CAPS, Reg.DEV_STS)
 STORED = [reg for reg in Reg if reg not in READ_ONLY]
-ODD_REGISTER, ODD_LOST = 2, 3
+ANOMALY_REGISTER, ANOMALY_LOST = 2, 3
 RESP = 0x12_3456_7880
 
 
@@ -29,7 +29,7 @@ class Bench:
         dut.sampled_interface.value = 0
         self.wr = StreamMonitor(dut, "wr_reg", stalls)
         self.reg = StreamMonitor(dut, "reg_wr")
-        self.odd = StreamMonitor(dut, "odd")
+        self.anomaly = StreamMonitor(dut, "anomaly")
 
     async def store(self, offset, value):
         dut = self.dut
@@ -50,27 +50,27 @@ class Bench:
         await self.store(Reg.MMIO_RESP_LO, address & 0xFFFF_FFFF)
         await self.store(Reg.MMIO_RESP_HI, address >> 32)
 
-    async def ask(self, register, number):
+    async def request(self, register, number):
         request = REG_BITS.MMIO_REG_READ.pack(REQ_ID=number, REG_OFF=int(register))
         await self.store(Reg.MMIO_REG_READ, request)
 
     def odds(self):
-        found = [(beat["what"], beat["detail"]) for beat in self.odd.beats]
-        self.odd.beats.clear()
+        found = [(beat["kind"], beat["detail"]) for beat in self.anomaly.beats]
+        self.anomaly.beats.clear()
         return found
 
 
 def value_of(register, profile, interface=0, progress=0, finished=0):
     """What a register reads as (fact sheet, registers); interface: the strap, 0 the profile's."""
-    told = list(PROFILES.values())[profile]
+    reported = list(PROFILES.values())[profile]
     if register == Reg.VERSION:
-        return interface or told.version
+        return interface or reported.version
     if register == Reg.CONTROLLER_VERSION:
-        return told.controller_version
+        return reported.controller_version
     if register == Reg.CAPS:
         return REG_BITS.CAPS.pack(
-            CONTIGUOUS_QUEUE_REQUIRED=1, RESET_TIMEOUT=told.reset_timeout,
-            DMA_ADDR_WIDTH=told.dma_addr_width, ADMIN_CMD_TO=told.admin_cmd_to,
+            CONTIGUOUS_QUEUE_REQUIRED=1, RESET_TIMEOUT=reported.reset_timeout,
+            DMA_ADDR_WIDTH=reported.dma_addr_width, ADMIN_CMD_TO=reported.admin_cmd_to,
         )  # fmt: skip
     if register == Reg.DEV_STS:
         return REG_BITS.DEV_STS.pack(READY=1, RESET_IN_PROGRESS=progress, RESET_FINISHED=finished)
@@ -86,18 +86,18 @@ async def reads(dut, profile):
     await bench.point(RESP)
     for number, offset in enumerate([*Reg, 0x7C, 0x100, 0x1FFC]):
         assert await bench.load(offset) == value_of(offset, profile), hex(offset)
-        await bench.ask(offset, number)
+        await bench.request(offset, number)
         beat = (await bench.wr.take())[0]
-        answer = defs.AdminMmioReqReadLessResp.unpack(beat["data"].to_bytes(8, "little"))
+        response = defs.AdminMmioReqReadLessResp.unpack(beat["data"].to_bytes(8, "little"))
         assert beat["addr"] == RESP
-        assert (answer.req_id, answer.reg_off) == (number, offset)
-        assert answer.reg_val == value_of(offset, profile), hex(offset)
+        assert (response.req_id, response.reg_off) == (number, offset)
+        assert response.reg_val == value_of(offset, profile), hex(offset)
 
 
 @cocotb.test()
 async def any_access(dut):
     """host.regs.any: random offsets, most a register or one bit beside it, each of these stored,
-    loaded and asked for, in every state."""
+    loaded and requested, in every state."""
     bench, rng = Bench(dut), rng_for("any")
     await clock_and_reset(dut)
     end = LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)
@@ -107,9 +107,9 @@ async def any_access(dut):
     beside += [edge ^ 1 << bit for edge in edges for bit in range(32)]
     beside = [(offset, write) for offset in beside for write in (0, 1)]
     rng.shuffle(beside)
-    asks = [*Reg, *(reg ^ 1 << bit for reg in Reg for bit in range(16))]
-    rng.shuffle(asks)
-    answers, address = [], 0
+    requests = [*Reg, *(reg ^ 1 << bit for reg in Reg for bit in range(16))]
+    rng.shuffle(requests)
+    responses, address = [], 0
     for turn in range(5000):
         profile, interface = rng.getrandbits(1), rng.getrandbits(2)
         progress, finished = rng.getrandbits(1), rng.getrandbits(1)
@@ -120,10 +120,10 @@ async def any_access(dut):
         if turn % 5 < 2 and beside:
             offset, write = beside.pop()
         if offset == Reg.MMIO_REG_READ:
-            number, asked = rng.getrandbits(16), rng.choice(places)
-            if asks and write and not in_flr:
-                asked = asks.pop()
-            data = REG_BITS.MMIO_REG_READ.pack(REQ_ID=number, REG_OFF=asked)
+            number, requested = rng.getrandbits(16), rng.choice(places)
+            if requests and write and not in_flr:
+                requested = requests.pop()
+            data = REG_BITS.MMIO_REG_READ.pack(REQ_ID=number, REG_OFF=requested)
         drive(dut, s_cfg_profile=profile, sampled_interface=interface, sts_progress=progress,
               sts_finished=finished, in_reset=in_reset, in_flr=in_flr, resp_clear=clear,
               acc_valid=1, acc_write=write, acc_offset=offset, acc_data=data)  # fmt: skip
@@ -140,13 +140,16 @@ async def any_access(dut):
         version = interface or list(PROFILES.values())[profile].version
         assert dut.acq_crc.value == (version >= 2)
         ignored = write and not stored and not LIMITS.msix_table_offset <= offset < end
-        assert dut.odd_valid.value == ignored
+        assert dut.anomaly_valid.value == ignored
         if ignored:
-            assert (int(dut.odd_what.value), int(dut.odd_detail.value)) == (ODD_REGISTER, offset)
+            assert (int(dut.anomaly_kind.value), int(dut.anomaly_detail.value)) == (
+                ANOMALY_REGISTER,
+                offset,
+            )
         state = interface, progress, finished
         if acts and offset == Reg.MMIO_REG_READ:
             low = REG_BITS.MMIO_REG_READ.unpack(data)
-            answers.append({"addr": address & ~7, "data": defs.AdminMmioReqReadLessResp(
+            responses.append({"addr": address & ~7, "data": defs.AdminMmioReqReadLessResp(
                 req_id=low.REQ_ID, reg_off=low.REG_OFF,
                 reg_val=value_of(low.REG_OFF, profile, *state)).pack()})  # fmt: skip
         if acts and offset == Reg.MMIO_RESP_LO:
@@ -159,11 +162,11 @@ async def any_access(dut):
         drive(dut, acc_valid=0, acc_write=write, resp_clear=0)
         await ReadOnly()
         assert int(dut.rdata.value) == value_of(offset, profile, *state), hex(offset)
-        assert dut.reg_wr_valid.value == dut.odd_valid.value == dut.ctl_valid.value == 0
+        assert dut.reg_wr_valid.value == dut.anomaly_valid.value == dut.ctl_valid.value == 0
         await ClockCycles(dut.clk, 1 + rng.getrandbits(1))
     await ClockCycles(dut.clk, 4)
-    told = [beat | {"data": beat["data"].to_bytes(8, "little")} for beat in bench.wr.beats]
-    assert told == answers and not asks and not beside
+    reported = [beat | {"data": beat["data"].to_bytes(8, "little")} for beat in bench.wr.beats]
+    assert reported == responses and not requests and not beside
 
 
 @cocotb.test()
@@ -183,7 +186,7 @@ async def stores(dut):
         await bench.store(offset, 1)
     await bench.store(LIMITS.msix_table_offset, 1)
     await ClockCycles(dut.clk, 2)
-    assert bench.odds() == [(ODD_REGISTER, int(offset)) for offset in ignored]
+    assert bench.odds() == [(ANOMALY_REGISTER, int(offset)) for offset in ignored]
 
 
 @cocotb.test()
@@ -194,7 +197,7 @@ async def during_reset(dut):
     dut.in_reset.value = 1
     await bench.point(RESP)
     await bench.store(Reg.AQ_CAPS, 5)
-    await bench.ask(Reg.VERSION, 9)
+    await bench.request(Reg.VERSION, 9)
     assert (await bench.wr.take())[0]["addr"] == RESP
     assert not bench.reg.beats
     dut.acc_offset.value, dut.acc_data.value = int(Reg.DEV_CTL), 1
@@ -207,29 +210,30 @@ async def during_reset(dut):
     await RisingEdge(dut.clk)
     assert dut.ctl_valid.value == 0
     dut.acc_valid.value = dut.acc_write.value = 0
-    await bench.ask(Reg.VERSION, 10)
+    await bench.request(Reg.VERSION, 10)
     await bench.wr.none(8)
 
 
 @cocotb.test()
-async def waiting_answers(dut):
-    """host.regs.waiting: as many as the limit says wait as they were asked; one more is lost."""
+async def waiting_responses(dut):
+    """host.regs.waiting: as many as the limit says wait as they were requested; one more is
+    lost."""
     bench = Bench(dut, stalls=1.0)
     rng = rng_for("regs")
     await clock_and_reset(dut)
-    depth = timing("efa_regs", "answer").depth
+    depth = timing("efa_regs", "rsp").depth
     assert depth == LIMITS.mmio_reads
     wanted = []
     for number in range(depth):
         address = rng.getrandbits(61) << 3
         await bench.point(address)
-        await bench.ask(Reg.VERSION, number)
+        await bench.request(Reg.VERSION, number)
         wanted.append(address)
     await bench.point(RESP)
-    await bench.ask(Reg.VERSION, 99)
+    await bench.request(Reg.VERSION, 99)
     await ClockCycles(dut.clk, 2)
     (what, detail), *more = bench.odds()
-    assert what == ODD_LOST and not more
+    assert what == ANOMALY_LOST and not more
     assert REG_BITS.MMIO_REG_READ.unpack(detail).REQ_ID == 99
     bench.wr._pause = lambda: False
     assert [beat["addr"] for beat in await bench.wr.take(depth)] == wanted
@@ -238,38 +242,38 @@ async def waiting_answers(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """host.regs.cycles: an answer is offered the cycle after its store; a load a cycle."""
+    """host.regs.cycles: a response is offered the cycle after its store; a load a cycle."""
     bench, load = Bench(dut), timing("efa_regs", "load")
     await clock_and_reset(dut)
-    asked = [Reg.VERSION, Reg.CAPS, 0x7C, Reg.DEV_STS] * 4
+    requested = [Reg.VERSION, Reg.CAPS, 0x7C, Reg.DEV_STS] * 4
     assert load.interval == 1
-    for at in range(len(asked) + load.latency):
-        offset = int(asked[min(at, len(asked) - 1)])
-        drive(dut, acc_valid=at < len(asked), acc_write=0, acc_offset=offset)
+    for at in range(len(requested) + load.latency):
+        offset = int(requested[min(at, len(requested) - 1)])
+        drive(dut, acc_valid=at < len(requested), acc_write=0, acc_offset=offset)
         await ReadOnly()
         if at >= load.latency:
-            assert int(dut.rdata.value) == value_of(asked[at - load.latency], 0)
+            assert int(dut.rdata.value) == value_of(requested[at - load.latency], 0)
         await RisingEdge(dut.clk)
     drive(dut, acc_valid=0)
-    await bench.ask(Reg.VERSION, 1)
-    await rises(dut, dut.wr_reg_valid, timing("efa_regs", "answer").latency)
+    await bench.request(Reg.VERSION, 1)
+    await rises(dut, dut.wr_reg_valid, timing("efa_regs", "rsp").latency)
 
 
 @cocotb.test()
-async def address_forgotten(dut):
-    """host.regs.clear: a register reset, and rst, put the answer's address back to zero."""
+async def address_cancelled(dut):
+    """host.regs.clear: a register reset, and rst, put the response's address back to zero."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.point(RESP)
     dut.resp_clear.value = 1
     await RisingEdge(dut.clk)
     dut.resp_clear.value = 0
-    await bench.ask(Reg.VERSION, 1)
+    await bench.request(Reg.VERSION, 1)
     assert (await bench.wr.take())[0]["addr"] == 0
     await bench.point(RESP)
-    await bench.ask(Reg.VERSION, 2)
+    await bench.request(Reg.VERSION, 2)
     await reset(dut)
     bench.wr.beats.clear()
     await bench.wr.none(8)
-    await bench.ask(Reg.VERSION, 3)
+    await bench.request(Reg.VERSION, 3)
     assert (await bench.wr.take())[0]["addr"] == 0

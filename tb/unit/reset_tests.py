@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_reset: one walk for power-on, DEV_CTL and function-level reset; what it waits for."""
+"""efa_reset: one scan for power-on, DEV_CTL and function-level reset; what it waits for."""
 
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ class Bench:
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """What holds in every cycle, whatever is asked."""
+        """What holds in every cycle, whatever is requested."""
         dut, before, held, last = self.dut, None, 0, DONE
         wanted = edge = False
         names = ("uptime core_rst host_rst quiesce in_reset in_flr opened resp_clear sts_progress "
@@ -55,11 +55,11 @@ class Bench:
                 assert counted <= 1, "counted from before power-on"
             else:
                 last = self.follows(before, now, last)
-                # A request is served by a walk that begins after its edge.
+                # A request is served by a scan that begins after its edge.
                 if now.ev_reset_valid and now.ev_reset_data == BEGUN and now.in_flr:
                     wanted = False
                 wanted = wanted or edge
-                assert not (wanted and now.m_cfg_flr_done), "a request was forgotten"
+                assert not (wanted and now.m_cfg_flr_done), "a request was cleared"
                 if before.core_rst and not now.core_rst:
                     assert not held or held == settle
                     held = 0
@@ -69,7 +69,7 @@ class Bench:
             before = now
 
     def follows(self, before, now, last):
-        """What a cycle says of the next one; returns the last step told."""
+        """What a cycle says of the next one; returns the last step reported."""
         assert now.uptime == (before.uptime + 1) % ROUND
         assert now.opened >= before.opened
         if now.sampled_interface != before.sampled_interface:
@@ -101,7 +101,7 @@ class Bench:
         return [beat["data"] for beat in self.events.beats]
 
     async def idle(self):
-        """Powered on, no event told yet."""
+        """Powered on, no event reported yet."""
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.m_cfg_flr_done))
         self.events.beats.clear()
@@ -144,7 +144,8 @@ async def the_interface_strap_is_sampled_where_a_reset_ends(dut):
 
 @cocotb.test()
 async def power_on(dut):
-    """host.reset.power_on: the core and the host side are reset, tables fill, nobody is told."""
+    """host.reset.power_on: the core and the host side are reset, tables fill, nobody is
+    reported."""
     bench = Bench(dut, init_done=0)
     await clock_and_reset(dut)
     while dut.core_rst.value == 1:

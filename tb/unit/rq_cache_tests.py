@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_cache: descriptors come in any order, each is told from the one a lap before it."""
+"""efa_rq_cache: descriptors come in any order, each is reported from the one a wrap before it."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.rq_bench import LAST, ONE_DESC, desc
 
 BEAT, READ, CLEAR = (timing("efa_rq_cache", path) for path in ("beat", "read", "clear"))
-BRIEF = LAST | 0xFFFF << 64  # of a descriptor, what the second reader is told
+BRIEF = LAST | 0xFFFF << 64  # of a descriptor, what the second reader is reported
 FIRST = 65536 - 70  # counts begin at 0; from here on they go through their wrap
 
 
@@ -23,7 +23,7 @@ class Bench:
         self.qpn_w = len(dut.s_clear_qpn)
 
     async def start(self):
-        zero(self.dut, "rdc_valid", "rdc_err", "s_clear_valid", "rd_qpn", "rd_count")
+        zero(self.dut, "rd_cpl_valid", "rd_cpl_err", "s_clear_valid", "rd_qpn", "rd_count")
         await clock_and_reset(self.dut)
 
     async def clear(self, qpn):
@@ -34,19 +34,19 @@ class Bench:
         dut = self.dut
         data = sum(word << 128 * number for number, word in enumerate(descs))
         spare = self.rng.getrandbits(512) >> 128 * len(descs) << 128 * len(descs)
-        dut.rdc_valid.value, dut.rdc_qpn.value, dut.rdc_err.value = 1, qpn, err
-        dut.rdc_count.value, dut.rdc_offset.value = count % 65536, 16 * offset
-        dut.rdc_data.value, dut.rdc_bytes.value = data | spare, 16 * len(descs)
+        dut.rd_cpl_valid.value, dut.rd_cpl_qpn.value, dut.rd_cpl_err.value = 1, qpn, err
+        dut.rd_cpl_count.value, dut.rd_cpl_offset.value = count % 65536, 16 * offset
+        dut.rd_cpl_data.value, dut.rd_cpl_bytes.value = data | spare, 16 * len(descs)
 
-    def ask(self, *pairs):
+    def request(self, *pairs):
         """(ring, count) of each reader."""
         self.dut.rd_qpn.value = sum(q << self.qpn_w * n for n, (q, _) in enumerate(pairs))
         self.dut.rd_count.value = sum(c % 65536 << 16 * n for n, (_, c) in enumerate(pairs))
 
-    def told(self, reader, known=None):
+    def reported(self, reader, known=None):
         """The two descriptors of a reader, None for one that is not here; of the second reader
-        what it is not told is taken from `known`."""
-        here = int(self.dut.rd_here.value) >> 2 * reader
+        what it is not reported is taken from `known`."""
+        here = int(self.dut.rd_present.value) >> 2 * reader
         text = str(self.dut.rd_descs.value)
         words = [text[len(text) - 128 * n - 128 : len(text) - 128 * n] for n in range(4)]
         if reader:
@@ -59,46 +59,46 @@ class Bench:
 
 
 class Ring:
-    """Descriptors by count: asked for in reads that come back in pieces, used from the head."""
+    """Descriptors by count: requested in reads that come back in pieces, used from the head."""
 
     def __init__(self, first=0):
-        self.head = self.asked = first
+        self.head = self.requested = first
         self.here, self.pieces = {}, []
 
     def read(self, bench):
         """Ask for some more, up to what the cache holds; its beats wait in any order."""
-        room = self.head + bench.slots - self.asked
-        size = min(room, bench.rng.randrange(1, 9))
+        space = self.head + bench.slots - self.requested
+        size = min(space, bench.rng.randrange(1, 9))
         at = 0
         while at < size:
-            piece = min(size - at, 4 - (self.asked + at) % 4)
+            piece = min(size - at, 4 - (self.requested + at) % 4)
             words = [desc(bench.rng, bench.rng.getrandbits(1)) for _ in range(piece)]
-            self.pieces.append((self.asked, at, words))
+            self.pieces.append((self.requested, at, words))
             at += piece
-        self.asked += size
+        self.requested += size
 
 
 @cocotb.test()
 @cocotb.parametrize(first=[0, FIRST])
 async def readers_see_what_came_and_nothing_older(dut, first):
-    """queue.rq_cache.lap: rings at any pace, answers in any order, failed ones between them"""
+    """queue.rq_cache.lap: rings at any pace, responses in any order, failed ones between them"""
     bench = Bench(dut)
     await bench.start()
     rng, rings = bench.rng, {0: Ring(), 37: Ring(), 63: Ring()}
     for qpn, ring in rings.items():
         await bench.clear(qpn)
-        # Up to the first count of this run, a whole lap is enough.
-        ring.head = ring.asked = max(0, first - bench.slots)
+        # Up to the first count of this run, a whole wrap is enough.
+        ring.head = ring.requested = max(0, first - bench.slots)
         for count in range(ring.head, first, 4):
             words = [desc(rng, 1) for _ in range(4)]
             bench.beat(qpn, count, 0, words)
             await RisingEdge(dut.clk)
-        zero(dut, "rdc_valid")
-        ring.head = ring.asked = first
+        zero(dut, "rd_cpl_valid")
+        ring.head = ring.requested = first
     await ClockCycles(dut.clk, 3)
-    asked, landing, seen = [], [], [0, 0, 0]
+    requested, landing, seen = [], [], [0, 0, 0]
     for _ in range(1500):
-        # What was asked for at this edge is told at the next one.
+        # What was requested at this edge is reported at the next one.
         questions = []
         for reader in (0, 1):
             qpn = rng.choice(list(rings))
@@ -109,28 +109,28 @@ async def readers_see_what_came_and_nothing_older(dut, first):
             if count + 1 == ring.head + bench.slots:
                 wanted[1] = ...
             questions.append((qpn, count, wanted))
-        bench.ask(*[(qpn, count) for qpn, count, _ in questions])
+        bench.request(*[(qpn, count) for qpn, count, _ in questions])
         qpn = rng.choice(list(rings))
         ring = rings[qpn]
         ring.read(bench)
-        dut.rdc_valid.value = dut.rdc_err.value = 0
-        come = None
+        dut.rd_cpl_valid.value = dut.rd_cpl_err.value = 0
+        arrived = None
         if ring.pieces and rng.random() < 0.7:
             if rng.random() < 0.1:
                 bench.beat(qpn, ring.pieces[0][0], 0, [0] * rng.randrange(5), err=1)
             else:
                 begin, at, words = ring.pieces.pop(rng.randrange(len(ring.pieces)))
                 bench.beat(qpn, begin, at, words)
-                come = ring, begin + at, words
+                arrived = ring, begin + at, words
         await RisingEdge(dut.clk)
-        for reader, (_, count, wanted) in enumerate(asked):
-            told = bench.told(reader, wanted)
-            for number, (got, want) in enumerate(zip(told, wanted, strict=True)):
+        for reader, (_, count, wanted) in enumerate(requested):
+            reported = bench.reported(reader, wanted)
+            for number, (got, want) in enumerate(zip(reported, wanted, strict=True)):
                 if want is not ...:
                     assert got == want, (reader, count + number)
                     seen[0 if want is None else 1] += 1
-        asked = questions
-        landing.append(come)
+        requested = questions
+        landing.append(arrived)
         if len(landing) == BEAT.latency - READ.latency and (fallen := landing.pop(0)):
             owner, begin, words = fallen
             owner.here |= {begin + number: word for number, word in enumerate(words)}
@@ -156,16 +156,16 @@ async def a_cleared_ring_begins_again(dut):
         for at in range(0, bench.slots, 4):
             bench.beat(qpn, at, 0, words[at : at + 4])
             await RisingEdge(dut.clk)
-        zero(dut, "rdc_valid")
+        zero(dut, "rd_cpl_valid")
         await ClockCycles(dut.clk, 2)
 
     async def holds(qpn, here):
         for at in range(0, bench.slots, 2):
-            bench.ask((qpn, at), (qpn, at))
+            bench.request((qpn, at), (qpn, at))
             await ClockCycles(dut.clk, 1 + READ.latency)
             for reader in (0, 1):
                 wanted = words[at : at + 2] if here else [None, None]
-                assert bench.told(reader, wanted) == wanted
+                assert bench.reported(reader, wanted) == wanted
 
     for qpn in (4, 5, 6):
         await bench.clear(qpn)
@@ -179,7 +179,7 @@ async def a_cleared_ring_begins_again(dut):
     for at in range(0, bench.slots, 4):
         bench.beat(5, at, 0, words[at : at + 4])
         await RisingEdge(dut.clk)
-        zero(dut, "rdc_valid")
+        zero(dut, "rd_cpl_valid")
         await ClockCycles(dut.clk, rng.randrange(3))
     await cleared
     await holds(5, True)
@@ -195,25 +195,25 @@ async def beats_reads_and_clears_take_their_time(dut):
         first, last = await bench.clear(qpn)
         assert last - first + 1 == CLEAR.interval
     words = [desc(bench.rng, 1) for _ in range(12)]
-    bench.ask((1, 0), (1, 6))
+    bench.request((1, 0), (1, 6))
     await ClockCycles(dut.clk, 4)
     started = cycle()
     for beat in range(3):
         bench.beat(1, 0, 4 * beat, words[4 * beat : 4 * beat + 4])
         await RisingEdge(dut.clk)
         assert cycle() == started + (beat + 1) * BEAT.interval
-    zero(dut, "rdc_valid")
-    await until(dut, lambda: bench.told(0) == words[:2], "the first beat", 5)
+    zero(dut, "rd_cpl_valid")
+    await until(dut, lambda: bench.reported(0) == words[:2], "the first beat", 5)
     assert cycle() - started - 1 == BEAT.latency
     await RisingEdge(dut.clk)
-    assert bench.told(1, words[6:8]) == words[6:8], "the second beat, one cycle later"
+    assert bench.reported(1, words[6:8]) == words[6:8], "the second beat, one cycle later"
     for at in range(9):
-        bench.ask((1, at), (1, at + 1))
+        bench.request((1, at), (1, at + 1))
         await ClockCycles(dut.clk, 1)
         if at >= READ.latency:
             at -= READ.latency
-            assert bench.told(0) == words[at : at + 2]
-            assert bench.told(1, words[at + 1 : at + 3]) == words[at + 1 : at + 3]
+            assert bench.reported(0) == words[at : at + 2]
+            assert bench.reported(1, words[at + 1 : at + 3]) == words[at + 1 : at + 3]
 
 
 @cocotb.test()
@@ -227,7 +227,7 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
         for at in range(0, bench.slots, 4):
             bench.beat(9, at, 0, old)
             await RisingEdge(dut.clk)
-        zero(dut, "rdc_valid")
+        zero(dut, "rd_cpl_valid")
         dut.s_clear_qpn.value, dut.s_clear_valid.value = 8, 1
         await ClockCycles(dut.clk, 1 + wait)
         dut.s_clear_valid.value = 0
@@ -235,17 +235,17 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
         first, last = await bench.clear(9)
         assert last - first + 1 == CLEAR.interval
         for at in range(0, bench.slots, 2):
-            bench.ask((9, at), (9, at))
+            bench.request((9, at), (9, at))
             await ClockCycles(dut.clk, 1 + READ.latency)
-            assert bench.told(0) == [None, None]
+            assert bench.reported(0) == [None, None]
         # A beat under reset goes nowhere.
         dut.rst.value = 1
         bench.beat(9, 0, 0, new)
         await ClockCycles(dut.clk, 3)
-        zero(dut, "rdc_valid", "rst")
-        bench.ask((9, 0), (9, 2))
+        zero(dut, "rd_cpl_valid", "rst")
+        bench.request((9, 0), (9, 2))
         await ClockCycles(dut.clk, BEAT.latency + 1)
-        assert bench.told(0) == bench.told(1) == [None, None]
+        assert bench.reported(0) == bench.reported(1) == [None, None]
 
 
 @cocotb.test()
@@ -261,15 +261,15 @@ async def both_readers_read_anything(dut):
             await pulse_beat(bench, qpn, at, words[qpn, at])
     await ClockCycles(dut.clk, 2)
     for (left, a), (right, b) in itertools.pairwise(sorted(words)):
-        bench.ask((left, a), (right, b))
+        bench.request((left, a), (right, b))
         await ClockCycles(dut.clk, 1 + READ.latency)
         for reader, (qpn, at) in enumerate(((left, a), (right, b))):
             wanted = [words[qpn, at], words.get((qpn, at + 1))]
-            assert bench.told(reader, wanted) == wanted, "one lap on it is not here"
+            assert bench.reported(reader, wanted) == wanted, "one wrap on it is not here"
 
 
 async def pulse_beat(bench, qpn, at, word):
     """A beat of one descriptor, wherever it stands in its read."""
     inside = bench.rng.randrange(min(at, 7) + 1)
     bench.beat(qpn, at - inside, inside, [word & ONE_DESC])
-    await pulse(bench.dut, "rdc_valid")
+    await pulse(bench.dut, "rd_cpl_valid")

@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import RisingEdge, with_timeout
 
 from efa.defs import INTERNAL, AdminQpState
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import hold, zero
@@ -17,9 +17,9 @@ from tb.unit.rq_bench import desc
 STATES = AdminQpState
 LOOK, USED, READ, FLUSH = (
     timing("efa_rq_fetch", path) for path in ("look", "used", "read", "flush"))  # fmt: skip
-INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rdc_end", "rdc_failed", "s_held_valid",
-          "s_held_qpn", "broken_qpn", "m_rd_ready", "m_flush_ready", "s_clear_valid",
-          "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_here")  # fmt: skip
+INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rd_cpl_end", "rd_cpl_failed", "s_held_valid",
+          "s_held_qpn", "claim_failed_qpn", "m_rd_ready", "m_flush_ready", "s_clear_valid",
+          "s_drain", "qpc_data", "s_prod", "s_cons", "s_descs", "s_present")  # fmt: skip
 
 
 class Ring:
@@ -30,22 +30,22 @@ class Ring:
         rng = rng_for(f"ring{qpn}")
         self.base = (rng.getrandbits(47) << 16) + 64 * qpn
         # What else a context has goes with a flush as it is.
-        self.others = noise(INTERNAL.qpc, rng)
+        self.others = dont_care(INTERNAL.qpc, rng)
         self.log, self.live, self.rq_live = log, live, rq_live
         self.begin()
 
     def begin(self):
         self.state, self.broken_at = STATES.RESET, None
-        self.prod = self.cons = self.asked = 0
+        self.prod = self.cons = self.requested = 0
         self.descs, self.here, self.flushed, self.reads = {}, set(), 0, []
 
     @property
-    def broken(self):
+    def failed(self):
         return self.broken_at is not None
 
     def offers(self, at):
         """A read or a flush that is first offered at `at` began before its ring broke."""
-        return not self.broken or at <= self.broken_at + 2
+        return not self.failed or at <= self.broken_at + 2
 
     def context(self, state=None):
         state = self.state if state is None else state
@@ -63,23 +63,23 @@ class Ring:
 
     def next_read(self):
         """How many descriptors a read would bring: line, ring and posts bound it."""
-        at = self.asked % self.size
+        at = self.requested % self.size
         line = 8 - (self.base + 16 * at) // 16 % 8
-        return min(self.prod - self.asked, self.size - at, line)
+        return min(self.prod - self.requested, self.size - at, line)
 
 
-class World:
+class Env:
     """Counts, cache, contexts, host and claims around the module: all of it moves at one place,
     once a cycle; what a cycle's edge finds is what the last one left."""
 
-    def __init__(self, dut, answers=0.3, ready=1.0, flush=1.0):
+    def __init__(self, dut, responses=0.3, ready=1.0, flush=1.0):
         self.dut, self.rng = dut, rng_for("rq_fetch")
         self.slots = 1 << int(dut.SLOT_W.value)
         self.rings, self.moves, self.wants, self.chgs = {}, deque(), deque(), deque()
         self.qpn_w = len(dut.m_qpn)
-        self.answers, self.ready, self.flush = answers, ready, flush
+        self.responses, self.ready, self.flush = responses, ready, flush
         self.out, self.before_drain, self.claim, self.take = [], [], None, None
-        self.answer, self.fail, self.clearing = None, set(), None
+        self.response, self.fail, self.clearing = None, set(), None
         self.times = {"read": [], "flush": [], "end": [], "used": []}
         self.drained, self.offered, self.stays = False, None, None
         self._drain = 0
@@ -128,7 +128,7 @@ class World:
         """Until nothing has been going on for a while."""
         idle = 0
         for _ in range(limit):
-            busy = self.out or self.moves or self.wants or self.chgs or self.answer
+            busy = self.out or self.moves or self.wants or self.chgs or self.response
             before = len(self.times["read"]) + len(self.times["flush"])
             await self.cycle()
             after = len(self.times["read"]) + len(self.times["flush"])
@@ -140,8 +140,8 @@ class World:
     async def cycle(self):
         dut = self.dut
         await RisingEdge(dut.clk)
-        asked, head = dut.m_qpn.value, dut.head.value
-        ring = self.rings.get(int(asked)) if asked.is_resolvable else None
+        requested, head = dut.m_qpn.value, dut.head.value
+        ring = self.rings.get(int(requested)) if requested.is_resolvable else None
         self._memories(ring, head)
         if dut.rst.value == 0:
             self._outputs(ring)
@@ -152,7 +152,7 @@ class World:
         """Reads see what stood there before this edge."""
         dut = self.dut
         if ring is None:
-            zero(dut, "qpc_data", "s_prod", "s_cons", "s_here")
+            zero(dut, "qpc_data", "s_prod", "s_cons", "s_present")
             return
         dut.qpc_data.value = ring.context()
         dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.cons % 65536
@@ -160,7 +160,7 @@ class World:
             at = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
             dut.s_descs.value = sum(ring.descs.get(at + n, self.rng.getrandbits(128)) << 128 * n
                                     for n in (0, 1))  # fmt: skip
-            dut.s_here.value = sum((at + n in ring.here) << n for n in (0, 1))
+            dut.s_present.value = sum((at + n in ring.here) << n for n in (0, 1))
 
     def _outputs(self, ring):
         dut = self.dut
@@ -176,7 +176,7 @@ class World:
             used = ring.entry()
             assert used and ring.offers(self.offered)
             # A look that began before the drain may still have seen the state of before.
-            late = ring.state == STATES.RESET and dut.settled.value == 0
+            late = ring.state == STATES.RESET and dut.idle.value == 0
             assert ring.state == STATES.ERR or late
             assert self.claim != ring.qpn, "a packet holds this entry"
             assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
@@ -190,24 +190,24 @@ class World:
         else:
             assert dut.take_valid.value == 0
         self.drained = all(
-            pin.value == 1 for pin in (dut.s_drain, dut.settled, dut.drained))  # fmt: skip
+            pin.value == 1 for pin in (dut.s_drain, dut.idle, dut.drained))  # fmt: skip
         assert not (self.drained and any(read in self.out for read in self.before_drain))
         if self.shown is not None:
-            assert dut.claim_broken.value == int(self.rings[self.shown].broken)
+            assert dut.claim_failed.value == int(self.rings[self.shown].failed)
 
     def _read(self, ring):
         dut = self.dut
         size = int(dut.m_rd_len.value)
         number = size // 16
-        addr = ring.base + 16 * (ring.asked % ring.size)
-        assert (dut.m_rd_addr.value, dut.m_rd_count.value) == (addr, ring.asked % 65536)
+        addr = ring.base + 16 * (ring.requested % ring.size)
+        assert (dut.m_rd_addr.value, dut.m_rd_count.value) == (addr, ring.requested % 65536)
         assert size % 16 == 0 and 0 < number <= ring.next_read()
-        assert ring.asked + number <= ring.cons + self.slots, "more than the cache holds"
+        assert ring.requested + number <= ring.cons + self.slots, "more than the cache holds"
         assert ring.offers(self.offered)
-        read = (ring, ring.asked, number, int(dut.m_rd_epoch.value))
+        read = (ring, ring.requested, number, int(dut.m_rd_epoch.value))
         self.out.append(read)
         ring.reads.append(number)
-        ring.asked += number
+        ring.requested += number
         self.times["read"].append(cycle())
 
     def _taken(self):
@@ -219,10 +219,10 @@ class World:
             self.claim = self.take = None
         elif dut.used_valid.value == 1:
             self.wants.popleft()
-        if self.answer:
-            ring, begin, number, _ = self.answer
-            self.answer = None
-            if dut.rdc_failed.value == 1:
+        if self.response:
+            ring, begin, number, _ = self.response
+            self.response = None
+            if dut.rd_cpl_failed.value == 1:
                 ring.broken_at = cycle()
             else:
                 # What was used stays there until it is overwritten.
@@ -242,12 +242,12 @@ class World:
             getattr(dut, name + "_valid").value = int(bool(queue))
             if queue:
                 getattr(dut, name + "_qpn").value = queue[0]
-        dut.rdc_end.value = 0
-        if self.out and rng.random() < self.answers:
-            self.answer = self.out.pop(rng.randrange(len(self.out)))
-            ring, _, _, epoch = self.answer
-            dut.rdc_end.value, dut.rdc_qpn.value, dut.rdc_epoch.value = 1, ring.qpn, epoch
-            dut.rdc_failed.value = int(ring.qpn in self.fail)
+        dut.rd_cpl_end.value = 0
+        if self.out and rng.random() < self.responses:
+            self.response = self.out.pop(rng.randrange(len(self.out)))
+            ring, _, _, epoch = self.response
+            dut.rd_cpl_end.value, dut.rd_cpl_qpn.value, dut.rd_cpl_epoch.value = 1, ring.qpn, epoch
+            dut.rd_cpl_failed.value = int(ring.qpn in self.fail)
             self.times["end"].append(cycle())
         self.shown = self.claim
         # The packet that may move a head stands at any of three stages; others hold nothing.
@@ -255,7 +255,7 @@ class World:
         held = [rng.getrandbits(self.qpn_w) for _ in range(3)]
         valid = int(self.claim is not None) << lane
         if self.claim is not None:
-            held[lane] = dut.broken_qpn.value = self.claim
+            held[lane] = dut.claim_failed_qpn.value = self.claim
         if self.lanes is not None:
             valid = sum(one << n for n, (one, _) in enumerate(self.lanes))
             held = [qpn for _, qpn in self.lanes]
@@ -276,62 +276,62 @@ class World:
 
     def is_served(self, ring):
         """Nothing is left that could be done for this ring."""
-        if ring.broken or ring.state == STATES.RESET or not (ring.live and ring.rq_live):
+        if ring.failed or ring.state == STATES.RESET or not (ring.live and ring.rq_live):
             return True
-        fetched = ring.asked == ring.prod or (
-            ring.asked + ring.next_read() > ring.cons + self.slots)  # fmt: skip
+        fetched = ring.requested == ring.prod or (
+            ring.requested + ring.next_read() > ring.cons + self.slots)  # fmt: skip
         return fetched and not (ring.state == STATES.ERR and ring.entry())
 
 
 @cocotb.test()
 @cocotb.parametrize(pace=[(1.0, 1.0), (0.05, 0.3)])
 async def descriptors_come_ahead_of_need(dut, pace):
-    """queue.rq_fetch.ahead: rings of any size, answers in any order, used at any pace"""
-    world = World(dut, *pace)
-    await world.start()
-    numbers = world.rng.sample(range(1 << world.qpn_w), 9)
-    rings = [await world.ring(n, log)
+    """queue.rq_fetch.ahead: rings of any size, responses in any order, used at any pace"""
+    env = Env(dut, *pace)
+    await env.start()
+    numbers = env.rng.sample(range(1 << env.qpn_w), 9)
+    rings = [await env.ring(n, log)
              for n, log in zip(numbers, (0, 1, 3, 4, 5, 6, 9), strict=False)]  # fmt: skip
-    await world.ring(numbers[7], 5, rq_live=0)
-    await world.ring(numbers[8], 5, live=0)
+    await env.ring(numbers[7], 5, rq_live=0)
+    await env.ring(numbers[8], 5, live=0)
 
     def step():
-        ring = world.rng.choice(rings)
-        if world.rng.random() < 0.1 and (room := ring.size - (ring.prod - ring.cons)):
-            world.post(ring, *[1] * world.rng.randrange(1, room + 1))
-        if world.claim is None:
-            world.claim = ring.qpn
-        elif world.take is None and world.rng.random() < 0.5:
-            held = world.rings[world.claim]
-            world.take = int(held.cons in held.here)
+        ring = env.rng.choice(rings)
+        if env.rng.random() < 0.1 and (space := ring.size - (ring.prod - ring.cons)):
+            env.post(ring, *[1] * env.rng.randrange(1, space + 1))
+        if env.claim is None:
+            env.claim = ring.qpn
+        elif env.take is None and env.rng.random() < 0.5:
+            held = env.rings[env.claim]
+            env.take = int(held.cons in held.here)
 
-    await world.cycles(1800, step)
+    await env.cycles(1800, step)
     for qpn in numbers[7:]:
-        world.rings[qpn].descs[0], world.rings[qpn].prod = 1, 1
-        world.moves.append(qpn)
-    await world.rest(quiet=100)
-    assert all(world.is_served(ring) for ring in world.rings.values())
+        env.rings[qpn].descs[0], env.rings[qpn].prod = 1, 1
+        env.moves.append(qpn)
+    await env.rest(quiet=100)
+    assert all(env.is_served(ring) for ring in env.rings.values())
     assert all(ring.prod > ring.size for ring in rings)
     assert sum(sum(ring.reads) for ring in rings) > 200
 
 
 @cocotb.test()
 async def a_ring_that_is_not_there_is_not_read(dut):
-    """queue.rq_fetch.gone: its queue pair is gone, or was made without one, whatever was rung."""
-    world = World(dut)
-    await world.start()
-    rings = [await world.ring(5, 4, live=0), await world.ring(9, 4, rq_live=0)]
+    """queue.rq_fetch.gone: its queue pair is gone, or was made without one, whatever was posted."""
+    env = Env(dut)
+    await env.start()
+    rings = [await env.ring(5, 4, live=0), await env.ring(9, 4, rq_live=0)]
     for ring in rings:
-        world.post(ring, 1, 1, 1)
-    await world.cycles(60)
-    assert not any(ring.asked for ring in rings) and not world.out
+        env.post(ring, 1, 1, 1)
+    await env.cycles(60)
+    assert not any(ring.requested for ring in rings) and not env.out
 
 
 @cocotb.test()
 async def reads_are_as_long_as_they_can_be(dut):
     """queue.rq_fetch.reads: up to 8 descriptors, up to a line of 128 bytes, up to the ring's end"""
-    world = World(dut, 1.0)
-    await world.start()
+    env = Env(dut, 1.0)
+    await env.start()
     for qpn, log, number, wanted in (
         (2, 6, 32, [8, 8, 8, 8]),
         (2, 6, 33, [8, 8, 8, 8]),
@@ -341,9 +341,9 @@ async def reads_are_as_long_as_they_can_be(dut):
         (2, 0, 1, [1]),
         (2, 12, 5, [5]),
     ):
-        ring = await world.ring(qpn, log, STATES.INIT)
-        world.post(ring, *[1] * number)
-        await world.rest()
+        ring = await env.ring(qpn, log, STATES.INIT)
+        env.post(ring, *[1] * number)
+        await env.rest()
         assert ring.reads == wanted, (qpn, log, number, ring.reads)
 
 
@@ -360,325 +360,325 @@ async def counts_go_through_their_wrap(dut):
     dut.m_rd_ready.value = dut.used_valid.value = 1
     dut.s_prod.value = prod = 64
     few = 0
-    while ring.asked < 65536 + 64:
+    while ring.requested < 65536 + 64:
         await with_timeout(RisingEdge(dut.m_rd_valid), 100, "ns")
-        number = min(8 - ring.asked % 8, prod - ring.asked)
-        assert dut.m_rd_count.value == ring.asked % 65536
-        assert dut.m_rd_addr.value == ring.base + 16 * (ring.asked % ring.size)
+        number = min(8 - ring.requested % 8, prod - ring.requested)
+        assert dut.m_rd_count.value == ring.requested % 65536
+        assert dut.m_rd_addr.value == ring.base + 16 * (ring.requested % ring.size)
         assert dut.m_rd_len.value == 16 * number
-        ring.asked += number
-        if ring.asked // 8 % 37 == 1:
+        ring.requested += number
+        if ring.requested // 8 % 37 == 1:
             # Nothing more is posted for a while, then a few.
-            dut.s_cons.value = dut.s_prod.value = ring.asked % 65536
+            dut.s_cons.value = dut.s_prod.value = ring.requested % 65536
             for _ in range(3 * LOOK.interval):
                 await RisingEdge(dut.clk)
             assert dut.m_rd_valid.value == 0, "a read of nothing"
             few = 2
-        prod = ring.asked + (3 if few else 64)
+        prod = ring.requested + (3 if few else 64)
         few = max(0, few - 1)
-        dut.s_cons.value, dut.s_prod.value = ring.asked % 65536, prod % 65536
+        dut.s_cons.value, dut.s_prod.value = ring.requested % 65536, prod % 65536
 
 
 @cocotb.test()
 @cocotb.parametrize(flush=[1.0, 0.1])
 async def a_dead_queue_is_flushed(dut, flush):
     """queue.rq_fetch.flush: entries of one and two in order; half an entry stays till its rest"""
-    world = World(dut, 0.3, flush=flush)
-    await world.start()
-    rings = [await world.ring(n, 5) for n in (1, 20, 63)]
+    env = Env(dut, 0.3, flush=flush)
+    await env.start()
+    rings = [await env.ring(n, 5) for n in (1, 20, 63)]
     for ring in rings:
-        world.post(ring, *[world.rng.getrandbits(1) for _ in range(20)], 1)
-        world.post(ring, 0)
-    await world.rest()
+        env.post(ring, *[env.rng.getrandbits(1) for _ in range(20)], 1)
+        env.post(ring, 0)
+    await env.rest()
     assert not any(ring.flushed for ring in rings)
     # A packet holds the head of one: it comes first.
-    world.claim = 20
-    await world.cycles(3)
+    env.claim = 20
+    await env.cycles(3)
     for ring in rings:
-        world.state(ring, STATES.ERR)
+        env.state(ring, STATES.ERR)
     # Looks at others in the same cycles keep nobody waiting for long.
-    world.wants.extend((50, 51, 52))
-    world.moves.extend((50, 51, 52))
-    await world.cycles(400 if flush == 1 else 1500)
+    env.wants.extend((50, 51, 52))
+    env.moves.extend((50, 51, 52))
+    await env.cycles(400 if flush == 1 else 1500)
     held = rings[1]
     assert held.flushed == 0 and rings[0].flushed >= 21 and rings[2].flushed >= 21
-    world.take = held.entry()
-    await world.rest(quiet=300)
+    env.take = held.entry()
+    await env.rest(quiet=300)
     assert held.flushed >= 19 and not any(ring.entry() for ring in rings)
     halves = [ring for ring in rings if ring.cons < ring.prod]
     assert halves, "no entry without its end"
     for ring in rings:
-        world.post(ring, 0, 0, 0, 1)
-    await world.rest(quiet=300)
-    assert all(world.is_served(ring) for ring in rings)
+        env.post(ring, 0, 0, 0, 1)
+    await env.rest(quiet=300)
+    assert all(env.is_served(ring) for ring in rings)
 
 
 @cocotb.test()
 async def a_failed_read_breaks_its_ring(dut):
     """queue.rq_fetch.broken: nothing more is read or flushed until the ring begins again"""
-    world = World(dut, 0.2)
-    await world.start()
-    good, bad = await world.ring(7, 6), await world.ring(8, 6)
-    world.claim = 8
+    env = Env(dut, 0.2)
+    await env.start()
+    good, bad = await env.ring(7, 6), await env.ring(8, 6)
+    env.claim = 8
     for _ in range(2):
         for ring in (good, bad):
-            world.post(ring, *[1] * 24)
-        await world.rest()
-        world.fail.add(8)
-    assert bad.broken
-    world.take = 0
-    await world.cycles(2)
-    asked = bad.asked
+            env.post(ring, *[1] * 24)
+        await env.rest()
+        env.fail.add(8)
+    assert bad.failed
+    env.take = 0
+    await env.cycles(2)
+    requested = bad.requested
     for ring in (good, bad):
-        world.post(ring, 1, 1)
-        world.state(ring, STATES.ERR)
-    await world.rest()
-    assert good.flushed == 50 and (bad.flushed, bad.asked) == (0, asked)
-    world.fail.clear()
-    await world.clear(bad, STATES.ERR)
-    world.post(bad, 1, 1, 1)
-    await world.rest()
+        env.post(ring, 1, 1)
+        env.state(ring, STATES.ERR)
+    await env.rest()
+    assert good.flushed == 50 and (bad.flushed, bad.requested) == (0, requested)
+    env.fail.clear()
+    await env.clear(bad, STATES.ERR)
+    env.post(bad, 1, 1, 1)
+    await env.rest()
     assert bad.flushed == 3
 
 
 @cocotb.test()
 async def every_ring_breaks_alone(dut):
-    """queue.rq_fetch.each: and begins anew alone; claims are told of each"""
-    world = World(dut, 1.0)
-    await world.start()
-    count = 1 << world.qpn_w
-    order = world.rng.sample(range(count), count)
-    rings = [await world.ring(qpn, 3) for qpn in order]
+    """queue.rq_fetch.each: and begins anew alone; claims are reported of each"""
+    env = Env(dut, 1.0)
+    await env.start()
+    count = 1 << env.qpn_w
+    order = env.rng.sample(range(count), count)
+    rings = [await env.ring(qpn, 3) for qpn in order]
 
     async def look():
-        for world.claim in range(count):
-            await world.cycles(2)
-        world.claim = None
+        for env.claim in range(count):
+            await env.cycles(2)
+        env.claim = None
 
     for group in (rings[: count // 2], rings[count // 2 :], rings):
-        world.fail = {ring.qpn for ring in group}
+        env.fail = {ring.qpn for ring in group}
         for ring in group:
-            if not ring.broken:
-                world.post(ring, 1)
-        await world.rest()
-        assert all(ring.broken for ring in group)
+            if not ring.failed:
+                env.post(ring, 1)
+        await env.rest()
+        assert all(ring.failed for ring in group)
         await look()
         for ring in group[1::2] if group is not rings else rings:
-            await world.clear(ring, STATES.RTS)
+            await env.clear(ring, STATES.RTS)
         await look()
-    world.fail = set()
+    env.fail = set()
     for ring in rings:
-        world.post(ring, 1)
-    await world.rest()
-    assert all(ring.asked == 1 for ring in rings)
+        env.post(ring, 1)
+    await env.rest()
+    assert all(ring.requested == 1 for ring in rings)
 
 
 @cocotb.test()
 async def a_head_that_a_packet_holds_stays(dut):
     """queue.rq_fetch.held: at each of its stages; packets of other queues hold nothing"""
-    world = World(dut, 1.0)
-    await world.start()
-    last = (1 << world.qpn_w) - 1
-    for ring in (await world.ring(0, 5), await world.ring(last, 5)):
-        for lane, bit in itertools.product(range(3), range(world.qpn_w)):
+    env = Env(dut, 1.0)
+    await env.start()
+    last = (1 << env.qpn_w) - 1
+    for ring in (await env.ring(0, 5), await env.ring(last, 5)):
+        for lane, bit in itertools.product(range(3), range(env.qpn_w)):
             ring.state = STATES.RTS
-            world.post(ring, 1)
-            await world.rest(quiet=12)
+            env.post(ring, 1)
+            await env.rest(quiet=12)
             before = ring.flushed
-            world.lanes = [(int(n == lane), ring.qpn if n == lane else last - ring.qpn)
+            env.lanes = [(int(n == lane), ring.qpn if n == lane else last - ring.qpn)
                            for n in range(3)]  # fmt: skip
-            world.state(ring, STATES.ERR)
-            await world.cycles(4 * FLUSH.interval)
+            env.state(ring, STATES.ERR)
+            await env.cycles(4 * FLUSH.interval)
             assert ring.flushed == before
             other = ring.qpn ^ 1 << bit
-            world.lanes = [(int(n == lane), other if n == lane else ring.qpn) for n in range(3)]
-            await world.cycles(2 * FLUSH.interval + 6)
+            env.lanes = [(int(n == lane), other if n == lane else ring.qpn) for n in range(3)]
+            await env.cycles(2 * FLUSH.interval + 6)
             assert ring.flushed == before + 1
 
 
 @cocotb.test()
 async def a_flush_goes_on_while_reads_end(dut):
     """queue.rq_fetch.ends: a read that ends in every cycle takes no turn of it away"""
-    world = World(dut, 1.0)
-    await world.start()
-    dead = await world.ring(33, 5)
-    world.post(dead, *[1] * 32)
-    await world.rest()
-    world.answers = 0.0
-    for ring in [await world.ring(n, 6) for n in range(8)]:
+    env = Env(dut, 1.0)
+    await env.start()
+    dead = await env.ring(33, 5)
+    env.post(dead, *[1] * 32)
+    await env.rest()
+    env.responses = 0.0
+    for ring in [await env.ring(n, 6) for n in range(8)]:
         for _ in range(32):
-            world.post(ring, 1)
-            await world.cycles(READ.latency + 2)
-    assert len(world.out) > 100
-    world.state(dead, STATES.ERR)
-    world.answers = 1.0
-    await world.rest()
+            env.post(ring, 1)
+            await env.cycles(READ.latency + 2)
+    assert len(env.out) > 100
+    env.state(dead, STATES.ERR)
+    env.responses = 1.0
+    await env.rest()
     assert dead.flushed == 32
-    world.drain(True)
-    await world.cycles(5)
-    assert world.drained
+    env.drain(True)
+    await env.cycles(5)
+    assert env.drained
 
 
 @cocotb.test()
 async def a_drain_waits_for_what_was_out(dut):
     """queue.rq_fetch.drain: and for no more, while other rings go on reading"""
-    world = World(dut, 0.0)
-    await world.start()
-    rings = [await world.ring(n, 5) for n in (10, 12, 14, 16)]
-    for lap in range(6):
+    env = Env(dut, 0.0)
+    await env.start()
+    rings = [await env.ring(n, 5) for n in (10, 12, 14, 16)]
+    for wrap in range(6):
         for ring in rings[:2]:
-            world.post(ring, *[1] * 8)
-        await world.cycles(60)
-        assert len(world.out) == 2
-        old = list(world.out)
-        world.drain(True)
-        await world.cycles(20)
-        assert not world.drained
+            env.post(ring, *[1] * 8)
+        await env.cycles(60)
+        assert len(env.out) == 2
+        old = list(env.out)
+        env.drain(True)
+        await env.cycles(20)
+        assert not env.drained
         for ring in rings[2:]:
-            world.post(ring, *[1] * 8)
-        await world.cycles(40)
-        assert len(world.out) == 4 and not world.drained
-        new = [read for read in world.out if read not in old]
+            env.post(ring, *[1] * 8)
+        await env.cycles(40)
+        assert len(env.out) == 4 and not env.drained
+        new = [read for read in env.out if read not in old]
         # Now the old ones come, one by one, and the drain is over though new ones are out.
         for number, read in enumerate(old):
-            world.out, world.answers = [read], 1.0
-            await world.cycles(1)
-            world.out, world.answers = old[number + 1 :] + new, 0.0
-            await world.cycles(3)
-            assert world.drained == (number == 1)
-        await world.cycles(lap)
-        assert world.drained
-        world.drain(False)
-        await world.cycles(1 + lap % 2)
-        world.drain(lap % 3 == 0)
-        await world.cycles(8)
-        assert not world.drained
-        world.answers = 0.5
-        await world.rest()
-        assert world.drained == (lap % 3 == 0)
-        world.drain(False)
-        world.answers = 0.0
+            env.out, env.responses = [read], 1.0
+            await env.cycles(1)
+            env.out, env.responses = old[number + 1 :] + new, 0.0
+            await env.cycles(3)
+            assert env.drained == (number == 1)
+        await env.cycles(wrap)
+        assert env.drained
+        env.drain(False)
+        await env.cycles(1 + wrap % 2)
+        env.drain(wrap % 3 == 0)
+        await env.cycles(8)
+        assert not env.drained
+        env.responses = 0.5
+        await env.rest()
+        assert env.drained == (wrap % 3 == 0)
+        env.drain(False)
+        env.responses = 0.0
         for ring in rings:
             while ring.cons in ring.here:
                 ring.cons += 1
-            world.wants.append(ring.qpn)
-        await world.cycles(40)
+            env.wants.append(ring.qpn)
+        await env.cycles(40)
 
 
 @cocotb.test()
 async def any_number_of_reads_is_drained(dut):
     """queue.rq_fetch.drains: while others begin and end in the same cycles; then it is over"""
-    world = World(dut, 0.0)
-    await world.start()
-    rng = world.rng
-    rings = [await world.ring(qpn, 3) for qpn in rng.sample(range(1 << world.qpn_w), 16)]
+    env = Env(dut, 0.0)
+    await env.start()
+    rng = env.rng
+    rings = [await env.ring(qpn, 3) for qpn in rng.sample(range(1 << env.qpn_w), 16)]
 
     def step():
         ring = rng.choice(rings)
         while ring.cons in ring.here:
             ring.cons += 1
-        if rng.random() < 0.7 and (room := ring.size - (ring.prod - ring.cons)):
-            world.post(ring, *[1] * rng.randrange(1, room + 1))
-        world.wants.append(ring.qpn)
+        if rng.random() < 0.7 and (space := ring.size - (ring.prod - ring.cons)):
+            env.post(ring, *[1] * rng.randrange(1, space + 1))
+        env.wants.append(ring.qpn)
 
     for _ in range(25):
-        world.answers = 0.0
-        await world.cycles(rng.randrange(60), step)
-        world.drain(True)
-        world.answers = rng.choice((0.3, 1.0))
+        env.responses = 0.0
+        await env.cycles(rng.randrange(60), step)
+        env.drain(True)
+        env.responses = rng.choice((0.3, 1.0))
         for _ in range(400):
-            if world.drained:
+            if env.drained:
                 break
-            await world.cycles(1, step)
-        assert world.drained
-        world.drain(False)
-        await world.cycles(rng.randrange(2, 9), step)
+            await env.cycles(1, step)
+        assert env.drained
+        env.drain(False)
+        await env.cycles(rng.randrange(2, 9), step)
         # Where nothing goes on it is over at once.
-        world.answers = 1.0
-        await world.rest(quiet=10)
-        world.drain(True)
-        await world.cycles(LOOK.interval * len(rings) + 8)
-        assert world.drained
-        world.drain(False)
-    await world.rest()
-    assert all(ring.asked == ring.prod for ring in rings)
+        env.responses = 1.0
+        await env.rest(quiet=10)
+        env.drain(True)
+        await env.cycles(LOOK.interval * len(rings) + 8)
+        assert env.drained
+        env.drain(False)
+    await env.rest()
+    assert all(ring.requested == ring.prod for ring in rings)
 
 
 @cocotb.test()
 async def heads_that_move_at_once_are_all_looked_at(dut):
     """queue.rq_fetch.moves: in neighbouring cycles, while others are looked at"""
-    world = World(dut, 1.0)
-    await world.start()
-    rings = [await world.ring(qpn, 6) for qpn in world.rng.sample(range(1 << world.qpn_w), 12)]
+    env = Env(dut, 1.0)
+    await env.start()
+    rings = [await env.ring(qpn, 6) for qpn in env.rng.sample(range(1 << env.qpn_w), 12)]
     for ring in rings:
-        world.post(ring, *[1] * 64)
+        env.post(ring, *[1] * 64)
     for _ in range(4):
-        await world.rest()
-        for ring in world.rng.sample(rings, len(rings)):
-            ring.cons += world.slots // 2
-            world.wants.append(ring.qpn)
-        await world.rest()
-        assert all(world.is_served(ring) for ring in rings)
+        await env.rest()
+        for ring in env.rng.sample(rings, len(rings)):
+            ring.cons += env.slots // 2
+            env.wants.append(ring.qpn)
+        await env.rest()
+        assert all(env.is_served(ring) for ring in rings)
 
 
 @cocotb.test()
-async def a_drain_that_was_given_up_is_not_forgotten(dut):
+async def a_drain_that_was_given_up_is_not_cancelled(dut):
     """queue.rq_fetch.drain_again: the next one waits for the reads of before both"""
-    world = World(dut, 0.0)
-    await world.start()
-    for ring in [await world.ring(n, 3) for n in (2, 4, 6)]:
-        world.post(ring, *[1] * 8)
-        await world.cycles(20)
-        world.drain(True)
-        await world.cycles(5)
-        world.drain(False)
-        await world.cycles(1)
-    world.drain(True)
-    reads = world.out
+    env = Env(dut, 0.0)
+    await env.start()
+    for ring in [await env.ring(n, 3) for n in (2, 4, 6)]:
+        env.post(ring, *[1] * 8)
+        await env.cycles(20)
+        env.drain(True)
+        await env.cycles(5)
+        env.drain(False)
+        await env.cycles(1)
+    env.drain(True)
+    reads = env.out
     assert len(reads) == 3
     for order in (1, 2, 0):
-        await world.cycles(10)
-        assert not world.drained
-        world.out, world.answers = [reads[order]], 1.0
-        await world.cycles(1)
-        reads = [read for read in reads if read is not world.answer]
-        world.out, world.answers = [read for read in reads if read], 0.0
+        await env.cycles(10)
+        assert not env.drained
+        env.out, env.responses = [reads[order]], 1.0
+        await env.cycles(1)
+        reads = [read for read in reads if read is not env.response]
+        env.out, env.responses = [read for read in reads if read], 0.0
         reads.insert(order, None)
-    await world.cycles(10)
-    assert world.drained
+    await env.cycles(10)
+    assert env.drained
 
 
 @cocotb.test()
 async def flushes_do_not_keep_a_doorbell_waiting(dut):
     """queue.rq_fetch.fair: nor doorbells a flush"""
-    world = World(dut, 1.0)
-    await world.start()
-    dead = [await world.ring(n, 5) for n in (1, 2, 3, 4)]
-    busy = [await world.ring(n, 2) for n in (30, 31, 32, 33)]
+    env = Env(dut, 1.0)
+    await env.start()
+    dead = [await env.ring(n, 5) for n in (1, 2, 3, 4)]
+    busy = [await env.ring(n, 2) for n in (30, 31, 32, 33)]
     for ring in dead:
-        world.post(ring, *[1] * 32)
-    await world.rest()
+        env.post(ring, *[1] * 32)
+    await env.rest()
     for ring in dead:
-        world.state(ring, STATES.ERR)
-    await world.cycles(30)
+        env.state(ring, STATES.ERR)
+    await env.cycles(30)
     for ring in busy:
-        world.post(ring, 1)
-    await world.cycles(80)
-    assert all(ring.asked == 1 for ring in busy)
+        env.post(ring, 1)
+    await env.cycles(80)
+    assert all(ring.requested == 1 for ring in busy)
     assert all(ring.flushed < 32 for ring in dead)
     while any(ring.flushed < 20 for ring in dead):
         before = [ring.flushed for ring in dead]
-        world.wants.extend(ring.qpn for ring in busy * 40)
-        await world.cycles(160)
+        env.wants.extend(ring.qpn for ring in busy * 40)
+        await env.cycles(160)
         assert all(ring.flushed > was for ring, was in zip(dead, before, strict=True))
 
 
 @cocotb.test()
 async def rings_live_and_die(dut):
     """queue.rq_fetch.life: posts, claims, errors, drains and new lives of many rings at once"""
-    world = World(dut, 0.2, 0.7, 0.5)
-    await world.start()
-    rng, rings = world.rng, [await world.ring(n * 7 % 64, n % 7) for n in range(12)]
+    env = Env(dut, 0.2, 0.7, 0.5)
+    await env.start()
+    rng, rings = env.rng, [await env.ring(n * 7 % 64, n % 7) for n in range(12)]
     counts = dict.fromkeys(("claims", "flushed", "lives"), 0)
     ending = None
 
@@ -686,135 +686,135 @@ async def rings_live_and_die(dut):
         nonlocal ending
         ring = rng.choice(rings)
         if ring.state != STATES.RESET:
-            room = ring.size - (ring.prod - ring.cons)
-            if room and rng.random() < 0.15:
-                world.post(ring, *[rng.getrandbits(1) for _ in range(rng.randrange(room) + 1)])
+            space = ring.size - (ring.prod - ring.cons)
+            if space and rng.random() < 0.15:
+                env.post(ring, *[rng.getrandbits(1) for _ in range(rng.randrange(space) + 1)])
             if rng.random() < 0.01:
-                world.state(ring, STATES.ERR)
-        if world.claim is None and ring.state == STATES.RTS:
-            world.claim = ring.qpn
-        elif world.claim is not None and world.take is None and rng.random() < 0.3:
-            held, used = world.rings[world.claim], world.rings[world.claim].entry()
+                env.state(ring, STATES.ERR)
+        if env.claim is None and ring.state == STATES.RTS:
+            env.claim = ring.qpn
+        elif env.claim is not None and env.take is None and rng.random() < 0.3:
+            held, used = env.rings[env.claim], env.rings[env.claim].entry()
             there = used and all(held.cons + n in held.here for n in range(used))
             if held.state == STATES.RESET:
-                world.take = 0
+                env.take = 0
             else:
-                world.take = used if there and rng.random() < 0.9 else 0
-                counts["claims"] += bool(world.take)
+                env.take = used if there and rng.random() < 0.9 else 0
+                counts["claims"] += bool(env.take)
         if ending is None and rng.random() < 0.05 and ring.state != STATES.RESET:
             ending = ring
             counts["flushed"] += ring.flushed
-            world.state(ring, STATES.RESET)
-            world.drain(True)
-        elif ending and world.drained and not world.clearing and world.claim != ending.qpn:
-            assert all(read[0] is not ending for read in world.out)
-            world.drain(False)
-            world.clearing = ending
-        elif ending and not world._drain and not world.clearing:
+            env.state(ring, STATES.RESET)
+            env.drain(True)
+        elif ending and env.drained and not env.clearing and env.claim != ending.qpn:
+            assert all(read[0] is not ending for read in env.out)
+            env.drain(False)
+            env.clearing = ending
+        elif ending and not env._drain and not env.clearing:
             ending.state, ending = STATES.RTS, None
             counts["lives"] += 1
 
-    await world.cycles(3000, step)
-    if world.claim is not None:
-        world.take = 0
-    world.drain(False)
-    world.answers = world.flush = 1.0
+    await env.cycles(3000, step)
+    if env.claim is not None:
+        env.take = 0
+    env.drain(False)
+    env.responses = env.flush = 1.0
     # Every ring may stand in line for a look that finds nothing.
-    await world.rest(quiet=12 * LOOK.interval + 30 * FLUSH.interval)
-    assert all(world.is_served(ring) for ring in rings)
+    await env.rest(quiet=12 * LOOK.interval + 30 * FLUSH.interval)
+    assert all(env.is_served(ring) for ring in rings)
     assert min(counts.values()) > 3, counts
 
 
 @cocotb.test()
 async def a_head_that_moves_during_a_look_is_read_again(dut):
     """queue.rq_fetch.stale: a claim ends in any cycle of a look; an entry is never used twice"""
-    await World(dut).start()
+    await Env(dut).start()
     states = (STATES.RTS, STATES.ERR)
-    for wait, state, odd in itertools.product(range(14), states, (0, 1)):
-        world = World(dut, 1.0)
+    for wait, state, anomaly in itertools.product(range(14), states, (0, 1)):
+        env = Env(dut, 1.0)
         zero(dut, *INPUTS)
         await reset(dut)
-        ring = await world.ring(world.rng.randrange(1 << world.qpn_w) & ~1 | odd, 4)
-        world.post(ring, 0, 1, 1, 0, 1)
-        await world.rest()
-        world.claim = ring.qpn
-        await world.cycles(4)
-        world.state(ring, state)
-        await world.cycles(wait)
-        world.take = 2
-        await world.cycles(1)
-        await world.rest()
+        ring = await env.ring(env.rng.randrange(1 << env.qpn_w) & ~1 | anomaly, 4)
+        env.post(ring, 0, 1, 1, 0, 1)
+        await env.rest()
+        env.claim = ring.qpn
+        await env.cycles(4)
+        env.state(ring, state)
+        await env.cycles(wait)
+        env.take = 2
+        await env.cycles(1)
+        await env.rest()
         assert ring.cons == (2 if state == STATES.RTS else 5)
 
 
 @cocotb.test()
 async def looks_reads_and_flushes_take_their_time(dut):
     """queue.rq_fetch.cycles"""
-    world = World(dut, 1.0)
-    await world.start()
-    ring = await world.ring(40, 6)
-    world.post(ring, *[1] * 32)
-    await world.rest()
-    assert {b - a for a, b in itertools.pairwise(world.times["read"])} == {READ.interval}
+    env = Env(dut, 1.0)
+    await env.start()
+    ring = await env.ring(40, 6)
+    env.post(ring, *[1] * 32)
+    await env.rest()
+    assert {b - a for a, b in itertools.pairwise(env.times["read"])} == {READ.interval}
     # The cache is full; the eighth that is used makes room for another read.
-    world.post(ring, *[1] * 8)
-    await world.rest()
+    env.post(ring, *[1] * 8)
+    await env.rest()
     for _ in range(8):
-        world.claim = ring.qpn
-        await world.cycles(4)
-        world.take = 1
-        await world.cycles(10)
-    assert world.times["read"][-1] - world.times["used"][-1] == USED.latency + READ.latency
-    await world.rest()
-    world.times["read"].clear()
-    world.state(ring, STATES.ERR)
-    await world.rest()
-    assert {b - a for a, b in itertools.pairwise(world.times["flush"])} == {FLUSH.interval}
-    # From a doorbell that is told to its read.
+        env.claim = ring.qpn
+        await env.cycles(4)
+        env.take = 1
+        await env.cycles(10)
+    assert env.times["read"][-1] - env.times["used"][-1] == USED.latency + READ.latency
+    await env.rest()
+    env.times["read"].clear()
+    env.state(ring, STATES.ERR)
+    await env.rest()
+    assert {b - a for a, b in itertools.pairwise(env.times["flush"])} == {FLUSH.interval}
+    # From a doorbell that is reported to its read.
     ring.state = STATES.RTS
-    world.post(ring, 1)
+    env.post(ring, 1)
     started = cycle() + 2
-    world.answers = 0.0
-    await world.cycles(20)
-    assert world.times["read"][0] - started == READ.latency
+    env.responses = 0.0
+    await env.cycles(20)
+    assert env.times["read"][0] - started == READ.latency
     # Looks that find nothing, one after the other; the last of them finds something to read.
-    others = [await world.ring(n, 3) for n in range(8)]
-    await world.cycles(2)
-    world.times["read"].clear()
-    world.moves.extend(one.qpn for one in others[:-1])
-    world.post(others[-1], 1)
+    others = [await env.ring(n, 3) for n in range(8)]
+    await env.cycles(2)
+    env.times["read"].clear()
+    env.moves.extend(one.qpn for one in others[:-1])
+    env.post(others[-1], 1)
     started = cycle() + 2
-    await world.cycles(8 * LOOK.interval + 20)
-    assert world.times["read"] == [started + READ.latency + 7 * LOOK.interval]
+    await env.cycles(8 * LOOK.interval + 20)
+    assert env.times["read"] == [started + READ.latency + 7 * LOOK.interval]
 
 
 @cocotb.test()
-async def reset_forgets_looks_reads_and_drains(dut):
+async def reset_clears_looks_reads_and_drains(dut):
     """queue.rq_fetch.reset: at any moment; then it is as new"""
     for wait in (1, 5, 8, 30):
-        world = World(dut, 0.05, 0.5, 0.2)
+        env = Env(dut, 0.05, 0.5, 0.2)
         zero(dut, *INPUTS)
         if wait == 1:
-            await world.start()
-        for ring in [await world.ring(n, 4) for n in (1, 2, 3)]:
-            world.post(ring, *[1] * 16)
-            world.state(ring, STATES.ERR)
-        world.fail.add(2)
-        world.drain(wait % 2)
-        await world.cycles(wait + 40)
+            await env.start()
+        for ring in [await env.ring(n, 4) for n in (1, 2, 3)]:
+            env.post(ring, *[1] * 16)
+            env.state(ring, STATES.ERR)
+        env.fail.add(2)
+        env.drain(wait % 2)
+        await env.cycles(wait + 40)
         zero(dut, *INPUTS)
         await reset(dut)
-        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "settled", "drained"):
+        for name in ("m_rd_valid", "m_flush_valid", "take_valid", "idle", "drained"):
             assert getattr(dut, name).value == 0
-        world = World(dut, 0.0)
-        await world.cycles(30)
-        assert not world.times["read"]
-        world.drain(True)
-        await world.cycles(5)
-        assert world.drained, "no read is out"
-        world.drain(False)
-        world.answers = 0.3
+        env = Env(dut, 0.0)
+        await env.cycles(30)
+        assert not env.times["read"]
+        env.drain(True)
+        await env.cycles(5)
+        assert env.drained, "no read is out"
+        env.drain(False)
+        env.responses = 0.3
         for qpn in (1, 2, 3):
-            world.post(await world.ring(qpn, 4, STATES.ERR), *[1] * 16)
-        await world.rest()
-        assert all(ring.flushed == 16 for ring in world.rings.values())
+            env.post(await env.ring(qpn, 4, STATES.ERR), *[1] * 16)
+        await env.rest()
+        assert all(ring.flushed == 16 for ring in env.rings.values())

@@ -10,12 +10,12 @@ from efa.defs import AdminQpState
 from tb.lib.stream import clock_and_reset, rng_for
 from tb.lib.waits import hold, zero
 from tb.unit.rq_bench import context
-from tb.unit.rq_tests import INIT, INPUTS, World, some_lasts, take_all
+from tb.unit.rq_tests import INIT, INPUTS, Env, some_lasts, take_all
 
 STATES = AdminQpState
 
 
-class Held(World):
+class Held(Env):
     """Packets that stay where they are: in `line` to be offered, answered when `taking`."""
 
     def __init__(self, dut):
@@ -52,86 +52,86 @@ class Held(World):
 @cocotb.test()
 async def heads_that_packets_hold_stay(dut):
     """queue.rq.held: of three packets at any stage each keeps the flush off its ring, no other"""
-    world = Held(dut)
-    await world.start()
-    rng, wide = world.rng, len(dut.rqdb_qpn)
+    env = Held(dut)
+    await env.start()
+    rng, wide = env.rng, len(dut.rqdb_qpn)
     for _ in range(16):
         first = rng.randrange(1 << wide)
         bits = rng.sample(range(wide), 3)
-        rings = [await world.make(qpn, 3) for qpn in (first, *[first ^ 1 << bit for bit in bits])]
+        rings = [await env.make(qpn, 3) for qpn in (first, *[first ^ 1 << bit for bit in bits])]
         for ring in rings:
-            world.post(ring, 1, 1, 1)
-        await world.rest(30)
+            env.post(ring, 1, 1, 1)
+        await env.rest(30)
 
         async def flushed(*numbers, rings=rings):
-            await world.cycles(100)
+            await env.cycles(100)
             assert [ring.cons for ring in rings] == list(numbers)
 
-        taken, answered, waiting, free = rings
-        world.line.extend((taken, answered, waiting))
-        world.taking = True
-        await world.cycles(12)
-        assert world.last[0] is taken and list(world.inside) == [answered, waiting]
+        consumed, responded, waiting, free = rings
+        env.line.extend((consumed, responded, waiting))
+        env.taking = True
+        await env.cycles(12)
+        assert env.last[0] is consumed and list(env.inside) == [responded, waiting]
         for ring in rings:
-            world.to(ring, STATES.ERR)
+            env.to(ring, STATES.ERR)
         await flushed(0, 0, 0, 3)
-        world.finish = True
+        env.finish = True
         await flushed(3, 0, 0, 3)
-        world.taking = True
+        env.taking = True
         await flushed(3, 0, 0, 3)
-        world.finish = True
+        env.finish = True
         await flushed(3, 3, 0, 3)
-        world.taking = True
+        env.taking = True
         await flushed(3, 3, 0, 3)
-        world.finish = True
+        env.finish = True
         await flushed(3, 3, 3, 3)
         for ring in rings:
-            world.to(ring, STATES.RESET)
-        await world.rest(20)
+            env.to(ring, STATES.RESET)
+        await env.rest(20)
 
 
 @cocotb.test()
 async def only_the_ring_whose_read_failed_is_broken(dut):
     """queue.rq.broken: its neighbours, whose numbers differ in one bit, go on"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
     wide = len(dut.rqdb_qpn)
-    for number in (0, (1 << wide) - 1, *world.rng.sample(range(1, (1 << wide) - 1), 3)):
-        rings = [await world.make(number ^ (1 << bit if bit < wide else 0), 3)
+    for number in (0, (1 << wide) - 1, *env.rng.sample(range(1, (1 << wide) - 1), 3)):
+        rings = [await env.make(number ^ (1 << bit if bit < wide else 0), 3)
                  for bit in range(wide + 1)]  # fmt: skip
-        *fine, broken = rings
-        world.fail, before = {number}, world.counts["broken"]
+        *fine, failed = rings
+        env.fail, before = {number}, env.counts["failed"]
         for ring in rings:
-            world.post(ring, 1, 0, 1)
-        await world.rest(30)
-        broken.state = STATES.RTS
-        while world.counts["broken"] == before or world.claim:
-            world.judge(broken, 1.0)
-            await world.cycle()
+            env.post(ring, 1, 0, 1)
+        await env.rest(30)
+        failed.state = STATES.RTS
+        while env.counts["failed"] == before or env.claim:
+            env.check(failed, 1.0)
+            await env.cycle()
         for ring in fine:
-            await take_all(world, ring)
+            await take_all(env, ring)
             assert ring.cons == 3
-        assert world.counts["broken"] == before + 1 and broken.cons == 0
-        await world.rest(20)
+        assert env.counts["failed"] == before + 1 and failed.cons == 0
+        await env.rest(20)
 
 
 @cocotb.test()
 async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
     """queue.rq.op: beside doorbells of another ring it ends as soon as they do"""
-    world = World(dut, 1.0, 0.0, 1.0)
-    await world.start()
-    busy = await world.make(9, 12)
+    env = Env(dut, 1.0, 0.0, 1.0)
+    await env.start()
+    busy = await env.make(9, 12)
     ends, qpns = set(), iter(range(20, 60))
     for doorbells in range(28, 50):
-        await world.cycles(5)
+        await env.cycles(5)
         for _ in range(doorbells):
-            world.post(busy, 1)
-        began = world.now
-        await world.make(next(qpns), 3)
+            env.post(busy, 1)
+        began = env.now
+        await env.make(next(qpns), 3)
         # The last doorbell's edge; what comes before the counts' turn holds nothing up.
         if doorbells > 40:
-            ends.add(world.times["op"][-1] - (began + 1 + doorbells))
-        await world.cycles(doorbells)
+            ends.add(env.times["op"][-1] - (began + 1 + doorbells))
+        await env.cycles(doorbells)
     assert len(ends) == 1, ends
     assert max(ends) < 8, ends
 
@@ -146,13 +146,15 @@ async def counts_pass_their_end(dut):
     base, size = 5 << 30, 1 << log
     total, spread = 0x10000 + size, rng.getrandbits(16) | 1
     dut.qpc_data.value = image = context(base, log)
-    await hold(dut, "rqop_valid", "rqop_ready", rqop_kind=INIT, rqop_qpn=qpn, rqop_qpc=image)
+    await hold(
+        dut, "rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=INIT, rq_ctrl_qpn=qpn, rq_ctrl_qpc=image
+    )
 
     def word(number):
         """Two descriptors make an entry."""
         return number & 0xFFFF | (number * spread & 0xFFFF) << 64 | (number & 1) << 127
 
-    prod = asked = come = offered = taken = done = idle = pause = 0
+    prod = requested = arrived = offered = consumed = done = idle = pause = 0
     reads = deque()
     dut.rqdb_qpn.value = dut.s_claim_qpn.value = dut.s_done_qpn.value = qpn
     dut.m_rd_ready.value = dut.m_claim_ready.value = 1
@@ -162,43 +164,43 @@ async def counts_pass_their_end(dut):
         await edge
         if dut.m_rd_valid.value == 1:
             length = int(dut.m_rd_len.value)
-            assert dut.m_rd_addr.value == base + 16 * (asked % size)
-            reads.append([asked, length // 16, 0, int(dut.m_rd_cookie.value)])
-            asked += length // 16
-            assert asked <= prod
+            assert dut.m_rd_addr.value == base + 16 * (requested % size)
+            reads.append([requested, length // 16, 0, int(dut.m_rd_cookie.value)])
+            requested += length // 16
+            assert requested <= prod
         if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
             offered += 2
         dut.s_done_valid.value = dut.s_claim_done.value
         done += 2 * int(dut.s_done_valid.value)
-        dut.s_claim_done.value = told = dut.m_claim_valid.value
-        if told == 1:
+        dut.s_claim_done.value = reported = dut.m_claim_valid.value
+        if reported == 1:
             idle = 0
-            flags = (dut.m_claim_none, dut.m_claim_missing, dut.m_claim_broken, dut.m_claim_short)
-            assert not any(int(flag.value) for flag in flags), taken
-            assert dut.m_claim_count.value == 2 and dut.m_claim_whole.value == 1
-            assert dut.m_claim_descs.value == word(taken + 1) << 128 | word(taken), taken
-            taken += 2
+            flags = (dut.m_claim_none, dut.m_claim_missing, dut.m_claim_failed, dut.m_claim_short)
+            assert not any(int(flag.value) for flag in flags), consumed
+            assert dut.m_claim_count.value == 2 and dut.m_claim_complete.value == 1
+            assert dut.m_claim_descs.value == word(consumed + 1) << 128 | word(consumed), consumed
+            consumed += 2
         idle += 1
-        assert idle < 200, (taken, "nothing more comes")
+        assert idle < 200, (consumed, "nothing more comes")
         # Steps of any size, the reads never far behind; claims, for what has come, with pauses.
-        more = prod < total and prod - come < 64
+        more = prod < total and prod - arrived < 64
         dut.rqdb_valid.value = int(more)
         if more:
             prod = min(total, prod + rng.randrange(1, 65))
             dut.rqdb_value.value = prod & 0xFFFF
         pause = pause - 1 if pause else 12 * (rng.random() < 0.01)
-        here = offered + 2 <= (come if come == total else come - 8)
+        here = offered + 2 <= (arrived if arrived == total else arrived - 8)
         dut.s_claim_valid.value = int(here and not pause)
-        dut.rdc_valid.value = int(bool(reads))
+        dut.rd_cpl_valid.value = int(bool(reads))
         if reads:
             first, number, at, cookie = reads[0]
             piece = min(number - at, 4 - (first + at) % 4)
-            dut.rdc_cookie.value, dut.rdc_offset.value = cookie, 16 * at
-            dut.rdc_bytes.value = 16 * piece
-            dut.rdc_data.value = sum(word(first + at + n) << 128 * n for n in range(piece))
-            dut.rdc_last.value = int(at + piece == number)
+            dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = cookie, 16 * at
+            dut.rd_cpl_bytes.value = 16 * piece
+            dut.rd_cpl_data.value = sum(word(first + at + n) << 128 * n for n in range(piece))
+            dut.rd_cpl_last.value = int(at + piece == number)
             reads[0][2] += piece
-            come += piece
+            arrived += piece
             if at + piece == number:
                 reads.popleft()
     assert not dut.m_err_valid.value
@@ -207,15 +209,15 @@ async def counts_pass_their_end(dut):
 @cocotb.test()
 async def all_of_a_long_ring_is_flushed(dut):
     """queue.rq.long: more than the device holds of it, behind any count; what is empty says so"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
-    rng = world.rng
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    rng = env.rng
     for qpn, before in ((3, 0), (9, 140), (3, 200), (12, 333)):
-        ring = await world.make(qpn, 10)
+        ring = await env.make(qpn, 10)
         while ring.cons < before:
-            world.post(ring, *[1] * min(rng.randrange(1, 60), before - ring.cons))
-            await take_all(world, ring)
-        world.post(ring, *some_lasts(rng, 299), 1)
-        world.to(ring, STATES.ERR)
-        await world.rest()
+            env.post(ring, *[1] * min(rng.randrange(1, 60), before - ring.cons))
+            await take_all(env, ring)
+        env.post(ring, *some_lasts(rng, 299), 1)
+        env.to(ring, STATES.ERR)
+        await env.rest()
         assert ring.cons == ring.prod

@@ -7,7 +7,7 @@ import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
 from efa.defs import INTERNAL, AdminQpState
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import pulse, zero
@@ -17,11 +17,30 @@ STATES = AdminQpState
 INIT, CLEAR, FREE = range(3)
 WRONG, FAILED = 2, 6
 CLAIM, DOORBELL, OP = (timing("efa_rq", path) for path in ("claim", "doorbell", "op"))
-INPUTS = ("rqdb_valid", "rqop_valid", "rqop_kind", "s_qpchg_valid", "m_rd_ready", "rdc_valid",
-          "rdc_last", "rdc_err", "rdc_cookie", "s_claim_valid", "s_claim_qpn", "s_claim_done",
-          "s_claim_skip", "s_claim_need", "s_claim_hold", "m_claim_ready", "s_claim_parked",
-          "s_done_valid", "m_flush_ready", "m_err_ready", "s_drain",
-          "qpc_data")  # fmt: skip
+INPUTS = (
+    "rqdb_valid",
+    "rq_ctrl_valid",
+    "rq_ctrl_kind",
+    "s_qpchg_valid",
+    "m_rd_ready",
+    "rd_cpl_valid",
+    "rd_cpl_last",
+    "rd_cpl_err",
+    "rd_cpl_cookie",
+    "s_claim_valid",
+    "s_claim_qpn",
+    "s_claim_done",
+    "s_claim_skip",
+    "s_claim_need",
+    "s_claim_hold",
+    "m_claim_ready",
+    "s_claim_parked",
+    "s_done_valid",
+    "m_flush_ready",
+    "m_err_ready",
+    "s_drain",
+    "qpc_data",
+)
 SETTLED = 8  # cycles after which a doorbell is sure to count
 
 
@@ -31,18 +50,18 @@ class Ring:
     def __init__(self, qpn):
         self.qpn, self.log, self.state, self.live = qpn, 0, STATES.RESET, 1
         self.base = rng_for("base").getrandbits(28) << 36 | (qpn + 1) << 24
-        self.rest = noise(INTERNAL.qpc, rng_for(f"ring{qpn}"))
+        self.rest = dont_care(INTERNAL.qpc, rng_for(f"ring{qpn}"))
         self.begin()
 
     def begin(self):
         self.prod = self.cons = self.done = 0
-        self.descs, self.rung, self.broken_at, self.pending = {}, [], None, 0
+        self.descs, self.doorbells, self.broken_at, self.pending = {}, [], None, 0
 
     def context(self, state=None):
         state = self.state if state is None else state
         return context(self.base, self.log, state, rq_live=self.live, rest=self.rest)
 
-    def room(self):
+    def space(self):
         return (1 << self.log) - (self.prod - self.done)
 
     def entry(self, prod):
@@ -53,28 +72,28 @@ class Ring:
             return 1
         return 2 if self.cons + 1 < prod else 0
 
-    def broken(self, cycles=0):
+    def failed(self, cycles=0):
         """A read has failed, so many cycles ago."""
         return self.broken_at is not None and self.broken_at + cycles <= cycle()
 
     def posted(self):
         """What surely counts by now."""
-        return max([prod for at, prod in self.rung if at + SETTLED <= cycle()], default=0)
+        return max([prod for at, prod in self.doorbells if at + SETTLED <= cycle()], default=0)
 
 
-class World:
+class Env:
     """Host, judge, completions and the owner of contexts around the module, once a cycle."""
 
-    def __init__(self, dut, answers=0.5, ready=0.8, pace=0.5):
+    def __init__(self, dut, responses=0.5, ready=0.8, pace=0.5):
         self.dut, self.rng = dut, rng_for("rq")
-        self.answers, self.ready, self.pace = answers, ready, pace
+        self.responses, self.ready, self.pace = responses, ready, pace
         self.rings, self.doorbells, self.chgs, self.reports = {}, deque(), deque(), deque()
         self.reads, self.fail, self.errs, self.wanted = [], set(), [], []
         self.op, self.claim, self.claimed, self.take = None, None, None, None
         self.need, self.stage, self.failed, self.offered = 0, None, set(), None
         self.drain, self.drained = False, False
-        self.times = {"read": [], "answer": [], "op": []}
-        self.counts = dict.fromkeys(("whole", "none", "endless", "broken", "flush"), 0)
+        self.times = {"read": [], "rsp": [], "op": []}
+        self.counts = dict.fromkeys(("complete", "none", "endless", "failed", "flush"), 0)
 
     async def start(self):
         zero(self.dut, *INPUTS)
@@ -116,8 +135,8 @@ class World:
         dut = self.dut
         await RisingEdge(dut.clk)
         self.now = cycle()
-        asked = dut.qpc_addr.value
-        ring = self.rings.get(int(asked)) if asked.is_resolvable else None
+        requested = dut.qpc_addr.value
+        ring = self.rings.get(int(requested)) if requested.is_resolvable else None
         dut.qpc_data.value = ring.context() if ring else 0
         if dut.rst.value == 0:
             self._outputs()
@@ -149,7 +168,7 @@ class World:
                 self.to(ring, STATES.ERR)
         self._packets_out()
         self.drained = all(
-            pin.value == 1 for pin in (dut.s_drain, dut.m_settled, dut.m_drained))  # fmt: skip
+            pin.value == 1 for pin in (dut.s_drain, dut.m_idle, dut.m_drained))  # fmt: skip
 
     def _packets_out(self):
         dut = self.dut
@@ -157,13 +176,13 @@ class World:
         stepped = dut.m_claim_step.value == 1
         assert not stepped or self.stage == "inside"
         if dut.m_claim_valid.value == 1:
-            self.times["answer"].append(cycle())
-            assert self.stage == "stepped", "an answer to nothing that went on"
+            self.times["rsp"].append(cycle())
+            assert self.stage == "stepped", "a response to nothing that went on"
             if dut.s_claim_parked.value == 1:
                 assert self.claim.cons < self.claim.prod
                 self.stage = None
             else:
-                self.claimed, self.stage = self._answer(self.claim), "answered"
+                self.claimed, self.stage = self._answer(self.claim), "completed"
         elif self.stage == "offer" and dut.s_claim_ready.value == 1:
             self.stage = "inside"
         elif stepped:
@@ -175,9 +194,9 @@ class World:
         number = size // 16
         assert at + number <= 1 << ring.log and 0 < number <= 8
         assert addr >> 7 == (addr + size - 1) >> 7
-        # The newest descriptors that the host has put there; what it reads must have been rung.
+        # The newest descriptors that the host has put there; what it reads must have been posted.
         first = next(c for c in range(ring.prod - 1, -1, -1) if c % (1 << ring.log) == at)
-        assert ring.cons <= first and first + number <= max(prod for _, prod in ring.rung)
+        assert ring.cons <= first and first + number <= max(prod for _, prod in ring.doorbells)
         words = [ring.descs[first + n] for n in range(number)]
         beats, offset = [], 0
         while offset < size:
@@ -190,9 +209,9 @@ class World:
     def _flush(self, ring):
         dut, used = self.dut, ring.entry(ring.prod)
         # A look that began before the drain may still have seen the state of before.
-        late = ring.state == STATES.RESET and dut.m_settled.value == 0
+        late = ring.state == STATES.RESET and dut.m_idle.value == 0
         assert (ring.state == STATES.ERR or late) and used
-        assert not ring.broken() or self.offered <= ring.broken_at + SETTLED
+        assert not ring.failed() or self.offered <= ring.broken_at + SETTLED
         assert dut.m_flush_req_id.value == ring.descs[ring.cons] >> 64 & 0xFFFF
         assert dut.m_flush_count.value == used
         assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
@@ -205,29 +224,32 @@ class World:
         self.reports.append((ring, count))
 
     def _answer(self, ring):
-        """What the claim was told, held against what the host has posted."""
+        """What the claim was reported, held against what the host has posted."""
         dut = self.dut
         if dut.m_claim_skipped.value == 1:
             return 0
-        if dut.m_claim_broken.value == 1:
-            assert ring.broken() or ring.state == STATES.RESET
-            self.counts["broken"] += 1
+        if dut.m_claim_failed.value == 1:
+            assert ring.failed() or ring.state == STATES.RESET
+            self.counts["failed"] += 1
             return 0
-        assert not ring.broken(SETTLED)
+        assert not ring.failed(SETTLED)
         if dut.m_claim_none.value == 1:
             assert not ring.entry(ring.posted())
             self.counts["none"] += 1
             return 0
         used = ring.entry(ring.prod)
         assert used and dut.m_claim_count.value == used
-        words, told = [ring.descs[ring.cons + n] for n in range(used)], int(dut.m_claim_descs.value)
-        assert [told >> 128 * n & (1 << 128) - 1 for n in range(used)] == words
-        whole = words[-1] >> 127
-        assert dut.m_claim_whole.value == whole
-        if whole:
+        words, reported = (
+            [ring.descs[ring.cons + n] for n in range(used)],
+            int(dut.m_claim_descs.value),
+        )
+        assert [reported >> 128 * n & (1 << 128) - 1 for n in range(used)] == words
+        complete = words[-1] >> 127
+        assert dut.m_claim_complete.value == complete
+        if complete:
             assert dut.m_claim_short.value == int(self.need > sum(map(length, words)))
-        self.counts["whole" if whole else "endless"] += 1
-        return 0 if whole and dut.m_claim_short.value == 1 else used
+        self.counts["complete" if complete else "endless"] += 1
+        return 0 if complete and dut.m_claim_short.value == 1 else used
 
     def _taken(self):
         dut = self.dut
@@ -239,7 +261,7 @@ class World:
             ring.pending -= 1
         if dut.s_qpchg_valid.value == 1 and dut.s_qpchg_ready.value == 1:
             self.chgs.popleft()
-        if dut.rqop_valid.value == 1 and dut.rqop_ready.value == 1:
+        if dut.rq_ctrl_valid.value == 1 and dut.rq_ctrl_ready.value == 1:
             self.op[0].begin()
             self.times["op"].append(cycle())
             self.op = None
@@ -259,7 +281,7 @@ class World:
             if (ring.qpn, WRONG) not in self.wanted:
                 self.wanted.append((ring.qpn, WRONG))
         elif rings:
-            ring.rung.append((cycle() + 1, value))
+            ring.doorbells.append((cycle() + 1, value))
         if rings:
             dut.rqdb_qpn.value, dut.rqdb_value.value = ring.qpn, value % 65536
         dut.s_qpchg_valid.value = int(bool(self.chgs))
@@ -275,11 +297,11 @@ class World:
         # One consumer of entries: a claim's end and a flush are never in one cycle.
         dut.m_flush_ready.value = int(rng.random() < self.pace and not ending)
         dut.m_err_ready.value = int(rng.random() < self.pace)
-        dut.rqop_valid.value = int(self.op is not None)
+        dut.rq_ctrl_valid.value = int(self.op is not None)
         if self.op:
             ring, kind = self.op
-            dut.rqop_qpn.value, dut.rqop_kind.value = ring.qpn, kind
-            dut.rqop_qpc.value = ring.context()
+            dut.rq_ctrl_qpn.value, dut.rq_ctrl_kind.value = ring.qpn, kind
+            dut.rq_ctrl_qpc.value = ring.context()
         dut.s_drain.value = int(self.drain)
 
     def _packets_in(self):
@@ -300,9 +322,9 @@ class World:
         """A beat of any of the reads that are out; one that fails ends there."""
         dut, rng = self.dut, self.rng
         # The bus is shared: without valid it carries what is meant for others.
-        dut.rdc_valid.value = 0
-        dut.rdc_err.value, dut.rdc_last.value = rng.getrandbits(1), rng.getrandbits(1)
-        if not self.reads or rng.random() >= self.answers:
+        dut.rd_cpl_valid.value = 0
+        dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
+        if not self.reads or rng.random() >= self.responses:
             return
         at = rng.randrange(len(self.reads))
         ring, cookie, beats = self.reads[at]
@@ -315,12 +337,12 @@ class World:
             self.failed.add(ring.qpn)
             if (ring.qpn, FAILED) not in self.wanted:
                 self.wanted.append((ring.qpn, FAILED))
-        dut.rdc_valid.value, dut.rdc_cookie.value, dut.rdc_offset.value = 1, cookie, offset
-        dut.rdc_data.value = sum(word << 128 * n for n, word in enumerate(words))
-        dut.rdc_bytes.value, dut.rdc_err.value = 16 * len(words), int(failed)
-        dut.rdc_last.value = int(failed or not beats)
+        dut.rd_cpl_valid.value, dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = 1, cookie, offset
+        dut.rd_cpl_data.value = sum(word << 128 * n for n, word in enumerate(words))
+        dut.rd_cpl_bytes.value, dut.rd_cpl_err.value = 16 * len(words), int(failed)
+        dut.rd_cpl_last.value = int(failed or not beats)
 
-    def judge(self, ring, share):
+    def check(self, ring, share):
         """What the judge of packets does: claims the ring for a packet that fits or does not."""
         if self.claim is None:
             self.claim, self.need = ring, 0 if self.rng.random() < share else 0x1FFFF
@@ -348,14 +370,14 @@ def some_lasts(rng, count):
     return [int(rng.random() < 0.7) for _ in range(count)]
 
 
-async def take_all(world, ring, limit=4000):
+async def take_all(env, ring, limit=4000):
     """Claims until there is no whole entry left."""
     for _ in range(limit):
-        none = world.counts["none"]
-        world.judge(ring, 1.0)
-        await world.cycle()
-        if world.counts["none"] > none:
-            await world.cycles(4, lambda: world.judge(ring, 1.0) if world.claim else None)
+        none = env.counts["none"]
+        env.check(ring, 1.0)
+        await env.cycle()
+        if env.counts["none"] > none:
+            await env.cycles(4, lambda: env.check(ring, 1.0) if env.claim else None)
             return
     raise AssertionError("claims do not end")
 
@@ -364,180 +386,186 @@ async def take_all(world, ring, limit=4000):
 @cocotb.parametrize(pace=[(0.9, 1.0, 0.9), (0.15, 0.4, 0.3)])
 async def rings_live_and_die(dut, pace):
     """queue.rq.life: posts, claims, bad doorbells, failed reads, flushes and new lives at once"""
-    world = World(dut, *pace)
-    await world.start()
-    rng = world.rng
-    rings = [await world.make(n * 13 % 64, n % 7) for n in range(9)]
+    env = Env(dut, *pace)
+    await env.start()
+    rng = env.rng
+    rings = [await env.make(n * 13 % 64, n % 7) for n in range(9)]
     ending, lives = [], 0
 
     def step():
         nonlocal lives
         ring = rng.choice(rings)
         if ring.state != STATES.RESET:
-            room = ring.room()
-            if room > 0 and rng.random() < 0.2:
-                world.post(ring, *some_lasts(rng, rng.randrange(room) + 1))
-            # One at a time: whether the next one is told too depends on who is faster.
-            if rng.random() < 0.003 and (ring.qpn, WRONG) not in world.wanted:
-                world.ring_wrong(ring)
+            space = ring.space()
+            if space > 0 and rng.random() < 0.2:
+                env.post(ring, *some_lasts(rng, rng.randrange(space) + 1))
+            # One at a time: whether the next one is reported too depends on who is faster.
+            if rng.random() < 0.003 and (ring.qpn, WRONG) not in env.wanted:
+                env.ring_wrong(ring)
             if rng.random() < 0.002:
-                world.fail.add(ring.qpn)
+                env.fail.add(ring.qpn)
         if rng.random() < 0.4:
-            world.judge(ring, 0.9)
+            env.check(ring, 0.9)
         if not ending and rng.random() < 0.03 and ring.state == STATES.ERR:
             ending.append(ring)
-            world.to(ring, STATES.RESET)
-            world.drain = True
-        elif ending and world.drain:
+            env.to(ring, STATES.RESET)
+            env.drain = True
+        elif ending and env.drain:
             ring = ending[0]
-            if world.drained and world.claim is not ring and not ring.pending:
-                assert not any(read[0] is ring for read in world.reads)
-                world.drain = False
+            if env.drained and env.claim is not ring and not ring.pending:
+                assert not any(read[0] is ring for read in env.reads)
+                env.drain = False
                 if rng.random() < 0.5:
                     ending.append(INIT)
                     ring.log = rng.randrange(7)
-                    world.op = ring, FREE
+                    env.op = ring, FREE
                 else:
-                    world.op = ring, CLEAR
-        elif ending and not world.op:
+                    env.op = ring, CLEAR
+        elif ending and not env.op:
             if len(ending) == 2:
-                world.op = ending[0], ending.pop()
+                env.op = ending[0], ending.pop()
             else:
-                world.fail.discard(ring.qpn)
+                env.fail.discard(ring.qpn)
                 ring = ending.pop()
-                world.fail.discard(ring.qpn)
+                env.fail.discard(ring.qpn)
                 ring.state = STATES.RTS
                 lives += 1
 
-    await world.cycles(5000, step)
-    world.drain, world.answers, world.ready, world.pace = False, 1.0, 1.0, 1.0
-    world.fail.clear()
-    while world.claim:
-        world.judge(world.claim, 1.0)
-        await world.cycle()
-    await world.rest()
+    await env.cycles(5000, step)
+    env.drain, env.responses, env.ready, env.pace = False, 1.0, 1.0, 1.0
+    env.fail.clear()
+    while env.claim:
+        env.check(env.claim, 1.0)
+        await env.cycle()
+    await env.rest()
     for ring in rings:
-        if ring.state == STATES.RTS and not ring.broken():
-            await take_all(world, ring)
-    await world.rest()
+        if ring.state == STATES.RTS and not ring.failed():
+            await take_all(env, ring)
+    await env.rest()
     for ring in rings:
-        assert ring.state == STATES.RESET or ring.broken() or not ring.entry(ring.prod)
-    del world.counts["broken"]
-    assert lives > 3 and min(world.counts.values()) > 3, (lives, world.counts)
+        assert ring.state == STATES.RESET or ring.failed() or not ring.entry(ring.prod)
+    del env.counts["failed"]
+    assert lives > 3 and min(env.counts.values()) > 3, (lives, env.counts)
 
 
 @cocotb.test()
 async def a_ring_is_used_over_and_over(dut):
-    """queue.rq.laps: every descriptor once, in order, through many laps of ring and cache"""
-    world = World(dut, 0.9, 1.0, 1.0)
-    await world.start()
-    rings = [await world.make(63, 5), await world.make(0, 2)]
+    """queue.rq.laps: every descriptor once, in order, through many wraps of ring and cache"""
+    env = Env(dut, 0.9, 1.0, 1.0)
+    await env.start()
+    rings = [await env.make(63, 5), await env.make(0, 2)]
 
     def step():
         for ring in rings:
-            if ring.room() > 2 and not world.doorbells:
-                world.post(ring, *some_lasts(world.rng, ring.room() - 1), 1)
-        world.judge(world.rng.choice(rings), 1.0)
+            if ring.space() > 2 and not env.doorbells:
+                env.post(ring, *some_lasts(env.rng, ring.space() - 1), 1)
+        env.check(env.rng.choice(rings), 1.0)
 
-    await world.cycles(2500, step)
+    await env.cycles(2500, step)
     assert all(ring.cons > 3 << ring.log for ring in rings)
-    assert world.counts["flush"] == world.counts["broken"] == 0 and not world.errs
+    assert env.counts["flush"] == env.counts["failed"] == 0 and not env.errs
 
 
 @cocotb.test()
 async def a_ring_is_fetched_as_far_as_it_was_posted(dut):
     """queue.rq.counts: not a descriptor more or less, at counts beyond 2,048"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
-    ring = await world.make(9, 12)
-    world.post(ring, *[0, 1] * 1028)
-    await world.cycles(30)
-    await world.cycles(6 * 1028, lambda: world.judge(ring, 1.0))
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    ring = await env.make(9, 12)
+    env.post(ring, *[0, 1] * 1028)
+    await env.cycles(30)
+    await env.cycles(6 * 1028, lambda: env.check(ring, 1.0))
     assert ring.cons == ring.prod, "not all of them were fetched"
     for count in (1, 3, 8, 20):
-        world.post(ring, *[1] * count)
-        await world.rest(40)
-        await take_all(world, ring)
+        env.post(ring, *[1] * count)
+        await env.rest(40)
+        await take_all(env, ring)
         assert ring.cons == ring.prod, count
 
 
 @cocotb.test()
 async def a_ring_is_fetched_in_every_state_but_reset(dut):
     """queue.rq.states: descriptors come as soon as the doorbell is received, from INIT on"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
     for state in STATES:
-        ring = await world.make(26, 3, state=STATES.RTS)
+        ring = await env.make(26, 3, state=STATES.RTS)
         ring.state = state
-        world.times["read"].clear()
-        ring.descs, ring.prod = {n: desc(world.rng, 1) for n in range(4)}, 4
-        ring.rung.append((cycle() + 1, 4))
+        env.times["read"].clear()
+        ring.descs, ring.prod = {n: desc(env.rng, 1) for n in range(4)}, 4
+        ring.doorbells.append((cycle() + 1, 4))
         await pulse(dut, "rqdb_valid", rqdb_qpn=26, rqdb_value=4)
-        await world.rest(40)
-        assert len(world.times["read"]) == int(state != STATES.RESET), state
+        await env.rest(40)
+        assert len(env.times["read"]) == int(state != STATES.RESET), state
         ring.state = STATES.RESET
 
 
 @cocotb.test()
-async def broken_rings_are_told_of(dut):
-    """queue.rq.errors: beyond the ring nothing moves, a failed read breaks its ring; both told"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
-    wrong, failed, fine = [await world.make(n, 3) for n in (10, 11, 12)]
+async def broken_rings_are_reported_of(dut):
+    """queue.rq.errors: beyond the ring nothing moves, a failed read breaks its ring; both
+    reported"""
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    wrong, failed, fine = [await env.make(n, 3) for n in (10, 11, 12)]
     for ring in (wrong, failed, fine):
-        world.post(ring, 1, 1)
-    await world.rest()
-    world.fail.add(11)
-    world.ring_wrong(wrong)
-    world.post(failed, 1)
-    await world.rest()
-    assert sorted(world.errs) == [(10, WRONG), (11, FAILED)]
+        env.post(ring, 1, 1)
+    await env.rest()
+    env.fail.add(11)
+    env.ring_wrong(wrong)
+    env.post(failed, 1)
+    await env.rest()
+    assert sorted(env.errs) == [(10, WRONG), (11, FAILED)]
     assert (wrong.cons, failed.cons, fine.cons) == (2, 0, 0), "flushed as far as it was posted"
     assert failed.state == STATES.ERR
     failed.state = STATES.RTS
-    world.judge(failed, 1.0)
-    while world.counts["broken"] == 0:
-        world.judge(failed, 1.0)
-        await world.cycle()
-    await world.cycles(3, lambda: world.judge(failed, 1.0) if world.claim else None)
-    await take_all(world, fine)
+    env.check(failed, 1.0)
+    while env.counts["failed"] == 0:
+        env.check(failed, 1.0)
+        await env.cycle()
+    await env.cycles(3, lambda: env.check(failed, 1.0) if env.claim else None)
+    await take_all(env, fine)
     assert (failed.cons, fine.cons) == (0, 2)
 
 
 @cocotb.test()
-async def without_a_ring_nothing_may_be_rung(dut):
+async def without_a_ring_nothing_may_be_posted(dut):
     """queue.rq.none: made without one, or after it was freed; a cleared one keeps its size"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
-    for kind, live, told in ((INIT, 0, WRONG), (INIT, 1, None), (CLEAR, 1, None), (FREE, 1, WRONG)):
-        ring = world.rings.setdefault(20, Ring(20))
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    for kind, live, reported in (
+        (INIT, 0, WRONG),
+        (INIT, 1, None),
+        (CLEAR, 1, None),
+        (FREE, 1, WRONG),
+    ):
+        ring = env.rings.setdefault(20, Ring(20))
         ring.live = live
-        await world.make(20, 3, kind=kind)
-        world.wanted = [(20, told)] if told else []
+        await env.make(20, 3, kind=kind)
+        env.wanted = [(20, reported)] if reported else []
         dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 20, 8
-        ring.descs, ring.prod = {n: desc(world.rng, 1) for n in range(8)}, 8
-        ring.rung.append((cycle(), 8))
-        await world.rest()
-        assert bool(world.times["read"]) == (told is None)
-        world.to(ring, STATES.RESET)
-        world.times["read"].clear()
+        ring.descs, ring.prod = {n: desc(env.rng, 1) for n in range(8)}, 8
+        ring.doorbells.append((cycle(), 8))
+        await env.rest()
+        assert bool(env.times["read"]) == (reported is None)
+        env.to(ring, STATES.RESET)
+        env.times["read"].clear()
 
 
 @cocotb.test()
 async def no_entry_is_both_claimed_and_flushed(dut):
     """queue.rq.once: a claim ends in any cycle while its queue is flushed"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
     for wait in range(14):
-        ring = await world.make(17, 4)
-        world.post(ring, 1, 0, 1, 1)
-        await world.rest(10)
-        world.judge(ring, 1.0)
-        await world.cycles(CLAIM.latency + 3)
-        world.to(ring, STATES.ERR)
-        await world.cycles(wait)
-        world.judge(ring, 1.0)
-        await world.rest(20)
+        ring = await env.make(17, 4)
+        env.post(ring, 1, 0, 1, 1)
+        await env.rest(10)
+        env.check(ring, 1.0)
+        await env.cycles(CLAIM.latency + 3)
+        env.to(ring, STATES.ERR)
+        await env.cycles(wait)
+        env.check(ring, 1.0)
+        await env.rest(20)
         assert ring.cons == ring.done == 4
         ring.state = STATES.RESET
 
@@ -545,90 +573,90 @@ async def no_entry_is_both_claimed_and_flushed(dut):
 @cocotb.test()
 async def a_waiting_claim_ends_with_its_ring(dut):
     """queue.rq.refuse: descriptors on their way, the queue reset: answered, drained, made anew"""
-    world = World(dut, 0.0, 1.0, 1.0)
-    await world.start()
+    env = Env(dut, 0.0, 1.0, 1.0)
+    await env.start()
     for kind in (CLEAR, INIT):
-        ring = await world.make(33, 3)
-        world.post(ring, 0, 1)
-        await world.cycles(SETTLED)
-        world.judge(ring, 1.0)
-        await world.cycles(30)
-        assert world.claimed is None and world.claim is ring
-        world.to(ring, STATES.RESET)
-        world.drain = True
-        await world.cycles(12)
-        assert world.claimed == 0, "refused"
-        world.judge(ring, 1.0)
-        await world.cycles(30)
-        assert not world.drained and len(world.reads) == 1
-        world.answers = 1.0
-        await world.cycles(6)
-        assert world.drained
-        world.drain, world.answers = False, 0.0
-        await world.make(33, 3, kind=kind)
-        await take_all(world, ring)
+        ring = await env.make(33, 3)
+        env.post(ring, 0, 1)
+        await env.cycles(SETTLED)
+        env.check(ring, 1.0)
+        await env.cycles(30)
+        assert env.claimed is None and env.claim is ring
+        env.to(ring, STATES.RESET)
+        env.drain = True
+        await env.cycles(12)
+        assert env.claimed == 0, "refused"
+        env.check(ring, 1.0)
+        await env.cycles(30)
+        assert not env.drained and len(env.reads) == 1
+        env.responses = 1.0
+        await env.cycles(6)
+        assert env.drained
+        env.drain, env.responses = False, 0.0
+        await env.make(33, 3, kind=kind)
+        await take_all(env, ring)
         assert ring.cons == 0, "a descriptor of the life before"
-        world.post(ring, 1)
-        world.answers = 1.0
-        await world.rest()
-        await take_all(world, ring)
+        env.post(ring, 1)
+        env.responses = 1.0
+        await env.rest()
+        await take_all(env, ring)
         assert ring.cons == 1
-        world.answers = 0.0
+        env.responses = 0.0
 
 
 @cocotb.test()
 async def claims_doorbells_and_operations_take_their_time(dut):
     """queue.rq.cycles"""
-    world = World(dut, 1.0, 1.0, 1.0)
-    await world.start()
-    await world.cycle()
+    env = Env(dut, 1.0, 1.0, 1.0)
+    await env.start()
+    await env.cycle()
     for _ in range(3):
-        started = world.now
-        ring = await world.make(5, 5)
-        assert world.times["op"][-1] - started - 2 == OP.latency, world.times["op"][-1] - started
-    world.post(ring, *[1] * 8)
-    started = world.now + 2
-    await world.rest()
-    assert world.times["read"][0] - started == DOORBELL.latency
+        started = env.now
+        ring = await env.make(5, 5)
+        assert env.times["op"][-1] - started - 2 == OP.latency, env.times["op"][-1] - started
+    env.post(ring, *[1] * 8)
+    started = env.now + 2
+    await env.rest()
+    assert env.times["read"][0] - started == DOORBELL.latency
     for _ in range(3):
-        world.judge(ring, 1.0)
-        started = world.now + 2
-        await world.cycles(CLAIM.latency + 2)
-        assert world.times["answer"].pop() - started == CLAIM.latency
-        world.judge(ring, 1.0)
-        await world.cycles(3)
+        env.check(ring, 1.0)
+        started = env.now + 2
+        await env.cycles(CLAIM.latency + 2)
+        assert env.times["rsp"].pop() - started == CLAIM.latency
+        env.check(ring, 1.0)
+        await env.cycles(3)
 
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """queue.rq.reset: nothing of before is told, read or flushed; then it is as new"""
+    """queue.rq.reset: nothing of before is reported, read or flushed; then it is as new"""
     for wait in (2, 5, 9, 14, 23, 60):
-        world = World(dut, 0.3, 0.5, 0.3)
+        env = Env(dut, 0.3, 0.5, 0.3)
         if wait == 2:
-            await world.start()
-        rings = [await world.make(n, 4) for n in (1, 2, 3)]
+            await env.start()
+        rings = [await env.make(n, 4) for n in (1, 2, 3)]
         for ring in rings:
-            world.post(ring, *some_lasts(world.rng, 15))
-        world.ring_wrong(rings[0])
-        world.fail.add(2)
-        world.judge(rings[2], 1.0)
-        world.drain = wait % 2 == 0
-        await world.cycles(wait)
-        world.op = Ring(9), INIT
-        await world.cycles(wait % 7)
+            env.post(ring, *some_lasts(env.rng, 15))
+        env.ring_wrong(rings[0])
+        env.fail.add(2)
+        env.check(rings[2], 1.0)
+        env.drain = wait % 2 == 0
+        await env.cycles(wait)
+        env.op = Ring(9), INIT
+        await env.cycles(wait % 7)
         zero(dut, *INPUTS)
         await reset(dut)
-        world = World(dut, 1.0, 1.0, 1.0)
-        world.rings[1] = Ring(1)
-        for name in ("m_rd_valid", "m_claim_valid", "m_flush_valid", "m_err_valid", "m_settled",
-                     "m_drained", "rqop_ready"):  # fmt: skip
+        env = Env(dut, 1.0, 1.0, 1.0)
+        env.rings[1] = Ring(1)
+        for name in ("m_rd_valid", "m_claim_valid", "m_flush_valid", "m_err_valid", "m_idle",
+                     "m_drained", "rq_ctrl_ready"):  # fmt: skip
             assert getattr(dut, name).value == 0, name
-        await world.cycles(40)
-        assert not world.times["read"] and not world.errs
+        await env.cycles(40)
+        assert not env.times["read"] and not env.errs
         for qpn in (1, 2, 3):
-            ring = await world.make(qpn, 4)
-            world.post(ring, *[1] * 16)
-        await world.rest()
-        for ring in world.rings.values():
-            await take_all(world, ring)
+            ring = await env.make(qpn, 4)
+            env.post(ring, *[1] * 16)
+        await env.rest()
+        for ring in env.rings.values():
+            await take_all(env, ring)
             assert ring.cons == 16

@@ -7,11 +7,11 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, IoCompStatus
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, steady, until, zero
-from tb.unit.data_bench import Moments, Ports, taken
+from tb.unit.data_bench import Moments, Ports, consumed
 
 OK = IoCompStatus.OK
 
@@ -27,19 +27,19 @@ class Bench:
              "s_fetches_drained", "s_drops")  # fmt: skip
         self.jobs = StreamDriver(Ports(dut, s_job_data="s_job"), "s_job", gaps, ["data"])
         self.rxc = StreamMonitor(dut, "m_rxc", stalls, ["data"], on_beat=self._completion)
-        self.acko = StreamMonitor(dut, "m_acko", stalls, ["data"], on_beat=self._ack)
+        self.ack_tx = StreamMonitor(dut, "m_ack_tx", stalls, ["data"], on_beat=self._ack)
         self.free = StreamMonitor(dut, "free", 0, ["slot"])
         self.done = StreamMonitor(dut, "done", 0, ["qpn", "count"])
         self.stat = StreamMonitor(dut, "st_rx", 0, ["bytes"])
-        self.event = StreamMonitor(dut, "ev_rxw", 0, ["data"])
-        self.forget()
+        self.event = StreamMonitor(dut, "ev_rx_data_done", 0, ["data"])
+        self.cancel()
 
-    def forget(self):
+    def cancel(self):
         self.cpls, self.acks, self.frees, self.dones, self.stats = deque(), deque(), [], [], []
         self.events, self.posted, self.number = [], [], 0
         self.writes = self.to_write = self.written = self.ended = self.entries = self.owed = 0
         self.reports, self.held, self.freed = True, False, 0
-        for monitor in (self.free, self.done, self.stat, self.event, self.rxc, self.acko):
+        for monitor in (self.free, self.done, self.stat, self.event, self.rxc, self.ack_tx):
             monitor.beats.clear()
 
     async def start(self):
@@ -51,12 +51,14 @@ class Bench:
         qpn, number = rng.getrandbits(12), self.number
         self.number = (number + 1) & 0xFFFF
         status = fields.pop("status", OK)
-        cpl = INTERNAL.cpl.pack(**noise(INTERNAL.cpl, rng, qpn=qpn, req_id=number, status=status))
-        acko = INTERNAL.acko.pack(**noise(INTERNAL.acko, rng, dst_qpn=number))
+        cpl = INTERNAL.cpl.pack(
+            **dont_care(INTERNAL.cpl, rng, qpn=qpn, req_id=number, status=status)
+        )
+        ack_tx = INTERNAL.ack_tx.pack(**dont_care(INTERNAL.ack_tx, rng, dst_qpn=number))
         fields = {"packet": 1, "slot": rng.getrandbits(8), "write": 0, "complete": 0, "ack": 0,
                   "length": rng.randrange(8929), "count": rng.randrange(1, 3),
                   **fields}  # fmt: skip
-        self.jobs.post({"data": INTERNAL.rxj.pack(cpl=cpl, acko=acko, **fields)})
+        self.jobs.post({"data": INTERNAL.rx_job.pack(cpl=cpl, ack_tx=ack_tx, **fields)})
         self.writes += fields["write"]
         self.to_write += fields["write"]
         completes = sum(c[0] is not None for c in self.posted) + fields["complete"]
@@ -68,7 +70,7 @@ class Bench:
                 self.stats.append({"bytes": fields["length"]})
                 self.events.append((qpn, number))
         if fields["ack"]:
-            self.acks.append((acko, completes if fields["complete"] else 0, self.writes))
+            self.acks.append((ack_tx, completes if fields["complete"] else 0, self.writes))
         if fields["packet"]:
             self.frees.append({"slot": fields["slot"]})
 
@@ -88,8 +90,8 @@ class Bench:
         self.owed += 1
 
     def _ack(self, beat):
-        acko, entries, writes = self.acks.popleft()
-        assert beat["data"] == acko
+        ack_tx, entries, writes = self.acks.popleft()
+        assert beat["data"] == ack_tx
         assert self.entries >= entries, "an acknowledgement before the completion entry"
         assert self.written >= writes, "an acknowledgement before the data"
 
@@ -109,7 +111,7 @@ class Bench:
             self.written += int(dut.written.value)
             self.entries += int(dut.s_done_entry.value)
             if dut.s_job_valid.value == 1 and dut.s_job_ready.value == 1:
-                self.ended += INTERNAL.rxj.unpack(int(dut.s_job.value)).write
+                self.ended += INTERNAL.rx_job.unpack(int(dut.s_job.value)).write
             ahead = self.writes - self.to_write - self.ended
             write = self.to_write and ahead < self.most_ahead and self.rng.random() < self.rate
             self.to_write -= int(bool(write))
@@ -126,14 +128,14 @@ class Bench:
         self.dut.s_drain.value = 0
 
     async def settle(self):
-        await taken(self.jobs)
+        await consumed(self.jobs)
         await until(self.dut, lambda: not (self.cpls or self.acks), "completions, acks", 20000)
         await ClockCycles(self.dut.clk, 15)
         assert list(self.free.beats) == self.frees
         assert list(self.done.beats) == self.dones
         assert list(self.stat.beats) == self.stats
-        told = [EVENTS.rxw.unpack(beat["data"]) for beat in self.event.beats]
-        assert [(event.qpn, event.req_id) for event in told] == self.events
+        reported = [EVENTS.rx_data_done.unpack(beat["data"]) for beat in self.event.beats]
+        assert [(event.qpn, event.req_id) for event in reported] == self.events
 
 
 @cocotb.test()
@@ -151,10 +153,10 @@ async def jobs_end_in_order(dut, pace):
 async def a_drain_waits_at_any_count(dut):
     """data.rx_retire.counts: of packets and of flushed entries, for those inside and no others"""
     gates = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
-    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_acko_ready")
+    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *gates, *gates.values())
     dut.s_fetches_drained.value = 1
-    dut.s_job.value = INTERNAL.rxj.pack(packet=0)
+    dut.s_job.value = INTERNAL.rx_job.pack(packet=0)
     await clock_and_reset(dut)
 
     async def move(cycles, *names):
@@ -191,7 +193,7 @@ async def entries_are_late(dut):
     for _ in range(depth + 4):
         bench.job(complete=1, ack=1)
     await ClockCycles(dut.clk, depth + 30)
-    assert bench.jobs.sent == depth and bench.acko.taken == 0 and dut.s_job_ready.value == 0
+    assert bench.jobs.sent == depth and bench.ack_tx.consumed == 0 and dut.s_job_ready.value == 0
     bench.reports = True
     await bench.settle()
 
@@ -206,22 +208,22 @@ async def the_data_of_a_whole_line_is_out(dut):
     bench.rxc._pause = lambda: stopped
     for _ in range(3):
         stopped = True
-        before = bench.rxc.taken
+        before = bench.rxc.consumed
         for _ in range(bench.most_ahead):
             bench.job(write=1, complete=1, ack=1)
         await until(dut, lambda: not bench.to_write, "the data of all jobs")
         await steady(dut, 4, m_rxc_valid=1)
-        assert bench.rxc.taken == before
+        assert bench.rxc.consumed == before
         stopped = False
         await bench.settle()
-        assert bench.rxc.taken == before + bench.most_ahead
+        assert bench.rxc.consumed == before + bench.most_ahead
 
 
 @cocotb.test()
 async def a_drain_waits_for_each_power_of_two(dut):
     """data.rx_retire.powers: each bit of the two counts of what is inside holds a drain back"""
     entries = ("s_stored", "s_flushed")
-    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_acko_ready")
+    zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *entries, "s_released", "s_job_valid")
     dut.s_fetches_drained.value = 1
     await clock_and_reset(dut)
@@ -244,16 +246,16 @@ async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
     bench = Bench(dut)
     await bench.start()
     stopped = True
-    bench.acko._pause = lambda: stopped
+    bench.ack_tx._pause = lambda: stopped
     depth = timing("efa_rx_retire", "acknowledgement").depth
     for _ in range(depth):
         bench.job(complete=1, ack=1)
     await until(dut, lambda: bench.entries == depth, f"the entries of {depth} jobs", 2000)
     await ClockCycles(dut.clk, 4)
-    assert bench.acko.taken == 0 and dut.m_acko_valid.value == 1
+    assert bench.ack_tx.consumed == 0 and dut.m_ack_tx_valid.value == 1
     stopped = False
     await bench.settle()
-    assert bench.acko.taken == depth
+    assert bench.ack_tx.consumed == depth
 
 
 @cocotb.test()
@@ -323,7 +325,7 @@ async def drain_past_the_wrap_of_its_counts(dut):
     bench = Bench(dut)
     await bench.start()
     bench.free._task.cancel()
-    dut.s_job.value = INTERNAL.rxj.pack(packet=1)
+    dut.s_job.value = INTERNAL.rx_job.pack(packet=1)
     dut.s_job_valid.value = dut.s_stored.value = 1
     await ClockCycles(dut.clk, (1 << 16) - 2)
     dut.s_job_valid.value = 0
@@ -365,22 +367,22 @@ async def cycles(dut):
     """data.rx_retire.time"""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s_job", "m_rxc", "s_done_entry", "m_acko")
+    moments = Moments(dut, "s_job", "m_rxc", "s_done_entry", "m_ack_tx")
     for _ in range(20):
         bench.job(complete=1)
     await bench.settle()
     moments.hold("efa_rx_retire", "job", "s_job", "m_rxc")
-    bench.forget()
+    bench.cancel()
     moments.clear()
     for _ in range(20):
         bench.job(ack=1)
     await bench.settle()
-    moments.hold("efa_rx_retire", "acknowledgement", "s_job", "m_acko")
-    bench.forget()
+    moments.hold("efa_rx_retire", "acknowledgement", "s_job", "m_ack_tx")
+    bench.cancel()
     moments.clear()
     bench.job(complete=1, ack=1)
     await bench.settle()
-    moments.hold("efa_rx_retire", "entry", "s_done_entry", "m_acko")
+    moments.hold("efa_rx_retire", "entry", "s_done_entry", "m_ack_tx")
 
 
 @cocotb.test()
@@ -398,7 +400,7 @@ async def reset_in_the_middle_of_traffic(dut):
         await pulse(dut, "s_stored")
         bench.jobs.clear()
         await reset(dut)
-        bench.forget()
+        bench.cancel()
         drops = Moments(dut, "st_drop_valid")
         dut.s_fetches_drained.value = 1
         await bench.drain(6)

@@ -7,11 +7,11 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import INTERNAL, LIMITS
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import until, zero
-from tb.unit.data_bench import Moments, Ports, Regions, taken
+from tb.unit.data_bench import Moments, Ports, Regions, consumed
 
 HEADER = 32
 
@@ -42,7 +42,7 @@ class Bench:
             self.regions.make(index, 1, 1 << 17, **fields)
         for index in self.regions.pages:
             self.regions.pages[index] |= self.rng.getrandbits(1) << 51
-        await self.regions.tell_pages(self.dut)
+        await self.regions.report_pages(self.dut)
         cocotb.start_soon(self._window())
 
     def job(self, length, first, second=0, grh=0, node=5, begin=None):
@@ -65,10 +65,27 @@ class Bench:
             place = self.regions.place(region["key"], region["iova"] + start)
             places.append(packed_place(place))
             where += [self.regions.host(place, at) for at in range(size)]
-        cpl = INTERNAL.cpl.pack(**noise(INTERNAL.cpl, rng, src_node=node))
-        self.jobs.post({"data": INTERNAL.rxj.pack(**noise(
-            INTERNAL.rxj, rng, packet=1, write=1, grh=grh, length=length, line=self.line,
-            size0=first, size1=second, place0=places[0], place1=places[1], cpl=cpl))})  # fmt: skip
+        cpl = INTERNAL.cpl.pack(**dont_care(INTERNAL.cpl, rng, src_node=node))
+        self.jobs.post(
+            {
+                "data": INTERNAL.rx_job.pack(
+                    **dont_care(
+                        INTERNAL.rx_job,
+                        rng,
+                        packet=1,
+                        write=1,
+                        grh=grh,
+                        length=length,
+                        line=self.line,
+                        size0=first,
+                        size1=second,
+                        sge0_addr=places[0],
+                        sge1_addr=places[1],
+                        cpl=cpl,
+                    )
+                )
+            }
+        )
         self.wanted.append(dict(zip(where, data, strict=False)))
         assert len(where) >= len(data)
         self.line = (self.line + (length + 95) // 64) % (self.bytes // 64)
@@ -84,14 +101,14 @@ class Bench:
 
     async def _window(self):
         """The packet buffer: 64 bytes, two cycles after their position."""
-        asked = "x"
+        requested = "x"
         while True:
             await RisingEdge(self.dut.clk)
-            if set(asked) <= {"0", "1"}:
-                at = int(asked, 2)
+            if set(requested) <= {"0", "1"}:
+                at = int(requested, 2)
                 window = (self.store[at:] + self.store[:64])[:64]
                 self.dut.s_win_data.value = int.from_bytes(window, "little")
-            asked = str(self.dut.m_win_pos.value)
+            requested = str(self.dut.m_win_pos.value)
 
     def _write(self, beat):
         count = min(64, beat["len"] - self.at)
@@ -111,11 +128,11 @@ class Bench:
             self.ended += 1
 
     async def settle(self):
-        await taken(self.jobs)
+        await consumed(self.jobs)
         await until(self.dut, lambda: not self.wanted, "writes", 30000)
-        before = self.wr.taken
+        before = self.wr.consumed
         await ClockCycles(self.dut.clk, 15)
-        assert self.wr.taken == before and self.dut.done.value == 0
+        assert self.wr.consumed == before and self.dut.done.value == 0
 
 
 @cocotb.test()
@@ -215,14 +232,14 @@ async def nobody_takes_writes(dut):
     for _ in range(6):
         bench.job(700, 300, 400)
     await ClockCycles(dut.clk, 100)
-    assert bench.wr.taken == 0 and dut.s_job_ready.value == 0
+    assert bench.wr.consumed == 0 and dut.s_job_ready.value == 0
     held["on"] = False
     await bench.settle()
 
 
 @cocotb.test()
 async def so_many_beats_are_on_their_way(dut):
-    """data.rx_scatter.store: beats that nobody takes; behind them a walk and a job stand still"""
+    """data.rx_scatter.store: beats that nobody takes; behind them a scan and a job stand still"""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -235,15 +252,18 @@ async def so_many_beats_are_on_their_way(dut):
         bench.free = 0
         bench.job(32, 32, begin=begin)
     await ClockCycles(dut.clk, 100)
-    depth, walk = timing("efa_rx_scatter", "store").depth, timing("efa_mr_walk", "piece").latency
-    assert len(moments["s_job"]) == depth + walk + 1
+    depth, scan = (
+        timing("efa_rx_scatter", "store").depth,
+        timing("efa_mr_translate", "piece").latency,
+    )
+    assert len(moments["s_job"]) == depth + scan + 1
     held["on"] = False
     await bench.settle()
 
 
 @cocotb.test()
-async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
-    """data.rx_scatter.walk: the walk waits as a whole, so its stages are between two jobs"""
+async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
+    """data.rx_scatter.walk: the scan waits as a whole, so its stages are between two jobs"""
     bench = Bench(dut)
     await bench.start()
     for index in (0, 2, 3):
@@ -258,8 +278,8 @@ async def a_job_behind_a_long_one_enters_the_walk_with_its_end(dut):
     bench.job(512, 512, begin=begin)
     await bench.settle()
     beats = moments["m_wr"]
-    walk = timing("efa_mr_walk", "piece").latency
-    assert beats[7] - beats[0] == 7 and beats[8] - beats[7] == walk
+    scan = timing("efa_mr_translate", "piece").latency
+    assert beats[7] - beats[0] == 7 and beats[8] - beats[7] == scan
 
 
 @cocotb.test()
@@ -275,9 +295,9 @@ async def reset_in_the_middle_of_traffic(dut):
         await reset(dut)
         bench.wanted.clear()
         bench.at = 0
-        before = bench.wr.taken
+        before = bench.wr.consumed
         await ClockCycles(dut.clk, 10)
-        assert bench.wr.taken == before
+        assert bench.wr.consumed == before
         bench.job(100, 30, 110, 1)
         bench.job(5, 5)
         await bench.settle()

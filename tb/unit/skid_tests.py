@@ -54,13 +54,13 @@ async def cut(dut):
     await Timer(1, "ns")
     assert dut.m_valid.value == 0, "m_valid changed at the falling edge"
     await RisingEdge(dut.clk)
-    for taken in (1, 2):
+    for consumed in (1, 2):
         await Timer(1, "ns")
         assert dut.m_valid.value == 1, "m_valid depends on m_ready"
-        assert dut.s_ready.value == int(taken < 2), f"s_ready with {taken} items"
+        assert dut.s_ready.value == int(consumed < 2), f"s_ready with {consumed} items"
         await FallingEdge(dut.clk)
         await Timer(1, "ns")
-        assert dut.s_ready.value == int(taken < 2), "s_ready changed at the falling edge"
+        assert dut.s_ready.value == int(consumed < 2), "s_ready changed at the falling edge"
         await RisingEdge(dut.clk)
     await ClockCycles(dut.clk, 4)
     await Timer(1, "ns")

@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
 from efa.defs import INTERNAL, AdminQpState
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import zero
@@ -19,12 +19,30 @@ READ, AGAIN, DRAIN, WAITS = (
     timing("efa_sq_fetch", path) for path in ("read", "again", "drain", "waits")
 )
 BEAT, LATER, LATER_SMALL = (
-    timing("efa_sq_order", path) for path in ("beat", "later", "later_small")
+    timing("efa_sq_reorder", path) for path in ("beat", "later", "later_small")
 )
-INPUTS = ("rung_valid", "rung_qpn", "s_chg_valid", "s_chg_qpn", "qpc_data", "prod_data",
-          "s_clear_valid", "s_clear_qpn", "s_clear_made", "s_clear_base", "s_drain", "s_waits",
-          "m_rd_ready", "rdc_valid", "rdc_cookie", "rdc_offset", "rdc_bytes", "rdc_last", "rdc_err",
-          "count_addr")  # fmt: skip
+INPUTS = (
+    "doorbell_valid",
+    "doorbell_qpn",
+    "s_chg_valid",
+    "s_chg_qpn",
+    "qpc_data",
+    "prod_data",
+    "s_clear_valid",
+    "s_clear_qpn",
+    "s_clear_made",
+    "s_clear_base",
+    "s_drain",
+    "s_waits",
+    "m_rd_ready",
+    "rd_cpl_valid",
+    "rd_cpl_cookie",
+    "rd_cpl_offset",
+    "rd_cpl_bytes",
+    "rd_cpl_last",
+    "rd_cpl_err",
+    "count_addr",
+)
 LINE = 64
 
 
@@ -34,13 +52,13 @@ class Queue:
     def __init__(self, qpn, base, log, wide=0, page=None, state=STATES.RTS):
         self.qpn, self.base, self.log, self.wide, self.state = qpn, base, log, wide, state
         self.line = LINE * (qpn if page is None else page)
-        self.live, self.rest = 1, noise(INTERNAL.qpc, rng_for(f"queue{qpn}"))
+        self.live, self.rest = 1, dont_care(INTERNAL.qpc, rng_for(f"queue{qpn}"))
         self.begin()
 
     def begin(self):
-        """Rung and seen by the scheduler, in entries; asked for and come, in lines."""
-        self.prod = self.seen = self.asked = self.come = 0
-        self.there, self.failed, self.told, self.heard, self.began = set(), [], 0, 0, None
+        """Rung and seen by the scheduler, in entries; requested and come, in lines."""
+        self.prod = self.seen = self.requested = self.arrived = 0
+        self.there, self.failed, self.reported, self.heard, self.began = set(), [], 0, 0, None
 
     @property
     def image(self):
@@ -52,7 +70,7 @@ class Queue:
     def lines(self):
         return 1 << self.log + self.wide
 
-    def room(self):
+    def space(self):
         return (1 << self.log) - (self.prod - self.seen)
 
 
@@ -64,17 +82,17 @@ class Read:
         self.done, self.there, self.fails_at = 0, queue.there, None
 
 
-class World:
+class Env:
     """Doorbells, host and scheduler around the module, once a cycle."""
 
-    def __init__(self, dut, answers=0.7, ready=0.8, reorder=True, mrrs=9, fail=0.0):
+    def __init__(self, dut, responses=0.7, ready=0.8, reorder=True, mrrs=9, fail=0.0):
         self.dut, self.rng = dut, rng_for("sq_fetch")
-        self.answers, self.ready, self.reorder, self.fail = answers, ready, reorder, fail
+        self.responses, self.ready, self.reorder, self.fail = responses, ready, reorder, fail
         self.fail_below = 0
         self.mrrs, self.slots = mrrs, 1 << int(dut.SLOT_W.value)
         self.queues, self.doorbells, self.chgs, self.reads = {}, deque(), deque(), []
         self.clear, self.drain, self.waits, self.polled, self.work = None, False, False, None, None
-        self.times = {name: [] for name in ("rung", "offer", "read", "work", "beat", "err")}
+        self.times = {name: [] for name in ("posted", "offer", "read", "work", "beat", "err")}
         self.times |= {"wish": None, "drained": None}
         self.order, self.lengths, self.offered, self.stays = [], [], False, None
 
@@ -108,9 +126,9 @@ class World:
     def ring_one_of(self, queues):
         """A doorbell of one of them for some or all of the entries it has room for."""
         queue = self.rng.choice(queues)
-        room = queue.room() - sum(entries for other, entries in self.doorbells if other is queue)
-        if room > 0:
-            self.ring(queue, self.rng.randint(1, room))
+        space = queue.space() - sum(entries for other, entries in self.doorbells if other is queue)
+        if space > 0:
+            self.ring(queue, self.rng.randint(1, space))
 
     def to(self, queue, state):
         queue.state = state
@@ -125,14 +143,14 @@ class World:
     async def cycle(self):
         dut = self.dut
         await RisingEdge(dut.clk)
-        asked = dut.qpc_addr.value
-        queue = self.queues.get(int(asked)) if asked.is_resolvable else None
+        requested = dut.qpc_addr.value
+        queue = self.queues.get(int(requested)) if requested.is_resolvable else None
         dut.qpc_data.value = queue.image if queue else 0
         dut.prod_data.value = queue.prod & 0xFFFF if queue else 0
         self._outputs()
         self._inputs()
         await Timer(1, "ns")
-        # The scheduler asks for the count in the cycle in which it hears of it.
+        # The scheduler requests the count in the cycle in which it hears of it.
         self.work = int(dut.work_qpn.value) if dut.work_valid.value == 1 else None
         at = self.work if self.work is not None else self.rng.choice([*self.queues, 0])
         dut.count_addr.value = at
@@ -153,9 +171,9 @@ class World:
         if dut.err_valid.value == 1:
             queue = self.queues[int(dut.err_qpn.value)]
             self.times["err"].append(cycle())
-            assert len(queue.failed) > queue.told, "nothing failed"
-            assert queue.failed[queue.told] <= queue.come, "told before its turn"
-            queue.told += 1
+            assert len(queue.failed) > queue.reported, "nothing failed"
+            assert queue.failed[queue.reported] <= queue.arrived, "reported before its turn"
+            queue.reported += 1
         self._count()
         if dut.work_valid.value == 1:
             self.times["work"].append(cycle())
@@ -175,32 +193,32 @@ class World:
         if self.polled is None or self.polled[0] not in self.queues:
             return
         at, heard = self.polled
-        queue, told = self.queues[at], self.dut.count_data.value
+        queue, reported = self.queues[at], self.dut.count_data.value
         # The count of a queue is known from the cycle after it was cleared.
         if queue.began is None or cycle() < queue.began + 2 or queue.state == STATES.RESET:
             return
-        count = queue.seen + ((int(told) - queue.seen) & 0xFFFF)
-        assert count << queue.wide <= queue.come, (at, count, queue.come, queue.wide)
+        count = queue.seen + ((int(reported) - queue.seen) & 0xFFFF)
+        assert count << queue.wide <= queue.arrived, (at, count, queue.arrived, queue.wide)
         ends = sum(end <= count << queue.wide for end in queue.failed)
-        assert ends <= queue.told
+        assert ends <= queue.reported
         # Without work the scheduler does not look.
         if heard is None:
-            assert count == queue.seen, "published, and nobody told"
+            assert count == queue.seen, "published, and nobody reported"
             return
-        assert self.reorder or count > queue.seen or ends > queue.heard, "told of nothing"
+        assert self.reorder or count > queue.seen or ends > queue.heard, "reported of nothing"
         queue.seen, queue.heard = count, ends
 
     def _read(self, addr, size):
         queue = next(q for q in self.queues.values()
-                     if q.base <= addr < q.base + LINE * q.lines and q.asked >> q.wide < q.prod
-                     and (addr - q.base) // LINE == q.asked % q.lines)  # fmt: skip
+                     if q.base <= addr < q.base + LINE * q.lines and q.requested >> q.wide < q.prod
+                     and (addr - q.base) // LINE == q.requested % q.lines)  # fmt: skip
         count, at = size // LINE, (addr - queue.base) // LINE
         assert size % LINE == 0 and 0 < size <= 1 << self.mrrs
         assert addr >> self.mrrs == addr + size - 1 >> self.mrrs, "over a read request's boundary"
         assert at + count <= queue.lines, "over the ring's end"
-        assert queue.asked + count <= queue.prod << queue.wide, "beyond the doorbell"
-        read = Read(queue, int(self.dut.m_rd_cookie.value), queue.asked, count)
-        queue.asked += count
+        assert queue.requested + count <= queue.prod << queue.wide, "beyond the doorbell"
+        read = Read(queue, int(self.dut.m_rd_cookie.value), queue.requested, count)
+        queue.requested += count
         if self.rng.random() < self.fail:
             read.fails_at = self.rng.randrange(count)
         if queue.prod < self.fail_below:
@@ -214,11 +232,11 @@ class World:
     def _inputs(self):
         dut, rng = self.dut, self.rng
         queue, entries = self.doorbells.popleft() if self.doorbells else (None, 0)
-        dut.rung_valid.value = int(queue is not None)
+        dut.doorbell_valid.value = int(queue is not None)
         if queue is not None:
             queue.prod += entries
-            self.times["rung"].append(cycle() + 1)
-            dut.rung_qpn.value = queue.qpn
+            self.times["posted"].append(cycle() + 1)
+            dut.doorbell_qpn.value = queue.qpn
         dut.s_chg_valid.value = int(bool(self.chgs))
         if self.chgs:
             dut.s_chg_qpn.value = self.chgs[0]
@@ -237,19 +255,19 @@ class World:
     def _answer(self):
         """A beat of one of the reads that are out; the bus is shared: without valid it is noise."""
         dut, rng = self.dut, self.rng
-        dut.rdc_valid.value, self.beat = 0, None
-        dut.rdc_err.value, dut.rdc_last.value = rng.getrandbits(1), rng.getrandbits(1)
-        dut.rdc_cookie.value = rng.getrandbits(32)
-        if not self.reads or rng.random() >= self.answers:
+        dut.rd_cpl_valid.value, self.beat = 0, None
+        dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
+        dut.rd_cpl_cookie.value = rng.getrandbits(32)
+        if not self.reads or rng.random() >= self.responses:
             return
         last = {"last": -1, False: 0}.get(self.reorder)
         read = rng.choice(self.reads) if last is None else self.reads[last]
         failed = read.done == read.fails_at
         last = failed or read.done + 1 == read.count
-        dut.rdc_valid.value, dut.rdc_cookie.value = 1, read.cookie
-        dut.rdc_offset.value = LINE * read.done
-        dut.rdc_bytes.value = 0 if failed else 64
-        dut.rdc_last.value, dut.rdc_err.value = int(last), int(failed)
+        dut.rd_cpl_valid.value, dut.rd_cpl_cookie.value = 1, read.cookie
+        dut.rd_cpl_offset.value = LINE * read.done
+        dut.rd_cpl_bytes.value = 0 if failed else 64
+        dut.rd_cpl_last.value, dut.rd_cpl_err.value = int(last), int(failed)
         self.beat = read, read.done, failed
         self.times["beat"].append(cycle() + 1)
         if failed:
@@ -260,9 +278,9 @@ class World:
         read.done += 1
         if last:
             self.reads.remove(read)
-        while read.queue.come in read.queue.there:
-            read.queue.there.remove(read.queue.come)
-            read.queue.come += 1
+        while read.queue.arrived in read.queue.there:
+            read.queue.there.remove(read.queue.arrived)
+            read.queue.arrived += 1
 
     def _fill(self):
         """Where the line of this cycle's beat goes."""
@@ -276,7 +294,7 @@ class World:
             assert dut.fill_parity.value == count // queue.lines & 1
 
     async def rest(self, limit=20_000):
-        """Until all that was rung has been seen."""
+        """Until all that was posted has been seen."""
 
         def busy():
             return (
@@ -290,18 +308,20 @@ class World:
             if not busy():
                 break
             await self.cycle()
-        assert not busy(), [(q.qpn, q.prod, q.asked, q.come, q.seen) for q in self.queues.values()]
+        assert not busy(), [
+            (q.qpn, q.prod, q.requested, q.arrived, q.seen) for q in self.queues.values()
+        ]
         await self.cycles(12)
         for queue in self.queues.values():
             if queue.state in OPEN:
-                assert queue.asked == queue.come == queue.prod << queue.wide
-                assert queue.told == len(queue.failed)
+                assert queue.requested == queue.arrived == queue.prod << queue.wide
+                assert queue.reported == len(queue.failed)
 
 
-def some_queues(world, numbers, logs=range(7)):
+def some_queues(env, numbers, logs=range(7)):
     """Queues of any size anywhere in host memory; their lines from both ends of those there are."""
-    rng, pages = world.rng, max(1, (2 << max(logs)) // LINE)
-    last = (1 << len(world.dut.fill_line)) // LINE - pages
+    rng, pages = env.rng, max(1, (2 << max(logs)) // LINE)
+    last = (1 << len(env.dut.fill_line)) // LINE - pages
     return [
         Queue(qpn, (rng.getrandbits(27) << 37 | n << 31) + LINE * rng.randrange(1 << 24),
               rng.choice(list(logs)), rng.getrandbits(1),
@@ -318,26 +338,31 @@ def numbers_of(dut, count):
 
 @cocotb.test()
 async def every_entry_once_and_in_order(dut):
-    """queue.sq_fetch.order: any answers, splits, sizes, stalls; failed reads told in their turn"""
-    for mrrs, answers, ready, fail in ((9, 0.7, 0.8, 0.0), (7, 0.9, 0.3, 0.1), (12, 1.0, 1.0, 0.05),
-                                       (8, 0.2, 1.0, 0.0)):  # fmt: skip
-        world = World(dut, answers, ready, mrrs=mrrs, fail=fail)
-        await world.start()
-        queues = some_queues(world, numbers_of(dut, 12), range(6))
-        await world.make(*queues)
+    """queue.sq_fetch.order: any responses, splits, sizes, stalls; failed reads reported in their
+    turn"""
+    for mrrs, responses, ready, fail in (
+        (9, 0.7, 0.8, 0.0),
+        (7, 0.9, 0.3, 0.1),
+        (12, 1.0, 1.0, 0.05),
+        (8, 0.2, 1.0, 0.0),
+    ):
+        env = Env(dut, responses, ready, mrrs=mrrs, fail=fail)
+        await env.start()
+        queues = some_queues(env, numbers_of(dut, 12), range(6))
+        await env.make(*queues)
 
-        def step(world=world, queues=queues):
-            if world.rng.random() < 0.8:
-                world.ring_one_of(queues)
+        def step(env=env, queues=queues):
+            if env.rng.random() < 0.8:
+                env.ring_one_of(queues)
 
         for _ in range(12):
-            await world.cycles(500, step)
+            await env.cycles(500, step)
             if sum(q.prod >> q.log for q in queues) > 3 * len(queues):
                 break
-        world.answers = world.ready = 1.0
-        await world.rest()
+        env.responses = env.ready = 1.0
+        await env.rest()
         assert sum(q.prod >> q.log for q in queues) > 3 * len(queues)
-        assert bool(world.times["err"]) == (fail > 0)
+        assert bool(env.times["err"]) == (fail > 0)
 
 
 # Queues, their sizes, the longest read; what is answered while they are filled, and then; failures,
@@ -353,254 +378,254 @@ LAST = (6, range(8, 9), 12, 0.0, 1.0, 0.05, "last")
 async def reads_of_any_queues_meet(dut, load):
     """queue.sq_fetch.meet: many of many queues, few of few, long ones; any may come first"""
     count, logs, mrrs, first, then, fail, reorder = load
-    world = World(dut, first, 1.0, reorder, mrrs=mrrs, fail=fail)
-    await world.start()
+    env = Env(dut, first, 1.0, reorder, mrrs=mrrs, fail=fail)
+    await env.start()
     every = range(min(1 << int(dut.QPN_W.value), 1 << 10))
-    queues = some_queues(world, world.rng.sample(every, count), logs)
-    await world.make(*queues)
+    queues = some_queues(env, env.rng.sample(every, count), logs)
+    await env.make(*queues)
 
-    for answers in (first, then) * 2:
-        world.answers = answers
-        await world.cycles(900, lambda: world.ring_one_of(queues))
-    world.answers = 1.0
-    await world.rest()
+    for responses in (first, then) * 2:
+        env.responses = responses
+        await env.cycles(900, lambda: env.ring_one_of(queues))
+    env.responses = 1.0
+    await env.rest()
 
 
 @cocotb.test()
 async def counts_wrap(dut):
     """queue.sq_fetch.wrap: more than 65,536 entries of a queue, narrow and wide"""
-    world = World(dut, 1.0, 1.0, reorder=False, mrrs=12)
-    await world.start()
+    env = Env(dut, 1.0, 1.0, reorder=False, mrrs=12)
+    await env.start()
     queues = [Queue(3, 1 << 30, 10, 0, page=0), Queue(4, 1 << 31, 10, 1, page=32)]
-    await world.make(*queues)
+    await env.make(*queues)
     # A read that fails at once is over in one beat: so the counts come near their ends.
-    world.fail_below = 64_000
+    env.fail_below = 64_000
 
     def step():
         for queue in queues:
-            if queue.prod < 66_000 and queue.room() == 1 << queue.log and not world.doorbells:
+            if queue.prod < 66_000 and queue.space() == 1 << queue.log and not env.doorbells:
                 # A look at a queue of which nothing is left finds nothing.
-                if world.rng.random() < 0.9 and not world.chgs:
-                    world.to(queue, STATES.RTS)
+                if env.rng.random() < 0.9 and not env.chgs:
+                    env.to(queue, STATES.RTS)
                 else:
-                    world.ring(queue, queue.room())
+                    env.ring(queue, queue.space())
 
     for _ in range(400):
-        await world.cycles(100, step)
+        await env.cycles(100, step)
         if all(q.prod > 66_000 for q in queues):
             break
-    await world.rest()
+    await env.rest()
     assert all(q.prod > 66_000 for q in queues)
 
 
 @cocotb.test()
 async def only_open_queues_are_fetched_for(dut):
     """queue.sq_fetch.states: doorbells in INIT and RTR wait for RTS; SQD and ERR go on"""
-    world = World(dut, 1.0, 1.0)
-    await world.start()
+    env = Env(dut, 1.0, 1.0)
+    await env.start()
     numbers = range(1 << int(dut.QPN_W.value))
     for state in (STATES.RESET, STATES.INIT, STATES.RTR):
         for then in OPEN * 2:
-            qpn, another = world.rng.sample(numbers, 2)
-            world.queues.clear()
+            qpn, another = env.rng.sample(numbers, 2)
+            env.queues.clear()
             queue = Queue(qpn, 1 << 20, 4, 1, page=0, state=state)
             other = Queue(another, 1 << 25, 4, 0, page=32)
-            await world.make(queue, other)
-            world.ring(queue, 5)
-            world.ring(other, 5)
-            await world.cycles(40)
-            assert queue.asked == 0 and other.seen == 5
-            world.to(queue, then)
-            await world.rest()
+            await env.make(queue, other)
+            env.ring(queue, 5)
+            env.ring(other, 5)
+            await env.cycles(40)
+            assert queue.requested == 0 and other.seen == 5
+            env.to(queue, then)
+            await env.rest()
             assert queue.seen == 5
     queue.live = 0
-    world.ring(queue, 3)
-    await world.cycles(40)
-    assert queue.asked == 10
+    env.ring(queue, 3)
+    await env.cycles(40)
+    assert queue.requested == 10
 
 
 @cocotb.test()
 async def changes_are_heard_whatever_comes_again(dut):
     """queue.sq_fetch.changes: queues open while others are put back, in any cycle"""
-    world = World(dut, 1.0, 1.0, mrrs=7)
-    await world.start()
-    numbers = world.rng.sample(range(1 << int(dut.QPN_W.value)), 8)
+    env = Env(dut, 1.0, 1.0, mrrs=7)
+    await env.start()
+    numbers = env.rng.sample(range(1 << int(dut.QPN_W.value)), 8)
     others = [Queue(n, n + 1 << 24, 6, 0, page=at) for at, n in enumerate(numbers[:5])]
-    await world.make(*others)
+    await env.make(*others)
     for wait in range(12):
         opening = [Queue(n, n + 1 << 40, 4, 0, page=40 + n % 8, state=STATES.INIT)
                    for n in numbers[5:]]  # fmt: skip
-        await world.make(*opening)
+        await env.make(*opening)
         for queue in (*others, *opening):
-            world.ring(queue, min(queue.room(), 64))
-        await world.cycles(14 + wait)
+            env.ring(queue, min(queue.space(), 64))
+        await env.cycles(14 + wait)
         for queue in opening:
-            world.to(queue, STATES.RTS)
-        await world.rest()
+            env.to(queue, STATES.RTS)
+        await env.rest()
         assert all(queue.seen == 16 for queue in opening)
 
 
 @cocotb.test()
 @cocotb.parametrize(mrrs=[7, 9, 12])
 async def reads_are_as_long_as_they_can_be(dut, mrrs):
-    """queue.sq_fetch.lengths: to the end of a request, of the ring, or of what was rung"""
-    world = World(dut, 1.0, 1.0, mrrs=mrrs)
-    await world.start()
+    """queue.sq_fetch.lengths: to the end of a request, of the ring, or of what was posted"""
+    env = Env(dut, 1.0, 1.0, mrrs=mrrs)
+    await env.start()
     block = 1 << mrrs - 6
     for log, wide in ((10, 1), (10, 0), (6, 1), (3, 0), (0, 1)):
-        world.queues.clear()
-        queue = Queue(world.rng.randrange(1 << int(dut.QPN_W.value)),
-                      LINE * world.rng.getrandbits(40), log, wide, page=0)  # fmt: skip
-        await world.make(queue)
+        env.queues.clear()
+        queue = Queue(env.rng.randrange(1 << int(dut.QPN_W.value)),
+                      LINE * env.rng.getrandbits(40), log, wide, page=0)  # fmt: skip
+        await env.make(queue)
         for _ in range(4):
-            entries = world.rng.choice((1, 2, 5, 1 << log, world.rng.randrange(1 << log) + 1))
-            entries, at, wanted = min(entries, 1 << log), queue.asked, []
+            entries = env.rng.choice((1, 2, 5, 1 << log, env.rng.randrange(1 << log) + 1))
+            entries, at, wanted = min(entries, 1 << log), queue.requested, []
             end = at + (entries << wide)
             while at < end:
                 place = queue.base // LINE + at % queue.lines
                 wanted.append(min(end - at, queue.lines - at % queue.lines, block - place % block))
                 at += wanted[-1]
-            world.lengths.clear()
-            world.ring(queue, entries)
-            await world.rest()
-            assert world.lengths == wanted, (log, wide)
+            env.lengths.clear()
+            env.ring(queue, entries)
+            await env.rest()
+            assert env.lengths == wanted, (log, wide)
 
 
 @cocotb.test()
 async def any_number_of_reads_is_drained(dut):
     """queue.sq_fetch.drains: while others begin and end; of none it is over at once"""
-    world = World(dut, reorder=False)
-    await world.start()
-    rng = world.rng
-    queues = some_queues(world, numbers_of(dut, 20), range(3, 6))
-    await world.make(*queues)
+    env = Env(dut, reorder=False)
+    await env.start()
+    rng = env.rng
+    queues = some_queues(env, numbers_of(dut, 20), range(3, 6))
+    await env.make(*queues)
 
     def step():
-        world.ring_one_of(queues)
+        env.ring_one_of(queues)
 
     for _ in range(15):
-        world.answers = 0.0
-        await world.cycles(rng.randrange(80), step)
-        world.answers, world.drain, before = rng.choice((0.7, 1.0)), True, list(world.reads)
-        await world.cycles(1, step)
+        env.responses = 0.0
+        await env.cycles(rng.randrange(80), step)
+        env.responses, env.drain, before = rng.choice((0.7, 1.0)), True, list(env.reads)
+        await env.cycles(1, step)
         for _ in range(4000):
-            await world.cycles(1, step)
+            await env.cycles(1, step)
             if dut.m_drained.value == 1:
                 break
-        assert dut.m_drained.value == 1 and not any(read in world.reads for read in before)
-        world.drain, world.answers = False, 1.0
-        await world.rest()
-        world.drain = True
-        await world.cycles(DRAIN.latency + 4)
+        assert dut.m_drained.value == 1 and not any(read in env.reads for read in before)
+        env.drain, env.responses = False, 1.0
+        await env.rest()
+        env.drain = True
+        await env.cycles(DRAIN.latency + 4)
         assert dut.m_drained.value == 1
-        world.drain = False
-        await world.cycles(3)
+        env.drain = False
+        await env.cycles(3)
 
 
 @cocotb.test()
-async def a_queue_that_ends_is_forgotten(dut):
+async def a_queue_that_ends_is_cancelled(dut):
     """queue.sq_fetch.drain: drained when its last read is over, whatever others do; then as new"""
-    world = World(dut, 0.4, 0.7, fail=0.05)
-    await world.start()
+    env = Env(dut, 0.4, 0.7, fail=0.05)
+    await env.start()
     numbers = numbers_of(dut, 8)
-    queues = some_queues(world, numbers, range(2, 6))
-    await world.make(*queues)
+    queues = some_queues(env, numbers, range(2, 6))
+    await env.make(*queues)
     lives, victim, ends = 0, None, None
 
     def step():
         nonlocal lives, victim, ends
-        queue = world.rng.choice(queues)
-        if queue.state == STATES.RTS and queue.room() and not world.doorbells:
-            world.ring(queue, world.rng.randint(1, queue.room()))
+        queue = env.rng.choice(queues)
+        if queue.state == STATES.RTS and queue.space() and not env.doorbells:
+            env.ring(queue, env.rng.randint(1, queue.space()))
         if victim is None:
-            victim = world.rng.choice(queues)
-            if any(q is victim for q, _ in world.doorbells):
+            victim = env.rng.choice(queues)
+            if any(q is victim for q, _ in env.doorbells):
                 victim = None
                 return
-            world.to(victim, STATES.RESET)
+            env.to(victim, STATES.RESET)
             ends = cycle() + 2
-        elif ends is not None and cycle() > ends and not world.drain and not world.clear:
-            world.drain, world.times["drained"] = True, None
+        elif ends is not None and cycle() > ends and not env.drain and not env.clear:
+            env.drain, env.times["drained"] = True, None
             ends = None
-        elif world.drain and world.times["drained"]:
-            assert not any(read.queue is victim for read in world.reads), "a read is still out"
-            world.drain = False
-            # RESET leaves the ring where it is; a new life has its address told.
-            world.clear = victim, world.rng.getrandbits(1)
-        elif ends is None and not world.drain and world.clear is None:
+        elif env.drain and env.times["drained"]:
+            assert not any(read.queue is victim for read in env.reads), "a read is still out"
+            env.drain = False
+            # RESET leaves the ring where it is; a new life has its address reported.
+            env.clear = victim, env.rng.getrandbits(1)
+        elif ends is None and not env.drain and env.clear is None:
             victim.state = STATES.RTS
             victim, lives = None, lives + 1
 
-    await world.cycles(6000, step)
-    world.answers = world.ready = 1.0
+    await env.cycles(6000, step)
+    env.responses = env.ready = 1.0
     for _ in range(1200):
         if victim is None:
             break
-        await world.cycles(1, step)
-    await world.rest()
+        await env.cycles(1, step)
+    await env.rest()
     assert lives > 4, lives
 
 
 @cocotb.test()
 async def a_full_host_holds_nothing_else_up(dut):
     """queue.sq_fetch.room: without places for reads doorbells wait inside, then all are served"""
-    world = World(dut, 0.0, 1.0)
-    await world.start()
+    env = Env(dut, 0.0, 1.0)
+    await env.start()
     queues = [Queue(n, n + 1 << 24, 8, 0, page=8 * n) for n in range(12)]
-    await world.make(*queues)
+    await env.make(*queues)
     for _ in range(300):
         for queue in queues:
-            if queue.room() > 0:
-                world.ring(queue)
-        await world.cycles(len(queues))
-    assert len(world.reads) == world.slots
+            if queue.space() > 0:
+                env.ring(queue)
+        await env.cycles(len(queues))
+    assert len(env.reads) == env.slots
     assert all(queue.prod > 200 for queue in queues)
-    world.answers = 1.0
-    await world.rest()
+    env.responses = 1.0
+    await env.rest()
 
 
 @cocotb.test()
 async def whoever_waits_gets_a_cycle(dut):
     """queue.sq_fetch.waits: who waits for a cycle without beats: reads stop and go on again"""
-    world = World(dut, 1.0, 1.0, reorder=False)
-    await world.start()
+    env = Env(dut, 1.0, 1.0, reorder=False)
+    await env.start()
     queues = [Queue(n, n + 1 << 24, 6, 0, page=2 * n) for n in range(8)]
-    await world.make(*queues)
+    await env.make(*queues)
 
     def step():
-        queue = world.rng.choice(queues)
-        if queue.room() > 8 and not world.doorbells:
-            world.ring(queue, 8)
+        queue = env.rng.choice(queues)
+        if queue.space() > 8 and not env.doorbells:
+            env.ring(queue, 8)
 
-    await world.cycles(300, step)
-    world.waits = True
-    await world.cycles(WAITS.latency + 4, step)
-    before = len(world.times["read"])
-    assert world.times["read"][-1] > cycle() - 16
-    await world.cycles(600, step)
-    assert len(world.times["read"]) == before and not world.reads
-    world.waits = False
-    await world.cycles(100, step)
-    assert len(world.times["read"]) > before + 4
-    await world.rest()
+    await env.cycles(300, step)
+    env.waits = True
+    await env.cycles(WAITS.latency + 4, step)
+    before = len(env.times["read"])
+    assert env.times["read"][-1] > cycle() - 16
+    await env.cycles(600, step)
+    assert len(env.times["read"]) == before and not env.reads
+    env.waits = False
+    await env.cycles(100, step)
+    assert len(env.times["read"]) > before + 4
+    await env.rest()
 
 
 @cocotb.test()
 async def every_queue_keeps_its_order(dut):
     """queue.sq_fetch.each: two reads of each are out, the second one comes first"""
-    world = World(dut, 0.0, 1.0, "last")
-    await world.start()
-    for qpn in world.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
+    env = Env(dut, 0.0, 1.0, "last")
+    await env.start()
+    for qpn in env.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
         queue = Queue(qpn, 1 << 30, 2, page=0)
-        world.queues.clear()
-        await world.make(queue)
+        env.queues.clear()
+        await env.make(queue)
         for _ in range(2):
-            world.ring(queue)
-            await world.cycles(8)
-        assert len(world.reads) == 2
-        world.answers = 1.0
-        await world.rest()
-        world.answers = 0.0
+            env.ring(queue)
+            await env.cycles(8)
+        assert len(env.reads) == 2
+        env.responses = 1.0
+        await env.rest()
+        env.responses = 0.0
 
 
 @cocotb.test()
@@ -608,225 +633,225 @@ async def reads_of_others_change_no_order(dut):
     """queue.sq_fetch.others: between two reads of a queue each of the others has one
 
     The second read of each is answered first; what it brings waits for the first one."""
-    world = World(dut, 0.0, 1.0)
-    await world.start()
-    numbers = world.rng.sample(range(1 << int(dut.QPN_W.value)), 64)
+    env = Env(dut, 0.0, 1.0)
+    await env.start()
+    numbers = env.rng.sample(range(1 << int(dut.QPN_W.value)), 64)
     queues = [Queue(n, n + 1 << 30, 2, page=at) for at, n in enumerate(numbers)]
-    await world.make(*queues)
-    size = max(1, (world.slots - 2) // 2)
+    await env.make(*queues)
+    size = max(1, (env.slots - 2) // 2)
     for begin in range(0, min(64, 10 * size), size):
         group = queues[begin : begin + size]
         for queue in group:
-            world.ring(queue)
-        await world.cycles(len(group) + 8)
-        assert len(world.reads) == len(group)
-        firsts, world.reads, world.answers = world.reads, [], 1.0
+            env.ring(queue)
+        await env.cycles(len(group) + 8)
+        assert len(env.reads) == len(group)
+        firsts, env.reads, env.responses = env.reads, [], 1.0
         for queue in queues:
             if queue not in group:
-                world.ring(queue)
-        await world.cycles(4 * len(queues))
+                env.ring(queue)
+        await env.cycles(4 * len(queues))
         assert all(queue.seen == queue.prod for queue in queues if queue not in group)
-        world.answers = 0.0
+        env.responses = 0.0
         for queue in group:
-            world.ring(queue)
-        await world.cycles(len(group) + 8)
-        assert len(world.reads) == len(group)
-        world.answers = 1.0
-        await world.cycles(len(group) + 8)
-        assert not world.reads and all(queue.seen == queue.prod - 2 for queue in group)
-        world.reads = firsts
-        await world.rest()
-        world.answers = 0.0
+            env.ring(queue)
+        await env.cycles(len(group) + 8)
+        assert len(env.reads) == len(group)
+        env.responses = 1.0
+        await env.cycles(len(group) + 8)
+        assert not env.reads and all(queue.seen == queue.prod - 2 for queue in group)
+        env.reads = firsts
+        await env.rest()
+        env.responses = 0.0
 
 
 @cocotb.test()
 async def lines_that_come_as_their_turn_does(dut):
     """queue.sq_fetch.meets: the last of them in any cycle around the end of the read before"""
-    world = World(dut, 0.0, 1.0, reorder=False)
-    await world.start()
+    env = Env(dut, 0.0, 1.0, reorder=False)
+    await env.start()
     for early, gap in itertools.product((1, 2), range(5)):
-        world.queues.clear()
-        queue = Queue(world.rng.randrange(1 << int(dut.QPN_W.value)), 1 << 30, 3, page=0)
-        await world.make(queue)
+        env.queues.clear()
+        queue = Queue(env.rng.randrange(1 << int(dut.QPN_W.value)), 1 << 30, 3, page=0)
+        await env.make(queue)
         for entries in (1, 3):
-            world.ring(queue, entries)
-            await world.cycles(8)
-        assert len(world.reads) == 2
+            env.ring(queue, entries)
+            await env.cycles(8)
+        assert len(env.reads) == 2
         for lines, pause in ((early, 3), (1, gap), (3 - early, 20)):
-            world.reads.reverse()
-            world.answers = 1.0
-            await world.cycles(lines)
-            world.answers = 0.0
-            await world.cycles(pause)
-        assert queue.seen == 4 and not world.reads
+            env.reads.reverse()
+            env.responses = 1.0
+            await env.cycles(lines)
+            env.responses = 0.0
+            await env.cycles(pause)
+        assert queue.seen == 4 and not env.reads
 
 
 @cocotb.test()
 async def what_came_early_gets_its_cycle(dut):
     """queue.sq_fetch.early: though beats of others come without end"""
-    world, queues, lone = await timed(dut)
+    env, queues, lone = await timed(dut)
 
     def step():
         for queue in queues:
-            if queue.room() > 8 and len(world.doorbells) < 2:
-                world.ring(queue, 8)
+            if queue.space() > 8 and len(env.doorbells) < 2:
+                env.ring(queue, 8)
 
     for _ in range(2):
-        world.ring(lone)
-        await world.cycles(8)
-    world.reads.reverse()
-    await world.cycles(40, step)
-    world.answers = 1.0
-    for _ in range(WAITS.latency + 8 * world.slots + 40):
+        env.ring(lone)
+        await env.cycles(8)
+    env.reads.reverse()
+    await env.cycles(40, step)
+    env.responses = 1.0
+    for _ in range(WAITS.latency + 8 * env.slots + 40):
         if lone.seen == 2:
             break
-        await world.cycles(1, step)
+        await env.cycles(1, step)
     assert lone.seen == 2
     # So does a queue that begins.
-    world.clear = Queue(9, 9 << 24, 2, page=72), 1
-    world.queues[9] = world.clear[0]
-    await world.cycles(WAITS.latency + 8 * world.slots + 40, step)
-    assert not world.clear
-    await world.cycles(100, step)
-    await world.rest()
+    env.clear = Queue(9, 9 << 24, 2, page=72), 1
+    env.queues[9] = env.clear[0]
+    await env.cycles(WAITS.latency + 8 * env.slots + 40, step)
+    assert not env.clear
+    await env.cycles(100, step)
+    await env.rest()
 
 
 async def timed(dut):
-    """A world whose host answers in order, when it is told to; eight queues, and a ninth."""
-    world = World(dut, 0.0, 1.0, reorder=False)
-    await world.start()
-    await world.make(*[Queue(n, n + 1 << 24, 8, 0, page=8 * n) for n in range(9)])
-    await world.cycles(8)
-    return world, [world.queues[n] for n in range(8)], world.queues[8]
+    """A env whose host responses in order, when it is reported to; eight queues, and a ninth."""
+    env = Env(dut, 0.0, 1.0, reorder=False)
+    await env.start()
+    await env.make(*[Queue(n, n + 1 << 24, 8, 0, page=8 * n) for n in range(9)])
+    await env.cycles(8)
+    return env, [env.queues[n] for n in range(8)], env.queues[8]
 
 
 @cocotb.test()
 async def reads_and_counts_take_their_time(dut):
     """queue.sq_fetch.cycles: of one line, of one that waits for another, of a drain"""
-    world, _, queue = await timed(dut)
+    env, _, queue = await timed(dut)
     # It is offered whether or not somebody takes it.
-    world.ready = 0.0
-    world.ring(queue)
-    await world.cycles(9)
-    assert world.times["offer"] == [world.times["rung"][-1] + READ.latency]
-    world.ready = 1.0
-    await world.cycles(2)
-    world.answers = 1.0
-    await world.cycles(8)
-    assert world.times["work"] == [world.times["beat"][-1] + BEAT.latency]
+    env.ready = 0.0
+    env.ring(queue)
+    await env.cycles(9)
+    assert env.times["offer"] == [env.times["posted"][-1] + READ.latency]
+    env.ready = 1.0
+    await env.cycles(2)
+    env.responses = 1.0
+    await env.cycles(8)
+    assert env.times["work"] == [env.times["beat"][-1] + BEAT.latency]
     # Two reads of one queue, the second one answered first.
-    world.answers = 0.0
+    env.responses = 0.0
     for _ in range(2):
-        world.ring(queue)
-        await world.cycles(8)
-    world.reads.reverse()
-    world.answers = 1.0
-    await world.cycles(12)
-    later = LATER if world.slots > 32 else LATER_SMALL
-    assert world.times["work"][-1] - world.times["beat"][-1] == later.latency
-    world.drain = True
-    await world.cycles(11)
-    assert world.times["drained"] - world.times["wish"] == DRAIN.latency
+        env.ring(queue)
+        await env.cycles(8)
+    env.reads.reverse()
+    env.responses = 1.0
+    await env.cycles(12)
+    later = LATER if env.slots > 32 else LATER_SMALL
+    assert env.times["work"][-1] - env.times["beat"][-1] == later.latency
+    env.drain = True
+    await env.cycles(11)
+    assert env.times["drained"] - env.times["wish"] == DRAIN.latency
 
 
 @cocotb.test()
 async def what_came_early_waits_in_its_own_cycle_only(dut):
     """queue.sq_fetch.beside: for the line of another queue's read in that cycle, not before it"""
-    world, queues, lone = await timed(dut)
-    later = LATER if world.slots > 32 else LATER_SMALL
+    env, queues, lone = await timed(dut)
+    later = LATER if env.slots > 32 else LATER_SMALL
 
-    async def answer(read):
-        world.reads, world.answers = [read], 1.0
-        await world.cycles(1)
-        world.answers = 0.0
+    async def response(read):
+        env.reads, env.responses = [read], 1.0
+        await env.cycles(1)
+        env.responses = 0.0
 
     for gap in range(6):
         for queue in (lone, lone, queues[0]):
-            world.ring(queue)
-            await world.cycles(8)
-        first, second, other = world.reads
-        await answer(second)
-        await world.cycles(6)
-        world.times["work"].clear()
-        await answer(first)
-        end = world.times["beat"][-1]
-        await world.cycles(gap)
-        await answer(other)
-        await world.cycles(16)
+            env.ring(queue)
+            await env.cycles(8)
+        first, second, other = env.reads
+        await response(second)
+        await env.cycles(6)
+        env.times["work"].clear()
+        await response(first)
+        end = env.times["beat"][-1]
+        await env.cycles(gap)
+        await response(other)
+        await env.cycles(16)
         in_turn = later.latency - BEAT.latency  # where a line of another read takes its cycle
         wanted = [end + BEAT.latency, end + 1 + gap + BEAT.latency,
                   end + later.latency + (1 + gap == in_turn)]  # fmt: skip
-        assert world.times["work"] == sorted(wanted), gap
+        assert env.times["work"] == sorted(wanted), gap
 
 
 @cocotb.test()
 async def reads_and_lines_follow_each_other(dut):
     """queue.sq_fetch.rate: queues in turn a read a cycle, a line a cycle, each at once an entry"""
-    world, queues, lone = await timed(dut)
-    entries = 8 if world.slots > len(queues) else 1
-    queues = queues[: min(len(queues), world.slots)]
+    env, queues, lone = await timed(dut)
+    entries = 8 if env.slots > len(queues) else 1
+    queues = queues[: min(len(queues), env.slots)]
     for queue in queues:
-        world.ring(queue, entries)
-    await world.cycles(len(queues) + 8)
-    offers, last = world.times["read"], len(queues) - 1
+        env.ring(queue, entries)
+    await env.cycles(len(queues) + 8)
+    offers, last = env.times["read"], len(queues) - 1
     assert len(offers) == last + 1 and offers[-1] - offers[0] == last * READ.interval
-    world.answers = 1.0
-    await world.cycles(80)
-    beats, works = world.times["beat"], world.times["work"]
+    env.responses = 1.0
+    await env.cycles(80)
+    beats, works = env.times["beat"], env.times["work"]
     assert len(beats) == entries * len(queues) and beats[-1] - beats[0] == len(beats) - 1
     assert [at + BEAT.latency for at in beats] == works
     # One queue: what is left comes again.
-    world.ring(lone, 32)
-    await world.cycles(60)
-    offers = world.times["read"][-4:]
+    env.ring(lone, 32)
+    await env.cycles(60)
+    offers = env.times["read"][-4:]
     assert [b - a for a, b in zip(offers, offers[1:], strict=False)] == [AGAIN.interval] * 3
-    await world.rest()
+    await env.rest()
 
 
 @cocotb.test()
 async def queues_take_turns(dut):
-    """queue.sq_fetch.turns: one with much rung does not keep others waiting"""
-    world = World(dut, 1.0, 0.5, mrrs=7)
-    await world.start()
+    """queue.sq_fetch.turns: one with much posted does not keep others waiting"""
+    env = Env(dut, 1.0, 0.5, mrrs=7)
+    await env.start()
     queues = [Queue(n, n + 1 << 24, 9, 0, page=8 * n) for n in range(5)]
-    await world.make(*queues)
+    await env.make(*queues)
     for queue in queues:
-        world.ring(queue, 400)
-    await world.cycles(300)
-    assert len(world.order) > 60
-    for at in range(20, len(world.order) - 10):
-        assert set(world.order[at : at + 10]) == set(range(5)), world.order[at : at + 10]
-    await world.rest()
+        env.ring(queue, 400)
+    await env.cycles(300)
+    assert len(env.order) > 60
+    for at in range(20, len(env.order) - 10):
+        assert set(env.order[at : at + 10]) == set(range(5)), env.order[at : at + 10]
+    await env.rest()
 
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """queue.sq_fetch.reset: nothing of before is asked or told; then it is as new"""
+    """queue.sq_fetch.reset: nothing of before is requested or reported; then it is as new"""
     for wait in (1, 3, 7, 20, 61):
-        world = World(dut, 0.5, 0.5, fail=0.2)
+        env = Env(dut, 0.5, 0.5, fail=0.2)
         if wait == 1:
-            await world.start()
+            await env.start()
         else:
             zero(dut, *INPUTS)
             await reset(dut)
-            await world.initialised()
-        queues = some_queues(world, numbers_of(dut, 8), range(3, 7))
-        await world.make(*queues)
+            await env.initialised()
+        queues = some_queues(env, numbers_of(dut, 8), range(3, 7))
+        await env.make(*queues)
         for queue in queues:
-            world.ring(queue, queue.room())
-        world.drain = wait % 2 == 0
-        await world.cycles(wait)
+            env.ring(queue, queue.space())
+        env.drain = wait % 2 == 0
+        await env.cycles(wait)
         zero(dut, *INPUTS)
         await reset(dut)
-        await world.initialised()
-        world = World(dut, 1.0, 1.0)
-        dut.mrrs_log.value = world.mrrs
+        await env.initialised()
+        env = Env(dut, 1.0, 1.0)
+        dut.mrrs_log.value = env.mrrs
         for name in ("m_rd_valid", "work_valid", "err_valid", "m_drained"):
             assert getattr(dut, name).value == 0, name
-        await world.cycles(30)
-        assert not world.times["offer"] and not world.times["work"] and not world.times["err"]
-        queues = some_queues(world, numbers_of(dut, 8), range(3, 7))
-        await world.make(*queues)
+        await env.cycles(30)
+        assert not env.times["offer"] and not env.times["work"] and not env.times["err"]
+        queues = some_queues(env, numbers_of(dut, 8), range(3, 7))
+        await env.make(*queues)
         for queue in queues:
-            world.ring(queue, queue.room())
-        await world.rest()
+            env.ring(queue, queue.space())
+        await env.rest()

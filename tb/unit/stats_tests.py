@@ -108,13 +108,13 @@ async def reads_follow_each_other(dut):
     rng = rng_for("time")
     counts = dict.fromkeys(NAMES, 0)
     await count(dut, rng, 50, counts)
-    asked = [rng.randrange(len(NAMES)) for _ in range(40)]
-    for cycle in range(len(asked) + promised.latency):
-        dut.stat_index.value = asked[min(cycle, len(asked) - 1)]
+    requested = [rng.randrange(len(NAMES)) for _ in range(40)]
+    for cycle in range(len(requested) + promised.latency):
+        dut.stat_index.value = requested[min(cycle, len(requested) - 1)]
         await RisingEdge(dut.clk)
         if cycle >= promised.latency:
             value = counted(dut, dut.stat_value.value)
-            assert value == same(counts)[NAMES[asked[cycle - promised.latency]]]
+            assert value == same(counts)[NAMES[requested[cycle - promised.latency]]]
 
 
 @cocotb.test()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_stream_check: a lawful stream passes (broken ones: tb/test_checks.py)."""
+"""efa_stream_check: a lawful stream passes (broken ones: tb/test_check_mutation.py)."""
 
 import cocotb
 from cocotb.triggers import RisingEdge

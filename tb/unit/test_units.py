@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every unit of units.py, in every parameter set, on every simulator asked for; long ones on Icarus
+"""Every unit of units.py, in every parameter set, on every simulator requested; long ones on Icarus
 only with --long."""
 
 import pytest

@@ -7,7 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from efa.defs import INTERNAL, LIMITS, IoCompStatus, PktHdr, PktOpcode
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import (
     PERIOD_NS,
     StreamDriver,
@@ -20,8 +20,8 @@ from tb.lib.stream import (
 )
 from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
-from tb.unit.data_bench import Moments, RawMonitor, Regions, taken
-from tb.unit.tx_room_tests import sge
+from tb.unit.data_bench import Moments, RawMonitor, Regions, consumed
+from tb.unit.tx_alloc_tests import sge
 
 LOG = 9
 PACKET, DONE, BARRIER = range(3)
@@ -38,21 +38,21 @@ def psn_at(dut, sent):
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG, in_order=None):
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
-        self.in_order = rate == 1 if in_order is None else in_order  # answers to reads
+        self.in_order = rate == 1 if in_order is None else in_order  # responses to reads
         self.regions = Regions(self.rng)
-        self.memory, self.broken, self.answers = {}, set(), []
+        self.memory, self.failed, self.responses = {}, set(), []
         self.wanted = deque()  # what must leave: (bytes or None, message, done)
         self.psn, self.down = {}, set()
         self.id = self.number = FIRST_ID  # of the last message posted, of the next to leave
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
-        zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_ready", "ctx_id")
+        zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_ready", "ctx_id")
         self.node = self.rng.getrandbits(16)
         dut.s_cfg_node_id.value, dut.mrrs_log.value = self.node, log
         self.source = StreamDriver(dut, "s", gaps, ["msg", "first", "second", "inline"])
         self.out = RawMonitor(dut, "m", stalls, FIELDS, on_beat=self._flit)
         self.rd = StreamMonitor(dut, "rd", 0.0 if callable(stalls) else stalls,
-                                ["addr", "len", "cookie"], on_beat=self._asked)  # fmt: skip
+                                ["addr", "len", "cookie"], on_beat=self._requested)  # fmt: skip
 
     async def start(self):
         await clock_and_reset(self.dut)
@@ -61,10 +61,10 @@ class Bench:
         self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
         # With the largest pages places need their offsets whole.
         self.sources += [self.regions.make(at, 1, 1 << 37, shift=33) for at in range(4, 6)]
-        await self.regions.tell_pages(self.dut)
+        await self.regions.report_pages(self.dut)
         cocotb.start_soon(self._run())
 
-    def message(self, *sizes, kind=PACKET, srd=1, qpn=1, broken=False, status=0, inline=None,
+    def message(self, *sizes, kind=PACKET, srd=1, qpn=1, in_error=False, status=0, inline=None,
                 at=None, **fields):  # fmt: skip
         """Post one, and note what must become of it by the header of efa_tx. Its buffers begin
         anywhere, or at a byte of the small regions, so that they are nobody else's."""
@@ -81,8 +81,8 @@ class Bench:
                 self.memory.setdefault(host, byte)
             payload += bytes(self.memory[host] for host in where)
             beat[name] = sge(place, size)
-            if broken and size:
-                self.broken.add(rng.choice(where))
+            if in_error and size:
+                self.failed.add(rng.choice(where))
         if inline is not None:
             payload = inline
             behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
@@ -91,13 +91,13 @@ class Bench:
         node = rng.randrange(rng.choice((4, 64))) if srd else rng.getrandbits(16)
         fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
                   "length": len(payload), "inlined": int(inline is not None), **fields}  # fmt: skip
-        message = noise(INTERNAL.txm, rng, **fields)
+        message = dont_care(INTERNAL.tx_msg, rng, **fields)
         message["imm"] = rng.getrandbits(32) if message["has_imm"] else 0
-        beat["msg"] = INTERNAL.txm.pack(**message)
+        beat["msg"] = INTERNAL.tx_msg.pack(**message)
         self.source.post(beat)
-        self._want(message, payload, broken)
+        self._want(message, payload, in_error)
 
-    def _want(self, message, payload, broken):
+    def _want(self, message, payload, in_error):
         kind, srd, qpn = message["kind"], message["srd"], message["qpn"]
         if kind == BARRIER:
             self.wanted.append((None, message, 0))
@@ -105,7 +105,7 @@ class Bench:
             self.wanted.append((None, message, 1))
             if srd and message["status"] != FLUSHED:
                 self.wanted_pulses.append("unused")
-        elif broken:
+        elif in_error:
             self.wanted.append((None, {**message, "status": FAILED}, 1))
             self.wanted_pulses += [("read_err", qpn)] + ["unused"] * srd
         elif qpn in self.down:
@@ -138,7 +138,7 @@ class Bench:
         beat = {name: int(value, 2) for name, value in beat.items() if name != "data" or raw}
         assert beat["net"] == int(raw is not None)
         assert beat["first"] == int(not self.got)
-        assert beat["msg"] == INTERNAL.txm.pack(**message)
+        assert beat["msg"] == INTERNAL.tx_msg.pack(**message)
         if raw is None:
             assert beat["last"] == 1 and beat["done"] == done
             self.wanted.popleft()
@@ -155,19 +155,19 @@ class Bench:
             self.got = b""
             self.wanted.popleft()
 
-    def _asked(self, beat):
+    def _requested(self, beat):
         addr, size = beat["addr"], beat["len"]
-        failed = any(addr <= at < addr + size for at in self.broken)
-        self.answers.append([addr, size, beat["cookie"], 0, failed])
+        failed = any(addr <= at < addr + size for at in self.failed)
+        self.responses.append([addr, size, beat["cookie"], 0, failed])
 
     async def _run(self):
-        """Host answers in any order, contexts, and the pulses of those that end otherwise."""
+        """Host responses in any order, contexts, and the pulses of those that end otherwise."""
         dut, rng = self.dut, self.rng
         while True:
             await RisingEdge(dut.clk)
             if dut.rst.value == 1:
-                self.answers.clear()
-                dut.rdc_valid.value = 0
+                self.responses.clear()
+                dut.rd_cpl_valid.value = 0
                 continue
             if dut.ctx_valid.value == 1:
                 assert dut.ctx_ready.value == 1, "took a context that was not there"
@@ -179,29 +179,29 @@ class Bench:
                 self.pulses.append("unused")
             dut.ctx_id.value = self.number
             dut.ctx_ready.value = int(rng.random() < self.rate)
-            dut.down.value = sum(1 << qpn for qpn in self.down)
-            dut.rdc_valid.value = 0
-            if self.answers and rng.random() < self.rate:
-                self._answer(rng.choice(self.answers[:1] if self.in_order else self.answers))
+            dut.halted.value = sum(1 << qpn for qpn in self.down)
+            dut.rd_cpl_valid.value = 0
+            if self.responses and rng.random() < self.rate:
+                self._answer(rng.choice(self.responses[:1] if self.in_order else self.responses))
 
-    def _answer(self, answer):
-        addr, size, cookie, offset, failed = answer
+    def _answer(self, response):
+        addr, size, cookie, offset, failed = response
         count = min(64 - (addr + offset) % 64, size - offset)
         data = bytes(self.memory.get(addr + offset + n, 0) for n in range(count))
         last = failed or offset + count == size
         for name, value in (("valid", 1), ("cookie", cookie), ("offset", offset),
                             ("data", int.from_bytes(data, "little")), ("bytes", count),
                             ("last", int(last)), ("err", int(failed))):  # fmt: skip
-            getattr(self.dut, f"rdc_{name}").value = value
-        answer[3] += count
+            getattr(self.dut, f"rd_cpl_{name}").value = value
+        response[3] += count
         if last:
-            self.answers.remove(answer)
+            self.responses.remove(response)
 
     async def settle(self):
-        await taken(self.source)
+        await consumed(self.source)
         await until(self.dut, lambda: not self.wanted, f"{len(self.wanted)} to leave", 30000)
         await ClockCycles(self.dut.clk, 20)
-        assert self.ctx == [INTERNAL.txm.pack(**message) for message in self.wanted_ctx]
+        assert self.ctx == [INTERNAL.tx_msg.pack(**message) for message in self.wanted_ctx]
         assert sorted(map(str, self.pulses)) == sorted(map(str, self.wanted_pulses))
 
 
@@ -257,12 +257,18 @@ async def packets_of_every_magnitude(dut):
 
 @cocotb.test()
 async def failed_reads_send_nothing(dut):
-    """data.tx.read_error: QP_INTERNAL_ERROR, told of its queue, and the context comes back"""
+    """data.tx.read_error: QP_INTERNAL_ERROR, reported of its queue, and the context comes back"""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
     for number in range(300):
-        bench.message(bench.rng.randrange(1, 150), bench.rng.randrange(50), srd=number & 1,
-                      qpn=number % 7, broken=bench.rng.random() < 0.4, at=208 * number)  # fmt: skip
+        bench.message(
+            bench.rng.randrange(1, 150),
+            bench.rng.randrange(50),
+            srd=number & 1,
+            qpn=number % 7,
+            in_error=bench.rng.random() < 0.4,
+            at=208 * number,
+        )
     await bench.settle()
     assert len(bench.pulses) > 40
 
@@ -274,7 +280,7 @@ async def the_largest_fail(dut):
     await bench.start()
     for number in range(3):
         at = 3 * number * LIMITS.max_mtu // 2
-        bench.message(LIMITS.max_mtu >> number, broken=True, at=at)
+        bench.message(LIMITS.max_mtu >> number, in_error=True, at=at)
         bench.message(LIMITS.max_mtu // 2, at=at + LIMITS.max_mtu)
     await bench.settle()
 
@@ -285,7 +291,7 @@ async def each_slot_keeps_how_its_reads_ended(dut):
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"], rate=0.9)
     await bench.start()
-    slots = timing("efa_tx_room", "message").depth
+    slots = timing("efa_tx_alloc", "message").depth
     failing = {0, *bench.rng.sample(range(slots), slots // 2)}
     for turn in range(2):
         held["on"] = True
@@ -293,14 +299,14 @@ async def each_slot_keeps_how_its_reads_ended(dut):
             bench.message(inline=b"past")
         for slot in range(slots):
             bench.message(1 + slot % HEADER, at=64 * slot, srd=slot & 1,
-                          broken=(slot in failing) == bool(turn))  # fmt: skip
-        await taken(bench.source)
-        await until(dut, lambda: not bench.answers, "answers")
+                          in_error=(slot in failing) == bool(turn))  # fmt: skip
+        await consumed(bench.source)
+        await until(dut, lambda: not bench.responses, "rsps")
         await ClockCycles(dut.clk, 3)
         assert len(bench.wanted) == slots + 2
         held["on"] = False
         await bench.settle()
-        bench.broken.clear()
+        bench.failed.clear()
     # What goes past the list is none of them.
     bench.message(inline=b"past")
     await bench.settle()
@@ -313,7 +319,7 @@ async def slots_are_answered_in_any_order(dut):
     await bench.start()
     for number in range(700):
         bench.message(1 + number % HEADER, at=64 * number, srd=number & 1,
-                      broken=bench.rng.random() < 0.3)  # fmt: skip
+                      in_error=bench.rng.random() < 0.3)  # fmt: skip
     await bench.settle()
 
 
@@ -323,9 +329,9 @@ async def each_slot_waits_for_its_reads(dut, rate):
     """data.tx.waits: two messages a slot, whose reads end or fail about when they are first"""
     bench = Bench(dut, rate=rate, in_order=True)
     await bench.start()
-    for number in range(2 * timing("efa_tx_room", "message").depth):
+    for number in range(2 * timing("efa_tx_alloc", "message").depth):
         bench.message(1 + number % 64, srd=number & 1, at=64 * number,
-                      broken=bench.rng.random() < 0.3)  # fmt: skip
+                      in_error=bench.rng.random() < 0.3)  # fmt: skip
     await bench.settle()
 
 
@@ -338,7 +344,7 @@ async def a_slot_does_not_depend_on_others(dut):
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
-    slots = timing("efa_tx_room", "message").depth
+    slots = timing("efa_tx_alloc", "message").depth
     width = slots.bit_length() - 1
     assert slots == 1 << width
     first = 0
@@ -346,13 +352,15 @@ async def a_slot_does_not_depend_on_others(dut):
         held["on"], bench.rate = True, 0.0
         for place in range(slots):
             bench.message(1 + place % HEADER, at=64 * place, srd=0)
-        await until(dut, lambda: len(bench.answers) == slots, "all reads")
+        await until(dut, lambda: len(bench.responses) == slots, "all reads")
         ended = [(first + place) >> bit & 1 for place in range(slots)]
-        later = [answer for answer, one in zip(bench.answers, ended, strict=True) if not one]
-        bench.answers = [answer for answer, one in zip(bench.answers, ended, strict=True) if one]
+        later = [response for response, one in zip(bench.responses, ended, strict=True) if not one]
+        bench.responses = [
+            response for response, one in zip(bench.responses, ended, strict=True) if one
+        ]
         bench.rate = 1.0
-        await until(dut, lambda: not bench.answers, "answers")
-        bench.answers, held["on"] = later, False
+        await until(dut, lambda: not bench.responses, "rsps")
+        bench.responses, held["on"] = later, False
         await bench.settle()
         for _ in range(slots // width):
             bench.message(1, srd=0)
@@ -369,17 +377,17 @@ async def what_goes_past_the_list_is_itself(dut):
     for number in range(40):
         bench.message(inline=bench.rng.randbytes(80), srd=number & 1)
     await bench.settle()
-    for broken in (True, False):
+    for in_error in (True, False):
         held["on"] = True
         for srd in (0, 1):
             bench.message(inline=bench.rng.randbytes(80), srd=srd)
-        await taken(bench.source)
-        bench.message(64, broken=broken, at=0)
+        await consumed(bench.source)
+        bench.message(64, in_error=in_error, at=0)
         await ClockCycles(dut.clk, 40)
-        assert not bench.answers and len(bench.wanted) == 3
+        assert not bench.responses and len(bench.wanted) == 3
         held["on"] = False
         await bench.settle()
-        bench.broken.clear()
+        bench.failed.clear()
 
 
 @cocotb.test()
@@ -405,12 +413,12 @@ async def broken_queues_send_nothing(dut):
 async def sequence_numbers_go_on(dut):
     """data.tx.psn: one more for each packet to a node, far beyond what other tests send, now and
     then behind one to another node"""
-    zero(dut, "mtt_valid", "rdc_valid", "down", "ctx_id", "s_valid")
+    zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_id", "s_valid")
     dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
     dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done))
-    usual, other = (INTERNAL.txm.pack(kind=PACKET, srd=1, inlined=1, length=8, node=node)
+    usual, other = (INTERNAL.tx_msg.pack(kind=PACKET, srd=1, inlined=1, length=8, node=node)
                     for node in (33, 34))  # fmt: skip
     dut.s_msg.value, dut.s_valid.value = usual, 1
     await until(dut, high(dut.m_valid))
@@ -476,7 +484,7 @@ async def cycles(dut):
     """data.tx.time"""
     bench = Bench(dut)
     await bench.start()
-    moments = Moments(dut, "s", "m", "rdc_valid")
+    moments = Moments(dut, "s", "m", "rd_cpl_valid")
     for _ in range(20):
         bench.message(inline=bytes(32))
     await bench.settle()
@@ -487,7 +495,7 @@ async def cycles(dut):
     bench.sources = [bench.region]
     bench.message(1)
     await bench.settle()
-    assert moments.latency("rdc_valid", "m") == timing("efa_tx", "answer").latency
+    assert moments.latency("rd_cpl_valid", "m") == timing("efa_tx", "data").latency
     moments.clear()
     bench.rate = 0.0
     bench.message(3000, srd=0)

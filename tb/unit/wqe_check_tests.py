@@ -5,7 +5,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from efa.defs import EVENTS, INTERNAL, LIMITS, PROFILES, IoCompStatus, IoTxWqe128
-from tb.lib.noise import noise
+from tb.lib.dont_care import dont_care
 from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
 from tb.lib.waits import high, pulse, until, zero
 from tb.unit.data_bench import Moments, Regions
@@ -22,9 +22,9 @@ MALFORMED = [{"meta_desc": 0}, {"first": 0}, {"last": 0}, {"comp_req": 0}, {"met
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, profile=1):
         self.dut, self.rng, self.profile = dut, rng_for("wqe_check"), profile
-        self.regions, self.handles, self.ages = Regions(self.rng), {}, {}
+        self.regions, self.handles, self.gens = Regions(self.rng), {}, {}
         self.expected, self.events = [], []
-        zero(dut, "mr_valid", "ah_valid", "ah_age")
+        zero(dut, "mr_valid", "ah_valid", "ah_gen")
         dut.s_cfg_profile.value = profile
         self.source = StreamDriver(dut, "s_item", gaps, ["data"])
         self.sink = StreamMonitor(dut, "m", stalls, ["msg", "first", "second", "inline"])
@@ -39,21 +39,21 @@ class Bench:
             self.regions.make(index, index % 5, rng.choice((64, 9000, 1 << shift + 9)),
                               phys=rng.getrandbits(1), shift=shift,
                               mtt=rng.getrandbits(16))  # fmt: skip
-        await self.regions.tell(self.dut, pages=False)
+        await self.regions.report(self.dut, pages=False)
         for index, pd in ((0, 1), (3, 1), (254, 2), (255, 0)):
             await self.handle(index, live=1, pd=pd, fabric=int(index != 3),
                               node=rng.getrandbits(6))  # fmt: skip
 
     async def handle(self, index, **fields):
         self.handles[index] = fields
-        context = INTERNAL.ahc.pack(**noise(INTERNAL.ahc, self.rng, **fields))
+        context = INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields))
         await pulse(self.dut, "ah_valid", ah_index=index, ah_data=context)
         # Only what comes with valid is meant.
         self.dut.ah_data.value = context ^ self.rng.getrandbits(len(self.dut.ah_data))
 
-    def age(self, index, age):
-        self.ages[index] = age
-        self.dut.ah_age.value = sum(age << 4 * index for index, age in self.ages.items())
+    def gen(self, index, gen):
+        self.gens[index] = gen
+        self.dut.ah_gen.value = sum(gen << 4 * index for index, gen in self.gens.items())
 
     def good(self, wide=0):
         """Meta descriptor, buffers and inline bytes of an entry that passes."""
@@ -104,12 +104,12 @@ class Bench:
                 "ssub": rng.getrandbits(1), "wqe128": wide, "req_id": rng.getrandbits(16),
                 "req_id_ex": rng.getrandbits(48), "op_type": meta.get("op_type", 0),
                 **item}  # fmt: skip
-        self.source.post({"data": INTERNAL.wqi.pack(entry=image, **item)})
-        status = self.judge(item, meta, buffers)
+        self.source.post({"data": INTERNAL.wqe_in.pack(entry=image, **item)})
+        status = self.check(item, meta, buffers)
         self.expected.append((item, meta, buffers, image >> 256, status))
         return status
 
-    def judge(self, item, meta, buffers):
+    def check(self, item, meta, buffers):
         """The order of decision 0001."""
         count, inlined = meta["length"], meta.get("inline_msg", 0)
         handle = self.handles.get(meta["ah"], {"live": 0})
@@ -117,7 +117,7 @@ class Bench:
         most = (LIMITS.inline_128 if item["wqe128"] else LIMITS.inline_64) if inlined else 2
         if item.get("flush"):
             return STATUS.FLUSHED
-        if item.get("torn") or any(change.items() <= meta.items() for change in MALFORMED):
+        if item.get("incomplete") or any(change.items() <= meta.items() for change in MALFORMED):
             return INTERNAL_ERROR
         if meta.get("op_type", 0) != 0:
             return STATUS.LOCAL_ERROR_UNSUPPORTED_OP
@@ -136,9 +136,9 @@ class Bench:
 
     def compare(self, beat, wanted):
         item, meta, buffers, tail, status = wanted
-        msg = INTERNAL.txm.unpack(beat["msg"])
+        msg = INTERNAL.tx_msg.unpack(beat["msg"])
         if item.get("barrier"):
-            assert (msg.kind, msg.mark) == (BARRIER, item["mark"])
+            assert (msg.kind, msg.fence) == (BARRIER, item["fence"])
             return
         assert (msg.kind, msg.status) == (DONE if status else PACKET, status), (item, meta)
         for name in COPIED:
@@ -155,7 +155,7 @@ class Bench:
         assert (msg.has_imm, msg.imm) == (
             meta["has_imm"], meta["immediate_data"] * meta["has_imm"])  # fmt: skip
         assert (msg.length, msg.inlined) == (size, int(inlined or size == 0))
-        assert (msg.ah, msg.age) == (meta["ah"], self.ages.get(meta["ah"], 0))
+        assert (msg.ah, msg.ah_gen) == (meta["ah"], self.gens.get(meta["ah"], 0))
         if inlined:
             assert beat["inline"] == tail
         for number, name in enumerate(("first", "second")):
@@ -185,10 +185,10 @@ async def entries_and_their_faults(dut, pace):
     await bench.start()
     rng, seen = bench.rng, set()
     for index in range(256):
-        bench.age(index, rng.getrandbits(4))
+        bench.gen(index, rng.getrandbits(4))
     faults = [
         lambda meta, buffers, item: item.update(flush=1),
-        lambda meta, buffers, item: item.update(torn=1),
+        lambda meta, buffers, item: item.update(incomplete=1),
         lambda meta, buffers, item: meta.update(rng.choice(MALFORMED)),
         lambda meta, buffers, item: meta.update(op_type=rng.choice((1, 2, 8, 15))),
         lambda meta, buffers, item: meta.update(length=rng.choice((3, 33, 81, 0x8000))),
@@ -204,7 +204,7 @@ async def entries_and_their_faults(dut, pace):
     ]  # fmt: skip
     for _ in range(500):
         if rng.random() < 0.05:
-            bench.post(0, {"length": 0, "ah": 0}, barrier=1, mark=rng.getrandbits(1))
+            bench.post(0, {"length": 0, "ah": 0}, barrier=1, fence=rng.getrandbits(1))
             continue
         wide = rng.getrandbits(1)
         pd, meta, buffers, inline = bench.good(wide)
@@ -227,7 +227,7 @@ async def limits(dut):
         bench = Bench(dut, profile=profile)
         await bench.start()
         region = bench.regions.make(9, 6, 1 << 16)
-        await bench.regions.tell(dut, 9, pages=False)
+        await bench.regions.report(dut, 9, pages=False)
         await bench.handle(9, live=1, pd=6, fabric=1, node=1)
         meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 9, "dest_qp_num": 0,
                 "qkey": 0, "has_imm": 0, "immediate_data": 0}  # fmt: skip
@@ -259,7 +259,7 @@ async def a_handle_changes_under_the_entries(dut):
     """data.wqe_check.age: no entry has one handle's life and another one's age"""
     bench = Bench(dut)
     await bench.start()
-    bench.age(0, 7)
+    bench.gen(0, 7)
     pd, handle = bench.handles[0]["pd"], dict(bench.handles[0])
     meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "ah": 0, "inline_msg": 1,
             "length": 0}  # fmt: skip
@@ -267,14 +267,14 @@ async def a_handle_changes_under_the_entries(dut):
         bench.post(pd, meta)
     await ClockCycles(dut.clk, 12)
     await bench.handle(0, **{**handle, "live": 0})
-    bench.age(0, 8)
+    bench.gen(0, 8)
     await bench.handle(0, **handle)
     beats = await bench.sink.take(30)
-    told = [INTERNAL.txm.unpack(beat["msg"]) for beat in beats]
-    dead = [n for n, msg in enumerate(told) if msg.status == STATUS.LOCAL_ERROR_INVALID_AH]
+    reported = [INTERNAL.tx_msg.unpack(beat["msg"]) for beat in beats]
+    dead = [n for n, msg in enumerate(reported) if msg.status == STATUS.LOCAL_ERROR_INVALID_AH]
     assert len(dead) == 1 and 0 < dead[0] < 29
-    assert [msg.age for msg in told[: dead[0]]] == [7] * dead[0]
-    assert [msg.age for msg in told[dead[0] + 1 :]] == [8] * (29 - dead[0])
+    assert [msg.ah_gen for msg in reported[: dead[0]]] == [7] * dead[0]
+    assert [msg.ah_gen for msg in reported[dead[0] + 1 :]] == [8] * (29 - dead[0])
 
 
 @cocotb.test()
@@ -285,13 +285,13 @@ async def every_handle_is_itself(dut):
     rng = bench.rng
     meta = {"meta_desc": 1, "first": 1, "last": 1, "comp_req": 1, "inline_msg": 1, "length": 0,
             "dest_qp_num": 0, "qkey": 0, "has_imm": 0, "immediate_data": 0}  # fmt: skip
-    ages = [rng.getrandbits(4) for _ in range(256)]
+    gens = [rng.getrandbits(4) for _ in range(256)]
     for share, turn in ((1, 0), (1, 15), (0.6, 9)):
         for index in range(256):
             await bench.handle(index, live=int(rng.random() < share), pd=rng.getrandbits(10),
                                fabric=int(share == 1 or rng.random() < 0.5),
                                node=rng.getrandbits(16))  # fmt: skip
-            bench.age(index, ages[index] ^ turn)
+            bench.gen(index, gens[index] ^ turn)
         await ClockCycles(dut.clk, 3)
         for index in rng.sample(range(256), 256):
             pd = bench.handles[index]["pd"]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from efa.backend import BACKENDS, open_backend
-from efa.files import write_whole
+from efa.files import atomic_write
 from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, one_line, say
 from efa.jobs.common import seed as seed_of
 from efa.jobs.pool import Pool
@@ -86,20 +86,25 @@ def _one(options):
 
     try:
         with open_backend(options.backend, record=True) as backend:
-            told = run(backend, options.bug, options.buffer, options.seed)
+            result = run(backend, options.bug, options.buffer, options.seed)
     except DEVICE_WRONG as error:
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return 1
-    print(f"{options.bug or 'correct code'}, store buffer {told.buffer}, seed {told.seed}, "
-          f"{told.backend}: {told.sent} messages, {told.beats} stores, {told.doorbells} doorbells")
-    print(f"checker: {told.verdict}" + (f" ({told.why})" if told.why else ""))
-    print("trace: " + (f"not possible with correct code: {told.breach}" if told.breach else
+    print(
+        f"{options.bug or 'correct code'}, store buffer {result.buffer}, seed {result.seed}, "
+        f"{result.backend}: {result.sent} messages, {result.beats} stores, "
+        f"{result.doorbells} doorbells"
+    )
+    print(f"checker: {result.verdict}" + (f" ({result.why})" if result.why else ""))
+    print("trace: " + (f"not possible with correct code: {result.breach}" if result.breach else
                        "possible with correct code"))
-    errors = ", ".join(f"{name} ({count})" for name, count in sorted(told.device.items()))
+    errors = ", ".join(f"{name} ({count})" for name, count in sorted(result.device.items()))
     print(f"device: {errors or 'no error'}")
-    print(f"results: {told.arrived} of {told.sent} messages arrived as sent, {told.garbage} "
-          "arrived that were not sent")
-    record = told.as_dict() | {"hidden": told.hidden, "right": told.right}
+    print(
+        f"results: {result.arrived} of {result.sent} messages arrived as sent, {result.garbage} "
+        "arrived that were not sent"
+    )
+    record = result.as_dict() | {"hidden": result.hidden, "right": result.right}
     if options.bug is None:
         return int(bool(matrix.false_alarm(record)))
     return int(matrix.outcome(record) in (matrix.MISSED, matrix.MISNAMED))
@@ -162,11 +167,11 @@ def _write(folder, summary):
     from efa.lab import plots
 
     for backend in summary["confusion"]:
-        write_whole(folder / f"matrix_{backend}.svg", plots.matrix(summary, backend))
-        write_whole(folder / f"confusion_{backend}.svg", plots.confusion(summary, backend))
+        atomic_write(folder / f"matrix_{backend}.svg", plots.matrix(summary, backend))
+        atomic_write(folder / f"confusion_{backend}.svg", plots.confusion(summary, backend))
     for backend in {row["backend"] for row in summary["cost"]}:
-        write_whole(folder / f"cost_{backend}.svg", plots.cost(summary["cost"], backend))
-    write_whole(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+        atomic_write(folder / f"cost_{backend}.svg", plots.cost(summary["cost"], backend))
+    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
 
 
 class _Progress:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from efa.backend import BACKENDS, open_backend
-from efa.files import write_whole
+from efa.files import atomic_write
 from efa.jobs.common import DEVICE_WRONG, one_line
 from efa.player import PlayError, play
 from efa.session import SessionError, read_session
@@ -78,7 +78,7 @@ def work(options):
     print(text, file=sys.stdout if code == 0 else sys.stderr)
     try:
         if options.json:
-            write_whole(options.json, json.dumps(result, indent=2) + "\n")
+            atomic_write(options.json, json.dumps(result, indent=2) + "\n")
     except OSError as error:
         print(f"efa-cosim: {options.json}: not written: {error.strerror or error}; "
               "free disk space or name another file", file=sys.stderr)
@@ -101,7 +101,7 @@ def _json_refusal(path):
 
 def _summary(played):
     counts = [
-        (played.stores, "stores"), (played.register_answers, "register answers"),
+        (played.stores, "stores"), (played.register_responses, "register responses"),
         (played.admin_responses, "admin responses"), (played.completions, "completions"),
         (played.events, "events"), (played.interrupts, "interrupts"),
         (played.payload_bytes, "payload bytes"), (played.cycles, "cycles")]

@@ -44,8 +44,8 @@ def _with_habits(job):
 
     if job.backend == CYCLE:
         return of_workloads(job)
-    lives_of = import_module("tb.cycle.lives").lives_of
-    return of_workloads(job, lambda works: lives_of(works, job.backend, job.seed))
+    timelines_of = import_module("tb.cycle.timelines").timelines_of
+    return of_workloads(job, lambda works: timelines_of(works, job.backend, job.seed))
 
 
 def _each(several):
@@ -62,16 +62,16 @@ def main(argument):
     values = json.loads(argument)
     try:
         if "jobs" in values:
-            told = list(_each(values["jobs"]))
+            text = list(_each(values["jobs"]))
         else:
-            told = [figure.as_dict() for figure in measure(Job(**values))]
+            text = [figure.as_dict() for figure in measure(Job(**values))]
     except BackendUnavailable as error:
         print(one_line(error), file=sys.stderr)
         return 2
     except (*DEVICE_WRONG, OSError) as error:
         print(one_line(error), file=sys.stderr)
         return 1
-    json.dump(told, sys.stdout)
+    json.dump(text, sys.stdout)
     return 0
 
 

@@ -44,8 +44,8 @@ class Finished:
         """(job, measurements, reason) of each job."""
         if not isinstance(self.job, Group) or self.code:
             return [(job, self.figures, self.reason) for job in self.jobs]
-        return [(job, told.get("figures", []), told.get("reason", ""))
-                for job, told in zip(self.jobs, self.figures, strict=True)]
+        return [(job, text.get("figures", []), text.get("reason", ""))
+                for job, text in zip(self.jobs, self.figures, strict=True)]
 
 
 class Pool:
@@ -97,15 +97,15 @@ class Pool:
         with out, err:
             out.seek(0)
             err.seek(0)
-            told = err.read().strip().splitlines()
+            text = err.read().strip().splitlines()
             code, figures = process.returncode, []
             if code == 0:
                 try:
                     figures = json.load(out)
                 except ValueError:
-                    code, told = 1, ["the job printed no measurements"]
+                    code, text = 1, ["the job printed no measurements"]
                 if isinstance(job, Group) and len(figures) != len(job.jobs):
-                    told = [f"{len(figures)} of {len(job.jobs)} jobs returned measurements"]
+                    text = [f"{len(figures)} of {len(job.jobs)} jobs returned measurements"]
                     code, figures = 1, []
-        reason = told[-1] if told else f"the job ended with code {code}"
+        reason = text[-1] if text else f"the job ended with code {code}"
         return Finished(job, code, time.monotonic() - started, figures, "" if code == 0 else reason)

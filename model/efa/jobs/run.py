@@ -17,7 +17,7 @@ from efa.outputs import Outputs, differences
 from efa.player import PlayError, play
 from efa.report import ReportError, check_target, write_report
 from efa.session import SessionError, read_session
-from efa.workload import Figure, latency_sweep, new_node, rate_sweep
+from efa.workload import Measurement, latency_sweep, new_node, rate_sweep
 
 TEXT = """\
 The main job. Plays the recorded pingpong of unmodified EFA software on the RTL and on the reference
@@ -93,8 +93,8 @@ def measure(node, figures):
 
 def attribute(seed, figures, shown):
     """Attributes the cycles of a single message and of messages under load, on the RTL."""
-    from cycle.lifelines import LifelineError
     from cycle.study import ways
+    from cycle.timelines import LifelineError
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload
 
@@ -104,8 +104,16 @@ def attribute(seed, figures, shown):
         shown += ways(work, simulated(RTL, seed))
     except (WaterfallError, LifelineError) as error:
         raise RuntimeError(error) from error
-    figures.append(Figure("doorbell to send completion, alone", float(shown[0]["of"][0]["latency"]),
-                          "cycles", shown[0]["messages"], kind="SRD", size=64))
+    figures.append(
+        Measurement(
+            "doorbell to send completion, alone",
+            float(shown[0]["of"][0]["latency"]),
+            "cycles",
+            shown[0]["messages"],
+            kind="SRD",
+            size=64,
+        )
+    )
 
 
 def _text(sessions, figures, wrong):
@@ -114,9 +122,9 @@ def _text(sessions, figures, wrong):
         return wrong[0] + (f" (and {len(wrong) - 1} more differences)" if len(wrong) > 1 else "")
     names = ("DMA writes", "packets", "interrupts")
     compared = [sum(row[name.lower().replace(" ", "_")] for row in sessions) for name in names]
-    told = ", ".join(f"{count} {name}" for count, name in zip(compared, names, strict=True))
+    message = ", ".join(f"{count} {name}" for count, name in zip(compared, names, strict=True))
     messages = sum(figure.messages for figure in figures)
-    return (f"{told} of {len(sessions)} plays compared with the recording and with each other, "
+    return (f"{message} of {len(sessions)} plays compared with the recording and with each other, "
             f"{messages} swept messages checked")
 
 

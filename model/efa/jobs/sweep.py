@@ -12,7 +12,7 @@ from pathlib import Path
 from efa.backend import BackendUnavailable, open_backend
 from efa.endpoints import SRD, UD
 from efa.grid import CYCLE, Grid, GridError, read_grid
-from efa.jobs import kept
+from efa.jobs import cache
 from efa.jobs.common import DEVICE_WRONG, ROOT, RTL, number, numbers, one_line, say, seed
 from efa.jobs.point import measure
 from efa.jobs.pool import Group, Pool
@@ -138,7 +138,7 @@ def _of_file(options):
     grid = read_grid(options.file)
     jobs = grid.jobs()
     width = options.jobs or min(4, os.cpu_count() or 1)
-    found = {} if options.fresh else {job: kept.find(job) for job in jobs}
+    found = {} if options.fresh else {job: cache.find(job) for job in jobs}
     done = {job: figures for job, figures in found.items() if figures is not None}
     missing = [job for job in jobs if job not in done]
     say(f"{len(jobs)} jobs, {len(done)} of them cached" if done else f"{len(jobs)} jobs")
@@ -154,7 +154,7 @@ def _of_file(options):
                 if reason:
                     wrong.append(f"{job}: {reason}")
                 else:
-                    kept.keep(job, figures)
+                    cache.keep(job, figures)
                 progress.tell(job, reason, finished.seconds / len(finished.jobs))
     rows = [row for job in jobs for row in done[job]]
     return _summary(f"efa-cosim sweep {options.file}", rows, wrong,
@@ -204,9 +204,9 @@ class Progress:
 
 def _summary(command, rows, wrong, more, how="checked"):
     counts = Counter(row["name"] for row in rows)
-    told = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+    message = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
     messages = sum(row["messages"] for row in rows)
-    text = f"{len(rows)} measurements ({told}), {messages} messages {how}"
+    text = f"{len(rows)} measurements ({message}), {messages} messages {how}"
     if wrong:
         text = wrong[0] + (f" (and {len(wrong) - 1} more jobs)" if len(wrong) > 1 else "")
     return {"verdict": "failed" if wrong else "passed", "text": text, "command": command,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from efa.backend import BackendUnavailable
-from efa.files import write_whole
+from efa.files import atomic_write
 from efa.jobs.common import ROOT, RTL, number, numbers, one_line, say, seed
 from efa.report import STYLE
 
@@ -69,8 +69,8 @@ def work(options):
     """Runs the workloads, attributes the cycles, writes the report; returns the exit code."""
     # This import takes seconds, which help and refusals avoid.
     from cycle import pictures
-    from cycle.lifelines import LifelineError
     from cycle.study import study
+    from cycle.timelines import LifelineError
     from cycle.waterfall import WaterfallError
     from cycle.workload import Workload, WorkloadError
 
@@ -101,12 +101,12 @@ def work(options):
         drawn[f"causes-{size}{'-host' if host else ''}"] = pictures.causes(
             [row for row in found["rows"] if (row["sq_host"], row["size"]) == (host, size)],
             setting)
-    if found["meter"]:
-        drawn["meter"] = pictures.meter(found["meter"], setting)
-    agrees = not found["meter"] or found["meter"]["agree"]
+    if found["perf_counters"]:
+        drawn["perf_counters"] = pictures.perf_counters(found["perf_counters"], setting)
+    agrees = not found["perf_counters"] or found["perf_counters"]["agree"]
     text = (f"{found['messages']:,} messages of {len(found['rows'])} runs of the {who}: service "
             "and named waits sum to every latency, to the cycle")
-    if found["meter"]:
+    if found["perf_counters"]:
         text += (", the device's counters agree with the bench" if agrees
                  else "; the device's counters DO NOT AGREE with the bench")
     summary = {"title": "Cycles of a message by stage", "text": text, "seed": options.seed,
@@ -136,34 +136,36 @@ def simulated(backend, seed):
 
     def runner(works):
         runs = run_timed(works, backend, seed)
-        return [(from_rtl(one, run), run.meter) for one, run in zip(works, runs, strict=True)]
+        return [
+            (from_rtl(one, run), run.perf_counters) for one, run in zip(works, runs, strict=True)
+        ]
 
     return runner
 
 
 CAPTIONS = {
     "waterfall-closed": "Two messages of one run, doorbell to completion. Solid: service, as on an "
-                        "idle device; hatched: waits, the longest with its name.",
+    "idle device; hatched: waits, the longest with its name.",
     "waterfall-open": "The same with doorbells at a fixed rate.",
     "waterfall-host": "The closed loop on a build with send queues in host memory: each WQE is "
-                      "fetched by a host read before it is scheduled.",
+    "fetched by a host read before it is scheduled.",
     "shares": "Top: latencies; bottom: composition of the mean latency. Left of the dotted line "
-              "doorbells have a fixed rate, right of it each queue waits for completions.",
-    "meter": "Bars: the device's own counters (efa_meter). Crosses: the same counts from the pins, "
-             "or from the replays of the waterfall.",
-}  # fmt: skip
+    "doorbells have a fixed rate, right of it each queue waits for completions.",
+    "perf_counters": "Bars: the device's own counters (efa_perf_counters). Crosses: the same "
+    "counts from the pins, or from the replays of the waterfall.",
+}
 CAUSES = "Wait causes of messages of this size, by stage; cycles of the mean message."
 
 
 def _write(folder, summary, drawn, trace):
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
-    write_whole(folder / "trace.json", trace)
+    atomic_write(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
+    atomic_write(folder / "trace.json", trace)
     for name, text in drawn.items():
-        write_whole(folder / f"{name}.svg", text)
+        atomic_write(folder / f"{name}.svg", text)
     figures = "".join(f"<figure>{text}<figcaption>{html.escape(CAPTIONS.get(name, CAUSES))}"
                       "</figcaption></figure>" for name, text in drawn.items())
-    write_whole(folder / "index.html", "\n".join([
+    atomic_write(folder / "index.html", "\n".join([
         "<!doctype html><html lang=en><meta charset=utf-8><title>efa-cosim waterfall</title>",
         f"<style>{STYLE}body{{max-width:80rem}}</style><h1>{html.escape(summary['title'])}</h1>",
         f"<p class='verdict {summary['verdict']}'>{summary['verdict']}: "

@@ -73,7 +73,7 @@ class Run:
 def run(backend, bug, buffer, seed):
     """Plays one seed on a backend opened with record=True; returns the Run."""
     buffer = StoreBuffer.of(buffer)
-    told = Run(bug, str(buffer), seed, backend.name)
+    text = Run(bug, str(buffer), seed, backend.name)
     rng = random.Random(f"laboratory {seed}")
     tap = Tap(backend)
     node = Node(tap, buffer, seed, planted(bug, seed))
@@ -84,15 +84,15 @@ def run(backend, bug, buffer, seed):
         flows = [_Flow(node, tap, rng, *shape) for shape in together]
         _play(node.context, tap, rng, flows)
         for flow in flows:
-            flow.end(told)
+            flow.end(text)
     findings = Checker().check(tap.items)
-    told.verdict, told.why = name(findings)
-    told.breach = breach(tap.items) or ""
-    told.device = dict(findings.device)
-    told.beats = sum(item.kind == LLQ for item in tap.items)
-    told.doorbells = sum(item.kind == RUNG for item in tap.items)
-    told.digest = _digest(tap.items)
-    return told
+    text.verdict, text.why = name(findings)
+    text.breach = breach(tap.items) or ""
+    text.device = dict(findings.device)
+    text.beats = sum(item.kind == LLQ for item in tap.items)
+    text.doorbells = sum(item.kind == RUNG for item in tap.items)
+    text.digest = _digest(tap.items)
+    return text
 
 
 def _digest(items):
@@ -146,7 +146,7 @@ class _Flow:
     def post(self):
         """Posts messages while slots are free; True if more can be posted now."""
         rng, left = self._rng, self._total - len(self._posted)
-        count = min(self._sender.sq.room, left, rng.randint(1, self._sender.sq_depth))
+        count = min(self._sender.sq.space, left, rng.randint(1, self._sender.sq_depth))
         if not count:
             return False
         size = rng.randrange(LEAST_BYTES, self._most + 1)
@@ -155,7 +155,7 @@ class _Flow:
         self._receiver.post_recv_many(np.arange(count), region.addr, ROOM, region.l_key)
         self._sender.post_send_many(np.arange(count), **self._to, inline=rows)
         self._posted += [row.tobytes() for row in rows]
-        return count < left and self._sender.sq.room > 0
+        return count < left and self._sender.sq.space > 0
 
     def take(self, packets):
         """Records the packets of this queue."""
@@ -176,15 +176,15 @@ class _Flow:
         stuck = not len(ended) and self._done < len(self._posted)
         return not (stuck or ended["status"].any() or self._done == self._total)
 
-    def end(self, told):
+    def end(self, text):
         """Adds the results to the run and destroys the queue."""
         self._tap.leave(self._shape)
         posted, known = self._posted, set(self._posted)
-        told.sent += len(posted)
-        told.arrived += sum(a == b for a, b in zip(self._went, posted, strict=False))
-        told.garbage += sum(payload not in known for payload in self._went)
-        told.entries += len(posted)
-        told.units += len(posted) * self._shape.entry_bytes // 64
+        text.sent += len(posted)
+        text.arrived += sum(a == b for a, b in zip(self._went, posted, strict=False))
+        text.garbage += sum(payload not in known for payload in self._went)
+        text.entries += len(posted)
+        text.units += len(posted) * self._shape.entry_bytes // 64
         for qp, cq in zip((self._sender, self._receiver), self._cqs, strict=True):
             qp.destroy()
             cq.destroy()

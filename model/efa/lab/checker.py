@@ -15,9 +15,9 @@ from efa.lab.trace import GONE, LLQ, RUNG, SHOWN, WATCHED
 DWORD_BYTES, UNIT_BYTES = 4, 64
 COUNTER = 1 << 16
 # Kinds of evidence about one queue.
-REWRITTEN, REPEATED, BACK, BACK_A_LAP = "rewritten", "repeated", "back", "back a lap"
+REWRITTEN, REPEATED, BACK, BACK_A_WRAP = "rewritten", "repeated", "back", "back a wrap"
 BEYOND, BESIDE, IN_FLIGHT = "beyond the ring", "beside the ring", "slot in flight"
-LARGE, PHASE, NEVER_RUNG = "large batch", "phase", "never rung"
+LARGE, PHASE, NEVER_POSTED = "large batch", "phase", "never posted"
 LEFT_OUT = "left out"
 _META = defs.IoTxMetaDesc
 _PHASE_DWORD, _PHASE_BYTE = divmod(_META.ctrl2.offset, DWORD_BYTES)
@@ -59,7 +59,7 @@ class Findings:
         self.first.setdefault(kind, text)
 
     @property
-    def torn(self):
+    def incomplete(self):
         """Doorbells that posted incomplete WQEs."""
         return [one for one in self.doorbells if one.missing]
 
@@ -69,7 +69,7 @@ class _Watch:
 
     def __init__(self, shape, findings):
         self.shape, self.findings = shape, findings
-        self.rung = self.completed = 0
+        self.posted = self.completed = 0
         self.whole = (1 << shape.entry_bytes // DWORD_BYTES) - 1
         self.stored = defaultdict(int)
         self.owed = {}
@@ -83,14 +83,14 @@ class _Watch:
         shape = self.shape
         slot, inside = divmod(offset - shape.llq, shape.entry_bytes)
         mask = (1 << len(data) // DWORD_BYTES) - 1 << inside // DWORD_BYTES
-        number = self.rung + (slot - self.rung) % shape.depth
+        number = self.posted + (slot - self.posted) % shape.depth
         announced = self.owed.get(number - shape.depth)
         if announced and not mask & ~announced.late.get(number - shape.depth, 0):
             self._owed_comes(announced, number - shape.depth, mask)
             return True
         if number - self.completed >= shape.depth:
             self.found(IN_FLIGHT, f"slot {slot} is stored for WQE {number} while {self.completed} "
-                                  f"of {self.rung} posted WQEs are completed")
+                                  f"of {self.posted} posted WQEs are completed")
         if self.stored[number] & mask:
             self.found(REWRITTEN, f"WQE {number}: dwords {self.stored[number] & mask:#x} are "
                                   "stored twice before their doorbell")
@@ -117,25 +117,25 @@ class _Watch:
     def ring(self, value):
         """Checks a doorbell; returns what it posts, None if the doorbell is invalid."""
         shape = self.shape
-        ready = self.rung
+        ready = self.posted
         while self.stored.get(ready) == self.whole:
             ready += 1
-        new = (value - self.rung) % COUNTER
-        if ready >= shape.depth and ready != self.rung and value == ready % shape.depth \
+        new = (value - self.posted) % COUNTER
+        if ready >= shape.depth and ready != self.posted and value == ready % shape.depth \
                 and value != ready % COUNTER:
-            self.found(BACK_A_LAP, f"doorbell {value}, expected {ready % COUNTER}: counted modulo "
+            self.found(BACK_A_WRAP, f"doorbell {value}, expected {ready % COUNTER}: counted modulo "
                                    f"the depth {shape.depth}")
             self._go_on(ready)
         elif new == 0:
             self.found(REPEATED, f"doorbell {value} is repeated")
         elif new > COUNTER // 2:
-            self.found(BACK, f"doorbell {value} is behind {self.rung % COUNTER}")
-        elif self.rung + new - self.completed > shape.depth:
+            self.found(BACK, f"doorbell {value} is behind {self.posted % COUNTER}")
+        elif self.posted + new - self.completed > shape.depth:
             self.found(BEYOND, f"doorbell for {new} WQEs, the ring has "
-                               f"{shape.depth - self.rung + self.completed} free slots")
-            self._go_on(self.rung + new)
+                               f"{shape.depth - self.posted + self.completed} free slots")
+            self._go_on(self.posted + new)
         else:
-            return self._announce(self.rung + new)
+            return self._announce(self.posted + new)
         return None
 
     def _go_on(self, end):
@@ -143,7 +143,7 @@ class _Watch:
         for number in [number for number in self.stored if number < end]:
             del self.stored[number]
         self._nothing_left_out(end)
-        self.rung = end
+        self.posted = end
 
     def _nothing_left_out(self, end):
         """Reports stores past the doorbell: a single thread posts everything it stored."""
@@ -155,24 +155,24 @@ class _Watch:
 
     def _announce(self, end):
         shape = self.shape
-        units = (end - self.rung) * shape.entry_bytes // UNIT_BYTES
+        units = (end - self.posted) * shape.entry_bytes // UNIT_BYTES
         if shape.most_units and units > shape.most_units:
             self.found(LARGE, f"{units} units of {UNIT_BYTES} bytes before a doorbell, at most "
                               f"{shape.most_units} are allowed")
-        missing = {n: self.whole & ~self.stored.pop(n, 0) for n in range(self.rung, end)}
+        missing = {n: self.whole & ~self.stored.pop(n, 0) for n in range(self.posted, end)}
         missing = {n: mask for n, mask in missing.items() if mask}
-        announced = Announced(shape, self.rung, end, missing, dict(missing))
+        announced = Announced(shape, self.posted, end, missing, dict(missing))
         self.findings.doorbells.append(announced)
         self.owed |= dict.fromkeys(missing, announced)
         self._nothing_left_out(end)
-        self.rung = end
+        self.posted = end
         return announced
 
     def leave(self):
         """Ends the queue: complete WQEs in its slots were never posted."""
         unrung = [n for n, mask in self.stored.items() if mask == self.whole]
         if unrung:
-            self.found(NEVER_RUNG, f"{len(unrung)} WQEs from {min(unrung)} on were stored and "
+            self.found(NEVER_POSTED, f"{len(unrung)} WQEs from {min(unrung)} on were stored and "
                                    "never posted")
 
 
@@ -219,21 +219,21 @@ class Checker:
         queue = next((q for s, q in self._queues.items()
                       if s.index == fields.get("qpn", fields.get("num"))), None)
         if queue is None:
-            if name == "llq" and fields["verdict"]:
-                self.findings.device[f"LLQ store refused: {_LLQ[fields['verdict']]}"] += 1
+            if name == "llq" and fields["status"]:
+                self.findings.device[f"LLQ store refused: {_LLQ[fields['status']]}"] += 1
             return
         if name == "cqe" and fields["q_type"] == defs.IoQueueType.SEND_QUEUE:
             queue.completed += 1
             if fields["status"]:
                 status = defs.IoCompStatus(fields["status"])
                 self.findings.device[f"completed {status.name}"] += 1
-        elif name == "db" and fields["kind"] == 0 and fields["verdict"]:
+        elif name == "db" and fields["kind"] == 0 and fields["status"]:
             self.findings.device["doorbell refused"] += 1
         elif name == "qperr":
             self.findings.device[f"QP to ERR: {_CAUSES.get(fields['cause'], 'other')}"] += 1
-        elif name == "wqe" and fields.get("odd_phase"):
+        elif name == "wqe" and fields.get("wrong_phase"):
             self.findings.device["phase reported"] += 1
 
 
-_LLQ = {1: "no owner", 2: "slot rung and not taken", 3: "partial dwords"}
-_CAUSES = {1: "doorbell beyond the ring", 3: "unwritten dword", 4: "store to a rung slot"}
+_LLQ = {1: "no owner", 2: "slot posted and not taken", 3: "partial dwords"}
+_CAUSES = {1: "doorbell beyond the ring", 3: "unwritten dword", 4: "store to a posted slot"}

@@ -33,7 +33,7 @@ def _cost(backend, policy, entry_bytes, batch):
           "inline": bytes(INLINE[entry_bytes])}
     shape = tap.watch(sender)
 
-    def lap(count, batch):
+    def wrap(count, batch):
         """Posts `count` messages in batches and waits until idle; returns the trace items."""
         receiver.post_recv_many(np.arange(count), region.addr, 128, region.l_key)
         tap.settle()
@@ -50,20 +50,20 @@ def _cost(backend, policy, entry_bytes, batch):
         return items
 
     per_batch = min(batch, sender.batch)
-    laps = [lap(DEPTH, per_batch) for _ in range(LAPS)]
-    alone = [lap(1, 1) for _ in range(ALONE)] if batch == 1 else []
+    wraps = [wrap(DEPTH, per_batch) for _ in range(LAPS)]
+    alone = [wrap(1, 1) for _ in range(ALONE)] if batch == 1 else []
     tap.leave(shape)
     entries = LAPS * DEPTH
     row = {
         "backend": backend.name, "policy": policy, "lines": LINES, "entry_bytes": entry_bytes,
         "batch": per_batch, "entries": entries,
-        "beats": _count(laps, LLQ) / entries, "doorbells": _count(laps, RUNG) / entries,
+        "beats": _count(wraps, LLQ) / entries, "doorbells": _count(wraps, RUNG) / entries,
         "limit": entry_bytes / 64 + 1 / per_batch,
     }  # fmt: skip
     if backend.cycles:
-        row["bus_cycles"] = sum(_span(one, "llq") + 1 for one in laps) / entries
+        row["bus_cycles"] = sum(_span(one, "llq") + 1 for one in wraps) / entries
         row["out_cycles"] = statistics.median(
-            (_span(one, "txl") - 1) / (DEPTH - 1) for one in laps)
+            (_span(one, "tx_last") - 1) / (DEPTH - 1) for one in wraps)
         row["alone_cycles"] = statistics.median(_first_to_out(one) for one in alone) \
             if alone else None
     for qp, cq in ((sender, cqs[0]), (receiver, cqs[1])):
@@ -73,8 +73,8 @@ def _cost(backend, policy, entry_bytes, batch):
     return row
 
 
-def _count(laps, kind):
-    return sum(item.kind == kind for items in laps for item in items)
+def _count(wraps, kind):
+    return sum(item.kind == kind for items in wraps for item in items)
 
 
 def _cycles(items, name):
@@ -89,4 +89,4 @@ def _span(items, name):
 
 def _first_to_out(items):
     """Cycles from the first store of a WQE to the last flit of its packet."""
-    return _cycles(items, "txl")[0] - min(_cycles(items, "llq"))
+    return _cycles(items, "tx_last")[0] - min(_cycles(items, "llq"))

@@ -21,14 +21,14 @@ class _Queue:
 
     def __init__(self, shape):
         self.shape = shape
-        self.rung = self.completed = 0
+        self.posted = self.completed = 0
         self.stored = Counter()
         self.phases = {}
         self.first_phase = None
 
     def number(self, slot):
         """The next WQE that may be stored into a slot."""
-        return self.rung + (slot - self.rung) % self.shape.depth
+        return self.posted + (slot - self.posted) % self.shape.depth
 
     def store(self, offset, data):
         """The violation of a store inside the ring, None if there is none."""
@@ -49,15 +49,15 @@ class _Queue:
 
     def ring(self, value):
         """The violation of a doorbell, None if there is none."""
-        shape, new = self.shape, (value - self.rung) & 0xFFFF
-        end = self.rung + new
+        shape, new = self.shape, (value - self.posted) & 0xFFFF
+        end = self.posted + new
         if not new:
             return "a doorbell without a new WQE"
         if new * shape.entry_bytes // 64 > (shape.most_units or 1 << 16):
             return f"{new} WQEs before a doorbell, more than the maximum batch"
         if end - self.completed > shape.depth:
             return f"a doorbell for {new} WQEs, more than the free slots of the ring"
-        due = {(number, inside) for number in range(self.rung, end)
+        due = {(number, inside) for number in range(self.posted, end)
                for inside in range(0, shape.entry_bytes, DWORD)}
         if self.stored.keys() != due:
             return f"{len(due - self.stored.keys())} dwords missing at a doorbell, " \
@@ -69,7 +69,7 @@ class _Queue:
             self.first_phase = first
         self.stored.clear()
         self.phases.clear()
-        self.rung = end
+        self.posted = end
         return None
 
 

@@ -40,16 +40,18 @@ def matrix(found, backend):
     columns = ["correct", *BUGS]
     figure, axis = _grid(columns, [row_name(*row) for row in ROWS], 1.12, 0.5)
     for y, row in enumerate(ROWS):
-        told = correct.get(row)
-        if told:
-            good = not told["false_alarms"]
+        message = correct.get(row)
+        if message:
+            good = not message["false_alarms"]
             _cell(axis, 0, y, COLOURS[FOUND if good else FAILED],
-                  f"{told['false_alarms']} false alarms\nin {told['seeds']:,} seeds")
+                  f"{message['false_alarms']} false alarms\nin {message['seeds']:,} seeds")
         for x, bug in enumerate(BUGS, 1):
             cell = cells.get((bug, *row))
             if cell:
                 colour = COLOURS.get(cell["state"], UNSEEN)
-                _cell(axis, x, y, colour, _told(cell), None if cell["state"] in COLOURS else "///")
+                _cell(
+                    axis, x, y, colour, _reported(cell), None if cell["state"] in COLOURS else "///"
+                )
     runs = sum(c["seeds"] for c in cells.values()) + sum(r["seeds"] for r in correct.values())
     figure.suptitle(f"Planted provider bugs under each store buffer, {_device(backend)}: "
                     f"{runs:,} runs", x=0.5, y=1.0, fontsize=12)
@@ -60,7 +62,7 @@ def matrix(found, backend):
     return _svg(figure)
 
 
-def _told(cell):
+def _reported(cell):
     seen = cell["seeds"] - cell["hidden"]
     if not seen:
         return f"not observable\npermitted {cell['hidden']}/{cell['seeds']}"

@@ -14,7 +14,7 @@ from efa.codec import decode_event
 LLQ, RUNG, SHOWN, WATCHED, GONE = "llq", "rung", "shown", "watched", "gone"
 
 # Events about send queues.
-KEPT = {"db", "llq", "wqe", "txl", "check", "cqe", "qperr"}
+KEPT = {"db", "llq", "wqe", "tx_last", "check", "cqe", "qperr"}
 
 
 @dataclass(frozen=True)

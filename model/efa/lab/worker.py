@@ -38,13 +38,13 @@ def work(job):
 def one(device, bug, buffer, seed):
     """One run; if its bug is not observable, also whether its trace equals that of correct code."""
     try:
-        told = run(device(), bug, buffer, seed)
-        record = told.as_dict() | {"hidden": told.hidden, "right": told.right, "identical": False}
-        if bug and told.hidden:
-            record["identical"] = run(device(), None, buffer, seed).digest == told.digest
+        text = run(device(), bug, buffer, seed)
+        record = text.as_dict() | {"hidden": text.hidden, "right": text.right, "identical": False}
+        if bug and text.hidden:
+            record["identical"] = run(device(), None, buffer, seed).digest == text.digest
     except DEVICE_WRONG as error:
-        told = {"bug": bug, "buffer": str(buffer), "seed": seed, "backend": device().name}
-        raise RuntimeError(f"{one_line(error)}; repeat: {repeat(told)}") from error
+        text = {"bug": bug, "buffer": str(buffer), "seed": seed, "backend": device().name}
+        raise RuntimeError(f"{one_line(error)}; repeat: {repeat(text)}") from error
     return record
 
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// fv_msg_id_alloc - proves efa_msg_id_alloc: a context is given to one message at a time, ids only
+// increase, and the next context is ready within a bound, however many are in use.
+module fv_msg_id_alloc #(
+    parameter CTX_W = 4
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    input wire give,
+    input wire release_valid,
+    input wire [CTX_W-1:0] release_place
+);
+
+  localparam N = 1 << CTX_W;
+
+  wire next_ready;
+  wire [31:0] next_id;
+  wire [N-1:0] used;
+  wire passes;
+
+  efa_msg_id_alloc #(
+      .CTX_W(CTX_W)
+  ) u_dut (
+      .clk(clk),
+      .power_rst(power_rst),
+      .rst(rst),
+      .next_ready(next_ready),
+      .next_id(next_id),
+      .give(give),
+      .release_valid(release_valid),
+      .release_place(release_place),
+      .used(used),
+      .passes(passes)
+  );
+
+  (* probe = "u_dut.in_row" *) wire in_row;
+
+  (* anyconst *) wire [CTX_W-1:0] me;
+  reg began_q = 1'b0;
+  reg mine_q;  // given and not come back
+  reg ids_q;
+  reg gave_q;
+  reg [31:0] id_q;
+  // Cycles without a ready context.
+  reg waits_q;
+  reg stood_q;
+  // The round robin skips it: it was in use when the scan pointer passed.
+  reg passed_q;
+
+  wire give_me = give && next_id[CTX_W-1:0] == me;
+  wire release_me = release_valid && release_place == me;
+
+  always @(posedge clk) begin
+    began_q <= 1'b1;
+    mine_q <= !rst && ((mine_q && !release_me) || give_me);
+    ids_q <= !power_rst;
+    gave_q <= !rst && give;
+    id_q <= next_id;
+    waits_q <= !rst && !next_ready;
+    stood_q <= waits_q;
+    passed_q <= !rst && passes;
+  end
+
+  wire [31:0] went = next_id - id_q;
+
+  always @* begin
+    if (!began_q) a_begin : assume (rst && power_rst);
+    a_power : assume (!power_rst || rst);
+    // A context is taken only while one is ready; a context that comes back was given.
+    a_ready : assume (!give || next_ready);
+    a_used : assume (!release_valid || used[release_place]);
+    // There are more contexts than outstanding sends.
+    a_spare : assume (rst || used != {N{1'b1}});
+    if (began_q && !rst) begin
+      h_ready : assert (!next_ready || !used[next_id[CTX_W-1:0]]);
+      h_row : assert (!waits_q || next_ready || in_row);
+      p_given : assert (used[me] == mine_q && !(give_me && mine_q));
+      p_ids : assert (!ids_q || (gave_q ? went == 1 : went <= N));
+      p_next : assert (!(waits_q && stood_q) || next_ready);
+      p_passes : assert (gave_q || !ids_q || went == 0 || passed_q);
+      c_given : cover (give_me && next_id[31:CTX_W] == 1);
+      c_ids : cover (ids_q && !gave_q && went > N / 2);
+      c_next : cover (stood_q && waits_q && next_ready && next_id[31:CTX_W] == 1);
+      c_passes : cover (passed_q && next_ready);
+    end
+  end
+
+endmodule

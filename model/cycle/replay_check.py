@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays packet validation: arrival of packets, claims of descriptors, the line of jobs.
+
+A packet whose descriptor has not arrived is parked, with all later packets of its ring. The list
+of parked packets is examined after each descriptor read and every PERIOD cycles.
+"""
+
+from collections import deque
+
+OPEN, QUIET, PASSING = range(3)
+# Parked packets that stop new packets, and the period of passes over the list in cycles.
+MANY, PERIOD = 58, 64
+FRONT = 2
+
+
+class _Store:
+    """A RAM FIFO with output register: an item is visible two cycles after its arrival."""
+
+    def __init__(self):
+        self._stored, self.head = deque(), None
+
+    @property
+    def level(self):
+        return len(self._stored) + (self.head is not None)
+
+    def step(self, consumed, item):
+        """Executes one cycle; taken: the output is consumed, item: the input or None."""
+        if self._stored and (self.head is None or consumed):
+            self.head = self._stored.popleft()
+        elif consumed:
+            self.head = None
+        if item is not None:
+            self._stored.append(item)
+
+
+class Way:
+    """Cycles of each step of a packet.
+
+    front    arrival at the front of the validation; past: it bypassed the store
+    parked   it was parked, None: it was not; here: arrival of its descriptor
+    claim, step, response, job  last claim accepted, looked up, answered; move to the checks
+    """
+
+    __slots__ = ("front", "past", "first", "parked", "here", "claim", "step", "response", "job")
+
+    def __init__(self):
+        self.first = self.parked = None
+
+
+def judge(enters, ring_of, here, passes, over, verdicts, places):
+    """Replays packet validation; returns {message: Way}, messages in the order of their jobs, and
+    {cycle: state} of the cycles in which new packets were stopped for older ones.
+
+    comes     [(cycle of the last flit, message)] in order
+    here      of (ring, number of the packet in its ring): cycle in which its descriptor is visible
+    passes    cycle, modulo PERIOD, of the periodic pass over the list
+    over      cycles in which a descriptor read has ended
+    verdicts  of a message: cycle in which it left the checks; at most `places` are in the checks
+    """
+    ways = {message: Way() for _, message in enters}
+    enters, over = deque(enters), deque(over)
+    store, front, waiting = _Store(), deque(), _Store()
+    one = two = job = None  # Stages: claim to look up, claim to response, job.
+    stopped = False  # The packet in `two` is behind parked packets of its ring.
+    claimed, number_of = {}, {}
+    blocked, inside, order, held = set(), deque(), [], {}
+    state, full, due, left, rest = OPEN, False, True, 0, 0
+    total, cycle = len(enters), enters[0][0]
+    while len(order) < total:
+        if not (front or store.level or waiting.level or one is not None or two is not None
+                or job is not None):
+            # No packet present: skip idle cycles, with the effects of the timers.
+            idle = max(0, enters[0][0] - cycle)
+            due = due or (passes - cycle) % PERIOD < idle
+            rest, cycle = max(0, rest - idle), cycle + idle
+        while inside and verdicts[inside[0]] < cycle:
+            inside.popleft()
+        consumed = job is not None and len(inside) < places
+        parks = two is not None and (stopped or here(ring_of[two], number_of[two]) > cycle)
+        leaves = two is not None and (parks or job is None or consumed)
+        behind = (one is not None and two is not None and ring_of[one] == ring_of[two]
+                  and ring_of[one] not in blocked)
+        steps = one is not None and not behind and (two is None or leaves)
+        ready = one is None or steps
+        stands = one is not None and ring_of[one] in blocked
+        is_open = state == OPEN and not full
+        if not is_open:
+            held[cycle] = state
+        offered = waiting.head if state == PASSING else front[0] if is_open and front else None
+        offers = offered is not None and not ready
+        begins = state == QUIET and one is None and two is None
+        comes_in = enters.popleft()[1] if enters and enters[0][0] == cycle else None
+        # State of the next cycle.
+        level = waiting.level
+        following = state
+        if state == OPEN:
+            if due and level and (not rest or full) and not offers:
+                following = QUIET
+        elif state == QUIET:
+            following = PASSING if begins else QUIET
+        elif offered is not None and ready and left == 1:
+            following = OPEN
+        if not offers:
+            full = level >= MANY
+        ends = bool(over) and over[0] + 1 <= cycle
+        while over and over[0] + 1 <= cycle:
+            over.popleft()
+        due = ends or cycle % PERIOD == passes or (due and not begins)
+        if begins:
+            left = rest = level
+            blocked = set()
+        else:
+            if state == PASSING and offered is not None and ready:
+                left -= 1
+            if state == OPEN and rest:
+                rest -= 1
+            if parks:
+                blocked = blocked | {ring_of[two]}
+        waiting.step(state == PASSING and ready, two if parks else None)
+        if consumed:
+            order.append(job)
+            inside.append(job)
+            ways[job].job = cycle
+            job = None
+        if leaves:
+            way = ways[two]
+            if parks:
+                if way.parked is None:
+                    way.parked = cycle
+            else:
+                way.response = cycle
+                claimed[ring_of[two]] = number_of[two] + 1
+                job = two
+            two = None
+        if steps:
+            two, stopped = one, stands
+            number_of[two] = claimed.get(ring_of[two], 0)
+            way = ways[two]
+            way.step, way.here = cycle, here(ring_of[two], number_of[two])
+            one = None
+        if ready and offered is not None:
+            one = offered
+            way = ways[one]
+            way.claim = cycle
+            if way.first is None:
+                way.first = cycle
+        taken_front = ready and offered is not None and state != PASSING
+        straight = not store.level
+        space = len(front) < FRONT
+        moved = None
+        if comes_in is not None and straight and space:
+            moved, ways[comes_in].past = comes_in, True
+            store.step(False, None)
+        else:
+            if comes_in is not None:
+                ways[comes_in].past = False
+            if not straight and store.head is not None and space:
+                moved = store.head
+            store.step(not straight and space, comes_in)
+        if taken_front:
+            front.popleft()
+        if moved is not None:
+            front.append(moved)
+            ways[moved].front = cycle
+        state = following
+        cycle += 1
+    return ways, order, held

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_tx_buffer - holds payload between host reads and packets: a ring of 64-byte lines in two
+// banks.
+//
+// In    rd_cpl_* read completions, in any order; slot_* messages that enter, slot_index is always
+//       the slot of the next one; rd_* line reads
+// Out   ready: all reads of a message slot completed; failed: one of them with an error; both until
+//       the next message enters the slot; now_* the slot that becomes so in the next cycle; rd_data
+// Time  a beat of any alignment is in the ring 2 cycles after it arrives, and the slot of the last
+//       beat is then ready; one beat per cycle; reads 1 cycle, rd_data stays while rd_en is low
+//
+// A beat covers at most two neighbouring lines, one in each bank. Read completions are counted
+// against a goal that each message of the slot raises, so no count is ever cleared.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_tx_buffer #(
+    parameter SLOT_W = 8,
+    parameter LINE_W = 9
+) (
+    input wire clk,
+    input wire rst,
+    output wire init_done,
+    input wire rd_cpl_valid,
+    input wire [31:0] rd_cpl_cookie,
+    input wire [12:0] rd_cpl_offset,
+    input wire [511:0] rd_cpl_data,
+    input wire [6:0] rd_cpl_bytes,
+    input wire rd_cpl_last,
+    input wire rd_cpl_err,
+    input wire slot_valid,
+    input wire [SLOT_W-1:0] slot_index,
+    input wire [7:0] slot_reads,
+    output wire [(1<<SLOT_W)-1:0] ready,
+    output wire [(1<<SLOT_W)-1:0] failed,
+    output wire now_ready,
+    output wire now_failed,
+    output wire [SLOT_W-1:0] now_slot,
+    input wire rd_en,
+    input wire [LINE_W-1:0] rd_line,
+    output wire [511:0] rd_data
+);
+
+  localparam POS_W = LINE_W + 6;
+  localparam N = 1 << SLOT_W;
+  localparam ROW_W = LINE_W - 1;
+  localparam [SLOT_W:0] ONE_SLOT = 1;
+  localparam [LINE_W-1:0] ONE_LINE = 1;
+
+  reg [SLOT_W:0] init_q;
+  reg [N-1:0] ready_q;
+  reg [N-1:0] failed_q;
+
+  // A beat and its location.
+  wire [POS_W-1:0] pos = rd_cpl_cookie[POS_W-1:0] + {{POS_W - 13{1'b0}}, rd_cpl_offset};
+  wire [SLOT_W-1:0] slot = rd_cpl_cookie[POS_W+:SLOT_W];
+
+  // c1: rotated into place, counts read
+  reg c1_valid_q;
+  reg [LINE_W-1:0] c1_line_q;
+  reg [SLOT_W-1:0] c1_slot_q;
+  reg [511:0] c1_data_q;
+  reg [127:0] c1_lanes_q;
+  reg c1_last_q;
+  reg c1_err_q;
+
+  // Forwarding of the count written in the previous cycle, which the read for c1 missed.
+  reg c2_valid_q;
+  reg [SLOT_W-1:0] c2_slot_q;
+  reg [7:0] c2_count_q;
+
+  reg rd_odd_q;
+
+  wire initializing = !init_q[SLOT_W];
+  wire [1023:0] rotated = {2{rd_cpl_data}} >> (10'd512 - {1'b0, pos[5:0], 3'd0});
+  wire [127:0] lanes = {64'd0, ~({64{1'b1}} << rd_cpl_bytes)} << pos[5:0];
+
+  wire [7:0] answered;
+  wire [7:0] goal;
+  wire [7:0] goal_before;
+  wire [7:0] count = (c2_valid_q && c2_slot_q == c1_slot_q ? c2_count_q : answered) + 8'd1;
+  wire counted = c1_valid_q && c1_last_q;
+
+  wire odd = c1_line_q[0];
+  wire [LINE_W-1:0] c1_next = c1_line_q + ONE_LINE;
+  wire stored = c1_valid_q && !c1_err_q;
+  wire [511:0] rd_even;
+  wire [511:0] rd_odd;
+
+  // Slots are allocated in order, so the goal of the next slot is read in advance.
+  wire [SLOT_W-1:0] goal_ahead = slot_valid ? slot_index + ONE_SLOT[SLOT_W-1:0] : slot_index;
+
+  assign init_done = !initializing;
+  assign ready = ready_q;
+  assign failed = failed_q;
+  assign now_ready = counted && count == goal;
+  assign now_failed = counted && c1_err_q;
+  assign now_slot = c1_slot_q;
+  assign rd_data = rd_odd_q ? rd_odd : rd_even;
+
+  efa_ram_be #(
+      .WIDTH (512),
+      .ADDR_W(ROW_W),
+      .LANES (64)
+  ) u_even (
+      .clk(clk),
+      .wr_en(stored),
+      .wr_lanes(odd ? c1_lanes_q[127:64] : c1_lanes_q[63:0]),
+      .wr_addr(odd ? c1_next[LINE_W-1:1] : c1_line_q[LINE_W-1:1]),
+      .wr_data(c1_data_q),
+      .rd_en(rd_en),
+      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_data(rd_even)
+  );
+
+  efa_ram_be #(
+      .WIDTH (512),
+      .ADDR_W(ROW_W),
+      .LANES (64)
+  ) u_host_anomaly (
+      .clk(clk),
+      .wr_en(stored),
+      .wr_lanes(odd ? c1_lanes_q[63:0] : c1_lanes_q[127:64]),
+      .wr_addr(c1_line_q[LINE_W-1:1]),
+      .wr_data(c1_data_q),
+      .rd_en(rd_en),
+      .rd_addr(rd_line[LINE_W-1:1]),
+      .rd_data(rd_odd)
+  );
+
+  efa_ram #(
+      .WIDTH (8),
+      .ADDR_W(SLOT_W)
+  ) u_completed (
+      .clk(clk),
+      .wr_en(initializing || counted),
+      .wr_addr(initializing ? init_q[SLOT_W-1:0] : c1_slot_q),
+      .wr_data(initializing ? 8'd0 : count),
+      .rd_en(1'b1),
+      .rd_addr(slot),
+      .rd_data(answered)
+  );
+
+  efa_ram_1wnr #(
+      .WIDTH (8),
+      .ADDR_W(SLOT_W),
+      .READS (2)
+  ) u_goal (
+      .clk(clk),
+      .wr_en(initializing || slot_valid),
+      .wr_addr(initializing ? init_q[SLOT_W-1:0] : slot_index),
+      .wr_data(initializing ? 8'd0 : goal_before + slot_reads),
+      .rd_addr({goal_ahead, slot}),
+      .rd_data({goal_before, goal})
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      init_q <= {SLOT_W + 1{1'b0}};
+      ready_q <= {N{1'b0}};
+      failed_q <= {N{1'b0}};
+      c1_valid_q <= 1'b0;
+      c2_valid_q <= 1'b0;
+    end else begin
+      if (initializing) init_q <= init_q + ONE_SLOT;
+      if (slot_valid) begin
+        ready_q[slot_index]  <= slot_reads == 8'd0;
+        failed_q[slot_index] <= 1'b0;
+      end
+      if (now_ready) ready_q[c1_slot_q] <= 1'b1;
+      if (now_failed) failed_q[c1_slot_q] <= 1'b1;
+      c1_valid_q <= rd_cpl_valid;
+      c2_valid_q <= counted;
+    end
+  end
+
+  always @(posedge clk) begin
+    c1_line_q  <= pos[POS_W-1:6];
+    c1_slot_q  <= slot;
+    c1_data_q  <= rotated[511:0];
+    c1_lanes_q <= lanes;
+    c1_last_q  <= rd_cpl_last;
+    c1_err_q   <= rd_cpl_err && rd_cpl_last;
+    c2_slot_q  <= c1_slot_q;
+    c2_count_q <= count;
+    if (rd_en) rd_odd_q <= rd_line[0];
+  end
+
+  wire unused_bits = &{1'b0, rd_cpl_cookie, rotated[1023:512], c1_next[0]};
+
+  `EFA_CHECK(!(counted && slot_valid && c1_slot_q == slot_index), "completion for a free slot")
+
+endmodule

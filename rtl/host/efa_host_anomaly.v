@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_host_anomaly - merges the anomaly reports of the host boundary into one event.
+//
+// In    part, anomaly: from stores, never both in one cycle; late: a read completion without a
+//       request; vector: an interrupt request of a vector that does not exist
+// Out   ev_anomaly_host
+// Time  stores 1 cycle; the others wait for a free cycle, up to sixteen late completions and one
+//       vector
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_host_anomaly (
+    input  wire clk,
+    input  wire rst,
+    input  wire part_valid,
+    input  wire [31:0] part_offset,
+    input  wire anomaly_valid,
+    input  wire [3:0] anomaly_kind,
+    input  wire [31:0] anomaly_detail,
+    input  wire late_valid,
+    input  wire [7:0] late_tag,
+    input  wire vector_valid,
+    input  wire [7:0] vector,
+    output wire ev_anomaly_host_valid,
+    output wire [63:0] ev_anomaly_host_data
+);
+
+  localparam [3:0] WHAT_PART = 4'd1;
+  localparam [3:0] WHAT_LATE = 4'd4;
+  localparam [3:0] WHAT_VECTOR = 4'd5;
+
+  reg vector_q;
+  reg [7:0] vector_number_q;
+  wire store = part_valid || anomaly_valid;
+  wire held_valid;
+  wire [7:0] held_tag;
+  wire held_space;
+  wire [4:0] unused_level;
+
+  efa_fifo #(
+      .WIDTH(8),
+      .DEPTH_LOG2(4)
+  ) u_late (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(late_valid),
+      .s_ready(held_space),
+      .s_data(late_tag),
+      .m_valid(held_valid),
+      .m_ready(!store && !vector_q),
+      .m_data(held_tag),
+      .level(unused_level)
+  );
+
+  reg valid_q;
+  reg [3:0] what_q;
+  reg [31:0] detail_q;
+
+  always @(posedge clk) begin
+    if (rst) begin
+      valid_q  <= 1'b0;
+      vector_q <= 1'b0;
+    end else begin
+      valid_q  <= store || vector_q || held_valid;
+      vector_q <= vector_valid || vector_q && store;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (vector_valid) vector_number_q <= vector;
+    if (part_valid) begin
+      what_q <= WHAT_PART;
+      detail_q <= part_offset;
+    end else if (anomaly_valid) begin
+      what_q <= anomaly_kind;
+      detail_q <= anomaly_detail;
+    end else if (vector_q) begin
+      what_q <= WHAT_VECTOR;
+      detail_q <= {24'd0, vector_number_q};
+    end else begin
+      what_q <= WHAT_LATE;
+      detail_q <= {24'd0, held_tag};
+    end
+  end
+
+  reg [63:0] data;
+  always @* begin
+    data = 64'd0;
+    data[`EFA_EV_ANOMALY_HOST__WHAT] = what_q;
+    data[`EFA_EV_ANOMALY_HOST__DETAIL] = detail_q;
+  end
+
+  assign ev_anomaly_host_valid = valid_q;
+  assign ev_anomaly_host_data = data;
+
+  `EFA_CHECK(!(part_valid && anomaly_valid), "two reports for one store")
+
+  wire unused_anomaly = &{1'b0, unused_level, held_space};
+
+endmodule

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_sq_ctrl - executes admin operations on send queues (create, clear, free, query) and drains.
+//
+// In    s_op operation (0 create, 1 clear, 2 free, 3 query); s_drain; responses of the modules
+// Out   clear_* clears indices and errors of the queue; llq_* its ring; cancel_* cancels its sends
+//       without acknowledgement; m_fence a fence
+// Time  query 2 cycles; create 3, clear and free 4, plus stalls of the modules: one cycle per
+//       further line of the ring, up to one per message context; fence 1 cycle after s_drain,
+//       s_drain_ready 1 cycle after the fence has passed
+`include "efa_defs.vh"
+
+module efa_sq_ctrl #(
+    parameter QPN_W = 6
+) (
+    input wire clk,
+    input wire rst,
+    input wire s_op_valid,
+    output wire s_op_ready,
+    input wire [1:0] s_op_kind,
+    input wire [QPN_W-1:0] s_op_qpn,
+    output wire s_op_busy,
+    input wire s_drain_valid,
+    output wire s_drain_ready,
+    output wire [QPN_W-1:0] count_addr,
+    input wire [15:0] consumed_data,
+    input wire [15:0] completed_data,
+    output wire clear_prod_valid,
+    input wire clear_prod_ready,
+    output wire clear_consumed_valid,
+    input wire clear_consumed_ready,
+    output wire clear_completed_valid,
+    input wire clear_completed_ready,
+    output wire clear_fault_valid,
+    output wire llq_valid,
+    input wire llq_ready,
+    output wire llq_own,
+    output wire llq_disown,
+    output wire cancel_valid,
+    input wire cancel_ready,
+    output wire m_fence_valid,
+    input wire m_fence_ready,
+    input wire fence_done
+);
+
+  localparam [1:0] KIND_MAKE = 2'd0;
+  localparam [1:0] KIND_FREE = 2'd2;
+  localparam [1:0] KIND_REQ = 2'd3;
+  localparam [2:0] ST_WISH = 3'd0;
+  localparam [2:0] ST_COUNTS = 3'd1;
+  localparam [2:0] ST_CLEAR = 3'd2;
+  localparam [2:0] ST_RING = 3'd3;
+  localparam [2:0] ST_CANCEL = 3'd4;
+  localparam [2:0] ST_DONE = 3'd5;
+  localparam [1:0] DR_WISH = 2'd0;
+  localparam [1:0] DR_FENCE = 2'd1;
+  localparam [1:0] DR_PASS = 2'd2;
+  localparam [1:0] DR_DONE = 2'd3;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [2:0] due_q;  // indices still to be cleared
+  reg [2:0] due_d;
+  reg [1:0] drain_q;
+  reg [1:0] drain_d;
+  reg busy_q;
+
+  assign s_op_ready = state_q == ST_DONE;
+  assign s_op_busy = busy_q;
+  assign s_drain_ready = drain_q == DR_DONE;
+  assign count_addr = s_op_qpn;
+  assign clear_prod_valid = state_q == ST_CLEAR && due_q[0];
+  assign clear_consumed_valid = state_q == ST_CLEAR && due_q[1];
+  assign clear_completed_valid = state_q == ST_CLEAR && due_q[2];
+  assign clear_fault_valid = state_q == ST_CLEAR;
+  assign llq_valid = state_q == ST_RING;
+  assign llq_own = s_op_kind == KIND_MAKE;
+  assign llq_disown = s_op_kind == KIND_FREE;
+  assign cancel_valid = state_q == ST_CANCEL;
+  assign m_fence_valid = drain_q == DR_FENCE;
+
+  always @* begin
+    state_d = state_q;
+    due_d   = due_q;
+    case (state_q)
+      // Waits for an operation; the indices are being read.
+      ST_WISH: begin
+        due_d = 3'b111;
+        if (s_op_valid) state_d = s_op_kind == KIND_REQ ? ST_COUNTS : ST_CLEAR;
+      end
+      // The indices were read.
+      ST_COUNTS: begin
+        state_d = ST_DONE;
+      end
+      // Waits for a free write port of each index.
+      ST_CLEAR: begin
+        due_d = due_q & ~{clear_completed_ready, clear_consumed_ready, clear_prod_ready};
+        if (due_d == 3'b000) state_d = ST_RING;
+      end
+      // Waits until the lines of the ring are unwritten and its pages have their owner.
+      ST_RING: begin
+        if (llq_ready) state_d = s_op_kind == KIND_MAKE ? ST_DONE : ST_CANCEL;
+      end
+      // Waits until its message contexts are cancelled.
+      ST_CANCEL: begin
+        if (cancel_ready) state_d = ST_DONE;
+      end
+      // Ready completes the operation.
+      ST_DONE: begin
+        state_d = ST_WISH;
+      end
+      default: begin
+        state_d = ST_WISH;
+      end
+    endcase
+
+    drain_d = drain_q;
+    case (drain_q)
+      // Waits for a drain request.
+      DR_WISH: begin
+        if (s_drain_valid) drain_d = DR_FENCE;
+      end
+      // Waits until the fence has entered the pipeline.
+      DR_FENCE: begin
+        if (m_fence_ready) drain_d = DR_PASS;
+      end
+      // Waits until the fence has passed.
+      DR_PASS: begin
+        if (fence_done) drain_d = DR_DONE;
+      end
+      // Ready completes the drain.
+      default: begin
+        drain_d = DR_WISH;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_WISH;
+      drain_q <= DR_WISH;
+    end else begin
+      state_q <= state_d;
+      drain_q <= drain_d;
+    end
+  end
+
+  always @(posedge clk) begin
+    due_q <= due_d;
+    if (state_q == ST_COUNTS) busy_q <= consumed_data != completed_data;
+  end
+
+endmodule

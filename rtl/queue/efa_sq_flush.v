@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_sq_flush - reports errors of send queues and sequences the flush of each halted queue.
+//
+// In    incomplete_, posted_, store_, read_ err: errors that halt a queue (SQ_HOST: store_ is a
+//       failed read of a WQE); notice_*: the QP reached ERR for any reason; clear_*: a queue
+//       restarts; ah_gone: an address handle was destroyed
+// Out   halted: the queue consumes and sends nothing; qperr_* error report; m_fence a fence
+//       behind all consumed WQEs, then m_scan flushes the unacknowledged sends, then m_again and
+//       flush_ok return the queue to the scheduler for flushing, so completions keep the posting
+//       order; a destroyed address handle starts a round too, in which m_scan flushes the sends
+//       through it
+// Time  halted from the next cycle; a report within 2^QPN_W + 1 cycles while reports are accepted;
+//       a fence 2 cycles after its notice, the context scan 1 after the fence has passed, then one
+//       queue per cycle is returned: the next fence 2^QPN_W + 2 after the scan; queues that fail
+//       during a round are served together by the next round
+//
+// A clear cancels an error that is not yet offered. A report that is offered stays; efa_qp_ctx
+// decides on it.
+`include "efa_defs.vh"
+
+module efa_sq_flush #(
+    parameter QPN_W   = 6,
+    parameter SQ_HOST = 0
+) (
+    input wire clk,
+    input wire rst,
+    input wire posted_err_valid,
+    input wire [QPN_W-1:0] posted_err_qpn,
+    input wire incomplete_err_valid,
+    input wire [QPN_W-1:0] incomplete_err_qpn,
+    input wire store_err_valid,
+    input wire [QPN_W-1:0] store_err_qpn,
+    input wire read_err_valid,
+    input wire [QPN_W-1:0] read_err_qpn,
+    input wire notice_valid,
+    input wire [QPN_W-1:0] notice_qpn,
+    input wire clear_valid,
+    input wire [QPN_W-1:0] clear_qpn,
+    input wire ah_gone,
+    output wire [(1<<QPN_W)-1:0] halted,
+    output wire [(1<<QPN_W)-1:0] flush_ok,
+    output wire qperr_valid,
+    input wire qperr_ready,
+    output wire [QPN_W-1:0] qperr_qpn,
+    output wire [3:0] qperr_cause,
+    output wire m_fence_valid,
+    input wire m_fence_ready,
+    input wire fence_done,
+    output wire m_scan_valid,
+    input wire m_scan_ready,
+    output wire [(1<<QPN_W)-1:0] m_scan_set,
+    output wire m_again_valid,
+    input wire m_again_ready,
+    output wire [QPN_W-1:0] m_again_qpn
+);
+
+  localparam N = 1 << QPN_W;
+  localparam [QPN_W-1:0] ONE = 1;
+  localparam [3:0] CAUSE_POSTED = 4'd1;
+  localparam [3:0] CAUSE_INCOMPLETE = 4'd3;
+  localparam [3:0] CAUSE_STORE = SQ_HOST != 0 ? 4'd8 : 4'd4;
+  localparam [3:0] CAUSE_READ = 4'd5;
+  localparam [2:0] ST_REQUEST = 3'd0;
+  localparam [2:0] ST_FENCE = 3'd1;
+  localparam [2:0] ST_PASS = 3'd2;
+  localparam [2:0] ST_SCAN = 3'd3;
+  localparam [2:0] ST_AGAIN = 3'd4;
+
+  reg [2:0] state_q;
+  reg [2:0] state_d;
+  reg [QPN_W-1:0] index_q;
+  reg [QPN_W-1:0] index_d;
+  reg [N-1:0] round_q;
+  reg [N-1:0] round_d;
+  reg [N-1:0] request_q;
+  reg [N-1:0] request_d;
+  reg handles_q;  // an address handle was destroyed since the last round began
+  reg handles_d;
+  reg [N-1:0] flush_ok_q;
+  reg [N-1:0] flush_ok_d;
+  reg [N-1:0] halted_q;
+  reg [N-1:0] halted_d;
+
+  // Errors can occur faster than they are reported: one bit for each, and a scan pointer.
+  reg [N-1:0] posted_q;
+  reg [N-1:0] incomplete_q;
+  reg [N-1:0] store_q;
+  reg [N-1:0] read_q;
+  reg [QPN_W-1:0] scan_q;
+  reg report_q;
+  reg [QPN_W-1:0] report_qpn_q;
+  reg [3:0] report_cause_q;
+
+  wire found = posted_q[scan_q] || incomplete_q[scan_q] || store_q[scan_q] || read_q[scan_q];
+  wire scan_move = !report_q || qperr_ready;
+
+  assign halted = halted_q;
+  assign flush_ok = flush_ok_q;
+  assign qperr_valid = report_q;
+  assign qperr_qpn = report_qpn_q;
+  assign qperr_cause = report_cause_q;
+  assign m_fence_valid = state_q == ST_FENCE;
+  assign m_scan_valid = state_q == ST_SCAN;
+  assign m_scan_set = round_q;
+  assign m_again_valid = state_q == ST_AGAIN && round_q[index_q];
+  assign m_again_qpn = index_q;
+
+  always @* begin
+    state_d = state_q;
+    index_d = index_q;
+    round_d = round_q;
+    request_d = request_q;
+    handles_d = handles_q;
+    flush_ok_d = flush_ok_q;
+    halted_d = halted_q;
+    case (state_q)
+      // Waits for a queue in ERR or a destroyed address handle.
+      ST_REQUEST: begin
+        index_d   = {QPN_W{1'b0}};
+        round_d   = request_q;
+        request_d = {N{1'b0}};
+        handles_d = 1'b0;
+        if (handles_q || request_q != {N{1'b0}}) state_d = ST_FENCE;
+      end
+      // Waits until the fence is behind all consumed WQEs.
+      ST_FENCE: begin
+        if (m_fence_ready) state_d = ST_PASS;
+      end
+      // Waits until the fence has passed: no WQE of these queues is in the pipeline then.
+      ST_PASS: begin
+        if (fence_done) state_d = ST_SCAN;
+      end
+      // Waits until their unacknowledged sends have completed.
+      ST_SCAN: begin
+        if (m_scan_ready) state_d = ST_AGAIN;
+      end
+      // Returns each queue of the round to the scheduler.
+      ST_AGAIN: begin
+        if (round_q[index_q]) flush_ok_d[index_q] = 1'b1;
+        if (!m_again_valid || m_again_ready) begin
+          index_d = index_q + ONE;
+          if (&index_q) state_d = ST_REQUEST;
+        end
+      end
+      default: begin
+        state_d = ST_REQUEST;
+      end
+    endcase
+    if (notice_valid) begin
+      request_d[notice_qpn] = 1'b1;
+      halted_d[notice_qpn] = 1'b1;
+    end
+    if (ah_gone) handles_d = 1'b1;
+    if (posted_err_valid) halted_d[posted_err_qpn] = 1'b1;
+    if (incomplete_err_valid) halted_d[incomplete_err_qpn] = 1'b1;
+    if (store_err_valid) halted_d[store_err_qpn] = 1'b1;
+    if (read_err_valid) halted_d[read_err_qpn] = 1'b1;
+    if (clear_valid) begin
+      request_d[clear_qpn] = 1'b0;
+      round_d[clear_qpn] = 1'b0;
+      flush_ok_d[clear_qpn] = 1'b0;
+      halted_d[clear_qpn] = 1'b0;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      state_q <= ST_REQUEST;
+      round_q <= {N{1'b0}};
+      request_q <= {N{1'b0}};
+      handles_q <= 1'b0;
+      flush_ok_q <= {N{1'b0}};
+      halted_q <= {N{1'b0}};
+      posted_q <= {N{1'b0}};
+      incomplete_q <= {N{1'b0}};
+      store_q <= {N{1'b0}};
+      read_q <= {N{1'b0}};
+      scan_q <= {QPN_W{1'b0}};
+      report_q <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      round_q <= round_d;
+      request_q <= request_d;
+      handles_q <= handles_d;
+      flush_ok_q <= flush_ok_d;
+      halted_q <= halted_d;
+      if (scan_move) begin
+        scan_q <= scan_q + ONE;
+        report_q <= found && !(clear_valid && clear_qpn == scan_q);
+        posted_q[scan_q] <= 1'b0;
+        incomplete_q[scan_q] <= 1'b0;
+        store_q[scan_q] <= 1'b0;
+        read_q[scan_q] <= 1'b0;
+      end
+      if (posted_err_valid) posted_q[posted_err_qpn] <= 1'b1;
+      if (incomplete_err_valid) incomplete_q[incomplete_err_qpn] <= 1'b1;
+      if (store_err_valid) store_q[store_err_qpn] <= 1'b1;
+      if (read_err_valid) read_q[read_err_qpn] <= 1'b1;
+      if (clear_valid) begin
+        posted_q[clear_qpn]  <= 1'b0;
+        incomplete_q[clear_qpn]  <= 1'b0;
+        store_q[clear_qpn] <= 1'b0;
+        read_q[clear_qpn]  <= 1'b0;
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    index_q <= index_d;
+    if (scan_move) begin
+      report_qpn_q <= scan_q;
+      report_cause_q <= posted_q[scan_q] ? CAUSE_POSTED : incomplete_q[scan_q] ? CAUSE_INCOMPLETE :
+          store_q[scan_q] ? CAUSE_STORE : CAUSE_READ;
+    end
+  end
+
+endmodule

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_sq_sched - schedules send queues and consumes their WQEs in order, by deficit round robin.
+//
+// In    work_* queues with a new doorbell; s_again queues to schedule again; s_fence requests a
+//       fence; contexts, producer indices, LLQ lines; halted, flush_ok: a queue is halted or may be
+//       flushed; credit_*: message contexts freed
+// Out   m_item WQEs and fences (EFA_WQE_IN); incomplete_*: an incomplete WQE; sends_open: message
+//       contexts in use or reserved, for efa_perf_counters; m_void: lines of an incomplete WQE, to
+//       be marked as of its wrap
+// Time  one 64-byte WQE per cycle, a 128-byte WQE in two; first WQE 3 cycles after its queue got
+//       work (of 128 bytes: 4); the WQE of the next queue follows in the cycle after the last one;
+//       a second visit to one queue 3 cycles later; all stages stall while m_item_ready is low
+//
+// The quantum is TURN flits, a tenth of QUANTUM. The last message of a visit may overrun its
+// quantum. The overrun is carried as a deficit and deducted from later quanta. With F flits in the
+// longest message, the flits that two queues with permanent work send over any time differ by at
+// most TURN + 2 * (F - 1): 1 % of 100 * QUANTUM flits for F = 65. A queue without competitors has
+// no deficit and is not delayed. A queue that may send (SRD: that finds contexts) has a WQE
+// consumed after at most R = 1 + floor((F - 1) / TURN) quanta of each other queue, within 2^QPN_W *
+// R * (2 * TURN + 6) cycles in which the next stage accepts the offer; cycles with a fence, a clear
+// or s_again do not count. Proven: formal/sq.yaml.
+//
+// An SRD WQE is consumed only with a message context reserved for it. A queue without
+// acknowledgements therefore never blocks other queues behind this stage.
+//
+// SQ_HOST: lines are fetched from host memory; a WQE with a line that failed has no request id.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_sq_sched #(
+    parameter QPN_W   = 6,
+    parameter LLQ_AW  = 21,
+    parameter QUANTUM = 160,
+    parameter SQ_HOST = 0
+) (
+    input wire clk,
+    input wire rst,
+    input wire work_valid,
+    input wire [QPN_W-1:0] work_qpn,
+    input wire s_again_valid,
+    output wire s_again_ready,
+    input wire [QPN_W-1:0] s_again_qpn,
+    input wire s_fence_valid,
+    output wire s_fence_ready,
+    input wire s_fence_id,
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire credit_freed,
+    input wire credit_unused,
+    input wire [(1<<QPN_W)-1:0] halted,
+    input wire [(1<<QPN_W)-1:0] flush_ok,
+    output wire [QPN_W-1:0] qpc_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    output wire [QPN_W-1:0] prod_addr,
+    input wire [15:0] prod_data,
+    input wire [2*QPN_W-1:0] consumed_addr,
+    output wire [2*16-1:0] consumed_data,
+    output wire rd_en,
+    output wire [LLQ_AW-6-1:0] rd_line,
+    input wire [511:0] rd_data,
+    input wire [15:0] rd_parity,
+    output wire m_void_valid,
+    input wire m_void_ready,
+    output wire [LLQ_AW-6-1:0] m_void_line,
+    output wire m_void_parity,
+    output wire incomplete_valid,
+    output wire [QPN_W-1:0] incomplete_qpn,
+    output wire m_item_valid,
+    input wire m_item_ready,
+    output wire [`EFA_WQE_IN__W-1:0] m_item_data,
+    output wire [`EFA_LIMITS__MSG_W:0] sends_open,
+    output wire ev_wqe_valid,
+    output wire [63:0] ev_wqe_data
+);
+
+  localparam LINE_W = LLQ_AW - 6;
+  localparam TURN = QUANTUM / 10;
+  localparam BATCH = 64;  // most WQEs per visit
+  localparam [15:0] LIMIT = BATCH;
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam [MSG_W:0] CONTEXTS = 1 << MSG_W;
+  localparam [MSG_W:0] ONE = 1;
+  localparam FLIT_W = 8;
+  localparam signed [FLIT_W+1:0] QUANTUM_FLITS = TURN;
+  // Dwords with the upper bits of a request id: the last two of the meta descriptor.
+  localparam ID_HIGH = `EFA_IO_TX_META_DESC__BYTES / 4 - 1;
+  localparam ID_LOW = ID_HIGH - 1;
+  localparam [13:0] LONGEST = `EFA_LIMITS__MAX_MTU;
+  localparam [13:0] ROUND_UP = `EFA_PKT_HDR__BYTES + 63;
+
+  // p: the next queue; its context, indices and first line are read again every cycle
+  reg p_valid_q;
+  reg [QPN_W-1:0] p_qpn_q;
+
+  // a: the rest of the visit, one line per cycle
+  reg a_valid_q;
+  reg [QPN_W-1:0] a_qpn_q;
+  reg [`EFA_QPC__W-1:0] a_qpc_q;
+  reg [LINE_W-1:0] a_ring_q;  // mask of its ring's slots
+  reg a_flush_q;
+  reg a_over_q;  // more WQEs than this visit consumes
+  reg a_second_q;
+  reg [15:0] a_count_q;
+  reg [6:0] a_left_q;
+  reg a_credit_q;  // a_left_q contexts are reserved
+
+  // Message contexts neither in use nor reserved.
+  reg [MSG_W:0] credits_q;
+  assign sends_open = CONTEXTS - credits_q;
+
+  // s1: line read
+  reg s1_valid_q;
+  reg s1_deducts_q;  // no line; the visit only reduces the deficit
+  reg s1_first_q;  // first WQE of its visit
+  reg s1_second_q;
+  reg [QPN_W-1:0] s1_qpn_q;
+  reg [`EFA_QPC__W-1:0] s1_qpc_q;
+  reg s1_flush_q;
+  reg s1_credit_q;
+  reg [15:0] s1_count_q;
+  reg signed [FLIT_W+1:0] s1_quantum_q;  // flits that the visit may send
+
+  // The first half of a 128-byte WQE.
+  reg [511:0] half_data_q;
+  reg half_complete_q;
+  reg half_head_q;
+  reg [1:0] half_ids_q;
+  reg [FLIT_W-1:0] half_flits_q;
+
+  // An incomplete line.
+  reg [LINE_W-1:0] s1_line_q;
+  reg void_valid_q;
+  reg [LINE_W-1:0] void_line_q;
+  reg void_parity_q;
+
+  // c: a consumed WQE is deducted from its visit; d: its deficit is in the RAM a cycle later
+  reg c_valid_q;
+  reg [QPN_W-1:0] c_qpn_q;
+  reg signed [FLIT_W+1:0] c_left_q;  // flits left of the visit after the deduction
+  reg signed [FLIT_W+1:0] left_q;
+  reg d_valid_q;
+  reg [QPN_W-1:0] d_qpn_q;
+
+  // Phase bit of the first complete WQE after a clear, normalised to wrap 0.
+  reg [(1<<QPN_W)-1:0] taught_q;
+  reg [(1<<QPN_W)-1:0] phase_q;
+
+  wire out_ready;
+  wire move = out_ready && (!void_valid_q || m_void_ready) && !s_clear_valid;
+
+  wire again_ready;
+  wire next_valid;
+  wire next_ready;
+  wire [QPN_W-1:0] next_qpn;
+
+  // The quantum of the visit is used up while other queues wait.
+  wire c_spent = c_left_q <= 0;
+  wire c_others = next_valid || (p_valid_q && p_qpn_q != c_qpn_q);
+  wire c_ends = c_valid_q && c_spent && c_others;
+  wire [FLIT_W+1:0] c_owed = -c_left_q;
+  wire signed [FLIT_W+1:0] left = !c_valid_q ? left_q : c_spent ? QUANTUM_FLITS : c_left_q;
+  wire [FLIT_W-1:0] c_deficit = c_spent ? c_owed[FLIT_W-1:0] : {FLIT_W{1'b0}};
+  // WQEs read beyond the quantum are not consumed.
+  wire kill_s1 = c_ends && s1_valid_q && s1_qpn_q == c_qpn_q;
+  wire kill_a = c_ends && a_valid_q && a_qpn_q == c_qpn_q;
+  wire kill = kill_s1 || kill_a;
+  wire go = move && !kill && !s_again_valid;
+
+  // The indices or the deficit of queue p are still being written.
+  wire p_late = (a_valid_q && a_qpn_q == p_qpn_q) || ((s1_valid_q || s1_deducts_q) && s1_qpn_q == p_qpn_q)
+      || (c_valid_q && c_qpn_q == p_qpn_q) || (d_valid_q && d_qpn_q == p_qpn_q);
+  wire p_go = p_valid_q && !a_valid_q && !p_late && go;
+  wire [15:0] p_consumed;
+  wire [FLIT_W-1:0] p_deficit;
+  wire [15:0] p_waiting = prod_data - p_consumed;
+  wire p_wide = qpc_data[`EFA_QPC__WQE128];
+  wire p_halted = halted[p_qpn_q];
+  wire p_run = qpc_data[`EFA_QPC__STATE] == `EFA_ADMIN_QP_STATE__RTS_W3 && !p_halted;
+  wire p_flush = p_halted && flush_ok[p_qpn_q];
+  wire p_may = qpc_data[`EFA_QPC__LIVE] && (p_run || p_flush) && p_waiting != 16'd0;
+  wire p_counts = qpc_data[`EFA_QPC__SRD] && !p_halted;
+  wire p_stalls = p_counts && credits_q == {MSG_W + 1{1'b0}};
+  wire p_deducts = next_valid && p_deficit >= QUANTUM_FLITS[FLIT_W-1:0];
+  wire p_take = p_may && !p_stalls && !p_deducts;
+  wire [15:0] p_credits = {{15 - MSG_W{1'b0}}, credits_q};
+  wire [6:0] p_limit = p_counts && p_credits < LIMIT ? p_credits[6:0] : LIMIT[6:0];
+  wire p_over = p_waiting[15:7] != 9'd0 || p_waiting[6:0] > p_limit;
+  wire [6:0] p_left = p_over ? p_limit : p_waiting[6:0];
+  wire p_one = p_waiting == 16'd1 || p_limit == 7'd1;
+  wire signed [FLIT_W+1:0] p_quantum = QUANTUM_FLITS - (next_valid ? $signed({2'b00, p_deficit}) : 10'sd0);
+
+  wire a_wide = a_qpc_q[`EFA_QPC__WQE128];
+  wire a_entry_end = a_second_q || !a_wide;
+  wire a_last = a_entry_end && a_left_q == 7'd1;
+  wire a_issue = a_valid_q && go;
+
+  // Back into the set: visits cut short, queues that may not continue, queues with WQEs left.
+  wire put = kill || (a_issue && a_last && a_over_q)
+      || (p_go && p_may && (p_stalls || p_deducts || (p_over && p_one && !p_wide)));
+  wire [QPN_W-1:0] put_qpn = kill ? c_qpn_q : a_valid_q ? a_qpn_q : p_qpn_q;
+
+  // A fence waits until all scheduled WQEs were consumed; no further queue is scheduled meanwhile.
+  wire empty = !p_valid_q && !a_valid_q && !s1_valid_q;
+  wire fence_go = s_fence_valid && empty && move;
+
+  wire s1_wide = s1_qpc_q[`EFA_QPC__WQE128];
+  wire s1_parity = s1_count_q[s1_qpc_q[`EFA_QPC__SQ_LOG]];
+  wire s1_complete = rd_parity == {16{s1_parity}};
+  wire s1_head = rd_parity[0] == s1_parity;
+  wire [1:0] s1_ids = rd_parity[ID_HIGH:ID_LOW] ~^ {2{s1_parity}};
+  wire s1_end = s1_valid_q && (s1_second_q || !s1_wide);
+  wire head = s1_wide ? half_head_q && (SQ_HOST == 0 || s1_head) : s1_head;
+  wire [1:0] ids = !s1_wide ? s1_ids : half_ids_q & {2{SQ_HOST == 0 || s1_head}};
+  wire torn = !s1_complete || (s1_wide && !half_complete_q);
+  wire [511:0] front = s1_wide ? half_data_q : rd_data;
+  wire [47:0] long_id = front[`EFA_IO_TX_WQE__META__REQ_ID_EX];
+  wire commit = s1_end && move && !kill_s1;
+  // An incomplete WQE halts its queue: later WQEs of this visit are not consumed.
+  wire broken = commit && torn && !s1_flush_q;
+  wire drop_a = broken && a_valid_q && a_qpn_q == s1_qpn_q;
+
+  // Flits of the message of this line; 1 if it cannot be sent.
+  wire [15:0] s1_meta = rd_data[`EFA_IO_TX_WQE__META__LENGTH];
+  wire s1_inlined = rd_data[`EFA_IO_TX_WQE__META__INLINE_MSG];
+  wire [31:0] s1_len0 = s1_inlined ? {16'd0, s1_meta}
+      : s1_meta == 16'd0 ? 32'd0 : rd_data[`EFA_IO_TX_WQE__DATA__SGL__0__LENGTH];
+  wire [31:0] s1_len1 = s1_inlined || s1_meta[15:1] == 15'd0 ? 32'd0
+      : rd_data[`EFA_IO_TX_WQE__DATA__SGL__1__LENGTH];
+  wire s1_long = (s1_len0 | s1_len1) >> 13 != 32'd0;
+  wire [13:0] s1_bytes = {1'b0, s1_len0[12:0]} + {1'b0, s1_len1[12:0]};
+  wire [13:0] s1_padded = s1_bytes + ROUND_UP;
+  wire [FLIT_W-1:0] s1_flits = s1_long || s1_bytes > LONGEST ? 8'd1 : s1_padded[13:6];
+
+  wire [FLIT_W-1:0] consumed_flits =
+      s1_deducts_q ? 8'd0 : torn || s1_flush_q ? 8'd1 : s1_wide ? half_flits_q : s1_flits;
+
+  // Contexts that a visit reserves, and contexts that it returns when cut short.
+  wire spend = p_go && p_take && p_counts;
+  wire [MSG_W:0] back = ((kill_a || drop_a) && a_credit_q ? {{MSG_W-6{1'b0}}, a_left_q}
+      : {MSG_W + 1{1'b0}}) + (kill_s1 && s1_end && s1_credit_q ? ONE : {MSG_W + 1{1'b0}});
+  wire [MSG_W:0] unspent = credits_q + (credit_freed ? ONE : {MSG_W + 1{1'b0}})
+      + (credit_unused ? ONE : {MSG_W + 1{1'b0}});
+
+  // Address of the next line to read.
+  wire [LINE_W-1:0] p_ring = ~({LINE_W{1'b1}} << qpc_data[`EFA_QPC__SQ_LOG]);
+  wire [LINE_W-1:0] p_slot = p_consumed[LINE_W-1:0] & p_ring;
+  wire [LINE_W-1:0] a_slot = a_count_q[LINE_W-1:0] & a_ring_q;
+  wire [LINE_W-1:0] p_lines = p_wide ? {p_slot[LINE_W-2:0], 1'b0} : p_slot;
+  wire [LINE_W-1:0] a_lines = a_wide ? {a_slot[LINE_W-2:0], a_second_q} : a_slot;
+  wire [19:0] p_base = qpc_data[`EFA_QPC__SQ_LINE];
+  wire [19:0] a_base = a_qpc_q[`EFA_QPC__SQ_LINE];
+
+  reg [`EFA_WQE_IN__W-1:0] item;
+  always @* begin
+    item = {`EFA_WQE_IN__W{1'b0}};
+    if (fence_go) begin
+      item[`EFA_WQE_IN__BARRIER] = 1'b1;
+      item[`EFA_WQE_IN__FENCE] = s_fence_id;
+    end else begin
+      item[`EFA_WQE_IN__FLUSH] = s1_flush_q;
+      item[`EFA_WQE_IN__INCOMPLETE] = torn;
+      item[`EFA_WQE_IN__QPN] = {{12 - QPN_W{1'b0}}, s1_qpn_q};
+      item[`EFA_WQE_IN__MSG] = s1_count_q;
+      item[`EFA_WQE_IN__SRD] = s1_qpc_q[`EFA_QPC__SRD];
+      item[`EFA_WQE_IN__PD] = s1_qpc_q[`EFA_QPC__PD];
+      item[`EFA_WQE_IN__QP_NUM] = s1_qpc_q[`EFA_QPC__QP_NUM];
+      item[`EFA_WQE_IN__SCQN] = s1_qpc_q[`EFA_QPC__SCQN];
+      item[`EFA_WQE_IN__SSUB] = s1_qpc_q[`EFA_QPC__SSUB];
+      item[`EFA_WQE_IN__WQE128] = s1_wide;
+      if (head) begin
+        item[`EFA_WQE_IN__REQ_ID]  = front[`EFA_IO_TX_WQE__META__REQ_ID];
+        item[`EFA_WQE_IN__OP_TYPE] = front[`EFA_IO_TX_WQE__META__OP_TYPE];
+      end
+      if (s1_qpc_q[`EFA_QPC__LONG_ID]) begin
+        item[`EFA_WQE_IN__REQ_ID_EX] = long_id & {{32{ids[1]}}, {16{ids[0]}}};
+      end
+      item[`EFA_WQE_IN__ENTRY] = {rd_data[383:0], front};
+    end
+  end
+
+  wire s1_phase = front[`EFA_IO_TX_WQE__META__PHASE] ^ s1_parity;
+  wire s1_reports = !torn && !s1_flush_q;
+  wire s1_wrong_phase = s1_reports && taught_q[s1_qpn_q] && phase_q[s1_qpn_q] != s1_phase;
+
+  reg [63:0] event_data;
+  always @* begin
+    event_data = 64'd0;
+    event_data[`EFA_EV_WQE__QPN] = item[`EFA_WQE_IN__QPN];
+    event_data[`EFA_EV_WQE__MSG] = item[`EFA_WQE_IN__MSG];
+    event_data[`EFA_EV_WQE__REQ_ID] = item[`EFA_WQE_IN__REQ_ID];
+    event_data[`EFA_EV_WQE__WRONG_PHASE] = s1_wrong_phase;
+  end
+
+  assign next_ready = (!p_valid_q || p_go) && !s_fence_valid;
+  assign s_again_ready = again_ready && !kill;
+  assign s_fence_ready = fence_go;
+  assign s_clear_ready = !c_valid_q;
+  assign qpc_addr = p_valid_q && !p_go ? p_qpn_q : next_qpn;
+  assign prod_addr = qpc_addr;
+  assign rd_en = move;
+  assign rd_line = a_valid_q ? a_base[LINE_W-1:0] + a_lines : p_base[LINE_W-1:0] + p_lines;
+  assign m_void_valid = void_valid_q;
+  assign m_void_line = void_line_q;
+  assign m_void_parity = void_parity_q;
+  assign incomplete_valid = broken;
+  assign incomplete_qpn = s1_qpn_q;
+  assign ev_wqe_valid = commit;
+  assign ev_wqe_data = event_data;
+
+  efa_sq_rr #(
+      .QPN_W(QPN_W)
+  ) u_set (
+      .clk(clk),
+      .rst(rst),
+      .now_valid(work_valid),
+      .now_qpn(work_qpn),
+      .s_valid(put || s_again_valid),
+      .s_ready(again_ready),
+      .s_qpn(put ? put_qpn : s_again_qpn),
+      .m_valid(next_valid),
+      .m_ready(next_ready),
+      .m_qpn(next_qpn)
+  );
+
+  efa_ram_1wnr #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W),
+      .READS (3)
+  ) u_consumed (
+      .clk(clk),
+      .wr_en(commit || s_clear_valid),
+      .wr_addr(s_clear_valid ? s_clear_qpn : s1_qpn_q),
+      .wr_data(s_clear_valid ? 16'd0 : s1_count_q + 16'd1),
+      .rd_addr({consumed_addr, qpc_addr}),
+      .rd_data({consumed_data, p_consumed})
+  );
+
+  efa_ram #(
+      .WIDTH (FLIT_W),
+      .ADDR_W(QPN_W)
+  ) u_deficit (
+      .clk(clk),
+      .wr_en(c_valid_q || s_clear_valid),
+      .wr_addr(c_valid_q ? c_qpn_q : s_clear_qpn),
+      .wr_data(c_valid_q ? c_deficit : {FLIT_W{1'b0}}),
+      .rd_en(1'b1),
+      .rd_addr(qpc_addr),
+      .rd_data(p_deficit)
+  );
+
+  efa_skid #(
+      .WIDTH(`EFA_WQE_IN__W)
+  ) u_out (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(commit || fence_go),
+      .s_ready(out_ready),
+      .s_data(item),
+      .m_valid(m_item_valid),
+      .m_ready(m_item_ready),
+      .m_data(m_item_data)
+  );
+
+  always @(posedge clk) begin
+    if (rst) begin
+      p_valid_q  <= 1'b0;
+      a_valid_q  <= 1'b0;
+      s1_valid_q <= 1'b0;
+      s1_deducts_q  <= 1'b0;
+      c_valid_q  <= 1'b0;
+      d_valid_q  <= 1'b0;
+      void_valid_q <= 1'b0;
+      credits_q  <= CONTEXTS;
+    end else begin
+      credits_q <= spend ? unspent - {{MSG_W - 6{1'b0}}, p_left} : unspent + back;
+      if (!p_valid_q || p_go) p_valid_q <= next_valid && next_ready;
+      if (p_go) a_valid_q <= p_take && (p_wide || !p_one);
+      else if (kill_a || drop_a || (a_issue && a_last)) a_valid_q <= 1'b0;
+      if (move) begin
+        s1_valid_q <= (p_go && p_take) || (a_issue && !drop_a);
+        s1_deducts_q  <= p_go && p_may && p_deducts && !p_stalls;
+      end else if (kill_s1) begin
+        s1_valid_q <= 1'b0;
+      end
+      c_valid_q <= commit || (s1_deducts_q && move);
+      d_valid_q <= c_valid_q;
+      if (move) void_valid_q <= s1_valid_q && !s1_complete && !kill_s1;
+      else if (m_void_ready) void_valid_q <= 1'b0;
+    end
+  end
+
+  always @(posedge clk) begin
+    if (next_valid && next_ready) p_qpn_q <= next_qpn;
+    if (p_go) begin
+      a_qpn_q <= p_qpn_q;
+      a_qpc_q <= qpc_data;
+      a_ring_q <= p_ring;
+      a_flush_q <= p_flush;
+      a_second_q <= p_wide;
+      a_count_q <= p_wide ? p_consumed : p_consumed + 16'd1;
+      a_left_q <= p_wide ? p_left : p_left - 7'd1;
+      a_credit_q <= p_counts;
+      a_over_q <= p_over;
+    end else if (a_issue) begin
+      a_second_q <= a_wide && !a_second_q;
+      if (a_entry_end) begin
+        a_count_q <= a_count_q + 16'd1;
+        a_left_q  <= a_left_q - 7'd1;
+      end
+    end
+    if (move) begin
+      s1_first_q <= p_go || (s1_first_q && !s1_end);
+      s1_second_q <= a_valid_q && a_second_q;
+      s1_qpn_q <= a_valid_q ? a_qpn_q : p_qpn_q;
+      s1_qpc_q <= a_valid_q ? a_qpc_q : qpc_data;
+      s1_flush_q <= a_valid_q ? a_flush_q : p_flush;
+      s1_credit_q <= a_valid_q ? a_credit_q : p_counts;
+      s1_count_q <= a_valid_q ? a_count_q : p_consumed;
+      if (p_go) s1_quantum_q <= p_quantum;
+      s1_line_q <= rd_line;
+      void_line_q <= s1_line_q;
+      void_parity_q <= s1_parity;
+      if (s1_valid_q && !s1_second_q) begin
+        half_data_q  <= rd_data;
+        half_complete_q <= s1_complete;
+        half_head_q  <= s1_head;
+        half_ids_q   <= s1_ids;
+        half_flits_q <= s1_flits;
+      end
+    end
+    c_qpn_q <= s1_qpn_q;
+    c_left_q <= (s1_first_q ? s1_quantum_q : left) - $signed({2'b00, consumed_flits});
+    left_q <= left;
+    if (commit && s1_reports && !taught_q[s1_qpn_q]) begin
+      taught_q[s1_qpn_q] <= 1'b1;
+      phase_q[s1_qpn_q]  <= s1_phase;
+    end
+    if (s_clear_valid) taught_q[s_clear_qpn] <= 1'b0;
+    d_qpn_q <= c_qpn_q;
+  end
+
+  wire unused_bits = &{1'b0, s1_qpc_q, c_owed, s1_padded, p_base, a_base};
+
+  `EFA_CHECK(credits_q <= CONTEXTS, "more free contexts than contexts")
+
+endmodule

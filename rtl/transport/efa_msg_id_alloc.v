@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_msg_id_alloc - allocates message contexts round robin and holds which contexts are in use.
+//
+// In    give: the next context is allocated; release_*: a context is freed
+// Out   next_id of the next context, its index below a wrap count, free if next_ready; used;
+//       passes: the scan pointer skips a context in use
+// Time  one allocation per cycle; after contexts in use, the next one is ready at most 3 cycles
+//       after the previous one; a freed context is available one cycle later
+//
+// The scan pointer moves to the next free context in the same row. If the row has none, it first
+// moves to the next row that has one, its own row last. At least one context must be free. The ids
+// continue through resets.
+`include "efa_check.vh"
+
+module efa_msg_id_alloc #(
+    parameter CTX_W = 11,  // 2 or more
+    parameter ID_LEFT = 0  // ids until the wrap at power-on, a multiple of 2^CTX_W; 0: 2^32
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    output wire next_ready,
+    output wire [31:0] next_id,
+    input wire give,
+    input wire release_valid,
+    input wire [CTX_W-1:0] release_place,
+    output wire [(1<<CTX_W)-1:0] used,
+    output wire passes
+);
+
+  localparam N = 1 << CTX_W;
+  localparam COL_W = CTX_W / 2;
+  localparam ROW_W = CTX_W - COL_W;
+  localparam COLS = 1 << COL_W;
+  localparam ROWS = 1 << ROW_W;
+  localparam [COLS-1:0] A_COL = 1;
+  localparam [ROWS-1:0] A_ROW = 1;
+  localparam [31:0] ONE_ID = 1;
+  localparam [31:0] LEFT = ID_LEFT;
+
+  reg [N-1:0] used_q;
+  reg [31:0] id_q;  // wraps, row, column
+  reg [31:0] id_d;
+  reg ready_q;
+
+  wire [COL_W-1:0] col = id_q[COL_W-1:0];
+  wire [ROW_W-1:0] row = id_q[CTX_W-1:COL_W];
+  wire [31:0] id_after = id_q + ONE_ID;
+  wire [COL_W-1:0] col_after = id_after[COL_W-1:0];
+  wire [ROW_W-1:0] row_after = row + A_ROW[ROW_W-1:0];
+
+  // Free contexts from here to the end of the row; rows with a free one, those behind first.
+  wire [COLS-1:0] used_row = used_q[{row, {COL_W{1'b0}}}+:COLS];
+  wire [COLS-1:0] free_row = ~used_row & ({COLS{1'b1}} << col);
+  wire [COLS-1:0] first_col = free_row & (~free_row + A_COL);
+  wire in_row = free_row != {COLS{1'b0}};
+  wire [ROWS-1:0] rows;
+  wire [ROWS-1:0] rows_behind = rows & (({ROWS{1'b1}} << row) << 1);
+  wire lap = rows_behind == {ROWS{1'b0}};
+  wire [ROWS-1:0] rows_from = lap ? rows : rows_behind;
+  wire [ROWS-1:0] first_row = rows_from & (~rows_from + A_ROW);
+  // The context after the next one may be in another row.
+  wire [ROWS-1:0] begins_used;
+  wire used_after = col == {COL_W{1'b1}} ? begins_used[row_after] : used_row[col_after];
+
+  // Decoded by row and column, so that each used bit needs one LUT.
+  wire [ROWS-1:0] give_row = {{ROWS - 1{1'b0}}, give} << row;
+  wire [COLS-1:0] give_col = A_COL << col;
+  wire [ROWS-1:0] release_row = {{ROWS - 1{1'b0}}, release_valid} << release_place[CTX_W-1:COL_W];
+  wire [COLS-1:0] release_col = A_COL << release_place[COL_W-1:0];
+  wire [N-1:0] used_d;
+
+  // Index of the first set bit, bit by bit.
+  wire [COL_W-1:0] col_found;
+  wire [ROW_W-1:0] row_found;
+
+  genvar place;
+  generate
+    for (place = 0; place < ROWS; place = place + 1) begin : g_row
+      wire [COLS-1:0] cols = used_q[place*COLS+:COLS];
+      assign begins_used[place] = cols[0];
+      assign rows[place] = cols != {COLS{1'b1}};
+      assign used_d[place*COLS+:COLS] = (cols | (give_row[place] ? give_col : {COLS{1'b0}}))
+          & ~(release_row[place] ? release_col : {COLS{1'b0}});
+    end
+    for (place = 0; place < COL_W; place = place + 1) begin : g_col_bit
+      localparam HALF = 1 << place;
+      wire [COLS-1:0] has = {COLS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
+      assign col_found[place] = (first_col & has) != {COLS{1'b0}};
+    end
+    for (place = 0; place < ROW_W; place = place + 1) begin : g_row_bit
+      localparam HALF = 1 << place;
+      wire [ROWS-1:0] has = {ROWS / 2 / HALF{{HALF{1'b1}}, {HALF{1'b0}}}};
+      assign row_found[place] = (first_row & has) != {ROWS{1'b0}};
+    end
+  endgenerate
+
+  assign next_ready = ready_q;
+  assign next_id = id_q;
+  assign used = used_q;
+  assign passes = !give && used_row[col];
+
+  always @* begin
+    id_d = id_q;
+    if (give) begin
+      id_d = id_after;
+    end else if (in_row) begin
+      id_d[COL_W-1:0] = col_found;
+    end else begin
+      id_d[31:CTX_W] = id_q[31:CTX_W] + {{31 - CTX_W{1'b0}}, lap};
+      id_d[CTX_W-1:0] = {row_found, {COL_W{1'b0}}};
+    end
+  end
+
+  always @(posedge clk) begin
+    if (power_rst) id_q <= 32'd0 - LEFT;
+    else if (!rst) id_q <= id_d;
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      used_q  <= {N{1'b0}};
+      ready_q <= 1'b1;
+    end else begin
+      used_q  <= used_d;
+      ready_q <= give ? !used_after : in_row;
+    end
+  end
+
+  `EFA_CHECK(!give || next_ready, "context allocated twice")
+  `EFA_CHECK(rows != {ROWS{1'b0}}, "context allocated with none free")
+
+endmodule

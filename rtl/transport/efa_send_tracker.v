@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// efa_send_tracker - tracks SRD sends until they are acknowledged, and reports every send
+// completion.
+//
+// In    s_ctx an SRD send that starts; ack_rx acknowledgements; s_done completions of messages that
+//       were sent or need no packet, and fences; s_scan: flush the QPs of s_scan_set and the sends
+//       of destroyed address handles; s_purge: cancel the sends of a QP
+// Out   ctx_* the context of the next send; txc completions; mark_*: a fence has passed; freed: one
+//       send is no longer outstanding; completed_rd_*: sends completed per QP since s_clear
+// Time  completion 3 cycles after its cause, one per cycle; a context scan takes one cycle for each
+//       context or for each row of 32 free contexts, plus 3; the contexts before the first row
+//       boundary take one cycle each
+//
+// Contexts are allocated round robin. A scan that starts at the next context therefore meets the
+// sends of a QP in posting order, except sends that were still outstanding when the contexts
+// wrapped. A flush completes those sends first, one generation a pass; a separate pass finds each
+// generation. Completions of a QP that is dead, in RESET or recreated with another number are
+// discarded.
+//
+// There are twice as many contexts as sends that may be outstanding. One context is therefore
+// always free, a context is reused late, and few generations are outstanding together. Ids continue
+// through resets: an acknowledgement of a send from before a reset meets no context of its
+// generation for at least 2^31 sends.
+//
+// The completion buffer holds completions while txc stalls: 2^MSG_W sends with a context, which
+// count as outstanding until they leave the buffer (freed), so acknowledgements and scans never
+// stall; and 2^MSG_W others (datagrams, refused or flushed WQEs), then s_done stalls.
+`include "efa_defs.vh"
+`include "efa_check.vh"
+
+module efa_send_tracker #(
+    parameter QPN_W = 6
+) (
+    input wire clk,
+    input wire power_rst,
+    input wire rst,
+    output wire ctx_ready,
+    output wire [31:0] ctx_id,
+    input wire s_ctx_valid,
+    input wire [`EFA_TX_MSG__W-1:0] s_ctx_msg,
+    input wire ack_rx_valid,
+    output wire ack_rx_ready,
+    input wire [`EFA_ACK_RX__W-1:0] ack_rx_data,
+    input wire s_done_valid,
+    output wire s_done_ready,
+    input wire [`EFA_TX_MSG__W-1:0] s_done_msg,
+    input wire s_scan_valid,
+    output wire s_scan_ready,
+    input wire [(1<<QPN_W)-1:0] s_scan_set,
+    input wire [4*(1<<`EFA_LIMITS__AH_W)-1:0] ah_gen,
+    input wire s_cancel_valid,
+    output wire s_cancel_ready,
+    input wire [QPN_W-1:0] s_cancel_qpn,
+    output wire [QPN_W-1:0] qpc_addr,
+    input wire [`EFA_QPC__W-1:0] qpc_data,
+    input wire s_clear_valid,
+    output wire s_clear_ready,
+    input wire [QPN_W-1:0] s_clear_qpn,
+    input wire [2*QPN_W-1:0] completed_rd_addr,
+    output wire [2*16-1:0] completed_rd_data,
+    output wire freed,
+    output wire fence_valid,
+    output wire fence_id,
+    output wire txc_valid,
+    input wire txc_ready,
+    output wire [`EFA_CPL__W-1:0] txc_data,
+    output wire st_send_valid,
+    output wire [15:0] st_send_bytes
+);
+
+  localparam MSG_W = `EFA_LIMITS__MSG_W;
+  localparam STORE_LOG2 = MSG_W + 1;
+  // Contexts, in the rows of efa_msg_id_alloc.
+  localparam CTX_W = MSG_W + 1;
+  localparam N = 1 << CTX_W;
+  localparam COL_W = CTX_W / 2;
+  localparam COLS = 1 << COL_W;
+  localparam ITEM_W = 4 + 8 + 3 + QPN_W + 16 + 12 + 1 + 64 + 16;
+  localparam AH_W = `EFA_LIMITS__AH_W;
+  localparam [CTX_W:0] ONE = 1;
+  localparam [CTX_W:0] A_ROW = 1 << COL_W;
+  localparam [1:0] KIND_BARRIER = 2'd2;
+  localparam [1:0] FROM_DONE = 2'd0;
+  localparam [1:0] FROM_ACK = 2'd1;
+  localparam [1:0] FROM_SCAN = 2'd2;
+  localparam [1:0] ST_IDLE = 2'd0;
+  localparam [1:0] ST_LOOKUP = 2'd1;
+  localparam [1:0] ST_TAIL = 2'd2;
+  localparam [1:0] ST_DONE = 2'd3;
+  localparam [1:0] PASS_FIND = 2'd0;
+  localparam [1:0] PASS_OLD = 2'd1;
+  localparam [1:0] PASS_LAST = 2'd2;
+  localparam GEN_W = 32 - CTX_W;
+
+  // The context scan: its position and purpose.
+  reg [1:0] scan_q;
+  reg [1:0] scan_d;
+  reg [CTX_W:0] seen_q;
+  reg [CTX_W:0] seen_d;
+  reg [CTX_W-1:0] from_q;
+  reg [CTX_W-1:0] from_d;
+  reg purging_q;
+  reg purging_d;
+  reg [1:0] pass_q;
+  reg [1:0] pass_d;
+  reg [31:0] start_q;  // the next context when the scan began
+  reg found_q;  // an out-of-place send must be flushed; its age is oldest_q generations
+  reg [GEN_W-1:0] oldest_q;
+  reg [GEN_W-1:0] old_gen_q;
+  reg any_q;  // a context may be out of place: one in use was skipped since the last check
+  reg any_found_q;
+
+  // c1: context read
+  reg c1_valid_q;
+  reg [1:0] c1_from_q;
+  reg [CTX_W-1:0] c1_index_q;
+  reg c1_used_q;  // as read; a context released in the same cycle is not in use
+  reg released_q;
+  reg [CTX_W-1:0] released_index_q;
+  reg [`EFA_ACK_RX__W-1:0] c1_ack_q;
+  reg [`EFA_TX_MSG__W-1:0] c1_msg_q;
+
+  // Completions in the buffer that never had a context.
+  reg [MSG_W:0] rest_q;
+
+  // c2: a completion, its QP being read; c3: at the output
+  reg c2_valid_q;
+  reg c2_barrier_q;
+  reg c2_fence_q;
+  reg [`EFA_CPL__W-1:0] c2_cpl_q;
+  reg c3_valid_q;
+  reg c3_barrier_q;
+  reg c3_fence_q;
+  reg [`EFA_CPL__W-1:0] c3_cpl_q;
+
+  // Forwarding of the count written in the previous cycle, which the read for c3 missed.
+  reg late_q;
+  reg [QPN_W-1:0] late_qpn_q;
+  reg [15:0] late_count_q;
+
+  wire move = !c3_valid_q || c3_barrier_q || txc_ready;
+
+  // Contexts in use and the next one; an id is generation and index.
+  wire [N-1:0] used;
+  wire passes_open;
+  wire [CTX_W-1:0] next_index = ctx_id[CTX_W-1:0];
+  wire [CTX_W-1:0] look = from_q + seen_q[CTX_W-1:0];
+  wire [COLS-1:0] lookup_row = used[{look[CTX_W-1:COL_W], {COL_W{1'b0}}}+:COLS];
+  wire row_free = look[COL_W-1:0] == {COL_W{1'b0}} && lookup_row == {COLS{1'b0}}
+      && seen_q + A_ROW <= {1'b1, {CTX_W{1'b0}}};
+  wire lookup_hit = scan_q == ST_LOOKUP && lookup_row[look[COL_W-1:0]];
+
+  // Round robin into the pipeline: completions of sent messages, acknowledgements, the scan.
+  wire rest_space = !rest_q[MSG_W];
+  wire [2:0] request = {lookup_hit, ack_rx_valid, s_done_valid && rest_space};
+  wire [2:0] grant;
+  wire [31:0] ack_id = ack_rx_data[`EFA_ACK_RX__MSG_ID];
+  wire [CTX_W-1:0] c0_index = grant[1] ? ack_id[CTX_W-1:0] : look;
+
+  reg [`EFA_SEND_CTX__W-1:0] new_ctx;
+  always @* begin
+    new_ctx = {`EFA_SEND_CTX__W{1'b0}};
+    new_ctx[`EFA_SEND_CTX__GEN] = {{CTX_W{1'b0}}, ctx_id[31:CTX_W]};
+    new_ctx[`EFA_SEND_CTX__NODE] = s_ctx_msg[`EFA_TX_MSG__NODE];
+    new_ctx[`EFA_SEND_CTX__QPN] = s_ctx_msg[`EFA_TX_MSG__QPN];
+    new_ctx[`EFA_SEND_CTX__QP_NUM] = s_ctx_msg[`EFA_TX_MSG__QP_NUM];
+    new_ctx[`EFA_SEND_CTX__SCQN] = s_ctx_msg[`EFA_TX_MSG__SCQN];
+    new_ctx[`EFA_SEND_CTX__SSUB] = s_ctx_msg[`EFA_TX_MSG__SSUB];
+    new_ctx[`EFA_SEND_CTX__REQ_ID] = s_ctx_msg[`EFA_TX_MSG__REQ_ID];
+    new_ctx[`EFA_SEND_CTX__REQ_ID_EX] = s_ctx_msg[`EFA_TX_MSG__REQ_ID_EX];
+    new_ctx[`EFA_SEND_CTX__OP_TYPE] = s_ctx_msg[`EFA_TX_MSG__OP_TYPE];
+    new_ctx[`EFA_SEND_CTX__LENGTH] = s_ctx_msg[`EFA_TX_MSG__LENGTH];
+    new_ctx[`EFA_SEND_CTX__AH] = s_ctx_msg[`EFA_TX_MSG__AH];
+    new_ctx[`EFA_SEND_CTX__AH_GEN] = s_ctx_msg[`EFA_TX_MSG__AH_GEN];
+  end
+
+  wire [`EFA_SEND_CTX__W-1:0] ctx;
+  wire [11:0] ctx_qpn = ctx[`EFA_SEND_CTX__QPN];
+  wire [15:0] ctx_ah = ctx[`EFA_SEND_CTX__AH];
+  wire [31:0] c1_id = c1_ack_q[`EFA_ACK_RX__MSG_ID];
+  wire c1_used = c1_used_q && !(released_q && released_index_q == c1_index_q);
+  wire acked = c1_from_q == FROM_ACK && c1_used
+      && ctx[`EFA_SEND_CTX__GEN] == {{CTX_W{1'b0}}, c1_id[31:CTX_W]}
+      && ctx[`EFA_SEND_CTX__NODE] == c1_ack_q[`EFA_ACK_RX__SRC_NODE]
+      && ctx[`EFA_SEND_CTX__QP_NUM] == c1_ack_q[`EFA_ACK_RX__DST_QPN];
+  wire stale = ah_gen[4*ctx_ah[AH_W-1:0]+:4] != ctx[`EFA_SEND_CTX__AH_GEN];
+  wire looked_at = c1_valid_q && c1_from_q == FROM_SCAN && c1_used;
+  wire meant = purging_q ? ctx_qpn[QPN_W-1:0] == s_cancel_qpn : s_scan_set[ctx_qpn[QPN_W-1:0]];
+  wire may_be_stale = looked_at && !purging_q;
+  wire due = looked_at && meant || may_be_stale && stale;
+  // Generations since allocation. A send in its place is 0 old, or 1 at or above the start index.
+  wire [31:0] ctx_gen = ctx[`EFA_SEND_CTX__GEN];
+  wire [GEN_W-1:0] age = start_q[31:CTX_W] - ctx_gen[GEN_W-1:0];
+  wire [GEN_W-1:0] extra = age - {{GEN_W - 1{1'b0}}, c1_index_q >= start_q[CTX_W-1:0]};
+  wire passed_over = looked_at && extra != {GEN_W{1'b0}} && !extra[GEN_W-1];
+  // A send of this generation that is in its place may complete too: it follows in posting order.
+  wire now = pass_q == PASS_LAST || (pass_q == PASS_OLD && ctx_gen[GEN_W-1:0] == old_gen_q);
+  wire walked = due && now;
+  wire finds = due && passed_over && pass_q == PASS_FIND;
+  wire left = c1_from_q == FROM_DONE;
+  // The comparison of handle generations arrives late.
+  wire c1_known = c1_valid_q && (left || acked) || looked_at && meant && now;
+  wire c1_passes = c1_known || may_be_stale && now && stale;
+  wire release_ctx = c1_passes && !left;
+  wire c1_cancelled = walked && purging_q;
+  wire c1_barrier = left && c1_msg_q[`EFA_TX_MSG__KIND] == KIND_BARRIER;
+  wire [7:0] c1_status = left ? c1_msg_q[`EFA_TX_MSG__STATUS]
+      : acked ? c1_ack_q[`EFA_ACK_RX__STATUS] : `EFA_IO_COMP_STATUS__FLUSHED;
+  wire [2:0] c1_op = left ? c1_msg_q[`EFA_TX_MSG__OP_TYPE] : ctx[`EFA_SEND_CTX__OP_TYPE];
+
+  wire [11:0] c1_qpn = left ? c1_msg_q[`EFA_TX_MSG__QPN] : ctx_qpn;
+  wire [ITEM_W-1:0] c1_item = {
+    left,
+    c1_cancelled,
+    c1_barrier,
+    c1_msg_q[`EFA_TX_MSG__FENCE],
+    c1_status,
+    c1_op,
+    c1_qpn[QPN_W-1:0],
+    left ? c1_msg_q[`EFA_TX_MSG__QP_NUM] : ctx[`EFA_SEND_CTX__QP_NUM],
+    left ? c1_msg_q[`EFA_TX_MSG__SCQN] : ctx[`EFA_SEND_CTX__SCQN],
+    left ? c1_msg_q[`EFA_TX_MSG__SSUB] : ctx[`EFA_SEND_CTX__SSUB],
+    left ? c1_msg_q[`EFA_TX_MSG__REQ_ID_EX] : ctx[`EFA_SEND_CTX__REQ_ID_EX],
+    left ? c1_msg_q[`EFA_TX_MSG__REQ_ID] : ctx[`EFA_SEND_CTX__REQ_ID],
+    left ? c1_msg_q[`EFA_TX_MSG__LENGTH] : ctx[`EFA_SEND_CTX__LENGTH]
+  };
+
+  // A completion bypasses an empty buffer; otherwise the buffer keeps the order.
+  wire [STORE_LOG2:0] stored;
+  wire store_ready;
+  wire store_valid;
+  wire [ITEM_W-1:0] store_item;
+  wire bypass = stored == {(STORE_LOG2 + 1) {1'b0}};
+  wire next_valid = bypass ? c1_passes : store_valid;
+  wire [ITEM_W-1:0] next_item = bypass ? c1_item : store_item;
+  wire goes = next_valid && move;
+  wire goes_rest = goes && next_item[ITEM_W-1];
+
+  wire next_left;
+  wire next_cancelled;
+  wire next_barrier;
+  wire next_fence;
+  wire [7:0] next_status;
+  wire [2:0] next_op;
+  wire [QPN_W-1:0] next_qpn;
+  wire [15:0] next_qp_num;
+  wire [11:0] next_scqn;
+  wire next_ssub;
+  wire [47:0] next_req_id_ex;
+  wire [15:0] next_req_id;
+  wire [15:0] next_length;
+  assign {next_left, next_cancelled, next_barrier, next_fence, next_status, next_op, next_qpn,
+          next_qp_num, next_scqn, next_ssub, next_req_id_ex, next_req_id, next_length} = next_item;
+
+  reg [`EFA_CPL__W-1:0] next_cpl;
+  always @* begin
+    next_cpl = {`EFA_CPL__W{1'b0}};
+    next_cpl[`EFA_CPL__QPN] = {{12 - QPN_W{1'b0}}, next_qpn};
+    next_cpl[`EFA_CPL__QP_NUM] = next_qp_num;
+    next_cpl[`EFA_CPL__CQN] = next_scqn;
+    next_cpl[`EFA_CPL__SUB] = next_ssub;
+    next_cpl[`EFA_CPL__REQ_ID] = next_req_id;
+    next_cpl[`EFA_CPL__REQ_ID_EX] = next_req_id_ex;
+    next_cpl[`EFA_CPL__STATUS] = next_status;
+    next_cpl[`EFA_CPL__OP_TYPE] = next_op;
+    next_cpl[`EFA_CPL__LENGTH] = next_length;
+  end
+
+  wire [11:0] c2_qpn = c2_cpl_q[`EFA_CPL__QPN];
+  wire [11:0] c3_qpn = c3_cpl_q[`EFA_CPL__QPN];
+  wire c2_lives = qpc_data[`EFA_QPC__LIVE] && qpc_data[`EFA_QPC__STATE] !=
+  `EFA_ADMIN_QP_STATE__RESET_W3
+  && qpc_data[`EFA_QPC__QP_NUM] == c2_cpl_q[`EFA_CPL__QP_NUM];
+
+  wire handed = txc_valid && txc_ready;
+  wire [15:0] count_read;
+  wire late_same = late_q && late_qpn_q == c3_qpn[QPN_W-1:0];
+  wire [15:0] count = late_same ? late_count_q + 16'd1 : count_read + 16'd1;
+
+  assign ack_rx_ready = grant[1];
+  assign s_done_ready = grant[0];
+  assign s_scan_ready = scan_q == ST_DONE && !purging_q;
+  assign s_cancel_ready = scan_q == ST_DONE && purging_q;
+  assign s_clear_ready = !handed;
+  // The QP context is read again every cycle while the completion waits.
+  assign qpc_addr = move ? next_qpn : c2_qpn[QPN_W-1:0];
+  assign freed = goes && !next_left;
+  assign fence_valid = c3_valid_q && c3_barrier_q;
+  assign fence_id = c3_fence_q;
+  assign txc_valid = c3_valid_q && !c3_barrier_q;
+  assign txc_data = c3_cpl_q;
+  assign st_send_valid = handed && c3_cpl_q[`EFA_CPL__STATUS] == `EFA_IO_COMP_STATUS__OK;
+  assign st_send_bytes = c3_cpl_q[`EFA_CPL__LENGTH];
+
+  efa_arb #(
+      .N(3)
+  ) u_turns (
+      .clk(clk),
+      .rst(rst),
+      .s_request(request),
+      .s_hold(1'b0),
+      .m_grant(grant)
+  );
+
+  efa_msg_id_alloc #(
+      .CTX_W(CTX_W)
+  ) u_rr (
+      .clk(clk),
+      .power_rst(power_rst),
+      .rst(rst),
+      .next_ready(ctx_ready),
+      .next_id(ctx_id),
+      .give(s_ctx_valid),
+      .release_valid(release_ctx),
+      .release_place(c1_index_q),
+      .used(used),
+      .passes(passes_open)
+  );
+
+  efa_ram #(
+      .WIDTH (`EFA_SEND_CTX__W),
+      .ADDR_W(CTX_W)
+  ) u_contexts (
+      .clk(clk),
+      .wr_en(s_ctx_valid),
+      .wr_addr(next_index),
+      .wr_data(new_ctx),
+      .rd_en(1'b1),
+      .rd_addr(c0_index),
+      .rd_data(ctx)
+  );
+
+  efa_fifo #(
+      .WIDTH(ITEM_W),
+      .DEPTH_LOG2(STORE_LOG2)
+  ) u_store (
+      .clk(clk),
+      .rst(rst),
+      .s_valid(c1_passes && !(bypass && move)),
+      .s_ready(store_ready),
+      .s_data(c1_item),
+      .m_valid(store_valid),
+      .m_ready(move),
+      .m_data(store_item),
+      .level(stored)
+  );
+
+  efa_ram_1wnr #(
+      .WIDTH (16),
+      .ADDR_W(QPN_W),
+      .READS (3)
+  ) u_completed (
+      .clk(clk),
+      .wr_en(handed || s_clear_valid),
+      .wr_addr(handed ? c3_qpn[QPN_W-1:0] : s_clear_qpn),
+      .wr_data(handed ? count : 16'd0),
+      .rd_addr({completed_rd_addr, move ? c2_qpn[QPN_W-1:0] : c3_qpn[QPN_W-1:0]}),
+      .rd_data({completed_rd_data, count_read})
+  );
+
+  // A find pass has ended.
+  wire looked = scan_q == ST_TAIL && pass_q == PASS_FIND && (!c1_valid_q || c1_from_q != FROM_SCAN);
+
+  always @* begin
+    scan_d = scan_q;
+    seen_d = seen_q;
+    from_d = from_q;
+    purging_d = purging_q;
+    pass_d = pass_q;
+    case (scan_q)
+      // Idle: waits for a flush or a cancel.
+      ST_IDLE: begin
+        seen_d = {CTX_W + 1{1'b0}};
+        // A cancel needs no order.
+        pass_d = any_q && !s_cancel_valid ? PASS_FIND : PASS_LAST;
+        from_d = pass_d == PASS_LAST ? next_index : {CTX_W{1'b0}};
+        purging_d = s_cancel_valid;
+        if (s_scan_valid || s_cancel_valid) scan_d = ST_LOOKUP;
+      end
+      // Until every context was visited once.
+      ST_LOOKUP: begin
+        if (seen_q[CTX_W]) scan_d = ST_TAIL;
+        else if (row_free) seen_d = seen_q + A_ROW;
+        else if (!lookup_hit || grant[2]) seen_d = seen_q + ONE;
+      end
+      // Until the last context has left c1; then old sends, the next generation, or the last pass.
+      ST_TAIL: begin
+        seen_d = {CTX_W + 1{1'b0}};
+        if (!c1_valid_q || c1_from_q != FROM_SCAN) begin
+          scan_d = pass_q == PASS_LAST ? ST_DONE : ST_LOOKUP;
+          if (pass_q == PASS_FIND && !found_q) begin
+            pass_d = PASS_LAST;
+            from_d = start_q[CTX_W-1:0];
+          end else begin
+            pass_d = pass_q == PASS_FIND ? PASS_OLD : PASS_FIND;
+          end
+        end
+      end
+      // Ready acknowledges the requester.
+      default: begin
+        scan_d = ST_IDLE;
+      end
+    endcase
+  end
+
+  always @(posedge clk) begin
+    if (rst) begin
+      scan_q <= ST_IDLE;
+      rest_q <= {MSG_W + 1{1'b0}};
+      any_q <= 1'b0;
+      c1_valid_q <= 1'b0;
+      released_q <= 1'b0;
+      c2_valid_q <= 1'b0;
+      c3_valid_q <= 1'b0;
+      late_q <= 1'b0;
+    end else begin
+      scan_q <= scan_d;
+      any_q <= (any_q && !(looked && !any_found_q)) || passes_open;
+      late_q <= handed;
+      rest_q <= rest_q + {{MSG_W{1'b0}}, grant[0]} - {{MSG_W{1'b0}}, goes_rest};
+      c1_valid_q <= grant != 3'd0;
+      released_q <= release_ctx;
+      if (move) begin
+        c2_valid_q <= next_valid && !next_cancelled;
+        c3_valid_q <= c2_valid_q && (c2_barrier_q || c2_lives);
+      end
+    end
+  end
+
+  always @(posedge clk) begin
+    seen_q <= seen_d;
+    from_q <= from_d;
+    purging_q <= purging_d;
+    pass_q <= pass_d;
+    if (scan_q == ST_IDLE) start_q <= ctx_id;
+    old_gen_q <= start_q[31:CTX_W] - oldest_q;
+    // A find pass begins.
+    if (scan_q == ST_IDLE || (scan_q == ST_TAIL && pass_q == PASS_OLD)) begin
+      found_q <= 1'b0;
+      any_found_q <= passes_open;
+      oldest_q <= {GEN_W{1'b0}};
+    end else begin
+      if (finds) found_q <= 1'b1;
+      if (finds && age > oldest_q) oldest_q <= age;
+      if (passed_over || passes_open) any_found_q <= 1'b1;
+    end
+    late_qpn_q <= c3_qpn[QPN_W-1:0];
+    late_count_q <= count;
+    c1_from_q <= grant[0] ? FROM_DONE : grant[1] ? FROM_ACK : FROM_SCAN;
+    c1_index_q <= c0_index;
+    c1_used_q <= grant[1] ? used[ack_id[CTX_W-1:0]] : lookup_hit;
+    released_index_q <= c1_index_q;
+    c1_ack_q <= ack_rx_data;
+    c1_msg_q <= s_done_msg;
+    if (move) begin
+      c2_barrier_q <= next_barrier;
+      c2_fence_q <= next_fence;
+      c2_cpl_q <= next_cpl;
+      c3_barrier_q <= c2_barrier_q;
+      c3_fence_q <= c2_fence_q;
+      c3_cpl_q <= c2_cpl_q;
+    end
+  end
+
+  wire unused_bits = &{1'b0, s_ctx_msg, c1_ack_q, c1_msg_q, c1_id, ack_id, ctx_qpn, ctx_ah, ctx_gen, c1_qpn,
+      c2_qpn, c3_qpn, qpc_data};
+
+  `EFA_CHECK(!c1_passes || store_ready, "more finished sends than outstanding sends")
+
+endmodule

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sweeps ask of the RTL: the timelines of the messages of some workloads."""
+
+from cycle.timelines import LifelineError, from_events
+
+from efa.backend import BackendUnavailable
+from tb.cycle.timed import run_timed
+from tb.lib.simulation import brief
+from tb.runner import RunFailed
+from tb.simulators import simulator_missing
+
+
+def timelines_of(works, sim, seed):
+    """MessageTimelines of some Workloads on the RTL; raises RuntimeError, and
+    BackendUnavailable."""
+    reason = simulator_missing(sim)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    try:
+        return [
+            from_events(work, run.events, run.marks, run.queues, run.numbers)
+            for work, run in zip(works, run_timed(works, sim, seed), strict=True)
+        ]
+    except (RunFailed, LifelineError) as error:
+        raise RuntimeError(brief(str(error))) from error

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference model beside one simulated device: fed with the same stores, requested what is due.
+
+Its outputs are sorted into what the scoreboard can compare whatever the device's timing: admin
+responses by command id, completions by queue pair, packets by sender and receiver, payload by
+address. A reset takes effect in the model when the device shows its begin; stores behind it wait.
+"""
+
+from collections import Counter, defaultdict, deque
+from contextlib import nullcontext
+
+import numpy as np
+
+from efa import defs
+from efa.admin_counters import COUNTER_BYTES
+from efa.admin_engine import CRC_VERSION
+from efa.codec import crc16
+from efa.device import Device
+from efa.expectation import ADMIN_RESPONSE, ASYNC_EVENT, COMPLETION, EVENT
+from efa.interrupts import ENTRY_BYTES
+from efa.memory import Memory
+from efa.wire import precompiled
+from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
+from tb.env.payload import DuePayload, Message
+
+PAGE_BYTES = 4096
+# Which queue gets a message context when all are in use is a matter of time: here none ever waits.
+UNBOUND = {"msg_w": 24}
+
+
+def pages(start, end):
+    """Addresses of the pages that a range touches."""
+    return range(start // PAGE_BYTES * PAGE_BYTES, end, PAGE_BYTES)
+
+
+class Ring:
+    """A ring the device writes, and how many entries of it were written so far.
+
+    `bounds` says which events or messages its entries permit (tb/env/notification.py)."""
+
+    bounds = None
+
+    def __init__(self, kind, number, sub, base, entry_bytes, depth):
+        self.kind, self.number, self.sub = kind, number, sub
+        self.base, self.entry_bytes, self.depth = base, entry_bytes, depth
+        self.end = base + entry_bytes * depth
+        self.written = 0
+        self.place = number, sub
+
+    def __repr__(self):
+        return f"{self.kind} ring {self.number}.{self.sub}"
+
+
+_PHASE_AT = {ADMIN_RESPONSE: 3, COMPLETION: 3, EVENT: 0, ASYNC_EVENT: 4}
+_TIME = slice(8, 16)
+
+
+def clear_phase(kind, entry):
+    """The entry without its phase bit, and the bit."""
+    at = _PHASE_AT[kind]
+    byte = entry[at]
+    if byte & 1:
+        return entry[:at] + bytes((byte & 0xFE,)) + entry[at + 1 :], 1
+    return entry, 0
+
+
+def clear_time(entry):
+    """An asynchronous event without its time, which is the device's own."""
+    return entry[: _TIME.start] + bytes(8) + entry[_TIME.stop :]
+
+
+def is_keep_alive(entry):
+    """True for an asynchronous event of the device's own."""
+    return int.from_bytes(entry[:2], "little") == defs.AdminAenqGroup.KEEP_ALIVE
+
+
+def time_of(entry):
+    """When an asynchronous event was, in cycles of the device."""
+    return int.from_bytes(entry[_TIME], "little")
+
+
+def clear_checksum(entry, version):
+    """An admin response without its checksum; raises ValueError where that is wrong."""
+    bare = defs.AdminAcqEntry.unpack(entry)
+    head = bare.acq_common_descriptor
+    checksum, head.checksum = head.checksum, 0
+    wanted = crc16(bare.pack()) if version >= CRC_VERSION else 0
+    if checksum != wanted:
+        raise ValueError(f"checksum {checksum:#06x}, should be {wanted:#06x}")
+    return bare.pack()
+
+
+_ROUTE = precompiled(defs.PktHdr, "opcode", "src_qpn", "dst_qpn", "src_node", "dst_node")
+_ENTRY = precompiled(defs.IoCdescCommon, "flags", "qp_num")
+_RESPONSE_BYTES = defs.AdminMmioReqReadLessResp.SIZE
+_Q_TYPE_LSB = defs.IoCdescCommon.q_type.lsb
+_ARM_LSB, _CONSUMER_MASK = 31, 0xFFFF
+SEND_QUEUE = int(defs.IoQueueType.SEND_QUEUE)
+_PSN = defs.PktHdr.psn.offset
+_MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
+_PATH = defs.PktHdr.path.offset
+
+
+# (opcode, src_qpn, dst_qpn, src_node, dst_node) of a packet: packets of one route keep their order,
+# everything else may pass each other.
+route_of = _ROUTE.unpack_from
+psn_of = precompiled(defs.PktHdr, "psn").unpack_from
+
+
+def same_packet(one, other):
+    """Equal but for what a device chooses for itself: psn, msg_id, path."""
+    return one == other or (
+        one[:_PSN] == other[:_PSN]
+        and one[_MSG_ID_END:_PATH] == other[_MSG_ID_END:_PATH]
+        and one[_PATH + 1 :] == other[_PATH + 1 :]
+    )
+
+
+class Vectors:
+    """Which messages the MSI-X table of a model permits, now or as messages in flight saw it."""
+
+    def __init__(self, interrupts):
+        self._interrupts = interrupts
+        self.of_message = {}
+        # Masked when the device was at rest, and not opened since.
+        self.masked, self.admin_masked = set(), False
+        write_table = interrupts.write_table
+
+        def noted(offset, value):
+            write_table(offset, value)
+            vector = offset // ENTRY_BYTES
+            low, high, data, control = interrupts.table[vector]
+            self.of_message[high << 32 | low, data] = vector
+            if not control & 1:
+                self.masked.discard(vector)
+
+        interrupts.write_table = noted
+
+    def blocks(self, vector):
+        """True where a message of this vector may be pending, or was lost; a vector beyond the
+        table has none."""
+        interrupts = self._interrupts
+        return (
+            not interrupts.enabled or interrupts.function_mask or vector >= interrupts.vectors
+            or bool(interrupts.table[vector][3] & 1)
+        )  # fmt: skip
+
+    def opened(self):
+        """The function mask may have been cleared."""
+        self.masked = set(filter(self.blocks, self.masked))
+
+    def admin_opened(self, masked):
+        """INTR_MASK is `masked` now."""
+        self.admin_masked &= masked
+
+    def rest(self, admin_masked):
+        """The device is at rest: what is masked now sends nothing until it is opened."""
+        self.masked = set(filter(self.blocks, range(self._interrupts.vectors)))
+        self.admin_masked = admin_masked
+
+
+class Unwatched:
+    """Stands where nobody follows what the objects of a device own (tb/env/iommu.py)."""
+
+    commands = staticmethod(nullcontext)
+
+    def reset_posted(self):
+        """The host posted a reset."""
+
+
+class Predictor:
+    """One reference device and what it still owes."""
+
+    def __init__(self, node_id, profile, limits=None, **straps):
+        self.memory = Memory()
+        self._by_page = defaultdict(list)
+        self.device = Device(
+            self.memory,
+            node_id=node_id,
+            profile=profile,
+            limits={**(limits or {}), **UNBOUND},
+            **straps,
+        )
+        self.device.on_dma_write = self._on_write
+        self.device.on_packet = self._on_packet
+        self.device.on_interrupt = self._on_interrupt
+        self.responses = defaultdict(deque)
+        self.async_events = deque()
+        # Entries of each key, and of receives the message of each entry (None without payload).
+        self.completions = defaultdict(list)
+        self.messages = defaultdict(list)
+        self.payload = DuePayload()
+        self._message = None
+        self.register_responses = deque()
+        self.packets = defaultdict(deque)
+        self.interrupts = Counter()
+        self.touched = set()
+        # A reset that the host posted and the device has not begun, and the host's actions behind
+        # it; between its begin and its end entries may still leave, or not.
+        self.waiting = deque()
+        self.resetting = self._cancels_responses = False
+        # The device may show a reset in progress that the model has finished.
+        self.unfinished = False
+        self.cycle, self.bus_master = 0, True
+        self.live = Unwatched()
+        self.vectors = Vectors(self.device.interrupts)
+        self._observed = None
+        self._cancel_rings()
+        self._observe()
+
+    def store(self, bar, offset, data, cycle=0):
+        """A host store that was posted in `cycle`, and the rings that came to be by it."""
+        if self.waiting:
+            self.waiting.append(lambda: self.store(bar, offset, data, cycle))
+        elif bar == defs.EFA_REG_BAR and self._resets(offset, data):
+            self.live.reset_posted()
+            self.waiting.append(lambda: self._store(bar, offset, data, cycle))
+        else:
+            self._store(bar, offset, data, cycle)
+
+    def _store(self, bar, offset, data, cycle):
+        self.cycle = cycle
+        if bar != defs.EFA_REG_BAR:
+            self.device.store(bar, offset, data)
+        else:
+            with self.live.commands():
+                self.device.store(bar, offset, data)
+            self._observe()
+            self._find_rings()
+            self.vectors.admin_opened(self.device.admin.masked)
+
+    def _resets(self, offset, data):
+        """True for a store that begins a reset."""
+        at = defs.Reg.DEV_CTL - offset
+        return 0 <= at <= len(data) - 4 and data[at] & 1 and not self.device.in_reset
+
+    def flr(self):
+        """Function-level reset."""
+        self.live.reset_posted()
+        self.waiting.append(self._flr)
+
+    def _flr(self):
+        self._cancels_responses = True
+        with self.live.commands():
+            self.device.flr()
+        self._observe()
+
+    def set_bus_master(self, on):
+        """Bus mastering was switched behind all stores before it."""
+        if self.waiting:
+            self.waiting.append(lambda: self.set_bus_master(on))
+        else:
+            self.bus_master = on
+            with self.live.commands():
+                self.device.set_bus_master(on)
+
+    def set_function_mask(self, on):
+        """The function mask of MSI-X, at rest."""
+        self.device.set_msix(True, on)
+        self.vectors.opened()
+
+    def reset_begun(self):
+        """The device has begun a reset; False where nobody requested one."""
+        if not self.waiting:
+            # A function-level reset takes over one that has not drained.
+            return self.resetting
+        actions, self.waiting = self.waiting, deque()
+        flr = max((at for at, action in enumerate(actions) if action == self._flr), default=0)
+        self.resetting = self.unfinished = True
+        for at, action in enumerate(actions):
+            if at >= flr:
+                action()
+        return True
+
+    def reborn(self, memory):
+        """The device has drained: nothing of before is due, and nothing of it may come any more.
+
+        How far it got is its own affair, so memory is as the device left it."""
+        self.resetting = False
+        for owed in (self.responses, self.completions, self.messages, self.payload, self.packets,
+                     self.async_events):  # fmt: skip
+            owed.clear()
+        self._cancel_rings()
+        if self._cancels_responses:
+            self.register_responses.clear()
+        self._cancels_responses = False
+        for page in self.touched:
+            self.memory.poke(page, memory.read(page, PAGE_BYTES))
+
+    def missing(self):
+        """Events and messages that a device at rest still owes."""
+        device = self.device
+        if self.waiting or self.resetting or not self.bus_master:
+            return []
+        objects, owed = device.objects, []
+        for bounds in self.completion_queues.values():
+            if objects.cqs.get(bounds.number) is bounds.model:
+                owed.append(bounds.missing())
+        for vector, sources in self.sources.items():
+            if not self.vectors.blocks(vector):
+                owed += [one.missing() for one in sources if self._may_report(one)]
+        return [one for one in owed if one]
+
+    def _may_report(self, source):
+        """False for messages that INTR_MASK holds, and those of an EQ that is gone."""
+        if isinstance(source, AdminMessages):
+            return not self.device.admin.masked
+        number = source.number
+        return self.event_queues[number] is source and self.device.objects.eqs.get(number)
+
+    def rest(self):
+        """Nothing is on its way: every arm has taken effect, and nothing more comes of itself."""
+        device = self.device
+        if self.waiting or self.resetting or not self.bus_master:
+            return
+        for bounds in self.completion_queues.values():
+            bounds.rest()
+        admin_masked = device.admin.masked
+        for vector, sources in self.sources.items():
+            blocked = self.vectors.blocks(vector)
+            for source in sources:
+                source.rest(blocked or (isinstance(source, AdminMessages) and admin_masked))
+        self.vectors.rest(admin_masked)
+
+    def _cancel_rings(self):
+        self.rings, self._acq = {}, None
+        self._by_page = defaultdict(list)
+        self.ring_pages = set()
+        self.ring_page_array = np.empty(0, np.uint64)
+        # By vector: whatever sends its messages. By number: EQs, and CQs in interrupt mode.
+        self.sources = defaultdict(list)
+        self.event_queues, self.completion_queues = {}, {}
+
+    def _observe(self):
+        """Notes arms as the model carries them out; a reset makes its data path anew."""
+        completions = self.device.datapath.completions
+        if completions is self._observed:
+            return
+        self._observed = completions
+        ring, arm_eq = completions.ring, completions.arm_eq
+
+        def ring_noted(cq, value):
+            if cq.eq is not None and value >> _ARM_LSB & 1:
+                bounds = self.completion_queues.get(cq.index)
+                if bounds is None or bounds.model is not cq:
+                    # It was created when bus mastering came back.
+                    self._find_rings()
+                    bounds = self.completion_queues[cq.index]
+                bounds.arm(self.cycle, value & _CONSUMER_MASK)
+            ring(cq, value)
+
+        def arm_eq_noted(number):
+            if self.device.objects.eqs.get(number) is not None:
+                self._find_rings()
+                self.event_queues[number].arm(self.cycle)
+            arm_eq(number)
+
+        completions.ring, completions.arm_eq = ring_noted, arm_eq_noted
+
+    def _find_rings(self):
+        """Rings appear with the commands and registers that name them."""
+        device, seen = self.device, {}
+        admin = device.admin
+        self._acq = admin.acq
+        if admin.acq is not None:
+            size = defs.AdminAcqEntry.SIZE
+            place = ADMIN_RESPONSE, 0, 0, admin.acq_base, size, admin.acq.depth
+            seen[id(admin.acq)] = admin.acq, place, admin.acq_vector
+        if admin.events.ring is not None:
+            ring = admin.events.ring
+            place = ASYNC_EVENT, 0, 0, admin.events.base, defs.AdminAenqEntry.SIZE, ring.depth
+            seen[id(ring)] = ring, place, admin.events.vector
+        for eq in device.objects.eqs.values():
+            place = EVENT, eq.index, 0, eq.base, defs.AdminEqe.SIZE, eq.ring.depth
+            seen[id(eq.ring)] = eq.ring, place, eq.vector
+        for cq in device.objects.cqs.values():
+            for sub, ring in enumerate(cq.rings):
+                base = cq.base + sub * ring.depth * cq.entry_bytes
+                place = COMPLETION, cq.index, sub, base, cq.entry_bytes, ring.depth
+                seen[id(ring)] = ring, place, cq
+        known = self.rings
+        for name, (_, place, owner) in seen.items():
+            if name not in known or known[name][1] != place:
+                self._add_ring(Ring(*place), owner)
+        # The model's rings are kept, so that no other object gets their identity meanwhile.
+        self.rings = seen
+
+    def _add_ring(self, ring, owner):
+        """`owner`: the vector that reports its entries, the model's CQ of completions."""
+        if ring.kind == COMPLETION:
+            ring.bounds = self._bounds_of(owner)
+        elif ring.kind == EVENT:
+            ring.bounds = self.event_queues[ring.number] = EventQueue(ring.number, owner)
+            self.sources[owner].append(ring.bounds)
+        else:
+            same = [one for one in self.sources[owner] if isinstance(one, AdminMessages)]
+            ring.bounds = same[0] if same else AdminMessages(owner)
+            if not same:
+                self.sources[owner].append(ring.bounds)
+        for page in pages(ring.base, ring.end):
+            self._by_page[page // PAGE_BYTES].insert(0, ring)
+        self.ring_pages.update(pages(ring.base, ring.end))
+        self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
+
+    def _bounds_of(self, cq):
+        """The bounds of a CQ's events, None in polled mode."""
+        if cq.eq is None:
+            return None
+        known = self.completion_queues.get(cq.index)
+        if known is None or known.model is not cq:
+            eq = self.event_queues[cq.eq.index]
+            known = self.completion_queues[cq.index] = CompletionQueue(cq.index, eq, cq, known)
+        return known
+
+    def in_ring_pages(self, addresses):
+        """Which of these page addresses hold ring entries (arrays); pages of rings are few."""
+        pages_of_rings = self.ring_page_array
+        if not len(pages_of_rings):
+            return np.zeros(len(addresses), bool)
+        found = np.searchsorted(pages_of_rings, addresses)
+        return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
+
+    def in_ring_page(self, address):
+        """True where the page of an address holds ring entries."""
+        return address & -PAGE_BYTES in self.ring_pages
+
+    def ring_of(self, address, size):
+        """The ring that a device's write goes to, None elsewhere; ValueError for a part of one."""
+        for ring in self._by_page.get(address // PAGE_BYTES, ()):
+            # The youngest ring that the address lies in.
+            if ring.base <= address < ring.end:
+                if (address - ring.base) % ring.entry_bytes or size != ring.entry_bytes:
+                    raise ValueError(f"{ring}: {size} bytes at {address:#x} are no whole entry")
+                return ring
+        return None
+
+    def touch(self, address, size):
+        """Somebody wrote here: what both sides hold is compared in the end."""
+        page, last = address & -PAGE_BYTES, address + size - 1
+        self.touched.add(page)
+        if last - page >= PAGE_BYTES:
+            self.touched.update(pages(address, last + 1))
+
+    def _on_write(self, address, data):
+        if self.device.admin.acq is not self._acq:
+            # Commands that were posted before are answered by the very store that enables the ring.
+            self._find_rings()
+        size = len(data)
+        self.touch(address, size)
+        ring = self.ring_of(address, size)
+        if ring is None:
+            if size == _RESPONSE_BYTES and self._is_response(address):
+                self.register_responses.append((address, bytes(data), self.unfinished))
+            elif size == COUNTER_BYTES and self._is_counter(address):
+                self.payload.add(address, bytes(data))
+            else:
+                if self._message is None:
+                    self._message = Message()
+                self.payload.add(address, bytes(data), self._message)
+            return
+        entry, _ = clear_phase(ring.kind, data)
+        if ring.kind == COMPLETION:
+            key = completion_key(ring, entry)
+            self.completions[key].append(entry)
+            if key[2] != SEND_QUEUE:
+                # The payload that the model has just written is that of this completion.
+                self.messages[key].append(self._message)
+                self._message = None
+        elif ring.kind == ADMIN_RESPONSE:
+            bare = defs.AdminAcqEntry.unpack(entry)
+            head = bare.acq_common_descriptor
+            head.checksum = 0
+            what = self._command_of(head)
+            self.responses[head.command_id].append((bare.pack(), what))
+        elif ring.kind == ASYNC_EVENT:
+            self.async_events.append(clear_time(entry))
+
+    def _command_of(self, head):
+        """The command behind a response: opcode, status, slot, depth of the ring, version."""
+        admin = self.device.admin
+        opcode, slot = admin.current
+        return opcode, int(head.status), slot, admin.aq.depth, self.device.version
+
+    def _is_response(self, address):
+        device = self.device
+        return address == device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI)
+
+    def _is_counter(self, address):
+        return any(one.address == address for one in self.device.objects.counters.live.values())
+
+    def _on_packet(self, packet):
+        self.packets[route_of(packet)].append(packet)
+
+    def _on_interrupt(self, vector, _address, _data):
+        self.interrupts[vector] += 1
+
+
+def completion_key(ring, entry):
+    """Completions of one key are compared with each other."""
+    flags, qp_num = _ENTRY.unpack_from(entry)
+    return ring.place, qp_num, flags >> _Q_TYPE_LSB & 3

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make isolation-fuzz: an untrusted tenant beside a victim on one device;
+reports/isolation_fuzz/summary.json.
+
+    python -m tb.isolation_fuzz --stores 1000000 --backend model --seed 7
+
+Exit status 1 when the tenant got through to the victim or to memory that is nobody's.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+
+from efa.admin_queue import DriverError
+from efa.backend import BACKENDS, BackendUnavailable, DeviceTimeout, open_backend
+from efa.completion_queue import VerbsError
+from tb.scenarios.untrusted_tenant import Intrusion, TenantKnobs, untrusted_tenant
+from tb.simulators import ROOT
+
+OUT = ROOT / "reports/isolation_fuzz/summary.json"
+PROGRESS_SECONDS = 5.0
+FOUND = (Intrusion, DeviceTimeout, DriverError, VerbsError, RuntimeError)
+
+
+class _Progress:
+    """A line every few seconds."""
+
+    def __init__(self):
+        self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def __call__(self, done, total):
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PROGRESS_SECONDS
+            print(f"  {done:,} of {total:,} tenant stores", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stores", type=int, default=1_000_000, help="default: %(default)s")
+    parser.add_argument("--queues", type=int, default=4, help="queue pairs of the tenant")
+    parser.add_argument("--backend", choices=BACKENDS, default="model")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.stores < 1 or options.queues < 1:
+        parser.error("--stores and --queues are at least 1")
+    knobs = TenantKnobs(stores=options.stores, queues=options.queues)
+    started = time.monotonic()
+    result = {"backend": options.backend, "seed": options.seed}
+    try:
+        with open_backend(options.backend, record=True) as backend:
+            done = untrusted_tenant([backend], random.Random(options.seed), knobs, _Progress())
+            result |= {"verdict": "passed", **done, "cycles": backend.cycles}
+    except BackendUnavailable as error:
+        print(f"isolation-fuzz: {error}", file=sys.stderr)
+        return 2
+    except FOUND as error:
+        result |= {"verdict": "failed", "reason": f"{type(error).__name__}: {error}"}
+    result["seconds"] = round(time.monotonic() - started, 1)
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(result, indent=2) + "\n")
+    print(", ".join(f"{name}: {value}" for name, value in result.items()))
+    return int(result["verdict"] != "passed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asynchronous events as the driver sees them: groups, a full ring, its doorbell, its mask."""
+
+from efa import defs
+from efa.driver import Driver
+
+FATAL, WARNING, NOTIFICATION, KEEP_ALIVE = 1, 2, 3, 4
+DEPTH = defs.EFA_ASYNC_QUEUE_DEPTH
+
+
+def contents(driver):
+    """(group, syndrome, data) of the events that the driver has taken, oldest first."""
+    place = defs.AdminAenqEntry.inline_data_w4.offset
+    return [
+        (int(event.aenq_common_desc.group), event.aenq_common_desc.syndrome, event.pack()[place:])
+        for event in driver.async_events
+    ]
+
+
+def reported(driver):
+    """(group, syndrome) of them."""
+    return [content[:2] for content in contents(driver)]
+
+
+def events(backends, rng):
+    """Every group with its syndromes and data, in order, over several wraps of the ring."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    wanted = []
+    for number in range(5 * DEPTH):
+        group, data = rng.choice((FATAL, WARNING, NOTIFICATION)), rng.randbytes(48)
+        wanted.append((group, number))
+        backend.raise_event(group, number, data)
+        if not rng.randrange(4):
+            driver.alloc_pd()
+        driver.wait(lambda: reported(driver) == wanted)
+        assert contents(driver)[-1][2] == data
+    driver.remove()
+
+
+def full_ring(backends, _rng):
+    """As many as the ring holds stay unread; the rest waits until the driver has read some."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    driver._mask_admin_interrupt(1)
+    for number in range(DEPTH + 5):
+        backend.raise_event(WARNING, number)
+    backend.settle()
+    assert backend.interrupts() == []
+    driver._mask_admin_interrupt(0)
+    driver.wait(lambda: len(driver.async_events) == DEPTH + 5)
+    assert reported(driver) == [(WARNING, number) for number in range(DEPTH + 5)]
+    driver.remove()
+
+
+def groups(backends, _rng):
+    """What is not enabled or not there is dropped; what waits goes when its group is disabled."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    driver.set_aenq_groups(1 << NOTIFICATION)
+    for group in (0, FATAL, WARNING, KEEP_ALIVE, 5, 0xFFFF):
+        backend.raise_event(group, 1)
+    backend.raise_event(NOTIFICATION, 2)
+    driver.wait(lambda: reported(driver) == [(NOTIFICATION, 2)])
+    driver.set_aenq_groups(0)
+    backend.raise_event(NOTIFICATION, 3)
+    backend.settle()
+    driver.service()
+    assert reported(driver) == [(NOTIFICATION, 2)]
+    driver.remove()
+
+
+def events_and_commands(backends, rng):
+    """Events, commands and resets at once."""
+    backend = backends[0]
+    for _ in range(4):
+        driver = Driver(backend).probe()
+        for number in range(30):
+            backend.raise_event(rng.randrange(1, 4), number)
+            commands = [driver.submit(defs.AdminAllocPdCmd()) for _ in range(rng.randrange(3))]
+            for command in commands:
+                driver.finish(command)
+        driver.wait(lambda driver=driver: len(driver.async_events) == 30)
+        driver.reset()
+
+
+def overrun(backends, rng):
+    """Events of every group among commands, more than the ring holds while nobody reads."""
+    backend = backends[0]
+    driver = Driver(backend).probe()
+    raised = []
+
+    def request(group):
+        syndrome, data = rng.getrandbits(16), rng.randbytes(48)
+        backend.raise_event(group, syndrome, data)
+        if 1 <= group < KEEP_ALIVE:
+            raised.append((group, syndrome, data))
+
+    for group in (1, 2, 3, 0, 5, 0xFFFF, 2):
+        request(group)
+        driver.alloc_pd()
+    for _ in range(40):
+        request(rng.randrange(1, KEEP_ALIVE))
+    driver.wait(lambda: len(driver.async_events) == len(raised))
+    assert contents(driver) == raised
+    backend.settle()
+    driver.remove()
+
+
+def alive(backends, _rng):
+    """Keep-alives at the strap's period while commands run; a driver that reads loses none."""
+    driver = Driver(backends[0]).probe()
+    for _ in range(20):
+        driver.dealloc_pd(driver.alloc_pd())
+    driver.wait(lambda: driver.aenq_events[KEEP_ALIVE] >= 30)
+    driver.set_aenq_groups(0)
+    backends[0].settle()
+    driver.remove()

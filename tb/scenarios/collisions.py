@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that rarely meet, made to meet: queue pairs that break at once, objects that are destroyed
+while the device reads for them, a queue pair that drains.
+
+Offsets between the two sides of a collision are swept, so that each relative cycle is hit.
+"""
+
+import numpy as np
+
+from efa import defs
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from tb.scenarios.send import exchange
+
+STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
+# Cycles that a send surely needs from its doorbell until the scheduler has consumed its WQE.
+CONSUMED = 400
+DOORBELL_BYTES = 4
+# Cause numbers of ev_qperr (spec/events.yaml).
+SQ_DOORBELL, RQ_DOORBELL, UNWRITTEN, CLOSED_SLOT, PAYLOAD_READ, DESCRIPTOR_READ, NO_LAST = range(
+    1, 8
+)
+
+
+def index_of(qp):
+    """Number of a queue pair as events show it."""
+    return qp.number & (1 << defs.LIMITS.qpn_w) - 1
+
+
+def doorbell(end, offset, value):
+    """A doorbell store through the page of an endpoint's own UAR."""
+    return end.node.driver.db_bar, offset, (value & 0xFFFF).to_bytes(DOORBELL_BYTES, "little")
+
+
+def beyond_sq(end):
+    """A doorbell store that requests more than the send queue holds."""
+    return doorbell(end, end.qp.sq_db, end.qp.sq.produced + end.depth + 1)
+
+
+def beyond_rq(end):
+    """A doorbell store that requests more than the receive queue holds."""
+    return doorbell(end, end.qp._rq_db, end.qp.rq.produced + end.depth + 1)
+
+
+def cancel(end):
+    """Gives back what is left of an endpoint whose queue pair a bare command has destroyed."""
+    del end.node.context.qps[end.qp.number]
+    end.qp._free_rings()
+    end.buffer.dereg()
+    end.cq.destroy()
+
+
+def draining_shows(backends, _rng):
+    """QUERY_QP in SQD says sq_draining while a consumed send has no acknowledgement, then no more.
+
+    The network must take much longer than two admin commands."""
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node), Endpoint(node)
+    for turn in range(3):
+        b.receive(64, wr_id=turn)
+        a.send(b, pattern(40, turn), wr_id=turn)
+        backend.pause(CONSUMED)
+        a.qp.modify(STATE.SQD)
+        response = a.qp.query()
+        assert (response.qp_state, response.sq_draining) == (STATE.SQD, 1), (
+            f"turn {turn}: {response}"
+        )
+        assert a.cq.wait_for(1)[0]["status"] == b.cq.wait_for(1)[0]["status"] == STATUS.OK
+        backend.settle()
+        response = a.qp.query()
+        assert (response.qp_state, response.sq_draining) == (STATE.SQD, 0), (
+            f"turn {turn}: {response}"
+        )
+        a.qp.modify(STATE.RTS)
+
+
+def broken_at_once(backends, rng, rounds=2, queues=40):
+    """Many queue pairs go to ERR within a few cycles while others flush: each flushes all it has.
+
+    The send engine learns of a state change every few cycles while it hands flushed queues back to
+    its scheduler, so that some changes come in the cycle of a hand-back. In every second round
+    DEREG_MR commands drain the engines meanwhile, so that fences of a drain and of a flush meet."""
+    node, backend = Node(backends[0]), backends[0]
+    cqs = [node.context.create_cq(256) for _ in range(queues // 8)]
+    ends = [Endpoint(node, (UD, SRD)[n % 2], depth=4, cq=cqs[n % len(cqs)]) for n in range(queues)]
+    for turn in range(rounds):
+        due = dict.fromkeys(cqs, 0)
+        for end in ends:
+            end.qp.modify(STATE.SQD)
+            count = rng.randrange(1, 5)
+            end.qp.post_send_many(np.arange(count), **end.towards(end), inline=b"waits")
+            end.receive(64, wr_id=turn)
+            due[end.cq] += count + 1
+        backend.settle()
+        rng.shuffle(ends)
+        # Some go by command, the others by doorbell stores to either ring, back to back or with
+        # pauses.
+        count = 12 * (turn % 2)
+        node.context.enter_kernel()
+        regions = [node.pd.reg_mr(64) for _ in range(20 * (turn % 2))]
+        requests = [moved(end, STATE.ERR) for end in ends[:count]]
+        requests += [defs.AdminDeregMrCmd(l_key=region.l_key) for region in regions]
+        rng.shuffle(requests)
+        commands = [node.driver.submit(request) for request in requests[:30]]
+        for end in ends[count:]:
+            backend.stores([rng.choice((beyond_sq, beyond_rq))(end)])
+            if turn:
+                backend.pause(rng.randrange(80))
+        commands += [node.driver.submit(request) for request in requests[30:]]
+        for command in commands:
+            node.driver.finish(command)
+        for cq, count in due.items():
+            assert set(cq.wait_for(count)["status"]) == {STATUS.FLUSHED}
+        for end in ends:
+            end.qp.modify(STATE.RESET)
+            end.qp.to_rts(QKEY)
+    # Of another completion queue, so that each side's completion is the first in its own.
+    first = ends[0]
+    peer = next(end for end in ends if end.kind == first.kind and end.cq is not first.cq)
+    exchange(first, peer, b"as new")
+
+
+def contexts_come_back(backends, _rng):
+    """Sends without acknowledgement are cleared by RESET, more in all than there are message
+    contexts; the device still sends as many at once as before.
+
+    The network must take longer than the sends of a round and four admin commands."""
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node, depth=256), Endpoint(node)
+    ids = np.arange(250)
+    for _ in range((2 << defs.LIMITS.msg_w) // len(ids) + 1):
+        a.qp.post_send_many(ids, **a.towards(b), inline=b"forgotten")
+        backend.pause(6000)
+        a.qp.modify(STATE.RESET)
+        a.qp.to_rts(QKEY)
+    backend.settle()
+    a.qp.post_send_many(ids, **a.towards(b), inline=b"no receive posted")
+    assert set(a.cq.wait_for(len(ids))["status"]) == {STATUS.REMOTE_ERROR_RNR}
+    exchange(a, b, b"as new")
+
+
+def handle_goes_under_sends(backends, _rng):
+    """DESTROY_AH with sends in flight to its peer: all of them flush, and what a late
+    acknowledgement says of them is ignored; sends by a new handle of the same number complete.
+
+    The network must take longer than an admin command."""
+    node, backend = Node(backends[0]), backends[0]
+    a, b = Endpoint(node), Endpoint(node)
+    for turn in range(3):
+        for number in range(4):
+            b.receive(64, wr_id=number, offset=64 * number)
+        a.qp.post_send_many(np.arange(4), **a.towards(b), inline=b"in flight")
+        backend.pause(CONSUMED)
+        node._ahs.pop(backend.node_id).destroy()
+        assert set(a.cq.wait_for(4)["status"]) == {STATUS.FLUSHED}, f"turn {turn}"
+        assert set(b.cq.wait_for(4)["status"]) == {STATUS.OK}
+        exchange(a, b, b"by a new handle")
+        backend.settle()
+
+
+def nothing_leaves_of_a_broken_queue(backends, _rng):
+    """A queue pair breaks while payload reads of its sends are under way: all of them flush and no
+    packet leaves, though the data comes.
+
+    The host must take longer to response a read than the device to see a doorbell."""
+    node, backend = Node(backends[0]), backends[0]
+    for kind in (UD, SRD):
+        end = Endpoint(node, kind)
+        piece, native = (end.buffer.addr, 700, end.buffer.l_key), backend.link.native
+        before = native.counters(backend.device)
+        end.qp.post_send_many(np.arange(8), **end.towards(end), sges=[piece])
+        backend.pause(CONSUMED)
+        reads = native.counters(backend.device)["reads"] - before["reads"]
+        backend.stores([beyond_sq(end)])
+        done = end.cq.wait_for(8)
+        assert reads >= 8 and set(done["status"]) == {STATUS.FLUSHED}, done["status"]
+        backend.settle()
+        assert native.counters(backend.device)["packets"] == before["packets"]
+
+
+def breaks_while_another_goes(backends, rng, longest=900, step=30):
+    """A queue pair breaks while another is destroyed: its sends in flight and those that wait all
+    flush, once.
+
+    The engines hear of both at once; which queue pair each step is about must not be mixed up. The
+    network must take longer than four admin commands."""
+    node, backend = Node(backends[0]), backends[0]
+    driver, b, peer = node.driver, Endpoint(node, depth=16), Endpoint(node)
+    for delay in range(0, longest, step):
+        a = Endpoint(node, depth=4)
+        b.qp.post_send_many(np.arange(8), **b.towards(peer), inline=b"in flight")
+        backend.pause(CONSUMED)
+        b.qp.modify(STATE.SQD)
+        b.qp.post_send_many(np.arange(8, 11), **b.towards(peer), inline=b"waits")
+        backend.pause(CONSUMED)
+        node.context.enter_kernel()
+        command = driver.submit(defs.AdminDestroyQpCmd(qp_handle=a.qp.handle))
+        backend.pause(delay + rng.randrange(step))
+        backend.stores([rng.choice((beyond_sq, beyond_rq))(b)])
+        driver.finish(command)
+        done = b.cq.wait_for(11)
+        assert set(done["status"]) == {STATUS.FLUSHED}
+        assert list(done["wr_id"]) == list(range(11))
+        # Doorbells of the one that is gone start nothing.
+        backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
+        b.qp.modify(STATE.RESET)
+        b.qp.to_rts(QKEY)
+        cancel(a)
+    backend.settle()
+    exchange(b, Endpoint(node), b"as new")
+
+
+def reset_beside_a_query(backends, _rng, sends=60):
+    """MODIFY_QP to RESET clears the sends in flight of its own queue pair only, though a command
+    for another one follows at once; sends of that one complete.
+
+    The network must take longer than a few admin commands."""
+    node, backend = Node(backends[0]), backends[0]
+    gone, stays, peer = (Endpoint(node, depth=64) for _ in range(3))
+    for turn in range(3):
+        for number in range(sends):
+            peer.receive(64, wr_id=number)
+        for end in (gone, stays):
+            end.qp.post_send_many(np.arange(sends), **end.towards(peer), inline=b"in flight")
+        backend.pause(4 * CONSUMED)
+        node.context.enter_kernel()
+        commands = [node.driver.submit(request) for request in (
+            moved(gone, STATE.RESET), defs.AdminQueryQpCmd(qp_handle=stays.qp.handle))]  # fmt: skip
+        for command in commands:
+            node.driver.finish(command)
+        done = stays.cq.wait_for(sends)
+        assert sorted(done["wr_id"]) == list(range(sends)), f"turn {turn}"
+        backend.settle()
+        assert not len(gone.cq.poll_array()), f"turn {turn}: a completion behind RESET"
+        peer.cq.poll_array()
+        for end in (gone, stays, peer):
+            end.qp.modify(STATE.RESET)
+            end.qp.to_rts(QKEY)
+
+
+def moved(end, state):
+    """MODIFY_QP to ERR or RESET."""
+    request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=state)
+    request.modify_mask__qp_state = 1
+    return request
+
+
+def destroyed_while_fetching(backends, rng, longest=1500, step=100):
+    """DESTROY_QP and MODIFY_QP to RESET with descriptor reads under way: the response comes behind
+    their completions."""
+    node, backend = Node(backends[0]), backends[0]
+    driver = node.driver
+    for turn, delay in enumerate(range(0, longest, step)):
+        end = Endpoint(node, depth=64)
+        node.context.enter_kernel()
+        destroy = defs.AdminDestroyQpCmd(qp_handle=end.qp.handle)
+        command = driver.submit(destroy if turn % 2 else moved(end, STATE.RESET))
+        backend.pause(delay + rng.randrange(step))
+        ids = np.arange(64)
+        end.qp.post_recv_many(ids, end.buffer.addr + 64 * ids, 64, end.buffer.l_key)
+        driver.finish(command)
+        # The ring is the host's again.
+        ring, size = end.qp.receive_ring, 64 * defs.IoRxDesc.SIZE
+        driver.memory.write(ring, rng.randbytes(size))
+        if not turn % 2:
+            driver.destroy_qp(end.qp.handle)
+        cancel(end)
+    backend.settle()
+
+
+def causes(backends, rng, report):
+    """Queue pairs of both engines break at the same time, each for a reason of its own; appends
+    (queue pair, cause) of each to `report`."""
+    node, backend = Node(backends[0]), backends[0]
+    good = Endpoint(node), Endpoint(node)
+
+    def expect(end, cause):
+        report.append((index_of(end.qp), cause))
+
+    for turn in range(3):
+        sends, receives = ([Endpoint(node, depth=4) for _ in range(6)] for _ in range(2))
+        endless = [Endpoint(node, depth=4) for _ in range(2)]
+        for end in endless:
+            two_without_last(end)
+            expect(end, NO_LAST)
+        stores = [beyond_sq(end) for end in sends] + [beyond_rq(end) for end in receives]
+        rng.shuffle(stores)
+        for cause, ends in ((SQ_DOORBELL, sends), (RQ_DOORBELL, receives)):
+            for end in ends:
+                expect(end, cause)
+        # The messages meet the receive WQEs that break while the doorbells break the others.
+        for end in endless:
+            good[0].send(end, b"meets no end", inline=True)
+        backend.pause(20 + 50 * turn)
+        for store in stores:
+            backend.stores([store])
+        statuses = good[0].cq.wait_for(len(endless))["status"]
+        assert set(statuses) == {STATUS.REMOTE_ERROR_BAD_STATUS}
+        backend.settle()
+        for end in (*sends, *receives, *endless):
+            assert end.qp.query().qp_state == STATE.ERR
+            end.qp.destroy()
+    a, b = Endpoint(node), Endpoint(node)
+    unwritten(a)
+    expect(a, UNWRITTEN)
+    a = Endpoint(node)
+    closed_slot(a, b)
+    expect(a, CLOSED_SLOT)
+    a = Endpoint(node)
+    page = next(iter(a.buffer.pieces(0, 64)))[0] & ~4095
+    backend.fail_reads(page, 4096)
+    a.send(b, pattern(64, 1))
+    expect(a, PAYLOAD_READ)
+    backend.fail_reads(b.qp.receive_ring, 4096)
+    b.receive(64)
+    expect(b, DESCRIPTOR_READ)
+    backend.settle()
+    exchange(*good, b"the others go on")
+
+
+def two_without_last(end):
+    """A receive WQE of two descriptors of which none is the last."""
+    descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
+    descriptors["length"], descriptors["lkey_ctrl"] = 64, end.buffer.l_key
+    descriptors["req_id"][0] = end.qp.rq.take(np.array([9]))[0]
+    end.qp._write_descriptors(descriptors)
+
+
+def unwritten(end):
+    """A doorbell for a slot of which no dword was written."""
+    end.node.backend.stores([doorbell(end, end.qp.sq_db, 1)])
+    end.node.backend.settle()
+
+
+def closed_slot(end, peer):
+    """A store to a slot whose doorbell was received and that waits."""
+    end.qp.modify(STATE.SQD)
+    end.send(peer, b"waits", inline=True)
+    end.node.backend.settle()
+    end.node.backend.store(2, end.qp.llq, bytes(4))
+    end.node.backend.settle()

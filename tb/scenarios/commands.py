@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constrained random admin commands: legal ones over the objects that live, and broken ones.
+
+`Commands.draw()` gives a request; a knob says how many of them break one rule. What a device
+responses is fed back with `learn()`, so that later commands name what is there. Nothing here says
+what the response should be: that is the scoreboard's business.
+"""
+
+from collections import Counter
+
+from efa import defs
+from efa.page_list import PAGE_BYTES, PageList
+from tb.scenarios.drawing import NEVER_THERE, OP, STATE
+from tb.scenarios.requests import MAKERS, SPOILERS
+
+SUCCESS = defs.AdminAqCompletionStatus.SUCCESS
+NONE_FREE = defs.AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE
+# For how long one command may come more often, until its objects run out and then.
+MOST_DRAWS, DRAWS_WHEN_FULL = 900, 40
+UNNAMED_OPCODES = (OP.SERVICE, 22, 23, 24, 30, 255)
+# What makes an object, and the field of the response that names it.
+NAMES = {
+    OP.ALLOC_PD: "pd", OP.ALLOC_UAR: "uar", OP.CREATE_EQ: "eqn", OP.CREATE_CQ: "cq_idx",
+    OP.CREATE_AH: "ah", OP.REG_MR: "l_key", OP.ALLOC_MR: "l_key", OP.CREATE_QP: "qp_handle",
+    OP.CREATE_EVENT_COUNTER: "cntr_handle",
+}  # fmt: skip
+# What ends one: the tables it may be in, and the field of the request that names it.
+ENDS = {
+    OP.DEALLOC_PD: ((OP.ALLOC_PD,), "pd"), OP.DEALLOC_UAR: ((OP.ALLOC_UAR,), "uar"),
+    OP.DESTROY_EQ: ((OP.CREATE_EQ,), "eqn"), OP.DESTROY_CQ: ((OP.CREATE_CQ,), "cq_idx"),
+    OP.DESTROY_AH: ((OP.CREATE_AH,), "ah"), OP.DEREG_MR: ((OP.REG_MR, OP.ALLOC_MR), "l_key"),
+    OP.DESTROY_QP: ((OP.CREATE_QP,), "qp_handle"),
+    OP.DESTROY_EVENT_COUNTER: ((OP.CREATE_EVENT_COUNTER,), "cntr_handle"),
+}  # fmt: skip
+
+
+class Nothing(Exception):
+    """A request needs what is not there."""
+
+
+def all_themes(rng):
+    """Every command in turn, each time in another order, without end."""
+    while True:
+        yield from rng.sample(list(MAKERS), len(MAKERS))
+
+
+class Commands:
+    """Random requests for one driver. `illegal` is the share that breaks a rule; `unreadable` a
+    page of host memory whose reads fail; `themes` what comes more often, one after the other."""
+
+    def __init__(self, driver, rng, invalid=0.3, unreadable=None, themes=None):
+        self.driver, self.rng, self.invalid = driver, rng, invalid
+        self.unreadable, self.themes = unreadable, themes or all_themes(rng)
+        self.ring = driver.allocator.alloc(1 << 16)
+        self.counters = driver.allocator.alloc(PAGE_BYTES)
+        self._lists = {}
+        self.states, self.ah_refs = {}, Counter()
+        self.live = {opcode: {} for opcode in (*NAMES, OP.ATTACH_EVENT_COUNTER)}
+        self.dead = {opcode: [NEVER_THERE] for opcode in NAMES}
+        self._left, self._share, self._theme, self._strict = 0, 0, None, True
+
+    # Drawing
+
+    def draw(self):
+        """A request; its aq_common names the opcode where that has no request of its own."""
+        self._turn()
+        if self.rng.random() < self.invalid / 16:
+            request = defs.AdminAllocPdCmd()
+            request.aq_common.opcode = self.rng.choice(UNNAMED_OPCODES)
+            return request
+        failed = self.rng.random() < self.invalid
+        self._strict = not failed
+        while True:
+            themed = self.rng.random() < self._share
+            opcode = self._theme if themed else self.rng.choice(list(MAKERS))
+            try:
+                request = MAKERS[opcode](self)
+                break
+            except Nothing:
+                # The theme waits for what it needs; something else makes it.
+                continue
+        request.aq_common.opcode = opcode
+        if failed and opcode in SPOILERS:
+            self.rng.choice(SPOILERS[opcode])(self, request)
+        self._noise(request)
+        return request
+
+    def _turn(self):
+        """For some time one command comes more often: until its objects run out, or not as long."""
+        if self._left <= 0:
+            self._theme = next(self.themes)
+            fills = self._theme in NAMES and self.rng.random() < 0.7
+            self._share = 0.9 if fills else 0.5
+            self._left = MOST_DRAWS if fills else self.rng.randrange(20, 200)
+        self._left -= 1
+
+    def _noise(self, request):
+        """What the device must not look at: reserved bits of the header, flags without meaning."""
+        head = request.aq_common
+        head.reserved3 = self.rng.getrandbits(5)
+        head.reserved12 = self.rng.getrandbits(4)
+        if head.opcode not in (OP.REG_MR, OP.SET_FEATURE):
+            head.ctrl_data, head.ctrl_data_indirect = (self.rng.getrandbits(1) for _ in range(2))
+
+    def pick(self, opcode):
+        """Something alive that an opcode made; without one a number that never was, or Nothing."""
+        alive = list(self.live[opcode])
+        if alive:
+            return self.rng.choice(alive)
+        if self._strict:
+            raise Nothing
+        return NEVER_THERE
+
+    def gone(self, opcode):
+        """The number of something that is dead, or never was."""
+        return self.rng.choice(self.dead[opcode])
+
+    # Responses
+
+    def learn(self, request, status, response):
+        """What came of a request."""
+        opcode = request.aq_common.opcode
+        if id(request) in self._lists:
+            self._lists.pop(id(request)).free()
+        if status == NONE_FREE and opcode == self._theme:
+            # Full: it stays so for a few wraps of the ring, then something else has its turn.
+            self._left = min(self._left, DRAWS_WHEN_FULL)
+        if status != SUCCESS:
+            return
+        if opcode in NAMES:
+            self.live[opcode][getattr(response, NAMES[opcode])] = request
+        elif opcode in ENDS:
+            made, name = ENDS[opcode]
+            number = getattr(request, name)
+            if opcode == OP.DESTROY_AH:
+                self.ah_refs[number] -= 1
+                if self.ah_refs[number] > 0:
+                    return
+            for table in made:
+                if self.live[table].pop(number, None) is not None:
+                    self.dead[table].append(number)
+        elif opcode == OP.ATTACH_EVENT_COUNTER:
+            named = request.u.qp_events
+            place = (request.cntr_handle, named.qp_handle)
+            self.live[opcode][place] = self.live[opcode].get(place, 0) | named.events
+        elif opcode == OP.DETACH_EVENT_COUNTER:
+            named = request.u.qp_events
+            place = (request.cntr_handle, named.qp_handle)
+            left = self.live[OP.ATTACH_EVENT_COUNTER].pop(place, 0) & ~named.events
+            if left:
+                self.live[OP.ATTACH_EVENT_COUNTER][place] = left
+        elif opcode == OP.MODIFY_QP and request.modify_mask__qp_state:
+            self.states[request.qp_handle] = STATE(request.qp_state)
+        if opcode == OP.CREATE_AH:
+            self.ah_refs[response.ah] += 1
+        if opcode == OP.CREATE_QP:
+            self.states[response.qp_handle] = STATE.RESET
+
+    def state_of(self, handle):
+        """State of a queue pair, as the commands left it."""
+        return self.states.get(handle, STATE.RESET)
+
+    # What requests need in host memory
+
+    def counter_place(self):
+        """Where the value of an event counter may lie."""
+        return self.counters + 8 * self.rng.randrange(PAGE_BYTES // 8)
+
+    def write_list(self, request, pages, chained):
+        """Puts a page list into memory and its place into the request; kept until its response."""
+        driver = self.driver
+        most = 0 if chained else len(pages) * 8
+        page_list = PageList(driver.memory, driver.allocator, pages, most)
+        self._lists[id(request)] = page_list
+        request.aq_common.ctrl_data = 1
+        request.aq_common.ctrl_data_indirect = page_list.indirect
+        request.pbl.pbl = page_list.start

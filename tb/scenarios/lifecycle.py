@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a device ends at any moment, in every way there is; then nothing may follow.
+
+Each life has commands, data, events and interrupts in flight when it ends. Behind its end the
+host's memory does not change any more, no message comes, and the next driver finds a new device.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from efa import defs
+from efa.driver import FLAVOURS
+from efa.endpoints import QKEY, UD, Endpoint, Node, pattern
+from efa.host_alloc import PAGE_BYTES
+from efa.queue_pair import Sge
+from tb.scenarios.send import changed, exchange, raw
+
+REASONS = tuple(defs.RegsResetReasonTypes)
+QUIET_CYCLES = 3000
+OPCODE = defs.PktOpcode
+FINISHED = defs.REG_BITS.DEV_STS.pack(RESET_FINISHED=1)
+NO_HANDLE = 0xFFFF  # of the sender of a message, in its completion
+
+
+@dataclass
+class SessionKnobs:
+    """How many sessions, and how long one lasts at most before it is ended (cycles)."""
+
+    sessions: int = 12
+    longest: int = 2500
+
+
+def nothing_remains(backends, rng):
+    """Keys and address handles of before a reset are refused behind it; the rest works."""
+    backend, status = backends[0], defs.IoCompStatus
+    for end in (end_by_reset, end_by_flr):
+        old = Node(backend)
+        regions = [old.pd.reg_mr(4096) for _ in range(12)]
+        gids = [old.driver.gid[:-2] + bytes([0, number]) for number in range(12)]
+        handles = [old.driver.create_ah(old.pd.number, gid) for gid in gids]
+        exchange(Endpoint(old), Endpoint(old), b"before")
+        end(old, rng)
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        exchange(a, b, b"as new")
+        good = a.qp.sends(1, **a.towards(b), sges=[(a.buffer.addr, 64, a.buffer.l_key)])
+        # The first of each number sessions again.
+        keys = [changed(a, good, sgl0_lkey=one.l_key, sgl0_buf_addr_lo=one.addr & 0xFFFFFFFF,
+                        sgl0_buf_addr_hi=one.addr >> 32) for one in regions[4:]]  # fmt: skip
+        assert raw(a, keys) == [status.LOCAL_ERROR_INVALID_LKEY] * len(keys)
+        peers = [changed(a, good, ah=handle) for handle in handles[4:]]
+        assert raw(a, peers) == [status.LOCAL_ERROR_INVALID_AH] * len(peers)
+        b.qp.post_recv([Sge(regions[5].addr, 64, regions[5].l_key)], wr_id=2)
+        a.send(b, b"refused", inline=True)
+        assert a.cq.wait_for(1)[0]["status"] == status.REMOTE_ERROR_BAD_STATUS
+        assert b.cq.wait_for(1)[0]["status"] == status.LOCAL_ERROR_INVALID_LKEY
+        exchange(a, b, b"goes on")
+        node.driver.reset(REASONS[0])
+
+
+def arrives(node, end, opcode, data=b"", **fields):
+    """A packet from a peer's queue pair 5 comes in for an endpoint."""
+    header = defs.PktHdr(opcode=opcode, length=len(data), dst_qpn=end.qp.number, src_qpn=5,
+                         dst_node=node.backend.node_id, **fields)  # fmt: skip
+    node.backend.link.native.inject(node.backend.device, header.pack() + data)
+    node.backend.settle()
+
+
+def peers_of_an_earlier_life(backends, _rng):
+    """Datagrams of peers that had address handles before a reset come from no handle behind it, and
+    from the new one as soon as there is one."""
+    backend, peers = backends[0], range(20, 32)
+    old = Node(backend)
+    for peer in peers:
+        old.ah_of(peer)
+    Endpoint(old)
+    old.driver.reset(REASONS[0])
+    node = Node(backend)
+    end = Endpoint(node, UD)
+
+    def sender(peer):
+        """The handle that the completion of a datagram of this peer names."""
+        end.receive(64)
+        backend.settle()
+        arrives(node, end, OPCODE.UD_SEND, b"peer", qkey=QKEY, src_node=peer)
+        [done] = end.cq.poll_array()
+        return done["ah"]
+
+    assert [sender(peer) for peer in peers] == [NO_HANDLE] * len(peers)
+    for peer in reversed(peers):
+        assert sender(peer) == NO_HANDLE
+        assert node.ah_of(peer) == sender(peer)
+
+
+def acknowledgements_of_an_earlier_life(backends, _rng):
+    """An acknowledgement of a send from before a reset completes nothing behind it, though sends of
+    the same queue pair number to the same peer wait."""
+    backend, peer, most = backends[0], 20, 64
+
+    def sends(node, count):
+        """A new endpoint with sends to a peer that never responses."""
+        end = Endpoint(node)
+        there = {"ah": node.ah_of(peer), "dest_qp": 5, "qkey": QKEY}
+        end.qp.post_send_many(range(count), **there, inline=b"to nobody")
+        backend.settle()
+        return end
+
+    def completed(node, end, numbers):
+        """How many sends complete by acknowledgements of these message ids."""
+        for number in numbers:
+            arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=peer)
+        return len(end.cq.poll_array())
+
+    old = Node(backend)
+    end = sends(old, 3)
+    first = next(number for number in range(most) if completed(old, end, [number]))
+    old.driver.reset(REASONS[0])
+    new = Node(backend)
+    end = sends(new, 3)
+    assert completed(new, end, range(first + 3)) == 0
+    assert completed(new, end, range(first + 3, most)) == 3
+
+
+def stores_in_a_function_reset(backends, _rng):
+    """Registers that are stored to during a function level reset keep nothing: no response to a
+    read through memory, no reset behind the one that ends; the MSI-X table is as new."""
+    backend = backends[0]
+    node = Node(backend)
+    page = node.driver.allocator.alloc(PAGE_BYTES)
+    before = node.driver.memory.read(page, PAGE_BYTES)
+    stores = [(defs.Reg.MMIO_RESP_HI, page >> 32), (defs.Reg.MMIO_RESP_LO, page & 0xFFFF_FFFF),
+              (defs.Reg.MMIO_REG_READ, int(defs.Reg.VERSION)), (defs.Reg.DEV_CTL, 1)]  # fmt: skip
+    backend.settle()
+    backend.begin_flr()
+    # From its beginning into the scans that follow its drain.
+    for _ in range(10):
+        for register, value in stores:
+            node.driver.write_register(register, value)
+        backend.pause(100)
+    backend.await_flr()
+    backend.settle()
+    for vector in range(defs.LIMITS.msix_vectors):
+        entry = backend.load(0, defs.LIMITS.msix_table_offset + 16 * vector, 16)
+        assert entry == bytes(12) + (1).to_bytes(4, "little"), f"vector {vector} is not as new"
+    assert node.driver.memory.read(page, PAGE_BYTES) == before
+    # Another reset would have ended with RESET_FINISHED.
+    assert not int.from_bytes(backend.load(0, int(defs.Reg.DEV_STS), 4), "little") & FINISHED
+    backend.flr()
+    node = Node(backend)
+    exchange(Endpoint(node), Endpoint(node), b"as new")
+
+
+def reset_behind_waiting_receives(backends, rng, messages=48):
+    """Messages that wait for the host's write port when a reset comes leave nothing: no packet, and
+    the next life begins with none of them.
+
+    The host must take its time for writes."""
+    backend, native = backends[0], backends[0].link.native
+    for _ in range(6):
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        for number in range(messages):
+            b.receive(700, wr_id=number)
+        piece = a.buffer.addr, 700, a.buffer.l_key
+        a.qp.post_send_many(range(messages), **a.towards(b), sges=[piece])
+        backend.pause(1500 + rng.randrange(1000))
+        node.driver.reset(REASONS[0])
+        backend.settle()
+        sent = native.counters(backend.device)["packets"]
+        node = Node(backend)
+        a, b = Endpoint(node), Endpoint(node)
+        backend.settle()
+        assert native.counters(backend.device)["packets"] == sent, "a packet of an earlier life"
+        exchange(a, b, b"as new")
+        node.driver.reset(REASONS[0])
+
+
+def work(node, rng):
+    """Everything that a device can be in the middle of."""
+    driver = node.driver
+    ends = [Endpoint(node, events=bool(n), **kind) for n, kind in enumerate(({}, {"kind": UD}))]
+    for end in ends:
+        end.cq.req_notify() if end is ends[1] else None
+        for number in range(12):
+            end.receive(4000, wr_id=number, offset=number * 4352)
+        for number in range(12):
+            size = rng.choice((8, 700, 4000))
+            end.send(end, pattern(size, number), wr_id=number, offset=(12 + number) * 4352)
+    for number in range(rng.randrange(20)):
+        driver.submit(rng.choice((
+            lambda: defs.AdminAllocPdCmd(), lambda: defs.AdminAllocUarCmd(),
+            lambda: defs.AdminGetFeatureCmd(feature_common={"feature_id": 1}),
+            lambda: defs.AdminAllocMrCmd(pd=node.pd.number, max_pages=3),
+        ))())  # fmt: skip
+        if hasattr(node.backend, "raise_event") and not number % 4:
+            node.backend.raise_event(rng.randrange(1, 4), number)
+
+
+def memory_of(node):
+    """A digest of all memory that was the device's to write."""
+    read = node.driver.memory.read
+    digest = sha256()
+    for page in sorted(node.driver.allocator.pages()):
+        digest.update(read(page, PAGE_BYTES))
+    return digest.digest()
+
+
+def end_by_reset(node, rng):
+    node.driver.reset(rng.choice(REASONS))
+
+
+def end_by_resets(node, rng):
+    """A second reset, and one that is requested twice."""
+    node.driver.reset(rng.choice(REASONS))
+    node.driver.write_register(defs.Reg.DEV_CTL, 0)
+    node.driver.reset(rng.choice(REASONS))
+
+
+def end_by_flr(node, _rng):
+    node.backend.flr()
+
+
+def end_without_bus(node, rng):
+    """Nothing leaves without bus mastering; what is held then is cleared by the FLR."""
+    node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
+    node.backend.pause(rng.randrange(200))
+    node.backend.flr()
+
+
+def pause_of_the_bus(node, rng):
+    """Bus mastering goes and comes; then the usual end."""
+    node.backend.set_bus_master(False)
+    node.driver.submit(defs.AdminAllocPdCmd())
+    node.backend.pause(rng.randrange(600))
+    node.backend.set_bus_master(True)
+    node.backend.pause(rng.randrange(200))
+    end_by_reset(node, rng)
+
+
+ENDS = (end_by_reset, end_by_resets, end_by_flr, end_without_bus, pause_of_the_bus)
+
+
+def random_ends(backends, rng, knobs=None):
+    """Lives and their ends; raises AssertionError where something comes behind an end."""
+    backend, knobs = backends[0], knobs or SessionKnobs()
+    for life in range(knobs.sessions):
+        node = Node(backend, seed=life, flavour=rng.choice(FLAVOURS))
+        assert (node.pd.number, node.context.uar) == (0, 0)
+        work(node, rng)
+        backend.pause(rng.randrange(knobs.longest))
+        end = ENDS[life % len(ENDS)]
+        end(node, rng)
+        backend.interrupts()
+        before = memory_of(node)
+        backend.set_bus_master(True)
+        backend.pause(QUIET_CYCLES)
+        backend.settle()
+        assert backend.interrupts() == [], f"life {life}, {end.__name__}: a message behind its end"
+        assert memory_of(node) == before, f"life {life}, {end.__name__}: a write behind its end"

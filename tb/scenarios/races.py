@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that go while traffic uses them, at random moments: what the device owes whatever it was
+doing. Statuses depend on time, so backends are those of tb/env/raced.py."""
+
+from efa import defs
+from efa.driver import EventQueue
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa.verbs import gid_of
+from tb.scenarios.collisions import beyond_sq, moved
+
+STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
+MESSAGES = 12
+ROOM = 4352  # bytes from one buffer to the next
+EVENTS = defs.LIMITS.event_counter_events
+LONGEST = 1500  # cycles from the posting of work to its end
+
+
+class Tenant:
+    """A process's protection domain beside that of its node; endpoints take it as their node."""
+
+    def __init__(self, node):
+        self.backend, self.driver, self.context = node.backend, node.driver, node.context
+        self.pd = node.context.alloc_pd()
+        self.ah = self.pd.create_ah(gid_of(node.backend.node_id))
+        driver = node.driver
+        # An event queue of its own, beside those of the driver's processors.
+        self._events = driver.allocator.alloc(64 * defs.AdminEqe.SIZE)
+        self.eq = driver.create_eq(64, 1, self._events)
+        driver.eqs.append(EventQueue(self.eq, 1, None))
+        self._counts = driver.allocator.alloc(8)
+        self.counter = driver.create_event_counter(node.context.uar, self._counts)
+
+    def close(self):
+        """Its memory is the host's again."""
+        self.driver.eqs.pop()
+        self.driver.allocator.free(self._events)
+        self.driver.allocator.free(self._counts)
+
+    def count(self, end):
+        """Counts all that completes on an endpoint."""
+        self.driver.attach_event_counter(self.counter, end.qp.handle, EVENTS)
+
+    def ah_of(self, _node_id):
+        """Number of the only address handle."""
+        return self.ah.number
+
+
+def busy(ends, rng):
+    """Every endpoint receives and sends, SRD to the next one, UD to itself."""
+    peers = dict(zip(ends, (ends[1], ends[0], ends[2]), strict=True))
+    for end in ends:
+        for number in range(MESSAGES):
+            end.receive(4000, wr_id=number, offset=number * ROOM)
+    for number in range(MESSAGES):
+        for end, peer in peers.items():
+            size = rng.choice((8, 700, 4000))
+            end.send(peer, pattern(size, number), wr_id=number, offset=(MESSAGES + number) * ROOM)
+
+
+def destroys(tenant, ends, rng):
+    """Commands that destroy queue pairs, regions and the address handle in any order."""
+    requests = [defs.AdminDestroyAhCmd(ah=tenant.ah.number, pd=tenant.pd.number)]
+    for end in ends:
+        requests.append(defs.AdminDestroyQpCmd(qp_handle=end.qp.handle))
+        requests.append(defs.AdminDeregMrCmd(l_key=end.buffer.l_key))
+    rng.shuffle(requests)
+    return requests
+
+
+def behind(tenant, ends):
+    """Commands that destroy what the others named; they act behind them."""
+    return [*(defs.AdminDestroyCqCmd(cq_idx=end.cq.number) for end in ends),
+            defs.AdminDestroyEqCmd(eqn=tenant.eq),
+            defs.AdminDestroyEventCounterCmd(cntr_handle=tenant.counter),
+            defs.AdminDeallocPdCmd(pd=tenant.pd.number)]  # fmt: skip
+
+
+def carry_out(driver, requests):
+    """All commands in the ring at once; each must succeed."""
+    commands = [driver.submit(request) for request in requests]
+    for command in commands:
+        driver.finish(command)
+
+
+def entries(end):
+    """The bytes of an endpoint's completion queue."""
+    cq = end.cq
+    return cq.driver.memory.read(cq.base, cq.depth * cq.entry.SIZE)
+
+
+def give_back(tenant, ends):
+    """The library clears endpoints that are gone, and their memory is the host's again."""
+    for end in ends:
+        del tenant.context.qps[end.qp.number]
+        end.qp._free_rings()
+        end.buffer._free()
+    tenant.close()
+
+
+def flushed(done, where):
+    """Each work request completes once; those of one status and side in posting order."""
+    for receive in (True, False):
+        side = [one for one in done if bool(one["receive"]) == receive]
+        ids = [int(one["wr_id"]) for one in side]
+        assert sorted(ids) == list(range(MESSAGES)), f"{where}: completed {ids}"
+        ids = [int(one["wr_id"]) for one in side if one["status"] == STATUS.FLUSHED]
+        assert ids == sorted(ids), f"{where}: flushed in the order {ids}"
+
+
+def teardown(backends, rng, rounds=12):
+    """A tenant's objects end under traffic in three ways; a neighbour's messages all arrive.
+
+    Destroyed at once: no access of theirs follows a response. To ERR: every work request completes
+    exactly once, flushed ones in posting order. To RESET: no completion follows the response."""
+    node, backend = Node(backends[0]), backends[0]
+    driver = node.driver
+    left, right = Endpoint(node), Endpoint(node)
+    for turn in range(rounds):
+        tenant, way = Tenant(node), turn % 3
+        cqs = [node.context.create_cq(64, events=True, eq=len(driver.eqs) - 1) for _ in range(3)]
+        kinds = zip((SRD, SRD, UD), cqs, strict=True)
+        ends = [Endpoint(tenant, kind, depth=16, cq=cq) for kind, cq in kinds]
+        for end in ends:
+            end.cq.req_notify()
+            tenant.count(end)
+        # Regions that nobody uses: a command that takes one back drains the engines.
+        spare = [tenant.pd.reg_mr(64) for _ in range(6 * (way == 1))]
+        busy(ends, rng)
+        for number in range(4):
+            right.receive(64, wr_id=number)
+            left.send(right, pattern(40, number), wr_id=number, inline=False)
+        node.context.enter_kernel()
+        backend.pause(rng.randrange(LONGEST))
+        if way == 1:
+            requests = [moved(end, STATE.ERR) for end in ends]
+            requests += [defs.AdminDeregMrCmd(l_key=region.l_key) for region in spare]
+            rng.shuffle(requests)
+            carry_out(driver, requests)
+            for region in spare:
+                region._free()
+            for end in ends:
+                flushed(end.cq.wait_for(2 * MESSAGES), f"round {turn}")
+            backend.settle()
+            for end in ends:
+                assert not len(end.cq.poll_array()), f"round {turn}: a second completion"
+        elif way == 2:
+            carry_out(driver, [moved(end, STATE.RESET) for end in ends])
+            before = [entries(end) for end in ends]
+            backend.settle()
+            assert before == [entries(end) for end in ends], f"round {turn}: completion after RESET"
+        flushing = [moved(end, STATE.ERR) for end in ends if not way and rng.random() < 0.5]
+        carry_out(driver, [*flushing, *destroys(tenant, ends, rng), *behind(tenant, ends)])
+        give_back(tenant, ends)
+        for end in (left, right):
+            assert not end.cq.wait_for(4)["status"].any(), f"round {turn}: the neighbour"
+        backend.settle()
+
+
+def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
+    """A queue pair breaks while DEREG_MR drains the send engine, in either order, and sends of two
+    queue pairs go on meanwhile.
+
+    No payload read of the region follows the response, and each work request completes exactly
+    once. The host must take long to response reads."""
+    node, backend = Node(backends[0]), backends[0]
+    driver = node.driver
+    for turn in range(rounds):
+        lasting, breaking = ends = [Endpoint(node, depth=256) for _ in range(2)]
+        node.context.enter_kernel()
+        command = driver.submit(defs.AdminDeregMrCmd(l_key=lasting.buffer.l_key))
+        at = rng.randrange(steps)
+        for step in range(steps):
+            if step == at:
+                backend.stores([beyond_sq(breaking)])
+            for end in ends:
+                piece = end.buffer.addr, 64, end.buffer.l_key
+                ids = range(step * batch, (step + 1) * batch)
+                end.qp.post_send_many(ids, **end.towards(end), sges=[piece])
+            backend.pause(rng.randrange(60))
+        driver.finish(command)
+        for end in ends:
+            ids = sorted(int(one["wr_id"]) for one in end.cq.wait_for(steps * batch))
+            assert ids == list(range(steps * batch)), f"round {turn}: completed {ids}"
+        backend.settle()
+        for end in ends:
+            assert not len(end.cq.poll_array()), f"round {turn}: a second completion"
+            end.qp.destroy()
+            end.cq.destroy()
+        lasting.buffer._free()
+        breaking.buffer.dereg()

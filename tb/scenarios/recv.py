@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receive path: forms of receive entries, every refusal, packets out of nowhere."""
+
+import numpy as np
+
+from efa import defs
+from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
+from tb.scenarios.send import exchange
+
+STATUS = defs.IoCompStatus
+STATE = defs.AdminQpState
+
+
+def two_buffers(backends, rng):
+    """Receives over two pieces of memory, cut anywhere, longer than the message or just right."""
+    node = Node(backends[0])
+    for kind in (UD, SRD):
+        a, b = Endpoint(node, kind), Endpoint(node, kind, max_recv_sge=2)
+        for turn in range(24):
+            size = rng.choice((1, 30, 64, 100, 1000, 4096))
+            space = size + rng.choice((0, 0, 200))
+            offset, split = rng.randrange(5000), rng.randrange(space + b.skip + 1)
+            b.receive(space, wr_id=turn, offset=offset, split=split)
+            a.send(b, pattern(size, turn), wr_id=turn)
+            done = b.cq.wait_for(1)[0]
+            assert (done["wr_id"], done["byte_len"]) == (turn, size + b.skip)
+            assert b.buffer.read(offset + b.skip, size) == pattern(size, turn)
+            a.cq.wait_for(1)
+
+
+def direct_path_descriptors(backends, _rng):
+    """Every descriptor of an entry carries req_id and `first`, as libfabric writes them."""
+    node = Node(backends[0])
+    a, b = Endpoint(node), Endpoint(node, max_recv_sge=2)
+    write = b.qp._write_descriptors
+
+    def direct(descriptors):
+        descriptors["req_id"] = descriptors["req_id"][0]
+        descriptors["lkey_ctrl"] |= 1 << 30
+        write(descriptors)
+
+    b.qp._write_descriptors = direct
+    for turn in range(5):
+        b.receive(500, wr_id=turn, split=100)
+        a.send(b, pattern(500, turn), wr_id=turn)
+        assert b.cq.wait_for(1)[0]["wr_id"] == turn
+        a.cq.wait_for(1)
+
+
+def refused_srd(backends, _rng):
+    """Each way a receiver can refuse, as the sender sees it; nobody's state is harmed."""
+    node = Node(backends[0])
+    a, b, ud = Endpoint(node), Endpoint(node, max_recv_sge=2), Endpoint(node, UD)
+    fresh = node.pd.create_qp(b.cq, b.cq, SRD)
+    read_only = node.pd.reg_mr(4096, access=no_write())
+
+    def status_of(**changes):
+        a.qp.post_send_many([5], **{**a.towards(b), "inline": pattern(20, 1), **changes})
+        backends[0].settle()
+        return STATUS(int(a.cq.wait_for(1)[0]["status"]))
+
+    bad_qpn = STATUS.REMOTE_ERROR_BAD_DEST_QPN
+    assert status_of(dest_qp=0xFFF0) == bad_qpn
+    assert status_of(dest_qp=b.qp.number + 64) == bad_qpn, "an old number"
+    assert status_of(dest_qp=ud.qp.number) == bad_qpn
+    assert status_of(dest_qp=fresh.number) == bad_qpn, "RESET"
+    assert status_of(qkey=QKEY + 1) == bad_qpn
+    assert status_of() == STATUS.REMOTE_ERROR_RNR
+    b.receive(10, wr_id=1)
+    assert status_of() == STATUS.REMOTE_ERROR_BAD_LENGTH
+    assert status_of(inline=pattern(10, 1)) == STATUS.OK, "the receive is still there"
+    b.cq.wait_for(1)
+    b.qp.post_recv([key_of(read_only)], wr_id=2)
+    assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS
+    assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_INVALID_LKEY
+    foreign = node.context.alloc_pd().reg_mr(4096)
+    b.qp.post_recv([key_of(foreign)], wr_id=2)
+    assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS, "another protection domain"
+    assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_INVALID_LKEY
+    b.receive(100, wr_id=3)
+    assert status_of() == STATUS.OK
+    b.cq.wait_for(1)
+    descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
+    descriptors["length"], descriptors["lkey_ctrl"] = 64, b.buffer.l_key
+    descriptors["req_id"][0] = b.qp.rq.take(np.array([9]))[0]
+    b.qp._write_descriptors(descriptors)
+    assert status_of() == STATUS.REMOTE_ERROR_BAD_STATUS, "two descriptors and no last"
+    assert b.cq.wait_for(1)[0]["status"] == STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+    assert b.qp.query().qp_state == STATE.ERR
+    assert status_of() == bad_qpn, "in ERR"
+    stats = node.driver.get_stats()
+    assert stats.qkey_viol == 1 and stats.rx_drops == 11
+
+
+def no_write():
+    from efa.driver_objects import Access
+
+    return Access(local_write=False)
+
+
+def key_of(region):
+    from efa.queue_pair import Sge
+
+    return Sge(region.addr, 64, region.l_key)
+
+
+def dropped_ud(backends, _rng):
+    """Datagrams that nobody takes vanish: the sender is content, the counters are not."""
+    node = Node(backends[0])
+    a, b = Endpoint(node, UD), Endpoint(node, UD)
+    for changes in ({"dest_qp": 0xFFF0}, {"qkey": 5}, {}):
+        a.qp.post_send_many([1], **{**a.towards(b), "inline": b"nobody", **changes})
+        assert a.cq.wait_for(1)[0]["status"] == STATUS.OK
+        backends[0].settle()
+    b.receive(2)
+    a.send(b, b"too long", inline=True)
+    a.cq.wait_for(1)
+    backends[0].settle()
+    assert node.driver.get_stats().rx_drops == 4
+    a.send(b, b"ok", inline=True)
+    assert b.cq.wait_for(1)[0]["byte_len"] == b.skip + 2
+    a.cq.wait_for(1)
+
+
+def unknown_peer(backends, _rng):
+    """Without an address handle of the sender: ah 0xffff, and its GID where the CQ wants it."""
+    first, second = (Node(backend, seed=n) for n, backend in enumerate(backends))
+    for entry_bytes, with_source in ((32, True), (32, False), (16, False)):
+        cq = second.context.create_cq(64, entry_bytes=entry_bytes, with_source=with_source)
+        a, b = Endpoint(first), Endpoint(second, cq=cq)
+        b.receive(64)
+        a.send(b, b"who is it", inline=True)
+        assert b.cq.wait_for(1)[0]["ah"] == defs.LIMITS.reserved_ah
+        a.cq.wait_for(1)
+    second.ah_of(1)
+    b.receive(64)
+    a.send(b, b"you again", inline=True)
+    assert b.cq.wait_for(1)[0]["ah"] == second.ah_of(1)
+    a.cq.wait_for(1)
+
+
+def deep_ring(backends, rng):
+    """A ring filled, drained and wrapped many times, doorbells repeated and in any batch."""
+    node = Node(backends[0])
+    a, b = Endpoint(node, depth=32), Endpoint(node, depth=32)
+    posted = received = 0
+    while received < 400:
+        count = rng.randrange(0, 33 - (posted - received))
+        for number in range(count):
+            b.receive(40, wr_id=posted + number, offset=64 * ((posted + number) % 512))
+        posted += count
+        if rng.random() < 0.3:
+            node.context.ring(b.qp._rq_db, b.qp.rq.produced & 0xFFFF)
+            node.context.push()
+        backends[0].settle()
+        take = rng.randrange(0, posted - received + 1)
+        for number in range(take):
+            a.send(b, pattern(32, received + number), inline=True)
+        done = b.cq.wait_for(take) if take else []
+        assert [int(one["wr_id"]) for one in done] == list(range(received, received + take))
+        if take:
+            a.cq.wait_for(take)
+        received += take
+    backends[0].settle()
+
+
+def descriptor_read_fails(backends, _rng, responded=True):
+    """A receive ring that cannot be read breaks its queue, no other; so does one whose reads are
+    never answered."""
+    node = Node(backends[0])
+    a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
+    backends[0].fail_reads(b.qp._rq_base, 4096, responded)
+    b.receive(64)
+    if not responded:
+        backends[0].pause(2 * defs.LIMITS.completion_timeout_cycles)
+    backends[0].settle()
+    a.send(b, b"nothing there", inline=True)
+    backends[0].settle()
+    assert a.cq.wait_for(1)[0]["status"] == STATUS.REMOTE_ERROR_BAD_DEST_QPN
+    assert b.qp.query().qp_state == STATE.ERR
+    exchange(a, c, b"goes on")
+
+
+def descriptor_read_is_lost(backends, rng):
+    """The same for a ring whose reads are never answered."""
+    descriptor_read_fails(backends, rng, responded=False)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random register stores and reads: what drivers do in any order, and what no driver does.
+
+Rings always lie in memory that is theirs, so whatever is enabled and posted does no harm; between
+two things that a device may do in either order it is left to finish.
+"""
+
+from efa import defs
+from efa.backend import MSIX_ENTRY_BYTES, msix_table_stores
+from efa.driver import Driver
+from efa.host_alloc import PAGE_BYTES
+
+REG, BAR = defs.Reg, defs.EFA_REG_BAR
+LIMITS = defs.LIMITS
+MOST_DEPTH = 16
+READ_ONLY = (REG.VERSION, REG.CONTROLLER_VERSION, REG.CAPS, REG.DEV_STS)
+UNKNOWN = (0x0C, 0x30, 0x44, 0x6C, 0x7C, 0x100, 0xFFC)
+RINGS = (
+    (REG.AQ_BASE_LO, REG.AQ_BASE_HI, REG.AQ_CAPS, (64, 128)),
+    (REG.ACQ_BASE_LO, REG.ACQ_BASE_HI, REG.ACQ_CAPS, (64,)),
+    (REG.AENQ_BASE_LO, REG.AENQ_BASE_HI, REG.AENQ_CAPS, (64,)),
+)
+MASKED_AT = 12
+
+
+class Registers:
+    """Stores to one device; `illegal` is the share of those that no driver makes."""
+
+    def __init__(self, backend, rng, invalid=0.5):
+        self.backend, self.rng, self.invalid = backend, rng, invalid
+        self.driver = Driver(backend)
+        backend.set_bus_master(True)
+        self.driver._set_response_address()
+        self.rings = self.driver.allocator.alloc(len(RINGS) * PAGE_BYTES)
+        self.produced = 0
+
+    def some(self, count):
+        """So many of them; the vectors are open again behind it."""
+        valid = (self.read, self.load, self.base, self.ring, self.mask, self.vector, self.knock)
+        anomaly = (self.partial, self.unknown, self.read_only, self.bad_ring, self.bad_doorbell,
+               self.consumed, self.control)  # fmt: skip
+        for _ in range(count):
+            self.rng.choice(anomaly if self.rng.random() < self.invalid else valid)()
+        self.store(REG.INTR_MASK, 0)
+        for _, offset, data in msix_table_stores():
+            self.backend.store(BAR, offset, data)
+        self.backend.settle()
+
+    def store(self, register, value):
+        """A whole dword."""
+        self.backend.store(BAR, int(register), value.to_bytes(4, "little"))
+
+    # What drivers do, in whatever order
+
+    def read(self):
+        self.driver.read_register(self.rng.choice((*REG, *UNKNOWN)))
+
+    def load(self):
+        size = self.rng.choice((1, 2, 4, 8))
+        self.backend.load(BAR, self.rng.randrange(0, 0x100, size), size)
+
+    def base(self):
+        number = self.rng.randrange(len(RINGS))
+        low, high, _, _ = RINGS[number]
+        place = self.rings + number * PAGE_BYTES + self.rng.choice((0, 0x40, 0x7F))
+        stores = [(low, place & 0xFFFF_FFFF), (high, place >> 32)]
+        self.rng.shuffle(stores)
+        for register, value in stores:
+            self.store(register, value)
+
+    def ring(self):
+        """A ring is enabled, anew or for the first time, while the device is idle."""
+        number = self.rng.randrange(len(RINGS))
+        _, _, caps, sizes = RINGS[number]
+        self.base()
+        self.backend.settle()
+        self.store(caps, self.rng.choice(sizes) << 16 | 1 << self.rng.randrange(5))
+        self.backend.settle()
+
+    def mask(self):
+        self.backend.settle()
+        self.store(REG.INTR_MASK, self.rng.getrandbits(1))
+        self.backend.settle()
+
+    def vector(self):
+        """A vector is masked or opened."""
+        self.backend.settle()
+        place = LIMITS.msix_table_offset + MASKED_AT
+        place += MSIX_ENTRY_BYTES * self.rng.randrange(LIMITS.msix_vectors)
+        self.backend.store(BAR, place, self.rng.getrandbits(1).to_bytes(4, "little"))
+        self.backend.settle()
+
+    def knock(self):
+        """The AQ doorbell: entries of zeros, if there is a ring and room in it."""
+        self.store(REG.AQ_PROD_DB, self.rng.randrange(1 + MOST_DEPTH))
+        self.backend.settle()
+
+    # What no driver does
+
+    def partial(self):
+        """Less than a dword, or across the bounds of some."""
+        size = self.rng.choice((1, 2, 3, 5, 6, 7))
+        at = 4 * self.rng.randrange(0x70 // 4) + self.rng.randrange(1, 4)
+        size = min(size, 3 if size < 4 else 4 - at % 4 + 3, 64 - at % 64)
+        if at // 4 != (at + size - 1) // 4 or size < 4:
+            self.backend.store(BAR, at, bytes(size))
+
+    def unknown(self):
+        self.backend.store(BAR, self.rng.choice(UNKNOWN), self.rng.randbytes(4))
+
+    def read_only(self):
+        self.store(self.rng.choice(READ_ONLY), self.rng.getrandbits(32))
+
+    def bad_ring(self):
+        """A depth or entry size that no ring has: it is switched off."""
+        _, _, caps, _ = self.rng.choice(RINGS)
+        self.backend.settle()
+        depth, size = self.rng.choice(((0, 64), (3, 64), (2048, 64), (16, 32), (16, 0), (24, 128)))
+        self.store(caps, size << 16 | depth)
+
+    def bad_doorbell(self):
+        """Far beyond any ring."""
+        self.store(REG.AQ_PROD_DB, self.rng.randrange(0x2000, 0xE000))
+
+    def consumed(self):
+        """Events that never were."""
+        self.store(REG.AENQ_CONS_DB, self.rng.choice((0, 1, 5, 0xFFFF_FFFF)))
+
+    def control(self):
+        """The end of a reset that never began, and a bit that does nothing."""
+        self.store(REG.DEV_CTL, self.rng.choice((0, 2)))

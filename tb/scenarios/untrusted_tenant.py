@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A untrusted tenant beside a victim on one device: random stores through the pages it was given.
+
+The untrusted process stores anything anywhere in its doorbell page and its LLQ pages, and puts
+descriptors of any content into its rings. It knows every number of the victim and guesses no
+QKey. The victim works on, and looks at every byte, completion and order of its own.
+"""
+
+import random
+from dataclasses import dataclass
+
+from efa import defs
+from efa.completion_queue import CompletionQueue
+from efa.endpoints import SRD, UD, Endpoint, Node, pattern
+from efa.host_alloc import PAGE_BYTES
+from efa.queue_pair import SendWr, Sge
+from efa.verbs import Context, gid_of
+
+LIMITS = defs.LIMITS
+STATE = defs.AdminQpState
+OWN_QKEY = 0x0BAD_0BAD
+LINE = 64
+DEPTH = 16
+REGION_BYTES = 1 << 16
+MESSAGE_STRIDE = 4352
+VICTIM_BUFFERS = 8
+
+
+class Intrusion(AssertionError):
+    """The untrusted tenant got through: the text says to what."""
+
+
+@dataclass
+class TenantKnobs:
+    """How many tenant stores in all, and how many between two looks of the victim."""
+
+    stores: int = 20_000
+    burst: int = 200
+    queues: int = 4
+
+
+class Victim:
+    """Two queue pairs of each kind that talk to each other; a mirror of all their memory."""
+
+    def __init__(self, node, rng):
+        self.node, self.rng = node, rng
+        self.ends = [(Endpoint(node, kind, depth=32, events=True),
+                      Endpoint(node, kind, depth=32)) for kind in (SRD, UD)]  # fmt: skip
+        self.mirrors = {}
+        for end in self.each():
+            filling = rng.randbytes(end.buffer.length)
+            end.buffer.write(0, filling)
+            self.mirrors[end] = bytearray(filling)
+        self.sent = self.rounds = 0
+        self.open = []
+        self.sender = self.ends[0][0]
+
+    def each(self):
+        return [end for pair in self.ends for end in pair]
+
+    def post(self, pair):
+        """Some messages one way between two of its queue pairs; what must come of them is noted."""
+        a, b = pair
+        if self.rng.getrandbits(1):
+            a, b = b, a
+        self.sender = a
+        sizes = [self.rng.choice((1, 32, 60, 500, 2000, 4096)) for _ in range(VICTIM_BUFFERS)]
+        if a is pair[0]:
+            # The event queue is everybody's.
+            a.cq.req_notify()
+        for number in range(len(sizes)):
+            b.receive(4096, wr_id=self.sent + number, offset=number * MESSAGE_STRIDE)
+        for number, size in enumerate(sizes):
+            data = pattern(size, self.sent + number)
+            at = (VICTIM_BUFFERS + number) * MESSAGE_STRIDE
+            a.send(b, data, wr_id=self.sent + number, offset=at)
+            self.mirrors[a][at : at + size] = data
+            start = number * MESSAGE_STRIDE + b.skip
+            self.mirrors[b][start : start + size] = data
+        self.open.append((a, b, self.sent, sizes))
+        self.sent += len(sizes)
+
+    def look(self):
+        """Waits for what was posted: every message arrives once, whole and in order."""
+        self.rounds += 1
+        for a, b, first, sizes in self.open:
+            for end, wanted in ((b, [size + b.skip for size in sizes]), (a, None)):
+                done = end.cq.wait_for(len(sizes))
+                if done["status"].any():
+                    raise Intrusion(f"a victim's completion has status {done['status']}")
+                if done["receive"].tolist() != [wanted is not None] * len(sizes):
+                    raise Intrusion("completions of the victim's other queue came in between")
+                # Sends of SRD may end in any order, receives may not.
+                ids = done["wr_id"].tolist() if wanted else sorted(done["wr_id"].tolist())
+                if ids != list(range(first, first + len(sizes))):
+                    raise Intrusion(f"the victim's work ended as {ids}, posted from {first} on")
+                if wanted and done["byte_len"].tolist() != wanted:
+                    raise Intrusion(f"{done['byte_len']} bytes came, {wanted} were sent")
+            for number, size in enumerate(sizes):
+                start = number * MESSAGE_STRIDE + b.skip
+                if b.buffer.read(start, size) != pattern(size, first + number):
+                    raise Intrusion(f"message {first + number} of the victim is not what was sent")
+                if b.skip:
+                    self.mirrors[b][start - b.skip : start] = b.buffer.read(start - b.skip, b.skip)
+        self.open.clear()
+
+    def inspect(self):
+        """All its memory, and the state of its queue pairs."""
+        for end, mirror in self.mirrors.items():
+            held = end.buffer.read(0, len(mirror))
+            if held != mirror:
+                at = next(i for i in range(len(mirror)) if held[i] != mirror[i])
+                raise Intrusion(f"the victim's buffer changed at {at:#x}: {held[at:][:16].hex()}")
+            state = self.node.driver.query_qp(end.qp.handle).qp_state
+            if state != STATE.RTS:
+                raise Intrusion(f"the victim's queue pair is in {STATE(state).name}")
+
+
+class UntrustedTenant:
+    """A process with its own UAR, PD, queues and memory, and no manners."""
+
+    def __init__(self, node, victim, rng, queues):
+        self.driver, self.backend, self.victim, self.rng = node.driver, node.backend, victim, rng
+        self.context = Context(node.driver, buffer="ideal", seed=rng.getrandbits(16))
+        self.pd = self.context.alloc_pd()
+        self.cqs = [CompletionQueue(self.context, DEPTH, events=bool(n)) for n in range(2)]
+        self.region = self.pd.reg_mr(REGION_BYTES, scattered=True)
+        self.ah = self.pd.create_ah(gid_of(node.backend.node_id))
+        self.qps = [
+            self.pd.create_qp(rng.choice(self.cqs), rng.choice(self.cqs), (SRD, UD)[n % 2],
+                              max_send_wr=DEPTH, max_recv_wr=DEPTH).to_rts(OWN_QKEY)
+            for n in range(queues)
+        ]  # fmt: skip
+        self.page = self.context.uar * LIMITS.db_page_bytes
+        self.stores = self.repaired = 0
+        self.moves = (self.anywhere,)
+
+    def burst(self, count):
+        """So many stores: wild ones of all sorts, or sly ones that keep its queues alive."""
+        if self.rng.random() < 0.5:
+            self.repair()
+            self.moves, count = (self.entry, self.entry, self.receive, self.cq), min(count, DEPTH)
+        else:
+            self.moves = (self.doorbell, self.doorbell, self.anywhere, self.llq, self.llq,
+                          self.entry, self.entry, self.receive, self.cq)  # fmt: skip
+        items = []
+        while len(items) < count:
+            items += self.some()
+        self.backend.stores(items)
+
+    def some(self):
+        """A store, or the few that belong together."""
+        items = self.rng.choice(self.moves)()
+        self.stores += len(items)
+        return items
+
+    def own(self, offset, data):
+        """A store inside its doorbell page, split where the bus splits it."""
+        offset, data = offset % LIMITS.db_page_bytes, data[: LIMITS.db_page_bytes - offset]
+        space = LINE - offset % LINE
+        parts = [(offset, data[:space]), (offset + space, data[space:])]
+        return [(self.driver.db_bar, self.page + at, part) for at, part in parts if part]
+
+    def value(self):
+        """What a doorbell may say: next to nothing, a little, or anything."""
+        rng = self.rng
+        return rng.choice((rng.randrange(DEPTH + 2), rng.getrandbits(16), rng.getrandbits(32)))
+
+    def doorbell(self):
+        """A doorbell of a queue: its own, or in its own page the place of a victim's."""
+        theirs = [end.qp for end in self.victim.each()]
+        qp = self.rng.choice([*self.qps, *theirs])
+        at = self.rng.choice((qp.sq_db, qp._rq_db)) % LIMITS.db_page_bytes
+        return self.own(at, self.value().to_bytes(4, "little"))
+
+    def cq(self):
+        """The same of completion queues, armed or not."""
+        cqs = [*self.cqs, *(end.cq for end in self.victim.each())]
+        at = LIMITS.db_cq_base + 4 * self.rng.choice(cqs).number
+        return self.own(at, (self.value() | self.rng.getrandbits(1) << 31).to_bytes(4, "little"))
+
+    def anywhere(self):
+        """Any bytes anywhere in its doorbell page."""
+        size = self.rng.choice((1, 2, 4, 4, 8, 16, 64))
+        return self.own(self.rng.randrange(LIMITS.db_page_bytes), self.rng.randbytes(size))
+
+    def llq(self):
+        """Any bytes anywhere in its LLQ pages, or where a victim writes in its own just now."""
+        start = self.rng.choice(self.qps).llq & -LIMITS.llq_page_bytes
+        at = self.rng.randrange(LIMITS.llq_page_bytes)
+        if self.rng.getrandbits(1):
+            theirs = self.victim.sender.qp
+            slot = (theirs.sq.produced - 1) % theirs.sq_depth
+            at = (slot * LINE + at % LINE) % LIMITS.llq_page_bytes
+        size = min(self.rng.choice((1, 3, 4, 8, 32, 64)), LINE - at % LINE)
+        return [(defs.EFA_MEM_BAR, start + at, self.rng.randbytes(size))]
+
+    def memory(self):
+        """A key and an address: its own, a victim's, some of each, or any."""
+        rng, theirs = self.rng, self.rng.choice(self.victim.each()).buffer
+        inside = theirs.addr + rng.randrange(theirs.length)
+        known = (self.region.l_key, theirs.l_key, theirs.l_key ^ 1 << LIMITS.mr_w)
+        own = self.region.addr + rng.randrange(REGION_BYTES)
+        beside = self.region.addr - rng.randrange(1, 99)
+        return rng.choice((
+            (self.region.l_key, own), (theirs.l_key, inside), (theirs.l_key, inside),
+            (rng.choice((*known, rng.getrandbits(24))),
+             rng.choice((own, beside, inside, theirs.pages[0], rng.getrandbits(64)))),
+        ))  # fmt: skip
+
+    def entry(self):
+        """A send entry that looks like one, with anything in its fields, and its doorbell."""
+        rng, qp = self.rng, self.rng.choice(self.qps)
+        theirs = rng.choice(self.victim.each())
+        lengths = (0, 8, 100, 4096, rng.getrandbits(16))
+        image = defs.IoTxWqe()
+        meta = image.meta
+        for name in ("meta_desc", "first", "last", "comp_req"):
+            setattr(meta, name, rng.random() < 0.97)
+        meta.op_type = rng.choice((0, 0, 0, 0, 1, 2, rng.randrange(16)))
+        meta.has_imm, meta.req_id = rng.getrandbits(1), rng.getrandbits(16)
+        meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
+        meta.length = rng.choice((0, 1, 2, 2, 3, rng.getrandbits(16)))
+        meta.dest_qp_num = rng.choice((qp.number, theirs.qp.number, rng.getrandbits(16)))
+        meta.ah = rng.choice((self.ah.number, self.ah.number, theirs.node.ah_of(
+            self.backend.node_id), rng.getrandbits(16)))  # fmt: skip
+        meta.qkey = rng.choice((OWN_QKEY, rng.getrandbits(32) | 1 << 31))
+        for number in range(2):
+            key, address = self.memory()
+            image.data.sgl[number] = defs.IoTxBufDesc(
+                length=rng.choice(lengths), lkey=key, buf_addr_lo=address & 0xFFFF_FFFF,
+                buf_addr_hi=address >> 32)  # fmt: skip
+        # Its library has lost count long ago: the slot it thinks is next.
+        slot = qp.sq.produced % qp.sq_depth
+        qp.sq.produced += 1
+        ring = self.own(qp.sq_db % LIMITS.db_page_bytes,
+                        (qp.sq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
+        return [(defs.EFA_MEM_BAR, qp.llq + slot * LINE, image.pack()), *ring]
+
+    def receive(self):
+        """A receive descriptor of any content in its ring, and its doorbell."""
+        rng, qp = self.rng, self.rng.choice(self.qps)
+        key, address = self.memory()
+        descriptor = defs.IoRxDesc(
+            buf_addr_lo=address & 0xFFFF_FFFF, buf_addr_hi=address >> 32, lkey=key,
+            length=rng.choice((0, 64, 4096, 0xFFFF)), first=rng.getrandbits(1),
+            last=rng.random() < 0.9, req_id=rng.getrandbits(16),
+        )  # fmt: skip
+        slot = qp.rq.produced % qp._descriptors
+        self.driver.memory.write(qp._rq_base + slot * descriptor.SIZE, descriptor.pack())
+        qp.rq.produced += 1
+        return self.own(qp._rq_db % LIMITS.db_page_bytes,
+                        (qp.rq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
+
+    def repair(self):
+        """All queue pairs begin again, and send themselves something in order."""
+        for qp in self.qps:
+            self.repaired += qp.query().qp_state == STATE.ERR
+            # Its library never heard of it and names the state it knows: that must do.
+            qp.modify(STATE.RESET)
+            qp.to_rts(OWN_QKEY)
+            piece = [Sge(self.region.addr, 64, self.region.l_key)]
+            qp.post_recv(piece)
+            qp.post_send(SendWr(ah=self.ah.number, dest_qp=qp.number, qkey=OWN_QKEY, sges=piece))
+
+
+class Between:
+    """What the victim's context stores, with tenant stores in between."""
+
+    def __init__(self, backend, tenant):
+        self._backend, self._tenant = backend, tenant
+
+    def stores(self, items):
+        """The victim's stores in their order."""
+        mixed = []
+        for item in items:
+            mixed.append(item)
+            if self._tenant.rng.random() < 0.3:
+                mixed += self._tenant.some()
+        self._backend.stores(mixed)
+
+
+def no_strays(backend, owned):
+    """What the device wrote lies in memory that was given to it; backends that record tell."""
+    for address, data in backend.writes():
+        for page in range(address & -PAGE_BYTES, address + len(data), PAGE_BYTES):
+            if page not in owned:
+                raise Intrusion(f"the device wrote {len(data)} bytes at {address:#x}, to nobody")
+
+
+def untrusted_tenant(backends, rng, knobs=None, progress=None):
+    """A victim at work beside an untrusted tenant; what both did. Raises Intrusion."""
+    knobs = knobs or TenantKnobs()
+    node = Node(backends[0], seed=rng.getrandbits(16), cpus=1)
+    victim = Victim(node, random.Random(rng.getrandbits(32)))
+    tenant = UntrustedTenant(node, victim, rng, knobs.queues)
+    victim.node.context.backend = Between(backends[0], tenant)
+    owned, turn = node.driver.allocator.pages(), 0
+    while tenant.stores < knobs.stores:
+        turn += 1
+        for pair in victim.ends:
+            tenant.burst(knobs.burst // 2)
+            victim.post(pair)
+        victim.look()
+        no_strays(backends[0], owned)
+        if not turn % 8:
+            backends[0].settle()
+            victim.inspect()
+        if progress:
+            progress(tenant.stores, knobs.stores)
+    backends[0].settle()
+    victim.inspect()
+    return {"tenant stores": tenant.stores, "victim messages": victim.sent,
+            "queue pairs repaired": tenant.repaired}  # fmt: skip

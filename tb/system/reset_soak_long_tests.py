@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand sessions of the device, ended at random moments in every way there is: make
+reset-soak."""
+
+import pyuvm
+
+from tb.env.nic_env import ROUGH, NicTest
+from tb.scenarios.lifecycle import SessionKnobs, random_ends
+
+
+def half_a_thousand(backends, rng):
+    """Lives and their ends."""
+    random_ends(backends, rng, SessionKnobs(sessions=500))
+
+
+@pyuvm.test(timeout_time=400, timeout_unit="ms")
+class FiveHundredLives(NicTest):
+    """reset.ends.long"""
+
+    work = staticmethod(half_a_thousand)
+    shown = ()
+
+
+@pyuvm.test(timeout_time=400, timeout_unit="ms")
+class FiveHundredLivesOnARoughHost(NicTest):
+    """reset.ends.long.rough"""
+
+    work = staticmethod(half_a_thousand)
+    shown = ()
+    knobs = ROUGH

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_mr_translate: pieces that cover a range once, in order, each inside one block and one
+page."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, span
+from tb.unit.data_bench import TOP, Moments
+
+FIELDS = ["phys", "shift", "mtt", "offset", "addr", "len", "user"]
+
+
+async def start(dut, max_log, stalls=0.0, gaps=0.0):
+    dut.mtt_valid.value = 0
+    dut.max_log.value = max_log
+    source = StreamDriver(dut, "s", gaps, FIELDS)
+    sink = StreamMonitor(dut, "m", stalls)
+    await clock_and_reset(dut)
+    return source, sink
+
+
+async def page(dut, index, address):
+    dut.mtt_valid.value, dut.mtt_index.value, dut.mtt_data.value = 1, index, address >> 12
+    await RisingEdge(dut.clk)
+    dut.mtt_valid.value = 0
+
+
+def host(pages, request, at):
+    """Host address of byte `at` of the range."""
+    if request["phys"]:
+        return request["addr"] + at
+    inside = (1 << request["shift"]) - 1
+    # Of a page's address only what lies above its size counts.
+    return pages[index(request, at)] & ~inside | (request["offset"] + at) & inside
+
+
+def index(request, at):
+    """Where the page of byte `at` stands in the table."""
+    return (request["mtt"] + (request["offset"] + at >> request["shift"])) % (1 << LIMITS.mtt_w)
+
+
+def some_range(rng, size):
+    """A range of a region with pages of any size, often over their ends, or of physical memory."""
+    shift = rng.choice((12, 12, 13, 21, 30, rng.randrange(12, 52)))
+    near = rng.getrandbits(rng.randrange(shift, 63)) >> shift << shift
+    return {"phys": int(rng.random() < 0.3), "shift": shift, "mtt": rng.getrandbits(16),
+            "offset": max(0, near - rng.randrange(size + 2)), "len": size,
+            "addr": rng.getrandbits(64) % (TOP - size), "user": rng.getrandbits(1)}  # fmt: skip
+
+
+@cocotb.test()
+@cocotb.parametrize(max_log=[7, 9, 12])
+async def pieces_cover_the_range(dut, max_log):
+    """data.mr_translate.cover"""
+    rng = rng_for(f"mr_translate{max_log}")
+    source, sink = await start(dut, max_log, stalls=0.3, gaps=0.3)
+    pages, requests = {}, []
+    for _ in range(200):
+        size = rng.choice((1, 2, 64, 4096, 8928, rng.randrange(1, 9000)))
+        request = some_range(rng, size)
+        # A page of another range may stand where this one has one, but of another size.
+        places = (
+            {}
+            if request["phys"]
+            else {index(request, at) for at in (*range(0, size, 4096), size - 1)}
+        )
+        if any(place in pages for place in places):
+            continue
+        for place in places:
+            pages[place] = rng.getrandbits(52) << 12
+            await page(dut, place, pages[place])
+        requests.append(request)
+    dut.mtt_data.value = rng.getrandbits(52)
+    source.post(*requests)
+    for request in requests:
+        await covered(sink, request, pages, max_log)
+    await sink.none(20)
+
+
+async def covered(sink, request, pages, max_log):
+    """The pieces of a range: each in its place, none too short, the last one reported."""
+    at = 0
+    while at < request["len"]:
+        piece = (await sink.take(1))[0]
+        assert piece["first_byte"] == at and piece["user"] == request["user"]
+        assert piece["addr"] == host(pages, request, at)
+        last = piece["addr"] + piece["len"] - 1
+        assert piece["len"] and last >> max_log == piece["addr"] >> max_log
+        at += piece["len"]
+        assert piece["done"] == int(at == request["len"])
+        assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
+    assert at == request["len"]
+
+
+@cocotb.test()
+async def ranges_of_every_magnitude(dut):
+    """data.mr_translate.magnitude: a byte more or less than powers of two, in blocks of every
+    size"""
+    rng = rng_for("magnitude")
+    source, sink = await start(dut, 12)
+    for max_log in range(7, 13):
+        dut.max_log.value = max_log
+        block, requests = 1 << max_log, []
+        for bits in range(max_log):
+            # What is left passes the end of the first block, or of the next, by one bit.
+            step = rng.randrange(1, block) & ~(1 << bits) or block
+            begin = rng.getrandbits(50) * block
+            requests += [{"phys": 1, "user": bits & 1, "addr": begin + low,
+                      "len": size + (1 << bits)}
+                     for low, size in ((block - step, step), (block - step, step + block),
+                                       (0, block))]  # fmt: skip
+        if block == 4096:
+            requests.append({"phys": 1, "addr": block - 1, "len": 0xFFFF, "user": 1})
+        source.post(*requests)
+        for request in requests:
+            await covered(sink, request, {}, max_log)
+        await sink.none(5)
+
+
+@cocotb.test()
+async def ranges_over_every_carry(dut):
+    """data.mr_translate.carry: over a multiple of each power of two, in memory and inside a
+    region"""
+    rng = rng_for("carry")
+    source, sink = await start(dut, 12)
+    pages, requests = {}, []
+    for place in range(1 << LIMITS.mtt_w):
+        pages[place] = rng.getrandbits(52) << 12
+        await page(dut, place, pages[place])
+    for bits in range(12, 64):
+        end = rng.getrandbits(64 - bits) | 1
+        size = rng.randrange(2, 9000)
+        start_at = max(0, (end << bits) - rng.randrange(1, size))
+        request = {"phys": 1, "shift": rng.randrange(12, 52), "mtt": rng.getrandbits(16),
+               "offset": start_at, "addr": start_at, "len": size, "user": bits & 1}  # fmt: skip
+        requests += [request, request | {"phys": 0}]
+    requests = [request for request in requests if request["addr"] + request["len"] <= TOP]
+    source.post(*requests)
+    for request in requests:
+        await covered(sink, request, pages, 12)
+    await sink.none(5)
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.mr_translate.time: ranges of one piece and of nine, back to back"""
+    source, sink = await start(dut, 9)
+    moments = Moments(dut, "s", "m")
+    source.post(*[{"phys": 1, "addr": 100, "len": 1} for _ in range(50)],
+                *[{"phys": 1, "addr": 100, "len": 4096} for _ in range(10)])  # fmt: skip
+    await sink.take(50 + 10 * 9)
+    early = int(dut.EARLY.value)
+    moments.hold("efa_mr_translate", "early" if early else "piece", "s", "m")
+
+
+@cocotb.test()
+async def a_piece_does_not_wait_to_be_taken(dut):
+    """data.mr_translate.valid: it is there as soon when nobody takes it"""
+    held = {"on": True}
+    source, sink = await start(dut, 9, lambda: held["on"])
+    source.post({"phys": 1, "addr": 100, "len": 1})
+    path = timing("efa_mr_translate", "early" if int(dut.EARLY.value) else "piece")
+    assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == path.latency
+    held["on"] = False
+    await sink.take(1)
+
+
+@cocotb.test()
+async def reset_in_mid_range(dut):
+    """data.mr_translate.reset"""
+    source, sink = await start(dut, 7, stalls=0.5)
+    source.post(*[{"phys": 1, "addr": 0, "len": 8192} for _ in range(4)])
+    await ClockCycles(dut.clk, 30)
+    source.clear()
+    await reset(dut)
+    sink.beats.clear()
+    await sink.none(5)
+    source.post({"phys": 1, "addr": 64, "len": 65})
+    first, second = await sink.take(2)
+    assert (first["addr"], first["len"], first["done"]) == (64, 64, 0)
+    assert (second["addr"], second["len"], second["done"]) == (128, 1, 1)
+    await sink.none(20)

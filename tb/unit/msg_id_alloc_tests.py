@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_msg_id_alloc: which message context is next, and how soon."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, Timer
+
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import zero
+
+NEXT, SKIP = (timing("efa_msg_id_alloc", path) for path in ("next", "skip"))
+ROUND = 1 << 32
+
+
+class Bench:
+    """Gives and releases contexts at the pins; knows which one has to be next, and when. Counts ids
+    from 0; those of the block begin ID_LEFT before their wrap."""
+
+    def __init__(self, dut):
+        self.dut, self.rng = dut, rng_for("msg_id_alloc")
+        self.count, self.left = len(dut.used), int(dut.ID_LEFT.value)
+        self.columns = 1 << (self.count.bit_length() - 1) // 2
+        self.used, self.given, self.waits = set(), [-1], []
+        self.mask = 0  # of the used ones, a bit each
+        # Cycles since the last one was given; nothing came back since.
+        self.waited, self.still = SKIP.interval, False
+        zero(dut, "give", "release_valid", "release_place")
+
+    async def start(self):
+        self.dut.power_rst.value = 1
+        await clock_and_reset(self.dut)
+        self.dut.power_rst.value = 0
+        await FallingEdge(self.dut.clk)
+
+    def number(self):
+        """The next id, counted from 0."""
+        return (int(self.dut.next_id.value) + self.left) % ROUND
+
+    def place(self, back=1):
+        """That of the context given last, or of one before it."""
+        return self.given[-back] % self.count
+
+    def _due(self):
+        """The next id, and how many cycles after the one before, if nothing comes back."""
+        after = self.given[-1] + 1
+        found = next(number for number in range(after, after + self.count)
+                     if number % self.count not in self.used)  # fmt: skip
+        if found == after:
+            return found, NEXT.interval
+        behind = found >= after - after % self.columns + self.columns
+        return found, SKIP.interval - (not behind)
+
+    async def step(self, give=True, release=None):
+        """A cycle: a context is given if it may be, another comes back. True if one was given."""
+        dut = self.dut
+        ready, number = dut.next_ready.value == 1, self.number()
+        assert int(dut.used.value) == self.mask
+        if self.still:
+            due, cycles = self._due()
+            assert ready == (self.waited >= cycles) and number == due or not ready
+        assert ready or self.waited < SKIP.interval
+        assert not ready or number % self.count not in self.used
+        assert 0 <= number - self.given[-1] - ready <= self.count
+        give = give and ready
+        dut.give.value, dut.release_valid.value = int(give), int(release is not None)
+        if release is not None:
+            dut.release_place.value = release
+        await Timer(1, "ns")
+        passes = not give and number % self.count in self.used
+        assert dut.passes.value == int(passes), f"passes at context {number % self.count}"
+        await FallingEdge(dut.clk)
+        if give:
+            self.used.add(number % self.count)
+            self.mask |= 1 << number % self.count
+            self.given.append(number)
+            self.waits.append(self.waited)
+            self.waited = 0
+        self.waited += 1
+        self.used.discard(release)
+        if release is not None:
+            self.mask &= ~(1 << release)
+        self.still = release is None and (give or self.still)
+        return give
+
+    async def pass_to(self, place):
+        """The next context is given in the cycle in which another comes back."""
+        while not await self.step(release=place if self.dut.next_ready.value == 1 else None):
+            pass
+
+    async def give(self, number):
+        """So many contexts, one after the other as soon as may be."""
+        while number > 0:
+            number -= await self.step()
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.1, 0.5, 0.95, 1.0])
+async def given_and_released_at_random(dut, share):
+    """transport.msg_id_alloc.next: the next free one in the circle, whatever is in use."""
+    bench = Bench(dut)
+    await bench.start()
+    most = min(bench.count - 1, int(bench.count * share))
+    for turn in range(min(8 * bench.count, 3000)):
+        full = len(bench.used) >= most
+        give = not full and bench.rng.random() < (0.5, 0.95)[turn >> 6 & 1]
+        back = bench.rng.random() < (0.7 if full else 0.3) and bench.used
+        await bench.step(give, bench.rng.choice(sorted(bench.used)) if back else None)
+    await bench.step(False)
+
+
+@cocotb.test()
+async def one_is_free_anywhere(dut):
+    """transport.msg_id_alloc.past: found within three cycles, round the whole circle too"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    order = list(range(bench.count - 1))
+    bench.rng.shuffle(order)
+    for place in order[:100]:
+        await bench.pass_to(place)
+    assert max(bench.waits) == SKIP.interval and bench.given[-1] > 4 * bench.count
+    await bench.step(False)
+
+
+@cocotb.test()
+async def one_is_free_in_each_row(dut):
+    """transport.msg_id_alloc.rows: from any row to any row, forwards and round the circle"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    rows = list(range(0, bench.count, bench.columns))
+    for order in (rows, rows[::-1], bench.rng.sample(rows, len(rows))):
+        # The first column of a row, any, and the last, behind which the next row begins.
+        for column in (0, bench.rng.randrange(bench.columns), bench.columns - 1):
+            for row in order:
+                if row + column in bench.used:
+                    await bench.pass_to(row + column)
+    await bench.step(False)
+
+
+@cocotb.test()
+async def rows_become_free_while_all_others_are_used(dut):
+    """transport.msg_id_alloc.few: two or three rows, and all, with a free context in them"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    rng, rows = bench.rng, range(0, bench.count, bench.columns)
+    for row in 2 * rng.sample(rows, len(rows)):
+        # This row, and any two others.
+        for first in (row, *rng.sample(rows, 2)):
+            used = [place for place in range(first, first + bench.columns) if place in bench.used]
+            if used:
+                await bench.step(False, rng.choice(used))
+        for _ in range(rng.randrange(4)):
+            await bench.step(False)
+        while len(bench.used) < bench.count - 1:
+            await bench.step()
+    # One in each row. Each comes back when the next one is ready, which is then the next row's.
+    for first in rows:
+        place = first + rng.randrange(bench.columns)
+        if place in bench.used:
+            await bench.step(False, place)
+    await bench.give(1)
+    for _ in range(3 * len(rows)):
+        while dut.next_ready.value == 0:
+            await bench.step(False)
+        await bench.step(False, bench.place())
+        await bench.give(1)
+    await bench.step(False)
+
+
+@cocotb.test()
+async def ids_count_wraps(dut):
+    """transport.msg_id_alloc.laps: two contexts in turn, a wrap for every second one"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(bench.count - 1)
+    one, two = 0, bench.count // 2
+    wraps = 1024 if bench.count == NEXT.depth else 64
+    place = one
+    for _ in range(2 * wraps):
+        await bench.pass_to(place)
+        place = two if place == one else one
+    await bench.step(False)
+    assert bench.given[-1] >= wraps * bench.count
+
+
+@cocotb.test()
+async def cycles(dut):
+    """transport.msg_id_alloc.cycles: the next one, past some of a row, past rows in use"""
+    bench = Bench(dut)
+    await bench.start()
+    if bench.count == NEXT.depth:
+        assert bench.columns == SKIP.depth
+    for pending, expected in (((), {NEXT.interval}), ((1,), {NEXT.interval, SKIP.interval - 1}),
+                           (range(bench.columns, 3 * bench.columns),
+                            {NEXT.interval, SKIP.interval})):  # fmt: skip
+        # Once round with all that is not kept coming back, and once more.
+        for number in range(2 * bench.count - len(pending)):
+            if number == bench.count:
+                bench.waits.clear()
+            last = bench.place() if bench.used else None
+            while not await bench.step(release=last if last not in pending else None):
+                last = None
+        assert set(bench.waits) == expected, (pending, set(bench.waits))
+        for place in sorted(bench.used):
+            await bench.step(False, place)
+        while bench.place() != bench.count - 1:
+            await bench.step(release=bench.place() if bench.used else None)
+        await bench.step(False, bench.place() if bench.used else None)
+
+
+@cocotb.test()
+async def a_reset_frees_all_and_counts_on(dut):
+    """transport.msg_id_alloc.reset: ids of before are not given again, but after power-on"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.give(5)
+    dut.give.value = 0
+    for power, number in ((0, 5), (1, 0)):
+        dut.power_rst.value = power
+        await reset(dut)
+        dut.power_rst.value = 0
+        await ClockCycles(dut.clk, 2)
+        assert int(dut.used.value) == 0 and bench.number() == number
+        assert dut.next_ready.value == 1

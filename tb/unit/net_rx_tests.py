@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_net_rx: what is stored, what is dropped and said to be, and what may be seen of it."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, PktHdr, PktOpcode
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, consumed
+
+NODE = 11
+LINES = timing("efa_net_rx", "line").depth
+ANOMALY_OPCODE, ANOMALY_NODE, ANOMALY_LENGTH = 1, 2, 3
+
+
+class Bench:
+    def __init__(self, dut, gaps=0.0, stalls=0.0, hold=lambda: False):
+        self.dut, self.rng = dut, rng_for("net_rx")
+        zero(dut, "quiesce", "s_win_pos", "s_free_valid", "s_free_slot")
+        dut.s_cfg_node_id.value = NODE
+        dut.core_rst.value = 1
+        self.net = StreamDriver(dut, "s_net", gaps, ["data", "keep", "last"])
+        hold = stalls if stalls else hold
+        self.pkt = StreamMonitor(dut, "m_pkt", hold, ["header", "line", "slot"])
+        self.ack_rx = StreamMonitor(dut, "m_ack_rx", hold, ["data"])
+        self.anomaly = StreamMonitor(dut, "ev_anomaly_net", 0, ["data"])
+        self.rx_first = StreamMonitor(dut, "ev_rx_first", 0, ["data"])
+        self.rx_last = StreamMonitor(dut, "ev_rx_last", 0, ["data"])
+        self.moments = Moments(
+            dut, "s_net", "m_pkt", "m_ack_rx", "s_free", "drop", "stored", "released")  # fmt: skip
+        self.wanted, self.wanted_acks = deque(), deque()
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        self.dut.core_rst.value = 0
+        await RisingEdge(self.dut.clk)
+        self.moments.clear()
+
+    def header(self, size, **fields):
+        rng = self.rng
+        return PktHdr(**{
+            "opcode": rng.choice((PktOpcode.UD_SEND, PktOpcode.SRD_SEND)), "length": size,
+            "src_qpn": rng.getrandbits(16), "dst_qpn": rng.getrandbits(16),
+            "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "dst_node": NODE,
+            "src_node": rng.getrandbits(16), **fields})  # fmt: skip
+
+    def flits(self, raw):
+        return [{"data": int.from_bytes(raw[at : at + 64], "little"),
+                 "keep": (1 << len(raw[at : at + 64])) - 1, "last": int(at + 64 >= len(raw))}
+                for at in range(0, len(raw), 64)]  # fmt: skip
+
+    def send(self, size, **fields):
+        """A packet that is to be stored."""
+        header, payload = self.header(size, **fields), self.rng.randbytes(size)
+        raw = bytes(header.pack()) + payload
+        self.net.post(*self.flits(raw))
+        self.wanted.append(raw)
+
+    def ack(self):
+        header = self.header(0, opcode=PktOpcode.SRD_ACK, status=self.rng.randrange(19))
+        self.net.post(*self.flits(bytes(header.pack())))
+        self.wanted_acks.append(INTERNAL.ack_rx.pack(
+            dst_qpn=header.dst_qpn, src_node=header.src_node, status=header.status,
+            msg_id=header.msg_id))  # fmt: skip
+
+    def failed(self, what, size=None):
+        """Flits of a packet with one fault: (fault, flits)."""
+        rng = self.rng
+        size = rng.choice((0, 5, 32, 33, 96, rng.randrange(600))) if size is None else size
+        header, payload = self.header(size), rng.randbytes(size)
+        cause = ANOMALY_LENGTH
+        if what == "opcode":
+            header.opcode, cause = rng.choice((0, 4, 255)), ANOMALY_OPCODE
+        elif what == "node":
+            header.dst_node, cause = rng.choice((NODE ^ 1, NODE | 256, 0xFFFF)), ANOMALY_NODE
+        elif what == "short":
+            header.length = size + rng.choice((1, 64, 200))
+        elif what == "long":
+            payload += bytes(rng.choice((1, 64, 200)))
+        elif what == "mtu":
+            payload = bytes(LIMITS.max_mtu + 1)
+            header.length = len(payload)
+        elif what == "acknowledgement":
+            header.opcode, header.length, payload = PktOpcode.SRD_ACK, 1, b"x"
+        flits = self.flits(bytes(header.pack()) + payload)
+        if what == "keep":
+            flits[-1]["keep"] ^= 1
+        elif what == "hole":
+            flits = self.flits(bytes(header.pack()) + bytes(200))
+            header.length = 200
+            flits[0]["data"] = int.from_bytes(header.pack(), "little")
+            flits[1]["keep"] ^= 1 << 63
+        return cause, flits
+
+    async def window(self, at):
+        """64 bytes of the packet buffer."""
+        self.dut.s_win_pos.value = at % (64 * LINES)
+        await ClockCycles(self.dut.clk, timing("efa_net_rx", "window").latency + 1)
+        return str(self.dut.m_win_data.value)
+
+    async def check(self, beat, look=2):
+        """A stored packet: its header, and its bytes through windows at any position; its slot."""
+        raw = self.wanted.popleft()
+        assert beat["header"] == int.from_bytes(raw[:32], "little")
+        for _ in range(look):
+            at = self.rng.randrange(len(raw))
+            size = min(64, len(raw) - at)
+            bits = await self.window(64 * beat["line"] + at)
+            assert int(bits[512 - 8 * size :], 2).to_bytes(size, "little") == raw[at : at + size]
+        return beat["slot"]
+
+    async def free(self, slot):
+        await pulse(self.dut, "s_free_valid", s_free_slot=slot)
+
+    async def complete(self):
+        """No line was lost: packets as large as the whole buffer fit at once."""
+        for _ in range(4):
+            self.send(64 * (LINES // 4) - 32)
+        for slot in [await self.check(beat, 1) for beat in await self.pkt.take(4)]:
+            await self.free(slot)
+        await self.drained()
+
+    async def drained(self):
+        await consumed(self.net)
+        await ClockCycles(self.dut.clk, 6)
+        assert not self.wanted and not self.pkt.beats
+        while self.wanted_acks:
+            assert (await self.ack_rx.take(1))[0]["data"] == self.wanted_acks.popleft()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.3, 0.0), (0.0, 0.6), (0.3, 0.5)])
+async def packets_are_stored_and_seen(dut, pace):
+    """transport.net_rx.store: all sizes, round the buffer, acknowledgements between them"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng, pending, sent = bench.rng, deque(), 0
+    for _ in range(12):
+        for _ in range(8):
+            bench.send(rng.choice((0, 1, 32, 33, 96, 97, rng.randrange(1200))))
+            sent += 1
+            if rng.random() < 0.4:
+                bench.ack()
+        bench.send(rng.choice((8928, 8927, 8865, 8864)))
+        sent += 1
+        while bench.wanted:
+            pending.append(await bench.check((await bench.pkt.take(1))[0]))
+            while len(pending) > rng.randrange(4):
+                # In any order: the lines of one are free when those before it are.
+                pending.rotate(rng.randrange(4))
+                await bench.free(pending.popleft())
+        await bench.drained()
+    assert not bench.anomaly.beats and len(bench.moments["stored"]) == sent
+    while pending:
+        await bench.free(pending.popleft())
+    await ClockCycles(dut.clk, 5)
+    assert len(bench.moments["released"]) == sent
+    assert len(bench.rx_last.beats) == len(bench.rx_first.beats) >= sent
+
+
+@cocotb.test()
+async def malformed_packets_are_dropped(dut):
+    """transport.net_rx.malformed: each is reported once, costs no line and harms no neighbour"""
+    bench = Bench(dut, 0.1)
+    await bench.start()
+    faults = ["opcode", "node", "short", "long", "mtu", "acknowledgement", "keep", "hole"]
+    lines = 0
+    for turn in range(10):
+        causes = []
+        for what in bench.rng.sample(faults, len(faults)):
+            cause, flits = bench.failed(what)
+            causes.append(cause)
+            lines += len(flits)
+            bench.net.post(*flits)
+            if bench.rng.random() < 0.5:
+                bench.send(bench.rng.randrange(300))
+            if bench.rng.random() < 0.3:
+                bench.ack()
+        await consumed(bench.net)
+        while bench.wanted:
+            await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+        await bench.drained()
+        seen = [EVENTS.anomaly_net.unpack(beat["data"]).what for beat in bench.anomaly.beats]
+        assert seen == causes
+        bench.anomaly.beats.clear()
+        assert len(bench.moments["drop"]) == len(faults) * (turn + 1)
+    assert lines > LINES // 2
+    await bench.complete()
+
+
+@cocotb.test()
+async def full_of_lines(dut):
+    """transport.net_rx.full: takes what fits to the last line, then waits for free ones"""
+    bench = Bench(dut)
+    await bench.start()
+    big = LINES // 4
+    for _ in range(3):
+        bench.send(64 * big - 32)
+    for _ in range(8):
+        bench.send(64 * big // 8 - 32)
+    bench.send(100)
+    packets = await bench.pkt.take(11)
+    await ClockCycles(dut.clk, 20)
+    assert dut.s_net_ready.value == 0 and len(bench.net.waiting) == 3
+    slots = [await bench.check(beat) for beat in packets]
+    for slot in slots[:0:-1]:
+        await bench.free(slot)
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.net.waiting) == 3 and not bench.moments["released"], "the oldest is there"
+    await bench.free(slots[0])
+    await bench.check((await bench.pkt.take(1))[0])
+    assert len(bench.moments["released"]) == len(slots)
+    await bench.drained()
+
+
+@cocotb.test()
+async def full_of_packets(dut):
+    """transport.net_rx.depth: how many packets and acknowledgements wait while nobody takes them"""
+    held = {"on": True}
+    bench = Bench(dut, hold=lambda: held["on"])
+    await bench.start()
+    for _ in range(70):
+        bench.send(0)
+    await ClockCycles(dut.clk, 150)
+    assert bench.net.sent == timing("efa_net_rx", "packet").depth and dut.s_net_ready.value == 0
+    held["on"] = False
+    await bench.pkt.take(70)
+    bench.wanted.clear()
+    held["on"] = True
+    await ClockCycles(dut.clk, 3)
+    before = bench.net.sent
+    for _ in range(20):
+        bench.ack()
+    await ClockCycles(dut.clk, 50)
+    promised = timing("efa_net_rx", "acknowledgement").depth
+    assert bench.net.sent - before == promised and dut.s_net_ready.value == 0
+    held["on"] = False
+    await bench.drained()
+
+
+@cocotb.test()
+async def full_of_slots(dut):
+    """transport.net_rx.slots: so many packets are stored, however small"""
+    bench = Bench(dut)
+    await bench.start()
+    depth = timing("efa_net_rx", "slot").depth
+    for _ in range(depth + 20):
+        bench.send(0)
+    slots = [beat["slot"] for beat in await bench.pkt.take(depth)]
+    await ClockCycles(dut.clk, 20)
+    assert len(bench.net.waiting) == 20 and sorted(slots) == list(range(depth))
+    bench.wanted.clear()
+    bench.moments.clear()
+    for slot in slots:
+        await bench.free(slot)
+    await bench.pkt.take(20)
+    await bench.drained()
+    freed, gone = bench.moments["s_free"], bench.moments["released"]
+    promised = timing("efa_net_rx", "slot")
+    assert len(gone) == depth and gone[0] - freed[0] == promised.latency
+    assert bench.moments.intervals("released") == {promised.interval}
+
+
+@cocotb.test()
+async def quiet_before_a_reset(dut):
+    """transport.net_rx.quiesce: from then on everything is taken and dropped without a word"""
+    bench = Bench(dut)
+    await bench.start()
+    for cut in range(1, 6):
+        bench.send(500)
+        bench.send(64)
+        bench.net.post(*bench.failed("opcode")[1])
+        bench.ack()
+        await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
+        dut.quiesce.value = 1
+        await consumed(bench.net)
+        await ClockCycles(dut.clk, 4)
+        assert not bench.pkt.beats and not bench.ack_rx.beats and not bench.anomaly.beats
+        dut.core_rst.value = 1
+        await ClockCycles(dut.clk, 3)
+        dut.core_rst.value = dut.quiesce.value = 0
+        await RisingEdge(dut.clk)
+        bench.wanted.clear()
+        bench.wanted_acks.clear()
+        bench.send(300)
+        bench.ack()
+        beat = (await bench.pkt.take(1))[0]
+        assert beat["line"] == 0
+        await bench.check(beat)
+        await bench.drained()
+
+
+@cocotb.test()
+async def reset_of_the_core_in_a_packet(dut):
+    """transport.net_rx.core_reset: its rest is discarded, what follows is whole"""
+    bench = Bench(dut)
+    await bench.start()
+    for cut in range(1, 9):
+        bench.send(480)
+        bench.wanted.clear()
+        await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
+        dut.core_rst.value = 1
+        await ClockCycles(dut.clk, 2)
+        dut.core_rst.value = 0
+        bench.anomaly.beats.clear()
+        bench.pkt.beats.clear()
+        bench.send(70)
+        beat = (await bench.pkt.take(1))[0]
+        await bench.free(await bench.check(beat))
+        assert not bench.anomaly.beats
+        await bench.complete()
+
+
+@cocotb.test()
+async def reset_of_the_core_in_a_gap(dut):
+    """transport.net_rx.gap: nothing comes while it resets, or is quiet; the rest is discarded"""
+    held = {"at": None}
+    bench = Bench(dut, lambda: bench.net.sent == held["at"])
+    await bench.start()
+    for cut in range(1, 8):
+        for signal in (dut.core_rst, dut.quiesce):
+            held["at"] = bench.net.sent + cut
+            bench.send(480)
+            bench.wanted.clear()
+            await until(dut, lambda: bench.net.sent == held["at"], "flits")
+            await ClockCycles(dut.clk, 3)
+            signal.value = 1
+            await ClockCycles(dut.clk, 3)
+            dut.core_rst.value = 1
+            await ClockCycles(dut.clk, 2)
+            dut.core_rst.value = dut.quiesce.value = 0
+            await ClockCycles(dut.clk, 2)
+            held["at"] = None
+            bench.send(70)
+            await bench.free(await bench.check((await bench.pkt.take(1))[0]))
+            await bench.drained()
+            assert not bench.anomaly.beats
+
+
+@cocotb.test()
+async def power_on_reset_in_a_packet(dut):
+    """transport.net_rx.reset: the stream begins anew"""
+    bench = Bench(dut, 0.0, 0.5)
+    await bench.start()
+    for cut in (1, 3):
+        bench.send(480)
+        bench.ack()
+        await until(dut, lambda at=bench.net.sent + cut: bench.net.sent >= at, "flits")
+        bench.net.clear()
+        dut.core_rst.value = 1
+        await reset(dut)
+        dut.core_rst.value = 0
+        await RisingEdge(dut.clk)
+        for noted in (bench.wanted, bench.wanted_acks, bench.pkt.beats, bench.ack_rx.beats):
+            noted.clear()
+        bench.send(70)
+        beat = (await bench.pkt.take(1))[0]
+        assert beat["line"] == 0
+        await bench.check(beat)
+        await bench.drained()
+
+
+@cocotb.test()
+async def cycles(dut):
+    """transport.net_rx.time"""
+    bench = Bench(dut)
+    await bench.start()
+    seen = bench.moments
+    seen.clear()
+    for _ in range(20):
+        bench.send(32)
+    packets = await bench.pkt.take(20)
+    seen.hold("efa_net_rx", "packet", "s_net", "m_pkt")
+    seen.clear()
+    for _ in range(20):
+        bench.ack()
+    await bench.ack_rx.take(20)
+    seen.hold("efa_net_rx", "acknowledgement", "s_net", "m_ack_rx")
+    promised = timing("efa_net_rx", "window")
+    assert promised.interval == 1
+    lines = [beat["line"] for beat in packets]
+    for cycle in range(20 + promised.latency):
+        dut.s_win_pos.value = 64 * lines[min(cycle, 19)]
+        await RisingEdge(dut.clk)
+        if cycle >= promised.latency:
+            assert int(dut.m_win_data.value).to_bytes(64, "little") == bench.wanted.popleft()
+    await until(dut, high(dut.s_net_ready))

@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_obj_table: numbers, references, touched numbers and pages, against a plain ref."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import LIMITS
+from tb.lib.round_robin import RoundRobin
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, until
+
+FIND, TAKE, FREE, REF, REF_OF_UAR, UNREF, CHECK = range(7)
+PD, UAR, AH, MR, EQ, CQ, QP, LLQ = range(8)
+OK, ABSENT, BUSY, NONE = range(4)
+BY_UAR = (CQ, QP, LLQ)
+UNITS = 5
+
+
+class RefModel:
+    """What the numbers should be."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+        self.consumed = {kind: {} for kind in sizes}  # number: references
+        self.touched = {kind: {} for kind in sizes}  # number: UAR
+        self.gens, self.owner = {}, {}
+        self.lowest = dict.fromkeys(sizes, 0)  # below it none is free
+
+    def free(self, kind, number, uar):
+        return number not in self.consumed[kind] and (
+            kind not in BY_UAR or self.touched[kind].get(number, uar) == uar
+        )
+
+    def find(self, kind, uar, log):
+        for base in range(0, self.sizes[kind] - (1 << log) + 1, 1 << log):
+            if all(self.free(kind, base + i, uar) for i in range(1 << log)):
+                return base
+        return None
+
+    def take(self, kind, base, uar, log):
+        for number in range(base, base + (1 << log)):
+            self.consumed[kind][number] = 0
+            self.touched[kind][number] = self.owner[kind, number] = uar
+        if base == self.lowest[kind]:
+            self.lowest[kind] = base + (1 << log)
+        last = (1 << 20 - LIMITS.mr_w) - 1
+        gen = self.gens.get((kind, base), -1 if kind == QP else 0)
+        gen = 1 if kind == MR and gen == last else gen + 1
+        self.gens[kind, base] = gen
+        return gen & 0xFFFF
+
+    def release(self, kind, base, log):
+        for number in range(base, base + (1 << log)):
+            del self.consumed[kind][number]
+        self.lowest[kind] = min(self.lowest[kind], base)
+        if kind == UAR:
+            for other in BY_UAR:
+                touched = self.touched[other]
+                self.touched[other] = {n: u for n, u in touched.items() if u != base}
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut = dut
+        self.rng = rng_for("objects")
+        dut.s_obj_valid.value = 0
+        pages = 1 << int(dut.LLQ_AW.value) - 12
+        self.ref = RefModel({
+            PD: 1 << LIMITS.pd_w, UAR: 1 << LIMITS.uar_w, AH: 1 << LIMITS.ah_w,
+            MR: 1 << LIMITS.mr_w, EQ: 1 << LIMITS.eqn_w, CQ: 1 << int(dut.CQN_W.value),
+            QP: 1 << int(dut.QPN_W.value), LLQ: pages,
+        })  # fmt: skip
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await self.ready()
+
+    async def ready(self):
+        """After reset, which ended a cycle ago."""
+        numbers = sum(self.ref.sizes.values())
+        due = timing("efa_obj_table", "number").interval * numbers
+        assert await until(self.dut, high(self.dut.init_done), cycles=due + 1) == due
+
+    async def request(self, op, kind, index=0, uar=0, log=0, unit=None):
+        dut = self.dut
+        unit = self.requested = self.rng.randrange(UNITS) if unit is None else unit
+        # What stands at the ports of units that do not ask says nothing, nor do the upper bits of
+        # a UAR.
+        for name, width, value in (("op", 3, op), ("kind", 3, kind), ("index", 32, index),
+                                   ("uar", 16, uar | self.rng.getrandbits(6) << 10),
+                                   ("log", 4, log)):  # fmt: skip
+            others = self.rng.getrandbits(width * UNITS) & ~(((1 << width) - 1) << width * unit)
+            getattr(dut, f"s_obj_{name}").value = others | value << width * unit
+        dut.s_obj_valid.value = 1 << unit
+        cycles = 0
+        while True:
+            await RisingEdge(dut.clk)
+            cycles += 1
+            if int(dut.s_obj_ready.value):
+                break
+            assert cycles < 3000, "no response"
+        assert int(dut.s_obj_ready.value) == 1 << unit
+        dut.s_obj_valid.value = 0
+        self.cycles = cycles
+        self.gen = dut.obj_gen.value
+        self.found = dut.obj_index.value
+        return int(dut.obj_code.value)
+
+    async def find(self, kind, uar=0, log=0):
+        first = self.ref.lowest[kind] >> log << log
+        code = await self.request(FIND, kind, self.rng.getrandbits(32), uar, log)
+        want = self.ref.find(kind, uar, log)
+        request, path, number = (
+            timing("efa_obj_table", name) for name in ("request", "find", "number")
+        )
+        # Where there is none, the first number that is beyond the kind's ends it.
+        last = self.ref.sizes[kind] if want is None else want + (1 << log) - 1
+        further = last - first
+        due = path.latency + number.interval * further
+        if want is None and further == 0:
+            due = request.latency
+        assert self.cycles - 1 == due, (kind, uar, log, want, "its time")
+        assert code == (NONE if want is None else OK), (kind, uar, log, want)
+        assert want is None or int(self.found) == want, (kind, uar, log, int(self.found), want)
+        return want
+
+    async def take(self, kind, number, uar=0, log=0):
+        assert await self.request(TAKE, kind, number, uar, log) == OK
+        gen = self.ref.take(kind, number, uar, log)
+        assert kind == LLQ or int(self.gen) == gen, (kind, number)
+
+    async def check(self, kind, number):
+        """Whether it is there, its UAR, generation and whether it is referenced."""
+        code = await self.request(CHECK, kind, number, self.rng.getrandbits(16))
+        there = self.ref.consumed[kind].get(number)
+        assert code == (ABSENT if there is None else OK), (kind, number)
+        if there is not None:
+            dut, ref = self.dut, self.ref
+            assert int(dut.obj_uar.value) == ref.owner[kind, number]
+            assert int(dut.obj_gen.value) == ref.gens[kind, number] & 0xFFFF
+            assert dut.obj_referenced.value == (there > 0)
+
+    async def free(self, kind, number, uar=0, log=0):
+        refs = self.ref.consumed[kind].get(number)
+        want = ABSENT if refs is None else BUSY if refs else OK
+        assert await self.request(FREE, kind, number, uar, log) == want
+        if want == OK:
+            self.ref.release(kind, number, log)
+        return want
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def lowest_numbers_first_until_none(dut):
+    """admin.objects.lowest_free"""
+    bench = Bench(dut)
+    await bench.start()
+    for number in range(1 << LIMITS.eqn_w):
+        assert await bench.find(EQ) == number
+        await bench.take(EQ, number)
+    assert await bench.find(EQ) is None
+    await bench.free(EQ, 5)
+    await bench.free(EQ, 2)
+    assert await bench.find(EQ) == 2
+    assert await bench.request(CHECK, EQ, 2) == ABSENT
+    assert await bench.request(CHECK, EQ, 1 << 20) == ABSENT
+    assert bench.cycles <= 4
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def references_keep_an_object(dut):
+    """admin.objects.references"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(CQ, await bench.find(CQ, 3), 3)
+    assert await bench.request(REF_OF_UAR, CQ, 0, 4) == ABSENT
+    assert await bench.request(REF_OF_UAR, CQ, 0, 3) == OK
+    assert await bench.request(FREE, CQ, 0) == BUSY
+    assert await bench.request(UNREF, CQ, 0) == OK
+    assert await bench.request(FREE, CQ, 0) == OK
+    assert await bench.request(FREE, CQ, 0) == ABSENT
+    assert await bench.request(REF, CQ, 0) == ABSENT
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def a_number_stays_with_its_uar(dut):
+    """admin.objects.touched"""
+    bench = Bench(dut)
+    await bench.start()
+    for number in (0, 1):
+        await bench.take(UAR, number)
+    for kind in (QP, CQ):
+        await bench.take(kind, await bench.find(kind, 0), 0)
+        await bench.free(kind, 0)
+        assert await bench.find(kind, 1) == 1
+        assert await bench.find(kind, 0) == 0
+    await bench.take(LLQ, await bench.find(LLQ, 0, 1), 0, 1)
+    await bench.free(LLQ, 0, 0, 1)
+    assert await bench.find(LLQ, 1, 1) == 2
+    await bench.free(UAR, 0)
+    assert await bench.find(QP, 1) == await bench.find(CQ, 1) == 0
+    assert await bench.find(LLQ, 1, 1) == 0
+
+
+@cocotb.test()
+async def a_ring_gets_pages_that_are_all_free(dut):
+    """admin.objects.pages: one of its pages that another ring has, whichever, is enough; no ring is
+    larger than all there are."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(UAR, 0)
+    all_of_them = bench.ref.sizes[LLQ].bit_length() - 1
+    assert await bench.find(LLQ, 0, all_of_them) == 0
+    assert await bench.find(LLQ, 0, all_of_them + 1) is None
+    for page, log, place in ((0, 1, 2), (3, 1, 4), (6, 2, 8), (9, 2, 12)):
+        await bench.take(LLQ, page, 0)
+        assert await bench.find(LLQ, 0, log) == place
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def random_life_matches_the_account(dut):
+    """admin.objects.random"""
+    bench = Bench(dut)
+    await bench.start()
+    rng, ref = bench.rng, bench.ref
+    for number in rng.sample(range(ref.sizes[UAR]), 4):
+        await bench.take(UAR, number)
+    held = {}
+    for _ in range(1200):
+        kind = rng.choice([PD, MR, EQ, CQ, QP, LLQ, LLQ])
+        log = rng.choice((*range(6), 7, 8, 9)) if kind == LLQ else 0
+        uar = rng.choice(list(ref.consumed[UAR]))
+        choice = rng.random()
+        if choice < 0.6:
+            number = await bench.find(kind, uar, log)
+            if number is not None:
+                await bench.take(kind, number, uar, log)
+                held[kind, number] = (uar, log)
+        elif choice < 0.95 and any(k == kind for k, _ in held):
+            number = rng.choice([n for k, n in held if k == kind])
+            uar, log = held[kind, number]
+            if kind != LLQ and rng.random() < 0.2:
+                assert await bench.request(REF, kind, number) == OK
+                ref.consumed[kind][number] += 1
+                assert await bench.request(FREE, kind, number) == BUSY
+                assert await bench.request(UNREF, kind, number) == OK
+                ref.consumed[kind][number] -= 1
+            await bench.free(kind, number, uar, log)
+            del held[kind, number]
+            if rng.random() < 0.02:  # drop all of one UAR, so that it can go
+                for (k, n), (u, g) in list(held.items()):
+                    if u == uar:
+                        await bench.free(k, n, u, g)
+                        del held[k, n]
+                await bench.free(UAR, uar)
+                await bench.find(UAR)
+                await bench.take(UAR, uar)
+        elif choice >= 0.95 and uar not in [u for u, _ in held.values()]:
+            await bench.free(UAR, uar)
+            await bench.find(UAR)
+            await bench.take(UAR, uar)
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def numbers_all_over(dut):
+    """admin.objects.all: any number of each kind, any UAR, many references; others untouched."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, ref = bench.rng, bench.ref
+    kinds = (PD, UAR, AH, MR, EQ, CQ, QP)
+    for turn in range(700):
+        kind = rng.choice(kinds)
+        size, consumed = ref.sizes[kind], ref.consumed[kind]
+        number = rng.choice((rng.randrange(size), size - 1, 0))
+        if number not in consumed:
+            uar = rng.choice((rng.getrandbits(10), 1 << rng.randrange(10)))
+            await bench.take(kind, number, uar)
+            assert int(dut.obj_gen.value) == ref.gens[kind, number] & 0xFFFF
+        else:
+            for _ in range(rng.randrange(4)):
+                uar = ref.owner[kind, number]
+                other = uar ^ 1 << rng.randrange(10)
+                assert await bench.request(REF_OF_UAR, kind, number, other) == ABSENT
+                assert await bench.request(rng.choice((REF, REF_OF_UAR)), kind, number, uar) == OK
+                consumed[number] += 1
+            if consumed[number] and rng.random() < 0.7:
+                for _ in range(consumed[number]):
+                    assert await bench.request(UNREF, kind, number) == OK
+                    consumed[number] -= 1
+                    await bench.check(kind, number)
+            await bench.free(kind, number)
+        await bench.check(kind, number)
+        beside = number ^ 1 << rng.randrange(32)
+        if beside < size:
+            await bench.check(kind, beside)
+        else:
+            assert await bench.request(rng.choice((CHECK, REF, FREE)), kind, beside) == ABSENT
+        if turn % 10 == 0:
+            kind = rng.choice(kinds)
+            await bench.find(kind, rng.getrandbits(10))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def every_number_of_a_kind(dut):
+    """admin.objects.whole: all taken in their order, some given back, the lowest found in time."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    for kind in (PD, UAR, AH, MR, EQ, CQ, QP, LLQ):
+        size = bench.ref.sizes[kind]
+        for number in range(size):
+            if rng.random() < 0.1:
+                assert await bench.find(kind) == number
+            await bench.take(kind, number)
+        assert await bench.find(kind) is None
+        if kind == UAR:
+            continue  # each that goes is scanned for
+        for _ in range(6):
+            gone = rng.sample(range(size), rng.randrange(1, 5))
+            for number in gone:
+                await bench.free(kind, number)
+            for number in sorted(gone):
+                assert await bench.find(kind) == number
+                await bench.take(kind, number)
+        for other in range(kind + 1):
+            assert await bench.find(other) is None  # in the same time as before
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def a_scan_is_for_one_uar(dut):
+    """admin.objects.walk: what another one touched, whose number differs in one bit, stays so."""
+    bench = Bench(dut)
+    await bench.start()
+    rng = bench.rng
+    width = LIMITS.uar_w
+    for bit in range(width):
+        one = rng.getrandbits(width)
+        other, third = one ^ 1 << bit, one ^ 1 << (bit + 1) % width
+        for uar in (one, other):
+            await bench.take(UAR, uar)
+        for kind in BY_UAR:
+            number = rng.choice((0, bench.ref.sizes[kind] - 1))
+            await bench.take(kind, number, one)
+            await bench.free(kind, number, one)
+            await bench.find(kind, third)
+        for uar in (other, one):
+            await bench.free(UAR, uar)
+            for kind in BY_UAR:
+                assert await bench.find(kind, third) is not None
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def none_is_there_for_another_uar(dut):
+    """admin.objects.others: numbers that one UAR touched and gave back are none of another's."""
+    bench = Bench(dut)
+    await bench.start()
+    for kind in BY_UAR:
+        size = bench.ref.sizes[kind]
+        uar = bench.rng.getrandbits(LIMITS.uar_w)
+        other = uar ^ 1 << bench.rng.randrange(LIMITS.uar_w)
+        for number in range(size):
+            await bench.take(kind, number, uar)
+        keeps = set(bench.rng.sample(range(size), 3))
+        for number in bench.rng.sample(range(size), size):
+            if number not in keeps:
+                await bench.free(kind, number, uar)
+        for log in range(11 if kind == LLQ else 1):
+            await bench.find(kind, uar, log)
+            assert await bench.find(kind, other, log) is None
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def blocks_of_any_size(dut):
+    """admin.objects.blocks: any number of pages taken and given back, each in its own place."""
+    bench = Bench(dut)
+    await bench.start()
+    rng, held = bench.rng, {}
+    for _ in range(60):
+        log = rng.choice((0, 3, 5, 6, 7, 8, 9))
+        number = await bench.find(LLQ, 1, log)
+        if number is not None:
+            await bench.take(LLQ, number, 1, log)
+            held[number] = log
+        while held and (number is None or rng.random() < 0.4):
+            number = rng.choice(list(held))
+            await bench.free(LLQ, number, 1, held.pop(number))
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def generations_of_queue_pairs(dut):
+    """admin.objects.generation: they go on where those of keys begin anew."""
+    bench = Bench(dut)
+    await bench.start()
+    wanted = (1 << 12) + 40
+    # One unit takes number 0, the next gives it back, and so on.
+    dut.s_obj_op.value = TAKE | FREE << 3
+    dut.s_obj_kind.value = QP | QP << 3
+    dut.s_obj_index.value = dut.s_obj_uar.value = dut.s_obj_log.value = 0
+    dut.s_obj_valid.value = 1
+    await until(dut, high(dut.s_obj_ready[0]))
+    dut.s_obj_valid.value = 3
+    await ClockCycles(dut.clk, 2 * timing("efa_obj_table", "request").interval * wanted)
+    dut.s_obj_valid.value = 0
+    await ClockCycles(dut.clk, 8)
+    assert await bench.request(CHECK, QP, 0) in (OK, ABSENT)
+    seen = int(bench.gen)
+    assert abs(seen - wanted) < 4
+
+
+@cocotb.test(timeout_time=4000, timeout_unit="us")
+async def generations_turn(dut):
+    """admin.objects.generation"""
+    bench = Bench(dut)
+    await bench.start()
+    last = (1 << 20 - LIMITS.mr_w) - 1
+    for count in range(last + 3):
+        await bench.take(MR, 0)
+        assert int(bench.gen) == count % last + 1
+        await bench.free(MR, 0)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def units_wait_for_each_other(dut):
+    """admin.objects.arbitration"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(PD, 0)
+    dut.s_obj_op.value = sum(CHECK << 3 * unit for unit in range(UNITS))
+    dut.s_obj_kind.value = 0
+    dut.s_obj_index.value = 1 << 32 * 3  # the fourth requests a number that is not there
+    dut.s_obj_valid.value = (1 << UNITS) - 1
+    seen = []
+    while len(seen) < 2 * UNITS:
+        await RisingEdge(dut.clk)
+        ready = int(dut.s_obj_ready.value)
+        if ready:
+            seen.append(ready.bit_length() - 1)
+            assert int(dut.obj_code.value) == (ABSENT if seen[-1] == 3 else OK)
+    turns = RoundRobin(UNITS, bench.requested + 1)
+    assert seen == [turns.next((1 << UNITS) - 1) for _ in seen]
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def its_cycles(dut):
+    """admin.objects.time: request to response; the next request in the cycle behind it."""
+    request, find, number, free_uar = (
+        timing("efa_obj_table", path) for path in ("request", "find", "number", "free_uar")
+    )
+    assert request.interval == request.latency + 1
+    bench = Bench(dut)
+    await bench.start()
+    await RisingEdge(dut.clk)
+
+    async def cycles(*req):
+        await bench.request(*req)
+        return bench.cycles - 1
+
+    for index in range(4):
+        assert await cycles(FIND, PD) == find.latency
+        assert await cycles(TAKE, PD, index) == request.latency
+    for op in (REF, UNREF, CHECK, FREE):
+        assert await cycles(op, PD, 1) == request.latency
+    await bench.request(TAKE, MR, 5)
+    for log in (0, 3, 5):
+        block = number.interval * ((1 << log) - 1)
+        assert await cycles(FIND, LLQ, 0, 0, log) == find.latency + block
+        assert await cycles(TAKE, LLQ, 64, 0, log) == request.latency + block
+        assert await cycles(FREE, LLQ, 64, 0, log) == request.latency + block
+    for index in range(3):
+        await bench.request(TAKE, QP, index, 1)
+    await bench.request(FREE, QP, 0)
+    assert await cycles(FIND, QP, 0, 2) == find.latency + 3 * number.interval, "touched ones"
+    await bench.request(TAKE, UAR, 9)
+    scanned = sum(bench.ref.sizes[kind] for kind in BY_UAR)
+    assert await cycles(FREE, UAR, 9) == free_uar.latency + number.interval * scanned
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def a_reset_frees_everything(dut):
+    """admin.objects.reset"""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.take(QP, 0, 7)
+    for kind, size in bench.ref.sizes.items():
+        await bench.take(kind, size - 1, 9)
+        await bench.take(kind, size // 2, 9)
+    dut.s_obj_valid.value = 1
+    dut.s_obj_op.value = FIND
+    await RisingEdge(dut.clk)
+    await RisingEdge(dut.clk)
+    dut.s_obj_valid.value = 0
+    await reset(dut)
+    await bench.ready()
+    bench.ref = Bench(dut).ref
+    for kind, size in bench.ref.sizes.items():
+        for number in (size - 1, size // 2) if kind != LLQ else ():
+            await bench.check(kind, number)
+    assert await bench.find(LLQ, 3, 9) == 0
+    assert await bench.find(QP, 1) == 0
+    await bench.take(QP, 0, 1)
+    assert int(bench.gen) == 0
+
+
+@cocotb.test()
+async def references_never_wrap(dut):
+    """admin.objects.most: named as often as can be counted, it is named no more, and stays."""
+    bench = Bench(dut)
+    await bench.start()
+    most = (1 << int(dut.REF_W.value)) - 1
+    assert await bench.request(TAKE, AH, 3) == OK
+    for _ in range(most):
+        assert await bench.request(REF, AH, 3) == OK
+    for _ in range(2):
+        assert await bench.request(REF, AH, 3) == NONE
+    assert await bench.request(FREE, AH, 3) == BUSY
+    for _ in range(most):
+        assert await bench.request(CHECK, AH, 3) == OK and dut.obj_referenced.value == 1
+        assert await bench.request(UNREF, AH, 3) == OK
+    assert await bench.request(FREE, AH, 3) == OK

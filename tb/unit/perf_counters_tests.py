@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_perf_counters: every beat, wait, read and gauge of every cycle, in the counter of its
+name."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import Perf, PerfStream
+from tb.lib.stream import PERIOD_NS, clock_and_reset, rng_for
+from tb.lib.timing import timing
+
+BUCKETS = 16
+COUNTERS = Perf.STREAM + 2 * len(PerfStream)
+ASKED, ANSWERED = PerfStream.M_DMA_RD, PerfStream.S_DMA_RD_CPL
+
+
+def bucket(number):
+    """Decided in spec/perf_counters.yaml: 0, then one for each power of two, the last for all
+    above."""
+    return min(number.bit_length(), BUCKETS - 1)
+
+
+class Host:
+    """Reads with live tags, random beats elsewhere, and what should be counted of them."""
+
+    def __init__(self, dut, seed):
+        self.dut, self.rng = dut, rng_for(seed)
+        self.tags = 1 << (int(dut.TAGS.value) - 1).bit_length()
+        self.live, self.now, self.open = {}, 0, 0
+        self.counted = [0] * COUNTERS
+
+    def cycle(self, run=True, busy=0.5):
+        """Drives one cycle and counts it."""
+        rng, dut = self.rng, self.dut
+        valid, ready = (rng.getrandbits(len(PerfStream)) for _ in range(2))
+        if rng.random() > busy:
+            valid = 0
+        tag = rng.randrange(self.tags)
+        if tag in self.live:
+            valid &= ~(1 << ASKED)
+        done = rng.choice(list(self.live)) if self.live else None
+        last = done is not None and rng.random() < 0.5
+        # Now and then everything comes back, so that few are outstanding too.
+        self.open = rng.choice((self.open, 0, rng.getrandbits(rng.randrange(1, 11)), 1024))
+        dut.valid.value, dut.ready.value, dut.sends_open.value = valid, ready, self.open
+        dut.rd_tag.value, dut.cpl_tag.value = tag, done or 0
+        dut.cpl_last.value, dut.cnt_run.value = int(last), int(run)
+        beats, waits, counts = valid & ready, valid & ~ready, []
+        counts += [Perf.RD_OUT + bucket(len(self.live)), Perf.SENDS_OPEN + bucket(self.open)]
+        for stream in PerfStream:
+            counts += [Perf.STREAM + 2 * stream] * (beats >> stream & 1)
+            counts += [Perf.STREAM + 2 * stream + 1] * (waits >> stream & 1)
+        if beats >> ANSWERED & 1 and last:
+            counts.append(Perf.RD_LATENCY + bucket(self.now - self.live.pop(done)))
+        if beats >> ASKED & 1:
+            self.live[tag] = self.now
+        for index in counts:
+            self.counted[index] += run
+        self.now += 1
+
+    def quiet(self, run):
+        """Nothing moves."""
+        dut = self.dut
+        dut.valid.value, dut.ready.value, dut.cpl_last.value = 0, 0, 0
+        dut.cnt_run.value = int(run)
+
+
+async def start(dut):
+    for name in ("valid", "ready", "rd_tag", "cpl_tag", "cpl_last", "sends_open", "cnt_run",
+                 "cnt_clear", "cnt_index"):  # fmt: skip
+        getattr(dut, name).value = 0
+    await clock_and_reset(dut)
+
+
+def counted(dut, value):
+    """How far the counter that shows a value is from where it began."""
+    return (value + int(dut.COUNT_LEFT.value)) % (1 << 32)
+
+
+async def counters(dut):
+    """All of them, one index a cycle."""
+    promised = timing("efa_perf_counters", "read")
+    assert promised.interval == 1
+    shown = []
+    for index in range(128 + promised.latency):
+        dut.cnt_index.value = index % 128
+        await RisingEdge(dut.clk)
+        if index > promised.latency - 1:
+            shown.append(int(dut.cnt_data.value))
+    assert shown[COUNTERS:] == [0] * (128 - COUNTERS)
+    return [counted(dut, value) for value in shown[:COUNTERS]]
+
+
+@cocotb.test()
+async def everything_is_counted_once(dut):
+    """host.perf_counters.count"""
+    await start(dut)
+    assert await counters(dut) == [0] * COUNTERS
+    host = Host(dut, "count")
+    settle = timing("efa_perf_counters", "completed").latency
+    for step in range(3000):
+        # Far more reads than responses for a while, then far more responses.
+        host.cycle(busy=0.9 if step % 1000 < 700 else 0.4)
+        await RisingEdge(dut.clk)
+    host.quiet(True)
+    await ClockCycles(dut.clk, settle)
+    host.quiet(False)
+    shown = await counters(dut)
+    assert await counters(dut) == shown
+    # A gauge lags: for so long it counts what was before the first cycle, and not yet the last.
+    lag = timing("efa_perf_counters", "gauge").latency - 1
+    for first, value in ((Perf.RD_OUT, len(host.live)), (Perf.SENDS_OPEN, host.open)):
+        host.counted[first + bucket(value)] += settle - lag
+        host.counted[first] += lag
+    assert shown == host.counted
+    assert all(shown[at] for at in range(Perf.STREAM, COUNTERS))
+
+
+@cocotb.test()
+async def reads_of_every_length(dut):
+    """host.perf_counters.long: all tags at once, as many of each bucket; nothing else counts."""
+    await start(dut)
+    rng, events, at = rng_for("long"), {}, 0
+    tags = int(dut.TAGS.value)
+    for tag in range(tags):
+        # Both ends of each bucket, and places between; one ends in a cycle.
+        at_bucket = 1 + tag % (BUCKETS - 1)
+        low = 1 << at_bucket - 1
+        others = (low - 1, rng.randrange(low)) if at_bucket < BUCKETS - 1 else (low, 1)
+        wait = low + rng.choice((0, *others))
+        while wait + at in events and ANSWERED in events[wait + at]:
+            at += 1
+        events.setdefault(at, {})[ASKED] = tag
+        events.setdefault(at + wait, {})[ANSWERED] = tag
+        at += 1
+    wanted, requested, out, before = [0] * COUNTERS, {}, 0, 0
+    dut.cnt_run.value = dut.cpl_last.value = 1
+    for at in [*sorted(events), max(events) + 8]:
+        if at > before:
+            dut.valid.value = 0
+            await ClockCycles(dut.clk, at - before)
+        wanted[Perf.RD_OUT + bucket(out)] += at - before
+        now = events.get(at, {})
+        dut.valid.value = dut.ready.value = sum(1 << stream for stream in now)
+        dut.rd_tag.value, dut.cpl_tag.value = (now.get(which, 0) for which in (ASKED, ANSWERED))
+        await RisingEdge(dut.clk)
+        wanted[Perf.RD_OUT + bucket(out)] += 1
+        before = at + 1
+        out += (ASKED in now) - (ANSWERED in now)
+        for stream, tag in now.items():
+            wanted[Perf.STREAM + 2 * stream] += 1
+            if stream == ASKED:
+                requested[tag] = at
+            else:
+                wanted[Perf.RD_LATENCY + bucket(at - requested[tag])] += 1
+    wanted[Perf.SENDS_OPEN] = before
+    dut.cnt_run.value = 0
+    # Before the first and after the last cycle gauges count what is nothing, in all as long.
+    for _ in range(2):
+        assert await counters(dut) == wanted
+    assert min(wanted[Perf.RD_LATENCY + 1 :][: BUCKETS - 1]) >= tags // BUCKETS
+
+
+@cocotb.test()
+async def reads_longer_than_all_buckets(dut):
+    """host.perf_counters.longest: reads of 2^14 to 2^18 cycles, all in the last bucket; to 2^15 in
+    a build with other tags, which measures alike"""
+    await start(dut)
+    longest = 18 if int(dut.COUNT_LEFT.value) else 15
+    dut.cnt_run.value = dut.cpl_last.value = 1
+    dut.ready.value = 1 << ASKED | 1 << ANSWERED
+    lengths = [1 << bits for bits in range(14, longest + 1)]
+    for tag in range(len(lengths)):
+        dut.valid.value, dut.rd_tag.value = 1 << ASKED, tag
+        await RisingEdge(dut.clk)
+    dut.valid.value, gone = 0, len(lengths)
+    for tag, length in enumerate(lengths):
+        # Constant inputs: only the clock has to move.
+        await Timer((length + tag - gone) * PERIOD_NS - 2, "ns")
+        await RisingEdge(dut.clk)
+        dut.valid.value, dut.cpl_tag.value = 1 << ANSWERED, tag
+        await RisingEdge(dut.clk)
+        dut.valid.value, gone = 0, length + tag + 1
+    await ClockCycles(dut.clk, timing("efa_perf_counters", "completed").latency)
+    dut.cnt_run.value = 0
+    shown = await counters(dut)
+    latencies = shown[Perf.RD_LATENCY : Perf.RD_LATENCY + BUCKETS]
+    assert latencies == [0] * (BUCKETS - 1) + [len(lengths)]
+
+
+@cocotb.test()
+async def every_tag_at_once(dut):
+    """host.perf_counters.tags: reads outstanding up to all there are, and back; each cycle counts
+    one."""
+    await start(dut)
+    tags, lag = int(dut.TAGS.value), timing("efa_perf_counters", "gauge").latency
+    dut.ready.value = (1 << len(PerfStream)) - 1
+    dut.cnt_run.value, dut.cpl_last.value = 1, 1
+    wanted = [0] * BUCKETS
+    for stream, levels in ((ASKED, range(tags)), (ANSWERED, range(tags, 0, -1))):
+        dut.valid.value = 1 << stream
+        for tag, level in enumerate(levels):
+            dut.rd_tag.value = dut.cpl_tag.value = tag
+            wanted[bucket(level)] += 1
+            await RisingEdge(dut.clk)
+        dut.valid.value = 0
+        if stream == ASKED:
+            # Long enough for the counter of this bucket to wrap.
+            wanted[bucket(tags)] += 20
+            await ClockCycles(dut.clk, 20)
+    await ClockCycles(dut.clk, lag)
+    dut.cnt_run.value = 0
+    shown = await counters(dut)
+    gauge = shown[Perf.RD_OUT : Perf.RD_OUT + BUCKETS]
+    assert gauge[1:] == wanted[1:] and gauge[bucket(tags)] > 20
+
+
+@cocotb.test()
+async def each_count_of_sends_shows(dut):
+    """host.perf_counters.sends: one more cycle at each number of sends, and one more in its
+    counter"""
+    await start(dut)
+    lag = timing("efa_perf_counters", "gauge").latency
+    wanted = None
+    for _ in range(3):
+        for level in (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
+            dut.sends_open.value = level
+            await ClockCycles(dut.clk, lag)
+            dut.cnt_run.value = 1
+            await RisingEdge(dut.clk)
+            dut.cnt_run.value = 0
+            shown = await counters(dut)
+            if wanted is not None:
+                wanted[Perf.SENDS_OPEN + bucket(level)] += 1
+                wanted[Perf.RD_OUT] += 1
+                assert shown == wanted, level
+            wanted = shown
+
+
+@cocotb.test()
+async def counting_stops_and_starts_over(dut):
+    """host.perf_counters.run: off, nothing counts but reads are followed; clear and reset zero
+    all."""
+    await start(dut)
+    host = Host(dut, "run")
+    for _ in range(300):
+        host.cycle(run=False)
+        await RisingEdge(dut.clk)
+    host.quiet(False)
+    assert await counters(dut) == [0] * COUNTERS
+    for _ in range(50):
+        host.cycle()
+        await RisingEdge(dut.clk)
+    host.quiet(False)
+    counted = await counters(dut)
+    assert any(counted) and counted == await counters(dut)
+    dut.cnt_clear.value = 1
+    await RisingEdge(dut.clk)
+    dut.cnt_clear.value = 0
+    assert await counters(dut) == [0] * COUNTERS
+    for _ in range(50):
+        host.cycle()
+        await RisingEdge(dut.clk)
+    # What moves under reset is not seen, not even at its end.
+    dut.valid.value = dut.ready.value = (1 << len(PerfStream)) - 1
+    dut.cpl_last.value = dut.cnt_run.value = 1
+    dut.sends_open.value = 0
+    dut.rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    host.quiet(True)
+    await ClockCycles(dut.clk, 20)
+    host.quiet(False)
+    shown = await counters(dut)
+    # Gauges show what was one cycle before, and under reset there was nothing.
+    assert shown[Perf.RD_OUT] == shown[Perf.SENDS_OPEN] == 19
+    assert sum(shown) == 2 * 19
+
+
+@cocotb.test()
+async def each_in_its_time(dut):
+    """host.perf_counters.time"""
+    await start(dut)
+    dut.cnt_run.value = 1
+    for name, stream, index in (
+        ("beat", PerfStream.M_NET, Perf.STREAM + 2 * PerfStream.M_NET),
+        ("completed", ANSWERED, Perf.RD_LATENCY + bucket(8)),
+    ):
+        dut.valid.value = dut.ready.value = 1 << ASKED
+        await RisingEdge(dut.clk)
+        dut.valid.value = 0
+        await ClockCycles(dut.clk, 7)
+        dut.cnt_index.value = int(index)
+        dut.cpl_last.value = 1
+        dut.valid.value = dut.ready.value = 1 << stream
+        await RisingEdge(dut.clk)
+        dut.valid.value = 0
+        # cnt_data responses a cycle after the counter has it.
+        for _ in range(timing("efa_perf_counters", name).latency):
+            await RisingEdge(dut.clk)
+            assert counted(dut, int(dut.cnt_data.value)) == 0, name
+        await RisingEdge(dut.clk)
+        assert counted(dut, int(dut.cnt_data.value)) == 1, name

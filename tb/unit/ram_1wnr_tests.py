@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_ram_1wnr: every reader has every word, all in the same cycle."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from tb.lib.stream import rng_for, start_clock
+from tb.lib.timing import timing
+
+
+def lanes(words, width):
+    """Words side by side, the first lowest."""
+    return sum(word << width * n for n, word in enumerate(words))
+
+
+@cocotb.test()
+async def readers(dut):
+    """common.ram_1wnr.readers: against a plain memory, each reader at an address of its own."""
+    rng = rng_for("ram_1wnr")
+    reads, addr_w, width = int(dut.READS.value), len(dut.wr_addr), len(dut.wr_data)
+    count = 1 << addr_w
+    assert timing("efa_ram_1wnr", "read").latency == 1
+    start_clock(dut.clk)
+    memory, shown = {}, None
+    for step in range(80 * count):
+        addr, data = step if step < count else rng.randrange(count), rng.getrandbits(width)
+        write = int(step < count or rng.random() < 0.7)
+        where = [rng.choice((addr, rng.randrange(count))) for _ in range(reads)]
+        dut.wr_en.value, dut.wr_addr.value, dut.wr_data.value = write, addr, data
+        dut.rd_addr.value = lanes(where, addr_w)
+        await RisingEdge(dut.clk)
+        if shown is not None:
+            assert dut.rd_data.value == shown
+        if step >= count:
+            shown = lanes([memory[one] for one in where], width)
+        if write:
+            memory[addr] = data

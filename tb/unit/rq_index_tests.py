@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rq_index: which doorbells are legal, what readers see, rings that begin again."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import hold, pulse, zero
+from tb.unit.queue_bench import Pulses
+
+DOORBELL, READ = (timing("efa_rq_index", path) for path in ("doorbell", "read"))
+WRAP = 65536
+
+
+class Ring:
+    """Counts that are not cut to 16 bits; size 0: no ring."""
+
+    def __init__(self, size):
+        self.size = size
+        self.prod = self.cons = self.done = 0
+
+    def check(self, value):
+        """Decision 0001: new <= depth - (producer - completed); moves when it is legal."""
+        new = (value - self.prod) % WRAP
+        valid = new <= self.size - (self.prod - self.done)
+        if valid:
+            self.prod += new
+        return valid, valid and new > 0
+
+
+class RefModel:
+    """Checks each doorbell by what was there one cycle before it, and says what readers see."""
+
+    def __init__(self, dut):
+        self.dut, self.rings, self.wide = dut, {}, len(dut.rqdb_qpn)
+        self.pipe, self.requested, self.counts, self.reported = [], None, {}, None
+        self.seen = {"move": 0, "wrong": 0, "same": 0, "clear": 0}
+
+    async def run(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value == 1:
+                self.pipe, self.requested, self.reported = [], None, None
+            else:
+                self._cycle()
+
+    def _cycle(self):
+        dut = self.dut
+        # Outputs of what came before.
+        due = self.pipe.pop(0) if len(self.pipe) == DOORBELL.latency else None
+        move, wrong, qpn = due or (False, False, 0)
+        assert (dut.move_valid.value, dut.wrong_valid.value) == (int(move), int(wrong)), cycle()
+        if move or wrong:
+            assert dut.doorbell_qpn.value == qpn
+        if self.requested is not None:
+            prods, conss = int(dut.rd_prod.value), int(dut.rd_cons.value)
+            for lane, (prod, cons) in enumerate(self.requested):
+                got = prods >> 16 * lane & 0xFFFF, conss >> 16 * lane & 0xFFFF
+                assert got == (prod % WRAP, cons % WRAP), (lane, cycle())
+        # What a doorbell has moved is there for who requests when it is reported.
+        requested = int(dut.rd_qpn.value)
+        self.requested = [
+            self.counts.get(requested >> self.wide * lane & (1 << self.wide) - 1) for lane in (0, 1)
+        ]
+        if None in self.requested:
+            self.requested = None
+        for at, ring in self.rings.items():
+            self.counts[at] = ring.prod, ring.cons
+        # What this edge takes in.
+        message = None
+        if dut.rqdb_valid.value == 1:
+            at = int(dut.rqdb_qpn.value)
+            valid, moves = self.rings[at].check(int(dut.rqdb_value.value))
+            message = moves, not valid, at
+            self.seen["move" if moves else "same" if valid else "wrong"] += 1
+        self.pipe.append(message)
+        if dut.s_done_valid.value == 1:
+            self.rings[int(dut.s_done_qpn.value)].done += int(dut.s_done_count.value)
+        if dut.take_valid.value == 1:
+            at = int(dut.take_qpn.value)
+            ring = self.rings[at]
+            ring.cons += (int(dut.take_value.value) - ring.cons) % WRAP
+            self.counts[at] = self.counts[at][0], ring.cons
+        if dut.s_clear_valid.value == 1 and dut.s_clear_ready.value == 1:
+            at = int(dut.s_clear_qpn.value)
+            size = self.rings[at].size if at in self.rings else 0
+            if dut.s_clear_sized.value == 1:
+                size = int(dut.s_clear_live.value) << int(dut.s_clear_log.value)
+            self.rings[at] = Ring(size)
+            self.counts[at] = 0, 0
+            self.seen["clear"] += 1
+
+
+async def start(dut, watched=True):
+    zero(dut, "rqdb_valid", "take_valid", "s_done_valid", "s_clear_valid", "rd_qpn")
+    await clock_and_reset(dut)
+    account = RefModel(dut)
+    if watched:
+        cocotb.start_soon(account.run())
+    return account
+
+
+async def clear(dut, qpn, log=None, live=1):
+    """A ring that begins again, with its size or with a new one; when the account knows it."""
+    dut.s_clear_sized.value, dut.s_clear_live.value = int(log is not None), live
+    dut.s_clear_log.value = log or 0
+    await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
+    await RisingEdge(dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(rate=[0.3, 0.9])
+async def doorbells_are_checked_by_the_rule(dut, rate):
+    """queue.rq_index.rule: doorbells, takes, reports and clears at once, two readers beside"""
+    account = await start(dut)
+    rng = rng_for("rq_index")
+    sizes = {0: 0, 3: 1, 4: 2, 5: 8, 6: 64, 62: 4096, 63: 4096}
+    for qpn, size in sizes.items():
+        await clear(dut, qpn, max(0, size.bit_length() - 1), int(size > 0))
+    held, cycles_to_clear = None, 0
+    for _ in range(4000):
+        # A ring that is to be cleared is left alone before and meanwhile.
+        if held is None and rng.random() < 0.02:
+            held, cycles_to_clear = rng.choice(list(sizes)), 3
+        qpn = rng.choice(list(sizes)) if rng.random() < 0.3 else 5 + 58 * rng.getrandbits(1)
+        ring = account.rings[qpn]
+        space = ring.size - (ring.prod - ring.done)
+        step = rng.choice((0, 1, 2, space, space, space + 1, rng.randrange(space + 1), -1,
+                           rng.randrange(WRAP)))  # fmt: skip
+        dut.rqdb_valid.value = int(rng.random() < rate and qpn != held)
+        dut.rqdb_qpn.value, dut.rqdb_value.value = qpn, (ring.prod + step) % WRAP
+        for name in ("take", "s_done"):
+            at = rng.choice((3, 4, 5, 5, 6, 62, 63, 63))
+            ring = account.rings[at]
+            left = ring.prod - ring.cons if name == "take" else ring.cons - ring.done
+            count = min(left, rng.randrange(1, 4000 if name == "take" else 4))
+            go = rng.random() < rate and at != held and count > 0
+            getattr(dut, name + "_valid").value = int(go)
+            getattr(dut, name + "_qpn").value = at
+            if name == "take":
+                dut.take_value.value = (ring.cons + count) % WRAP
+            else:
+                dut.s_done_count.value = count
+        dut.rd_qpn.value = rng.choice(list(sizes)) << account.wide | rng.choice((5, 63, 62))
+        if held is not None:
+            cycles_to_clear -= 1
+            if cycles_to_clear == 0:
+                dut.s_clear_sized.value = resized = rng.getrandbits(1)
+                size = sizes[held] if resized else 0
+                dut.s_clear_valid.value, dut.s_clear_qpn.value = 1, held
+                dut.s_clear_live.value = int(size > 0)
+                dut.s_clear_log.value = max(0, size.bit_length() - 1)
+        await RisingEdge(dut.clk)
+        cleared = dut.s_clear_ready.value == 1
+        # Behind the account, which reads the same inputs.
+        await Timer(1, "ns")
+        if held is not None and dut.s_clear_valid.value == 1 and cleared:
+            held, dut.s_clear_valid.value = None, 0
+    assert min(account.seen.values()) > 20, account.seen
+
+
+@cocotb.test()
+async def a_ring_fills_to_its_last_entry(dut):
+    """queue.rq_index.full: of every size, and one more; at any count, reports at its side"""
+    account = await start(dut)
+    rng = rng_for("full")
+    for log in range(13):
+        await clear(dut, 3 * log, log)
+        for value in (1 << log, (1 << log) + 1):
+            await pulse(dut, "rqdb_valid", rqdb_qpn=3 * log, rqdb_value=value)
+            await ClockCycles(dut.clk, 3)
+    assert (account.seen["move"], account.seen["wrong"]) == (13, 13)
+    ring = account.rings[36]
+    dut.s_done_qpn.value = dut.rqdb_qpn.value = 36
+    dut.s_done_valid.value = dut.rqdb_valid.value = 1
+    for _ in range(11000):
+        dut.s_done_count.value = min(rng.choice((0, 3, 3)), ring.prod - ring.done)
+        dut.rqdb_value.value = (ring.done + 4096 + rng.choice((-2, -1, 0, 0, 1))) % WRAP
+        await RisingEdge(dut.clk)
+        await Timer(1, "ns")
+    assert ring.done > 1 << 14
+
+
+@cocotb.test()
+async def counts_go_through_their_wrap(dut):
+    """queue.rq_index.wrap: all three of them; the edges of the ring stay where they are"""
+    await start(dut, watched=False)
+    await clear(dut, 9, 12)
+    done = 0
+    dut.s_done_qpn.value, dut.s_done_count.value = 9, 3
+    dut.rd_qpn.value = 9 << len(dut.rqdb_qpn) | 9
+    while done < WRAP + 6000:
+        top = done + 4096
+        for value, moves in ((top + 1, 0), (top, 1), (top - 1, 0), (top, 0)):
+            await pulse(dut, "rqdb_valid", rqdb_qpn=9, rqdb_value=value % WRAP)
+            await ClockCycles(dut.clk, DOORBELL.latency)
+            assert dut.move_valid.value == moves
+            assert dut.wrong_valid.value == int(value != top)
+        await pulse(dut, "take_valid", take_qpn=9, take_value=top % WRAP)
+        dut.s_done_valid.value = 1
+        await ClockCycles(dut.clk, 1300)
+        dut.s_done_valid.value = 0
+        done += 3 * 1300
+        await ClockCycles(dut.clk, 2)
+        for counts in (dut.rd_prod, dut.rd_cons):
+            assert int(counts.value) == top % WRAP << 16 | top % WRAP
+
+
+@cocotb.test()
+async def doorbells_and_reads_take_their_time(dut):
+    """queue.rq_index.cycles: one a cycle for one ring, each after a report; a clear waits"""
+    account = await start(dut)
+    moves = Pulses(dut, "move")
+    await clear(dut, 1, 3)
+    assert account.seen["clear"] == 1
+    started = cycle() + 1
+    for number in range(8):
+        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 1, number + 1
+        await RisingEdge(dut.clk)
+    # The ring is full: a doorbell one cycle after the report that makes room is the first legal.
+    dut.s_done_count.value = 1
+    dut.s_done_qpn.value, dut.s_done_valid.value = 1, 1
+    dut.rqdb_value.value = 9
+    await RisingEdge(dut.clk)
+    dut.s_done_valid.value = 0
+    await RisingEdge(dut.clk)
+    zero(dut, "rqdb_valid")
+    await ClockCycles(dut.clk, 4)
+    first = started + DOORBELL.latency
+    assert [at for at, *_ in moves.seen] == [
+        *range(first, first + 8 * DOORBELL.interval, DOORBELL.interval), first + 9]  # fmt: skip
+    assert account.seen["wrong"] == 1
+    # Reads: a ring each cycle; the account holds them to one cycle.
+    assert READ.latency == READ.interval == 1
+    # A clear takes its turn behind takes, reports and doorbells of others.
+    await clear(dut, 2, 3)
+    dut.s_clear_valid.value, dut.s_clear_qpn.value, dut.s_clear_sized.value = 1, 2, 0
+    dut.take_valid.value, dut.take_qpn.value = 1, 1
+    for number in range(1, 5):
+        dut.take_value.value = number
+        await RisingEdge(dut.clk)
+        assert dut.s_clear_ready.value == 0
+    dut.take_valid.value = 0
+    await RisingEdge(dut.clk)
+    assert dut.s_clear_ready.value == 1
+    zero(dut, "s_clear_valid")
+
+
+@cocotb.test()
+async def reset_clears_what_was_under_way(dut):
+    """queue.rq_index.reset: no doorbell of before is reported; rings begin again when cleared"""
+    account = await start(dut)
+    for lead in range(4):
+        await clear(dut, 7, 4)
+        dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 7, 5 + 20 * (lead % 2)
+        dut.s_done_valid.value, dut.s_done_qpn.value, dut.s_done_count.value = 1, 7, lead
+        await ClockCycles(dut.clk, 1 + lead // 2)
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 2)
+        zero(dut, "rqdb_valid", "s_done_valid")
+        await reset(dut)
+        for _ in range(4):
+            assert dut.move_valid.value == dut.wrong_valid.value == 0
+            await RisingEdge(dut.clk)
+        account.rings.clear()
+        account.counts.clear()
+        await clear(dut, 7, 4)
+        dut.rd_qpn.value = 7 << account.wide | 7
+        for value in (16, 17):
+            await pulse(dut, "rqdb_valid", rqdb_qpn=7, rqdb_value=value)
+        await ClockCycles(dut.clk, 4)
+    assert account.seen["wrong"] >= 4

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rq_pop: the entry at a ring's head, or the reason why there is none; its cycles."""
+
+import itertools
+from collections import deque
+
+import cocotb
+from cocotb.triggers import RisingEdge, Timer
+
+from efa.defs import IoRxDesc
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import zero
+from tb.unit.rq_bench import ONE_DESC, desc
+
+SKIPPED, NONE, BROKEN, MISSING = "skipped", "none", "failed", "missing"
+SHORT, WHOLE, ENDLESS = "short", "complete", "endless"
+CLAIM, RING = (timing("efa_rq_pop", path) for path in ("claim", "ring"))
+INPUTS = ("s_claim_valid", "s_claim_qpn", "s_skip", "s_need", "s_hold", "m_claim_ready", "s_parked",
+          "s_done", "s_prod", "s_cons", "s_descs", "s_present", "s_failed")  # fmt: skip
+LAST = 1 << 127
+
+
+def size_of(word):
+    """Bytes of a descriptor's buffer."""
+    return IoRxDesc.unpack(word.to_bytes(16, "little")).length
+
+
+class Ring:
+    """A ring: what is posted and what is here, by count; `cons` as claims have moved it, `reported`
+    as the RAM of counts shows it."""
+
+    def __init__(self, first=0):
+        self.prod = self.cons = self.reported = first
+        self.descs, self.here, self.failed = {}, set(), 0
+
+    def entry(self, prod=None):
+        """Descriptors of the entry at the head when so many are posted, or 0."""
+        prod = self.prod if prod is None else prod
+        if self.cons >= prod:
+            return 0
+        if self.descs[self.cons] & LAST:
+            return 1
+        return 2 if self.cons + 1 < prod else 0
+
+
+class Env:
+    """Counts, cache, judge and jobs around the module, once a cycle."""
+
+    def __init__(self, dut, gaps=0.0, slow=0.0, holds=0.0):
+        self.dut, self.rng = dut, rng_for("rq_pop")
+        self.gaps, self.slow, self.holds = gaps, slow, holds
+        self.qpn_w = len(dut.m_qpn)
+        self.rings, self.packets = {}, deque()
+        self.stages, self.kinds = [None, None, None], []
+        self.times = {"claim": [], "rsp": []}
+        self.shown = None
+
+    async def start(self):
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
+
+    def ring(self, qpn, first=0):
+        return self.rings.setdefault(qpn, Ring(first))
+
+    def post(self, ring, *lasts, here=True):
+        for last in lasts:
+            ring.descs[ring.prod] = desc(self.rng, last)
+            if here:
+                ring.here.add(ring.prod)
+            ring.prod += 1
+
+    def claim(self, qpn, skip=0, need=0):
+        self.packets.append({"qpn": qpn, "skip": skip, "need": need})
+
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def settle(self, limit=2000):
+        for _ in range(limit):
+            if not self.packets and self.stages == [None, None, None]:
+                return
+            await self.cycle()
+        raise AssertionError("claims without a response")
+
+    async def cycle(self):
+        dut = self.dut
+        await RisingEdge(dut.clk)
+        self._memories()
+        if dut.rst.value == 1:
+            self.stages = [None, None, None]
+        else:
+            self._edge()
+        self._inputs()
+        await Timer(1, "ns")
+        at = dut.claim_failed_qpn.value
+        ring = self.rings.get(int(at)) if at.is_resolvable else None
+        dut.s_failed.value = ring.failed if ring else 0
+        await Timer(1, "ns")
+        # Whose descriptors are missing does not stand in the way of others.
+        parked = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
+        dut.s_parked.value = int(parked)
+        dut.m_claim_ready.value = int(parked or self.ready)
+
+    def _memories(self):
+        """Reads see what stood there before this edge."""
+        dut = self.dut
+        requested, at, head = dut.m_qpn.value, dut.head_qpn.value, dut.head.value
+        ring = self.rings.get(int(requested)) if requested.is_resolvable else None
+        if ring:
+            dut.s_prod.value, dut.s_cons.value = ring.prod % 65536, ring.reported % 65536
+        ring = self.rings.get(int(at)) if at.is_resolvable else None
+        if ring and head.is_resolvable:
+            first = ring.cons + (int(head) - ring.cons + 32768) % 65536 - 32768
+            dut.s_descs.value = sum(ring.descs.get(first + n, self.rng.getrandbits(128)) << 128 * n
+                                    for n in (0, 1))  # fmt: skip
+            dut.s_present.value = sum((first + n in ring.here) << n for n in (0, 1))
+
+    def _edge(self):
+        dut, stages = self.dut, self.stages
+        held, bits = str(dut.held_qpn.value), self.qpn_w
+        for number, packet in enumerate(stages):
+            if packet and (number < 2 or packet["used"]):
+                end = len(held) - bits * number
+                assert int(dut.held_valid.value) >> number & 1
+                assert int(held[end - bits : end], 2) == packet["qpn"]
+        used = stages[2]["used"] if stages[2] else 0
+        consumed = int(dut.s_done.value == 1 and used > 0)
+        assert dut.take_valid.value == consumed
+        if consumed:
+            ring = self.rings[stages[2]["qpn"]]
+            ring.reported += used
+            assert (dut.take_qpn.value, dut.take_value.value) == (
+                stages[2]["qpn"], ring.reported % 65536)  # fmt: skip
+        if dut.s_done.value == 1:
+            stages[2] = None
+        if dut.m_claim_valid.value == 1:
+            self.shown = self.shown or cycle()
+            if dut.m_claim_ready.value == 1:
+                if not self._answer(stages[1]):
+                    stages[2] = stages[1]
+                stages[1], self.shown = None, None
+        if dut.m_step.value == 1:
+            stages[:2] = None, stages[0]
+        if dut.s_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            packet = stages[0] = self.packets.popleft()
+            ring = self.rings[packet["qpn"]]
+            packet["prod"], packet["present"] = ring.prod, set(ring.here)
+            self.times["claim"].append(cycle())
+
+    def _answer(self, packet):
+        """Held against what the ring has; is the packet parked?"""
+        dut, ring = self.dut, self.rings[packet["qpn"]]
+        packet["used"] = 0
+        self.times["rsp"].append(self.shown)
+        assert dut.m_claim_skipped.value == packet["skip"]
+        if packet["skip"]:
+            self.kinds.append(SKIPPED)
+            return False
+        assert dut.m_claim_failed.value == ring.failed
+        if ring.failed:
+            assert dut.m_claim_missing.value == 0, "what is missing there will never come"
+            self.kinds.append(BROKEN)
+            return False
+        if dut.m_claim_none.value == 1:
+            assert not ring.entry(packet["prod"])
+            self.kinds.append(NONE)
+            return False
+        if dut.m_claim_missing.value == 1:
+            used = max(1, ring.entry())
+            assert not all(ring.cons + n in packet["present"] for n in range(used))
+            self.kinds.append(MISSING)
+            return True
+        count = ring.entry()
+        assert count and dut.m_claim_count.value == count
+        words = [ring.descs[ring.cons + n] for n in range(count)]
+        assert all(ring.cons + n in ring.here for n in range(count))
+        reported = int(dut.m_claim_descs.value)
+        assert [reported >> 128 * n & ONE_DESC for n in range(count)] == words
+        complete = words[-1] >> 127
+        assert dut.m_claim_complete.value == complete
+        short = sum(map(size_of, words)) < packet["need"]
+        if complete:
+            assert dut.m_claim_short.value == short
+        if not (complete and short):
+            packet["used"] = count
+            ring.cons += count
+        self.kinds.append(ENDLESS if not complete else SHORT if short else WHOLE)
+        return False
+
+    def _inputs(self):
+        dut, rng = self.dut, self.rng
+        waiting = dut.s_claim_valid.value == 1 and bool(self.packets)
+        offered = waiting or (bool(self.packets) and rng.random() >= self.gaps)
+        # An offer that was not taken stays.
+        dut.s_claim_valid.value = int(offered)
+        if offered:
+            dut.s_claim_qpn.value = self.packets[0]["qpn"]
+        if self.stages[0]:
+            dut.s_skip.value, dut.s_need.value = self.stages[0]["skip"], self.stages[0]["need"]
+        dut.s_hold.value = int(rng.random() < self.holds)
+        done = self.stages[2] is not None and rng.random() >= self.slow
+        dut.s_done.value = int(done)
+        self.ready = done or self.stages[2] is None
+
+
+def space(ring):
+    """Bytes of the entry at a ring's head."""
+    return sum(size_of(ring.descs[ring.cons + n]) for n in range(ring.entry()))
+
+
+@cocotb.test()
+async def the_answer_follows_from_the_ring(dut):
+    """queue.rq_pop.rule: every kind of ring, sizes that just fit and do not"""
+    env = Env(dut)
+    await env.start()
+    for number, (posted, here, lasts, failed, skip, spare) in enumerate(
+        itertools.product((0, 1, 2, 9), range(4), range(4), (0, 1), (0, 1), (-1, 0, 1))
+    ):
+        qpn = number % 64
+        env.rings.pop(qpn, None)
+        ring = env.ring(qpn, env.rng.choice((0, 0x7FFF, 0xFFFE, 0xFFFF)))
+        env.post(ring, *[lasts >> n & 1 if n < 2 else 1 for n in range(posted)], here=False)
+        ring.here = {ring.cons + n for n in range(min(posted, 2)) if here >> n & 1}
+        ring.failed = failed
+        need = max(0, space(ring) - spare)
+        env.claim(qpn, skip, need)
+        await env.settle()
+        assert len(env.kinds) == number + 1
+        first, both = bool(here & 1 and posted), here == 3 and posted > 1
+        ended = lasts & 1 or (posted == 1)
+        if skip:
+            wanted = {SKIPPED}
+        elif failed:
+            wanted = {BROKEN}
+        elif posted == 0 or (posted == 1 and first and not lasts & 1):
+            wanted = {NONE}
+        elif not (first and (ended or both)):
+            wanted = {MISSING}
+        elif not lasts:
+            wanted = {ENDLESS}
+        else:
+            wanted = {SHORT if spare < 0 and need else WHOLE}
+        assert env.kinds[-1] in wanted, (posted, here, lasts, env.kinds[-1], wanted)
+    assert len(set(env.kinds)) == 7
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.3, 0.5, 0.2), (0.0, 0.9, 0.0)])
+async def packets_share_their_rings(dut, pace):
+    """queue.rq_pop.stream: every descriptor once and in order, whatever waits for what"""
+    env = Env(dut, *pace)
+    await env.start()
+    rng, speed = env.rng, 1 - max(pace)
+    rings = {qpn: env.ring(qpn, 65536 - 60) for qpn in (0, 1, 32, 63)}
+    steps = itertools.count()
+
+    def step():
+        # Now and then nobody posts, until packets find the rings empty.
+        posting = next(steps) * speed % 200 < 160
+        for ring in rings.values():
+            if posting and rng.random() < speed / 4 and ring.prod - ring.cons < 20:
+                env.post(ring, int(rng.random() < 0.7), here=False)
+            missing = [count for count in range(ring.cons, ring.prod) if count not in ring.here]
+            if missing and rng.random() < speed / 4:
+                ring.here.add(rng.choice(missing))
+        if len(env.packets) < 3:
+            qpn = rng.choice((0, 0, 0, 1, 32, 63))
+            need = rng.randrange(1 << 16) if rng.random() < 0.3 else 0
+            env.claim(qpn, int(rng.random() < 0.1), need)
+
+    await env.cycles(round(1600 / speed), step)
+    for ring in rings.values():
+        env.post(ring, 1, 1)
+        ring.here |= set(range(ring.cons, ring.prod))
+    await env.settle()
+    kinds = (SKIPPED, NONE, MISSING, SHORT, WHOLE, ENDLESS)
+    counts = [env.kinds.count(kind) for kind in kinds]
+    assert min(counts) > 4, counts
+    assert all(ring.reported == ring.cons for ring in rings.values())
+    assert any(ring.cons > 65536 for ring in rings.values())
+
+
+@cocotb.test()
+async def what_is_missing_keeps_nobody_waiting(dut):
+    """queue.rq_pop.missing: nor the packet whose job is not taken, whose entry stays taken"""
+    env = Env(dut, slow=1.0)
+    await env.start()
+    good, late = env.ring(3), env.ring(4)
+    env.post(good, 1, 1)
+    env.post(late, 1, here=False)
+    for qpn in (3, 4, 4, 4):
+        env.claim(qpn)
+    await env.cycles(20)
+    assert env.kinds == [WHOLE, MISSING, MISSING, MISSING] and env.stages[2]["qpn"] == 3
+    env.slow = 0.0
+    late.here.add(0)
+    env.claim(4)
+    env.claim(3)
+    await env.settle()
+    assert env.kinds[4:] == [WHOLE, WHOLE] and (good.reported, late.reported) == (2, 1)
+
+
+@cocotb.test()
+async def a_packet_is_held_before_its_look(dut):
+    """queue.rq_pop.hold: what changes meanwhile counts"""
+    env = Env(dut, holds=1.0)
+    await env.start()
+    ring = env.ring(9)
+    env.claim(9, skip=0)
+    await env.cycles(10)
+    assert env.stages[0] and not env.kinds
+    env.post(ring, 1)
+    env.stages[0]["skip"], env.stages[0]["prod"] = 0, 1
+    await env.cycles(2)
+    env.holds = 0.0
+    await env.settle()
+    assert env.kinds == [WHOLE]
+
+
+@cocotb.test()
+async def claims_follow_each_other_in_time(dut):
+    """queue.rq_pop.cycles: rings in turn, one ring: each sees what the one before it has taken"""
+    env = Env(dut)
+    await env.start()
+    # Whoever takes nothing follows even one of its own ring at once.
+    for rings, skip, promised in (((1, 2, 3), 0, CLAIM), ((4,), 0, RING), ((5,), 1, CLAIM)):
+        for qpn in rings:
+            env.post(env.ring(qpn, 65530), *[1] * 30)
+        for number in range(24):
+            env.claim(rings[number % len(rings)], skip)
+        await env.settle()
+        claims, responses = env.times["claim"], env.times["rsp"]
+        assert responses[0] - claims[0] == promised.latency
+        assert {b - a for a, b in itertools.pairwise(responses)} == {promised.interval}
+        claims.clear()
+        responses.clear()
+
+
+@cocotb.test()
+async def reset_cancels_claims(dut):
+    """queue.rq_pop.reset: at every stage"""
+    env = Env(dut, slow=0.5)
+    await env.start()
+    for wait, here in itertools.product(range(1, 8), (0, 1)):
+        for ring in env.rings.values():
+            ring.cons = ring.reported = ring.prod
+        env.post(env.ring(1), 0, 1, here=bool(here))
+        env.claim(1)
+        env.claim(1)
+        await env.cycles(wait)
+        zero(dut, *INPUTS)
+        env.packets.clear()
+        await reset(dut)
+        assert dut.m_claim_valid.value == 0 and dut.held_valid.value == 0
+        env.stages, env.shown = [None, None, None], None
+        ring = env.ring(1)
+        ring.cons = ring.reported = ring.prod
+        env.post(ring, 1, 1)
+        env.claim(1)
+        await env.settle()
+        assert env.kinds[-1] == WHOLE

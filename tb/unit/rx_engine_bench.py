@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything around efa_rx_engine: contexts, host memory, descriptor reads, acknowledgements."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS, AdminQpState, IoRxDesc, PktHdr, PktOpcode
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, rng_for
+from tb.lib.waits import high, hold, pulse, until
+
+NODE = 3
+PEER = 5
+QKEY = 0xABCD
+PD = 7
+MR_BASE, IOVA, MR_BYTES = 0x50_0000_0000, 0x7F00_0000_0000, 1 << 20
+RING = 0x9000_0000
+PAGES = MR_BYTES >> 12
+INIT, CLEAR, FREE = 0, 1, 2
+SRC_QPN = 0x99
+
+
+class CoreSide:
+    """The ports as what lives under core_rst sees them: that is its reset."""
+
+    def __init__(self, dut):
+        self._dut = dut
+
+    def __getattr__(self, name):
+        return getattr(self._dut, "core_rst" if name == "rst" else name)
+
+    def __iter__(self):
+        return iter(self._dut)
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, latency=0.2):
+        self.dut = dut
+        self.latency = latency  # chance per cycle that a descriptor read is answered
+        self.reading = True  # read requests are taken
+        self.locks = {}
+        self.rng = rng_for("recv")
+        self.memory = {}
+        self.rings = {}
+        self.contexts = {}
+        self.key = 0x1 << LIMITS.mr_w | 9
+        self.failing = set()
+        for name in (
+            "mr_valid", "mtt_valid", "ah_valid", "rq_ctrl_valid", "drain_recv_valid",
+            "rqdb_valid", "rxdone_valid", "qpchg_recv_valid", "rd_cpl_rq_valid", "qperr_recv_ready",
+        ):  # fmt: skip
+            getattr(dut, name).value = 0
+        dut.core_rst.value = 1
+        dut.quiesce.value = 0
+        dut.s_cfg_node_id.value = NODE
+        dut.mps_log.value = 9
+        self.net = StreamDriver(dut, "s_net", 0.2 if stalls else 0, ["data", "keep", "last"])
+        core = CoreSide(dut)
+        self.wr = StreamMonitor(core, "wr_rx", stalls, on_beat=self._write)
+        self.rxc = StreamMonitor(core, "rxc", stalls, on_beat=self._completed)
+        self.ack_tx = StreamMonitor(core, "ack_tx", stalls, on_beat=self._acked)
+        self.ack_rx = StreamMonitor(core, "ack_rx", stalls)
+        self.order = []
+        self.errors = []
+        self._offset = 0
+        self._done = 0
+        self._reads = []
+
+    def _write(self, beat):
+        data = beat["data"].to_bytes(64, "little")
+        count = min(64, beat["len"] - self._offset)
+        assert beat["last"] == (self._offset + count == beat["len"])
+        first, end = beat["addr"], beat["addr"] + beat["len"] - 1
+        assert first >> 9 == end >> 9, "write across a payload boundary"
+        for number in range(count):
+            self.memory[beat["addr"] + self._offset + number] = data[number]
+        self._offset = 0 if beat["last"] else self._offset + count
+        self.order.append("write")
+
+    def _completed(self, beat):
+        self.order.append("cpl")
+        self._done += 1
+
+    def _acked(self, beat):
+        self.order.append("ack")
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        cocotb.start_soon(self._contexts())
+        cocotb.start_soon(self._host())
+        await ClockCycles(self.dut.clk, 5)
+        self.dut.core_rst.value = 0
+        await until(self.dut, high(self.dut.recv_init_done))
+        await self.region()
+        self.pages = list(range(PAGES))
+        self.rng.shuffle(self.pages)
+        for number, page in enumerate(self.pages):
+            await self.pulse("mtt_valid", mtt_index=100 + number,
+                             mtt_data=(MR_BASE >> 12) + page)  # fmt: skip
+        await self.pulse("ah_valid", ah_index=33, ah_data=INTERNAL.ahc.pack(
+            live=1, pd=PD, fabric=1, node=PEER))  # fmt: skip
+
+    async def region(self):
+        await self.pulse("mr_valid", mr_index=9, mr_data=INTERNAL.mrc.pack(
+            live=1, key=self.key, pd=PD, local_write=1, shift=12, mtt=100, iova=IOVA,
+            length=MR_BYTES))  # fmt: skip
+
+    async def core_reset(self, cycles=8):
+        """As efa_host does it, and all that stood around clears what was going on."""
+        self.dut.quiesce.value = 1
+        await ClockCycles(self.dut.clk, cycles)
+        self.dut.core_rst.value = 1
+        await ClockCycles(self.dut.clk, cycles)
+        self.dut.quiesce.value = 0
+        for monitor in (self.rxc, self.ack_tx, self.ack_rx, self.wr):
+            monitor.beats.clear()
+        self._done = self._offset = 0
+        self._reads.clear()
+        self.errors.clear()
+        self.dut.core_rst.value = 0
+        await until(self.dut, high(self.dut.recv_init_done))
+        await self.region()
+
+    async def rq_ctrl(self, qpn, kind):
+        image = self.contexts.get(qpn, 0)
+        await self.hold(
+            "rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=kind, rq_ctrl_qpn=qpn, rq_ctrl_qpc=image
+        )
+
+    async def rest(self, cycles=300):
+        """Until nothing has happened for a while."""
+        await self.net.idle()
+        quiet = 0
+        while quiet < cycles:
+            before = (len(self._reads), self.rxc.consumed, self.ack_tx.consumed, self.wr.consumed)
+            await RisingEdge(self.dut.clk)
+            after = (len(self._reads), self.rxc.consumed, self.ack_tx.consumed, self.wr.consumed)
+            quiet = quiet + 1 if before == after and not self._done else 0
+
+    async def drain(self):
+        await self.hold("drain_recv_valid", "drain_recv_ready")
+
+    async def pulse(self, valid, **values):
+        async with self.locks.setdefault(valid, Lock()):
+            await pulse(self.dut, valid, **values)
+
+    async def hold(self, valid, ready, cycles=20000, **values):
+        """One request held until it is taken; callers of the same one stand in line."""
+        async with self.locks.setdefault(valid, Lock()):
+            await hold(self.dut, valid, ready, cycles, **values)
+
+    async def _contexts(self):
+        """The QP context RAM: two ports, one cycle."""
+        width, bits = INTERNAL.qpc.width, len(self.dut.qpc_recv_addr) // 2
+        while True:
+            await ReadOnly()
+            requested = str(self.dut.qpc_recv_addr.value)
+            data = 0
+            # An address nobody drives yet reads as a dead context.
+            for port, address in enumerate((requested[bits:], requested[:bits])):
+                known = set(address) <= {"0", "1"}
+                data |= (self.contexts.get(int(address, 2), 0) if known else 0) << (width * port)
+            await RisingEdge(self.dut.clk)
+            self.dut.qpc_recv_data.value = data
+
+    async def _host(self):
+        """Descriptor reads in any order, rxdone some time after a completion, error reports."""
+        dut = self.dut
+        dut.rd_rq_ready.value = 1
+        dut.qperr_recv_ready.value = 1
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rd_rq_valid.value == 1 and dut.rd_rq_ready.value == 1:
+                self._reads.append((int(dut.rd_rq_addr.value), int(dut.rd_rq_len.value),
+                                    int(dut.rd_rq_cookie.value)))  # fmt: skip
+            if dut.qperr_recv_valid.value == 1 and dut.qperr_recv_ready.value == 1:
+                await self._broken(int(dut.qperr_recv_qpn.value), int(dut.qperr_recv_cause.value))
+            dut.rd_rq_ready.value = int(self.reading and self.rng.random() < 0.8)
+            dut.rxdone_valid.value = 0
+            if self._done and self.rng.random() < 0.3:
+                self._done -= 1
+                dut.rxdone_valid.value = 1
+                self.order.append("entry")
+            dut.rd_cpl_rq_valid.value = 0
+            if self._reads and self.rng.random() < self.latency:
+                addr, size, cookie = self._reads.pop(self.rng.randrange(len(self._reads)))
+                assert addr >> 9 == (addr + size - 1) >> 9
+                await self._answer(addr, size, cookie)
+
+    async def _answer(self, addr, size, cookie):
+        at = 0
+        failed = addr in self.failing
+        while at < size:
+            count = 1 if failed else min(64 - (addr + at) % 64, size - at)
+            data = bytes(self.memory.get(addr + at + n, 0) for n in range(count))
+            self.dut.rd_cpl_rq_valid.value = 1
+            self.dut.rd_cpl_cookie.value = cookie
+            self.dut.rd_cpl_offset.value = at
+            self.dut.rd_cpl_bytes.value = count
+            self.dut.rd_cpl_data.value = int.from_bytes(data, "little")
+            self.dut.rd_cpl_err.value = int(failed)
+            at = size if failed else at + count
+            self.dut.rd_cpl_last.value = int(at == size)
+            await RisingEdge(self.dut.clk)
+            if self.dut.rd_rq_valid.value == 1 and self.dut.rd_rq_ready.value == 1:
+                self._reads.append((int(self.dut.rd_rq_addr.value), int(self.dut.rd_rq_len.value),
+                                    int(self.dut.rd_rq_cookie.value)))  # fmt: skip
+            self.dut.rd_cpl_rq_valid.value = 0
+            self.dut.rxdone_valid.value = 0
+
+    async def _broken(self, qpn, cause):
+        self.errors.append((qpn, cause))
+        if self.state(qpn) not in (AdminQpState.RESET, AdminQpState.ERR):
+            cocotb.start_soon(self._to_err(qpn))
+
+    async def _to_err(self, qpn):
+        """As the owner of contexts does it: checked in one cycle, seen in the one after."""
+        await RisingEdge(self.dut.clk)
+        await self.set_state(qpn, AdminQpState.ERR)
+
+    def state(self, qpn):
+        return self.rings[qpn]["fields"]["state"]
+
+    def contexts_only(self, qpn, state):
+        fields = {**self.rings[qpn]["fields"], "state": state}
+        self.rings[qpn]["fields"] = fields
+        self.contexts[qpn] = INTERNAL.qpc.pack(**fields)
+
+    async def set_state(self, qpn, state):
+        self.contexts_only(qpn, state)
+        await self.hold("qpchg_recv_valid", "qpchg_recv_ready", qpchg_qpn=qpn, qpchg_state=state)
+
+    async def qp(self, qpn, srd=1, log=4, state=AdminQpState.RTS):
+        fields = {"live": 1, "state": state, "srd": srd, "pd": PD, "qp_num": qpn + 0x440,
+                  "qkey": QKEY, "rcqn": qpn + 1, "rq_live": 1,
+                  "rq_base": (RING + 0x10000 * qpn) >> 6, "rq_log": log}  # fmt: skip
+        self.contexts[qpn] = INTERNAL.qpc.pack(**fields)
+        self.rings[qpn] = {"fields": fields, "log": log, "produced": 0}
+        await self.rq_ctrl(qpn, INIT)
+
+    def put(self, qpn, addr, length, req_id, last, key=None):
+        ring = self.rings[qpn]
+        desc = IoRxDesc(req_id=req_id, length=length, buf_addr_lo=addr & 0xFFFFFFFF,
+                        buf_addr_hi=addr >> 32)  # fmt: skip
+        image = bytearray(desc.pack())
+        word = (self.key if key is None else key) | last << 31
+        image[12:16] = word.to_bytes(4, "little")
+        at = RING + 0x10000 * qpn + 16 * (ring["produced"] % (1 << ring["log"]))
+        for number, byte in enumerate(image):
+            self.memory[at + number] = byte
+        ring["produced"] += 1
+
+    async def ring(self, qpn, value=None):
+        produced = self.rings[qpn]["produced"] if value is None else value
+        await self.pulse("rqdb_valid", rqdb_qpn=qpn, rqdb_value=produced & 0xFFFF)
+
+    def send(self, qpn, payload, opcode=PktOpcode.SRD_SEND, **changes):
+        header = PktHdr(opcode=opcode, length=len(payload), src_qpn=SRC_QPN, dst_qpn=qpn + 0x440,
+                        qkey=QKEY, psn=1, msg_id=0x1234, src_node=PEER, dst_node=NODE)  # fmt: skip
+        for name, value in changes.items():
+            setattr(header, name, value)
+        packet = header.pack() + payload
+        for at in range(0, len(packet), 64):
+            part = packet[at : at + 64]
+            self.net.post({"data": int.from_bytes(part, "little"), "keep": (1 << len(part)) - 1,
+                           "last": int(at + 64 >= len(packet))})  # fmt: skip
+
+    def at(self, addr):
+        """Host address of an IOVA."""
+        offset = addr - IOVA
+        return MR_BASE + (self.pages[offset >> 12] << 12) + offset % 4096
+
+    def read(self, addr, size):
+        return bytes(self.memory.get(self.at(addr + n), 0) for n in range(size))
+
+    def count(self, name):
+        """A list that grows by the cycle number whenever the signal is high."""
+        seen = []
+
+        async def watch():
+            cycle = 0
+            while True:
+                await RisingEdge(self.dut.clk)
+                cycle += 1
+                if self.dut.core_rst.value == 0 and getattr(self.dut, name).value == 1:
+                    seen.append(cycle)
+
+        cocotb.start_soon(watch())
+        return seen
+
+    unpack_cpl = staticmethod(INTERNAL.cpl.unpack)
+    unpack_ack = staticmethod(INTERNAL.ack_tx.unpack)
+
+    async def completion(self):
+        return self.unpack_cpl((await self.rxc.take(1, 20000))[0]["data"])
+
+    async def ack(self):
+        return self.unpack_ack((await self.ack_tx.take(1, 20000))[0]["data"])

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rx_engine at speed: receives per cycle in steady state, cycles of one packet through it all.
+
+The host responses reads after a fixed time, one beat a cycle, takes every write and completion at
+once (or gives both one place a cycle, as the device does) and posts again what was used.
+"""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import cycle
+from tb.lib.timing import timing
+from tb.unit.data_bench import Moments
+from tb.unit.rx_engine_bench import IOVA, MR_BYTES, Bench
+
+READ_CYCLES = 250
+ENTRY_CYCLES = 3  # efa_cq: completion in to entry out
+BUFFER = 4096
+
+
+class Host(Bench):
+    """A host that is as fast as the device lets it be; `shared` writes and entries in one stream"""
+
+    def __init__(self, dut, shared=True, batch=8):
+        super().__init__(dut)
+        self.shared, self.batch = shared, batch
+        self.waiting, self.beats = deque(), deque()
+        self.entries = deque()
+        self.claimed, self.dues = {}, deque()
+        self.done, self.reads = [], 0
+
+    async def queue(self, qpn, log=8, depth=None):
+        """A queue with all its descriptors posted."""
+        await self.qp(qpn, log=log)
+        self.claimed[qpn] = 0
+        for number in range(depth or 1 << log):
+            self.put(qpn, IOVA + BUFFER * (number * 16 + qpn) % MR_BYTES, BUFFER, number, 1)
+        await self.ring(qpn)
+
+    def _completed(self, beat):
+        super()._completed(beat)
+        cpl = self.unpack_cpl(beat["data"])
+        self.done.append(cycle())
+        if cpl.qpn not in self.claimed:
+            return
+        self.claimed[cpl.qpn] += 1
+        if self.claimed[cpl.qpn] % self.batch == 0:
+            self.rings[cpl.qpn]["produced"] += self.batch
+            self.dues.append((cpl.qpn, self.rings[cpl.qpn]["produced"]))
+
+    async def _host(self):
+        dut = self.dut
+        dut.rd_rq_ready.value = dut.qperr_recv_ready.value = 1
+        while True:
+            await RisingEdge(dut.clk)
+            now = cycle()
+            if dut.rd_rq_valid.value == 1:
+                self.reads += 1
+                self._ask(now, int(dut.rd_rq_addr.value), int(dut.rd_rq_len.value),
+                          int(dut.rd_rq_cookie.value))  # fmt: skip
+            assert dut.qperr_recv_valid.value == 0
+            dut.rd_cpl_rq_valid.value = 0
+            if self.beats and self.beats[0][0] <= now:
+                _, addr, count, offset, cookie, last = self.beats.popleft()
+                data = bytes(self.memory.get(addr + n, 0) for n in range(count))
+                dut.rd_cpl_rq_valid.value, dut.rd_cpl_err.value = 1, 0
+                dut.rd_cpl_cookie.value, dut.rd_cpl_offset.value = cookie, offset
+                dut.rd_cpl_bytes.value, dut.rd_cpl_last.value = count, last
+                dut.rd_cpl_data.value = int.from_bytes(data, "little")
+            self._entries(now)
+            dut.rqdb_valid.value = int(bool(self.dues))
+            if self.dues:
+                qpn, value = self.dues.popleft()
+                dut.rqdb_qpn.value, dut.rqdb_value.value = qpn, value & 0xFFFF
+
+    def _ask(self, now, addr, size, cookie):
+        at = 0
+        while at < size:
+            count = min(64 - (addr + at) % 64, size - at)
+            self.beats.append((now + READ_CYCLES - 1, addr + at, count, at, cookie,
+                               int(at + count == size)))  # fmt: skip
+            at += count
+
+    def _entries(self, now):
+        """Entries go out some cycles after their completions; they and payload share a place."""
+        dut = self.dut
+        while self._done:
+            self._done -= 1
+            self.entries.append(now + ENTRY_CYCLES)
+        due = bool(self.entries) and self.entries[0] <= now
+        # The stream of writes serves its clients in turn.
+        turn = due and not (self.shared and self.wr_pending and not self.entry_turn)
+        self.entry_turn = not turn
+        dut.rxdone_valid.value = int(turn)
+        if turn:
+            self.entries.popleft()
+        self.wr_open = not (self.shared and turn)
+        self.wr_pending = dut.wr_rx_valid.value == 1
+
+    entry_turn = wr_open = True
+    wr_pending = False
+
+
+async def stream(dut, queues, size, count, shared=True, log=8, batch=8):
+    """Receives per cycle in steady state, and the bench."""
+    host = Host(dut, shared, batch)
+    await host.start()
+    host.wr._pause = lambda: not host.wr_open
+    for qpn in queues:
+        await host.queue(qpn, log)
+    await ClockCycles(dut.clk, 400)
+    while host.beats:
+        await RisingEdge(dut.clk)
+    host.reads = 0
+    for number in range(count):
+        host.send(queues[number % len(queues)], bytes(size))
+    for _ in range(count * 70):
+        await RisingEdge(dut.clk)
+        if len(host.done) == count:
+            break
+    assert len(host.done) == count, len(host.done)
+    warm = count // 4
+    rate = (count - warm - 1) / (host.done[-1] - host.done[warm])
+    dut._log.info(f"{len(queues)} queues, {size} bytes: {rate:.3f} receives per cycle")
+    return rate, host
+
+
+def promised(path):
+    """Receives per cycle by spec/timing.yaml."""
+    return 1 / timing("efa_rx_engine", path).interval
+
+
+@cocotb.test()
+@cocotb.parametrize(queues=[16, 64])
+async def small_receives_on_many_queues(dut, queues):
+    """recv.rate.small: 64 bytes, descriptors 250 cycles away, two write beats each"""
+    rate, host = await stream(dut, list(range(queues)), 64, 2000)
+    assert rate == promised("small")
+    # Most reads bring a line of descriptors.
+    assert host.reads <= 2000 / 7, host.reads
+
+
+@cocotb.test()
+async def packets_of_one_flit(dut):
+    """recv.rate.flit: 32 bytes, completions with a way of their own: a packet every cycle"""
+    rate, _ = await stream(dut, list(range(16)), 32, 2000, shared=False)
+    assert rate == promised("flit")
+
+
+@cocotb.test()
+async def one_queue_alone(dut):
+    """recv.rate.one: bound by the descriptors that are kept ahead, 250 cycles away"""
+    rate, _ = await stream(dut, [7], 64, 2000)
+    assert 0.97 * promised("one") <= rate <= 1.03 * promised("one"), rate
+
+
+@cocotb.test()
+async def large_receives(dut):
+    """recv.rate.large: 4096 bytes: 64 beats and a completion"""
+    rate, _ = await stream(dut, list(range(16)), 4096, 120)
+    assert rate * 65 >= 0.99, rate * 65
+
+
+@cocotb.test()
+async def a_queue_without_descriptors_does_not_slow_the_others(dut):
+    """recv.rate.others: one queue's software posts late, its packets wait for their descriptors"""
+    host = Host(dut)
+    await host.start()
+    host.wr._pause = lambda: not host.wr_open
+    for qpn in range(16):
+        await host.queue(qpn)
+    await host.qp(20, log=8)  # its software posts by itself
+    await ClockCycles(dut.clk, 400)
+    for number in range(1600):
+        if number % 80 == 79:
+            # Posted in the cycle of its packet: the read is still to come.
+            host.send(20, bytes(64))
+        host.send(number % 16, bytes(64))
+    posted = 0
+    for _ in range(20000):
+        await RisingEdge(dut.clk)
+        if posted < 20 and host.net.sent >= 160 * posted + 20:
+            host.put(20, IOVA, BUFFER, posted, 1)
+            posted += 1
+            host.dues.append((20, posted))
+        if len(host.done) == 1620:
+            break
+    assert len(host.done) == 1620
+    span = host.done[1500] - host.done[100]
+    assert 1400 / span >= 0.98 * promised("small"), 1400 / span
+
+
+@cocotb.test()
+async def one_packet_on_an_idle_device(dut):
+    """recv.rate.idle: last flit in to payload out and to completion"""
+    host = Host(dut)
+    await host.start()
+    await host.queue(3)
+    await ClockCycles(dut.clk, 400)
+    moments = Moments(dut, "s_net", "wr_rx", "rxc")
+    for _ in range(3):
+        moments.clear()
+        host.send(3, bytes(64))
+        await ClockCycles(dut.clk, 60)
+        last = moments["s_net"][-1]
+        assert moments["wr_rx"][0] - last == timing("efa_rx_engine", "write").latency
+        assert moments["rxc"][0] - last == timing("efa_rx_engine", "completion").latency

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rx_mr_check: each job leaves once, in order, with the places of its buffers or a refusal."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, IoCompStatus, IoRxDesc
+from tb.lib.dont_care import dont_care
+from tb.lib.stream import StreamDriver, clock_and_reset, pauses, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, Ports, Raw, Regions, consumed
+from tb.unit.rx_scatter_tests import packed_place
+
+STATUS = IoCompStatus
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0):
+        self.dut, self.rng = dut, rng_for("rx_mr_check")
+        self.regions, self.wanted = Regions(self.rng), deque()
+        zero(dut, "mr_valid", "m_write_ready", "m_retire_ready")
+        names = {"s_job_data": "s_job", "s_job_req": "s_req", "s_job_descs": "s_descs",
+                 "s_job_pd": "s_pd"}  # fmt: skip
+        self.jobs = StreamDriver(Ports(dut, **names), "s_job", gaps, ["data", "req", "descs", "pd"])
+        self.pause = {name: pauses(stalls, name) for name in ("m_write", "m_retire")}
+        self.consumed = 0
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.init_done))
+        rng = self.rng
+        domain = rng.getrandbits(10)
+        self.domains = domain, domain ^ 0x3FF
+        # Of each domain two that may be written and one that may not; a contiguous one is as
+        # large as a length can say, so that each of its bits counts.
+        self.mine = [[self.regions.make(index, pd, (1 << 62) - 1 if number == 1 else 1 << 14,
+                                        local_write=int(number < 2), phys=number & 1,
+                                        shift=rng.randrange(12, 34))
+                      for number, index in enumerate(rng.sample(range(turn, 256, 2), 3))]
+                     for turn, pd in enumerate(self.domains)]  # fmt: skip
+        await self.regions.report(self.dut, pages=False)
+        self.dut.mr_index.value = self.mine[1][0]["key"] % (1 << LIMITS.mr_w)
+        cocotb.start_soon(self._watch())
+
+    def descriptor(self, turn, good):
+        """(image, allowed, place) of a receive descriptor."""
+        rng = self.rng
+        size = rng.choice((0, 1, 64, rng.randrange(9000)))
+        region, pd = self.mine[turn][rng.randrange(2)], self.domains[turn]
+        key = region["key"]
+        last = region["length"] - size
+        addr = region["iova"] + rng.choice((0, last, rng.randrange(last + 1)))
+        if not good:
+            fault = rng.randrange(4)
+            if fault == 0:
+                key ^= 1 << rng.randrange(24)
+            elif fault == 1:
+                region = self.mine[1 - turn][0]
+                key, addr = region["key"], region["iova"]
+            elif fault == 2:
+                region = self.mine[turn][2]
+                key, addr = region["key"], region["iova"]
+            else:
+                addr = region["iova"] + last + 1
+        desc = IoRxDesc(req_id=rng.getrandbits(16), length=size, buf_addr_lo=addr & 0xFFFFFFFF,
+                        buf_addr_hi=addr >> 32)  # fmt: skip
+        image = int.from_bytes(desc.pack(), "little") | (key | rng.getrandbits(1) << 31) << 96
+        allowed = self.regions.allows(key, pd, addr, size, write=True)
+        known = allowed and size
+        return image, allowed, packed_place(self.regions.place(key, addr)) if known else None
+
+    def job(self, request, good=(1, 1), **fields):
+        """A job with the descriptors it requests; what must leave is noted."""
+        rng = self.rng
+        turn = rng.randrange(2)
+        both = [self.descriptor(turn, one) for one in good]
+        fields.setdefault("packet", int(request != 0 or rng.random() < 0.7))
+        status = 0 if request else rng.choice((0, 1 << rng.randrange(8)))
+        cpl, ack_tx = dont_care(INTERNAL.cpl, rng), dont_care(INTERNAL.ack_tx, rng, status=status)
+        fields = {"write": int(request != 0 or rng.random() < 0.3), "complete": int(status == 0),
+                  **fields}  # fmt: skip
+        fields = dont_care(INTERNAL.rx_job, rng, **fields)
+        image = INTERNAL.rx_job.pack(
+            **fields | {"cpl": INTERNAL.cpl.pack(**cpl), "ack_tx": INTERNAL.ack_tx.pack(**ack_tx)}
+        )
+        del fields["sge0_addr"], fields["sge1_addr"]
+        self.jobs.post({"data": image, "req": request, "descs": both[0][0] | both[1][0] << 128,
+                        "pd": self.domains[turn]})  # fmt: skip
+        refused = any(request >> n & 1 and not both[n][1] for n in (0, 1))
+        if refused:
+            cpl["status"] = STATUS.LOCAL_ERROR_INVALID_LKEY
+            ack_tx["status"] = STATUS.REMOTE_ERROR_BAD_STATUS
+            fields["write"] = 0
+        places = [None if refused or not request >> n & 1 else both[n][2] for n in (0, 1)]
+        self.wanted.append(
+            (
+                {
+                    **fields,
+                    "cpl": INTERNAL.cpl.pack(**cpl),
+                    "ack_tx": INTERNAL.ack_tx.pack(**ack_tx),
+                },
+                places,
+                cpl,
+                ack_tx,
+            )
+        )
+        return refused
+
+    async def _watch(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                continue
+            retires = dut.m_retire_valid.value == 1 and dut.m_retire_ready.value == 1
+            writes = dut.m_write_valid.value == 1 and dut.m_write_ready.value == 1
+            assert retires or not writes, "a job that writes and does not retire"
+            assert retires or not (dut.drop.value == 1 or dut.ev_rx_validated_valid.value == 1)
+            if retires:
+                self._leaves(writes)
+            for name, pause in self.pause.items():
+                getattr(dut, name + "_ready").value = int(not pause())
+
+    def _leaves(self, writes):
+        dut = self.dut
+        fields, places, cpl, ack_tx = self.wanted.popleft()
+        self.consumed += 1
+        job = Raw(INTERNAL.rx_job, str(dut.m_job.value))
+        for name, value in fields.items():
+            assert getattr(job, name) == value, name
+        for name, place in zip(("sge0_addr", "sge1_addr"), places, strict=True):
+            assert place is None or getattr(job, name) == place, name
+        assert writes == bool(fields["write"])
+        assert (dut.ev_rx_validated_valid.value == 1) == bool(fields["packet"])
+        assert (dut.drop.value == 1) == bool(fields["packet"] and ack_tx["status"])
+        if fields["packet"]:
+            event = EVENTS.rx_validated.unpack(int(dut.ev_rx_validated_data.value))
+            assert (event.qpn, event.status, event.req_id, event.length, event.drop) == (
+                cpl["qpn"], ack_tx["status"], cpl["req_id"], fields["length"],
+                1 - fields["complete"])  # fmt: skip
+
+    async def settle(self):
+        await consumed(self.jobs)
+        await until(self.dut, lambda: not self.wanted, "jobs")
+        before = self.consumed
+        await ClockCycles(self.dut.clk, 12)
+        assert self.consumed == before
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.5), (0.3, 0.3)])
+async def jobs_leave_checked(dut, pace):
+    """data.rx_mr_check.rule: none, one or two buffers requested; key, domain, range, local write"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    refused = 0
+    for _ in range(300):
+        good = [bench.rng.random() < 0.8 for _ in range(2)]
+        refused += bench.job(bench.rng.randrange(4), good)
+    await bench.settle()
+    assert refused > 25
+
+
+@cocotb.test()
+async def one_side_waits(dut):
+    """data.rx_mr_check.sides: a job that writes waits for both takers, another one for its own"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.pause["m_write"] = lambda: True
+    await ClockCycles(dut.clk, 2)
+    bench.job(0, write=0)
+    bench.job(3)
+    bench.job(0, write=0)
+    await ClockCycles(dut.clk, 20)
+    assert bench.consumed == 1 and dut.m_retire_valid.value == 0
+    bench.pause = {"m_write": lambda: False, "m_retire": lambda: True}
+    await ClockCycles(dut.clk, 20)
+    assert bench.consumed == 1 and dut.m_write_valid.value == 0
+    bench.pause["m_retire"] = lambda: False
+    await bench.settle()
+    assert bench.consumed == 3
+
+
+@cocotb.test()
+async def nobody_takes_jobs(dut):
+    """data.rx_mr_check.full: its depth, and no verdict is lost"""
+    bench = Bench(dut, 1.0)
+    await bench.start()
+    for _ in range(10):
+        bench.job(3)
+    await ClockCycles(dut.clk, 60)
+    assert bench.jobs.sent == timing("efa_rx_mr_check", "job").depth
+    bench.pause = {name: (lambda: False) for name in bench.pause}
+    await bench.settle()
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_mr_check.time"""
+    bench = Bench(dut)
+    await bench.start()
+    await ClockCycles(dut.clk, 2)
+    moments = Moments(dut, "s_job", "m_retire")
+    for request, path in ((1, "job"), (2, "job"), (3, "two_buffers"), (0, "unasked")):
+        for _ in range(17):
+            bench.job(request)
+        await bench.settle()
+        moments.hold("efa_rx_mr_check", path, "s_job", "m_retire")
+        moments.clear()
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """data.rx_mr_check.reset: no half-requested job, no verdict of an old one meets a new one"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for turn in range(8):
+        for _ in range(12):
+            bench.job(3)
+        await ClockCycles(dut.clk, 6 + turn)
+        bench.jobs.clear()
+        await reset(dut)
+        bench.wanted.clear()
+        await until(dut, high(dut.init_done))
+        if turn % 2:
+            for live in (0, 1):
+                for region in bench.regions.table.values():
+                    region["live"] = live
+                if not live:
+                    bench.job(1)
+                    bench.job(2)
+            await bench.settle()
+        await bench.regions.report(dut, pages=False)
+        bench.job(1)
+        bench.job(3, (0, 1))
+        bench.job(2)
+        await bench.settle()

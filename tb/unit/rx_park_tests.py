@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rx_park: packets that wait keep their order in their queue and keep nobody else waiting."""
+
+from collections import defaultdict, deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import PktHdr
+from tb.lib.stream import clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until, zero
+
+QPNS, GROUP, HEADER, CYCLES = 64, 8, 32, 3000
+INPUTS = ("s_pkt_valid", "m_pkt_ready", "s_lookup_qpn", "s_park_valid", "s_empty", "s_arrived")
+WAIT = timing("efa_rx_park", "list")
+
+
+def raw(header):
+    """A header as its bits."""
+    return int.from_bytes(header.pack(), "little")
+
+
+class Env:
+    """The packet buffer before it and two stages of judgement behind it, once a cycle.
+
+    A packet is checked when its queue may be (`open`, a function of the queue) and it is not
+    blocked; else it is parked. The judgements of a queue must come in the order of its packets."""
+
+    def __init__(self, dut, opens, gaps=0.0, stalls=0.0):
+        self.dut, self.rng, self.opens = dut, rng_for("rx_park"), opens
+        self.gaps, self.stalls = gaps, stalls
+        self.waiting, self.stages, self.checked, self.parks = deque(), [None, None], [], 0
+        self.number, self.arrived, self.now, self.offered = 0, False, 0, None
+        self.inside, self.bits = 0, int(dut.QPN_W.value)
+        self.sent, self.consumed = {}, defaultdict(list)
+
+    async def start(self):
+        zero(self.dut, *INPUTS)
+        await clock_and_reset(self.dut)
+
+    def send(self, qpn):
+        above = self.rng.getrandbits(16) >> self.bits << self.bits
+        # All bits that are not of these two are any, also those that are reserved.
+        reported = raw(PktHdr(dst_qpn=above + qpn, psn=self.number))
+        others = ~(raw(PktHdr(dst_qpn=0xFFFF, psn=0xFFFF)) ^ raw(PktHdr()))
+        header = reported ^ self.rng.getrandbits(8 * HEADER) & others
+        self.sent[self.number] = (header, self.rng.getrandbits(9), self.rng.getrandbits(8), qpn,
+                                  self.number)  # fmt: skip
+        self.waiting.append(self.sent[self.number])
+        self.number += 1
+
+    async def cycles(self, count=1, step=None):
+        for _ in range(count):
+            if step:
+                step()
+            await self.cycle()
+
+    async def cycle(self):
+        dut, stages, rng = self.dut, self.stages, self.rng
+        await RisingEdge(dut.clk)
+        self.now += 1
+        if dut.rst.value == 0:
+            self._edge()
+        # The second stage ends at once, the first one moves up behind a packet of another queue.
+        first, second = stages
+        dut.s_park_valid.value = 0
+        self.parked = second is not None and (second[1] or not self.opens(second[0][3]))
+        if self.parked:
+            header, line, slot = second[0][:3]
+            dut.s_park_valid.value, dut.s_park_header.value = 1, header
+            dut.s_park_line.value, dut.s_park_slot.value = line, slot
+        if first:
+            dut.s_lookup_qpn.value = first[3]
+        dut.s_empty.value = int(first is None and second is None)
+        dut.s_arrived.value, self.arrived = int(self.arrived), False
+        offered = self.waiting and (dut.s_pkt_valid.value == 1 or rng.random() >= self.gaps)
+        dut.s_pkt_valid.value = int(bool(offered))
+        if offered:
+            dut.s_pkt_header.value, dut.s_pkt_line.value, dut.s_pkt_slot.value = self.waiting[0][:3]
+        await Timer(1, "ns")
+        self.blocked = first is not None and dut.m_blocked.value == 1
+        behind = first and second and first[3] == second[0][3] and not self.blocked
+        self.moves = first is not None and not behind and rng.random() >= self.stalls
+        dut.m_pkt_ready.value = int(first is None or self.moves)
+
+    parked = moves = blocked = False
+
+    def _edge(self):
+        dut, stages = self.dut, self.stages
+        if stages[1]:
+            packet, _ = stages[1]
+            self.inside += self.parked
+            if self.parked:
+                self.parks += 1
+            else:
+                self.checked.append((packet[3], packet[4], self.now))
+            stages[1] = None
+        if self.moves:
+            stages[:] = None, (stages[0], self.blocked)
+        if dut.s_pkt_valid.value == 1 and dut.s_pkt_ready.value == 1:
+            self.waiting.popleft()
+        shown = None
+        if dut.m_pkt_valid.value == 1:
+            header = int(dut.m_pkt_header.value)
+            fields = PktHdr.unpack(header.to_bytes(32, "little"))
+            shown = (header, int(dut.m_pkt_line.value), int(dut.m_pkt_slot.value),
+                     fields.dst_qpn % (1 << self.bits), fields.psn % (1 << 16))  # fmt: skip
+            assert shown == self.sent[shown[4]]
+        assert self.offered is None or self.offered == shown, "an offered packet went away"
+        self.offered = None if dut.m_pkt_ready.value == 1 else shown
+        if shown and dut.m_pkt_ready.value == 1:
+            assert stages[0] is None
+            self.inside -= dut.s_pkt_ready.value == 0 or dut.s_pkt_valid.value == 0
+            stages[0] = shown
+            self.consumed[shown[4]].append(self.now)
+
+    async def settle(self, limit=3000):
+        for _ in range(limit):
+            if len(self.checked) == self.number:
+                break
+            await self.cycle()
+        assert len(self.checked) == self.number, "packets are lost"
+        for qpn in range(64):
+            numbers = [number for owner, number, _ in self.checked if owner == qpn]
+            assert numbers == sorted(numbers), f"packets of queue {qpn} changed places"
+
+
+@cocotb.test()
+async def a_packet_goes_straight_through(dut):
+    """data.rx_park.straight: in the cycle in which it comes, one each cycle, while none waits"""
+    promised = timing("efa_rx_park", "packet")
+    assert (promised.latency, promised.interval) == (0, 1)
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    dut.m_pkt_ready.value = dut.s_pkt_valid.value = 1
+    for number in range(16):
+        header = raw(PktHdr(dst_qpn=number % 4, psn=number))
+        dut.s_pkt_header.value, dut.s_pkt_line.value = header, number
+        await Timer(1, "ns")
+        assert dut.m_pkt_valid.value == dut.s_pkt_ready.value == 1
+        assert (int(dut.m_pkt_header.value), int(dut.m_pkt_line.value)) == (header, number)
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
+async def packets_of_a_queue_keep_their_order(dut, pace):
+    """data.rx_park.order: queues open and close at any time, some of them after the others"""
+    env = Env(dut, lambda qpn: qpn in state, *pace)
+    await env.start()
+    rng, state = env.rng, set(range(QPNS))
+    queues = rng.sample(range(QPNS), QPNS)
+
+    def step():
+        first = env.now * QPNS // CYCLES // GROUP * GROUP
+        if rng.random() < 0.1:
+            state.update(queues[:first])
+            state.symmetric_difference_update({rng.choice(queues[first : first + GROUP])})
+            env.arrived = rng.random() < 0.5
+        if len(env.waiting) < 4:
+            env.send(rng.choice(queues[first : first + GROUP]))
+
+    await env.cycles(CYCLES - 1, step)
+    state.update(range(QPNS))
+    await env.settle()
+    assert env.parks > 200 and env.number > 300
+
+
+@cocotb.test()
+async def others_pass_those_that_wait(dut):
+    """data.rx_park.pass: a packet a cycle while others wait; those go on when their read is over"""
+    env = Env(dut, lambda qpn: qpn not in late)
+    await env.start()
+    late = {1, 2}
+    for number in range(40):
+        env.send(1 + number % 2 if number < 6 else 3 + number % 4)
+    await env.cycles(50)
+    assert [owner for owner, _, _ in env.checked] == [3 + n % 4 for n in range(6, 40)]
+    times = [at for _, _, at in env.checked]
+    assert times[-1] - times[0] == len(times) - 1, "they had to wait"
+    late.clear()
+    env.arrived = True
+    began = env.now
+    await env.cycles(20)
+    assert [number for _, number, _ in env.checked[34:]] == list(range(6))
+    assert env.checked[34][2] - began <= WAIT.latency + 4
+
+
+@cocotb.test()
+async def those_that_wait_are_looked_at_now_and_then(dut):
+    """data.rx_park.timer: without any word, every 64 cycles"""
+    env = Env(dut, lambda qpn: qpn not in late)
+    await env.start()
+    late = {5}
+    env.send(5)
+    await env.cycles(100)
+    parks = env.parks
+    await env.cycles(10 * timing("efa_rx_park", "again").interval)
+    assert env.parks - parks == 10
+    late.clear()
+    await env.settle(80)
+
+
+@cocotb.test()
+async def a_pass_gives_others_as_long_as_it_took(dut):
+    """data.rx_park.rest: however early the word came that requests the next one"""
+    env = Env(dut, lambda qpn: False)
+    await env.start()
+
+    def step():
+        env.arrived = env.consumed[0][-1:] == [env.now]
+
+    for many in (3, 4, 5, 8, 15, 16, 33, 50):
+        while env.number < many:
+            env.send(env.number)
+        await env.cycles(300, step)
+        env.consumed[0].clear()
+        # Also where the timer would request it: that is later.
+        await env.cycles(12 * many, step)
+        times = env.consumed[0]
+        # And two cycles for each pass to begin.
+        assert {b - a for a, b in zip(times, times[1:], strict=False)} == {2 * many + 2}
+    # Where nobody else may come they are gone through at once.
+    while env.number < WAIT.depth:
+        env.send(env.number)
+    await env.cycles(600, step)
+    times = env.consumed[0][-4:]
+    assert all(b - a < WAIT.depth + 8 for a, b in zip(times, times[1:], strict=False))
+
+
+@cocotb.test()
+async def it_closes_while_nothing_is_offered(dut):
+    """data.rx_park.close: also when nothing could be taken"""
+    zero(dut, *INPUTS, "s_pkt_header", "s_pkt_line", "s_pkt_slot")
+    await clock_and_reset(dut)
+    await pulse(dut, "s_park_valid", s_park_header=0, s_park_line=1, s_park_slot=1)
+    await pulse(dut, "s_arrived")
+    await ClockCycles(dut.clk, 4)
+    dut.s_pkt_valid.value = dut.m_pkt_ready.value = 1
+    for _ in range(4):
+        await RisingEdge(dut.clk)
+        assert dut.s_pkt_ready.value == 0 and dut.m_pkt_valid.value == 0
+    dut.s_empty.value = 1
+    await until(dut, high(dut.m_pkt_valid), cycles=3)
+    assert dut.m_pkt_slot.value == 1 and dut.s_pkt_ready.value == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(turn=[0, 1, 2])
+async def each_queue_is_blocked_for_itself(dut, turn):
+    """data.rx_park.blocked: those of which a packet waits, and no others"""
+    half = rng_for("blocked").sample(range(QPNS), QPNS // 2)
+    late = (set(half), set(range(QPNS)) - set(half), set(half[::2]))[turn]
+    env = Env(dut, lambda qpn: False)
+    await env.start()
+    for qpn in late:
+        env.send(qpn)
+    await env.cycles(200)
+    # The list has just been gone through; nothing moves for as long.
+    times = env.consumed[env.number - 1]
+    seen = len(times)
+    for _ in range(200):
+        if len(times) > seen:
+            break
+        await env.cycle()
+    await env.cycles(4)
+    for _ in range(2):
+        found = set()
+        await RisingEdge(dut.clk)
+        for first in range(0, QPNS, 16):
+            await RisingEdge(dut.clk)
+            for qpn in range(first, first + 16):
+                dut.s_lookup_qpn.value = qpn
+                await Timer(200, "ps")
+                found |= {qpn} if dut.m_blocked.value == 1 else set()
+        assert found == late
+
+
+@cocotb.test()
+async def a_full_list_keeps_all_waiting(dut):
+    """data.rx_park.full: at so many packets, and no packet is lost"""
+    env = Env(dut, lambda qpn: qpn not in late, stalls=0.2)
+    await env.start()
+    late = {0}
+    for number in range(100):
+        env.send(0 if number < 90 else 7)
+    await env.cycles(300)
+    assert not env.checked and WAIT.depth <= env.number - len(env.waiting) <= WAIT.depth + 6
+    late.clear()
+    await env.settle()
+
+
+@cocotb.test()
+async def new_packets_get_their_turn(dut):
+    """data.rx_park.fair: reads end all the time, others wait in vain, new packets still pass"""
+    env = Env(dut, lambda qpn: qpn != 9)
+    await env.start()
+
+    def step():
+        env.arrived = True
+        if len(env.waiting) < 4:
+            env.send(9 if env.number < 40 else 10 + env.number % 4)
+
+    await env.cycles(1000, step)
+    assert len(env.checked) > 400, len(env.checked)
+
+
+@cocotb.test()
+async def a_pass_takes_its_time(dut):
+    """data.rx_park.time"""
+    env = Env(dut, lambda qpn: qpn not in late)
+    await env.start()
+    late = {1, 2, 3}
+    for number in range(9):
+        env.send(1 + number % 3)
+    await env.cycles(120)
+    while dut.s_empty.value == 0 or dut.m_pkt_valid.value == 1:
+        await env.cycle()
+    late.clear()
+    env.checked.clear()
+    env.arrived = True
+    await env.cycle()
+    began = env.now + 1
+    await env.cycles(30)
+    times = [at for _, _, at in env.checked]
+    # Two stages of judgement stand behind it.
+    assert times[0] - began == WAIT.latency + 2, (began, times)
+    assert {b - a for a, b in zip(times, times[1:], strict=False)} == {WAIT.interval}
+
+
+@cocotb.test()
+async def reset_clears_who_waits(dut):
+    """data.rx_park.reset: at any moment, in a pass too"""
+    env = Env(dut, lambda qpn: qpn not in late)
+    await env.start()
+    for wait in range(4, 40, 5):
+        late = {1, 2}
+        for number in range(12):
+            env.send(1 + number % 2)
+        await env.cycles(wait)
+        env.arrived = True
+        await env.cycles(wait % 7)
+        zero(dut, *INPUTS)
+        await reset(dut)
+        env.waiting.clear()
+        env.checked.clear()
+        env.stages[:], env.offered, env.number = [None, None], None, 0
+        env.parked = env.moves = False
+        late = set()
+        for number in range(20):
+            env.send(number % 3)
+        await env.settle(60)

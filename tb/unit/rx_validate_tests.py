@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_rx_validate: decision 0001's order of refusal, and what a packet may take with it."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge, Timer
+
+from efa.defs import (
+    INTERNAL,
+    LIMITS,
+    AdminQpState,
+    IoCompStatus,
+    IoRxDesc,
+    IoSendOpType,
+    PktHdr,
+    PktOpcode,
+)
+from tb.lib.dont_care import dont_care
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.waits import high, pulse, until, zero
+from tb.unit.data_bench import Moments, Ports, Raw, RawMonitor, consumed
+
+STATUS = IoCompStatus
+QKEY, GRH, NO_AH, NO_LAST = 0xABCD, LIMITS.grh_bytes, LIMITS.reserved_ah, 7
+STATES = AdminQpState
+TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
+
+
+class Claims:
+    """As efa_rq_pop: a packet at stage 1 with its context, one at stage 2 whose response is due.
+
+    Now and then the queue of the packet at stage 1 is blocked, or descriptors are missing."""
+
+    def __init__(self, bench):
+        self.bench, self.dut = bench, bench.dut
+        self.cancel()
+        cocotb.start_soon(self._run())
+
+    def cancel(self):
+        self.first, self.second, self.wait, self.blocked = None, None, 0, 0
+        self.leaves = self.step = False
+
+    async def _run(self):
+        dut, bench = self.dut, self.bench
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                self.cancel()
+                zero(dut, "s_claim_ready", "s_claim_step", "s_rsp_valid")
+                continue
+            self._edge()
+            # Contexts and responses come from registers, what goes on follows from them.
+            dut.qpc_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
+            self.blocked = dut.s_blocked.value = int(bench.rng.random() < bench.parks)
+            responses = self.second is not None and self.wait == 0
+            dut.s_rsp_valid.value = int(responses)
+            if responses:
+                self._answer()
+            await Timer(1, "ns")
+            leaves = responses and dut.m_rsp_ready.value == 1
+            behind = self.second is not None and self.second[0] == self.first
+            step = (self.first is not None and not behind and dut.m_claim_hold.value == 0
+                    and (self.second is None or leaves))  # fmt: skip
+            dut.s_claim_step.value = int(step)
+            dut.s_claim_ready.value = int(step or self.first is None)
+            self.leaves, self.step = leaves, step
+            if self.first is not None:
+                assert dut.m_lookup_qpn.value == self.first
+            # A blocked packet is parked, also if it would be refused.
+            skip = int(dut.m_claim_skip.value) if step else 0
+            assert skip or not (step and self.blocked)
+            need = int(dut.m_claim_need.value) if step else 0
+            self.looked = (self.first, skip, self.blocked, need)
+            self.parked = leaves and dut.m_rsp_parked.value == 1
+            assert dut.m_park_valid.value == int(responses and (self.second[2] or self.missing))
+            if self.second is not None:
+                assert leaves or not (responses and (self.second[2] or self.missing))
+
+    def _edge(self):
+        """What the edge did with the packets."""
+        dut, bench = self.dut, self.bench
+        assert dut.m_claim_done.value == (dut.m_job_valid.value and dut.m_job_ready.value)
+        bench.ended += int(dut.m_claim_done.value)
+        if self.leaves:
+            qpn, skip, blocked, _ = self.second
+            assert self.parked == bool(blocked or self.missing)
+            if self.parked:
+                bench.park(int(dut.m_park_header.value), int(dut.m_park_line.value),
+                           int(dut.m_park_slot.value))  # fmt: skip
+            else:
+                bench.responses.append(None if skip else self.reported)
+                if self.reported and not skip and self.reported[0] in ("endless", "complete"):
+                    bench.rings[qpn].popleft()
+            self.second = None
+        elif self.second is not None and self.wait:
+            self.wait -= 1
+        if self.step:
+            self.second, self.first = self.looked, None
+            self.wait = bench.rng.randrange(1, 20) if bench.rng.random() < bench.late else 0
+        if dut.m_claim_valid.value == 1 and dut.s_claim_ready.value == 1:
+            self.first = int(dut.m_claim_qpn.value)
+        self.leaves = self.step = False
+
+    def _answer(self):
+        dut = self.dut
+        qpn, skip, _, need = self.second
+        rings = self.bench.rings.get(qpn)
+        self.reported = None
+        # What is missing in this cycle may be here in the next one.
+        self.missing = not skip and self.bench.rng.random() < self.bench.parks
+        dut.s_rsp_skipped.value, dut.s_rsp_missing.value = skip, int(self.missing)
+        if skip:
+            # Whatever it says then does not count.
+            for name in ("failed", "none", "complete", "short"):
+                getattr(dut, f"s_rsp_{name}").value = self.bench.rng.getrandbits(1)
+            return
+        kind, count, descs, sizes = rings[0]
+        short = kind == "complete" and sum(sizes) < need
+        self.reported = ("short" if short else kind), count, descs, sizes
+        dut.s_rsp_none.value = int(kind == "none" and not self.missing)
+        dut.s_rsp_failed.value = int(kind == "failed" and not self.missing)
+        # Of what is not there or broken the rest of the response does not count.
+        empty = kind in ("none", "failed")
+        noise = self.bench.rng.getrandbits(2) if empty else 0
+        dut.s_rsp_complete.value = noise & 1 if empty else int(kind == "complete")
+        dut.s_rsp_short.value = noise >> 1 if empty else int(short)
+        dut.s_rsp_count.value, dut.s_rsp_descs.value = count, descs
+
+
+class Bench:
+    def __init__(self, dut, gaps=0.0, stalls=0.0, late=0.0, err_stalls=0.0, parks=0.0):
+        self.dut, self.rng, self.late = dut, rng_for("rx_validate"), late
+        self.qps, self.rings, self.handles = {}, {}, {}
+        self.wanted, self.responses, self.wrong_keys, self.wanted_errs = (
+            deque(),
+            deque(),
+            [0, 0],
+            [],
+        )
+        self.ended, self.jobs_seen, self.parks, self.waited = 0, 0, parks, 0
+        zero(dut, "s_open", "ah_valid", "s_claim_ready", "s_claim_step", "s_rsp_valid",
+             "s_rsp_skipped", "s_rsp_failed", "s_rsp_none", "s_rsp_missing",
+             "s_rsp_complete", "s_rsp_short", "s_blocked", "s_rsp_count",
+             "s_rsp_descs", "qpc_data")  # fmt: skip
+        self.packets = StreamDriver(dut, "s_pkt", gaps, ["header", "line", "slot"])
+        names = {"m_job_data": "m_job", "m_job_req": "m_req", "m_job_descs": "m_descs",
+                 "m_job_pd": "m_pd"}  # fmt: skip
+        self.jobs = RawMonitor(Ports(dut, **names), "m_job", stalls,
+                               ["data", "req", "descs", "pd"], on_beat=self._job)  # fmt: skip
+        self.errs = StreamMonitor(dut, "m_err", stalls or err_stalls, ["qpn", "cause"])
+
+    async def start(self):
+        await clock_and_reset(self.dut)
+        await until(self.dut, high(self.dut.init_done))
+        self.dut.s_open.value = 1
+        self.claims = Claims(self)
+        cocotb.start_soon(self._keys())
+
+    def qp(self, qpn, state=STATES.RTS, srd=1, pd=3, **fields):
+        fields = {"live": 1, "state": state, "srd": srd, "pd": pd, "qp_num": qpn + 0x440,
+                  "qkey": QKEY, "rcqn": qpn + 9, "rsub": qpn & 1, **fields}  # fmt: skip
+        self.qps[qpn] = dont_care(INTERNAL.qpc, self.rng, **fields)
+        self.rings[qpn] = deque()
+
+    async def handle(self, index, pd, node, live=1, fabric=1):
+        if fabric:
+            self.handles[pd, node] = index if live else None
+        images = (INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields)) for fields in (
+            {"live": live, "pd": pd, "fabric": fabric, "node": node}, {"fabric": 1}))  # fmt: skip
+        await pulse(self.dut, "ah_valid", ah_index=index, ah_data=next(images))
+        # Only what comes with valid is meant.
+        self.dut.ah_data.value = next(images)
+
+    def post(self, qpn, kind, *sizes):
+        """What the head of a QP's ring will be: a whole entry, "none", "broken" or "endless"."""
+        descs = 0
+        for number in range(2):
+            size = sizes[number] if number < len(sizes) else self.rng.getrandbits(16)
+            desc = IoRxDesc.unpack(self.rng.randbytes(16))
+            desc.length = size
+            descs |= int.from_bytes(desc.pack(), "little") << 128 * number
+        self.rings[qpn].append((kind, len(sizes) if kind == "complete" else 2, descs, sizes))
+
+    def send(self, qpn, length, **fields):
+        """A packet; what must become of it follows from the rings as they are now."""
+        rng = self.rng
+        header = PktHdr(**{
+            "opcode": PktOpcode.SRD_SEND, "length": length, "has_imm": rng.getrandbits(1),
+            "src_qpn": rng.getrandbits(16), "dst_qpn": qpn + 0x440, "qkey": QKEY,
+            "psn": rng.getrandbits(32), "msg_id": rng.getrandbits(32), "imm": rng.getrandbits(32),
+            "src_node": rng.randrange(8), "dst_node": rng.getrandbits(16),
+            "path": rng.getrandbits(8), **fields})  # fmt: skip
+        line, slot = rng.getrandbits(9), rng.getrandbits(8)
+        raw = int.from_bytes(header.pack(), "little")
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.wanted.append((header, line, slot, raw))
+
+    def _status(self, header, entry):
+        """(status, need) of a packet whose claim was answered with that entry, None: skipped."""
+        srd = header.opcode == PktOpcode.SRD_SEND
+        qpn = header.dst_qpn % 64
+        qp = self.qps.get(qpn, {"live": 0})
+        need = header.length + (0 if srd else GRH)
+        there = (qp["live"] and qp["qp_num"] == header.dst_qpn and qp["srd"] == srd
+                 and qp["state"] in TAKES)  # fmt: skip
+        if there and qp["qkey"] != header.qkey:
+            self.wrong_keys[0] += 1
+        assert (entry is None) == (not there or qp["qkey"] != header.qkey)
+        if entry is None or entry[0] == "failed":
+            return STATUS.REMOTE_ERROR_BAD_DEST_QPN, need
+        if entry[0] == "none":
+            return STATUS.REMOTE_ERROR_RNR, need
+        if entry[0] == "endless":
+            self.wanted_errs.append({"qpn": qpn, "cause": NO_LAST})
+            return STATUS.REMOTE_ERROR_BAD_STATUS, need
+        if sum(entry[3]) < need:
+            return STATUS.REMOTE_ERROR_BAD_LENGTH, need
+        return STATUS.OK, need
+
+    def _job(self, beat):
+        header, line, slot, _ = self.wanted.popleft()
+        qpn = header.dst_qpn % 64
+        entry = self.responses.popleft()
+        self.jobs_seen += 1
+        status, need = self._status(header, entry)
+        srd = header.opcode == PktOpcode.SRD_SEND
+        job = Raw(INTERNAL.rx_job, beat["data"])
+        ack_tx, cpl = Raw(INTERNAL.ack_tx, job.raw("ack_tx")), Raw(INTERNAL.cpl, job.raw("cpl"))
+        complete = status in (STATUS.OK, STATUS.REMOTE_ERROR_BAD_STATUS)
+        assert ack_tx.status == status
+        assert (job.packet, job.ack, job.complete) == (1, int(srd), int(complete))
+        assert (job.length, job.line, job.slot) == (header.length, line, slot)
+        assert (
+            ack_tx.dst_node,
+            ack_tx.dst_qpn,
+            ack_tx.src_qpn,
+            ack_tx.psn,
+            ack_tx.msg_id,
+            ack_tx.path,
+        ) == (
+            header.src_node,
+            header.src_qpn,
+            header.dst_qpn,
+            header.psn,
+            header.msg_id,
+            header.path,
+        )
+        assert job.write == int(status == STATUS.OK and need > 0)
+        assert cpl.qpn == qpn
+        if complete:
+            kind, count, descs, sizes = entry
+            qp = self.qps[qpn]
+            first = IoRxDesc.unpack((descs & (1 << 128) - 1).to_bytes(16, "little"))
+            assert job.count == count and int(beat["pd"], 2) == qp["pd"]
+            assert (cpl.rx, cpl.qp_num, cpl.cqn, cpl.sub, cpl.req_id) == (
+                1, header.dst_qpn, qp["rcqn"], qp["rsub"], first.req_id)  # fmt: skip
+            assert cpl.op_type == IoSendOpType.SEND
+            wanted = STATUS.OK if kind == "complete" else STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR
+            assert cpl.status == wanted
+            assert (cpl.unsolicited, cpl.length_hi, cpl.req_id_ex) == (0, 0, 0)
+        if status == STATUS.OK:
+            known = self.handles.get((qp["pd"], header.src_node))
+            assert cpl.ah == (NO_AH if known is None else known)
+            assert (cpl.has_imm, cpl.imm, cpl.src_qpn, cpl.src_node, cpl.length) == (
+                header.has_imm, header.imm, header.src_qpn, header.src_node, need)  # fmt: skip
+            assert job.grh == int(not srd) and job.size0 == sizes[0]
+            assert job.size1 == (sizes[1] if count == 2 else 0)
+            requests = [need > 0 and sizes[0] > 0, need > sizes[0]]
+            request = int(beat["req"], 2)
+            assert request == requests[0] + 2 * requests[1], (request, need, sizes)
+            descs_seen = int(beat["descs"], 2)
+            for number in (0, 1):
+                if requests[number]:
+                    assert (descs_seen ^ descs) >> 128 * number & (1 << 128) - 1 == 0
+        else:
+            assert int(beat["req"], 2) == 0
+
+    def park(self, raw, line, slot):
+        """A packet that has to wait; it is offered again behind the others."""
+        # Those before it that have not left yet are checked already.
+        found = next(n for n, one in enumerate(self.wanted) if one[1:] == (line, slot, raw))
+        assert found <= 1
+        self.wanted.append(self.wanted[found])
+        del self.wanted[found]
+        self.packets.post({"header": raw, "line": line, "slot": slot})
+        self.waited += 1
+
+    async def _keys(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.wrong_keys[1] += int(self.dut.qkey_wrong.value == 1)
+
+    async def settle(self):
+        await consumed(self.packets)
+        await until(self.dut, lambda: not self.wanted, "jobs", 20000)
+        await until(self.dut, lambda: len(self.errs.beats) == len(self.wanted_errs), "errors")
+        await ClockCycles(self.dut.clk, 8)
+        assert list(self.errs.beats) == self.wanted_errs
+        assert self.wrong_keys[0] == self.wrong_keys[1]
+        assert self.ended == self.jobs_seen and not self.responses
+
+
+def random_entry(bench, qpn):
+    rng = bench.rng
+    kind = rng.choice(("complete",) * 6 + ("none", "failed", "endless"))
+    if kind == "complete":
+        sizes = [rng.choice((0, 1, 40, 72, rng.randrange(9000))) for _ in range(rng.choice((1, 2)))]
+        bench.post(qpn, kind, *sizes)
+    else:
+        bench.post(qpn, kind)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.5, 0.5, 0.3), (0.0, 0.7, 1.0)])
+async def statuses_match_the_rule(dut, pace):
+    """data.rx_validate.rule: QPs of every state and type, keys, entries of every kind and size"""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    rng = bench.rng
+    for qpn in range(12):
+        bench.qp(qpn, STATES(qpn % 7) if qpn < 7 else STATES.RTS, int(rng.random() < 0.6), qpn % 3)
+    bench.qps[11]["live"] = 0
+    for number in range(40):
+        await bench.handle(number, rng.randrange(3), rng.randrange(8))
+    for _ in range(300):
+        qpn = rng.choice((*range(12), 7, 8, 9, 10, 7, 8, 9, 10))
+        while len(bench.rings[qpn]) < 2:
+            random_entry(bench, qpn)
+        kind, _, _, sizes = bench.rings[qpn][0]
+        srd = int(bench.qps[qpn]["srd"]) ^ (rng.random() < 0.05)
+        space = max(0, sum(sizes) - 40 * (not srd))
+        length = min(8928, rng.choice((0, 1, 32, space, space + 1, rng.randrange(9000))))
+        fields = {"opcode": PktOpcode.SRD_SEND if srd else PktOpcode.UD_SEND}
+        if rng.random() < 0.1:
+            fields["qkey"] = QKEY ^ 1 << rng.randrange(32)
+        if rng.random() < 0.05:
+            fields["dst_qpn"] = (qpn + 0x440) ^ 64 << rng.randrange(10)
+        if rng.random() < 0.1:
+            fields["src_node"] = rng.choice((64, 0xFFFF, 0x103))
+        bench.send(qpn, length, **fields)
+        # The ring's head must not move between the packet's claim and its prediction.
+        await bench.settle()
+        if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
+            bench.rings[qpn].popleft()
+    assert bench.wanted_errs and bench.wrong_keys[1] > 3
+
+
+@cocotb.test()
+async def every_queue_and_peer_is_itself(dut):
+    """data.rx_validate.each: all queues, domains and nodes, with what comes of their packets"""
+    bench = Bench(dut, 0.0, 0.2, 0.1)
+    await bench.start()
+    rng = bench.rng
+    domains = rng.sample(range(64), 12)
+    for qpn in range(64):
+        bench.qp(qpn, srd=rng.getrandbits(1), pd=rng.choice(domains), rcqn=rng.getrandbits(12),
+                 rsub=rng.getrandbits(1), qkey=rng.getrandbits(32),
+                 qp_num=qpn + 64 * rng.getrandbits(10))  # fmt: skip
+    for _ in range(2):
+        for pd in domains:
+            for node in rng.sample(range(64), 60):
+                await bench.handle(rng.getrandbits(8), pd, node, live=int(rng.random() < 0.8))
+        for _ in range(400):
+            qpn = rng.randrange(64)
+            qp = bench.qps[qpn]
+            random_entry(bench, qpn)
+            known = [node for pd, node in bench.handles if pd == qp["pd"]]
+            bench.send(qpn, rng.choice((0, 1, 32, 60)), src_node=rng.choice((*known, 70)),
+                       dst_qpn=qp["qp_num"], qkey=qp["qkey"],
+                       opcode=PktOpcode.SRD_SEND if qp["srd"] else PktOpcode.UD_SEND)  # fmt: skip
+        await bench.settle()
+
+
+@cocotb.test()
+async def packets_follow_each_other(dut):
+    """data.rx_validate.stream: one queue's entries in order, another's between them"""
+    bench = Bench(dut, 0.0, 0.3, 0.2)
+    await bench.start()
+    for qpn in (1, 2):
+        bench.qp(qpn)
+        for _ in range(60):
+            bench.post(qpn, "complete", 100)
+    for number in range(80):
+        bench.send(1 + (number % 3 == 0), 101 if number % 5 == 0 else 100)
+    await bench.settle()
+    assert bench.ended == 80
+
+
+@cocotb.test()
+async def packets_that_cannot_be_checked_step_aside(dut):
+    """data.rx_validate.park: blocked or without descriptors: nothing else becomes of them"""
+    bench = Bench(dut, 0.1, 0.4, 0.2, parks=0.3)
+    await bench.start()
+    for qpn in (1, 2, 3):
+        bench.qp(qpn)
+        for _ in range(200):
+            bench.post(qpn, "complete", 100)
+    for number in range(200):
+        bench.send(1 + number % 4, 101 if number % 5 == 0 else 100)
+        if number % 40 == 0:
+            await bench.settle()
+    await bench.settle()
+    assert bench.ended == 200 and bench.waited > 60
+
+
+@cocotb.test()
+async def handles_come_and_go(dut):
+    """data.rx_validate.handles: the sender's handle in the QP's domain, or none"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.qp(1, pd=5)
+    bench.qp(2, pd=6)
+
+    async def both(node):
+        for qpn in (1, 2):
+            bench.post(qpn, "complete", 64)
+            bench.send(qpn, 8, src_node=node)
+        await bench.settle()
+
+    await both(3)
+    await bench.handle(77, 5, 3)
+    await both(3)
+    await bench.handle(78, 6, 3)
+    await bench.handle(79, 5, 9, fabric=0)
+    for node in (3, 9, 3 + 64, 0x300):
+        await both(node)
+    await bench.handle(77, 5, 3, live=0)
+    await both(3)
+    for bit in range(6, 16):
+        await bench.handle(90 + bit, 5, 20 | 1 << bit)
+        await both(20)
+    await bench.handle(255, 5, 63)
+    await both(63)
+    dut.s_open.value = 0
+    await consumed(bench.packets)
+    await reset(dut)
+    await until(dut, high(dut.init_done))
+    bench.handles.clear()
+    dut.s_open.value = 1
+    await both(3)
+
+
+@cocotb.test()
+async def closed_until_all_is_ready(dut):
+    """data.rx_validate.closed"""
+    bench = Bench(dut)
+    await bench.start()
+    dut.s_open.value = 0
+    bench.qp(1)
+    bench.post(1, "complete", 64)
+    bench.send(1, 8)
+    await ClockCycles(dut.clk, 20)
+    assert bench.packets.sent == 0
+    dut.s_open.value = 1
+    await bench.settle()
+
+
+@cocotb.test()
+async def an_entry_without_end_stops_the_next(dut):
+    """data.rx_validate.endless: the report is out, and seen, before the next packet is checked"""
+    held = {"on": True}
+    bench = Bench(dut, err_stalls=lambda: held["on"])
+    await bench.start()
+    bench.qp(1)
+    bench.post(1, "endless")
+    bench.post(1, "complete", 64)
+    bench.send(1, 8)
+    bench.send(1, 8)
+    await ClockCycles(dut.clk, 60)
+    assert len(bench.wanted) == 1
+    # The owner of contexts checks the report in one cycle; the change is seen in the one after.
+    held["on"] = False
+    await bench.errs.take(1)
+    bench.wanted_errs.clear()
+    await RisingEdge(dut.clk)
+    await Timer(1, "ns")
+    bench.qps[1]["state"] = STATES.ERR
+    await bench.settle()
+    assert bench.rings[1], "the next packet took an entry of a queue in ERR"
+
+
+@cocotb.test()
+async def cycles(dut):
+    """data.rx_validate.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_pkt", "m_job")
+    bench.qp(1)
+    bench.qp(2)
+    for absent in (0, 4):
+        for number in range(12):
+            qpn = 1 + number % 2
+            bench.post(qpn, "complete", 64)
+            bench.send(qpn + absent, 8)
+        await bench.settle()
+        moments.hold("efa_rx_validate", "packet", "s_pkt", "m_job")
+        moments.clear()
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_a_packet(dut):
+    """data.rx_validate.reset: at every step of one"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.qp(1)
+    for wait in (0, 1, 2, 3, 5, 6, 8):
+        bench.rings[1].clear()
+        bench.post(1, "endless" if wait % 2 else "complete", 64)
+        bench.send(1, 8)
+        await until(dut, lambda sent=bench.packets.sent: bench.packets.sent > sent, "packet")
+        await ClockCycles(dut.clk, wait)
+        dut.s_open.value = 0
+        await reset(dut)
+        for noted in (bench.wanted, bench.responses, bench.wanted_errs, bench.errs.beats):
+            noted.clear()
+        bench.ended = bench.jobs_seen = 0
+        await until(dut, high(dut.init_done))
+        assert dut.m_job_valid.value == 0 and dut.m_claim_valid.value == 0
+        dut.s_open.value = 1
+        bench.rings[1].clear()
+        bench.post(1, "complete", 20, 30)
+        bench.send(1, 40)
+        await bench.settle()

@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_send_tracker: which sends complete, with what, in which order, and which contexts are free
+again."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from efa.defs import INTERNAL, LIMITS, AdminQpState, IoCompStatus
+from tb.lib.stream import StreamDriver, StreamMonitor, clock_and_reset, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, until, zero
+from tb.unit.data_bench import Moments, consumed
+
+N = 1 << LIMITS.msg_w  # sends that may be open
+CONTEXTS = timing("efa_msg_id_alloc", "next").depth
+QUEUES = 6
+PACKET, DONE, BARRIER = range(3)
+OK, FLUSHED = IoCompStatus.OK, IoCompStatus.FLUSHED
+SAME = ("qpn", "qp_num", "req_id", "req_id_ex", "op_type", "length")
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0, gaps=0.0, predicts=True):
+        self.dut, self.rng = dut, rng_for("srd")
+        self.live = {qpn: {"live": 1, "state": AdminQpState.RTS, "qp_num": qpn + 0x440}
+                     for qpn in range(QUEUES)}  # fmt: skip
+        self.open = {}  # id: message that waits for its acknowledgement
+        self.expected, self.fences, self.wanted_fences = deque(), [], []
+        self.came = []  # completions, unpacked
+        self.completed = dict.fromkeys(range(QUEUES), 0)
+        self.freed = 0
+        self.give = deque()  # messages that wait for a context
+        self.given = []  # (id, message) in order
+        self.predicts, self.req_id, self._next_give = predicts, 0, 0.0
+        zero(dut, "s_ctx_valid", "s_ctx_msg", "s_scan_valid", "s_scan_set", "ah_gen", "qpc_data",
+             "s_cancel_valid", "s_cancel_qpn", "s_clear_valid", "s_clear_qpn",
+             "completed_rd_addr")  # fmt: skip
+        self.acks = StreamDriver(dut, "ack_rx", gaps)
+        self.done = StreamDriver(dut, "s_done", gaps)
+        self.txc = StreamMonitor(dut, "txc", stalls, on_beat=self._completion)
+
+    async def start(self):
+        self.dut.power_rst.value = 1
+        await clock_and_reset(self.dut)
+        self.dut.power_rst.value = 0
+        cocotb.start_soon(self._contexts())
+        cocotb.start_soon(self._qps())
+        cocotb.start_soon(self._watch())
+        for qpn in range(QUEUES):
+            await self.clear(qpn)
+
+    async def clear(self, qpn):
+        """A queue's count begins at 0."""
+        self.dut.s_clear_qpn.value, self.dut.s_clear_valid.value = qpn, 1
+        await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.s_clear_ready))
+        self.dut.s_clear_valid.value = 0
+
+    async def silent(self, cycles=20):
+        """Whatever was requested, nothing comes of it."""
+        await consumed(self.acks)
+        before = self.txc.consumed
+        await ClockCycles(self.dut.clk, cycles)
+        assert self.txc.consumed == before
+
+    def message(self, qpn, **changes):
+        """A checked send of a queue, as efa_tx hands it over."""
+        self.req_id = self.req_id + 1 & 0xFFFF
+        return {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": qpn + 0x440, "scqn": qpn + 7,
+                "ssub": qpn & 1, "req_id": self.req_id, "op_type": 0, "node": qpn + 20,
+                "req_id_ex": self.rng.getrandbits(48),
+                "length": self.rng.randrange(9000), "ah": qpn, **changes}  # fmt: skip
+
+    def completion(self, message, status):
+        return INTERNAL.cpl.pack(status=status, cqn=message["scqn"], sub=message["ssub"],
+                                 **{name: message[name] for name in SAME})  # fmt: skip
+
+    def lives(self, message):
+        qp = self.live[message["qpn"]]
+        return (qp["live"] and qp["state"] != AdminQpState.RESET
+                and qp["qp_num"] == message["qp_num"])  # fmt: skip
+
+    def expect(self, message, status):
+        if self.lives(message):
+            self.expected.append(self.completion(message, status))
+
+    def ack(self, number, message, status=OK, **changes):
+        self.acks.post({"data": INTERNAL.ack_rx.pack(**{
+            "dst_qpn": message["qp_num"], "src_node": message["node"], "status": status,
+            "msg_id": number, **changes})})  # fmt: skip
+
+    def left(self, message, status=OK, **changes):
+        message = {**message, "kind": DONE, "status": status, **changes}
+        self.done.post({"msg": INTERNAL.tx_msg.pack(**message)})
+
+    async def send(self, *messages):
+        """Each message takes a context; returns their ids."""
+        before = len(self.given)
+        self.give.extend(messages)
+        await until(self.dut, lambda: not self.give, "contexts")
+        return [number for number, _ in self.given[before:]]
+
+    async def settle(self):
+        """All that was requested has come out."""
+        await consumed(self.acks)
+        await consumed(self.done)
+        await until(self.dut, lambda: not self.expected, f"{len(self.expected)} completions")
+        await ClockCycles(self.dut.clk, 12)
+        assert not self.expected and self.fences == self.wanted_fences
+
+    async def scan(self, queues=()):
+        self.dut.s_scan_set.value = sum(1 << qpn for qpn in queues)
+        self.dut.s_scan_valid.value = 1
+        await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.s_scan_ready))
+        self.dut.s_scan_valid.value = 0
+
+    async def cancel(self, qpn):
+        self.dut.s_cancel_qpn.value, self.dut.s_cancel_valid.value = qpn, 1
+        await RisingEdge(self.dut.clk)
+        await until(self.dut, high(self.dut.s_cancel_ready))
+        self.dut.s_cancel_valid.value = 0
+
+    async def count(self, qpn):
+        """Sends finished on a queue, by both read ports."""
+        width = len(self.dut.completed_rd_addr) // 2
+        self.dut.completed_rd_addr.value = qpn << width | qpn
+        await ClockCycles(self.dut.clk, 3)
+        both = int(self.dut.completed_rd_data.value)
+        assert both >> 16 == both & 0xFFFF
+        return both & 0xFFFF
+
+    async def _contexts(self):
+        """A send takes the context that is shown in the cycle it leaves."""
+        dut = self.dut
+        while True:
+            await FallingEdge(dut.clk)
+            take = self.give and dut.ctx_ready.value == 1 and dut.rst.value == 0
+            dut.s_ctx_valid.value = int(bool(take))
+            if take:
+                message = self.give.popleft()
+                number = int(dut.ctx_id.value)
+                assert number not in self.open
+                self.given.append((number, message))
+                self.open[number] = message
+                dut.s_ctx_msg.value = INTERNAL.tx_msg.pack(**message)
+
+    async def _qps(self):
+        """The copy of the QP contexts: one cycle."""
+        while True:
+            await RisingEdge(self.dut.clk)
+            requested = self.dut.qpc_addr.value
+            fields = self.live.get(int(requested), {}) if requested.is_resolvable else {}
+            self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
+
+    async def _watch(self):
+        """What is taken in decides, in the order it is taken, what must come out."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 1:
+                continue
+            self.freed += int(dut.freed.value)
+            if dut.fence_valid.value == 1:
+                self.fences.append(int(dut.fence_id.value))
+            if not self.predicts:
+                continue
+            if dut.ack_rx_valid.value == 1 and dut.ack_rx_ready.value == 1:
+                ack = INTERNAL.ack_rx.unpack(int(dut.ack_rx_data.value))
+                message = self.open.get(ack.msg_id)
+                if message and (ack.dst_qpn, ack.src_node) == (message["qp_num"], message["node"]):
+                    del self.open[ack.msg_id]
+                    self.expect(message, ack.status)
+            if dut.s_done_valid.value == 1 and dut.s_done_ready.value == 1:
+                raw = INTERNAL.tx_msg.unpack(int(dut.s_done_msg.value))
+                if raw.kind == BARRIER:
+                    self.wanted_fences.append(raw.fence)
+                else:
+                    self.expect(vars(raw), raw.status)
+
+    def _completion(self, beat):
+        if self.predicts:
+            assert self.expected, f"a completion of nothing: {INTERNAL.cpl.unpack(beat['data'])}"
+            assert beat["data"] == self.expected.popleft()
+        self.came.append(INTERNAL.cpl.unpack(beat["data"]))
+        self.completed[self.came[-1].qpn] += 1
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.3)])
+async def acknowledged_sends_complete(dut, pace):
+    """transport.srd.ack: any order, any status, among what completes when it leaves."""
+    bench = Bench(dut, *pace)
+    await bench.start()
+    for _ in range(12):
+        messages = [bench.message(bench.rng.randrange(QUEUES)) for _ in range(20)]
+        numbers = await bench.send(*messages)
+        pairs = list(zip(numbers, messages, strict=True))
+        bench.rng.shuffle(pairs)
+        for number, message in pairs[3:]:
+            bench.ack(number, message, bench.rng.choice((OK, *range(1, 19))))
+            if bench.rng.random() < 0.4:
+                bench.left(bench.message(bench.rng.randrange(QUEUES), op_type=5), OK)
+            if bench.rng.random() < 0.1:
+                bench.left(bench.message(0, fence=bench.rng.getrandbits(1)), kind=BARRIER)
+    await bench.settle()
+    assert bench.freed == 12 * 17
+    for qpn in range(QUEUES):
+        assert await bench.count(qpn) == bench.completed[qpn] > 0
+
+
+@cocotb.test()
+async def foreign_acknowledgements_are_dropped(dut):
+    """transport.srd.stranger: of nothing, of another node, queue or generation, and a second one"""
+    bench = Bench(dut)
+    await bench.start()
+    messages = [bench.message(qpn) for qpn in range(4)]
+    numbers = await bench.send(*messages)
+    first, message = numbers[0], messages[0]
+    for changes in ({"msg_id": first + 100}, {"msg_id": first + CONTEXTS},
+                    {"msg_id": first | 1 << 31}, {"src_node": message["node"] + 1},
+                    {"dst_qpn": message["qp_num"] + 64},
+                    {"dst_qpn": message["qp_num"] ^ 1}):  # fmt: skip
+        bench.ack(first, message, **changes)
+    await bench.silent()
+    assert bench.freed == 0
+    for _ in range(2):
+        bench.ack(first, message)
+    await bench.settle()
+    assert bench.txc.consumed == 1 and bench.freed == 1
+
+
+@cocotb.test()
+async def flush_in_posting_order(dut):
+    """transport.srd.flush: the queues of the set, past the end of the circle too; others wait on"""
+    bench = Bench(dut, 0.4)
+    await bench.start()
+    old = bench.message(5)
+    (keep,) = await bench.send(old)
+    # Nearly once around, so that the next sends lie on both sides of the circle's end.
+    for _ in range(20):
+        messages = [bench.message(bench.rng.randrange(3)) for _ in range(101)]
+        for number, message in zip(await bench.send(*messages), messages, strict=True):
+            bench.ack(number, message)
+        await bench.settle()
+    messages = [bench.message(bench.rng.randrange(4)) for _ in range(60)]
+    numbers = await bench.send(*messages)
+    assert numbers[0] < CONTEXTS < numbers[-1] and CONTEXTS + keep not in numbers
+    for number, message in zip(numbers, messages, strict=True):
+        if message["qpn"] in (1, 3):
+            del bench.open[number]
+            bench.expect(message, FLUSHED)
+    await bench.scan([1, 3])
+    await bench.settle()
+    for number, message in [*zip(numbers, messages, strict=True), (keep, old)]:
+        bench.ack(number, message)
+    await bench.settle()
+    assert not bench.open
+
+
+@cocotb.test()
+async def flush_of_sends_that_the_circle_passed(dut):
+    """transport.srd.flush.old: in posting order still, however often it went around"""
+    bench = Bench(dut)
+    await bench.start()
+    old = {}
+    for turn in range(7):
+        # A few of queues 1 and 2 stay open, at other places of the circle in each wrap.
+        mine = [bench.message(1 + (number & 1), ah=number % 3) for number in range(8)]
+        old.update(zip(await bench.send(*mine), mine, strict=True))
+        for _ in range(2):
+            others = [bench.message(0) for _ in range(bench.rng.randrange(N // 2, N - 99))]
+            for number, message in zip(await bench.send(*others), others, strict=True):
+                bench.ack(number, message)
+            await bench.settle()
+        if turn == 4:
+            for number in list(old)[3:20:5]:
+                bench.ack(number, old.pop(number))
+            await bench.settle()
+    assert len({number // CONTEXTS for number in old}) > 3
+    # A destroyed handle first, then one queue, then the other.
+    dut.ah_gen.value = 1 << 4
+    for gone, queues in ((1, ()), (None, (1,)), (None, (2,)), (None, (0,))):
+        for number, message in sorted(old.items()):
+            if message["ah"] == gone or message["qpn"] in queues:
+                del bench.open[number], old[number]
+                bench.expect(message, FLUSHED)
+        await bench.scan(queues)
+        await bench.settle()
+    assert not old and not bench.open
+    # Nothing is passed over any more, so a scan is as short as ever.
+    moments = Moments(dut, "s_scan_valid", "s_scan")
+    await bench.scan([3])
+    await ClockCycles(dut.clk, 2)
+    assert (
+        moments.latency("s_scan_valid", "s_scan") < 2 * timing("efa_send_tracker", "scan").latency
+    )
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.3)])
+async def flush_among_other_completions(dut, pace):
+    """transport.srd.flush.busy: a scan, acknowledgements and what has left in each other's way:
+    each send completes once, flushed ones in posting order, and only those of the set."""
+    bench = Bench(dut, *pace, predicts=False)
+    await bench.start()
+    rng, down = bench.rng, (1, 3)
+    sent = {}  # number: message
+    # Some contexts that the circle has passed, in two wraps.
+    wraps = 0
+    for _ in range(2):
+        mine = [bench.message(1 + (number & 1)) for number in range(6)]
+        sent.update(zip(await bench.send(*mine), mine, strict=True))
+        for _ in range(3):
+            others = [bench.message(0) for _ in range(CONTEXTS // 3)]
+            for number in await bench.send(*others):
+                bench.ack(number, bench.open.pop(number))
+            wraps += len(others)
+            await until(dut, lambda due=wraps: len(bench.came) == due, "acknowledged sends")
+    freed = bench.freed
+    fresh = [bench.message(rng.randrange(4)) for _ in range(120)]
+    sent.update(zip(await bench.send(*fresh), fresh, strict=True))
+    numbers = list(sent)
+    rng.shuffle(numbers)
+    gone = [bench.message(4) for _ in range(100)]
+    for number, message in zip(numbers, gone, strict=False):
+        bench.ack(number, sent[number])
+        bench.left(message)
+        for _ in range(8):
+            bench.ack(number ^ 1 << 31, sent[number])  # of nothing; it takes a turn
+    late = [bench.message(5) for _ in range(40)]
+    bench.give.extend(late)
+    await bench.scan(down)
+    await consumed(bench.acks)
+    await consumed(bench.done)
+    await until(dut, lambda: not bench.give, "contexts")
+    await ClockCycles(dut.clk, 50)
+    scanned = {one.req_id for one in bench.came[wraps:] if one.qp_num - 0x440 in down}
+    assert scanned == {one["req_id"] for one in sent.values() if one["qpn"] in down}
+    for number, message in bench.given[-len(late):] + [(one, sent[one]) for one in numbers]:
+        bench.ack(number, message)
+    await consumed(bench.acks)
+    await ClockCycles(dut.clk, 50)
+    came = [(one.qp_num, one.req_id, one.status) for one in bench.came[wraps:]]
+    for message in (*sent.values(), *gone, *late):
+        mine = [status for qp, req, status in came
+                if (qp, req) == (message["qp_num"], message["req_id"])]  # fmt: skip
+        assert mine in ([OK], [FLUSHED] if message["qpn"] in down else [OK]), message
+    for qpn in down:
+        order = [one["req_id"] for one in sent.values() if one["qpn"] == qpn]
+        flushed = [req for qp, req, status in came if (qp, status) == (qpn + 0x440, FLUSHED)]
+        assert 0 < len(flushed) < len(order)
+        assert flushed == [req for req in order if req in flushed]
+    assert len(came) == len(sent) + len(gone) + len(late)
+    assert bench.freed - freed == len(sent) + len(late)
+    for qpn in range(QUEUES):
+        assert await bench.count(qpn) == bench.completed[qpn]
+
+
+@cocotb.test()
+async def sends_of_a_destroyed_handle_flush(dut):
+    """transport.srd.stale: the age its handle had is not the age it has"""
+    bench = Bench(dut)
+    await bench.start()
+    gens = {3: 5, 255: 15}
+    dut.ah_gen.value = sum(gen << 4 * index for index, gen in gens.items())
+    messages = [bench.message(2, ah=ah, ah_gen=gen)
+                for ah, gen in ((3, 5), (3, 4), (255, 15), (255, 0), (0, 0))]  # fmt: skip
+    numbers = await bench.send(*messages)
+    for place in (1, 3):
+        del bench.open[numbers[place]]
+        bench.expect(messages[place], FLUSHED)
+    await bench.scan()
+    await bench.settle()
+    assert bench.freed == 2
+    for number, message in zip(numbers, messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    assert bench.txc.consumed == 5
+
+
+@cocotb.test()
+async def cancelled_sends_are_cancelled(dut):
+    """transport.srd.purge: no completion, no count, the context is free; others stay"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    messages = [bench.message(number % 3) for number in range(60)]
+    numbers = await bench.send(*messages)
+    for number, message in zip(numbers, messages, strict=True):
+        if message["qpn"] == 1:
+            del bench.open[number]
+    await bench.cancel(1)
+    await ClockCycles(dut.clk, 5)
+    assert bench.freed == 20 and bench.txc.consumed == 0
+    for number, message in zip(numbers, messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    assert bench.txc.consumed == 40 and await bench.count(1) == 0
+    await bench.clear(0)
+    assert [await bench.count(qpn) for qpn in range(3)] == [0, 0, 20]
+
+
+@cocotb.test()
+async def dead_queues_complete_nothing(dut):
+    """transport.srd.dead: gone, in RESET, or another generation; their contexts are free again"""
+    bench = Bench(dut)
+    await bench.start()
+    bench.live[1]["live"] = 0
+    bench.live[2]["state"] = AdminQpState.RESET
+    bench.live[3]["qp_num"] += 64
+    bench.live[4]["state"] = AdminQpState.ERR
+    messages = [bench.message(qpn) for qpn in range(5)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+        bench.left(message)
+    await bench.settle()
+    assert bench.freed == 5 and bench.txc.consumed == 4
+    assert [await bench.count(qpn) for qpn in range(5)] == [2, 0, 0, 0, 2]
+
+
+@cocotb.test()
+async def as_many_open_as_may_be(dut):
+    """transport.srd.full: its depth; each context that comes back is given again a wrap later"""
+    bench = Bench(dut)
+    await bench.start()
+    messages = [bench.message(number % QUEUES) for number in range(N)]
+    waits = deque(zip(await bench.send(*messages), messages, strict=True))
+    assert len(waits) == N == timing("efa_send_tracker", "ack").depth and CONTEXTS == 2 * N
+    given = [number for number, _ in waits]
+    for _ in range(3 * N):
+        bench.ack(*waits.popleft())
+        await consumed(bench.acks)
+        message = bench.message(bench.rng.randrange(QUEUES))
+        [number] = await bench.send(message)
+        waits.append((number, message))
+        given.append(number)
+    # Nothing was passed over, and no id was given twice.
+    assert given == list(range(4 * N))
+    old, message = given[77], messages[77]
+    bench.ack(old, message)
+    await bench.silent()
+
+
+@cocotb.test()
+async def counts_wrap(dut):
+    """transport.srd.wrap: one completion per cycle, the count of a queue modulo 65536"""
+    bench = Bench(dut, predicts=False)
+    await bench.start()
+    bench.txc._task.cancel()
+    dut.txc_ready.value = 1
+    dut.s_done_msg.value = INTERNAL.tx_msg.pack(**bench.message(4, kind=DONE))
+    dut.s_done_valid.value = 1
+    await ClockCycles(dut.clk, 65536 + 5)
+    dut.s_done_valid.value = 0
+    await ClockCycles(dut.clk, 10)
+    assert await bench.count(4) == 5 and await bench.count(3) == 0
+
+
+@cocotb.test()
+async def cycles(dut):
+    """transport.srd.time"""
+    bench = Bench(dut)
+    await bench.start()
+    moments = Moments(dut, "s_done", "ack_rx", "txc", "s_scan_valid", "s_scan")
+    for _ in range(20):
+        bench.left(bench.message(0))
+    await bench.settle()
+    moments.hold("efa_send_tracker", "done", "s_done", "txc")
+    moments.clear()
+    messages = [bench.message(number % 3) for number in range(20)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+    await bench.settle()
+    moments.hold("efa_send_tracker", "ack", "ack_rx", "txc")
+    # The circle stands at the begin of a row, so each look meets a row.
+    messages = [bench.message(0) for _ in range(12)]
+    for number, message in zip(await bench.send(*messages), messages, strict=True):
+        bench.ack(number, message)
+    assert (number + 1) % timing("efa_msg_id_alloc", "skip").depth == 0
+    await bench.settle()
+    await bench.scan([1])
+    await ClockCycles(dut.clk, 2)
+    moments.hold("efa_send_tracker", "scan", "s_scan_valid", "s_scan")
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_traffic(dut):
+    """transport.srd.reset"""
+    bench = Bench(dut, 0.5)
+    await bench.start()
+    for _ in range(3):
+        messages = [bench.message(number % QUEUES) for number in range(30)]
+        for number, message in zip(await bench.send(*messages), messages, strict=True):
+            bench.ack(number, message)
+        dut.s_scan_valid.value = 1
+        await ClockCycles(dut.clk, 9)
+        bench.acks.clear()
+        bench.done.clear()
+        dut.s_scan_valid.value = 0
+        await reset(dut)
+        bench.expected.clear()
+        bench.open.clear()
+        await bench.silent(5)
+        for qpn in range(QUEUES):
+            await bench.clear(qpn)
+        message = bench.message(2)
+        (number,) = await bench.send(message)
+        bench.ack(number, message)
+        await bench.settle()
+        assert await bench.count(2) == 1
+
+
+@cocotb.test()
+async def acknowledgements_of_sends_before_a_reset(dut):
+    """transport.srd.epoch: complete nothing, though queue, peer and context are in use again"""
+    bench = Bench(dut)
+    await bench.start()
+    before = [bench.message(number % 2) for number in range(N - 5)]
+    old = list(zip(await bench.send(*before), before, strict=True))
+    await reset(dut)
+    bench.open.clear()
+    for qpn in range(QUEUES):
+        await bench.clear(qpn)
+    # The same queues send to the same nodes, from the same contexts.
+    for number in range(CONTEXTS - len(old)):
+        message = bench.message(number % 2)
+        bench.ack(*await bench.send(message), message)
+    await bench.settle()
+    after = [bench.message(number % 2) for number in range(N)]
+    new = list(zip(await bench.send(*after), after, strict=True))
+    assert {number % CONTEXTS for number, _ in old} < {number % CONTEXTS for number, _ in new}
+    for number, message in old:
+        bench.ack(number, message)
+    await bench.silent()
+    for number, message in new:
+        bench.ack(number, message)
+    await bench.settle()
+    assert bench.txc.consumed == CONTEXTS - len(old) + N
+
+
+@cocotb.test()
+async def an_old_acknowledgement_meets_a_new_send(dut):
+    """transport.srd.late: of a flushed send, in the cycles around its context's next use."""
+    bench = Bench(dut)
+    await bench.start()
+    for offset in range(-3, 4):
+        old = bench.message(1)
+        [number] = await bench.send(old)
+        bench.expect(bench.open.pop(number), FLUSHED)
+        await bench.scan([1])
+        await bench.settle()
+        # The circle comes round to the context of the flushed send.
+        for _ in range(23):
+            others = [bench.message(2) for _ in range(CONTEXTS // 23)]
+            for other, taken_id in zip(others, await bench.send(*others), strict=True):
+                bench.ack(taken_id, other)
+            await bench.settle()
+        new = bench.message(3)
+        sent = cocotb.start_soon(bench.send(new)) if offset >= 0 else None
+        await ClockCycles(dut.clk, abs(offset))
+        bench.ack(number, old)
+        if offset < 0:
+            await ClockCycles(dut.clk, -offset)
+            sent = cocotb.start_soon(bench.send(new))
+        [again] = await sent
+        assert again == number + CONTEXTS
+        await bench.silent()
+        bench.ack(again, new)
+        await bench.settle()
+
+
+@cocotb.test()
+async def a_host_that_takes_nothing(dut):
+    """transport.srd.held: acknowledgements never wait, nor a flush; the rest does after as many"""
+    held = {"on": True}
+    bench = Bench(dut, lambda: held["on"])
+    await bench.start()
+    moments = Moments(dut, "ack_rx", "txc")
+    messages = [bench.message(number % QUEUES) for number in range(N - 1)]
+    pairs = list(zip(await bench.send(*messages), messages, strict=True))
+    bench.rng.shuffle(pairs)
+    flushed = [pair for pair in pairs if pair[1]["qpn"] == 5]
+    acked = [pair for pair in pairs if pair[1]["qpn"] != 5]
+    for number, message in acked:
+        bench.ack(number, message)
+    await consumed(bench.acks)
+    assert moments.intervals("ack_rx") == {1}
+    await ClockCycles(dut.clk, 4)
+    for number, message in sorted(flushed):
+        del bench.open[number]
+        bench.expect(message, FLUSHED)
+    await bench.scan([5])
+    # Two completions stand behind the store; all others still count as open sends.
+    assert bench.freed == 2 and bench.txc.consumed == 0 and not bench.open
+    for _ in range(N + 40):
+        bench.left(bench.message(bench.rng.randrange(QUEUES)))
+    bench.left(bench.message(0, fence=1), kind=BARRIER)
+    depth = timing("efa_send_tracker", "rest").depth
+    await ClockCycles(dut.clk, 2 * N)
+    assert bench.done.sent == depth and bench.fences == []
+    assert [await bench.count(qpn) for qpn in range(QUEUES)] == [0] * QUEUES
+    held["on"] = False
+    await bench.settle()
+    assert bench.txc.consumed == 2 * N + 39 and bench.freed == N - 1
+    assert moments.intervals("txc") == {1}

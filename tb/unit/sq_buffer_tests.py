@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_sq_buffer: lines that were fetched, the parity that reports them, rings, voids, stores."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from efa.defs import EVENTS, INTERNAL
+from tb.lib.dont_care import dont_care
+from tb.lib.stream import clock_and_reset, cycle, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import drive, hold, pulse, zero
+from tb.unit.queue_bench import Pulses
+
+INPUTS = ("fill_valid", "fill_line", "fill_parity", "fill_data", "s_op_valid", "s_op_qpc", "rd_en",
+          "rd_line", "s_void_valid", "s_void_line", "s_void_parity", "llq_valid", "llq_line",
+          "llq_dwen")  # fmt: skip
+NO_OWNER = 1
+STORE, RING = timing("efa_sq_buffer", "store"), timing("efa_sq_buffer", "ring")
+
+
+async def start(dut):
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+
+
+def context(line, log, wide):
+    fields = {"sq_line": line, "sq_log": log, "wqe128": wide}
+    return INTERNAL.qpc.pack(**(dont_care(INTERNAL.qpc, rng_for("lines")) | fields))
+
+
+async def read(dut, line):
+    """A line and its parity, requested in the cycle that comes."""
+    dut.rd_en.value, dut.rd_line.value = 1, line
+    if dut.s_void_valid.value == 0:
+        # No void, whatever its line.
+        dut.s_void_line.value, dut.s_void_parity.value = line, rng_for(str(line)).getrandbits(1)
+    await RisingEdge(dut.clk)
+    dut.rd_en.value, dut.rd_line.value = 0, rng_for("idle").randrange(64)
+    await RisingEdge(dut.clk)
+    parity = int(dut.rd_parity.value)
+    assert parity in (0, 0xFFFF)
+    return dut.rd_data.value, parity & 1
+
+
+async def fill(dut, line, parity, data):
+    await pulse(dut, "fill_valid", fill_line=line, fill_parity=parity, fill_data=data)
+
+
+@cocotb.test()
+async def lines_are_those_of_their_wrap(dut):
+    """queue.sq_buffer.laps: filled, missed and voided lines of rings over many wraps"""
+    rng = rng_for("lines")
+    await start(dut)
+    rings = [(64, 3, 0), (128, 2, 1), (192, 0, 0), (1024, 4, 1)]
+    for line, log, wide in rings:
+        await hold(dut, "s_op_valid", "s_op_ready", s_op_qpc=context(line, log, wide))
+    for wrap in range(6):
+        for line, log, wide in rings:
+            for index in range(1 << log + wide):
+                place, here = line + index, wrap & 1
+                assert (await read(dut, place))[1] == 1 - here, "of a wrap to come"
+                if rng.random() < 0.7:
+                    data = rng.getrandbits(512)
+                    await fill(dut, place, here, data)
+                    assert await read(dut, place) == (data, here)
+                else:
+                    await hold(dut, "s_void_valid", "s_void_ready", s_void_line=place,
+                               s_void_parity=here)  # fmt: skip
+                    assert (await read(dut, place))[1] == here
+
+
+@cocotb.test()
+async def a_ring_is_cleared_and_no_other(dut):
+    """queue.sq_buffer.ring: of any size, its lines alone, one a cycle without fills and voids"""
+    rng = rng_for("rings")
+    await start(dut)
+    waited = []
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            waited.append(int(dut.waits.value))
+
+    cocotb.start_soon(watch())
+    for line, log, wide in ((64, 0, 0), (256, 3, 1), (512, 5, 0), (2048, 10, 1)):
+        size = 1 << log + wide
+        near = {line - 1, line + size, line, line + size - 1, line + size // 2}
+        for place in near:
+            await fill(dut, place, 0, rng.getrandbits(512))
+        waited.clear()
+        first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_qpc=context(line, log, wide))
+        assert done - first == RING.latency + (size - 1) * RING.interval
+        assert sum(waited) == RING.latency, "without fills and voids only for its turn"
+        for place in near:
+            assert (await read(dut, place))[1] == int(line <= place < line + size), place
+
+
+@cocotb.test()
+async def fills_go_first_and_all_others_follow(dut):
+    """queue.sq_buffer.waits: fills never wait; rings and voids say that they do and take turns"""
+    rng = rng_for("waits")
+    await start(dut)
+    ring, voided, filled = 32, {}, {}
+    dut.s_op_valid.value, dut.s_op_qpc.value = 1, context(640, 5, 0)
+    left, busy, idle = ring, 0, 0
+    void = None
+    for _ in range(400):
+        fills = rng.random() < 0.4
+        dut.fill_valid.value = int(fills)
+        if fills:
+            place, parity, data = rng.randrange(64), rng.getrandbits(1), rng.getrandbits(512)
+            filled[place] = parity, data
+            dut.fill_line.value, dut.fill_parity.value = place, parity
+            dut.fill_data.value = data
+        if void is None:
+            void = 128 + rng.randrange(64), rng.getrandbits(1)
+        dut.s_void_valid.value = 1
+        dut.s_void_line.value, dut.s_void_parity.value = void
+        await RisingEdge(dut.clk)
+        took = dut.s_void_ready.value == 1
+        ended = dut.s_op_ready.value == 1
+        assert not (fills and (took or ended))
+        assert dut.waits.value == int(left > 0 or not took)
+        if took:
+            voided[void[0]] = void[1]
+            void = None
+            busy += 1
+        elif not fills:
+            # A cycle after the ring's end nobody has the turn.
+            idle += left == 0
+            left -= left > 0
+        if ended:
+            assert left == 0 and abs(busy - ring) < 4, "no turns"
+            dut.s_op_valid.value = 0
+        if left == 0 and busy > 3 * ring:
+            break
+    assert left == 0 and idle <= 1
+    dut.s_void_valid.value = dut.fill_valid.value = 0
+    await RisingEdge(dut.clk)
+    await RisingEdge(dut.clk)
+    assert dut.waits.value == 0
+    for place, (parity, data) in filled.items():
+        assert await read(dut, place) == (data, parity)
+    for place, parity in voided.items():
+        assert (await read(dut, place))[1] == parity
+
+
+@cocotb.test()
+async def stores_change_nothing_and_are_reported(dut):
+    """queue.sq_buffer.store: reported as one to nobody's page, at the time of any other"""
+    rng = rng_for("stores")
+    await start(dut)
+    reported = Pulses(dut, "ev_llq", "data")
+    data = rng.getrandbits(512)
+    await fill(dut, 77, 1, data)
+    wanted = []
+    for _ in range(60):
+        line, dwen = rng.choice((77, rng.randrange(1 << 15))), rng.getrandbits(16)
+        if rng.random() < 0.3:
+            await RisingEdge(dut.clk)
+        at = await pulse(dut, "llq_valid", llq_line=line, llq_dwen=dwen)
+        event = EVENTS.llq.pack(status=NO_OWNER, line=line, dwords=dwen)
+        wanted.append((at + STORE.latency, event))
+    for _ in range(8):
+        await RisingEdge(dut.clk)
+    assert reported.seen == wanted
+    assert await read(dut, 77) == (data, 1)
+
+
+@cocotb.test()
+async def a_fill_and_a_read_each_cycle(dut):
+    """queue.sq_buffer.cycles: a line is read as soon as promised behind its fill, without a gap"""
+    filled, looked = timing("efa_sq_buffer", "fill"), timing("efa_sq_buffer", "read")
+    assert filled.interval == looked.interval == 1
+    rng = rng_for("cycles")
+    await start(dut)
+    lines = [(rng.getrandbits(512), rng.getrandbits(1)) for _ in range(24)]
+    lag = filled.latency + 1
+    for at in range(len(lines) + lag + looked.latency):
+        data, parity = lines[min(at, len(lines) - 1)]
+        drive(dut, fill_valid=at < len(lines), fill_line=at, fill_data=data, fill_parity=parity,
+              rd_en=0 <= at - lag < len(lines), rd_line=max(at - lag, 0))  # fmt: skip
+        await RisingEdge(dut.clk)
+        shown = at - lag - looked.latency
+        if shown >= 0:
+            data, parity = lines[shown]
+            assert (int(dut.rd_data.value), int(dut.rd_parity.value)) == (data, 0xFFFF * parity)
+
+
+@cocotb.test()
+async def reset_in_the_middle_of_a_ring(dut):
+    """queue.sq_buffer.reset: a ring begins at its first line again, no store is reported"""
+    await start(dut)
+    reported = Pulses(dut, "ev_llq", "data")
+    dut.s_op_valid.value, dut.s_op_qpc.value = 1, context(64, 4, 0)
+    for _ in range(6):
+        await RisingEdge(dut.clk)
+    dut.llq_valid.value = 1
+    await RisingEdge(dut.clk)
+    await RisingEdge(dut.clk)
+    zero(dut, *INPUTS)
+    await reset(dut)
+    for place in range(64, 80):
+        await fill(dut, place, 0, place)
+    first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_qpc=context(64, 4, 0))
+    assert done - first == RING.latency + 15 * RING.interval
+    for place in range(64, 80):
+        assert (await read(dut, place))[1] == 1
+    assert not reported.seen and cycle()

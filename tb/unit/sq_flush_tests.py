@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""efa_sq_flush: who is down, what is reported of whom, the rounds that lead to a flush."""
+
+import cocotb
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import high, pulse, until, zero
+
+# What broke a queue: its input, its cause in a report; the first of several is reported.
+ERRORS = {"posted": 1, "incomplete": 3, "store": 4, "read": 5}
+INPUTS = (
+    *(f"{name}_err_valid" for name in ERRORS),
+    "notice_valid",
+    "clear_valid",
+    "ah_gone",
+    "qperr_ready",
+    "m_fence_ready",
+    "fence_done",
+    "m_scan_ready",
+    "m_again_ready",
+)
+IDLE, MARK, PASS, WALK, AGAIN = range(5)
+
+
+def bits(mask):
+    return {n for n in range(mask.bit_length()) if mask >> n & 1}
+
+
+class RefModel:
+    """What has to be seen at each edge, moved along by the pins; also responses for the engines."""
+
+    def __init__(self, dut, stalls=0.0):
+        self.dut = dut
+        self.pause = pauses(stalls, "sq_flush")
+        self.held = set()  # engines that do not response
+        self.cancel()
+
+    def cancel(self):
+        self.down, self.flush_ok = set(), set()
+        self.errors, self.reports = [], []  # (edge, queue, cause)
+        self.notices, self.gone = [], []  # (edge, queue), edges: not yet served
+        self.cleared = None  # edge at which a notice was last cleared away
+        self.phase, self.round, self.rounds, self.waiting = IDLE, set(), [], False
+
+    async def run(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value == 1:
+                self.cancel()
+            else:
+                self.outputs()
+                self.inputs()
+            for name in ("qperr_ready", "m_fence_ready", "m_scan_ready", "m_again_ready"):
+                ready = name not in self.held and not self.pause()
+                getattr(self.dut, name).value = int(ready)
+
+    def outputs(self):
+        dut = self.dut
+        assert bits(int(dut.halted.value)) == self.down
+        assert bits(int(dut.flush_ok.value)) == self.flush_ok
+        if dut.qperr_valid.value == 1:
+            report = int(dut.qperr_qpn.value), int(dut.qperr_cause.value)
+            if not self.waiting:
+                self.reported(*report)
+            assert report == self.reports[-1][1:], "a report changed while it waited"
+            self.waiting = dut.qperr_ready.value != 1
+        else:
+            assert not self.waiting, "a report was taken back"
+        if dut.m_fence_valid.value == 1:
+            if self.phase == IDLE:
+                self.begin()
+            assert self.phase == MARK
+            self.phase = PASS if dut.m_fence_ready.value == 1 else MARK
+        elif dut.fence_done.value == 1:
+            assert self.phase == PASS
+            self.phase = WALK
+        assert (dut.m_scan_valid.value == 1) <= (self.phase == WALK)
+        if dut.m_scan_valid.value == 1:
+            assert bits(int(dut.m_scan_set.value)) == self.round
+            if dut.m_scan_ready.value == 1:
+                self.phase = AGAIN if self.round else IDLE
+        elif dut.m_again_valid.value == 1:
+            qpn = int(dut.m_again_qpn.value)
+            assert self.phase == AGAIN and qpn in self.round
+            self.flush_ok.add(qpn)
+            if dut.m_again_ready.value == 1:
+                self.round.remove(qpn)
+        if self.phase == AGAIN and not self.round:
+            self.phase = IDLE
+
+    def reported(self, qpn, cause):
+        """A report is made of what came two edges before it is seen, or earlier."""
+        message = [one for one in self.errors if one[1] == qpn and one[0] <= cycle() - 2]
+        causes = [one[2] for one in message]
+        assert message and cause == min(causes), f"cause {cause} of queue {qpn}, known: {causes}"
+        self.reports.append((cycle(), qpn, cause))
+        self.errors = [one for one in self.errors if one not in message]
+
+    def begin(self):
+        """So is a round: it serves all that is known by then."""
+        self.round = {qpn for at, qpn in self.notices if at <= cycle() - 2}
+        cleared = self.cleared == cycle() - 1
+        assert self.round or any(at <= cycle() - 2 for at in self.gone) or cleared, "for nobody"
+        self.notices = [one for one in self.notices if one[0] > cycle() - 2]
+        self.gone = [at for at in self.gone if at > cycle() - 2]
+        self.phase = MARK
+        self.rounds.append(set(self.round))
+
+    def inputs(self):
+        dut = self.dut
+        for name, cause in ERRORS.items():
+            if getattr(dut, name + "_err_valid").value == 1:
+                qpn = int(getattr(dut, name + "_err_qpn").value)
+                self.down.add(qpn)
+                self.errors.append((cycle(), qpn, cause))
+        if dut.notice_valid.value == 1:
+            self.down.add(int(dut.notice_qpn.value))
+            self.notices.append((cycle(), int(dut.notice_qpn.value)))
+        if dut.ah_gone.value == 1:
+            self.gone.append(cycle())
+        if dut.clear_valid.value == 1:
+            qpn = int(dut.clear_qpn.value)
+            if any(one[1] == qpn for one in self.notices):
+                self.cleared = cycle()
+            self.notices = [one for one in self.notices if one[1] != qpn]
+            self.errors = [one for one in self.errors if one[1] != qpn]
+            for group in (self.down, self.flush_ok, self.round):
+                group.discard(qpn)
+            if self.phase == AGAIN and not self.round:
+                self.phase = IDLE
+
+    async def rest(self):
+        """All that came has been seen, reported and served."""
+        await ClockCycles(self.dut.clk, 2)
+        await until(self.dut, self.quiet, "rest", 8000)
+
+    def quiet(self):
+        return self.phase == IDLE and not (
+            self.errors or self.notices or self.waiting or self.gone)  # fmt: skip
+
+
+async def start(dut, stalls=0.0):
+    zero(dut, *INPUTS)
+    await clock_and_reset(dut)
+    account = RefModel(dut, stalls)
+    cocotb.start_soon(account.run())
+    return account
+
+
+async def barriers(dut, account, rng):
+    """Each barrier that entered comes out some time later."""
+    while True:
+        passing = lambda: account.phase == PASS and "barrier" not in account.held  # noqa: E731
+        await until(dut, passing, "a pass", 1 << 20)
+        await ClockCycles(dut.clk, rng.randrange(1, 12))
+        if account.phase == PASS:
+            await pulse(dut, "fence_done")
+        await RisingEdge(dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=[0.0, 0.5, 0.9])
+async def broken_queues_are_reported_and_flushed(dut, stalls):
+    """queue.sq_flush.random: errors, notices, clears and handles that go, in any cycle."""
+    account = await start(dut, stalls)
+    rng, count = rng_for("sq_flush"), len(dut.halted)
+    cocotb.start_soon(barriers(dut, account, rng))
+    names = [f"{name}_err" for name in ERRORS] + ["notice"]
+    for span in range(12):
+        # Few queues meet themselves, many meet the hand that goes around.
+        group = rng.sample(range(count), rng.choice((2, 5, count)))
+        rate = rng.choice((0.01, 0.1, 0.4))
+        for _ in range(120):
+            for name in names:
+                getattr(dut, name + "_valid").value = int(rng.random() < rate)
+                getattr(dut, name + "_qpn").value = rng.choice(group)
+            dut.clear_valid.value = int(rng.random() < rate / 3)
+            dut.clear_qpn.value = rng.choice(group)
+            dut.ah_gone.value = int(rng.random() < 0.01)
+            await RisingEdge(dut.clk)
+        zero(dut, *(name + "_valid" for name in names), "clear_valid", "ah_gone")
+        if span % 4 == 3:
+            await account.rest()
+    assert len(account.rounds) > 3 and {cause for _, _, cause in account.reports} == {1, 3, 4, 5}
+
+
+@cocotb.test()
+async def a_round_serves_what_broke_during_the_last(dut):
+    """queue.sq_flush.rounds: together; a destroyed handle gives a round of its own kind."""
+    account = await start(dut)
+    cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
+    last = len(dut.halted) - 1
+    for engine in ("barrier", "m_scan_ready", "m_again_ready"):
+        account.rounds.clear()
+        account.held.add(engine)
+        await pulse(dut, "notice_valid", notice_qpn=0)
+        await ClockCycles(dut.clk, 20)
+        for qpn in (0, 9, last):
+            await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await ClockCycles(dut.clk, 20)
+        account.held.clear()
+        await account.rest()
+        assert account.rounds == [{0}, {0, 9, last}]
+    await pulse(dut, "ah_gone")
+    await account.rest()
+    assert account.rounds[2:] == [set()]
+    for engine in ("", "m_fence_ready", "barrier", "m_scan_ready", "m_again_ready"):
+        await ClockCycles(dut.clk, len(dut.halted) + 2)  # the round before has ended
+        account.rounds.clear()
+        account.held.add(engine)
+        await pulse(dut, "notice_valid", notice_qpn=0)
+        await ClockCycles(dut.clk, 20)
+        await pulse(dut, "ah_gone")
+        await ClockCycles(dut.clk, 20)
+        account.held.clear()
+        await account.rest()
+        assert account.rounds == [{0}, set()], engine
+
+
+@cocotb.test()
+async def every_queue_is_known_by_each_cause(dut):
+    """queue.sq_flush.each: a cause alone is reported of its queue alone, one notice makes a
+    round."""
+    account = await start(dut)
+    cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
+    rng, count = rng_for("each"), len(dut.halted)
+    for name, cause in ERRORS.items():
+        account.reports.clear()
+        for qpn in rng.sample(range(count), count):
+            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": qpn})
+        await account.rest()
+        assert sorted(report[1:] for report in account.reports) == [
+            (qpn, cause) for qpn in range(count)
+        ]
+    for qpn in range(count):
+        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await account.rest()
+    assert account.rounds == [{qpn} for qpn in range(count)]
+    # Neither a report nor the way to the queue that is handed back waits for the one who takes it.
+    account.held |= {"qperr_ready", "m_again_ready"}
+    await ClockCycles(dut.clk, 2)
+    await pulse(dut, "posted_err_valid", posted_err_qpn=5)
+    await until(dut, high(dut.qperr_valid), "a report", count + 2)
+    await pulse(dut, "notice_valid", notice_qpn=count - 1)
+    await until(dut, high(dut.m_scan_valid), "a scan", 40)
+    await until(dut, high(dut.m_again_valid), "a queue handed back", count + 2)
+    account.held.clear()
+    await account.rest()
+
+
+@cocotb.test()
+async def a_clear_takes_back_what_is_not_yet_reported(dut):
+    """queue.sq_flush.clear: in whatever cycle of the hand's wrap it comes, for every cause."""
+    account = await start(dut)
+    for name in ERRORS:
+        for cycles in range(len(dut.halted) + 3):
+            await pulse(dut, f"{name}_err_valid", **{f"{name}_err_qpn": 9})
+            await ClockCycles(dut.clk, cycles)
+            await pulse(dut, "clear_valid", clear_qpn=9)
+            await account.rest()
+
+
+@cocotb.test()
+async def what_is_seen_comes_in_time(dut):
+    """queue.sq_flush.cycles: down at once, a report within a wrap of the hand, a round's steps."""
+    account = await start(dut)
+    count = len(dut.halted)
+    promised = {path: timing("efa_sq_flush", path).latency
+                for path in ("halted", "report", "fence", "scan", "again", "round")}  # fmt: skip
+    waits = []
+    for qpn in range(count):
+        put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
+        await until(dut, lambda qpn=qpn: int(dut.halted.value) >> qpn & 1, "the fall")
+        assert cycle() - put == promised["halted"]
+        # Another distance to the hand each time.
+        await until(dut, lambda: account.quiet() and cycle() % count == 0, "rest", 300)
+        waits.append(account.reports[-1][0] - put)
+    assert max(waits) <= promised["report"]
+    await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
+    await account.rest()
+    # In the cycle in which the hand leaves the queue: a whole wrap.
+    await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - cycle())
+    put = await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
+    await account.rest()
+    assert account.reports[-1][0] - put == promised["report"]
+    for qpn in (0, count - 1):
+        put = await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await until(dut, high(dut.m_fence_valid))
+        assert cycle() - put == promised["fence"]
+        await RisingEdge(dut.clk)
+        done = await pulse(dut, "fence_done")
+        await until(dut, high(dut.m_scan_valid))
+        scanned = cycle()
+        assert scanned - done == promised["scan"]
+        await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await until(dut, high(dut.m_again_valid))
+        assert cycle() - scanned == promised["again"] + qpn
+        await until(dut, high(dut.m_fence_valid))
+        assert cycle() - scanned == promised["round"]
+        await RisingEdge(dut.clk)
+        await pulse(dut, "fence_done")
+        await account.rest()
+        await ClockCycles(dut.clk, count + 2)
+
+
+@cocotb.test()
+async def reset_clears_every_queue(dut):
+    """queue.sq_flush.reset: in each step of a round, with a report waiting."""
+    account = await start(dut)
+    rng = rng_for("sq_flush")
+    cocotb.start_soon(barriers(dut, account, rng))
+    for engine in ("m_fence_ready", "barrier", "m_scan_ready", "m_again_ready", "qperr_ready"):
+        account.held |= {engine, "qperr_ready"}
+        for qpn in (3, 4, 50):
+            await pulse(dut, "store_err_valid", store_err_qpn=qpn)
+            await pulse(dut, "notice_valid", notice_qpn=qpn)
+        await pulse(dut, "ah_gone")
+        await ClockCycles(dut.clk, 100)
+        await pulse(dut, "read_err_valid", read_err_qpn=60)
+        await reset(dut, 2)
+        account.held.clear()
+        await ClockCycles(dut.clk, 2 * len(dut.halted))
+        assert account.quiet() and not account.reports and not account.rounds
+        await pulse(dut, "notice_valid", notice_qpn=7)
+        await account.rest()
+        assert account.rounds == [{7}]

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benches of efa_sq_sched share: queues, LLQ memory with their entries, and all around
+it."""
+
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, Lock, RisingEdge
+
+from efa.defs import EVENTS, INTERNAL, LIMITS, AdminQpState, IoTxWqe128, PktHdr
+from tb.lib.stream import StreamMonitor, clock_and_reset, cycle, pauses, rng_for
+from tb.lib.timing import timing
+from tb.lib.waits import hold, pulse, until, zero
+from tb.unit.queue_bench import Pulses, Table
+
+RTS, SQD = AdminQpState.RTS, AdminQpState.SQD
+CONTEXTS = 1 << LIMITS.msg_w
+ALL = 0xFFFF
+INPUTS = (
+    "work_valid",
+    "s_again_valid",
+    "s_fence_valid",
+    "s_clear_valid",
+    "credit_freed",
+    "credit_unused",
+    "halted",
+    "flush_ok",
+    "consumed_addr",
+    "m_void_ready",
+    "rd_data",
+)
+# The producer count is in its table so much later than the doorbell's pulse.
+LAG = timing("efa_doorbell", "count").latency - 1 - timing("efa_doorbell", "store").latency
+
+
+class Queue:
+    """A send queue: its context, its entries as they were written, how far it was taken."""
+
+    def __init__(self, qpn, line, log, wide=0, srd=1):
+        self.qpn, self.line, self.log, self.wide, self.srd = qpn, line, log, wide, srd
+        self.depth, self.lines = 1 << log, 1 << log + wide
+        self.same = {"srd": srd, "pd": qpn * 5, "qp_num": qpn + 0x7700, "scqn": qpn * 3,
+                     "ssub": qpn & 1, "wqe128": wide}  # fmt: skip
+        self.long_id = qpn >> 1 & 1
+        self.state, self.live = RTS, 1
+        self.images = {}
+        self.begin()
+
+    @property
+    def image(self):
+        """The context, worked out once for each state."""
+        key = self.state, self.live
+        if key not in self.images:
+            self.images[key] = INTERNAL.qpc.pack(
+                state=self.state, live=self.live, sq_line=self.line, sq_log=self.log,
+                long_id=self.long_id, **self.same
+            )  # fmt: skip
+        return self.images[key]
+
+    def begin(self):
+        self.produced = self.consumed = 0
+        self.posted, self.entries = [(-100, 0)], {}
+        self.failed = self.flushing = self.ended = False
+        self.phase = None
+        self.incomplete = None  # the edge at which it was reported
+
+    def count(self, edge):
+        """What a read at this edge finds in the table of producer counts."""
+        return next(value for at, value in reversed(self.posted) if at + LAG <= edge)
+
+
+def phase_bit():
+    """The bit of an entry that is its phase."""
+    wqe = IoTxWqe128()
+    wqe.meta.phase = 1
+    return int.from_bytes(bytes(wqe.pack()), "little")
+
+
+PHASE = phase_bit()
+
+
+def message(rng, flits):
+    """The first line of an entry whose message takes so many flits, in one of its ways."""
+    wqe = IoTxWqe128()
+    wqe.meta.req_id, wqe.meta.op_type = rng.getrandbits(16), rng.getrandbits(4)
+    wqe.meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
+    size = 64 * flits - PktHdr.SIZE - rng.randrange(min(64, 64 * flits - PktHdr.SIZE + 1))
+    buffers = rng.randrange(5 if flits == 1 else 3)
+    if buffers == 0:
+        wqe.meta.inline_msg, wqe.meta.length = 1, size
+    elif buffers == 3:
+        # None at all: of what it says of buffers nothing counts.
+        for sge in wqe.data.sgl:
+            sge.length = rng.getrandbits(13)
+    elif buffers == 4:
+        # More than can leave, in one or in both: it is refused, and counts as one.
+        half = LIMITS.max_mtu // 2 + 1
+        for sge in wqe.data.sgl:
+            sge.length = rng.randrange(half, 8192)
+        wqe.meta.length = 2
+        if rng.getrandbits(1):
+            wqe.data.sgl[0].length = 1 << rng.randrange(14, 32)
+            wqe.meta.length = 1
+    else:
+        first = size if buffers == 1 else rng.randrange(size + 1)
+        wqe.meta.length = buffers
+        wqe.data.sgl[0].length = first
+        wqe.data.sgl[1].length = size - first if buffers == 2 else rng.getrandbits(32)
+    return int.from_bytes(bytes(wqe.pack())[:64], "little")
+
+
+class Bench:
+    def __init__(self, dut, stalls=0.0):
+        self.dut, self.rng, self.queues, self.lines = dut, rng_for("sq"), {}, {}
+        self.down = self.flush_ok = self.outstanding = 0
+        self.order, self.fences, self.consumed, self.rounds = [], [], [], deque()
+        self.stall = stalls
+        self.again_lock, self.mark_lock = Lock(), Lock()
+
+    async def start(self):
+        dut = self.dut
+        zero(dut, *INPUTS)
+        Table(dut, "qpc_addr", "qpc_data", lambda n: self.get(n, lambda q: q.image))
+        Table(dut, "prod_addr", "prod_data", lambda n: self.get(n, lambda q: q.count(cycle())))
+        await clock_and_reset(dut)
+        self.items = StreamMonitor(dut, "m_item", self.stall, ["data"], self.item)
+        self.ev = Pulses(dut, "ev_wqe", "data")
+        for task in (self.memory, self.voids, self.incomplete, self.flushes):
+            cocotb.start_soon(task())
+
+    def get(self, qpn, what):
+        return what(self.queues[qpn]) if qpn in self.queues else 0
+
+    # what stands around the module
+
+    async def memory(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rd_en.value == 1 and dut.rd_line.value.is_resolvable:
+                data, parity = self.lines.get(int(dut.rd_line.value), (0, ALL))
+                dut.rd_data.value, dut.rd_parity.value = data, parity
+
+    async def voids(self):
+        dut, pause = self.dut, pauses(self.stall, "void")
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.m_void_valid.value == 1 and dut.m_void_ready.value == 1:
+                line = int(dut.m_void_line.value)
+                data, parity = self.lines[line]
+                void = ALL * int(dut.m_void_parity.value)
+                assert parity != void, f"line {line:#x} was whole"
+                self.lines[line] = data, void
+            dut.m_void_ready.value = int(not pause())
+
+    async def incomplete(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.rst.value == 0 and dut.incomplete_valid.value == 1:
+                queue = self.queues[int(dut.incomplete_qpn.value)]
+                assert queue.incomplete is None and not queue.flushing, "incomplete twice"
+                queue.incomplete = cycle()
+                if not queue.failed:
+                    self.fail(queue)
+
+    def fail(self, queue):
+        """The queue is down from now on; its flush follows."""
+        queue.failed, queue.state = True, AdminQpState.ERR
+        self.down |= 1 << queue.qpn
+        self.dut.halted.value = self.down
+        self.rounds.append(queue)
+
+    async def flushes(self):
+        """A barrier behind what was taken, then the queue may be taken from again."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if self.rounds:
+                queue = self.rounds.popleft()
+                await self.fence(1)
+                queue.flushing = True
+                self.flush_ok |= 1 << queue.qpn
+                dut.flush_ok.value = self.flush_ok
+                await self.again(queue)
+
+    async def again(self, queue):
+        async with self.again_lock:
+            await hold(self.dut, "s_again_valid", "s_again_ready", s_again_qpn=queue.qpn)
+
+    async def fence(self, number):
+        """A barrier has come out behind everything taken before."""
+        async with self.mark_lock:
+            seen = len(self.fences)
+            await hold(self.dut, "s_fence_valid", "s_fence_ready", s_fence_id=number)
+            await until(self.dut, lambda: len(self.fences) > seen, what="the barrier")
+            assert self.fences[-1] == number
+
+    # what the host does
+
+    async def make(self, queue):
+        for line in range(queue.lines):
+            self.lines[queue.line + line] = self.rng.getrandbits(512), ALL
+        queue.begin()
+        state, queue.state = queue.state, AdminQpState.RESET
+        self.down &= ~(1 << queue.qpn)
+        self.flush_ok &= ~(1 << queue.qpn)
+        self.dut.halted.value, self.dut.flush_ok.value = self.down, self.flush_ok
+        self.queues[queue.qpn] = queue
+        await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=queue.qpn)
+        queue.state = state
+
+    def space(self, queue):
+        """Entries that may be written; none while a line is yet to be voided."""
+        void = self.dut.m_void_valid.value == 1
+        return 0 if void else queue.depth - (queue.produced - queue.consumed & 0xFFFF)
+
+    def write(self, queue, missing=0, flits=None, first=None):
+        """The next entry, without the dwords of `missing`; its message of so many flits, or its
+        first line as given."""
+        count = queue.produced
+        wrap, image = count >> queue.log & 1, 0
+        wanted = first if flits is None else message(self.rng, flits)
+        for half in range(1 + queue.wide):
+            line = queue.line + (count % queue.depth << queue.wide) + half
+            skip = missing >> 16 * half & ALL
+            data, parity = self.rng.getrandbits(512), self.lines[line][1]
+            if wanted is not None and not half:
+                data = wanted
+            parity = parity & skip | ALL * wrap & ~skip
+            self.lines[line] = data, parity
+            image |= data << 512 * half
+        queue.entries[count] = image, missing & (1 << (16 << queue.wide)) - 1
+        queue.produced = count + 1 & 0xFFFF
+
+    async def ring(self, queue):
+        queue.posted = [*queue.posted[-3:], (cycle() + 1, queue.produced)]
+        return await pulse(self.dut, "work_valid", work_qpn=queue.qpn)
+
+    async def post(self, queue, entries, missing=0, flits=None):
+        for _ in range(entries):
+            self.write(queue, missing, flits)
+        return await self.ring(queue)
+
+    async def free(self, count):
+        """Contexts come free, by either input."""
+        while count:
+            both = int(count > 1 and self.rng.random() < 0.3)
+            kind = self.rng.getrandbits(1)
+            self.dut.credit_freed.value = kind | both
+            self.dut.credit_unused.value = 1 - kind | both
+            await RisingEdge(self.dut.clk)
+            self.dut.credit_freed.value = self.dut.credit_unused.value = 0
+            count -= 1 + both
+            self.outstanding -= 1 + both
+
+    # what comes out
+
+    def item(self, beat):
+        item = INTERNAL.wqe_in.unpack(beat["data"])
+        if item.barrier:
+            self.fences.append(item.fence)
+            return
+        queue = self.queues[item.qpn]
+        count = queue.consumed
+        assert item.msg == count and count in queue.entries, f"{item.msg} of {item.qpn} for {count}"
+        image, missing = queue.entries.pop(count)
+        first = image & (1 << 512) - 1
+        req_id, op_type = (0, 0) if missing & 1 else (first & ALL, first >> 16 & 15)
+        # Bits 63:16 of the id: the upper half of dword 6, all of dword 7.
+        upper = (first >> 208 & ALL) * (not missing >> 6 & 1)
+        upper |= (first >> 224 & 0xFFFF_FFFF) * (not missing >> 7 & 1) << 16
+        wanted = {"flush": queue.flushing, "incomplete": missing != 0, "req_id": req_id,
+                  "req_id_ex": upper * queue.long_id,
+                  "op_type": op_type, **queue.same}  # fmt: skip
+        for name, value in wanted.items():
+            assert getattr(item, name) == value, f"{name} of entry {count} of queue {item.qpn}"
+        if not missing:
+            width = 896 if queue.wide else 512
+            assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
+        # The first incomplete entry breaks its queue; behind it nothing is taken until the flush.
+        if not queue.flushing:
+            assert not queue.ended, "taken behind an incomplete entry"
+            queue.ended = missing != 0
+            assert not missing or (queue.incomplete is not None and queue.incomplete < cycle())
+        if queue.srd and not queue.flushing:
+            self.outstanding += 1
+            assert self.outstanding <= CONTEXTS
+        queue.consumed = count + 1 & 0xFFFF
+        self.order.append(queue.qpn)
+        anomaly = False
+        if not missing and not queue.flushing:
+            # As in wrap 0; the first one after a clear teaches it.
+            phase = bool(image & PHASE) ^ (count >> queue.log & 1)
+            queue.phase = phase if queue.phase is None else queue.phase
+            anomaly = phase != queue.phase
+        self.consumed.append((item.qpn, item.msg, req_id, anomaly))
+
+    def empty(self):
+        return all(queue.consumed == queue.produced for queue in self.queues.values())
+
+    async def finished(self, cycles=4000):
+        await until(self.dut, self.empty, "the last entry", cycles)
+        await ClockCycles(self.dut.clk, 6)
+        seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
+        assert [(e.qpn, e.msg, e.req_id, e.wrong_phase) for e in seen] == self.consumed
+        assert self.dut.sends_open.value == self.outstanding
+        width = len(self.dut.work_qpn)
+        queues = list(self.queues.values())
+        for queue in self.rng.sample(queues, min(6, len(queues))):
+            self.dut.consumed_addr.value = queue.qpn << width | queue.qpn
+            await ClockCycles(self.dut.clk, 2)
+            assert int(self.dut.consumed_data.value) == queue.consumed << 16 | queue.consumed
+
+    async def all_contexts(self, queues):
+        """Just as many entries are taken as there are contexts that are free."""
+        for queue in queues:
+            await self.make(queue)
+            await self.post(queue, queue.depth)
+        left = CONTEXTS - self.outstanding
+        seen = len(self.order)
+        await until(self.dut, lambda: len(self.order) == seen + left, "every context", 4000)
+        await ClockCycles(self.dut.clk, 40)
+        assert len(self.order) == seen + left and self.outstanding == CONTEXTS
