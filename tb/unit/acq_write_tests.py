@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_acq_write: the golden image, wraps and phases, checksums of random entries, arbitration."""
+"""Tests efa_acq_write: golden ACQE image, wraps and phases, checksums, arbitration of responses."""
 
 from pathlib import Path
 
@@ -53,7 +53,8 @@ class Bench:
         await RisingEdge(self.dut.clk)
 
     async def send(self, offers, cycles=2000):
-        """Offer {source: (id, status, body)} at once until all were taken; the order taken."""
+        """Offers {source: (id, status, body)} in one cycle; returns the sources in the order of
+        acceptance."""
         dut, order = self.dut, []
         ids = statuses = bodies = valid = 0
         for source, (number, status, body) in offers.items():
@@ -72,7 +73,7 @@ class Bench:
                 dut.s_rsp_valid.value = valid
             if not valid:
                 return order
-        raise AssertionError("responses not taken")
+        raise AssertionError("responses are not accepted within the cycle limit")
 
 
 def expected(number, status, body, phase):
@@ -96,7 +97,8 @@ async def a_success_is_the_golden_image(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def random_responses_have_phase_place_and_checksum(dut):
-    """admin.post.wrap"""
+    """admin.post.wrap: random responses have the expected phase, address and checksum over
+    several wraps"""
     bench = Bench(dut, stalls=0.4)
     await bench.start()
     for count in range(40):
@@ -111,8 +113,8 @@ async def random_responses_have_phase_place_and_checksum(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def any_ring_and_any_response(dut):
-    """admin.post.rings: each depth, any base, status, body and source; its event; with and without
-    checksums."""
+    """admin.post.rings: every depth with random base, status, body and source writes the
+    expected ACQE and reports its event, with and without checksums."""
     bench = Bench(dut, stalls=0.3)
     events = StreamMonitor(dut, "ev_acq")
     await bench.start()
@@ -121,7 +123,7 @@ async def any_ring_and_any_response(dut):
         log = turn // 2
         base = rng.getrandbits(64)
         if turn % 3 == 0:
-            base |= 0xFFFF_FFC0  # the carry goes up
+            base |= 0xFFFF_FFC0  # slot offsets carry into the upper half
         drive(dut, acq_base=base, acq_log=log, acq_crc=turn % 2)
         await bench.setup()
         for count in range(rng.randrange(6, 15)):
@@ -141,7 +143,8 @@ async def any_ring_and_any_response(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def the_deepest_ring_wraps(dut):
-    """admin.post.deep: place and phase over two passes, with responses that always wait."""
+    """admin.post.deep: address and phase are correct over two passes of the deepest ring with
+    back-to-back responses."""
     bench = Bench(dut)
     await bench.start()
     log = 10
@@ -171,7 +174,7 @@ async def every_source_gets_its_turn(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_disabled_ring_swallows_responses(dut):
-    """admin.post.disabled"""
+    """admin.post.disabled: accepts and drops responses while the ring is disabled."""
     bench = Bench(dut)
     await bench.start()
     dut.acq_on.value = 0
@@ -186,7 +189,8 @@ async def a_disabled_ring_swallows_responses(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_ring_goes_off_behind_a_response(dut):
-    """admin.post.off: in the cycle after it was taken it is dropped, and has used no place."""
+    """admin.post.off: a response accepted in the cycle before the ring is disabled is dropped
+    and uses no slot."""
     bench = Bench(dut)
     await bench.start()
     await bench.send({3: (1, 0, 1)})
@@ -202,7 +206,8 @@ async def a_ring_goes_off_behind_a_response(dut):
 @cocotb.test(timeout_time=100, timeout_unit="us")
 @cocotb.parametrize(log=[2, 10])
 async def a_ring_changes_while_an_entry_is_made(dut, log):
-    """admin.post.disabled: set up anew or off in any cycle: nothing out of its place"""
+    """admin.post.disabled: a ring that is set up again or disabled in any cycle of a response
+    writes only to a slot of the old or the new ring."""
     bench = Bench(dut)
     await bench.start()
     dut.acq_log.value = log

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_admin_anomaly: three reporters on one port; one report of the ring reader waits its turn."""
+"""Tests efa_admin_anomaly: three report sources share one port; one AQ fetch report can be
+pending."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -16,8 +17,8 @@ def idle(dut):
 
 @cocotb.test()
 async def each_is_reported_once_in_its_turn(dut):
-    """admin.admin_anomaly.turn: the registers first; only a second one behind a waiting one is
-    lost."""
+    """admin.admin_anomaly.turn: the register and AENQ reports have priority; an AQ fetch report
+    is lost only while another one is pending."""
     rng, seen, waits, lost = rng_for("odd"), set(), None, 0
     idle(dut)
     await clock_and_reset(dut)

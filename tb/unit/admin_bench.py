@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small host and small engines around efa_admin, for its unit tests.
+"""Models a host and the engines around efa_admin for its unit tests.
 
     bench = AdminBench(dut); await bench.start()
     status, response = await bench.run(AdminAllocPdCmd(), AdminAqOpcode.ALLOC_PD, AdminAllocPdResp)
 
-The host responses reads late, in any order and in several beats; the engines response when they
-like. Everything the device reports them is kept in order in `bench.reported`.
+The host completes reads late, in any order and in several beats. The engines respond after random
+delays. `bench.reported` holds every table write and engine order of the device, in order.
 """
 
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ from tb.lib.waits import high, until
 
 AQ, ACQ, FREE = 0x10_0000, 0x18_0000, 0x20_0000
 MEMORY = 0x40_0000
-BROKEN = 0x1_0000_0000  # reads from here fail
+BROKEN = 0x1_0000_0000  # reads from this address fail
 ENGINES = ("sq_ctrl", "rq_ctrl", "drain_send", "drain_recv", "drain_cpl")
 TABLES = {"cqc": "cqn", "eqc": "eqn", "mr": "index", "mtt": "index", "ah": "index"}
 
@@ -43,41 +43,44 @@ def crc16(data: bytes) -> int:
 
 
 def settings(feature):
-    """A SET_FEATURE command, to be filled in."""
+    """Returns a SET_FEATURE command for a feature; the caller fills in its values."""
     command = AdminSetFeatureCmd()
     command.feature_common.feature_id = feature
     return command
 
 
 def host_info(place, length=AdminHostInfo.SIZE):
-    """The command that has a description of the host read from there."""
+    """Returns the SET_FEATURE command that makes the device read a host info structure at
+    `place`."""
     command = settings(AdminAqFeatureId.HOST_INFO)
     command.control_buffer = {"length": length, "address": mem_addr(place)}
     return command
 
 
 class AdminBench:
+    """Models the host, the engines and the tables around efa_admin."""
     def __init__(self, dut, profile=0, node=5, slow=True):
         self.dut = dut
         self.profile, self.node, self.slow = profile, node, slow
         self.rng = rng_for("admin")
         self.memory = bytearray(MEMORY)
-        self.reported = []  # (what, key, value) of every table write and engine order
+        self.reported = []  # (name, key, value) of every table write, engine order and ACQ write
         self.contexts = {}
         self.irqs = []
         self.anomaly_data = []
-        self.posted, self.commands = [], []  # (opcode, id) as posted and as reported
-        self.completed, self.responded = [], []  # (id, status) of responses and as reported
-        self.events, self.counted = [], []  # reports of events, orders to event counters
+        self.posted, self.commands = [], []  # (opcode, id) as posted and as reported by the device
+        # (id, status) of ACQEs and as reported by the device.
+        self.completed, self.responded = [], []
+        self.events, self.counted = [], []  # reported events, orders to the event counters
         self.stats = [self.rng.getrandbits(64) for _ in range(16)]
-        self.far = 0  # bits in which the host's addresses differ from places in its memory
+        self.far = 0  # bits in which bus addresses differ from offsets in the memory of the bench
         self.busy, self.crc, self.wide, self.corrupt = 0, 1, 0, None
         self.wr_stalled = False
         self.tasks = []
 
     @property
     def anomaly(self):
-        """Kinds of the reports of what was ignored."""
+        """Returns the anomaly codes of the reports."""
         return [data & 15 for data in self.anomaly_data]
 
     async def start(self, depth=32, vector=0, rings=True):
@@ -145,7 +148,7 @@ class AdminBench:
         self.dut.reg_wr_valid.value = 0
 
     async def place(self, low, high, place):
-        """A ring's place in memory, into its registers."""
+        """Stores the base address of a ring in its two registers."""
         await self.store(low, (place ^ self.far) & 0xFFFF_FFFF)
         await self.store(high, (place ^ self.far) >> 32)
 
@@ -161,7 +164,7 @@ class AdminBench:
         await self.store(Reg.ACQ_CAPS, caps)
 
     def post(self, command, opcode, **flags):
-        """Write an entry without ringing; its id."""
+        """Writes an AQE without a doorbell; returns its command id."""
         header = command.aq_common
         header.opcode = opcode
         header.command_id__command_id = self.next_id
@@ -177,7 +180,8 @@ class AdminBench:
         return number
 
     def image(self, short):
-        """An entry as this ring has it; a wide one with its checksum, then `spoil`ed."""
+        """Returns an AQE in the format of the ring: a wide AQE gets a checksum and the
+        corruption of `corrupt`."""
         if not self.wide:
             return short
         wide = bytearray(short[:4] + bytes(8) + short[4:] + self.rng.randbytes(56))
@@ -191,7 +195,7 @@ class AdminBench:
         await self.store(Reg.AQ_PROD_DB, self.produced)
 
     async def completion(self, cycles=20000):
-        """The next ACQ entry, held to phase and checksum."""
+        """Returns the next ACQE after checks of its phase, checksum and refusal format."""
         place = ACQ + 64 * (self.consumed % self.depth)
         phase = 1 - (self.consumed // self.depth) % 2
         for _ in range(cycles):
@@ -200,14 +204,14 @@ class AdminBench:
                 break
             await RisingEdge(self.dut.clk)
         else:
-            raise AssertionError(f"no response {self.consumed} in {cycles} cycles")
+            raise AssertionError(f"ACQE {self.consumed} is not written within {cycles} cycles")
         self.consumed = (self.consumed + 1) % 65536
         entry = AdminAcqEntry.unpack(image)
         checksum = entry.acq_common_descriptor.checksum
         sealed = crc16(image[:4] + b"\0\0" + image[6:]) if self.crc else 0
-        assert checksum == sealed, "checksum"
+        assert checksum == sealed, "ACQE checksum is wrong"
         if entry.acq_common_descriptor.status:
-            assert not any(image[8:]), "a refusal has only its header"
+            assert not any(image[8:]), "an ACQE with an error status has a non-zero body"
         header = entry.acq_common_descriptor
         self.completed.append((int(header.command_id), int(header.status)))
         return image
@@ -220,7 +224,7 @@ class AdminBench:
         assert header.command_id == number
         result = response.unpack(image)
         assert response is AdminAcqEntry or not any(image[response.SIZE :]), (
-            "more than its response"
+            "non-zero bytes behind the response structure"
         )
         return int(header.status), result
 
@@ -233,7 +237,7 @@ class AdminBench:
             await RisingEdge(dut.clk)
             if ready and dut.rd_adm_valid.value == 1:
                 addr, size = int(dut.rd_adm_addr.value) ^ self.far, int(dut.rd_adm_len.value)
-                assert addr < BROKEN << 1, "far from all there is"
+                assert addr < BROKEN << 1, "read address is outside the host memory"
                 assert 1 <= size <= 64 and addr % 64 + size <= 64
                 late = self.rng.randrange(5, 120) if self.slow else 40
                 waiting.append(SimpleNamespace(addr=addr, size=size, at=0, late=late,
@@ -244,7 +248,7 @@ class AdminBench:
                 read.late -= 1
             due = [read for read in waiting if read.late <= 0]
             dut.rd_cpl_adm_valid.value = int(bool(due))
-            # What stands there without a beat, or behind its bytes, says nothing.
+            # Completion signals are random while no beat is valid and beyond the valid bytes.
             junk = self.rng.getrandbits(512)
             dut.rd_cpl_data.value, dut.rd_cpl_cookie.value = junk, junk & 0xFFFF_FFFF
             if due:
@@ -302,12 +306,12 @@ class AdminBench:
                     value = int(getattr(dut, name + "_kind").value)
                     assert int(getattr(dut, name + "_qpc").value) == self.contexts.get(key, 0)
                     assert name == "rq_ctrl" or int(dut.sq_ctrl_base.value) == 0, (
-                        "rings are in the LLQ"
+                        "the SQ base must be 0 because SQs are in the LLQ"
                     )
                 dut.sq_ctrl_busy.value = self.busy
                 ready.value = 1
                 await RisingEdge(dut.clk)
-                assert valid.value == 1, f"{name} let go"
+                assert valid.value == 1, f"{name} valid drops before ready"
                 ready.value = 0
                 self.reported.append((name, key, value))
                 await FallingEdge(dut.clk)
@@ -341,7 +345,7 @@ class AdminBench:
                 self.dut.stat_value.value = self.stats[int(self.dut.stat_index.value)]
 
     async def _counters(self):
-        """Orders to the event counters; each is taken after a while."""
+        """Accepts orders to the event counters after a random delay."""
         dut, names = self.dut, ("op", "counter", "qpn", "events", "value")
         while True:
             await RisingEdge(dut.clk)
@@ -350,7 +354,7 @@ class AdminBench:
             await ClockCycles(dut.clk, self.rng.randrange(0, 6))
             dut.ec_ready.value, dut.ec_code.value = 1, 0
             await RisingEdge(dut.clk)
-            assert dut.ec_valid.value == 1, "ec let go"
+            assert dut.ec_valid.value == 1, "ec valid drops before ready"
             self.counted.append(tuple(int(getattr(dut, f"ec_{name}").value) for name in names))
             dut.ec_ready.value, dut.ec_code.value = 0, 1
             await FallingEdge(dut.clk)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_admin: what its parts do together - references, drains, numbers that run out."""
+"""Tests efa_admin as a whole: object references, drains, exhaustion of object numbers."""
 
 import cocotb
 
@@ -42,7 +42,7 @@ GID = LIMITS.gid_prefix
 
 
 class Objects:
-    """Commands with sound defaults; a test changes the field it is about."""
+    """Issues commands with valid defaults; a test overrides single fields."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -67,7 +67,7 @@ class Objects:
         return await self.bench.run(command, Op.CREATE_AH, AdminCreateAhResp)
 
     def region(self, pages=(), listed=False, **fields):
-        """The command of a region whose pages stand in it, or in memory."""
+        """Returns a REG_MR command with an inline page list or a page list in host memory."""
         values = {"pd": 0, "mr_length": 4096 * max(1, len(pages)), "phys_page_size_shift": 12,
                   "iova": 0x7F00_0000_0000}  # fmt: skip
         command = AdminRegMrCmd(**(values | fields))
@@ -94,7 +94,7 @@ class Objects:
         return await self.bench.run(command, Op.CREATE_QP, AdminCreateQpResp)
 
     async def drop(self, what, number, **fields):
-        """Status of the command that ends it: drop("ah", 3, pd=1)."""
+        """Returns the status of the destroy command of an object: drop("ah", 3, pd=1)."""
         command, opcode, name = {
             "pd": (AdminDeallocPdCmd, Op.DEALLOC_PD, "pd"),
             "uar": (AdminDeallocUarCmd, Op.DEALLOC_UAR, "uar"),
@@ -108,7 +108,7 @@ class Objects:
 
 
 async def together(bench, commands, opcode, response):
-    """Status and response of each, as many at a time as the ring has room for."""
+    """Runs the commands in batches of the ring size; returns the status and response of each."""
     responses, commands = [], list(commands)
     while commands:
         now, commands = commands[: bench.depth - 1], commands[bench.depth - 1 :]
@@ -137,7 +137,8 @@ def names(bench):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def queues_keep_what_they_name(dut):
-    """admin.cq.life: a queue's EQ and UAR stay while it lives; it drains before its response."""
+    """admin.cq.life: a CQ holds its EQ and its UAR until its destruction, which drains before
+    the response."""
     bench, make = await begin(dut)
     uar = [await make.uar(), await make.uar()][1]
     assert (await make.eq())[1].eqn == 0
@@ -159,7 +160,8 @@ async def queues_keep_what_they_name(dut):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def queues_run_out(dut):
-    """admin.cq.refused: a refused queue names nothing, before the numbers run out and after."""
+    """admin.cq.refused: a refused CQ or EQ holds no reference, before and after the numbers are
+    exhausted."""
     bench, make = await begin(dut)
     uar = await make.uar()
     assert (await make.cq(uar, sub_cq_depth=3))[0] == ILLEGAL
@@ -180,7 +182,7 @@ async def queues_run_out(dut):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def handles_keep_their_domain(dut):
-    """admin.ah.count: a domain stays until the last of its handles was given back."""
+    """admin.ah.count: a protection domain stays until its last address handle is destroyed."""
     bench, make = await begin(dut)
     pds = [await make.pd(), await make.pd()]
     near = GID + b"\0\x07"
@@ -189,7 +191,9 @@ async def handles_keep_their_domain(dut):
     for pd, handle in ((pds[1], 1), (pds[0], 0)):
         assert await make.drop("pd", pd) == BUSY
         assert await make.drop("ah", handle, pd=pd) == OK
-    assert last(bench, "ah")[0] == 1, "the other is still requested once"
+    assert last(bench, "ah")[0] == 1, (
+        "only handle 1 is removed because handle 0 has one reference left"
+    )
     assert await make.drop("pd", pds[1]) == OK
     assert await make.drop("pd", pds[0]) == BUSY
     assert await make.drop("ah", 0, pd=pds[0]) == OK
@@ -201,7 +205,8 @@ async def handles_keep_their_domain(dut):
 
 @cocotb.test(timeout_time=3000, timeout_unit="us")
 async def handles_run_out(dut):
-    """admin.ah.numbers: each is found again among all of them."""
+    """admin.ah.numbers: every handle number is allocated in order; a lookup finds one among all
+    handles."""
     bench, make = await begin(dut, slow=False)
     pd, every = await make.pd(), range(1 << LIMITS.ah_w)
     commands = [AdminCreateAhCmd(dest_addr=GID + n.to_bytes(2, "big"), pd=pd) for n in every]
@@ -217,7 +222,8 @@ def key(index, gen):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def regions_keep_their_domain(dut):
-    """admin.mr.life: it stays while one lives; all engines drain before one is gone."""
+    """admin.mr.life: a region holds its domain; its destruction drains all engines before the
+    response."""
     bench, make = await begin(dut)
     pd = await make.pd()
     assert (await make.mr([0x1000, 0x1800], pd=pd))[0] == ILLEGAL
@@ -272,8 +278,8 @@ async def queue_pair(dut):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def queue_pairs_keep_what_they_name(dut):
-    """admin.qp.life: and have the orders to the engines, the drain and the response in their
-    order"""
+    """admin.qp.life: a QP holds its objects; engine orders, drains and response occur in the
+    specified order"""
     bench, make = await queue_pair(dut)
     bench.reported.clear()
     status, first = await make.qp(recv_cq_idx=1)
@@ -281,7 +287,7 @@ async def queue_pairs_keep_what_they_name(dut):
     assert (first.qp_handle, first.qp_num, first.llq_descriptors_offset) == (0, 0, 0)
     assert names(bench) == ["qpc", "sq_ctrl", "rq_ctrl", "acq"]
     assert bench.reported[1][2] == bench.reported[2][2] == 0
-    # 1024 entries of 128 bytes: 32 pages on their natural boundary.
+    # 1024 WQEs of 128 bytes: 32 pages on their natural boundary.
     status, big = await make.qp(1024, 128, 0, qp_type=1, uar=1, send_cq_idx=2, recv_cq_idx=2)
     assert status == OK and big.llq_descriptors_offset == 32 * LIMITS.llq_page_bytes
     assert last(bench, "qpc")[1].sq_line == 2048
@@ -301,7 +307,8 @@ async def queue_pairs_keep_what_they_name(dut):
     ]
     assert bench.reported[0][2].live == 0 and bench.reported[4][2] == bench.reported[5][2] == 2
     assert await make.drop("qp", 0) == ILLEGAL
-    # The number is used again, with its next generation; not by the other UAR.
+    # A QP of the other UAR does not reuse the number; the next QP of this UAR reuses it with the
+    # next generation.
     assert (await make.qp(uar=1, send_cq_idx=2, recv_cq_idx=2))[1].qp_num == 3
     status, again = await make.qp()
     assert again.qp_num == again.qp_handle == 1 << LIMITS.qpn_w
@@ -316,11 +323,11 @@ async def queue_pairs_keep_what_they_name(dut):
 
 @cocotb.test(timeout_time=2000, timeout_unit="us")
 async def queue_pairs_run_out(dut):
-    """admin.qp.refused: a refused one names nothing and uses up no generation."""
+    """admin.qp.refused: a refused QP holds no reference and uses no generation."""
     bench, make = await queue_pair(dut)
     bench.reported.clear()
     assert (await make.qp(rq=48))[0] == ILLEGAL
-    assert (await make.qp(recv_cq_idx=2))[0] == ILLEGAL, "the other UAR's"
+    assert (await make.qp(recv_cq_idx=2))[0] == ILLEGAL, "CQ 2 belongs to the other UAR"
     assert set(names(bench)) == {"acq"}
     for number in range(16):
         status, rsp = await make.qp(1024, 128, 0)

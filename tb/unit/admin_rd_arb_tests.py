@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_admin_rd_arb: many readers, one client; a response finds the reader that requested."""
+"""Tests efa_admin_rd_arb: several readers share one DMA client; a completion returns to its
+reader."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -13,7 +14,8 @@ FIELDS = ["addr", "len", "cookie"]
 
 
 class Readers:
-    """One queue of requests a reader; `gaps` is the share of cycles it does not ask."""
+    """Models the readers with one request queue each; `gaps` is the share of cycles without a
+    request."""
 
     def __init__(self, dut, gaps=0.0):
         self.dut, self.gaps = dut, gaps
@@ -42,7 +44,7 @@ class Readers:
             consumed = int(dut.s_rd_ready.value) & offered
             if consumed:
                 reader = self.turns.next(offered)
-                assert consumed == 1 << reader, "not its turn"
+                assert consumed == 1 << reader, "granted out of round-robin order"
                 self.order.append((reader, *self.queues[reader].pop(0)))
             offered &= ~consumed
             addr = length = slot = 0
@@ -80,7 +82,8 @@ async def every_request_once_and_its_answer_home(dut, pace):
 
 @cocotb.test()
 async def nobody_starves(dut):
-    """admin.admin_rd_arb.fair: with everybody asking, everybody has had one after a round."""
+    """admin.admin_rd_arb.fair: with requests of all readers pending, each reader is granted once
+    per round."""
     readers = Readers(dut)
     sink = StreamMonitor(dut, "m_rd", 0.3, FIELDS)
     await clock_and_reset(dut)
@@ -116,7 +119,9 @@ async def reset_clears_the_request(dut):
     await clock_and_reset(dut)
     readers.queues[1].extend(readers.request() for _ in range(3))
     await ClockCycles(dut.clk, 6)
-    assert dut.m_rd_valid.value == 1 and len(readers.queues[1]) == 2, "one moves in and waits"
+    assert dut.m_rd_valid.value == 1 and len(readers.queues[1]) == 2, (
+        "one request is accepted and pending"
+    )
     dut.rst.value = 1
     await ClockCycles(dut.clk, 2)
     readers.queues[1].clear()

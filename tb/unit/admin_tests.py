@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_admin: rings, every command and every refusal, with slow hosts and engines around it."""
+"""Tests efa_admin: rings, commands and refusals, with slow hosts and engines."""
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -38,7 +38,7 @@ SPEC = {"default": 0, "recorded": 1}
 
 
 class Objects:
-    """Short names for the commands that need no fields."""
+    """Provides short methods for the commands without required fields."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -179,7 +179,7 @@ async def unknown_opcodes_are_refused(dut):
 
 
 class AdminAqEntryCommand:
-    """An entry of nothing but its header."""
+    """Models an AQE that consists of a header only."""
 
     def __init__(self):
         self.entry = AdminAqEntry()
@@ -281,14 +281,15 @@ async def a_failed_entry_read_is_answered(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def wide_entries_do_what_short_ones_do(dut):
-    """admin.aq.wide: at every version; a wrong checksum or payload version refuses the command."""
+    """admin.aq.wide: wide AQEs work with every version; a wrong checksum or payload version
+    refuses the command."""
     bench = AdminBench(dut)
     bench.wide = 1
     await bench.start(depth=8)
     assert await Objects(bench).pd() == (OK, 0)
     for bench.corrupt in (4, 6, 9, 40, 127):
         assert (await Objects(bench).pd())[0] == Status.MALFORMED_REQUEST
-        # Nothing of such an entry can be trusted, its opcode neither.
+        # No field of a corrupted AQE is used, not even the opcode.
         assert (await bench.run(AdminAqEntryCommand(), 255))[0] == Status.MALFORMED_REQUEST
         await ClockCycles(dut.clk, 5)
         assert bench.anomaly == [6, 6]
@@ -319,7 +320,8 @@ async def version_0_1_has_no_checksums(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def events_stand_beside_responses(dut):
-    """admin.aenq: groups by SET_FEATURE, entries and responses mixed, each with its message."""
+    """admin.aenq: SET_FEATURE enables groups; AEQEs and ACQEs are interleaved, each with its
+    MSI-X message."""
     bench = AdminBench(dut)
     await bench.start(vector=1)
     ring = FREE + 0x8000
@@ -381,7 +383,7 @@ async def a_ring_set_up_anew_starts_over(dut):
     await ClockCycles(dut.clk, 20)
     bench.reported.clear()
     await ClockCycles(dut.clk, 400)
-    assert not bench.reported, "a response without a ring"
+    assert not bench.reported, "an ACQE is written without an ACQ"
     await bench.rings(16, 0)
     assert (await Objects(bench).pd())[0] == OK
     assert bench.consumed == 1
@@ -389,7 +391,7 @@ async def a_ring_set_up_anew_starts_over(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def a_ring_switched_off_takes_nothing_more(dut):
-    """admin.aq.off: entries still under way when a ring is disabled are no commands."""
+    """admin.aq.off: AQEs still being fetched when the ring is disabled are not executed."""
     bench = AdminBench(dut)
     await bench.start(8)
     for wait in range(1, 40, 3):
@@ -429,12 +431,13 @@ async def short_commands_take_tens_of_cycles(dut):
     await Objects(bench).pd()
     begin = cycle()
     await Objects(bench).pd()
-    assert cycle() - begin < 40 + 45  # 40 of them are the host's read
+    assert cycle() - begin < 40 + 45  # the host read takes 40 cycles
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def thirty_two_commands_overlap(dut):
-    """admin.time: a ring of commands costs one host read, then a response every few cycles."""
+    """admin.time: a full ring of commands overlaps the host reads and takes a few cycles per
+    response."""
     bench = AdminBench(dut, slow=False)
     await bench.start(depth=32)
     await Objects(bench).pd()
@@ -450,5 +453,5 @@ async def thirty_two_commands_overlap(dut):
             await bench.completion()
         took = cycle() - begin
         dut._log.info(f"31 commands of {family} families: {took} cycles")
-        # Eight reads of 40 cycles each are on their way at a time.
+        # Up to eight reads of 40 cycles each are outstanding.
         assert took < 31 * 14

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_admin: every port with values that use all of its bits, and every report beside them."""
+"""Tests efa_admin: every port with values that use all its bits, and every report."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -45,7 +45,8 @@ CREATE, DESTROY, ATTACH, DETACH, SET, ADD, FORGET = range(7)  # orders to the ev
 async def begin(dut):
     bench = AdminBench(dut)
     rng = bench.rng
-    # Nothing here crosses a place of 64 KiB, and one bit says that a read fails.
+    # No access of this test crosses a 64 KiB boundary; the BROKEN address bit selects failing
+    # reads.
     bench.far = rng.getrandbits(64) & ~(BROKEN | (1 << 16) - 1)
     bench.node = rng.getrandbits(16)
     bench.vector = rng.getrandbits(8)
@@ -54,7 +55,7 @@ async def begin(dut):
 
 
 async def all_reported(bench):
-    """Each command and each response was reported, in order, whole."""
+    """Checks that each command and each response is reported completely and in order."""
     await ClockCycles(bench.dut.clk, 5)
     assert bench.commands == bench.posted
     assert bench.responded == bench.completed
@@ -62,7 +63,8 @@ async def all_reported(bench):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def events_of_every_bit(dut):
-    """admin.wires.events: entries, keep-alives, messages and reports; far from all else."""
+    """admin.wires.events: AEQEs, keep-alives, messages and reports have all bits correct, with
+    the ring far from the other addresses."""
     bench, rng = await begin(dut)
     ring, vector = FREE + 0x8000, rng.getrandbits(8)
     await bench.place(Reg.AENQ_BASE_LO, Reg.AENQ_BASE_HI, ring)
@@ -78,7 +80,7 @@ async def events_of_every_bit(dut):
         data, uptime = rng.getrandbits(384), rng.getrandbits(64)
         dut.uptime.value = uptime
         if bit is not None:
-            group ^= 1 << bit  # one that nobody has
+            group ^= 1 << bit  # a group that is not supported
             if group in range(1, 5):
                 continue
             lost.append(5 | group << 4 | syndrome << 20)
@@ -101,10 +103,10 @@ async def events_of_every_bit(dut):
         assert found == event and head.flags == 1
     assert bench.memory[ring + 64 * len(due) :][:64] == bytes(64)
     assert bench.events == [group | syndrome << 16 for group, syndrome, *_ in due]
-    # One message may tell of two entries.
+    # One message may announce two AEQEs.
     assert set(bench.irqs) == {vector, bench.vector}
     assert bench.irqs.count(vector) > len(due) // 2
-    # What is ignored is reported whole.
+    # An anomaly report contains the complete ignored value.
     bench.anomaly_data.clear()
     for kind, register in ((1, Reg.AQ_PROD_DB), (2, Reg.AENQ_CONS_DB)):
         for _ in range(4):
@@ -122,8 +124,8 @@ async def events_of_every_bit(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def numbers_of_every_bit(dut):
-    """admin.wires.answers: ids, opcodes, statistics, the node's address; reads of all that is
-    requested for and of nothing else."""
+    """admin.wires.answers: ids, opcodes, statistics and the node address are correct in all
+    bits; the device reads exactly the requested host memory."""
     bench, rng = await begin(dut)
     make, read = Objects(bench), []
 
@@ -147,7 +149,7 @@ async def numbers_of_every_bit(dut):
         bench.next_id = rng.getrandbits(12)
         opcode = rng.choice([code for code in range(256) if code not in list(Op)])
         assert (await bench.run(AdminAllocPdCmd(), opcode))[0] == Status.UNSUPPORTED_OPCODE
-        # Reads of host memory go on beside each other, each to its own.
+        # Reads of host memory by several units are outstanding at the same time.
         pages = [rng.getrandbits(40) << 12 for _ in range(20)]
         place = FREE + 0x4000 + rng.getrandbits(14)
         read.clear()
@@ -173,7 +175,7 @@ async def numbers_of_every_bit(dut):
 
 
 async def queues(bench, make, uar):
-    """Event and completion queues; the first CQ and the last EQ are used by others."""
+    """Creates all EQs and five CQs with random attributes."""
     rng = bench.rng
     for number in range(EQS):
         base, log = rng.getrandbits(58) << 6, rng.randrange(10)
@@ -198,7 +200,8 @@ async def queues(bench, make, uar):
 
 
 async def regions(bench, make, pd):
-    """Handles and regions, with pages in the command and with none."""
+    """Creates and destroys address handles and memory regions, with inline pages and physical
+    regions."""
     rng = bench.rng
     for number in range(6):
         node = rng.getrandbits(LIMITS.node_w if number % 2 else 16)
@@ -239,7 +242,7 @@ async def regions(bench, make, pd):
 
 
 async def none_beyond(make, pd):
-    """A number with one bit more than there are is nobody's."""
+    """Checks that object numbers with a bit beyond the valid width are refused."""
     for what, width, fields in (
         ("pd", LIMITS.pd_w, {}), ("uar", LIMITS.uar_w, {}), ("ah", LIMITS.ah_w, {"pd": pd}),
         ("cq", LIMITS.cqn_w, {}), ("eq", LIMITS.eqn_w, {}),
@@ -249,7 +252,7 @@ async def none_beyond(make, pd):
 
 
 async def pairs(bench, make, pd, uar):
-    """Queue pairs and event counters; returns their handles."""
+    """Creates queue pairs with random attributes, modifies two and queries their state."""
     rng = bench.rng
     for number in range(9):
         base, log = rng.getrandbits(58) << 6, rng.randrange(5, 11)
@@ -286,7 +289,8 @@ async def pairs(bench, make, pd, uar):
 
 
 async def counters(bench, uar, pair):
-    """Event counters, their orders whole; `pair` goes away with one attached."""
+    """Creates event counters; returns the orders due. Queue pair `pair` is destroyed while
+    attached."""
     rng, due = bench.rng, []
     for number in range(3):
         paddr = rng.getrandbits(61) << 3
@@ -313,7 +317,8 @@ async def counters(bench, uar, pair):
 
 
 def orders(bench, due):
-    """The event counters heard these, as far as each says something, and no others."""
+    """Checks that the event counters received exactly these orders; None fields are not
+    compared."""
     found = [tuple(None if want is None else part for part, want in zip(one, order, strict=True))
              for one, order in zip(bench.counted, due, strict=True)]  # fmt: skip
     assert found == due
@@ -321,8 +326,8 @@ def orders(bench, due):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def objects_of_every_bit(dut):
-    """admin.wires.objects: contexts, tables, orders and responses, field by field; all goes
-    again."""
+    """admin.wires.objects: contexts, tables, orders and responses are correct field by field;
+    every object is destroyed again."""
     bench, rng = await begin(dut)
     make = Objects(bench)
     pd, uar = [await make.pd() for _ in range(6)][-1], [await make.uar() for _ in range(10)][-1]
@@ -349,7 +354,8 @@ async def objects_of_every_bit(dut):
 
 @cocotb.test()
 async def ready_when_the_numbers_are(dut):
-    """admin.wires.init: after a reset, not before handles and regions were cleared one by one."""
+    """admin.wires.init: init done is not set after a reset before the address handle and region
+    tables are cleared."""
     await begin(dut)
     dut.core_rst.value = 1
     await ClockCycles(dut.clk, 4)
@@ -361,7 +367,8 @@ async def ready_when_the_numbers_are(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def descriptions_of_hosts_in_a_row(dut):
-    """admin.wires.host: each is read to its end; one that can't be read is refused, no other is."""
+    """admin.wires.host: consecutive HOST_INFO commands each read the complete structure; only
+    those with a failing read are refused."""
     bench, _ = await begin(dut)
     for number in range(12):
         failed = number % 3 == 1
@@ -372,7 +379,8 @@ async def descriptions_of_hosts_in_a_row(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def responses_wait_together(dut):
-    """admin.wires.together: responses of any two units that wait for the same write"""
+    """admin.wires.together: responses of any two units that wait for the same ACQ write are both
+    written"""
     bench, rng = await begin(dut)
     make = Objects(bench)
     pd = await make.pd()
@@ -386,7 +394,7 @@ async def responses_wait_together(dut):
     for first in commands:
         for second in commands:
             bench.wr_stalled = True
-            # The first of all is being written while the two others wait.
+            # The first command holds the write port while the two others wait.
             numbers = [bench.post(*one) for one in (commands[0], first, second)]
             await bench.ring()
             await ClockCycles(dut.clk, 150 + rng.randrange(50))
@@ -402,7 +410,8 @@ async def responses_wait_together(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def no_answer_without_a_ring(dut):
-    """admin.wires.off: the ring of responses goes while a command is at work; a new one begins"""
+    """admin.wires.off: the ACQ is disabled during a command; no ACQE is written until a new ACQ
+    is set up"""
     bench, _ = await begin(dut)
     make = Objects(bench)
     pd = await make.pd()
@@ -423,8 +432,8 @@ async def no_answer_without_a_ring(dut):
 
 @cocotb.test(timeout_time=1000, timeout_unit="us")
 async def a_key_renewed(dut):
-    """admin.wires.renewed: each generation of a key in its response, and nothing of it in
-    another's; a report behind two thousand entries"""
+    """admin.wires.renewed: each generation of a key appears in its own response only; an anomaly
+    report is correct after two thousand AQEs"""
     bench, _ = await begin(dut)
     make = Objects(bench)
     pd, gen = await make.pd(), 1
@@ -442,7 +451,7 @@ async def a_key_renewed(dut):
         assert {status for _, status in bench.completed[-14:]} == {OK}
         gen += 7
         if gen % 128 < 7:
-            # A domain is answered for while the key waits.
+            # An ALLOC_PD response is written while the response with the key waits.
             bench.wr_stalled = True
             bench.post(AdminAllocPdCmd(), 255)  # refused at once
             number = bench.post(AdminAllocPdCmd(), Op.ALLOC_PD)
@@ -465,7 +474,7 @@ async def a_key_renewed(dut):
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
 async def request_ids_of_a_queue(dut):
-    """admin.wires.long: a CQ keeps the size of its request ids, whatever is created after it"""
+    """admin.wires.long: a CQ keeps its request id size when another CQ or EQ is created later"""
     bench = AdminBench(dut)
     await bench.start()
     make = Objects(bench)

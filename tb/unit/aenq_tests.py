@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aenq: events into their ring, or dropped, or held; keep-alives; the consumer count."""
+"""Tests efa_aenq: events written, dropped or held; keep-alives; consumer index validation."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, with_timeout
@@ -15,12 +15,13 @@ BASE = 0x12_FFFF_F000  # its low 32 bits wrap in the larger rings
 
 
 def first(dut):
-    """What a ring counts from; it has whole wraps to the wrap of its counts."""
+    """Returns the initial count of a ring, which leaves EVENTS_LEFT counts to the 32-bit wrap."""
     return (1 << 32) - int(dut.EVENTS_LEFT.value)
 
 
 class Ring:
-    """The host's side of the ring: what was written where, consumed by count."""
+    """Models the host side of the AENQ: checks each AEQE written and advances the consumer
+    index."""
 
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.dut, self.rng = dut, rng_for("aenq")
@@ -33,7 +34,8 @@ class Ring:
         self.anomaly = StreamMonitor(dut, "ev_anomaly")
         self.entries, self.consumed, self.depth, self.vector, self.stamp = [], 0, 16, 0, -1
         self.base = BASE
-        self.born = self.rng.getrandbits(31) + 1 << 32  # cycles since power-on, soon with a carry
+        # Cycles since power-on; the low 32 bits wrap soon.
+        self.born = self.rng.getrandbits(31) + 1 << 32
         self.born -= 500
         cocotb.start_soon(self.clock())
 
@@ -43,7 +45,7 @@ class Ring:
             self.dut.s_uptime.value = self.uptime()
 
     def uptime(self):
-        """Cycles since power-on, now."""
+        """Returns the current number of cycles since power-on."""
         return (self.born + cycle()) % (1 << 64)
 
     async def store(self, register, value):
@@ -52,7 +54,7 @@ class Ring:
         self.dut.reg_wr_valid.value = 0
 
     async def set_up(self, depth=16, vector=0, size=64, idle=0):
-        """With up to so many idle cycles behind each store."""
+        """Stores the ring registers, each followed by up to `idle` idle cycles."""
         self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
         halves = [(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF), (Reg.AENQ_BASE_HI, self.base >> 32)]
         for register, value in self.rng.sample(halves, 2):
@@ -63,7 +65,7 @@ class Ring:
             AENQ_DEPTH=depth, AENQ_ENTRY_SIZE=size, AENQ_MSIX_VECTOR=vector))  # fmt: skip
 
     def place(self, number):
-        """Where an entry belongs."""
+        """Returns the address of the AEQE with this number."""
         return ((self.base >> 6) + number % self.depth) % (1 << 58) << 6
 
     def written(self, beat):
@@ -72,10 +74,10 @@ class Ring:
         header = entry.aenq_common_desc
         assert beat["addr"] == self.place(number)
         assert header.flags == 1 - number // self.depth % 2, "phase"
-        assert number + 1 - self.consumed <= self.depth, "more than the ring holds"
+        assert number + 1 - self.consumed <= self.depth, "AEQE written to a full ring"
         stamp = header.timestamp_high << 32 | header.timestamp_low
-        assert stamp > self.stamp, "the time goes back"
-        assert (self.uptime() - stamp) % (1 << 64) < 256, "another time"
+        assert stamp > self.stamp, "timestamp is not monotonic"
+        assert (self.uptime() - stamp) % (1 << 64) < 256, "timestamp differs from the uptime"
         self.stamp = stamp
         data = beat["data"] >> 128
         self.entries.append((int(header.group), int(header.syndrome), data))
@@ -99,7 +101,8 @@ class Ring:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.2, 0.8)])
 async def events_go_into_their_ring(dut, pace):
-    """admin.aenq.ring: every depth, wraps, groups and syndromes; one note each, after its write."""
+    """admin.aenq.ring: events of all groups and syndromes are written in rings of several depths
+    over wraps, with one note per write."""
     ring = Ring(dut, *pace)
     await clock_and_reset(dut)
     dut.s_groups.value = GROUPS
@@ -125,7 +128,8 @@ async def events_go_into_their_ring(dut, pace):
 
 @cocotb.test()
 async def any_ring_at_any_place(dut):
-    """admin.aenq.setup: random depths, sizes, bases, vectors; offsets one bit beside a register."""
+    """admin.aenq.setup: random depths, AEQE sizes, bases and vectors follow the rules; offsets
+    that differ in one bit from a register have no effect."""
     ring = Ring(dut)
     rng = ring.rng
     await clock_and_reset(dut)
@@ -154,7 +158,8 @@ async def any_ring_at_any_place(dut):
 
 @cocotb.test()
 async def a_full_ring_holds_events(dut):
-    """admin.aenq.full: until the host has read, the group is disabled, or the ring is off."""
+    """admin.aenq.full: a full ring holds events until the host consumes, the group is disabled
+    or the ring is disabled."""
     ring = Ring(dut)
     await clock_and_reset(dut)
     dut.s_groups.value = GROUPS
@@ -185,8 +190,8 @@ async def a_full_ring_holds_events(dut):
 
 @cocotb.test()
 async def what_nobody_wants_is_dropped(dut):
-    """admin.aenq.dropped: other groups, groups that are not enabled, no ring; each reported, but
-    not a keep-alive that nobody wants."""
+    """admin.aenq.dropped: events of invalid or disabled groups, or without a ring, are dropped
+    and reported; a keep-alive of a disabled group is not reported."""
     ring = Ring(dut)
     await clock_and_reset(dut)
     dut.s_groups.value = 0xFFFF_FFFF
@@ -211,7 +216,8 @@ async def what_nobody_wants_is_dropped(dut):
 
 @cocotb.test()
 async def consumer_counts_by_the_rule(dut):
-    """admin.aenq.consumer: ahead of the producer or behind the last one: ignored, reported."""
+    """admin.aenq.consumer: a consumer index ahead of the producer or behind the last consumer
+    index is ignored and reported."""
     ring, depth = Ring(dut), 8
     await clock_and_reset(dut)
     begins, complete = first(dut), 1 << 32
@@ -244,7 +250,8 @@ async def consumer_counts_by_the_rule(dut):
 
 @cocotb.test()
 async def keep_alives_at_their_period(dut):
-    """admin.aenq.keep_alive: from when the group is enabled; dropped in a full ring."""
+    """admin.aenq.keep_alive: keep-alives follow the configured period once the group is enabled
+    and are dropped in a full ring."""
     ring = Ring(dut)
     await clock_and_reset(dut)
     await ring.set_up(4)
@@ -281,7 +288,7 @@ async def keep_alives_at_their_period(dut):
 
 
 def raw(dut, **values):
-    """No bench around it, so that many cycles take little time."""
+    """Drives the pins without bench agents, so that many cycles simulate quickly."""
     drive(dut, **dict.fromkeys((
         "reg_wr_valid", "reg_wr_offset", "reg_wr_data", "s_cfg_keep_alive", "s_groups", "s_uptime",
         "s_aenq_valid", "s_aenq_group", "s_aenq_syndrome", "s_aenq_data",
@@ -297,7 +304,7 @@ async def store(dut, register, value):
 
 @cocotb.test()
 async def a_long_period(dut):
-    """admin.aenq.period: to the cycle, and one more or less after a change of one bit."""
+    """admin.aenq.period: keep-alives follow periods of 1 to 70000 cycles exactly."""
     raw(dut)
     await clock_and_reset(dut)
     await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
@@ -309,14 +316,14 @@ async def a_long_period(dut):
         for _ in range(2 if period > 4000 else 4):
             await RisingEdge(dut.m_wr_valid)
             times.append(cycle())
-        # A keep-alive is written in two cycles, so that is the shortest distance.
+        # The write of a keep-alive takes two cycles, which is the shortest distance.
         assert {b - a for a, b in zip(times, times[1:], strict=False)} == {max(period, 2)}, period
 
 
 @cocotb.test()
 async def a_due_keep_alive_waits(dut):
-    """admin.aenq.due: for the write before it, not for ever; gone when its group is; and nothing is
-    taken beside a register store."""
+    """admin.aenq.due: a due keep-alive waits for the write before it and is cancelled when its
+    group is disabled; no event is accepted in the cycle of a register store."""
     raw(dut, s_groups=GROUPS, s_aenq_group=1, m_wr_ready=0)
     await clock_and_reset(dut)
     await store(dut, Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=64, AENQ_ENTRY_SIZE=64))
@@ -351,7 +358,8 @@ async def a_due_keep_alive_waits(dut):
 
 @cocotb.test()
 async def many_events(dut):
-    """admin.aenq.many: counts, places and phases over nine passes of the deepest ring."""
+    """admin.aenq.many: counts, addresses and phases are correct over nine passes of the deepest
+    ring."""
     depth, rng = LIMITS.max_aq_depth, rng_for("many")
     raw(dut, s_groups=GROUPS, s_aenq_group=1)
     await clock_and_reset(dut)
@@ -375,7 +383,7 @@ async def many_events(dut):
 
 @cocotb.test()
 async def a_waiting_event_stops_no_keep_alive(dut):
-    """admin.aenq.both: and keep-alives every few cycles stop no event."""
+    """admin.aenq.both: waiting events and frequent keep-alives do not block each other."""
     ring = Ring(dut, stalls=0.3)
     await clock_and_reset(dut)
     dut.s_groups.value = GROUPS
@@ -430,7 +438,9 @@ async def reset_drops_what_waits(dut):
     ahead = (first(dut) + 1) % (1 << 32)
     await ring.store(Reg.AENQ_CONS_DB, ahead)
     await ClockCycles(dut.clk, 2)
-    assert ring.odds()[-1] == (ANOMALY_CONSUMER, ahead), "nothing was ever posted"
+    assert ring.odds()[-1] == (ANOMALY_CONSUMER, ahead), (
+        "after reset the producer index must be at its initial value"
+    )
     await ring.store(Reg.AENQ_CAPS, REG_BITS.AENQ_CAPS.pack(AENQ_DEPTH=4, AENQ_ENTRY_SIZE=64))
     dut.s_groups.value = GROUPS
     ring.post(1)

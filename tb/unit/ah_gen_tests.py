@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ah_gen: how often each address handle was destroyed, modulo 16."""
+"""Tests efa_ah_gen: the number of removals of each address handle, modulo 16."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
@@ -29,7 +29,8 @@ async def start(dut):
 
 @cocotb.test()
 async def a_removal_makes_its_handle_older(dut):
-    """transport.ah_gen.count: and no other one; the making of a handle does not"""
+    """transport.ah_gen.count: a removal increments the generation of its handle only; a creation
+    changes no generation"""
     await start(dut)
     rng, wanted, few = rng_for("ah_gen"), [0] * HANDLES, [0, 1, 100, HANDLES - 1]
     assert gens(dut) == wanted
@@ -51,7 +52,8 @@ async def a_removal_makes_its_handle_older(dut):
 
 @cocotb.test()
 async def a_handle_is_as_young_again_after_sixteen(dut):
-    """transport.ah_gen.wrap: each by itself, in time"""
+    """transport.ah_gen.wrap: the generation of each handle wraps after 16 removals,
+    independently and with the stated latency"""
     await start(dut)
     rng, cycles = rng_for("ah_gen"), timing("efa_ah_gen", "removal")
     for index in (0, 7, HANDLES - 1):
@@ -66,7 +68,7 @@ async def a_handle_is_as_young_again_after_sixteen(dut):
 
 @cocotb.test()
 async def each_handle_counts_by_itself(dut):
-    """transport.ah_gen.each: removals in any order, seventeen of each"""
+    """transport.ah_gen.each: 17 removals of every handle in random order are counted separately"""
     await start(dut)
     rng, wanted = rng_for("ah_gen each"), [0] * HANDLES
     order = [index for _ in range(17) for index in rng.sample(range(HANDLES), HANDLES)]
@@ -76,7 +78,7 @@ async def each_handle_counts_by_itself(dut):
         if turn % (HANDLES // 8) == HANDLES // 8 - 1:
             await RisingEdge(dut.clk)
             assert gens(dut) == wanted, turn
-            # Nothing changes at a falling edge, not even with a removal at the pins.
+            # A removal at the inputs changes nothing at a falling clock edge.
             drive(dut, ah_valid=1, ah_index=rng.randrange(HANDLES), ah_data=handle(rng, 0))
             await FallingEdge(dut.clk)
             await Timer(1, "ns")

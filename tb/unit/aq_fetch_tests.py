@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aq_fetch: commands in ring order, odd entries reported, reads of an old ring dropped."""
+"""Tests efa_aq_fetch: commands in ring order, anomaly reports, reads of a replaced ring dropped."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -18,13 +18,13 @@ def quiet(dut):
 
 
 class Ring:
-    """A host whose memory holds the commands posted; reads are answered in order."""
+    """Models a host whose memory holds the posted AQEs; reads are completed in order."""
 
     def __init__(self, dut, log=3, gaps=0.0, stalls=0.0):
         quiet(dut)
         self.dut, self.log, self.rng = dut, log, rng_for("aq_fetch")
         self.entries, self.posted, self.requested, self.responses = [], [], 0, True
-        self.wide = 0  # entries of two lines
+        self.wide = 0  # 1 for AQEs of two lines
         self.first = 0  # number of the first command, so that a test can begin before a wrap
         self.waiting, self.base = [], BASE
         self.lines = StreamDriver(dut, "s_line", gaps, ["data", "err", "bad"])
@@ -53,7 +53,7 @@ class Ring:
             self.lines.post(self.waiting.pop(0))
 
     def cancel(self, log):
-        """The ring set up anew."""
+        """Resets the model of the ring after a new set-up."""
         self.entries, self.requested, self.log, self.first = [], 0, log, 0
 
     async def set_up(self, log=3, wide=0):
@@ -62,12 +62,15 @@ class Ring:
               aq_base=self.base)  # fmt: skip
         await RisingEdge(self.dut.clk)
         quiet_now = (self.dut.m_cmd_valid, self.dut.m_line_valid, self.dut.s_line_ready)
-        assert all(port.value == 0 for port in quiet_now), "the old ring in the cycle of the start"
+        assert all(port.value == 0 for port in quiet_now), (
+            "output of the old ring in the cycle of aq_start"
+        )
         self.dut.aq_start.value = 0
         self.cancel(log)
 
     def command(self, share_anomaly=0.0):
-        """The next entry as the response to its read, and the report it deserves or None."""
+        """Appends an AQE with random faults; returns its line completion and its expected report
+        or None."""
         number = self.first + len(self.entries)
         entry = AdminAqEntry(request_payload=[self.rng.getrandbits(32) for _ in range(15)])
         wrong, err, bad = (self.rng.random() < share_anomaly for _ in range(3))
@@ -78,7 +81,7 @@ class Ring:
         return self.entries[-1], None if what is None else what | number % 65536 << 4
 
     async def ring(self, count, share_anomaly=0.0):
-        """Post commands and ring for them as there is room; all have come when it returns."""
+        """Posts commands with doorbells as space allows; returns after all commands are checked."""
         posted = [self.command(share_anomaly) for _ in range(count)]
         end, doorbells, start = self.first + len(self.entries), 0, self.consumed
         first = end - count
@@ -90,7 +93,7 @@ class Ring:
             if doorbells < count and space and self.rng.random() < 0.5:
                 doorbells += min(self.rng.randrange(1, space + 1), count - doorbells)
                 self.dut.aq_producer.value = (first + doorbells) % 65536
-        assert self.consumed - start == count, "commands did not come"
+        assert self.consumed - start == count, "not all posted commands were consumed"
         await ClockCycles(self.dut.clk, 2)
         assert [*self.commands.beats] == [beat for beat, _ in posted]
         reported = [beat["data"] for beat in self.anomaly.beats]
@@ -102,7 +105,8 @@ class Ring:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.7)])
 async def commands_come_in_ring_order(dut, pace):
-    """admin.aq_fetch.order: several passes, some with a wrong phase or not readable."""
+    """admin.aq_fetch.order: commands leave in ring order over several wraps, some with a wrong
+    phase or a failed read."""
     ring = Ring(dut, 3, *pace)
     await clock_and_reset(dut)
     await ring.set_up(3)
@@ -110,7 +114,7 @@ async def commands_come_in_ring_order(dut, pace):
     for log in range(11):
         ring.base = ring.rng.getrandbits(64)
         await ring.set_up(log, log % 2)
-        wraps = (2 << log) + 12 if log else 1 << 10  # all counts, where every place is the first
+        wraps = (2 << log) + 12 if log else 1 << 10  # log 0 wraps at every command
         await ring.ring(wraps if log < 7 and pace == (0.0, 0.0) else 12, 0.1)
     ring.base = (1 << 64) - 64 * 40
     await ring.set_up(10)
@@ -124,7 +128,7 @@ async def counts_go_on_over_65535(dut):
     drive(dut, s_line_valid=0, s_line_data=0, s_line_err=0, s_line_bad=0, m_line_ready=1,
           m_cmd_ready=1)  # fmt: skip
     await clock_and_reset(dut)
-    # Both counts go up by one a cycle, without a bench around them.
+    # Both indices advance by one per cycle, without bench agents.
     first = 65530
     drive(dut, rings_on=1, aq_log=10, aq_producer=first, s_line_valid=1)
     await ClockCycles(dut.clk, first)
@@ -139,7 +143,8 @@ async def counts_go_on_over_65535(dut):
 
 @cocotb.test()
 async def nothing_while_a_ring_is_off(dut):
-    """admin.aq_fetch.off: nothing is read, and what is under way is no command until it is on."""
+    """admin.aq_fetch.off: a disabled ring reads nothing and holds read completions until it is
+    enabled again."""
     ring = Ring(dut)
     await clock_and_reset(dut)
     await ring.set_up()
@@ -163,8 +168,8 @@ async def nothing_while_a_ring_is_off(dut):
 
 @cocotb.test()
 async def a_deep_ring_is_dropped_whole(dut):
-    """admin.aq_fetch.deep: all that was under way, with nobody to take commands, the ring off; of
-    several rings too."""
+    """admin.aq_fetch.deep: all outstanding reads of one or several old rings are dropped, even
+    with the command port stalled and the ring disabled."""
     ring, log = Ring(dut), 10
     some = lambda: ring.rng.randrange(600, 1 << log)  # noqa: E731
     await clock_and_reset(dut)
@@ -193,7 +198,7 @@ async def a_deep_ring_is_dropped_whole(dut):
 
 @cocotb.test()
 async def a_ring_set_up_anew_begins_anew(dut):
-    """admin.aq_fetch.restart: reads under way of the old rings come in and are dropped."""
+    """admin.aq_fetch.restart: outstanding reads of old rings complete and are dropped."""
     ring, rng = Ring(dut, gaps=0.4), rng_for("restart")
     await clock_and_reset(dut)
     await ring.set_up()
@@ -207,7 +212,7 @@ async def a_ring_set_up_anew_begins_anew(dut):
         ring.anomaly.beats.clear()
         await ring.set_up()
         if turn % 4 == 3:
-            # A report of the command before may leave in the cycle of the start.
+            # A report of the previous command may leave in the cycle of the start.
             await RisingEdge(dut.clk)
             ring.commands.beats.clear()
             ring.anomaly.beats.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aq: ring set-up, every doorbell checked, the messages that INTR_MASK holds back."""
+"""Tests efa_aq: ring set-up, doorbell validation, messages masked by INTR_MASK."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -33,7 +33,7 @@ class Aq:
             ACQ_DEPTH=depth, ACQ_ENTRY_SIZE=size, ACQ_MSIX_VECTOR=vector))  # fmt: skip
 
     async def note(self, vector):
-        """A response was written; the ring's vector is this one."""
+        """Sets the vector of the ACQ and pulses the note of a written ACQE."""
         await self.response_ring_up(vector=vector)
         self.dut.s_note_valid.value = 1
         await RisingEdge(self.dut.clk)
@@ -87,17 +87,20 @@ async def rings_are_set_up_or_not(dut):
         await aq.response_ring_up(0)
     await aq.store(Reg.AQ_BASE_LO, 0)
     await aq.idle()
-    assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000, "latched with AQ_CAPS only"
+    assert int(dut.aq_base.value) == 0x0004_4567_89AB_C000, (
+        "the base must be latched by AQ_CAPS only"
+    )
 
 
 def allowed(depth, size, sizes):
-    """Whether a ring may have this depth and entry size."""
+    """Returns whether a ring may have this depth and entry size."""
     return depth in [1 << log for log in range(LIMITS.max_aq_depth.bit_length())] and size in sizes
 
 
 @cocotb.test()
 async def any_register_at_any_time(dut):
-    """admin.aq.registers: random stores, offsets one bit beside a register among them."""
+    """admin.aq.registers: random stores match the register model; offsets that differ in one bit
+    from a register have no effect."""
     aq, rng = Aq(dut), rng_for("registers")
     await clock_and_reset(dut)
     known = {int(reg): 0 for reg in (Reg.AQ_BASE_LO, Reg.AQ_BASE_HI, Reg.ACQ_BASE_LO,
@@ -158,7 +161,7 @@ async def any_register_at_any_time(dut):
 
 @cocotb.test()
 async def two_bits_are_no_depth(dut):
-    """admin.aq.depth: neither ring has a depth that is no power of two, or too large a one."""
+    """admin.aq.depth: both rings refuse a depth that is not a power of two or is too large."""
     aq = Aq(dut)
     await clock_and_reset(dut)
     for first in range(16):
@@ -174,7 +177,8 @@ async def two_bits_are_no_depth(dut):
 
 @cocotb.test()
 async def every_depth_has_its_room(dut):
-    """admin.aq.room: counts that differ by one bit from the largest that has room, or wrap."""
+    """admin.aq.room: for every depth, producer indices near the free space limit or one bit off
+    are accepted or refused by the rule."""
     aq, rng = Aq(dut), rng_for("room")
     await clock_and_reset(dut)
     for log in range(LIMITS.max_aq_depth.bit_length()):
@@ -203,11 +207,14 @@ async def every_depth_has_its_room(dut):
 
 @cocotb.test()
 async def doorbells_by_the_rule(dut):
-    """admin.aq.doorbell: random counts against the formula; a refused one moves nothing."""
+    """admin.aq.doorbell: random doorbells follow the free space formula; a refused doorbell
+    changes no index."""
     aq, rng = Aq(dut), rng_for("aq")
     await clock_and_reset(dut)
     await aq.store(Reg.AQ_PROD_DB, 1)
-    assert (await aq.anomaly.take())[0]["data"] == ANOMALY_AQ | 1 << 4, "no ring yet"
+    assert (await aq.anomaly.take())[0]["data"] == ANOMALY_AQ | 1 << 4, (
+        "a doorbell without a ring must be reported"
+    )
     assert int(dut.aq_producer.value) == 0
     depth = 8
     await aq.ring_up(depth)
@@ -246,7 +253,9 @@ async def the_count_wraps(dut):
         await aq.consumed(depth)
         assert int(dut.aq_producer.value) == turn * depth % 65536
     await aq.idle()
-    assert len(aq.anomaly.beats) == 65536 // depth + 2, "one beyond a full ring, each time"
+    assert len(aq.anomaly.beats) == 65536 // depth + 2, (
+        "each doorbell beyond a full ring must be reported once"
+    )
     await aq.ring_up(depth)
     await aq.idle()
     assert int(dut.aq_producer.value) == 0
@@ -254,7 +263,8 @@ async def the_count_wraps(dut):
 
 @cocotb.test()
 async def responses_and_events_share_the_mask(dut):
-    """admin.aq.events: masked one message a vector is held, whoever it is for; none is lost."""
+    """admin.aq.events: while masked, one message per vector is held for responses and events;
+    none is lost."""
     aq, rng = Aq(dut, stalls=0.3), rng_for("events")
     await clock_and_reset(dut)
     for both in (3, 4):
@@ -291,7 +301,9 @@ async def the_mask_holds_one_message(dut):
     await aq.irq.none(20)
     await aq.response_ring_up(vector=5)
     await aq.store(Reg.INTR_MASK, 0)
-    assert (await aq.irq.take()) == [{"vector": 5}], "the one that is set up when it leaves"
+    assert (await aq.irq.take()) == [{"vector": 5}], (
+        "the message must use the vector valid when it leaves"
+    )
     await aq.irq.none(20)
     notes = 40
     for _ in range(notes):
@@ -304,8 +316,8 @@ async def the_mask_holds_one_message(dut):
 @cocotb.test()
 @cocotb.parametrize(valid=["s_note_valid", "s_aenq_valid"])
 async def one_comes_as_the_message_before_it_leaves(dut, valid):
-    """admin.aq.beside: what is written before the message leaves is reported by it, what is written
-    in its cycle or later has a message of its own."""
+    """admin.aq.beside: a write before the pending message leaves shares it; a write in that
+    cycle or later gets its own message."""
     aq = Aq(dut)
     await clock_and_reset(dut)
     await aq.response_ring_up(vector=3)
@@ -315,7 +327,7 @@ async def one_comes_as_the_message_before_it_leaves(dut, valid):
         await aq.store(Reg.INTR_MASK, 1)
         await pulse(dut, valid)
         await aq.irq.none(4)
-        # The first leaves in the cycle behind this store.
+        # The first message leaves in the cycle after this store.
         drive(dut, reg_wr_valid=1, reg_wr_offset=int(Reg.INTR_MASK), reg_wr_data=0)
         for cycle in range(6):
             getattr(dut, valid).value = int(cycle == cycles)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_aq_unpack: entries of one line pass, entries of two are put together and checked."""
+"""Tests efa_aq_unpack: one-line AQEs pass through, two-line AQEs are assembled and validated."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -12,7 +12,7 @@ from tb.unit.admin_bench import crc16
 
 
 def wide_entry(rng, version=0, wrong=0):
-    """Image of a 128-byte entry, one bit of it wrong after its checksum was made."""
+    """Returns the image of a 128-byte AQE; `wrong` flips one bit after the checksum is computed."""
     entry = AdminAqEntryV2(request_payload=[rng.getrandbits(32) for _ in range(29)])
     header = entry.aq_common_descriptor
     header.common.command_id__command_id = rng.getrandbits(12)
@@ -27,7 +27,7 @@ def wide_entry(rng, version=0, wrong=0):
 
 
 class Join:
-    """Asks go in, each line of them comes back as its entry says; what must come out is kept."""
+    """Drives AQE requests, completes each line read and records the expected AQEs in `due`."""
 
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.rng, self.due, self.lines, self.kinds = rng_for("aq_unpack"), [], {}, set()
@@ -66,7 +66,8 @@ class Join:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.7), (0.3, 0.3)])
 async def entries_of_both_forms(dut, pace):
-    """admin.aq_unpack.entries: in the order requested, whatever their form; faults of each kind."""
+    """admin.aq_unpack.entries: AQEs of both formats leave in request order, with faults of each
+    kind."""
     join = Join(dut, *pace)
     await clock_and_reset(dut)
     for wide in (0, 1, None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_arb: one grant, everybody's turn, holding."""
+"""Tests efa_arb: one grant, round-robin order, hold."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
@@ -9,7 +9,7 @@ from tb.lib.waits import drive
 
 
 async def cycle(dut, request, hold=0):
-    """Grant of one cycle."""
+    """Drives one cycle; returns its grant."""
     dut.s_request.value = request
     dut.s_hold.value = hold
     await Timer(1, "ns")
@@ -27,7 +27,8 @@ async def start(dut):
 
 @cocotb.test()
 async def turns(dut):
-    """common.arb.fair: all asking, each is served once a round, in order."""
+    """common.arb.fair: with all requests active, each requester is granted once per round, in
+    order."""
     n = await start(dut)
     for turn in range(5 * n):
         assert await cycle(dut, (1 << n) - 1) == 1 << (turn % n)
@@ -35,7 +36,7 @@ async def turns(dut):
 
 @cocotb.test()
 async def waits_at_most_a_round(dut):
-    """common.arb.bound: whoever requests is served before anybody else is served twice."""
+    """common.arb.bound: a requester is granted within one round."""
     n = await start(dut)
     rng = rng_for("arb")
     waiting = [0] * n
@@ -53,7 +54,7 @@ async def waits_at_most_a_round(dut):
 
 @cocotb.test()
 async def hold(dut):
-    """common.arb.hold: a held grant stays whatever is requested, and ends with the hold."""
+    """common.arb.hold: a held grant stays for any request and ends with the hold."""
     n = await start(dut)
     everybody = (1 << n) - 1
     assert await cycle(dut, everybody, 1) == 1
@@ -66,7 +67,7 @@ async def hold(dut):
 
 
 def expected(n, request, last):
-    """The first request above the last winner, else the lowest request."""
+    """Returns the first request above the last winner, else the lowest request."""
     above = request & -(2 << last) if last is not None else request
     pick = above or request
     return (pick & -pick) & ((1 << n) - 1)
@@ -74,7 +75,8 @@ def expected(n, request, last):
 
 @cocotb.test()
 async def every_choice_follows_the_last_winner(dut):
-    """common.arb.order: random requests, holds, resets; a grant changes at rising edges."""
+    """common.arb.order: random requests, holds and resets match the model; the grant changes
+    only at rising edges."""
     n = await start(dut)
     rng = rng_for("arb order")
     last, held = None, None

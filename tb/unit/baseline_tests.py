@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench this project does without: Python drivers and monitors awake on every clock.
+"""Baseline bench for comparison: Python drivers and monitors wake on every clock.
 
-Its speed on the same RTL stands beside the native bench's in `make bench-sim`. It stores to
-registers alone and checks nothing: traffic and checks would only slow it down.
+`make bench-sim` compares its speed with the native bench on the same RTL. The bench only stores to
+registers and checks nothing, because traffic and checks would reduce its speed.
 """
 
 import json
@@ -18,7 +18,7 @@ CYCLES = 8_000
 
 
 async def host_writes(dut, seen):
-    """Takes every DMA write, looking at the whole stream each clock."""
+    """Accepts every DMA write and samples the complete stream in each clock."""
     dut.m_dma_wr_ready.value = 1
     while True:
         await RisingEdge(dut.clk)
@@ -27,7 +27,7 @@ async def host_writes(dut, seen):
 
 
 async def host_reads(dut):
-    """Would response DMA reads."""
+    """Completes DMA reads with zeros."""
     dut.m_dma_rd_ready.value = 1
     while True:
         await RisingEdge(dut.clk)
@@ -36,7 +36,7 @@ async def host_reads(dut):
 
 
 async def network(dut):
-    """Brings packets back."""
+    """Loops transmitted packets back with zero data."""
     dut.m_net_ready.value = 1
     while True:
         await RisingEdge(dut.clk)
@@ -45,7 +45,7 @@ async def network(dut):
 
 
 async def store(dut, offset, value):
-    """One register store."""
+    """Performs one register store."""
     lane = offset % 64
     dut.s_mmio_bar.value = 0
     dut.s_mmio_write.value = 1
