@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_ah: one handle for each PD and GID, given out again and counted."""
+"""Tests efa_cmd_ah: one reference-counted address handle for each PD and GID."""
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -66,12 +66,13 @@ async def one_handle_for_each_pd_and_gid(dut, slow):
     assert await unit.destroy(0, 1) == Status.SUCCESS
     assert unit.reported() == [(0, 0, 1, 1, 3)] and unit.numbers.consumed[Kind.PD, 1] == 2
     assert await unit.create(1, gid(3)) == 0
-    assert unit.reported() == [(0, 1, 1, 1, 3)], "what was freed is made anew"
+    assert unit.reported() == [(0, 1, 1, 1, 3)], "a destroyed handle is created again"
 
 
 @cocotb.test()
 async def any_handles(dut):
-    """admin.cmd_ah.any: random domains, addresses that differ in one bit."""
+    """admin.cmd_ah.any: random domains and addresses that differ in one bit get the expected
+    handles and reports."""
     unit = Handles(dut)
     await unit.start()
     rng = unit.rng
@@ -123,8 +124,8 @@ async def any_handles(dut):
 
 @cocotb.test()
 async def every_handle_by_itself(dut):
-    """admin.cmd_ah.all: all there are, each with an address that differs in a bit; found again one
-    after the other; two that went come back exchanged."""
+    """admin.cmd_ah.all: all handles are allocated with addresses that differ in one bit; each is
+    found again; two destroyed handles are allocated with exchanged addresses."""
     unit = Handles(dut)
     await unit.start()
     rng, ahs, inside = unit.rng, 1 << LIMITS.ah_w, int.from_bytes(gid(3), "big")
@@ -154,10 +155,11 @@ async def every_handle_by_itself(dut):
 
 @cocotb.test()
 async def a_handle_that_went_is_found_no_more(dut):
-    """admin.cmd_ah.gone: even where the command that destroyed it held its address."""
+    """admin.cmd_ah.gone: a destroyed handle is not found, not even when the bytes of the destroy
+    command match its address."""
     unit = Handles(dut)
     await unit.start()
-    # An address that begins with the number and PD of the command.
+    # The address begins with the handle number and the PD of the destroy command.
     address = bytes((0, 0, 1, 0)) + unit.rng.randbytes(12)
     assert await unit.create(1, address) == 0
     data = entry(AdminDestroyAhCmd(ah=0, pd=1), Code.DESTROY_AH, 5)
@@ -165,7 +167,7 @@ async def a_handle_that_went_is_found_no_more(dut):
     assert (await unit.responses.take())[0]["status"] == Status.SUCCESS
     assert unit.reported()[-1][:3] == (0, 0, 1)
     assert await unit.create(1, address) == 0
-    assert unit.reported()[-1][:3] == (0, 1, 1), "what was freed is made anew"
+    assert unit.reported()[-1][:3] == (0, 1, 1), "a destroyed handle is created again"
 
 
 @cocotb.test()
@@ -197,7 +199,8 @@ async def refusals_change_nothing(dut, slow):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.cmd_ah.time: a new handle is looked for among all numbers used before."""
+    """admin.cmd_ah.time: the search for a GID visits every handle number used so far, one per
+    interval."""
     idle = {"obj_ready": 1, "obj_rsp_code": 0, "obj_rsp_referenced": 0}
     first, create, search = (timing("efa_cmd_ah", path) for path in ("first", "create", "search"))
     drive(dut, s_cmd_valid=0)
@@ -206,7 +209,7 @@ async def its_cycles(dut):
         data = entry(AdminCreateAhCmd(dest_addr=gid(count)), Code.CREATE_AH)
         cycles = await cycles_of(dut, data, **idle, obj_rsp_index=count)
         assert cycles == (create.latency + search.interval * count if count else first.latency)
-    # Behind the highest number of all, the next one is looked for among all.
+    # After the highest handle number is used, the search visits all handle numbers.
     numbers = 1 << LIMITS.ah_w
     for passed in (140, numbers):
         data = entry(AdminCreateAhCmd(dest_addr=gid(passed)), Code.CREATE_AH)
@@ -218,7 +221,7 @@ async def its_cycles(dut):
 
 @cocotb.test()
 async def reset_in_a_command(dut):
-    """admin.cmd_ah.reset: handles of before are cleared."""
+    """admin.cmd_ah.reset: a reset in any cycle of a command clears all handles."""
     unit = Handles(dut)
     await unit.start()
     for cycles in range(1, 20, 2):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches of the command units share: a neighbour that owns numbers, one that reads lines.
+"""Models the neighbours of the command units: the owner of object numbers and host memory lines.
 
     unit = Unit(dut, slow=True); await unit.start()
     status, response = await unit.run(AdminAllocPdCmd(), AdminAqOpcode.ALLOC_PD, AdminAllocPdResp)
     assert unit.numbers.reported == [(Op.FIND, Kind.PD, 0), (Op.TAKE, Kind.PD, 0)]
 
-Numbers responses like efa_obj_table: the lowest free number, references, busy while referenced.
+`Numbers` responds like efa_obj_table: lowest free number, references, busy while referenced.
 """
 
 from enum import IntEnum
@@ -26,8 +26,9 @@ STATUS = {ABSENT: AdminAqCompletionStatus.ILLEGAL_PARAMETER,
 
 
 class Lines:
-    """Host memory behind m_line: pieces of `memory` (bytes by address) come back in order; the one
-    with the byte at `broken` fails. Bits beyond a piece's length are random."""
+    """Models host memory behind m_line. Reads of `memory` (bytes by address) complete in order;
+    a read that contains the address `failed` ends with an error. Bits beyond the length of a
+    read are random."""
 
     def __init__(self, dut, name, gaps=0.0, stalls=0.0):
         self.rng, self.memory, self.failed, self.requested = rng_for(name), {}, None, []
@@ -46,30 +47,30 @@ class Lines:
 
 
 class Numbers:
-    """Responses obj requests; the state is {(kind, number): references}."""
+    """Models efa_obj_table; the state is {(kind, number): references}."""
 
     def __init__(self, dut, slow):
         self.dut, self.rng, self.slow = dut, rng_for("numbers"), slow
         self.consumed, self.uar_of, self.gens, self.reported = {}, {}, {}, []
-        self.full = set()  # kinds that have no free number
-        self.first = {}  # by kind, the number that is looked for first
-        self.says = {}  # by operation and kind, the code of a refusal whatever is there
+        self.full = set()  # kinds without a free number
+        self.first = {}  # lowest number considered by a search, by kind
+        self.says = {}  # code that overrides the response, by operation and kind
         drive(dut, obj_ready=0, obj_rsp_code=0)
 
     def give(self, kind, *numbers, uar=0):
-        """Numbers that are there before the test."""
+        """Allocates numbers before the test."""
         for number in numbers:
             self.consumed[kind, number], self.uar_of[kind, number] = 0, uar
 
     def cancel(self):
-        """As after a reset."""
+        """Clears the state as a reset does."""
         self.consumed.clear()
         self.uar_of.clear()
         self.gens.clear()
         self.reported.clear()
 
     def check(self, op, kind, index, uar, log):
-        """Response (code, number found) of one request, done at once."""
+        """Returns the response (code, number found) to one request and applies the request."""
         key = (kind, index)
         if (op, kind) in self.says:
             return self.says[op, kind], 0
@@ -87,24 +88,26 @@ class Numbers:
                 self.consumed[kind, number], self.uar_of[kind, number] = 0, uar
             self.gens[key] = self.gens.get(key, 0) + 1
             return OK, index
-        assert op != Op.UNREF or key in self.consumed, (key, "let go, which is not there")
+        assert op != Op.UNREF or key in self.consumed, (key, "released an absent object")
         if key not in self.consumed or op == Op.REF_OF_UAR and self.uar_of[key] != uar:
             return ABSENT, 0
         if op == Op.FREE:
             if self.consumed[key]:
                 return BUSY, 0
             for number in range(index, index + (1 << log)):
-                assert kind != Kind.LLQ or self.uar_of[kind, number] == uar, "pages of another UAR"
+                assert kind != Kind.LLQ or self.uar_of[kind, number] == uar, (
+                    "freed page belongs to another UAR"
+                )
                 del self.consumed[kind, number]
         elif op in (Op.REF, Op.REF_OF_UAR):
             self.consumed[key] += 1
         elif op == Op.UNREF:
-            assert self.consumed[key], (key, "let go more often than named")
+            assert self.consumed[key], (key, "more references released than held")
             self.consumed[key] -= 1
         return OK, 0
 
     def requested(self):
-        """Operation, kind, number, UAR and size of the request; 0 what its operation ignores."""
+        """Returns operation, kind, number, UAR and size of the request; ignored fields are 0."""
 
         def port(name):
             return int(getattr(self.dut, "obj_" + name).value)
@@ -125,8 +128,8 @@ class Numbers:
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
             if dut.obj_valid.value != 1:
-                continue  # a reset took it back
-            assert self.requested() == request, "a waiting request changed"
+                continue  # a reset cancelled the request
+            assert self.requested() == request, "a pending request changed"
             op, kind, index, uar, log = request
             key = (Kind(kind), index)
             code, found = self.check(Op(op), Kind(kind), index, uar, log)
@@ -141,13 +144,13 @@ class Numbers:
             dut.obj_ready.value = 1
             await RisingEdge(dut.clk)
             dut.obj_ready.value = 0
-            # What is no response says nothing.
+            # The response ports are random while there is no response.
             for port, _ in ports:
                 port.value = self.rng.getrandbits(len(port))
 
 
 def entry(command, opcode, number=0, **flags):
-    """An AQ entry as a number."""
+    """Returns an AQE as an integer."""
     header = command.aq_common
     header.opcode, header.command_id__command_id = opcode, number
     for name, value in flags.items():
@@ -156,13 +159,13 @@ def entry(command, opcode, number=0, **flags):
 
 
 class Unit:
-    """A command unit between its neighbours; commands go in one at a time."""
+    """Connects a command unit to its neighbours and runs one command at a time."""
 
     def __init__(self, dut, slow=False):
         self.dut, self.slow, self.rng = dut, slow, rng_for("unit")
         self.numbers = Numbers(dut, slow) if hasattr(dut, "obj_valid") else None
         self.commands = StreamDriver(dut, "s_cmd", 0.5 if slow else 0.0, ["data"])
-        # The body of a refusal says nothing, so it is read with the status known.
+        # The body of a refusal is don't-care, so the body is captured together with the status.
         self.responses = StreamMonitor(
             dut, "m_rsp", 0.7 if slow else 0.0, ["id", "status"], self.with_body
         )
@@ -170,7 +173,8 @@ class Unit:
             dut.s_cfg_profile.value = 0
 
     async def start(self):
-        """Reset, then the neighbours: what stands on the ports before says nothing."""
+        """Resets the unit, then starts the neighbours; port values before the start are
+        don't-care."""
         await clock_and_reset(self.dut)
         if self.numbers:
             cocotb.start_soon(self.numbers.run())
@@ -179,23 +183,25 @@ class Unit:
         beat["body"] = 0 if beat["status"] else int(self.dut.m_rsp_body.value)
 
     async def run(self, command, opcode, response=None, **flags):
-        """Status and response of one command; where none is named it has zeros only."""
+        """Runs one command; returns its status and response. Without a response type the body
+        must be 0."""
         number = self.rng.randrange(4096)
         self.fill_reserved(command)
         data, size = entry(command, opcode, number, **flags), len(command.pack())
-        # What is behind the command says nothing.
+        # Bytes after the command are don't-care.
         data |= int.from_bytes(self.rng.randbytes(64 - size), "little") << 8 * size
         self.commands.post({"data": data})
         await self.commands.idle()
-        self.dut.s_cmd_data.value = self.rng.getrandbits(512)  # nor what is no command
+        # The data is don't-care without valid.
+        self.dut.s_cmd_data.value = self.rng.getrandbits(512)
         beat = (await self.responses.take())[0]
         assert beat["id"] == number
-        assert response or not beat["body"], "more than a status"
+        assert response or not beat["body"], "the body must be 0 for a command without a response"
         body = beat["body"].to_bytes(56, "little")
         return beat["status"], (response or AdminAcqEntry).unpack(bytes(8) + body)
 
     def fill_reserved(self, command):
-        """Random bits where the command has none of its own."""
+        """Sets random bits in the reserved fields of the command."""
         for part in (command, command.aq_common):
             for name, field in type(part).FIELDS.items():
                 if name.startswith("reserved") and hasattr(field, "width"):
@@ -204,14 +210,14 @@ class Unit:
                     field.slice_of(part.image)[:] = self.rng.randbytes(field.size)
 
     async def refused(self, command, opcode, status, **flags):
-        """A refusal, after which everything is as before."""
+        """Checks that the command is refused with `status` and changes no reference count."""
         before = dict(self.numbers.consumed) if self.numbers else None
         assert (await self.run(command, opcode, **flags))[0] == status
         assert before is None or self.numbers.consumed == before
 
     async def every_response(self, command, opcode, *requests, **flags):
-        """What efa_obj_table says to one of these requests, but yes, is the status; nothing
-        stays."""
+        """Checks that each error code of efa_obj_table for one of these requests becomes the
+        status and leaves no reference."""
         for request in requests:
             for code, status in STATUS.items():
                 self.numbers.says = {request: code}
@@ -219,7 +225,7 @@ class Unit:
         self.numbers.says = {}
 
     async def cut_off(self, command, opcode, cycles):
-        """A command that a reset ends after some cycles, neighbours included."""
+        """Interrupts a command by a reset after `cycles` and clears the neighbours."""
         self.commands.post({"data": entry(command, opcode)})
         await until(self.dut, high(self.dut.s_cmd_valid, self.dut.s_cmd_ready))
         await ClockCycles(self.dut.clk, cycles)
@@ -232,8 +238,8 @@ class Unit:
 
 
 async def cycles_of(dut, data, **neighbours):
-    """Cycles from a command's handshake to its response, neighbours that response when
-    requested."""
+    """Returns the cycles from the handshake of a command to its response; neighbours respond
+    immediately."""
     drive(dut, s_cmd_valid=1, s_cmd_data=data, m_rsp_ready=0, **neighbours)
     await until(dut, high(dut.s_cmd_valid, dut.s_cmd_ready))
     drive(dut, s_cmd_valid=0, s_cmd_data=~data & (1 << 512) - 1)

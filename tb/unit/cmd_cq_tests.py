@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_cq: completion and event queues, what they name, and the drain before one is gone."""
+"""Tests efa_cmd_cq: creation and destruction of CQs and EQs, their references, the drain."""
 
 from itertools import combinations
 
@@ -92,7 +92,7 @@ async def queues_live_and_go(dut, slow):
         assert [(n, c.live) for n, c in unit.reported(unit.cqs, INTERNAL.cqc)] == [(number, 0)]
     for number in (0, 1):
         assert (await unit.run(AdminDestroyEqCmd(eqn=number), Code.DESTROY_EQ))[0] == 0
-    assert len(unit.drains.beats) == 4, "every queue that goes drains"
+    assert len(unit.drains.beats) == 4, "each destruction of a queue must drain"
     assert unit.numbers.consumed == {(Kind.UAR, 2): 0, (Kind.UAR, 3): 0}
 
 
@@ -103,21 +103,22 @@ async def two_rings_in_the_recorded_profile(dut):
     await unit.start()
     dut.s_cfg_profile.value = 1
     await unit.refused(cq(), Code.CREATE_CQ, ILLEGAL)
-    # Request ids of 64 bits are not among its capabilities.
+    # The recorded profile does not support 64-bit request ids.
     await unit.refused(cq(num_sub_cqs=2, sq_comp_64_bit_req_id=1), Code.CREATE_CQ, ILLEGAL)
     await unit.create(cq(num_sub_cqs=2))
     assert unit.reported(unit.cqs, INTERNAL.cqc)[0][1].two == 1
 
 
 def one_bit(rng, value, width):
-    """A number that differs in one bit."""
+    """Returns the value with one random bit inverted."""
     return value ^ 1 << rng.randrange(width)
 
 
 @cocotb.test()
 @cocotb.parametrize(profile=[0, 1])
 async def any_queues(dut, profile):
-    """admin.cmd_cq.any: random sound queues, then each with one bit of one field wrong."""
+    """admin.cmd_cq.any: random valid queues are created; the same commands with one wrong bit in
+    one field are refused."""
     unit, rng = Queues(dut), rng_for("any")
     await unit.start()
     dut.s_cfg_profile.value = profile
@@ -182,7 +183,7 @@ async def any_queues(dut, profile):
         assert all(unit.numbers.consumed[Kind.EQ, eqn] == named.count(eqn) for eqn in eqns)
         pages = [uar for uar, _ in there.values()]
         assert all(unit.numbers.consumed[Kind.UAR, uar] == pages.count(uar) for uar in uars)
-    # Of depths with two bits no one is a power of two.
+    # A depth with two bits set is not a power of two.
     for low, high in combinations(range(16), 2):
         depth = 1 << low | 1 << high
         await unit.refused(cq(sub_cq_depth=depth, num_sub_cqs=subs, uar=uars[0]), Code.CREATE_CQ,
@@ -203,7 +204,7 @@ async def any_queues(dut, profile):
         if refused:
             await unit.refused(eq(**wrong), Code.CREATE_EQ, ILLEGAL)
             assert not unit.eqs.beats
-        # The number found is that taken and reported, all of it.
+        # All bits of the number found are used in the command response and in the report.
         number = unit.numbers.first[Kind.EQ] = rng.getrandbits(16)
         if (Kind.EQ, number) in unit.numbers.consumed:
             continue

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_ec: event counters by the rules of decision 0004; what efa_ec is reported, and when."""
+"""Tests efa_cmd_ec: event counter commands follow decision 0004; orders to efa_ec and their
+timing."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -29,7 +30,7 @@ UAR = 3
 
 
 class Counters(Unit):
-    """efa_ec beside the unit says what `says` is; its orders are kept."""
+    """Models efa_ec: responds with the status `says` and records the orders."""
 
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
@@ -55,14 +56,14 @@ class Counters(Unit):
             self.orders.append(order())
             if self.slow:
                 await ClockCycles(dut.clk, self.rng.randrange(8))
-                assert order() == self.orders[-1], "an order changed while it waited"
+                assert order() == self.orders[-1], "a pending order changed"
             self.log.append("ordered")
             drive(dut, ec_ready=1, ec_code=CODES[self.says])
             await RisingEdge(dut.clk)
             drive(dut, ec_ready=0, ec_code=self.rng.getrandbits(2))
 
     def qp(self, index, generation=0, uar=UAR):
-        """A QP that is there; its handle."""
+        """Creates a QP in the model; returns its handle."""
         self.numbers.give(Kind.QP, index, uar=uar)
         self.numbers.gens[Kind.QP, index] = generation
         return (generation << int(self.dut.QPN_W.value) | index) % 65536
@@ -87,7 +88,7 @@ def tie(handle, qp, events=1, kind=0):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def counters_live_by_the_rules(dut, slow):
-    """admin.cmd_ec.life: numbers, orders, the UAR named and let go."""
+    """admin.cmd_ec.life: counter numbers, orders and the references on the UAR follow the rules."""
     unit = Counters(dut, slow)
     await unit.start()
     assert [await unit.create(8 * n) for n in range(3)] == [0, 1, 2]
@@ -114,7 +115,8 @@ async def counters_live_by_the_rules(dut, slow):
 
 @cocotb.test()
 async def any_counters(dut):
-    """admin.cmd_ec.any: random counters, QPs and values; each field wrong in one bit refused."""
+    """admin.cmd_ec.any: random counters, QPs and values are accepted; each command with one
+    wrong bit in a field is refused."""
     unit = Counters(dut)
     await unit.start()
     rng, qpn_w = unit.rng, int(dut.QPN_W.value)
@@ -183,7 +185,8 @@ async def any_counters(dut):
 
 @cocotb.test()
 async def every_number_by_itself(dut):
-    """admin.cmd_ec.numbers: of a full house random ones go; the lowest comes back first."""
+    """admin.cmd_ec.numbers: with all counters allocated, random ones are destroyed; creation
+    reuses the lowest free number."""
     unit = Counters(dut)
     await unit.start()
     rng, free = unit.rng, []
@@ -235,7 +238,9 @@ async def refusals_change_nothing(dut, slow):
     create = AdminCreateEventCounterCmd(uar=UAR, paddr=8)
     await unit.every_response(create, Code.CREATE_EVENT_COUNTER, (Op.REF, Kind.UAR))
     await unit.every_response(tie(mine, good), Code.DETACH_EVENT_COUNTER, (Op.CHECK, Kind.QP))
-    assert not unit.orders and not unit.drains.beats, "efa_ec is not requested"
+    assert not unit.orders and not unit.drains.beats, (
+        "a refused command must send no order to efa_ec"
+    )
     unit.says = BUSY
     destroy = AdminDestroyEventCounterCmd(cntr_handle=mine)
     await unit.refused(destroy, Code.DESTROY_EVENT_COUNTER, BUSY)
@@ -256,7 +261,8 @@ async def refusals_change_nothing(dut, slow):
 
 @cocotb.test()
 async def the_handle_of_a_qp_that_is_gone_is_refused(dut):
-    """admin.cmd_ec.gone: though nobody has its number since."""
+    """admin.cmd_ec.gone: a handle of a destroyed QP is refused, although its number is not
+    reused."""
     unit = Counters(dut)
     await unit.start()
     mine, handle = await unit.create(), unit.qp(2, 1)
@@ -268,7 +274,7 @@ async def the_handle_of_a_qp_that_is_gone_is_refused(dut):
 
 @cocotb.test()
 async def a_qp_that_goes_is_reported_first(dut):
-    """admin.cmd_ec.forget: before the next command is taken."""
+    """admin.cmd_ec.forget: a QP destruction is reported to efa_ec before the next command."""
     unit = Counters(dut, slow=True)
     await unit.start()
     handles = [await unit.create() for _ in range(2)]
@@ -283,7 +289,8 @@ async def a_qp_that_goes_is_reported_first(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.cmd_ec.time: neighbours that response when requested."""
+    """admin.cmd_ec.time: each command takes the specified cycles when the neighbours respond
+    immediately."""
     unit = Counters(dut)
     drive(dut, s_cmd_valid=0)
     unit.orders = None
@@ -302,7 +309,7 @@ async def its_cycles(dut):
         cycles = await cycles_of(dut, entry(command, code), **idle)
         assert cycles == timing("efa_cmd_ec", name).latency, (name, cycles)
     again = await cycles_of(dut, entry(command, code), **idle)
-    assert again < cycles, "destroyed twice"
+    assert again < cycles, "the destruction of an absent counter must be refused early"
 
 
 @cocotb.test()

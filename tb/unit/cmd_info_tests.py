@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_info: features, settings, statistics; the responses themselves are efa_features'
-bench."""
+"""Tests efa_cmd_info: features, settings, statistics. features_tests.py checks the response
+bodies."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -67,11 +67,11 @@ class Info(Unit):
         cocotb.start_soon(self.count())
 
     async def count(self):
-        """A counter one cycle after its number."""
+        """Returns a statistics counter one cycle after its index."""
         while True:
             await RisingEdge(self.dut.clk)
             idle = self.dut.rst.value == 0 and self.dut.s_cmd_ready.value == 1
-            assert not idle or self.dut.s_line_ready.value == 0, "nothing was requested"
+            assert not idle or self.dut.s_line_ready.value == 0, "line accepted without a request"
             number = self.dut.stat_index.value
             if number.is_resolvable:
                 self.dut.stat_value.value = self.counters[int(number)]
@@ -108,13 +108,14 @@ async def features_and_settings(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def host_information_is_read_whole(dut, slow):
-    """admin.cmd_info.host: from any address; a piece that cannot be read is an unknown error."""
+    """admin.cmd_info.host: the complete host info structure is read from any address; a failed
+    read is an unknown error."""
     unit = Info(dut, slow)
     await unit.start()
     size = AdminHostInfo.SIZE
     for turn in range(90):
         addr = unit.rng.getrandbits(50) if turn else (1 << 40) - 1
-        if turn > 9:  # where it begins, or ends, near the border of a line
+        if turn > 9:  # the structure begins or ends near a line boundary
             border = unit.rng.choice((0, 0, *range(-9, 3), 32)) - size * (turn % 2)
             addr = (addr >> 6 << 6) + border
         unit.lines.requested.clear()
@@ -141,7 +142,8 @@ async def host_information_is_read_whole(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def statistics_by_type(dut, slow):
-    """admin.cmd_info.statistics: basic and message counters in their places, zeros for the rest."""
+    """admin.cmd_info.statistics: basic and message counters have their positions; all other
+    statistics are 0."""
     unit = Info(dut, slow)
     await unit.start()
     for kind in (*AdminGetStatsType, 5, 255, AdminGetStatsType.BASIC):
@@ -156,7 +158,8 @@ async def statistics_by_type(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(profile=[0, 1])
 async def any_request(dut, profile):
-    """admin.cmd_info.any: random features, groups, buffers, statistics; many wrong in one bit."""
+    """admin.cmd_info.any: random features, groups, buffers and statistics match the model, many
+    with one wrong bit."""
     unit = Info(dut, slow=bool(profile))
     await unit.start()
     rng, size = unit.rng, AdminHostInfo.SIZE
@@ -179,7 +182,7 @@ async def any_request(dut, profile):
             assert body is None or reported.pack()[8:] == body
         elif turn % 4 == 1:
             command = groups(beside(rng.getrandbits(32) & supported, 32))
-            command.control_buffer.length = rng.getrandbits(32)  # of a buffer nobody reads
+            command.control_buffer.length = rng.getrandbits(32)  # of a buffer that is not read
             command.control_buffer.address.mem_addr_low = rng.getrandbits(32)
             command.image[17] = beside(int(Id.AENQ_CONFIG), 8)
             if command.image[17] == Id.HOST_INFO:
@@ -196,7 +199,8 @@ async def any_request(dut, profile):
             addr = rng.getrandbits(64) % ((1 << 64) - size)
             unit.lines.failed = addr + rng.randrange(size) if rng.random() < 0.2 else None
             command, with_buffer = host_info(addr, length, feature), int(rng.random() < 0.8)
-            command.image[20:] = rng.randbytes(len(command.image) - 20)  # is of another feature
+            # The command-specific bytes belong to another feature.
+            command.image[20:] = rng.randbytes(len(command.image) - 20)
             due = Status.UNKNOWN_ERROR if unit.lines.failed is not None else Status.SUCCESS
             if length < size:
                 due = ILLEGAL
@@ -224,7 +228,8 @@ async def any_request(dut, profile):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.cmd_info.time: host memory that responses in the cycle it is requested."""
+    """admin.cmd_info.time: each command takes the specified cycles; the host memory completes in
+    the cycle of the request."""
     drive(dut, s_cmd_valid=0, s_cfg_profile=0, s_cfg_node_id=1, stat_value=0)
     drive(dut, m_line_ready=1, s_line_valid=0, s_line_err=0)
     await clock_and_reset(dut)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_mr: regions in all three forms, their keys, and the drain before one is gone."""
+"""Tests efa_cmd_mr: memory regions in all three formats, their keys, the drain at
+deregistration."""
 
 import cocotb
 
@@ -57,7 +58,8 @@ class Regions(Unit):
         self.named = self.numbers.consumed[Kind.PD, 1]
 
     async def reg(self, pages=(PAGE,), listed=False, **fields):
-        """Key and reported context of a region; its translations are as requested, in a row."""
+        """Registers a region; returns its key and reported context after a check of its
+        translations."""
         image = b"".join(page.to_bytes(8, "little") for page in pages)
         self.lines.memory = {LIST + i: byte for i, byte in enumerate(image)} if listed else {}
         command = region(pages, listed, **fields)
@@ -80,7 +82,7 @@ class Regions(Unit):
         return response.l_key, reported
 
     async def alloc(self, pages):
-        """Key of an allocated region, which lives nowhere and has no translation yet."""
+        """Allocates a region; returns its key. The region has no context and no translation yet."""
         command = AdminAllocMrCmd(pd=1, max_pages=pages)
         flags = {name: self.rng.getrandbits(1) for name in ("ctrl_data", "ctrl_data_indirect")}
         status, response = await self.run(command, Code.ALLOC_MR, AdminRegMrResp, **flags)
@@ -125,7 +127,7 @@ async def regions_of_every_form(dut, slow):
     assert unit.numbers.consumed[Kind.PD, 1] == 2
     number, reported = await unit.reg(pages[:4])
     assert (number, reported.mtt) == (key(1, 2), 3), (
-        "the next generation, the first block that fits"
+        "expected the next generation and the first block that fits"
     )
     number, reported = await unit.reg(pages[:20], listed=True)
     assert (number, reported.mtt) == (key(2, 2), 25)
@@ -134,7 +136,8 @@ async def regions_of_every_form(dut, slow):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def lists_in_chunks(dut, slow):
-    """admin.cmd_mr.chunks: the length of the first chunk says nothing."""
+    """admin.cmd_mr.chunks: an indirect page list is read completely; the length of the first
+    chunk is don't-care."""
     unit = Regions(dut, slow)
     await unit.start()
     pages = [unit.rng.getrandbits(52) << 12 for _ in range(1023)]
@@ -167,13 +170,16 @@ async def allocated_regions_hold_a_block(dut, slow):
     assert await unit.dereg(key(0, 1)) == Status.SUCCESS
     assert unit.numbers.consumed[Kind.PD, 1] == 2
     unit.regions.beats.clear()
-    assert (await unit.reg([PAGE] * 2))[1].mtt == 0, "its block is free"
+    assert (await unit.reg([PAGE] * 2))[1].mtt == 0, (
+        "the MTT block of the deregistered region must be free"
+    )
     await unit.refused(AdminDeregMrCmd(l_key=key(0, 1)), Code.DEREG_MR, ILLEGAL)
 
 
 @cocotb.test()
 async def physical_regions_hold_no_block(dut):
-    """admin.cmd_mr.physical: nor does one that goes take away what its number held before."""
+    """admin.cmd_mr.physical: a physical region holds no MTT block; its deregistration does not
+    free the former block of its number."""
     unit = Regions(dut)
     await unit.start()
     assert [(await unit.reg([PAGE] * n))[1].mtt for n in (1, 2)] == [0, 1]
@@ -188,7 +194,8 @@ async def physical_regions_hold_no_block(dut):
 
 @cocotb.test()
 async def any_regions(dut):
-    """admin.cmd_mr.any: random fields, numbers, generations and domains; keys wrong in one bit."""
+    """admin.cmd_mr.any: random fields, numbers, generations and domains are accepted; keys with
+    one wrong bit are refused."""
     unit = Regions(dut)
     await unit.start()
     dut.s_cfg_profile.value = 1
@@ -217,7 +224,7 @@ async def any_regions(dut):
         generation = rng.choice((rng.randrange(1 << 16), 1 << rng.randrange(16)))
         numbers.gens[Kind.MR, number] = generation - 1
         pages = [rng.getrandbits(52) << 12 for _ in range(rng.randrange(1, 5))]
-        # Places that no page is in say nothing, nor does the number of pages.
+        # Unused entries of the inline page list and the page count are don't-care.
         unused = [rng.getrandbits(64) for _ in range(4 - len(pages))]
         iova, physical = rng.getrandbits(63), int(rng.random() < 0.2)
         most = len(pages) * PAGE - iova % PAGE
@@ -252,7 +259,7 @@ async def any_regions(dut):
             numbers.first[Kind.MR] = 0
             del blocks[None]
             other = rng.randrange(1, POOL // 2 - 800)
-            # Where it was it fits again in any case.
+            # The previous block fits in any case.
             size = other if first_fit(other) + other <= POOL else size
             blocks[None] = first_fit(size), first_fit(size) + size
             large = await unit.alloc(size)
@@ -268,7 +275,7 @@ async def any_regions(dut):
             assert beat == {"index": number, "data": 0}
             unit.regions.beats.clear()
             counts = [sum(of == pd for _, of in live.values()) for pd in domains]
-            counts[0] += 2  # of the allocated ones
+            counts[0] += 2  # the two allocated regions
             assert [numbers.consumed[Kind.PD, pd] for pd in domains] == counts
 
 
@@ -306,7 +313,7 @@ async def refusals_change_nothing(dut, slow):
         malformed = Status.MALFORMED_REQUEST
         await unit.refused(region(**fields), Code.REG_MR, malformed, **flags)
     assert not unit.lines.requested
-    # In chunks: a pointer that is none, found while reading.
+    # The invalid pointer of an indirect list is found during the read.
     unit.lines.memory = {LIST: 4}
     await listed(ILLEGAL, ctrl_data_indirect=1)
     unit.lines.memory, unit.lines.failed = {}, LIST
@@ -327,7 +334,7 @@ async def refusals_change_nothing(dut, slow):
         command.pbl.pbl.length = 8 * pages & 0xFFFF_FFFF
         chunks = int(8 * pages >= 1 << 32)
         await unit.refused(command, Code.REG_MR, FULL, ctrl_data=1, ctrl_data_indirect=chunks)
-    assert not unit.lines.requested, "no room, so the list is not read"
+    assert not unit.lines.requested, "the page list must not be read when the MTT has no space"
     await unit.every_response(region(), Code.REG_MR, (Op.REF, Kind.PD), (Op.FIND, Kind.MR))
     unit.numbers.full = {Kind.MR}
     await unit.refused(region(), Code.REG_MR, FULL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_pd: protection domains and UARs, over a neighbour that owns their numbers."""
+"""Tests efa_cmd_pd: protection domains and UARs; a neighbour model owns their numbers."""
 
 import cocotb
 
@@ -46,7 +46,8 @@ async def numbers_are_found_taken_and_given_back(dut, slow):
 
 @cocotb.test()
 async def any_number(dut):
-    """admin.cmd_pd.numbers: every bit of a number goes both ways; one not there is refused."""
+    """admin.cmd_pd.numbers: all bits of a number are used in allocation and deallocation; an
+    absent number is refused."""
     unit = Unit(dut)
     await unit.start()
     kinds = ((Kind.PD, Code.ALLOC_PD, Code.DEALLOC_PD, AdminAllocPdCmd, AdminAllocPdResp,

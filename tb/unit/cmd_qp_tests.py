@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cmd_qp: queue pairs, their contexts, what the engines hear, and what each one names."""
+"""Tests efa_cmd_qp: queue pairs, their contexts, the orders to the engines, their references."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -39,7 +39,7 @@ def qp(depth=64, stride=64, rq=32, **fields):
 
 
 def modify(handle, to=None, **fields):
-    """To a state, or only attributes."""
+    """Returns a MODIFY_QP command with a state change, attributes or both."""
     command = AdminModifyQpCmd(qp_handle=handle, **fields)
     for name in fields:
         setattr(command, "modify_mask__" + name, 1)
@@ -49,19 +49,20 @@ def modify(handle, to=None, **fields):
 
 
 def index_of(response):
-    """Index of a queue pair."""
+    """Returns the index of a queue pair."""
     return response.qp_num & (1 << LIMITS.qpn_w) - 1
 
 
 class Pairs(Unit):
-    """`order` is what the neighbours saw: contexts written, drains, orders of the engines."""
+    """Models the neighbours of efa_cmd_qp; `order` records context writes, drains and engine
+    orders."""
 
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         self.contexts, self.order = {}, []
         stalls = 0.7 if slow else 0.0
         self.monitors = [StreamMonitor(dut, "m_drain", stalls, [], lambda _: self.saw("drain"))]
-        # Where sends are in host memory, their engine hears of the place.
+        # With SQs in host memory the send engine receives the base address.
         self.sq, self.at_host = SQ, int(dut.SQ_HOST.value) != 0
         for name, fields in (("sq_ctrl", ["base"]), ("rq_ctrl", [])):
             self.monitors.append(StreamMonitor(
@@ -88,7 +89,7 @@ class Pairs(Unit):
             await self.cq_made(number, long_id=0)
 
     async def cq_made(self, number, long_id):
-        """A CQ comes, with or without room for 64-bit request ids."""
+        """Reports a new CQ, with or without 64-bit request ids."""
         drive(self.dut, cqc_valid=1, cqc_cqn=number, cqc_long_id=long_id)
         await RisingEdge(self.dut.clk)
         drive(self.dut, cqc_valid=0, cqc_cqn=0, cqc_long_id=0)
@@ -110,8 +111,8 @@ class Pairs(Unit):
         self.saw(name, beat["kind"], beat["qpn"])
 
     async def serve(self):
-        """Contexts read and written; both of one command under one lock. Ready stands before there
-        is a request, or comes later."""
+        """Serves context reads and writes. One command holds one lock for its read and write.
+        Ready is set before the request or later."""
         dut = self.dut
         while True:
             dut.qpc_admin_ready.value = int(not self.slow)
@@ -126,7 +127,7 @@ class Pairs(Unit):
             dut.qpc_admin_ready.value = 0
             number = int(dut.qpc_admin_qpn.value)
             if dut.qpc_admin_valid.value != 1:
-                continue  # a reset took it back
+                continue  # a reset cancelled the request
             if dut.qpc_admin_write.value == 1:
                 self.contexts[number] = int(dut.qpc_admin_wdata.value)
                 self.saw("write", number)
@@ -139,11 +140,11 @@ class Pairs(Unit):
             drive(dut, qpc_admin_rvalid=0, qpc_admin_rdata=self.rng.getrandbits(INTERNAL.qpc.width))
             await RisingEdge(dut.clk)
             assert dut.qpc_admin_lock.value == 1 or dut.rst.value == 1, (
-                "unlocked before it is checked"
+                "lock released before the context is validated"
             )
 
     async def unlocked(self):
-        """What has no command locks nothing."""
+        """Checks that no lock is held without a command."""
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.s_cmd_ready.value == 1:
@@ -153,7 +154,7 @@ class Pairs(Unit):
         return INTERNAL.qpc.unpack(self.contexts[number])
 
     def heard(self):
-        """What the neighbours saw since the last call."""
+        """Returns the records of the neighbours since the last call."""
         reported, self.order = self.order, []
         return reported
 
@@ -184,7 +185,8 @@ class Pairs(Unit):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def pairs_live_and_go(dut, slow):
-    """admin.cmd_qp.life: numbers, places, contexts; one that goes drains and gives all back."""
+    """admin.cmd_qp.life: numbers, LLQ positions and contexts are correct; a destruction drains
+    and releases all references."""
     unit = Pairs(dut, slow)
     await unit.start()
     before = dict(unit.numbers.consumed)
@@ -222,7 +224,7 @@ async def pairs_live_and_go(dut, slow):
 
 @cocotb.test()
 async def request_ids_of_64_bits(dut):
-    """admin.cmd_qp.long_id: where its CQ of sends has room for them, as it is now."""
+    """admin.cmd_qp.long_id: 64-bit request ids need a send CQ that currently supports them."""
     unit = Pairs(dut)
     await unit.start()
     await unit.cq_made(3, long_id=1)
@@ -239,7 +241,8 @@ async def request_ids_of_64_bits(dut):
 @cocotb.test()
 @cocotb.parametrize(profile=[0, 1])
 async def any_pairs(dut, profile):
-    """admin.cmd_qp.any: random names, sizes, places, attributes; handles wrong in one bit."""
+    """admin.cmd_qp.any: random references, sizes, addresses and attributes are accepted; handles
+    with one wrong bit are refused."""
     unit = Pairs(dut)
     await unit.start()
     dut.s_cfg_profile.value = profile
@@ -290,7 +293,7 @@ async def any_pairs(dut, profile):
         place = uar * LIMITS.db_page_bytes + 8 * index
         assert (response.sq_db_offset, response.rq_db_offset) == (place, place + 4)
         page, found = (n for op, kind, n in numbers.reported if kind == Kind.LLQ)
-        assert page == found, "another place taken than found"
+        assert page == found, "the LLQ page allocated differs from the page found"
         assert response.llq_descriptors_offset == page * LIMITS.llq_page_bytes
         reported = {"live": 1, "pd": pd, "uar": uar, "scqn": scqn, "rcqn": rcqn, "srd": srd,
                 "qp_num": number, "sq_log": log, "wqe128": wide, "sq_line": 64 * page,
@@ -313,7 +316,7 @@ async def any_pairs(dut, profile):
         assert await unit.query(number) == (S.RTS, qkey, psn, left, 0)
         reported |= {"state": S.RTS, "qkey": qkey}
         assert unit.context(index) == unpack(pack(**reported))
-        # One attribute leaves the others as they are.
+        # A change of one attribute does not change the others.
         name, value = rng.choice((("qkey", rng.getrandbits(32)), *retry.items()))
         assert await unit.modify(number, **{name: value}) == 0
         qkey = value if name == "qkey" else qkey
@@ -350,7 +353,8 @@ async def any_pairs(dut, profile):
 @cocotb.test()
 @cocotb.parametrize(slow=[False, True])
 async def states_and_attributes(dut, slow):
-    """admin.cmd_qp.modify: the moves themselves are efa_qp_param_check' bench."""
+    """admin.cmd_qp.modify: states and attributes are modified and queried;
+    qp_param_check_tests.py checks the transitions."""
     unit = Pairs(dut, slow)
     await unit.start()
     dut.s_cfg_profile.value = 1
@@ -365,7 +369,9 @@ async def states_and_attributes(dut, slow):
     assert await unit.query(handle) == (S.RTS, 0x8001_0203, 0xFEDC_BA98, 5, 0)
     assert await unit.modify(handle, qkey=7, rnr_retry=0) == 0
     assert await unit.modify(handle, rnr_retry=8) == ILLEGAL
-    assert unit.heard()[-2:] == [("write", 0)] * 2, "none but a reset clears"
+    assert unit.heard()[-2:] == [("write", 0)] * 2, (
+        "only a transition to RESET may clear the queues"
+    )
     dut.sq_ctrl_busy.value = 1
     assert await unit.query(handle) == (S.RTS, 7, 0xFEDC_BA98, 0, 0)
     assert await unit.modify(handle, S.SQD) == 0
@@ -397,7 +403,8 @@ async def refusals_change_nothing(dut, slow):
                    {"stride": 32}, {"rq": 3}, {"rq_base_addr": RQ + 16},
                    {"sq_64_bit_req_id": 1}):  # fmt: skip
         await unit.refused(qp(**fields), Code.CREATE_QP, ILLEGAL)
-    # Sizes, places and kind in one bit; without a receive queue it would be another sound one.
+    # Sizes, type and positions with one wrong bit. Without a receive queue the command would be
+    # valid.
     for bit in range(32):
         for name in ("send_queue_depth", "send_queue_ring_size", "recv_queue_ring_size"):
             command = qp()
@@ -407,7 +414,7 @@ async def refusals_change_nothing(dut, slow):
                 await unit.refused(command, Code.CREATE_QP, ILLEGAL)
     for bit in range(8):
         await unit.refused(qp(qp_type=2 ^ 1 << bit), Code.CREATE_QP, ILLEGAL)
-    # What is requested is what the command names, all of it.
+    # The reference requests carry all bits of the object numbers in the command.
     for name, kind, width in (("pd", Kind.PD, 16), ("uar", Kind.UAR, 16),
                               ("send_cq_idx", Kind.CQ, 32),
                               ("recv_cq_idx", Kind.CQ, 32)):  # fmt: skip
@@ -419,7 +426,7 @@ async def refusals_change_nothing(dut, slow):
                 assert wrong in [
                     n for op, of, n in unit.numbers.reported if of == kind and op != Op.UNREF
                 ]
-    # The CQ of receives need not have them, that of sends must.
+    # Only the send CQ must support 64-bit request ids.
     await unit.cq_made(4, long_id=1)
     await unit.refused(qp(sq_64_bit_req_id=1), Code.CREATE_QP, ILLEGAL)
     for flag in ("sq_virt", "rq_virt"):

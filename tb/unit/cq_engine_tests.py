@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cq_engine: a drain goes behind entries, values of counters, events and interrupts; one of
-each."""
+"""Tests efa_cq_engine: a drain completes after the pending CQEs, counter values, events and
+interrupts; a single instance of each."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -17,7 +17,7 @@ INPUTS = ("reg_wr_valid", "cqc_valid", "eqc_valid", "drain_cpl_valid", "cqdb_val
 
 
 async def start(dut):
-    """A CQ in interrupt mode and its event queue; the host takes what it is offered."""
+    """Creates a CQ in interrupt mode and its EQ; the host accepts every write."""
     zero(dut, *INPUTS)
     drive(dut, **{f"{name}_ready": 1 for name in OUT}, core_rst=1)
     start_clock(dut.clk)
@@ -31,7 +31,7 @@ async def start(dut):
 
 
 async def arm(dut, total):
-    """Event queue and CQ, whose entries have all been read."""
+    """Arms the EQ and the CQ; all CQEs of the CQ are consumed."""
     value = REG_BITS.EQ_DB.pack(EQN=EQN, ARM=1)
     await pulse(dut, "reg_wr_valid", reg_wr_offset=Reg.EQ_DB, reg_wr_data=value)
     await ClockCycles(dut.clk, 60)
@@ -43,7 +43,8 @@ async def arm(dut, total):
 @cocotb.test()
 @cocotb.parametrize(stuck=["wr_cq", "value", "wr_eq", "irq_eq"])
 async def a_drain_waits_for_all_that_entries_lead_to(dut, stuck):
-    """queue.cpl.drain: an entry, a value, an event or an interrupt that the host does not take."""
+    """queue.cpl.drain: a drain waits for a CQE, counter value, EQE or interrupt that the host
+    does not accept."""
     await start(dut)
     if stuck == "value":
         for op in (CREATE, ATTACH):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cq: a ring of every depth and form, at its ends; who waits for an event that is stuck."""
+"""Tests efa_cq: rings of every depth and format up to their wraps; isolation from stuck events."""
 
 from collections import deque
 from itertools import product
@@ -18,7 +18,7 @@ MAX_LOG = LIMITS.max_cq_depth.bit_length() - 1
 
 
 async def start(dut):
-    """Out of reset, whatever leaves is taken."""
+    """Resets the device; every output is accepted."""
     zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_txc_valid", "s_rxc_valid",
          "lookup_counted")  # fmt: skip
     dut.m_wr_ready.value = dut.m_commit_ready.value = 1
@@ -32,7 +32,7 @@ async def create(dut, cqn, **fields):
 
 
 async def one_each_cycle(dut, side, count, item):
-    """Completions back to back, all the same: nothing but the clock moves."""
+    """Sends identical completions back to back with constant inputs."""
     if not count:
         return
     await FallingEdge(dut.clk)
@@ -47,14 +47,15 @@ async def one_each_cycle(dut, side, count, item):
 
 @cocotb.test()
 async def every_depth_at_its_ends(dut):
-    """cq.rings.depth: 1 to the largest, either entry size and ring; slot, phase, overflow"""
+    """cq.rings.depth: depths from 1 to the maximum, both CQE sizes and both rings have correct
+    slots, phases and overflow reports"""
     await start(dut)
     for log, wide, sub in product(range(MAX_LOG + 1), (0, 1), (0, 1)):
         cqn, size, depth = log + 16 * wide + 32 * sub, 32 if wide else 16, 1 << log
         await create(dut, cqn, log=log, wide=wide, two=1)
         item = {"cqn": cqn, "sub": sub, "rx": sub}
         ring, number = BASE + sub * depth * size, 0
-        # The beginning, then each end of the first two wraps.
+        # The start of the ring, then the ends of its first two wraps.
         for upto in (min(2, depth), depth + 2, 2 * depth + 2):
             few = min(4, upto - number)
             await one_each_cycle(dut, "rx" if sub else "tx", upto - number - few, item)
@@ -65,10 +66,10 @@ async def every_depth_at_its_ends(dut):
             for (addr, data, length), raw in zip(writes.values(), events.values(), strict=True):
                 slot, wrap = number & depth - 1, number >> log
                 common = IoTxCdesc.unpack(data.to_bytes(32, "little")[:16]).common
-                where = f"entry {number} of depth {depth}, {size} bytes, ring {sub}"
+                where = f"CQE {number} of depth {depth}, {size} bytes, ring {sub}"
                 assert (addr, length) == (ring + slot * size, size), where
                 assert common.phase == 1 - (wrap & 1), where
-                # Nothing was read: more than both rings hold has overwritten something.
+                # No CQE is consumed, so a count above the capacity of both rings is an overflow.
                 assert EVENTS.cqe.unpack(raw).overflow == (number >= 2 * depth), where
                 number += 1
             assert number == upto
@@ -78,7 +79,8 @@ async def every_depth_at_its_ends(dut):
 
 @cocotb.test()
 async def the_consumer_index_holds_nothing_up(dut):
-    """cq.rings.consumer: stale, right or absurd, entries come one a cycle, each at its place"""
+    """cq.rings.consumer: stale, valid or invalid consumer indices do not reduce the rate of one
+    CQE per cycle"""
     await start(dut)
     await create(dut, 3, log=2)
     writes, events = Pulses(dut, "m_wr", "addr"), Pulses(dut, "ev_cqe", "data")
@@ -90,14 +92,15 @@ async def the_consumer_index_holds_nothing_up(dut):
                if n % 9 != 8)  # fmt: skip
     assert writes.values() == [BASE + 16 * (n & 3) for n in range(45)]
     overflows = [EVENTS.cqe.unpack(raw).overflow for raw in events.values()]
-    # Four entries may be unread; the count since the index goes modulo 65,536.
+    # Four CQEs may be unconsumed; the difference to the consumer index is modulo 65,536.
     index = [0, 5, 0xFFFF, 9, 0x8000]
     assert overflows == [(n + 1 - index[n // 9] & 0xFFFF) > 4 for n in range(45)]
 
 
 @cocotb.test()
 async def an_event_that_is_stuck_holds_up_few(dut):
-    """cq.rings.stuck: polled queues go on behind one commit; a drain waits for that commit"""
+    """cq.rings.stuck: one stuck commit blocks only CQs in interrupt mode; a drain waits for the
+    commit"""
     await start(dut)
     await create(dut, 4, log=6, intr=1)
     await create(dut, 5, log=6)
@@ -111,7 +114,7 @@ async def an_event_that_is_stuck_holds_up_few(dut):
     for _ in range(20):
         await RisingEdge(dut.clk)
         assert dut.drain_ready.value == 0
-    # The next one that would commit waits, unwritten, and stays what it is.
+    # The next CQE with a commit waits unwritten and its completion stays stable.
     await one_each_cycle(dut, "tx", 2, {"cqn": 4})
     assert len(writes.seen) == 21
     dut.m_commit_ready.value = 1
@@ -122,7 +125,8 @@ async def an_event_that_is_stuck_holds_up_few(dut):
 
 
 async def feed(dut, rng, prefix, beats):
-    """Drives a port that is never refused: what waits in `beats`, noise while not valid."""
+    """Drives a port without backpressure: the items of `beats`, don't-care values while not
+    valid."""
     ports = {handle._name.removeprefix(prefix + "_"): handle for handle in dut
              if handle._name.startswith(prefix + "_")}  # fmt: skip
     valid = ports.pop("valid")
@@ -135,7 +139,7 @@ async def feed(dut, rng, prefix, beats):
 
 
 class RefModel:
-    """What the entries of one queue have to be."""
+    """Models the expected CQEs of one CQ."""
 
     def __init__(self, rng, cqn, live):
         self.cqn, self.live = cqn, live
@@ -146,7 +150,7 @@ class RefModel:
         return 1 << self.fields["log"] + self.fields["two"]
 
     def next(self, item):
-        """Address, bytes, overflow and total of the entry that this completion becomes."""
+        """Returns address, bytes, overflow and total of the CQE for this completion."""
         fields, sub = self.fields, item["sub"]
         size, depth = 32 if fields["wide"] else 16, 1 << fields["log"]
         count = self.counts[sub]
@@ -160,7 +164,8 @@ class RefModel:
 
 @cocotb.test()
 async def every_queue_keeps_its_own_account(dut):
-    """cq.rings.all: contexts of every form, counts, consumer indices; each entry's event"""
+    """cq.rings.all: contexts of all formats, counts and consumer indices of each CQ are
+    independent; each CQE has its event"""
     await start(dut)
     rng = rng_for("all")
     contexts, doorbells = deque(), deque()
@@ -181,7 +186,7 @@ async def every_queue_keeps_its_own_account(dut):
     cocotb.start_soon(count_receives())
     cqns = range(1 << len(dut.cqc_cqn))
     for _ in range(4):
-        # What a queue has read of its entries is cleared when it is made anew.
+        # A context write clears the consumer index of its CQ.
         doorbells.extend({"cqn": cqn, "index": 0x8000 + cqn} for cqn in cqns)
         await until(dut, lambda: not doorbells, "the doorbells")
         refs = {cqn: RefModel(rng, cqn, int(rng.random() < 0.9)) for cqn in cqns}
@@ -214,18 +219,18 @@ async def every_queue_keeps_its_own_account(dut):
                 reported = {name: getattr(event, name) for name in ("cqn", "sub", "qpn", "req_id")}
                 assert reported == {name: item[name] for name in reported}
                 assert (event.q_type, event.status) == (common.q_type, item["status"])
-                assert event.overflow == overflow, f"queue {ref.fields}: {total} entries"
+                assert event.overflow == overflow, f"queue {ref.fields}: {total} CQEs"
                 if ref.fields["intr"]:
                     interrupts.append({"cqn": item["cqn"], "total": total})
             assert await commits.take(len(interrupts), 4000) == interrupts if interrupts else True
             await ClockCycles(dut.clk, 20)
             assert sum(done) == receives and not wr.beats and not commits.beats
-            # A few are made anew beside the others.
+            # Some CQs are created again while the others continue.
             for cqn in rng.sample(cqns, 5):
                 refs[cqn] = RefModel(rng, cqn, 1)
                 contexts.append({"cqn": cqn, "data": INTERNAL.cqc.pack(**refs[cqn].fields)})
             await until(dut, lambda: not contexts, "the contexts")
-            # Around the index at which the next entry overflows.
+            # Consumer indices near the overflow of the next CQE.
             for ref in refs.values():
                 if ref.live and rng.random() < 0.3:
                     ref.consumed = sum(ref.counts) + 1 - ref.space()
@@ -237,7 +242,8 @@ async def every_queue_keeps_its_own_account(dut):
 
 @cocotb.test()
 async def a_queue_that_was_never_made_takes_nothing(dut):
-    """cq.rings.never: after any reset its entries are dropped, receives are reported as done"""
+    """cq.rings.never: after any reset, completions of a CQ without a context are dropped and
+    receives are reported as done"""
     await start(dut)
     count = 1 << len(dut.cqc_cqn)
     for cqn in range(count):
@@ -257,7 +263,7 @@ async def a_queue_that_was_never_made_takes_nothing(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[0, 1, 2, 3])
 async def sources_at_full_load_take_turns(dut, idle):
-    """cq.rings.turns: whatever the pace at which the host takes entries"""
+    """cq.rings.turns: both sources alternate at full load for every pace of the host"""
     await start(dut)
     await create(dut, 3, log=6)
     for rx, side in enumerate(("tx", "rx")):
@@ -270,7 +276,8 @@ async def sources_at_full_load_take_turns(dut, idle):
 
 @cocotb.test()
 async def a_reset_clears_whose_turn_it_was(dut):
-    """cq.rings.first: whoever was taken last before it, the same source begins"""
+    """cq.rings.first: after a reset the same source is granted first, independently of the last
+    grant before the reset"""
     await start(dut)
     first = set()
     for last in ("tx", "rx", "tx"):
@@ -292,7 +299,8 @@ async def a_reset_clears_whose_turn_it_was(dut):
 
 @cocotb.test()
 async def a_drain_waits_at_any_count(dut):
-    """cq.rings.drain: for what is inside, and for no more; commits tell the whole count"""
+    """cq.rings.drain: a drain waits for exactly the pending CQEs; commits carry the complete
+    count"""
     await start(dut)
     await create(dut, 3, log=4, intr=1, two=1)
     total = 0

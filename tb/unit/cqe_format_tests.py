@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cqe_format: an outcome becomes the entry of the generated codec, in every form."""
+"""Tests efa_cqe_format: a completion becomes the CQE of the generated codec, in every format."""
 
 from itertools import product
 
@@ -17,7 +17,7 @@ WIDTHS = {"req_id": 16, "qp_num": 16, "length": 16, "src_qpn": 16, "imm": 32, "s
 
 
 async def show(dut, cpl, phase, wide, src_addr, long_id=0):
-    """The entry, at once: the module has no clock."""
+    """Returns the CQE; the module is combinational."""
     await Timer(1, "ns")
     dut.s_cpl.value = INTERNAL.cpl.pack(**cpl)
     dut.s_phase.value, dut.s_wide.value, dut.s_src_addr.value = phase, wide, src_addr
@@ -36,7 +36,8 @@ def outcome(rng, rx, status, ah=None, **fields):
 
 @cocotb.test()
 async def every_form_is_that_of_the_codec(dut):
-    """queue.cqe_format.forms: either side, each status and operation, each way its CQ may be"""
+    """queue.cqe_format.forms: both sides, all statuses and operations and all CQ attributes give
+    the CQE of the codec"""
     rng = rng_for("cqe_format")
     forms = product((0, 1), IoCompStatus, (0, 1), (0, 1), (0, 1), (0, 1), (3, LIMITS.reserved_ah),
                     IoSendOpType)  # fmt: skip
@@ -49,7 +50,8 @@ async def every_form_is_that_of_the_codec(dut):
 
 @cocotb.test()
 async def every_bit_has_its_place(dut):
-    """queue.cqe_format.bits: each field at its ends; what a field does not name stays as it was."""
+    """queue.cqe_format.bits: every bit of every field has its position and changes no other
+    field."""
     rng = rng_for("cqe_format")
     for name, width in WIDTHS.items():
         for value in [0, (1 << width) - 1, *(1 << bit for bit in range(width))]:
@@ -59,14 +61,15 @@ async def every_bit_has_its_place(dut):
                 got = await show(dut, cpl, 1, 1, 1, 1)
                 assert got == completion_entry(cpl, 1, 1, 1, 1), f"{name} {value:#x}: {got.hex()}"
     for bit in range(16):
-        # Any other handle than the reserved one is a peer that is known.
+        # Every other handle than the reserved one is a known peer.
         cpl = outcome(rng, 1, 0, LIMITS.reserved_ah ^ 1 << bit, op_type=int(IoSendOpType.SEND))
         assert await show(dut, cpl, 1, 1, 1) == completion_entry(cpl, 1, 1, 1)
 
 
 @cocotb.test()
 async def request_ids_of_64_bits(dut):
-    """queue.cqe_format.long_id: echoed whole, in errors too, on a CQ that has them and no other"""
+    """queue.cqe_format.long_id: a CQ with 64-bit request ids returns the complete id, in error
+    CQEs too; other CQs return 16 bits"""
     rng = rng_for("cqe_format")
     for status, long_id in product(IoCompStatus, (0, 1)):
         cpl = outcome(rng, 0, status)
@@ -78,7 +81,8 @@ async def request_ids_of_64_bits(dut):
 
 @cocotb.test()
 async def a_write_with_immediate(dut):
-    """queue.cqe_format.rdma: length in two parts, no source GID, an entry consumed or not"""
+    """queue.cqe_format.rdma: the length is split in two fields, the source GID is absent, the
+    unsolicited bit is copied"""
     rng = rng_for("cqe_format")
     for ah, unsolicited in product((3, LIMITS.reserved_ah), (0, 1)):
         cpl = outcome(rng, 1, 0, ah, op_type=int(IoSendOpType.RDMA_WRITE), has_imm=1,
@@ -91,7 +95,7 @@ async def a_write_with_immediate(dut):
 
 @cocotb.test()
 async def an_entry_reports_nothing_that_it_should_not(dut):
-    """queue.cqe_format.silent: errors and sends have zeros after qp_num, whatever is known."""
+    """queue.cqe_format.silent: error CQEs and send CQEs have zeros after qp_num."""
     rng = rng_for("cqe_format")
     for rx, status in product((0, 1), IoCompStatus):
         if rx and status == IoCompStatus.OK:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_crc16: the checksum of any entry, a new one every cycle."""
+"""Tests efa_crc16: the checksum of random data, one result per cycle."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -11,7 +11,8 @@ from tb.unit.admin_bench import crc16
 
 @cocotb.test()
 async def checksums_of_a_stream_of_entries(dut):
-    """admin.crc16.value: edge patterns, single bits and noise, one entry a cycle."""
+    """admin.crc16.value: edge patterns, single bits and random data have correct checksums, one
+    input per cycle."""
     promised = timing("efa_crc16", "entry")
     assert promised.interval == 1
     rng = rng_for("crc16")
