@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_cq: slots, phase, entry forms, commits, drain."""
+"""Tests efa_cq: slots, phases, CQE formats, commits, drain."""
 
 import random
 
@@ -55,7 +55,7 @@ class Bench:
         await RisingEdge(self.dut.clk)
 
     def expect(self, item):
-        """Address and bytes of the entry that this completion becomes."""
+        """Returns address and bytes of the CQE for this completion."""
         cqn, sub = item["cqn"], item["sub"]
         fields = self.contexts[cqn]
         log, wide = fields.get("log", 4), fields.get("wide", 0)
@@ -92,10 +92,10 @@ def beat(item):
 
 def check_beat(got, want):
     address, entry = want
-    assert got["addr"] == address, f"entry at {got['addr']:#x}, expected {address:#x}"
+    assert got["addr"] == address, f"CQE at {got['addr']:#x}, expected {address:#x}"
     assert got["len"] == len(entry)
     data = got["data"].to_bytes(32, "little")[: len(entry)]
-    assert data == entry, f"entry {data.hex()}, expected {entry.hex()}"
+    assert data == entry, f"CQE {data.hex()}, expected {entry.hex()}"
 
 
 async def run_traffic(dut, gaps, stalls, count=300):
@@ -114,7 +114,7 @@ async def run_traffic(dut, gaps, stalls, count=300):
     beats = await bench.wr.take(count, 40000)
     interrupts = 0
     for got in beats:
-        # The two sources may merge in any way; each keeps its order.
+        # The order between the two sources is free; each source keeps its own order.
         rx = (got["data"] >> 25) & 3 == IoQueueType.RECV_QUEUE
         item = sources[int(rx)].pop(0)
         check_beat(got, bench.expect(item))
@@ -134,8 +134,8 @@ async def entries_of_both_sources_in_every_form(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.7)])
 async def counted_entries_are_reported(dut, pace):
-    """queue.cq.counted: those of a counted QP and of interrupt-mode queues, each with whose it is
-    and how it ended, behind its write and in order; others are not."""
+    """queue.cq.counted: completions of a counted QP and of CQs in interrupt mode are reported
+    after their write, in order, with QP and kind; others are not reported."""
     bench, rng, happened = Bench(dut, *pace), rng_for("counted"), []
     await bench.start()
     await bench.write_context(1, log=5)
@@ -166,13 +166,13 @@ async def counted_entries_are_reported(dut, pace):
         await (bench.rx if rx else bench.tx).send(beat(item))
     await ClockCycles(dut.clk, 60)
     written = [one[1] for one in happened if one[0] == "wr"]
-    # The two sources may merge in any way.
+    # The order between the two sources is free.
     assert sorted(written) == list(range(200))
     expected = dict(due)
     assert [one for one in happened if one[0] == "reported"] == [
         expected[number] for number in written if expected[number]
     ]
-    # Nothing is reported before it was written.
+    # No completion is reported before its CQE is written.
     owed = 0
     for what, *rest in happened:
         owed += bool(expected[rest[0]]) if what == "wr" else -1
@@ -181,7 +181,7 @@ async def counted_entries_are_reported(dut, pace):
 
 @cocotb.test()
 async def contexts_change_beside_entries(dut):
-    """cq.entry.beside: other queues are made and ended all the time; no entry is lost or doubled"""
+    """cq.entry.beside: contexts of other CQs change continuously; no CQE is lost or duplicated"""
     bench = Bench(dut, 0.2, 0.3)
     await bench.start()
     rng = rng_for("beside")
@@ -216,7 +216,8 @@ async def gappy_sources(dut):
 
 @cocotb.test()
 async def entries_leave_in_time(dut):
-    """queue.cq.cycles: one queue at full load, polled and in interrupt mode; a drain of nothing."""
+    """queue.cq.cycles: one CQ at full load, in polling and interrupt mode, and a drain without
+    pending CQEs take the specified cycles."""
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("rate")
@@ -249,13 +250,14 @@ async def entries_leave_in_time(dut):
 
 @cocotb.test()
 async def the_count_goes_on_past_its_end(dut):
-    """queue.cq.wrap: entry 65,535 is followed by entry 0; overflow goes by the difference."""
+    """queue.cq.wrap: CQE 0 follows CQE 65,535; the overflow is computed from the index
+    difference."""
     zero(dut, "cqc_valid", "cqdb_valid", "drain_valid", "s_rxc_valid", "lookup_counted")
     dut.m_wr_ready.value, dut.s_txc_valid.value = 1, 0
     await clock_and_reset(dut)
     await until(dut, high(dut.init_done), cycles=5000)
     await pulse(dut, "cqc_valid", cqc_cqn=3, cqc_data=context(log=13))
-    # Constant inputs: only the clock has to move until the last entries.
+    # Constant inputs until the last CQEs before the wrap.
     before = 0x10000 - 20
     dut.s_txc_data.value = INTERNAL.cpl.pack(cqn=3)
     dut.s_txc_valid.value = 1
@@ -267,7 +269,7 @@ async def the_count_goes_on_past_its_end(dut):
     held = set()
     wr, events = StreamMonitor(dut, "m_wr", lambda: bool(held)), Pulses(dut, "ev_cqe", "data")
     tx, count = StreamDriver(dut, "s_txc"), before
-    # The two that straddle the end are requested to drain.
+    # A drain is requested for the two CQEs around the wrap.
     for entries in (19, 2, 19):
         drain = None
         if entries == 2:
@@ -305,7 +307,8 @@ async def counter_wraps_with_its_phase(dut):
 
 @cocotb.test()
 async def created_again_starts_from_phase_one(dut):
-    """cq.entry.recreate: with an empty ring, whatever was consumed of the one before."""
+    """cq.entry.recreate: a created CQ starts empty with phase 1, independently of the consumer
+    index of its predecessor."""
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("recreate")
@@ -353,14 +356,14 @@ async def drain_waits_for_what_was_inside(dut):
     dut.drain_valid.value = 1
     for _ in range(30):
         await RisingEdge(dut.clk)
-        assert dut.drain_ready.value == 0, "drained while an entry waits for the host"
+        assert dut.drain_ready.value == 0, "drain completed while a CQE is pending"
     held["on"] = False
     for _ in range(30):
         await RisingEdge(dut.clk)
         if dut.drain_ready.value == 1:
             break
     else:
-        raise AssertionError("never drained")
+        raise AssertionError("the drain did not complete")
     assert bench.wr.consumed == 2
     dut.drain_valid.value = 0
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches of rtl/data and rtl/transport share: ports by other names, moments, regions."""
+"""Shares models of the rtl/data and rtl/transport benches: port aliases, moments, memory
+regions."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -13,9 +14,10 @@ TOP = 1 << 64
 
 
 class Ports:
-    """A design with some ports under other names, for agents that find theirs by prefix.
+    """Presents a design with some ports under other names, for agents that find ports by prefix.
 
-    Ports(dut, m_job_data="m_job", rst="core_rst")"""
+    Ports(dut, m_job_data="m_job", rst="core_rst")
+    """
 
     def __init__(self, dut, **names):
         self._dut, self._names = dut, names
@@ -28,25 +30,25 @@ class Ports:
 
 
 async def consumed(driver, cycles=50000):
-    """Wait until a driver's last beat was taken; fails after so many cycles."""
-    await until(driver.dut, lambda: not driver.waiting, f"{driver.prefix} taken", cycles)
+    """Waits until the last beat of a driver is accepted; fails after `cycles`."""
+    await until(driver.dut, lambda: not driver.waiting, f"{driver.prefix} accepted", cycles)
 
 
 class RawMonitor(StreamMonitor):
-    """Takes payload as bit strings: parts that mean nothing in a beat may be unknown there."""
+    """Captures payload as bit strings, because don't-care parts of a beat may be unknown."""
 
     def _read(self):
         return {name: str(signal.value) for name, signal in self.payload.items()}
 
 
 class Raw:
-    """Fields of a bundle given as a bit string: a number, where the field is known."""
+    """Reads fields of a bundle given as a bit string; a known field is an integer."""
 
     def __init__(self, layout, bits):
         self._layout, self._bits = layout, bits
 
     def raw(self, name):
-        """A field's own bit string."""
+        """Returns the bit string of a field."""
         lsb, width, _ = self._layout.fields[name]
         end = len(self._bits) - lsb
         return self._bits[end - width : end]
@@ -56,9 +58,10 @@ class Raw:
 
 
 class Moments:
-    """The cycles in which streams had a handshake, or a bare signal was 1.
+    """Records the cycles of stream handshakes and of signals that are 1.
 
-    Moments(dut, "s_item", "done"): what has a _valid port is a stream, with or without _ready."""
+    Moments(dut, "s_item", "done"): a name with a _valid port is a stream, with or without _ready.
+    """
 
     def __init__(self, dut, *names):
         self.seen = {name: [] for name in names}
@@ -87,22 +90,22 @@ class Moments:
         return self.seen[name]
 
     def clear(self):
-        """Forget what was seen."""
+        """Clears the recorded cycles."""
         for cycles in self.seen.values():
             cycles.clear()
 
     def latency(self, begin, end):
-        """Cycles from the first handshake of one to the first of the other."""
+        """Returns the cycles from the first handshake of `begin` to the first of `end`."""
         return self.seen[end][0] - self.seen[begin][0]
 
     def intervals(self, name):
-        """The distances between neighbours, as a set."""
+        """Returns the set of distances between consecutive handshakes."""
         seen = self.seen[name]
         return {after - before for before, after in zip(seen, seen[1:], strict=False)}
 
     def hold(self, module, path, begin, end):
-        """Latency and interval are those that spec/timing.yaml promises: each interval, or where
-        that is no whole number their mean."""
+        """Checks latency and interval against spec/timing.yaml: each interval, or the mean if
+        the interval is not an integer."""
         promised = timing(module, path)
         assert self.latency(begin, end) == promised.latency, self.seen
         if isinstance(promised.interval, float):
@@ -113,20 +116,21 @@ class Moments:
 
 
 class Regions:
-    """Memory regions as efa_mr_check and efa_mr_translate are reported of them, and what they
-    allow."""
+    """Models memory regions as reported to efa_mr_check and efa_mr_translate, and their
+    permissions."""
 
     def __init__(self, rng):
         self.rng, self.table, self.pages = rng, {}, {}
 
     def make(self, index, pd, size, **fields):
-        """A region of `size` bytes at some address, with its pages; returns its fields."""
+        """Creates a region of `size` bytes at a random address with its pages; returns its
+        fields."""
         rng = self.rng
         phys = fields.get("phys", 0)
         shift = fields.get("shift", 12)
         iova = rng.randrange((TOP - size) >> 4) << 4
         count = 0 if phys else ((iova % (1 << shift)) + size + (1 << shift) - 1) >> shift
-        # All over the table of pages, not over each other's as long as they are few and small.
+        # The pages of small regions are spread over the MTT and do not overlap.
         first = 37 * len(self.table) % 64 * 128 + rng.randrange(90)
         region = {"live": 1, "key": rng.randrange(1, 1 << 12) << LIMITS.mr_w | index, "pd": pd,
                   "local_write": 1, "phys": phys, "shift": shift, "mtt": first,
@@ -137,22 +141,23 @@ class Regions:
         return region
 
     async def report(self, dut, index=None, pages=True):
-        """Over mr_* and, where the module has them, mtt_*."""
+        """Reports the regions over mr_* and, if `pages` is set, their pages over mtt_*."""
         for at in [index] if index is not None else list(self.table):
             await pulse(dut, "mr_valid", mr_index=at, mr_data=INTERNAL.mrc.pack(**self.table[at]))
-            # Only what comes with valid is meant.
+            # The data is don't-care without valid.
             dut.mr_data.value = self.rng.getrandbits(len(dut.mr_data))
         if pages:
             await self.report_pages(dut)
 
     async def report_pages(self, dut):
-        """Over mtt_*."""
+        """Reports all pages over mtt_*."""
         for index, address in self.pages.items():
             await pulse(dut, "mtt_valid", mtt_index=index, mtt_data=address >> 12)
             dut.mtt_data.value = self.rng.getrandbits(52)
 
     def allows(self, key, pd, addr, size, write=False):
-        """Decision 0001: key, domain, range, local write; a length of 0 is never looked at."""
+        """Returns the check result by decision 0001: key, domain, range, local write; length 0
+        passes."""
         if size == 0:
             return True
         region = self.table.get(key % (1 << LIMITS.mr_w))
@@ -163,13 +168,13 @@ class Regions:
             not write or bool(region["local_write"]))  # fmt: skip
 
     def place(self, key, addr):
-        """(phys, shift, mtt, offset, addr) of a byte of a region."""
+        """Returns (phys, shift, mtt, offset, addr) of a byte of a region."""
         region = self.table[key % (1 << LIMITS.mr_w)]
         page = region["iova"] >> region["shift"] << region["shift"]
         return region["phys"], region["shift"], region["mtt"], (addr - page) % TOP, addr
 
     def host(self, place, at):
-        """Host address of byte `at` behind a place."""
+        """Returns the host address of byte `at` after a place."""
         phys, shift, mtt, offset, addr = place
         if phys:
             return addr + at
@@ -178,8 +183,8 @@ class Regions:
 
 
 def pieces(host, size, log):
-    """(host address, length) of the accesses that cover `size` bytes: host(at) is the address of
-    byte `at`; none crosses a block of 1 << log bytes."""
+    """Returns (host address, length) of the accesses that cover `size` bytes. host(at) is the
+    address of byte `at`; no access crosses a block of 1 << log bytes."""
     found, at = [], 0
     while at < size:
         start = host(at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_dispatch: every opcode to its family, in order; the rest refused here."""
+"""Tests efa_dispatch: each opcode goes to its command unit in order; other opcodes are refused."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -28,18 +28,20 @@ def command(opcode, number, rng):
     return int.from_bytes(entry.pack(64), "little")
 
 
-# Families whose objects name each other's: the later command waits for the earlier.
+# Families whose objects reference each other: the later command waits for the earlier command.
 CONFLICTS = {0: {1, 2, 3, 4, 6}, 1: {0}, 2: {0, 4}, 3: {0}, 4: {0, 2, 6}, 5: set(), 6: {0, 4}}
 
 
 class Units:
-    """Units that work on a command for a while; keeps what came, with the unit.
+    """Models the command units: records accepted commands with their unit in `came`.
 
-    `share` of the cycles is given to ending commands at work; 0 never ends one."""
+    `share` is the probability per cycle that a busy unit ends its command; 0 never ends a command.
+    """
 
     def __init__(self, dut, share):
         self.dut, self.share, self.rng, self.came = dut, share, rng_for("units"), []
-        # At work, as the device sees it in this cycle and in the next.
+        # Busy units as the device sees them in this cycle (`busy`) and in the next cycle
+        # (`working`).
         self.busy, self.working = set(), set()
         dut.m_cmd_ready.value = 0
         cocotb.start_soon(self.run())
@@ -53,14 +55,14 @@ class Units:
                 self.working.clear()
                 continue
             valid = int(dut.m_cmd_valid.value)
-            assert valid & (valid - 1) == 0, "two units at once"
+            assert valid & (valid - 1) == 0, "commands for two units at once"
             now = (valid, int(dut.m_cmd_data.value)) if valid else None
-            assert held is None or now == held, "a waiting command changed"
+            assert held is None or now == held, "a pending command changed"
             held = now if now and not valid & ready else None
             self.working = {unit for unit in self.working if self.rng.random() >= self.share}
             if valid & ready:
                 unit = valid.bit_length() - 1
-                assert not CONFLICTS[unit] & self.busy, "a conflicting unit is at work"
+                assert not CONFLICTS[unit] & self.busy, "a conflicting unit is busy"
                 self.came.append((unit, now[1]))
                 self.working.add(unit)
             self.busy = set(self.working)
@@ -123,7 +125,8 @@ async def a_busy_unit_holds_those_behind(dut):
 
 @cocotb.test()
 async def there_is_room_behind_a_unit_at_work(dut):
-    """admin.dispatch.room: it has its command, so the next one comes in, whoever it is for."""
+    """admin.dispatch.room: a unit at work has consumed its command, so the next command for any
+    unit is accepted."""
     source, _, _, units = await start(dut, share=0.0)
     rng = rng_for("room")
     for unit, names in enumerate(FAMILIES):
@@ -138,7 +141,8 @@ async def there_is_room_behind_a_unit_at_work(dut):
 
 @cocotb.test()
 async def conflicting_families_wait(dut):
-    """admin.dispatch.conflicts: for each pair, the second is held while the first is at work."""
+    """admin.dispatch.conflicts: for each pair of families, the second command waits while the
+    first is executed if they conflict."""
     source, _, _, units = await start(dut, share=0.0)
     rng = rng_for("conflicts")
     for first in range(7):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_dma_line_rd: pieces of host memory, answered in any order and split, handed on in order."""
+"""Tests efa_dma_line_rd: reads of host memory complete in any order and split; lines leave in
+order."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -12,8 +13,8 @@ BROKEN = 1 << 40
 
 
 class Host:
-    """Takes reads, responses them late, in any order, in several beats; while `responses` is off
-    the test drives the responses."""
+    """Models the host: completes reads late, in random order and in several beats. While
+    `responses` is off the test drives the completions."""
 
     def __init__(self, dut, patience=12, busy=0.0, responses=True):
         self.dut, self.rng, self.patience = dut, rng_for("host"), patience
@@ -70,13 +71,13 @@ class Host:
 
 
 def low(beat, length):
-    """The first bytes of a line as a number."""
+    """Returns the first bytes of a line as an integer."""
     return int(beat["data"][-8 * length :], 2)
 
 
 async def start(dut, gaps=0.0, stalls=0.0, **host):
     source = StreamDriver(dut, "s_line", gaps, ["addr", "len"])
-    # Bits beyond a line's length say nothing, so the data is kept as text.
+    # Bits beyond the length of a line are don't-care, so the data is captured as text.
     sink = StreamMonitor(dut, "m_line", stalls, ["err"],
                          lambda beat: beat.update(data=str(dut.m_line_data.value)))  # fmt: skip
     host = Host(dut, **host)
@@ -117,7 +118,8 @@ async def lines_in_order_from_responses_in_any(dut, pace):
 
 @cocotb.test()
 async def one_waits_at_each_end(dut):
-    """admin.line_rd.waits: a read that nobody takes yet, and a line; neither is needed to ask."""
+    """admin.line_rd.waits: one read request and one line are held at the ports; the read is
+    issued although the line port is stalled."""
     source, sink, host = await start(dut)
     free, busy = host.reads._pause, lambda: True
     for end in (host.reads, sink):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_host: host reads and writes, their order, faults and stops."""
+"""Tests the DMA part of efa_host: order, errors and resets of host reads and writes."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -14,16 +14,16 @@ CLIENTS = ("adm", "rq", "tx")
 WRITERS = ("adm", "rx", "cq", "eq")
 LIMIT = 512
 WORD = 8
-PRIME = (1 << 64) - 59  # below it each bit of an address shows in each byte of its word
+PRIME = (1 << 64) - 59  # below 2**64, so that each address bit affects each byte of its word
 
 
 def clients_of(dut):
-    """Those that read; the send queues of host memory where the device has them."""
+    """Returns the reading clients, with the SQ client where SQs are in host memory."""
     return CLIENTS + ("sq",) * (int(dut.SQ_HOST.value) != 0)
 
 
 class Reader:
-    """Responses reads from what their address says; checks what each client gets."""
+    """Completes reads with data derived from the address and checks the data of each client."""
 
     def __init__(self, bench, rng):
         self.bench, self.rng = bench, rng
@@ -47,7 +47,7 @@ class Reader:
         return addr
 
     def cut(self, request):
-        """The response to a request in random pieces."""
+        """Returns the completion of a request in random pieces."""
         left, sizes = request["len"], []
         while left:
             sizes.append(min(left, self.rng.choice([64, 64, 1, 37, 60])))
@@ -55,14 +55,15 @@ class Reader:
         return chunks(request["tag"], self.memory(request["addr"], request["len"]), sizes)
 
     def check(self):
-        """Each request complete, its bytes in place; returns cookies that ended in error."""
+        """Checks that each request completes with correct bytes; returns the cookies that ended
+        in error."""
         failed = []
         for client in self.clients:
             got, ended = {}, []
             for beat in self.bench.rd_cpl[client].beats:
                 cookie = beat["cookie"]
                 addr, length = self.requested[client][cookie]
-                assert cookie not in ended, "a beat after the last one"
+                assert cookie not in ended, "a beat follows the last beat"
                 assert beat["offset"] == got.get(cookie, 0)
                 if beat["bytes"]:
                     data = beat["data"].to_bytes(64, "little")[: beat["bytes"]]
@@ -81,7 +82,7 @@ class Reader:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.5)])
 async def reads(dut, pace):
-    """dma.read.order: interleaved completions in any order, every byte at its place."""
+    """dma.read.order: interleaved completions in random order deliver every byte at its offset."""
     bench = await HostBench(dut, *pace).start()
     rng = rng_for("reads")
     reader = Reader(bench, rng)
@@ -119,7 +120,7 @@ async def reads(dut, pace):
 
 @cocotb.test()
 async def every_size_the_host_allows(dut):
-    """dma.sizes: reads and writes up to each limit of the host, anywhere in its memory."""
+    """dma.sizes: reads and writes up to each size limit of the host work at random addresses."""
     bench, rng = await HostBench(dut).start(), rng_for("sizes")
     events = {"read": StreamMonitor(dut, "ev_rd"), "end": StreamMonitor(dut, "ev_rd_cpl")}
     for size in (*range(8), 2):
@@ -164,7 +165,8 @@ async def every_size_the_host_allows(dut):
 
 @cocotb.test()
 async def same_tag_back_to_back(dut):
-    """dma.read.burst: whole reads at a beat per cycle, offsets without a hole, two cycles late."""
+    """dma.read.burst: complete reads arrive at one beat per cycle, with contiguous offsets and
+    the specified latency."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("burst"))
     for _ in range(8):
@@ -186,8 +188,8 @@ async def same_tag_back_to_back(dut):
 
 @cocotb.test()
 async def request_rate(dut):
-    """dma.read.rate: a request per cycle while tags last, clients in turn, then none; a reset
-    waits for all of them."""
+    """dma.read.rate: one request per cycle in round-robin order until all tags are used; a reset
+    waits for all reads."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("rate"))
     tags = int(dut.TAGS.value)
@@ -210,7 +212,8 @@ async def request_rate(dut):
 
 @cocotb.test()
 async def failed_reads(dut):
-    """dma.read.error: failed, short and overlong responses end with err; nothing beyond len."""
+    """dma.read.error: failed, short and overlong completions end with err; no byte beyond the
+    length is delivered."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("error"))
     sizes = [[64, 36]] * 6 + [[64, 64, 60, 12]] * 2
@@ -225,9 +228,9 @@ async def failed_reads(dut):
     responses[1][0].update(err=1, last=1, bytes=0)
     responses[2][0]["last"] = 1
     responses[3][1]["bytes"] = 64
-    # Too much in the middle, and an end that would fit without it.
+    # Too many bytes in the middle; the last beat alone would fit.
     responses[4].insert(1, {**responses[4][0]})
-    # More than a beat has room for, and together what was requested.
+    # One beat exceeds the beat size; the total equals the requested length.
     for response, more in ((responses[6], 5), (responses[7], 6)):
         response[2]["bytes"] += more
         response[3]["bytes"] -= more
@@ -242,7 +245,7 @@ async def failed_reads(dut):
 
 
 async def responded(bench, reader, count):
-    """So many reads that are answered at once, in any order."""
+    """Issues `count` reads that are completed immediately in random order."""
     for _ in range(count):
         reader.request("rq", 8)
     requests = await bench.rd.take(count)
@@ -254,12 +257,13 @@ async def responded(bench, reader, count):
 
 @cocotb.test()
 async def late_response(dut):
-    """dma.read.timeout: a read given up fails once, its tag rests until the late response came."""
+    """dma.read.timeout: a read that times out fails once; its tag is not reused before the late
+    completion."""
     bench = await HostBench(dut).start()
     rng = rng_for("late")
     reader = Reader(bench, rng)
     tags, limit = int(dut.TAGS.value), int(dut.TIMEOUT_CYCLES.value)
-    # Some tags are used for the second time then, some for the third.
+    # After this, some tags are in their second use and some in their third.
     await responded(bench, reader, tags)
     await responded(bench, reader, tags // 2)
     await ClockCycles(dut.clk, 10)
@@ -286,7 +290,7 @@ async def late_response(dut):
     assert sum(beat["last"] for beat in bench.rd_cpl["tx"].beats) == tags - len(lost)
     await ClockCycles(dut.clk, 10 + 9 * tags)
     assert sum(beat["last"] for beat in bench.rd_cpl["tx"].beats) == tags
-    assert len(refused) == len(lost), "a cycle for each that is given up"
+    assert len(refused) == len(lost), "one cycle is refused for each read that times out"
     watching.cancel()
     for _ in range(tags):
         reader.request("rq", 8)
@@ -310,7 +314,8 @@ async def late_response(dut):
 
 @cocotb.test()
 async def late_across_flr(dut):
-    """dma.read.quarantine: a given-up tag stays unused across a function-level reset."""
+    """dma.read.quarantine: the tag of a read that timed out stays unused across a function-level
+    reset."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("flr"))
     tags = int(dut.TAGS.value)
@@ -337,8 +342,8 @@ async def late_across_flr(dut):
 
 @cocotb.test()
 async def unknown_response(dut):
-    """dma.read.unknown: completions nobody requested are dropped and reported; neither they nor
-    requests are taken before the tags are ready."""
+    """dma.read.unknown: completions without a request are dropped and reported; neither
+    completions nor requests are accepted before the tags are initialised."""
     bench = HostBench(dut)
     tags = [0, int(dut.TAGS.value) - 1, 255]
     started = cocotb.start_soon(bench.start())
@@ -364,7 +369,8 @@ async def unknown_response(dut):
 
 @cocotb.test()
 async def an_answer_with_a_tag_that_is_none(dut):
-    """dma.read.tag: is not that of the read whose tag differs in a bit that no tag has."""
+    """dma.read.tag: a completion with an out-of-range tag does not match the read whose tag has
+    the same low bits."""
     bench = await HostBench(dut).start()
     bench.request["tx"].post({"addr": 0x1000, "len": 64, "cookie": 9})
     tag = (await bench.rd.take())[0]["tag"]
@@ -383,7 +389,8 @@ async def an_answer_with_a_tag_that_is_none(dut):
 
 @cocotb.test()
 async def nothing_is_written_once_a_function_level_reset_has_begun(dut):
-    """dma.flr: what was offered before it leaves, responses that wait behind it do not."""
+    """dma.flr: a write offered before the function-level reset leaves; pending responses after
+    it are discarded."""
     held = {"on": False}
     bench = await HostBench(dut, stalls=lambda: held["on"]).start()
     bench.set_resp()
@@ -402,7 +409,7 @@ async def nothing_is_written_once_a_function_level_reset_has_begun(dut):
 
 
 async def write_traffic(bench, rng, count):
-    """Random packets of every writer; returns what each sent."""
+    """Posts random packets of every writer; returns the packets per writer."""
     sent = {c: [] for c in WRITERS}
     for index in range(count):
         client = rng.choice(WRITERS)
@@ -416,7 +423,7 @@ async def write_traffic(bench, rng, count):
 
 
 def packets(beats):
-    """Whole packets out of the write stream: a header that stays, and all its bytes."""
+    """Assembles packets from the write stream; checks stable headers and complete data."""
     found, data, head = [], b"", None
     for beat in beats:
         if head is None:
@@ -434,7 +441,7 @@ def packets(beats):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.6), (0.5, 0.3)])
 async def writes(dut, pace):
-    """dma.write.order: packets whole and unmixed, each client's in order, all of them, beside
+    """dma.write.order: packets are complete and not interleaved, in order per client, beside
     messages and responses to read-less reads."""
     bench, rng = await HostBench(dut, *pace).start(), rng_for("writes")
     bench.vector(0, 5 << 40, 0x77)
@@ -461,7 +468,7 @@ async def writes(dut, pace):
 
 @cocotb.test()
 async def write_rate(dut):
-    """dma.write.rate: a beat per cycle over packets of all clients, in turn."""
+    """dma.write.rate: one beat per cycle over packets of all clients in round-robin order."""
     bench = await HostBench(dut).start()
     for index in range(20):
         for number, client in enumerate(WRITERS):
@@ -476,7 +483,7 @@ async def write_rate(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """dma.write.cycles: request and beat are offered to the host so long after they were taken."""
+    """dma.write.cycles: a request and a beat appear at the host port with the specified latency."""
     bench = await HostBench(dut).start()
     for prefix, path, out in (
         ("rd_tx", timing("efa_dma_rd", "request"), dut.m_dma_rd_valid),
@@ -495,7 +502,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def no_bus_master(dut):
-    """dma.bme: without bus mastering nothing new starts, an open packet ends; then all goes on."""
+    """dma.bme: without bus mastering no new access starts and an open packet ends; later all
+    pending accesses resume."""
     bench = await HostBench(dut).start()
     reader = Reader(bench, rng_for("bme"))
     bench.vector(0, 0xFEE0_0000, 1)
@@ -521,8 +529,8 @@ async def no_bus_master(dut):
 
 @cocotb.test()
 async def reset_under_load(dut):
-    """dma.reset: register resets under full traffic; no packet incomplete, no read lost, then
-    again."""
+    """dma.reset: register resets under full traffic leave no packet incomplete and lose no read,
+    repeatedly."""
     bench = await HostBench(dut, gaps=0.2, stalls=0.3).start()
     rng = rng_for("load")
     reader = Reader(bench, rng)
@@ -533,7 +541,9 @@ async def reset_under_load(dut):
             await RisingEdge(dut.clk)
             for client in reader.clients:
                 consumed = getattr(dut, f"rd_{client}_ready").value == 1
-                assert not (consumed and dut.quiesce.value == 1), "a read began in a reset"
+                assert not (consumed and dut.quiesce.value == 1), (
+                    "a read was accepted during quiesce"
+                )
 
     cocotb.start_soon(none_begins())
     for _ in range(4):
@@ -564,8 +574,9 @@ async def reset_under_load(dut):
 @cocotb.test()
 @cocotb.parametrize(flr=[0, 1])
 async def a_reset_waits_for_what_was_begun(dut, flr):
-    """dma.reset.writes: an open packet and every write at the pins; a register reset not for the
-    response to a read-less read. Each leaves as it was, and none that comes later."""
+    """dma.reset.writes: a reset waits for an open packet and for every write at the port; a
+    register reset does not wait for the response to a read-less read. Started writes leave
+    unchanged and later writes are discarded."""
     held = {"on": False}
     bench = await HostBench(dut, stalls=lambda: held["on"]).start()
     rng = rng_for("begun")
@@ -592,7 +603,7 @@ async def a_reset_waits_for_what_was_begun(dut, flr):
             bench.store(Reg.DEV_CTL, RESET_BIT)
             bench.store(Reg.DEV_CTL, 0)
         await until(dut, high(dut.quiesce))
-        bench.irq["adm"].post({"vector": 0})  # is cleared
+        bench.irq["adm"].post({"vector": 0})  # discarded by the reset
         begun = False
         for _ in range(40):
             await RisingEdge(dut.clk)

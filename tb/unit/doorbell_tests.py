@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_doorbell: whose page, which state, how far; the counts it keeps; its cycles."""
+"""Tests efa_doorbell: validation by UAR page, QP state and free space; producer indices; timing."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -16,7 +16,7 @@ SQ, RQ, CQ = range(3)
 
 
 class Bench:
-    """The module's surroundings, and a plain account of what a store should do."""
+    """Drives the ports of efa_doorbell and models the expected result of each store."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -49,7 +49,7 @@ class Bench:
         await pulse(self.dut, "cqc_valid", cqc_cqn=cqn, cqc_data=INTERNAL.cqc.pack(**context))
 
     def validate(self, uar, kind, num, value):
-        """What the store should do, by decision 0001, entered into the account."""
+        """Returns the outcome of a store by decision 0001 and records the expected reports."""
         outcome = TAKEN
         if kind == CQ:
             outcome = TAKEN if self.cqs.get(num) == uar else FOREIGN
@@ -96,7 +96,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(gaps=[0.0, 0.6])
 async def every_store_is_checked_by_page_state_and_ring(dut, gaps):
-    """queue.doorbell.verdicts: random stores of all kinds, in a row and apart."""
+    """queue.doorbell.verdicts: random stores of all kinds, back to back and with gaps, have the
+    expected outcomes."""
     bench = Bench(dut)
     await bench.start()
     rng = rng_for("doorbell")
@@ -138,7 +139,8 @@ async def every_store_is_checked_by_page_state_and_ring(dut, gaps):
 
 @cocotb.test()
 async def every_bit_of_a_page_and_every_depth_count(dut):
-    """queue.doorbell.page: the page, or the number, next door in one bit is another one's."""
+    """queue.doorbell.page: a page or a queue number that differs in one bit is refused as
+    foreign."""
     bench = Bench(dut)
     await bench.start()
     qpn_w, cqn_w = len(dut.work_qpn), len(dut.cqdb_cqn)
@@ -163,7 +165,8 @@ async def every_bit_of_a_page_and_every_depth_count(dut):
 
 @cocotb.test()
 async def a_queue_pair_that_is_gone_is_not_posted(dut):
-    """queue.doorbell.gone: through the page of its UAR, in a state that would take it."""
+    """queue.doorbell.gone: a destroyed QP refuses doorbells through its former UAR page, even
+    with a valid state."""
     bench = Bench(dut)
     bench.dead = dont_care(INTERNAL.qpc, bench.rng, live=0, uar=3, state=AdminQpState.RTS)
     await bench.start()
@@ -175,7 +178,8 @@ async def a_queue_pair_that_is_gone_is_not_posted(dut):
 
 @cocotb.test()
 async def counts_scan_anywhere(dut):
-    """queue.doorbell.walk: steps on, back and beyond, queues in a row and apart; then each count"""
+    """queue.doorbell.walk: producer indices move forward, backward and beyond the free space, on
+    one and several QPs; each index is read back"""
     bench = Bench(dut)
     await bench.start()
     rng, wide = bench.rng, len(dut.work_qpn)
@@ -216,7 +220,8 @@ async def counts_scan_anywhere(dut):
 
 @cocotb.test()
 async def the_count_wraps(dut):
-    """queue.doorbell.wrap: 65536 entries and more, the ring full each time, one more refused."""
+    """queue.doorbell.wrap: the producer index wraps; in each step the full ring is accepted and
+    one more WQE is refused."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(2, log=10)
@@ -233,7 +238,8 @@ async def the_count_wraps(dut):
 
 @cocotb.test()
 async def effect_comes_in_time_and_back_to_back(dut):
-    """queue.doorbell.cycles: as spec/timing.yaml, for one queue and for two in turn."""
+    """queue.doorbell.cycles: the effect has the latency and interval of spec/timing.yaml, for
+    one queue and for two alternating queues."""
     bench = Bench(dut)
     await bench.start()
     promised = timing("efa_doorbell", "store")
@@ -246,7 +252,8 @@ async def effect_comes_in_time_and_back_to_back(dut):
     await bench.check()
     assert [b - a for a, b in zip(stores, stores[1:], strict=False)] == [promised.interval] * 59
     assert [beat[0] for beat in bench.work.seen] == [at + promised.latency for at in stores]
-    # Too many, found in the same row; what follows is checked by the count that stood.
+    # Doorbells beyond the free space, back to back: the next doorbell is checked against the
+    # unchanged producer index.
     for value in range(bench.produced[4] + 1020 - 44, bench.produced[4] + 1040):
         await bench.store(1, SQ, 4, value & 0xFFFF)
     await bench.check()
@@ -268,7 +275,7 @@ async def readers_see_the_count_a_clear_empties_it(dut):
     await until(dut, lambda: int(dut.prod_rd_data.value) >> 16 == 20, "the count")
     assert cycle() - consumed == promised.latency
     assert int(dut.prod_rd_data.value) == 20 << 16 | 10
-    # A clear waits for no doorbell, whatever is in effect in its cycle.
+    # A clear is accepted immediately, independently of doorbells in flight.
     for value in range(11, 19):
         consumed = await bench.store(1, SQ, 6, value)
         await ClockCycles(dut.clk, value % 3)
@@ -298,7 +305,9 @@ async def reset_clears_completion_queues_and_stores_under_way(dut):
         await reset(dut, 1)
         await ClockCycles(dut.clk, 2)
         if cycles < latency:
-            assert len(bench.ev.seen) == 1, f"a store outlived a reset {cycles} cycles later"
+            assert len(bench.ev.seen) == 1, (
+                f"a store took effect although a reset followed {cycles} cycles later"
+            )
             await until(dut, high(dut.init_done), cycles=5000)
     assert dut.init_done.value == 0
     await until(dut, high(dut.init_done), cycles=5000)

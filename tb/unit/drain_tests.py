@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_drain: one unit at a time, the engines in order, completions only for a late one."""
+"""Tests efa_drain: one unit at a time, engines in order, only the completion engine for a late
+drain."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -22,7 +23,7 @@ class Bench:
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """One unit is reported at a time, and only one that requests; each in its turn."""
+        """Checks that one requesting unit is acknowledged at a time, in round-robin order."""
         dut, turns, unit = self.dut, RoundRobin(self.units), 0
         while True:
             await RisingEdge(dut.clk)
@@ -30,7 +31,7 @@ class Bench:
                 turns.reset()
                 continue
             busy = sum(int(getattr(dut, f"drain_{name}_valid").value) for name in ENGINES)
-            assert busy <= 1, "two engines at once"
+            assert busy <= 1, "drains of two engines at once"
             ready, requested = int(dut.s_drain_ready.value), int(dut.s_drain_valid.value)
             if requested and not busy and not ready:
                 unit = turns.next(requested)
@@ -78,7 +79,7 @@ async def nobody_starves(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.drain.time: engines that are empty response at once."""
+    """admin.drain.time: with immediate engine responses a drain takes the specified cycles."""
     drive(dut, s_drain_valid=0, s_drain_late=0)
     for name in ENGINES:
         getattr(dut, f"drain_{name}_ready").value = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ec: every queue pair and every counter for itself; orders and completions without a pause."""
+"""Tests efa_ec: independent counters of every QP; orders and completions at full load."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -13,7 +13,8 @@ from tb.unit.queue_bench import Pulses
 
 @cocotb.test()
 async def every_queue_pair_has_counters_of_its_own(dut):
-    """queue.ec.each: attached to any of all, detached, cleared; a reset clears all of them"""
+    """queue.ec.each: counters are attached to every QP, detached and cleared independently; a
+    reset clears all"""
     bench = Bench(dut, stalls=0.3)
     rng, qps = bench.rng, range(bench.qps)
     await clock_and_reset(dut)
@@ -24,12 +25,12 @@ async def every_queue_pair_has_counters_of_its_own(dut):
     for qpn in order:
         for events in rng.choice(((0b0101, 0b1010), (0b1111,), (0b0010,), (0b1001, 0b0100))):
             await bench.order(ATTACH, rng.choice(numbers), qpn, events)
-    # Once more, each behind those that it came before.
+    # Attach to each QP once more, in reverse order.
     for qpn in reversed(order):
         kind, number = next((kind, n) for (one, kind), n in bench.rule.counts.items() if one == qpn)
         await bench.order(ATTACH, number, qpn, 1 << kind)
 
-    # A value's event names the counter.
+    # The event of a value names the counter.
     reported, wrote = Pulses(dut, "ev_ecw", "data"), []
     bench.wr.on_beat = lambda beat: (bench.wrote(beat), wrote.append(beat))
 
@@ -63,7 +64,8 @@ async def every_queue_pair_has_counters_of_its_own(dut):
 
 @cocotb.test()
 async def orders_and_completions_without_a_pause_take_turns(dut):
-    """queue.ec.turns: one of each, whoever came first"""
+    """queue.ec.turns: orders and completions at full load alternate, independently of which came
+    first"""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.order(CREATE, 9, value=512)
@@ -87,7 +89,8 @@ async def orders_and_completions_without_a_pause_take_turns(dut):
 
 @cocotb.test()
 async def a_drain_ends_once(dut):
-    """queue.ec.drained: s_drained without one, or of the one before, ends no later drain"""
+    """queue.ec.drained: s_drained without a drain, or of the previous drain, does not end a
+    later drain"""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.order(CREATE, 9, value=512)
@@ -102,7 +105,7 @@ async def a_drain_ends_once(dut):
         for _ in range(20):
             await RisingEdge(dut.clk)
             ended += int(dut.m_drained.value)
-        # The next one begins at once and waits for its own word.
+        # The next drain starts immediately and needs its own s_drained.
         dut.drain_valid.value = 1
         for _ in range(20):
             await RisingEdge(dut.clk)

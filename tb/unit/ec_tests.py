@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ec: what is counted, where its value goes, what passes untouched, orders refused."""
+"""Tests efa_ec: counted completions, counter writes, uncounted completions, refused orders."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -15,8 +15,8 @@ COUNTERS, WRAP = 1 << LIMITS.ec_w, 1 << 64
 
 
 class Counters:
-    """The rule, one thing after the other: counters {number: [address, value]}, and who counts what
-    {(qp, kind): number}; `due` is what must leave, in order."""
+    """Models the counter rules sequentially: counters {number: [address, value]} and attachments
+    {(qp, kind): number}; `due` lists the expected outputs in order."""
 
     def __init__(self):
         self.there, self.counts, self.due = {}, {}, []
@@ -33,7 +33,7 @@ class Counters:
             self.due.append(("commit", beat["cqn"], beat["total"]))
 
     def order(self, op, number, qpn, events, value):
-        """The response, the order done."""
+        """Applies an order; returns its response code."""
         named = [(qpn, kind) for kind in range(4) if events >> kind & 1]
         if op == CREATE:
             self.there[number] = [value & ~7, 0]
@@ -74,7 +74,7 @@ class Bench:
         self.seen.append(("commit", beat["cqn"], beat["total"]))
 
     async def order(self, op, number=0, qpn=0, events=0, value=0):
-        """The response, held to the rule."""
+        """Sends an order; returns its response after a check against the rules."""
         rng = self.rng
         drive(self.dut, s_ec_valid=1, s_ec_op=op, s_ec_counter=number, s_ec_qpn=qpn,
               s_ec_events=events, s_ec_value=value | (0 if op != CREATE else rng.randrange(8)),
@@ -84,7 +84,7 @@ class Bench:
             if self.dut.s_ec_ready.value == 1:
                 break
         else:
-            raise AssertionError("no response")
+            raise AssertionError("no response to an order")
         code = int(self.dut.ec_code.value)
         self.dut.s_ec_valid.value = 0
         await RisingEdge(self.dut.clk)
@@ -109,7 +109,7 @@ class Bench:
         self.rule.due.clear()
 
     async def look(self):
-        """Every QP with a counter is looked at as such, and no other."""
+        """Checks that exactly the QPs with an attached counter are looked up as counted."""
         for qpn in self.rng.sample(range(self.qps), 16) + [one[0] for one in self.rule.counts][:16]:
             self.dut.lookup_qpn.value = qpn
             await ReadOnly()
@@ -121,7 +121,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.0), (0.1, 0.6)])
 async def completions_and_orders_by_the_rule(dut, pace):
-    """queue.ec.rule: random orders between bursts of completions; every value, every place."""
+    """queue.ec.rule: random orders between bursts of completions give the expected values,
+    addresses and responses."""
     bench = Bench(dut, *pace)
     rng = bench.rng
     await clock_and_reset(dut)
@@ -154,7 +155,8 @@ async def completions_and_orders_by_the_rule(dut, pace):
 
 @cocotb.test()
 async def entries_nobody_counts_pass_untouched(dut):
-    """queue.ec.pass: in the same cycle, one a cycle, also while an order is worked on."""
+    """queue.ec.pass: uncounted completions pass in the same cycle at one per cycle, also during
+    an order."""
     assert timing("efa_ec", "pass").latency == 0
     bench = Bench(dut)
     await clock_and_reset(dut)
@@ -172,12 +174,13 @@ async def entries_nobody_counts_pass_untouched(dut):
 
 @cocotb.test()
 async def an_entry_waits_behind_a_counted_one(dut):
-    """queue.ec.order: its event must not pass the value of the one before."""
+    """queue.ec.order: an uncounted completion behind a counted completion does not overtake the
+    counter write."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.order(CREATE, 1, value=4096)
     await bench.order(ATTACH, 1, 2, 0xF)
-    bench.wr._pause = lambda: True  # the host takes nothing for a while
+    bench.wr._pause = lambda: True  # the host is stalled
     bench.complete(2, 0, counted=1, intr=1)
     bench.complete(3, 0, counted=0)
     await ClockCycles(dut.clk, 40)
@@ -188,7 +191,8 @@ async def an_entry_waits_behind_a_counted_one(dut):
 
 @cocotb.test()
 async def orders_and_completions_starve_neither(dut):
-    """queue.ec.fair: ADD beside a stream of completions loses nothing."""
+    """queue.ec.fair: ADD orders and a stream of completions do not starve each other and lose no
+    count."""
     bench = Bench(dut, stalls=0.2)
     await clock_and_reset(dut)
     await bench.order(CREATE, 7, value=512)
@@ -204,7 +208,7 @@ async def orders_and_completions_starve_neither(dut):
             if dut.s_ec_ready.value == 1:
                 break
         else:
-            raise AssertionError("starved")
+            raise AssertionError("an order starved")
         dut.s_ec_valid.value = 0
         await RisingEdge(dut.clk)
     await bench.commits.idle()
@@ -217,7 +221,8 @@ async def orders_and_completions_starve_neither(dut):
 
 @cocotb.test()
 async def a_drain_sees_what_is_inside_out(dut):
-    """queue.ec.drain: and only that; nothing inside passes at once."""
+    """queue.ec.drain: a drain waits for exactly the completions in the module and passes
+    immediately without any."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.order(CREATE, 0, value=8)
@@ -243,7 +248,7 @@ async def a_drain_sees_what_is_inside_out(dut):
         if dut.m_drained.value == 1:
             break
     else:
-        raise AssertionError("not drained")
+        raise AssertionError("the drain did not complete")
     assert [one[0] for one in bench.seen] == ["wr", "commit"]
     dut.drain_valid.value = 0
     await bench.settle()
@@ -257,7 +262,7 @@ async def its_cycles(dut):
     await clock_and_reset(dut)
 
     async def span(done, **order):
-        """Cycles from an order to what `done` says."""
+        """Returns the cycles from an order until `done` is true."""
         drive(dut, s_ec_valid=1, **order)
         cycles = 0
         await ReadOnly()

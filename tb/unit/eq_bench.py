@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything around efa_eq: contexts, commits, doorbells, what it writes and requests."""
+"""Models the neighbours of efa_eq: contexts, commits, doorbells, EQE writes, interrupt requests."""
 
 from cocotb.triggers import ClockCycles
 
@@ -32,7 +32,7 @@ class Bench:
             await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=ctx)
 
     async def end(self, eqn):
-        """The event queue is destroyed."""
+        """Destroys the event queue."""
         await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(live=0))
 
     async def cq(self, cqn, eqn=0, intr=1):
@@ -57,13 +57,13 @@ class Bench:
         await ClockCycles(self.dut.clk, 60)
 
     async def completion(self, cqn):
-        """One that the host waits for: it has read none, armed the CQ, and then it comes."""
+        """Arms the CQ with all CQEs consumed, then commits a completion."""
         await self.arm_cq(cqn, 0)
         self.commit(cqn)
         await self.settle()
 
     def events(self):
-        """CQ numbers of the entries written since the last look."""
+        """Returns the CQ numbers of the EQEs written since the last call."""
         seen = []
         while self.wr.beats:
             data = self.wr.beats.popleft()["data"].to_bytes(16, "little")

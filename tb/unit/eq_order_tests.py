@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_eq: arms against commits in every order, drains, and the count of an event queue at its end.
+"""Tests efa_eq: arms and commits in every order, drains, the wrap of the EQE count.
 
-Every order is tried with the distance of two happenings running over all cycles in which the
-engine may still be busy with the first: SPAN is more than its longest way from idle to idle.
+The distance of two actions covers all cycles in which the engine may still process the first:
+SPAN is larger than the longest path from idle to idle.
 """
 
 from collections import Counter
@@ -21,21 +21,22 @@ SPAN = 8
 
 
 class Script:
-    """Happenings at chosen cycles: commits, arms of CQs and of event queues."""
+    """Plays actions at chosen cycles: commits, arms of CQs and arms of EQs."""
 
     def __init__(self, bench):
         self.bench, self.dut = bench, bench.dut
         bench.commits._task.cancel()
 
     def commit(self, cqn):
-        """A commit in this cycle, which is taken at its end."""
+        """Drives a commit that is accepted at the end of this cycle."""
         assert self.dut.s_commit_ready.value == 1
         self.bench.totals[cqn] += 1
         self.dut.s_commit_cqn.value, self.dut.s_commit_valid.value = cqn, 1
         self.dut.s_commit_total.value = self.bench.totals[cqn]
 
     async def play(self, steps):
-        """`steps`: {cycle: [(kind, number, index)]}; each cycle has at most one of a kind."""
+        """Plays `steps`: {cycle: [(kind, number, index)]} with at most one action of a kind per
+        cycle."""
         dut = self.dut
         for now in range(max(steps) + 1):
             await FallingEdge(dut.clk)
@@ -57,7 +58,8 @@ class Script:
 
 @cocotb.test()
 async def an_arm_around_a_completion(dut):
-    """eq.order.arm: before, in the same cycle, after; one event, none when all is read"""
+    """eq.order.arm: an arm before, with and after a commit gives one event, or none if all CQEs
+    are consumed"""
     bench = Bench(dut)
     await bench.start()
     script = Script(bench)
@@ -73,8 +75,8 @@ async def an_arm_around_a_completion(dut):
         at = {SPAN: [("commit", cqn, 0)]}
         at.setdefault(SPAN + distance, []).append(("arm", cqn, consumed))
         await script.play(at)
-        # Whoever has read the entry cannot have done so before it was handed over; then nothing
-        # is unread. An arm that comes first takes its index for what it says.
+        # The host consumes a CQE only after the commit; then no CQE is unconsumed. An earlier arm
+        # uses the total of its cycle.
         once = bench.events()
         if (consumed, before) == (1, 0):
             assert once == ([cqn] if distance < 0 else []) or distance in (-1, -2), distance
@@ -89,7 +91,7 @@ async def an_arm_around_a_completion(dut):
 
 @cocotb.test()
 async def an_arm_around_an_arm(dut):
-    """eq.order.again: a second arm of a CQ counts, whatever the engine does with the first"""
+    """eq.order.again: a second arm of a CQ takes effect in every state of the first arm"""
     bench = Bench(dut)
     await bench.start()
     script = Script(bench)
@@ -98,8 +100,8 @@ async def an_arm_around_an_arm(dut):
         await bench.cq(cqn)
         for first, second in ((0, 1), (1, 0), (1, 2)):
             await bench.arm_eq(0)
-            # With nothing written, index 0 has read everything and any other one has not. Arms
-            # that come while one waits are one arm, with the last index.
+            # Without commits, index 0 means all CQEs are consumed and any other index means
+            # unconsumed CQEs. Arms of a pending CQ merge and use the last index.
             await script.play({0: [("arm", cqn, first)], distance: [("arm", cqn, second)]})
             for _ in range(2):
                 await bench.arm_eq(0)
@@ -108,7 +110,7 @@ async def an_arm_around_an_arm(dut):
             merged = distance < SPAN and len(events) == bool(second)
             assert len(events) == each or merged, (distance, first, second)
             assert set(events) <= {cqn}
-            # Whatever happened, the next arm is one.
+            # The next arm always takes effect.
             await bench.arm_cq(cqn, 3)
             await bench.settle()
             assert bench.events() == [cqn], (distance, first, second)
@@ -117,7 +119,8 @@ async def an_arm_around_an_arm(dut):
 
 @cocotb.test()
 async def an_arm_behind_commits_that_wait(dut):
-    """eq.order.read: entries the host has read already do not count, though an event is stuck"""
+    """eq.order.read: already consumed CQEs raise no event, even when commits are queued behind a
+    stuck event"""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -131,7 +134,7 @@ async def an_arm_behind_commits_that_wait(dut):
         for _ in range(commits):
             bench.commit(2)
         await bench.settle()
-        # The event of CQ 1 waits for the host; sixteen commits are inside, one is offered.
+        # The event of CQ 1 is stuck; the commit FIFO is full and one more commit is offered.
         assert bench.commits.sent == sent + min(commits, depth)
         await bench.arm_cq(2, commits)
         held["on"] = False
@@ -144,7 +147,7 @@ async def an_arm_behind_commits_that_wait(dut):
 
 @cocotb.test()
 async def several_queues_on_one_event_queue(dut):
-    """eq.order.shared: any order of arms and commits of three CQs, the event queue armed or not"""
+    """eq.order.shared: three CQs of one EQ get one event each for any order of arms and commits"""
     bench = Bench(dut)
     await bench.start(log=6)
     script, rng = Script(bench), rng_for("shared")
@@ -166,8 +169,8 @@ async def several_queues_on_one_event_queue(dut):
         await bench.arm_eq(0)
         await bench.settle()
         assert sorted(bench.events()) == list(cqns), order
-        # Each entry is followed by a message, one of each arm of the event queue at most; the arm
-        # of the round before still holds.
+        # Each EQE is followed by a message, at most one per arm of the EQ. The arm of the previous
+        # round is still active.
         tail = len(bench.order) - 1 - bench.order[::-1].index("irq")
         assert "eqe" not in bench.order[tail:], order
         assert 1 <= len(bench.interrupts()) <= 3
@@ -176,7 +179,7 @@ async def several_queues_on_one_event_queue(dut):
 
 @cocotb.test()
 async def no_event_is_lost_or_doubled(dut):
-    """eq.order.random: two event queues, a host that stalls; every CQ that waits hears once"""
+    """eq.order.random: with two EQs and a stalling host, every waiting CQ gets exactly one event"""
     bench = Bench(dut, stalls=0.4)
     await bench.start(eqs=(0, 3), log=6)
     script, rng = Script(bench), rng_for("order")
@@ -185,7 +188,7 @@ async def no_event_is_lost_or_doubled(dut):
         await bench.cq(cqn, eqn)
     heard = Counter()
     for _ in range(60):
-        # Everything read so far; then arms and commits in any order, each CQ at most armed once.
+        # Arms with the current totals and commits in random order; each CQ is armed at most once.
         read, now, at = dict(bench.totals), 0, {}
         steps = [("arm", cqn, read[cqn]) for cqn in homes if rng.random() < 0.5]
         armed = {cqn for _, cqn, _ in steps}
@@ -204,7 +207,7 @@ async def no_event_is_lost_or_doubled(dut):
         await ClockCycles(dut.clk, 300)
         wanted = {cqn for cqn in armed if bench.totals[cqn] != read[cqn]}
         events = Counter(bench.events())
-        # An arm that found nothing stays; it is used up by whatever comes later.
+        # An arm without unconsumed CQEs stays active and is used by a later commit.
         assert all(1 <= events[cqn] <= 1 + heard[cqn] for cqn in wanted), (wanted, events)
         stale = set(events) - wanted
         assert all(heard[cqn] > 0 for cqn in stale), (stale, wanted)
@@ -217,7 +220,8 @@ async def no_event_is_lost_or_doubled(dut):
 
 @cocotb.test()
 async def a_drain_waits_for_events_of_what_was_there(dut):
-    """eq.drain: a queue that goes leaves no event entry and no interrupt half way"""
+    """eq.drain: a drain waits for a started EQE or interrupt although its CQ and EQ are
+    destroyed"""
     held = set()
     bench = Bench(dut)
     bench.wr._pause = lambda: "wr" in held
@@ -235,7 +239,8 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
         dut.drain_valid.value = dut.s_drained.value = 1
         await RisingEdge(dut.clk)
         dut.s_drained.value = 0
-        # The queues go while the entry, or its message, is offered: it stays as it was.
+        # CQ and EQ are destroyed while the EQE or its message is offered; the output stays
+        # unchanged.
         gone = INTERNAL.cqc.pack(live=0)
         await pulse(dut, "cqc_valid", cqc_cqn=5, cqc_data=gone)
         await pulse(dut, "eqc_valid", eqc_eqn=0, eqc_data=INTERNAL.eqc.pack(live=0))
@@ -254,7 +259,7 @@ async def a_drain_waits_for_events_of_what_was_there(dut):
 
 @cocotb.test()
 async def a_drain_does_not_wait_for_what_came_later(dut):
-    """eq.drain.later: commits go on without end, and it is over"""
+    """eq.drain.later: a drain completes while commits continue"""
     bench = Bench(dut)
     await bench.start()
     await bench.cq(5)
@@ -264,7 +269,7 @@ async def a_drain_does_not_wait_for_what_came_later(dut):
     await ClockCycles(dut.clk, 40)
     dut.drain_valid.value = dut.s_drained.value = 1
     await until(dut, high(dut.drain_ready), "the drain", cycles=30)
-    # A pulse that stays behind ends no later drain.
+    # An s_drained pulse without a drain does not end a later drain.
     dut.drain_valid.value = dut.s_drained.value = 0
     await ClockCycles(dut.clk, 5)
     dut.drain_valid.value = 1
@@ -276,7 +281,8 @@ async def a_drain_does_not_wait_for_what_came_later(dut):
 
 @cocotb.test()
 async def a_drain_waits_for_every_commit_that_waits(dut):
-    """eq.drain.all: none to sixteen of them behind an event; it ends with the event of the last"""
+    """eq.drain.all: a drain waits for up to sixteen commits queued behind an event and ends with
+    the event of the last one"""
     held, rng = {"on": False}, rng_for("drain")
     bench = Bench(dut, lambda: held["on"])
     await bench.start(log=6)
@@ -302,7 +308,8 @@ async def a_drain_waits_for_every_commit_that_waits(dut):
 
 @cocotb.test()
 async def the_count_of_entries_passes_its_end(dut):
-    """eq.wrap: two wraps of the deepest, slots and phases of any depth, on every event queue"""
+    """eq.wrap: slots and phases are correct over two wraps of the deepest EQ, for every depth
+    and every EQ"""
     bench = Bench(dut)
     await bench.start(eqs=())
     bench.wr._task.cancel()
@@ -312,7 +319,7 @@ async def the_count_of_entries_passes_its_end(dut):
         eqn = log % len(BASES)
         await bench.configure([eqn], log)
         await bench.cq(9, eqn)
-        # Both arms in every cycle: each round posts one event, and only the clock moves.
+        # Both arms are active in every cycle, so each round posts one event with constant inputs.
         dut.cqdb_cqn.value = 9
         dut.cqdb_value.value = DOORBELL_BITS.CQ_DB.pack(CONSUMER_INDEX=1, ARM=1)
         dut.eqdb_value.value = REG_BITS.EQ_DB.pack(EQN=eqn, ARM=1)
@@ -330,7 +337,7 @@ async def the_count_of_entries_passes_its_end(dut):
 
 @cocotb.test()
 async def an_event_queue_made_while_an_entry_is_written(dut):
-    """eq.order.made: whatever its cycle, every entry of the other one gets its own slot"""
+    """eq.order.made: an EQ created in any cycle of an EQE write changes no slot of the other EQ"""
     bench = Bench(dut)
     await bench.start(log=5)
     fresh = INTERNAL.eqc.pack(live=1, base=BASES[6] >> 6, log=2)

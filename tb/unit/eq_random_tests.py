@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_eq against a plain ref of it: every CQ and every event queue, whatever the others hold.
+"""Tests efa_eq against a reference model: every CQ and every EQ, independent of the others.
 
-One happening after the other, so that there is one right response; and rows of arms that stand in
-line behind an event the host does not take yet.
+Actions run one at a time, so that the expected result is unique; sequences of arms are queued
+behind an event that the host does not accept.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ COUNT = 0xFFFF
 
 
 class Cq:
-    """What is known of a completion queue."""
+    """Holds the model state of a CQ."""
 
     def __init__(self, eqn=0, live=0):
         self.eqn, self.live = eqn, live
@@ -31,7 +31,7 @@ class Cq:
 
 
 class Eq:
-    """What is known of an event queue."""
+    """Holds the model state of an EQ."""
 
     def __init__(self, context):
         self.context, self.live = context, context["live"]
@@ -40,7 +40,7 @@ class Eq:
 
 
 class RefModel:
-    """What should happen, entered into `log`: ("eqe", number, entry, event) and ("irq", vector)."""
+    """Models the expected outputs in `log`: ("eqe", number, entry, event) and ("irq", vector)."""
 
     def __init__(self, cqs):
         self.cqs = [Cq() for _ in range(cqs)]
@@ -71,7 +71,7 @@ class RefModel:
                 self.post(cqn)
 
     def post(self, cqn):
-        """One entry, and its message if its event queue is armed."""
+        """Posts one EQE, and its message if the EQ is armed."""
         self.cqs[cqn].posted = True
         eqn = self.cqs[cqn].eqn
         eq = self.eqs[eqn]
@@ -107,7 +107,7 @@ class RefModel:
 
 
 class Env(Bench):
-    """The engine beside its ref."""
+    """Drives the engine and its reference model."""
 
     def __init__(self, dut):
         self.held = False
@@ -127,7 +127,7 @@ class Env(Bench):
         await pulse(self.dut, "eqc_valid", eqc_eqn=eqn, eqc_data=INTERNAL.eqc.pack(**context))
 
     async def make_cq(self, cqn, share=0.85, eqn=None):
-        """A CQ that can have events, or one in polling mode, or none."""
+        """Creates a CQ in interrupt mode, in polling mode or without a valid context."""
         live, eqn = self.rng.random() < share, self.rng.randrange(EQS) if eqn is None else eqn
         self.ref.cqs[cqn] = Cq(eqn, live)
         there = (1, 1) if live else self.rng.choice(((1, 0), (0, 1), (0, 0)))
@@ -144,21 +144,21 @@ class Env(Bench):
         await self.arm_cq(cqn, consumed, arm)
 
     async def ring_eq(self, eqn, arm=1, number=None):
-        # A store to no event queue, or without an arm, does nothing.
+        # A store without an existing EQ, or without the arm bit, has no effect.
         value = REG_BITS.EQ_DB.pack(EQN=eqn if number is None else number, ARM=arm)
         await pulse(self.dut, "eqdb_valid", eqdb_value=value)
 
     def read(self, cqn):
-        """A consumer index: all is read, or not."""
+        """Returns a consumer index: all CQEs consumed, or not."""
         total = self.ref.cqs[cqn].total
         return self.rng.choice((total, total, total ^ 1 << self.rng.randrange(16)))
 
     def scan(self):
-        """Cycles that an arm of an event queue may take now."""
+        """Returns the maximum cycles of an EQ arm in the current state."""
         return 16 + 4 * sum(cq.posted for cq in self.ref.cqs)
 
     async def quiet(self, cycles=0):
-        """Until nothing is being done; then what left is what should have."""
+        """Waits until the engine is idle, then checks all outputs against the model."""
         await ClockCycles(self.dut.clk, 14 + cycles)
         wanted = self.ref.log
         entries = [entry for entry in wanted if entry[0] == "eqe"]
@@ -170,7 +170,7 @@ class Env(Bench):
             seen.clear()
 
     async def anything(self):
-        """One happening, and what it leads to."""
+        """Performs one random action and checks its outputs."""
         rng, cqn, eqn = self.rng, self.rng.choice(self.numbers), self.rng.randrange(EQS)
         kind = rng.random()
         if kind < 0.42:
@@ -193,14 +193,14 @@ class Env(Bench):
         await self.quiet()
 
     async def arm_eq(self, eqn):
-        """The host arms an event queue, and all that this lets out comes."""
+        """Arms an EQ and checks the released events."""
         cycles = self.scan()
         await self.ring_eq(eqn)
         self.ref.arm_eq(eqn)
         await self.quiet(cycles)
 
     async def start_all(self):
-        """All event queues, every second one armed, all CQs."""
+        """Creates all EQs, every second one armed, and all CQs."""
         await super().start(eqs=())
         self.reported = Pulses(self.dut, "ev_eqe", "data")
         for eqn in range(EQS):
@@ -211,12 +211,13 @@ class Env(Bench):
             await self.make_cq(cqn)
 
     def free(self):
-        """CQs that can have an event."""
+        """Returns the CQs that can post an event."""
         return [n for n, cq in enumerate(self.ref.cqs)
                 if cq.live and not cq.posted and self.ref.eqs[cq.eqn].live]  # fmt: skip
 
     async def stuck(self):
-        """An event that waits for the host; returns whose, None where nobody can have one."""
+        """Starts an event that the host does not accept; returns its CQ, or None if no CQ can
+        post."""
         free = self.free()
         if not free:
             return None
@@ -230,7 +231,7 @@ class Env(Bench):
 
 @cocotb.test()
 async def every_queue_by_itself(dut):
-    """eq.random.each: any happening to any CQ and event queue leads to just what it should"""
+    """eq.random.each: any action on any CQ and EQ has exactly the expected outputs"""
     env = Env(dut)
     await env.start_all()
     for _ in range(700):
@@ -239,7 +240,8 @@ async def every_queue_by_itself(dut):
 
 @cocotb.test()
 async def every_queue_in_every_state_is_made_anew(dut):
-    """eq.random.anew: armed, with an event, with one more to come: a new CQ knows of none of it"""
+    """eq.random.anew: a CQ created again in any state (armed, posted, pending) keeps no state of
+    its predecessor"""
     env = Env(dut)
     await env.start_all()
     rng, cqs = env.rng, env.ref.cqs
@@ -274,14 +276,14 @@ async def every_queue_in_every_state_is_made_anew(dut):
 @cocotb.test()
 @cocotb.parametrize(others=[False, True])
 async def a_second_event_is_its_own_queues(dut, others):
-    """eq.random.second: each CQ with one event gets no other, whether others wait or not"""
+    """eq.random.second: the second event of each CQ belongs to its own EQ, independently of
+    pending events of other CQs"""
     env = Env(dut)
     await env.start_all()
     rng, own = env.rng, env.rng.randrange(EQS)
 
     async def events(cqn, eqn, count):
-        """A CQ made anew on this event queue, with so many events that the host does not
-        response."""
+        """Creates the CQ on this EQ with `count` events."""
         await env.make_cq(cqn, 1, eqn)
         for _ in range(count):
             await env.ring(cqn, 1, 1)
@@ -301,7 +303,8 @@ async def a_second_event_is_its_own_queues(dut, others):
 
 @cocotb.test()
 async def all_queues_in_a_row(dut):
-    """eq.random.row: arms of most CQs and commits of most, in any order; the events they lead to"""
+    """eq.random.row: arms of most CQs and commits of most CQs in random order give the expected
+    events"""
     env = Env(dut)
     await env.start_all()
     rng = env.rng
@@ -334,7 +337,8 @@ async def all_queues_in_a_row(dut):
 
 @cocotb.test()
 async def arms_that_stand_in_line(dut):
-    """eq.random.line: behind an event, each CQ once, as its last doorbell says; none made anew"""
+    """eq.random.line: arms queued behind a stuck event act once per CQ with the last doorbell;
+    arms of a CQ created again are dropped"""
     env = Env(dut)
     await env.start_all()
     rng = env.rng
@@ -364,7 +368,7 @@ async def arms_that_stand_in_line(dut):
             if cqn in requested:
                 env.ref.arm(cqn)
         await env.quiet(8 * len(line) + cycles)
-        # Event queues are armed lowest number first, those made anew meanwhile not at all.
+        # EQ arms act in ascending EQ number; arms of an EQ created again meanwhile are dropped.
         if rng.random() < 0.5 and (first := await env.stuck()) is not None:
             some, cycles = rng.sample(range(EQS), rng.randrange(1, EQS)), env.scan()
             for eqn in some:
@@ -384,7 +388,7 @@ async def arms_that_stand_in_line(dut):
 
 @cocotb.test()
 async def a_queue_stands_in_line_once(dut):
-    """eq.random.once: armed once or thrice behind an event, it is looked at once and is armed"""
+    """eq.random.once: a CQ armed once or three times behind a stuck event is processed once"""
     env = Env(dut)
     await env.start_all()
     rng, cqs, took = env.rng, env.ref.cqs, []
@@ -396,7 +400,7 @@ async def a_queue_stands_in_line_once(dut):
         line = [n for n in rng.sample(env.numbers, 128) if n not in (first, then, last)]
         for cqn in [then, *line * times]:
             await env.ring(cqn, cqs[cqn].total ^ (cqn == then), 1)
-        # The engine goes on to the next event, and then to the end; there are arms all the time.
+        # The engine continues to the next event and then to the end, with arms all the time.
         env.held = False
         await until(dut, lambda: env.reported.seen, "the first event", cycles=20)
         env.held = True
@@ -412,7 +416,7 @@ async def a_queue_stands_in_line_once(dut):
         await ClockCycles(dut.clk, 4 * len(line))
         took.append(env.reported.seen[-1][0] - released)
         await env.quiet()
-        # An event of each, one of each that is kept, and all of these.
+        # Each CQ gets an event, then a pending event; the arms of all EQs release all of them.
         for cqn in rng.sample(env.numbers, len(env.numbers)):
             await env.commit(cqn)
             await ClockCycles(dut.clk, 6)
@@ -428,7 +432,8 @@ async def a_queue_stands_in_line_once(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_in_the_line_is_not_armed(dut):
-    """eq.random.forgotten: whichever it is; and one that has no events never has one"""
+    """eq.random.forgotten: queued arms of a CQ created again are dropped; a CQ without interrupt
+    mode posts no event"""
     env = Env(dut)
     await env.start_all()
     for _ in range(2):
@@ -443,7 +448,7 @@ async def a_queue_made_anew_in_the_line_is_not_armed(dut):
         for cqn in others:
             await env.commit(cqn)
         await env.quiet()
-    # What was written to the one before is not there to be read.
+    # Totals of the previous CQ must not count for the new CQ.
     for cqn in env.numbers:
         await env.make_cq(cqn, share=1)
         await env.ring(cqn, 0, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_eq: arming, event entries, interrupts."""
+"""Tests efa_eq: arms, EQEs, interrupts."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -55,7 +55,7 @@ async def arm_with_unread_entries_fires_at_once(dut):
     await bench.arm_eq(0)
     await bench.arm_cq(7, 2)
     await bench.settle()
-    assert bench.events() == [], "everything was read"
+    assert bench.events() == [], "all CQEs are consumed"
     bench.commit(7)
     await bench.settle()
     assert bench.events() == [7] and bench.interrupts() == [1]
@@ -85,9 +85,11 @@ async def event_queue_not_armed_keeps_its_interrupt(dut):
     await bench.settle()
     assert bench.events() == [1] and bench.interrupts() == []
     await bench.arm_eq(0)
-    assert bench.interrupts() == [1], "new since the last message: at once"
+    assert bench.interrupts() == [1], (
+        "a new EQE since the last message must raise a message immediately"
+    )
     await bench.arm_eq(0)
-    assert bench.interrupts() == [], "nothing new: armed"
+    assert bench.interrupts() == [], "without a new EQE the arm must wait"
 
 
 @cocotb.test()
@@ -107,7 +109,7 @@ async def second_event_of_a_queue_waits_for_the_arm(dut):
     assert bench.events() == [2] and bench.interrupts() == []
     await bench.arm_eq(0)
     await bench.settle()
-    # The arm announces CQ 2's entry; the kept one of CQ 1 follows it into the ring.
+    # The message announces the EQE of CQ 2; the pending event of CQ 1 is posted after it.
     assert bench.events() == [1] and bench.interrupts() == [1]
     await bench.arm_eq(0)
     assert bench.events() == [] and bench.interrupts() == [1]
@@ -191,7 +193,8 @@ async def reset_in_the_middle_of_events(dut):
 
 @cocotb.test()
 async def events_come_in_time(dut):
-    """queue.eq.cycles: commit to entry to interrupt, arms of both kinds, silent commits."""
+    """queue.eq.cycles: commits, EQEs, interrupts and both kinds of arms have the specified
+    latencies and intervals."""
     bench = Bench(dut)
     await bench.start()
     consumed = Pulses(dut, "s_commit", consumed=True)
@@ -212,7 +215,7 @@ async def events_come_in_time(dut):
     (entry,), (irq,) = offered.seen[0], requested.seen[0]
     assert entry - consumed.seen[0][0] == promised["event"].latency
     assert irq - entry == promised["irq"].latency
-    # A CQ has one entry until its event queue is armed again; another one gets its own.
+    # A CQ has at most one EQE until its EQ is armed again; another CQ gets its own EQE.
     cancel()
     await bench.arm_cq(3, 0)
     await bench.settle()
@@ -226,7 +229,8 @@ async def events_come_in_time(dut):
     armed = cycle()
     await bench.settle()
     assert requested.seen[0][0] - armed == promised["eq_arm"].latency
-    # An arm that finds no CQ keeps commits waiting while it looks; they are one a cycle else.
+    # An EQ arm without a pending CQ delays commits during its scan; otherwise one commit per cycle
+    # is accepted.
     await reset(dut)
     await bench.configure()
     await bench.cq(5)
@@ -256,7 +260,8 @@ async def events_come_in_time(dut):
 
 @cocotb.test()
 async def an_arm_is_of_the_event_queue_it_names(dut):
-    """eq.number: of no other whose number differs in a bit that none of them has."""
+    """eq.number: an arm with an out-of-range EQ number does not act on the EQ with the same low
+    bits."""
     bench = Bench(dut)
     await bench.start()
     await bench.cq(3)
@@ -268,7 +273,8 @@ async def an_arm_is_of_the_event_queue_it_names(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_has_nothing_of_the_one_before(dut):
-    """eq.anew: neither its arm, nor its entry that was not read, nor one that was kept."""
+    """eq.anew: a CQ created again keeps no arm, posted event or pending event of its
+    predecessor."""
     bench = Bench(dut)
     await bench.start()
     await bench.cq(3)
@@ -277,23 +283,24 @@ async def a_queue_made_anew_has_nothing_of_the_one_before(dut):
     await bench.cq(3)
     bench.commit(3)
     await bench.settle()
-    assert not bench.events(), "armed by the one before"
+    assert not bench.events(), "the arm of the previous CQ is still active"
     await bench.arm_cq(3, 0)
     await bench.settle()
     assert bench.events() == [3]
     await bench.cq(3)
     await bench.completion(3)
-    assert bench.events() == [3], "held up by the entry of the one before"
+    assert bench.events() == [3], "blocked by the EQE of the previous CQ"
     await bench.arm_cq(3, 0)
     await bench.settle()
     await bench.cq(3)
     await bench.arm_eq(0)
-    assert not bench.events(), "kept by the one before"
+    assert not bench.events(), "a pending event of the previous CQ was posted"
 
 
 @cocotb.test()
 async def what_waits_for_an_arm_goes_with_its_queue(dut):
-    """eq.goes: what a CQ kept, and an arm that an event queue requested behind a stuck event."""
+    """eq.goes: pending events of a destroyed CQ, and an EQ arm queued behind a stuck event, are
+    dropped."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start(eqs=(0, 4))
@@ -320,7 +327,8 @@ async def what_waits_for_an_arm_goes_with_its_queue(dut):
 
 @cocotb.test()
 async def what_is_gone_requests_nothing(dut):
-    """eq.gone: an arm of a CQ made anew, events without a queue, arms of a queue that goes"""
+    """eq.gone: arms of a CQ created again, events without a queue and arms of a destroyed EQ
+    have no effect"""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start(eqs=range(8))
@@ -329,8 +337,8 @@ async def what_is_gone_requests_nothing(dut):
     await bench.arm_cq(3, 0, arm=0)
     bench.commit(3)
     await bench.settle()
-    assert not bench.events(), "a doorbell that does not arm"
-    # The arm of 5 stands in line behind an event that is stuck.
+    assert not bench.events(), "a doorbell without the arm bit must not arm"
+    # The arm of CQ 5 is queued behind a stuck event.
     held["on"] = True
     await bench.completion(7)
     await bench.arm_cq(5, 0)
@@ -350,7 +358,7 @@ async def what_is_gone_requests_nothing(dut):
     await bench.arm_cq(9, 5)
     bench.commit(9)
     await bench.settle()
-    assert not bench.events(), "an arm of a queue that is not there"
+    assert not bench.events(), "an absent CQ must not be armed"
     for cycles in range(5):
         await bench.configure([4])
         await pulse(dut, "eqdb_valid", eqdb_value=REG_BITS.EQ_DB.pack(EQN=4, ARM=1))
@@ -360,13 +368,13 @@ async def what_is_gone_requests_nothing(dut):
         await bench.configure([4])
         await bench.cq(8, 4)
         await bench.completion(8)
-        assert bench.events() == [8] and not bench.interrupts(), "armed by the queue of before"
+        assert bench.events() == [8] and not bench.interrupts(), "armed by the previous EQ"
         await bench.end(4)
 
 
 @cocotb.test()
 async def every_event_queue_is_armed_beside_commits(dut):
-    """eq.all: arms of all event queues at once, while commits come without end"""
+    """eq.all: all EQs are armed back to back while commits continue"""
     bench = Bench(dut)
     await bench.start(eqs=range(8), log=4)
     rng = rng_for("all")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_features: every feature id against the sizes of the build and the profile of the spec."""
+"""Tests efa_features: every feature id against the build sizes and the profiles of the spec."""
 
 import cocotb
 from cocotb.triggers import Timer
@@ -15,14 +15,14 @@ from tb.lib.stream import rng_for
 
 
 def filled(part, **reported):
-    """Set each field of a part that the spec has a value for."""
+    """Sets each field of a structure that has a value in `reported`."""
     for name in type(part).DTYPE.names:
         if name in reported:
             setattr(part, name, reported[name])
 
 
 def response(feature, profile, node, groups, qpn_w, cqn_w):
-    """The response a feature has, None where it has none."""
+    """Returns the response body of a feature, or None for an unsupported feature."""
     reported = list(PROFILES.values())[profile]
     resp, ids = AdminGetFeatureResp(), AdminAqFeatureId
     if feature == ids.DEVICE_ATTR:
@@ -51,7 +51,8 @@ def response(feature, profile, node, groups, qpn_w, cqn_w):
 
 @cocotb.test()
 async def every_feature_as_the_spec_says(dut):
-    """admin.features.answers: all 256 ids, both profiles, any node and groups."""
+    """admin.features.answers: all 256 ids in both profiles with random nodes and groups have the
+    specified bodies."""
     rng = rng_for("features")
     widths = int(dut.QPN_W.value), int(dut.CQN_W.value)
     known = 0

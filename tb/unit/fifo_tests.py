@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_fifo: order, room, level, latency, reset."""
+"""Tests efa_fifo: order, free space, level, latency, reset."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -38,7 +38,7 @@ async def order(dut, pace):
 
 @cocotb.test()
 async def fill(dut):
-    """common.fifo.full: holds its whole depth, level reports, then no more."""
+    """common.fifo.full: accepts exactly its depth, with the correct level."""
     idle(dut)
     await clock_and_reset(dut)
     dut.s_valid.value = 1
@@ -49,12 +49,12 @@ async def fill(dut):
     assert consumed == depth(dut)
     await Timer(1, "ns")
     assert dut.level.value == depth(dut) and dut.s_ready.value == 0
-    assert dut.m_valid.value == 1, "m_valid depends on m_ready"
+    assert dut.m_valid.value == 1, "m_valid must not depend on m_ready"
 
 
 @cocotb.test()
 async def rate(dut):
-    """common.fifo.rate: one item per cycle in steady state, latency as the header says."""
+    """common.fifo.rate: one item per cycle at the specified latency."""
     idle(dut)
     await clock_and_reset(dut)
     dut.m_ready.value = 1

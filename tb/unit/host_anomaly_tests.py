@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_host_anomaly: every report becomes one event, stores first."""
+"""Tests efa_host_anomaly: every report becomes one event; stores have priority."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -13,7 +13,7 @@ PART, REGISTER, LATE, VECTOR = 1, 2, 4, 5
 
 
 class Bench:
-    """Reports go in by cycle; the events that came of them are kept with theirs."""
+    """Drives reports per cycle and records the resulting events."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -25,7 +25,7 @@ class Bench:
             getattr(self.dut, f"{name}_valid").value = 0
 
     async def report(self, part=None, anomaly=None, late=None, vector=None):
-        """What is reported in one cycle."""
+        """Drives the reports of one cycle."""
         dut = self.dut
         dut.part_valid.value = part is not None
         dut.part_offset.value = part or 0
@@ -46,7 +46,8 @@ class Bench:
 
 @cocotb.test()
 async def each_report_once(dut):
-    """host.odd.each: reports of all kinds in random cycles, none lost, tags in order."""
+    """host.odd.each: reports of all kinds in random cycles give one event each; late tags stay
+    in order."""
     bench, rng = Bench(dut), rng_for("odd")
     await clock_and_reset(dut)
     stores, late, waiting = [], [], 0
@@ -85,7 +86,7 @@ async def a_vector_waits_for_stores(dut):
 
 @cocotb.test()
 async def any_vector(dut):
-    """host.odd.vectors: each number, reported behind the stores of so many cycles, once."""
+    """host.odd.vectors: every vector is reported once, after the stores of consecutive cycles."""
     bench, rng = Bench(dut), rng_for("vectors")
     await clock_and_reset(dut)
     for vector in rng.sample(range(256), 256):
@@ -100,7 +101,8 @@ async def any_vector(dut):
 
 @cocotb.test()
 async def sixteen_wait(dut):
-    """host.odd.store: late completions wait for sixteen cycles of stores, and follow them."""
+    """host.odd.store: sixteen late completions wait during sixteen cycles of stores and follow
+    them."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     depth = timing("efa_host_anomaly", "late").depth
@@ -113,7 +115,8 @@ async def sixteen_wait(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """host.odd.cycles: a store's event, and a late completion's in an idle module."""
+    """host.odd.cycles: the events of a store and of a late completion in an idle module have the
+    specified latency."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for path, report in (("store", {"part": 64}), ("late", {"late": 3})):
@@ -124,7 +127,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_cancels(dut):
-    """host.odd.reset: what waited is cleared."""
+    """host.odd.reset: a reset discards pending reports."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for number in range(8):
@@ -136,7 +139,7 @@ async def reset_cancels(dut):
     await bench.report(anomaly=(REGISTER, 5))
     await ClockCycles(dut.clk, 3)
     assert bench.seen() == [(REGISTER, 5)]
-    # Nor is reported what comes under it.
+    # A report in the cycle of the reset is discarded.
     dut.rst.value = dut.part_valid.value = 1
     await RisingEdge(dut.clk)
     for _ in range(3):

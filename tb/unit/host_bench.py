@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the unit tests of the host side share: the bus's two ends and the engines' place."""
+"""Shares the agents of the host-side unit tests: both ends of the bus and the engine ports."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -15,7 +15,7 @@ PROGRESS, FINISHED = 1 << 3, 1 << 4
 
 
 class HostBench:
-    """Agents on every stream of efa_host; the engines are initialised and quiet."""
+    """Connects agents to every stream of efa_host; the engines are initialised and idle."""
 
     def __init__(self, dut, gaps=0.0, stalls=0.0, profile=0):
         self.dut = dut
@@ -53,7 +53,7 @@ class HostBench:
         await until(self.dut, high(self.dut.s_mmio_ready))
         return self
 
-    # What the host stores and loads; offsets may lie anywhere in a line.
+    # Host stores and loads; offsets may be anywhere in a line.
     def line(self, write, bar, offset, size, value, tag=0):
         lane = offset % LINE
         return {
@@ -75,7 +75,7 @@ class HostBench:
         assert beat["tag"] == tag
         lane = offset % LINE
         requested = ((1 << (8 * size)) - 1) << (8 * lane)
-        assert beat["data"] & ~requested == 0, "lanes that were not requested"
+        assert beat["data"] & ~requested == 0, "data in lanes that were not requested"
         return beat["data"] >> (8 * lane)
 
     def request_register(self, offset, seq):
@@ -116,7 +116,7 @@ class HostBench:
 
 
 class Beats:
-    """Beats without ready whose payload is shared by several valids."""
+    """Records beats without ready whose payload is shared by several valids."""
 
     def __init__(self, dut, valid, prefix, fields):
         self.beats = []
@@ -136,7 +136,7 @@ class Beats:
 
 
 def packet(addr, payload, fields=None):
-    """Beats of a host write."""
+    """Returns the beats of a host write."""
     beats = []
     for at in range(0, len(payload), LINE):
         part = payload[at : at + LINE]
@@ -148,7 +148,7 @@ def packet(addr, payload, fields=None):
 
 
 def chunks(tag, payload, sizes):
-    """Completion beats of a read, cut as given."""
+    """Returns the completion beats of a read, split into `sizes`."""
     beats, at = [], 0
     for size in sizes:
         part = payload[at : at + size]

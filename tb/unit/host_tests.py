@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_host: BARs, registers, read-less reads, resets."""
+"""Tests efa_host: BARs, registers, read-less reads, resets."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -22,7 +22,8 @@ def profile_of(number):
 @cocotb.test()
 @cocotb.parametrize(profile=[0, 1])
 async def identity(dut, profile):
-    """regs.identity: each read-only register, by load and through memory, of both profiles."""
+    """regs.identity: each read-only register has its value by load and by read-less read, in
+    both profiles."""
     bench = await HostBench(dut, profile=profile).start()
     reported = profile_of(profile)
     caps = REG_BITS.CAPS.pack(
@@ -49,7 +50,8 @@ async def identity(dut, profile):
 @cocotb.test()
 @cocotb.parametrize(engine=["admin", "qp", "send", "recv", "cpl"])
 async def power_on(dut, engine):
-    """reset.power_on: stores wait for the tables, however long an engine takes."""
+    """reset.power_on: stores wait for the initialised tables, for any initialisation time of an
+    engine."""
     bench = HostBench(dut)
     init_done = getattr(dut, f"{engine}_init_done")
     init_done.value = 0
@@ -67,12 +69,13 @@ async def power_on(dut, engine):
 
 @cocotb.test()
 async def dwords(dut):
-    """mmio.dwords: stores of every size act per whole dword, ascending; the rest is reported."""
+    """mmio.dwords: stores of every size act per complete dword in ascending order; other bytes
+    are reported."""
     bench = await HostBench(dut).start()
     bench.store(Reg.AQ_BASE_LO, 0x2222_2222_1111_1111, 8)
     bench.store(Reg.AQ_CAPS + 1, 0xAA, 1)
     bench.store(Reg.VERSION, 5)
-    values = list(range(100, 132, 2))  # DEV_CTL is among them: no reset
+    values = list(range(100, 132, 2))  # DEV_CTL is included; the value starts no reset
     bench.store(0x40, sum(value << (32 * i) for i, value in enumerate(values)), 64)
     await bench.settle()
     stores = [(beat["offset"], beat["data"]) for beat in bench.reg.beats]
@@ -87,7 +90,7 @@ async def dwords(dut):
 
 @cocotb.test()
 async def llq_before_doorbell(dut):
-    """mmio.order: LLQ lines and doorbells keep their order, one per cycle."""
+    """mmio.order: LLQ lines and doorbells keep their order at one per cycle."""
     bench = await HostBench(dut).start()
     rng = rng_for("llq")
     seen, expected = [], []
@@ -110,7 +113,7 @@ async def llq_before_doorbell(dut):
 
 @cocotb.test()
 async def llq_pieces(dut):
-    """mmio.llq.pieces: dword enables, and the report of partial ones."""
+    """mmio.llq.pieces: dword enables are correct; partial dwords are reported."""
     bench = await HostBench(dut).start()
     bench.store(64 + 8, 0x1122_3344_5566_7788, 8, bar=2)
     bench.store(128 + 6, 0xABCD_1234, 4, bar=2)
@@ -125,7 +128,7 @@ async def llq_pieces(dut):
 
 @cocotb.test()
 async def store_rate(dut):
-    """mmio.rate: a line or single dword per cycle, from pin to pin as in spec/timing.yaml."""
+    """mmio.rate: one line or single dword per cycle, with the latency of spec/timing.yaml."""
     bench = await HostBench(dut).start()
     for index in range(100):
         bench.store(64 * index, index, 64, bar=2)
@@ -145,7 +148,8 @@ async def store_rate(dut):
 
 @cocotb.test()
 async def posted_never_blocked(dut):
-    """mmio.posted: stores pass within 64 cycles with loads, DMA and messages all stalled."""
+    """mmio.posted: stores are accepted within 64 cycles while loads, DMA and messages are
+    stalled."""
     bench = HostBench(dut, stalls=1.0)
     await bench.start()
     bench.vector(0, 0xFEE0_0000, 1)
@@ -170,7 +174,7 @@ async def posted_never_blocked(dut):
 
 @cocotb.test()
 async def loads_in_order(dut):
-    """mmio.loads: a load sees the stores before it, none behind it; responses keep their order."""
+    """mmio.loads: a load sees all earlier stores and no later store; responses keep their order."""
     bench = await HostBench(dut, stalls=0.6).start()
     rng = rng_for("loads")
     table = [0] * (4 * LIMITS.msix_vectors)
@@ -197,7 +201,8 @@ async def loads_in_order(dut):
 
 @cocotb.test()
 async def readless_address(dut):
-    """regs.readless.address: a response goes where MMIO_RESP pointed when it was requested."""
+    """regs.readless.address: a response is written to the MMIO_RESP address valid at its
+    request."""
     bench = await HostBench(dut, stalls=0.8).start()
     for seq in range(6):
         bench.set_resp(RESP + 0x1_0000_1000 * seq)
@@ -208,8 +213,8 @@ async def readless_address(dut):
 
 @cocotb.test()
 async def readless_lost(dut):
-    """regs.readless.lost: what waits is bounded, a read too many is reported, the others
-    response."""
+    """regs.readless.lost: pending read-less reads are bounded; an excess read is reported; the
+    others complete."""
     bench = await HostBench(dut).start()
     dut.s_cfg_bme.value = 0
     bench.set_resp()
@@ -227,7 +232,7 @@ async def readless_lost(dut):
 
 
 async def handshake(bench):
-    """The driver's reset: request, address again, poll, release, poll."""
+    """Performs the driver reset: request, response address, poll, release, poll."""
     bench.store(Reg.DEV_CTL, RESET_BIT)
     bench.set_resp()
     assert await bench.register(Reg.DEV_STS, 1) & (PROGRESS | FINISHED) == PROGRESS
@@ -236,12 +241,12 @@ async def handshake(bench):
         status = await bench.register(Reg.DEV_STS, seq)
         if not status & PROGRESS:
             return status
-    raise AssertionError("the reset does not end")
+    raise AssertionError("the reset does not end within 200 polls")
 
 
 @cocotb.test()
 async def reset_handshake(dut):
-    """reset.handshake: twice, then AQ registers reach the engines again."""
+    """reset.handshake: two resets complete, then AQ registers reach the engines again."""
     bench = await HostBench(dut).start()
     for _ in range(2):
         assert await handshake(bench) == 1 | FINISHED
@@ -254,7 +259,7 @@ async def reset_handshake(dut):
 @cocotb.test()
 @cocotb.parametrize(cause=["read", "packet", "net"])
 async def reset_drains(dut, cause):
-    """reset.drain: each of an open read, an open packet and the wire alone holds core_rst back."""
+    """reset.drain: each of an open read, an open packet and a busy network port delays core_rst."""
     bench = await HostBench(dut).start()
     bench.set_resp()
     beats = packet(0x4000, bytes(range(192)))
@@ -298,7 +303,8 @@ async def reset_drains(dut, cause):
 
 @cocotb.test()
 async def stores_during_reset(dut):
-    """reset.stores: only DEV_CTL, MMIO and the vector table act; MMIO_RESP starts at zero."""
+    """reset.stores: during a reset only DEV_CTL, MMIO and the vector table act; MMIO_RESP starts
+    at zero."""
     bench = await HostBench(dut).start()
     bench.set_resp()
     bench.vector(1, 0xFEE0_1000, 0x55)
@@ -324,7 +330,8 @@ async def stores_during_reset(dut):
 
 @cocotb.test()
 async def flr(dut):
-    """reset.flr: clears registers, waiting responses and the vector table; ends by itself."""
+    """reset.flr: a function-level reset clears registers, pending responses and the vector
+    table, and ends by itself."""
     bench = await HostBench(dut).start()
     bench.set_resp()
     bench.vector(0, 0xFEE0_0000, 0x11)
@@ -351,7 +358,8 @@ async def flr(dut):
 
 @cocotb.test()
 async def flr_takes_over(dut):
-    """reset.flr.takeover: a function-level reset in each step of a register reset ends both."""
+    """reset.flr.takeover: a function-level reset in each step of a register reset ends both
+    resets."""
     bench = await HostBench(dut).start()
     for delay in range(0, 40, 3):
         bench.store(Reg.DEV_CTL, RESET_BIT)
@@ -367,7 +375,7 @@ async def flr_takes_over(dut):
 
 @cocotb.test()
 async def power_on_in_traffic(dut):
-    """reset.power_on.traffic: rst in the middle of everything, then a fresh device."""
+    """reset.power_on.traffic: rst during full traffic gives a device in its initial state."""
     bench = await HostBench(dut, stalls=0.5).start()
     bench.set_resp()
     for seq in range(5):
@@ -389,14 +397,14 @@ async def power_on_in_traffic(dut):
 
 
 def uptime(dut):
-    """Cycles since power-on: the counter begins UPTIME_LEFT before its wrap."""
+    """Returns the cycles since power-on; the counter starts UPTIME_LEFT before its wrap."""
     return (int(dut.uptime.value) + int(dut.UPTIME_LEFT.value)) % (1 << 64)
 
 
 @cocotb.test()
 async def interface_and_uptime(dut):
-    """regs.interface: the version on the pins where a reset ends, else the profile's; uptime
-    counts from power-on."""
+    """regs.interface: the interface version is sampled from the pins at the end of a reset, or
+    taken from the profile; uptime counts from power-on."""
     bench = await HostBench(dut).start()
     for interface in (3, 0, 1, 2):
         dut.s_cfg_interface.value = interface

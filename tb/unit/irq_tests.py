@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_host: MSI-X vectors, masks, pending bits, order of messages."""
+"""Tests the interrupts of efa_host: MSI-X vectors, masks, pending bits, order of messages."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -15,7 +15,8 @@ TABLE, PBA = LIMITS.msix_table_offset, LIMITS.msix_pba_offset
 
 @cocotb.test()
 async def vectors(dut):
-    """irq.mask: masks hold a message as pending, unmasking sends one, disabled loses it."""
+    """irq.mask: a mask holds messages as pending, unmasking sends one message, a disabled
+    function loses messages."""
     bench = await HostBench(dut).start()
     bench.vector(0, 0xFEE0_0000, 0x10)
     bench.vector(3, 0x1_FEE0_0030, 0x13)
@@ -58,7 +59,8 @@ async def vectors(dut):
 
 @cocotb.test()
 async def a_vector_that_is_not_there(dut):
-    """irq.unknown: no message, reported, those behind it leave."""
+    """irq.unknown: a request for an absent vector is reported without a message; later requests
+    proceed."""
     bench = await HostBench(dut).start()
     vectors = int(dut.VECTORS.value)
     last = 0x2_FEE0_0000
@@ -76,8 +78,8 @@ async def a_vector_that_is_not_there(dut):
 @cocotb.test()
 @cocotb.parametrize(moderation=[1, 7, 100, 804])
 async def messages_keep_their_distance(dut, moderation):
-    """irq.moderation: of one vector only; what comes sooner merges and leaves in time. Each is
-    reported."""
+    """irq.moderation: messages of one vector keep the moderation interval; earlier requests
+    merge and leave in time. Each message is reported."""
     bench, rng = await HostBench(dut).start(), rng_for("moderation")
     events = StreamMonitor(dut, "ev_irq")
     vectors = int(dut.VECTORS.value)
@@ -89,7 +91,9 @@ async def messages_keep_their_distance(dut, moderation):
 
     def leaves(beat):
         vector, now = beat["data"], cycle()
-        assert now - sent.get(vector, -moderation) >= moderation, "too soon"
+        assert now - sent.get(vector, -moderation) >= moderation, (
+            "message before the end of the moderation interval"
+        )
         due = max(requested.pop(vector, now), sent.get(vector, -moderation) + moderation)
         assert now - due <= late, (vector, now - due)
         sent[vector] = now
@@ -109,7 +113,8 @@ async def messages_keep_their_distance(dut, moderation):
 
 @cocotb.test()
 async def masks_and_distance(dut):
-    """irq.moderation.mask: a held message that gets masked is pending; one reset clears it."""
+    """irq.moderation.mask: a moderated message that is masked becomes pending; unmasking sends
+    one message. Moderation 0 releases a held message."""
     bench = await HostBench(dut).start()
     bench.vector(1, 0xFEE0_0000, 0x11)
     await bench.settle()
@@ -118,7 +123,7 @@ async def masks_and_distance(dut):
     await bench.wr.take()
     await bench.irq["eq"].send({"vector": 1})
     await ClockCycles(dut.clk, 20)
-    assert await bench.read(PBA, 8) == 0, "held, not pending"
+    assert await bench.read(PBA, 8) == 0, "a moderated message must not be pending"
     bench.store(TABLE + 16 + 12, 1)
     await bench.settle(400)
     await bench.wr.none(1)
@@ -133,7 +138,7 @@ async def masks_and_distance(dut):
 
 @cocotb.test()
 async def masked_while_waiting(dut):
-    """irq.mask.waiting: a message that has not left is held back by a mask stored meanwhile."""
+    """irq.mask.waiting: a mask stored before a message leaves holds the message."""
     bench = await HostBench(dut).start()
     bench.vector(0, 0xFEE0_0000, 0x10)
     await bench.settle()
@@ -149,7 +154,7 @@ async def masked_while_waiting(dut):
 
 @cocotb.test()
 async def message_after_its_write(dut):
-    """irq.order: the write a message announces is in front of it, whatever stalls."""
+    """irq.order: a message leaves after the write that it announces, with any stalls."""
     bench = await HostBench(dut, gaps=0.2, stalls=0.6).start()
     bench.vector(0, 0xFEE0_0000, 0x10)
     await bench.settle()
@@ -166,7 +171,7 @@ async def message_after_its_write(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """irq.cycles: a message is offered so long after its request, and one in so many cycles."""
+    """irq.cycles: a message has the specified latency and interval."""
     bench = await HostBench(dut).start()
     bench.vector(0, 0xFEE0_0000, 0x10)
     await bench.settle()
