@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_llq: whose line, posted or not, which dwords of an entry are there; rings that come and
-go."""
+"""Tests efa_llq: line ownership, posted slots, valid dwords of a WQE, creation and destruction
+of rings."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -15,15 +15,15 @@ from tb.unit.queue_bench import Pulses, Table
 TAKEN, NO_OWNER, RUNG, PARTIAL = range(4)
 PAGE = LIMITS.llq_page_bytes // 64
 ALL = 0xFFFF
-MOST_WAIT = 100_000  # cycles: the scan after power-on takes a third of it
-# A doorbell's count is in efa_doorbell's table this many cycles later; its entry is read no
-# sooner than a scheduler that sees the count at once can do it.
+MOST_WAIT = 100_000  # in cycles; the init sweep takes a third of this time
+# The producer index of a doorbell is in the table of efa_doorbell this many cycles later. The bench
+# reads the WQE in the earliest cycle possible for a scheduler that sees the index immediately.
 DB_TABLE = timing("efa_doorbell", "count").latency - 1
 DB_READ = DB_TABLE + 1
 
 
 class Ring:
-    """A send queue: its context, its counts, what was written of each entry."""
+    """Models a send queue: its context, its indices, the dwords written per WQE."""
 
     def __init__(self, qpn, page, log, wide=0, start=0):
         self.qpn, self.line, self.log, self.wide = qpn, page * PAGE, log, wide
@@ -33,7 +33,7 @@ class Ring:
         self.begin(start)
 
     def begin(self, start):
-        """The counts of an empty ring; a start two wraps from 0 looks to the memory like 0."""
+        """Sets the indices of an empty ring; a start two wraps after 0 has the same phase as 0."""
         self.consumed = self.produced = start
         self.doorbells, self.written = [(-100, start)], {}
         self.stored, self.taking = {}, None
@@ -44,13 +44,13 @@ class Ring:
         return INTERNAL.qpc.pack(**(self.rest | fields))
 
     def posted(self, edge):
-        """The count that this edge finds in the doorbells' table."""
+        """Returns the producer index in the table of the doorbell unit at this edge."""
         while len(self.doorbells) > 1 and self.doorbells[1][0] + DB_TABLE <= edge:
             self.doorbells.pop(0)
         return self.doorbells[0][1]
 
     def waits(self, slot):
-        """Does the slot hold an entry that was posted and not taken?"""
+        """Returns whether the slot holds a posted WQE that is not consumed."""
         return (slot - self.consumed) % self.depth < (self.produced - self.consumed) & 0xFFFF
 
 
@@ -78,7 +78,7 @@ class Bench:
         await until(self.dut, high(self.dut.init_done), cycles=2000)
 
     async def all_equal(self):
-        """The scan over the lines after power-on has ended, if nothing was stored meanwhile."""
+        """Waits until the init sweep over all lines ends, if no store delays the sweep."""
         await ClockCycles(self.dut.clk, 1 << len(self.dut.rd_line))
 
     def get(self, qpn, what):
@@ -94,7 +94,7 @@ class Bench:
             await self.op(ring, own=1)
 
     async def store(self, line, dwen=ALL, part=0, owner=None):
-        """One store; `owner` is the ring it should go to, if any."""
+        """Performs one store; `owner` is the ring that owns the line, or None."""
         data = self.rng.getrandbits(512)
         if owner is not None:
             owner.stored[(line - owner.line) >> owner.wide] = cycle() + 1
@@ -117,7 +117,7 @@ class Bench:
         return edge
 
     async def complete(self, ring, count):
-        """Store what is missing of an entry."""
+        """Stores the missing dwords of a WQE."""
         for half in range(1 + ring.wide):
             there = [lane for lane in ring.written.get(count, {}) if lane // 16 == half]
             missing = ALL & ~sum(1 << lane % 16 for lane in there)
@@ -126,12 +126,13 @@ class Bench:
                 await self.store(line, missing, owner=ring)
 
     def ring_bell(self, ring, entries):
-        """A doorbell in the cycle that comes."""
+        """Rings a doorbell in the next cycle."""
         ring.produced = ring.produced + entries & 0xFFFF
         ring.doorbells.append((cycle() + 1, ring.produced))
 
     async def line(self, line):
-        """Parity and dwords (None where unknown) as read by the edge that comes."""
+        """Returns the parity and the dwords (None where unknown) of a line, read at the next
+        edge."""
         dut = self.dut
         dut.rd_en.value, dut.rd_line.value = 1, line
         await RisingEdge(dut.clk)
@@ -142,7 +143,7 @@ class Bench:
         return parity, [int(word, 2) if set(word) <= {"0", "1"} else None for word in words]
 
     async def entry(self, ring, count):
-        """Read an entry: just what was written of it shows the parity of its wrap."""
+        """Reads a WQE and checks that exactly the written dwords have the parity of its wrap."""
         wrap, found = count >> ring.log & 1, {}
         at = ring.line + (count % ring.depth << ring.wide)
         for half in range(1 + ring.wide):
@@ -154,7 +155,7 @@ class Bench:
         assert found == wanted, (ring.qpn, count, found, wanted)
 
     async def take(self, ring):
-        """Take the oldest entry, when nothing is on its way into its slot."""
+        """Consumes the oldest WQE, unless a store to its slot is in flight."""
         slot = ring.consumed % ring.depth
         if cycle() - ring.stored.get(slot, -100) < self.latency:
             return False
@@ -182,7 +183,7 @@ class Bench:
 
 
 async def taker(bench, rings):
-    """Takes what was posted, as soon as a scheduler could."""
+    """Consumes posted WQEs as early as a scheduler can."""
     rng = rng_for("taker")
     while True:
         ring = rng.choice(rings)
@@ -193,7 +194,8 @@ async def taker(bench, rings):
 
 @cocotb.test()
 async def entries_are_whole_from_any_pieces(dut):
-    """queue.llq.pieces: stores anywhere, doorbells, entries taken, whole or not, wrap."""
+    """queue.llq.pieces: random stores, doorbells and consumed WQEs, complete or incomplete, are
+    correct over wraps."""
     bench = Bench(dut)
     await bench.start()
     rng, last = bench.rng, (1 << len(dut.rd_line)) // PAGE
@@ -230,7 +232,8 @@ async def entries_are_whole_from_any_pieces(dut):
 
 @cocotb.test()
 async def a_store_sees_just_the_doorbells_before_it(dut):
-    """queue.llq.order: a doorbell in the cycles around a store to the slot that it rings."""
+    """queue.llq.order: a store takes effect according to the doorbells before it, for every
+    distance to a doorbell of its slot."""
     bench = Bench(dut)
     await bench.start()
     ring = Ring(5, 3, 2)
@@ -253,7 +256,8 @@ async def a_store_sees_just_the_doorbells_before_it(dut):
 
 @cocotb.test()
 async def a_store_behind_a_void_stays(dut):
-    """queue.llq.void: stores in the cycles around the void of the slot's last entry, one by one."""
+    """queue.llq.void: a store in any cycle around the void of the previous WQE of its slot is
+    kept."""
     bench = Bench(dut)
     await bench.start()
     ring, rest = Ring(17, 5, 2), Ring(18, 8, 10)
@@ -262,14 +266,14 @@ async def a_store_behind_a_void_stays(dut):
         for busy in (0, 1, 0, 1):
             await bench.make(ring)
             ring.begin(0)
-            # The first entry lacks some of its dwords; of the next wrap's come others.
+            # The first WQE lacks some dwords; the WQE of the next wrap has other dwords.
             first, second = (bench.rng.randrange(1, ALL) for _ in range(2))
             await bench.store(ring.line, first, owner=ring)
             bench.ring_bell(ring, 1)
             await ClockCycles(dut.clk, DB_READ + 1)
             await bench.entry(ring, 0)
             ring.written.clear()
-            # A ring that is cleared meanwhile takes every other turn.
+            # The clear of another ring uses every second cycle of the write port.
             dut.s_op_valid.value, dut.s_op_own.value, dut.s_op_qpc.value = busy, 0, rest.image
             ring.consumed = 1
             if distance < 0:
@@ -293,7 +297,8 @@ async def a_store_behind_a_void_stays(dut):
 
 @cocotb.test()
 async def any_store_beside_a_void_of_another_line(dut):
-    """queue.llq.beside: of a line that differs in one bit, in any cycle around it."""
+    """queue.llq.beside: a void of a line that differs in one bit does not change a store in any
+    cycle around the void."""
     bench = Bench(dut)
     await bench.start()
     rng, ring = bench.rng, Ring(11, 21, 0)
@@ -330,7 +335,7 @@ async def stores_and_reads_keep_their_time(dut):
     assert [b - a for a, b in zip(edges, edges[1:], strict=False)] == [store.interval] * 63
     await bench.check()
     first_wrap = ring.written
-    # Read in the cycle in which it is written, and in the next one.
+    # Read in the cycle of the write and in the next cycle.
     for late in (0, 1):
         ring.begin(ring.consumed + 64)
         edge = await bench.store(7, owner=ring)
@@ -339,7 +344,7 @@ async def stores_and_reads_keep_their_time(dut):
             ring.written.clear()
         await bench.entry(ring, ring.consumed + 7)
         assert cycle() - edge == store.latency + late + read.latency
-    # A line each cycle, kept while none is read.
+    # One line per cycle; the data is stable while no line is read.
     dut.rd_en.value = 1
     seen = []
     for line in range(6):
@@ -362,7 +367,8 @@ async def stores_and_reads_keep_their_time(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.0, 0.5, 1.0])
 async def rings_come_and_go_beside_stores(dut, rate):
-    """queue.llq.rings: made, cleared, freed; a line a cycle, in turn with voids."""
+    """queue.llq.rings: rings are created, cleared and freed at one line per cycle, alternating
+    with voids."""
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
@@ -380,7 +386,7 @@ async def rings_come_and_go_beside_stores(dut, rate):
                 await RisingEdge(dut.clk)
 
     async def voids():
-        # Of lines that no ring owns: they change nothing that is looked at.
+        # Lines without an owner: the voids have no visible effect.
         while not stop:
             await hold(dut, "s_void_valid", "s_void_ready", s_void_line=nobody, s_void_parity=0)
             voided.append(cycle())
@@ -413,7 +419,8 @@ async def rings_come_and_go_beside_stores(dut, rate):
 
 @cocotb.test()
 async def rings_of_every_size_take_their_time(dut):
-    """queue.llq.sizes: a line a cycle, every other while voids come without end."""
+    """queue.llq.sizes: ring operations of every size take one cycle per line, and two with
+    continuous voids."""
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
@@ -429,7 +436,8 @@ async def rings_of_every_size_take_their_time(dut):
 
 @cocotb.test()
 async def a_void_is_seen_in_its_time(dut):
-    """queue.llq.void_time: by a read of its line from the promised cycle on, by none before."""
+    """queue.llq.void_time: a void is visible to reads from the specified cycle on and not
+    earlier."""
     bench = Bench(dut)
     await bench.start()
     await bench.all_equal()
@@ -449,14 +457,16 @@ async def a_void_is_seen_in_its_time(dut):
 
 @cocotb.test()
 async def a_ring_on_the_heels_of_the_scan(dut):
-    """queue.llq.heels: a line a cycle right behind it; the next ring is looked at anew.
+    """queue.llq.heels: a ring directly behind the init sweep is cleared at one line per cycle; the
+    next ring waits for its own lines.
 
-    Each store holds the scan up for a cycle, wherever the scan is."""
+    Each store delays the sweep by one cycle, at any position of the sweep.
+    """
     bench, began = Bench(dut), cycle()
     await bench.start()
     near, half = (cycle() - began) // PAGE + 1, (1 << len(dut.rd_line)) // PAGE // 2
     rings = [Ring(5, near, 8), Ring(6, near + 5, 4), Ring(7, near + 6, 6), Ring(8, half + 1, 7)]
-    # The first of these has one line, and comes in the cycle after the ring before it.
+    # The first of these rings has one line and starts in the cycle after the previous ring.
     rings += [Ring(9 + n, half + 4 + n, n) for n in range(6)]
     stored = 0
     for ring in rings:
@@ -473,7 +483,7 @@ async def a_ring_on_the_heels_of_the_scan(dut):
         await ClockCycles(dut.clk, bench.latency)
         for count in range(ring.depth):
             await bench.entry(ring, count)
-    # Nothing is scanned over again.
+    # The sweep does not run again.
     for _ in range(3):
         await bench.all_equal()
     for ring in rings:
@@ -483,7 +493,8 @@ async def a_ring_on_the_heels_of_the_scan(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.0, 0.7])
 async def memories_may_hold_anything_at_power_on(dut, rate):
-    """queue.llq.power: rings made before the scan has passed them, stores that hold it up."""
+    """queue.llq.power: rings created before the init sweep passes their lines are correct, also
+    while stores delay the sweep."""
     bench, began = Bench(dut), cycle()
     await bench.start()
     last = (1 << len(dut.rd_line)) // PAGE - 1
@@ -499,7 +510,7 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
             else:
                 await RisingEdge(dut.clk)
 
-    # Stores hold the scan up for the first rings only; the last line's turn comes after all.
+    # Stores delay the sweep for the first rings only; the last ring waits for the end of the sweep.
     flow = cocotb.start_soon(stores())
     for ring in rings:
         if ring is rings[-1]:
@@ -513,13 +524,14 @@ async def memories_may_hold_anything_at_power_on(dut, rate):
     await bench.store(ring.line, 0x0FF0, owner=ring)
     await ClockCycles(dut.clk, bench.latency)
     await bench.entry(ring, 0)
-    assert done - began > rings[-1].line, "the last ring did not wait for its line"
+    assert done - began > rings[-1].line, "the last ring was ready before the sweep passed its line"
     await bench.check()
 
 
 @cocotb.test()
 async def reset_clears_owners_and_stores_under_way(dut):
-    """queue.llq.reset: a store at each stage, a ring half made."""
+    """queue.llq.reset: a reset clears owners, a store in each pipeline stage and a partially
+    created ring."""
     bench = Bench(dut)
     await bench.start()
     ring = Ring(3, 2, 4)
@@ -532,7 +544,9 @@ async def reset_clears_owners_and_stores_under_way(dut):
         dut.s_op_valid.value = 0
         await reset(dut, 1)
         await ClockCycles(dut.clk, 10)
-        assert not bench.ev.seen, f"a store outlived a reset {gen + 1} cycles later"
+        assert not bench.ev.seen, (
+            f"a store took effect although a reset followed {gen + 1} cycles later"
+        )
         await bench.ready()
         bench.expected.clear()
         ring.written.clear()

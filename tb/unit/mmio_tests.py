@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_mmio: lines of the bus become acts, in the order of the bus; loads are answered."""
+"""Tests efa_mmio: bus accesses become register, LLQ and doorbell accesses in bus order; loads
+complete."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -15,12 +16,12 @@ WHOLE = 0xF
 
 
 def register(offset):
-    """What the bench's registers read as."""
+    """Returns the value of a register of the bench."""
     return ((offset + 1) * 0x9E37_79B1_85EB_CA87 >> 21) & 0xFFFF_FFFF
 
 
 class Bench:
-    """The host in front; behind, everything that acts, in the order of the cycles."""
+    """Drives the host side and records all accesses behind the module in cycle order."""
 
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
@@ -41,14 +42,14 @@ class Bench:
         return lambda beat: self.acts.append((name, beat))
 
     async def response(self):
-        """Registers response one cycle after they were requested."""
+        """Returns register values one cycle after the request."""
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.acc_valid.value == 1:
                 self.dut.acc_rdata.value = register(int(self.dut.acc_offset.value))
 
     def expected(self, line):
-        """Acts of a line, and the data of its response."""
+        """Returns the expected accesses of a line and the data of its completion."""
         enables = [line["be"] >> 4 * n & WHOLE for n in range(DWORDS)]
         dwords = [line["data"] >> 32 * n & 0xFFFF_FFFF for n in range(DWORDS)]
         touched = [n for n in range(DWORDS) if enables[n]]
@@ -74,7 +75,7 @@ class Bench:
 
 
 def any_line(rng, tag):
-    """A load or store of any bytes of a line of any BAR."""
+    """Returns a load or store of random bytes of a line of a random BAR."""
     first, last = sorted((rng.randrange(64), rng.randrange(64)))
     enables = rng.choice(((2 << last) - (1 << first), rng.getrandbits(64), (1 << 64) - 1, 0xF, 0))
     return {
@@ -85,7 +86,7 @@ def any_line(rng, tag):
 
 
 def matches(seen, wanted):
-    """Acts are those expected; the data of a load means nothing."""
+    """Compares accesses with the expected ones; the data of a load is don't-care."""
     return len(seen) == len(wanted) and all(
         name == want and {key: beat[key] for key in fields} == fields
         for (name, beat), (want, fields) in zip(seen, wanted, strict=True)
@@ -95,7 +96,7 @@ def matches(seen, wanted):
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.7])
 async def any_lines(dut, stalls):
-    """host.mmio.order: any stores and loads act dword by dword, in order; loads are answered."""
+    """host.mmio.order: random stores and loads act per dword, in order; every load completes."""
     bench = Bench(dut, stalls)
     rng = rng_for("any_lines")
     await clock_and_reset(dut)
@@ -115,7 +116,8 @@ async def any_lines(dut, stalls):
 
 @cocotb.test()
 async def in_a_reset(dut):
-    """host.mmio.reset: LLQ and doorbell stores vanish, registers go on."""
+    """host.mmio.reset: during a reset, LLQ and doorbell stores are discarded and register
+    accesses continue."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     dut.in_reset.value = 1
@@ -127,7 +129,7 @@ async def in_a_reset(dut):
 
 @cocotb.test()
 async def not_open(dut):
-    """host.mmio.closed: nothing is taken before the tables are ready."""
+    """host.mmio.closed: no access is accepted before the tables are initialised."""
     bench = Bench(dut)
     dut.opened.value = 0
     await clock_and_reset(dut)
@@ -141,7 +143,8 @@ async def not_open(dut):
 
 @cocotb.test()
 async def loads_wait(dut):
-    """host.mmio.loads: so many responses wait for the bus, then loads do; none is lost."""
+    """host.mmio.loads: completions are buffered up to the specified depth, then loads wait; none
+    is lost."""
     bench = Bench(dut, stalls=1.0)
     await clock_and_reset(dut)
     depth = timing("efa_mmio", "load").depth
@@ -158,7 +161,7 @@ async def loads_wait(dut):
 @cocotb.test()
 @cocotb.parametrize(bar=[REG, LLQ, DB])
 async def cycles(dut, bar):
-    """host.mmio.cycles: a store acts so long after its handshake; single dwords each cycle."""
+    """host.mmio.cycles: a store acts with the specified latency; single dwords act every cycle."""
     bench = Bench(dut)
     promised = timing("efa_mmio", "store")
     await clock_and_reset(dut)
@@ -182,7 +185,7 @@ async def cycles(dut, bar):
 
 @cocotb.test()
 async def response_cycles(dut):
-    """host.mmio.answer: a load of one dword is answered so many cycles after its handshake."""
+    """host.mmio.answer: a load of one dword completes with the specified latency."""
     Bench(dut)
     await clock_and_reset(dut)
     drive(dut, s_mmio_valid=1, s_mmio_write=0, s_mmio_bar=REG, s_mmio_addr=64, s_mmio_be=WHOLE)
@@ -193,7 +196,8 @@ async def response_cycles(dut):
 
 @cocotb.test()
 async def rst_in_traffic(dut):
-    """host.mmio.rst: after rst nothing of before acts or responses, and it works as new."""
+    """host.mmio.rst: after rst no earlier access acts or completes, and the module works from
+    its initial state."""
     bench = Bench(dut)
     rng = rng_for("rst_in_traffic")
     await clock_and_reset(dut)
@@ -210,7 +214,7 @@ async def rst_in_traffic(dut):
 
 
 def some_dwords(rng, bar, tag, write):
-    """A line of any of its dwords, whole ones, of registers or of LLQ memory."""
+    """Returns a line with random complete dwords of registers or LLQ memory."""
     dwords = rng.choice((rng.getrandbits(DWORDS), 1 << rng.randrange(DWORDS)))
     enables = sum(WHOLE << 4 * n for n in range(DWORDS) if dwords >> n & 1)
     return {"write": write, "bar": bar, "addr": 64 * rng.randrange(64), "be": enables,
@@ -219,20 +223,20 @@ def some_dwords(rng, bar, tag, write):
 
 @cocotb.test()
 async def loads_of_many_dwords(dut):
-    """host.mmio.gather: each dword in its lane, also where the responses wait in the midst of
-    one."""
+    """host.mmio.gather: each dword is in its lane, also when completions stall in the middle of
+    a load."""
     bench, rng = Bench(dut), rng_for("gather")
     await clock_and_reset(dut)
     waits = [False]
     bench.cpl._pause = lambda: waits[0]
     for _ in range(3):
         lines = [some_dwords(rng, REG, n, 0) for n in range(90)]
-        for line in lines:  # the first two, behind which it may have to wait, are any
+        for line in lines:  # the position of the first dword is random
             line["be"] &= -1 << 4 * rng.choice((0, rng.randrange(DWORDS - 1)))
         waits[0] = True
         bench.bus.post(*lines)
         await ClockCycles(dut.clk, 600)
-        for _ in range(40):  # one leaves, and the next loads go on until they have to wait again
+        for _ in range(40):  # one completion leaves, then loads continue until they wait again
             waits[0] = False
             await ClockCycles(dut.clk, rng.choice((1, 1, 1, 3)))
             waits[0] = True
@@ -248,7 +252,7 @@ async def loads_of_many_dwords(dut):
 
 @cocotb.test()
 async def a_cycle_for_each_dword(dut):
-    """host.mmio.rate: so many as are touched, whichever; one for a line of LLQ memory."""
+    """host.mmio.rate: a register line takes one cycle per dword; an LLQ line takes one cycle."""
     bench, rng = Bench(dut), rng_for("rate")
     await clock_and_reset(dut)
     for write in (1, 0):
@@ -276,7 +280,7 @@ async def a_cycle_for_each_dword(dut):
 
 @cocotb.test()
 async def a_short_reset(dut):
-    """host.mmio.rst: of a single cycle, at any place in a load, leaves no response behind."""
+    """host.mmio.rst: a reset of one cycle in any cycle of a load leaves no completion behind."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for wait in range(1, 12):

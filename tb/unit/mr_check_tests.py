@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_mr_check: every reason to refuse, against the rule written down once more in Python."""
+"""Tests efa_mr_check: every reason for a refusal, against a Python model of the rule."""
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -29,7 +29,7 @@ async def cleared(dut):
 async def put(dut, rng, index, **fields):
     image = INTERNAL.mrc.pack(**dont_care(INTERNAL.mrc, rng, **fields))
     await pulse(dut, "mr_valid", mr_index=index, mr_data=image)
-    # Only what comes with valid is meant.
+    # The data is don't-care without valid.
     dut.mr_data.value = image ^ rng.getrandbits(len(dut.mr_data))
 
 
@@ -96,7 +96,7 @@ async def statuses_match_the_rule(dut):
 
 
 def bytes_near(rng, value, count):
-    """A number whose bytes are those of `value`, one more or less, the extremes, or any."""
+    """Returns a number with bytes near those of `value`, the extremes, or random bytes."""
     own = value.to_bytes(8, "little")
     return int.from_bytes(
         bytes(rng.choice((byte, byte, (byte + 1) % 256, (byte - 1) % 256, 0, 255,
@@ -105,7 +105,8 @@ def bytes_near(rng, value, count):
 
 @cocotb.test()
 async def borrows_pass_every_byte(dut):
-    """data.mr_check.borrow: differences whose borrows begin, pass and end at each byte"""
+    """data.mr_check.borrow: differences whose borrows begin, propagate and end at each byte give
+    the correct result"""
     rng = rng_for("mr_check borrow")
     source, sink = await start(dut)
     good = 0
@@ -178,7 +179,8 @@ async def every_region_is_dead_after_a_reset(dut):
 
 @cocotb.test()
 async def a_status_does_not_wait_to_be_taken(dut):
-    """data.mr_check.valid: it is there though nobody takes it, and others behind it"""
+    """data.mr_check.valid: a check result is valid without ready, and further requests are
+    accepted behind it"""
     held = {"on": True}
     source, sink = await start(dut, lambda: held["on"])
     source.post(*[{"len": 0, "user": n & 1} for n in range(6)])

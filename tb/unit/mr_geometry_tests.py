@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_mr_geometry: the page count by the formula of the sheet, and every number that is refused."""
+"""Tests efa_mr_geometry: the page count by the specified formula, and every refusal."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -13,7 +13,7 @@ TOP = 1 << 64
 
 
 def drawn(rng):
-    """A command near the edges of what is legal."""
+    """Returns a random REG_MR command near the limits of valid commands."""
     shift = rng.choice((12, 12, 16, 21, 31, 32, rng.randrange(64)))
     cmd = AdminRegMrCmd(phys_page_size_shift=shift)
     size = 1 << cmd.phys_page_size_shift
@@ -39,13 +39,13 @@ def drawn(rng):
 
 
 def span(cmd):
-    """Pages by the formula of the sheet."""
+    """Returns the number of pages by the specified formula."""
     size = 1 << cmd.phys_page_size_shift
     return -(-(cmd.iova % size + cmd.mr_length) // size)
 
 
 def invalid(cmd, profile):
-    """The REG_MR rules of decision 0001, as far as numbers alone tell."""
+    """Returns whether REG_MR is invalid by decision 0001, from its fields alone."""
     reported = list(PROFILES.values())[profile]
     caps = AdminFeatureDeviceAttrDesc(device_caps=reported.device_caps)
     wrong = cmd.mr_length == 0 or cmd.iova + cmd.mr_length > TOP
@@ -63,7 +63,8 @@ def invalid(cmd, profile):
 
 @cocotb.test()
 async def pages_and_statuses_by_the_rule(dut):
-    """admin.mr_pages.rule: one command every three cycles, both profiles."""
+    """admin.mr_pages.rule: random commands at the specified interval match the rule in both
+    profiles."""
     promised, rng = timing("efa_mr_geometry", "command"), rng_for("mr_pages")
     assert promised.latency == promised.interval
     start_clock(dut.clk)
@@ -83,12 +84,12 @@ async def pages_and_statuses_by_the_rule(dut):
                 assert int(dut.m_mask.value) == (1 << was.phys_page_size_shift) - 1
         before = cmd, invalid(cmd, profile)
         await ClockCycles(dut.clk, promised.interval - 1)
-    assert len(statuses) == 8, "not every form, legal and not"
+    assert len(statuses) == 8, "not every format was seen both valid and invalid"
 
 
 @cocotb.test()
 async def every_page_size(dut):
-    """admin.mr_pages.sizes: those the profile has, and no other."""
+    """admin.mr_pages.sizes: exactly the page sizes of the profile are valid."""
     start_clock(dut.clk)
     for shift in range(64):
         for profile in (0, 1):
@@ -102,7 +103,8 @@ async def every_page_size(dut):
 
 @cocotb.test()
 async def it_takes_three_cycles(dut):
-    """admin.mr_pages.time: a command held long keeps its response."""
+    """admin.mr_pages.time: the result is stable while the command is held, and changes with the
+    specified latency."""
     latency = timing("efa_mr_geometry", "command").latency
     start_clock(dut.clk)
     dut.s_cfg_profile.value = 0
@@ -113,7 +115,7 @@ async def it_takes_three_cycles(dut):
     for cmd in (bad, good):
         dut.s_cmd.value = int.from_bytes(cmd.pack(64), "little")
         await ClockCycles(dut.clk, latency)
-        assert dut.m_illegal.value == int(cmd is good), "verdict before its time"
+        assert dut.m_illegal.value == int(cmd is good), "the result changed too early"
         for _ in range(4):
             await RisingEdge(dut.clk)
             assert dut.m_illegal.value == int(cmd is bad) and int(dut.m_pages.value) == span(cmd)

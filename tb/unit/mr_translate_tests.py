@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_mr_translate: pieces that cover a range once, in order, each inside one block and one
+"""Tests efa_mr_translate: pieces cover a range once, in order, each inside one block and one
 page."""
 
 import cocotb
@@ -30,21 +30,21 @@ async def page(dut, index, address):
 
 
 def host(pages, request, at):
-    """Host address of byte `at` of the range."""
+    """Returns the host address of byte `at` of the range."""
     if request["phys"]:
         return request["addr"] + at
     inside = (1 << request["shift"]) - 1
-    # Of a page's address only what lies above its size counts.
+    # Only the page address bits above the page size count.
     return pages[index(request, at)] & ~inside | (request["offset"] + at) & inside
 
 
 def index(request, at):
-    """Where the page of byte `at` stands in the table."""
+    """Returns the MTT index of the page of byte `at`."""
     return (request["mtt"] + (request["offset"] + at >> request["shift"])) % (1 << LIMITS.mtt_w)
 
 
 def some_range(rng, size):
-    """A range of a region with pages of any size, often over their ends, or of physical memory."""
+    """Returns a random range, often across page ends, of a paged or a physical region."""
     shift = rng.choice((12, 12, 13, 21, 30, rng.randrange(12, 52)))
     near = rng.getrandbits(rng.randrange(shift, 63)) >> shift << shift
     return {"phys": int(rng.random() < 0.3), "shift": shift, "mtt": rng.getrandbits(16),
@@ -62,7 +62,7 @@ async def pieces_cover_the_range(dut, max_log):
     for _ in range(200):
         size = rng.choice((1, 2, 64, 4096, 8928, rng.randrange(1, 9000)))
         request = some_range(rng, size)
-        # A page of another range may stand where this one has one, but of another size.
+        # An MTT index used by another range is not used again.
         places = (
             {}
             if request["phys"]
@@ -82,7 +82,7 @@ async def pieces_cover_the_range(dut, max_log):
 
 
 async def covered(sink, request, pages, max_log):
-    """The pieces of a range: each in its place, none too short, the last one reported."""
+    """Checks the pieces of a range: address, minimum number of pieces, `done` on the last piece."""
     at = 0
     while at < request["len"]:
         piece = (await sink.take(1))[0]
@@ -92,21 +92,22 @@ async def covered(sink, request, pages, max_log):
         assert piece["len"] and last >> max_log == piece["addr"] >> max_log
         at += piece["len"]
         assert piece["done"] == int(at == request["len"])
-        assert piece["done"] or (last + 1) % (1 << max_log) == 0, "a piece too short"
+        assert piece["done"] or (last + 1) % (1 << max_log) == 0, "the piece is too short"
     assert at == request["len"]
 
 
 @cocotb.test()
 async def ranges_of_every_magnitude(dut):
-    """data.mr_translate.magnitude: a byte more or less than powers of two, in blocks of every
-    size"""
+    """data.mr_translate.magnitude: sizes one bit above or below powers of two are covered in
+    blocks of every size"""
     rng = rng_for("magnitude")
     source, sink = await start(dut, 12)
     for max_log in range(7, 13):
         dut.max_log.value = max_log
         block, requests = 1 << max_log, []
         for bits in range(max_log):
-            # What is left passes the end of the first block, or of the next, by one bit.
+            # The remaining length exceeds the end of the first block, or of the next block, by one
+            # bit.
             step = rng.randrange(1, block) & ~(1 << bits) or block
             begin = rng.getrandbits(50) * block
             requests += [{"phys": 1, "user": bits & 1, "addr": begin + low,
@@ -123,8 +124,8 @@ async def ranges_of_every_magnitude(dut):
 
 @cocotb.test()
 async def ranges_over_every_carry(dut):
-    """data.mr_translate.carry: over a multiple of each power of two, in memory and inside a
-    region"""
+    """data.mr_translate.carry: ranges across multiples of every power of two are covered, in
+    physical and paged regions"""
     rng = rng_for("carry")
     source, sink = await start(dut, 12)
     pages, requests = {}, []
@@ -147,7 +148,8 @@ async def ranges_over_every_carry(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.mr_translate.time: ranges of one piece and of nine, back to back"""
+    """data.mr_translate.time: ranges of one piece and of nine pieces, back to back, take the
+    specified cycles"""
     source, sink = await start(dut, 9)
     moments = Moments(dut, "s", "m")
     source.post(*[{"phys": 1, "addr": 100, "len": 1} for _ in range(50)],
@@ -159,7 +161,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def a_piece_does_not_wait_to_be_taken(dut):
-    """data.mr_translate.valid: it is there as soon when nobody takes it"""
+    """data.mr_translate.valid: a piece is valid without ready, at the specified latency"""
     held = {"on": True}
     source, sink = await start(dut, 9, lambda: held["on"])
     source.post({"phys": 1, "addr": 100, "len": 1})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_msg_id_alloc: which message context is next, and how soon."""
+"""Tests efa_msg_id_alloc: allocation order and latency of message contexts."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, Timer
@@ -13,16 +13,16 @@ ROUND = 1 << 32
 
 
 class Bench:
-    """Gives and releases contexts at the pins; knows which one has to be next, and when. Counts ids
-    from 0; those of the block begin ID_LEFT before their wrap."""
+    """Allocates and releases contexts at the ports; models the next id and its latency. Ids
+    count from 0; the ids of the module start ID_LEFT before their wrap."""
 
     def __init__(self, dut):
         self.dut, self.rng = dut, rng_for("msg_id_alloc")
         self.count, self.left = len(dut.used), int(dut.ID_LEFT.value)
         self.columns = 1 << (self.count.bit_length() - 1) // 2
         self.used, self.given, self.waits = set(), [-1], []
-        self.mask = 0  # of the used ones, a bit each
-        # Cycles since the last one was given; nothing came back since.
+        self.mask = 0  # bit mask of the used contexts
+        # Cycles since the last allocation; `still` means no release since then.
         self.waited, self.still = SKIP.interval, False
         zero(dut, "give", "release_valid", "release_place")
 
@@ -33,15 +33,15 @@ class Bench:
         await FallingEdge(self.dut.clk)
 
     def number(self):
-        """The next id, counted from 0."""
+        """Returns the next id, counted from 0."""
         return (int(self.dut.next_id.value) + self.left) % ROUND
 
     def place(self, back=1):
-        """That of the context given last, or of one before it."""
+        """Returns the context of the last allocation, or of an earlier one."""
         return self.given[-back] % self.count
 
     def _due(self):
-        """The next id, and how many cycles after the one before, if nothing comes back."""
+        """Returns the next id and its latency after the previous one, without a release."""
         after = self.given[-1] + 1
         found = next(number for number in range(after, after + self.count)
                      if number % self.count not in self.used)  # fmt: skip
@@ -51,7 +51,8 @@ class Bench:
         return found, SKIP.interval - (not behind)
 
     async def step(self, give=True, release=None):
-        """A cycle: a context is given if it may be, another comes back. True if one was given."""
+        """Runs one cycle with an optional allocation and release; returns True if an id was
+        allocated."""
         dut = self.dut
         ready, number = dut.next_ready.value == 1, self.number()
         assert int(dut.used.value) == self.mask
@@ -83,12 +84,12 @@ class Bench:
         return give
 
     async def pass_to(self, place):
-        """The next context is given in the cycle in which another comes back."""
+        """Allocates the next context in the cycle of a release."""
         while not await self.step(release=place if self.dut.next_ready.value == 1 else None):
             pass
 
     async def give(self, number):
-        """So many contexts, one after the other as soon as may be."""
+        """Allocates `number` contexts as early as possible."""
         while number > 0:
             number -= await self.step()
 
@@ -96,7 +97,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(share=[0.1, 0.5, 0.95, 1.0])
 async def given_and_released_at_random(dut, share):
-    """transport.msg_id_alloc.next: the next free one in the circle, whatever is in use."""
+    """transport.msg_id_alloc.next: random allocations and releases give the next free context in
+    round-robin order."""
     bench = Bench(dut)
     await bench.start()
     most = min(bench.count - 1, int(bench.count * share))
@@ -110,7 +112,8 @@ async def given_and_released_at_random(dut, share):
 
 @cocotb.test()
 async def one_is_free_anywhere(dut):
-    """transport.msg_id_alloc.past: found within three cycles, round the whole circle too"""
+    """transport.msg_id_alloc.past: a single free context is found within the specified cycles,
+    also across the wrap"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
@@ -124,13 +127,14 @@ async def one_is_free_anywhere(dut):
 
 @cocotb.test()
 async def one_is_free_in_each_row(dut):
-    """transport.msg_id_alloc.rows: from any row to any row, forwards and round the circle"""
+    """transport.msg_id_alloc.rows: a single free context in each row is found from every row,
+    forward and across the wrap"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
     rows = list(range(0, bench.count, bench.columns))
     for order in (rows, rows[::-1], bench.rng.sample(rows, len(rows))):
-        # The first column of a row, any, and the last, behind which the next row begins.
+        # The first, a random and the last column of a row; the next row follows the last column.
         for column in (0, bench.rng.randrange(bench.columns), bench.columns - 1):
             for row in order:
                 if row + column in bench.used:
@@ -140,13 +144,14 @@ async def one_is_free_in_each_row(dut):
 
 @cocotb.test()
 async def rows_become_free_while_all_others_are_used(dut):
-    """transport.msg_id_alloc.few: two or three rows, and all, with a free context in them"""
+    """transport.msg_id_alloc.few: two or three rows, then all rows, with one free context each
+    are searched in order"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
     rng, rows = bench.rng, range(0, bench.count, bench.columns)
     for row in 2 * rng.sample(rows, len(rows)):
-        # This row, and any two others.
+        # This row and two random rows.
         for first in (row, *rng.sample(rows, 2)):
             used = [place for place in range(first, first + bench.columns) if place in bench.used]
             if used:
@@ -155,7 +160,8 @@ async def rows_become_free_while_all_others_are_used(dut):
             await bench.step(False)
         while len(bench.used) < bench.count - 1:
             await bench.step()
-    # One in each row. Each comes back when the next one is ready, which is then the next row's.
+    # One free context in each row. Each context is released when the next context, of the next row,
+    # is ready.
     for first in rows:
         place = first + rng.randrange(bench.columns)
         if place in bench.used:
@@ -171,7 +177,8 @@ async def rows_become_free_while_all_others_are_used(dut):
 
 @cocotb.test()
 async def ids_count_wraps(dut):
-    """transport.msg_id_alloc.laps: two contexts in turn, a wrap for every second one"""
+    """transport.msg_id_alloc.laps: two contexts alternate; the id passes a wrap every two
+    allocations"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(bench.count - 1)
@@ -187,7 +194,8 @@ async def ids_count_wraps(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.msg_id_alloc.cycles: the next one, past some of a row, past rows in use"""
+    """transport.msg_id_alloc.cycles: allocations of the next context, past used contexts of a
+    row and past used rows take the specified cycles"""
     bench = Bench(dut)
     await bench.start()
     if bench.count == NEXT.depth:
@@ -195,7 +203,7 @@ async def cycles(dut):
     for pending, expected in (((), {NEXT.interval}), ((1,), {NEXT.interval, SKIP.interval - 1}),
                            (range(bench.columns, 3 * bench.columns),
                             {NEXT.interval, SKIP.interval})):  # fmt: skip
-        # Once round with all that is not kept coming back, and once more.
+        # One pass releases every context that is not in `pending`; the second pass is measured.
         for number in range(2 * bench.count - len(pending)):
             if number == bench.count:
                 bench.waits.clear()
@@ -212,7 +220,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def a_reset_frees_all_and_counts_on(dut):
-    """transport.msg_id_alloc.reset: ids of before are not given again, but after power-on"""
+    """transport.msg_id_alloc.reset: a reset frees all contexts and keeps the id count; a
+    power-on reset restarts the count"""
     bench = Bench(dut)
     await bench.start()
     await bench.give(5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_irq: the vector table as memory, messages of every vector, masks, distance, resets."""
+"""Tests efa_irq: vector table, messages of every vector, masks, moderation, resets."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ WORD = 0xFFFF_FFFF
 
 
 class Pins:
-    """The design with one `rst`, which resets the host side and the core."""
+    """Presents the design with one `rst` that drives the host reset and the core reset."""
 
     class Both:
         def __init__(self, dut):
@@ -34,7 +34,8 @@ class Pins:
 
 
 class Bench:
-    """Stores and requests go in; each message is held against table, masks and distance."""
+    """Drives stores and requests; checks each message against table, masks and moderation
+    interval."""
 
     def __init__(self, dut, stalls=0.0):
         self.dut, self.rng, self.stalls = dut, rng_for("msix"), stalls
@@ -47,7 +48,8 @@ class Bench:
         self.cancel_table()
 
     def cancel(self):
-        """What a reset of the core clears; `requested` and `left` count, `last` are cycles."""
+        """Clears the state that a core reset clears; `requested` and `left` are counts, `last`
+        is in cycles."""
         self.requested, self.left, self.last = Counter(), Counter(), {}
         self.requested_at, self.waiting = {}, None
 
@@ -66,7 +68,8 @@ class Bench:
         return self
 
     async def watch(self):
-        """Every cycle: nothing leaves that may not, and all of it is that of its vector."""
+        """Checks every cycle that only permitted messages leave, with the address and data of
+        their vector."""
         dut, edge = self.dut, RisingEdge(self.dut.clk)
         while True:
             await edge
@@ -88,7 +91,7 @@ class Bench:
             dut.wr_irq_ready.value = int(self.rng.random() >= self.stalls)
 
     def message(self, now):
-        """What is offered now, and what leaves."""
+        """Checks the offered message and records a message that leaves."""
         dut = self.dut
         if dut.wr_irq_valid.value == 0:
             assert dut.ev_irq_valid.value == 0
@@ -96,16 +99,18 @@ class Bench:
         vector = int(dut.ev_irq_data.value)
         assert vector < self.vectors
         closed = not self.enabled() or self.masked[vector]
-        assert not closed, "offered while masked"
+        assert not closed, "message offered while masked"
         low, high_, data = self.table[vector]
         assert int(dut.wr_irq_addr.value) == high_ << 32 | low
         assert int(dut.wr_irq_data.value) == data
         moderation = int(dut.s_cfg_moderation.value)
-        assert now - self.last.get(vector, -1 << 20) >= moderation, "too soon"
+        assert now - self.last.get(vector, -1 << 20) >= moderation, (
+            "message before the end of the moderation interval"
+        )
         assert dut.ev_irq_valid.value == dut.wr_irq_ready.value
         if dut.wr_irq_ready.value == 1:
             self.left[vector] += 1
-            assert self.left[vector] <= self.requested[vector], "a message nobody requested"
+            assert self.left[vector] <= self.requested[vector], "message without a request"
             self.last[vector] = now
 
     def enabled(self):
@@ -126,7 +131,7 @@ class Bench:
         await self.access(offset, 1, data)
 
     async def load(self, offset):
-        """(whether it is one of this module's, value)"""
+        """Returns (hit, value): whether the offset belongs to this module, and the data."""
         await self.access(offset, data=self.rng.getrandbits(32))
         await ReadOnly()
         found = int(self.dut.hit.value), int(self.dut.rdata.value)
@@ -134,21 +139,21 @@ class Bench:
         return found
 
     async def fill(self, masked=0):
-        """Every vector has a message of its own."""
+        """Stores a random message for every vector."""
         for entry in range(self.vectors):
             for place in range(0, ENTRY, 4):
                 value = masked if place == MASK else self.rng.getrandbits(32)
                 await self.store(TABLE + ENTRY * entry + place, value)
 
     async def shows(self):
-        """The table reads as it was stored."""
+        """Checks that the table reads back as stored."""
         for entry in range(self.vectors):
             wanted = [*self.table[entry], self.masked[entry]]
             for at, value in enumerate(wanted):
                 assert await self.load(TABLE + ENTRY * entry + 4 * at) == (1, value), (entry, at)
 
     async def pending(self):
-        """All pending bits; those of vectors that are not there are 0."""
+        """Returns all pending bits; the bits of absent vectors are 0."""
         value = 0
         for at in range(2 * ((self.vectors + 63) // 64)):
             hit, word = await self.load(PBA + 4 * at)
@@ -163,11 +168,11 @@ class Bench:
         drive(self.dut, **{f"irq_{name}_valid": 0, f"irq_{name}_vector": 0})
 
     async def settle(self):
-        """Time for every vector that may send."""
+        """Waits long enough for every vector to send."""
         await ClockCycles(self.dut.clk, 20 + 12 * self.vectors)
 
     def none_lost(self):
-        """Each request was followed by a message of its vector."""
+        """Checks that each request was followed by a message of its vector."""
         for vector, at in self.requested_at.items():
             if vector < self.vectors:
                 assert self.last.get(vector, -1) > at, f"vector {vector}: a message was lost"
@@ -175,7 +180,8 @@ class Bench:
 
 @cocotb.test()
 async def the_table_is_memory(dut):
-    """host.irq.table: every field of every vector, any order; nothing else is touched or shown."""
+    """host.irq.table: every field of every vector is stored in any order; other offsets neither
+    change nor show the table."""
     bench = await Bench(dut).start()
     rng, end = bench.rng, TABLE + ENTRY * bench.vectors
     await bench.shows()
@@ -201,7 +207,8 @@ async def the_table_is_memory(dut):
 @cocotb.test()
 @cocotb.parametrize(source=["adm", "eq"])
 async def every_vector_has_its_message(dut, source):
-    """host.irq.vectors: and a vector that is not there has none, but is reported."""
+    """host.irq.vectors: each vector sends its own message; a request for an absent vector is
+    reported without a message."""
     bench = await Bench(dut).start()
     await bench.fill()
     for vector in range(256):
@@ -215,7 +222,8 @@ async def every_vector_has_its_message(dut, source):
 @cocotb.test()
 @cocotb.parametrize(moderation=[0, 37], stalls=[0.0, 0.6])
 async def any_order(dut, moderation, stalls):
-    """host.irq.any: requests, masks, function mask, loads mixed; none lost, none too many."""
+    """host.irq.any: mixed requests, vector masks, function masks and loads lose no message and
+    add none."""
     bench = await Bench(dut, stalls).start()
     rng = bench.rng
     dut.s_cfg_moderation.value = moderation
@@ -256,7 +264,8 @@ async def any_order(dut, moderation, stalls):
 
 @cocotb.test()
 async def pending_bits_are_those_requested(dut):
-    """host.irq.pending: one a masked vector, whichever mask; each leaves once, when it may."""
+    """host.irq.pending: a masked vector has one pending bit for any kind of mask; its message
+    leaves once when unmasked."""
     bench = await Bench(dut).start()
     rng = bench.rng
     await bench.fill(masked=1)
@@ -286,7 +295,8 @@ async def pending_bits_are_those_requested(dut):
 
 @cocotb.test()
 async def disabled_it_loses_messages(dut):
-    """host.irq.disabled: what is requested meanwhile, and what waits for the bus."""
+    """host.irq.disabled: a disabled function loses new requests and the message waiting for the
+    bus."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_msix_enable.value = 0
@@ -311,8 +321,8 @@ async def disabled_it_loses_messages(dut):
 @cocotb.test()
 @cocotb.parametrize(moderation=[1, 2, 5, 64, 500])
 async def a_held_message_leaves_in_time(dut, moderation):
-    """host.irq.distance: not before its time, and so few cycles after it, whoever requests
-    beside."""
+    """host.irq.distance: a moderated message leaves not before the end of the interval and at
+    most the specified cycles later, with requests of other vectors."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_moderation.value = moderation
@@ -323,10 +333,10 @@ async def a_held_message_leaves_in_time(dut, moderation):
         await bench.request("adm", vector)
         await ClockCycles(dut.clk, 4)
         first = bench.last[vector]
-        assert first > cycle() - 6, "the first waits for nothing"
+        assert first > cycle() - 6, "the first message must leave immediately"
         await bench.request("eq", vector)
         other, waits = (vector + bench.vectors // 2) % bench.vectors, late
-        if turn % 2:  # it has its turn between both, and another held one may be before it
+        if turn % 2:  # both requests alternate, and another moderated message may be first
             drive(dut, irq_adm_valid=1, irq_adm_vector=other, irq_eq_valid=1, irq_eq_vector=other)
             waits += 24
         await ClockCycles(dut.clk, moderation + waits)
@@ -340,14 +350,15 @@ async def a_held_message_leaves_in_time(dut, moderation):
 
 @cocotb.test()
 async def any_vectors_rest_together(dut):
-    """host.irq.together: those requested twice are held, each for itself, and leave twice."""
+    """host.irq.together: vectors requested twice are moderated independently, and each sends two
+    messages."""
     bench = await Bench(dut).start()
     await bench.fill()
     dut.s_cfg_moderation.value = 12 * bench.vectors
     every = list(range(bench.vectors))
     bench.rng.shuffle(every)
     for often in (0.9, 0.9, 0.5, 0.9):
-        every.reverse()  # who of two may leave first
+        every.reverse()  # changes the order of the vectors
         some = [vector for vector in every if bench.rng.random() < often]
         for vectors, apart in ((every, 4), (some, 1)):
             for vector in vectors:
@@ -364,7 +375,8 @@ async def any_vectors_rest_together(dut):
 
 @cocotb.test()
 async def any_set_behind_the_function_mask(dut):
-    """host.irq.sets: random sets requested behind the mask leave once each, none beside them."""
+    """host.irq.sets: random sets of vectors requested under the function mask send one message
+    each, no other vector does."""
     bench = await Bench(dut).start()
     await bench.fill()
     for _ in range(12):
@@ -382,7 +394,8 @@ async def any_set_behind_the_function_mask(dut):
 
 @cocotb.test()
 async def any_set_of_masks(dut):
-    """host.irq.masks: random masks and requests: those that may leave do, the rest is pending."""
+    """host.irq.masks: with random masks and requests, unmasked vectors send and masked vectors
+    become pending."""
     bench = await Bench(dut).start()
     await bench.fill()
     rng, every, pending = bench.rng, range(bench.vectors), set()
@@ -409,7 +422,8 @@ async def any_set_of_masks(dut):
 
 @cocotb.test()
 async def held_and_pending_together(dut):
-    """host.irq.both: sets that are held, pending, or both: one or two messages, then none."""
+    """host.irq.both: vectors that are moderated, pending or both send one or two messages, then
+    none."""
     bench = await Bench(dut).start()
     await bench.fill()
     moderation = dut.s_cfg_moderation.value = 10 * bench.vectors
@@ -436,12 +450,12 @@ async def held_and_pending_together(dut):
 @cocotb.test()
 @cocotb.parametrize(turn=[0, 1])
 async def a_message_leaves_at_any_moment(dut, turn):
-    """host.irq.moment: wherever the scan over the vectors is, the next keeps its distance,
-    requested for once or all the time."""
+    """host.irq.moment: at every position of the vector scan, the next message keeps the
+    interval, for single and continuous requests."""
     bench = await Bench(dut).start()
     await bench.fill()
     moderation = dut.s_cfg_moderation.value = 40
-    # The scan is at the vector itself, or so many before it.
+    # The scan is at the vector, or `ahead` positions before it.
     for ahead in range(bench.vectors):
         vector = bench.rng.randrange(bench.vectors)
         while (cycle() + ahead) % bench.vectors != vector:
@@ -452,7 +466,9 @@ async def a_message_leaves_at_any_moment(dut, turn):
             await until(dut, lambda vector=vector: bench.left[vector] == 2, "the next")
             drive(dut, irq_adm_valid=0)
             await ClockCycles(dut.clk, moderation + 2 * bench.vectors + 10)
-            assert bench.left[vector] == 3, "those requested meanwhile are one"
+            assert bench.left[vector] == 3, (
+                "requests during the interval must merge into one message"
+            )
             continue
         for _ in range(2):
             await bench.request("adm", vector)
@@ -462,8 +478,8 @@ async def a_message_leaves_at_any_moment(dut, turn):
 
 @cocotb.test()
 async def the_longest_distance(dut):
-    """host.irq.clock: longer than half the round of the clock that measures it, wherever it is;
-    then, in its upper half, many short ones."""
+    """host.irq.clock: an interval longer than half the range of the cycle counter is kept at any
+    counter value; then many short intervals in its upper half are kept."""
     bench = Bench(dut)
     await bench.reset()
     moderation, late, vector = 65535, 4 + 2 * bench.vectors, bench.rng.randrange(bench.vectors)
@@ -493,13 +509,14 @@ async def the_longest_distance(dut):
 
 @cocotb.test()
 async def each_bit_of_the_distance(dut):
-    """host.irq.bits: powers of two, from any place of the scan over the vectors."""
+    """host.irq.bits: intervals that are powers of two are kept from any position of the vector
+    scan."""
     bench = await Bench(dut).start()
     await bench.fill()
     late = 4 + 2 * bench.vectors
     for bit in (*range(7), 9, 12):
         moderation = dut.s_cfg_moderation.value = 1 << bit
-        bench.last.clear()  # what has rested for the time before is free to go
+        bench.last.clear()  # vectors past the previous interval may send
         vector = bench.rng.randrange(bench.vectors)
         await ClockCycles(dut.clk, bench.rng.randrange(1, 70))
         left = []
@@ -517,8 +534,8 @@ async def each_bit_of_the_distance(dut):
 
 @cocotb.test()
 async def disabled_it_keeps_what_is_pending(dut):
-    """host.irq.kept: also of a vector whose held message is lost; and without a request nothing
-    is odd, whatever stands there."""
+    """host.irq.kept: a disabled function keeps pending bits, also of a vector that loses its
+    moderated message; a vector number without a request is not reported."""
     bench = await Bench(dut).start()
     await bench.fill()
     moderation = dut.s_cfg_moderation.value = 300
@@ -543,12 +560,13 @@ async def disabled_it_keeps_what_is_pending(dut):
 
 @cocotb.test()
 async def resets(dut):
-    """host.irq.reset: the core's clears requests, the host's the table, an entry a cycle."""
+    """host.irq.reset: a core reset clears requests; a host reset clears the table, one entry per
+    cycle."""
     bench = await Bench(dut).start()
     await bench.fill()
     last = bench.vectors - 1
     for turn in range(6):
-        # Pending, held, and one on its way to the bus.
+        # One vector pending, one moderated, one message waiting for the bus.
         await bench.store(TABLE + MASK, 1)
         dut.s_cfg_moderation.value = 200
         for vector in (0, last, last):
@@ -567,7 +585,7 @@ async def resets(dut):
         await bench.settle()
         assert not bench.left and await bench.pending() == 0
         await bench.shows()
-        # Nothing rests after it.
+        # No vector is moderated after the reset.
         await bench.request("adm", last)
         await ClockCycles(dut.clk, 5)
         assert bench.left[last] == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_mtt_alloc: first fit over whole blocks, against a list of the blocks in use."""
+"""Tests efa_mtt_alloc: first-fit allocation of contiguous blocks, against a list of used blocks."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -18,20 +18,20 @@ def idle(dut):
 
 
 class Pool:
-    """The module, and beside it the blocks in use as {region: (first, behind the last)}; below the
-    hint there is no gap, and a search begins there."""
+    """Drives the module and models the used blocks as {region: (first, end)}. No gap lies before
+    the hint, so a search starts at the hint."""
 
     def __init__(self, dut):
         self.dut, self.blocks, self.hint = dut, {}, 0
         idle(dut)
 
     def cancel(self):
-        """As after a reset."""
+        """Clears the model as a reset does."""
         self.blocks.clear()
         self.hint = 0
 
     async def request(self, what, **values):
-        """Cycles from the first one of the request to its ready."""
+        """Returns the cycles from the first cycle of the request to its ready."""
         drive(self.dut, **{what: 1}, **values)
         await RisingEdge(self.dut.clk)
         cycles = await until(self.dut, high(self.dut.s_ready), cycles=3 * REGIONS)
@@ -39,8 +39,8 @@ class Pool:
         return cycles
 
     def first_fit(self, need):
-        """Where it goes (None: nowhere) and how many blocks lie between there and the hint, which
-        goes on to the first gap."""
+        """Returns the position of the first fit (None without a fit) and the number of blocks
+        passed from the hint. Moves the hint to the first gap."""
         at, passed = self.hint, [block for block in self.blocks.values() if block[0] >= self.hint]
         for count, (first, end) in enumerate(sorted(passed)):
             if first - at >= need:
@@ -61,7 +61,7 @@ class Pool:
         return where, before, cycles
 
     async def place(self, index, need):
-        """Find and insert; whether there was room."""
+        """Finds and inserts a block; returns whether the block fits."""
         where, _, _ = await self.find(need)
         if where is None:
             return False
@@ -86,7 +86,7 @@ async def random_life_is_first_fit(dut):
     await clock_and_reset(dut)
     full = 0
     for most, turns in ((40, 220), (400, 220), (4000, 220), (4000, 60), (POOL, 60), (60, 90)):
-        if turns < 220:  # from an empty pool
+        if turns < 220:  # start with an empty pool
             for index in list(pool.blocks):
                 await pool.remove(index)
         for _ in range(turns):
@@ -121,7 +121,7 @@ async def the_whole_pool_and_every_region(dut):
     assert pool.blocks[8][0] == 7 * POOL // REGIONS
     for _ in range(2):
         assert (await pool.find(1))[0] is None
-    # Past all that reach to the end of the pool there is nothing.
+    # No gap exists after the last block of a pool that is used to its end.
     await pool.remove(8)
     assert (await pool.find(1 + 3 * POOL // REGIONS))[:2] == (None, REGIONS - 10)
     for index in list(pool.blocks):
@@ -131,7 +131,8 @@ async def the_whole_pool_and_every_region(dut):
 
 @cocotb.test()
 async def a_block_of_any_size_and_the_rest(dut):
-    """admin.mtt_alloc.sizes: two bits of its size at a time; the rest of the pool just fits"""
+    """admin.mtt_alloc.sizes: blocks with one or two bits set in their size, and their
+    complements, leave exactly the rest of the pool free"""
     pool = Pool(dut)
     await clock_and_reset(dut)
     bits = LIMITS.mtt_w
@@ -147,7 +148,8 @@ async def a_block_of_any_size_and_the_rest(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.mtt_alloc.time: behind the last gap there is no search, else two cycles a region."""
+    """admin.mtt_alloc.time: a search after the last gap is immediate; otherwise it takes the
+    specified cycles per region passed."""
     find, step = timing("efa_mtt_alloc", "find"), timing("efa_mtt_alloc", "region")
     insert, remove = timing("efa_mtt_alloc", "insert"), timing("efa_mtt_alloc", "remove")
     pool = Pool(dut)
@@ -168,7 +170,7 @@ async def its_cycles(dut):
 
 @cocotb.test()
 async def reset_empties_the_pool(dut):
-    """admin.mtt_alloc.reset: at every step of every request."""
+    """admin.mtt_alloc.reset: a reset in any cycle of any request empties the pool."""
     pool = Pool(dut)
     await clock_and_reset(dut)
     for what in ("s_find", "s_insert", "s_remove"):
