@@ -31,6 +31,7 @@ def find(tree, key):
 
 
 class Bench:
+    """Drives responses into efa_acq_write and monitors ACQE writes and notes."""
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         self.rng = rng_for("post")
@@ -174,7 +175,7 @@ async def every_source_gets_its_turn(dut):
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def a_disabled_ring_swallows_responses(dut):
-    """admin.post.disabled: accepts and drops responses while the ring is disabled."""
+    """admin.post.disabled: a disabled ring accepts and drops responses."""
     bench = Bench(dut)
     await bench.start()
     dut.acq_on.value = 0

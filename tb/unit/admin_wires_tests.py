@@ -354,7 +354,7 @@ async def objects_of_every_bit(dut):
 
 @cocotb.test()
 async def ready_when_the_numbers_are(dut):
-    """admin.wires.init: init done is not set after a reset before the address handle and region
+    """admin.wires.init: after a reset, init done is set only after the address handle and region
     tables are cleared."""
     await begin(dut)
     dut.core_rst.value = 1

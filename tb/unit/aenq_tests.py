@@ -54,7 +54,7 @@ class Ring:
         self.dut.reg_wr_valid.value = 0
 
     async def set_up(self, depth=16, vector=0, size=64, idle=0):
-        """Stores the ring registers, each followed by up to `idle` idle cycles."""
+        """Stores the ring registers, with up to `idle` idle cycles after each base register."""
         self.entries, self.consumed, self.depth, self.vector = [], 0, depth, vector
         halves = [(Reg.AENQ_BASE_LO, self.base & 0xFFFF_FFFF), (Reg.AENQ_BASE_HI, self.base >> 32)]
         for register, value in self.rng.sample(halves, 2):

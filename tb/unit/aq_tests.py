@@ -13,6 +13,8 @@ ANOMALY_AQ = 1
 
 
 class Aq:
+    """Drives register stores, notes and events into efa_aq and monitors messages and anomaly
+    reports."""
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         drive(dut, reg_wr_valid=0, reg_wr_offset=0, reg_wr_data=0, aq_consumed=0, s_note_valid=0,

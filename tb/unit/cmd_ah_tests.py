@@ -27,6 +27,7 @@ def gid(node):
 
 
 class Handles(Unit):
+    """Drives efa_cmd_ah and records the reported address handle contexts."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         self.table = StreamMonitor(dut, "ah", fields=["index", "data"])

@@ -42,6 +42,7 @@ def eq(base=BASE, **fields):
 
 
 class Queues(Unit):
+    """Drives efa_cmd_cq and records the reported CQ and EQ contexts and the drains."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         self.cqs = StreamMonitor(dut, "cqc", fields=["cqn", "data"])

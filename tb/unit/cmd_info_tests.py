@@ -58,6 +58,7 @@ def stats(kind, scope=0):
 
 
 class Info(Unit):
+    """Drives efa_cmd_info with models of the host memory and of the statistics counters."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         dut.s_cfg_node_id.value = 5

@@ -42,6 +42,7 @@ def key(index, generation):
 
 
 class Regions(Unit):
+    """Drives efa_cmd_mr and records page translations, region contexts and drains."""
     def __init__(self, dut, slow=False):
         super().__init__(dut, slow)
         self.order = []

@@ -29,6 +29,7 @@ def context(**fields):
 
 
 class Bench:
+    """Drives contexts and completions into efa_cq and models the expected CQEs."""
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.dut = dut
         self.contexts = {}

@@ -26,4 +26,4 @@ async def checksums_of_a_stream_of_entries(dut):
         await RisingEdge(dut.clk)
         if number >= promised.latency:
             want = crc16(entries[number - promised.latency].to_bytes(bits // 8, "little"))
-            assert int(dut.m_crc.value) == want, f"entry {number - promised.latency}"
+            assert int(dut.m_crc.value) == want, f"input {number - promised.latency}"

@@ -118,8 +118,8 @@ async def lines_in_order_from_responses_in_any(dut, pace):
 
 @cocotb.test()
 async def one_waits_at_each_end(dut):
-    """admin.line_rd.waits: one read request and one line are held at the ports; the read is
-    issued although the line port is stalled."""
+    """admin.line_rd.waits: one read request and one line are held at the ports; neither valid
+    depends on its ready."""
     source, sink, host = await start(dut)
     free, busy = host.reads._pause, lambda: True
     for end in (host.reads, sink):

@@ -14,6 +14,7 @@ ENGINES = ("send", "recv", "cpl")
 
 
 class Bench:
+    """Models the requesting units and the three engines around efa_drain."""
     def __init__(self, dut, stalls):
         self.dut, self.units, self.done, self.said = dut, int(dut.UNITS.value), [], []
         drive(dut, s_drain_valid=0, s_drain_late=0)

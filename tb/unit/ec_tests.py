@@ -58,6 +58,7 @@ class Counters:
 
 
 class Bench:
+    """Drives orders and completions into efa_ec and compares all outputs with `Counters`."""
     def __init__(self, dut, gaps=0.0, stalls=0.0):
         self.dut, self.rng, self.rule, self.seen = dut, rng_for("ec"), Counters(), []
         self.qps = 1 << int(dut.QPN_W.value)

@@ -11,6 +11,7 @@ BASES = [0x7000_0000 + 0x10000 * number for number in range(1 << LIMITS.eqn_w)]
 
 
 class Bench:
+    """Drives contexts, commits and doorbells into efa_eq and monitors EQE writes and interrupts."""
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         for name in ("cqc_valid", "eqc_valid", "cqdb_valid", "eqdb_valid",
@@ -57,7 +58,7 @@ class Bench:
         await ClockCycles(self.dut.clk, 60)
 
     async def completion(self, cqn):
-        """Arms the CQ with all CQEs consumed, then commits a completion."""
+        """Arms the CQ with consumer index 0, then commits a completion."""
         await self.arm_cq(cqn, 0)
         self.commit(cqn)
         await self.settle()

@@ -76,7 +76,7 @@ async def an_arm_around_a_completion(dut):
         at.setdefault(SPAN + distance, []).append(("arm", cqn, consumed))
         await script.play(at)
         # The host consumes a CQE only after the commit; then no CQE is unconsumed. An earlier arm
-        # uses the total of its cycle.
+        # is compared with the total of its cycle.
         once = bench.events()
         if (consumed, before) == (1, 0):
             assert once == ([cqn] if distance < 0 else []) or distance in (-1, -2), distance

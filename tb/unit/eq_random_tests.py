@@ -254,7 +254,7 @@ async def every_queue_in_every_state_is_made_anew(dut):
 
     for before in rng.sample(range(4), 4):
         for cqn in rng.sample(env.numbers, len(env.numbers)):
-            # A commit, and then armed; an event; another one behind it.
+            # State before the creation: 0 a commit only, 1 armed, 2 event posted, 3 event pending.
             await env.commit(cqn, rng.choice((1, 256)))
             await env.quiet()
             for arm in range(before):
@@ -276,8 +276,8 @@ async def every_queue_in_every_state_is_made_anew(dut):
 @cocotb.test()
 @cocotb.parametrize(others=[False, True])
 async def a_second_event_is_its_own_queues(dut, others):
-    """eq.random.second: the second event of each CQ belongs to its own EQ, independently of
-    pending events of other CQs"""
+    """eq.random.second: an arm of an EQ releases no second event of a CQ with one event, with
+    and without pending events of CQs on other EQs"""
     env = Env(dut)
     await env.start_all()
     rng, own = env.rng, env.rng.randrange(EQS)

@@ -38,7 +38,7 @@ async def order(dut, pace):
 
 @cocotb.test()
 async def fill(dut):
-    """common.fifo.full: accepts exactly its depth, with the correct level."""
+    """common.fifo.full: the FIFO accepts exactly its depth and reports the correct level."""
     idle(dut)
     await clock_and_reset(dut)
     dut.s_valid.value = 1
@@ -54,7 +54,7 @@ async def fill(dut):
 
 @cocotb.test()
 async def rate(dut):
-    """common.fifo.rate: one item per cycle at the specified latency."""
+    """common.fifo.rate: the FIFO passes one item per cycle at the specified latency."""
     idle(dut)
     await clock_and_reset(dut)
     dut.m_ready.value = 1

@@ -55,6 +55,7 @@ class Ring:
 
 
 class Bench:
+    """Models the tables around efa_llq and the expected result of each store."""
     def __init__(self, dut):
         self.dut, self.rings, self.expected, self.errors = dut, {}, [], []
         self.rng, self.wrapped = rng_for("llq"), False

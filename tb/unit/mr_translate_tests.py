@@ -98,16 +98,16 @@ async def covered(sink, request, pages, max_log):
 
 @cocotb.test()
 async def ranges_of_every_magnitude(dut):
-    """data.mr_translate.magnitude: sizes one bit above or below powers of two are covered in
-    blocks of every size"""
+    """data.mr_translate.magnitude: ranges that exceed a block end by each power of two are
+    covered, in blocks of every size"""
     rng = rng_for("magnitude")
     source, sink = await start(dut, 12)
     for max_log in range(7, 13):
         dut.max_log.value = max_log
         block, requests = 1 << max_log, []
         for bits in range(max_log):
-            # The remaining length exceeds the end of the first block, or of the next block, by one
-            # bit.
+            # The remaining length exceeds the end of the first or of the next block by a power of
+            # two.
             step = rng.randrange(1, block) & ~(1 << bits) or block
             begin = rng.getrandbits(50) * block
             requests += [{"phys": 1, "user": bits & 1, "addr": begin + low,

@@ -20,6 +20,7 @@ class Pins:
     """Presents the design with one `rst` that drives the host reset and the core reset."""
 
     class Both:
+        """Drives host_rst and core_rst as one signal."""
         def __init__(self, dut):
             self.dut = dut
 
