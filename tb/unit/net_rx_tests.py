@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_net_rx: what is stored, what is dropped and said to be, and what may be seen of it."""
+"""Tests efa_net_rx: packet storage, drops with their reports, and reads of the packet buffer."""
 
 from collections import deque
 
@@ -54,7 +54,7 @@ class Bench:
                 for at in range(0, len(raw), 64)]  # fmt: skip
 
     def send(self, size, **fields):
-        """A packet that is to be stored."""
+        """Sends a valid packet, which the device must store."""
         header, payload = self.header(size, **fields), self.rng.randbytes(size)
         raw = bytes(header.pack()) + payload
         self.net.post(*self.flits(raw))
@@ -68,7 +68,7 @@ class Bench:
             msg_id=header.msg_id))  # fmt: skip
 
     def failed(self, what, size=None):
-        """Flits of a packet with one fault: (fault, flits)."""
+        """Returns (anomaly cause, flits) of a packet with one fault."""
         rng = self.rng
         size = rng.choice((0, 5, 32, 33, 96, rng.randrange(600))) if size is None else size
         header, payload = self.header(size), rng.randbytes(size)
@@ -97,13 +97,13 @@ class Bench:
         return cause, flits
 
     async def window(self, at):
-        """64 bytes of the packet buffer."""
+        """Reads 64 bytes of the packet buffer."""
         self.dut.s_win_pos.value = at % (64 * LINES)
         await ClockCycles(self.dut.clk, timing("efa_net_rx", "window").latency + 1)
         return str(self.dut.m_win_data.value)
 
     async def check(self, beat, look=2):
-        """A stored packet: its header, and its bytes through windows at any position; its slot."""
+        """Checks the header and random payload windows of a stored packet; returns its slot."""
         raw = self.wanted.popleft()
         assert beat["header"] == int.from_bytes(raw[:32], "little")
         for _ in range(look):
@@ -117,7 +117,7 @@ class Bench:
         await pulse(self.dut, "s_free_valid", s_free_slot=slot)
 
     async def complete(self):
-        """No line was lost: packets as large as the whole buffer fit at once."""
+        """Shows that no line is lost: packets as large as the whole buffer fit at once."""
         for _ in range(4):
             self.send(64 * (LINES // 4) - 32)
         for slot in [await self.check(beat, 1) for beat in await self.pkt.take(4)]:
@@ -135,7 +135,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.3, 0.0), (0.0, 0.6), (0.3, 0.5)])
 async def packets_are_stored_and_seen(dut, pace):
-    """transport.net_rx.store: all sizes, round the buffer, acknowledgements between them"""
+    """transport.net_rx.store: Valid packets of all sizes are stored over several buffer wraps, with
+    acknowledgements between them."""
     bench = Bench(dut, *pace)
     await bench.start()
     rng, pending, sent = bench.rng, deque(), 0
@@ -150,7 +151,8 @@ async def packets_are_stored_and_seen(dut, pace):
         while bench.wanted:
             pending.append(await bench.check((await bench.pkt.take(1))[0]))
             while len(pending) > rng.randrange(4):
-                # In any order: the lines of one are free when those before it are.
+                # Slots return in any order; the lines of a packet become free after those of all
+                # older packets.
                 pending.rotate(rng.randrange(4))
                 await bench.free(pending.popleft())
         await bench.drained()
@@ -164,7 +166,8 @@ async def packets_are_stored_and_seen(dut, pace):
 
 @cocotb.test()
 async def malformed_packets_are_dropped(dut):
-    """transport.net_rx.malformed: each is reported once, costs no line and harms no neighbour"""
+    """transport.net_rx.malformed: Each malformed packet is reported once, occupies no line and
+    leaves its neighbours intact."""
     bench = Bench(dut, 0.1)
     await bench.start()
     faults = ["opcode", "node", "short", "long", "mtu", "acknowledgement", "keep", "hole"]
@@ -194,7 +197,8 @@ async def malformed_packets_are_dropped(dut):
 
 @cocotb.test()
 async def full_of_lines(dut):
-    """transport.net_rx.full: takes what fits to the last line, then waits for free ones"""
+    """transport.net_rx.full: The buffer accepts packets up to its last line and stalls until lines
+    become free."""
     bench = Bench(dut)
     await bench.start()
     big = LINES // 4
@@ -210,7 +214,7 @@ async def full_of_lines(dut):
     for slot in slots[:0:-1]:
         await bench.free(slot)
     await ClockCycles(dut.clk, 20)
-    assert len(bench.net.waiting) == 3 and not bench.moments["released"], "the oldest is there"
+    assert len(bench.net.waiting) == 3 and not bench.moments["released"], "oldest packet held"
     await bench.free(slots[0])
     await bench.check((await bench.pkt.take(1))[0])
     assert len(bench.moments["released"]) == len(slots)
@@ -219,7 +223,8 @@ async def full_of_lines(dut):
 
 @cocotb.test()
 async def full_of_packets(dut):
-    """transport.net_rx.depth: how many packets and acknowledgements wait while nobody takes them"""
+    """transport.net_rx.depth: The device accepts the specified number of packets and
+    acknowledgements while the consumer stalls."""
     held = {"on": True}
     bench = Bench(dut, hold=lambda: held["on"])
     await bench.start()
@@ -244,7 +249,8 @@ async def full_of_packets(dut):
 
 @cocotb.test()
 async def full_of_slots(dut):
-    """transport.net_rx.slots: so many packets are stored, however small"""
+    """transport.net_rx.slots: The device stores at most the specified number of packets, whatever
+    their size."""
     bench = Bench(dut)
     await bench.start()
     depth = timing("efa_net_rx", "slot").depth
@@ -267,7 +273,8 @@ async def full_of_slots(dut):
 
 @cocotb.test()
 async def quiet_before_a_reset(dut):
-    """transport.net_rx.quiesce: from then on everything is taken and dropped without a word"""
+    """transport.net_rx.quiesce: While `quiesce` is set, every flit is accepted and dropped without
+    a report."""
     bench = Bench(dut)
     await bench.start()
     for cut in range(1, 6):
@@ -296,7 +303,8 @@ async def quiet_before_a_reset(dut):
 
 @cocotb.test()
 async def reset_of_the_core_in_a_packet(dut):
-    """transport.net_rx.core_reset: its rest is discarded, what follows is whole"""
+    """transport.net_rx.core_reset: A core reset within a packet discards its remaining flits; the
+    following packet is stored intact."""
     bench = Bench(dut)
     await bench.start()
     for cut in range(1, 9):
@@ -317,7 +325,8 @@ async def reset_of_the_core_in_a_packet(dut):
 
 @cocotb.test()
 async def reset_of_the_core_in_a_gap(dut):
-    """transport.net_rx.gap: nothing comes while it resets, or is quiet; the rest is discarded"""
+    """transport.net_rx.gap: A reset in a gap of a packet produces no output; the remaining flits
+    are discarded."""
     held = {"at": None}
     bench = Bench(dut, lambda: bench.net.sent == held["at"])
     await bench.start()
@@ -343,7 +352,8 @@ async def reset_of_the_core_in_a_gap(dut):
 
 @cocotb.test()
 async def power_on_reset_in_a_packet(dut):
-    """transport.net_rx.reset: the stream begins anew"""
+    """transport.net_rx.reset: A power-on reset restarts the stream at a packet boundary and at line
+    0."""
     bench = Bench(dut, 0.0, 0.5)
     await bench.start()
     for cut in (1, 3):
@@ -366,7 +376,8 @@ async def power_on_reset_in_a_packet(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.net_rx.time"""
+    """transport.net_rx.time: Packets, acknowledgements and window reads meet their specified
+    cycles."""
     bench = Bench(dut)
     await bench.start()
     seen = bench.moments

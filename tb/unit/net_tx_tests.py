@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_net_tx: flits pass whole and in order, acknowledgements between packets, done follows."""
+"""Tests efa_net_tx: flit order, acknowledgements between packets, completion after the last
+flit."""
 
 from collections import deque
 
@@ -45,7 +46,7 @@ class Bench:
         return fields, INTERNAL.tx_msg.pack(**fields)
 
     def packet(self, count, done=0):
-        """A data packet; `done` when it completes as it leaves."""
+        """Posts a data packet; with `done` its last flit also carries a completion."""
         fields, msg = self.message()
         for number in range(count):
             last = int(number == count - 1)
@@ -63,7 +64,7 @@ class Bench:
             self.wanted_done.append(msg)
 
     def other(self, kind):
-        """A completion without a packet, or a barrier."""
+        """Posts a completion without a packet, or a barrier."""
         _, msg = self.message(kind=kind)
         self.source.post({"net": 0, "first": 1, "last": 1, "done": int(kind == DONE), "msg": msg})
         self.wanted_done.append(msg)
@@ -84,7 +85,8 @@ class Bench:
         )
 
     def _flit(self, beat):
-        """The next flit of the stream, or between two packets the next acknowledgement."""
+        """Checks a flit against the next packet flit or, between two packets, the next
+        acknowledgement."""
         if not self.inside and self.wanted_acks and beat == self.wanted_acks[0][1]:
             self.acked.append(self.wanted_acks.popleft()[0])
             self.kinds.append("ack")
@@ -132,7 +134,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.0, 0.4, 0.7), (0.4, 0.3, 0.9)])
 async def everything_leaves_in_order(dut, pace):
-    """transport.net_tx.order"""
+    """transport.net_tx.order: Packets, completions and acknowledgements leave in order at any
+    rate."""
     bench = Bench(dut, *pace)
     await bench.start()
     for _ in range(200):
@@ -149,21 +152,23 @@ async def everything_leaves_in_order(dut, pace):
 
 @cocotb.test()
 async def they_take_turns(dut):
-    """transport.net_tx.turns: packet, acknowledgement, packet; a packet is one turn"""
+    """transport.net_tx.turns: Packets and acknowledgements alternate; a packet counts as one
+    grant."""
     bench = Bench(dut, periodic(8, 1))
     await bench.start()
     for number in range(12):
         bench.ack()
         bench.packet(1 + number % 3)
-    await until(dut, lambda: len(bench.kinds) == 24, "turns")
-    # Whoever was first, then strictly in turn.
+    await until(dut, lambda: len(bench.kinds) == 24, "packets")
+    # The first grant is arbitrary; the following ones alternate strictly.
     assert all(one != other for one, other in zip(bench.kinds[1:], bench.kinds[2:-1], strict=False))
     await bench.settle()
 
 
 @cocotb.test()
 async def nobody_takes_completions(dut):
-    """transport.net_tx.done_full: flits stop before one is lost; acknowledgements go on"""
+    """transport.net_tx.done_full: Flits stop before a completion is lost; acknowledgements
+    continue."""
     held = {"on": True}
     bench = Bench(dut, done=lambda: held["on"])
     await bench.start()
@@ -181,7 +186,8 @@ async def nobody_takes_completions(dut):
 
 @cocotb.test()
 async def many_acknowledgements_wait(dut):
-    """transport.net_tx.ack_depth: while the network takes nothing"""
+    """transport.net_tx.ack_depth: Acknowledgements queue up to the specified depth while the
+    network stalls."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -198,7 +204,8 @@ async def many_acknowledgements_wait(dut):
 
 @cocotb.test()
 async def quiet_between_packets(dut):
-    """transport.net_tx.quiesce: the packet ends, nothing follows but completions and barriers"""
+    """transport.net_tx.quiesce: After `quiesce` the current packet ends; only completions and
+    barriers follow."""
     bench = Bench(dut, 0.3)
     await bench.start()
     for turn in range(12):
@@ -229,7 +236,8 @@ async def quiet_between_packets(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.net_tx.time"""
+    """transport.net_tx.time: Flits, acknowledgements and completions meet their specified
+    cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s", "ack_tx", "m_net", "m_done")
@@ -251,7 +259,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """transport.net_tx.reset"""
+    """transport.net_tx.reset: A reset during traffic discards all pending items; the next packet
+    leaves intact."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for turn in range(4):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_obj_table: numbers, references, touched numbers and pages, against a plain ref."""
+"""Tests efa_obj_table against a reference model of numbers, references, UAR ownership and LLQ
+pages."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -18,14 +19,14 @@ UNITS = 5
 
 
 class RefModel:
-    """What the numbers should be."""
+    """Models the expected state of every object number."""
 
     def __init__(self, sizes):
         self.sizes = sizes
-        self.consumed = {kind: {} for kind in sizes}  # number: references
+        self.consumed = {kind: {} for kind in sizes}  # number: reference count
         self.touched = {kind: {} for kind in sizes}  # number: UAR
         self.gens, self.owner = {}, {}
-        self.lowest = dict.fromkeys(sizes, 0)  # below it none is free
+        self.lowest = dict.fromkeys(sizes, 0)  # all numbers below it are in use
 
     def free(self, kind, number, uar):
         return number not in self.consumed[kind] and (
@@ -77,7 +78,8 @@ class Bench:
         await self.ready()
 
     async def ready(self):
-        """After reset, which ended a cycle ago."""
+        """Checks that initialisation after a reset, which ended one cycle ago, takes its specified
+        time."""
         numbers = sum(self.ref.sizes.values())
         due = timing("efa_obj_table", "number").interval * numbers
         assert await until(self.dut, high(self.dut.init_done), cycles=due + 1) == due
@@ -85,8 +87,7 @@ class Bench:
     async def request(self, op, kind, index=0, uar=0, log=0, unit=None):
         dut = self.dut
         unit = self.requested = self.rng.randrange(UNITS) if unit is None else unit
-        # What stands at the ports of units that do not ask says nothing, nor do the upper bits of
-        # a UAR.
+        # Ports of idle units and the upper bits of a UAR carry don't-care bits.
         for name, width, value in (("op", 3, op), ("kind", 3, kind), ("index", 32, index),
                                    ("uar", 16, uar | self.rng.getrandbits(6) << 10),
                                    ("log", 4, log)):  # fmt: skip
@@ -114,13 +115,13 @@ class Bench:
         request, path, number = (
             timing("efa_obj_table", name) for name in ("request", "find", "number")
         )
-        # Where there is none, the first number that is beyond the kind's ends it.
+        # Without a free number the search ends at the first number beyond the range of the kind.
         last = self.ref.sizes[kind] if want is None else want + (1 << log) - 1
         further = last - first
         due = path.latency + number.interval * further
         if want is None and further == 0:
             due = request.latency
-        assert self.cycles - 1 == due, (kind, uar, log, want, "its time")
+        assert self.cycles - 1 == due, (kind, uar, log, want, "wrong search time")
         assert code == (NONE if want is None else OK), (kind, uar, log, want)
         assert want is None or int(self.found) == want, (kind, uar, log, int(self.found), want)
         return want
@@ -131,7 +132,7 @@ class Bench:
         assert kind == LLQ or int(self.gen) == gen, (kind, number)
 
     async def check(self, kind, number):
-        """Whether it is there, its UAR, generation and whether it is referenced."""
+        """Checks presence, UAR, generation and reference flag of an object."""
         code = await self.request(CHECK, kind, number, self.rng.getrandbits(16))
         there = self.ref.consumed[kind].get(number)
         assert code == (ABSENT if there is None else OK), (kind, number)
@@ -152,7 +153,8 @@ class Bench:
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def lowest_numbers_first_until_none(dut):
-    """admin.objects.lowest_free"""
+    """admin.objects.lowest_free: Find returns the lowest free number, and none when all numbers are
+    in use."""
     bench = Bench(dut)
     await bench.start()
     for number in range(1 << LIMITS.eqn_w):
@@ -169,7 +171,8 @@ async def lowest_numbers_first_until_none(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def references_keep_an_object(dut):
-    """admin.objects.references"""
+    """admin.objects.references: A referenced object is not freed, and a reference requires the UAR
+    of the object."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(CQ, await bench.find(CQ, 3), 3)
@@ -184,7 +187,8 @@ async def references_keep_an_object(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def a_number_stays_with_its_uar(dut):
-    """admin.objects.touched"""
+    """admin.objects.touched: A freed number returns only to its UAR until that UAR itself is
+    freed."""
     bench = Bench(dut)
     await bench.start()
     for number in (0, 1):
@@ -204,8 +208,8 @@ async def a_number_stays_with_its_uar(dut):
 
 @cocotb.test()
 async def a_ring_gets_pages_that_are_all_free(dut):
-    """admin.objects.pages: one of its pages that another ring has, whichever, is enough; no ring is
-    larger than all there are."""
+    """admin.objects.pages: An LLQ gets an aligned block of free pages: one used page excludes a
+    block, and a block larger than the memory is refused."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(UAR, 0)
@@ -219,7 +223,7 @@ async def a_ring_gets_pages_that_are_all_free(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def random_life_matches_the_account(dut):
-    """admin.objects.random"""
+    """admin.objects.random: Random allocations, references and frees match the reference model."""
     bench = Bench(dut)
     await bench.start()
     rng, ref = bench.rng, bench.ref
@@ -247,7 +251,7 @@ async def random_life_matches_the_account(dut):
                 ref.consumed[kind][number] -= 1
             await bench.free(kind, number, uar, log)
             del held[kind, number]
-            if rng.random() < 0.02:  # drop all of one UAR, so that it can go
+            if rng.random() < 0.02:  # free all objects of one UAR, then the UAR
                 for (k, n), (u, g) in list(held.items()):
                     if u == uar:
                         await bench.free(k, n, u, g)
@@ -263,7 +267,8 @@ async def random_life_matches_the_account(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def numbers_all_over(dut):
-    """admin.objects.all: any number of each kind, any UAR, many references; others untouched."""
+    """admin.objects.all: Random operations on any number, with any UAR and many references, leave
+    other objects unchanged."""
     bench = Bench(dut)
     await bench.start()
     rng, ref = bench.rng, bench.ref
@@ -302,7 +307,8 @@ async def numbers_all_over(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def every_number_of_a_kind(dut):
-    """admin.objects.whole: all taken in their order, some given back, the lowest found in time."""
+    """admin.objects.whole: All numbers of a kind are allocated in order; freed numbers are found
+    again, lowest first, in time."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -314,7 +320,7 @@ async def every_number_of_a_kind(dut):
             await bench.take(kind, number)
         assert await bench.find(kind) is None
         if kind == UAR:
-            continue  # each that goes is scanned for
+            continue  # a free starts a scan for each UAR
         for _ in range(6):
             gone = rng.sample(range(size), rng.randrange(1, 5))
             for number in gone:
@@ -328,7 +334,8 @@ async def every_number_of_a_kind(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def a_scan_is_for_one_uar(dut):
-    """admin.objects.walk: what another one touched, whose number differs in one bit, stays so."""
+    """admin.objects.walk: The scan for a freed UAR keeps numbers of a UAR that differs in one
+    bit."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -351,7 +358,8 @@ async def a_scan_is_for_one_uar(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def none_is_there_for_another_uar(dut):
-    """admin.objects.others: numbers that one UAR touched and gave back are none of another's."""
+    """admin.objects.others: Numbers that one UAR used and freed are not available to another
+    UAR."""
     bench = Bench(dut)
     await bench.start()
     for kind in BY_UAR:
@@ -371,7 +379,8 @@ async def none_is_there_for_another_uar(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def blocks_of_any_size(dut):
-    """admin.objects.blocks: any number of pages taken and given back, each in its own place."""
+    """admin.objects.blocks: Blocks of any number of pages are allocated and freed at the expected
+    place."""
     bench = Bench(dut)
     await bench.start()
     rng, held = bench.rng, {}
@@ -388,11 +397,12 @@ async def blocks_of_any_size(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def generations_of_queue_pairs(dut):
-    """admin.objects.generation: they go on where those of keys begin anew."""
+    """admin.objects.generation: The generation of a queue pair exceeds the range of the generation
+    of a memory key."""
     bench = Bench(dut)
     await bench.start()
     wanted = (1 << 12) + 40
-    # One unit takes number 0, the next gives it back, and so on.
+    # One unit allocates number 0, the other frees it, alternately.
     dut.s_obj_op.value = TAKE | FREE << 3
     dut.s_obj_kind.value = QP | QP << 3
     dut.s_obj_index.value = dut.s_obj_uar.value = dut.s_obj_log.value = 0
@@ -409,7 +419,7 @@ async def generations_of_queue_pairs(dut):
 
 @cocotb.test(timeout_time=4000, timeout_unit="us")
 async def generations_turn(dut):
-    """admin.objects.generation"""
+    """admin.objects.generation: The generation of a memory key wraps to 1 after its last value."""
     bench = Bench(dut)
     await bench.start()
     last = (1 << 20 - LIMITS.mr_w) - 1
@@ -421,13 +431,14 @@ async def generations_turn(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def units_wait_for_each_other(dut):
-    """admin.objects.arbitration"""
+    """admin.objects.arbitration: Concurrent requests of all units are granted in round-robin
+    order."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(PD, 0)
     dut.s_obj_op.value = sum(CHECK << 3 * unit for unit in range(UNITS))
     dut.s_obj_kind.value = 0
-    dut.s_obj_index.value = 1 << 32 * 3  # the fourth requests a number that is not there
+    dut.s_obj_index.value = 1 << 32 * 3  # the fourth unit checks an absent number
     dut.s_obj_valid.value = (1 << UNITS) - 1
     seen = []
     while len(seen) < 2 * UNITS:
@@ -442,7 +453,8 @@ async def units_wait_for_each_other(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def its_cycles(dut):
-    """admin.objects.time: request to response; the next request in the cycle behind it."""
+    """admin.objects.time: Each request meets its specified latency; the next request follows in the
+    next cycle."""
     request, find, number, free_uar = (
         timing("efa_obj_table", path) for path in ("request", "find", "number", "free_uar")
     )
@@ -469,7 +481,7 @@ async def its_cycles(dut):
     for index in range(3):
         await bench.request(TAKE, QP, index, 1)
     await bench.request(FREE, QP, 0)
-    assert await cycles(FIND, QP, 0, 2) == find.latency + 3 * number.interval, "touched ones"
+    assert await cycles(FIND, QP, 0, 2) == find.latency + 3 * number.interval, "foreign numbers"
     await bench.request(TAKE, UAR, 9)
     scanned = sum(bench.ref.sizes[kind] for kind in BY_UAR)
     assert await cycles(FREE, UAR, 9) == free_uar.latency + number.interval * scanned
@@ -477,7 +489,7 @@ async def its_cycles(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def a_reset_frees_everything(dut):
-    """admin.objects.reset"""
+    """admin.objects.reset: A reset frees every number and restarts the generations."""
     bench = Bench(dut)
     await bench.start()
     await bench.take(QP, 0, 7)
@@ -503,7 +515,8 @@ async def a_reset_frees_everything(dut):
 
 @cocotb.test()
 async def references_never_wrap(dut):
-    """admin.objects.most: named as often as can be counted, it is named no more, and stays."""
+    """admin.objects.most: A saturated reference count refuses further references and never
+    wraps."""
     bench = Bench(dut)
     await bench.start()
     most = (1 << int(dut.REF_W.value)) - 1

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_pbl_load: every page address to its translation, from the command or from a list in memory,
-direct or in chunks; the variant with short chunks and list pages reaches what a device of 2^18
-translations would."""
+"""Tests efa_pbl_load: writes one translation per page, inline or from a direct or chunked page
+list.
+
+The variant with short chunks and list pages covers the sizes that a device of 2^18 translations
+reaches.
+"""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -24,7 +27,7 @@ class Lister:
         self.table = StreamMonitor(dut, "mtt", fields=["index", "data"])
 
     def begin(self, pages, shift, first, listed, at=0, chunks=None):
-        """The command of these page addresses, started; of a list in chunks if there are any."""
+        """Starts a command with these page addresses; with `chunks` the list is chunked."""
         cmd = AdminRegMrCmd()
         cmd.aq_common.ctrl_data = int(listed)
         if listed:
@@ -34,7 +37,7 @@ class Lister:
             self.lines.memory = {at + i: byte for i, byte in enumerate(image)}
             if chunks:
                 cmd.aq_common.ctrl_data_indirect = 1
-                cmd.pbl.pbl.length = self.rng.getrandbits(32)  # says nothing
+                cmd.pbl.pbl.length = self.rng.getrandbits(32)  # don't-care
                 self.lines.memory = chunks.memory
         else:
             cmd.pbl.inline_pbl_array = pages + [self.rng.getrandbits(64)] * (4 - len(pages))
@@ -42,7 +45,7 @@ class Lister:
               s_pages=len(pages), s_mask=(1 << shift) - 1)  # fmt: skip
 
     async def status(self, pages):
-        """(misaligned, failed) of what was begun."""
+        """Returns (misaligned, failed) of the started command."""
         await RisingEdge(self.dut.clk)
         self.dut.s_start.value = 0
         seen, since = (0, 0), 0
@@ -50,16 +53,19 @@ class Lister:
             await RisingEdge(self.dut.clk)
             if seen != (len(self.lines.requested), self.table.consumed):
                 seen, since = (len(self.lines.requested), self.table.consumed), now
-            assert now - since < 1000, "it stands still"
+            assert now - since < 1000, "no progress for 1000 cycles"
             if self.dut.m_done.value == 1:
                 status = self.dut.m_misaligned.value, self.dut.m_failed.value
                 await RisingEdge(self.dut.clk)
-                assert self.dut.m_done.value == 0, "done for more than a cycle"
+                assert self.dut.m_done.value == 0, "done is high for more than one cycle"
                 return status
-        raise AssertionError("not done")
+        raise AssertionError("no done within the limit")
 
     async def take_in(self, count, shift, listed, anomaly=(), in_error=None):
-        """One region of random pages, those of `odd` not aligned, the list broken from one on."""
+        """Loads one region of random pages.
+
+        The pages in `anomaly` are misaligned; list reads fail from entry `in_error` on.
+        """
         rng = self.rng
         pages = [rng.getrandbits(64 - shift) << shift for _ in range(count)]
         for place in anomaly:
@@ -78,7 +84,7 @@ class Lister:
         assert in_error is not None or [data for _, data in got] == [page >> 12 for page in pages]
         end = at
         for addr, size in self.lines.requested:
-            assert addr == end, "a gap in what was read"
+            assert addr == end, "gap between list reads"
             end += size
         assert end == (at + 8 * count if listed else at)
         assert not self.lines.responses.waiting
@@ -87,7 +93,8 @@ class Lister:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.7, 0.0), (0.2, 0.7)])
 async def lists_of_any_length_and_place(dut, pace):
-    """admin.mr_list.listed"""
+    """admin.mr_list.listed: Direct lists of any length and address are loaded; misaligned pages and
+    read errors are reported."""
     lister, rng = Lister(dut, *pace), rng_for("lists")
     await clock_and_reset(dut)
     for count in (1, 2, 7, 8, 9, 16, 100, *(rng.randrange(1, 40) for _ in range(20))):
@@ -97,7 +104,7 @@ async def lists_of_any_length_and_place(dut, pace):
 
 
 class Chunked:
-    """A list in chunks: where its pointers, links and entries lie, in the order of the list."""
+    """Builds a chunked list: the addresses of its pointers, links and entries, in list order."""
 
     def __init__(self, dut, rng, pages, spread=True):
         self.pointers, self.entries = int(dut.POINTERS.value), int(dut.ENTRIES.value)
@@ -118,7 +125,7 @@ class Chunked:
                 at = link
 
     def place(self, size):
-        """An address of their own for so many bytes; its line is anybody's."""
+        """Returns an address for that many bytes; other data may share its line."""
         at, size = self.free, -(-size // 8) * 8
         self.free += size + (8 * self.rng.randrange(40) if self.spread else -size % 64)
         return at
@@ -130,10 +137,10 @@ class Chunked:
 
 
 async def take_in_chunks(lister, count, fault=None, shift=12):
-    """A list in chunks, one step of it wrong: `fault` is a kind and how (odd, broken) or None.
+    """Loads a chunked list with at most one fault.
 
-    The steps before the fault are done, none behind it is looked at; pages that are only not
-    aligned end nothing.
+    `fault` is (kind, "anomaly" or "failed"), or None. Steps before the fault are done, steps behind
+    it are not read. A misaligned page does not end the list.
     """
     rng = lister.rng
     pages = [rng.getrandbits(64 - shift) << shift for _ in range(count)]
@@ -154,21 +161,21 @@ async def take_in_chunks(lister, count, fault=None, shift=12):
     misaligned, failed = await lister.status(4 * count)
     reads = len(lister.lines.requested)
     await ClockCycles(lister.dut.clk, 6)
-    assert len(lister.lines.requested) == reads, "reads on when it is done"
+    assert len(lister.lines.requested) == reads, "list reads after done"
     assert failed == (in_error is not None), fault
-    # The list says why it ended; a line of entries that cannot be read may hold anything.
+    # `m_misaligned` says why a list ended; an entry line with a read error has arbitrary content.
     anomaly = fault is not None and fault[1] == "anomaly"
     assert misaligned == anomaly or fault == ("entry", "failed"), fault
     got = [(beat["index"], beat["data"]) for beat in lister.table.beats]
     lister.table.beats.clear()
     requested = {byte for addr, size in lister.lines.requested for byte in range(addr, addr + size)}
-    assert len(requested) == sum(size for _, size in lister.lines.requested), "read twice"
+    assert len(requested) == sum(size for _, size in lister.lines.requested), "byte read twice"
     ends = fault is None or fault[0] == "entry"
     due = steps if ends else steps[: stop + 1]
     listed = [value for kind, _, value in due if kind == "entry"]
     indices = list(range(first, first + len(listed)))
     reported = [index for index, _ in got]
-    # A piece of pointers fails whole, those before the broken one too.
+    # A read error fails a whole piece of pointers, including the pointers before the faulty one.
     complete = fault != ("pointer", "failed")
     assert reported == indices if complete else reported == indices[: len(reported)]
     if fault is None:
@@ -176,15 +183,16 @@ async def take_in_chunks(lister, count, fault=None, shift=12):
     needed = {byte for _, at, _ in due for byte in range(at, at + 8)}
     assert needed <= requested or not complete
     later = [at for kind, at, _ in steps[len(due) :] if kind == "entry"]
-    assert not requested & {*later}, "read through a pointer that is none"
-    assert requested <= chunked.memory.keys(), "read what is not of the list"
+    assert not requested & {*later}, "read through an invalid pointer"
+    assert requested <= chunked.memory.keys(), "read outside the list"
     assert not lister.lines.responses.waiting
 
 
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.7, 0.0), (0.2, 0.7)])
 async def lists_in_chunks(dut, pace):
-    """admin.mr_list.chunks: anywhere in memory; what ends one is found in the order of the list."""
+    """admin.mr_list.chunks: Chunks lie at any address; the first fault in list order ends the
+    list."""
     lister, rng = Lister(dut, *pace), rng_for("chunks")
     await clock_and_reset(dut)
     entries, pointers = int(dut.ENTRIES.value), int(dut.POINTERS.value)
@@ -206,21 +214,23 @@ async def lists_in_chunks(dut, pace):
 
 @cocotb.test()
 async def long_lists(dut):
-    """admin.mr_list.long: direct and in chunks: hundreds of pages, and a whole pool."""
+    """admin.mr_list.long: Direct and chunked lists of hundreds of pages, and of the whole pool, are
+    loaded."""
     lister = Lister(dut)
     await clock_and_reset(dut)
     await lister.take_in(lister.rng.randrange(1024, 1100), 12, 1)
     small = int(dut.ENTRIES.value) == 8
     for least in (1024, POOL - 8) if small else (1024,):
         await take_in_chunks(lister, least + lister.rng.randrange(1, 9))
-    if small:  # as many pointers as one bit of their count says
+    if small:  # the count of pointers is a power of two
         await take_in_chunks(lister, POOL // 2)
     await lister.take_in(4096, 12, 1)
 
 
 @cocotb.test()
 async def each_bit_of_a_page(dut):
-    """admin.mr_list.bits: of those in the command; the start may stand until it is done."""
+    """admin.mr_list.bits: Each address bit of an inline page decides on alignment; `s_start` may
+    stay high until done."""
     lister = Lister(dut)
     await clock_and_reset(dut)
     for place, bit in ((place, bit) for place in range(4) for bit in range(13)):
@@ -240,7 +250,8 @@ async def each_bit_of_a_page(dut):
 
 @cocotb.test()
 async def many_reads_are_on_their_way(dut):
-    """admin.mr_list.in_flight: as many as efa_dma_line_rd holds, and pointers beside them."""
+    """admin.mr_list.in_flight: List reads are outstanding up to the depth of efa_dma_line_rd, and
+    pointer reads beside them."""
     lister = Lister(dut)
     await clock_and_reset(dut)
     chunked = Chunked(dut, rng_for("flight"), [4096] * 200, spread=False)
@@ -253,7 +264,7 @@ async def many_reads_are_on_their_way(dut):
     dut.s_start.value = 0
     await ClockCycles(dut.clk, 60)
     runs = min(int(dut.POINTERS.value), 8)
-    assert len(held) >= min(16, runs), "one read at a time"
+    assert len(held) >= min(16, runs), "too few outstanding reads"
     for beat in held:
         response(beat)
     lister.lines.reads.on_beat = response
@@ -262,10 +273,11 @@ async def many_reads_are_on_their_way(dut):
 
 @cocotb.test()
 async def pages_in_the_command(dut):
-    """admin.mr_list.inline"""
+    """admin.mr_list.inline: One to four inline pages are loaded, and a misaligned page is
+    reported."""
     lister = Lister(dut)
     await clock_and_reset(dut)
-    dut.s_line_err.value = 1  # without a line it says nothing
+    dut.s_line_err.value = 1  # don't-care without a line
     for count in (1, 2, 3, 4):
         await lister.take_in(count, 12, 0)
         for place in range(count):
@@ -274,7 +286,7 @@ async def pages_in_the_command(dut):
 
 @cocotb.test()
 async def its_cycles(dut):
-    """admin.mr_list.time"""
+    """admin.mr_list.time: Reads, lines, translations and done meet their specified cycles."""
     assert timing("efa_pbl_load", "read").latency == timing("efa_pbl_fetch", "piece").latency
     page, read = timing("efa_pbl_load", "page"), timing("efa_pbl_load", "read")
     line, done = timing("efa_pbl_load", "line"), timing("efa_pbl_load", "done")
@@ -286,11 +298,11 @@ async def its_cycles(dut):
         drive(dut, s_line_valid=0, s_line_err=0, s_line_data=0)
         starts = page.latency
         pieces = -(-count // 8) if listed else 0
-        if listed:  # the lines are there all the time, so they come in when they are looked at
+        if listed:  # lines are valid all the time, so each is accepted as soon as possible
             lister.lines.response = lambda beat: None
             lister.lines.reads.on_beat = lambda beat: None
             drive(dut, s_line_valid=1)
-            starts = read.latency + 1 + line.latency  # a read is known one cycle after it left
+            starts = read.latency + 1 + line.latency  # a read counts one cycle after its request
         for cycle in range(starts + count + done.latency):
             await ReadOnly()
             due = 0 <= cycle - read.latency < pieces * read.interval
@@ -306,7 +318,8 @@ async def its_cycles(dut):
 
 @cocotb.test()
 async def the_cycles_of_chunks(dut):
-    """admin.mr_list.time: from run to run, and to the end of a list that ends early."""
+    """admin.mr_list.time: Chunk requests meet their specified interval, and a list that ends early
+    its latency."""
     piece, run = timing("efa_pbl_fetch", "piece"), timing("efa_pbl_fetch", "run")
     early = timing("efa_pbl_load", "early")
     if int(dut.ENTRIES.value) != 8:
@@ -337,7 +350,8 @@ async def the_cycles_of_chunks(dut):
 
 @cocotb.test()
 async def a_list_that_ended_requests_no_more_pointers(dut):
-    """admin.mr_list.stopped: the wrong one is that whose place the next piece would take"""
+    """admin.mr_list.stopped: After an invalid pointer no further piece of pointers is requested,
+    even when the next piece would replace the invalid pointer."""
     if int(dut.ENTRIES.value) != 8:
         return
     lister = Lister(dut)
@@ -356,7 +370,8 @@ async def a_list_that_ended_requests_no_more_pointers(dut):
 
 @cocotb.test()
 async def a_list_ends_behind_its_last_piece(dut):
-    """admin.mr_list.last: a piece before the wrong pointer has to wait: it is read and taken in"""
+    """admin.mr_list.last: A stalled piece before the invalid pointer is read and loaded before
+    done."""
     if int(dut.ENTRIES.value) != 8:
         return
     stopped = True
@@ -369,7 +384,7 @@ async def a_list_ends_behind_its_last_piece(dut):
     dut.s_start.value = 0
     for _ in range(40):
         await RisingEdge(dut.clk)
-        assert dut.m_done.value == 0, "done before its last piece has left"
+        assert dut.m_done.value == 0, "done before the request of the last piece"
     stopped = False
     assert await lister.status(16) == (1, 0)
     assert len(lister.table.beats) == 8
@@ -378,7 +393,8 @@ async def a_list_ends_behind_its_last_piece(dut):
 @cocotb.test()
 @cocotb.parametrize(idle=[1, 2, 3])
 async def a_link_is_requested_in_its_cycle(dut, idle):
-    """admin.mr_list.link: the first piece that finds room behind the pointers of its chunk"""
+    """admin.mr_list.link: The link is requested in the first free request slot after the pointers
+    of its chunk."""
     if int(dut.ENTRIES.value) != 8:
         return
     lister = Lister(dut, stalls=periodic(idle, 1))
@@ -387,7 +403,7 @@ async def a_link_is_requested_in_its_cycle(dut, idle):
     chunked = Chunked(dut, rng_for(f"link{idle}"), [4096] * count)
     lister.begin([4096] * count, 12, 0, True, chunked.at, chunked)
     done = cocotb.start_soon(lister.status(2 * idle * count))
-    shown = []  # of each cycle: the end of the piece that is there, or None; whether it may leave
+    shown = []  # per cycle: end of the requested piece or None; whether it may leave
     while not done.done():
         await RisingEdge(dut.clk)
         there = dut.m_line_valid.value == 1
@@ -404,7 +420,8 @@ async def a_link_is_requested_in_its_cycle(dut, idle):
 
 @cocotb.test()
 async def reset_in_a_list(dut):
-    """admin.mr_list.reset"""
+    """admin.mr_list.reset: A reset during a list stops reads and writes; the next list loads
+    correctly."""
     lister, rng = Lister(dut, gaps=0.5, stalls=0.5), rng_for("reset")
     await clock_and_reset(dut)
     for turn in range(12):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_perf_counters: every beat, wait, read and gauge of every cycle, in the counter of its
-name."""
+"""Tests efa_perf_counters: beats, stalls, reads and gauges are counted in every cycle."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -15,13 +14,13 @@ ASKED, ANSWERED = PerfStream.M_DMA_RD, PerfStream.S_DMA_RD_CPL
 
 
 def bucket(number):
-    """Decided in spec/perf_counters.yaml: 0, then one for each power of two, the last for all
-    above."""
+    """Returns the bucket of a value as in spec/perf_counters.yaml: 0, one per power of two, the
+    last for all values above."""
     return min(number.bit_length(), BUCKETS - 1)
 
 
 class Host:
-    """Reads with live tags, random beats elsewhere, and what should be counted of them."""
+    """Drives reads with live tags and random beats, and models the expected counts."""
 
     def __init__(self, dut, seed):
         self.dut, self.rng = dut, rng_for(seed)
@@ -40,7 +39,7 @@ class Host:
             valid &= ~(1 << ASKED)
         done = rng.choice(list(self.live)) if self.live else None
         last = done is not None and rng.random() < 0.5
-        # Now and then everything comes back, so that few are outstanding too.
+        # Now and then the gauge drops, so that small values occur too.
         self.open = rng.choice((self.open, 0, rng.getrandbits(rng.randrange(1, 11)), 1024))
         dut.valid.value, dut.ready.value, dut.sends_open.value = valid, ready, self.open
         dut.rd_tag.value, dut.cpl_tag.value = tag, done or 0
@@ -59,7 +58,7 @@ class Host:
         self.now += 1
 
     def quiet(self, run):
-        """Nothing moves."""
+        """Drives idle streams."""
         dut = self.dut
         dut.valid.value, dut.ready.value, dut.cpl_last.value = 0, 0, 0
         dut.cnt_run.value = int(run)
@@ -73,12 +72,12 @@ async def start(dut):
 
 
 def counted(dut, value):
-    """How far the counter that shows a value is from where it began."""
+    """Returns the distance of a counter from its initial value."""
     return (value + int(dut.COUNT_LEFT.value)) % (1 << 32)
 
 
 async def counters(dut):
-    """All of them, one index a cycle."""
+    """Reads all counters, one index per cycle."""
     promised = timing("efa_perf_counters", "read")
     assert promised.interval == 1
     shown = []
@@ -93,13 +92,13 @@ async def counters(dut):
 
 @cocotb.test()
 async def everything_is_counted_once(dut):
-    """host.perf_counters.count"""
+    """host.perf_counters.count: Random traffic is counted exactly once in every counter."""
     await start(dut)
     assert await counters(dut) == [0] * COUNTERS
     host = Host(dut, "count")
     settle = timing("efa_perf_counters", "completed").latency
     for step in range(3000):
-        # Far more reads than responses for a while, then far more responses.
+        # First far more reads than completions, then far more completions.
         host.cycle(busy=0.9 if step % 1000 < 700 else 0.4)
         await RisingEdge(dut.clk)
     host.quiet(True)
@@ -107,7 +106,7 @@ async def everything_is_counted_once(dut):
     host.quiet(False)
     shown = await counters(dut)
     assert await counters(dut) == shown
-    # A gauge lags: for so long it counts what was before the first cycle, and not yet the last.
+    # A gauge lags: in the first cycles the old value counts, and the last value is not counted yet.
     lag = timing("efa_perf_counters", "gauge").latency - 1
     for first, value in ((Perf.RD_OUT, len(host.live)), (Perf.SENDS_OPEN, host.open)):
         host.counted[first + bucket(value)] += settle - lag
@@ -118,12 +117,13 @@ async def everything_is_counted_once(dut):
 
 @cocotb.test()
 async def reads_of_every_length(dut):
-    """host.perf_counters.long: all tags at once, as many of each bucket; nothing else counts."""
+    """host.perf_counters.long: Reads with all tags outstanding and latencies of every bucket are
+    counted, and nothing else."""
     await start(dut)
     rng, events, at = rng_for("long"), {}, 0
     tags = int(dut.TAGS.value)
     for tag in range(tags):
-        # Both ends of each bucket, and places between; one ends in a cycle.
+        # Both ends of each bucket and values between; bucket 1 is a latency of one cycle.
         at_bucket = 1 + tag % (BUCKETS - 1)
         low = 1 << at_bucket - 1
         others = (low - 1, rng.randrange(low)) if at_bucket < BUCKETS - 1 else (low, 1)
@@ -155,7 +155,7 @@ async def reads_of_every_length(dut):
                 wanted[Perf.RD_LATENCY + bucket(at - requested[tag])] += 1
     wanted[Perf.SENDS_OPEN] = before
     dut.cnt_run.value = 0
-    # Before the first and after the last cycle gauges count what is nothing, in all as long.
+    # Before the first and after the last cycle the gauges are 0, so their lag cancels out.
     for _ in range(2):
         assert await counters(dut) == wanted
     assert min(wanted[Perf.RD_LATENCY + 1 :][: BUCKETS - 1]) >= tags // BUCKETS
@@ -163,8 +163,8 @@ async def reads_of_every_length(dut):
 
 @cocotb.test()
 async def reads_longer_than_all_buckets(dut):
-    """host.perf_counters.longest: reads of 2^14 to 2^18 cycles, all in the last bucket; to 2^15 in
-    a build with other tags, which measures alike"""
+    """host.perf_counters.longest: Reads of 2^14 to 2^18 cycles count in the last bucket; a build
+    with another number of tags stops at 2^15."""
     await start(dut)
     longest = 18 if int(dut.COUNT_LEFT.value) else 15
     dut.cnt_run.value = dut.cpl_last.value = 1
@@ -175,7 +175,7 @@ async def reads_longer_than_all_buckets(dut):
         await RisingEdge(dut.clk)
     dut.valid.value, gone = 0, len(lengths)
     for tag, length in enumerate(lengths):
-        # Constant inputs: only the clock has to move.
+        # All inputs are constant: only time advances.
         await Timer((length + tag - gone) * PERIOD_NS - 2, "ns")
         await RisingEdge(dut.clk)
         dut.valid.value, dut.cpl_tag.value = 1 << ANSWERED, tag
@@ -190,8 +190,8 @@ async def reads_longer_than_all_buckets(dut):
 
 @cocotb.test()
 async def every_tag_at_once(dut):
-    """host.perf_counters.tags: reads outstanding up to all there are, and back; each cycle counts
-    one."""
+    """host.perf_counters.tags: The gauge follows the outstanding reads up to all tags and back, one
+    count per cycle."""
     await start(dut)
     tags, lag = int(dut.TAGS.value), timing("efa_perf_counters", "gauge").latency
     dut.ready.value = (1 << len(PerfStream)) - 1
@@ -205,7 +205,7 @@ async def every_tag_at_once(dut):
             await RisingEdge(dut.clk)
         dut.valid.value = 0
         if stream == ASKED:
-            # Long enough for the counter of this bucket to wrap.
+            # The counter of this bucket must wrap.
             wanted[bucket(tags)] += 20
             await ClockCycles(dut.clk, 20)
     await ClockCycles(dut.clk, lag)
@@ -217,8 +217,8 @@ async def every_tag_at_once(dut):
 
 @cocotb.test()
 async def each_count_of_sends_shows(dut):
-    """host.perf_counters.sends: one more cycle at each number of sends, and one more in its
-    counter"""
+    """host.perf_counters.sends: One cycle at each number of outstanding sends increments the
+    counter of its bucket by one."""
     await start(dut)
     lag = timing("efa_perf_counters", "gauge").latency
     wanted = None
@@ -239,8 +239,8 @@ async def each_count_of_sends_shows(dut):
 
 @cocotb.test()
 async def counting_stops_and_starts_over(dut):
-    """host.perf_counters.run: off, nothing counts but reads are followed; clear and reset zero
-    all."""
+    """host.perf_counters.run: With counting off, reads are tracked but not counted; clear and reset
+    zero all counters."""
     await start(dut)
     host = Host(dut, "run")
     for _ in range(300):
@@ -261,7 +261,7 @@ async def counting_stops_and_starts_over(dut):
     for _ in range(50):
         host.cycle()
         await RisingEdge(dut.clk)
-    # What moves under reset is not seen, not even at its end.
+    # Traffic during a reset is not counted, not even in its last cycle.
     dut.valid.value = dut.ready.value = (1 << len(PerfStream)) - 1
     dut.cpl_last.value = dut.cnt_run.value = 1
     dut.sends_open.value = 0
@@ -272,14 +272,14 @@ async def counting_stops_and_starts_over(dut):
     await ClockCycles(dut.clk, 20)
     host.quiet(False)
     shown = await counters(dut)
-    # Gauges show what was one cycle before, and under reset there was nothing.
+    # Gauges lag by one cycle, and the reset cycle counts nothing.
     assert shown[Perf.RD_OUT] == shown[Perf.SENDS_OPEN] == 19
     assert sum(shown) == 2 * 19
 
 
 @cocotb.test()
 async def each_in_its_time(dut):
-    """host.perf_counters.time"""
+    """host.perf_counters.time: Beats and completed reads meet their specified counter latency."""
     await start(dut)
     dut.cnt_run.value = 1
     for name, stream, index in (
@@ -295,7 +295,7 @@ async def each_in_its_time(dut):
         dut.valid.value = dut.ready.value = 1 << stream
         await RisingEdge(dut.clk)
         dut.valid.value = 0
-        # cnt_data responses a cycle after the counter has it.
+        # cnt_data follows the counter by one cycle.
         for _ in range(timing("efa_perf_counters", name).latency):
             await RisingEdge(dut.clk)
             assert counted(dut, int(dut.cnt_data.value)) == 0, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_qp_ctx: one owner of QP state, many readers."""
+"""Tests efa_qp_ctx: the owner of QP state and its read ports."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -66,7 +66,7 @@ class Bench:
         )
 
     async def read(self, qpn, **changed):
-        """The context: what was written but for what has changed since."""
+        """Reads a context and checks it against the last write plus `changed` fields."""
         if qpn in self.contexts:
             self.contexts[qpn] |= changed
         await hold(
@@ -91,7 +91,7 @@ class Bench:
 
 @cocotb.test()
 async def every_context_is_dead_after_reset(dut):
-    """qp_ctx.reset"""
+    """qp_ctx.reset: A reset clears every context and blocks all ports until the clear is done."""
     bench = Bench(dut)
     await bench.start()
     for qpn in range(64):
@@ -115,7 +115,8 @@ async def every_context_is_dead_after_reset(dut):
 
 @cocotb.test()
 async def a_write_is_read_back_and_reported_to_both_sides(dut):
-    """qp_ctx.write"""
+    """qp_ctx.write: A written context is read back, and its state change is reported to both
+    sides."""
     bench = Bench(dut)
     await bench.start(ready=0.3)
     wanted = {}
@@ -133,7 +134,7 @@ async def a_write_is_read_back_and_reported_to_both_sides(dut):
 
 @cocotb.test()
 async def every_port_reads_its_own_address_each_cycle(dut):
-    """qp_ctx.readers"""
+    """qp_ctx.readers: Every read port returns the context of its own address in every cycle."""
     bench = Bench(dut)
     await bench.start()
     for qpn in range(64):
@@ -157,7 +158,8 @@ async def every_port_reads_its_own_address_each_cycle(dut):
 
 @cocotb.test()
 async def an_error_moves_only_a_live_queue_out_of_reset(dut):
-    """qp_ctx.error"""
+    """qp_ctx.error: An error moves only a live QP outside RESET and ERR to ERR, and is reported
+    once."""
     bench = Bench(dut)
     await bench.start(ready=0.5)
     for state in AdminQpState:
@@ -186,7 +188,7 @@ async def an_error_moves_only_a_live_queue_out_of_reset(dut):
 
 @cocotb.test()
 async def sides_take_turns(dut):
-    """qp_ctx.turns: errors of both sides at once; the side that began waits the second time"""
+    """qp_ctx.turns: Errors of both sides alternate; the side that was granted last waits first."""
     bench = Bench(dut)
     await bench.start()
     for wrap in range(2):
@@ -212,7 +214,7 @@ async def sides_take_turns(dut):
 
 @cocotb.test()
 async def the_lock_holds_errors_off(dut):
-    """qp_ctx.lock"""
+    """qp_ctx.lock: The admin lock blocks error reports until it is released."""
     bench = Bench(dut)
     await bench.start()
     await bench.write(4, live=1, state=AdminQpState.RTS)
@@ -230,7 +232,7 @@ async def the_lock_holds_errors_off(dut):
 
 @cocotb.test()
 async def changes_are_reported_and_seen_in_time(dut):
-    """queue.qp_ctx.cycles: accesses of each kind, one behind the other."""
+    """queue.qp_ctx.cycles: Back-to-back writes, reads and errors meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     await bench.settle()
@@ -275,13 +277,13 @@ async def changes_are_reported_and_seen_in_time(dut):
     state = AdminQpState.RTS
     dut.qpc_admin_valid.value, dut.qpc_admin_write.value, dut.qpc_admin_qpn.value = 1, 1, 9
     dut.qpc_admin_wdata.value = QPC.pack(live=1, state=state)
-    await until(dut, lambda: len(edges["accepted"]) == 8, "all of them")
+    await until(dut, lambda: len(edges["accepted"]) == 8, "8 accesses")
     dut.qpc_admin_valid.value = 0
     await bench.settle()
     check("write", "notice", 0)
     state = None
     dut.qpc_admin_valid.value, dut.qpc_admin_write.value = 1, 0
-    await until(dut, lambda: len(edges["accepted"]) == 8, "all of them")
+    await until(dut, lambda: len(edges["accepted"]) == 8, "8 accesses")
     dut.qpc_admin_valid.value = 0
     await bench.settle()
     check("read", "rsp", None)
@@ -294,7 +296,7 @@ async def changes_are_reported_and_seen_in_time(dut):
     dut.qperr_recv_valid.value, dut.qperr_recv_cause.value = 1, 5
     for number in range(8):
         dut.qperr_recv_qpn.value = 9 - number
-        await until(dut, lambda number=number: len(edges["accepted"]) > number, "the next")
+        await until(dut, lambda number=number: len(edges["accepted"]) > number, "the next access")
     dut.qperr_recv_valid.value = 0
     await bench.settle()
     check("error", "notice", 1)

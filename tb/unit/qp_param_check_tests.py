@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_qp_param_check: CREATE_QP and MODIFY_QP checked as in decision 0001 and section 9 of the
+"""Tests efa_qp_param_check: CREATE_QP and MODIFY_QP as in decision 0001 and section 9 of the fact
 sheet."""
 
 from itertools import product
@@ -21,7 +21,7 @@ from efa.defs import (
 from tb.lib.stream import rng_for
 
 S = AdminQpState
-# State now, state wanted: what must come with it.
+# (current state, requested state): attribute that the command must carry.
 MOVES = {(S.RESET, S.INIT): "qkey", (S.INIT, S.INIT): None, (S.INIT, S.RTR): None,
          (S.RTR, S.RTS): "sq_psn", (S.RTS, S.RTS): None, (S.RTS, S.SQD): None,
          (S.SQD, S.SQD): None, (S.SQD, S.RTS): None, (S.SQE, S.RTS): None,
@@ -46,7 +46,8 @@ async def put(dut, cmd, profile, state=0, srd=0):
 
 @cocotb.test()
 async def creation_by_the_rule(dut):
-    """admin.qp_param_check.create: random sizes around the legal ones, types, flags."""
+    """admin.qp_param_check.create: Random sizes around the valid ones, types and flags are accepted
+    or refused by the rule."""
     rng, valid = rng_for("create"), 0
     for _ in range(4000):
         cmd, profile = AdminCreateQpCmd(), rng.getrandbits(1)
@@ -91,8 +92,8 @@ async def creation_by_the_rule(dut):
 
 @cocotb.test()
 async def every_move_by_the_table(dut):
-    """admin.qp_param_check.moves: every state to every state, with every mix of what the moves
-    need."""
+    """admin.qp_param_check.moves: Every pair of states with every mix of attributes is accepted or
+    refused by the table."""
     rng = rng_for("moves")
     wanted = [*S, 7, 8, 1 << 31, S.RTS | 8]
     for now, to, mask, right in product(S, wanted, range(8), (0, 1)):
@@ -113,8 +114,8 @@ async def every_move_by_the_table(dut):
 
 @cocotb.test()
 async def states_have_32_bits(dut):
-    """admin.qp_param_check.bits: one more bit makes another state, of those there are or of
-    none."""
+    """admin.qp_param_check.bits: A single flipped bit in either 32-bit state field is refused
+    unless the table permits the result."""
     for (now, to), bit in product(MOVES, range(32)):
         for name in ("qp_state", "cur_qp_state"):
             cmd = AdminModifyQpCmd(modify_mask__qp_state=1, modify_mask__qkey=1,
@@ -131,7 +132,8 @@ async def states_have_32_bits(dut):
 
 @cocotb.test()
 async def retries_by_the_rule(dut):
-    """admin.qp_param_check.rnr_retry"""
+    """admin.qp_param_check.rnr_retry: rnr_retry is accepted up to 7, on SRD and where the profile
+    reports the capability."""
     for profile, srd, bit, value in product((0, 1), (0, 1), (0, 1), range(256)):
         cmd = AdminModifyQpCmd(modify_mask__rnr_retry=bit, rnr_retry=value)
         await put(dut, cmd, profile, S.RTS, srd)

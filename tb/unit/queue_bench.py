@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches of rtl/queue share: tables outside a module, pulses it gives, entries.
+"""Shared parts of the benches of rtl/queue: external tables, output pulses, CQE images.
 
     Table(dut, "qpc_addr", "qpc_data", lambda qpn: contexts.get(qpn, 0))
     work = Pulses(dut, "work", "qpn")        # work.seen: [(cycle, qpn), ...]
@@ -22,7 +22,7 @@ from tb.lib.stream import cycle
 
 
 class Table:
-    """A RAM beside the module: `read(address)` is its word, seen one cycle later, on each lane."""
+    """Models an external RAM: each lane returns `read(address)` one cycle later."""
 
     def __init__(self, dut, addr, data, read, lanes=1):
         self.addr, self.data = getattr(dut, addr), getattr(dut, data)
@@ -46,9 +46,9 @@ class Table:
 
 
 class Pulses:
-    """Every cycle of `<prefix>_valid`, with the named payload: (cycle, value, ...).
+    """Records (cycle, payload...) for every cycle of `<prefix>_valid`.
 
-    With `taken` only those in which ready is high too.
+    With `consumed` only cycles with ready high count.
     """
 
     def __init__(self, dut, prefix, *fields, consumed=False):
@@ -60,7 +60,7 @@ class Pulses:
         self._task = cocotb.start_soon(self._watch())
 
     def stop(self):
-        """Watch no longer; what was seen stays."""
+        """Stops the recording; recorded beats stay."""
         self._task.cancel()
 
     async def _watch(self):
@@ -73,12 +73,12 @@ class Pulses:
                 self.seen.append((cycle(), *[int(signal.value) for signal in self.payload]))
 
     def values(self):
-        """The payloads so far, without their cycles; a single field stands alone."""
+        """Returns the payloads without their cycles; a single field is not a tuple."""
         return [beat[1] if len(beat) == 2 else beat[1:] for beat in self.seen]
 
 
 def completion_entry(cpl, phase, wide, src_addr, long_id=0):
-    """The bytes of the entry that a finished work request becomes, by sheet 13.2 and decision 0001.
+    """Returns the CQE of a finished work request, by sheet 13.2 and decision 0001.
 
     `cpl` has the fields of the bundle cpl; `wide`, `src_addr` and `long_id` are those of its CQ.
     """

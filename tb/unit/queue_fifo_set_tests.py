@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_queue_fifo_set: an ordered set of queues."""
+"""Tests efa_queue_fifo_set: a FIFO that holds each queue at most once."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -12,7 +12,7 @@ INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
 
 
 class RefModel:
-    """The set as a list, moved along by what the pins show at each edge."""
+    """Models the set as a list, updated from the pins at each edge."""
 
     def __init__(self, dut):
         self.dut, self.order, self.out = dut, [], []
@@ -25,7 +25,7 @@ class RefModel:
                 self.order.clear()
                 continue
             if dut.m_valid.value == 1:
-                assert self.order, "a queue out of an empty set"
+                assert self.order, "output of an empty set"
                 assert dut.m_qpn.value == self.order[0]
                 if dut.m_ready.value == 1:
                     self.out.append(self.order.pop(0))
@@ -50,8 +50,8 @@ async def start(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.1, 0.6, 1.0], queues=[6, None])
 async def each_queue_once_in_order(dut, rate, queues):
-    """queue.queue_fifo_set.order: both inputs at random, few queues or all, any pace at the
-    output."""
+    """queue.queue_fifo_set.order: Random traffic on both inputs, with few or all queues, leaves in
+    order, each queue once, at any output rate."""
     ref, count = await start(dut)
     rng = rng_for("set")
     used = rng.sample(range(count), queues or count)
@@ -71,7 +71,8 @@ async def each_queue_once_in_order(dut, rate, queues):
 
 @cocotb.test()
 async def holds_every_queue(dut):
-    """queue.queue_fifo_set.full: all of them, each put in again as it is taken, for three wraps."""
+    """queue.queue_fifo_set.full: The set holds all queues; each is inserted again as it leaves, for
+    three wraps."""
     ref, count = await start(dut)
     for qpn in range(count):
         await pulse(dut, "now_valid", now_qpn=qpn)
@@ -88,7 +89,8 @@ async def holds_every_queue(dut):
 
 @cocotb.test()
 async def a_queue_shows_up_in_time(dut):
-    """queue.queue_fifo_set.cycles"""
+    """queue.queue_fifo_set.cycles: An inserted queue appears in its specified time; full throughput
+    is one queue per cycle."""
     ref, count = await start(dut)
     promised = timing("efa_queue_fifo_set", "queue" if count > 16 else "queue_small")
     for name in ("now", "s"):
@@ -99,7 +101,7 @@ async def a_queue_shows_up_in_time(dut):
         assert cycle() - put == promised.latency
         dut.m_ready.value = 1
         await ClockCycles(dut.clk, 2)
-    # In full flow: one in, one out, every cycle.
+    # Full throughput: one insertion and one removal per cycle.
     ref.out.clear()
     dut.now_valid.value = 1
     for number in range(40):
@@ -110,7 +112,8 @@ async def a_queue_shows_up_in_time(dut):
 
 @cocotb.test()
 async def reset_empties_it(dut):
-    """queue.queue_fifo_set.reset: a queue of before is not thought to be inside."""
+    """queue.queue_fifo_set.reset: A reset empties the set; a queue from before the reset can be
+    inserted again."""
     ref, count = await start(dut)
     for _ in range(3):
         for qpn in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ram_1wnr: every reader has every word, all in the same cycle."""
+"""Tests efa_ram_1wnr: every read port reads every word in the same cycle."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -9,13 +9,13 @@ from tb.lib.timing import timing
 
 
 def lanes(words, width):
-    """Words side by side, the first lowest."""
+    """Packs words side by side, the first in the lowest bits."""
     return sum(word << width * n for n, word in enumerate(words))
 
 
 @cocotb.test()
 async def readers(dut):
-    """common.ram_1wnr.readers: against a plain memory, each reader at an address of its own."""
+    """common.ram_1wnr.readers: Each read port matches a plain memory at its own address."""
     rng = rng_for("ram_1wnr")
     reads, addr_w, width = int(dut.READS.value), len(dut.wr_addr), len(dut.wr_data)
     count = 1 << addr_w

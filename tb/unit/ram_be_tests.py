@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ram_be: lanes, read of the word being written, a kept read."""
+"""Tests efa_ram_be: write lanes, read during write, read data held without a read."""
 
 import cocotb
 from cocotb.triggers import RisingEdge, Timer
@@ -10,7 +10,8 @@ from tb.lib.timing import timing
 
 @cocotb.test()
 async def lanes(dut):
-    """common.ram_be.lanes: against a plain memory, reading old words while they are written."""
+    """common.ram_be.lanes: Lane writes and reads match a plain memory; a read during a write
+    returns the old word."""
     rng = rng_for("ram")
     assert timing("efa_ram_be", "read").latency == 1
     width, lanes = int(dut.WIDTH.value), int(dut.LANES.value)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_ram: a word is read back, the old one while it is written, and stays until the next read."""
+"""Tests efa_ram: reads return written words, a read during a write the old word; data holds until
+the next read."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -10,7 +11,8 @@ from tb.lib.timing import timing
 
 @cocotb.test()
 async def words(dut):
-    """common.ram.words: against a plain memory, its cycle included."""
+    """common.ram.words: Random writes and reads match a plain memory, including the cycle of the
+    data."""
     rng = rng_for("ram")
     count, width = 1 << len(dut.wr_addr), len(dut.wr_data)
     assert timing("efa_ram", "read").latency == 1

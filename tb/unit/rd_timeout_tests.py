@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rd_timeout: reads that stay unanswered are given up once, in time; others never."""
+"""Tests efa_rd_timeout: reads without a completion time out once, in time; other reads never do."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -10,7 +10,7 @@ from tb.lib.waits import drive, high, until
 
 
 class Bench:
-    """Keeps the tables' two writers, and gives slots when requested."""
+    """Models the writers of both tables and grants slots on request."""
 
     def __init__(self, dut, slots=1.0):
         self.dut, self.rng, self.slots = dut, rng_for("rd_timeout"), slots
@@ -24,7 +24,7 @@ class Bench:
             getattr(dut, name).value = 0
 
     async def start(self):
-        # efa_dma_rd, who writes both tables, does so for the first time under reset.
+        # efa_dma_rd, which writes both tables, writes them for the first time during reset.
         await clock_and_reset(self.dut)
         self.dut.rst.value = 1
         for tag in range(self.tags):
@@ -36,7 +36,8 @@ class Bench:
         return self
 
     async def watch(self):
-        """One tag after the other is read, then checked by its age; a slot is requested or not."""
+        """Checks the scan: each tag is read, compared by age, and requests a slot when it timed
+        out."""
         dut = self.dut
         requested, have = [(0, 0)] * self.tags, [(0, 0)] * self.tags
         tag, step, seen = 0, 0, None
@@ -85,7 +86,7 @@ class Bench:
         dut = self.dut
         dut.req_tag.value, dut.req_phase.value, dut.req_wr.value = tag, phase, 1
         await RisingEdge(dut.clk)
-        # What stands there without a write says nothing.
+        # Without a write the other inputs are don't-care.
         dut.req_wr.value = 0
         dut.req_tag.value, dut.req_phase.value = self.rng.randrange(self.tags), 1 - phase
 
@@ -99,7 +100,7 @@ class Bench:
         dut.have_given_up.value = 1 - given_up
 
     async def use(self, tag):
-        """A read of this tag leaves; returns when."""
+        """Issues a read with this tag; returns the cycle."""
         self.phase[tag] ^= 1
         await self.request(tag, self.phase[tag])
         return self.now
@@ -107,7 +108,8 @@ class Bench:
 
 @cocotb.test()
 async def each_once_in_time(dut):
-    """host.rd_timeout.found: unanswered reads, each once, within a round of the limit."""
+    """host.rd_timeout.found: Each read without a completion times out once, within one scan round
+    of the limit."""
     bench = await Bench(dut).start()
     round_trip = timing("efa_rd_timeout", "tag").interval * bench.tags
     for _ in range(12):
@@ -118,7 +120,7 @@ async def each_once_in_time(dut):
         assert sorted(tag for tag, _, _ in bench.given_up) == sorted(requested)
         for tag, phase, at in bench.given_up:
             assert phase == bench.phase[tag]
-            # A slot costs a cycle or two of the round, and as many as it is late.
+            # A slot costs one or two cycles of the round, plus its own delay.
             late = at - requested[tag] - bench.timeout
             assert -4 <= late <= round_trip + (4 + 8 * (bench.slots < 1)) * len(requested), (
                 tag,
@@ -131,7 +133,8 @@ async def each_once_in_time(dut):
 
 @cocotb.test()
 async def responded_in_time(dut):
-    """host.rd_timeout.answered: a read that was answered is never given up, used again neither."""
+    """host.rd_timeout.answered: A completed read never times out, nor does a completed read whose
+    tag is reused."""
     bench = await Bench(dut).start()
     for _ in range(3):
         for tag in range(bench.tags):
@@ -145,7 +148,7 @@ async def responded_in_time(dut):
 
 @cocotb.test()
 async def clock_wraps(dut):
-    """host.rd_timeout.wrap: the cycle counter wraps while a read waits."""
+    """host.rd_timeout.wrap: The timeout works across a wrap of the cycle counter."""
     bench = await Bench(dut).start()
     bench.now = 0xFFFF_FFF0
     await ClockCycles(dut.clk, 2)
@@ -158,7 +161,8 @@ async def clock_wraps(dut):
 
 @cocotb.test()
 async def each_carry_of_the_clock(dut):
-    """host.rd_timeout.carry: a read that leaves before it is given up behind it, not sooner."""
+    """host.rd_timeout.carry: A read issued before any carry of the cycle counter times out after
+    the carry, not earlier."""
     bench = await Bench(dut).start()
     for bit in range(9, 33):
         bench.now = (1 << bit) - bench.rng.randrange(20, bench.timeout - 20)
@@ -176,14 +180,14 @@ async def each_carry_of_the_clock(dut):
 
 @cocotb.test()
 async def any_age_at_any_time(dut):
-    """host.rd_timeout.age: beside the limit, and by one bit, with both tables written throughout,
-    also those of the tag that is requested."""
+    """host.rd_timeout.age: Ages around the limit and one bit away from it are decided correctly
+    while both tables are written, including the entry of the scanned tag."""
     bench = await Bench(dut).start()
     bench._task.cancel()
     rng, requested, found = bench.rng, {}, 0
     for _ in range(4000):
         await RisingEdge(dut.clk)
-        # This tag is looked at, or the next one soon.
+        # The scan reads this tag now, or the next tag soon.
         shown = int(dut.slot_tag.value)
         gen = bench.timeout - rng.getrandbits(1) + rng.choice((0, 1 << rng.randrange(32)))
         now = requested.get(shown, 0) + gen & 0xFFFF_FFFF
@@ -201,8 +205,8 @@ async def any_age_at_any_time(dut):
 
 @cocotb.test()
 async def slot_held(dut):
-    """host.rd_timeout.slot: the question stays until a slot came, however late, and is about the
-    use that was found, though the tag is used again."""
+    """host.rd_timeout.slot: The slot request stays until its grant, and names the use that timed
+    out even when the tag is reused."""
     bench = await Bench(dut, slots=0.02).start()
     for tag in range(4):
         await bench.use(tag)
@@ -220,7 +224,7 @@ async def slot_held(dut):
 
 @cocotb.test()
 async def reset_in_traffic(dut):
-    """host.rd_timeout.reset: begins its rounds again; the records stay the other's affair."""
+    """host.rd_timeout.reset: A reset restarts the scan; the tables stay with their owner."""
     bench = await Bench(dut).start()
     await bench.use(1)
     await ClockCycles(dut.clk, bench.timeout // 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_regs: which stores act, what reads give, responses through memory."""
+"""Tests efa_regs: effect of stores, values of loads, read-less responses through memory."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -18,7 +18,7 @@ RESP = 0x12_3456_7880
 
 
 class Bench:
-    """Dwords of BAR 0 in order, as efa_mmio gives them."""
+    """Drives BAR 0 dwords in order, as efa_mmio delivers them."""
 
     def __init__(self, dut, stalls=0.0, profile=0):
         self.dut = dut
@@ -61,7 +61,8 @@ class Bench:
 
 
 def value_of(register, profile, interface=0, progress=0, finished=0):
-    """What a register reads as (fact sheet, registers); interface: the strap, 0 the profile's."""
+    """Returns the read value of a register (fact sheet, registers); `interface` is the strap, 0
+    selects the version of the profile."""
     reported = list(PROFILES.values())[profile]
     if register == Reg.VERSION:
         return interface or reported.version
@@ -80,7 +81,7 @@ def value_of(register, profile, interface=0, progress=0, finished=0):
 @cocotb.test()
 @cocotb.parametrize(profile=[0, 1])
 async def reads(dut, profile):
-    """host.regs.read: every offset, by load and through memory, is the same value."""
+    """host.regs.read: A load and a read-less read of every offset return the same value."""
     bench = Bench(dut, profile=profile)
     await clock_and_reset(dut)
     await bench.point(RESP)
@@ -96,8 +97,8 @@ async def reads(dut, profile):
 
 @cocotb.test()
 async def any_access(dut):
-    """host.regs.any: random offsets, most a register or one bit beside it, each of these stored,
-    loaded and requested, in every state."""
+    """host.regs.any: Random accesses, most to registers or one address bit beside them, act as
+    specified in every state."""
     bench, rng = Bench(dut), rng_for("any")
     await clock_and_reset(dut)
     end = LIMITS.msix_table_offset + 16 * int(dut.VECTORS.value)
@@ -171,7 +172,8 @@ async def any_access(dut):
 
 @cocotb.test()
 async def stores(dut):
-    """host.regs.store: known registers reach everybody, the rest is reported; tables aside."""
+    """host.regs.store: Stores to known registers are forwarded, other stores are reported; the
+    MSI-X table is excluded."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     for number, register in enumerate(STORED):
@@ -191,7 +193,8 @@ async def stores(dut):
 
 @cocotb.test()
 async def during_reset(dut):
-    """host.regs.reset: only DEV_CTL and the read-less registers act; none in a FLR."""
+    """host.regs.reset: During a reset only DEV_CTL and the read-less registers act; during an FLR
+    none does."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     dut.in_reset.value = 1
@@ -216,8 +219,8 @@ async def during_reset(dut):
 
 @cocotb.test()
 async def waiting_responses(dut):
-    """host.regs.waiting: as many as the limit says wait as they were requested; one more is
-    lost."""
+    """host.regs.waiting: Read-less responses queue in order up to the limit; one more request is
+    lost and reported."""
     bench = Bench(dut, stalls=1.0)
     rng = rng_for("regs")
     await clock_and_reset(dut)
@@ -242,7 +245,8 @@ async def waiting_responses(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """host.regs.cycles: a response is offered the cycle after its store; a load a cycle."""
+    """host.regs.cycles: A read-less response is offered in its specified time, and loads run at one
+    per cycle."""
     bench, load = Bench(dut), timing("efa_regs", "load")
     await clock_and_reset(dut)
     requested = [Reg.VERSION, Reg.CAPS, 0x7C, Reg.DEV_STS] * 4
@@ -261,7 +265,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def address_cancelled(dut):
-    """host.regs.clear: a register reset, and rst, put the response's address back to zero."""
+    """host.regs.clear: A register reset and rst set the response address to zero."""
     bench = Bench(dut)
     await clock_and_reset(dut)
     await bench.point(RESP)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_reset: one scan for power-on, DEV_CTL and function-level reset; what it waits for."""
+"""Tests efa_reset: one sequence for power-on, DEV_CTL and function-level reset, and its wait
+conditions."""
 
 from types import SimpleNamespace
 
@@ -11,17 +12,18 @@ from tb.lib.timing import timing
 from tb.lib.waits import drive, high, pulse, rises, steady, until
 
 BEGUN, DRAINED, DONE = 0, 1, 2
-ROUND = 1 << 64  # of the count of cycles
+ROUND = 1 << 64  # wrap of the cycle counter
 QUIET = {"s_cfg_interface": 0, "net_quiet": 1, "rd_idle": 1, "wr_idle": 1, "wr_core_idle": 1,
          "init_done": 1}  # fmt: skip
 
 
 class Cycle(SimpleNamespace):
-    """Every port in one cycle."""
+    """Holds every port in one cycle."""
 
 
 class Bench:
-    """A device whose engines are as quiet as a test says; `steps` are the events so far."""
+    """Models a device whose engines are as idle as a test requests; `steps` are the reported
+    events."""
 
     def __init__(self, dut, **state):
         self.dut = dut
@@ -30,7 +32,7 @@ class Bench:
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """What holds in every cycle, whatever is requested."""
+        """Checks the invariants of every cycle."""
         dut, before, held, last = self.dut, None, 0, DONE
         wanted = edge = False
         names = ("uptime core_rst host_rst quiesce in_reset in_flr opened resp_clear sts_progress "
@@ -52,14 +54,14 @@ class Bench:
             assert not (now.sts_progress and now.sts_finished)
             if before is None:
                 counted = (now.uptime + int(dut.UPTIME_LEFT.value)) % ROUND
-                assert counted <= 1, "counted from before power-on"
+                assert counted <= 1, "uptime started before power-on"
             else:
                 last = self.follows(before, now, last)
-                # A request is served by a scan that begins after its edge.
+                # A request is served by a sequence that begins after its edge.
                 if now.ev_reset_valid and now.ev_reset_data == BEGUN and now.in_flr:
                     wanted = False
                 wanted = wanted or edge
-                assert not (wanted and now.m_cfg_flr_done), "a request was cleared"
+                assert not (wanted and now.m_cfg_flr_done), "an FLR request was lost"
                 if before.core_rst and not now.core_rst:
                     assert not held or held == settle
                     held = 0
@@ -69,7 +71,7 @@ class Bench:
             before = now
 
     def follows(self, before, now, last):
-        """What a cycle says of the next one; returns the last step reported."""
+        """Checks a cycle against the previous one; returns the last reported step."""
         assert now.uptime == (before.uptime + 1) % ROUND
         assert now.opened >= before.opened
         if now.sampled_interface != before.sampled_interface:
@@ -101,18 +103,18 @@ class Bench:
         return [beat["data"] for beat in self.events.beats]
 
     async def idle(self):
-        """Powered on, no event reported yet."""
+        """Powers the device on and clears the reported events."""
         await clock_and_reset(self.dut)
         await until(self.dut, high(self.dut.m_cfg_flr_done))
         self.events.beats.clear()
 
     async def store(self, value):
-        """A store to DEV_CTL."""
+        """Stores to DEV_CTL."""
         await pulse(self.dut, "ctl_valid", ctl_reset=value)
         self.dut.ctl_reset.value = 0
 
     async def flr(self):
-        """The rising edge of the request, which stays high."""
+        """Drives a rising edge of the FLR request, which stays high."""
         self.dut.s_cfg_flr.value = 0
         await RisingEdge(self.dut.clk)
         self.dut.s_cfg_flr.value = 1
@@ -121,7 +123,8 @@ class Bench:
 
 @cocotb.test()
 async def the_interface_strap_is_sampled_where_a_reset_ends(dut):
-    """host.reset.interface: power-on, register reset, function-level reset; uptime goes on."""
+    """host.reset.interface: The strap is sampled at the end of power-on, register and
+    function-level reset; uptime continues."""
     bench = Bench(dut, s_cfg_interface=3)
     await bench.idle()
     assert dut.sampled_interface.value == 3
@@ -144,8 +147,8 @@ async def the_interface_strap_is_sampled_where_a_reset_ends(dut):
 
 @cocotb.test()
 async def power_on(dut):
-    """host.reset.power_on: the core and the host side are reset, tables fill, nobody is
-    reported."""
+    """host.reset.power_on: Power-on resets core and host side, waits for the tables and reports no
+    event."""
     bench = Bench(dut, init_done=0)
     await clock_and_reset(dut)
     while dut.core_rst.value == 1:
@@ -161,7 +164,8 @@ async def power_on(dut):
 
 @cocotb.test()
 async def register_reset(dut):
-    """host.reset.register: begun, drained, core reset alone, finished when DEV_CTL = 0 came."""
+    """host.reset.register: A register reset drains, resets the core alone and finishes after a
+    store of DEV_CTL = 0."""
     bench = Bench(dut)
     await bench.idle()
     drive(dut, ctl_valid=1, ctl_reset=1)
@@ -192,7 +196,7 @@ async def register_reset(dut):
 @cocotb.test()
 @cocotb.parametrize(what=["net_quiet", "rd_idle", "wr_core_idle"])
 async def register_drain(dut, what):
-    """host.reset.drain: it waits for packets, reads and the engines' writes."""
+    """host.reset.drain: A register reset waits for packets, reads and engine writes."""
     bench = Bench(dut, wr_idle=0)
     await bench.idle()
     drive(dut, **{what: 0})
@@ -209,7 +213,8 @@ async def register_drain(dut, what):
 
 @cocotb.test()
 async def function_level(dut):
-    """host.reset.flr: waits for every write, resets the host side too and ends by itself, once."""
+    """host.reset.flr: An FLR waits for every write, resets the host side too, and ends once,
+    without a store."""
     bench = Bench(dut)
     await bench.idle()
     dut.wr_idle.value = 0
@@ -227,7 +232,8 @@ async def function_level(dut):
 @cocotb.test()
 @cocotb.parametrize(after=[0, 4, 12, 20, 28, 40])
 async def flr_in_a_register_reset(dut, after):
-    """host.reset.takeover: an FLR takes over a register reset at any step and ends by itself."""
+    """host.reset.takeover: An FLR takes over a register reset at any step and ends without a
+    store."""
     bench = Bench(dut)
     await bench.idle()
     await bench.store(1)
@@ -245,13 +251,14 @@ async def flr_in_a_register_reset(dut, after):
 
 @cocotb.test()
 async def any_order(dut):
-    """host.reset.any: stores, requests and busy engines in any order end in a device that runs."""
+    """host.reset.any: Stores, FLR requests and busy engines in any order end in a running
+    device."""
     bench = Bench(dut)
     rng = rng_for("any_order")
     await bench.idle()
     stores, requests, quiet = 0.1, 0.03, 0.95
     for turn in range(4000):
-        if turn >= 3000 and turn % 100 == 0:  # stores and requests in each other's cycle
+        if turn >= 3000 and turn % 100 == 0:  # stores and requests in the same cycle
             stores, requests, quiet = rng.choice((0.1, 0.7)), rng.choice((0.03, 0.5)), 1.0
         drive(dut, ctl_valid=rng.random() < stores, ctl_reset=rng.getrandbits(1))
         dut.s_cfg_flr.value = rng.random() < requests
@@ -272,8 +279,8 @@ async def any_order(dut):
 
 @cocotb.test()
 async def as_soon_as_it_may(dut):
-    """host.reset.soon: however long it waited, for quiet or for tables; a second request ends
-    nothing, and rst resets both sides in its own cycle."""
+    """host.reset.soon: Each wait, for idle engines or for tables, ends in the cycle of its
+    condition; a second request aborts nothing; rst resets both sides at once."""
     bench = Bench(dut)
     await bench.idle()
     for wait in range(20, 29):
