@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_cache: descriptors come in any order, each is reported from the one a wrap before it."""
+"""Tests efa_rq_cache: descriptors arrive in any order; a reader never gets one of the previous
+wrap."""
 
 import itertools
 
@@ -12,8 +13,8 @@ from tb.lib.waits import hold, pulse, until, zero
 from tb.unit.rq_bench import LAST, ONE_DESC, desc
 
 BEAT, READ, CLEAR = (timing("efa_rq_cache", path) for path in ("beat", "read", "clear"))
-BRIEF = LAST | 0xFFFF << 64  # of a descriptor, what the second reader is reported
-FIRST = 65536 - 70  # counts begin at 0; from here on they go through their wrap
+BRIEF = LAST | 0xFFFF << 64  # fields of a descriptor that the second reader returns
+FIRST = 65536 - 70  # counts start at 0; this start value reaches their wrap
 
 
 class Bench:
@@ -30,7 +31,7 @@ class Bench:
         return await hold(self.dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
 
     def beat(self, qpn, count, offset, descs, err=0):
-        """Drive a beat of a read that began at `count`, `offset` descriptors into it."""
+        """Drives a beat of a read that began at `count`, `offset` descriptors into the read."""
         dut = self.dut
         data = sum(word << 128 * number for number, word in enumerate(descs))
         spare = self.rng.getrandbits(512) >> 128 * len(descs) << 128 * len(descs)
@@ -39,13 +40,15 @@ class Bench:
         dut.rd_cpl_data.value, dut.rd_cpl_bytes.value = data | spare, 16 * len(descs)
 
     def request(self, *pairs):
-        """(ring, count) of each reader."""
+        """Drives the (ring, count) of each reader."""
         self.dut.rd_qpn.value = sum(q << self.qpn_w * n for n, (q, _) in enumerate(pairs))
         self.dut.rd_count.value = sum(c % 65536 << 16 * n for n, (_, c) in enumerate(pairs))
 
     def reported(self, reader, known=None):
-        """The two descriptors of a reader, None for one that is not here; of the second reader
-        what it is not reported is taken from `known`."""
+        """Returns the two descriptors of a reader, None for an absent one.
+
+        Fields that the second reader does not return are filled from `known`.
+        """
         here = int(self.dut.rd_present.value) >> 2 * reader
         text = str(self.dut.rd_descs.value)
         words = [text[len(text) - 128 * n - 128 : len(text) - 128 * n] for n in range(4)]
@@ -59,14 +62,14 @@ class Bench:
 
 
 class Ring:
-    """Descriptors by count: requested in reads that come back in pieces, used from the head."""
+    """Models a ring: reads requested in order, completed in pieces, consumed from the head."""
 
     def __init__(self, first=0):
         self.head = self.requested = first
         self.here, self.pieces = {}, []
 
     def read(self, bench):
-        """Ask for some more, up to what the cache holds; its beats wait in any order."""
+        """Requests more descriptors, up to the cache size; their beats may arrive in any order."""
         space = self.head + bench.slots - self.requested
         size = min(space, bench.rng.randrange(1, 9))
         at = 0
@@ -81,13 +84,14 @@ class Ring:
 @cocotb.test()
 @cocotb.parametrize(first=[0, FIRST])
 async def readers_see_what_came_and_nothing_older(dut, first):
-    """queue.rq_cache.lap: rings at any pace, responses in any order, failed ones between them"""
+    """queue.rq_cache.lap: Readers see arrived descriptors and none of an older wrap, with
+    completions in any order and failed ones between them."""
     bench = Bench(dut)
     await bench.start()
     rng, rings = bench.rng, {0: Ring(), 37: Ring(), 63: Ring()}
     for qpn, ring in rings.items():
         await bench.clear(qpn)
-        # Up to the first count of this run, a whole wrap is enough.
+        # One whole wrap before the first count is enough.
         ring.head = ring.requested = max(0, first - bench.slots)
         for count in range(ring.head, first, 4):
             words = [desc(rng, 1) for _ in range(4)]
@@ -98,7 +102,7 @@ async def readers_see_what_came_and_nothing_older(dut, first):
     await ClockCycles(dut.clk, 3)
     requested, landing, seen = [], [], [0, 0, 0]
     for _ in range(1500):
-        # What was requested at this edge is reported at the next one.
+        # A request of this edge returns data at the next one.
         questions = []
         for reader in (0, 1):
             qpn = rng.choice(list(rings))
@@ -146,7 +150,8 @@ async def readers_see_what_came_and_nothing_older(dut, first):
 
 @cocotb.test()
 async def a_cleared_ring_begins_again(dut):
-    """queue.rq_cache.clear: nothing of it is here, whatever it was; the others keep theirs"""
+    """queue.rq_cache.clear: A clear removes every descriptor of its ring; other rings keep
+    theirs."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -174,7 +179,7 @@ async def a_cleared_ring_begins_again(dut):
     await bench.clear(5)
     for qpn in (4, 5, 6):
         await holds(qpn, qpn != 5)
-    # A clear that meets beats of another ring does not lose one of either.
+    # A clear that collides with beats of another ring loses neither.
     cleared = cocotb.start_soon(bench.clear(6))
     for at in range(0, bench.slots, 4):
         bench.beat(5, at, 0, words[at : at + 4])
@@ -188,7 +193,7 @@ async def a_cleared_ring_begins_again(dut):
 
 @cocotb.test()
 async def beats_reads_and_clears_take_their_time(dut):
-    """queue.rq_cache.cycles"""
+    """queue.rq_cache.cycles: Beats, reads and clears meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     for qpn in (1, 2):
@@ -218,7 +223,8 @@ async def beats_reads_and_clears_take_their_time(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_clears_and_beats(dut):
-    """queue.rq_cache.reset: a clear after it is a whole one, a beat under it is lost"""
+    """queue.rq_cache.reset: A clear after a reset is complete, and a beat during the reset is
+    discarded."""
     bench = Bench(dut)
     await bench.start()
     old, new = ([desc(bench.rng, 1) for _ in range(4)] for _ in range(2))
@@ -238,7 +244,7 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
             bench.request((9, at), (9, at))
             await ClockCycles(dut.clk, 1 + READ.latency)
             assert bench.reported(0) == [None, None]
-        # A beat under reset goes nowhere.
+        # A beat during a reset is discarded.
         dut.rst.value = 1
         bench.beat(9, 0, 0, new)
         await ClockCycles(dut.clk, 3)
@@ -250,7 +256,8 @@ async def reset_in_the_middle_of_clears_and_beats(dut):
 
 @cocotb.test()
 async def both_readers_read_anything(dut):
-    """queue.rq_cache.readers: every ring, lane and row, of neighbours that hold other words"""
+    """queue.rq_cache.readers: Both readers return every ring, lane and row, with different words in
+    neighbours."""
     bench = Bench(dut)
     await bench.start()
     words = {}
@@ -265,11 +272,11 @@ async def both_readers_read_anything(dut):
         await ClockCycles(dut.clk, 1 + READ.latency)
         for reader, (qpn, at) in enumerate(((left, a), (right, b))):
             wanted = [words[qpn, at], words.get((qpn, at + 1))]
-            assert bench.reported(reader, wanted) == wanted, "one wrap on it is not here"
+            assert bench.reported(reader, wanted) == wanted, "the next wrap is absent"
 
 
 async def pulse_beat(bench, qpn, at, word):
-    """A beat of one descriptor, wherever it stands in its read."""
+    """Drives a beat of one descriptor at any offset of its read."""
     inside = bench.rng.randrange(min(at, 7) + 1)
     bench.beat(qpn, at - inside, inside, [word & ONE_DESC])
     await pulse(bench.dut, "rd_cpl_valid")

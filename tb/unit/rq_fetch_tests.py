@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_fetch: reads ahead of need, flushes of dead queues, rings that end; its cycles."""
+"""Tests efa_rq_fetch: prefetch, flush of queues in ERR, end of rings; its cycles."""
 
 import itertools
 from collections import deque
@@ -23,13 +23,13 @@ INPUTS = ("move_valid", "used_valid", "s_chg_valid", "rd_cpl_end", "rd_cpl_faile
 
 
 class Ring:
-    """A receive ring as host, counts and cache know it; counts are not cut to 16 bits."""
+    """Models a receive ring as seen by host, counters and cache; counts exceed 16 bits."""
 
     def __init__(self, qpn, log, live=1, rq_live=1):
         self.qpn, self.size = qpn, 1 << log
         rng = rng_for(f"ring{qpn}")
         self.base = (rng.getrandbits(47) << 16) + 64 * qpn
-        # What else a context has goes with a flush as it is.
+        # Other context fields pass through a flush unchanged.
         self.others = dont_care(INTERNAL.qpc, rng)
         self.log, self.live, self.rq_live = log, live, rq_live
         self.begin()
@@ -44,7 +44,8 @@ class Ring:
         return self.broken_at is not None
 
     def offers(self, at):
-        """A read or a flush that is first offered at `at` began before its ring broke."""
+        """Returns whether a read or flush first offered at `at` may have begun before the ring
+        failed."""
         return not self.failed or at <= self.broken_at + 2
 
     def context(self, state=None):
@@ -54,7 +55,7 @@ class Ring:
         return INTERNAL.qpc.pack(**(self.others | mine))
 
     def entry(self):
-        """Descriptors of the whole entry at the head that is posted, or 0."""
+        """Returns the number of descriptors of the complete posted WQE at the head, or 0."""
         if self.cons == self.prod:
             return 0
         if self.descs[self.cons] >> 127:
@@ -62,15 +63,17 @@ class Ring:
         return 2 if self.cons + 1 < self.prod else 0
 
     def next_read(self):
-        """How many descriptors a read would bring: line, ring and posts bound it."""
+        """Returns the size of the next read, bounded by line, ring end and posted descriptors."""
         at = self.requested % self.size
         line = 8 - (self.base + 16 * at) // 16 % 8
         return min(self.prod - self.requested, self.size - at, line)
 
 
 class Env:
-    """Counts, cache, contexts, host and claims around the module: all of it moves at one place,
-    once a cycle; what a cycle's edge finds is what the last one left."""
+    """Models counts, cache, contexts, host and claims around the module.
+
+    `cycle` updates all of it once per cycle: an edge samples the values of the previous cycle.
+    """
 
     def __init__(self, dut, responses=0.3, ready=1.0, flush=1.0):
         self.dut, self.rng = dut, rng_for("rq_fetch")
@@ -84,14 +87,14 @@ class Env:
         self.drained, self.offered, self.stays = False, None, None
         self._drain = 0
         self.ending, self.shown = False, None
-        self.lanes = None  # (valid, queue) of each packet that may move a head, where a test says
+        self.lanes = None  # (valid, queue) of each packet that may move a head, when a test sets it
 
     async def start(self):
         zero(self.dut, *INPUTS)
         await clock_and_reset(self.dut)
 
     async def ring(self, qpn, log, state=STATES.RTS, **fields):
-        """A new ring: cleared, then there."""
+        """Creates and clears a new ring."""
         ring = self.rings[qpn] = Ring(qpn, log, **fields)
         await self.clear(ring, state)
         return ring
@@ -103,7 +106,7 @@ class Env:
         ring.state = state
 
     def post(self, ring, *lasts):
-        """More descriptors, and the doorbell."""
+        """Posts descriptors and rings the doorbell."""
         for last in lasts:
             ring.descs[ring.prod] = desc(self.rng, last)
             ring.prod += 1
@@ -114,7 +117,7 @@ class Env:
         self.chgs.append(ring.qpn)
 
     def drain(self, on):
-        """Ask for one: what is out now must be back when it is over."""
+        """Requests a drain: the reads outstanding now must be complete when it ends."""
         self._drain = int(on)
         self.before_drain = list(self.out) if on else []
 
@@ -125,7 +128,7 @@ class Env:
             await self.cycle()
 
     async def rest(self, limit=6000, quiet=30):
-        """Until nothing has been going on for a while."""
+        """Runs until nothing has happened for `quiet` cycles."""
         idle = 0
         for _ in range(limit):
             busy = self.out or self.moves or self.wants or self.chgs or self.response
@@ -135,7 +138,7 @@ class Env:
             idle = 0 if busy or before != after else idle + 1
             if idle == quiet:
                 return
-        raise AssertionError("it does not come to rest")
+        raise AssertionError("activity does not end")
 
     async def cycle(self):
         dut = self.dut
@@ -149,7 +152,7 @@ class Env:
         self._inputs()
 
     def _memories(self, ring, head):
-        """Reads see what stood there before this edge."""
+        """Drives memory outputs: a read returns the content before this edge."""
         dut = self.dut
         if ring is None:
             zero(dut, "qpc_data", "s_prod", "s_cons", "s_present")
@@ -168,17 +171,17 @@ class Env:
         self.offered = (self.offered or cycle()) if offer else None
         pins = (dut.m_rd_addr, dut.m_rd_len, dut.m_rd_count) if dut.m_rd_valid.value == 1 else ()
         read = tuple(int(pin.value) for pin in pins) or None
-        assert self.stays is None or read == self.stays, "a read that was offered is another one"
+        assert self.stays is None or read == self.stays, "an offered read changed"
         self.stays = read if dut.m_rd_ready.value == 0 else None
         if dut.m_rd_valid.value == 1 and dut.m_rd_ready.value == 1:
             self._read(ring)
         if dut.m_flush_valid.value == 1 and dut.m_flush_ready.value == 1:
             used = ring.entry()
             assert used and ring.offers(self.offered)
-            # A look that began before the drain may still have seen the state of before.
+            # A look that began before the drain may still use the previous state.
             late = ring.state == STATES.RESET and dut.idle.value == 0
             assert ring.state == STATES.ERR or late
-            assert self.claim != ring.qpn, "a packet holds this entry"
+            assert self.claim != ring.qpn, "a packet holds this WQE"
             assert dut.m_flush_qpc.value == ring.context(STATES.ERR)
             assert dut.m_flush_req_id.value == ring.descs[ring.cons] >> 64 & 0xFFFF
             assert dut.m_flush_count.value == used
@@ -211,7 +214,7 @@ class Env:
         self.times["read"].append(cycle())
 
     def _taken(self):
-        """What this edge took in."""
+        """Models the inputs that the device accepted at this edge."""
         dut = self.dut
         if self.ending:
             self.times["used"].append(cycle())
@@ -225,7 +228,7 @@ class Env:
             if dut.rd_cpl_failed.value == 1:
                 ring.broken_at = cycle()
             else:
-                # What was used stays there until it is overwritten.
+                # A consumed descriptor stays in the cache until it is overwritten.
                 ring.here -= set(range(begin - self.slots, begin + number - self.slots))
                 ring.here |= set(range(begin, begin + number))
         if dut.s_chg_valid.value == 1 and dut.s_chg_ready.value == 1:
@@ -250,7 +253,7 @@ class Env:
             dut.rd_cpl_failed.value = int(ring.qpn in self.fail)
             self.times["end"].append(cycle())
         self.shown = self.claim
-        # The packet that may move a head stands at any of three stages; others hold nothing.
+        # The packet that may move a head is in one of three stages; the others are invalid.
         lane = rng.randrange(3)
         held = [rng.getrandbits(self.qpn_w) for _ in range(3)]
         valid = int(self.claim is not None) << lane
@@ -275,7 +278,7 @@ class Env:
         dut.s_drain.value = self._drain
 
     def is_served(self, ring):
-        """Nothing is left that could be done for this ring."""
+        """Returns whether no work is left for this ring."""
         if ring.failed or ring.state == STATES.RESET or not (ring.live and ring.rq_live):
             return True
         fetched = ring.requested == ring.prod or (
@@ -286,7 +289,8 @@ class Env:
 @cocotb.test()
 @cocotb.parametrize(pace=[(1.0, 1.0), (0.05, 0.3)])
 async def descriptors_come_ahead_of_need(dut, pace):
-    """queue.rq_fetch.ahead: rings of any size, responses in any order, used at any pace"""
+    """queue.rq_fetch.ahead: Descriptors are prefetched for rings of any size, with completions in
+    any order, at any rate of use."""
     env = Env(dut, *pace)
     await env.start()
     numbers = env.rng.sample(range(1 << env.qpn_w), 9)
@@ -317,7 +321,8 @@ async def descriptors_come_ahead_of_need(dut, pace):
 
 @cocotb.test()
 async def a_ring_that_is_not_there_is_not_read(dut):
-    """queue.rq_fetch.gone: its queue pair is gone, or was made without one, whatever was posted."""
+    """queue.rq_fetch.gone: A ring whose QP is destroyed or has no RQ is not read, whatever is
+    posted."""
     env = Env(dut)
     await env.start()
     rings = [await env.ring(5, 4, live=0), await env.ring(9, 4, rq_live=0)]
@@ -329,7 +334,8 @@ async def a_ring_that_is_not_there_is_not_read(dut):
 
 @cocotb.test()
 async def reads_are_as_long_as_they_can_be(dut):
-    """queue.rq_fetch.reads: up to 8 descriptors, up to a line of 128 bytes, up to the ring's end"""
+    """queue.rq_fetch.reads: A read is as long as possible: 8 descriptors, a 128-byte line, the end
+    of the ring."""
     env = Env(dut, 1.0)
     await env.start()
     for qpn, log, number, wanted in (
@@ -349,7 +355,8 @@ async def reads_are_as_long_as_they_can_be(dut):
 
 @cocotb.test()
 async def counts_go_through_their_wrap(dut):
-    """queue.rq_fetch.wrap: 65536 descriptors and on; each read leaves them used, and more posted"""
+    """queue.rq_fetch.wrap: Counts wrap at 65,536; after each read its descriptors are consumed and
+    more are posted."""
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
     ring = Ring(6, 12)
@@ -368,11 +375,11 @@ async def counts_go_through_their_wrap(dut):
         assert dut.m_rd_len.value == 16 * number
         ring.requested += number
         if ring.requested // 8 % 37 == 1:
-            # Nothing more is posted for a while, then a few.
+            # Nothing is posted for a while, then a few descriptors.
             dut.s_cons.value = dut.s_prod.value = ring.requested % 65536
             for _ in range(3 * LOOK.interval):
                 await RisingEdge(dut.clk)
-            assert dut.m_rd_valid.value == 0, "a read of nothing"
+            assert dut.m_rd_valid.value == 0, "a read without posts"
             few = 2
         prod = ring.requested + (3 if few else 64)
         few = max(0, few - 1)
@@ -382,7 +389,8 @@ async def counts_go_through_their_wrap(dut):
 @cocotb.test()
 @cocotb.parametrize(flush=[1.0, 0.1])
 async def a_dead_queue_is_flushed(dut, flush):
-    """queue.rq_fetch.flush: entries of one and two in order; half an entry stays till its rest"""
+    """queue.rq_fetch.flush: A queue in ERR is flushed in order; an incomplete WQE stays until its
+    rest is posted."""
     env = Env(dut, 0.3, flush=flush)
     await env.start()
     rings = [await env.ring(n, 5) for n in (1, 20, 63)]
@@ -391,12 +399,12 @@ async def a_dead_queue_is_flushed(dut, flush):
         env.post(ring, 0)
     await env.rest()
     assert not any(ring.flushed for ring in rings)
-    # A packet holds the head of one: it comes first.
+    # A packet holds the head of one ring; the packet consumes its WQE first.
     env.claim = 20
     await env.cycles(3)
     for ring in rings:
         env.state(ring, STATES.ERR)
-    # Looks at others in the same cycles keep nobody waiting for long.
+    # Looks at other rings in the same cycles delay no flush for long.
     env.wants.extend((50, 51, 52))
     env.moves.extend((50, 51, 52))
     await env.cycles(400 if flush == 1 else 1500)
@@ -406,7 +414,7 @@ async def a_dead_queue_is_flushed(dut, flush):
     await env.rest(quiet=300)
     assert held.flushed >= 19 and not any(ring.entry() for ring in rings)
     halves = [ring for ring in rings if ring.cons < ring.prod]
-    assert halves, "no entry without its end"
+    assert halves, "no incomplete WQE"
     for ring in rings:
         env.post(ring, 0, 0, 0, 1)
     await env.rest(quiet=300)
@@ -415,7 +423,8 @@ async def a_dead_queue_is_flushed(dut, flush):
 
 @cocotb.test()
 async def a_failed_read_breaks_its_ring(dut):
-    """queue.rq_fetch.broken: nothing more is read or flushed until the ring begins again"""
+    """queue.rq_fetch.broken: After a failed read a ring is neither read nor flushed until it is
+    cleared."""
     env = Env(dut, 0.2)
     await env.start()
     good, bad = await env.ring(7, 6), await env.ring(8, 6)
@@ -443,7 +452,8 @@ async def a_failed_read_breaks_its_ring(dut):
 
 @cocotb.test()
 async def every_ring_breaks_alone(dut):
-    """queue.rq_fetch.each: and begins anew alone; claims are reported of each"""
+    """queue.rq_fetch.each: Each ring fails and is cleared alone; `claim_failed` shows the state of
+    each."""
     env = Env(dut, 1.0)
     await env.start()
     count = 1 << env.qpn_w
@@ -475,7 +485,8 @@ async def every_ring_breaks_alone(dut):
 
 @cocotb.test()
 async def a_head_that_a_packet_holds_stays(dut):
-    """queue.rq_fetch.held: at each of its stages; packets of other queues hold nothing"""
+    """queue.rq_fetch.held: A head that a packet holds in any of three stages is not flushed;
+    packets of other queues block nothing."""
     env = Env(dut, 1.0)
     await env.start()
     last = (1 << env.qpn_w) - 1
@@ -498,7 +509,7 @@ async def a_head_that_a_packet_holds_stays(dut):
 
 @cocotb.test()
 async def a_flush_goes_on_while_reads_end(dut):
-    """queue.rq_fetch.ends: a read that ends in every cycle takes no turn of it away"""
+    """queue.rq_fetch.ends: A read completion in every cycle does not delay a flush."""
     env = Env(dut, 1.0)
     await env.start()
     dead = await env.ring(33, 5)
@@ -521,7 +532,8 @@ async def a_flush_goes_on_while_reads_end(dut):
 
 @cocotb.test()
 async def a_drain_waits_for_what_was_out(dut):
-    """queue.rq_fetch.drain: and for no more, while other rings go on reading"""
+    """queue.rq_fetch.drain: A drain waits for the reads outstanding at its start only, while other
+    rings continue to read."""
     env = Env(dut, 0.0)
     await env.start()
     rings = [await env.ring(n, 5) for n in (10, 12, 14, 16)]
@@ -539,7 +551,7 @@ async def a_drain_waits_for_what_was_out(dut):
         await env.cycles(40)
         assert len(env.out) == 4 and not env.drained
         new = [read for read in env.out if read not in old]
-        # Now the old ones come, one by one, and the drain is over though new ones are out.
+        # The old reads complete one by one; the drain ends while new reads are outstanding.
         for number, read in enumerate(old):
             env.out, env.responses = [read], 1.0
             await env.cycles(1)
@@ -567,7 +579,8 @@ async def a_drain_waits_for_what_was_out(dut):
 
 @cocotb.test()
 async def any_number_of_reads_is_drained(dut):
-    """queue.rq_fetch.drains: while others begin and end in the same cycles; then it is over"""
+    """queue.rq_fetch.drains: Any number of reads drains while others begin and end in the same
+    cycles."""
     env = Env(dut, 0.0)
     await env.start()
     rng = env.rng
@@ -593,7 +606,7 @@ async def any_number_of_reads_is_drained(dut):
         assert env.drained
         env.drain(False)
         await env.cycles(rng.randrange(2, 9), step)
-        # Where nothing goes on it is over at once.
+        # Without outstanding reads the drain ends at once.
         env.responses = 1.0
         await env.rest(quiet=10)
         env.drain(True)
@@ -606,7 +619,8 @@ async def any_number_of_reads_is_drained(dut):
 
 @cocotb.test()
 async def heads_that_move_at_once_are_all_looked_at(dut):
-    """queue.rq_fetch.moves: in neighbouring cycles, while others are looked at"""
+    """queue.rq_fetch.moves: Heads that move in neighbouring cycles each cause a look at their ring,
+    while other looks run."""
     env = Env(dut, 1.0)
     await env.start()
     rings = [await env.ring(qpn, 6) for qpn in env.rng.sample(range(1 << env.qpn_w), 12)]
@@ -623,7 +637,8 @@ async def heads_that_move_at_once_are_all_looked_at(dut):
 
 @cocotb.test()
 async def a_drain_that_was_given_up_is_not_cancelled(dut):
-    """queue.rq_fetch.drain_again: the next one waits for the reads of before both"""
+    """queue.rq_fetch.drain_again: A drain after an aborted one waits for the reads outstanding at
+    both."""
     env = Env(dut, 0.0)
     await env.start()
     for ring in [await env.ring(n, 3) for n in (2, 4, 6)]:
@@ -650,7 +665,7 @@ async def a_drain_that_was_given_up_is_not_cancelled(dut):
 
 @cocotb.test()
 async def flushes_do_not_keep_a_doorbell_waiting(dut):
-    """queue.rq_fetch.fair: nor doorbells a flush"""
+    """queue.rq_fetch.fair: Flushes do not starve doorbells, nor doorbells a flush."""
     env = Env(dut, 1.0)
     await env.start()
     dead = [await env.ring(n, 5) for n in (1, 2, 3, 4)]
@@ -675,7 +690,8 @@ async def flushes_do_not_keep_a_doorbell_waiting(dut):
 
 @cocotb.test()
 async def rings_live_and_die(dut):
-    """queue.rq_fetch.life: posts, claims, errors, drains and new lives of many rings at once"""
+    """queue.rq_fetch.life: Random posts, claims, errors, drains and restarts of many rings leave no
+    work undone."""
     env = Env(dut, 0.2, 0.7, 0.5)
     await env.start()
     rng, rings = env.rng, [await env.ring(n * 7 % 64, n % 7) for n in range(12)]
@@ -719,7 +735,7 @@ async def rings_live_and_die(dut):
         env.take = 0
     env.drain(False)
     env.responses = env.flush = 1.0
-    # Every ring may stand in line for a look that finds nothing.
+    # Every ring may be queued for a look that finds nothing.
     await env.rest(quiet=12 * LOOK.interval + 30 * FLUSH.interval)
     assert all(env.is_served(ring) for ring in rings)
     assert min(counts.values()) > 3, counts
@@ -727,7 +743,8 @@ async def rings_live_and_die(dut):
 
 @cocotb.test()
 async def a_head_that_moves_during_a_look_is_read_again(dut):
-    """queue.rq_fetch.stale: a claim ends in any cycle of a look; an entry is never used twice"""
+    """queue.rq_fetch.stale: A claim that ends in any cycle of a look makes the look stale; no WQE
+    is consumed twice."""
     await Env(dut).start()
     states = (STATES.RTS, STATES.ERR)
     for wait, state, anomaly in itertools.product(range(14), states, (0, 1)):
@@ -749,14 +766,14 @@ async def a_head_that_moves_during_a_look_is_read_again(dut):
 
 @cocotb.test()
 async def looks_reads_and_flushes_take_their_time(dut):
-    """queue.rq_fetch.cycles"""
+    """queue.rq_fetch.cycles: Looks, reads and flushes meet their specified cycles."""
     env = Env(dut, 1.0)
     await env.start()
     ring = await env.ring(40, 6)
     env.post(ring, *[1] * 32)
     await env.rest()
     assert {b - a for a, b in itertools.pairwise(env.times["read"])} == {READ.interval}
-    # The cache is full; the eighth that is used makes room for another read.
+    # The cache is full; the eighth consumed descriptor frees the space for another read.
     env.post(ring, *[1] * 8)
     await env.rest()
     for _ in range(8):
@@ -770,14 +787,14 @@ async def looks_reads_and_flushes_take_their_time(dut):
     env.state(ring, STATES.ERR)
     await env.rest()
     assert {b - a for a, b in itertools.pairwise(env.times["flush"])} == {FLUSH.interval}
-    # From a doorbell that is reported to its read.
+    # From a doorbell to its read.
     ring.state = STATES.RTS
     env.post(ring, 1)
     started = cycle() + 2
     env.responses = 0.0
     await env.cycles(20)
     assert env.times["read"][0] - started == READ.latency
-    # Looks that find nothing, one after the other; the last of them finds something to read.
+    # Looks that find nothing, back to back; the last one finds a read.
     others = [await env.ring(n, 3) for n in range(8)]
     await env.cycles(2)
     env.times["read"].clear()
@@ -790,7 +807,7 @@ async def looks_reads_and_flushes_take_their_time(dut):
 
 @cocotb.test()
 async def reset_clears_looks_reads_and_drains(dut):
-    """queue.rq_fetch.reset: at any moment; then it is as new"""
+    """queue.rq_fetch.reset: A reset at any moment clears looks, reads and drains."""
     for wait in (1, 5, 8, 30):
         env = Env(dut, 0.05, 0.5, 0.2)
         zero(dut, *INPUTS)
@@ -811,7 +828,7 @@ async def reset_clears_looks_reads_and_drains(dut):
         assert not env.times["read"]
         env.drain(True)
         await env.cycles(5)
-        assert env.drained, "no read is out"
+        assert env.drained, "no read is outstanding"
         env.drain(False)
         env.responses = 0.3
         for qpn in (1, 2, 3):

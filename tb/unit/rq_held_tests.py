@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq: heads that packets hold, neighbours of a broken ring, operations, wrap of the counts."""
+"""Tests efa_rq: heads held by packets, neighbours of a failed ring, operations, wrap of the
+counts."""
 
 from collections import deque
 
@@ -16,12 +17,12 @@ STATES = AdminQpState
 
 
 class Held(Env):
-    """Packets that stay where they are: in `line` to be offered, answered when `taking`."""
+    """Models held packets: `line` waits for an offer, `taking` accepts one response."""
 
     def __init__(self, dut):
         super().__init__(dut, 1.0, 1.0, 1.0)
         self.line, self.inside, self.taking, self.finish = deque(), deque(), False, False
-        self.last = None  # the ring of the last packet taken, and how much of it
+        self.last = None  # ring and WQE size of the last packet with a response
         dut.m_claim_ready.value = 0
 
     def _packets_out(self):
@@ -51,7 +52,8 @@ class Held(Env):
 
 @cocotb.test()
 async def heads_that_packets_hold_stay(dut):
-    """queue.rq.held: of three packets at any stage each keeps the flush off its ring, no other"""
+    """queue.rq.held: A packet at each of three stages blocks the flush of its own ring and of no
+    other ring."""
     env = Held(dut)
     await env.start()
     rng, wide = env.rng, len(dut.rqdb_qpn)
@@ -92,7 +94,8 @@ async def heads_that_packets_hold_stay(dut):
 
 @cocotb.test()
 async def only_the_ring_whose_read_failed_is_broken(dut):
-    """queue.rq.broken: its neighbours, whose numbers differ in one bit, go on"""
+    """queue.rq.broken: A failed read breaks only its own ring; rings whose number differs in one
+    bit continue."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     wide = len(dut.rqdb_qpn)
@@ -117,7 +120,8 @@ async def only_the_ring_whose_read_failed_is_broken(dut):
 
 @cocotb.test()
 async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
-    """queue.rq.op: beside doorbells of another ring it ends as soon as they do"""
+    """queue.rq.op: An operation waits for count updates in progress only: beside doorbells of
+    another ring it ends when they end."""
     env = Env(dut, 1.0, 0.0, 1.0)
     await env.start()
     busy = await env.make(9, 12)
@@ -128,7 +132,7 @@ async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
             env.post(busy, 1)
         began = env.now
         await env.make(next(qpns), 3)
-        # The last doorbell's edge; what comes before the counts' turn holds nothing up.
+        # With fewer doorbells, their traffic ends before the operation reaches the counts.
         if doorbells > 40:
             ends.add(env.times["op"][-1] - (began + 1 + doorbells))
         await env.cycles(doorbells)
@@ -138,7 +142,8 @@ async def an_operation_waits_for_counts_that_move_and_no_longer(dut):
 
 @cocotb.test()
 async def counts_pass_their_end(dut):
-    """queue.rq.wrap: more than 65,536 descriptors of a ring, each once, in its place, in order"""
+    """queue.rq.wrap: More than 65,536 descriptors of a ring are delivered once, in order, at the
+    right place."""
     zero(dut, *INPUTS)
     await clock_and_reset(dut)
     rng = rng_for("wrap")
@@ -151,7 +156,7 @@ async def counts_pass_their_end(dut):
     )
 
     def word(number):
-        """Two descriptors make an entry."""
+        """Returns descriptor `number`; two descriptors make a WQE."""
         return number & 0xFFFF | (number * spread & 0xFFFF) << 64 | (number & 1) << 127
 
     prod = requested = arrived = offered = consumed = done = idle = pause = 0
@@ -181,8 +186,9 @@ async def counts_pass_their_end(dut):
             assert dut.m_claim_descs.value == word(consumed + 1) << 128 | word(consumed), consumed
             consumed += 2
         idle += 1
-        assert idle < 200, (consumed, "nothing more comes")
-        # Steps of any size, the reads never far behind; claims, for what has come, with pauses.
+        assert idle < 200, (consumed, "no further claim response")
+        # Doorbells of any size with prefetch close behind; claims with pauses for arrived
+        # descriptors.
         more = prod < total and prod - arrived < 64
         dut.rqdb_valid.value = int(more)
         if more:
@@ -208,7 +214,8 @@ async def counts_pass_their_end(dut):
 
 @cocotb.test()
 async def all_of_a_long_ring_is_flushed(dut):
-    """queue.rq.long: more than the device holds of it, behind any count; what is empty says so"""
+    """queue.rq.long: A flush covers a ring longer than the prefetch window, from any count, and
+    stops when the ring is empty."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     rng = env.rng

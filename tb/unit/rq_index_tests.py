@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_index: which doorbells are legal, what readers see, rings that begin again."""
+"""Tests efa_rq_index: doorbell validation, count reads, rings that restart."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -14,14 +14,15 @@ WRAP = 65536
 
 
 class Ring:
-    """Counts that are not cut to 16 bits; size 0: no ring."""
+    """Models a ring with unbounded counts; size 0 means no ring."""
 
     def __init__(self, size):
         self.size = size
         self.prod = self.cons = self.done = 0
 
     def check(self, value):
-        """Decision 0001: new <= depth - (producer - completed); moves when it is legal."""
+        """Validates a doorbell as in decision 0001 (new <= depth - (producer - completed)) and
+        applies it."""
         new = (value - self.prod) % WRAP
         valid = new <= self.size - (self.prod - self.done)
         if valid:
@@ -30,7 +31,8 @@ class Ring:
 
 
 class RefModel:
-    """Checks each doorbell by what was there one cycle before it, and says what readers see."""
+    """Models the counts: checks each doorbell against the state one cycle earlier, and both
+    readers."""
 
     def __init__(self, dut):
         self.dut, self.rings, self.wide = dut, {}, len(dut.rqdb_qpn)
@@ -47,7 +49,7 @@ class RefModel:
 
     def _cycle(self):
         dut = self.dut
-        # Outputs of what came before.
+        # Outputs of earlier inputs.
         due = self.pipe.pop(0) if len(self.pipe) == DOORBELL.latency else None
         move, wrong, qpn = due or (False, False, 0)
         assert (dut.move_valid.value, dut.wrong_valid.value) == (int(move), int(wrong)), cycle()
@@ -58,7 +60,7 @@ class RefModel:
             for lane, (prod, cons) in enumerate(self.requested):
                 got = prods >> 16 * lane & 0xFFFF, conss >> 16 * lane & 0xFFFF
                 assert got == (prod % WRAP, cons % WRAP), (lane, cycle())
-        # What a doorbell has moved is there for who requests when it is reported.
+        # A moved producer index is readable by a request in the cycle of its report.
         requested = int(dut.rd_qpn.value)
         self.requested = [
             self.counts.get(requested >> self.wide * lane & (1 << self.wide) - 1) for lane in (0, 1)
@@ -67,7 +69,7 @@ class RefModel:
             self.requested = None
         for at, ring in self.rings.items():
             self.counts[at] = ring.prod, ring.cons
-        # What this edge takes in.
+        # Inputs of this edge.
         message = None
         if dut.rqdb_valid.value == 1:
             at = int(dut.rqdb_qpn.value)
@@ -102,7 +104,7 @@ async def start(dut, watched=True):
 
 
 async def clear(dut, qpn, log=None, live=1):
-    """A ring that begins again, with its size or with a new one; when the account knows it."""
+    """Clears a ring, with its old size or a new one, and waits for the reference model."""
     dut.s_clear_sized.value, dut.s_clear_live.value = int(log is not None), live
     dut.s_clear_log.value = log or 0
     await hold(dut, "s_clear_valid", "s_clear_ready", s_clear_qpn=qpn)
@@ -112,7 +114,8 @@ async def clear(dut, qpn, log=None, live=1):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.3, 0.9])
 async def doorbells_are_checked_by_the_rule(dut, rate):
-    """queue.rq_index.rule: doorbells, takes, reports and clears at once, two readers beside"""
+    """queue.rq_index.rule: Random doorbells, consumption, completions and clears follow the rule,
+    with two readers beside."""
     account = await start(dut)
     rng = rng_for("rq_index")
     sizes = {0: 0, 3: 1, 4: 2, 5: 8, 6: 64, 62: 4096, 63: 4096}
@@ -120,7 +123,7 @@ async def doorbells_are_checked_by_the_rule(dut, rate):
         await clear(dut, qpn, max(0, size.bit_length() - 1), int(size > 0))
     held, cycles_to_clear = None, 0
     for _ in range(4000):
-        # A ring that is to be cleared is left alone before and meanwhile.
+        # A ring gets no traffic before and during its clear.
         if held is None and rng.random() < 0.02:
             held, cycles_to_clear = rng.choice(list(sizes)), 3
         qpn = rng.choice(list(sizes)) if rng.random() < 0.3 else 5 + 58 * rng.getrandbits(1)
@@ -153,7 +156,7 @@ async def doorbells_are_checked_by_the_rule(dut, rate):
                 dut.s_clear_log.value = max(0, size.bit_length() - 1)
         await RisingEdge(dut.clk)
         cleared = dut.s_clear_ready.value == 1
-        # Behind the account, which reads the same inputs.
+        # The reference model samples the same inputs first.
         await Timer(1, "ns")
         if held is not None and dut.s_clear_valid.value == 1 and cleared:
             held, dut.s_clear_valid.value = None, 0
@@ -162,7 +165,8 @@ async def doorbells_are_checked_by_the_rule(dut, rate):
 
 @cocotb.test()
 async def a_ring_fills_to_its_last_entry(dut):
-    """queue.rq_index.full: of every size, and one more; at any count, reports at its side"""
+    """queue.rq_index.full: A ring of every size accepts doorbells up to its depth and refuses one
+    more, at any count and beside completions."""
     account = await start(dut)
     rng = rng_for("full")
     for log in range(13):
@@ -184,7 +188,7 @@ async def a_ring_fills_to_its_last_entry(dut):
 
 @cocotb.test()
 async def counts_go_through_their_wrap(dut):
-    """queue.rq_index.wrap: all three of them; the edges of the ring stay where they are"""
+    """queue.rq_index.wrap: All three counts wrap; the depth limit stays exact."""
     await start(dut, watched=False)
     await clear(dut, 9, 12)
     done = 0
@@ -209,7 +213,8 @@ async def counts_go_through_their_wrap(dut):
 
 @cocotb.test()
 async def doorbells_and_reads_take_their_time(dut):
-    """queue.rq_index.cycles: one a cycle for one ring, each after a report; a clear waits"""
+    """queue.rq_index.cycles: Doorbells of one ring are validated one per cycle, and a completion
+    counts for a doorbell one cycle later; a clear waits for other traffic."""
     account = await start(dut)
     moves = Pulses(dut, "move")
     await clear(dut, 1, 3)
@@ -218,7 +223,8 @@ async def doorbells_and_reads_take_their_time(dut):
     for number in range(8):
         dut.rqdb_valid.value, dut.rqdb_qpn.value, dut.rqdb_value.value = 1, 1, number + 1
         await RisingEdge(dut.clk)
-    # The ring is full: a doorbell one cycle after the report that makes room is the first legal.
+    # The ring is full: a doorbell one cycle after the completion that frees a place is the first
+    # valid doorbell.
     dut.s_done_count.value = 1
     dut.s_done_qpn.value, dut.s_done_valid.value = 1, 1
     dut.rqdb_value.value = 9
@@ -231,9 +237,9 @@ async def doorbells_and_reads_take_their_time(dut):
     assert [at for at, *_ in moves.seen] == [
         *range(first, first + 8 * DOORBELL.interval, DOORBELL.interval), first + 9]  # fmt: skip
     assert account.seen["wrong"] == 1
-    # Reads: a ring each cycle; the account holds them to one cycle.
+    # Reads: one ring per cycle; the reference model checks the latency of one cycle.
     assert READ.latency == READ.interval == 1
-    # A clear takes its turn behind takes, reports and doorbells of others.
+    # A clear has the lowest priority, behind consumption, completions and doorbells.
     await clear(dut, 2, 3)
     dut.s_clear_valid.value, dut.s_clear_qpn.value, dut.s_clear_sized.value = 1, 2, 0
     dut.take_valid.value, dut.take_qpn.value = 1, 1
@@ -249,7 +255,7 @@ async def doorbells_and_reads_take_their_time(dut):
 
 @cocotb.test()
 async def reset_clears_what_was_under_way(dut):
-    """queue.rq_index.reset: no doorbell of before is reported; rings begin again when cleared"""
+    """queue.rq_index.reset: A reset discards doorbells in progress; rings restart when cleared."""
     account = await start(dut)
     for lead in range(4):
         await clear(dut, 7, 4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_pop: the entry at a ring's head, or the reason why there is none; its cycles."""
+"""Tests efa_rq_pop: the WQE at the head of a ring or the reason for its absence; its cycles."""
 
 import itertools
 from collections import deque
@@ -22,20 +22,22 @@ LAST = 1 << 127
 
 
 def size_of(word):
-    """Bytes of a descriptor's buffer."""
+    """Returns the buffer length of a descriptor."""
     return IoRxDesc.unpack(word.to_bytes(16, "little")).length
 
 
 class Ring:
-    """A ring: what is posted and what is here, by count; `cons` as claims have moved it, `reported`
-    as the RAM of counts shows it."""
+    """Models a ring by count: posted and cached descriptors.
+
+    `cons` is the head after all claims, `reported` the value in the RAM of counts.
+    """
 
     def __init__(self, first=0):
         self.prod = self.cons = self.reported = first
         self.descs, self.here, self.failed = {}, set(), 0
 
     def entry(self, prod=None):
-        """Descriptors of the entry at the head when so many are posted, or 0."""
+        """Returns the number of descriptors of the complete WQE at the head, or 0."""
         prod = self.prod if prod is None else prod
         if self.cons >= prod:
             return 0
@@ -45,7 +47,7 @@ class Ring:
 
 
 class Env:
-    """Counts, cache, judge and jobs around the module, once a cycle."""
+    """Models counts, cache, packet validation and jobs around the module, once per cycle."""
 
     def __init__(self, dut, gaps=0.0, slow=0.0, holds=0.0):
         self.dut, self.rng = dut, rng_for("rq_pop")
@@ -84,7 +86,7 @@ class Env:
             if not self.packets and self.stages == [None, None, None]:
                 return
             await self.cycle()
-        raise AssertionError("claims without a response")
+        raise AssertionError("claims without response")
 
     async def cycle(self):
         dut = self.dut
@@ -100,13 +102,13 @@ class Env:
         ring = self.rings.get(int(at)) if at.is_resolvable else None
         dut.s_failed.value = ring.failed if ring else 0
         await Timer(1, "ns")
-        # Whose descriptors are missing does not stand in the way of others.
+        # A packet with missing descriptors is parked and blocks no other packet.
         parked = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
         dut.s_parked.value = int(parked)
         dut.m_claim_ready.value = int(parked or self.ready)
 
     def _memories(self):
-        """Reads see what stood there before this edge."""
+        """Drives memory outputs: a read returns the content before this edge."""
         dut = self.dut
         requested, at, head = dut.m_qpn.value, dut.head_qpn.value, dut.head.value
         ring = self.rings.get(int(requested)) if requested.is_resolvable else None
@@ -152,7 +154,7 @@ class Env:
             self.times["claim"].append(cycle())
 
     def _answer(self, packet):
-        """Held against what the ring has; is the packet parked?"""
+        """Checks a response against the ring; returns whether the packet is parked."""
         dut, ring = self.dut, self.rings[packet["qpn"]]
         packet["used"] = 0
         self.times["rsp"].append(self.shown)
@@ -162,7 +164,7 @@ class Env:
             return False
         assert dut.m_claim_failed.value == ring.failed
         if ring.failed:
-            assert dut.m_claim_missing.value == 0, "what is missing there will never come"
+            assert dut.m_claim_missing.value == 0, "a failed ring reports missing descriptors"
             self.kinds.append(BROKEN)
             return False
         if dut.m_claim_none.value == 1:
@@ -195,7 +197,7 @@ class Env:
         dut, rng = self.dut, self.rng
         waiting = dut.s_claim_valid.value == 1 and bool(self.packets)
         offered = waiting or (bool(self.packets) and rng.random() >= self.gaps)
-        # An offer that was not taken stays.
+        # An offer stays until it is accepted.
         dut.s_claim_valid.value = int(offered)
         if offered:
             dut.s_claim_qpn.value = self.packets[0]["qpn"]
@@ -208,13 +210,14 @@ class Env:
 
 
 def space(ring):
-    """Bytes of the entry at a ring's head."""
+    """Returns the bytes of the WQE at the head of a ring."""
     return sum(size_of(ring.descs[ring.cons + n]) for n in range(ring.entry()))
 
 
 @cocotb.test()
 async def the_answer_follows_from_the_ring(dut):
-    """queue.rq_pop.rule: every kind of ring, sizes that just fit and do not"""
+    """queue.rq_pop.rule: Every kind of ring and needs around the exact buffer size give the
+    specified response."""
     env = Env(dut)
     await env.start()
     for number, (posted, here, lasts, failed, skip, spare) in enumerate(
@@ -251,7 +254,7 @@ async def the_answer_follows_from_the_ring(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.3, 0.5, 0.2), (0.0, 0.9, 0.0)])
 async def packets_share_their_rings(dut, pace):
-    """queue.rq_pop.stream: every descriptor once and in order, whatever waits for what"""
+    """queue.rq_pop.stream: Each descriptor is assigned once and in order, whatever blocks."""
     env = Env(dut, *pace)
     await env.start()
     rng, speed = env.rng, 1 - max(pace)
@@ -259,7 +262,7 @@ async def packets_share_their_rings(dut, pace):
     steps = itertools.count()
 
     def step():
-        # Now and then nobody posts, until packets find the rings empty.
+        # Posting pauses now and then, until packets find the rings empty.
         posting = next(steps) * speed % 200 < 160
         for ring in rings.values():
             if posting and rng.random() < speed / 4 and ring.prod - ring.cons < 20:
@@ -286,7 +289,8 @@ async def packets_share_their_rings(dut, pace):
 
 @cocotb.test()
 async def what_is_missing_keeps_nobody_waiting(dut):
-    """queue.rq_pop.missing: nor the packet whose job is not taken, whose entry stays taken"""
+    """queue.rq_pop.missing: A missing descriptor blocks no other packet; a WQE whose job is pending
+    stays consumed."""
     env = Env(dut, slow=1.0)
     await env.start()
     good, late = env.ring(3), env.ring(4)
@@ -306,7 +310,8 @@ async def what_is_missing_keeps_nobody_waiting(dut):
 
 @cocotb.test()
 async def a_packet_is_held_before_its_look(dut):
-    """queue.rq_pop.hold: what changes meanwhile counts"""
+    """queue.rq_pop.hold: While a packet is held before its lookup, changes of the ring still
+    count."""
     env = Env(dut, holds=1.0)
     await env.start()
     ring = env.ring(9)
@@ -323,10 +328,11 @@ async def a_packet_is_held_before_its_look(dut):
 
 @cocotb.test()
 async def claims_follow_each_other_in_time(dut):
-    """queue.rq_pop.cycles: rings in turn, one ring: each sees what the one before it has taken"""
+    """queue.rq_pop.cycles: Claims of different rings and of one ring meet their specified cycles;
+    each sees the previous consumption."""
     env = Env(dut)
     await env.start()
-    # Whoever takes nothing follows even one of its own ring at once.
+    # Skipped packets consume nothing, so packets of one ring follow each other at once.
     for rings, skip, promised in (((1, 2, 3), 0, CLAIM), ((4,), 0, RING), ((5,), 1, CLAIM)):
         for qpn in rings:
             env.post(env.ring(qpn, 65530), *[1] * 30)
@@ -342,7 +348,7 @@ async def claims_follow_each_other_in_time(dut):
 
 @cocotb.test()
 async def reset_cancels_claims(dut):
-    """queue.rq_pop.reset: at every stage"""
+    """queue.rq_pop.reset: A reset cancels claims at every stage."""
     env = Env(dut, slow=0.5)
     await env.start()
     for wait, here in itertools.product(range(1, 8), (0, 1)):

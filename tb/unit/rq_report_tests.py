@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq_report: each broken ring is reported once for each reason while it waits."""
+"""Tests efa_rq_report: a failed ring is reported once per cause while the report is pending."""
 
 import itertools
 
@@ -28,8 +28,7 @@ class Bench:
         cocotb.start_soon(self._inputs())
 
     def _beat(self, beat):
-        """The oldest of its reason; one that is reported again meanwhile may be reported once
-        more."""
+        """Checks that the report is the oldest of its cause."""
         line = self.waiting[beat["cause"]]
         assert line and line.pop(0) == beat["qpn"]
         self.reported.append((beat["cause"], beat["qpn"]))
@@ -40,7 +39,7 @@ class Bench:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value == 1:
                 continue
-            # What leaves at this edge may come in again at it.
+            # A report that leaves at this edge may be inserted again at this edge.
             leaves = None
             if self.dut.m_err_valid.value == 1 and self.dut.m_err_ready.value == 1:
                 leaves = int(self.dut.m_err_cause.value), int(self.dut.m_err_qpn.value)
@@ -62,7 +61,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.7])
 async def each_is_reported_once_in_its_order(dut, stalls):
-    """queue.rq_err.order: both reasons at random, few rings and many"""
+    """queue.rq_err.order: Random errors of both causes, on few and many rings, are reported once
+    and in order."""
     bench = Bench(dut, stalls)
     await bench.start()
     rng = rng_for("rq_err")
@@ -82,7 +82,7 @@ async def each_is_reported_once_in_its_order(dut, stalls):
 
 @cocotb.test()
 async def every_ring_may_wait_for_both_reasons(dut):
-    """queue.rq_err.full: nothing is refused; reasons take turns"""
+    """queue.rq_err.full: Every ring can be pending for both causes; the causes alternate."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -101,7 +101,7 @@ async def every_ring_may_wait_for_both_reasons(dut):
 
 @cocotb.test()
 async def reports_take_their_time(dut):
-    """queue.rq_err.cycles"""
+    """queue.rq_err.cycles: A report meets its specified cycles."""
     bench = Bench(dut)
     await bench.start()
     for name in CAUSES:
@@ -121,7 +121,8 @@ async def reports_take_their_time(dut):
 
 @cocotb.test()
 async def reset_empties_it(dut):
-    """queue.rq_err.reset: a ring that waited is reported again when it breaks again"""
+    """queue.rq_err.reset: A reset discards pending reports; a ring that fails again is reported
+    again."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()

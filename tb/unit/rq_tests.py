@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rq: receive rings from doorbell to claim, flush and the next life; its cycles."""
+"""Tests efa_rq: receive rings from doorbell to claim, flush and restart; its cycles."""
 
 from collections import deque
 
@@ -41,11 +41,11 @@ INPUTS = (
     "s_drain",
     "qpc_data",
 )
-SETTLED = 8  # cycles after which a doorbell is sure to count
+SETTLED = 8  # cycles after which a doorbell has taken effect
 
 
 class Ring:
-    """A ring as the host knows it; counts are not cut to 16 bits."""
+    """Models a ring as the host sees it; counts exceed 16 bits."""
 
     def __init__(self, qpn):
         self.qpn, self.log, self.state, self.live = qpn, 0, STATES.RESET, 1
@@ -65,7 +65,7 @@ class Ring:
         return (1 << self.log) - (self.prod - self.done)
 
     def entry(self, prod):
-        """Descriptors of the entry at the head when so many are posted, or 0."""
+        """Returns the number of descriptors of the complete WQE at the head, or 0."""
         if self.cons >= prod:
             return 0
         if self.descs[self.cons] >> 127:
@@ -73,16 +73,16 @@ class Ring:
         return 2 if self.cons + 1 < prod else 0
 
     def failed(self, cycles=0):
-        """A read has failed, so many cycles ago."""
+        """Returns whether a read failed at least that many cycles ago."""
         return self.broken_at is not None and self.broken_at + cycles <= cycle()
 
     def posted(self):
-        """What surely counts by now."""
+        """Returns the highest producer index that has surely taken effect by now."""
         return max([prod for at, prod in self.doorbells if at + SETTLED <= cycle()], default=0)
 
 
 class Env:
-    """Host, judge, completions and the owner of contexts around the module, once a cycle."""
+    """Models host, packet validation, completions and the owner of contexts, once per cycle."""
 
     def __init__(self, dut, responses=0.5, ready=0.8, pace=0.5):
         self.dut, self.rng = dut, rng_for("rq")
@@ -100,14 +100,14 @@ class Env:
         await clock_and_reset(self.dut)
 
     async def make(self, qpn, log, state=STATES.RTS, kind=INIT):
-        """A ring that begins again at 0, as the owner of contexts does it."""
+        """Restarts a ring at 0, as the owner of contexts does."""
         ring = self.rings.setdefault(qpn, Ring(qpn))
         ring.log = log
         self.op = ring, kind
         for _ in range(60):
             if self.op:
                 await self.cycle()
-        assert not self.op, "the operation does not end"
+        assert not self.op, "the operation did not end"
         ring.state = state
         return ring
 
@@ -118,7 +118,7 @@ class Env:
         self.doorbells.append((ring, ring.prod))
 
     def ring_wrong(self, ring):
-        """A doorbell beyond the ring."""
+        """Rings a doorbell beyond the ring."""
         self.doorbells.append((ring, None))
 
     def to(self, ring, state):
@@ -143,7 +143,7 @@ class Env:
             self._taken()
         self._inputs()
         await Timer(1, "ns")
-        # The packet whose descriptors are missing comes back later.
+        # A packet with missing descriptors is parked.
         missing = dut.m_claim_valid.value == 1 and dut.m_claim_missing.value == 1
         dut.s_claim_parked.value = int(missing)
 
@@ -158,7 +158,7 @@ class Env:
                 self.offered = None
         if dut.m_err_valid.value == 1 and dut.m_err_ready.value == 1:
             err = int(dut.m_err_qpn.value), int(dut.m_err_cause.value)
-            # More reads of a ring may fail after the first report.
+            # More reads of a ring may fail after its first report.
             assert err in self.wanted or (err[1] == FAILED and err[0] in self.failed), err
             if err in self.wanted:
                 self.wanted.remove(err)
@@ -177,7 +177,7 @@ class Env:
         assert not stepped or self.stage == "inside"
         if dut.m_claim_valid.value == 1:
             self.times["rsp"].append(cycle())
-            assert self.stage == "stepped", "a response to nothing that went on"
+            assert self.stage == "stepped", "a response without a claim"
             if dut.s_claim_parked.value == 1:
                 assert self.claim.cons < self.claim.prod
                 self.stage = None
@@ -194,7 +194,7 @@ class Env:
         number = size // 16
         assert at + number <= 1 << ring.log and 0 < number <= 8
         assert addr >> 7 == (addr + size - 1) >> 7
-        # The newest descriptors that the host has put there; what it reads must have been posted.
+        # The newest descriptors at this address; all of them must have been posted.
         first = next(c for c in range(ring.prod - 1, -1, -1) if c % (1 << ring.log) == at)
         assert ring.cons <= first and first + number <= max(prod for _, prod in ring.doorbells)
         words = [ring.descs[first + n] for n in range(number)]
@@ -208,7 +208,7 @@ class Env:
 
     def _flush(self, ring):
         dut, used = self.dut, ring.entry(ring.prod)
-        # A look that began before the drain may still have seen the state of before.
+        # A look that began before the drain may still use the previous state.
         late = ring.state == STATES.RESET and dut.m_idle.value == 0
         assert (ring.state == STATES.ERR or late) and used
         assert not ring.failed() or self.offered <= ring.broken_at + SETTLED
@@ -224,7 +224,7 @@ class Env:
         self.reports.append((ring, count))
 
     def _answer(self, ring):
-        """What the claim was reported, held against what the host has posted."""
+        """Checks a claim response against the posted descriptors; returns the consumed ones."""
         dut = self.dut
         if dut.m_claim_skipped.value == 1:
             return 0
@@ -294,7 +294,7 @@ class Env:
             ring, count = self.reports[0]
             dut.s_done_qpn.value, dut.s_done_count.value = ring.qpn, count
         dut.m_rd_ready.value = int(rng.random() < self.ready)
-        # One consumer of entries: a claim's end and a flush are never in one cycle.
+        # Claims and flushes share one port for consumption, hence never end in the same cycle.
         dut.m_flush_ready.value = int(rng.random() < self.pace and not ending)
         dut.m_err_ready.value = int(rng.random() < self.pace)
         dut.rq_ctrl_valid.value = int(self.op is not None)
@@ -305,7 +305,7 @@ class Env:
         dut.s_drain.value = int(self.drain)
 
     def _packets_in(self):
-        """Whether a claim ends in this cycle."""
+        """Drives the claim; returns whether a claim ends in this cycle."""
         dut, ending = self.dut, self.take is not None
         if self.claim is None:
             self.claimed = None
@@ -319,9 +319,9 @@ class Env:
         return ending
 
     def _host(self):
-        """A beat of any of the reads that are out; one that fails ends there."""
+        """Drives one beat of an outstanding read; a failed beat ends its read."""
         dut, rng = self.dut, self.rng
-        # The bus is shared: without valid it carries what is meant for others.
+        # The completion bus is shared: without valid its fields are don't-care.
         dut.rd_cpl_valid.value = 0
         dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
         if not self.reads or rng.random() >= self.responses:
@@ -343,7 +343,7 @@ class Env:
         dut.rd_cpl_last.value = int(failed or not beats)
 
     def check(self, ring, share):
-        """What the judge of packets does: claims the ring for a packet that fits or does not."""
+        """Acts as packet validation: claims the ring for a packet that fits or does not fit."""
         if self.claim is None:
             self.claim, self.need = ring, 0 if self.rng.random() < share else 0x1FFFF
             used = ring.entry(ring.prod)
@@ -363,7 +363,7 @@ class Env:
             quiet = 0 if any(busy) or before != after else quiet + 1
             if quiet == cycles:
                 return
-        raise AssertionError("it does not come to rest")
+        raise AssertionError("activity does not end")
 
 
 def some_lasts(rng, count):
@@ -371,7 +371,7 @@ def some_lasts(rng, count):
 
 
 async def take_all(env, ring, limit=4000):
-    """Claims until there is no whole entry left."""
+    """Claims until no complete WQE is left."""
     for _ in range(limit):
         none = env.counts["none"]
         env.check(ring, 1.0)
@@ -385,7 +385,8 @@ async def take_all(env, ring, limit=4000):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.9, 1.0, 0.9), (0.15, 0.4, 0.3)])
 async def rings_live_and_die(dut, pace):
-    """queue.rq.life: posts, claims, bad doorbells, failed reads, flushes and new lives at once"""
+    """queue.rq.life: Random posts, claims, invalid doorbells, failed reads, flushes and restarts
+    match the model."""
     env = Env(dut, *pace)
     await env.start()
     rng = env.rng
@@ -399,7 +400,7 @@ async def rings_live_and_die(dut, pace):
             space = ring.space()
             if space > 0 and rng.random() < 0.2:
                 env.post(ring, *some_lasts(rng, rng.randrange(space) + 1))
-            # One at a time: whether the next one is reported too depends on who is faster.
+            # One at a time: a second invalid doorbell may merge with a pending report.
             if rng.random() < 0.003 and (ring.qpn, WRONG) not in env.wanted:
                 env.ring_wrong(ring)
             if rng.random() < 0.002:
@@ -450,7 +451,8 @@ async def rings_live_and_die(dut, pace):
 
 @cocotb.test()
 async def a_ring_is_used_over_and_over(dut):
-    """queue.rq.laps: every descriptor once, in order, through many wraps of ring and cache"""
+    """queue.rq.laps: Each descriptor is delivered once and in order over many wraps of ring and
+    cache."""
     env = Env(dut, 0.9, 1.0, 1.0)
     await env.start()
     rings = [await env.make(63, 5), await env.make(0, 2)]
@@ -468,14 +470,14 @@ async def a_ring_is_used_over_and_over(dut):
 
 @cocotb.test()
 async def a_ring_is_fetched_as_far_as_it_was_posted(dut):
-    """queue.rq.counts: not a descriptor more or less, at counts beyond 2,048"""
+    """queue.rq.counts: Exactly the posted descriptors are fetched, at counts beyond 2,048."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     ring = await env.make(9, 12)
     env.post(ring, *[0, 1] * 1028)
     await env.cycles(30)
     await env.cycles(6 * 1028, lambda: env.check(ring, 1.0))
-    assert ring.cons == ring.prod, "not all of them were fetched"
+    assert ring.cons == ring.prod, "not all descriptors were fetched"
     for count in (1, 3, 8, 20):
         env.post(ring, *[1] * count)
         await env.rest(40)
@@ -485,7 +487,7 @@ async def a_ring_is_fetched_as_far_as_it_was_posted(dut):
 
 @cocotb.test()
 async def a_ring_is_fetched_in_every_state_but_reset(dut):
-    """queue.rq.states: descriptors come as soon as the doorbell is received, from INIT on"""
+    """queue.rq.states: Descriptors are fetched at their doorbell in every state except RESET."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     for state in STATES:
@@ -502,8 +504,8 @@ async def a_ring_is_fetched_in_every_state_but_reset(dut):
 
 @cocotb.test()
 async def broken_rings_are_reported_of(dut):
-    """queue.rq.errors: beyond the ring nothing moves, a failed read breaks its ring; both
-    reported"""
+    """queue.rq.errors: A doorbell beyond the ring has no effect, a failed read breaks its ring;
+    both are reported."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     wrong, failed, fine = [await env.make(n, 3) for n in (10, 11, 12)]
@@ -515,7 +517,7 @@ async def broken_rings_are_reported_of(dut):
     env.post(failed, 1)
     await env.rest()
     assert sorted(env.errs) == [(10, WRONG), (11, FAILED)]
-    assert (wrong.cons, failed.cons, fine.cons) == (2, 0, 0), "flushed as far as it was posted"
+    assert (wrong.cons, failed.cons, fine.cons) == (2, 0, 0), "flush stops at the producer index"
     assert failed.state == STATES.ERR
     failed.state = STATES.RTS
     env.check(failed, 1.0)
@@ -529,7 +531,8 @@ async def broken_rings_are_reported_of(dut):
 
 @cocotb.test()
 async def without_a_ring_nothing_may_be_posted(dut):
-    """queue.rq.none: made without one, or after it was freed; a cleared one keeps its size"""
+    """queue.rq.none: A doorbell is an error when the QP has no RQ or its ring was freed; a cleared
+    ring keeps its size."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     for kind, live, reported in (
@@ -553,7 +556,8 @@ async def without_a_ring_nothing_may_be_posted(dut):
 
 @cocotb.test()
 async def no_entry_is_both_claimed_and_flushed(dut):
-    """queue.rq.once: a claim ends in any cycle while its queue is flushed"""
+    """queue.rq.once: No WQE is both claimed and flushed, in whatever cycle of a flush a claim
+    ends."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     for wait in range(14):
@@ -572,7 +576,8 @@ async def no_entry_is_both_claimed_and_flushed(dut):
 
 @cocotb.test()
 async def a_waiting_claim_ends_with_its_ring(dut):
-    """queue.rq.refuse: descriptors on their way, the queue reset: answered, drained, made anew"""
+    """queue.rq.refuse: A reset of the QP ends a claim that waits for descriptors; the ring drains
+    and restarts."""
     env = Env(dut, 0.0, 1.0, 1.0)
     await env.start()
     for kind in (CLEAR, INIT):
@@ -585,7 +590,7 @@ async def a_waiting_claim_ends_with_its_ring(dut):
         env.to(ring, STATES.RESET)
         env.drain = True
         await env.cycles(12)
-        assert env.claimed == 0, "refused"
+        assert env.claimed == 0, "the claim must be refused"
         env.check(ring, 1.0)
         await env.cycles(30)
         assert not env.drained and len(env.reads) == 1
@@ -595,7 +600,7 @@ async def a_waiting_claim_ends_with_its_ring(dut):
         env.drain, env.responses = False, 0.0
         await env.make(33, 3, kind=kind)
         await take_all(env, ring)
-        assert ring.cons == 0, "a descriptor of the life before"
+        assert ring.cons == 0, "a descriptor from before the restart"
         env.post(ring, 1)
         env.responses = 1.0
         await env.rest()
@@ -606,7 +611,7 @@ async def a_waiting_claim_ends_with_its_ring(dut):
 
 @cocotb.test()
 async def claims_doorbells_and_operations_take_their_time(dut):
-    """queue.rq.cycles"""
+    """queue.rq.cycles: Claims, doorbells and operations meet their specified cycles."""
     env = Env(dut, 1.0, 1.0, 1.0)
     await env.start()
     await env.cycle()
@@ -629,7 +634,8 @@ async def claims_doorbells_and_operations_take_their_time(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """queue.rq.reset: nothing of before is reported, read or flushed; then it is as new"""
+    """queue.rq.reset: A reset discards all reports, reads and flushes; the rings then work
+    again."""
     for wait in (2, 5, 9, 14, 23, 60):
         env = Env(dut, 0.3, 0.5, 0.3)
         if wait == 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything around efa_rx_engine: contexts, host memory, descriptor reads, acknowledgements."""
+"""Bench of efa_rx_engine: contexts, host memory, descriptor reads, acknowledgements."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, Lock, ReadOnly, RisingEdge
@@ -20,7 +20,7 @@ SRC_QPN = 0x99
 
 
 class CoreSide:
-    """The ports as what lives under core_rst sees them: that is its reset."""
+    """Presents the ports with core_rst as reset."""
 
     def __init__(self, dut):
         self._dut = dut
@@ -35,8 +35,8 @@ class CoreSide:
 class Bench:
     def __init__(self, dut, stalls=0.0, latency=0.2):
         self.dut = dut
-        self.latency = latency  # chance per cycle that a descriptor read is answered
-        self.reading = True  # read requests are taken
+        self.latency = latency  # chance per cycle that a descriptor read completes
+        self.reading = True  # read requests are accepted
         self.locks = {}
         self.rng = rng_for("recv")
         self.memory = {}
@@ -105,7 +105,7 @@ class Bench:
             length=MR_BYTES))  # fmt: skip
 
     async def core_reset(self, cycles=8):
-        """As efa_host does it, and all that stood around clears what was going on."""
+        """Resets the core as efa_host does; the state of the bench is cleared too."""
         self.dut.quiesce.value = 1
         await ClockCycles(self.dut.clk, cycles)
         self.dut.core_rst.value = 1
@@ -127,7 +127,7 @@ class Bench:
         )
 
     async def rest(self, cycles=300):
-        """Until nothing has happened for a while."""
+        """Runs until nothing has happened for `cycles` cycles."""
         await self.net.idle()
         quiet = 0
         while quiet < cycles:
@@ -144,18 +144,18 @@ class Bench:
             await pulse(self.dut, valid, **values)
 
     async def hold(self, valid, ready, cycles=20000, **values):
-        """One request held until it is taken; callers of the same one stand in line."""
+        """Holds a request until it is accepted; callers of the same request queue up."""
         async with self.locks.setdefault(valid, Lock()):
             await hold(self.dut, valid, ready, cycles, **values)
 
     async def _contexts(self):
-        """The QP context RAM: two ports, one cycle."""
+        """Models the QP context RAM: two ports, one cycle."""
         width, bits = INTERNAL.qpc.width, len(self.dut.qpc_recv_addr) // 2
         while True:
             await ReadOnly()
             requested = str(self.dut.qpc_recv_addr.value)
             data = 0
-            # An address nobody drives yet reads as a dead context.
+            # An undriven address reads as a dead context.
             for port, address in enumerate((requested[bits:], requested[:bits])):
                 known = set(address) <= {"0", "1"}
                 data |= (self.contexts.get(int(address, 2), 0) if known else 0) << (width * port)
@@ -163,7 +163,8 @@ class Bench:
             self.dut.qpc_recv_data.value = data
 
     async def _host(self):
-        """Descriptor reads in any order, rxdone some time after a completion, error reports."""
+        """Models the host: read completions in any order, rxdone after a completion, error
+        reports."""
         dut = self.dut
         dut.rd_rq_ready.value = 1
         dut.qperr_recv_ready.value = 1
@@ -213,7 +214,8 @@ class Bench:
             cocotb.start_soon(self._to_err(qpn))
 
     async def _to_err(self, qpn):
-        """As the owner of contexts does it: checked in one cycle, seen in the one after."""
+        """Moves a QP to ERR as the owner of contexts does: checked in one cycle, visible in the
+        next."""
         await RisingEdge(self.dut.clk)
         await self.set_state(qpn, AdminQpState.ERR)
 
@@ -265,7 +267,7 @@ class Bench:
                            "last": int(at + 64 >= len(packet))})  # fmt: skip
 
     def at(self, addr):
-        """Host address of an IOVA."""
+        """Returns the host address of an IOVA."""
         offset = addr - IOVA
         return MR_BASE + (self.pages[offset >> 12] << 12) + offset % 4096
 
@@ -273,7 +275,7 @@ class Bench:
         return bytes(self.memory.get(self.at(addr + n), 0) for n in range(size))
 
     def count(self, name):
-        """A list that grows by the cycle number whenever the signal is high."""
+        """Returns a list that grows by the cycle number whenever the signal is high."""
         seen = []
 
         async def watch():

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_engine under load: many queues at once, queues that break, moments that must not lock
-up."""
+"""Tests efa_rx_engine under load: many queues at once, queues in error, deadlock candidates."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -12,12 +11,12 @@ from tb.unit.rx_engine_bench import CLEAR, FREE, INIT, IOVA, NODE, PEER, Bench
 STATUS = IoCompStatus
 GRH = bytes(8) + LIMITS.gid_prefix + bytes([0, PEER]) + LIMITS.gid_prefix + bytes([0, NODE])
 BAD_DEST = STATUS.REMOTE_ERROR_BAD_DEST_QPN
-AREA = 1 << 15  # of the region, for each queue
+AREA = 1 << 15  # bytes of the region for each queue
 BUFFER = 1 << 10
 
 
 class Queue:
-    """What software posted to one queue, and what it was reported of it, in order."""
+    """Models one queue: posted WQEs and their completions, in order."""
 
     def __init__(self, bench, qpn, srd, log, place):
         self.bench, self.qpn, self.srd, self.log = bench, qpn, srd, log
@@ -37,7 +36,7 @@ class Queue:
         return (1 << self.log) - (self.count - self.used)
 
     def post(self):
-        """One more receive entry, in one or two pieces; False when the ring is full."""
+        """Posts one receive WQE of one or two descriptors; returns False when the ring is full."""
         rng = self.bench.rng
         two = self.log > 0 and rng.random() < 0.4
         if self.free() < 1 + two:
@@ -68,8 +67,8 @@ class Queue:
         self.bench.send(self.qpn, payload, opcode, msg_id=self.qpn)
 
     def complete(self, got):
-        """The next entry's completion: posted order, and the bytes of a packet that was sent."""
-        assert self.reported < len(self.posted), f"QP {self.qpn}: a completion of nothing {got}"
+        """Checks the completion of the next WQE: posting order and the payload of a sent packet."""
+        assert self.reported < len(self.posted), f"QP {self.qpn}: completion without a WQE {got}"
         req_id, used, buffers = self.posted[self.reported]
         self.reported += 1
         self.used += used
@@ -84,14 +83,14 @@ class Queue:
             left -= min(size, left)
         assert data[: len(head)] == head
         content = data[len(head) :]
-        assert content in self.packets, f"QP {self.qpn}: bytes that nobody sent"
+        assert content in self.packets, f"QP {self.qpn}: bytes of no sent packet"
         while self.packets.pop(0) != content:
             pass
         self.good += 1
 
 
 async def machine(dut, queues, cycles, breaks, **options):
-    """Random posting, sending and breaking; each queue's story must be reported to its end."""
+    """Runs random posts, packets and errors; every posted WQE must complete."""
     bench = Bench(dut, **options)
     await bench.start()
     rng = bench.rng
@@ -136,7 +135,7 @@ async def machine(dut, queues, cycles, breaks, **options):
     await ClockCycles(dut.clk, 3000)
     collect()
     for queue in table.values():
-        assert queue.reported == len(queue.posted), f"QP {queue.qpn}: entries without completion"
+        assert queue.reported == len(queue.posted), f"QP {queue.qpn}: WQEs without completion"
         assert not queue.srd or acks[queue.qpn] == queue.good
     assert sum(queue.good for queue in table.values()) > cycles // 200
     assert not bench.errors
@@ -147,26 +146,27 @@ MANY = [(0, 1, 4), (1, 1, 2), (7, 0, 6), (20, 0, 1), (33, 1, 12), (62, 1, 6), (6
 
 @cocotb.test()
 async def many_queues_on_a_fast_host(dut):
-    """recv.load.fast"""
+    """recv.load.fast: Many queues complete all WQEs with a fast host."""
     await machine(dut, MANY, 6000, False, latency=0.9)
 
 
 @cocotb.test()
 async def many_queues_on_a_slow_host(dut):
-    """recv.load.slow"""
+    """recv.load.slow: Many queues complete all WQEs with a slow host."""
     await machine(dut, MANY, 6000, False, stalls=0.5, latency=0.03)
 
 
 @cocotb.test()
 async def queues_break_in_traffic(dut):
-    """recv.load.breaks"""
+    """recv.load.breaks: Queues that enter ERR during traffic complete all WQEs."""
     for latency in (0.9, 0.1):
         await machine(dut, MANY, 4000, True, latency=latency)
 
 
 @cocotb.test()
 async def one_queue_breaks_at_every_moment(dut):
-    """recv.load.every_moment"""
+    """recv.load.every_moment: A queue that enters ERR in any cycle after its doorbell completes
+    each WQE exactly once."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
     qpn = 5
@@ -179,14 +179,14 @@ async def one_queue_breaks_at_every_moment(dut):
             pass
         queue.send()
         queue.send()
-        # The head of the ring is claimed while the state changes under it.
+        # The head of the ring is claimed while the state changes.
         await bench.ring(qpn)
         await ClockCycles(dut.clk, wait)
         await bench.set_state(qpn, AdminQpState.ERR)
         while queue.reported < len(queue.posted):
             queue.complete(await bench.completion())
         await bench.rest()
-        assert not bench.rxc.beats, f"an entry completed twice, {wait} cycles after the doorbell"
+        assert not bench.rxc.beats, f"a WQE completed twice, {wait} cycles after the doorbell"
         await bench.set_state(qpn, AdminQpState.RESET)
         await bench.drain()
         await bench.rq_ctrl(qpn, CLEAR)
@@ -194,7 +194,8 @@ async def one_queue_breaks_at_every_moment(dut):
 
 @cocotb.test()
 async def packet_behind_an_endless_entry_is_refused(dut):
-    """recv.load.endless"""
+    """recv.load.endless: A packet behind a WQE without a last descriptor is refused, and the queue
+    is flushed."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
     await bench.qp(1)
@@ -212,7 +213,8 @@ async def packet_behind_an_endless_entry_is_refused(dut):
 
 @cocotb.test()
 async def waiting_packet_sees_its_queue_end(dut):
-    """recv.load.waiting_packet"""
+    """recv.load.waiting_packet: A packet that waits for descriptors is refused when its queue
+    enters RESET or ERR."""
     bench = Bench(dut, latency=0.9)
     await bench.start()
     await bench.qp(3)
@@ -221,7 +223,7 @@ async def waiting_packet_sees_its_queue_end(dut):
         bench.put(qpn, IOVA, 100, qpn, 0)
         await bench.ring(qpn)
         await bench.rest()
-        # Another ring's read stands in the way of this one's second half.
+        # A read of another ring blocks the second half of this WQE.
         bench.reading = False
         bench.put(3, IOVA, 100, 3, 1)
         await bench.ring(3)
@@ -240,7 +242,7 @@ async def waiting_packet_sees_its_queue_end(dut):
 
 @cocotb.test()
 async def ring_operation_does_not_wait_for_another_rings_packet(dut):
-    """recv.load.rq_ctrl"""
+    """recv.load.rq_ctrl: A ring operation does not wait for a packet of another ring."""
     bench = Bench(dut, latency=0.0)
     await bench.start()
     await bench.qp(1)
@@ -266,7 +268,8 @@ async def ring_operation_does_not_wait_for_another_rings_packet(dut):
 
 @cocotb.test()
 async def nothing_completes_behind_a_drain(dut):
-    """recv.load.drain"""
+    """recv.load.drain: After a drain no completion of a destroyed queue follows, and all its
+    packets have completed."""
     bench = Bench(dut, 0.8, latency=0.9)
     await bench.start()
     for turn in range(30):
@@ -283,7 +286,7 @@ async def nothing_completes_behind_a_drain(dut):
         await bench.net.idle()
         await bench.set_state(1, AdminQpState.ERR)
         await ClockCycles(dut.clk, 3 * turn)
-        # Destroyed in the middle of its flush; packets of another queue are on their way.
+        # The queue is destroyed during its flush, while packets of another queue are in flight.
         bench.contexts.pop(1)
         await bench.hold("qpchg_recv_valid", "qpchg_recv_ready", qpchg_qpn=1, qpchg_state=0)
         await bench.drain()
@@ -293,13 +296,13 @@ async def nothing_completes_behind_a_drain(dut):
         await bench.rq_ctrl(1, FREE)
         await bench.rest()
         reported = [bench.unpack_cpl(beat["data"]).qpn for beat in bench.rxc.beats][len(reported) :]
-        assert 1 not in reported, f"turn {turn}: a completion of a queue that is gone"
+        assert 1 not in reported, f"turn {turn}: a completion of a destroyed queue"
         await bench.rq_ctrl(2, FREE)
 
 
 @cocotb.test()
 async def small_packets_pass_at_the_stated_rate(dut):
-    """recv.load.rate"""
+    """recv.load.rate: Small packets are validated at the specified rate."""
     bench = Bench(dut, latency=1.0)
     await bench.start()
     await bench.qp(1, log=6)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_engine at speed: receives per cycle in steady state, cycles of one packet through it all.
+"""Tests the throughput of efa_rx_engine and the latency of one packet through the engine.
 
-The host responses reads after a fixed time, one beat a cycle, takes every write and completion at
-once (or gives both one place a cycle, as the device does) and posts again what was used.
+The host completes reads after a fixed time, one beat per cycle, and accepts every write and
+completion at once. With `shared` both use one stream, as in the device. Consumed descriptors are
+posted again.
 """
 
 from collections import deque
@@ -16,12 +17,12 @@ from tb.unit.data_bench import Moments
 from tb.unit.rx_engine_bench import IOVA, MR_BYTES, Bench
 
 READ_CYCLES = 250
-ENTRY_CYCLES = 3  # efa_cq: completion in to entry out
+ENTRY_CYCLES = 3  # efa_cq: completion to CQE
 BUFFER = 4096
 
 
 class Host(Bench):
-    """A host that is as fast as the device lets it be; `shared` writes and entries in one stream"""
+    """Models an ideal host; `shared` merges writes and CQEs into one stream."""
 
     def __init__(self, dut, shared=True, batch=8):
         super().__init__(dut)
@@ -32,7 +33,7 @@ class Host(Bench):
         self.done, self.reads = [], 0
 
     async def queue(self, qpn, log=8, depth=None):
-        """A queue with all its descriptors posted."""
+        """Creates a queue with all descriptors posted."""
         await self.qp(qpn, log=log)
         self.claimed[qpn] = 0
         for number in range(depth or 1 << log):
@@ -84,13 +85,13 @@ class Host(Bench):
             at += count
 
     def _entries(self, now):
-        """Entries go out some cycles after their completions; they and payload share a place."""
+        """Reports CQEs some cycles after their completions; CQEs and payload share one stream."""
         dut = self.dut
         while self._done:
             self._done -= 1
             self.entries.append(now + ENTRY_CYCLES)
         due = bool(self.entries) and self.entries[0] <= now
-        # The stream of writes serves its clients in turn.
+        # The write stream grants its clients in round robin.
         turn = due and not (self.shared and self.wr_pending and not self.entry_turn)
         self.entry_turn = not turn
         dut.rxdone_valid.value = int(turn)
@@ -104,7 +105,7 @@ class Host(Bench):
 
 
 async def stream(dut, queues, size, count, shared=True, log=8, batch=8):
-    """Receives per cycle in steady state, and the bench."""
+    """Returns (receives per cycle in steady state, bench)."""
     host = Host(dut, shared, batch)
     await host.start()
     host.wr._pause = lambda: not host.wr_open
@@ -128,54 +129,57 @@ async def stream(dut, queues, size, count, shared=True, log=8, batch=8):
 
 
 def promised(path):
-    """Receives per cycle by spec/timing.yaml."""
+    """Returns the specified receives per cycle (spec/timing.yaml)."""
     return 1 / timing("efa_rx_engine", path).interval
 
 
 @cocotb.test()
 @cocotb.parametrize(queues=[16, 64])
 async def small_receives_on_many_queues(dut, queues):
-    """recv.rate.small: 64 bytes, descriptors 250 cycles away, two write beats each"""
+    """recv.rate.small: 64-byte receives on many queues reach the specified rate with a read latency
+    of 250 cycles."""
     rate, host = await stream(dut, list(range(queues)), 64, 2000)
     assert rate == promised("small")
-    # Most reads bring a line of descriptors.
+    # Most reads return a whole line of descriptors.
     assert host.reads <= 2000 / 7, host.reads
 
 
 @cocotb.test()
 async def packets_of_one_flit(dut):
-    """recv.rate.flit: 32 bytes, completions with a way of their own: a packet every cycle"""
+    """recv.rate.flit: 32-byte receives with a separate completion stream reach one packet per
+    cycle."""
     rate, _ = await stream(dut, list(range(16)), 32, 2000, shared=False)
     assert rate == promised("flit")
 
 
 @cocotb.test()
 async def one_queue_alone(dut):
-    """recv.rate.one: bound by the descriptors that are kept ahead, 250 cycles away"""
+    """recv.rate.one: One queue reaches the rate that its prefetched descriptors allow at a read
+    latency of 250 cycles."""
     rate, _ = await stream(dut, [7], 64, 2000)
     assert 0.97 * promised("one") <= rate <= 1.03 * promised("one"), rate
 
 
 @cocotb.test()
 async def large_receives(dut):
-    """recv.rate.large: 4096 bytes: 64 beats and a completion"""
+    """recv.rate.large: 4096-byte receives take 64 beats and one completion each."""
     rate, _ = await stream(dut, list(range(16)), 4096, 120)
     assert rate * 65 >= 0.99, rate * 65
 
 
 @cocotb.test()
 async def a_queue_without_descriptors_does_not_slow_the_others(dut):
-    """recv.rate.others: one queue's software posts late, its packets wait for their descriptors"""
+    """recv.rate.others: A queue that posts late does not slow the other queues."""
     host = Host(dut)
     await host.start()
     host.wr._pause = lambda: not host.wr_open
     for qpn in range(16):
         await host.queue(qpn)
-    await host.qp(20, log=8)  # its software posts by itself
+    await host.qp(20, log=8)  # posted separately
     await ClockCycles(dut.clk, 400)
     for number in range(1600):
         if number % 80 == 79:
-            # Posted in the cycle of its packet: the read is still to come.
+            # Posted in the cycle of its packet: the descriptor read is still outstanding.
             host.send(20, bytes(64))
         host.send(number % 16, bytes(64))
     posted = 0
@@ -194,7 +198,8 @@ async def a_queue_without_descriptors_does_not_slow_the_others(dut):
 
 @cocotb.test()
 async def one_packet_on_an_idle_device(dut):
-    """recv.rate.idle: last flit in to payload out and to completion"""
+    """recv.rate.idle: One packet on an idle device meets the specified latency to payload and
+    completion."""
     host = Host(dut)
     await host.start()
     await host.queue(3)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_engine: packets of all sizes into receive entries of all forms, and every way to be
-refused."""
+"""Tests efa_rx_engine: packets of all sizes into receive WQEs of all forms, and every refusal."""
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -56,19 +55,20 @@ async def random_messages(dut, stalls, count=60):
 
 @cocotb.test()
 async def messages_arrive_byte_for_byte(dut):
-    """recv.unit.smooth"""
+    """recv.unit.smooth: Messages arrive unchanged with an ideal host."""
     await random_messages(dut, 0.0)
 
 
 @cocotb.test()
 async def messages_arrive_on_a_slow_host(dut):
-    """recv.unit.stalls"""
+    """recv.unit.stalls: Messages arrive unchanged with a slow host."""
     await random_messages(dut, 0.6)
 
 
 @cocotb.test()
 async def acknowledgement_follows_the_entry(dut):
-    """recv.unit.order"""
+    """recv.unit.order: The acknowledgement follows the CQE, the CQE the completion, the completion
+    the payload writes."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
@@ -86,7 +86,8 @@ async def acknowledgement_follows_the_entry(dut):
 
 @cocotb.test()
 async def completions_wait_behind_their_data(dut):
-    """recv.unit.behind: the data of more messages is out than wait for their completion"""
+    """recv.unit.behind: Payload of many messages is written while completions stall; each
+    completion then follows its payload."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1, log=6)
@@ -109,7 +110,7 @@ async def completions_wait_behind_their_data(dut):
 
 @cocotb.test()
 async def refusals_name_their_reason(dut):
-    """recv.unit.refusals"""
+    """recv.unit.refusals: Each refused packet gets the status of its reason."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
@@ -157,7 +158,7 @@ async def refusals_name_their_reason(dut):
 
 @cocotb.test()
 async def doorbell_beyond_the_ring_breaks_the_queue(dut):
-    """recv.unit.overrun"""
+    """recv.unit.overrun: A doorbell beyond the ring moves the queue to ERR and flushes it."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(4, log=2)
@@ -176,7 +177,7 @@ async def doorbell_beyond_the_ring_breaks_the_queue(dut):
 
 @cocotb.test()
 async def failed_descriptor_read_breaks_the_queue(dut):
-    """recv.unit.read_error"""
+    """recv.unit.read_error: A failed descriptor read moves the queue to ERR."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(6)
@@ -190,7 +191,8 @@ async def failed_descriptor_read_breaks_the_queue(dut):
 
 @cocotb.test()
 async def malformed_packets_vanish(dut):
-    """recv.unit.malformed"""
+    """recv.unit.malformed: Malformed packets are dropped and counted; the next valid packet is
+    received."""
     bench = Bench(dut)
     await bench.start()
     await bench.qp(1)
@@ -211,7 +213,7 @@ async def malformed_packets_vanish(dut):
 
 @cocotb.test()
 async def drain_waits_for_packets_and_fetches(dut):
-    """recv.unit.drain"""
+    """recv.unit.drain: A drain waits for packets and descriptor reads in flight."""
     bench = Bench(dut, 0.9)
     await bench.start()
     await bench.qp(1)
@@ -223,14 +225,15 @@ async def drain_waits_for_packets_and_fetches(dut):
     await bench.net.idle()
     await ClockCycles(dut.clk, 4)
     await bench.hold("drain_recv_valid", "drain_recv_ready")
-    assert bench.rxc.consumed == 8, "drained with packets inside"
+    assert bench.rxc.consumed == 8, "drained with packets in flight"
     await bench.hold("rq_ctrl_valid", "rq_ctrl_ready", rq_ctrl_kind=FREE, rq_ctrl_qpn=1,
                      rq_ctrl_qpc=bench.contexts[1])  # fmt: skip
 
 
 @cocotb.test()
 async def drain_waits_for_a_flush_that_has_begun(dut):
-    """recv.unit.drain_flush: in whatever cycle of it the queue goes, no entry follows the drain."""
+    """recv.unit.drain_flush: No completion follows the drain, in whatever cycle of a flush the
+    queue is reset."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -252,7 +255,7 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
         await drain
         left = bench.rxc.consumed
         await bench.rest(40)
-        assert bench.rxc.consumed == left, f"an entry behind the drain, {cycles}"
+        assert bench.rxc.consumed == left, f"a completion after the drain, {cycles}"
         flushed += left - before
         await bench.rq_ctrl(1, FREE)
     assert 0 < flushed < 20
@@ -260,7 +263,8 @@ async def drain_waits_for_a_flush_that_has_begun(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_a_packet(dut):
-    """recv.unit.reset"""
+    """recv.unit.reset: A core reset within a packet discards its remaining flits without a
+    malformed-packet count."""
     bench = Bench(dut, 0.3)
     drops = bench.count("st_drop_valid")
     await bench.start()
@@ -283,5 +287,5 @@ async def reset_in_the_middle_of_a_packet(dut):
         assert (await bench.completion()).length == 5
         assert bench.read(IOVA, 5) == b"after"
         await bench.ack()
-        assert not drops, "the rest of a packet was called malformed"
+        assert not drops, "the rest of a packet was counted as malformed"
         await bench.core_reset()

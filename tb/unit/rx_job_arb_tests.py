@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_job_arb: two sources, one line; what a flushed entry says is spelled out."""
+"""Tests efa_rx_job_arb: merges packet jobs and flush jobs; builds the FLUSHED completion."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -34,7 +34,7 @@ def flush(rng, dut):
 
 
 def flushed(request):
-    """The job of a flushed receive entry: a FLUSHED completion and nothing else."""
+    """Returns the job of a flushed receive WQE: a FLUSHED completion and nothing else."""
     qpc = INTERNAL.qpc.unpack(request["qpc"])
     cpl = INTERNAL.cpl.pack(
         rx=1, qpn=request["qpn"], qp_num=qpc.qp_num, cqn=qpc.rcqn, sub=qpc.rsub,
@@ -46,7 +46,7 @@ def flushed(request):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.6), (0.4, 0.4)])
 async def both_arrive_whole_and_in_order(dut, pace):
-    """data.rx_job_arb.order"""
+    """data.rx_job_arb.order: Jobs of both inputs leave complete and in order."""
     packets, flushes, sink = await start(dut, *pace)
     rng = rng_for("jobs")
     sent = [packet(rng) for _ in range(60)]
@@ -61,8 +61,7 @@ async def both_arrive_whole_and_in_order(dut, pace):
 
 @cocotb.test()
 async def they_take_turns(dut):
-    """data.rx_job_arb.turns: neither waits for more than one of the other; alone a job per
-    cycle."""
+    """data.rx_job_arb.turns: Both inputs alternate; one input alone reaches one job per cycle."""
     packets, flushes, sink = await start(dut)
     rng = rng_for("turns")
     moments = Moments(dut, "s_job", "s_flush", "m_job")
@@ -75,7 +74,7 @@ async def they_take_turns(dut):
 
 @cocotb.test()
 async def same_cycle(dut):
-    """data.rx_job_arb.time"""
+    """data.rx_job_arb.time: A job passes in the same cycle."""
     zero(dut, "s_job_valid", "s_job", "s_req", "s_flush_valid", "s_flush_qpn", "s_flush_qpc",
          "s_flush_req_id", "s_flush_count", "m_job_ready")  # fmt: skip
     await clock_and_reset(dut)
@@ -95,7 +94,7 @@ async def same_cycle(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.rx_job_arb.reset: a choice that was held is cleared."""
+    """data.rx_job_arb.reset: A reset clears a held grant."""
     held = {"on": True}
     packets, flushes, sink = await start(dut, 0.0, lambda: held["on"])
     rng = rng_for("reset")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_mr_check: each job leaves once, in order, with the places of its buffers or a refusal."""
+"""Tests efa_rx_mr_check: each job leaves once and in order, with buffer addresses or a refusal."""
 
 from collections import deque
 
@@ -34,8 +34,8 @@ class Bench:
         rng = self.rng
         domain = rng.getrandbits(10)
         self.domains = domain, domain ^ 0x3FF
-        # Of each domain two that may be written and one that may not; a contiguous one is as
-        # large as a length can say, so that each of its bits counts.
+        # Each domain has two writable regions and a read-only one; a contiguous region has the
+        # maximum length, so that every length bit counts.
         self.mine = [[self.regions.make(index, pd, (1 << 62) - 1 if number == 1 else 1 << 14,
                                         local_write=int(number < 2), phys=number & 1,
                                         shift=rng.randrange(12, 34))
@@ -46,7 +46,7 @@ class Bench:
         cocotb.start_soon(self._watch())
 
     def descriptor(self, turn, good):
-        """(image, allowed, place) of a receive descriptor."""
+        """Returns (image, allowed, place) of a receive descriptor."""
         rng = self.rng
         size = rng.choice((0, 1, 64, rng.randrange(9000)))
         region, pd = self.mine[turn][rng.randrange(2)], self.domains[turn]
@@ -73,7 +73,7 @@ class Bench:
         return image, allowed, packed_place(self.regions.place(key, addr)) if known else None
 
     def job(self, request, good=(1, 1), **fields):
-        """A job with the descriptors it requests; what must leave is noted."""
+        """Posts a job with the requested descriptors and records the expected output."""
         rng = self.rng
         turn = rng.randrange(2)
         both = [self.descriptor(turn, one) for one in good]
@@ -117,7 +117,7 @@ class Bench:
                 continue
             retires = dut.m_retire_valid.value == 1 and dut.m_retire_ready.value == 1
             writes = dut.m_write_valid.value == 1 and dut.m_write_ready.value == 1
-            assert retires or not writes, "a job that writes and does not retire"
+            assert retires or not writes, "a job writes without retiring"
             assert retires or not (dut.drop.value == 1 or dut.ev_rx_validated_valid.value == 1)
             if retires:
                 self._leaves(writes)
@@ -153,7 +153,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.6, 0.0), (0.0, 0.5), (0.3, 0.3)])
 async def jobs_leave_checked(dut, pace):
-    """data.rx_mr_check.rule: none, one or two buffers requested; key, domain, range, local write"""
+    """data.rx_mr_check.rule: Jobs with zero, one or two buffers are checked for key, domain, range
+    and local write."""
     bench = Bench(dut, *pace)
     await bench.start()
     refused = 0
@@ -166,7 +167,8 @@ async def jobs_leave_checked(dut, pace):
 
 @cocotb.test()
 async def one_side_waits(dut):
-    """data.rx_mr_check.sides: a job that writes waits for both takers, another one for its own"""
+    """data.rx_mr_check.sides: A job with a write waits for both outputs, a job without a write for
+    the retire output only."""
     bench = Bench(dut)
     await bench.start()
     bench.pause["m_write"] = lambda: True
@@ -186,7 +188,7 @@ async def one_side_waits(dut):
 
 @cocotb.test()
 async def nobody_takes_jobs(dut):
-    """data.rx_mr_check.full: its depth, and no verdict is lost"""
+    """data.rx_mr_check.full: The module stalls at its specified depth and loses no check result."""
     bench = Bench(dut, 1.0)
     await bench.start()
     for _ in range(10):
@@ -199,7 +201,7 @@ async def nobody_takes_jobs(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.rx_mr_check.time"""
+    """data.rx_mr_check.time: Jobs meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     await ClockCycles(dut.clk, 2)
@@ -214,7 +216,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.rx_mr_check.reset: no half-requested job, no verdict of an old one meets a new one"""
+    """data.rx_mr_check.reset: A reset leaves no half-checked job, and no old check result meets a
+    new job."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for turn in range(8):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_park: packets that wait keep their order in their queue and keep nobody else waiting."""
+"""Tests efa_rx_park: parked packets keep the order of their queue and block no other queue."""
 
 from collections import defaultdict, deque
 
@@ -17,15 +17,17 @@ WAIT = timing("efa_rx_park", "list")
 
 
 def raw(header):
-    """A header as its bits."""
+    """Returns a header as a number."""
     return int.from_bytes(header.pack(), "little")
 
 
 class Env:
-    """The packet buffer before it and two stages of judgement behind it, once a cycle.
+    """Models the packet buffer before the module and two validation stages behind it, once per
+    cycle.
 
-    A packet is checked when its queue may be (`open`, a function of the queue) and it is not
-    blocked; else it is parked. The judgements of a queue must come in the order of its packets."""
+    A packet is validated when `opens` returns true for its queue and it is not blocked; otherwise
+    the packet is parked. Packets of a queue must be validated in their order.
+    """
 
     def __init__(self, dut, opens, gaps=0.0, stalls=0.0):
         self.dut, self.rng, self.opens = dut, rng_for("rx_park"), opens
@@ -41,7 +43,7 @@ class Env:
 
     def send(self, qpn):
         above = self.rng.getrandbits(16) >> self.bits << self.bits
-        # All bits that are not of these two are any, also those that are reserved.
+        # All other header bits are random, including the reserved ones.
         reported = raw(PktHdr(dst_qpn=above + qpn, psn=self.number))
         others = ~(raw(PktHdr(dst_qpn=0xFFFF, psn=0xFFFF)) ^ raw(PktHdr()))
         header = reported ^ self.rng.getrandbits(8 * HEADER) & others
@@ -62,7 +64,7 @@ class Env:
         self.now += 1
         if dut.rst.value == 0:
             self._edge()
-        # The second stage ends at once, the first one moves up behind a packet of another queue.
+        # The second stage ends at once; the first stage advances behind a packet of another queue.
         first, second = stages
         dut.s_park_valid.value = 0
         self.parked = second is not None and (second[1] or not self.opens(second[0][3]))
@@ -107,7 +109,7 @@ class Env:
             shown = (header, int(dut.m_pkt_line.value), int(dut.m_pkt_slot.value),
                      fields.dst_qpn % (1 << self.bits), fields.psn % (1 << 16))  # fmt: skip
             assert shown == self.sent[shown[4]]
-        assert self.offered is None or self.offered == shown, "an offered packet went away"
+        assert self.offered is None or self.offered == shown, "an offered packet disappeared"
         self.offered = None if dut.m_pkt_ready.value == 1 else shown
         if shown and dut.m_pkt_ready.value == 1:
             assert stages[0] is None
@@ -123,12 +125,13 @@ class Env:
         assert len(self.checked) == self.number, "packets are lost"
         for qpn in range(64):
             numbers = [number for owner, number, _ in self.checked if owner == qpn]
-            assert numbers == sorted(numbers), f"packets of queue {qpn} changed places"
+            assert numbers == sorted(numbers), f"packets of queue {qpn} were reordered"
 
 
 @cocotb.test()
 async def a_packet_goes_straight_through(dut):
-    """data.rx_park.straight: in the cycle in which it comes, one each cycle, while none waits"""
+    """data.rx_park.straight: While no packet is parked, a packet bypasses the list in the cycle of
+    its arrival, one per cycle."""
     promised = timing("efa_rx_park", "packet")
     assert (promised.latency, promised.interval) == (0, 1)
     zero(dut, *INPUTS)
@@ -146,7 +149,8 @@ async def a_packet_goes_straight_through(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.5)])
 async def packets_of_a_queue_keep_their_order(dut, pace):
-    """data.rx_park.order: queues open and close at any time, some of them after the others"""
+    """data.rx_park.order: Packets of a queue stay in order while queues open and close at
+    random."""
     env = Env(dut, lambda qpn: qpn in state, *pace)
     await env.start()
     rng, state = env.rng, set(range(QPNS))
@@ -169,7 +173,8 @@ async def packets_of_a_queue_keep_their_order(dut, pace):
 
 @cocotb.test()
 async def others_pass_those_that_wait(dut):
-    """data.rx_park.pass: a packet a cycle while others wait; those go on when their read is over"""
+    """data.rx_park.pass: Packets of other queues bypass at one per cycle; parked packets follow
+    when their read completes."""
     env = Env(dut, lambda qpn: qpn not in late)
     await env.start()
     late = {1, 2}
@@ -178,7 +183,7 @@ async def others_pass_those_that_wait(dut):
     await env.cycles(50)
     assert [owner for owner, _, _ in env.checked] == [3 + n % 4 for n in range(6, 40)]
     times = [at for _, _, at in env.checked]
-    assert times[-1] - times[0] == len(times) - 1, "they had to wait"
+    assert times[-1] - times[0] == len(times) - 1, "packets of other queues were delayed"
     late.clear()
     env.arrived = True
     began = env.now
@@ -189,7 +194,8 @@ async def others_pass_those_that_wait(dut):
 
 @cocotb.test()
 async def those_that_wait_are_looked_at_now_and_then(dut):
-    """data.rx_park.timer: without any word, every 64 cycles"""
+    """data.rx_park.timer: Without a completed read, a list traversal starts at the specified
+    interval."""
     env = Env(dut, lambda qpn: qpn not in late)
     await env.start()
     late = {5}
@@ -204,7 +210,8 @@ async def those_that_wait_are_looked_at_now_and_then(dut):
 
 @cocotb.test()
 async def a_pass_gives_others_as_long_as_it_took(dut):
-    """data.rx_park.rest: however early the word came that requests the next one"""
+    """data.rx_park.rest: After a traversal, new packets get at least its duration, however early
+    the next traversal is requested."""
     env = Env(dut, lambda qpn: False)
     await env.start()
 
@@ -216,12 +223,12 @@ async def a_pass_gives_others_as_long_as_it_took(dut):
             env.send(env.number)
         await env.cycles(300, step)
         env.consumed[0].clear()
-        # Also where the timer would request it: that is later.
+        # Also where the timer requests a traversal: its request is later.
         await env.cycles(12 * many, step)
         times = env.consumed[0]
-        # And two cycles for each pass to begin.
+        # Each traversal takes two more cycles to start.
         assert {b - a for a, b in zip(times, times[1:], strict=False)} == {2 * many + 2}
-    # Where nobody else may come they are gone through at once.
+    # With a full list no new packet can enter, so traversals follow at once.
     while env.number < WAIT.depth:
         env.send(env.number)
     await env.cycles(600, step)
@@ -231,7 +238,8 @@ async def a_pass_gives_others_as_long_as_it_took(dut):
 
 @cocotb.test()
 async def it_closes_while_nothing_is_offered(dut):
-    """data.rx_park.close: also when nothing could be taken"""
+    """data.rx_park.close: The input closes for a traversal although no packet was offered or could
+    be accepted."""
     zero(dut, *INPUTS, "s_pkt_header", "s_pkt_line", "s_pkt_slot")
     await clock_and_reset(dut)
     await pulse(dut, "s_park_valid", s_park_header=0, s_park_line=1, s_park_slot=1)
@@ -249,7 +257,7 @@ async def it_closes_while_nothing_is_offered(dut):
 @cocotb.test()
 @cocotb.parametrize(turn=[0, 1, 2])
 async def each_queue_is_blocked_for_itself(dut, turn):
-    """data.rx_park.blocked: those of which a packet waits, and no others"""
+    """data.rx_park.blocked: A queue is blocked exactly when one of its packets is parked."""
     half = rng_for("blocked").sample(range(QPNS), QPNS // 2)
     late = (set(half), set(range(QPNS)) - set(half), set(half[::2]))[turn]
     env = Env(dut, lambda qpn: False)
@@ -257,7 +265,7 @@ async def each_queue_is_blocked_for_itself(dut, turn):
     for qpn in late:
         env.send(qpn)
     await env.cycles(200)
-    # The list has just been gone through; nothing moves for as long.
+    # The traversal has just ended; the list is idle for the duration of a traversal.
     times = env.consumed[env.number - 1]
     seen = len(times)
     for _ in range(200):
@@ -279,7 +287,7 @@ async def each_queue_is_blocked_for_itself(dut, turn):
 
 @cocotb.test()
 async def a_full_list_keeps_all_waiting(dut):
-    """data.rx_park.full: at so many packets, and no packet is lost"""
+    """data.rx_park.full: A full list stalls the input and loses no packet."""
     env = Env(dut, lambda qpn: qpn not in late, stalls=0.2)
     await env.start()
     late = {0}
@@ -293,7 +301,8 @@ async def a_full_list_keeps_all_waiting(dut):
 
 @cocotb.test()
 async def new_packets_get_their_turn(dut):
-    """data.rx_park.fair: reads end all the time, others wait in vain, new packets still pass"""
+    """data.rx_park.fair: New packets bypass while reads complete all the time and parked packets
+    park again."""
     env = Env(dut, lambda qpn: qpn != 9)
     await env.start()
 
@@ -308,7 +317,7 @@ async def new_packets_get_their_turn(dut):
 
 @cocotb.test()
 async def a_pass_takes_its_time(dut):
-    """data.rx_park.time"""
+    """data.rx_park.time: A traversal meets its specified cycles."""
     env = Env(dut, lambda qpn: qpn not in late)
     await env.start()
     late = {1, 2, 3}
@@ -324,14 +333,14 @@ async def a_pass_takes_its_time(dut):
     began = env.now + 1
     await env.cycles(30)
     times = [at for _, _, at in env.checked]
-    # Two stages of judgement stand behind it.
+    # Two validation stages follow the module.
     assert times[0] - began == WAIT.latency + 2, (began, times)
     assert {b - a for a, b in zip(times, times[1:], strict=False)} == {WAIT.interval}
 
 
 @cocotb.test()
 async def reset_clears_who_waits(dut):
-    """data.rx_park.reset: at any moment, in a pass too"""
+    """data.rx_park.reset: A reset at any moment, also during a traversal, clears the list."""
     env = Env(dut, lambda qpn: qpn not in late)
     await env.start()
     for wait in range(4, 40, 5):

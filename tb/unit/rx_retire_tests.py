@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_retire: completion after the data, acknowledgement after both, and who counts what."""
+"""Tests efa_rx_retire: completion after payload, acknowledgement after both; drains and
+statistics."""
 
 from collections import deque
 
@@ -17,11 +18,11 @@ OK = IoCompStatus.OK
 
 
 class Bench:
-    """Jobs go in; `written` and `s_done_entry` follow as the write and completion paths do."""
+    """Posts jobs; `written` and `s_done_entry` follow as from the write and completion paths."""
 
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0):
         self.dut, self.rng, self.rate = dut, rng_for("rx_retire"), rate
-        # Jobs whose data may be out while they still stand in the line.
+        # Jobs whose payload may be written while they are still queued.
         self.most_ahead = 1 << int(dut.JOBS_LOG2.value)
         zero(dut, "written", "s_done_entry", "s_stored", "s_released", "s_flushed", "s_drain",
              "s_fetches_drained", "s_drops")  # fmt: skip
@@ -86,14 +87,14 @@ class Bench:
     def _completion(self, beat):
         cpl, writes = self.cpls.popleft()
         assert beat["data"] == cpl
-        assert self.written >= writes, "a completion before its data"
+        assert self.written >= writes, "a completion before its payload"
         self.owed += 1
 
     def _ack(self, beat):
         ack_tx, entries, writes = self.acks.popleft()
         assert beat["data"] == ack_tx
-        assert self.entries >= entries, "an acknowledgement before the completion entry"
-        assert self.written >= writes, "an acknowledgement before the data"
+        assert self.entries >= entries, "an acknowledgement before the CQE"
+        assert self.written >= writes, "an acknowledgement before the payload"
 
     async def _paths(self):
         dut = self.dut
@@ -102,12 +103,12 @@ class Bench:
             if dut.rst.value == 1:
                 dut.written.value = dut.s_done_entry.value = dut.s_released.value = 0
                 continue
-            # The packet buffer releases at once, unless an older packet is held.
+            # The packet buffer releases at once unless an older packet is held.
             self.freed += int(dut.free_valid.value == 1)
             release = self.freed > 0 and not self.held
             self.freed -= release
             dut.s_released.value = int(release)
-            # What was driven in the cycle before has been seen.
+            # Inputs driven in the previous cycle have been sampled.
             self.written += int(dut.written.value)
             self.entries += int(dut.s_done_entry.value)
             if dut.s_job_valid.value == 1 and dut.s_job_ready.value == 1:
@@ -121,7 +122,7 @@ class Bench:
             dut.s_done_entry.value = int(bool(entry))
 
     async def drain(self, cycles=1 << 20):
-        """Until everything that is inside now has left."""
+        """Holds a drain until everything now inside has left."""
         self.dut.s_drain.value = 1
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(self.dut.m_drained), cycles=cycles)
@@ -141,7 +142,7 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 1.0), (0.5, 0.0, 0.5), (0.0, 0.4, 0.2), (0.3, 0.3, 0.6)])
 async def jobs_end_in_order(dut, pace):
-    """data.rx_retire.order: no completion before its data, no acknowledgement before its entry"""
+    """data.rx_retire.order: No completion precedes its payload, no acknowledgement its CQE."""
     bench = Bench(dut, *pace)
     await bench.start()
     for _ in range(200):
@@ -151,7 +152,8 @@ async def jobs_end_in_order(dut, pace):
 
 @cocotb.test()
 async def a_drain_waits_at_any_count(dut):
-    """data.rx_retire.counts: of packets and of flushed entries, for those inside and no others"""
+    """data.rx_retire.counts: At any value of the packet and flush counts a drain waits for the
+    items inside and no others."""
     gates = {"s_stored": "s_released", "s_flushed": "s_job_valid"}
     zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *gates, *gates.values())
@@ -164,7 +166,7 @@ async def a_drain_waits_at_any_count(dut):
             for name in names:
                 getattr(dut, name).value = level
             if level:
-                # Constant inputs: only the clock has to move.
+                # All inputs are constant: only time advances.
                 await ClockCycles(dut.clk, cycles)
         await RisingEdge(dut.clk)
 
@@ -185,7 +187,7 @@ async def a_drain_waits_at_any_count(dut):
 
 @cocotb.test()
 async def entries_are_late(dut):
-    """data.rx_retire.depth: acknowledgements wait for completion entries, so many of them"""
+    """data.rx_retire.depth: Acknowledgements wait for their CQEs, up to the specified depth."""
     bench = Bench(dut)
     await bench.start()
     bench.reports = False
@@ -200,8 +202,8 @@ async def entries_are_late(dut):
 
 @cocotb.test()
 async def the_data_of_a_whole_line_is_out(dut):
-    """data.rx_retire.ahead: a completion that waits stays while the data of all jobs in front of
-    the module goes out"""
+    """data.rx_retire.ahead: A stalled completion stays valid while the payload of all queued jobs
+    is written."""
     bench = Bench(dut)
     await bench.start()
     stopped = True
@@ -221,7 +223,7 @@ async def the_data_of_a_whole_line_is_out(dut):
 
 @cocotb.test()
 async def a_drain_waits_for_each_power_of_two(dut):
-    """data.rx_retire.powers: each bit of the two counts of what is inside holds a drain back"""
+    """data.rx_retire.powers: Each bit of both counts holds back a drain."""
     entries = ("s_stored", "s_flushed")
     zero(dut, "written", "s_done_entry", "s_drain", "s_drops", "m_rxc_ready", "m_ack_tx_ready")
     zero(dut, *entries, "s_released", "s_job_valid")
@@ -242,7 +244,8 @@ async def a_drain_waits_for_each_power_of_two(dut):
 
 @cocotb.test()
 async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
-    """data.rx_retire.full: a waiting acknowledgement stays while the entries of all jobs come"""
+    """data.rx_retire.full: A stalled acknowledgement stays valid while the CQEs of all jobs
+    complete."""
     bench = Bench(dut)
     await bench.start()
     stopped = True
@@ -250,7 +253,7 @@ async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
     depth = timing("efa_rx_retire", "acknowledgement").depth
     for _ in range(depth):
         bench.job(complete=1, ack=1)
-    await until(dut, lambda: bench.entries == depth, f"the entries of {depth} jobs", 2000)
+    await until(dut, lambda: bench.entries == depth, f"the CQEs of {depth} jobs", 2000)
     await ClockCycles(dut.clk, 4)
     assert bench.ack_tx.consumed == 0 and dut.m_ack_tx_valid.value == 1
     stopped = False
@@ -260,7 +263,8 @@ async def all_entries_come_before_the_first_acknowledgement_leaves(dut):
 
 @cocotb.test()
 async def drain_waits_for_what_is_inside(dut):
-    """data.rx_retire.drain: packets and flushed entries each; what comes later is not waited for"""
+    """data.rx_retire.drain: A drain waits for packets and flushed WQEs inside, and not for later
+    ones."""
     bench = Bench(dut)
     await bench.start()
     for packets, flushed, fetches in ((0, 0, 0), (3, 0, 0), (0, 2, 0), (3, 2, 1)):
@@ -271,17 +275,17 @@ async def drain_waits_for_what_is_inside(dut):
         dut.s_fetches_drained.value = int(not fetches)
         drain = cocotb.start_soon(bench.drain())
         await ClockCycles(dut.clk, 2)
-        # Those who come now are not waited for, and leave after the others.
+        # Later items are not waited for, and leave after the earlier ones.
         for _ in range(4):
             await pulse(dut, "s_stored")
             await pulse(dut, "s_flushed")
         for left in range(packets + flushed, 0, -1):
-            assert not drain.done(), f"{left} still inside"
+            assert not drain.done(), f"{left} items still inside"
             packet = left > flushed
             bench.job(packet=int(packet), complete=int(not packet), length=0)
             await bench.settle()
         if fetches:
-            # More than those that were inside have gone by the time the reads are back.
+            # More items than were inside have left by the time the reads complete.
             bench.job(packet=1)
             bench.job(packet=0, complete=1)
             await bench.settle()
@@ -298,7 +302,7 @@ async def drain_waits_for_what_is_inside(dut):
 
 @cocotb.test()
 async def drain_waits_for_a_packet_that_others_passed(dut):
-    """data.rx_retire.passed: those that came later may be done with before it"""
+    """data.rx_retire.passed: A drain waits for a packet that a later packet overtook."""
     bench = Bench(dut)
     await bench.start()
     dut.s_fetches_drained.value = 1
@@ -306,7 +310,7 @@ async def drain_waits_for_a_packet_that_others_passed(dut):
     drain = cocotb.start_soon(bench.drain())
     await ClockCycles(dut.clk, 3)
     await pulse(dut, "s_stored")
-    # The later one ends; the older one still stands before it in the packet buffer.
+    # The later packet ends; the older packet still precedes it in the packet buffer.
     bench.held = True
     bench.job()
     await bench.settle()
@@ -321,7 +325,8 @@ async def drain_waits_for_a_packet_that_others_passed(dut):
 
 @cocotb.test()
 async def drain_past_the_wrap_of_its_counts(dut):
-    """data.rx_retire.wrap: 65536 packets later a drain still waits for those inside"""
+    """data.rx_retire.wrap: After a wrap of the counts a drain still waits for the packets
+    inside."""
     bench = Bench(dut)
     await bench.start()
     bench.free._task.cancel()
@@ -332,7 +337,7 @@ async def drain_past_the_wrap_of_its_counts(dut):
     await ClockCycles(dut.clk, 4)
     dut.s_stored.value = 0
     await RisingEdge(dut.clk)
-    # Four are inside, on both sides of the wrap.
+    # Four packets are inside, on both sides of the wrap.
     dut.s_fetches_drained.value = 1
     drain = cocotb.start_soon(bench.drain())
     await ClockCycles(dut.clk, 5)
@@ -347,12 +352,13 @@ async def drain_past_the_wrap_of_its_counts(dut):
 
 @cocotb.test()
 async def each_drop_counts(dut):
-    """data.rx_retire.drops: also while malformed packets and refused ones end in the same cycles"""
+    """data.rx_retire.drops: Every drop is counted, also when malformed and refused packets end in
+    the same cycle."""
     bench = Bench(dut)
     await bench.start()
     seen = Moments(dut, "st_drop_valid")
     dropped = 0
-    # A full store of packets may be refused while malformed ones keep coming.
+    # All stored packets may be refused while malformed packets arrive.
     for drops in [3] * 70 + [bench.rng.randrange(4) for _ in range(50)]:
         dut.s_drops.value = drops
         dropped += drops.bit_count()
@@ -364,7 +370,7 @@ async def each_drop_counts(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.rx_retire.time"""
+    """data.rx_retire.time: Jobs, acknowledgements and CQEs meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s_job", "m_rxc", "s_done_entry", "m_ack_tx")
@@ -387,7 +393,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.rx_retire.reset: no count of data, entries, drops or of a drain survives"""
+    """data.rx_retire.reset: A reset clears all counts of payload, CQEs, drops and drains."""
     bench = Bench(dut, 0.3, 0.0, 0.5)
     await bench.start()
     for turn in range(4):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_scatter: every byte of a packet in its buffer, nothing elsewhere, done with the last."""
+"""Tests efa_rx_scatter: every payload byte is written to its buffer, done comes with the last
+beat."""
 
 from collections import deque
 
@@ -17,7 +18,7 @@ HEADER = 32
 
 
 def packed_place(place):
-    """As a job carries it: phys, shift, mtt, offset, addr from the top."""
+    """Packs a place as in a job: phys, shift, mtt, offset, addr from the top."""
     phys, shift, mtt, offset, addr = place
     return phys << 150 | shift << 144 | mtt << 128 | offset << 64 | addr
 
@@ -46,7 +47,7 @@ class Bench:
         cocotb.start_soon(self._window())
 
     def job(self, length, first, second=0, grh=0, node=5, begin=None):
-        """A packet of so many payload bytes into two buffers; where its bytes go is noted."""
+        """Posts a packet for two buffers and records where its bytes are written."""
         rng = self.rng
         payload = rng.randbytes(length)
         for number, byte in enumerate(payload):
@@ -100,7 +101,7 @@ class Bench:
         self.job(length, first, need - first + rng.choice((0, 0, 9)), grh, rng.getrandbits(16))
 
     async def _window(self):
-        """The packet buffer: 64 bytes, two cycles after their position."""
+        """Models the packet buffer: 64 bytes, two cycles after their position."""
         requested = "x"
         while True:
             await RisingEdge(self.dut.clk)
@@ -113,15 +114,15 @@ class Bench:
     def _write(self, beat):
         count = min(64, beat["len"] - self.at)
         start, end = beat["addr"], beat["addr"] + beat["len"] - 1
-        assert beat["len"] and start >> self.log == end >> self.log, "a write across a boundary"
+        assert beat["len"] and start >> self.log == end >> self.log, "a write crosses a boundary"
         assert beat["last"] == int(self.at + count == beat["len"])
         self.lasts += beat["last"]
-        assert beat["data"] >> 8 * count == 0, "something behind the last byte"
+        assert beat["data"] >> 8 * count == 0, "data behind the last byte"
         for number, byte in enumerate(beat["data"].to_bytes(64, "little")[:count]):
             assert self.wanted[0].pop(start + self.at + number, None) == byte
         self.at = 0 if beat["last"] else self.at + count
         ends = self.dut.done.value == 1
-        assert ends == (not self.wanted[0]), "done is not the last byte's"
+        assert ends == (not self.wanted[0]), "done does not match the last beat"
         if ends:
             assert beat["last"] == 1
             self.wanted.popleft()
@@ -138,7 +139,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 9), (0.6, 0.0, 7), (0.5, 0.4, 12), (0.3, 0.3, 8)])
 async def every_byte_in_its_place(dut, pace):
-    """data.rx_scatter.place: with and without GRH, cut anywhere between the buffers, empty ones"""
+    """data.rx_scatter.place: Payload is placed with and without GRH, with any split between the
+    buffers, also empty ones."""
     bench = Bench(dut, *pace)
     await bench.start()
     for turn in range(10):
@@ -150,7 +152,8 @@ async def every_byte_in_its_place(dut, pace):
 
 @cocotb.test()
 async def header_of_a_datagram_cut_anywhere(dut):
-    """data.rx_scatter.grh: its 40 bytes end in the first buffer, in the second, or in both"""
+    """data.rx_scatter.grh: The 40-byte GRH ends in the first buffer, in the second buffer, or spans
+    both."""
     bench = Bench(dut, 0.2)
     await bench.start()
     for first in (*range(42), 63, 64):
@@ -162,7 +165,8 @@ async def header_of_a_datagram_cut_anywhere(dut):
 
 @cocotb.test()
 async def buffers_of_every_magnitude(dut):
-    """data.rx_scatter.size: filled to the last byte, or left nearly empty"""
+    """data.rx_scatter.size: Buffers of every power of two are filled to the last byte or left
+    nearly empty."""
     bench = Bench(dut, 0.2, log=12)
     await bench.start()
     for bits in range(16):
@@ -177,7 +181,7 @@ async def buffers_of_every_magnitude(dut):
 
 @cocotb.test()
 async def a_packet_shorter_than_its_buffers(dut):
-    """data.rx_scatter.short: the rest of a buffer stays as it was, and one write fills a block"""
+    """data.rx_scatter.short: The rest of a buffer is unchanged, and one write covers a block."""
     bench = Bench(dut, log=12)
     await bench.start()
     rng = bench.rng
@@ -204,7 +208,7 @@ async def a_packet_shorter_than_its_buffers(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.rx_scatter.time"""
+    """data.rx_scatter.time: Jobs and beats meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     for index in (0, 2, 3):
@@ -225,7 +229,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def nobody_takes_writes(dut):
-    """data.rx_scatter.full: it stops before a beat is lost"""
+    """data.rx_scatter.full: A stalled write stream stalls the jobs and loses no beat."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -239,7 +243,8 @@ async def nobody_takes_writes(dut):
 
 @cocotb.test()
 async def so_many_beats_are_on_their_way(dut):
-    """data.rx_scatter.store: beats that nobody takes; behind them a scan and a job stand still"""
+    """data.rx_scatter.store: The specified number of beats is buffered while writes stall; behind
+    them the translation and one job wait."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -263,13 +268,14 @@ async def so_many_beats_are_on_their_way(dut):
 
 @cocotb.test()
 async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
-    """data.rx_scatter.walk: the scan waits as a whole, so its stages are between two jobs"""
+    """data.rx_scatter.walk: A job behind a long one enters the address translation when the long
+    job ends, since the translation pipeline stalls as a whole."""
     bench = Bench(dut)
     await bench.start()
     for index in (0, 2, 3):
         del bench.regions.table[index]
     moments = Moments(dut, "m_wr")
-    # One write each: from where a page begins.
+    # One write each: the buffer begins at a page.
     region = bench.regions.table[1]
     begin = -bench.regions.host(bench.regions.place(region["key"], region["iova"]), 0) % 4096
     bench.job(512, 512, begin=begin)
@@ -284,7 +290,7 @@ async def a_job_behind_a_long_one_enters_the_scan_with_its_end(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.rx_scatter.reset: nothing of an old job follows"""
+    """data.rx_scatter.reset: A reset discards the old jobs."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for turn in range(5):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_rx_validate: decision 0001's order of refusal, and what a packet may take with it."""
+"""Tests efa_rx_validate: the order of refusals of decision 0001, and the WQE that a packet
+consumes."""
 
 from collections import deque
 
@@ -28,9 +29,11 @@ TAKES = (STATES.RTR, STATES.RTS, STATES.SQD, STATES.SQE)
 
 
 class Claims:
-    """As efa_rq_pop: a packet at stage 1 with its context, one at stage 2 whose response is due.
+    """Models efa_rq_pop: a packet at stage 1 with its context, a packet at stage 2 with its
+    response.
 
-    Now and then the queue of the packet at stage 1 is blocked, or descriptors are missing."""
+    Now and then the queue at stage 1 is blocked, or descriptors are missing.
+    """
 
     def __init__(self, bench):
         self.bench, self.dut = bench, bench.dut
@@ -50,7 +53,7 @@ class Claims:
                 zero(dut, "s_claim_ready", "s_claim_step", "s_rsp_valid")
                 continue
             self._edge()
-            # Contexts and responses come from registers, what goes on follows from them.
+            # Contexts and responses come from registers; the other inputs depend on them.
             dut.qpc_data.value = INTERNAL.qpc.pack(**bench.qps.get(self.first, {}))
             self.blocked = dut.s_blocked.value = int(bench.rng.random() < bench.parks)
             responses = self.second is not None and self.wait == 0
@@ -67,7 +70,7 @@ class Claims:
             self.leaves, self.step = leaves, step
             if self.first is not None:
                 assert dut.m_lookup_qpn.value == self.first
-            # A blocked packet is parked, also if it would be refused.
+            # A blocked packet is parked, even when it would be refused.
             skip = int(dut.m_claim_skip.value) if step else 0
             assert skip or not (step and self.blocked)
             need = int(dut.m_claim_need.value) if step else 0
@@ -78,7 +81,7 @@ class Claims:
                 assert leaves or not (responses and (self.second[2] or self.missing))
 
     def _edge(self):
-        """What the edge did with the packets."""
+        """Models what this edge does with the packets."""
         dut, bench = self.dut, self.bench
         assert dut.m_claim_done.value == (dut.m_job_valid.value and dut.m_job_ready.value)
         bench.ended += int(dut.m_claim_done.value)
@@ -107,11 +110,11 @@ class Claims:
         qpn, skip, _, need = self.second
         rings = self.bench.rings.get(qpn)
         self.reported = None
-        # What is missing in this cycle may be here in the next one.
+        # Descriptors that are missing in this cycle may be present in the next one.
         self.missing = not skip and self.bench.rng.random() < self.bench.parks
         dut.s_rsp_skipped.value, dut.s_rsp_missing.value = skip, int(self.missing)
         if skip:
-            # Whatever it says then does not count.
+            # The other response fields are don't-care when the claim is skipped.
             for name in ("failed", "none", "complete", "short"):
                 getattr(dut, f"s_rsp_{name}").value = self.bench.rng.getrandbits(1)
             return
@@ -120,7 +123,7 @@ class Claims:
         self.reported = ("short" if short else kind), count, descs, sizes
         dut.s_rsp_none.value = int(kind == "none" and not self.missing)
         dut.s_rsp_failed.value = int(kind == "failed" and not self.missing)
-        # Of what is not there or broken the rest of the response does not count.
+        # The rest of the response is don't-care for an empty or failed ring.
         empty = kind in ("none", "failed")
         noise = self.bench.rng.getrandbits(2) if empty else 0
         dut.s_rsp_complete.value = noise & 1 if empty else int(kind == "complete")
@@ -169,11 +172,11 @@ class Bench:
         images = (INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields)) for fields in (
             {"live": live, "pd": pd, "fabric": fabric, "node": node}, {"fabric": 1}))  # fmt: skip
         await pulse(self.dut, "ah_valid", ah_index=index, ah_data=next(images))
-        # Only what comes with valid is meant.
+        # Only data with valid counts.
         self.dut.ah_data.value = next(images)
 
     def post(self, qpn, kind, *sizes):
-        """What the head of a QP's ring will be: a whole entry, "none", "broken" or "endless"."""
+        """Sets the head of a ring: a complete WQE, "none", "failed" or "endless"."""
         descs = 0
         for number in range(2):
             size = sizes[number] if number < len(sizes) else self.rng.getrandbits(16)
@@ -183,7 +186,7 @@ class Bench:
         self.rings[qpn].append((kind, len(sizes) if kind == "complete" else 2, descs, sizes))
 
     def send(self, qpn, length, **fields):
-        """A packet; what must become of it follows from the rings as they are now."""
+        """Sends a packet; its expected result follows from the rings at its claim."""
         rng = self.rng
         header = PktHdr(**{
             "opcode": PktOpcode.SRD_SEND, "length": length, "has_imm": rng.getrandbits(1),
@@ -197,7 +200,7 @@ class Bench:
         self.wanted.append((header, line, slot, raw))
 
     def _status(self, header, entry):
-        """(status, need) of a packet whose claim was answered with that entry, None: skipped."""
+        """Returns (status, need) of a packet whose claim returned this WQE; None means skipped."""
         srd = header.opcode == PktOpcode.SRD_SEND
         qpn = header.dst_qpn % 64
         qp = self.qps.get(qpn, {"live": 0})
@@ -277,8 +280,8 @@ class Bench:
             assert int(beat["req"], 2) == 0
 
     def park(self, raw, line, slot):
-        """A packet that has to wait; it is offered again behind the others."""
-        # Those before it that have not left yet are checked already.
+        """Models a parked packet: it is offered again behind the other packets."""
+        # Packets before it that have not left yet are validated already.
         found = next(n for n, one in enumerate(self.wanted) if one[1:] == (line, slot, raw))
         assert found <= 1
         self.wanted.append(self.wanted[found])
@@ -314,7 +317,8 @@ def random_entry(bench, qpn):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 0.0), (0.5, 0.5, 0.3), (0.0, 0.7, 1.0)])
 async def statuses_match_the_rule(dut, pace):
-    """data.rx_validate.rule: QPs of every state and type, keys, entries of every kind and size"""
+    """data.rx_validate.rule: QPs of every state and type, keys, and WQEs of every kind and size
+    give the specified status."""
     bench = Bench(dut, *pace)
     await bench.start()
     rng = bench.rng
@@ -339,7 +343,7 @@ async def statuses_match_the_rule(dut, pace):
         if rng.random() < 0.1:
             fields["src_node"] = rng.choice((64, 0xFFFF, 0x103))
         bench.send(qpn, length, **fields)
-        # The ring's head must not move between the packet's claim and its prediction.
+        # The head of the ring must not move between the claim of a packet and its prediction.
         await bench.settle()
         if kind in ("none", "failed") and bench.rings[qpn] and rng.random() < 0.7:
             bench.rings[qpn].popleft()
@@ -348,7 +352,8 @@ async def statuses_match_the_rule(dut, pace):
 
 @cocotb.test()
 async def every_queue_and_peer_is_itself(dut):
-    """data.rx_validate.each: all queues, domains and nodes, with what comes of their packets"""
+    """data.rx_validate.each: Every queue, domain and node is distinguished, with the fields of its
+    packets."""
     bench = Bench(dut, 0.0, 0.2, 0.1)
     await bench.start()
     rng = bench.rng
@@ -374,7 +379,8 @@ async def every_queue_and_peer_is_itself(dut):
 
 @cocotb.test()
 async def packets_follow_each_other(dut):
-    """data.rx_validate.stream: one queue's entries in order, another's between them"""
+    """data.rx_validate.stream: Back-to-back packets of one queue consume its WQEs in order, with
+    packets of another queue between them."""
     bench = Bench(dut, 0.0, 0.3, 0.2)
     await bench.start()
     for qpn in (1, 2):
@@ -389,7 +395,8 @@ async def packets_follow_each_other(dut):
 
 @cocotb.test()
 async def packets_that_cannot_be_checked_step_aside(dut):
-    """data.rx_validate.park: blocked or without descriptors: nothing else becomes of them"""
+    """data.rx_validate.park: Packets that are blocked or lack descriptors are parked and have no
+    other effect."""
     bench = Bench(dut, 0.1, 0.4, 0.2, parks=0.3)
     await bench.start()
     for qpn in (1, 2, 3):
@@ -406,7 +413,8 @@ async def packets_that_cannot_be_checked_step_aside(dut):
 
 @cocotb.test()
 async def handles_come_and_go(dut):
-    """data.rx_validate.handles: the sender's handle in the QP's domain, or none"""
+    """data.rx_validate.handles: The completion carries the address handle of the sender in the
+    domain of the QP, or none."""
     bench = Bench(dut)
     await bench.start()
     bench.qp(1, pd=5)
@@ -443,7 +451,7 @@ async def handles_come_and_go(dut):
 
 @cocotb.test()
 async def closed_until_all_is_ready(dut):
-    """data.rx_validate.closed"""
+    """data.rx_validate.closed: No packet is accepted before `s_open`."""
     bench = Bench(dut)
     await bench.start()
     dut.s_open.value = 0
@@ -458,7 +466,8 @@ async def closed_until_all_is_ready(dut):
 
 @cocotb.test()
 async def an_entry_without_end_stops_the_next(dut):
-    """data.rx_validate.endless: the report is out, and seen, before the next packet is checked"""
+    """data.rx_validate.endless: The report of a WQE without a last descriptor takes effect before
+    the next packet is validated."""
     held = {"on": True}
     bench = Bench(dut, err_stalls=lambda: held["on"])
     await bench.start()
@@ -469,7 +478,7 @@ async def an_entry_without_end_stops_the_next(dut):
     bench.send(1, 8)
     await ClockCycles(dut.clk, 60)
     assert len(bench.wanted) == 1
-    # The owner of contexts checks the report in one cycle; the change is seen in the one after.
+    # The owner of contexts checks the report in one cycle; the change is visible in the next.
     held["on"] = False
     await bench.errs.take(1)
     bench.wanted_errs.clear()
@@ -477,12 +486,12 @@ async def an_entry_without_end_stops_the_next(dut):
     await Timer(1, "ns")
     bench.qps[1]["state"] = STATES.ERR
     await bench.settle()
-    assert bench.rings[1], "the next packet took an entry of a queue in ERR"
+    assert bench.rings[1], "the next packet consumed a WQE of a queue in ERR"
 
 
 @cocotb.test()
 async def cycles(dut):
-    """data.rx_validate.time"""
+    """data.rx_validate.time: Packets meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s_pkt", "m_job")
@@ -500,7 +509,8 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_a_packet(dut):
-    """data.rx_validate.reset: at every step of one"""
+    """data.rx_validate.reset: A reset at every stage of a packet discards it; the next packet is
+    validated correctly."""
     bench = Bench(dut)
     await bench.start()
     bench.qp(1)
