@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_send_tracker: which sends complete, with what, in which order, and which contexts are free
-again."""
+"""Tests efa_send_tracker: completions of sends, their status and order, and the release of
+contexts."""
 
 from collections import deque
 
@@ -13,7 +13,7 @@ from tb.lib.timing import timing
 from tb.lib.waits import high, until, zero
 from tb.unit.data_bench import Moments, consumed
 
-N = 1 << LIMITS.msg_w  # sends that may be open
+N = 1 << LIMITS.msg_w  # sends that may be outstanding
 CONTEXTS = timing("efa_msg_id_alloc", "next").depth
 QUEUES = 6
 PACKET, DONE, BARRIER = range(3)
@@ -52,21 +52,21 @@ class Bench:
             await self.clear(qpn)
 
     async def clear(self, qpn):
-        """A queue's count begins at 0."""
+        """Restarts the count of a queue at 0."""
         self.dut.s_clear_qpn.value, self.dut.s_clear_valid.value = qpn, 1
         await RisingEdge(self.dut.clk)
         await until(self.dut, high(self.dut.s_clear_ready))
         self.dut.s_clear_valid.value = 0
 
     async def silent(self, cycles=20):
-        """Whatever was requested, nothing comes of it."""
+        """Checks that pending inputs cause no completion."""
         await consumed(self.acks)
         before = self.txc.consumed
         await ClockCycles(self.dut.clk, cycles)
         assert self.txc.consumed == before
 
     def message(self, qpn, **changes):
-        """A checked send of a queue, as efa_tx hands it over."""
+        """Returns a checked send of a queue, as from efa_tx."""
         self.req_id = self.req_id + 1 & 0xFFFF
         return {"kind": PACKET, "qpn": qpn, "srd": 1, "qp_num": qpn + 0x440, "scqn": qpn + 7,
                 "ssub": qpn & 1, "req_id": self.req_id, "op_type": 0, "node": qpn + 20,
@@ -96,14 +96,14 @@ class Bench:
         self.done.post({"msg": INTERNAL.tx_msg.pack(**message)})
 
     async def send(self, *messages):
-        """Each message takes a context; returns their ids."""
+        """Starts sends; each message gets a context. Returns their ids."""
         before = len(self.given)
         self.give.extend(messages)
         await until(self.dut, lambda: not self.give, "contexts")
         return [number for number, _ in self.given[before:]]
 
     async def settle(self):
-        """All that was requested has come out."""
+        """Waits until every expected completion has left."""
         await consumed(self.acks)
         await consumed(self.done)
         await until(self.dut, lambda: not self.expected, f"{len(self.expected)} completions")
@@ -124,7 +124,7 @@ class Bench:
         self.dut.s_cancel_valid.value = 0
 
     async def count(self, qpn):
-        """Sends finished on a queue, by both read ports."""
+        """Reads the completed sends of a queue through both read ports."""
         width = len(self.dut.completed_rd_addr) // 2
         self.dut.completed_rd_addr.value = qpn << width | qpn
         await ClockCycles(self.dut.clk, 3)
@@ -133,7 +133,7 @@ class Bench:
         return both & 0xFFFF
 
     async def _contexts(self):
-        """A send takes the context that is shown in the cycle it leaves."""
+        """Starts sends: a send uses the context that is offered in the cycle in which it leaves."""
         dut = self.dut
         while True:
             await FallingEdge(dut.clk)
@@ -148,7 +148,7 @@ class Bench:
                 dut.s_ctx_msg.value = INTERNAL.tx_msg.pack(**message)
 
     async def _qps(self):
-        """The copy of the QP contexts: one cycle."""
+        """Models a copy of the QP contexts with a read latency of one cycle."""
         while True:
             await RisingEdge(self.dut.clk)
             requested = self.dut.qpc_addr.value
@@ -156,7 +156,7 @@ class Bench:
             self.dut.qpc_data.value = INTERNAL.qpc.pack(**fields)
 
     async def _watch(self):
-        """What is taken in decides, in the order it is taken, what must come out."""
+        """Derives the expected outputs from the accepted inputs, in their order."""
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
@@ -182,7 +182,7 @@ class Bench:
 
     def _completion(self, beat):
         if self.predicts:
-            assert self.expected, f"a completion of nothing: {INTERNAL.cpl.unpack(beat['data'])}"
+            assert self.expected, f"unexpected completion: {INTERNAL.cpl.unpack(beat['data'])}"
             assert beat["data"] == self.expected.popleft()
         self.came.append(INTERNAL.cpl.unpack(beat["data"]))
         self.completed[self.came[-1].qpn] += 1
@@ -191,7 +191,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.5, 0.3)])
 async def acknowledged_sends_complete(dut, pace):
-    """transport.srd.ack: any order, any status, among what completes when it leaves."""
+    """transport.srd.ack: Acknowledged sends complete, in any order and with any status, among
+    completions of sent messages."""
     bench = Bench(dut, *pace)
     await bench.start()
     for _ in range(12):
@@ -213,7 +214,8 @@ async def acknowledged_sends_complete(dut, pace):
 
 @cocotb.test()
 async def foreign_acknowledgements_are_dropped(dut):
-    """transport.srd.stranger: of nothing, of another node, queue or generation, and a second one"""
+    """transport.srd.stranger: Acknowledgements without a send, of another node, queue or
+    generation, and duplicates are dropped."""
     bench = Bench(dut)
     await bench.start()
     messages = [bench.message(qpn) for qpn in range(4)]
@@ -234,12 +236,13 @@ async def foreign_acknowledgements_are_dropped(dut):
 
 @cocotb.test()
 async def flush_in_posting_order(dut):
-    """transport.srd.flush: the queues of the set, past the end of the circle too; others wait on"""
+    """transport.srd.flush: A scan flushes the queues of its set in posting order across the wrap of
+    the contexts; other sends stay."""
     bench = Bench(dut, 0.4)
     await bench.start()
     old = bench.message(5)
     (keep,) = await bench.send(old)
-    # Nearly once around, so that the next sends lie on both sides of the circle's end.
+    # Nearly one wrap of the contexts, so that the next sends lie on both sides of the wrap.
     for _ in range(20):
         messages = [bench.message(bench.rng.randrange(3)) for _ in range(101)]
         for number, message in zip(await bench.send(*messages), messages, strict=True):
@@ -262,12 +265,13 @@ async def flush_in_posting_order(dut):
 
 @cocotb.test()
 async def flush_of_sends_that_the_circle_passed(dut):
-    """transport.srd.flush.old: in posting order still, however often it went around"""
+    """transport.srd.flush.old: Sends that stayed outstanding over several wraps of the contexts are
+    flushed in posting order."""
     bench = Bench(dut)
     await bench.start()
     old = {}
     for turn in range(7):
-        # A few of queues 1 and 2 stay open, at other places of the circle in each wrap.
+        # Some sends of queues 1 and 2 stay outstanding, in other contexts in each wrap.
         mine = [bench.message(1 + (number & 1), ah=number % 3) for number in range(8)]
         old.update(zip(await bench.send(*mine), mine, strict=True))
         for _ in range(2):
@@ -280,7 +284,7 @@ async def flush_of_sends_that_the_circle_passed(dut):
                 bench.ack(number, old.pop(number))
             await bench.settle()
     assert len({number // CONTEXTS for number in old}) > 3
-    # A destroyed handle first, then one queue, then the other.
+    # First a destroyed handle, then one queue, then the other.
     dut.ah_gen.value = 1 << 4
     for gone, queues in ((1, ()), (None, (1,)), (None, (2,)), (None, (0,))):
         for number, message in sorted(old.items()):
@@ -290,7 +294,7 @@ async def flush_of_sends_that_the_circle_passed(dut):
         await bench.scan(queues)
         await bench.settle()
     assert not old and not bench.open
-    # Nothing is passed over any more, so a scan is as short as ever.
+    # No old send is left, so a scan has its normal length.
     moments = Moments(dut, "s_scan_valid", "s_scan")
     await bench.scan([3])
     await ClockCycles(dut.clk, 2)
@@ -302,13 +306,14 @@ async def flush_of_sends_that_the_circle_passed(dut):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.3)])
 async def flush_among_other_completions(dut, pace):
-    """transport.srd.flush.busy: a scan, acknowledgements and what has left in each other's way:
-    each send completes once, flushed ones in posting order, and only those of the set."""
+    """transport.srd.flush.busy: Scans, acknowledgements and completions of sent messages collide:
+    each send completes once, flushed sends in posting order, and only sends of the set are
+    flushed."""
     bench = Bench(dut, *pace, predicts=False)
     await bench.start()
     rng, down = bench.rng, (1, 3)
     sent = {}  # number: message
-    # Some contexts that the circle has passed, in two wraps.
+    # Some sends stay outstanding over two wraps of the contexts.
     wraps = 0
     for _ in range(2):
         mine = [bench.message(1 + (number & 1)) for number in range(6)]
@@ -329,7 +334,7 @@ async def flush_among_other_completions(dut, pace):
         bench.ack(number, sent[number])
         bench.left(message)
         for _ in range(8):
-            bench.ack(number ^ 1 << 31, sent[number])  # of nothing; it takes a turn
+            bench.ack(number ^ 1 << 31, sent[number])  # matches no send, but uses a slot
     late = [bench.message(5) for _ in range(40)]
     bench.give.extend(late)
     await bench.scan(down)
@@ -361,7 +366,8 @@ async def flush_among_other_completions(dut, pace):
 
 @cocotb.test()
 async def sends_of_a_destroyed_handle_flush(dut):
-    """transport.srd.stale: the age its handle had is not the age it has"""
+    """transport.srd.stale: A scan flushes sends whose handle generation differs from the current
+    one."""
     bench = Bench(dut)
     await bench.start()
     gens = {3: 5, 255: 15}
@@ -383,7 +389,8 @@ async def sends_of_a_destroyed_handle_flush(dut):
 
 @cocotb.test()
 async def cancelled_sends_are_cancelled(dut):
-    """transport.srd.purge: no completion, no count, the context is free; others stay"""
+    """transport.srd.purge: A cancel frees the contexts of a queue without completion or count;
+    other sends stay."""
     bench = Bench(dut, 0.5)
     await bench.start()
     messages = [bench.message(number % 3) for number in range(60)]
@@ -404,7 +411,8 @@ async def cancelled_sends_are_cancelled(dut):
 
 @cocotb.test()
 async def dead_queues_complete_nothing(dut):
-    """transport.srd.dead: gone, in RESET, or another generation; their contexts are free again"""
+    """transport.srd.dead: Sends of a QP that is destroyed, in RESET or recreated complete nothing,
+    and their contexts are freed."""
     bench = Bench(dut)
     await bench.start()
     bench.live[1]["live"] = 0
@@ -422,7 +430,8 @@ async def dead_queues_complete_nothing(dut):
 
 @cocotb.test()
 async def as_many_open_as_may_be(dut):
-    """transport.srd.full: its depth; each context that comes back is given again a wrap later"""
+    """transport.srd.full: The specified number of sends can be outstanding; a freed context is
+    reused one wrap later."""
     bench = Bench(dut)
     await bench.start()
     messages = [bench.message(number % QUEUES) for number in range(N)]
@@ -436,7 +445,7 @@ async def as_many_open_as_may_be(dut):
         [number] = await bench.send(message)
         waits.append((number, message))
         given.append(number)
-    # Nothing was passed over, and no id was given twice.
+    # No context was skipped, and no id was used twice.
     assert given == list(range(4 * N))
     old, message = given[77], messages[77]
     bench.ack(old, message)
@@ -445,7 +454,8 @@ async def as_many_open_as_may_be(dut):
 
 @cocotb.test()
 async def counts_wrap(dut):
-    """transport.srd.wrap: one completion per cycle, the count of a queue modulo 65536"""
+    """transport.srd.wrap: One completion per cycle; the completed count of a queue wraps at
+    65,536."""
     bench = Bench(dut, predicts=False)
     await bench.start()
     bench.txc._task.cancel()
@@ -460,7 +470,7 @@ async def counts_wrap(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """transport.srd.time"""
+    """transport.srd.time: Completions, acknowledgements and scans meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s_done", "ack_rx", "txc", "s_scan_valid", "s_scan")
@@ -474,7 +484,7 @@ async def cycles(dut):
         bench.ack(number, message)
     await bench.settle()
     moments.hold("efa_send_tracker", "ack", "ack_rx", "txc")
-    # The circle stands at the begin of a row, so each look meets a row.
+    # The next context is the first of a row, so each step of the scan covers a row.
     messages = [bench.message(0) for _ in range(12)]
     for number, message in zip(await bench.send(*messages), messages, strict=True):
         bench.ack(number, message)
@@ -487,7 +497,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """transport.srd.reset"""
+    """transport.srd.reset: A reset discards outstanding sends and restarts the counts."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for _ in range(3):
@@ -514,7 +524,8 @@ async def reset_in_the_middle_of_traffic(dut):
 
 @cocotb.test()
 async def acknowledgements_of_sends_before_a_reset(dut):
-    """transport.srd.epoch: complete nothing, though queue, peer and context are in use again"""
+    """transport.srd.epoch: Acknowledgements of sends before a reset complete nothing, although
+    queue, peer and context are reused."""
     bench = Bench(dut)
     await bench.start()
     before = [bench.message(number % 2) for number in range(N - 5)]
@@ -542,7 +553,8 @@ async def acknowledgements_of_sends_before_a_reset(dut):
 
 @cocotb.test()
 async def an_old_acknowledgement_meets_a_new_send(dut):
-    """transport.srd.late: of a flushed send, in the cycles around its context's next use."""
+    """transport.srd.late: The acknowledgement of a flushed send completes nothing in the cycles
+    around the next use of its context."""
     bench = Bench(dut)
     await bench.start()
     for offset in range(-3, 4):
@@ -551,7 +563,7 @@ async def an_old_acknowledgement_meets_a_new_send(dut):
         bench.expect(bench.open.pop(number), FLUSHED)
         await bench.scan([1])
         await bench.settle()
-        # The circle comes round to the context of the flushed send.
+        # The allocation wraps to the context of the flushed send.
         for _ in range(23):
             others = [bench.message(2) for _ in range(CONTEXTS // 23)]
             for other, taken_id in zip(others, await bench.send(*others), strict=True):
@@ -573,7 +585,8 @@ async def an_old_acknowledgement_meets_a_new_send(dut):
 
 @cocotb.test()
 async def a_host_that_takes_nothing(dut):
-    """transport.srd.held: acknowledgements never wait, nor a flush; the rest does after as many"""
+    """transport.srd.held: With completions stalled, acknowledgements and a flush never wait; other
+    completions wait at their specified depth."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -592,7 +605,7 @@ async def a_host_that_takes_nothing(dut):
         del bench.open[number]
         bench.expect(message, FLUSHED)
     await bench.scan([5])
-    # Two completions stand behind the store; all others still count as open sends.
+    # Two completions are behind the buffer; all others still count as outstanding sends.
     assert bench.freed == 2 and bench.txc.consumed == 0 and not bench.open
     for _ in range(N + 40):
         bench.left(bench.message(bench.rng.randrange(QUEUES)))

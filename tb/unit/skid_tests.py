@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_skid: order at every pace, one cycle, one item per cycle, paths cut."""
+"""Tests efa_skid: order, latency and rate at any pace of both sides, registered paths."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
@@ -16,7 +16,7 @@ def words(count):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0), (0.4, 0.4)])
 async def order(dut, pace):
-    """common.skid.order"""
+    """common.skid.order: Items leave in order at any rate."""
     src, snk = StreamDriver(dut, "s", pace[0]), StreamMonitor(dut, "m", pace[1])
     await clock_and_reset(dut)
     sent = words(200)
@@ -26,7 +26,7 @@ async def order(dut, pace):
 
 @cocotb.test()
 async def rate(dut):
-    """common.skid.rate"""
+    """common.skid.rate: Items pass at one per cycle with the specified latency."""
     promised = timing("efa_skid", "beat")
     assert promised.interval == 1
     dut.s_valid.value = 1
@@ -42,7 +42,7 @@ async def rate(dut):
 
 @cocotb.test()
 async def cut(dut):
-    """common.skid.cut: within a cycle neither side sees the other."""
+    """common.skid.cut: Neither side depends combinationally on the other."""
     dut.s_valid.value = 0
     dut.m_ready.value = 0
     await clock_and_reset(dut)
@@ -73,7 +73,7 @@ async def cut(dut):
 @cocotb.test()
 @cocotb.parametrize(cycles=[1, 4])
 async def reset_in_traffic(dut, cycles):
-    """common.skid.reset"""
+    """common.skid.reset: A reset discards the items."""
     src, snk = StreamDriver(dut, "s"), StreamMonitor(dut, "m", 1.0)
     await clock_and_reset(dut)
     src.post(*words(6))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_buffer: lines that were fetched, the parity that reports them, rings, voids, stores."""
+"""Tests efa_sq_buffer: fetched lines with their parity, ring clears, voids, LLQ stores."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -29,10 +29,10 @@ def context(line, log, wide):
 
 
 async def read(dut, line):
-    """A line and its parity, requested in the cycle that comes."""
+    """Reads a line and its parity; the request goes out in the next cycle."""
     dut.rd_en.value, dut.rd_line.value = 1, line
     if dut.s_void_valid.value == 0:
-        # No void, whatever its line.
+        # Without valid the fields of a void are don't-care.
         dut.s_void_line.value, dut.s_void_parity.value = line, rng_for(str(line)).getrandbits(1)
     await RisingEdge(dut.clk)
     dut.rd_en.value, dut.rd_line.value = 0, rng_for("idle").randrange(64)
@@ -48,7 +48,8 @@ async def fill(dut, line, parity, data):
 
 @cocotb.test()
 async def lines_are_those_of_their_wrap(dut):
-    """queue.sq_buffer.laps: filled, missed and voided lines of rings over many wraps"""
+    """queue.sq_buffer.laps: The parity of each line shows its wrap, for filled, unfilled and voided
+    lines over many wraps."""
     rng = rng_for("lines")
     await start(dut)
     rings = [(64, 3, 0), (128, 2, 1), (192, 0, 0), (1024, 4, 1)]
@@ -58,7 +59,7 @@ async def lines_are_those_of_their_wrap(dut):
         for line, log, wide in rings:
             for index in range(1 << log + wide):
                 place, here = line + index, wrap & 1
-                assert (await read(dut, place))[1] == 1 - here, "of a wrap to come"
+                assert (await read(dut, place))[1] == 1 - here, "not the previous parity"
                 if rng.random() < 0.7:
                     data = rng.getrandbits(512)
                     await fill(dut, place, here, data)
@@ -71,7 +72,8 @@ async def lines_are_those_of_their_wrap(dut):
 
 @cocotb.test()
 async def a_ring_is_cleared_and_no_other(dut):
-    """queue.sq_buffer.ring: of any size, its lines alone, one a cycle without fills and voids"""
+    """queue.sq_buffer.ring: A ring of any size is cleared at one line per cycle without fills and
+    voids; other lines keep their content."""
     rng = rng_for("rings")
     await start(dut)
     waited = []
@@ -90,14 +92,15 @@ async def a_ring_is_cleared_and_no_other(dut):
         waited.clear()
         first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_qpc=context(line, log, wide))
         assert done - first == RING.latency + (size - 1) * RING.interval
-        assert sum(waited) == RING.latency, "without fills and voids only for its turn"
+        assert sum(waited) == RING.latency, "`waits` is high without a collision"
         for place in near:
             assert (await read(dut, place))[1] == int(line <= place < line + size), place
 
 
 @cocotb.test()
 async def fills_go_first_and_all_others_follow(dut):
-    """queue.sq_buffer.waits: fills never wait; rings and voids say that they do and take turns"""
+    """queue.sq_buffer.waits: Fills never wait; ring clears and voids wait, report it in `waits`,
+    and alternate."""
     rng = rng_for("waits")
     await start(dut)
     ring, voided, filled = 32, {}, {}
@@ -126,11 +129,11 @@ async def fills_go_first_and_all_others_follow(dut):
             void = None
             busy += 1
         elif not fills:
-            # A cycle after the ring's end nobody has the turn.
+            # In the cycle after the end of the ring no client is granted.
             idle += left == 0
             left -= left > 0
         if ended:
-            assert left == 0 and abs(busy - ring) < 4, "no turns"
+            assert left == 0 and abs(busy - ring) < 4, "clears and voids do not alternate"
             dut.s_op_valid.value = 0
         if left == 0 and busy > 3 * ring:
             break
@@ -147,7 +150,8 @@ async def fills_go_first_and_all_others_follow(dut):
 
 @cocotb.test()
 async def stores_change_nothing_and_are_reported(dut):
-    """queue.sq_buffer.store: reported as one to nobody's page, at the time of any other"""
+    """queue.sq_buffer.store: A store is reported as a store to a page without owner, in the
+    specified time, and changes no line."""
     rng = rng_for("stores")
     await start(dut)
     reported = Pulses(dut, "ev_llq", "data")
@@ -169,7 +173,8 @@ async def stores_change_nothing_and_are_reported(dut):
 
 @cocotb.test()
 async def a_fill_and_a_read_each_cycle(dut):
-    """queue.sq_buffer.cycles: a line is read as soon as promised behind its fill, without a gap"""
+    """queue.sq_buffer.cycles: One fill and one read per cycle; a line is readable in the specified
+    time after its fill."""
     filled, looked = timing("efa_sq_buffer", "fill"), timing("efa_sq_buffer", "read")
     assert filled.interval == looked.interval == 1
     rng = rng_for("cycles")
@@ -189,7 +194,8 @@ async def a_fill_and_a_read_each_cycle(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_a_ring(dut):
-    """queue.sq_buffer.reset: a ring begins at its first line again, no store is reported"""
+    """queue.sq_buffer.reset: A ring clear after a reset restarts at its first line; stores during a
+    reset are not reported."""
     await start(dut)
     reported = Pulses(dut, "ev_llq", "data")
     dut.s_op_valid.value, dut.s_op_qpc.value = 1, context(64, 4, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_ctrl: what each wish of the admin side does to a send queue, in which order; drains."""
+"""Tests efa_sq_ctrl: the effect and order of each admin operation on a send queue; drains."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -14,7 +14,8 @@ COUNTS = ("clear_prod", "clear_consumed", "clear_completed")
 
 
 class Bench:
-    """The parts as streams that may stall; `log` is what they were reported, in order."""
+    """Models the connected modules as streams that may stall; `log` is the order of their
+    requests."""
 
     def __init__(self, dut, stalls=0.0):
         self.dut, self.rng, self.log = dut, rng_for("sq_ctrl"), []
@@ -35,7 +36,7 @@ class Bench:
         return lambda beat: self.log.append((name, beat) if beat else name)
 
     def reported(self, kind):
-        """What has been logged is what this wish has to cause."""
+        """Checks that the log matches this operation."""
         clears = 0 if kind == ASK else 3
         log = [entry for entry in self.log if entry != "m_fence"]
         assert sorted(log[:clears]) == sorted(COUNTS)[:clears]
@@ -53,11 +54,11 @@ class Bench:
 
 
 async def drains(bench, count):
-    """Drains, one after the other: answered when the barrier has come out, not before."""
+    """Runs drains in sequence; each completes after its fence has passed, not before."""
     dut = bench.dut
     for _ in range(count):
         task = cocotb.start_soon(hold(dut, "s_drain_valid", "s_drain_ready"))
-        await until(dut, lambda: "m_fence" in bench.log, what="the barrier")
+        await until(dut, lambda: "m_fence" in bench.log, what="the fence")
         await ClockCycles(dut.clk, bench.rng.randrange(1, 20))
         assert not task.done()
         out = await pulse(dut, "fence_done")
@@ -71,8 +72,8 @@ async def drains(bench, count):
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.7])
 async def each_wish_reaches_its_parts_in_order(dut, stalls):
-    """queue.sq_ctrl.wishes: counts, ring, sends without acknowledgement; drains at the same
-    time."""
+    """queue.sq_ctrl.wishes: Each operation reaches counts, ring and outstanding sends in order,
+    while drains run."""
     bench = Bench(dut, stalls)
     await bench.start()
     draining = cocotb.start_soon(drains(bench, 60))
@@ -96,7 +97,8 @@ async def each_wish_reaches_its_parts_in_order(dut, stalls):
 
 @cocotb.test()
 async def a_part_that_is_not_ready_holds_the_rest(dut):
-    """queue.sq_ctrl.stalls: each part in turn; the others are reported once."""
+    """queue.sq_ctrl.stalls: Each connected module that stalls blocks the later steps; every module
+    gets one request."""
     shut = set()
     bench = Bench(dut, lambda name: lambda: name in shut)
     await bench.start()
@@ -112,7 +114,7 @@ async def a_part_that_is_not_ready_holds_the_rest(dut):
 
 @cocotb.test()
 async def an_answer_comes_in_time(dut):
-    """queue.sq_ctrl.cycles"""
+    """queue.sq_ctrl.cycles: Operations and drains meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     await ClockCycles(dut.clk, 3)
@@ -130,7 +132,7 @@ async def an_answer_comes_in_time(dut):
 
 @cocotb.test()
 async def reset_clears_what_was_wished(dut):
-    """queue.sq_ctrl.reset: in each step of an operation and of a drain."""
+    """queue.sq_ctrl.reset: A reset in each step of an operation and of a drain discards both."""
     bench = Bench(dut)
     await bench.start()
     for cycles in range(1, 7):

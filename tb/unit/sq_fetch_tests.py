@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_fetch: entries fetched once, in order, after their doorbell; published as they come."""
+"""Tests efa_sq_fetch: WQEs are fetched once and in order after their doorbell, and published in
+order."""
 
 import itertools
 from collections import deque
@@ -47,7 +48,7 @@ LINE = 64
 
 
 class Queue:
-    """A send queue as the host and the scheduler know it; counts are not cut to 16 bits."""
+    """Models a send queue as seen by host and scheduler; counts exceed 16 bits."""
 
     def __init__(self, qpn, base, log, wide=0, page=None, state=STATES.RTS):
         self.qpn, self.base, self.log, self.wide, self.state = qpn, base, log, wide, state
@@ -56,7 +57,7 @@ class Queue:
         self.begin()
 
     def begin(self):
-        """Rung and seen by the scheduler, in entries; requested and come, in lines."""
+        """Resets the counts: posted and published WQEs, requested and arrived lines."""
         self.prod = self.seen = self.requested = self.arrived = 0
         self.there, self.failed, self.reported, self.heard, self.began = set(), [], 0, 0, None
 
@@ -75,7 +76,11 @@ class Queue:
 
 
 class Read:
-    """A read that is out: lines [first, first + count) of a queue, `life` of it."""
+    """Models an outstanding read of lines [first, first + count) of a queue.
+
+    `there` stays the set of arrived lines at the time of the read, also after a restart of the
+    ring.
+    """
 
     def __init__(self, queue, cookie, first, count):
         self.queue, self.cookie, self.first, self.count = queue, cookie, first, count
@@ -83,7 +88,7 @@ class Read:
 
 
 class Env:
-    """Doorbells, host and scheduler around the module, once a cycle."""
+    """Models doorbells, host and scheduler around the module, once per cycle."""
 
     def __init__(self, dut, responses=0.7, ready=0.8, reorder=True, mrrs=9, fail=0.0):
         self.dut, self.rng = dut, rng_for("sq_fetch")
@@ -105,11 +110,11 @@ class Env:
     async def initialised(self):
         for cycles in range(2 * self.slots + 8):
             if self.dut.init_done.value == 1:
-                assert cycles >= self.slots - 1, "no time to initialise"
+                assert cycles >= self.slots - 1, "init_done is too early"
                 return
             await RisingEdge(self.dut.clk)
             assert (self.dut.work_valid.value, self.dut.err_valid.value) == (0, 0)
-        raise AssertionError("it is not initialised")
+        raise AssertionError("init_done stays low")
 
     async def make(self, *queues, made=1):
         for queue in queues:
@@ -118,13 +123,13 @@ class Env:
             for _ in range(400):
                 if self.clear:
                     await self.cycle()
-            assert not self.clear, "the clear does not end"
+            assert not self.clear, "the clear did not end"
 
     def ring(self, queue, entries=1):
         self.doorbells.append((queue, entries))
 
     def ring_one_of(self, queues):
-        """A doorbell of one of them for some or all of the entries it has room for."""
+        """Rings a doorbell of a random queue for some or all of its free WQEs."""
         queue = self.rng.choice(queues)
         space = queue.space() - sum(entries for other, entries in self.doorbells if other is queue)
         if space > 0:
@@ -150,7 +155,7 @@ class Env:
         self._outputs()
         self._inputs()
         await Timer(1, "ns")
-        # The scheduler requests the count in the cycle in which it hears of it.
+        # The scheduler requests the count in the cycle of the work pulse.
         self.work = int(dut.work_qpn.value) if dut.work_valid.value == 1 else None
         at = self.work if self.work is not None else self.rng.choice([*self.queues, 0])
         dut.count_addr.value = at
@@ -160,7 +165,7 @@ class Env:
         dut = self.dut
         pins = (dut.m_rd_addr, dut.m_rd_len, dut.m_rd_cookie) if dut.m_rd_valid.value == 1 else ()
         read = tuple(int(pin.value) for pin in pins)
-        assert self.stays in (None, read), "a read that was offered is another one"
+        assert self.stays in (None, read), "an offered read changed"
         self.stays = read if read and dut.m_rd_ready.value == 0 else None
         if read:
             if not self.offered:
@@ -171,8 +176,8 @@ class Env:
         if dut.err_valid.value == 1:
             queue = self.queues[int(dut.err_qpn.value)]
             self.times["err"].append(cycle())
-            assert len(queue.failed) > queue.reported, "nothing failed"
-            assert queue.failed[queue.reported] <= queue.arrived, "reported before its turn"
+            assert len(queue.failed) > queue.reported, "error report without a failed read"
+            assert queue.failed[queue.reported] <= queue.arrived, "error reported out of order"
             queue.reported += 1
         self._count()
         if dut.work_valid.value == 1:
@@ -189,23 +194,24 @@ class Env:
             self.chgs.popleft()
 
     def _count(self):
-        """What the scheduler reads is no more than what came, in order; and it never shrinks."""
+        """Checks the published count: arrived in order, announced by a work pulse, never
+        decreasing."""
         if self.polled is None or self.polled[0] not in self.queues:
             return
         at, heard = self.polled
         queue, reported = self.queues[at], self.dut.count_data.value
-        # The count of a queue is known from the cycle after it was cleared.
+        # The count of a queue is valid from the cycle after its clear.
         if queue.began is None or cycle() < queue.began + 2 or queue.state == STATES.RESET:
             return
         count = queue.seen + ((int(reported) - queue.seen) & 0xFFFF)
         assert count << queue.wide <= queue.arrived, (at, count, queue.arrived, queue.wide)
         ends = sum(end <= count << queue.wide for end in queue.failed)
         assert ends <= queue.reported
-        # Without work the scheduler does not look.
+        # Without a work pulse the scheduler does not read the count.
         if heard is None:
-            assert count == queue.seen, "published, and nobody reported"
+            assert count == queue.seen, "published without a work pulse"
             return
-        assert self.reorder or count > queue.seen or ends > queue.heard, "reported of nothing"
+        assert self.reorder or count > queue.seen or ends > queue.heard, "pulse without new WQEs"
         queue.seen, queue.heard = count, ends
 
     def _read(self, addr, size):
@@ -214,9 +220,9 @@ class Env:
                      and (addr - q.base) // LINE == q.requested % q.lines)  # fmt: skip
         count, at = size // LINE, (addr - queue.base) // LINE
         assert size % LINE == 0 and 0 < size <= 1 << self.mrrs
-        assert addr >> self.mrrs == addr + size - 1 >> self.mrrs, "over a read request's boundary"
-        assert at + count <= queue.lines, "over the ring's end"
-        assert queue.requested + count <= queue.prod << queue.wide, "beyond the doorbell"
+        assert addr >> self.mrrs == addr + size - 1 >> self.mrrs, "read crosses a request boundary"
+        assert at + count <= queue.lines, "a read crosses the end of the ring"
+        assert queue.requested + count <= queue.prod << queue.wide, "a read beyond the doorbell"
         read = Read(queue, int(self.dut.m_rd_cookie.value), queue.requested, count)
         queue.requested += count
         if self.rng.random() < self.fail:
@@ -244,7 +250,7 @@ class Env:
         if self.clear:
             queue, made = self.clear
             dut.s_clear_qpn.value, dut.s_clear_made.value = queue.qpn, made
-            # Whoever does not make a queue has no address.
+            # Only a clear for a new ring carries an address.
             dut.s_clear_base.value = queue.base >> 6 if made else rng.getrandbits(58)
         if self.drain:
             self.times["wish"] = self.times["wish"] or cycle() + 1
@@ -253,7 +259,7 @@ class Env:
         self._answer()
 
     def _answer(self):
-        """A beat of one of the reads that are out; the bus is shared: without valid it is noise."""
+        """Drives a beat of one outstanding read; without valid the shared bus is don't-care."""
         dut, rng = self.dut, self.rng
         dut.rd_cpl_valid.value, self.beat = 0, None
         dut.rd_cpl_err.value, dut.rd_cpl_last.value = rng.getrandbits(1), rng.getrandbits(1)
@@ -283,7 +289,7 @@ class Env:
             read.queue.arrived += 1
 
     def _fill(self):
-        """Where the line of this cycle's beat goes."""
+        """Checks where the line of the current beat is filled."""
         dut = self.dut
         good = self.beat is not None and not self.beat[2]
         assert dut.fill_valid.value == int(good)
@@ -294,7 +300,7 @@ class Env:
             assert dut.fill_parity.value == count // queue.lines & 1
 
     async def rest(self, limit=20_000):
-        """Until all that was posted has been seen."""
+        """Runs until every posted WQE is published."""
 
         def busy():
             return (
@@ -319,7 +325,8 @@ class Env:
 
 
 def some_queues(env, numbers, logs=range(7)):
-    """Queues of any size anywhere in host memory; their lines from both ends of those there are."""
+    """Returns queues of any size anywhere in host memory, with lines from both ends of the
+    buffer."""
     rng, pages = env.rng, max(1, (2 << max(logs)) // LINE)
     last = (1 << len(env.dut.fill_line)) // LINE - pages
     return [
@@ -331,15 +338,15 @@ def some_queues(env, numbers, logs=range(7)):
 
 
 def numbers_of(dut, count):
-    """Queue numbers: the first, the last, others."""
+    """Returns queue numbers: the first, the last, others."""
     last = (1 << int(dut.QPN_W.value)) - 1
     return [0, last, *range(1, count - 1)]
 
 
 @cocotb.test()
 async def every_entry_once_and_in_order(dut):
-    """queue.sq_fetch.order: any responses, splits, sizes, stalls; failed reads reported in their
-    turn"""
+    """queue.sq_fetch.order: Every WQE is fetched once and in order, with any completions, splits,
+    sizes and stalls; failed reads are reported in order."""
     for mrrs, responses, ready, fail in (
         (9, 0.7, 0.8, 0.0),
         (7, 0.9, 0.3, 0.1),
@@ -365,8 +372,8 @@ async def every_entry_once_and_in_order(dut):
         assert bool(env.times["err"]) == (fail > 0)
 
 
-# Queues, their sizes, the longest read; what is answered while they are filled, and then; failures,
-# and which read is answered.
+# Number of queues, their sizes, log2 of the read size, completion rate while posting and after,
+# failure rate, completion order.
 MANY = (60, range(3, 6), 7, 0.1, 1.0, 0.1, True)
 FEW = (2, range(4, 7), 8, 0.5, 0.5, 0.0, True)
 LONG = (6, range(8, 9), 12, 0.9, 0.9, 0.05, True)
@@ -376,7 +383,7 @@ LAST = (6, range(8, 9), 12, 0.0, 1.0, 0.05, "last")
 @cocotb.test()
 @cocotb.parametrize(load=[MANY, FEW, LONG, LAST])
 async def reads_of_any_queues_meet(dut, load):
-    """queue.sq_fetch.meet: many of many queues, few of few, long ones; any may come first"""
+    """queue.sq_fetch.meet: Reads of many or few queues, short or long, complete in any order."""
     count, logs, mrrs, first, then, fail, reorder = load
     env = Env(dut, first, 1.0, reorder, mrrs=mrrs, fail=fail)
     await env.start()
@@ -393,18 +400,18 @@ async def reads_of_any_queues_meet(dut, load):
 
 @cocotb.test()
 async def counts_wrap(dut):
-    """queue.sq_fetch.wrap: more than 65,536 entries of a queue, narrow and wide"""
+    """queue.sq_fetch.wrap: Counts of a queue wrap at 65,536, with narrow and wide WQEs."""
     env = Env(dut, 1.0, 1.0, reorder=False, mrrs=12)
     await env.start()
     queues = [Queue(3, 1 << 30, 10, 0, page=0), Queue(4, 1 << 31, 10, 1, page=32)]
     await env.make(*queues)
-    # A read that fails at once is over in one beat: so the counts come near their ends.
+    # A read that fails at once takes one beat, so the counts approach their wrap quickly.
     env.fail_below = 64_000
 
     def step():
         for queue in queues:
             if queue.prod < 66_000 and queue.space() == 1 << queue.log and not env.doorbells:
-                # A look at a queue of which nothing is left finds nothing.
+                # A look at a queue without new WQEs finds nothing.
                 if env.rng.random() < 0.9 and not env.chgs:
                     env.to(queue, STATES.RTS)
                 else:
@@ -420,7 +427,8 @@ async def counts_wrap(dut):
 
 @cocotb.test()
 async def only_open_queues_are_fetched_for(dut):
-    """queue.sq_fetch.states: doorbells in INIT and RTR wait for RTS; SQD and ERR go on"""
+    """queue.sq_fetch.states: Doorbells in INIT and RTR are fetched at RTS; SQD and ERR continue to
+    fetch."""
     env = Env(dut, 1.0, 1.0)
     await env.start()
     numbers = range(1 << int(dut.QPN_W.value))
@@ -446,7 +454,8 @@ async def only_open_queues_are_fetched_for(dut):
 
 @cocotb.test()
 async def changes_are_heard_whatever_comes_again(dut):
-    """queue.sq_fetch.changes: queues open while others are put back, in any cycle"""
+    """queue.sq_fetch.changes: A queue that opens is fetched while other queues are rescheduled, in
+    any cycle."""
     env = Env(dut, 1.0, 1.0, mrrs=7)
     await env.start()
     numbers = env.rng.sample(range(1 << int(dut.QPN_W.value)), 8)
@@ -468,7 +477,8 @@ async def changes_are_heard_whatever_comes_again(dut):
 @cocotb.test()
 @cocotb.parametrize(mrrs=[7, 9, 12])
 async def reads_are_as_long_as_they_can_be(dut, mrrs):
-    """queue.sq_fetch.lengths: to the end of a request, of the ring, or of what was posted"""
+    """queue.sq_fetch.lengths: A read extends to the end of a request block, of the ring, or of the
+    posted WQEs."""
     env = Env(dut, 1.0, 1.0, mrrs=mrrs)
     await env.start()
     block = 1 << mrrs - 6
@@ -493,7 +503,8 @@ async def reads_are_as_long_as_they_can_be(dut, mrrs):
 
 @cocotb.test()
 async def any_number_of_reads_is_drained(dut):
-    """queue.sq_fetch.drains: while others begin and end; of none it is over at once"""
+    """queue.sq_fetch.drains: Any number of reads drains while others begin and end; without reads
+    the drain ends at once."""
     env = Env(dut, reorder=False)
     await env.start()
     rng = env.rng
@@ -524,7 +535,8 @@ async def any_number_of_reads_is_drained(dut):
 
 @cocotb.test()
 async def a_queue_that_ends_is_cancelled(dut):
-    """queue.sq_fetch.drain: drained when its last read is over, whatever others do; then as new"""
+    """queue.sq_fetch.drain: A queue is drained when its last read completes, whatever other queues
+    do; it then restarts."""
     env = Env(dut, 0.4, 0.7, fail=0.05)
     await env.start()
     numbers = numbers_of(dut, 8)
@@ -548,9 +560,9 @@ async def a_queue_that_ends_is_cancelled(dut):
             env.drain, env.times["drained"] = True, None
             ends = None
         elif env.drain and env.times["drained"]:
-            assert not any(read.queue is victim for read in env.reads), "a read is still out"
+            assert not any(read.queue is victim for read in env.reads), "its read is outstanding"
             env.drain = False
-            # RESET leaves the ring where it is; a new life has its address reported.
+            # A reset keeps the address of the ring; a new ring gets a new one.
             env.clear = victim, env.rng.getrandbits(1)
         elif ends is None and not env.drain and env.clear is None:
             victim.state = STATES.RTS
@@ -568,7 +580,8 @@ async def a_queue_that_ends_is_cancelled(dut):
 
 @cocotb.test()
 async def a_full_host_holds_nothing_else_up(dut):
-    """queue.sq_fetch.room: without places for reads doorbells wait inside, then all are served"""
+    """queue.sq_fetch.room: Without free read slots doorbells stay pending inside; all are served
+    when slots become free."""
     env = Env(dut, 0.0, 1.0)
     await env.start()
     queues = [Queue(n, n + 1 << 24, 8, 0, page=8 * n) for n in range(12)]
@@ -586,7 +599,8 @@ async def a_full_host_holds_nothing_else_up(dut):
 
 @cocotb.test()
 async def whoever_waits_gets_a_cycle(dut):
-    """queue.sq_fetch.waits: who waits for a cycle without beats: reads stop and go on again"""
+    """queue.sq_fetch.waits: While `s_waits` requests a cycle without beats, reads stop; they resume
+    afterwards."""
     env = Env(dut, 1.0, 1.0, reorder=False)
     await env.start()
     queues = [Queue(n, n + 1 << 24, 6, 0, page=2 * n) for n in range(8)]
@@ -612,7 +626,8 @@ async def whoever_waits_gets_a_cycle(dut):
 
 @cocotb.test()
 async def every_queue_keeps_its_order(dut):
-    """queue.sq_fetch.each: two reads of each are out, the second one comes first"""
+    """queue.sq_fetch.each: WQEs of each queue stay in order when the second of two reads completes
+    first."""
     env = Env(dut, 0.0, 1.0, "last")
     await env.start()
     for qpn in env.rng.sample(range(1 << int(dut.QPN_W.value)), 64):
@@ -630,9 +645,10 @@ async def every_queue_keeps_its_order(dut):
 
 @cocotb.test()
 async def reads_of_others_change_no_order(dut):
-    """queue.sq_fetch.others: between two reads of a queue each of the others has one
+    """queue.sq_fetch.others: Reads of other queues between two reads of a queue change no order.
 
-    The second read of each is answered first; what it brings waits for the first one."""
+    The second read of each queue completes first; its lines wait for the first read.
+    """
     env = Env(dut, 0.0, 1.0)
     await env.start()
     numbers = env.rng.sample(range(1 << int(dut.QPN_W.value)), 64)
@@ -666,7 +682,8 @@ async def reads_of_others_change_no_order(dut):
 
 @cocotb.test()
 async def lines_that_come_as_their_turn_does(dut):
-    """queue.sq_fetch.meets: the last of them in any cycle around the end of the read before"""
+    """queue.sq_fetch.meets: Lines of a later read are published in order when the last of them
+    arrives in any cycle around the end of the earlier read."""
     env = Env(dut, 0.0, 1.0, reorder=False)
     await env.start()
     for early, gap in itertools.product((1, 2), range(5)):
@@ -688,7 +705,8 @@ async def lines_that_come_as_their_turn_does(dut):
 
 @cocotb.test()
 async def what_came_early_gets_its_cycle(dut):
-    """queue.sq_fetch.early: though beats of others come without end"""
+    """queue.sq_fetch.early: Lines that arrived early are published within a bound although beats of
+    other reads never pause."""
     env, queues, lone = await timed(dut)
 
     def step():
@@ -707,7 +725,7 @@ async def what_came_early_gets_its_cycle(dut):
             break
         await env.cycles(1, step)
     assert lone.seen == 2
-    # So does a queue that begins.
+    # A clear of a new queue is served within the same bound.
     env.clear = Queue(9, 9 << 24, 2, page=72), 1
     env.queues[9] = env.clear[0]
     await env.cycles(WAITS.latency + 8 * env.slots + 40, step)
@@ -717,7 +735,8 @@ async def what_came_early_gets_its_cycle(dut):
 
 
 async def timed(dut):
-    """A env whose host responses in order, when it is reported to; eight queues, and a ninth."""
+    """Returns (bench, eight queues, a ninth queue); the host completes reads in order when the test
+    sets `responses`."""
     env = Env(dut, 0.0, 1.0, reorder=False)
     await env.start()
     await env.make(*[Queue(n, n + 1 << 24, 8, 0, page=8 * n) for n in range(9)])
@@ -727,9 +746,10 @@ async def timed(dut):
 
 @cocotb.test()
 async def reads_and_counts_take_their_time(dut):
-    """queue.sq_fetch.cycles: of one line, of one that waits for another, of a drain"""
+    """queue.sq_fetch.cycles: A read of one line, a read that waits for another and a drain meet
+    their specified cycles."""
     env, _, queue = await timed(dut)
-    # It is offered whether or not somebody takes it.
+    # A read is offered whether or not it is accepted.
     env.ready = 0.0
     env.ring(queue)
     await env.cycles(9)
@@ -739,7 +759,7 @@ async def reads_and_counts_take_their_time(dut):
     env.responses = 1.0
     await env.cycles(8)
     assert env.times["work"] == [env.times["beat"][-1] + BEAT.latency]
-    # Two reads of one queue, the second one answered first.
+    # Two reads of one queue, the second completes first.
     env.responses = 0.0
     for _ in range(2):
         env.ring(queue)
@@ -756,7 +776,8 @@ async def reads_and_counts_take_their_time(dut):
 
 @cocotb.test()
 async def what_came_early_waits_in_its_own_cycle_only(dut):
-    """queue.sq_fetch.beside: for the line of another queue's read in that cycle, not before it"""
+    """queue.sq_fetch.beside: An early line waits for a line of another read only in the cycle in
+    which both collide."""
     env, queues, lone = await timed(dut)
     later = LATER if env.slots > 32 else LATER_SMALL
 
@@ -778,7 +799,7 @@ async def what_came_early_waits_in_its_own_cycle_only(dut):
         await env.cycles(gap)
         await response(other)
         await env.cycles(16)
-        in_turn = later.latency - BEAT.latency  # where a line of another read takes its cycle
+        in_turn = later.latency - BEAT.latency  # a line of another read uses this cycle
         wanted = [end + BEAT.latency, end + 1 + gap + BEAT.latency,
                   end + later.latency + (1 + gap == in_turn)]  # fmt: skip
         assert env.times["work"] == sorted(wanted), gap
@@ -786,7 +807,8 @@ async def what_came_early_waits_in_its_own_cycle_only(dut):
 
 @cocotb.test()
 async def reads_and_lines_follow_each_other(dut):
-    """queue.sq_fetch.rate: queues in turn a read a cycle, a line a cycle, each at once an entry"""
+    """queue.sq_fetch.rate: With queues in round robin there is one read and one line per cycle, and
+    each line publishes a WQE at once."""
     env, queues, lone = await timed(dut)
     entries = 8 if env.slots > len(queues) else 1
     queues = queues[: min(len(queues), env.slots)]
@@ -800,7 +822,7 @@ async def reads_and_lines_follow_each_other(dut):
     beats, works = env.times["beat"], env.times["work"]
     assert len(beats) == entries * len(queues) and beats[-1] - beats[0] == len(beats) - 1
     assert [at + BEAT.latency for at in beats] == works
-    # One queue: what is left comes again.
+    # One queue: the remaining WQEs are scheduled again.
     env.ring(lone, 32)
     await env.cycles(60)
     offers = env.times["read"][-4:]
@@ -810,7 +832,7 @@ async def reads_and_lines_follow_each_other(dut):
 
 @cocotb.test()
 async def queues_take_turns(dut):
-    """queue.sq_fetch.turns: one with much posted does not keep others waiting"""
+    """queue.sq_fetch.turns: A queue with many posted WQEs does not delay other queues."""
     env = Env(dut, 1.0, 0.5, mrrs=7)
     await env.start()
     queues = [Queue(n, n + 1 << 24, 9, 0, page=8 * n) for n in range(5)]
@@ -826,7 +848,7 @@ async def queues_take_turns(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """queue.sq_fetch.reset: nothing of before is requested or reported; then it is as new"""
+    """queue.sq_fetch.reset: A reset discards all reads and reports; fetching then works again."""
     for wait in (1, 3, 7, 20, 61):
         env = Env(dut, 0.5, 0.5, fail=0.2)
         if wait == 1:

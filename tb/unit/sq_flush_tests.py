@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_flush: who is down, what is reported of whom, the rounds that lead to a flush."""
+"""Tests efa_sq_flush: halted queues, error reports, and the rounds that flush them."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -8,7 +8,7 @@ from tb.lib.stream import clock_and_reset, cycle, pauses, reset, rng_for
 from tb.lib.timing import timing
 from tb.lib.waits import high, pulse, until, zero
 
-# What broke a queue: its input, its cause in a report; the first of several is reported.
+# Error inputs of a queue and their cause in a report; the lowest pending cause is reported.
 ERRORS = {"posted": 1, "incomplete": 3, "store": 4, "read": 5}
 INPUTS = (
     *(f"{name}_err_valid" for name in ERRORS),
@@ -29,19 +29,20 @@ def bits(mask):
 
 
 class RefModel:
-    """What has to be seen at each edge, moved along by the pins; also responses for the engines."""
+    """Models the expected outputs at each edge from the pins, and drives the responses of the
+    engines."""
 
     def __init__(self, dut, stalls=0.0):
         self.dut = dut
         self.pause = pauses(stalls, "sq_flush")
-        self.held = set()  # engines that do not response
+        self.held = set()  # engines that stall
         self.cancel()
 
     def cancel(self):
         self.down, self.flush_ok = set(), set()
         self.errors, self.reports = [], []  # (edge, queue, cause)
         self.notices, self.gone = [], []  # (edge, queue), edges: not yet served
-        self.cleared = None  # edge at which a notice was last cleared away
+        self.cleared = None  # edge of the last clear of a pending notice
         self.phase, self.round, self.rounds, self.waiting = IDLE, set(), [], False
 
     async def run(self):
@@ -64,10 +65,10 @@ class RefModel:
             report = int(dut.qperr_qpn.value), int(dut.qperr_cause.value)
             if not self.waiting:
                 self.reported(*report)
-            assert report == self.reports[-1][1:], "a report changed while it waited"
+            assert report == self.reports[-1][1:], "a stalled report changed"
             self.waiting = dut.qperr_ready.value != 1
         else:
-            assert not self.waiting, "a report was taken back"
+            assert not self.waiting, "a stalled report was withdrawn"
         if dut.m_fence_valid.value == 1:
             if self.phase == IDLE:
                 self.begin()
@@ -91,7 +92,7 @@ class RefModel:
             self.phase = IDLE
 
     def reported(self, qpn, cause):
-        """A report is made of what came two edges before it is seen, or earlier."""
+        """Checks a report: it covers the errors of two or more edges before."""
         message = [one for one in self.errors if one[1] == qpn and one[0] <= cycle() - 2]
         causes = [one[2] for one in message]
         assert message and cause == min(causes), f"cause {cause} of queue {qpn}, known: {causes}"
@@ -99,10 +100,10 @@ class RefModel:
         self.errors = [one for one in self.errors if one not in message]
 
     def begin(self):
-        """So is a round: it serves all that is known by then."""
+        """Begins a round: it serves all notices of two or more edges before."""
         self.round = {qpn for at, qpn in self.notices if at <= cycle() - 2}
         cleared = self.cleared == cycle() - 1
-        assert self.round or any(at <= cycle() - 2 for at in self.gone) or cleared, "for nobody"
+        assert self.round or any(at <= cycle() - 2 for at in self.gone) or cleared, "no cause"
         self.notices = [one for one in self.notices if one[0] > cycle() - 2]
         self.gone = [at for at in self.gone if at > cycle() - 2]
         self.phase = MARK
@@ -132,7 +133,7 @@ class RefModel:
                 self.phase = IDLE
 
     async def rest(self):
-        """All that came has been seen, reported and served."""
+        """Waits until every input has been reported and served."""
         await ClockCycles(self.dut.clk, 2)
         await until(self.dut, self.quiet, "rest", 8000)
 
@@ -150,7 +151,7 @@ async def start(dut, stalls=0.0):
 
 
 async def barriers(dut, account, rng):
-    """Each barrier that entered comes out some time later."""
+    """Reports each fence as passed some cycles after it entered."""
     while True:
         passing = lambda: account.phase == PASS and "barrier" not in account.held  # noqa: E731
         await until(dut, passing, "a pass", 1 << 20)
@@ -163,13 +164,14 @@ async def barriers(dut, account, rng):
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.5, 0.9])
 async def broken_queues_are_reported_and_flushed(dut, stalls):
-    """queue.sq_flush.random: errors, notices, clears and handles that go, in any cycle."""
+    """queue.sq_flush.random: Random errors, notices, clears and destroyed handles are reported and
+    flushed."""
     account = await start(dut, stalls)
     rng, count = rng_for("sq_flush"), len(dut.halted)
     cocotb.start_soon(barriers(dut, account, rng))
     names = [f"{name}_err" for name in ERRORS] + ["notice"]
     for span in range(12):
-        # Few queues meet themselves, many meet the hand that goes around.
+        # With few queues, events of one queue collide; with many, events meet the scan pointer.
         group = rng.sample(range(count), rng.choice((2, 5, count)))
         rate = rng.choice((0.01, 0.1, 0.4))
         for _ in range(120):
@@ -188,7 +190,8 @@ async def broken_queues_are_reported_and_flushed(dut, stalls):
 
 @cocotb.test()
 async def a_round_serves_what_broke_during_the_last(dut):
-    """queue.sq_flush.rounds: together; a destroyed handle gives a round of its own kind."""
+    """queue.sq_flush.rounds: A round serves all queues that failed during the previous one; a
+    destroyed handle gets its own round."""
     account = await start(dut)
     cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
     last = len(dut.halted) - 1
@@ -207,7 +210,7 @@ async def a_round_serves_what_broke_during_the_last(dut):
     await account.rest()
     assert account.rounds[2:] == [set()]
     for engine in ("", "m_fence_ready", "barrier", "m_scan_ready", "m_again_ready"):
-        await ClockCycles(dut.clk, len(dut.halted) + 2)  # the round before has ended
+        await ClockCycles(dut.clk, len(dut.halted) + 2)  # the previous round has ended
         account.rounds.clear()
         account.held.add(engine)
         await pulse(dut, "notice_valid", notice_qpn=0)
@@ -221,7 +224,7 @@ async def a_round_serves_what_broke_during_the_last(dut):
 
 @cocotb.test()
 async def every_queue_is_known_by_each_cause(dut):
-    """queue.sq_flush.each: a cause alone is reported of its queue alone, one notice makes a
+    """queue.sq_flush.each: Each cause is reported for its queue alone, and one notice starts one
     round."""
     account = await start(dut)
     cocotb.start_soon(barriers(dut, account, rng_for("sq_flush")))
@@ -238,21 +241,22 @@ async def every_queue_is_known_by_each_cause(dut):
         await pulse(dut, "notice_valid", notice_qpn=qpn)
         await account.rest()
     assert account.rounds == [{qpn} for qpn in range(count)]
-    # Neither a report nor the way to the queue that is handed back waits for the one who takes it.
+    # Reports and returned queues are offered before they are accepted.
     account.held |= {"qperr_ready", "m_again_ready"}
     await ClockCycles(dut.clk, 2)
     await pulse(dut, "posted_err_valid", posted_err_qpn=5)
     await until(dut, high(dut.qperr_valid), "a report", count + 2)
     await pulse(dut, "notice_valid", notice_qpn=count - 1)
     await until(dut, high(dut.m_scan_valid), "a scan", 40)
-    await until(dut, high(dut.m_again_valid), "a queue handed back", count + 2)
+    await until(dut, high(dut.m_again_valid), "a returned queue", count + 2)
     account.held.clear()
     await account.rest()
 
 
 @cocotb.test()
 async def a_clear_takes_back_what_is_not_yet_reported(dut):
-    """queue.sq_flush.clear: in whatever cycle of the hand's wrap it comes, for every cause."""
+    """queue.sq_flush.clear: A clear cancels an error that is not yet reported, at any position of
+    the scan pointer, for every cause."""
     account = await start(dut)
     for name in ERRORS:
         for cycles in range(len(dut.halted) + 3):
@@ -264,7 +268,8 @@ async def a_clear_takes_back_what_is_not_yet_reported(dut):
 
 @cocotb.test()
 async def what_is_seen_comes_in_time(dut):
-    """queue.sq_flush.cycles: down at once, a report within a wrap of the hand, a round's steps."""
+    """queue.sq_flush.cycles: A queue is halted at once; reports and the steps of a round meet their
+    specified cycles."""
     account = await start(dut)
     count = len(dut.halted)
     promised = {path: timing("efa_sq_flush", path).latency
@@ -272,15 +277,15 @@ async def what_is_seen_comes_in_time(dut):
     waits = []
     for qpn in range(count):
         put = await pulse(dut, "read_err_valid", read_err_qpn=qpn)
-        await until(dut, lambda qpn=qpn: int(dut.halted.value) >> qpn & 1, "the fall")
+        await until(dut, lambda qpn=qpn: int(dut.halted.value) >> qpn & 1, "the halt")
         assert cycle() - put == promised["halted"]
-        # Another distance to the hand each time.
+        # Another distance to the scan pointer each time.
         await until(dut, lambda: account.quiet() and cycle() % count == 0, "rest", 300)
         waits.append(account.reports[-1][0] - put)
     assert max(waits) <= promised["report"]
     await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
     await account.rest()
-    # In the cycle in which the hand leaves the queue: a whole wrap.
+    # The scan pointer leaves the queue in this cycle: a whole wrap.
     await ClockCycles(dut.clk, 2 * count + account.reports[-1][0] - 2 - cycle())
     put = await pulse(dut, "incomplete_err_valid", incomplete_err_qpn=1)
     await account.rest()
@@ -307,7 +312,8 @@ async def what_is_seen_comes_in_time(dut):
 
 @cocotb.test()
 async def reset_clears_every_queue(dut):
-    """queue.sq_flush.reset: in each step of a round, with a report waiting."""
+    """queue.sq_flush.reset: A reset in each step of a round, with a report pending, clears every
+    queue."""
     account = await start(dut)
     rng = rng_for("sq_flush")
     cocotb.start_soon(barriers(dut, account, rng))

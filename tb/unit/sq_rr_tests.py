@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_rr: queues with work, taken in a circle."""
+"""Tests efa_sq_rr: round robin over queues with work."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -12,13 +12,13 @@ INPUTS = ("now_valid", "now_qpn", "s_valid", "s_qpn", "m_ready")
 
 
 class RefModel:
-    """The set, moved along by what the pins show at each edge, and the circle through it."""
+    """Models the set from the pins at each edge, and the round-robin order."""
 
     def __init__(self, dut):
         self.dut, self.inside, self.last, self.out = dut, set(), 0, []
 
     def next(self, now):
-        """The queue that has to be offered; None: none."""
+        """Returns the queue that must be offered, or None."""
         behind = [qpn for qpn in self.inside if qpn > self.last]
         return min(behind) if behind else min(self.inside) if self.inside else now
 
@@ -59,7 +59,8 @@ async def start(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.1, 0.6, 1.0])
 async def each_queue_once_in_its_turn(dut, rate):
-    """queue.sq_rr.order: both inputs at random, few queues, any pace; the circle goes on."""
+    """queue.sq_rr.order: Random traffic on both inputs with few queues is granted in round-robin
+    order at any output rate."""
     account, count = await start(dut)
     rng = rng_for("set")
     few = [rng.randrange(count) for _ in range(6)]
@@ -79,7 +80,7 @@ async def each_queue_once_in_its_turn(dut, rate):
 
 @cocotb.test()
 async def any_set_of_queues(dut):
-    """queue.sq_rr.all: sets from none to all, of any queues; each one alone"""
+    """queue.sq_rr.all: Sets from no queue to all queues are granted, and each queue alone."""
     account, count = await start(dut)
     rng = rng_for("all")
     for _ in range(8):
@@ -105,7 +106,8 @@ async def any_set_of_queues(dut):
 
 @cocotb.test()
 async def holds_every_queue(dut):
-    """queue.sq_rr.full: all of them, each put in again as it is taken, for three wraps."""
+    """queue.sq_rr.full: The set holds all queues; each is inserted again as it leaves, for three
+    wraps."""
     account, count = await start(dut)
     for qpn in range(count):
         await pulse(dut, "now_valid", now_qpn=qpn)
@@ -122,7 +124,8 @@ async def holds_every_queue(dut):
 
 @cocotb.test()
 async def a_queue_shows_up_in_time(dut):
-    """queue.sq_rr.cycles"""
+    """queue.sq_rr.cycles: An inserted queue appears in its specified time; full throughput is one
+    queue per cycle."""
     account, count = await start(dut)
     for name, path in (("now", "now"), ("s", "queue")):
         promised = timing("efa_sq_rr", path)
@@ -136,7 +139,7 @@ async def a_queue_shows_up_in_time(dut):
         assert cycle() - put == promised.latency
         dut.m_ready.value = 1
         await ClockCycles(dut.clk, 2)
-    # In full flow: one in from each side, one out, every cycle.
+    # Full throughput: one insertion per input and one removal per cycle.
     account.out.clear()
     dut.now_valid.value = dut.s_valid.value = 1
     for number in range(40):
@@ -149,7 +152,7 @@ async def a_queue_shows_up_in_time(dut):
 
 @cocotb.test()
 async def reset_empties_it(dut):
-    """queue.sq_rr.reset: a queue of before is not thought to be inside."""
+    """queue.sq_rr.reset: A reset empties the set."""
     account, count = await start(dut)
     for _ in range(3):
         for qpn in range(count):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches of efa_sq_sched share: queues, LLQ memory with their entries, and all around
-it."""
+"""Shared parts of the benches of efa_sq_sched: queues, LLQ memory with their WQEs, and a model of
+the surrounding modules."""
 
 from collections import deque
 
@@ -29,12 +29,12 @@ INPUTS = (
     "m_void_ready",
     "rd_data",
 )
-# The producer count is in its table so much later than the doorbell's pulse.
+# Delay from the doorbell pulse until the producer index is in its table.
 LAG = timing("efa_doorbell", "count").latency - 1 - timing("efa_doorbell", "store").latency
 
 
 class Queue:
-    """A send queue: its context, its entries as they were written, how far it was taken."""
+    """Models a send queue: its context, its WQEs as written, and the consumer index."""
 
     def __init__(self, qpn, line, log, wide=0, srd=1):
         self.qpn, self.line, self.log, self.wide, self.srd = qpn, line, log, wide, srd
@@ -48,7 +48,7 @@ class Queue:
 
     @property
     def image(self):
-        """The context, worked out once for each state."""
+        """Returns the packed context, cached per state."""
         key = self.state, self.live
         if key not in self.images:
             self.images[key] = INTERNAL.qpc.pack(
@@ -62,15 +62,15 @@ class Queue:
         self.posted, self.entries = [(-100, 0)], {}
         self.failed = self.flushing = self.ended = False
         self.phase = None
-        self.incomplete = None  # the edge at which it was reported
+        self.incomplete = None  # the edge of its report
 
     def count(self, edge):
-        """What a read at this edge finds in the table of producer counts."""
+        """Returns the producer index that a read at this edge returns."""
         return next(value for at, value in reversed(self.posted) if at + LAG <= edge)
 
 
 def phase_bit():
-    """The bit of an entry that is its phase."""
+    """Returns the mask of the phase bit of a WQE."""
     wqe = IoTxWqe128()
     wqe.meta.phase = 1
     return int.from_bytes(bytes(wqe.pack()), "little")
@@ -80,7 +80,8 @@ PHASE = phase_bit()
 
 
 def message(rng, flits):
-    """The first line of an entry whose message takes so many flits, in one of its ways."""
+    """Returns the first line of a WQE whose message takes that many flits, in one of several
+    forms."""
     wqe = IoTxWqe128()
     wqe.meta.req_id, wqe.meta.op_type = rng.getrandbits(16), rng.getrandbits(4)
     wqe.meta.req_id_ex.w = [rng.getrandbits(16) for _ in range(3)]
@@ -89,11 +90,12 @@ def message(rng, flits):
     if buffers == 0:
         wqe.meta.inline_msg, wqe.meta.length = 1, size
     elif buffers == 3:
-        # None at all: of what it says of buffers nothing counts.
+        # No buffer: the SGE fields are don't-care.
         for sge in wqe.data.sgl:
             sge.length = rng.getrandbits(13)
     elif buffers == 4:
-        # More than can leave, in one or in both: it is refused, and counts as one.
+        # Longer than the MTU, in one buffer or in the sum: the WQE is refused and counts as one
+        # flit.
         half = LIMITS.max_mtu // 2 + 1
         for sge in wqe.data.sgl:
             sge.length = rng.randrange(half, 8192)
@@ -131,7 +133,7 @@ class Bench:
     def get(self, qpn, what):
         return what(self.queues[qpn]) if qpn in self.queues else 0
 
-    # what stands around the module
+    # Models of the surrounding modules
 
     async def memory(self):
         dut = self.dut
@@ -149,7 +151,7 @@ class Bench:
                 line = int(dut.m_void_line.value)
                 data, parity = self.lines[line]
                 void = ALL * int(dut.m_void_parity.value)
-                assert parity != void, f"line {line:#x} was whole"
+                assert parity != void, f"line {line:#x} was complete"
                 self.lines[line] = data, void
             dut.m_void_ready.value = int(not pause())
 
@@ -165,14 +167,14 @@ class Bench:
                     self.fail(queue)
 
     def fail(self, queue):
-        """The queue is down from now on; its flush follows."""
+        """Halts the queue; its flush follows."""
         queue.failed, queue.state = True, AdminQpState.ERR
         self.down |= 1 << queue.qpn
         self.dut.halted.value = self.down
         self.rounds.append(queue)
 
     async def flushes(self):
-        """A barrier behind what was taken, then the queue may be taken from again."""
+        """Sends a fence behind the consumed WQEs, then reschedules the queue for its flush."""
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
@@ -189,14 +191,14 @@ class Bench:
             await hold(self.dut, "s_again_valid", "s_again_ready", s_again_qpn=queue.qpn)
 
     async def fence(self, number):
-        """A barrier has come out behind everything taken before."""
+        """Sends a fence and waits until it has passed behind all consumed WQEs."""
         async with self.mark_lock:
             seen = len(self.fences)
             await hold(self.dut, "s_fence_valid", "s_fence_ready", s_fence_id=number)
-            await until(self.dut, lambda: len(self.fences) > seen, what="the barrier")
+            await until(self.dut, lambda: len(self.fences) > seen, what="the fence")
             assert self.fences[-1] == number
 
-    # what the host does
+    # Actions of the host
 
     async def make(self, queue):
         for line in range(queue.lines):
@@ -211,13 +213,13 @@ class Bench:
         queue.state = state
 
     def space(self, queue):
-        """Entries that may be written; none while a line is yet to be voided."""
+        """Returns the number of WQEs that may be written; 0 while a void is pending."""
         void = self.dut.m_void_valid.value == 1
         return 0 if void else queue.depth - (queue.produced - queue.consumed & 0xFFFF)
 
     def write(self, queue, missing=0, flits=None, first=None):
-        """The next entry, without the dwords of `missing`; its message of so many flits, or its
-        first line as given."""
+        """Writes the next WQE without the dwords of `missing`; its message has `flits` flits, or
+        its first line is `first`."""
         count = queue.produced
         wrap, image = count >> queue.log & 1, 0
         wanted = first if flits is None else message(self.rng, flits)
@@ -243,7 +245,7 @@ class Bench:
         return await self.ring(queue)
 
     async def free(self, count):
-        """Contexts come free, by either input."""
+        """Frees contexts through either input."""
         while count:
             both = int(count > 1 and self.rng.random() < 0.3)
             kind = self.rng.getrandbits(1)
@@ -254,7 +256,7 @@ class Bench:
             count -= 1 + both
             self.outstanding -= 1 + both
 
-    # what comes out
+    # Checks of the outputs
 
     def item(self, beat):
         item = INTERNAL.wqe_in.unpack(beat["data"])
@@ -267,20 +269,20 @@ class Bench:
         image, missing = queue.entries.pop(count)
         first = image & (1 << 512) - 1
         req_id, op_type = (0, 0) if missing & 1 else (first & ALL, first >> 16 & 15)
-        # Bits 63:16 of the id: the upper half of dword 6, all of dword 7.
+        # Bits 63:16 of the request id: the upper half of dword 6 and dword 7.
         upper = (first >> 208 & ALL) * (not missing >> 6 & 1)
         upper |= (first >> 224 & 0xFFFF_FFFF) * (not missing >> 7 & 1) << 16
         wanted = {"flush": queue.flushing, "incomplete": missing != 0, "req_id": req_id,
                   "req_id_ex": upper * queue.long_id,
                   "op_type": op_type, **queue.same}  # fmt: skip
         for name, value in wanted.items():
-            assert getattr(item, name) == value, f"{name} of entry {count} of queue {item.qpn}"
+            assert getattr(item, name) == value, f"{name} of WQE {count} of queue {item.qpn}"
         if not missing:
             width = 896 if queue.wide else 512
             assert item.entry & (1 << width) - 1 == image & (1 << width) - 1
-        # The first incomplete entry breaks its queue; behind it nothing is taken until the flush.
+        # The first incomplete WQE halts its queue; no WQE behind it is consumed until the flush.
         if not queue.flushing:
-            assert not queue.ended, "taken behind an incomplete entry"
+            assert not queue.ended, "consumed behind an incomplete WQE"
             queue.ended = missing != 0
             assert not missing or (queue.incomplete is not None and queue.incomplete < cycle())
         if queue.srd and not queue.flushing:
@@ -290,7 +292,7 @@ class Bench:
         self.order.append(queue.qpn)
         anomaly = False
         if not missing and not queue.flushing:
-            # As in wrap 0; the first one after a clear teaches it.
+            # The phase is compared as of wrap 0; the first WQE after a clear sets the reference.
             phase = bool(image & PHASE) ^ (count >> queue.log & 1)
             queue.phase = phase if queue.phase is None else queue.phase
             anomaly = phase != queue.phase
@@ -300,7 +302,7 @@ class Bench:
         return all(queue.consumed == queue.produced for queue in self.queues.values())
 
     async def finished(self, cycles=4000):
-        await until(self.dut, self.empty, "the last entry", cycles)
+        await until(self.dut, self.empty, "the last WQE", cycles)
         await ClockCycles(self.dut.clk, 6)
         seen = [EVENTS.wqe.unpack(raw) for raw in self.ev.values()]
         assert [(e.qpn, e.msg, e.req_id, e.wrong_phase) for e in seen] == self.consumed
@@ -313,7 +315,7 @@ class Bench:
             assert int(self.dut.consumed_data.value) == queue.consumed << 16 | queue.consumed
 
     async def all_contexts(self, queues):
-        """Just as many entries are taken as there are contexts that are free."""
+        """Checks that exactly as many WQEs are consumed as contexts are free."""
         for queue in queues:
             await self.make(queue)
             await self.post(queue, queue.depth)

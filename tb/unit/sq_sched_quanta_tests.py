@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_sched: turns between queues, to the flit; whom they hold up, and for how long at most."""
+"""Tests efa_sq_sched: deficit round robin to the flit, and the bounds of its delays."""
 
 from itertools import groupby, permutations
 
@@ -16,10 +16,12 @@ from tb.unit.sq_sched_bench import ALL, CONTEXTS, INPUTS, RTS, Bench, Queue, mes
 
 
 class Backlog:
-    """Queues that have work all the time, each with messages of its own size; what was taken.
+    """Models queues with permanent work, each with messages of its own size; records the consumed
+    WQEs.
 
-    Queue n has ring n of 512 lines, so a line reports its queue; an entry is in its wrap's parity.
-    Those of `wide` take two lines each."""
+    Queue n has ring n of 512 lines, so a line identifies its queue; a WQE has the parity of its
+    wrap. WQEs of queues in `wide` take two lines each.
+    """
 
     LOG = 9
 
@@ -50,13 +52,13 @@ class Backlog:
         dut.m_item_ready.value = 1
 
     async def stalls(self, share):
-        """What comes out is taken in so many of its cycles."""
+        """Stalls the output in that share of the cycles."""
         while True:
             await RisingEdge(self.dut.clk)
             self.dut.m_item_ready.value = int(self.rng.random() >= share)
 
     async def looks(self, share):
-        """A queue that does not exist is to be looked at anew, in about so many of the cycles."""
+        """Reschedules a queue that does not exist in about that share of the cycles."""
         absent = next(qpn for qpn in range(1 << len(self.dut.work_qpn)) if qpn not in self.flits)
         while True:
             await RisingEdge(self.dut.clk)
@@ -83,7 +85,7 @@ class Backlog:
                     dut.rd_parity.value = ALL * (count >> log & 1)
 
     async def sent(self, flits):
-        """The trace of so many flits."""
+        """Returns the trace of at least that many flits."""
         done, total = 0, 0
         while total < flits:
             await ClockCycles(self.dut.clk, 64)
@@ -98,13 +100,14 @@ MIX = (1, 65, 2, 3, 65, 5, 9, 17, 33, 1)  # flits: 8 bytes to 4 KB
 @cocotb.test()
 @cocotb.parametrize((("count", "quanta"), [(2, 100), (7, 100), (63, 8)]))
 async def queues_share_the_wire_in_flits(dut, count, quanta):
-    """queue.sq.fair: within 1 % of 100 quanta, mixed sizes, a queue without contexts."""
+    """queue.sq.fair: Queues with mixed sizes share the wire within 1 % of 100 quanta, beside a
+    queue without contexts."""
     quantum = int(dut.QUANTUM.value)
     stalled = count
     flits = {qpn: MIX[qpn % len(MIX)] for qpn in range(count)}
     backlog = Backlog(dut, {**flits, stalled: 1}, stalled)
     await backlog.start()
-    # The queue without contexts gets them all, then none comes back.
+    # The stalled queue gets all contexts, none of which is freed.
     await pulse(dut, "work_valid", work_qpn=stalled)
     await until(dut, lambda: backlog.consumed[stalled] == CONTEXTS, "its contexts", 3000)
     for qpn in flits:
@@ -120,7 +123,8 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
     off = sent[:, -1] - quanta * quantum
     dut._log.info("%d queues, flits from their share: %s", count, off)
     assert abs(off).max() <= quantum, off
-    # No pair gains more on each other than the header says, in any part of it.
+    # Between any two queues the difference in sent flits stays within the specified bound, over any
+    # interval.
     bound = quantum // 10 + 2 * (max(flits.values()) - 1)
     assert bound <= quantum, "more than 1 % of 100 quanta"
     for one, other in permutations(range(count), 2):
@@ -130,8 +134,8 @@ async def queues_share_the_wire_in_flits(dut, count, quanta):
 
 
 def turns_of(flits, turn, entries):
-    """The order in which queues that all have work are served: each turn of the circle pays what
-    its queue owes first; then it sends until it is used up."""
+    """Returns the order of service of queues with permanent work: each quantum is reduced by the
+    deficit of its queue, then WQEs are consumed until the quantum is used up."""
     debts, order = dict.fromkeys(flits, 0), []
     while len(order) < entries:
         for qpn, size in flits.items():
@@ -149,15 +153,17 @@ def turns_of(flits, turn, entries):
      [(0.0, 1, 0), (0.0, 2, 0), (0.4, 3, 0), (0.4, 4, 0), (0.0, 5, 0.3)])
 )  # fmt: skip
 async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
-    """queue.sq.exact: any sizes, narrow and wide, the very order in which entries are taken
+    """queue.sq.exact: WQEs of any size, narrow and wide, are consumed in the exact order of deficit
+    round robin.
 
-    A queue to look at anew may come between the two lines of a wide entry."""
+    A rescheduled queue may arrive between the two lines of a wide WQE.
+    """
     rng = rng_for(f"exact{draw}")
     turn = int(dut.QUANTUM.value) // 10
     numbers = sorted(rng.sample(range(1 << len(dut.work_qpn)), 6))
     flits = {qpn: rng.choice((1, 2, 7, turn, turn + 1, 2 * turn + 4, 65, rng.randrange(1, 66)))
              for qpn in numbers}  # fmt: skip
-    # The first one is at work before there are others: it may not get far.
+    # The first queue has work before the others, so its messages are short.
     flits[numbers[0]] = 1
     backlog = Backlog(dut, flits, wide=rng.sample(numbers[1:], 3))
     await backlog.start()
@@ -170,13 +176,14 @@ async def turns_are_as_long_as_promised(dut, stalls, draw, looks):
         cocotb.start_soon(backlog.stalls(stalls))
     if looks:
         cocotb.start_soon(backlog.looks(looks))
-    await until(dut, lambda: len(backlog.trace) >= 600, "entries", 4000)
+    await until(dut, lambda: len(backlog.trace) >= 600, "WQEs", 4000)
     assert backlog.trace[:600] == turns_of(flits, turn, 600)
 
 
 @cocotb.test()
 async def turns_alternate_between_two_queues(dut):
-    """queue.sq.pairs: whose numbers differ in one bit, for each bit, with the others 0 and 1"""
+    """queue.sq.pairs: Two queues whose numbers differ in one bit alternate with equal quanta, for
+    each bit."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -196,7 +203,8 @@ async def turns_alternate_between_two_queues(dut):
 
 @cocotb.test()
 async def a_message_that_is_too_long_counts_as_one_flit(dut):
-    """queue.sq.long: each bit beyond the longest message, in the length of either buffer"""
+    """queue.sq.long: A message with any length bit beyond the MTU, in either buffer, counts as one
+    flit."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -209,7 +217,7 @@ async def a_message_that_is_too_long_counts_as_one_flit(dut):
         for top in tops:
             wqe = IoTxWqe128()
             wqe.meta.length = place + 1
-            # The bits below 13 alone are a message of many flits.
+            # Bits below 13 alone encode a valid length of many flits.
             wqe.data.sgl[place].length = 1 << top | 0x1000
             bench.write(bad, first=int.from_bytes(bytes(wqe.pack())[:64], "little"))
         await bench.ring(bad)
@@ -222,7 +230,7 @@ async def a_message_that_is_too_long_counts_as_one_flit(dut):
 
 @cocotb.test()
 async def a_flush_takes_its_turns(dut):
-    """queue.sq.flush: an entry that is flushed counts as one flit against its queue's turn"""
+    """queue.sq.flush: A flushed WQE counts as one flit against the quantum of its queue."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -241,7 +249,8 @@ async def a_flush_takes_its_turns(dut):
 
 @cocotb.test()
 async def no_queue_waits_longer_than_its_bound(dut):
-    """queue.sq.wait: every queue has work, long and short messages, the longest on most of them."""
+    """queue.sq.wait: Every queue waits at most for the specified bound, with long and short
+    messages on all queues."""
     turn = int(dut.QUANTUM.value) // 10
     count = 1 << len(dut.work_qpn)
     longest = 65
@@ -262,14 +271,15 @@ async def no_queue_waits_longer_than_its_bound(dut):
     worst = max(worst, *(now - at for at in last.values()))
     dut._log.info("longest wait %d cycles of at most %d", worst, bound)
     assert 2 * count < worst <= bound
-    # What most turns only pay for does not hold up the others' turns.
+    # Quanta that only reduce a deficit do not delay the other queues.
     turns = [a for a, b in zip(backlog.trace, [None, *backlog.trace], strict=False) if a != b]
     assert turns.count(0) >= 4
 
 
 @cocotb.test()
 async def a_queue_alone_is_not_held_up(dut):
-    """queue.sq.alone: whatever it owes, it goes on; with another it pays."""
+    """queue.sq.alone: A queue without competitors is never delayed by its deficit; with a
+    competitor the deficit applies."""
     bench = Bench(dut)
     await bench.start()
     beats = Pulses(dut, "m_item", "data")
@@ -286,11 +296,11 @@ async def a_queue_alone_is_not_held_up(dut):
         doorbells = await bench.post(alone, 1, flits=65)
         await bench.finished()
         assert beats.seen[0][0] - doorbells == timing("efa_sq_sched", "entry").latency
-    # It owes 64 flits, four turns of the other.
+    # The deficit is 64 flits, that is four quanta of the other queue.
     await bench.post(other, 64, flits=1)
     await bench.post(other, 0)
     before = len(bench.order)
-    await until(dut, lambda: len(bench.order) > before + 2, "the other's turn")
+    await until(dut, lambda: len(bench.order) > before + 2, "the quantum of the other queue")
     await bench.post(alone, 2, flits=65)
     await bench.finished()
     assert bench.order[before:].count(other.qpn) == 64 and bench.order[-1] == alone.qpn
@@ -298,7 +308,8 @@ async def a_queue_alone_is_not_held_up(dut):
 
 @cocotb.test()
 async def a_queue_made_anew_owes_nothing(dut):
-    """queue.sq.debt: whatever the last one of its number did, cleared beside others' entries"""
+    """queue.sq.debt: A restarted queue has no deficit, even when cleared beside WQEs of another
+    queue."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -309,19 +320,20 @@ async def a_queue_made_anew_owes_nothing(dut):
         await bench.make(queue)
         await bench.post(other, bench.space(other), flits=1)
         await bench.post(queue, 1, flits=65)
-        await until(dut, lambda queue=queue: queue.consumed == 1, "the long one")
+        await until(dut, lambda queue=queue: queue.consumed == 1, "the long message")
         await ClockCycles(dut.clk, wait)
         await bench.make(queue)
         before = len(bench.order)
         await bench.post(queue, 1, flits=1)
-        await until(dut, lambda queue=queue: queue.consumed == 1, "its first one")
+        await until(dut, lambda queue=queue: queue.consumed == 1, "its first WQE")
         assert len(bench.order) - before < 2 * turn
     await bench.finished()
 
 
 @cocotb.test()
 async def turns_go_around(dut):
-    """queue.sq.turns: TURN flits a turn, in a circle; a latecomer waits a wrap at most."""
+    """queue.sq.turns: Quanta of TURN flits alternate in round robin; a late queue waits at most one
+    round."""
     bench = Bench(dut)
     await bench.start()
     turn = int(dut.QUANTUM.value) // 10
@@ -333,7 +345,7 @@ async def turns_go_around(dut):
     late = Queue(9, 1024, 0, srd=0)
     await bench.make(late)
     for wrap in range(3):
-        await until(dut, lambda wrap=wrap: len(bench.order) >= 4 * turn * wrap + 9, "a wrap")
+        await until(dut, lambda wrap=wrap: len(bench.order) >= 4 * turn * wrap + 9, "a round")
         for queue in queues:
             await bench.post(queue, turn, flits=1)
     posted = len(bench.order)

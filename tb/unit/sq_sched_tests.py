@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_sq_sched: each entry once, in order; broken queues, contexts, barriers, cycles."""
+"""Tests efa_sq_sched: each WQE once and in order; failed queues, contexts, fences, cycles."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
@@ -15,8 +15,8 @@ from tb.unit.sq_sched_bench import INPUTS, RTS, SQD, Bench, Queue
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.6])
 async def entries_are_taken_once_and_in_order(dut, stalls):
-    """queue.sq.order: queues of all kinds at once, incomplete entries, states, flushes,
-    beginnings."""
+    """queue.sq.order: WQEs of all kinds of queues are consumed once and in order, with incomplete
+    WQEs, state changes, flushes and restarts."""
     bench = Bench(dut, stalls)
     await bench.start()
     rng = bench.rng
@@ -36,7 +36,7 @@ async def entries_are_taken_once_and_in_order(dut, stalls):
             queue.state = rng.choice((RTS, SQD))
             await bench.again(queue)
         elif kind < 0.75 and queue.flushing and queue.consumed == queue.produced:
-            # As admin does it: nothing of the queue is inside when its counts are cleared.
+            # As the admin side does: no WQE of the queue is in flight when its counts are cleared.
             await bench.fence(0)
             queue.state = RTS
             await bench.make(queue)
@@ -56,7 +56,7 @@ async def entries_are_taken_once_and_in_order(dut, stalls):
 
 @cocotb.test()
 async def every_queue_has_its_own_phase(dut):
-    """queue.sq.phase: and is down or not, flushed or not, whatever the others are"""
+    """queue.sq.phase: Phase, halt and flush state of each queue are independent of other queues."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -81,9 +81,10 @@ async def every_queue_has_its_own_phase(dut):
 
 @cocotb.test()
 async def a_queue_does_not_depend_on_others(dut):
-    """queue.sq.others: each queue is taken from while any other one is down and was just cleared
+    """queue.sq.others: Each queue is consumed while any other queue is halted and was just cleared.
 
-    Two queues differ in a bit of their numbers, so each pair is apart in one of the rounds."""
+    Two queue numbers differ in at least one bit, so each pair is separated in one of the rounds.
+    """
     bench = Bench(dut)
     await bench.start()
     width = len(dut.work_qpn)
@@ -94,7 +95,7 @@ async def a_queue_does_not_depend_on_others(dut):
         for value in range(2):
             chosen = [queue for queue in queues if queue.qpn >> bit & 1 == value]
             others = [queue for queue in queues if queue not in chosen]
-            # These have taken entries, and know the phase of the first.
+            # These queues have consumed a WQE and hold its phase.
             for queue in chosen:
                 await bench.post(queue, 1)
             await bench.finished()
@@ -109,7 +110,7 @@ async def a_queue_does_not_depend_on_others(dut):
 
 @cocotb.test()
 async def only_a_live_queue_in_rts_is_taken_from(dut):
-    """queue.sq.states"""
+    """queue.sq.states: Only a live queue in RTS is consumed."""
     bench = Bench(dut)
     await bench.start()
     for state in AdminQpState:
@@ -128,7 +129,7 @@ async def only_a_live_queue_in_rts_is_taken_from(dut):
 
 @cocotb.test()
 async def a_queue_that_broke_is_not_taken_from(dut):
-    """queue.sq.down: from its break on, though its context still says RTS."""
+    """queue.sq.down: A halted queue is not consumed, even while its context is still RTS."""
     bench = Bench(dut)
     await bench.start()
     queue = Queue(7, 256, 3)
@@ -145,7 +146,8 @@ async def a_queue_that_broke_is_not_taken_from(dut):
 
 @cocotb.test()
 async def contexts_limit_srd_only(dut):
-    """queue.sq.contexts: all in use, one for each that comes back, none for UD and flushes."""
+    """queue.sq.contexts: SRD stops when all contexts are in use and consumes one WQE per freed
+    context; UD and flushes need none."""
     bench = Bench(dut)
     await bench.start()
     srd = [Queue(1, 0, 10), Queue(2, 1024, 6), Queue(3, 2048, 7, wide=1)]
@@ -162,7 +164,7 @@ async def contexts_limit_srd_only(dut):
     waiting = next(queue for queue in srd if queue.consumed != queue.produced)
     bench.fail(waiting)
     await until(dut, lambda: waiting.consumed == waiting.produced, "flush", 1000)
-    # A few more than a visit takes at most: it takes no more.
+    # A few more contexts than one visit uses at most.
     most = timing("efa_sq_sched", "cut").depth
     await bench.free(most + 9)
     lone = Queue(9, 6144, 7)
@@ -177,7 +179,8 @@ async def contexts_limit_srd_only(dut):
 
 @cocotb.test()
 async def an_incomplete_entry_ends_its_visit(dut):
-    """queue.sq.torn: anywhere in a visit, of either kind, of one or two lines."""
+    """queue.sq.torn: An incomplete WQE ends its visit, at any position, in SRD and UD queues, with
+    one or two lines."""
     bench = Bench(dut)
     await bench.start()
     other = Queue(4, 512, 6, srd=0)
@@ -185,7 +188,7 @@ async def an_incomplete_entry_ends_its_visit(dut):
     for at in range(44):
         queue = Queue(3, 64, 6, wide=at & 1, srd=at >> 1 & 1)
         await bench.make(queue)
-        # With another one its turns end before their entries do.
+        # With a competitor the quanta end before the WQEs of the queue.
         if at % 3:
             await bench.post(other, 40, flits=1)
         for count in range(at + 20):
@@ -193,13 +196,13 @@ async def an_incomplete_entry_ends_its_visit(dut):
         await bench.ring(queue)
         await bench.finished()
         assert queue.incomplete is not None
-    # What a visit had set aside and did not need was given back, once.
+    # Contexts that a visit reserved and did not use were returned, once.
     await bench.all_contexts([Queue(10, 1024, 10)])
 
 
 @cocotb.test()
 async def a_clear_gives_way_to_entries(dut):
-    """queue.sq.clear: counts go to 0 beside traffic of another queue."""
+    """queue.sq.clear: A clear waits for WQEs of another queue and sets the counts to 0."""
     bench = Bench(dut)
     await bench.start()
     cleared, busy = (
@@ -224,7 +227,8 @@ async def a_clear_gives_way_to_entries(dut):
 
 @cocotb.test()
 async def a_barrier_comes_behind_what_was_taken(dut):
-    """queue.sq.barrier: nothing is looked at while it waits; then all goes on."""
+    """queue.sq.barrier: A fence follows the WQEs consumed before it; no WQE is consumed while the
+    fence waits."""
     held = {"on": False}
     bench = Bench(dut)
     bench.stall = lambda: held["on"]
@@ -233,7 +237,7 @@ async def a_barrier_comes_behind_what_was_taken(dut):
     for queue in queues:
         await bench.make(queue)
         await bench.post(queue, 64)
-    await until(dut, lambda: len(bench.order) == 20, "all of them")
+    await until(dut, lambda: len(bench.order) == 20, "20 WQEs")
     held["on"] = True
     barrier = cocotb.start_soon(bench.fence(1))
     await ClockCycles(dut.clk, 40)
@@ -247,7 +251,8 @@ async def a_barrier_comes_behind_what_was_taken(dut):
 
 @cocotb.test()
 async def entries_leave_in_time(dut):
-    """queue.sq.cycles: idle and at full load, one queue and several, narrow and wide."""
+    """queue.sq.cycles: WQEs meet their specified cycles, idle and at full load, with one queue and
+    several, narrow and wide."""
     bench = Bench(dut)
     await bench.start()
     beats = Pulses(dut, "m_item", "data")
@@ -274,7 +279,7 @@ async def entries_leave_in_time(dut):
     most = timing("efa_sq_sched", "cut").depth
     again = [place for place, step in enumerate(steps, 1) if step > 1]
     assert again == [most, 2 * most] and steps[most - 1] == timing("efa_sq_sched", "visit").interval
-    # Each entry uses its turn up: what was read behind it is read again in the next one.
+    # Each WQE uses up its quantum: lines read behind it are read again in the next visit.
     pair = [Queue(40 + n, 2560 + 256 * n, 6, srd=0) for n in range(2)]
     for queue in pair:
         await bench.make(queue)
@@ -305,9 +310,10 @@ async def entries_leave_in_time(dut):
 @cocotb.test()
 @cocotb.parametrize((("wide", "near"), [(0, 0xFFF0), (1, 0x27F0)]))
 async def the_count_goes_on_past_its_end(dut, wide, near):
-    """queue.sq.wrap: entry 65,535 is followed by entry 0, and slots go on; wide ones as far."""
+    """queue.sq.wrap: The WQE count wraps at 65,536 while slots continue; with wide WQEs a shorter
+    range of counts is covered."""
     bench, queue = Bench(dut), Queue(12, 64, 10, wide, srd=0)
-    # In a flush an entry is taken whatever its slot holds, so nothing but the clock has to move.
+    # A flush consumes WQEs regardless of the content of their slots, so all inputs are constant.
     zero(dut, *INPUTS)
     dut.qpc_data.value, dut.prod_data.value = queue.image, near
     dut.m_void_ready.value, dut.m_item_ready.value, dut.rd_parity.value = 1, 1, 0
@@ -332,7 +338,8 @@ async def the_count_goes_on_past_its_end(dut, wide, near):
 
 @cocotb.test()
 async def reset_clears_queues_and_entries(dut):
-    """queue.sq.reset: with queues and entries at every stage, contexts in use, a void waiting."""
+    """queue.sq.reset: A reset with WQEs in every stage, contexts in use and a void pending clears
+    all of them."""
     bench = Bench(dut, 0.5)
     await bench.start()
     for cycles in range(2, 34, 5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_stats: every event of every cycle, in the counter that GET_STATS calls by its name."""
+"""Tests efa_stats: every event of every cycle counts in the counter of its GET_STATS name."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
@@ -24,7 +24,7 @@ async def start(dut):
 
 
 def counted(dut, value, index=0):
-    """How far the counter that shows a value is from where it began."""
+    """Returns the distance of a counter from its initial value."""
     left = int(dut.COUNT_LEFT.value) if index < len(NAMES) else 0
     return (int(value) + left) % (1 << 64)
 
@@ -37,7 +37,7 @@ async def read(dut, index):
 
 
 async def count(dut, rng, cycles, counts):
-    """So many cycles of events, and what they are worth."""
+    """Drives random events for that many cycles and adds their expected counts."""
     for _ in range(cycles):
         events(dut, rng, counts)
         await RisingEdge(dut.clk)
@@ -45,12 +45,12 @@ async def count(dut, rng, cycles, counts):
 
 
 def quiet(dut):
-    """No event."""
+    """Drives no event."""
     zero(dut, *(f"st_{name}_valid" for name in EVENTS))
 
 
 def events(dut, rng, counts):
-    """One cycle of events."""
+    """Drives one cycle of random events."""
     for name in EVENTS:
         valid = int(rng.random() < 0.6)
         getattr(dut, f"st_{name}_valid").value = valid
@@ -64,13 +64,13 @@ def events(dut, rng, counts):
 
 
 def same(counts):
-    """The device's two views of a delivered packet."""
+    """Adds the receive counters, which mirror the delivered packets."""
     return {**counts, "recv_bytes": counts["rx_bytes"], "recv_wrs": counts["rx_pkts"]}
 
 
 @cocotb.test()
 async def every_event_is_counted(dut):
-    """admin.stats.count"""
+    """admin.stats.count: Random events of every cycle are counted."""
     await start(dut)
     rng = rng_for("stats")
     counts = dict.fromkeys(NAMES, 0)
@@ -84,7 +84,7 @@ async def every_event_is_counted(dut):
 
 @cocotb.test()
 async def bytes_count_beyond_32_bits(dut):
-    """admin.stats.wide"""
+    """admin.stats.wide: Byte counters count beyond 32 bits."""
     await start(dut)
     cycles = 65540
     for name in PAIRS:
@@ -101,7 +101,7 @@ async def bytes_count_beyond_32_bits(dut):
 
 @cocotb.test()
 async def reads_follow_each_other(dut):
-    """admin.stats.time: a value one cycle after its index, one each cycle."""
+    """admin.stats.time: A value is returned in its specified time, one per cycle."""
     promised = timing("efa_stats", "read")
     assert promised.interval == 1
     await start(dut)
@@ -119,7 +119,7 @@ async def reads_follow_each_other(dut):
 
 @cocotb.test()
 async def reset_clears_all(dut):
-    """admin.stats.reset: events during the reset are not counted, those after it are."""
+    """admin.stats.reset: A reset clears all counters; events during the reset are not counted."""
     await start(dut)
     rng = rng_for("reset")
     counts = dict.fromkeys(NAMES, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_stream_check: a lawful stream passes (broken ones: tb/test_check_mutation.py)."""
+"""Tests efa_stream_check: a valid stream passes (violations: tb/test_check_mutation.py)."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -9,10 +9,11 @@ from tb.lib.stream import StreamDriver, clock_and_reset, rng_for
 
 @cocotb.test()
 async def lawful(dut):
-    """common.stream_check.lawful: a stream with gaps and stalls goes on to its end."""
+    """common.stream_check.lawful: A stream with gaps and stalls runs to its end without a
+    violation."""
 
     class Watched:
-        """The watched wires as a stream without a prefix."""
+        """Presents the watched wires as a stream without prefix."""
 
         clk, rst, s_valid, s_ready, s_data = dut.clk, dut.rst, dut.valid, dut.ready, dut.data
 
