@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every unit of units.py, in every parameter set, on every simulator requested; long ones on Icarus
-only with --long."""
+"""Runs every unit of units.py with every parameter set on every requested simulator; long units run
+on Icarus only with --long."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx_alloc: places in the ring, reads that fill them, and no message without room."""
+"""Tests efa_tx_alloc: ring space of messages, the reads that fill it, and stalls without free
+space."""
 
 from collections import deque
 
@@ -19,7 +20,7 @@ SLOTS, LINES = timing("efa_tx_alloc", "message").depth, timing("efa_tx_alloc", "
 
 
 def sge(place, size):
-    """A checked buffer."""
+    """Packs a validated buffer."""
     return INTERNAL.sge.pack(**dict(zip(("phys", "shift", "mtt", "offset", "addr"), place,
                                         strict=True)), len=size)  # fmt: skip
 
@@ -48,8 +49,10 @@ class Bench:
         cocotb.start_soon(self._free())
 
     def message(self, *sizes, kind=PACKET, inlined=0, begin=None):
-        """Post a message that gathers these buffers; what must come of it is noted. `begin` is the
-        place of their first bytes in the blocks of one read."""
+        """Posts a message that gathers these buffers and records the expected output.
+
+        `begin` is the offset of their first bytes in a read block.
+        """
         rng, parts = self.rng, []
         for size in sizes:
             region = rng.choice(list(self.regions.table.values()))
@@ -63,7 +66,7 @@ class Bench:
                                         length=sum(sizes)))  # fmt: skip
         beat = {"msg": msg, "inline": rng.getrandbits(640)}
         for name in ("first", "second"):
-            # Of a buffer that is not there nothing counts.
+            # Fields of an unused buffer are don't-care.
             none = {"len": 0} if gathers else {}
             beat[name] = INTERNAL.sge.pack(**dont_care(INTERNAL.sge, rng, **none))
         for name, (place, size) in zip(("first", "second"), parts, strict=False):
@@ -87,7 +90,7 @@ class Bench:
         entry, lines = self.wanted.popleft()
         assert beat == entry
         self.held.append(lines)
-        assert len(self.held) <= SLOTS and sum(self.held) <= LINES, "no room for this one"
+        assert len(self.held) <= SLOTS and sum(self.held) <= LINES, "message without free space"
 
     def _read(self, beat):
         assert beat == self.reads.popleft()
@@ -115,7 +118,8 @@ def sizes(rng):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 9, 1.0), (0.5, 0.3, 7, 0.2), (0.2, 0.0, 12, 0.05)])
 async def each_byte_is_requested_once(dut, pace):
-    """data.tx_alloc.reads: slots and lines past the ring's end, one and two buffers, none"""
+    """data.tx_alloc.reads: Each byte is requested once, over the end of slots and lines, with two,
+    one or no buffers."""
     bench = Bench(dut, *pace)
     await bench.start()
     for number in range(300):
@@ -134,7 +138,8 @@ async def each_byte_is_requested_once(dut, pace):
 @cocotb.test()
 @cocotb.parametrize(log=[7, 8, 12])
 async def reads_of_every_magnitude(dut, log):
-    """data.tx_alloc.magnitude: the last byte of a line, of a read, and the one behind it"""
+    """data.tx_alloc.magnitude: Reads of every power of two end at, before or behind the last byte
+    of a line or read block."""
     bench = Bench(dut, log=log, frees=0.3)
     await bench.start()
     for bits in range(14):
@@ -147,7 +152,8 @@ async def reads_of_every_magnitude(dut, log):
 @cocotb.test()
 @cocotb.parametrize(log=[7, 8, 9, 12])
 async def reads_begin_at_the_edges_of_a_block(dut, log):
-    """data.tx_alloc.edge: a buffer that begins at the first or last bytes of a block of one read"""
+    """data.tx_alloc.edge: A buffer that begins at the first or last bytes of a read block is split
+    correctly."""
     bench = Bench(dut, log=log, frees=0.3)
     await bench.start()
     block = 1 << log
@@ -160,7 +166,7 @@ async def reads_begin_at_the_edges_of_a_block(dut, log):
 
 @cocotb.test()
 async def waits_for_lines(dut):
-    """data.tx_alloc.lines: a message that needs more than are free requests nothing of it"""
+    """data.tx_alloc.lines: A message that needs more lines than are free issues no read."""
     bench = Bench(dut)
     await bench.start()
     big = (LIMITS.max_mtu + HEADER + 63) // 64
@@ -173,7 +179,7 @@ async def waits_for_lines(dut):
     assert len(bench.wanted) == 2 and dut.s_ready.value == 0
     await bench.free()
     await bench.settle()
-    # Filled to the last line.
+    # The ring is filled to its last line.
     while bench.held:
         await bench.free()
     bench.message(64 * LINES // 4 - HEADER)
@@ -185,7 +191,7 @@ async def waits_for_lines(dut):
 
 @cocotb.test()
 async def waits_for_a_slot(dut):
-    """data.tx_alloc.slots"""
+    """data.tx_alloc.slots: Messages wait while all slots are in use."""
     bench = Bench(dut)
     await bench.start()
     for _ in range(SLOTS + 2):
@@ -200,7 +206,8 @@ async def waits_for_a_slot(dut):
 
 @cocotb.test()
 async def any_count_of_slots(dut):
-    """data.tx_alloc.counts: given and freed in any order, a full list holds just so many"""
+    """data.tx_alloc.counts: Slots are allocated and freed in any interleaving; the depth is
+    exact."""
     bench = Bench(dut)
     await bench.start()
     for frees in (0.6, 0.3, 0.9):
@@ -222,7 +229,7 @@ async def any_count_of_slots(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.tx_alloc.time"""
+    """data.tx_alloc.time: Messages and reads meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s", "slot", "rd")
@@ -247,7 +254,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.tx_alloc.reset"""
+    """data.tx_alloc.reset: A reset frees all slots and lines."""
     bench = Bench(dut, 0.6, frees=0.1)
     await bench.start()
     for turn in range(4):

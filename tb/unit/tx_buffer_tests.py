@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx_buffer: bytes at any place, in any order of responses; each message is ready once, in
-time."""
+"""Tests efa_tx_buffer: payload at any alignment, read completions in any order, one ready per
+message, in time."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -27,8 +27,8 @@ class Bench:
         cocotb.start_soon(self._watch())
 
     async def _watch(self):
-        """The cycle in which a slot was first seen ready, anew with each message that enters; only
-        then it stops being ready or failed."""
+        """Records the cycle in which each slot becomes ready; ready and failed only fall when a
+        message enters."""
         before = failed = 0
         while True:
             await RisingEdge(self.dut.clk)
@@ -47,7 +47,7 @@ class Bench:
                 before, failed = before & others, failed & others
 
     async def enter(self, reads):
-        """The next message, which awaits so many responses; its slot."""
+        """Enters the next message, which waits for that many reads; returns its slot."""
         slot = self.next
         self.next = (slot + 1) % self.slots
         self.dut.slot_valid.value, self.dut.slot_reads.value = 1, reads
@@ -58,13 +58,13 @@ class Bench:
         return slot
 
     def place(self, size):
-        """Room for a message in the ring, one behind the other."""
+        """Allocates ring space for a message."""
         at = self.at
         self.at = (at + size + self.rng.randrange(64)) % self.bytes
         return at
 
     def beats(self, slot, at, data, failed=False):
-        """The response to one read, cut anywhere."""
+        """Returns the beats of one read completion, cut at random positions."""
         found, offset = [], 0
         while offset < len(data):
             count = min(self.rng.choice((1, 63, 64, 64, self.rng.randrange(1, 65))),
@@ -72,7 +72,7 @@ class Bench:
             noise = self.rng.getrandbits(512) << 8 * count & (1 << 512) - 1
             last = offset + count == len(data)
             piece = int.from_bytes(data[offset : offset + count], "little")
-            # Of a failed beat nothing counts, not even how much of it there is.
+            # Data and size of a failed beat are don't-care.
             reported = self.rng.randrange(1, 65) if failed and last else count
             found.append({"cookie": slot * self.bytes + at, "offset": offset,
                           "data": piece | noise, "bytes": reported, "last": int(last),
@@ -88,7 +88,8 @@ class Bench:
         self.dut.rd_cpl_valid.value = 0
 
     async def take(self, slot):
-        """It has been ready once since it entered, and in time."""
+        """Checks that the slot became ready once since its message entered, in the specified
+        cycle."""
         await ClockCycles(self.dut.clk, 2)
         assert self.rose.pop(slot) == self.due.pop(slot)
 
@@ -99,12 +100,13 @@ class Bench:
             self.dut.rd_line.value = self.rng.randrange(self.bytes // 64)
             await ClockCycles(self.dut.clk, timing("efa_tx_buffer", "read").latency)
             found = str(self.dut.rd_data.value) + found
-        # What was never written may be unknown around the bytes that were.
+        # Bytes never written may be unknown around the written bytes.
         end = len(found) - 8 * (at % 64)
         return int("0" + found[end - 8 * size : end], 2).to_bytes(size, "little")
 
     async def round(self, count, gaps=0.2):
-        """So many messages at once, their responses mixed; then each is read and leaves."""
+        """Runs that many messages at once with interleaved completions; then each message is
+        read."""
         rng, messages, waiting, left = self.rng, [], [], {}
         for _ in range(count):
             sizes = [rng.choice((1, 64, rng.randrange(1, 200))) for _ in range(rng.randrange(4))]
@@ -145,7 +147,8 @@ class Bench:
 
 @cocotb.test()
 async def bytes_find_their_place(dut):
-    """data.tx_buffer.place: any alignment, over the ring's end, messages and responses mixed"""
+    """data.tx_buffer.place: Payload is stored at any alignment, over the end of the ring, with
+    messages and completions interleaved."""
     bench = Bench(dut)
     await bench.start()
     for _ in range(30):
@@ -154,7 +157,7 @@ async def bytes_find_their_place(dut):
 
 @cocotb.test()
 async def responses_are_counted_round_and_round(dut):
-    """data.tx_buffer.wrap: the counts of two slots pass 256"""
+    """data.tx_buffer.wrap: The read counts of two slots exceed 256."""
     bench = Bench(dut, "wrap")
     await bench.start()
     for _ in range(3):
@@ -175,8 +178,8 @@ async def responses_are_counted_round_and_round(dut):
 
 @cocotb.test()
 async def each_slot_is_itself(dut):
-    """data.tx_buffer.slots: all of them filled, answered at full rate, failed in one of two
-    wraps"""
+    """data.tx_buffer.slots: Slots are independent: all are in use, complete at full rate, and fail
+    in one of two rounds."""
     bench = Bench(dut, "slots")
     await bench.start()
     rng, slots = bench.rng, range(bench.slots)
@@ -189,7 +192,7 @@ async def each_slot_is_itself(dut):
         in_error = {slot: rng.randrange(left[slot]) for slot in fails}
         slot, open_ones = 0, [slot for slot in slots if left[slot]]
         while open_ones:
-            # Often the same one again, or one whose number differs in a bit.
+            # Often the same slot again, or a slot whose number differs in one bit.
             near = rng.choice((slot, slot ^ 1 << rng.randrange(bench.slots.bit_length() - 1)))
             slot = near if left[near] else rng.choice(open_ones)
             left[slot] -= 1
@@ -207,7 +210,8 @@ async def each_slot_is_itself(dut):
 
 @cocotb.test()
 async def a_beat_each_cycle(dut):
-    """data.tx_buffer.time: whole beats of neighbouring slots without a gap, each ready in time"""
+    """data.tx_buffer.time: Full beats of neighbouring slots arrive without a gap, and each slot is
+    ready in time."""
     bench = Bench(dut, "time")
     await bench.start()
     assert BEAT.interval == 1
@@ -231,7 +235,7 @@ async def a_beat_each_cycle(dut):
 
 @cocotb.test()
 async def a_line_each_cycle(dut):
-    """data.tx_buffer.read: and it stays while nothing is read"""
+    """data.tx_buffer.read: One line is read per cycle; read data holds without a read."""
     bench = Bench(dut, "read")
     await bench.start()
     promised = timing("efa_tx_buffer", "read")
@@ -257,7 +261,7 @@ async def a_line_each_cycle(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.tx_buffer.reset: half answered and failed slots count from nothing again"""
+    """data.tx_buffer.reset: A reset clears the read counts of incomplete and failed slots."""
     bench = Bench(dut, "reset")
     await bench.start()
     for _ in range(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything around efa_tx_engine, in Python: contexts, host memory, MMIO stores, the network."""
+"""Bench of efa_tx_engine: contexts, host memory, MMIO stores and the network."""
 
 from collections import deque
 
@@ -25,7 +25,7 @@ PHYS_INDEX = 10
 KEY = 0x1 << LIMITS.mr_w | MR_INDEX
 PHYS_KEY = 0x2 << LIMITS.mr_w | PHYS_INDEX
 AH, AH_FAR = 33, 34
-WALK = 1 << 15  # cycles: efa_llq after power-on
+WALK = 1 << 15  # cycles of the sweep of efa_llq after power-on
 MAKE, CLEAR, FREE, ASK = range(4)
 OK = IoCompStatus.OK
 PULSES = (
@@ -51,7 +51,7 @@ SEEN = ("db", "llq", "wqe", "check", "tx_first", "tx_last", "ackout")
 
 
 class Queue:
-    """One send queue as its driver and its QP context know it."""
+    """Models one send queue as seen by its driver and its QP context."""
 
     def __init__(self, qpn, page, log, wide, srd):
         self.qpn, self.page, self.log, self.wide, self.srd = qpn, page, log, wide, srd
@@ -69,12 +69,12 @@ class Queue:
 
 
 def upper_id(req_id):
-    """Bits 63:16 that `entry` gives a request id."""
+    """Returns bits 63:16 of the request id, as used by `entry`."""
     return 0x8001_0000_0001 + 0x0101_0301_0000 * (req_id & 0x3F)
 
 
 def entry(wide=False, buffers=(), inline=None, **changes):
-    """A send entry; every field of the meta descriptor may be overruled."""
+    """Returns a send WQE; `changes` override fields of the meta descriptor."""
     wqe = IoTxWqe128()
     meta = wqe.meta
     meta.meta_desc = meta.first = meta.last = meta.comp_req = 1
@@ -100,7 +100,7 @@ class Bench:
         self.rng = rng_for("send")
         self.contexts, self.queues, self.memory = {}, {}, {}
         self.stores, self.reads, self.responses = deque(), [], deque()
-        self.flood = None  # gives the store of a cycle in which nothing else is stored
+        self.flood = None  # returns the store of a cycle without another store
         self.acks, self.to_ack, self.notices = deque(), deque(), deque()
         self.packets, self.ack_packets, self.done, self.errors = [], [], [], []
         self.events = {name: [] for name in SEEN}
@@ -128,7 +128,7 @@ class Bench:
         await self.init()
 
     async def init(self):
-        """Out of reset, and the objects that every test uses."""
+        """Ends the reset and creates the objects that every test uses."""
         self.dut.core_rst.value = self.dut.power_rst.value = 0
         while self.dut.send_init_done.value != 1:
             await RisingEdge(self.dut.clk)
@@ -152,7 +152,7 @@ class Bench:
             live=live, pd=PD, fabric=fabric, node=node))  # fmt: skip
 
     def fill(self, addr, data):
-        """Host memory behind a virtual address of the paged region."""
+        """Writes host memory behind a virtual address of the paged region."""
         for number, byte in enumerate(data):
             at = addr + number - (IOVA & ~0xFFF)
             self.memory[MR_BASE + self.pages[at >> 12] * 4096 + (at & 0xFFF)] = byte
@@ -174,7 +174,8 @@ class Bench:
 
     async def qp(self, qpn, page=None, log=6, wide=False, srd=1, **fields):
         if page is None:
-            # From the lowest on, as admin does: what lies high waits for the scan after power-on.
+            # Lowest pages first, as the admin side allocates: high pages wait for the sweep after
+            # power-on.
             lines = 1 << log + wide
             page, self.next_page = self.next_page, self.next_page + max(lines >> 6, 1)
         queue = Queue(qpn, page, log, wide, srd)
@@ -190,19 +191,19 @@ class Bench:
         self.notices.append((queue.qpn, int(state)))
 
     async def clear(self, queue):
-        """What admin does on the way to RESET."""
+        """Moves a queue to RESET as the admin side does."""
         self.set_state(queue, AdminQpState.RESET)
         await self.drain()
         await self.op(queue, CLEAR)
         queue.produced = 0
 
-    # stores, in the order of the bus
+    # Stores, in bus order
 
     def store(self, line, dwen, data, part=0):
         self.stores.append(("llq", line, dwen, data, part))
 
     def put(self, queue, image, slot=None, pieces=1, skip=0):
-        """Write one entry in pieces of whole dwords; `skip` dwords stay unwritten."""
+        """Writes one WQE in pieces of whole dwords; the dwords of `skip` stay unwritten."""
         slot = queue.produced if slot is None else slot
         slot %= 1 << queue.log
         lines = len(image) // 64
@@ -236,7 +237,7 @@ class Bench:
     def doorbell(self, offset, value):
         self.stores.append(("db", offset, value))
 
-    # what goes on every cycle
+    # Activity of every cycle
 
     def _sometimes(self):
         return not self.stalls or self.rng.random() > self.stalls
@@ -304,7 +305,7 @@ class Bench:
             dut.db_offset.value, dut.db_data.value = values
 
     def _payload(self):
-        """Reads answered in any order, their beats mixed, with any alignment."""
+        """Completes reads in any order, with interleaved beats and any alignment."""
         dut = self.dut
         if dut.rd_tx_valid.value == 1 and self._held.get("rd"):
             addr, size = int(dut.rd_tx_addr.value), int(dut.rd_tx_len.value)
@@ -338,7 +339,7 @@ class Bench:
             beat = (int(dut.m_net_data.value), int(dut.m_net_keep.value),
                     int(dut.m_net_last.value))  # fmt: skip
             before = self._held.get("flit")
-            assert before in (None, beat), "m_net changed while it waited"
+            assert before in (None, beat), "m_net changed during a stall"
             self._held["flit"] = beat
             if self._held.get("net"):
                 self._held["flit"] = None
@@ -383,7 +384,7 @@ class Bench:
         if dut.txc_valid.value == 1:
             raw = int(dut.txc_data.value)
             before = self._held.get("cpl")
-            assert before in (None, raw), "txc changed while it waited"
+            assert before in (None, raw), "txc changed during a stall"
             self._held["cpl"] = raw
             if self._held.get("txc"):
                 self._held["cpl"] = None
@@ -408,13 +409,13 @@ class Bench:
             self.completed += 1
 
     async def finished(self, count, cycles=20000):
-        """The next `count` completions, oldest first."""
+        """Returns the next `count` completions, oldest first."""
         await until(self.dut, lambda: len(self.done) >= count,
                          f"{count} completions", cycles)  # fmt: skip
         consumed, self.done = self.done[:count], self.done[count:]
         return consumed
 
     async def stored(self):
-        """Every store has had its effect."""
+        """Waits until every store has taken effect."""
         await until(self.dut, lambda: not self.stores, "stores")
         await ClockCycles(self.dut.clk, 20)

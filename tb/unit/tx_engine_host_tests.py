@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx_engine with its send queues in host memory: what a drain waits for."""
+"""Tests efa_tx_engine with send queues in host memory: drains."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -10,7 +10,7 @@ from tb.unit.tx_engine_bench import FREE, Bench
 
 @cocotb.test()
 async def a_drain_waits_for_reads_of_entries(dut):
-    """send.host.drain: a queue that goes leaves no read of its ring behind."""
+    """send.host.drain: A drain waits for outstanding WQE reads of a destroyed queue."""
     zero(dut, "rd_sq_ready", "rd_cpl_sq_valid")
     dut.sq_ctrl_base.value = 0x4_0000
     bench = Bench(dut)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx_engine at full load: its rates and latencies; an endless stream of stores holds nothing
-up; counts go past their end."""
+"""Tests efa_tx_engine at full load: rates, latencies, continuous stores, wrap of the counts."""
 
 from itertools import cycle as again
 
@@ -17,11 +16,11 @@ BUFFER = 0x4_0000_0000
 
 
 async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
-    """Messages per cycle at m_net, `count` queues, a doorbell for each `batch` of one of them."""
+    """Returns messages per cycle at m_net, for `count` queues with a doorbell per `batch` WQEs."""
     bench = Bench(dut)
     await bench.start()
     bench.auto_ack = False
-    # Half of the lines of a ring are written ahead of what is taken, as a host may do.
+    # A ring is written at most half ahead of its consumption, as by a host.
     queues = [await bench.qp(n, log=log, wide=wide, srd=0) for n in range(count)]
     posted = 0
     for queue in again(queues):
@@ -43,7 +42,7 @@ async def rate(dut, count, batch, image, wide=False, messages=768, log=7):
     path=["inline_each", "inline_16", "inline_wide_8", "inline_one_queue", "gather_64"]
 )
 async def rates(dut, path):
-    """send.rates: messages of one flit, or two, as fast as stores, lines and flits let them."""
+    """send.rates: Messages of one or two flits reach the specified rates."""
     inline = entry(inline=bytes(32))
     wide = entry(wide=True, inline=bytes(32))
     value = {
@@ -59,7 +58,7 @@ async def rates(dut, path):
 
 @cocotb.test()
 async def latencies(dut):
-    """send.latency: an idle device, a store and its doorbell, inline and from host memory."""
+    """send.latency: Inline and gathered sends on an idle device meet their specified latencies."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(25)
@@ -79,7 +78,7 @@ async def latencies(dut):
         assert bench.cycle - start == timing("efa_tx_engine", "read").latency
         await ClockCycles(dut.clk, 30)
         bench.hold_reads = False
-        await until(dut, lambda: dut.rd_cpl_tx_valid.value == 1, "rsp")
+        await until(dut, lambda: dut.rd_cpl_tx_valid.value == 1, "read completion")
         start = bench.cycle
         await until(dut, lambda: dut.m_net_valid.value == 1, "packet")
         assert bench.cycle - start == timing("efa_tx_engine", "data").latency
@@ -89,7 +88,8 @@ async def latencies(dut):
 @cocotb.test()
 @cocotb.parametrize(kind=["lines", "doorbells", "both"])
 async def endless_stores_hold_nothing(dut, kind):
-    """send.endless: a store in every cycle; sends, flushes, beginnings and ends take their time."""
+    """send.endless: A store in every cycle does not delay sends, flushes, creation or destruction
+    of queues."""
     bench = Bench(dut)
     await bench.start()
     flood = await bench.qp(60, log=6, state=AdminQpState.RTR)
@@ -103,7 +103,7 @@ async def endless_stores_hold_nothing(dut, kind):
         return "llq", at, 0xFFFF, bench.rng.getrandbits(512), 0
 
     def doorbell():
-        # Each flushes an entry nobody wrote, as soon as the one before it has completed.
+        # Each doorbell flushes an unwritten WQE as soon as the previous one has completed.
         if sum(done.qpn == 61 for done in bench.done) + bench.flushed > busy.produced - 8:
             busy.produced += 1
         return "db", UAR * LIMITS.db_page_bytes + 8 * 61, busy.produced & 0xFFFF
@@ -114,7 +114,7 @@ async def endless_stores_hold_nothing(dut, kind):
     }[kind]  # fmt: skip
 
     async def mine(qpn, count):
-        """Its next completions; those of the flood are counted."""
+        """Returns the next completions of a queue; completions of the flood are counted."""
         found = []
         await until(dut, lambda: sum(d.qpn == qpn for d in bench.done) >= count, "completions", 800)
         for done in bench.done:
@@ -134,14 +134,14 @@ async def endless_stores_hold_nothing(dut, kind):
         queue = await bench.qp(7, log=3, wide=bool(wrap & 1))
         bench.post(queue, entry(queue.wide, inline=b"good", req_id=1))
         assert [d.status for d in await mine(7, 1)] == [0]
-        # Incomplete entries, each of them voided, all of a ring.
+        # Incomplete WQEs in a whole ring, each with a void.
         queue.produced += 8
         bench.ring(queue)
         done = await mine(7, 8)
         assert [d.status for d in done[1:]] == [FLUSHED] * 7
         await within(120, bench.drain())
         bench.set_state(queue, AdminQpState.RESET)
-        # One scan may be under way, its own comes then; each may begin inside a row of contexts.
+        # Two scans at most: one in progress and its own; each may begin inside a row of contexts.
         scan = timing("efa_send_tracker", "scan").latency + timing("efa_msg_id_alloc", "skip").depth
         await within(2 * scan, bench.op(queue, CLEAR))
         bench.contexts[7] = 0
@@ -151,7 +151,7 @@ async def endless_stores_hold_nothing(dut, kind):
 
 @cocotb.test()
 async def counts_wrap(dut):
-    """queue.sq.wrap"""
+    """queue.sq.wrap: The WQE count of a queue wraps at 65,536."""
     bench = Bench(dut)
     await bench.start()
     bench.read_rate = 1
@@ -167,6 +167,6 @@ async def counts_wrap(dut):
             queue.produced += 1
         bench.ring(queue)
         await until(dut, lambda: bench.completed > queue.produced - 500, "completions")
-    await until(dut, lambda: bench.completed == queue.produced, "all of them")
+    await until(dut, lambda: bench.completed == queue.produced, "all completions")
     assert not bench.errors
     assert await bench.op(queue, ASK) == 0

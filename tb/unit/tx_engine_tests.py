@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx_engine: from stores and doorbells to packets and completions, and every way to be
-refused."""
+"""Tests efa_tx_engine: from stores and doorbells to packets and completions, and every refusal."""
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -44,7 +43,7 @@ def check_packet(bench, packet, queue, payload, psn=None, has_imm=0, imm=0, **he
 
 
 def check_done(cpl, queue, req_id, status=OK, missing=0):
-    """A completion of an entry whose dwords of `missing` were not written."""
+    """Checks the completion of a WQE whose dwords of `missing` were not written."""
     fields = queue.fields
     unwritten = 0xFFFF * (missing >> 6 & 1) | 0xFFFF_FFFF_0000 * (missing >> 7 & 1)
     upper = upper_id(req_id) & ~unwritten
@@ -57,7 +56,7 @@ def check_done(cpl, queue, req_id, status=OK, missing=0):
 
 @cocotb.test()
 async def inline_sends_leave_whole(dut):
-    """send.inline"""
+    """send.inline: Inline sends leave as complete packets, in order."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()
     narrow = await bench.qp(1)
@@ -128,20 +127,20 @@ async def gather(dut, stalls, count, sizes, srd=1):
 
 @cocotb.test()
 async def gathered_sends_of_all_sizes(dut):
-    """send.gather"""
+    """send.gather: Gathered sends of all sizes leave with their payload."""
     sizes = lambda rng: rng.choice((0, 1, 31, 32, 33, 64, 96, rng.randrange(600)))  # noqa: E731
     await gather(dut, 0.3, 120, sizes)
 
 
 @cocotb.test()
 async def gathered_sends_up_to_the_mtu(dut):
-    """send.gather_mtu"""
+    """send.gather_mtu: Gathered sends up to the MTU leave with their payload."""
     await gather(dut, 0.2, 12, lambda rng: rng.choice((8928, 8927, rng.randrange(8929))), srd=0)
 
 
 @cocotb.test()
 async def each_check_names_its_status(dut):
-    """send.checks"""
+    """send.checks: Each failed check completes the WQE with its own status."""
     bench = Bench(dut, stalls=0.2)
     await bench.start()
     queue = await bench.qp(4)
@@ -194,7 +193,7 @@ async def each_check_names_its_status(dut):
 
 @cocotb.test()
 async def ud_sends_complete_when_they_left(dut):
-    """send.ud"""
+    """send.ud: A UD send completes after its packet has left."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(6, srd=0)
@@ -202,7 +201,7 @@ async def ud_sends_complete_when_they_left(dut):
     bench.post(queue, entry(inline=b"one", req_id=1), entry(inline=b"far", req_id=2, ah=AH_FAR),
                entry(req_id=3, op_type=2), entry(inline=b"four", req_id=4))  # fmt: skip
     await ClockCycles(dut.clk, 200)
-    assert not bench.done, "completed before it left"
+    assert not bench.done, "completed before the packet left"
     bench.hold_net = False
     done = await bench.finished(4)
     for number, cpl in enumerate(done):
@@ -214,7 +213,7 @@ async def ud_sends_complete_when_they_left(dut):
 
 @cocotb.test()
 async def acknowledgements_complete_their_send_only(dut):
-    """send.ack"""
+    """send.ack: An acknowledgement completes its own send only, once."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     queue = await bench.qp(7)
@@ -229,7 +228,7 @@ async def acknowledgements_complete_their_send_only(dut):
                                msg_id=headers[3].msg_id + (1 << LIMITS.msg_w))  # fmt: skip
     bench.acks.append(stray)
     await ClockCycles(dut.clk, 60)
-    assert not bench.done, "completed by somebody else's acknowledgement"
+    assert not bench.done, "completed by a foreign acknowledgement"
     order = list(range(20))
     bench.rng.shuffle(order)
     for number in order:
@@ -245,7 +244,7 @@ async def acknowledgements_complete_their_send_only(dut):
 
 @cocotb.test()
 async def doorbells_are_checked(dut):
-    """queue.doorbell.rules"""
+    """queue.doorbell.rules: Doorbells are validated: owner, state and depth."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(8, log=2, state=STATE.INIT)
@@ -294,7 +293,8 @@ async def doorbells_are_checked(dut):
 
 @cocotb.test()
 async def doorbells_back_to_back(dut):
-    """queue.doorbell.back_to_back"""
+    """queue.doorbell.back_to_back: Back-to-back doorbells of two queues take effect, and an overrun
+    among them is found."""
     bench = Bench(dut)
     await bench.start()
     queues = [await bench.qp(n, log=5) for n in (10, 11)]
@@ -302,7 +302,7 @@ async def doorbells_back_to_back(dut):
         for queue in queues:
             bench.put(queue, entry(inline=bytes([number]), req_id=number))
             queue.produced += 1
-    # Counts in an unbroken row, each one more, two queues mixed by chance.
+    # Back-to-back producer indices in steps of one, two queues interleaved at random.
     posted = {10: 0, 11: 0}
     while min(posted.values()) < 24:
         queue = bench.rng.choice([q for q in queues if posted[q.qpn] < 24])
@@ -310,7 +310,7 @@ async def doorbells_back_to_back(dut):
         bench.ring(queue, posted[queue.qpn], upper=bench.rng.getrandbits(16))
     done = await bench.finished(48)
     assert all(c.status == OK for c in done) and not bench.errors
-    # Too many by one is found in the same row.
+    # An overrun by one is found in the same sequence.
     base = queues[0].produced
     bench.post(queues[0], *[entry(inline=b"z", req_id=n) for n in range(32)], ring=False)
     bench.auto_ack = False
@@ -326,7 +326,8 @@ async def doorbells_back_to_back(dut):
 
 @cocotb.test()
 async def incomplete_entries_and_early_stores_break_the_queue(dut):
-    """queue.llq.rules"""
+    """queue.llq.rules: An incomplete WQE or an early store moves its queue to ERR and flushes
+    it."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     for number, wide in ((13, False), (14, True)):
@@ -338,7 +339,8 @@ async def incomplete_entries_and_early_stores_break_the_queue(dut):
                 bench.post(queue, entry(wide, inline=b"lap", req_id=5))
                 await bench.finished(1)
             bench.auto_ack = False
-            # The dword with the length, any other, and those of the request id, which count as 0.
+            # The dword with the length, any other dword, and the dwords of the request id, which
+            # count as 0.
             hole = (1, bench.rng.randrange(2, 32 if wide else 16), 0, 6, 7)[wrap]
             bench.post(queue, entry(wide, inline=b"good", req_id=1), ring=False)
             bench.put(queue, entry(wide, inline=b"torn", req_id=2), skip=1 << hole)
@@ -352,7 +354,7 @@ async def incomplete_entries_and_early_stores_break_the_queue(dut):
             assert bench.errors == [(number, 3)]
             bench.errors.clear()
             mine = other.fields["qp_num"]
-            await until(dut, lambda: bench.packets[-1][0].src_qpn == mine, "the other's")  # noqa: B023
+            await until(dut, lambda: bench.packets[-1][0].src_qpn == mine, "packet")  # noqa: B023
             for header, _ in bench.packets[-2:]:
                 bench.ack(header)
             check_done((await bench.finished(1))[0], other, 9)
@@ -380,7 +382,8 @@ async def incomplete_entries_and_early_stores_break_the_queue(dut):
 
 @cocotb.test()
 async def a_flushed_entry_never_shows_what_its_slot_held(dut):
-    """queue.llq.stale: what was not written counts as 0, wrap after wrap, whatever is stored."""
+    """queue.llq.stale: A flushed WQE never shows old content of its slot: unwritten dwords count as
+    0 in every wrap."""
     bench = Bench(dut)
     await bench.start()
     flood = await bench.qp(2, log=6, state=STATE.RTR)
@@ -413,7 +416,7 @@ async def a_flushed_entry_never_shows_what_its_slot_held(dut):
 
 @cocotb.test()
 async def failed_payload_read_breaks_the_queue(dut):
-    """send.read_error"""
+    """send.read_error: A failed payload read moves its queue to ERR and flushes it."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     bench.failing.add(0x4_0000_2000)
@@ -443,7 +446,7 @@ async def failed_payload_read_breaks_the_queue(dut):
 
 @cocotb.test()
 async def err_flushes_in_posting_order(dut):
-    """send.flush"""
+    """send.flush: A queue in ERR flushes its WQEs in posting order; other queues continue."""
     bench = Bench(dut, stalls=0.3, auto_ack=False)
     await bench.start()
     queue = await bench.qp(17, log=6)
@@ -467,7 +470,7 @@ async def err_flushes_in_posting_order(dut):
 
 @cocotb.test()
 async def sqd_holds_and_rts_goes_on(dut):
-    """send.states"""
+    """send.states: SQD holds posted WQEs, RTS resumes them."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queue = await bench.qp(19, state=STATE.RTR)
@@ -480,11 +483,11 @@ async def sqd_holds_and_rts_goes_on(dut):
     bench.post(queue, entry(inline=b"b", req_id=2))
     await bench.stored()
     assert len(bench.packets) == 1
-    assert await bench.op(queue, ASK) == 1, "draining while an acknowledgement is awaited"
+    assert await bench.op(queue, ASK) == 1, "busy while an acknowledgement is outstanding"
     bench.ack(bench.packets[0][0])
     check_done((await bench.finished(1))[0], queue, 1)
     await ClockCycles(dut.clk, 10)
-    assert await bench.op(queue, ASK) == 0, "what is held is not draining"
+    assert await bench.op(queue, ASK) == 0, "held WQEs do not count as busy"
     bench.auto_ack = True
     bench.set_state(queue, STATE.RTS)
     check_done((await bench.finished(1))[0], queue, 2)
@@ -492,7 +495,7 @@ async def sqd_holds_and_rts_goes_on(dut):
 
 @cocotb.test()
 async def reset_clears_and_drain_waits(dut):
-    """send.reset_qp"""
+    """send.reset_qp: A reset of a QP discards its sends, and a drain waits for its reads."""
     bench = Bench(dut, stalls=0.2, auto_ack=False)
     await bench.start()
     queue = await bench.qp(20, log=4)
@@ -520,7 +523,7 @@ async def reset_clears_and_drain_waits(dut):
     done = await bench.finished(16)
     assert sorted(c.req_id for c in done) == list(range(16))
     assert len(bench.packets) == before + 16
-    # Destroyed and made again at another place: the old page has no owner.
+    # The QP is destroyed and recreated with another page; the old page has no owner.
     bench.contexts[20] = 0
     await bench.drain()
     await bench.op(queue, FREE)
@@ -531,7 +534,7 @@ async def reset_clears_and_drain_waits(dut):
 
 @cocotb.test()
 async def a_destroyed_handle_flushes_its_sends(dut):
-    """send.ah_destroyed"""
+    """send.ah_destroyed: Destroying an address handle flushes the outstanding sends through it."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queue = await bench.qp(21)
@@ -553,7 +556,7 @@ async def a_destroyed_handle_flushes_its_sends(dut):
 
 @cocotb.test()
 async def contexts_run_out_for_srd_only(dut):
-    """send.contexts"""
+    """send.contexts: SRD stops when all contexts are in use; UD continues."""
     bench = Bench(dut, auto_ack=False)
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in range(30, 47)]
@@ -576,7 +579,7 @@ async def contexts_run_out_for_srd_only(dut):
 
 @cocotb.test()
 async def acknowledgements_take_turns_with_data(dut):
-    """send.acks_out"""
+    """send.acks_out: Acknowledgements and data packets alternate."""
     bench = Bench(dut, stalls=0.2)
     await bench.start()
     queue = await bench.qp(22)
@@ -597,11 +600,11 @@ async def acknowledgements_take_turns_with_data(dut):
 
 @cocotb.test()
 async def full_rate(dut):
-    """send.rate"""
+    """send.rate: Sends reach full rate with inline payload and with payload from memory."""
     bench = Bench(dut)
     await bench.start()
     queues = [await bench.qp(n, log=6) for n in (23, 24)]
-    # One flit a message, and a doorbell for 16: stores take 17 cycles for 16 messages.
+    # One flit per message and one doorbell per 16: stores take 17 cycles for 16 messages.
     for number in range(16 * 16):
         queue = queues[number // 16 % 2]
         bench.put(queue, entry(inline=bytes(32), req_id=number))
@@ -616,7 +619,7 @@ async def full_rate(dut):
     consumed = bench.cycle - first
     dut._log.info("256 messages in %d cycles", consumed)
     assert consumed <= 17 * 16 + 8
-    # Payload from memory: a line a cycle comes in, header and payload leave.
+    # Payload from memory: one line per cycle arrives, header and payload leave.
     bench.done.clear()
     bench.packets.clear()
     good = [(0x4_0000_0000, 4096, PHYS_KEY)]
@@ -631,7 +634,8 @@ async def full_rate(dut):
 
 @cocotb.test()
 async def idle_latency(dut):
-    """send.latency"""
+    """send.latency: An inline send on an idle device takes 10 cycles from doorbell to first
+    flit."""
     bench = Bench(dut)
     await bench.start()
     queue = await bench.qp(25)
@@ -645,13 +649,13 @@ async def idle_latency(dut):
 
 @cocotb.test()
 async def quiesce_ends_between_packets(dut):
-    """send.quiesce"""
+    """send.quiesce: After `quiesce` the current packet ends and no other packet follows."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()
     queue = await bench.qp(26)
     good = [(0x4_0000_0000, 1000, PHYS_KEY)]
     bench.post(queue, *[entry(buffers=good, req_id=n) for n in range(10)])
-    await until(dut, lambda: len(bench.packets) == 2 and bench._flits, "a packet under way")
+    await until(dut, lambda: len(bench.packets) == 2 and bench._flits, "a packet in progress")
     dut.quiesce.value = 1
     await until(dut, lambda: dut.net_quiet.value == 1, "quiet")
     assert not bench._flits
@@ -662,7 +666,8 @@ async def quiesce_ends_between_packets(dut):
 
 @cocotb.test()
 async def reset_in_mid_traffic(dut):
-    """send.reset"""
+    """send.reset: A core reset during traffic discards all sends and restarts the sequence
+    numbers."""
     bench = Bench(dut, stalls=0.3)
     await bench.start()
     for wrap in range(3):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_tx: checked messages to packets, in order, whatever host reads and queues do meanwhile."""
+"""Tests efa_tx: validated messages become packets in order, with any host completions and queue
+states."""
 
 from collections import deque
 
@@ -31,19 +32,20 @@ FIRST_ID, HEADER = 0x7FF0, 32
 
 
 def psn_at(dut, sent):
-    """The number of a packet behind so many others to its node; it wraps behind PSN_LEFT."""
+    """Returns the sequence number of a packet after `sent` others to its node; it wraps after
+    PSN_LEFT."""
     return (sent - int(dut.PSN_LEFT.value)) % (1 << 32)
 
 
 class Bench:
     def __init__(self, dut, stalls=0.0, gaps=0.0, rate=1.0, log=LOG, in_order=None):
         self.dut, self.rng, self.rate = dut, rng_for("tx"), rate
-        self.in_order = rate == 1 if in_order is None else in_order  # responses to reads
+        self.in_order = rate == 1 if in_order is None else in_order  # order of read completions
         self.regions = Regions(self.rng)
         self.memory, self.failed, self.responses = {}, set(), []
-        self.wanted = deque()  # what must leave: (bytes or None, message, done)
+        self.wanted = deque()  # expected output: (bytes or None, message, done)
         self.psn, self.down = {}, set()
-        self.id = self.number = FIRST_ID  # of the last message posted, of the next to leave
+        self.id = self.number = FIRST_ID  # of the last posted message, of the next to leave
         self.ctx, self.wanted_ctx, self.pulses, self.wanted_pulses = [], [], [], []
         self.got = b""
         zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_ready", "ctx_id")
@@ -59,15 +61,18 @@ class Bench:
         await until(self.dut, high(self.dut.init_done))
         self.region = self.regions.make(0, 1, 1 << 16, phys=1)
         self.sources = [self.region, *(self.regions.make(at, 1, 1 << 16) for at in range(1, 4))]
-        # With the largest pages places need their offsets whole.
+        # With the largest pages, places need all offset bits.
         self.sources += [self.regions.make(at, 1, 1 << 37, shift=33) for at in range(4, 6)]
         await self.regions.report_pages(self.dut)
         cocotb.start_soon(self._run())
 
     def message(self, *sizes, kind=PACKET, srd=1, qpn=1, in_error=False, status=0, inline=None,
                 at=None, **fields):  # fmt: skip
-        """Post one, and note what must become of it by the header of efa_tx. Its buffers begin
-        anywhere, or at a byte of the small regions, so that they are nobody else's."""
+        """Posts a message and records its expected output.
+
+        The buffers begin anywhere, or at byte `at` of the small regions, where no other message has
+        buffers.
+        """
         rng = self.rng
         beat, payload = {}, b""
         for name, size in zip(("first", "second"), sizes, strict=False):
@@ -87,7 +92,7 @@ class Bench:
             payload = inline
             behind = rng.getrandbits(640) >> 8 * len(inline) << 8 * len(inline)
             beat["inline"] = int.from_bytes(inline, "little") | behind
-        # Only packets with a number need a node of the table.
+        # Only packets with a sequence number need a node of the table.
         node = rng.randrange(rng.choice((4, 64))) if srd else rng.getrandbits(16)
         fields = {"kind": kind, "status": status, "qpn": qpn, "srd": srd, "node": node,
                   "length": len(payload), "inlined": int(inline is not None), **fields}  # fmt: skip
@@ -134,7 +139,7 @@ class Bench:
 
     def _flit(self, beat):
         raw, message, done = self.wanted[0]
-        # Only a flit's data is known.
+        # Only the data of packet flits is specified.
         beat = {name: int(value, 2) for name, value in beat.items() if name != "data" or raw}
         assert beat["net"] == int(raw is not None)
         assert beat["first"] == int(not self.got)
@@ -146,7 +151,7 @@ class Bench:
         count = min(64, len(raw) - len(self.got))
         assert beat["keep"] == (1 << count) - 1
         data = beat["data"]
-        assert data >> 8 * count == 0, "something behind the end of the packet"
+        assert data >> 8 * count == 0, "data behind the end of the packet"
         self.got += data.to_bytes(64, "little")[:count]
         assert beat["last"] == int(len(self.got) == len(raw))
         assert beat["done"] == int(beat["last"] and done)
@@ -161,7 +166,8 @@ class Bench:
         self.responses.append([addr, size, beat["cookie"], 0, failed])
 
     async def _run(self):
-        """Host responses in any order, contexts, and the pulses of those that end otherwise."""
+        """Drives read completions and contexts; records pulses of messages that end without a
+        packet."""
         dut, rng = self.dut, self.rng
         while True:
             await RisingEdge(dut.clk)
@@ -170,7 +176,7 @@ class Bench:
                 dut.rd_cpl_valid.value = 0
                 continue
             if dut.ctx_valid.value == 1:
-                assert dut.ctx_ready.value == 1, "took a context that was not there"
+                assert dut.ctx_ready.value == 1, "used a context without ready"
                 self.ctx.append(int(dut.ctx_msg.value))
                 self.number += 1
             if dut.read_err_valid.value == 1:
@@ -206,7 +212,7 @@ class Bench:
 
 
 def some_message(bench, largest):
-    """A message of any kind."""
+    """Posts a random message of any kind."""
     rng = bench.rng
     dice, srd, qpn = rng.random(), rng.getrandbits(1), rng.randrange(6)
     if dice < 0.1:
@@ -225,7 +231,8 @@ def some_message(bench, largest):
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0, 1.0, 400), (0.4, 0.3, 0.6, 400), (0.1, 0.0, 0.9, 4400)])
 async def packets_leave_in_order(dut, pace):
-    """data.tx.order: gathered, inline, completions and barriers between them; a number per node"""
+    """data.tx.order: Gathered and inline packets, completions and barriers leave in order, with
+    sequence numbers per node."""
     bench = Bench(dut, *pace[:3], log=rng_for("log").choice((7, 8, 10, 12)))
     await bench.start()
     for _ in range(30 if pace[3] > 1000 else 150):
@@ -235,7 +242,7 @@ async def packets_leave_in_order(dut, pace):
 
 @cocotb.test()
 async def largest_packets(dut):
-    """data.tx.mtu: the ring holds three of them and turns"""
+    """data.tx.mtu: Packets of MTU size leave; the ring holds three of them and wraps."""
     bench = Bench(dut)
     await bench.start()
     for number in range(8):
@@ -246,7 +253,8 @@ async def largest_packets(dut):
 
 @cocotb.test()
 async def packets_of_every_magnitude(dut):
-    """data.tx.flits: the last flit whole, or one byte long, or one byte short"""
+    """data.tx.flits: Packets end with a full flit, a flit of one byte, or a flit that lacks one
+    byte."""
     bench = Bench(dut)
     await bench.start()
     for bits in range(6, 14):
@@ -257,7 +265,8 @@ async def packets_of_every_magnitude(dut):
 
 @cocotb.test()
 async def failed_reads_send_nothing(dut):
-    """data.tx.read_error: QP_INTERNAL_ERROR, reported of its queue, and the context comes back"""
+    """data.tx.read_error: A failed read sends no packet: it completes with QP_INTERNAL_ERROR, is
+    reported for its queue, and returns its context."""
     bench = Bench(dut, 0.3, 0.0, 0.7)
     await bench.start()
     for number in range(300):
@@ -275,7 +284,7 @@ async def failed_reads_send_nothing(dut):
 
 @cocotb.test()
 async def the_largest_fail(dut):
-    """data.tx.lines: the lines of a message that is not sent are left to those behind it"""
+    """data.tx.lines: The lines of a message with a failed read are freed for later messages."""
     bench = Bench(dut)
     await bench.start()
     for number in range(3):
@@ -287,7 +296,8 @@ async def the_largest_fail(dut):
 
 @cocotb.test()
 async def each_slot_keeps_how_its_reads_ended(dut):
-    """data.tx.slots: all are answered before the first one leaves, and fail in one round"""
+    """data.tx.slots: Each slot keeps the result of its reads: all reads complete before the first
+    message leaves."""
     held = {"on": True}
     bench = Bench(dut, lambda: held["on"], rate=0.9)
     await bench.start()
@@ -301,20 +311,20 @@ async def each_slot_keeps_how_its_reads_ended(dut):
             bench.message(1 + slot % HEADER, at=64 * slot, srd=slot & 1,
                           in_error=(slot in failing) == bool(turn))  # fmt: skip
         await consumed(bench.source)
-        await until(dut, lambda: not bench.responses, "rsps")
+        await until(dut, lambda: not bench.responses, "read completions")
         await ClockCycles(dut.clk, 3)
         assert len(bench.wanted) == slots + 2
         held["on"] = False
         await bench.settle()
         bench.failed.clear()
-    # What goes past the list is none of them.
+    # Messages that bypass the list use no slot result.
     bench.message(inline=b"past")
     await bench.settle()
 
 
 @cocotb.test()
 async def slots_are_answered_in_any_order(dut):
-    """data.tx.any: nearly all are inside at any time, some of them whole before those in front"""
+    """data.tx.any: Slots complete in any order, nearly all in use at any time."""
     bench = Bench(dut, periodic(300, 60), rate=0.6)
     await bench.start()
     for number in range(700):
@@ -326,7 +336,8 @@ async def slots_are_answered_in_any_order(dut):
 @cocotb.test()
 @cocotb.parametrize(rate=[0.05, 0.5])
 async def each_slot_waits_for_its_reads(dut, rate):
-    """data.tx.waits: two messages a slot, whose reads end or fail about when they are first"""
+    """data.tx.waits: Each slot waits for its reads, which complete or fail at about the time when
+    it becomes first."""
     bench = Bench(dut, rate=rate, in_order=True)
     await bench.start()
     for number in range(2 * timing("efa_tx_alloc", "message").depth):
@@ -337,10 +348,11 @@ async def each_slot_waits_for_its_reads(dut, rate):
 
 @cocotb.test()
 async def a_slot_does_not_depend_on_others(dut):
-    """data.tx.apart: those whose reads have ended leave while the ones behind them still wait
+    """data.tx.apart: Messages with completed reads leave while later messages wait for their reads.
 
-    All slots are in use; two of them differ in a bit of their numbers, so in one of the turns just
-    one of the two has ended. Each turn begins with another slot."""
+    All slots are in use. Two slot numbers differ in at least one bit, so in one of the rounds
+    exactly one of the two has completed. Each round begins with another slot.
+    """
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -359,7 +371,7 @@ async def a_slot_does_not_depend_on_others(dut):
             response for response, one in zip(bench.responses, ended, strict=True) if one
         ]
         bench.rate = 1.0
-        await until(dut, lambda: not bench.responses, "rsps")
+        await until(dut, lambda: not bench.responses, "read completions")
         bench.responses, held["on"] = later, False
         await bench.settle()
         for _ in range(slots // width):
@@ -370,7 +382,8 @@ async def a_slot_does_not_depend_on_others(dut):
 
 @cocotb.test()
 async def what_goes_past_the_list_is_itself(dut):
-    """data.tx.past: its own bytes, and not how the reads of the message behind it ended"""
+    """data.tx.past: A message that bypasses the list has its own payload, and not the read result
+    of the message behind it."""
     held = {"on": False}
     bench = Bench(dut, lambda: held["on"])
     await bench.start()
@@ -392,7 +405,8 @@ async def what_goes_past_the_list_is_itself(dut):
 
 @cocotb.test()
 async def broken_queues_send_nothing(dut):
-    """data.tx.down: UD completes FLUSHED; SRD takes its context along unsent; others go on"""
+    """data.tx.down: On a halted queue UD completes FLUSHED and SRD uses its context without a
+    packet; other queues continue."""
     bench = Bench(dut, 0.3, 0.2, 0.8)
     await bench.start()
     for down in (set(), {1, 3}, {63}, set()):
@@ -411,8 +425,8 @@ async def broken_queues_send_nothing(dut):
 
 @cocotb.test()
 async def sequence_numbers_go_on(dut):
-    """data.tx.psn: one more for each packet to a node, far beyond what other tests send, now and
-    then behind one to another node"""
+    """data.tx.psn: Sequence numbers increase by one per packet to a node over many powers of two,
+    with packets to another node between them."""
     zero(dut, "mtt_valid", "rd_cpl_valid", "halted", "ctx_id", "s_valid")
     dut.s_cfg_node_id.value, dut.mrrs_log.value = 0, LOG
     dut.ctx_ready.value = dut.m_ready.value = dut.rd_ready.value = 1
@@ -424,7 +438,7 @@ async def sequence_numbers_go_on(dut):
     await until(dut, high(dut.m_valid))
     first = cycle()
     latency = timing("efa_tx", "message").latency
-    # Constant inputs: only the clock has to move.
+    # All inputs are constant: only time advances.
     for bits in range(4, 18):
         await Timer(((1 << bits) - 3 - (cycle() - first)) * PERIOD_NS - 2, "ns")
         for number in range(6 + latency):
@@ -442,7 +456,8 @@ async def sequence_numbers_go_on(dut):
 @cocotb.test()
 @cocotb.parametrize(stalls=[0.0, 0.4])
 async def packets_to_one_node_without_a_gap(dut, stalls):
-    """data.tx.forward: the number given last is known before it is stored, of this node alone"""
+    """data.tx.forward: Back-to-back packets to one node use the number that is not stored yet, and
+    of that node only."""
     bench = Bench(dut, stalls)
     await bench.start()
     for node in bench.rng.sample(range(64), 64):
@@ -453,7 +468,7 @@ async def packets_to_one_node_without_a_gap(dut, stalls):
 
 @cocotb.test()
 async def a_packet_that_began_ends(dut):
-    """data.tx.begun: its queue breaks while its flits leave"""
+    """data.tx.begun: A packet that has begun ends although its queue is halted."""
     bench = Bench(dut, 0.3)
     await bench.start()
     for srd in (0, 1) * 4:
@@ -467,7 +482,7 @@ async def a_packet_that_began_ends(dut):
 
 @cocotb.test()
 async def no_context_no_packet(dut):
-    """data.tx.context: what waits for a context stops those behind it"""
+    """data.tx.context: A message that waits for a context blocks the messages behind it."""
     bench = Bench(dut, rate=0.0)
     await bench.start()
     bench.message(inline=b"ud", srd=0)
@@ -481,7 +496,7 @@ async def no_context_no_packet(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.tx.time"""
+    """data.tx.time: Messages, payload and flits meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s", "m", "rd_cpl_valid")
@@ -510,7 +525,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.tx.reset: sequence numbers from 0 again, nothing left of a packet that had begun"""
+    """data.tx.reset: A reset discards begun packets and restarts the sequence numbers."""
     bench = Bench(dut, 0.4, 0.0, 0.7)
     await bench.start()
     for turn in range(3):
@@ -532,7 +547,8 @@ async def reset_in_the_middle_of_traffic(dut):
 
 @cocotb.test()
 async def what_is_given_begins_anew(dut):
-    """data.tx.anew: numbers after a reset, also to the node of the last packet before it; any id"""
+    """data.tx.anew: Sequence numbers restart after a reset, also for the node of the last packet;
+    any message id is used."""
     bench = Bench(dut)
     await bench.start()
     for node, first in ((7, 0xA5A5_5A5A), (7, 0x5A5A_A5A5), (9, 0), (9, 0xFFFF_FFF0)):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units under test: one row a module. Every row runs on both simulators, long
-ones on Icarus only in `make icarus`.
+"""Units under test: one row per module. Every row runs on both simulators, long rows on Icarus only
+in `make icarus`.
 
 A row needs only its top: sources are found by module name, the tests are in
-tb/unit/<unit>_tests.py. `variants` lists the parameter sets that the tests run with; tests
-read them from the design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, where
-the first set, which they have else, would take long: the smallest that still has all there is.
-`long` marks loads, rates and values of every bit: they take up to a minute and more on Icarus, and
-their modules have other benches that run there each time.
+tb/unit/<unit>_tests.py. `variants` lists the parameter sets of the tests; tests read them from the
+design (`dut.PARAM.value`) or from EFA_PARAMS. Mutants run with `mutants`, the smallest parameter
+set that keeps all logic; without `mutants` they run with the first variant. `long` marks benches of
+load, rates and values of every bit, which take a minute or more on Icarus; other benches run their
+modules there each time.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Unit:
 
     @property
     def mutated(self) -> dict:
-        """The parameters of its mutants."""
+        """Returns the parameters for mutants."""
         return self.variants[0] if self.mutants is None else self.mutants
 
     def module(self, name: str) -> str:
@@ -146,10 +146,11 @@ UNITS: dict[str, Unit] = {
     "cmd_qp": Unit("efa_cmd_qp", [{}, {"SQ_HOST": 1}], mutants={"SQ_HOST": 1}),
 }
 
-# Run by a target of its own: it measures and checks nothing, so it must not count as coverage.
+# Run by a separate target: this bench measures and checks nothing, so it must not count as
+# coverage.
 BENCHES: dict[str, Unit] = {"baseline": Unit("efa_nic")}
 
-# Blocks that the bench of a module around them looks after: its unit, and their parameters there.
+# Blocks that are tested in the bench of a surrounding module: its unit, and their parameters there.
 INSIDE: dict[str, tuple[str, dict]] = {
     "efa_dma_rd": ("dma", {"TAGS": 16, "TIMEOUT_CYCLES": 4000}),
     "efa_dma_wr": ("dma", {}),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_wqe_check: the first check that fails names the status; what passes leaves whole."""
+"""Tests efa_wqe_check: the first failed check determines the status; a valid WQE passes
+completely."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -48,7 +49,7 @@ class Bench:
         self.handles[index] = fields
         context = INTERNAL.ahc.pack(**dont_care(INTERNAL.ahc, self.rng, **fields))
         await pulse(self.dut, "ah_valid", ah_index=index, ah_data=context)
-        # Only what comes with valid is meant.
+        # Only data with valid counts.
         self.dut.ah_data.value = context ^ self.rng.getrandbits(len(self.dut.ah_data))
 
     def gen(self, index, gen):
@@ -56,7 +57,7 @@ class Bench:
         self.dut.ah_gen.value = sum(gen << 4 * index for index, gen in self.gens.items())
 
     def good(self, wide=0):
-        """Meta descriptor, buffers and inline bytes of an entry that passes."""
+        """Returns PD, meta descriptor, buffers and inline bytes of a valid WQE."""
         rng = self.rng
         index = rng.choice((0, 254, 255))
         pd = self.handles[index]["pd"]
@@ -81,7 +82,7 @@ class Bench:
         return pd, meta, buffers, inline
 
     def post(self, pd, meta, buffers=(), inline=b"", wide=0, **item):
-        """One entry, its expected outcome noted."""
+        """Posts one WQE and records its expected result."""
         rng, wqe = self.rng, IoTxWqe128()
         for name, value in meta.items():
             setattr(wqe.meta, name, value)
@@ -91,8 +92,8 @@ class Bench:
             sge = wqe.data.sgl[number]
             sge.length, sge.lkey = size, key | rng.getrandbits(8) << 24
             sge.buf_addr_lo, sge.buf_addr_hi = addr & 0xFFFFFFFF, addr >> 32
-        # What lies behind the bytes or buffers that are used is anything, and so is what others
-        # look at: the request's number, hints, reserved bytes.
+        # Bytes behind the used payload or buffers are don't-care, as are fields of other modules:
+        # request id, hints, reserved bytes.
         data = bytearray(wqe.pack())
         for ignored in (slice(0, 2), slice(14, 16), slice(20, 32)):
             data[ignored] = rng.randbytes(ignored.stop - ignored.start)
@@ -110,7 +111,7 @@ class Bench:
         return status
 
     def check(self, item, meta, buffers):
-        """The order of decision 0001."""
+        """Returns the status by the check order of decision 0001."""
         count, inlined = meta["length"], meta.get("inline_msg", 0)
         handle = self.handles.get(meta["ah"], {"live": 0})
         size = count if inlined else sum(size for _, size, _ in buffers[:count])
@@ -180,7 +181,8 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.4, 0.0), (0.0, 0.4), (0.3, 0.3)])
 async def entries_and_their_faults(dut, pace):
-    """data.wqe_check.rule: good ones, and ones with up to three faults, in both profiles"""
+    """data.wqe_check.rule: Valid WQEs and WQEs with up to three faults get the specified status, in
+    both profiles."""
     bench = Bench(dut, *pace, profile=int(pace[0] == 0))
     await bench.start()
     rng, seen = bench.rng, set()
@@ -222,7 +224,7 @@ async def entries_and_their_faults(dut, pace):
 
 @cocotb.test()
 async def limits(dut):
-    """data.wqe_check.limits: the last byte that fits, and one more"""
+    """data.wqe_check.limits: The last byte that fits passes, one more is refused."""
     for profile in (0, 1):
         bench = Bench(dut, profile=profile)
         await bench.start()
@@ -256,7 +258,8 @@ async def limits(dut):
 
 @cocotb.test()
 async def a_handle_changes_under_the_entries(dut):
-    """data.wqe_check.age: no entry has one handle's life and another one's age"""
+    """data.wqe_check.age: When a handle is recreated, every WQE gets state and generation of the
+    same handle."""
     bench = Bench(dut)
     await bench.start()
     bench.gen(0, 7)
@@ -279,7 +282,8 @@ async def a_handle_changes_under_the_entries(dut):
 
 @cocotb.test()
 async def every_handle_is_itself(dut):
-    """data.wqe_check.handles: each alive in its domain or not, with its node and age"""
+    """data.wqe_check.handles: Each of 256 handles has its own state, domain, node and
+    generation."""
     bench = Bench(dut)
     await bench.start()
     rng = bench.rng
@@ -299,7 +303,7 @@ async def every_handle_is_itself(dut):
             bench.post(pd ^ 1 << rng.randrange(10), {**meta, "ah": index})
             bench.post(pd, {**meta, "ah": index | 1 << rng.randrange(8, 16)})
         await bench.settle()
-    # All of them there, and none after a reset.
+    # All handles are live, and none after a reset.
     for index in range(256):
         await bench.handle(index, live=1, pd=index, fabric=1, node=index)
     await reset(dut)
@@ -312,7 +316,7 @@ async def every_handle_is_itself(dut):
 
 @cocotb.test()
 async def cycles(dut):
-    """data.wqe_check.time"""
+    """data.wqe_check.time: WQEs meet their specified cycles."""
     bench = Bench(dut)
     await bench.start()
     moments = Moments(dut, "s_item", "m")
@@ -325,7 +329,7 @@ async def cycles(dut):
 
 @cocotb.test()
 async def reset_in_the_middle_of_traffic(dut):
-    """data.wqe_check.reset: nothing of what was inside comes out; handles and regions are dead"""
+    """data.wqe_check.reset: A reset discards all WQEs and invalidates handles and regions."""
     bench = Bench(dut, 0.7)
     await bench.start()
     for _ in range(40):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""efa_wr_arb: two sources of single-beat writes, each in its order, none starved."""
+"""Tests efa_wr_arb: two sources of single-beat writes, each in order, none starved."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
@@ -12,7 +12,8 @@ from tb.lib.waits import drive
 @cocotb.test()
 @cocotb.parametrize(pace=[(0.0, 0.0), (0.7, 0.2), (0.2, 0.8)])
 async def both_get_through_in_order(dut, pace):
-    """common.wr_arb.order: an offered write stays what it is."""
+    """common.wr_arb.order: Writes of both sources leave in order; an offered write stays
+    unchanged."""
     gaps, stalls = pace
     rng = rng_for("wr_arb")
     sources = {n: StreamDriver(dut, f"s_{n}", max(gaps, 0.4)) for n in ("first", "second")}
@@ -31,7 +32,8 @@ async def both_get_through_in_order(dut, pace):
 
 @cocotb.test()
 async def same_cycle_and_reset(dut):
-    """common.wr_arb.time: what was offered and is taken back by a reset leaves no trace."""
+    """common.wr_arb.time: A write passes in the same cycle; a reset removes an offered write
+    without trace."""
     assert timing("efa_wr_arb", "write").latency == 0
     drive(dut, s_first_valid=0, s_first_data=0, s_second_valid=0, s_second_data=1, m_wr_ready=0)
     await clock_and_reset(dut)
