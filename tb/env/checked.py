@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL backend with a scoreboard watching: same calls, every one of them checked.
+"""Runs the RTL backend under a scoreboard, with the interface of RtlBackend.
 
-scoreboard, open_backends = checked(native)
-backends = await bridge(open_backends)()
-await bridge(software)(backends[0])
-scoreboard.check()
+    scoreboard, open_backends = checked(native)
+    backends = await bridge(open_backends)()
+    await bridge(software)(backends[0])
+    scoreboard.check()
 """
 
 import bisect
@@ -18,13 +18,13 @@ from tb.lib import requests as host
 from tb.lib.host import InnerLink, RtlBackend
 
 CYCLE = operator.itemgetter(0)
-# So long at most a device that shows nothing may still be at work on an arm.
+# Longest time in which a device may work on an arm without visible output.
 UNSEEN_CYCLES = 2000
 LOGS = ("packets", "writes", "interrupts", "events")
 
 
 class TappedLink(InnerLink):
-    """Shows the scoreboard what the devices did, by cycle, before software sees it."""
+    """Passes the outputs of the devices to the scoreboard by cycle, before software sees them."""
 
     def __init__(self, native):
         super().__init__(native)
@@ -33,10 +33,11 @@ class TappedLink(InnerLink):
         self._collected = -1
 
     def collect(self):
-        """All logs, merged. A packet counts when it left, before anything it leads to.
+        """Merges all logs. A packet is ordered by the cycle of its departure, before its effects.
 
-        A write is logged when it becomes visible, under the cycle in which it was handed over:
-        what is not older than a write still on its way waits for it."""
+        The log records a write when the write becomes visible, under its hand-over cycle. Outputs
+        that are not older than a write in flight are therefore held back.
+        """
         native, board = self.native, self.scoreboard
         if native.cycle == self._collected:
             return
@@ -51,7 +52,7 @@ class TappedLink(InnerLink):
             self._kept[device]["interrupts"].append(vector)
         for cycle, value, kind, device in native.events().tolist():
             happened.append((cycle, board.event, device, (kind, value)))
-        # A packet is matched when its last flit has left, its arrival may be seen in that cycle.
+        # A packet is matched when its last flit has left; its arrival may fall in the same cycle.
         happened.sort(key=CYCLE)
         count = bisect.bisect_left(happened, idle, key=CYCLE)
         self._ahead = happened[count:]
@@ -61,7 +62,7 @@ class TappedLink(InnerLink):
                 self._kept[device]["writes"].append(what)
 
     def _writes(self):
-        """DMA writes as collect() sorts them; payload in one piece while nothing is between."""
+        """Returns DMA writes as collect() sorts them; adjacent payload writes are one run."""
         board = self.scoreboard
 
         def alone(records):
@@ -80,7 +81,7 @@ class TappedLink(InnerLink):
 
 
 class MirroredMemory:
-    """Host memory of a device; what the CPU writes reaches the model's copy too."""
+    """Host memory of a device; CPU writes go to the model's copy too."""
 
     def __init__(self, memory, on_write):
         self._memory, self._on_write = memory, on_write
@@ -92,7 +93,7 @@ class MirroredMemory:
 
 
 class CheckedBackend(RtlBackend):
-    """One device of a tapped simulation."""
+    """Drives one device of a tapped simulation."""
 
     def __init__(self, link, device, node_id):
         self._board = link.scoreboard
@@ -120,13 +121,13 @@ class CheckedBackend(RtlBackend):
         super().settle()
         self.link.collect()
         if self._board.missing():
-            # A message may be held back, and the device may scan through its queues unseen.
+            # Message moderation and an unseen queue scan may delay an output.
             self.pause(UNSEEN_CYCLES + self._board.moderation)
         self._board.rest()
 
     def set_bus_master(self, on):
         if not on:
-            # It goes behind all stores before it; what left until then was due with it.
+            # The switch follows all earlier stores; outputs before it were still due.
             super().set_bus_master(on)
             self.link.run([host.drained(self.device)], 1_000_000)
             gone = self.link.native.cycle
@@ -149,30 +150,33 @@ class CheckedBackend(RtlBackend):
         self.link.collect()
 
     def fail_reads(self, address, size, responded=True):
-        """DMA reads that touch the range fail, on both sides; with or without a response."""
+        """Makes DMA reads of the range fail on both sides, with or without a response."""
         fault = host.FAULT_ERROR if responded else host.FAULT_DROP
         self.link.native.memory(self.device).fail(address, size, fault)
         self._board.fail_reads(self.device, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """The management side requests an asynchronous event."""
+        """Requests an asynchronous event as the management side."""
         self.link.collect()
         self._board.async_event(self.device, group, syndrome, data)
         self.link.native.request_event(self.device, group, syndrome, data)
 
     def checkpoint(self):
-        """All is done; what is owed and host memory are compared now, before a reset clears."""
+        """Waits until the device is idle, then compares pending outputs and host memory.
+
+        A reset clears both, so the comparison comes before the reset.
+        """
         self.settle()
         self._board.check(least=0)
 
     def pause(self, cycles):
-        """Time passes."""
+        """Advances time by `cycles`."""
         self.link.run([], cycles)
         self.link.collect()
 
 
 def checked(native, profile="default", limits=None, **straps):
-    """Scoreboard of a bench that was started, and a function that opens its backends.
+    """Returns the scoreboard of a started bench and a function that opens its backends.
 
     The function blocks on the simulation, so it is called through `bridge`.
     """
@@ -181,7 +185,8 @@ def checked(native, profile="default", limits=None, **straps):
     link.scoreboard = Scoreboard(memories, profile, limits=limits, **straps)
     for d, predictor in enumerate(link.scoreboard.predictors):
         predictor.live = LiveMemory(native.iommu(d), predictor.device)
-    # The logs come as long lists of tuples that form no cycles: looking for some costs a tenth.
+    # The logs are long lists of tuples without reference cycles; the cyclic collector costs a tenth
+    # of the time.
     gc.freeze()
     gc.set_threshold(200_000)
     for predictor in link.scoreboard.predictors:

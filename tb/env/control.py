@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register and admin sequences in pyuvm: random ones with knobs, for any device behind a backend.
+"""Defines random register and admin sequences in pyuvm, with knobs, for any backend.
 
-A sequence sends items of host software; started on the host agent's sequencer they run in the
-simulation, and `run_direct` runs them without one, on the model in the device's place.
+A sequence sends items of host software. The host agent's sequencer runs the sequence in a
+simulation; `run_direct` runs the sequence on the model, without a simulation.
 
-    RandomCommands(backends, seed, CommandKnobs(illegal=0.5))
+    RandomCommands(backends, seed, CommandKnobs(invalid=0.5))
 """
 
 import random
@@ -23,10 +23,11 @@ WIDE = defs.AdminAqEntryV2.SIZE
 
 @dataclass
 class CommandKnobs:
-    """How many commands, which share is broken, and what else may happen.
+    """Sets the number of commands, the invalid and corrupted shares and the number of sessions.
 
-    `corrupted`: share of 128-byte entries with a turned byte; `sessions`: how often the driver goes
-    and comes again, each time with rings of another depth."""
+    `corrupted` is the share of 128-byte AQEs with one changed byte. `sessions` is the number of
+    driver sessions; each session uses another ring depth.
+    """
 
     commands: int = 2000
     invalid: float = 0.35
@@ -36,7 +37,7 @@ class CommandKnobs:
 
 
 class RandomCommands(HostSequence):
-    """Admin commands drawn at random, as many at a time as the ring holds."""
+    """Sends random admin commands, in batches of up to the ring depth."""
 
     def __init__(self, backends, seed, knobs=None):
         super().__init__("random_commands")
@@ -59,11 +60,11 @@ class RandomCommands(HostSequence):
                 await self.do(self.batch, driver, commands, count)
                 left -= count
             await self.do(self.backend.checkpoint)
-            # The rings stay where they are: a device may still write what it owed.
+            # The rings stay mapped: the device may still write outstanding entries.
             await self.do(driver.reset)
 
     def bring_up(self, depth):
-        """A driver with admin rings of this depth, and requests for it."""
+        """Returns a driver with admin rings of this depth, and a command generator for it."""
         driver = Driver(self.backend, flavour=self.knobs.flavour, allocator=self.allocator)
         driver.admin_depth = depth
         driver.probe()
@@ -71,12 +72,12 @@ class RandomCommands(HostSequence):
         return driver, Commands(driver, self.random, knobs.invalid, self.unreadable, self.themes)
 
     def batch(self, driver, commands, count):
-        """So many commands behind each other; all of them are answered."""
+        """Posts `count` commands back to back and waits for all responses."""
         given = []
         for _ in range(count):
             request, corrupt = commands.draw(), None
             if driver.admin.entry.SIZE == WIDE and self.random.random() < self.knobs.corrupted:
-                # Not the bytes by which the driver knows its command.
+                # The first four bytes hold the command id by which the driver finds the command.
                 corrupt = self.random.randrange(4, WIDE)
             given.append((request, driver.submit(request, corrupt)))
         driver.wait(lambda: all(command.done for _, command in given))
@@ -87,7 +88,7 @@ class RandomCommands(HostSequence):
 
 
 class UnreadEntries(HostSequence):
-    """Commands whose entry cannot be read, at the first, a middle and the last place of a ring."""
+    """Posts commands whose AQE cannot be read, in the first, a middle and the last slot."""
 
     def __init__(self, backends, seed):
         super().__init__("unread_entries")
@@ -99,7 +100,7 @@ class UnreadEntries(HostSequence):
             await self.do(self.one_slot, slot)
 
     def one_slot(self, slot):
-        """A ring of four entries of which one cannot be read; the others are answered."""
+        """Makes one of four AQEs unreadable; all other commands get responses."""
         driver = Driver(self.backend, allocator=self.allocator)
         driver.admin_depth = 4
         driver.probe()
@@ -119,7 +120,7 @@ class UnreadEntries(HostSequence):
 
 @dataclass
 class RegisterKnobs:
-    """How many stores to registers, and which share is none that a driver makes."""
+    """Sets the number of register stores and the share of stores that no driver makes."""
 
     stores: int = 500
     invalid: float = 0.5
@@ -127,7 +128,7 @@ class RegisterKnobs:
 
 
 class RandomRegisters(HostSequence):
-    """Registers stored and read in any order and size; then the driver comes up as ever."""
+    """Stores and reads registers in any order and size, then brings the driver up."""
 
     def __init__(self, backends, seed, knobs=None):
         super().__init__("random_registers")
@@ -146,14 +147,14 @@ class RandomRegisters(HostSequence):
 
     @staticmethod
     def comes_up(driver):
-        """Nothing of what was stored before has left a trace."""
+        """Checks that the earlier stores left no state in the device."""
         assert (driver.alloc_pd(), driver.alloc_uar()) == (0, 0)
         driver.dealloc_pd(0)
         driver.dealloc_uar(0)
 
 
 def run_direct(sequence):
-    """Runs a sequence without a simulation; the backend's device knows no time."""
+    """Runs a sequence without a simulation, on a backend without time."""
     async def do(work, *arguments, **named):
         return work(*arguments, **named)
 
@@ -164,4 +165,4 @@ def run_direct(sequence):
     except StopIteration:
         return sequence
     body.close()
-    raise RuntimeError(f"{sequence.get_name()} waits for something that only a simulation has")
+    raise RuntimeError(f"{sequence.get_name()} requires a simulation")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage of what left the devices and what they showed: named bins, holes listed.
+"""Collects functional coverage of device outputs and ev_* events in named bins; lists holes.
 
-The bins are declared with cocotb-coverage; `sample` is given what the scoreboard hears.
+The bins are declared with cocotb-coverage; `sample` receives the scoreboard's reports.
 """
 
 import json
@@ -12,7 +12,7 @@ from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, covera
 from efa import defs
 
 STATUS = defs.IoCompStatus
-# What a lossless device without RDMA can report.
+# Statuses that a lossless device without RDMA can report.
 SEND_STATUSES = (
     STATUS.OK, STATUS.FLUSHED, STATUS.LOCAL_ERROR_QP_INTERNAL_ERROR,
     STATUS.LOCAL_ERROR_UNSUPPORTED_OP, STATUS.LOCAL_ERROR_INVALID_AH,
@@ -28,7 +28,7 @@ COMPLETIONS = [("send", int(s)) for s in SEND_STATUSES] + [
     ("receive", int(s)) for s in RECEIVE_STATUSES
 ]
 COMMANDS = [int(opcode) for opcode in defs.COMMAND_STATUSES]
-# What every command can end with for reasons outside its own fields.
+# Outcomes that do not depend on the fields of the command.
 UNNAMED, UNREAD = "unnamed opcode", "unread entry"
 PLACES = ("first", "middle", "wrap")
 VERSIONS = ("0.1", "0.2", "0.3")
@@ -48,7 +48,7 @@ DOORBELLS = [("SQ", 0), ("SQ", 1), ("SQ", 2), ("SQ", 3), ("RQ", 0), ("RQ", 1), (
 
 
 def size_bin(length):
-    """The size class of a message, by the shape its packet has."""
+    """Returns the size class of a message, by the shape of its packet."""
     for bound, name in zip((0, 32, 96, 512, 4096), SIZES, strict=False):
         if length <= bound:
             return name
@@ -126,7 +126,7 @@ def _reset(step):
 
 
 def sample(what, item):
-    """One thing the scoreboard heard of; see Scoreboard.listeners."""
+    """Samples one report of the scoreboard; see Scoreboard.listeners."""
     if what == "packet":
         head = defs.PktHdr.unpack(item)
         _packet(int(head.opcode), head.length, head.has_imm)
@@ -143,7 +143,7 @@ def sample(what, item):
 
 
 def _command_ended(opcode, status, slot, depth, version):
-    """A command with its status, slot and depth of its ring, and the interface version."""
+    """Samples a command: status, ring slot, ring depth, interface version."""
     place = PLACES[0] if slot == 0 else PLACES[2] if slot == depth - 1 else PLACES[1]
     status = defs.AdminAqCompletionStatus(status)
     if opcode is None:
@@ -157,7 +157,7 @@ def _command_ended(opcode, status, slot, depth, version):
         _corrupted(place)
     what = name, status.name, place, VERSIONS[version - 1]
     if what not in _controlled:
-        # Once each is enough, and a look through so many bins takes its time.
+        # One sample per value is enough; a search through this many bins is slow.
         _controlled.add(what)
         _control(*what)
 
@@ -179,7 +179,7 @@ def _observed(kind, data):
 
 
 def points():
-    """Name of each coverage point: hits of each of its bins."""
+    """Returns the hits of each bin, by coverage point."""
     return {
         name: {str(bin_): int(hits) for bin_, hits in point.detailed_coverage.items()}
         for name, point in sorted(coverage_db.items())
@@ -188,7 +188,7 @@ def points():
 
 
 def holes(prefix=""):
-    """Bins nobody hit of the points whose names begin so: (point, bin)."""
+    """Returns the bins without hits, as (point, bin), of points whose name starts with `prefix`."""
     return [
         (point, name) for point, bins in points().items() if point.startswith(prefix)
         for name, hits in bins.items() if not hits
@@ -196,5 +196,5 @@ def holes(prefix=""):
 
 
 def save(path):
-    """Writes the bins of this run, for tools/coverage.py to merge."""
+    """Writes the bins of this run; tools/coverage.py merges them."""
     Path(path).write_text(json.dumps(points(), indent=1) + "\n")

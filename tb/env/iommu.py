@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the IOMMU of a simulated host up to date: the device may access what live objects own.
+"""Maps the memory of live objects in the IOMMU of a simulated host.
 
-The reference model says which objects live. It carries a command out when its doorbell is posted,
-so memory is mapped before the device can create the object. The admin response that says the object
-is gone releases the memory (tb/native/iommu.h): an access after that fails the run.
+The reference model reports the live objects. The model executes a command when its doorbell is
+posted, so memory is mapped before the device can create the object. The admin response that
+confirms the removal of the object releases the memory (tb/native/iommu.h): a later access fails the
+run.
 
 | owner | rights |
 |---|---|
@@ -25,7 +26,7 @@ COUNTER_BYTES = 8
 READ, WRITE = 1, 2
 RESET = defs.AdminQpState.RESET
 OP = defs.AdminAqOpcode
-# Commands by which objects come, go or change what they may access.
+# Commands that create or remove objects or change their access rights.
 CHANGING = {
     OP.CREATE_QP, OP.MODIFY_QP, OP.DESTROY_QP, OP.REG_MR, OP.ALLOC_MR, OP.DEREG_MR, OP.CREATE_CQ,
     OP.DESTROY_CQ, OP.CREATE_EQ, OP.DESTROY_EQ, OP.CREATE_EVENT_COUNTER, OP.DESTROY_EVENT_COUNTER,
@@ -33,7 +34,7 @@ CHANGING = {
 
 
 def merged(pieces):
-    """Ranges (address, size) in order, those that follow each other as one."""
+    """Joins adjacent ranges (address, size); the order is kept."""
     result = []
     for address, size in pieces:
         if result and sum(result[-1]) == address:
@@ -44,7 +45,7 @@ def merged(pieces):
 
 
 def queue_pair(qp):
-    """Ranges that a queue pair outside RESET reads."""
+    """Returns the ranges that a queue pair outside RESET reads."""
     ranges = [(qp.rq_base, qp.rq.depth * defs.IoRxDesc.SIZE)]
     if qp.sq_base:
         ranges.append((qp.sq_base, qp.sq.depth * qp.wqe_bytes))
@@ -52,29 +53,29 @@ def queue_pair(qp):
 
 
 def region(mr):
-    """Ranges of a memory region."""
+    """Returns the ranges of a memory region."""
     rights = READ | WRITE if mr.local_write else READ
     return f"memory region {mr.key:#x}", merged(mr.pieces(mr.iova, mr.length)), rights
 
 
 def completion_queue(cq):
-    """Its rings, back to back."""
+    """Returns the range of a CQ: its rings are contiguous."""
     size = sum(ring.depth for ring in cq.rings) * cq.entry_bytes
     return f"completion queue {cq.index}", [(cq.base, size)], WRITE
 
 
 def event_queue(eq):
-    """Its ring."""
+    """Returns the range of an EQ ring."""
     return f"event queue {eq.index}", [(eq.base, eq.ring.depth * defs.AdminEqe.SIZE)], WRITE
 
 
 def counter(one):
-    """Its value."""
+    """Returns the range of an event counter value."""
     return f"event counter {one.index}", [(one.address, COUNTER_BYTES)], WRITE
 
 
 class LiveMemory:
-    """Follows one reference device and maps what its objects own; `iommu` is a NativeIommu."""
+    """Follows one reference device and maps the memory of its objects; `iommu` is a NativeIommu."""
 
     # States in which a queue pair owns no memory.
     idle_states = (RESET,)
@@ -92,15 +93,14 @@ class LiveMemory:
 
     @contextmanager
     def commands(self):
-        """While the host does what may carry commands out, enable rings or begin a reset."""
+        """Encloses host actions that may execute commands, enable rings or begin a reset."""
         self._reads, self._noting = [], True
         yield
         self._noting = False
         self._follow()
 
     def reset_posted(self):
-        """The host posted a reset that the model has not carried out: what is mapped now goes when
-        the device has drained."""
+        """Records a posted reset; the present mappings end when the device has drained."""
         self.iommu.reset()
         self._reset_posted = True
 
@@ -116,7 +116,7 @@ class LiveMemory:
         self._objects, self._mapped = self.device.objects, {}
         self._rings = {}
 
-    # What the model does while it carries a command out.
+    # Model activity during a command.
 
     def _on_read(self, address, size):
         if self._noting:
@@ -136,7 +136,7 @@ class LiveMemory:
             self._write(address, data)
 
     def _responded(self, command):
-        """A command is over: what it read, and what it took away, goes with its response."""
+        """Releases at the response what the command read and the objects that it removed."""
         gone = self._update() if self.device.admin.current[0] in CHANGING else []
         if self._reads:
             ident = next(self._idents)
@@ -146,7 +146,7 @@ class LiveMemory:
         self.iommu.release_at(command, gone)
 
     def _update(self):
-        """Maps what has come to be; returns the objects that are no more."""
+        """Maps new objects; returns the identifiers of removed objects."""
         objects = self._objects
         pairs = [qp for qp in objects.qps.live.values() if qp.state not in self.idle_states]
         domains = {qp.pd for qp in pairs}
@@ -160,7 +160,7 @@ class LiveMemory:
             self.iommu.map(ident, *live[item](item))
         return [self._mapped.pop(item) for item in self._mapped.keys() - live.keys()]
 
-    # Rings of the admin queues, named by registers; they stay mapped until a reset.
+    # Registers name the rings of the admin queues; the rings stay mapped until a reset.
 
     def _find_queues(self):
         device, admin = self.device, self.device.admin
@@ -183,7 +183,7 @@ class LiveMemory:
             device.register_pair(defs.Reg.MMIO_RESP_LO, defs.Reg.MMIO_RESP_HI) & -RESPONSE_BYTES
         )
         if response not in self._responses:
-            # Register responses survive a reset, and may come after the address has changed.
+            # Register responses survive a reset and may follow a change of the address.
             self._responses.add(response)
             self.iommu.map(
                 0, "register responses", [(response, RESPONSE_BYTES)], WRITE, forever=True

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items and sequences of the host agent: pieces of host software."""
+"""Defines the items and sequences of the host agent: pieces of host software."""
 
 from pyuvm import uvm_sequence, uvm_sequence_item
 
 
 class HostItem(uvm_sequence_item):
-    """A piece of host software: called with the item's arguments, its result is kept."""
+    """Calls a piece of host software with the item's arguments and holds its result."""
 
     def __init__(self, work, *arguments, **named):
         super().__init__(getattr(work, "__name__", "work"))
@@ -14,7 +14,7 @@ class HostItem(uvm_sequence_item):
 
 
 class HostSequence(uvm_sequence):
-    """Sequences of host software; `await self.do(function, ...)` runs one piece."""
+    """Runs host software as a sequence; `await self.do(function, ...)` runs one piece."""
 
     async def do(self, work, *arguments, **named):
         item = HostItem(work, *arguments, **named)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model in the device's place: shows that scoreboard and scenarios work, without a simulator.
+"""Runs the model as the device; tests scoreboard and scenarios without a simulator.
 
-`fault(kind, value)` may change or drop (None) what the device puts out: "write", "packet" or
+`fault(kind, value)` may change or drop (None) an output of the device: "write", "packet" or
 "interrupt".
 """
 
@@ -18,7 +18,7 @@ def no_fault(_kind, value):
 
 
 class ModelDut(ModelBackend):
-    """One model device that a scoreboard watches."""
+    """One model device under a scoreboard."""
 
     def __init__(self, number, fabric, profile="default", fault=no_fault, **options):
         self.number, self.board = number, None
@@ -29,7 +29,7 @@ class ModelDut(ModelBackend):
 
     @classmethod
     def several(cls, count, profile="default", fault=no_fault, **options):
-        """Devices on one fabric, watched by one scoreboard; options are limits and straps."""
+        """Returns devices on one fabric under one scoreboard; options are limits and straps."""
         fabric = Fabric()
         devices = [cls(number, fabric, profile, fault, **options) for number in range(count)]
         board = Scoreboard([device.memory for device in devices], profile, **options)
@@ -42,7 +42,7 @@ class ModelDut(ModelBackend):
         return cls.several(1, fault=fault)[0]
 
     def watch(self, board):
-        """From here on everything is compared."""
+        """Starts the comparison of all outputs."""
         board.predictors[self.number].device.set_msix(True, False)
         self.memory = MirroredMemory(
             self.memory, lambda address, data: board.host_write(self.number, address, data)
@@ -78,13 +78,12 @@ class ModelDut(ModelBackend):
         super().flr()
 
     def fail_reads(self, address, size, responded=True):
-        """DMA reads that touch the range fail; without time, one that is never answered does so
-        at once."""
+        """Makes DMA reads of the range fail, at once also without a response: there is no time."""
         self.device_memory.fail(address, size)
         self.board.fail_reads(self.number, address, size)
 
     def raise_event(self, group, syndrome=0, data=b""):
-        """The management side requests an asynchronous event."""
+        """Requests an asynchronous event as the management side."""
         self.board.async_event(self.number, group, syndrome, data)
         self.device.raise_event(group, syndrome, data)
 
@@ -93,18 +92,18 @@ class ModelDut(ModelBackend):
         self.board.rest()
 
     def checkpoint(self):
-        """What is owed and host memory are compared now, before a reset clears."""
+        """Compares outstanding outputs and host memory; a reset would clear both."""
         self.settle()
         self.board.check(least=0)
 
     def pause(self, _cycles):
-        """The model knows no time."""
+        """Does nothing: the model has no time."""
 
     def _shown(self, name, fields):
         if name == "aenq" and self.board is not None:
             event = defs.EVENTS.aenq.pack(**fields)
             self.board.event(self.number, self._tick(), defs.Ev.AENQ, event)
-        # The end of a reset stays untold: this fabric keeps its packets however long one takes.
+        # The end of a reset is not reported: this fabric holds its packets for any reset duration.
         if name == "reset" and self.board is not None and fields["step"] != RESET_DONE:
             event = defs.EVENTS.reset.pack(**fields)
             self.board.event(self.number, self._tick(), defs.Ev.RESET, event)
@@ -137,16 +136,18 @@ class ModelDut(ModelBackend):
 
 
 class TamperedDut(ModelDut):
-    """A model whose outputs reach the scoreboard at the end of each store and packet, as
-    `tamper(outputs)` gives them back: (what, arguments), what being the name of a method of the
-    scoreboard. The host sees them untouched."""
+    """A model whose outputs reach the scoreboard at the end of each store and packet.
+
+    `tamper(outputs)` returns the outputs to report, as (name of a scoreboard method, arguments).
+    The host sees the unchanged outputs.
+    """
 
     def __init__(self, *arguments, **options):
         self.outputs, self.tamper = [], list
         super().__init__(*arguments, **options)
 
     def show(self):
-        """The outputs of a step go to the scoreboard."""
+        """Passes the outputs of a step to the scoreboard."""
         outputs, self.outputs = self.outputs, []
         for what, *arguments in self.tamper(outputs) if self.board is not None else ():
             getattr(self.board, what)(self.number, self._tick(), *arguments)

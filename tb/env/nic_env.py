@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pyuvm environment of the device: agents, scoreboard, coverage, and the base of its tests.
+"""Builds the pyuvm environment: agents, scoreboard, coverage, and the base class of system tests.
 
-The host agent's items are pieces of host software (driver and verbs calls), which run against
-the device in the simulation; its monitor publishes everything that leaves the device. The
-network agent injects packets of its own making. Transactors and their timing are native.
+The items of the host agent are pieces of host software (driver and verbs calls), which run against
+the device in the simulation. Its monitor publishes all outputs of the device. The network agent
+injects packets that no device sent. Transactors and their timing are native.
 """
 
 import json
@@ -32,10 +32,11 @@ from tb.env.items import HostSequence
 from tb.env.shown import KINDS, ShownEvents
 from tb.lib.native import Native
 
-# Values of max payload size and max read request size; the strap is the position.
+# Values of max payload size and max read request size; the strap is the index.
 PCIE_SIZES = (128, 256, 512, 1024, 2048, 4096)
 
-# Everything at once: latency without order, split and interleaved responses, stalls on all streams.
+# All disturbances at once: random latency, split and interleaved completions, stalls on all
+# streams.
 ROUGH = {
     "mmio_gap": 8000, "mcpl_stall": 16000,
     "rd_latency_min": 40, "rd_latency_max": 400, "rd_tail": 600, "rd_reorder": 1,
@@ -46,7 +47,7 @@ ROUGH = {
 
 
 class HostDriver(uvm_driver):
-    """Runs items, one after the other, in a thread that the simulation waits for."""
+    """Runs items one after the other, in a thread that blocks the simulation."""
 
     async def run_phase(self):
         while True:
@@ -56,7 +57,7 @@ class HostDriver(uvm_driver):
 
 
 class BoundaryMonitor(uvm_monitor):
-    """Publishes what the scoreboard hears: packets, completions, responses, shown events."""
+    """Publishes the scoreboard's reports: packets, completions, responses, ev_* events."""
 
     def build_phase(self):
         self.ap = uvm_analysis_port("ap", self)
@@ -77,7 +78,7 @@ class HostAgent(uvm_agent):
 
 
 class PacketItem(uvm_sequence_item):
-    """A packet out of nowhere, for one device."""
+    """A packet that no device sent, addressed to one device."""
 
     def __init__(self, packet, device=0):
         super().__init__("packet")
@@ -85,7 +86,7 @@ class PacketItem(uvm_sequence_item):
 
 
 class NetDriver(uvm_driver):
-    """Injects packets; the fabric does the timing."""
+    """Injects packets; the fabric determines the timing."""
 
     async def run_phase(self):
         native = ConfigDB().get(self, "", "NATIVE")
@@ -96,7 +97,7 @@ class NetDriver(uvm_driver):
 
 
 class NetAgent(uvm_agent):
-    """A peer on the fabric that sends what it likes."""
+    """A peer on the fabric that sends arbitrary packets."""
 
     def build_phase(self):
         self.sequencer = uvm_sequencer("sequencer", self)
@@ -107,7 +108,7 @@ class NetAgent(uvm_agent):
 
 
 class NicCoverage(uvm_subscriber):
-    """Functional coverage of everything published."""
+    """Samples functional coverage of all published items."""
 
     def write(self, seen):
         coverage.sample(*seen)
@@ -115,12 +116,12 @@ class NicCoverage(uvm_subscriber):
     def report_phase(self):
         folder = os.environ.get("EFA_COVERAGE")
         if folder:
-            # One file a process: bins add up over the tests that it runs.
+            # One file per process: bins add up over the tests of the process.
             coverage.save(os.path.join(folder, f"{os.environ['EFA_SIM']}-{os.getpid()}.json"))
 
 
 class NicScoreboard(uvm_scoreboard):
-    """Holds the comparison; nothing compared is a failure."""
+    """Holds the comparison; a run without comparisons fails."""
 
     def build_phase(self):
         self.board = ConfigDB().get(self, "", "BOARD")
@@ -133,7 +134,7 @@ class NicScoreboard(uvm_scoreboard):
 
 
 class NicEnv(uvm_env):
-    """Agents, scoreboard and coverage, joined."""
+    """Connects agents, scoreboard and coverage."""
 
     def build_phase(self):
         self.host = HostAgent("host", self)
@@ -146,7 +147,7 @@ class NicEnv(uvm_env):
 
 
 class WorkSequence(HostSequence):
-    """One scenario of tb/scenarios as a sequence."""
+    """Runs one scenario of tb/scenarios as a sequence."""
 
     def __init__(self, work, backends, seed):
         super().__init__(work.__name__)
@@ -157,13 +158,13 @@ class WorkSequence(HostSequence):
 
 
 def drawn_sizes(seed, test):
-    """Max payload size and max read request size in bytes for one test of a run, independent."""
+    """Draws max payload size and max read request size in bytes, independently, for one test."""
     draw = random.Random(f"{seed} {test}")
     return draw.choice(PCIE_SIZES), draw.choice(PCIE_SIZES)
 
 
 def limits_of(params):
-    """Limits of the model of a device that was built with these parameters."""
+    """Returns the model limits of a device built with these parameters."""
     limits = {}
     if "QPN_W" in params:
         limits |= {"qpn_w": params["QPN_W"], "cqn_w": params["QPN_W"] + 1}
@@ -175,14 +176,16 @@ def limits_of(params):
 
 
 class NicTest(uvm_test):
-    """Base of the system tests: a subclass names its scenario (tb/scenarios), profile, straps and
-    timing.
+    """Base of the system tests: a subclass names scenario, profile, straps and timing.
 
-    `sequence` is one of tb/env/control.py to be run instead. `least` is how many things have to be
-    compared at least, `shown` which kinds of ev_* events are compared in the default build
-    (tb/env/shown.py). How the hosts' CPUs combine stores comes with the run, drawn from its seed.
-    `sizes` is the pair (max payload size, max read request size) in bytes of all devices; without
-    one each test draws its own pair from the seed.
+    - `work`: the scenario (tb/scenarios).
+    - `sequence`: a sequence of tb/env/control.py that runs instead of a scenario.
+    - `least`: the minimum number of comparisons.
+    - `shown`: the kinds of ev_* events compared in the default build (tb/env/shown.py).
+    - `sizes`: (max payload size, max read request size) in bytes of all devices; without `sizes`
+      each test draws its own pair from the seed.
+
+    The run draws from its seed how the hosts' CPUs combine stores.
     """
 
     work = sequence = None

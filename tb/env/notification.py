@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of completion events and interrupts: what host stores and written entries permit.
+"""Bounds completion events and interrupts by host stores and written entries.
 
-An arm takes effect at some time after the host posted it, so the order of an arm and a completion
-is open while both are on their way. Each event entry needs an arm of its CQ that no earlier entry
-used, a CQE that this arm did not cover, and an arm of the EQ since the last entry of that CQ. Each
-message needs an arm of its EQ that no earlier message used and an entry that no earlier message
-reported. Every entry and message uses the oldest arm that permits it, which leaves most to those
-that follow: what is refused is legal in no order. At rest every arm has taken effect: there the
-bounds are drawn together, and an event or message that is missing is named.
+An arm takes effect some time after the host posted it, so the order of an arm and a completion is
+open while both are in flight. The rules:
 
-Cycles are those in which the host posted a store or the device handed an entry or message over.
+- Each EQE needs an arm of its CQ that no earlier EQE used, a CQE that this arm did not cover, and
+  an arm of the EQ since the last EQE of that CQ.
+- Each message needs an arm of its EQ that no earlier message used, and an entry that no earlier
+  message reported.
+
+Every entry and message uses the oldest arm that permits it, which leaves the most for later ones: a
+refused output is valid in no order. At rest every arm has taken effect, so the bounds are tightened
+and a missing event or message is reported.
+
+A cycle is the one in which the host posted a store or the device handed over an entry or message.
 """
 
 from collections import deque
@@ -19,7 +23,7 @@ NEVER = -1
 
 
 class AdminMessages:
-    """Messages of the admin vector: each reports one response or asynchronous event or more."""
+    """Bounds messages of the admin vector; a message reports one or more ACQEs or AENQ entries."""
 
     def __init__(self, vector):
         self.vector = vector
@@ -30,31 +34,31 @@ class AdminMessages:
         return f"vector {self.vector} of the admin queues"
 
     def entry(self, cycle):
-        """A response or asynchronous event was written."""
+        """Records a written admin response or asynchronous event."""
         self.unreported.append(cycle)
         self.last_entry = cycle
 
     def message(self, cycle):
-        """Uses what permits a message now; False where nothing does."""
+        """Consumes the entry that permits a message in this cycle; False without such an entry."""
         if not self.unreported or self.unreported[0] >= cycle:
             return False
         self.unreported.popleft()
         return True
 
     def missing(self):
-        """The message that is missing at rest, None where none is."""
+        """Returns the text of the message that is missing at rest, or None."""
         if self.last_entry <= self.last_message:
             return None
         return f"message of {self}: entry of cycle {self.last_entry} was not reported"
 
     def rest(self, blocked):
-        """At rest: everything was reported, but for a message that a mask holds back."""
+        """At rest every entry is reported, except for a message that a mask holds back."""
         while len(self.unreported) > blocked:
             self.unreported.popleft()
 
 
 class EventQueue:
-    """One EQ: arms of the host, entries and messages of the device."""
+    """Bounds one EQ: arms by the host, EQEs and messages by the device."""
 
     def __init__(self, number, vector):
         self.number, self.vector = number, vector
@@ -68,33 +72,33 @@ class EventQueue:
 
     @property
     def last_arm(self):
-        """Cycle of the youngest arm."""
+        """Cycle of the newest arm."""
         return self.arms[-1] if self.arms else NEVER
 
     def arm(self, cycle):
-        """The host posted an arm."""
+        """Records an arm posted by the host."""
         self.arms.append(cycle)
         self.open_arms.append(cycle)
 
     def entry(self, cycle):
-        """An event entry was written."""
+        """Records a written EQE."""
         self.unreported.append(cycle)
         self.last_entry = cycle
 
     def message(self, cycle):
-        """Uses what permits a message now; False where nothing does."""
+        """Consumes the arm and the EQE that permit a message in this cycle; False without them."""
         arms, entries = self.open_arms, self.unreported
         if not arms or arms[0] >= cycle or not entries or entries[0] >= cycle:
             return False
         armed = arms.popleft()
         entries.popleft()
-        # Entries from before the arm cannot be new behind the message that it led to.
+        # EQEs from before the arm are covered by the message that the arm led to.
         while entries and entries[0] <= armed:
             entries.popleft()
         return True
 
     def missing(self):
-        """The message that is missing at rest, None where none is."""
+        """Returns the text of the message that is missing at rest, or None."""
         if self.last_message >= min(self.last_arm, self.last_entry):
             return None
         return (
@@ -103,7 +107,7 @@ class EventQueue:
         )
 
     def rest(self, blocked):
-        """At rest: armed or with a new entry, but not both, unless a mask holds a message back."""
+        """At rest the EQ has an arm or a new EQE, not both, unless a mask holds a message back."""
         if not blocked and self.last_arm > self.last_message:
             self.unreported.clear()
         if not blocked and self.last_entry > self.last_message:
@@ -114,7 +118,7 @@ class EventQueue:
 
 
 class Arm:
-    """An arm of a CQ: when it was posted, behind how many CQEs, how many were written by then."""
+    """An arm of a CQ: its cycle, its consumer index and the number of CQEs written before it."""
 
     __slots__ = ("consumer", "cycle", "written")
 
@@ -123,7 +127,7 @@ class Arm:
 
 
 class CompletionQueue:
-    """One CQ in interrupt mode: arms of the host, CQEs and event entries of the device."""
+    """Bounds one CQ in interrupt mode: arms by the host, CQEs and EQEs by the device."""
 
     def __init__(self, number, eq, model, before=None):
         self.number, self.eq, self.model, self.before = number, eq, model, before
@@ -131,24 +135,24 @@ class CompletionQueue:
         self.arms = deque()
         self.last_arm = None
         self.last_event = NEVER
-        # Arms of the EQ before this one are used up by the entries that followed them.
+        # Arms of the EQ before this one are used by the EQEs that followed them.
         self.free, self.next_arm = True, len(eq.arms)
 
     def arm(self, cycle, consumer):
-        """The host posted an arm that covers `consumer` CQEs."""
+        """Records an arm posted by the host that covers `consumer` CQEs."""
         self.last_arm = Arm(cycle, consumer, self.written)
         self.arms.append(self.last_arm)
 
     def completion(self, cycle):
-        """A CQE was written."""
+        """Records a written CQE."""
         self.written += 1
         for arm in self.arms:
-            # The host posted it behind this CQE, before the logs were read.
+            # The host posted the arm after this CQE, before the logs were read.
             if arm.cycle >= cycle:
                 arm.written = self.written
 
     def refusal(self, cycle):
-        """What is due instead of an event entry; None where one is, which uses what permits it."""
+        """Consumes the arm that permits an EQE; returns None, or the expected output instead."""
         eq_arms, at = self.eq.arms, self.next_arm
         if not self.free and not (at < len(eq_arms) and eq_arms[at] < cycle):
             return f"none before EQ {self.eq.number} is armed again"
@@ -160,11 +164,11 @@ class CompletionQueue:
         return f"none: no arm is open that the {self.written} CQEs written so far fulfil"
 
     def _fulfilled(self, arm):
-        """True when an arm may have met a CQE that it does not cover."""
+        """True when the arm may have found a CQE that it does not cover."""
         return arm.written != self.written or arm.consumer != self.written & _COUNT_MASK
 
     def missing(self):
-        """The event entry that is missing at rest, None where none is."""
+        """Returns the text of the EQE that is missing at rest, or None."""
         if self.last_arm is None:
             return None
         cycle, consumer = self.last_arm.cycle, self.last_arm.consumer
@@ -176,7 +180,7 @@ class CompletionQueue:
         )
 
     def rest(self):
-        """At rest: the youngest arm may be open, and one event may be held for an arm of the EQ."""
+        """At rest only the newest arm may be open, and one event may wait for an arm of the EQ."""
         if not self.free and self.next_arm < len(self.eq.arms):
             self.free = True
         if self.free:

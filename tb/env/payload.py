@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payload that the predictor wrote and the device has to write: same places, same bytes.
+"""Compares the payload that the device writes with the predictor's: same addresses, same bytes.
 
-A device may cut a message where it likes; messages that meet the same address keep their order
-within a queue. Bytes count as written once they were compared.
+A device may split a message at any byte. Messages to the same address keep their order within a
+queue. Bytes count as written after their comparison.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ class Message:
 
 
 class Piece:
-    """A range of host memory and what must be written there, by `message` if by any."""
+    """A host memory range, its expected bytes, and the `message` that they belong to, if any."""
 
     __slots__ = ("address", "data", "message")
 
@@ -28,7 +28,7 @@ class Piece:
 
 
 class DuePayload:
-    """All pieces of one device that are due, by the address at which each begins."""
+    """All outstanding pieces of one device, by start address."""
 
     def __init__(self):
         self._by_address = {}
@@ -37,11 +37,11 @@ class DuePayload:
         return chain.from_iterable(self._by_address.values())
 
     def clear(self):
-        """Nothing is due any more."""
+        """Drops all outstanding pieces."""
         self._by_address.clear()
 
     def add(self, address, data, message=None):
-        """The predictor wrote these bytes."""
+        """Adds bytes that the predictor wrote."""
         if message is not None:
             message.left += len(data)
         self._put(Piece(address, data, message))
@@ -51,7 +51,7 @@ class DuePayload:
         (queue.appendleft if first else queue.append)(piece)
 
     def write(self, address, data):
-        """The device wrote these bytes; ValueError where they are not due."""
+        """Removes bytes that the device wrote; raises ValueError if they are not due."""
         while data:
             piece = self._find(address, data)
             size = min(len(piece.data), len(data))
@@ -65,7 +65,7 @@ class DuePayload:
             address, data = address + size, data[size:]
 
     def _find(self, address, data):
-        """The oldest piece at an address whose bytes these are."""
+        """Returns the oldest piece at an address that holds these bytes."""
         queue = self._by_address.get(address)
         if queue is None:
             queue = self._split(address)
@@ -82,7 +82,7 @@ class DuePayload:
         )
 
     def _split(self, address):
-        """Cuts the pieces around an address where nothing begins, so that they begin there."""
+        """Splits the pieces that enclose `address` so that a piece starts there."""
         around = [
             piece for piece in self if piece.address < address < piece.address + len(piece.data)
         ]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference model beside one simulated device: fed with the same stores, requested what is due.
+"""Predicts the outputs of one device: a reference model that receives the same stores.
 
-Its outputs are sorted into what the scoreboard can compare whatever the device's timing: admin
+The outputs are sorted so that the comparison does not depend on the device's timing: admin
 responses by command id, completions by queue pair, packets by sender and receiver, payload by
-address. A reset takes effect in the model when the device shows its begin; stores behind it wait.
+address. A reset takes effect in the model when the device reports its begin; later stores wait for
+it.
 """
 
 from collections import Counter, defaultdict, deque
@@ -24,19 +25,20 @@ from tb.env.notification import AdminMessages, CompletionQueue, EventQueue
 from tb.env.payload import DuePayload, Message
 
 PAGE_BYTES = 4096
-# Which queue gets a message context when all are in use is a matter of time: here none ever waits.
+# Allocation of the last free message context depends on time: here the model never runs out.
 UNBOUND = {"msg_w": 24}
 
 
 def pages(start, end):
-    """Addresses of the pages that a range touches."""
+    """Returns the addresses of the pages that a range touches."""
     return range(start // PAGE_BYTES * PAGE_BYTES, end, PAGE_BYTES)
 
 
 class Ring:
-    """A ring the device writes, and how many entries of it were written so far.
+    """A ring that the device writes, and the number of entries written so far.
 
-    `bounds` says which events or messages its entries permit (tb/env/notification.py)."""
+    `bounds` limits the events or messages that its entries permit (tb/env/notification.py).
+    """
 
     bounds = None
 
@@ -56,7 +58,7 @@ _TIME = slice(8, 16)
 
 
 def clear_phase(kind, entry):
-    """The entry without its phase bit, and the bit."""
+    """Returns the entry without its phase bit, and the bit."""
     at = _PHASE_AT[kind]
     byte = entry[at]
     if byte & 1:
@@ -65,22 +67,22 @@ def clear_phase(kind, entry):
 
 
 def clear_time(entry):
-    """An asynchronous event without its time, which is the device's own."""
+    """Returns an AENQ entry with its time cleared: each device has its own clock."""
     return entry[: _TIME.start] + bytes(8) + entry[_TIME.stop :]
 
 
 def is_keep_alive(entry):
-    """True for an asynchronous event of the device's own."""
+    """True for a keep-alive, which the device sends on its own."""
     return int.from_bytes(entry[:2], "little") == defs.AdminAenqGroup.KEEP_ALIVE
 
 
 def time_of(entry):
-    """When an asynchronous event was, in cycles of the device."""
+    """Returns the time of an AENQ entry, in cycles of the device."""
     return int.from_bytes(entry[_TIME], "little")
 
 
 def clear_checksum(entry, version):
-    """An admin response without its checksum; raises ValueError where that is wrong."""
+    """Returns an ACQE without its checksum; raises ValueError if the checksum is wrong."""
     bare = defs.AdminAcqEntry.unpack(entry)
     head = bare.acq_common_descriptor
     checksum, head.checksum = head.checksum, 0
@@ -101,14 +103,14 @@ _MSG_ID_END = defs.PktHdr.msg_id.offset + defs.PktHdr.msg_id.size
 _PATH = defs.PktHdr.path.offset
 
 
-# (opcode, src_qpn, dst_qpn, src_node, dst_node) of a packet: packets of one route keep their order,
-# everything else may pass each other.
+# (opcode, src_qpn, dst_qpn, src_node, dst_node) of a packet. Packets of one route keep their order;
+# packets of different routes may be reordered.
 route_of = _ROUTE.unpack_from
 psn_of = precompiled(defs.PktHdr, "psn").unpack_from
 
 
 def same_packet(one, other):
-    """Equal but for what a device chooses for itself: psn, msg_id, path."""
+    """True for packets equal except for the fields that a device chooses: psn, msg_id, path."""
     return one == other or (
         one[:_PSN] == other[:_PSN]
         and one[_MSG_ID_END:_PATH] == other[_MSG_ID_END:_PATH]
@@ -117,12 +119,12 @@ def same_packet(one, other):
 
 
 class Vectors:
-    """Which messages the MSI-X table of a model permits, now or as messages in flight saw it."""
+    """Decides which messages the MSI-X table permits, now or at the time of the message."""
 
     def __init__(self, interrupts):
         self._interrupts = interrupts
         self.of_message = {}
-        # Masked when the device was at rest, and not opened since.
+        # Vectors that were masked when the device was at rest, and not unmasked since.
         self.masked, self.admin_masked = set(), False
         write_table = interrupts.write_table
 
@@ -137,8 +139,10 @@ class Vectors:
         interrupts.write_table = noted
 
     def blocks(self, vector):
-        """True where a message of this vector may be pending, or was lost; a vector beyond the
-        table has none."""
+        """True if a message of this vector may be pending or lost.
+
+        A vector beyond the table has no messages.
+        """
         interrupts = self._interrupts
         return (
             not interrupts.enabled or interrupts.function_mask or vector >= interrupts.vectors
@@ -146,30 +150,30 @@ class Vectors:
         )  # fmt: skip
 
     def opened(self):
-        """The function mask may have been cleared."""
+        """Updates the masked vectors after a possible clear of the function mask."""
         self.masked = set(filter(self.blocks, self.masked))
 
     def admin_opened(self, masked):
-        """INTR_MASK is `masked` now."""
+        """Records the value of INTR_MASK."""
         self.admin_masked &= masked
 
     def rest(self, admin_masked):
-        """The device is at rest: what is masked now sends nothing until it is opened."""
+        """The device is at rest: a masked vector sends no message until it is unmasked."""
         self.masked = set(filter(self.blocks, range(self._interrupts.vectors)))
         self.admin_masked = admin_masked
 
 
 class Unwatched:
-    """Stands where nobody follows what the objects of a device own (tb/env/iommu.py)."""
+    """Replaces LiveMemory (tb/env/iommu.py) where the memory of objects is not tracked."""
 
     commands = staticmethod(nullcontext)
 
     def reset_posted(self):
-        """The host posted a reset."""
+        """Accepts a reset posted by the host."""
 
 
 class Predictor:
-    """One reference device and what it still owes."""
+    """One reference device and its outstanding outputs."""
 
     def __init__(self, node_id, profile, limits=None, **straps):
         self.memory = Memory()
@@ -186,7 +190,7 @@ class Predictor:
         self.device.on_interrupt = self._on_interrupt
         self.responses = defaultdict(deque)
         self.async_events = deque()
-        # Entries of each key, and of receives the message of each entry (None without payload).
+        # Entries of each key, and for receives the message of each entry (None without payload).
         self.completions = defaultdict(list)
         self.messages = defaultdict(list)
         self.payload = DuePayload()
@@ -195,11 +199,11 @@ class Predictor:
         self.packets = defaultdict(deque)
         self.interrupts = Counter()
         self.touched = set()
-        # A reset that the host posted and the device has not begun, and the host's actions behind
-        # it; between its begin and its end entries may still leave, or not.
+        # A reset that the host posted and the device has not begun, with the host's later actions.
+        # Between begin and end of a reset, outstanding entries may leave or not.
         self.waiting = deque()
         self.resetting = self._cancels_responses = False
-        # The device may show a reset in progress that the model has finished.
+        # The device may report a reset in progress that the model has finished.
         self.unfinished = False
         self.cycle, self.bus_master = 0, True
         self.live = Unwatched()
@@ -209,7 +213,7 @@ class Predictor:
         self._observe()
 
     def store(self, bar, offset, data, cycle=0):
-        """A host store that was posted in `cycle`, and the rings that came to be by it."""
+        """Applies a host store posted in `cycle` and finds the rings that it created."""
         if self.waiting:
             self.waiting.append(lambda: self.store(bar, offset, data, cycle))
         elif bar == defs.EFA_REG_BAR and self._resets(offset, data):
@@ -235,7 +239,7 @@ class Predictor:
         return 0 <= at <= len(data) - 4 and data[at] & 1 and not self.device.in_reset
 
     def flr(self):
-        """Function-level reset."""
+        """Posts a function-level reset."""
         self.live.reset_posted()
         self.waiting.append(self._flr)
 
@@ -246,7 +250,7 @@ class Predictor:
         self._observe()
 
     def set_bus_master(self, on):
-        """Bus mastering was switched behind all stores before it."""
+        """Switches bus mastering after all earlier stores."""
         if self.waiting:
             self.waiting.append(lambda: self.set_bus_master(on))
         else:
@@ -255,14 +259,14 @@ class Predictor:
                 self.device.set_bus_master(on)
 
     def set_function_mask(self, on):
-        """The function mask of MSI-X, at rest."""
+        """Sets the function mask of MSI-X, at rest."""
         self.device.set_msix(True, on)
         self.vectors.opened()
 
     def reset_begun(self):
-        """The device has begun a reset; False where nobody requested one."""
+        """Applies the posted reset that the device has begun; False if no reset is posted."""
         if not self.waiting:
-            # A function-level reset takes over one that has not drained.
+            # A function-level reset takes over a reset that has not drained.
             return self.resetting
         actions, self.waiting = self.waiting, deque()
         flr = max((at for at, action in enumerate(actions) if action == self._flr), default=0)
@@ -273,9 +277,11 @@ class Predictor:
         return True
 
     def reborn(self, memory):
-        """The device has drained: nothing of before is due, and nothing of it may come any more.
+        """Clears all outstanding outputs after the drain; an earlier output is now an error.
 
-        How far it got is its own affair, so memory is as the device left it."""
+        The progress of the device at the reset is not predicted, so memory is copied from the
+        device.
+        """
         self.resetting = False
         for owed in (self.responses, self.completions, self.messages, self.payload, self.packets,
                      self.async_events):  # fmt: skip
@@ -288,7 +294,7 @@ class Predictor:
             self.memory.poke(page, memory.read(page, PAGE_BYTES))
 
     def missing(self):
-        """Events and messages that a device at rest still owes."""
+        """Returns texts of the events and messages that a device at rest has not sent."""
         device = self.device
         if self.waiting or self.resetting or not self.bus_master:
             return []
@@ -302,14 +308,14 @@ class Predictor:
         return [one for one in owed if one]
 
     def _may_report(self, source):
-        """False for messages that INTR_MASK holds, and those of an EQ that is gone."""
+        """False for messages that INTR_MASK holds and for messages of a destroyed EQ."""
         if isinstance(source, AdminMessages):
             return not self.device.admin.masked
         number = source.number
         return self.event_queues[number] is source and self.device.objects.eqs.get(number)
 
     def rest(self):
-        """Nothing is on its way: every arm has taken effect, and nothing more comes of itself."""
+        """At rest every arm has taken effect and no further output follows."""
         device = self.device
         if self.waiting or self.resetting or not self.bus_master:
             return
@@ -327,12 +333,12 @@ class Predictor:
         self._by_page = defaultdict(list)
         self.ring_pages = set()
         self.ring_page_array = np.empty(0, np.uint64)
-        # By vector: whatever sends its messages. By number: EQs, and CQs in interrupt mode.
+        # Sources of messages by vector; EQs and CQs in interrupt mode by number.
         self.sources = defaultdict(list)
         self.event_queues, self.completion_queues = {}, {}
 
     def _observe(self):
-        """Notes arms as the model carries them out; a reset makes its data path anew."""
+        """Records arms as the model executes them; a reset replaces the data path."""
         completions = self.device.datapath.completions
         if completions is self._observed:
             return
@@ -343,7 +349,7 @@ class Predictor:
             if cq.eq is not None and value >> _ARM_LSB & 1:
                 bounds = self.completion_queues.get(cq.index)
                 if bounds is None or bounds.model is not cq:
-                    # It was created when bus mastering came back.
+                    # The CQ was created when bus mastering was switched on again.
                     self._find_rings()
                     bounds = self.completion_queues[cq.index]
                 bounds.arm(self.cycle, value & _CONSUMER_MASK)
@@ -358,7 +364,7 @@ class Predictor:
         completions.ring, completions.arm_eq = ring_noted, arm_eq_noted
 
     def _find_rings(self):
-        """Rings appear with the commands and registers that name them."""
+        """Finds the rings that commands and registers have named."""
         device, seen = self.device, {}
         admin = device.admin
         self._acq = admin.acq
@@ -382,11 +388,11 @@ class Predictor:
         for name, (_, place, owner) in seen.items():
             if name not in known or known[name][1] != place:
                 self._add_ring(Ring(*place), owner)
-        # The model's rings are kept, so that no other object gets their identity meanwhile.
+        # The model's rings stay referenced, so that no other object gets the same id().
         self.rings = seen
 
     def _add_ring(self, ring, owner):
-        """`owner`: the vector that reports its entries, the model's CQ of completions."""
+        """Adds a ring; `owner` is the model's CQ for completions, else the reporting vector."""
         if ring.kind == COMPLETION:
             ring.bounds = self._bounds_of(owner)
         elif ring.kind == EVENT:
@@ -403,7 +409,7 @@ class Predictor:
         self.ring_page_array = np.array(sorted(self.ring_pages), np.uint64)
 
     def _bounds_of(self, cq):
-        """The bounds of a CQ's events, None in polled mode."""
+        """Returns the bounds of a CQ's events, None in polled mode."""
         if cq.eq is None:
             return None
         known = self.completion_queues.get(cq.index)
@@ -413,7 +419,7 @@ class Predictor:
         return known
 
     def in_ring_pages(self, addresses):
-        """Which of these page addresses hold ring entries (arrays); pages of rings are few."""
+        """Marks the page addresses that hold ring entries (arrays); such pages are few."""
         pages_of_rings = self.ring_page_array
         if not len(pages_of_rings):
             return np.zeros(len(addresses), bool)
@@ -421,21 +427,21 @@ class Predictor:
         return pages_of_rings[np.minimum(found, len(pages_of_rings) - 1)] == addresses
 
     def in_ring_page(self, address):
-        """True where the page of an address holds ring entries."""
+        """True if the page of an address holds ring entries."""
         return address & -PAGE_BYTES in self.ring_pages
 
     def ring_of(self, address, size):
-        """The ring that a device's write goes to, None elsewhere; ValueError for a part of one."""
+        """Returns the ring of a DMA write, None elsewhere; ValueError for a partial entry."""
         for ring in self._by_page.get(address // PAGE_BYTES, ()):
-            # The youngest ring that the address lies in.
+            # The newest ring that holds the address comes first.
             if ring.base <= address < ring.end:
                 if (address - ring.base) % ring.entry_bytes or size != ring.entry_bytes:
-                    raise ValueError(f"{ring}: {size} bytes at {address:#x} are no whole entry")
+                    raise ValueError(f"{ring}: {size} bytes at {address:#x} are a partial entry")
                 return ring
         return None
 
     def touch(self, address, size):
-        """Somebody wrote here: what both sides hold is compared in the end."""
+        """Marks the pages of a write: device and model contents are compared at the end."""
         page, last = address & -PAGE_BYTES, address + size - 1
         self.touched.add(page)
         if last - page >= PAGE_BYTES:
@@ -443,7 +449,7 @@ class Predictor:
 
     def _on_write(self, address, data):
         if self.device.admin.acq is not self._acq:
-            # Commands that were posted before are answered by the very store that enables the ring.
+            # The store that enables the ring also executes commands posted before.
             self._find_rings()
         size = len(data)
         self.touch(address, size)
@@ -463,7 +469,7 @@ class Predictor:
             key = completion_key(ring, entry)
             self.completions[key].append(entry)
             if key[2] != SEND_QUEUE:
-                # The payload that the model has just written is that of this completion.
+                # The payload that the model has just written belongs to this completion.
                 self.messages[key].append(self._message)
                 self._message = None
         elif ring.kind == ADMIN_RESPONSE:
@@ -476,7 +482,7 @@ class Predictor:
             self.async_events.append(clear_time(entry))
 
     def _command_of(self, head):
-        """The command behind a response: opcode, status, slot, depth of the ring, version."""
+        """Returns the command of a response: opcode, status, slot, ring depth, version."""
         admin = self.device.admin
         opcode, slot = admin.current
         return opcode, int(head.status), slot, admin.aq.depth, self.device.version
@@ -496,6 +502,6 @@ class Predictor:
 
 
 def completion_key(ring, entry):
-    """Completions of one key are compared with each other."""
+    """Returns the key of a completion; completions of one key are compared with each other."""
     flags, qp_num = _ENTRY.unpack_from(entry)
     return ring.place, qp_num, flags >> _Q_TYPE_LSB & 3

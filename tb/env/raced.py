@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL backend for software that races with the device: statuses and data depend on time there,
-so they are not compared with the model; the boundary rules hold all the same.
+"""Runs software that races with the device on the RTL backend.
 
-A reference device follows the admin commands alone. It says which objects live, so that the IOMMU
-(tb/env/iommu.py) fails an access to memory that a response has released.
+Statuses and data depend on time there, so they are not compared with the model; the boundary rules
+are checked. A reference device executes only the admin commands. It reports which objects live, so
+that the IOMMU (tb/env/iommu.py) fails an access to memory that a response has released.
 """
 
 from efa import defs
@@ -15,7 +15,7 @@ from tb.lib.host import InnerLink, RtlBackend
 
 
 class RacedBackend(RtlBackend):
-    """One device of a running simulation; `live` is LiveMemory or one that is wrong on purpose."""
+    """One device of a running simulation; `live` is LiveMemory or a deliberately wrong variant."""
 
     def __init__(self, link, name, device=0, node_id=1, live=LiveMemory):
         model = Device(Memory(), node_id=node_id)
@@ -32,11 +32,11 @@ class RacedBackend(RtlBackend):
         super().stores(items)
 
     def pause(self, cycles):
-        """Time passes."""
+        """Advances time by `cycles`."""
         self.link.run([], cycles)
 
 
 def raced(native, sim, live=LiveMemory):
-    """Backends of a bench that was started; use them in a function called through `bridge`."""
+    """Returns the backends of a started bench; use them in a function called through `bridge`."""
     link = InnerLink(native)
     return [RacedBackend(link, sim, d, 1 + d, live) for d in range(native.devices)]

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what leaves the devices with what the reference models say, at once and to the end.
+"""Compares the outputs of the devices with those of the reference models.
 
 Stores reach the models when they are posted, a reset when the device begins it. Packets reach them
-when the device they go to has taken them in, so that both see the same order. Within a queue order
-must hold; between queues any order is legal. Payload must be written before its completion, a
-completion before its event, an entry before the message that reports it. What is left over at the
-end, a ring entry in the wrong slot or phase, a difference in host memory, or a run in which nothing
-was compared: each fails. While a device is reset nothing is owed, but what leaves must be due.
+when the destination device has accepted them, so that both see the same order. The rules:
+
+- Order holds within a queue; between queues any order is valid.
+- Payload is written before its completion, a completion before its EQE, an entry before the message
+  that reports it.
+- A ring entry is in the right slot with the right phase; host memory is equal.
+- No output is outstanding at the end, and at least one output was compared.
+- During a reset no output is required, but each output must be due.
+
+A violation fails at once, an outstanding output at the end.
 """
 
 from collections import Counter, defaultdict, deque
@@ -47,17 +52,17 @@ PAGE_MASK = np.uint64(-PAGE_BYTES & (1 << 64) - 1)
 
 
 class Difference(AssertionError):
-    """Device and model disagree; the text names device, cycle, what was expected and what came."""
+    """Device and model disagree; the text names device, cycle, expected and received output."""
 
 
-# Plain numbers: an enum's members cost more to compare than all around them.
+# Plain integers: a comparison of enum members dominates the cost here.
 _STATUS_AT = defs.IoCdescCommon.status.offset
 _FLUSHED = int(defs.IoCompStatus.FLUSHED)
 _SRD_SEND = int(defs.PktOpcode.SRD_SEND)
 
 
 def differs(where, text):
-    """The Difference at (device, cycle): in words only here, since most comparisons agree."""
+    """Returns the Difference at (device, cycle); builds the text only on a difference."""
     device, cycle = where
     return Difference(f"device {device}, cycle {cycle}: {text}")
 
@@ -71,14 +76,17 @@ def _flushed_before(owed, at):
 
 @cache
 def event_of(cqn):
-    """The entry of a CQ's event, without its phase bit."""
+    """Returns the EQE of a CQ, without its phase bit."""
     comp_event = defs.AdminCompEvent(cqn=cqn)
     return defs.AdminEqe(event_type=_EVENT_TYPE, u=defs.AdminEqeU(comp_event=comp_event)).pack()
 
 
 class Scoreboard:
-    """`memories` are the host memories that the devices write; `moderation`: least cycles between
-    two messages of a vector."""
+    """Compares devices with models.
+
+    `memories` are the host memories that the devices write; `moderation` is the minimum number of
+    cycles between two messages of a vector.
+    """
 
     def __init__(self, memories, profile="default", first_node=1, limits=None, moderation=0,
                  **straps):  # fmt: skip
@@ -91,45 +99,45 @@ class Scoreboard:
         self.compared = Counter()
         self.listeners = []
         self._flying = [defaultdict(deque) for _ in memories]
-        # Were on their way to a device when it was reset: they may or may not have come in.
+        # Packets that were in flight to a device at its reset: the device may accept or drop them.
         self._doubtful = [defaultdict(deque) for _ in memories]
         self._admin_interrupts = Counter()
         self._next_psn = Counter()
 
-    # The host's side, as it happens
+    # Actions of the host, in order
 
     def store(self, device, bar, offset, data, cycle=0):
-        """A host store that was just posted, in `cycle`."""
+        """Passes a host store that was posted in `cycle`."""
         self.predictors[device].store(bar, offset, data, cycle)
 
     def host_write(self, device, address, data):
-        """The CPU wrote its memory."""
+        """Copies a CPU write to the model's memory."""
         self.predictors[device].memory.poke(address, data)
 
     def bus_master(self, device, on):
-        """Bus mastering of one device was switched."""
+        """Switches bus mastering of one device."""
         self.predictors[device].set_bus_master(bool(on))
 
     def function_mask(self, device, on):
-        """The function mask of MSI-X of one device, which is at rest, was set or cleared."""
+        """Sets or clears the MSI-X function mask of one device, which is at rest."""
         self.predictors[device].set_function_mask(bool(on))
 
     def async_event(self, device, group, syndrome, data):
-        """The management side of a device requested an event."""
+        """Requests an asynchronous event as the management side of a device."""
         self.predictors[device].device.raise_event(group, syndrome, data)
 
     def fail_reads(self, device, address, size):
-        """Host reads of a range fail from now on."""
+        """Makes host reads of a range fail from now on."""
         self.predictors[device].memory.fail(address, size)
 
     def flr(self, device):
-        """Function-level reset of one device."""
+        """Posts a function-level reset of one device."""
         self.predictors[device].flr()
 
-    # The device's side, in the order of its cycles
+    # Outputs of the devices, in cycle order
 
     def write(self, device, cycle, address, data):
-        """A DMA write of a device."""
+        """Compares a DMA write of a device."""
         predictor = self.predictors[device]
         where = device, cycle
         try:
@@ -146,7 +154,7 @@ class Scoreboard:
             raise differs(
                 where,
                 f"{ring} got slot {slot} phase {phase}, "
-                f"entry {ring.written} belongs into slot {wanted_slot} with phase {1 - wrap % 2}",
+                f"entry {ring.written} belongs in slot {wanted_slot} with phase {1 - wrap % 2}",
             )
         ring.written += 1
         if ring.kind == COMPLETION:
@@ -159,8 +167,7 @@ class Scoreboard:
             self._event(predictor, where, ring, entry)
 
     def looks_at(self, devices, addresses):
-        """Which of these DMA writes go to rings or response register reads (arrays, one a
-        write)."""
+        """Marks the DMA writes that go to rings or to register responses (arrays)."""
         looked = np.zeros(len(addresses), bool)
         for device, predictor in enumerate(self.predictors):
             special = predictor.in_ring_pages(addresses & PAGE_MASK)
@@ -170,10 +177,10 @@ class Scoreboard:
         return looked
 
     def payload_writes(self, device, cycle, address, data, count=1):
-        """So many DMA writes behind each other, the last one of this cycle, that go to no ring."""
+        """Compares `count` contiguous DMA writes to no ring, the last one in this cycle."""
         predictor = self.predictors[device]
         if predictor.in_ring_page(address):
-            # The ring came to be in the batch of this very write.
+            # The ring was created in the same batch as this write.
             size = len(data) // count
             for at in range(0, len(data), size):
                 self.write(device, cycle, address + at, data[at : at + size])
@@ -195,8 +202,10 @@ class Scoreboard:
 
     @staticmethod
     def _not_finished(data, wanted):
-        """True for a status that shows a reset in progress which the model has finished: how long
-        one takes is the device's own affair."""
+        """True for a reset in progress in the device that the model has finished.
+
+        The duration of a reset is up to the device.
+        """
         due = defs.AdminMmioReqReadLessResp.unpack(wanted)
         if due.reg_off != defs.Reg.DEV_STS or due.reg_val != _FINISHED:
             return False
@@ -228,7 +237,7 @@ class Scoreboard:
         self._report("command", command)
 
     def _async_event(self, predictor, where, ring, entry):
-        """Events that were requested keep their order; keep-alives come between as they may."""
+        """Compares an AENQ entry: requested events keep their order, keep-alives may mix in."""
         bare, time = clear_time(entry), time_of(entry)
         owed, alive = predictor.async_events, is_keep_alive(bare)
         wanted = next((one for one in owed if is_keep_alive(one) == alive), None)
@@ -238,7 +247,7 @@ class Scoreboard:
                 where, f"asynchronous event\n  expected {expected}\n  got      {bare.hex()}"
             )
         if time < self._event_times[where[0]]:
-            raise differs(where, f"asynchronous event of cycle {time}, one came of a later one")
+            raise differs(where, f"asynchronous event of cycle {time}, after one of a later cycle")
         owed.remove(wanted)
         self._event_times[where[0]] = time
         ring.bounds.entry(where[1])
@@ -247,7 +256,7 @@ class Scoreboard:
     def _completion(self, predictor, where, ring, entry):
         key = completion_key(ring, entry)
         owed = predictor.completions.get(key, [])
-        # SRD acknowledges in any order, so sends are looked up; receives keep theirs.
+        # SRD acknowledges in any order, so the search covers all sends; receives keep their order.
         _, qp_num, queue = key
         try:
             at = owed.index(entry)
@@ -283,7 +292,7 @@ class Scoreboard:
             raise differs(where, f"{ring}\n  expected {wanted.hex()}\n  got      {entry.hex()}")
         refusal = f"none: CQ {cqn} has no EQ"
         while bounds is not None:
-            # A CQ that is gone may have led to this one, until the device was at rest.
+            # A destroyed CQ may have led to this EQE, until the device was at rest.
             refusal = bounds.refusal(cycle) if bounds.eq is ring.bounds else "one on another EQ"
             bounds = bounds.before if refusal else None
         if refusal:
@@ -294,7 +303,7 @@ class Scoreboard:
         self.compared["events"] += 1
 
     def packet(self, device, cycle, packet):
-        """A packet that left a device."""
+        """Compares a packet that left a device."""
         where = device, cycle
         route = route_of(packet)
         owed = self.predictors[device].packets.get(route)
@@ -316,14 +325,14 @@ class Scoreboard:
         self._fly(route, wanted)
 
     def _fly(self, route, packet):
-        """On its way: the model at its end gets it when the device there has it."""
+        """Puts a packet in flight until the destination device accepts it."""
         opcode, source, destination, _, node = route
         target = self.by_node.get(node)
         if target is not None:
             self._flying[target][opcode, source, destination].append(packet)
 
     def event(self, device, cycle, kind, data):
-        """Something an ev_* port showed: a packet taken in is what the model gets now."""
+        """Processes an ev_* event; a packet that the device accepts goes to the model."""
         if kind == LAST_FLIT:
             opcode = data >> _OP_LSB & _OP_MASK
             key = opcode, data >> _SRC_LSB & _SRC_MASK, data >> _DST_LSB & _DST_MASK
@@ -331,7 +340,7 @@ class Scoreboard:
             if waiting:
                 self.predictors[device].device.receive(waiting.popleft())
         elif kind == ASYNC:
-            # When a period is over is the device's affair; whether there is room is not.
+            # The end of the period depends on the device; the free space of the ring does not.
             if defs.EVENTS.aenq.unpack(data).group == KEEP_ALIVE:
                 self.predictors[device].device.keep_alive()
         elif kind == RESET:
@@ -341,14 +350,14 @@ class Scoreboard:
             if step == DRAINED:
                 self._reborn(device)
             elif step == DONE:
-                # By now the fabric has nothing of before.
+                # By now the fabric holds no packet from before the reset.
                 self._doubtful[device].clear()
                 self.predictors[device].unfinished = False
         if self.listeners:
             self._report("event", (device, cycle, kind, data))
 
     def interrupt(self, device, cycle, vector, address=None):
-        """An MSI-X message: its data, and its address where that is known."""
+        """Compares an MSI-X message: its data, and its address if known."""
         predictor = self.predictors[device]
         where = device, cycle
         vectors = predictor.vectors
@@ -395,10 +404,10 @@ class Scoreboard:
         for listener in self.listeners:
             listener(what, item)
 
-    # At rest, and the end
+    # At rest and at the end
 
     def missing(self):
-        """Events and messages that are owed by devices at rest."""
+        """Returns texts of the events and messages that devices at rest have not sent."""
         return [
             f"device {number}: {text}"
             for number, predictor in enumerate(self.predictors)
@@ -406,7 +415,7 @@ class Scoreboard:
         ]
 
     def rest(self):
-        """Every device is at rest: fails on an event or message that is missing."""
+        """Ends the open bounds of devices at rest; fails on a missing event or message."""
         missing = self.missing()
         if missing:
             shown = "\n  ".join(missing[:8])
@@ -415,7 +424,7 @@ class Scoreboard:
             predictor.rest()
 
     def check(self, least=1):
-        """Fails on anything unmet; returns what was compared."""
+        """Fails on any outstanding output; returns the numbers of comparisons."""
         self.rest()
         for number, predictor in enumerate(self.predictors):
             self._nothing_owed(number, predictor)
@@ -445,7 +454,7 @@ class Scoreboard:
             *(f"packet on its way: {key}" for key, due in self._flying[number].items() if due),
         ]
         wanted, got = predictor.interrupts[ADMIN_VECTOR], self._admin_interrupts[number]
-        # Moderated messages merge; that none is missing at the end shows in the software.
+        # Moderated messages merge; software detects a missing last one.
         merged = self.moderation and 0 < got <= wanted
         if got != wanted and not merged:
             owed.append(f"{wanted} admin interrupts, got {got}")
@@ -454,7 +463,7 @@ class Scoreboard:
             raise Difference(f"device {number} still owes {len(owed)} things:\n  {shown}")
 
     def _memory_equal(self, number, predictor):
-        """Every page that device or model ever wrote, byte for byte; rings were compared before."""
+        """Compares every page that device or model wrote; ring entries were compared before."""
         for page in sorted(predictor.touched - predictor.ring_pages):
             wanted = predictor.memory.peek(page, PAGE_BYTES)
             got = self.memories[number].read(page, PAGE_BYTES)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what the devices show on their ev_* ports with what the reference model shows.
+"""Compares the ev_* events of the devices with those of the reference model.
 
-A kind of event is compared as a multiset over a whole test: how often each value was shown, in any
-order. Compared are the kinds that do not depend on when something happens: what was ignored
-(anomaly_host, anomaly_admin, anomaly_net) and why a QP went to ERR (qperr).
+Each kind of event is compared as a multiset over the test: the count of each value, in any order.
+The compared kinds do not depend on time: ignored host, admin and network input (anomaly_host,
+anomaly_admin, anomaly_net) and the cause of a QP error (qperr).
 """
 
 from collections import Counter
@@ -11,15 +11,16 @@ from collections import Counter
 from efa import defs
 
 KINDS = ("anomaly_host", "anomaly_admin", "anomaly_net", "qperr")
-# Admin entries that were read and then refused: spec/events.yaml leaves open which of their numbers
-# is the detail; the device counts entries, the model names the command or the slot.
+# Refused AQEs: spec/events.yaml leaves open which number is the detail; the device counts AQEs, the
+# model names the command or the slot.
 PHASE, UNREAD, CHECKSUM = 3, 4, 6
-# An acknowledgement of no open message: the model shows it, efa_net_rx does not look at messages.
+# An acknowledgement of no outstanding message: the model reports it, efa_net_rx does not track
+# messages.
 STRAY_ACKNOWLEDGEMENT = 4
 
 
 def _compared(kind, data):
-    """The part of an event's data that both sides must agree on."""
+    """Returns the part of an event's data that both sides must agree on."""
     if kind != "anomaly_admin":
         return data
     layout = defs.EVENTS.anomaly_admin
@@ -28,7 +29,7 @@ def _compared(kind, data):
 
 
 class ShownEvents:
-    """Listens to a scoreboard and to its models, for these kinds (names of spec/events.yaml)."""
+    """Listens to a scoreboard and to its models for these kinds (names of spec/events.yaml)."""
 
     def __init__(self, board, kinds=KINDS):
         self._names = {int(defs.Ev[kind.upper()]): kind for kind in kinds}
@@ -50,8 +51,7 @@ class ShownEvents:
         device.on_event = shown
 
     def _expect(self, number, name, values):
-        """An event of a model. The device reports one fault of an admin entry: a wrong checksum
-        hides a wrong phase."""
+        """Records an event of a model; a wrong checksum of an AQE hides a wrong phase."""
         if name == "anomaly_admin":
             last, self._last[number] = self._last.get(number), values
             if values["what"] == CHECKSUM and last == {**values, "what": PHASE}:
@@ -70,7 +70,7 @@ class ShownEvents:
             self._device[device, name, _compared(name, data)] += 1
 
     def check(self):
-        """Raises AssertionError with the first differences; how many events were compared."""
+        """Raises AssertionError on differences; returns the number of compared events."""
         wrong = []
         for what, one, other in (("not shown", self._model, self._device),
                                  ("not due", self._device, self._model)):  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The random sequences on the model in the device's place, and that they can fail."""
+"""Runs the random sequences on the model as the device and proves that planted bugs fail them."""
 
 import random
 
@@ -125,7 +125,7 @@ def test_a_bug_in_one_command_is_found(monkeypatch, bug):
         admin_engine.COMMANDS, BUGS[bug],
         lambda one, cmd: (bug if one is device.device else good)(one, cmd),
     )  # fmt: skip
-    # A device that breaks down over its own bug is found out too.
+    # A planted bug may also raise an exception in the device.
     with pytest.raises((Difference, AttributeError, KeyError)):
         control.run_direct(control.RandomCommands([device], 1, LONG))
 
@@ -140,7 +140,7 @@ def says_nothing(events):
 
 @pytest.mark.parametrize("full", [overruns, says_nothing])
 def test_a_wrong_event_ring_is_found(monkeypatch, seed, full):
-    """Unread events are overwritten, or none is written at all."""
+    """Plants overwritten unread events, or no events at all."""
     [device] = ModelDut.several(1)
     good = AsyncEvents._full
     monkeypatch.setattr(
@@ -152,7 +152,7 @@ def test_a_wrong_event_ring_is_found(monkeypatch, seed, full):
 
 
 def test_every_bin_of_the_control_plane_can_be_hit(seed):
-    """Runs until the holes are closed: legal pairs of command and status only, so all can be."""
+    """Runs until no hole is left: the bins hold only possible pairs of command and status."""
     for turn in range(40):
         for interface in (1, 2, 3):
             commands(seed + turn, interface, LONG)

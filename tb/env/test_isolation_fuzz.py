@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The untrusted tenant on the model: the victim notices nothing, and every missing check is
-found."""
+"""Runs the untrusted tenant on the model: each missing check harms the victim."""
 
 import dataclasses
 import random
@@ -24,7 +23,7 @@ def run(seed, stores=SHORT, backend=None):
 
 
 def test_the_victim_notices_nothing(seed, request):
-    """A million stores with --long."""
+    """Runs a million stores with --long."""
     stores = LONG if request.config.getoption("--long") else SHORT
     done = run(seed, stores)
     assert done["tenant stores"] >= stores
@@ -39,7 +38,7 @@ def test_the_scoreboard_agrees(seed):
 
 
 class Any(int):
-    """A number that equals every other: a comparison that was left out."""
+    """Equals every number, which disables a comparison."""
 
     def __eq__(self, other):
         return True
@@ -51,7 +50,7 @@ class Any(int):
 
 
 def any_page_rings(monkeypatch):
-    """Doorbells: the page's UAR is not compared with the queue's."""
+    """Removes the check of a doorbell's UAR against the queue's."""
     get = Table.get
 
     def owner(table, number):
@@ -68,7 +67,7 @@ def any_page_rings(monkeypatch):
 
 
 def any_domain(monkeypatch):
-    """Regions: the PD is not compared with the queue pair's."""
+    """Removes the check of a region's PD against the queue pair's."""
     by_key = Objects.mr_by_key
 
     def found(objects, key):
@@ -79,7 +78,7 @@ def any_domain(monkeypatch):
 
 
 def any_range(monkeypatch):
-    """Regions: an address outside reaches what lies beside it."""
+    """Removes the range check of a region: an outside address reaches adjacent memory."""
     pieces = Mr.pieces
 
     def beside(mr, address, size):
@@ -92,7 +91,7 @@ def any_range(monkeypatch):
 
 
 def any_qkey(monkeypatch):
-    """Receives: the QKey is not compared."""
+    """Removes the QKey check of receives."""
     claim = Receives._claim
     monkeypatch.setattr(
         Receives, "_claim",
@@ -101,7 +100,7 @@ def any_qkey(monkeypatch):
 
 
 def any_slot(monkeypatch):
-    """LLQ memory: a store behind the end of a ring goes on into somebody's ring."""
+    """Removes the LLQ slot check: a store beyond a ring reaches another ring."""
     store = Datapath.store_llq
 
     def aliased(datapath, offset, data):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of a device on the model: what a reset does not end is found."""
+"""Runs the device sessions on the model; state that survives a reset is found."""
 
 import random
 
@@ -10,7 +10,7 @@ from tb.scenarios.lifecycle import SessionKnobs, random_ends
 
 
 def held_work_survives(monkeypatch, device):
-    """An FLR does not clear what waited for bus mastering."""
+    """Plants an FLR that does not clear stores held for bus mastering."""
     flr = device.flr
 
     def keeping():
@@ -22,7 +22,7 @@ def held_work_survives(monkeypatch, device):
 
 
 def queues_survive(monkeypatch, device):
-    """A register reset leaves queues and what is on its way to them."""
+    """Plants a register reset that leaves queues and their pending work."""
     cancel = device._cancel
 
     def half():
@@ -44,6 +44,6 @@ def test_nothing_comes_behind_an_end(seed):
 def test_what_survives_an_end_is_found(monkeypatch, bug):
     [device] = ModelDut.several(1)
     bug(monkeypatch, device.device)
-    # A device that breaks down over its own bug is found out too.
+    # A planted bug may also raise an exception in the device.
     with pytest.raises((AssertionError, AttributeError)):
         random_ends([device], random.Random(1), SessionKnobs(sessions=25))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scenario of tb/scenarios on the model in the device's place: they are right before RTL
-runs."""
+"""Runs every scenario of tb/scenarios on the model as the device, before RTL runs them."""
 
 import random
 

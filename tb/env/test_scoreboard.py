@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scoreboard against a model in the device's place, whole and with planted faults."""
+"""Tests the scoreboard on the model as the device, without and with planted faults."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SEND_QUEUE = defs.IoQueueType.SEND_QUEUE
 
 
 def traffic(dut):
-    """Messages of both kinds between two queue pairs of one device."""
+    """Sends messages of both kinds between two queue pairs of one device."""
     node = Node(dut)
     for kind in (UD, SRD):
         a, b = Endpoint(node, kind), Endpoint(node, kind)
@@ -50,14 +50,14 @@ def is_cqe(kind, value):
 
 
 def swap_fields(kind, value):
-    """qp_num and req_id of a completion exchanged."""
+    """Exchanges qp_num and req_id of a completion."""
     if is_cqe(kind, value):
         value = value[4:6] + value[2:4] + value[0:2] + value[6:]
     return value
 
 
 def short_ids(kind, value):
-    """The upper 48 bits of a send's request id dropped."""
+    """Drops the upper 48 bits of a send's request id."""
     if is_cqe(kind, value) and (value[3] >> 1 & 3) == SEND_QUEUE:
         value = value[:6] + bytes(6) + value[12:]
     return value
@@ -103,13 +103,13 @@ def test_a_fault_fails_the_run(fault):
     dut = ModelDut.single(fault)
     with pytest.raises((Difference, DeviceTimeout, DriverError, VerbsError)) as caught:
         traffic(dut).check()
-    # A fault may first show to the host's software; the scoreboard must see it all the same.
+    # Host software may find the fault first; the scoreboard must find it too.
     if not isinstance(caught.value, Difference):
         with pytest.raises(Difference):
             dut.board.check()
 
 
-# Planted differences, one at a time: the host sees a right device, the scoreboard a wrong one.
+# Planted differences, one at a time: the host sees a correct device, the scoreboard a wrong one.
 
 PAYLOAD, MESSAGE, ADMIN_MESSAGE, PACKET, STEP = (
     "payload", "message", "admin message", "packet", "reset step",
@@ -117,7 +117,7 @@ PAYLOAD, MESSAGE, ADMIN_MESSAGE, PACKET, STEP = (
 
 
 class Notified:
-    """Two endpoints whose receives are announced by events, and every step of the device."""
+    """Sends messages with receive events between two endpoints; can tamper with each step."""
 
     def __init__(self, kind=UD):
         self.dut = TamperedDut.single()
@@ -126,7 +126,7 @@ class Notified:
         self.dut.settle()
 
     def turn(self, number=0, size=600):
-        """One message, armed for, announced and polled; then the device is at rest."""
+        """Arms, sends one message, gets its event and polls; then the device is at rest."""
         self.post(number, size)
         self.b.cq.get_event()
         self.b.cq.wait_for(1)
@@ -134,18 +134,18 @@ class Notified:
         self.dut.settle()
 
     def turns(self, count):
-        """Messages one after the other."""
+        """Sends messages one after the other."""
         for number in range(count):
             self.turn(number)
 
     def post(self, number=0, size=600):
-        """One message is on its way."""
+        """Posts one message without waiting."""
         self.b.cq.req_notify()
         self.b.receive(size, wr_id=number)
         self.a.send(self.b, pattern(size, number), wr_id=number)
 
     def kind_of(self, output):
-        """What an output is: the kind of its ring, payload, a message, a packet or a reset step."""
+        """Returns the kind of an output: ring kind, payload, message, packet or reset step."""
         what, *arguments = output
         if what == "interrupt":
             return MESSAGE if arguments[0] else ADMIN_MESSAGE
@@ -155,13 +155,16 @@ class Notified:
         return PAYLOAD if ring is None else ring.kind
 
     def find(self, outputs, kind):
-        """Position of the first output of a kind, None where there is none."""
+        """Returns the position of the first output of a kind, or None."""
         kinds = [self.kind_of(one) for one in outputs]
         return kinds.index(kind) if kind in kinds else None
 
     def once(self, kind, change, behind=0, beside=None):
-        """`change(outputs, position)` at an output of a kind, but for the first ones of them, in a
-        step that has one of kind `beside` too."""
+        """Calls `change(outputs, position)` once, at an output of `kind`.
+
+        The first `behind` of them stay; the step must hold an output of kind `beside` too, if
+        given.
+        """
         state = {"left": behind, "done": False}
 
         def tamper(outputs):
@@ -180,7 +183,7 @@ class Notified:
 
 
 def repeat_event(notified):
-    """The same event again, in the slot that is next."""
+    """Repeats the event in the next slot."""
 
     def change(outputs, at):
         what, address, data = outputs[at]
@@ -190,7 +193,7 @@ def repeat_event(notified):
 
 
 def repeat_event_of_a_later_turn(notified):
-    """As before, when the EQ was armed more than once."""
+    """Repeats an event after the EQ was armed more than once."""
 
     def change(outputs, at):
         what, address, data = outputs[at]
@@ -200,7 +203,7 @@ def repeat_event_of_a_later_turn(notified):
 
 
 def lose_event(notified):
-    """Neither event nor message."""
+    """Drops both event and message."""
 
     def change(outputs, at):
         del outputs[notified.find(outputs, MESSAGE)]
@@ -218,7 +221,7 @@ def repeat_message(notified):
 
 
 def foreign_message(notified):
-    """A message of an EQ that has nothing new, beside the right one."""
+    """Adds a message of an EQ that has no new EQE."""
 
     def change(outputs, at):
         other = msix_address(3)
@@ -228,7 +231,7 @@ def foreign_message(notified):
 
 
 def message_elsewhere(notified):
-    """The right data to an address that no vector has."""
+    """Sends the right data to an address that no vector has."""
 
     def change(outputs, at):
         what, vector, address = outputs[at]
@@ -238,7 +241,7 @@ def message_elsewhere(notified):
 
 
 def swap(first, second):
-    """The second kind of output comes before the first one."""
+    """Moves the second kind of output before the first."""
 
     def plant(notified):
         def change(outputs, at):
@@ -250,7 +253,7 @@ def swap(first, second):
 
 
 def event_of_another_cq(notified):
-    """The event names the CQ of the sender, which was not armed."""
+    """Makes the event name the CQ of the sender, which was not armed."""
 
     def change(outputs, at):
         what, address, data = outputs[at]
@@ -270,7 +273,7 @@ def stray_bit_in_an_event(notified):
 
 
 def payload(change):
-    """Something else instead of the first payload write (address, data)."""
+    """Replaces the first payload write by the writes of `change(address, data)`."""
 
     def plant(notified):
         def changed(outputs, at):
@@ -312,7 +315,7 @@ PLANTED = {
 
 
 def msix_address(vector):
-    """Where messages of a vector go."""
+    """Returns the message address of a vector."""
     (_, _, low), *_ = msix_table_stores()[4 * vector :]
     return int.from_bytes(low, "little")
 
@@ -406,7 +409,8 @@ def test_a_foreign_completion_while_a_queue_pair_dies_fails(what, kind):
         image = bytearray(flushed)
         image[4:6] = notified.b.qp.number.to_bytes(2, "little")
         if what == "of another queue pair":
-            # In the ring of the dying queue pair, of a number that completes elsewhere.
+            # The CQE is in the ring of the dying queue pair and names a queue pair that uses
+            # another CQ.
             outputs[at] = "write", outputs[at][1], bytes(image)
             return
         if what == "of another status":
@@ -436,7 +440,7 @@ def test_a_flush_keeps_the_posting_order():
 
 
 def in_a_reset(outputs_of, flr=False):
-    """Traffic of which the last message stays in the device, then a reset that shows outputs."""
+    """Resets a device with a pending last message and shows `outputs_of` its outputs."""
     notified = Notified()
     notified.turn()
     left = []
@@ -462,7 +466,7 @@ def in_a_reset(outputs_of, flr=False):
         notified.dut.flr()
     else:
         notified.node.driver.reset()
-    # As a new device.
+    # The device works as new.
     again = Endpoint(Node(notified.dut), UD)
     again.receive(64)
     again.send(again, b"anew")
@@ -478,7 +482,7 @@ def test_a_reset_may_cut_off_what_is_due(pending, flr):
 
 
 def writes(outputs, completions):
-    """The completions among the writes of some outputs, or what is no entry of any ring."""
+    """Returns the completions among the writes, or the payload writes."""
     sizes = (CQE_BYTES,) if completions else (600, 640)
     return [one for one in outputs if one[0] == "write" and len(one[2]) in sizes]
 
@@ -549,7 +553,7 @@ def test_a_device_may_take_longer_for_a_reset_than_the_model():
     assert not compared(begun, finished, defs.Reg.CAPS)
 
 
-# The bounds themselves, where the order of a store and an output is open.
+# Bounds where the order of a store and an output is open.
 
 
 def bounds():
@@ -598,7 +602,7 @@ def test_what_the_host_has_read_is_no_news():
     assert cq.missing() is None and "no arm is open" in cq.refusal(21)
     cq.arm(22, 1)
     assert cq.missing() and cq.refusal(23) is None
-    # An arm that was posted behind a CQE which the bench saw later.
+    # An arm that was posted after a CQE which the bench saw later.
     eq.arm(24)
     cq.arm(30, 3)
     cq.completion(29)
@@ -635,7 +639,7 @@ def test_each_message_needs_an_arm_and_an_entry():
     eq.arm(11)
     assert eq.missing() and eq.message(12)
     eq.last_message = 12
-    # Both entries are older than the arm: one message reports them.
+    # Both EQEs are older than the arm: one message reports them.
     eq.entry(13)
     eq.entry(14)
     eq.arm(15)
@@ -681,7 +685,7 @@ def test_pieces_of_messages_at_one_address():
     due.add(0x1000, b"other", other)
     with pytest.raises(ValueError, match="payload at 0x1001\n  expected 6e"):
         due.write(0x1000, b"owe")
-    # Of another queue: it may come first.
+    # A message of another queue may come first.
     due.write(0x1000, b"other")
     due.write(0x1004, b"and")
     assert (one.left, other.left) == (9, 0)

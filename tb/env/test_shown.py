@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shown events against those of the model: each difference is noticed."""
+"""Tests ShownEvents: each difference between device and model events is found."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from tb.env.shown import CHECKSUM, PHASE, UNREAD, ShownEvents
 
 
 class Board:
-    """A scoreboard's listeners and the models of one device."""
+    """A scoreboard's listeners and the model of one device."""
 
     def __init__(self):
         self.listeners = []
@@ -18,7 +18,7 @@ class Board:
         self.predictors = [SimpleNamespace(device=self.model)]
 
     def device(self, name, **values):
-        """The device shows an event."""
+        """Reports an event of the device."""
         data = getattr(defs.EVENTS, name).pack(**values)
         for listener in self.listeners:
             listener("event", (0, 7, int(defs.Ev[name.upper()]), data))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands: each object made and unmade, each refusal, numbers, many at a time."""
+"""Runs admin commands: object lifetimes, every refusal, resource limits, many at a time."""
 
 from efa import defs
 from efa.admin_queue import DriverError
@@ -14,7 +14,7 @@ PAGE = 4096
 
 
 def refused(status, call, *arguments, **named):
-    """The call fails with this admin status."""
+    """Checks that the call fails with this admin status."""
     try:
         call(*arguments, **named)
     except DriverError as error:
@@ -25,7 +25,7 @@ def refused(status, call, *arguments, **named):
 
 
 def every_object(backends, _rng):
-    """Made, found in use, unmade; numbers come back lowest first."""
+    """Creates, uses and destroys each object; free numbers are reused lowest first."""
     driver = Driver(backends[0], cpus=4).probe()
     uar, other_uar = driver.alloc_uar(), driver.alloc_uar()
     pd = driver.alloc_pd()
@@ -46,7 +46,7 @@ def every_object(backends, _rng):
     refused(STATUS.ILLEGAL_PARAMETER, driver.destroy_qp, qp.qp_handle)
     driver.destroy_qp(again.qp_handle)
     foreign = new_qp(driver, pd, other_uar, other_cq.cq_idx, ring + 16384)
-    # The first queue's page may still be mapped by the first UAR's owner.
+    # The owner of the first UAR may still have the first queue's page mapped.
     assert foreign.llq_descriptors_offset != qp.llq_descriptors_offset
     driver.destroy_qp(foreign.qp_handle)
     driver.dereg_mr(mr.l_key)
@@ -64,7 +64,7 @@ def every_object(backends, _rng):
 
 
 def new_qp(driver, pd, uar, cq, rq_base, **changes):
-    """CREATE_QP with a legal default for everything."""
+    """Sends CREATE_QP with a valid default for every field."""
     sizes = {
         "send_queue_ring_size": 64 * 16, "send_queue_depth": 16,
         "recv_queue_ring_size": 16 * 16, "recv_queue_depth": 16, **changes.pop("sizes", {}),
@@ -77,7 +77,7 @@ def new_qp(driver, pd, uar, cq, rq_base, **changes):
 
 
 def every_refusal(backends, _rng):
-    """Breaks each admin command rule of decision 0001 once; the device goes on unchanged."""
+    """Violates each admin command rule of decision 0001 once; the device stays unchanged."""
     driver = Driver(backends[0]).probe()
     uar, other_uar, pd = driver.alloc_uar(), driver.alloc_uar(), driver.alloc_pd()
     ring = driver.allocator.alloc(1 << 16)
@@ -122,7 +122,7 @@ def every_refusal(backends, _rng):
 
     refused(malformed, create_qp, sq_virt=1)
     refused(malformed, create_qp, rq_virt=1)
-    # Its send CQ has no room for 64-bit request ids; one that has: below.
+    # The send CQ has no space for 64-bit request ids; a CQ with space follows below.
     for changes in (
         {"qp_type": 0}, {"qp_type": 3}, {"pd": 60}, {"uar": 60}, {"uar": other_uar},
         {"send_cq_idx": 100}, {"recv_cq_idx": foreign_cq}, {"send_cq_idx": 1 << 20},
@@ -195,14 +195,14 @@ def every_refusal(backends, _rng):
 
 
 def raw_command(driver, opcode):
-    """A command with any opcode but 0."""
+    """Sends a command with any opcode except 0."""
     request = defs.AdminAllocPdCmd()
     request.aq_common.opcode = opcode
     return driver.execute(request)
 
 
 def everything_taken(backends, _rng):
-    """Numbers and LLQ pages run out, and are there again."""
+    """Exhausts object numbers and LLQ pages, then frees and reuses some."""
     driver = Driver(backends[0]).probe()
     full = STATUS.RESOURCE_ALLOCATION_FAILURE
     pds = [driver.alloc_pd() for _ in range(1 << defs.LIMITS.pd_w)]
@@ -224,7 +224,7 @@ def everything_taken(backends, _rng):
 
 
 def many_commands(backends, rng):
-    """As many commands as the driver may have open, of all families, answered in any order."""
+    """Posts as many commands of all kinds as the driver permits; finishes them in posting order."""
     node = Node(backends[0])
     driver = node.driver
     for _ in range(4):
@@ -247,7 +247,7 @@ def many_commands(backends, rng):
 
 
 def dependent_commands(backends, rng):
-    """Commands that name each other's objects, all in the ring at once: one after the other."""
+    """Posts commands that depend on each other together; the device executes them in order."""
     driver = Driver(backends[0]).probe()
     uar, pd = driver.alloc_uar(), driver.alloc_pd()
     ring = driver.allocator.alloc(1 << 16)
@@ -268,7 +268,7 @@ def dependent_commands(backends, rng):
         commands = [driver.submit(request) for request in [*users, *used]]
         responses = [driver.finish(command) for command in commands]
         assert (responses[-2].pd, responses[-1].uar) == (pd, uar)
-    # The other way round the first finds itself in use, whatever comes behind it.
+    # In the reverse order the first commands find the object in use.
     cq = driver.create_cq(uar, 16, ring, 32)
     qp = new_qp(driver, pd, uar, cq.cq_idx, ring + 16384)
     commands = [
@@ -285,7 +285,7 @@ def dependent_commands(backends, rng):
 
 
 def statistics(backends, rng):
-    """Messages of all sizes, some refused; every counter of the device is that of the traffic."""
+    """Sends messages of all sizes, some refused; checks the device counters against the traffic."""
     node = Node(backends[0])
     ends = [Endpoint(node, kind) for kind in (UD, SRD) for _ in range(2)]
     sent = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous events as the driver sees them: groups, a full ring, its doorbell, its mask."""
+"""Runs asynchronous events as the driver sees them: groups, full ring, doorbell, mask."""
 
 from efa import defs
 from efa.driver import Driver
@@ -9,7 +9,7 @@ DEPTH = defs.EFA_ASYNC_QUEUE_DEPTH
 
 
 def contents(driver):
-    """(group, syndrome, data) of the events that the driver has taken, oldest first."""
+    """Returns (group, syndrome, data) of the events that the driver has consumed, oldest first."""
     place = defs.AdminAenqEntry.inline_data_w4.offset
     return [
         (int(event.aenq_common_desc.group), event.aenq_common_desc.syndrome, event.pack()[place:])
@@ -18,12 +18,12 @@ def contents(driver):
 
 
 def reported(driver):
-    """(group, syndrome) of them."""
+    """Returns (group, syndrome) of the consumed events."""
     return [content[:2] for content in contents(driver)]
 
 
 def events(backends, rng):
-    """Every group with its syndromes and data, in order, over several wraps of the ring."""
+    """Raises events of every group with syndromes and data, in order, over several ring wraps."""
     backend = backends[0]
     driver = Driver(backend).probe()
     wanted = []
@@ -39,7 +39,7 @@ def events(backends, rng):
 
 
 def full_ring(backends, _rng):
-    """As many as the ring holds stay unread; the rest waits until the driver has read some."""
+    """Fills the ring with unread events; later events stay pending until the driver reads some."""
     backend = backends[0]
     driver = Driver(backend).probe()
     driver._mask_admin_interrupt(1)
@@ -54,7 +54,7 @@ def full_ring(backends, _rng):
 
 
 def groups(backends, _rng):
-    """What is not enabled or not there is dropped; what waits goes when its group is disabled."""
+    """Drops events of disabled or unknown groups; a pending event is dropped with its group."""
     backend = backends[0]
     driver = Driver(backend).probe()
     driver.set_aenq_groups(1 << NOTIFICATION)
@@ -71,7 +71,7 @@ def groups(backends, _rng):
 
 
 def events_and_commands(backends, rng):
-    """Events, commands and resets at once."""
+    """Runs events, commands and resets at the same time."""
     backend = backends[0]
     for _ in range(4):
         driver = Driver(backend).probe()
@@ -85,7 +85,7 @@ def events_and_commands(backends, rng):
 
 
 def overrun(backends, rng):
-    """Events of every group among commands, more than the ring holds while nobody reads."""
+    """Raises events of every group among commands, more than the ring holds unread."""
     backend = backends[0]
     driver = Driver(backend).probe()
     raised = []
@@ -108,7 +108,7 @@ def overrun(backends, rng):
 
 
 def alive(backends, _rng):
-    """Keep-alives at the strap's period while commands run; a driver that reads loses none."""
+    """Runs commands with keep-alives at the strap's period; a driver that reads loses none."""
     driver = Driver(backends[0]).probe()
     for _ in range(20):
         driver.dealloc_pd(driver.alloc_pd())

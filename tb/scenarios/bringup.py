@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring-up: probe as old and new drivers do it, resets, registers, interrupts masked and not."""
+"""Runs bring-up: probes of old and new drivers, resets, registers, interrupt masks."""
 
 from efa import defs
 from efa.driver import FLAVOURS, Driver
@@ -10,7 +10,7 @@ UNKNOWN_OFFSET = 0x7C
 
 
 def both_flavours(backends, _rng):
-    """Probe and remove, twice each: the second finds a device that remembers nothing."""
+    """Probes and removes each driver twice; the device holds no state of an earlier driver."""
     for flavour in FLAVOURS * 2:
         driver = Driver(backends[0], flavour=flavour).probe()
         assert driver.gid[-2:] == backends[0].node_id.to_bytes(2, "big")
@@ -20,7 +20,7 @@ def both_flavours(backends, _rng):
 
 
 def registers(backends, _rng):
-    """Read-less reads of every register; unknown and write-only ones; loads say the same."""
+    """Reads every register and unknown offsets through memory; loads return the same values."""
     driver = Driver(backends[0])
     backends[0].set_bus_master(True)
     driver._set_response_address()
@@ -29,14 +29,14 @@ def registers(backends, _rng):
         assert value == int.from_bytes(backends[0].load(0, int(register), 4), "little")
     assert backends[0].load(0, UNKNOWN_OFFSET, 4) == b"\xff" * 4
     assert backends[0].load(2, 0, 8) == bytes(8)
-    # A store without all four bytes of a dword, one to a read-only register: nothing happens.
+    # The device ignores a store of a partial dword and a store to a read-only register.
     backends[0].store(0, int(defs.Reg.DEV_CTL), b"\x01")
     backends[0].store(0, int(defs.Reg.VERSION), b"\xff" * 4)
     assert driver.read_register(defs.Reg.VERSION) == driver.read_register(defs.Reg.VERSION) == 2
 
 
 def masked_admin_interrupt(backends, _rng):
-    """A response under the mask is announced once when it is lifted; polling needs no vector."""
+    """Unmasks the admin vector after two responses, which leads to one message."""
     driver = Driver(backends[0]).probe()
     driver._mask_admin_interrupt(1)
     backends[0].settle()
@@ -51,7 +51,7 @@ def masked_admin_interrupt(backends, _rng):
 
 
 def masked_vector(backends, _rng):
-    """A masked vector sets its pending bit, and fires when the mask goes."""
+    """Masks a vector: a message sets its pending bit, the unmask sends the message."""
     backend = backends[0]
     driver = Driver(backend).probe()
     control = defs.LIMITS.msix_table_offset + 12
@@ -59,7 +59,7 @@ def masked_vector(backends, _rng):
 
 
 def masked_function(backends, _rng):
-    """Under the function mask a vector sets its pending bit; it fires when the mask goes."""
+    """Sets the function mask: a message sets its pending bit, the unmask sends the message."""
     backend = backends[0]
     driver = Driver(backend).probe()
     backend.settle()
@@ -68,7 +68,7 @@ def masked_function(backends, _rng):
 
 
 def pending_under(driver, mask):
-    """A response's message is pending between mask(True) and mask(False), and leaves then."""
+    """Checks that a response's message is pending from mask(True) to mask(False), then leaves."""
     backend = driver.backend
     mask(True)
     command = driver.submit(defs.AdminAllocPdCmd())
@@ -81,7 +81,7 @@ def pending_under(driver, mask):
 
 
 def function_level_reset(backends, _rng):
-    """FLR clears everything; the driver comes up as on a new device."""
+    """Clears the device by FLR three times; each time the driver finds a new device."""
     for _ in range(3):
         node = Node(backends[0])
         assert node.pd.number == 0
@@ -91,10 +91,10 @@ def function_level_reset(backends, _rng):
 
 
 def ignored_by_the_device(backends, rng):
-    """Accesses that the device ignores and shows: doorbells beyond their ring, missing vectors."""
+    """Makes accesses that the device ignores and reports: excess doorbells, a missing vector."""
     backend = backends[0]
     driver = Driver(backend).probe()
-    # No ring is as long, no consumer as far ahead.
+    # Both values exceed the ring depth.
     driver.write_register(defs.Reg.AQ_PROD_DB, 0x4000 + rng.randrange(0x4000))
     driver.write_register(defs.Reg.AENQ_CONS_DB, 0x5000 + rng.randrange(0x4000))
     backend.settle()
@@ -112,7 +112,7 @@ def ignored_by_the_device(backends, rng):
 
 
 def long_message(backends, _rng):
-    """A message through a region without pages, whose requests only their greatest size ends."""
+    """Sends a message through a region without pages; only the size limit splits its requests."""
     node, size, at = Node(backends[0]), 4096, 1000
     driver, a, b = node.driver, Endpoint(node), Endpoint(node)
     key = driver.reg_mr_physical(node.pd.number).l_key

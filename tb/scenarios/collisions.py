@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that rarely meet, made to meet: queue pairs that break at once, objects that are destroyed
-while the device reads for them, a queue pair that drains.
+"""Provokes rare collisions: simultaneous QP errors, destruction during reads, a draining QP.
 
-Offsets between the two sides of a collision are swept, so that each relative cycle is hit.
+The offset between the two sides of a collision is swept, so that each relative cycle occurs.
 """
 
 import numpy as np
@@ -12,7 +11,7 @@ from efa.endpoints import QKEY, SRD, UD, Endpoint, Node, pattern
 from tb.scenarios.send import exchange
 
 STATUS, STATE = defs.IoCompStatus, defs.AdminQpState
-# Cycles that a send surely needs from its doorbell until the scheduler has consumed its WQE.
+# Upper bound of the cycles from the doorbell of a send until the scheduler has consumed its WQE.
 CONSUMED = 400
 DOORBELL_BYTES = 4
 # Cause numbers of ev_qperr (spec/events.yaml).
@@ -22,27 +21,27 @@ SQ_DOORBELL, RQ_DOORBELL, UNWRITTEN, CLOSED_SLOT, PAYLOAD_READ, DESCRIPTOR_READ,
 
 
 def index_of(qp):
-    """Number of a queue pair as events show it."""
+    """Returns the index of a queue pair as events report it."""
     return qp.number & (1 << defs.LIMITS.qpn_w) - 1
 
 
 def doorbell(end, offset, value):
-    """A doorbell store through the page of an endpoint's own UAR."""
+    """Returns a doorbell store through the page of an endpoint's own UAR."""
     return end.node.driver.db_bar, offset, (value & 0xFFFF).to_bytes(DOORBELL_BYTES, "little")
 
 
 def beyond_sq(end):
-    """A doorbell store that requests more than the send queue holds."""
+    """Returns a doorbell store beyond the depth of the send queue."""
     return doorbell(end, end.qp.sq_db, end.qp.sq.produced + end.depth + 1)
 
 
 def beyond_rq(end):
-    """A doorbell store that requests more than the receive queue holds."""
+    """Returns a doorbell store beyond the depth of the receive queue."""
     return doorbell(end, end.qp._rq_db, end.qp.rq.produced + end.depth + 1)
 
 
 def cancel(end):
-    """Gives back what is left of an endpoint whose queue pair a bare command has destroyed."""
+    """Frees an endpoint whose queue pair a bare command has destroyed."""
     del end.node.context.qps[end.qp.number]
     end.qp._free_rings()
     end.buffer.dereg()
@@ -50,9 +49,10 @@ def cancel(end):
 
 
 def draining_shows(backends, _rng):
-    """QUERY_QP in SQD says sq_draining while a consumed send has no acknowledgement, then no more.
+    """Checks sq_draining of QUERY_QP in SQD: set before the acknowledgement, clear after it.
 
-    The network must take much longer than two admin commands."""
+    The network latency must be much longer than two admin commands.
+    """
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node), Endpoint(node)
     for turn in range(3):
@@ -74,11 +74,12 @@ def draining_shows(backends, _rng):
 
 
 def broken_at_once(backends, rng, rounds=2, queues=40):
-    """Many queue pairs go to ERR within a few cycles while others flush: each flushes all it has.
+    """Moves many queue pairs to ERR within a few cycles; each flushes all its WQEs.
 
-    The send engine learns of a state change every few cycles while it hands flushed queues back to
-    its scheduler, so that some changes come in the cycle of a hand-back. In every second round
-    DEREG_MR commands drain the engines meanwhile, so that fences of a drain and of a flush meet."""
+    The send engine receives a state change every few cycles while it hands flushed queues back to
+    its scheduler, so that some changes fall in the cycle of a hand-back. In every second round
+    DEREG_MR commands drain the engines, so that fences of a drain and of a flush coincide.
+    """
     node, backend = Node(backends[0]), backends[0]
     cqs = [node.context.create_cq(256) for _ in range(queues // 8)]
     ends = [Endpoint(node, (UD, SRD)[n % 2], depth=4, cq=cqs[n % len(cqs)]) for n in range(queues)]
@@ -92,8 +93,8 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
             due[end.cq] += count + 1
         backend.settle()
         rng.shuffle(ends)
-        # Some go by command, the others by doorbell stores to either ring, back to back or with
-        # pauses.
+        # Some queue pairs fail by command, the others by doorbell stores to either ring, back to
+        # back or with pauses.
         count = 12 * (turn % 2)
         node.context.enter_kernel()
         regions = [node.pd.reg_mr(64) for _ in range(20 * (turn % 2))]
@@ -113,17 +114,18 @@ def broken_at_once(backends, rng, rounds=2, queues=40):
         for end in ends:
             end.qp.modify(STATE.RESET)
             end.qp.to_rts(QKEY)
-    # Of another completion queue, so that each side's completion is the first in its own.
+    # The peer uses another CQ, so that each side's completion is the first in its CQ.
     first = ends[0]
     peer = next(end for end in ends if end.kind == first.kind and end.cq is not first.cq)
     exchange(first, peer, b"as new")
 
 
 def contexts_come_back(backends, _rng):
-    """Sends without acknowledgement are cleared by RESET, more in all than there are message
-    contexts; the device still sends as many at once as before.
+    """Clears unacknowledged sends by RESET, more in total than there are message contexts.
 
-    The network must take longer than the sends of a round and four admin commands."""
+    Afterwards the device sends as many messages at once as before. The network latency must exceed
+    the sends of a round and four admin commands.
+    """
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node, depth=256), Endpoint(node)
     ids = np.arange(250)
@@ -139,10 +141,11 @@ def contexts_come_back(backends, _rng):
 
 
 def handle_goes_under_sends(backends, _rng):
-    """DESTROY_AH with sends in flight to its peer: all of them flush, and what a late
-    acknowledgement says of them is ignored; sends by a new handle of the same number complete.
+    """Destroys an AH with sends in flight to its peer.
 
-    The network must take longer than an admin command."""
+    All of the sends flush and late acknowledgements are ignored. Sends by a new handle of the same
+    number complete. The network latency must exceed an admin command.
+    """
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node), Endpoint(node)
     for turn in range(3):
@@ -158,10 +161,11 @@ def handle_goes_under_sends(backends, _rng):
 
 
 def nothing_leaves_of_a_broken_queue(backends, _rng):
-    """A queue pair breaks while payload reads of its sends are under way: all of them flush and no
-    packet leaves, though the data comes.
+    """Breaks a queue pair during payload reads of its sends.
 
-    The host must take longer to response a read than the device to see a doorbell."""
+    All sends flush and no packet leaves, although the read data arrives. The host's read latency
+    must exceed the device's doorbell latency.
+    """
     node, backend = Node(backends[0]), backends[0]
     for kind in (UD, SRD):
         end = Endpoint(node, kind)
@@ -178,11 +182,12 @@ def nothing_leaves_of_a_broken_queue(backends, _rng):
 
 
 def breaks_while_another_goes(backends, rng, longest=900, step=30):
-    """A queue pair breaks while another is destroyed: its sends in flight and those that wait all
-    flush, once.
+    """Breaks a queue pair while another is destroyed.
 
-    The engines hear of both at once; which queue pair each step is about must not be mixed up. The
-    network must take longer than four admin commands."""
+    Its sends in flight and its pending sends all flush, once. The engines receive both state
+    changes at once and must apply each step to the right queue pair. The network latency must
+    exceed four admin commands.
+    """
     node, backend = Node(backends[0]), backends[0]
     driver, b, peer = node.driver, Endpoint(node, depth=16), Endpoint(node)
     for delay in range(0, longest, step):
@@ -200,7 +205,7 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
         done = b.cq.wait_for(11)
         assert set(done["status"]) == {STATUS.FLUSHED}
         assert list(done["wr_id"]) == list(range(11))
-        # Doorbells of the one that is gone start nothing.
+        # Doorbells of the destroyed queue pair have no effect.
         backend.stores([doorbell(a, a.qp.sq_db, 1), doorbell(a, a.qp._rq_db, 1)])
         b.qp.modify(STATE.RESET)
         b.qp.to_rts(QKEY)
@@ -210,10 +215,11 @@ def breaks_while_another_goes(backends, rng, longest=900, step=30):
 
 
 def reset_beside_a_query(backends, _rng, sends=60):
-    """MODIFY_QP to RESET clears the sends in flight of its own queue pair only, though a command
-    for another one follows at once; sends of that one complete.
+    """Resets one queue pair directly before a QUERY_QP of another.
 
-    The network must take longer than a few admin commands."""
+    MODIFY_QP to RESET clears the sends in flight of its own queue pair only; sends of the other
+    queue pair complete. The network latency must exceed a few admin commands.
+    """
     node, backend = Node(backends[0]), backends[0]
     gone, stays, peer = (Endpoint(node, depth=64) for _ in range(3))
     for turn in range(3):
@@ -238,15 +244,14 @@ def reset_beside_a_query(backends, _rng, sends=60):
 
 
 def moved(end, state):
-    """MODIFY_QP to ERR or RESET."""
+    """Returns MODIFY_QP to ERR or RESET."""
     request = defs.AdminModifyQpCmd(qp_handle=end.qp.handle, qp_state=state)
     request.modify_mask__qp_state = 1
     return request
 
 
 def destroyed_while_fetching(backends, rng, longest=1500, step=100):
-    """DESTROY_QP and MODIFY_QP to RESET with descriptor reads under way: the response comes behind
-    their completions."""
+    """Destroys or resets queue pairs during descriptor reads; the responses follow the reads."""
     node, backend = Node(backends[0]), backends[0]
     driver = node.driver
     for turn, delay in enumerate(range(0, longest, step)):
@@ -258,7 +263,7 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
         ids = np.arange(64)
         end.qp.post_recv_many(ids, end.buffer.addr + 64 * ids, 64, end.buffer.l_key)
         driver.finish(command)
-        # The ring is the host's again.
+        # The host owns the ring again.
         ring, size = end.qp.receive_ring, 64 * defs.IoRxDesc.SIZE
         driver.memory.write(ring, rng.randbytes(size))
         if not turn % 2:
@@ -268,8 +273,10 @@ def destroyed_while_fetching(backends, rng, longest=1500, step=100):
 
 
 def causes(backends, rng, report):
-    """Queue pairs of both engines break at the same time, each for a reason of its own; appends
-    (queue pair, cause) of each to `report`."""
+    """Breaks queue pairs of both engines at the same time, each for its own cause.
+
+    Appends (queue pair, cause) of each to `report`.
+    """
     node, backend = Node(backends[0]), backends[0]
     good = Endpoint(node), Endpoint(node)
 
@@ -287,7 +294,8 @@ def causes(backends, rng, report):
         for cause, ends in ((SQ_DOORBELL, sends), (RQ_DOORBELL, receives)):
             for end in ends:
                 expect(end, cause)
-        # The messages meet the receive WQEs that break while the doorbells break the others.
+        # The messages claim the invalid receive WQEs while the doorbells break the other queue
+        # pairs.
         for end in endless:
             good[0].send(end, b"meets no end", inline=True)
         backend.pause(20 + 50 * turn)
@@ -318,7 +326,7 @@ def causes(backends, rng, report):
 
 
 def two_without_last(end):
-    """A receive WQE of two descriptors of which none is the last."""
+    """Posts a receive WQE of two descriptors without `last`."""
     descriptors = np.zeros(2, defs.IoRxDesc.DTYPE)
     descriptors["length"], descriptors["lkey_ctrl"] = 64, end.buffer.l_key
     descriptors["req_id"][0] = end.qp.rq.take(np.array([9]))[0]
@@ -326,13 +334,13 @@ def two_without_last(end):
 
 
 def unwritten(end):
-    """A doorbell for a slot of which no dword was written."""
+    """Posts a slot of which no dword was written."""
     end.node.backend.stores([doorbell(end, end.qp.sq_db, 1)])
     end.node.backend.settle()
 
 
 def closed_slot(end, peer):
-    """A store to a slot whose doorbell was received and that waits."""
+    """Stores to a slot whose WQE is posted and pending."""
     end.qp.modify(STATE.SQD)
     end.send(peer, b"waits", inline=True)
     end.node.backend.settle()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained random admin commands: legal ones over the objects that live, and broken ones.
+"""Draws constrained random admin commands: valid ones on live objects, and invalid ones.
 
-`Commands.draw()` gives a request; a knob says how many of them break one rule. What a device
-responses is fed back with `learn()`, so that later commands name what is there. Nothing here says
-what the response should be: that is the scoreboard's business.
+`Commands.draw()` returns a request; a knob sets the share of requests that violate a rule.
+`learn()` receives the response of the device, so that later commands name live objects. The
+scoreboard checks the responses.
 """
 
 from collections import Counter
@@ -15,16 +15,16 @@ from tb.scenarios.requests import MAKERS, SPOILERS
 
 SUCCESS = defs.AdminAqCompletionStatus.SUCCESS
 NONE_FREE = defs.AdminAqCompletionStatus.RESOURCE_ALLOCATION_FAILURE
-# For how long one command may come more often, until its objects run out and then.
+# Number of draws in which one command is preferred, before and after its objects run out.
 MOST_DRAWS, DRAWS_WHEN_FULL = 900, 40
 UNNAMED_OPCODES = (OP.SERVICE, 22, 23, 24, 30, 255)
-# What makes an object, and the field of the response that names it.
+# Opcodes that create an object, and the response field that names the object.
 NAMES = {
     OP.ALLOC_PD: "pd", OP.ALLOC_UAR: "uar", OP.CREATE_EQ: "eqn", OP.CREATE_CQ: "cq_idx",
     OP.CREATE_AH: "ah", OP.REG_MR: "l_key", OP.ALLOC_MR: "l_key", OP.CREATE_QP: "qp_handle",
     OP.CREATE_EVENT_COUNTER: "cntr_handle",
 }  # fmt: skip
-# What ends one: the tables it may be in, and the field of the request that names it.
+# Opcodes that destroy an object: its tables and the request field that names the object.
 ENDS = {
     OP.DEALLOC_PD: ((OP.ALLOC_PD,), "pd"), OP.DEALLOC_UAR: ((OP.ALLOC_UAR,), "uar"),
     OP.DESTROY_EQ: ((OP.CREATE_EQ,), "eqn"), OP.DESTROY_CQ: ((OP.CREATE_CQ,), "cq_idx"),
@@ -35,18 +35,21 @@ ENDS = {
 
 
 class Nothing(Exception):
-    """A request needs what is not there."""
+    """Raised when a request needs an object that does not exist."""
 
 
 def all_themes(rng):
-    """Every command in turn, each time in another order, without end."""
+    """Yields every command in random order, without end."""
     while True:
         yield from rng.sample(list(MAKERS), len(MAKERS))
 
 
 class Commands:
-    """Random requests for one driver. `illegal` is the share that breaks a rule; `unreadable` a
-    page of host memory whose reads fail; `themes` what comes more often, one after the other."""
+    """Draws random requests for one driver.
+
+    `invalid` is the share of requests that violate a rule, `unreadable` a page of host memory whose
+    reads fail, `themes` the sequence of preferred commands.
+    """
 
     def __init__(self, driver, rng, invalid=0.3, unreadable=None, themes=None):
         self.driver, self.rng, self.invalid = driver, rng, invalid
@@ -62,7 +65,7 @@ class Commands:
     # Drawing
 
     def draw(self):
-        """A request; its aq_common names the opcode where that has no request of its own."""
+        """Returns a request; aq_common names the opcode if the opcode has no request type."""
         self._turn()
         if self.rng.random() < self.invalid / 16:
             request = defs.AdminAllocPdCmd()
@@ -77,7 +80,7 @@ class Commands:
                 request = MAKERS[opcode](self)
                 break
             except Nothing:
-                # The theme waits for what it needs; something else makes it.
+                # Another command must create the object that the preferred command needs.
                 continue
         request.aq_common.opcode = opcode
         if failed and opcode in SPOILERS:
@@ -86,7 +89,7 @@ class Commands:
         return request
 
     def _turn(self):
-        """For some time one command comes more often: until its objects run out, or not as long."""
+        """Prefers one command for some draws, until its objects run out or for a shorter time."""
         if self._left <= 0:
             self._theme = next(self.themes)
             fills = self._theme in NAMES and self.rng.random() < 0.7
@@ -95,7 +98,7 @@ class Commands:
         self._left -= 1
 
     def _noise(self, request):
-        """What the device must not look at: reserved bits of the header, flags without meaning."""
+        """Randomizes don't-care bits: reserved header bits and flags without meaning."""
         head = request.aq_common
         head.reserved3 = self.rng.getrandbits(5)
         head.reserved12 = self.rng.getrandbits(4)
@@ -103,7 +106,7 @@ class Commands:
             head.ctrl_data, head.ctrl_data_indirect = (self.rng.getrandbits(1) for _ in range(2))
 
     def pick(self, opcode):
-        """Something alive that an opcode made; without one a number that never was, or Nothing."""
+        """Returns a live object of this opcode; else an invalid number, or raises Nothing."""
         alive = list(self.live[opcode])
         if alive:
             return self.rng.choice(alive)
@@ -112,18 +115,18 @@ class Commands:
         return NEVER_THERE
 
     def gone(self, opcode):
-        """The number of something that is dead, or never was."""
+        """Returns a number that was freed or never allocated."""
         return self.rng.choice(self.dead[opcode])
 
     # Responses
 
     def learn(self, request, status, response):
-        """What came of a request."""
+        """Records the result of a request."""
         opcode = request.aq_common.opcode
         if id(request) in self._lists:
             self._lists.pop(id(request)).free()
         if status == NONE_FREE and opcode == self._theme:
-            # Full: it stays so for a few wraps of the ring, then something else has its turn.
+            # The table is full: the preference ends after a few ring wraps.
             self._left = min(self._left, DRAWS_WHEN_FULL)
         if status != SUCCESS:
             return
@@ -157,17 +160,17 @@ class Commands:
             self.states[response.qp_handle] = STATE.RESET
 
     def state_of(self, handle):
-        """State of a queue pair, as the commands left it."""
+        """Returns the state of a queue pair after the commands so far."""
         return self.states.get(handle, STATE.RESET)
 
-    # What requests need in host memory
+    # Host memory of requests
 
     def counter_place(self):
-        """Where the value of an event counter may lie."""
+        """Returns an address for the value of an event counter."""
         return self.counters + 8 * self.rng.randrange(PAGE_BYTES // 8)
 
     def write_list(self, request, pages, chained):
-        """Puts a page list into memory and its place into the request; kept until its response."""
+        """Writes a page list and names it in the request; the list is freed at the response."""
         driver = self.driver
         most = 0 if chained else len(pages) * 8
         page_list = PageList(driver.memory, driver.allocator, pages, most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion side: entry sizes, shared queues, sub-queues, events and their arming."""
+"""Runs the completion side: entry sizes, shared queues, sub-queues, events and arming."""
 
 from efa import defs
 from efa.endpoints import SRD, UD, Endpoint, Node, pattern
@@ -9,7 +9,7 @@ STATUS = defs.IoCompStatus
 
 
 def shared_queue(backends, rng):
-    """Several queue pairs of both kinds complete into one queue that wraps often."""
+    """Completes several queue pairs of both kinds into one CQ, over many wraps."""
     node = Node(backends[0])
     cq = node.context.create_cq(32, entry_bytes=16)
     ends = [Endpoint(node, kind, depth=8, cq=cq) for kind in (UD, SRD, SRD, UD)]
@@ -23,7 +23,7 @@ def shared_queue(backends, rng):
 
 
 def events(backends, rng):
-    """Armed before and after the completion; an event each time it was requested."""
+    """Arms a CQ before or after the completion; one event follows each arm."""
     node = Node(backends[0], cpus=4)
     ends = [Endpoint(node, events=True) for _ in range(3)]
     for turn in range(12):
@@ -43,7 +43,7 @@ def events(backends, rng):
 
 
 def armed_by_its_register_alone(backends, _rng):
-    """An event queue with an unreported entry; the same value in other registers arms nothing."""
+    """Stores the arm value to other registers: none arms an EQ that has an unreported EQE."""
     node, backend = Node(backends[0], cpus=1), backends[0]
     a, ends = Endpoint(node), [Endpoint(node, events=True) for _ in range(2)]
     for end in ends:
@@ -65,7 +65,7 @@ def armed_by_its_register_alone(backends, _rng):
 
 
 def events_in_flight(backends, rng, rounds=60):
-    """CQs and EQs are armed while completions are on their way, and more than once."""
+    """Arms CQs and EQs while completions are in flight, also repeatedly."""
     node = Node(backends[0], cpus=3)
     ends = [Endpoint(node, rng.choice((UD, SRD)), events=True) for _ in range(5)]
     owed = dict.fromkeys(ends, 0)
@@ -90,14 +90,14 @@ def events_in_flight(backends, rng, rounds=60):
     for end, count in owed.items():
         end.cq.wait_for(count)
     backends[0].settle()
-    # What was kept follows when the handlers have armed their EQs again.
+    # Pending events follow when the handlers have armed their EQs again.
     for _ in range(3):
         node.driver.service()
         backends[0].settle()
 
 
 def sub_queues(backends, rng):
-    """The recorded profile: two sub-queues, sends in one, receives in the other."""
+    """Uses the recorded profile: two sub-queues, one for sends, one for receives."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
     for turn in range(30):
@@ -105,7 +105,7 @@ def sub_queues(backends, rng):
 
 
 def large_datagrams(backends, _rng):
-    """The recorded profile's MTU."""
+    """Sends messages up to the MTU of the recorded profile."""
     node = Node(backends[0])
     for kind in (UD, SRD):
         a, b = Endpoint(node, kind), Endpoint(node, kind)
@@ -114,20 +114,20 @@ def large_datagrams(backends, _rng):
 
 
 def more_than_fits(backends, _rng):
-    """Completions beyond what a CQ holds unread overwrite the oldest; other CQs are consumed."""
+    """Overruns a CQ: completions overwrite the oldest unread ones, other CQs stay intact."""
     node = Node(backends[0], cpus=4)
     a, b = (Endpoint(node, UD, depth=32, events=True) for _ in range(2))
     small = node.context.create_cq(16, events=True)
     c = Endpoint(node, UD, depth=32, cq=small)
     for turn in range(3):
         exchange(a, c, pattern(20, turn))
-    # The doorbell that reports how many were consumed comes while another CQ has counted further.
+    # The CQ doorbell arrives while another CQ has a higher count.
     for turn in range(5):
         exchange(a, b, pattern(30, turn))
     small.req_notify()
     for number in range(20):
         c.receive(20, wr_id=number)
-    # The third message of four goes to b, whose CQ is consumed all the time.
+    # The third message of four goes to b, whose CQ is consumed continuously.
     for number in range(20):
         if number % 4 == 2:
             exchange(a, b, pattern(40, number))

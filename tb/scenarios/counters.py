@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Event counters: beside completions and events, and changed faster than they can be written."""
+"""Runs event counters together with completions and events, and with fast changes."""
 
 from efa import defs
 from efa.completion_counter import RECEIVES, SENDS
@@ -13,8 +13,11 @@ WRAP = 1 << 64
 
 
 def counted(backends, rng):
-    """Counters beside completions and their events: each value is there before its event; several
-    queues on one counter, errors and flushes on another, detached and set in between."""
+    """Counts completions: each receive value is in memory before its event.
+
+    Several queues share one counter; another one counts errors and flushes; counters are detached
+    and set in between.
+    """
     node = Node(backends[0], cpus=4)
     ends = [Endpoint(node, kind, events=True) for kind in (SRD, SRD, UD, UD)]
     counters = [node.context.create_counter() for _ in range(3)]
@@ -31,11 +34,11 @@ def counted(backends, rng):
         assert counters[1].value == turn + 1, "the event came before the value"
         b.cq.wait_for(1)
         a.cq.wait_for(1)
-    # A value comes after its completion.
+    # The value of a send follows its completion.
     node.driver.wait(lambda: (counters[0].value, counters[0].errors) == (16, 0))
     refused(defs.AdminAqCompletionStatus.RESOURCE_BUSY, counters[0].destroy)
     a, b = ends[0], ends[1]
-    # Nothing is posted there: the peer says so.
+    # The peer has no receive WQE and refuses the send.
     a.send(b, pattern(8, 1))
     a.cq.wait_for(1)
     node.driver.wait(lambda: (counters[0].value, counters[0].errors) == (16, 1))
@@ -60,8 +63,10 @@ def counted(backends, rng):
 
 
 def modified_at_once(backends, rng, wraps=12):
-    """As many changes as the admin ring holds, of few counters and of many, all at once; each
-    value is in host memory when its command is answered."""
+    """Changes few or many counters with a full admin ring of commands at once.
+
+    Each value is in host memory before the response of its command.
+    """
     driver = Driver(backends[0]).probe()
     uar = driver.alloc_uar()
     count = driver.queue_attr_2.max_event_counters or 64
@@ -88,14 +93,16 @@ def modified_at_once(backends, rng, wraps=12):
 
 
 def reborn_at_once(backends, rng, wraps=12):
-    """Counters are changed, destroyed, made again elsewhere and changed, all in the ring at once:
-    each value is where its counter was."""
+    """Changes, destroys, recreates and changes counters with commands that are posted together.
+
+    Each value is at the address that the counter had at that time.
+    """
     driver = Driver(backends[0]).probe()
     uar = driver.alloc_uar()
     page = driver.allocator.alloc(1 << 16)
     handles = [driver.create_event_counter(uar, page + 8 * n) for n in range(4)]
     where = dict(zip(handles, range(len(handles)), strict=True))
-    values = [0] * len(handles)  # by place; that of a counter which is gone stays
+    values = [0] * len(handles)  # by address; the value of a destroyed counter stays
     for wrap in range(wraps):
         commands = []
         for _ in range(driver.admin.depth // 4):

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a kind of request says what a legal one is and what may break it."""
+"""Registers, for each opcode, how to draw a valid request and how to invalidate it."""
 
 from efa import defs
 
 OP = defs.AdminAqOpcode
 STATE = defs.AdminQpState
 NEVER_THERE = 0xFFFF
-# Opcode to the function that draws a legal request, and to those that break one rule of it.
+# Opcode to the function that draws a valid request, and to those that violate one rule.
 MAKERS, SPOILERS = {}, {}
 
 
 def makes(opcode, *spoilers):
-    """A function that draws a legal request of an opcode, and what may break it."""
+    """Decorates a function that draws a valid request of an opcode; `spoilers` invalidate it."""
 
     def mark(function):
         MAKERS[opcode] = function
@@ -23,7 +23,7 @@ def makes(opcode, *spoilers):
 
 
 def to(path, *values):
-    """A spoiler: a field gets one of these values (functions of the generator are called)."""
+    """Returns a spoiler that sets a field to one of these values; functions are called first."""
 
     def corrupt(commands, request):
         value = commands.rng.choice(values)
@@ -36,12 +36,12 @@ def to(path, *values):
 
 
 def dead(opcode):
-    """A spoiler's value: the number of something that is not there any more."""
+    """Returns a function that draws a freed number of this opcode's objects."""
     return lambda commands: commands.gone(opcode) & 0xFFFF
 
 
 def wholly_dead(opcode):
-    """The same in 32 bits, or a living one with a bit turned."""
+    """Returns a function that draws a freed 32-bit number, or a live one with an inverted bit."""
 
     def value(commands):
         if commands.rng.random() < 0.5:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a device ends at any moment, in every way there is; then nothing may follow.
+"""Ends device sessions at random moments in every possible way; no output may follow an end.
 
-Each life has commands, data, events and interrupts in flight when it ends. Behind its end the
-host's memory does not change any more, no message comes, and the next driver finds a new device.
+At its end each session has commands, data, events and interrupts in flight. After the end host
+memory stays unchanged, no message leaves, and the next driver finds a new device.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ REASONS = tuple(defs.RegsResetReasonTypes)
 QUIET_CYCLES = 3000
 OPCODE = defs.PktOpcode
 FINISHED = defs.REG_BITS.DEV_STS.pack(RESET_FINISHED=1)
-NO_HANDLE = 0xFFFF  # of the sender of a message, in its completion
+NO_HANDLE = 0xFFFF  # AH of an unknown sender, in a completion
 
 
 @dataclass
 class SessionKnobs:
-    """How many sessions, and how long one lasts at most before it is ended (cycles)."""
+    """Sets the number of sessions and the maximum cycles from work to end."""
 
     sessions: int = 12
     longest: int = 2500
 
 
 def nothing_remains(backends, rng):
-    """Keys and address handles of before a reset are refused behind it; the rest works."""
+    """Checks that keys and AHs from before a reset are refused after it; new objects work."""
     backend, status = backends[0], defs.IoCompStatus
     for end in (end_by_reset, end_by_flr):
         old = Node(backend)
@@ -44,7 +44,7 @@ def nothing_remains(backends, rng):
         a, b = Endpoint(node), Endpoint(node)
         exchange(a, b, b"as new")
         good = a.qp.sends(1, **a.towards(b), sges=[(a.buffer.addr, 64, a.buffer.l_key)])
-        # The first of each number sessions again.
+        # The first of each number are in use again.
         keys = [changed(a, good, sgl0_lkey=one.l_key, sgl0_buf_addr_lo=one.addr & 0xFFFFFFFF,
                         sgl0_buf_addr_hi=one.addr >> 32) for one in regions[4:]]  # fmt: skip
         assert raw(a, keys) == [status.LOCAL_ERROR_INVALID_LKEY] * len(keys)
@@ -59,7 +59,7 @@ def nothing_remains(backends, rng):
 
 
 def arrives(node, end, opcode, data=b"", **fields):
-    """A packet from a peer's queue pair 5 comes in for an endpoint."""
+    """Injects a packet from a peer's queue pair 5 to an endpoint."""
     header = defs.PktHdr(opcode=opcode, length=len(data), dst_qpn=end.qp.number, src_qpn=5,
                          dst_node=node.backend.node_id, **fields)  # fmt: skip
     node.backend.link.native.inject(node.backend.device, header.pack() + data)
@@ -67,8 +67,10 @@ def arrives(node, end, opcode, data=b"", **fields):
 
 
 def peers_of_an_earlier_life(backends, _rng):
-    """Datagrams of peers that had address handles before a reset come from no handle behind it, and
-    from the new one as soon as there is one."""
+    """Checks that AHs from before a reset do not name the senders of later datagrams.
+
+    A new AH of the peer is reported as soon as it exists.
+    """
     backend, peers = backends[0], range(20, 32)
     old = Node(backend)
     for peer in peers:
@@ -79,7 +81,7 @@ def peers_of_an_earlier_life(backends, _rng):
     end = Endpoint(node, UD)
 
     def sender(peer):
-        """The handle that the completion of a datagram of this peer names."""
+        """Returns the AH in the completion of a datagram from this peer."""
         end.receive(64)
         backend.settle()
         arrives(node, end, OPCODE.UD_SEND, b"peer", qkey=QKEY, src_node=peer)
@@ -93,12 +95,14 @@ def peers_of_an_earlier_life(backends, _rng):
 
 
 def acknowledgements_of_an_earlier_life(backends, _rng):
-    """An acknowledgement of a send from before a reset completes nothing behind it, though sends of
-    the same queue pair number to the same peer wait."""
+    """Checks that acknowledgements of sends before a reset complete no later send.
+
+    The later sends use the same queue pair number and the same peer.
+    """
     backend, peer, most = backends[0], 20, 64
 
     def sends(node, count):
-        """A new endpoint with sends to a peer that never responses."""
+        """Returns a new endpoint with sends to a peer that never responds."""
         end = Endpoint(node)
         there = {"ah": node.ah_of(peer), "dest_qp": 5, "qkey": QKEY}
         end.qp.post_send_many(range(count), **there, inline=b"to nobody")
@@ -106,7 +110,7 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
         return end
 
     def completed(node, end, numbers):
-        """How many sends complete by acknowledgements of these message ids."""
+        """Returns the number of sends that acknowledgements of these message ids complete."""
         for number in numbers:
             arrives(node, end, OPCODE.SRD_ACK, msg_id=number, src_node=peer)
         return len(end.cq.poll_array())
@@ -122,8 +126,11 @@ def acknowledgements_of_an_earlier_life(backends, _rng):
 
 
 def stores_in_a_function_reset(backends, _rng):
-    """Registers that are stored to during a function level reset keep nothing: no response to a
-    read through memory, no reset behind the one that ends; the MSI-X table is as new."""
+    """Checks that register stores during a function-level reset have no effect.
+
+    There is no response to a read through memory and no further reset; the MSI-X table has its
+    reset values.
+    """
     backend = backends[0]
     node = Node(backend)
     page = node.driver.allocator.alloc(PAGE_BYTES)
@@ -132,7 +139,7 @@ def stores_in_a_function_reset(backends, _rng):
               (defs.Reg.MMIO_REG_READ, int(defs.Reg.VERSION)), (defs.Reg.DEV_CTL, 1)]  # fmt: skip
     backend.settle()
     backend.begin_flr()
-    # From its beginning into the scans that follow its drain.
+    # From the begin of the reset into the init sweeps after its drain.
     for _ in range(10):
         for register, value in stores:
             node.driver.write_register(register, value)
@@ -143,7 +150,7 @@ def stores_in_a_function_reset(backends, _rng):
         entry = backend.load(0, defs.LIMITS.msix_table_offset + 16 * vector, 16)
         assert entry == bytes(12) + (1).to_bytes(4, "little"), f"vector {vector} is not as new"
     assert node.driver.memory.read(page, PAGE_BYTES) == before
-    # Another reset would have ended with RESET_FINISHED.
+    # A second reset would have set RESET_FINISHED.
     assert not int.from_bytes(backend.load(0, int(defs.Reg.DEV_STS), 4), "little") & FINISHED
     backend.flr()
     node = Node(backend)
@@ -151,10 +158,11 @@ def stores_in_a_function_reset(backends, _rng):
 
 
 def reset_behind_waiting_receives(backends, rng, messages=48):
-    """Messages that wait for the host's write port when a reset comes leave nothing: no packet, and
-    the next life begins with none of them.
+    """Resets the device while received messages wait for the host write port.
 
-    The host must take its time for writes."""
+    No packet leaves after the reset, and the next session has none of the messages. The host must
+    accept writes slowly.
+    """
     backend, native = backends[0], backends[0].link.native
     for _ in range(6):
         node = Node(backend)
@@ -176,7 +184,7 @@ def reset_behind_waiting_receives(backends, rng, messages=48):
 
 
 def work(node, rng):
-    """Everything that a device can be in the middle of."""
+    """Starts every kind of work that a device can have in flight."""
     driver = node.driver
     ends = [Endpoint(node, events=bool(n), **kind) for n, kind in enumerate(({}, {"kind": UD}))]
     for end in ends:
@@ -197,7 +205,7 @@ def work(node, rng):
 
 
 def memory_of(node):
-    """A digest of all memory that was the device's to write."""
+    """Returns a digest of all memory that the device may write."""
     read = node.driver.memory.read
     digest = sha256()
     for page in sorted(node.driver.allocator.pages()):
@@ -210,7 +218,7 @@ def end_by_reset(node, rng):
 
 
 def end_by_resets(node, rng):
-    """A second reset, and one that is requested twice."""
+    """Resets the device twice."""
     node.driver.reset(rng.choice(REASONS))
     node.driver.write_register(defs.Reg.DEV_CTL, 0)
     node.driver.reset(rng.choice(REASONS))
@@ -221,7 +229,7 @@ def end_by_flr(node, _rng):
 
 
 def end_without_bus(node, rng):
-    """Nothing leaves without bus mastering; what is held then is cleared by the FLR."""
+    """Switches bus mastering off, which holds all outputs; the FLR clears the held work."""
     node.backend.set_bus_master(False)
     node.driver.submit(defs.AdminAllocPdCmd())
     node.backend.pause(rng.randrange(200))
@@ -229,7 +237,7 @@ def end_without_bus(node, rng):
 
 
 def pause_of_the_bus(node, rng):
-    """Bus mastering goes and comes; then the usual end."""
+    """Switches bus mastering off and on; then resets the device."""
     node.backend.set_bus_master(False)
     node.driver.submit(defs.AdminAllocPdCmd())
     node.backend.pause(rng.randrange(600))
@@ -242,7 +250,7 @@ ENDS = (end_by_reset, end_by_resets, end_by_flr, end_without_bus, pause_of_the_b
 
 
 def random_ends(backends, rng, knobs=None):
-    """Lives and their ends; raises AssertionError where something comes behind an end."""
+    """Runs sessions and their ends; raises AssertionError if an output follows an end."""
     backend, knobs = backends[0], knobs or SessionKnobs()
     for life in range(knobs.sessions):
         node = Node(backend, seed=life, flavour=rng.choice(FLAVOURS))

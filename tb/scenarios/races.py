@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that go while traffic uses them, at random moments: what the device owes whatever it was
-doing. Statuses depend on time, so backends are those of tb/env/raced.py."""
+"""Destroys objects under traffic at random moments and checks what holds at any timing.
+
+Statuses depend on time, so the backends are those of tb/env/raced.py.
+"""
 
 from efa import defs
 from efa.driver import EventQueue
@@ -16,14 +18,14 @@ LONGEST = 1500  # cycles from the posting of work to its end
 
 
 class Tenant:
-    """A process's protection domain beside that of its node; endpoints take it as their node."""
+    """A process with its own protection domain on a node; endpoints use it as their node."""
 
     def __init__(self, node):
         self.backend, self.driver, self.context = node.backend, node.driver, node.context
         self.pd = node.context.alloc_pd()
         self.ah = self.pd.create_ah(gid_of(node.backend.node_id))
         driver = node.driver
-        # An event queue of its own, beside those of the driver's processors.
+        # A separate event queue, in addition to the driver's per-CPU event queues.
         self._events = driver.allocator.alloc(64 * defs.AdminEqe.SIZE)
         self.eq = driver.create_eq(64, 1, self._events)
         driver.eqs.append(EventQueue(self.eq, 1, None))
@@ -31,22 +33,22 @@ class Tenant:
         self.counter = driver.create_event_counter(node.context.uar, self._counts)
 
     def close(self):
-        """Its memory is the host's again."""
+        """Returns the memory to the host."""
         self.driver.eqs.pop()
         self.driver.allocator.free(self._events)
         self.driver.allocator.free(self._counts)
 
     def count(self, end):
-        """Counts all that completes on an endpoint."""
+        """Counts all completions of an endpoint."""
         self.driver.attach_event_counter(self.counter, end.qp.handle, EVENTS)
 
     def ah_of(self, _node_id):
-        """Number of the only address handle."""
+        """Returns the number of the only address handle."""
         return self.ah.number
 
 
 def busy(ends, rng):
-    """Every endpoint receives and sends, SRD to the next one, UD to itself."""
+    """Posts receives and sends on all endpoints: SRD to the other SRD endpoint, UD to itself."""
     peers = dict(zip(ends, (ends[1], ends[0], ends[2]), strict=True))
     for end in ends:
         for number in range(MESSAGES):
@@ -58,7 +60,7 @@ def busy(ends, rng):
 
 
 def destroys(tenant, ends, rng):
-    """Commands that destroy queue pairs, regions and the address handle in any order."""
+    """Returns commands that destroy queue pairs, regions and the AH, in random order."""
     requests = [defs.AdminDestroyAhCmd(ah=tenant.ah.number, pd=tenant.pd.number)]
     for end in ends:
         requests.append(defs.AdminDestroyQpCmd(qp_handle=end.qp.handle))
@@ -68,7 +70,7 @@ def destroys(tenant, ends, rng):
 
 
 def behind(tenant, ends):
-    """Commands that destroy what the others named; they act behind them."""
+    """Returns commands that destroy the objects which the first commands used."""
     return [*(defs.AdminDestroyCqCmd(cq_idx=end.cq.number) for end in ends),
             defs.AdminDestroyEqCmd(eqn=tenant.eq),
             defs.AdminDestroyEventCounterCmd(cntr_handle=tenant.counter),
@@ -76,20 +78,20 @@ def behind(tenant, ends):
 
 
 def carry_out(driver, requests):
-    """All commands in the ring at once; each must succeed."""
+    """Posts all commands at once; each must succeed."""
     commands = [driver.submit(request) for request in requests]
     for command in commands:
         driver.finish(command)
 
 
 def entries(end):
-    """The bytes of an endpoint's completion queue."""
+    """Returns the bytes of an endpoint's completion queue."""
     cq = end.cq
     return cq.driver.memory.read(cq.base, cq.depth * cq.entry.SIZE)
 
 
 def give_back(tenant, ends):
-    """The library clears endpoints that are gone, and their memory is the host's again."""
+    """Removes destroyed endpoints from the library and returns their memory to the host."""
     for end in ends:
         del tenant.context.qps[end.qp.number]
         end.qp._free_rings()
@@ -98,7 +100,7 @@ def give_back(tenant, ends):
 
 
 def flushed(done, where):
-    """Each work request completes once; those of one status and side in posting order."""
+    """Checks that each work request completes once; flushed ones in posting order on each side."""
     for receive in (True, False):
         side = [one for one in done if bool(one["receive"]) == receive]
         ids = [int(one["wr_id"]) for one in side]
@@ -108,10 +110,12 @@ def flushed(done, where):
 
 
 def teardown(backends, rng, rounds=12):
-    """A tenant's objects end under traffic in three ways; a neighbour's messages all arrive.
+    """Ends a tenant's objects under traffic in three ways; all messages of a neighbour arrive.
 
-    Destroyed at once: no access of theirs follows a response. To ERR: every work request completes
-    exactly once, flushed ones in posting order. To RESET: no completion follows the response."""
+    - Destroyed at once: no access to their memory follows a response.
+    - To ERR: every work request completes exactly once, flushed ones in posting order.
+    - To RESET: no completion follows the response.
+    """
     node, backend = Node(backends[0]), backends[0]
     driver = node.driver
     left, right = Endpoint(node), Endpoint(node)
@@ -123,7 +127,7 @@ def teardown(backends, rng, rounds=12):
         for end in ends:
             end.cq.req_notify()
             tenant.count(end)
-        # Regions that nobody uses: a command that takes one back drains the engines.
+        # Unused regions: DEREG_MR drains the engines.
         spare = [tenant.pd.reg_mr(64) for _ in range(6 * (way == 1))]
         busy(ends, rng)
         for number in range(4):
@@ -157,11 +161,11 @@ def teardown(backends, rng, rounds=12):
 
 
 def barriers_meet(backends, rng, rounds=24, steps=60, batch=2):
-    """A queue pair breaks while DEREG_MR drains the send engine, in either order, and sends of two
-    queue pairs go on meanwhile.
+    """Breaks a queue pair while DEREG_MR drains the send engine, in either order, during sends.
 
     No payload read of the region follows the response, and each work request completes exactly
-    once. The host must take long to response reads."""
+    once. The host's read latency must be long.
+    """
     node, backend = Node(backends[0]), backends[0]
     driver = node.driver
     for turn in range(rounds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receive path: forms of receive entries, every refusal, packets out of nowhere."""
+"""Runs the receive path: forms of receive WQEs, every refusal, unexpected packets."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ STATE = defs.AdminQpState
 
 
 def two_buffers(backends, rng):
-    """Receives over two pieces of memory, cut anywhere, longer than the message or just right."""
+    """Receives into two buffers with any split, exactly as long as the message or longer."""
     node = Node(backends[0])
     for kind in (UD, SRD):
         a, b = Endpoint(node, kind), Endpoint(node, kind, max_recv_sge=2)
@@ -29,7 +29,7 @@ def two_buffers(backends, rng):
 
 
 def direct_path_descriptors(backends, _rng):
-    """Every descriptor of an entry carries req_id and `first`, as libfabric writes them."""
+    """Sets req_id and `first` in every descriptor of a WQE, as libfabric does."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node, max_recv_sge=2)
     write = b.qp._write_descriptors
@@ -48,7 +48,7 @@ def direct_path_descriptors(backends, _rng):
 
 
 def refused_srd(backends, _rng):
-    """Each way a receiver can refuse, as the sender sees it; nobody's state is harmed."""
+    """Provokes each refusal of a receiver and checks the sender's status; queues stay intact."""
     node = Node(backends[0])
     a, b, ud = Endpoint(node), Endpoint(node, max_recv_sge=2), Endpoint(node, UD)
     fresh = node.pd.create_qp(b.cq, b.cq, SRD)
@@ -105,7 +105,7 @@ def key_of(region):
 
 
 def dropped_ud(backends, _rng):
-    """Datagrams that nobody takes vanish: the sender is content, the counters are not."""
+    """Drops datagrams: the sender completes with OK, the receiver counts the drops."""
     node = Node(backends[0])
     a, b = Endpoint(node, UD), Endpoint(node, UD)
     for changes in ({"dest_qp": 0xFFF0}, {"qkey": 5}, {}):
@@ -123,7 +123,7 @@ def dropped_ud(backends, _rng):
 
 
 def unknown_peer(backends, _rng):
-    """Without an address handle of the sender: ah 0xffff, and its GID where the CQ wants it."""
+    """Receives from a peer without AH: ah is 0xffff, and the CQE holds the GID on request."""
     first, second = (Node(backend, seed=n) for n, backend in enumerate(backends))
     for entry_bytes, with_source in ((32, True), (32, False), (16, False)):
         cq = second.context.create_cq(64, entry_bytes=entry_bytes, with_source=with_source)
@@ -140,7 +140,7 @@ def unknown_peer(backends, _rng):
 
 
 def deep_ring(backends, rng):
-    """A ring filled, drained and wrapped many times, doorbells repeated and in any batch."""
+    """Fills, drains and wraps a ring many times, with repeated doorbells and any batch size."""
     node = Node(backends[0])
     a, b = Endpoint(node, depth=32), Endpoint(node, depth=32)
     posted = received = 0
@@ -165,8 +165,10 @@ def deep_ring(backends, rng):
 
 
 def descriptor_read_fails(backends, _rng, responded=True):
-    """A receive ring that cannot be read breaks its queue, no other; so does one whose reads are
-    never answered."""
+    """Fails descriptor reads: that queue breaks, others work.
+
+    With responded=False the reads get no response.
+    """
     node = Node(backends[0])
     a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
     backends[0].fail_reads(b.qp._rq_base, 4096, responded)
@@ -182,5 +184,5 @@ def descriptor_read_fails(backends, _rng, responded=True):
 
 
 def descriptor_read_is_lost(backends, rng):
-    """The same for a ring whose reads are never answered."""
+    """Drops the responses of descriptor reads; see descriptor_read_fails."""
     descriptor_read_fails(backends, rng, responded=False)

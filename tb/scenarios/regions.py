@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory regions of many pages: lists in one piece and in chunks, used from end to end."""
+"""Uses memory regions of many pages: contiguous and chained lists, from end to end."""
 
 from efa.endpoints import Endpoint, Node, pattern
 from efa.host_alloc import PAGE_BYTES
 
 
 def long_page_list(backends, rng):
-    """A region of many pages through a contiguous list, used from end to end."""
+    """Registers a region of many pages through a contiguous list."""
     node = Node(backends[0])
     region = node.pd.reg_mr(300 * PAGE_BYTES, offset=100, scattered=True)
     region.write(0, rng.randbytes(1000))
@@ -16,9 +16,9 @@ def long_page_list(backends, rng):
 
 
 def chained(backends, rng):
-    """Page lists in chunks: data through the first, a middle and the last of very many pages."""
+    """Uses chained page lists: data through the first, a middle and the last of many pages."""
     node = Node(backends[0])
-    node.driver.list_bytes = 0  # no list in one piece
+    node.driver.list_bytes = 0  # no contiguous list
     a, b = Endpoint(node), Endpoint(node)
     for pages in (5, 512, 513, 3000):
         region = node.pd.reg_mr(pages * PAGE_BYTES, scattered=True)

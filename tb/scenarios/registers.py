@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random register stores and reads: what drivers do in any order, and what no driver does.
+"""Stores to and reads registers at random: driver accesses in any order, and invalid accesses.
 
-Rings always lie in memory that is theirs, so whatever is enabled and posted does no harm; between
-two things that a device may do in either order it is left to finish.
+Rings always lie in memory that belongs to them, so that an enabled ring does no harm. Where the
+device may act in either order, the bench waits until the device is idle.
 """
 
 from efa import defs
@@ -24,7 +24,7 @@ MASKED_AT = 12
 
 
 class Registers:
-    """Stores to one device; `illegal` is the share of those that no driver makes."""
+    """Makes stores to one device; `invalid` is the share of stores that no driver makes."""
 
     def __init__(self, backend, rng, invalid=0.5):
         self.backend, self.rng, self.invalid = backend, rng, invalid
@@ -35,7 +35,7 @@ class Registers:
         self.produced = 0
 
     def some(self, count):
-        """So many of them; the vectors are open again behind it."""
+        """Makes `count` random accesses; afterwards all vectors are unmasked."""
         valid = (self.read, self.load, self.base, self.ring, self.mask, self.vector, self.knock)
         anomaly = (self.partial, self.unknown, self.read_only, self.bad_ring, self.bad_doorbell,
                self.consumed, self.control)  # fmt: skip
@@ -47,10 +47,10 @@ class Registers:
         self.backend.settle()
 
     def store(self, register, value):
-        """A whole dword."""
+        """Stores a complete dword."""
         self.backend.store(BAR, int(register), value.to_bytes(4, "little"))
 
-    # What drivers do, in whatever order
+    # Accesses that drivers make, in any order
 
     def read(self):
         self.driver.read_register(self.rng.choice((*REG, *UNKNOWN)))
@@ -69,7 +69,7 @@ class Registers:
             self.store(register, value)
 
     def ring(self):
-        """A ring is enabled, anew or for the first time, while the device is idle."""
+        """Enables a ring, newly or again, while the device is idle."""
         number = self.rng.randrange(len(RINGS))
         _, _, caps, sizes = RINGS[number]
         self.base()
@@ -83,7 +83,7 @@ class Registers:
         self.backend.settle()
 
     def vector(self):
-        """A vector is masked or opened."""
+        """Masks or unmasks a vector."""
         self.backend.settle()
         place = LIMITS.msix_table_offset + MASKED_AT
         place += MSIX_ENTRY_BYTES * self.rng.randrange(LIMITS.msix_vectors)
@@ -91,14 +91,14 @@ class Registers:
         self.backend.settle()
 
     def knock(self):
-        """The AQ doorbell: entries of zeros, if there is a ring and room in it."""
+        """Rings the AQ doorbell for zero AQEs, if the ring is enabled and has free space."""
         self.store(REG.AQ_PROD_DB, self.rng.randrange(1 + MOST_DEPTH))
         self.backend.settle()
 
-    # What no driver does
+    # Accesses that no driver makes
 
     def partial(self):
-        """Less than a dword, or across the bounds of some."""
+        """Stores less than a dword, or across dword boundaries."""
         size = self.rng.choice((1, 2, 3, 5, 6, 7))
         at = 4 * self.rng.randrange(0x70 // 4) + self.rng.randrange(1, 4)
         size = min(size, 3 if size < 4 else 4 - at % 4 + 3, 64 - at % 64)
@@ -112,20 +112,20 @@ class Registers:
         self.store(self.rng.choice(READ_ONLY), self.rng.getrandbits(32))
 
     def bad_ring(self):
-        """A depth or entry size that no ring has: it is switched off."""
+        """Stores an invalid depth or entry size, which disables the ring."""
         _, _, caps, _ = self.rng.choice(RINGS)
         self.backend.settle()
         depth, size = self.rng.choice(((0, 64), (3, 64), (2048, 64), (16, 32), (16, 0), (24, 128)))
         self.store(caps, size << 16 | depth)
 
     def bad_doorbell(self):
-        """Far beyond any ring."""
+        """Stores a producer index far beyond any ring."""
         self.store(REG.AQ_PROD_DB, self.rng.randrange(0x2000, 0xE000))
 
     def consumed(self):
-        """Events that never were."""
+        """Consumes events that were never written."""
         self.store(REG.AENQ_CONS_DB, self.rng.choice((0, 1, 5, 0xFFFF_FFFF)))
 
     def control(self):
-        """The end of a reset that never began, and a bit that does nothing."""
+        """Stores the end of a reset that never began, or a bit without function."""
         self.store(REG.DEV_CTL, self.rng.choice((0, 2)))

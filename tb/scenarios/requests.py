@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each admin command is drawn: a legal request over what lives, and the ways to break it."""
+"""Defines how each admin command is drawn: a valid request on live objects, and its spoilers."""
 
 from efa import defs
 from efa.page_list import PAGE_BYTES, mem_addr
@@ -90,7 +90,7 @@ def destroy_ah(c):
 
 
 def _unreadable(c, request):
-    """The page list lies where nothing can be read."""
+    """Puts the page list in unreadable memory."""
     if c.unreadable is None:
         return
     request.mr_length = 64 * PAGE_BYTES
@@ -100,7 +100,7 @@ def _unreadable(c, request):
 
 
 def _endless(_c, request):
-    """More pages than any build has."""
+    """Requests more pages than any build has."""
     request.mr_length, request.mem_addr_phy_mode_en = 1 << 40, 0
     request.phys_page_size_shift = PAGE_SHIFT
     request.aq_common.ctrl_data, request.aq_common.ctrl_data_indirect = 1, 1
@@ -154,7 +154,7 @@ def dereg_mr(c):
 
 
 def _foreign_cq(c, request):
-    """A CQ of another UAR."""
+    """Names a CQ of another UAR."""
     foreign = [n for n, cq in c.live[OP.CREATE_CQ].items() if cq.uar != request.uar]
     if foreign:
         setattr(request, c.rng.choice(("send_cq_idx", "recv_cq_idx")), c.rng.choice(foreign))
@@ -174,7 +174,7 @@ def create_qp(c):
     cqs = c.live[OP.CREATE_CQ]
     uar = cqs[c.pick(OP.CREATE_CQ)].uar if cqs else c.pick(OP.CREATE_CQ)
     own = [n for n, cq in cqs.items() if cq.uar == uar] or [0]
-    # Deep rings: LLQ memory must run out before numbers do, now and then.
+    # Deep rings exhaust LLQ memory before queue pair numbers from time to time.
     depth, stride = 1 << rng.choice((0, 3, 10, 10)), rng.choice((64, 128))
     descriptors = 1 << rng.randrange(8)
     send_cq = rng.choice(own)
@@ -260,7 +260,7 @@ def get_stats(c):
 
 @makes(OP.CREATE_EVENT_COUNTER, to("uar", dead(OP.ALLOC_UAR)), to("paddr", 4, 0x1001))
 def create_event_counter(c):
-    # Beside a queue pair, so that there is something to attach to.
+    # The UAR of a queue pair, so that the counter can be attached.
     uars = [qp.uar for qp in c.live[OP.CREATE_QP].values()] or [c.pick(OP.ALLOC_UAR)]
     return defs.AdminCreateEventCounterCmd(uar=c.rng.choice(uars), paddr=c.counter_place())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send path: every size and form, every completion status a sender can get, tenant stores."""
+"""Runs the send path: sizes and forms, every send completion status, foreign stores."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ SIZES = (0, 1, 31, 32, 33, 63, 64, 65, 96, 97, 255, 512, 1000, 2048, 4000, 4096)
 
 
 def exchange(a, b, data, **how):
-    """One message from a to b, with both completions; returns them."""
+    """Sends one message from a to b; returns both completions."""
     b.receive(len(data), wr_id=1)
     a.send(b, data, wr_id=2, **how)
     got = b.cq.wait_for(1)[0]
@@ -26,7 +26,7 @@ def exchange(a, b, data, **how):
 
 
 def every_size(backends, rng):
-    """UD and SRD, from one and from two buffers, at odd addresses, with and without immediate."""
+    """Sends UD and SRD from one and two buffers, at odd addresses, with and without immediate."""
     node = Node(backends[0])
     for kind in (UD, SRD):
         a, b = Endpoint(node, kind), Endpoint(node, kind)
@@ -37,7 +37,7 @@ def every_size(backends, rng):
 
 
 def inline_forms(backends, _rng):
-    """Inline up to 32 bytes in 64-byte entries and up to 80 in 128-byte ones."""
+    """Sends inline data up to 32 bytes in 64-byte WQEs and up to 80 bytes in 128-byte WQEs."""
     node = Node(backends[0])
     for max_inline in (32, 80):
         for kind in (UD, SRD):
@@ -48,7 +48,7 @@ def inline_forms(backends, _rng):
 
 
 def store_buffers(backends, _rng):
-    """Entries arrive in any pieces and order, as CPUs send them."""
+    """Stores WQEs in the pieces and orders of each CPU store buffer policy."""
     for seed, policy in enumerate(POLICIES):
         node = Node(backends[0], policy, seed=seed)
         a, b = Endpoint(node, max_inline=80), Endpoint(node)
@@ -58,7 +58,7 @@ def store_buffers(backends, _rng):
 
 
 def two_devices(backends, rng):
-    """Back to back: both send to each other at once, and complete."""
+    """Exchanges messages between two devices in both directions at once."""
     nodes = [Node(backend, seed=7 + n) for n, backend in enumerate(backends)]
     know_each_other(nodes)
     for kind in (UD, SRD):
@@ -76,7 +76,7 @@ def two_devices(backends, rng):
 
 
 def batches(backends, rng):
-    """Many entries a doorbell, rings that wrap in the middle of a batch, over several queues."""
+    """Posts many WQEs per doorbell on several queues; rings wrap within a batch."""
     node = Node(backends[0])
     ends = [Endpoint(node, depth=1 << rng.randrange(2, 7)) for _ in range(6)]
     for _ in range(15):
@@ -100,7 +100,7 @@ def batches(backends, rng):
 
 
 def ring_wraps(backends, _rng):
-    """The producer counts past 65,535 of a small ring: slots, wraps and doorbells go on."""
+    """Wraps the 16-bit producer index on a small ring; slots and doorbells stay correct."""
     node = Node(backends[0])
     a, b = Endpoint(node, UD, depth=64), Endpoint(node, UD, depth=2)
     nobody = {**a.towards(b), "inline": b"x"}
@@ -111,15 +111,15 @@ def ring_wraps(backends, _rng):
 
 
 def raw(end, wqes):
-    """Work requests of any content, in one batch; returns the completions' statuses."""
-    # Joined as bytes: numpy would lay a dtype with unions out anew.
+    """Posts WQEs of any content in one batch; returns the completion statuses."""
+    # Joined as bytes: numpy would change the layout of a dtype with unions.
     wqes = np.frombuffer(b"".join(wqe.tobytes() for wqe in wqes), end.qp.wqe.DTYPE).copy()
     end.qp.post_wqes(wqes, np.arange(len(wqes)))
     return [STATUS(int(s)) for s in end.cq.wait_for(len(wqes))["status"]]
 
 
 def changed(end, wqe, **fields):
-    """The entries with meta fields (or a piece's, as sgl0_length) set."""
+    """Returns the WQEs with changed meta fields (or SGE fields, as sgl0_length)."""
     wqe = wqe.copy()
     for name, value in fields.items():
         if name.startswith("sgl"):
@@ -134,7 +134,7 @@ def changed(end, wqe, **fields):
 
 
 def local_errors(backends, _rng):
-    """Each check of a work request, in its order; the queue goes on after each."""
+    """Violates each check of a work request, in check order; the queue works after each."""
     node = Node(backends[0])
     foreign = node.context.alloc_pd()
     foreign_mr = foreign.reg_mr(8192)
@@ -163,7 +163,7 @@ def local_errors(backends, _rng):
             (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl0_length=4033)),
             (STATUS.LOCAL_ERROR_BAD_LENGTH, changed(a, good, sgl1_length=0xFFFFFFFF)),
             (lkey, changed(a, good, sgl0_lkey=0)), (lkey, changed(a, good, sgl1_lkey=0x12345)),
-            # Inside that region, so that only its protection domain is wrong.
+            # The address is inside that region, so that only the protection domain is wrong.
             (lkey, changed(a, good, sgl0_lkey=foreign_mr.l_key,
                            sgl0_buf_addr_lo=foreign_mr.addr & 0xFFFFFFFF,
                            sgl0_buf_addr_hi=foreign_mr.addr >> 32)),
@@ -179,7 +179,7 @@ def local_errors(backends, _rng):
 
 
 def stores_of_others(backends, _rng):
-    """Doorbells through foreign pages, for dead queues, beyond the ring; incomplete entries."""
+    """Rings doorbells through foreign pages, for invalid queues and beyond the ring."""
     node = Node(backends[0])
     driver, backend = node.driver, backends[0]
     other_uar = driver.alloc_uar()
@@ -196,24 +196,24 @@ def stores_of_others(backends, _rng):
         backend.store(driver.db_bar, offset, one)
     backend.store(driver.db_bar, own, b"\x01\x00")
     exchange(a, b, b"unharmed")
-    # Stores into LLQ memory of nobody, and pieces that are no whole dwords.
+    # Stores to LLQ memory without an owner, and partial dwords.
     backend.store(2, defs.LIMITS.llq_bytes - 64, bytes(64))
     backend.store(2, a.qp.llq + 1, b"\xff" * 3)
     exchange(a, b, b"unharmed still")
-    # Doorbells of a queue in RESET are not taken.
+    # The device ignores doorbells of a queue in RESET.
     fresh = node.pd.create_qp(a.cq, a.cq, SRD)
     for offset in (fresh.sq_db, fresh._rq_db):
         backend.store(driver.db_bar, offset, one)
     backend.settle()
     assert fresh.query().qp_state == defs.AdminQpState.RESET
-    # A receive doorbell beyond the ring breaks that queue alone, and flushes what was posted.
+    # A receive doorbell beyond the ring breaks only that queue, which flushes its posted WQEs.
     c = Endpoint(node)
     c.receive(64, wr_id=5)
     backend.store(driver.db_bar, c.qp._rq_db, (1 + 64).to_bytes(4, "little"))
     assert c.cq.wait_for(1)[0]["status"] == STATUS.FLUSHED
     backend.settle()
     assert c.qp.query().qp_state == defs.AdminQpState.ERR
-    # A doorbell for more than the ring holds: that queue alone goes to ERR.
+    # A send doorbell beyond the ring moves only that queue to ERR.
     backend.store(driver.db_bar, own, (a.qp.sq.produced + 65).to_bytes(4, "little"))
     backend.settle()
     assert a.qp.query().qp_state == defs.AdminQpState.ERR
@@ -221,14 +221,14 @@ def stores_of_others(backends, _rng):
 
 
 def request_ids(backends, rng):
-    """64 bits come back or 16, as the queue has them, whatever became of a send."""
+    """Checks that completions return request ids of 64 or 16 bits, for any send status."""
     node = Node(backends[0])
 
     def post(end, **values):
         wqes = end.qp.sends(3, inline=b"named", **values)
         end.qp.name(wqes, np.arange(3))
         if not end.qp.long_ids:
-            # Reserved there: the library sees that nothing of it comes back.
+            # Reserved bits: the library checks that completions do not return them.
             wqes["meta"]["req_id_ex"]["w"] = [rng.getrandbits(16) for _ in range(3)]
         end.context.provider.post(end.qp, wqes)
         end.context.push()
@@ -253,7 +253,7 @@ def request_ids(backends, rng):
 
 
 def incomplete_entry(backends, _rng):
-    """An entry with a hole completes with an internal error; nothing of it goes out."""
+    """Posts a WQE with a missing dword: an internal error breaks its queue, no packet leaves."""
     node = Node(backends[0])
     driver, backend = node.driver, backends[0]
     for missing in (0, 5, 6, 7, 15):
@@ -271,14 +271,14 @@ def incomplete_entry(backends, _rng):
 
 
 def posted_slot_is_closed(backends, _rng):
-    """A store to a slot that was posted and waits for its turn breaks that queue, no other."""
+    """Stores to posted slots in SQD: that queue breaks, others work."""
     state = defs.AdminQpState
     node = Node(backends[0])
     backend = backends[0]
     for slot, dwords in ((0, 1), (2, 16), (3, 2)):
         a, b = Endpoint(node, depth=4), Endpoint(node)
         exchange(a, b, b"goes out")
-        # In SQD nothing new is taken: these slots are known to wait.
+        # In SQD the device consumes no further WQE, so these slots are pending.
         a.qp.modify(state.SQD)
         for turn in range(4):
             a.send(b, pattern(20, turn), wr_id=turn, inline=True)
@@ -292,7 +292,7 @@ def posted_slot_is_closed(backends, _rng):
 
 
 def drained_and_flushed(backends, _rng):
-    """SQD holds what was not taken, RTS sends it, ERR flushes sends and receives, RESET clears."""
+    """Holds sends in SQD, sends them in RTS, flushes in ERR, clears in RESET."""
     state = defs.AdminQpState
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
@@ -319,8 +319,10 @@ def drained_and_flushed(backends, _rng):
 
 
 def payload_read_fails(backends, _rng, responded=True):
-    """A host read that fails, or is never answered, ends its work request and breaks its queue, no
-    other."""
+    """Fails a payload read: its work request ends with an error, that queue breaks, others work.
+
+    With responded=False the read gets no response.
+    """
     node = Node(backends[0])
     a, b, c = Endpoint(node), Endpoint(node), Endpoint(node)
     page = next(iter(a.buffer.pieces(0, 64)))[0] & ~4095
@@ -334,12 +336,12 @@ def payload_read_fails(backends, _rng, responded=True):
 
 
 def payload_read_is_lost(backends, rng):
-    """The same for a host read that is never answered."""
+    """Drops the response of a payload read; see payload_read_fails."""
     payload_read_fails(backends, rng, responded=False)
 
 
 def reborn_in_traffic(backends, rng):
-    """A QP number is used again while another queue completes: the new QP has all of its room."""
+    """Reuses a QP number while another queue completes: the new QP has all its credit."""
     node = Node(backends[0])
     busy, peer = Endpoint(node, UD, depth=256), Endpoint(node, UD)
     nobody = {**busy.towards(peer), "dest_qp": 0xFFF0}
@@ -347,7 +349,7 @@ def reborn_in_traffic(backends, rng):
         old = Endpoint(node, UD, depth=4)
         old.qp.post_send_many(range(3), **{**old.towards(peer), "dest_qp": 0xFFF0, "inline": b"x"})
         assert set(old.cq.wait_for(3)["status"]) == {STATUS.OK}
-        # Both the end of the old queue and the birth of the new one clear its counts.
+        # The destruction of the old queue and the creation of the new one both clear its counts.
         busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
         old.qp.destroy()
         busy.qp.post_send_many(range(rng.randrange(60, 120)), **nobody, inline=pattern(20, turn))
@@ -360,7 +362,7 @@ def reborn_in_traffic(backends, rng):
 
 
 def flushes_beside_drains(backends, rng):
-    """Queues are flushed while commands wait until all has drained: each gets its end."""
+    """Flushes queues while commands wait for a drain of the engines; all of them end."""
     node = Node(backends[0])
     state, driver = defs.AdminQpState, node.driver
     for turn in range(6):

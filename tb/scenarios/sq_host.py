@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues in host memory: rings anywhere, entries that cannot be read, queues that wait."""
+"""Runs send queues in host memory: ring placement, failing reads, queues without service."""
 
 import numpy as np
 
@@ -14,12 +14,12 @@ INLINE = {64: 32, 128: 80}
 
 
 def _nobody(end, peer, count):
-    """Work requests that the peer drops: nothing is posted there."""
+    """Returns work requests that the peer drops: the peer has no receive WQE."""
     return {**end.towards(peer), "inline": np.arange(count, dtype="u1")[:, None]}
 
 
 def _pour(end, peer, count):
-    """So many datagrams to nobody, completed and dropped."""
+    """Sends `count` datagrams that are completed and dropped."""
     while count:
         run = min(count, end.depth)
         end.qp.post_send_many(np.arange(run), **_nobody(end, peer, run))
@@ -29,15 +29,17 @@ def _pour(end, peer, count):
 
 
 def _ring_ahead(qp, wqes):
-    """Posts in a state in which verbs would not."""
+    """Posts in a state in which verbs would refuse."""
     qp.name(wqes, np.arange(len(wqes)))
     qp.context.provider.post(qp, wqes)
     qp.context.push()
 
 
 def rings_anywhere(backends, rng):
-    """Rings on any line of a page, of every depth, entries of both sizes, batches over several
-    reads, pages and wraps."""
+    """Places rings at any line of a page, of every depth and both WQE sizes.
+
+    Batches span several reads, pages and wraps.
+    """
     node = Node(backends[0])
     to = Endpoint(node, UD, depth=64)
     for depth in (1, 2, 8, 64, 256, 1024):
@@ -51,7 +53,7 @@ def rings_anywhere(backends, rng):
 
 
 def created_where_legal(backends, _rng):
-    """A ring at 0 or off its line is refused, one that begins on any line is taken."""
+    """Creates rings at valid addresses; the device refuses address 0 and unaligned addresses."""
     node = Node(backends[0])
     a, b = Endpoint(node), Endpoint(node)
     base = node.driver.allocator.alloc(PAGE)
@@ -69,7 +71,7 @@ def created_where_legal(backends, _rng):
 
 
 def llq_stores_change_nothing(backends, rng):
-    """Pages of LLQ memory are there; what is stored to them reaches no queue and breaks none."""
+    """Stores to the LLQ pages of host rings: the stores change and break no queue."""
     node, backend = Node(backends[0]), backends[0]
     a, b = Endpoint(node, depth=8), Endpoint(node, depth=8)
     assert a.qp.llq != b.qp.llq
@@ -88,7 +90,7 @@ def llq_stores_change_nothing(backends, rng):
 
 
 def posted_before_rts(backends, _rng):
-    """Doorbells count in INIT and RTR; in RTS the entries are fetched, in ERR flushed."""
+    """Posts WQEs in INIT and RTR: RTS fetches them, ERR flushes them."""
     node = Node(backends[0])
     to = Endpoint(node, UD)
     for steps in ((STATE.INIT,), (STATE.INIT, STATE.RTR)):
@@ -109,20 +111,21 @@ def posted_before_rts(backends, _rng):
 
 
 def entry_read_fails(backends, _rng):
-    """A page of the ring cannot be read: the queue breaks, flushes in order, harms no other."""
+    """Makes a page of the ring unreadable: that queue breaks, others work."""
     node, backend = Node(backends[0]), backends[0]
     to = Endpoint(node, UD)
-    # Of 128-byte entries the first and the last that fail lie in two pages.
+    # The first and the last failing WQE of 128 bytes lie in two pages.
     for entry, offset, good, bad in ((64, 0, 64, 64), (128, 64, 31, 33)):
         for state in (STATE.RTS, STATE.SQD):
             a = Endpoint(node, UD, depth=128, max_inline=INLINE[entry], ring_offset=offset)
             a.receive(64, wr_id=1)
-            # All that lies in the first page has left: what breaks next is first in its batch.
+            # All WQEs of the first page have left, so the next failing WQE is the first of its
+            # batch.
             _pour(a, to, good)
             if state == STATE.SQD:
                 a.qp.modify(state)
             backend.fail_reads(a.qp.sq_base - offset + PAGE, PAGE)
-            # One at a time: of a read of several lines some may come before it fails.
+            # One at a time: a read of several lines may deliver some lines before it fails.
             for _ in range(bad):
                 a.qp.post_send_many(np.arange(1), **_nobody(a, to, 1))
                 backend.settle()
@@ -134,7 +137,7 @@ def entry_read_fails(backends, _rng):
 
 
 def others_pass_queues_that_wait(backends, _rng):
-    """Full rings of queues that are not served hold nobody else's entries up."""
+    """Fills rings of queues that are not served; WQEs of other queues pass."""
     node = Node(backends[0])
     to = Endpoint(node, UD)
     waiting = [Endpoint(node, UD, depth=depth) for depth in (1024, 256, 64)]
@@ -150,8 +153,11 @@ def others_pass_queues_that_wait(backends, _rng):
 
 
 def cancelled_in_flight(backends, rng):
-    """RESET and destroy behind a doorbell: what is still on its way is cleared, the ring may be
-    used for anything at once, and the queue begins anew."""
+    """Resets or destroys a queue directly after a doorbell.
+
+    WQE reads in flight are cancelled, the host may reuse the ring memory at once, and the queue
+    starts anew.
+    """
     node = Node(backends[0])
     to = Endpoint(node, UD)
     for turn in range(8):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resets in the middle of traffic, and long random runs with everything at once."""
+"""Runs resets within traffic, and long random traffic of all kinds."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ SLOT_BYTES = 256
 
 
 def resets_under_load(backends, rng):
-    """A register reset or FLR while sends, receives and commands are under way; then as new."""
+    """Resets the device by register or FLR under sends, receives and commands."""
     for turn in range(8):
         node = Node(backends[0], seed=turn)
         a, b = Endpoint(node), Endpoint(node)
@@ -34,8 +34,10 @@ def resets_under_load(backends, rng):
 
 
 def every_queue(backends, rng):
-    """All queue pairs of the device send to their neighbours and to further ones, go to ERR with
-    receives outstanding, and to RESET."""
+    """Sends on all queue pairs of the device to near and far peers.
+
+    Then moves all queue pairs to ERR with outstanding receives, and to RESET.
+    """
     node = Node(backends[0])
     count = node.driver.queue_attr.max_qp
     buffer = node.pd.reg_mr(SLOT_BYTES * count)
@@ -47,7 +49,7 @@ def every_queue(backends, rng):
     ]  # fmt: skip
     ids = np.arange(2)
     buffer.write(0, pattern(SLOT_BYTES * count, 1))
-    # A multiple of four: the neighbour is of the same kind.
+    # A multiple of four: the peer is of the same kind.
     for step in (4, count // 2 + 4):
         for n, qp in enumerate(qps):
             at = buffer.addr + SLOT_BYTES * n + 128 + 64 * ids
@@ -71,7 +73,7 @@ def every_queue(backends, rng):
 
 
 def everything(backends, rng, rounds=40, queues=12):
-    """Queues of all kinds and depths, all sizes, all devices; each round closed and checked."""
+    """Sends on queues of all kinds and depths, all sizes, all devices; each round is checked."""
     nodes = [Node(backend, seed=n) for n, backend in enumerate(backends)]
     know_each_other(nodes)
     limit = nodes[0].driver.mtu

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A untrusted tenant beside a victim on one device: random stores through the pages it was given.
+"""Runs an untrusted tenant beside a victim on one device: random stores through its own pages.
 
-The untrusted process stores anything anywhere in its doorbell page and its LLQ pages, and puts
-descriptors of any content into its rings. It knows every number of the victim and guesses no
-QKey. The victim works on, and looks at every byte, completion and order of its own.
+The untrusted process stores anything anywhere in its doorbell page and its LLQ pages, and writes
+descriptors of any content into its rings. It knows every number of the victim but no QKey. The
+victim continues its work and checks every byte, completion and order of its own.
 """
 
 import random
@@ -27,12 +27,12 @@ VICTIM_BUFFERS = 8
 
 
 class Intrusion(AssertionError):
-    """The untrusted tenant got through: the text says to what."""
+    """The untrusted tenant has affected the victim; the text says how."""
 
 
 @dataclass
 class TenantKnobs:
-    """How many tenant stores in all, and how many between two looks of the victim."""
+    """Sets the number of tenant stores, in total and between two checks of the victim."""
 
     stores: int = 20_000
     burst: int = 200
@@ -40,7 +40,7 @@ class TenantKnobs:
 
 
 class Victim:
-    """Two queue pairs of each kind that talk to each other; a mirror of all their memory."""
+    """Exchanges messages between two queue pairs of each kind; mirrors all their memory."""
 
     def __init__(self, node, rng):
         self.node, self.rng = node, rng
@@ -59,14 +59,14 @@ class Victim:
         return [end for pair in self.ends for end in pair]
 
     def post(self, pair):
-        """Some messages one way between two of its queue pairs; what must come of them is noted."""
+        """Posts messages one way between two of its queue pairs and records the expected result."""
         a, b = pair
         if self.rng.getrandbits(1):
             a, b = b, a
         self.sender = a
         sizes = [self.rng.choice((1, 32, 60, 500, 2000, 4096)) for _ in range(VICTIM_BUFFERS)]
         if a is pair[0]:
-            # The event queue is everybody's.
+            # The event queue is shared.
             a.cq.req_notify()
         for number in range(len(sizes)):
             b.receive(4096, wr_id=self.sent + number, offset=number * MESSAGE_STRIDE)
@@ -81,7 +81,7 @@ class Victim:
         self.sent += len(sizes)
 
     def look(self):
-        """Waits for what was posted: every message arrives once, whole and in order."""
+        """Waits for the posted work: every message arrives once, complete and in order."""
         self.rounds += 1
         for a, b, first, sizes in self.open:
             for end, wanted in ((b, [size + b.skip for size in sizes]), (a, None)):
@@ -90,7 +90,7 @@ class Victim:
                     raise Intrusion(f"a victim's completion has status {done['status']}")
                 if done["receive"].tolist() != [wanted is not None] * len(sizes):
                     raise Intrusion("completions of the victim's other queue came in between")
-                # Sends of SRD may end in any order, receives may not.
+                # SRD sends may complete in any order, receives may not.
                 ids = done["wr_id"].tolist() if wanted else sorted(done["wr_id"].tolist())
                 if ids != list(range(first, first + len(sizes))):
                     raise Intrusion(f"the victim's work ended as {ids}, posted from {first} on")
@@ -105,7 +105,7 @@ class Victim:
         self.open.clear()
 
     def inspect(self):
-        """All its memory, and the state of its queue pairs."""
+        """Checks all memory of the victim and the state of its queue pairs."""
         for end, mirror in self.mirrors.items():
             held = end.buffer.read(0, len(mirror))
             if held != mirror:
@@ -117,7 +117,7 @@ class Victim:
 
 
 class UntrustedTenant:
-    """A process with its own UAR, PD, queues and memory, and no manners."""
+    """A process with its own UAR, PD, queues and memory that stores arbitrary data."""
 
     def __init__(self, node, victim, rng, queues):
         self.driver, self.backend, self.victim, self.rng = node.driver, node.backend, victim, rng
@@ -136,7 +136,7 @@ class UntrustedTenant:
         self.moves = (self.anywhere,)
 
     def burst(self, count):
-        """So many stores: wild ones of all sorts, or sly ones that keep its queues alive."""
+        """Makes `count` stores: random ones, or mostly valid ones that keep its queues in RTS."""
         if self.rng.random() < 0.5:
             self.repair()
             self.moves, count = (self.entry, self.entry, self.receive, self.cq), min(count, DEPTH)
@@ -149,43 +149,43 @@ class UntrustedTenant:
         self.backend.stores(items)
 
     def some(self):
-        """A store, or the few that belong together."""
+        """Returns one store, or a few that belong together."""
         items = self.rng.choice(self.moves)()
         self.stores += len(items)
         return items
 
     def own(self, offset, data):
-        """A store inside its doorbell page, split where the bus splits it."""
+        """Returns a store inside its doorbell page, split where the bus splits it."""
         offset, data = offset % LIMITS.db_page_bytes, data[: LIMITS.db_page_bytes - offset]
         space = LINE - offset % LINE
         parts = [(offset, data[:space]), (offset + space, data[space:])]
         return [(self.driver.db_bar, self.page + at, part) for at, part in parts if part]
 
     def value(self):
-        """What a doorbell may say: next to nothing, a little, or anything."""
+        """Returns a doorbell value: near zero, 16 random bits, or 32 random bits."""
         rng = self.rng
         return rng.choice((rng.randrange(DEPTH + 2), rng.getrandbits(16), rng.getrandbits(32)))
 
     def doorbell(self):
-        """A doorbell of a queue: its own, or in its own page the place of a victim's."""
+        """Returns a doorbell of its own queue, or of a victim's queue through its own page."""
         theirs = [end.qp for end in self.victim.each()]
         qp = self.rng.choice([*self.qps, *theirs])
         at = self.rng.choice((qp.sq_db, qp._rq_db)) % LIMITS.db_page_bytes
         return self.own(at, self.value().to_bytes(4, "little"))
 
     def cq(self):
-        """The same of completion queues, armed or not."""
+        """Returns a CQ doorbell of its own or the victim's queue, armed or not."""
         cqs = [*self.cqs, *(end.cq for end in self.victim.each())]
         at = LIMITS.db_cq_base + 4 * self.rng.choice(cqs).number
         return self.own(at, (self.value() | self.rng.getrandbits(1) << 31).to_bytes(4, "little"))
 
     def anywhere(self):
-        """Any bytes anywhere in its doorbell page."""
+        """Returns a store of any bytes anywhere in its doorbell page."""
         size = self.rng.choice((1, 2, 4, 4, 8, 16, 64))
         return self.own(self.rng.randrange(LIMITS.db_page_bytes), self.rng.randbytes(size))
 
     def llq(self):
-        """Any bytes anywhere in its LLQ pages, or where a victim writes in its own just now."""
+        """Returns a random store to its LLQ pages, often at the victim's present slot offset."""
         start = self.rng.choice(self.qps).llq & -LIMITS.llq_page_bytes
         at = self.rng.randrange(LIMITS.llq_page_bytes)
         if self.rng.getrandbits(1):
@@ -196,7 +196,7 @@ class UntrustedTenant:
         return [(defs.EFA_MEM_BAR, start + at, self.rng.randbytes(size))]
 
     def memory(self):
-        """A key and an address: its own, a victim's, some of each, or any."""
+        """Returns a key and an address: its own, a victim's, mixed, or random."""
         rng, theirs = self.rng, self.rng.choice(self.victim.each()).buffer
         inside = theirs.addr + rng.randrange(theirs.length)
         known = (self.region.l_key, theirs.l_key, theirs.l_key ^ 1 << LIMITS.mr_w)
@@ -209,7 +209,7 @@ class UntrustedTenant:
         ))  # fmt: skip
 
     def entry(self):
-        """A send entry that looks like one, with anything in its fields, and its doorbell."""
+        """Returns a nearly valid send WQE with random fields, and its doorbell."""
         rng, qp = self.rng, self.rng.choice(self.qps)
         theirs = rng.choice(self.victim.each())
         lengths = (0, 8, 100, 4096, rng.getrandbits(16))
@@ -230,7 +230,7 @@ class UntrustedTenant:
             image.data.sgl[number] = defs.IoTxBufDesc(
                 length=rng.choice(lengths), lkey=key, buf_addr_lo=address & 0xFFFF_FFFF,
                 buf_addr_hi=address >> 32)  # fmt: skip
-        # Its library has lost count long ago: the slot it thinks is next.
+        # The library does not track this queue: the slot that it regards as next.
         slot = qp.sq.produced % qp.sq_depth
         qp.sq.produced += 1
         ring = self.own(qp.sq_db % LIMITS.db_page_bytes,
@@ -238,7 +238,7 @@ class UntrustedTenant:
         return [(defs.EFA_MEM_BAR, qp.llq + slot * LINE, image.pack()), *ring]
 
     def receive(self):
-        """A receive descriptor of any content in its ring, and its doorbell."""
+        """Writes a receive descriptor of any content to its ring; returns its doorbell."""
         rng, qp = self.rng, self.rng.choice(self.qps)
         key, address = self.memory()
         descriptor = defs.IoRxDesc(
@@ -253,10 +253,10 @@ class UntrustedTenant:
                         (qp.rq.produced & 0xFFFF).to_bytes(4, "little"))  # fmt: skip
 
     def repair(self):
-        """All queue pairs begin again, and send themselves something in order."""
+        """Resets all queue pairs to RTS; each sends itself one message."""
         for qp in self.qps:
             self.repaired += qp.query().qp_state == STATE.ERR
-            # Its library never heard of it and names the state it knows: that must do.
+            # The library has not seen the error and names the state that it assumes.
             qp.modify(STATE.RESET)
             qp.to_rts(OWN_QKEY)
             piece = [Sge(self.region.addr, 64, self.region.l_key)]
@@ -265,13 +265,13 @@ class UntrustedTenant:
 
 
 class Between:
-    """What the victim's context stores, with tenant stores in between."""
+    """Mixes tenant stores into the stores of the victim's context."""
 
     def __init__(self, backend, tenant):
         self._backend, self._tenant = backend, tenant
 
     def stores(self, items):
-        """The victim's stores in their order."""
+        """Makes the victim's stores in their order."""
         mixed = []
         for item in items:
             mixed.append(item)
@@ -281,7 +281,7 @@ class Between:
 
 
 def no_strays(backend, owned):
-    """What the device wrote lies in memory that was given to it; backends that record tell."""
+    """Checks that the device wrote only memory given to it; needs a backend that records writes."""
     for address, data in backend.writes():
         for page in range(address & -PAGE_BYTES, address + len(data), PAGE_BYTES):
             if page not in owned:
@@ -289,7 +289,7 @@ def no_strays(backend, owned):
 
 
 def untrusted_tenant(backends, rng, knobs=None, progress=None):
-    """A victim at work beside an untrusted tenant; what both did. Raises Intrusion."""
+    """Runs a victim beside an untrusted tenant; returns both counts. Raises Intrusion."""
     knobs = knobs or TenantKnobs()
     node = Node(backends[0], seed=rng.getrandbits(16), cpus=1)
     victim = Victim(node, random.Random(rng.getrandbits(32)))
