@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL as a backend of the host's software (efa.backend.Backend).
+"""Connects host software (efa.backend.Backend) to the simulated RTL.
 
-Inside a cocotb test, software that blocks runs in a thread:
+Inside a cocotb test, blocking software runs in a thread:
 
     backends = in_simulation(native)            # a backend for each device
     await bridge(software)(backends[0])
 
-Outside, `open_simulator("verilator")` starts a simulation that serves this process over a
-socket; host memory is mapped from the simulator, so looking at it costs no message.
+Outside, `open_simulator("verilator")` starts a simulation that serves this process over a socket.
+Host memory is mapped from the simulator, so that a memory access needs no message.
 """
 
 import mmap
@@ -29,16 +29,16 @@ ACCEPT_POLL_SECONDS = 0.2
 FLR_CYCLES = 4
 SETTLED_CYCLES = 64
 MOST_PATIENCE = 64
-# So long at most between two looks: what was waited for may be there while more was expected, and
-# a device that waits for the host in a reset is never idle.
+# Upper bound of the cycles between two evaluations of a condition. The condition may hold before
+# the expected word arrives, and a device that waits for the host in a reset is never idle.
 LOOK_CYCLES = 40_000
-# A host without any access under way for so long will not see anything happen any more. Longer
-# than the device's completion timeout, which is the slowest thing that it does by itself.
+# A host without any access in flight for this long sees no further activity. This time exceeds the
+# device's completion timeout, which is its slowest own action.
 DEAD_CYCLES = 100_000
 
 
 class RtlBackend(Backend):
-    """One simulated device. `link` carries accesses, logs and time; see SimLink."""
+    """Drives one simulated device. `link` carries accesses, logs and time; see Link."""
 
     def __init__(self, link, name, device=0, node_id=1, record=False):
         self.link = link
@@ -61,7 +61,7 @@ class RtlBackend(Backend):
         self.link.post(self.device, [host.load(bar, offset, size, ident)])
         self._loads += 1
         if self.link.run([host.loads_are(self._loads, self.device)], 1_000_000) < 0:
-            raise DeviceTimeout(f"read of BAR {bar} at {offset:#x} was not answered")
+            raise DeviceTimeout(f"read of BAR {bar} at {offset:#x} got no response")
         line = self.link.load_response(ident)
         return line[offset % host.LINE : offset % host.LINE + size]
 
@@ -72,8 +72,8 @@ class RtlBackend(Backend):
             left = deadline - self.cycles
             if left <= 0:
                 raise DeviceTimeout(f"not within {timeout_cycles} cycles")
-            # A look costs more than many cycles: wait for the word that must come first, else for
-            # more and more news, or for silence.
+            # A check of the condition costs more than many cycles. Therefore wait for the word that
+            # must change first; otherwise for a growing number of writes, or for idle.
             needed = word() if word is not None else None
             if needed is not None:
                 news = host.memory_is(*needed, self.device)
@@ -85,14 +85,14 @@ class RtlBackend(Backend):
                 self._wait_out_silence(condition, left)
 
     def _wait_out_silence(self, condition, left):
-        """Nothing is on its way: only the device's own clock can still bring news."""
+        """Waits with nothing in flight: only a timer of the device can still lead to activity."""
         news = host.writes_are(self.link.writes_seen() + 1)
         if self.link.run([news, host.idle(DEAD_CYCLES)], left) == 1 and not condition():
-            raise DeviceTimeout("the device is idle, and it has not happened")
+            raise DeviceTimeout("the device is idle and the condition does not hold")
 
     def settle(self):
         if self.link.run([host.idle(SETTLED_CYCLES)], 100_000_000) < 0:
-            raise DeviceTimeout("device and fabric do not come to rest")
+            raise DeviceTimeout("device and fabric do not become idle")
 
     def _news(self, kind):
         self.link.collect()
@@ -108,7 +108,7 @@ class RtlBackend(Backend):
         return self._news("packets")
 
     def events(self):
-        """What the ev_* ports showed since the last call (efa.events.DTYPE)."""
+        """Returns the ev_* events since the last call (efa.events.DTYPE)."""
         return self.link.log("events")
 
     def flr(self):
@@ -119,11 +119,11 @@ class RtlBackend(Backend):
         self._set_up_msix()
 
     def begin_flr(self):
-        """A function level reset begins behind the accesses that were posted."""
+        """Begins a function-level reset after the posted accesses."""
         self.link.post(self.device, [host.pin("flr", FLR_CYCLES)])
 
     def await_flr(self):
-        """Until it has ended."""
+        """Waits for the end of the function-level reset."""
         if self.link.run([host.flr_done(1, self.device)], 1_000_000) < 0:
             raise DeviceTimeout("function-level reset does not end")
 
@@ -145,7 +145,7 @@ class RtlBackend(Backend):
 
 
 class Link:
-    """What RtlBackend needs of a bench; how it is reached differs."""
+    """Defines what RtlBackend needs of a bench; subclasses differ in the way to reach it."""
 
     def __init__(self, devices):
         self._kept = [{"writes": [], "interrupts": [], "packets": []} for _ in range(devices)]
@@ -168,7 +168,7 @@ class Link:
         return pending
 
     def collect(self):
-        """Sort what the logs hold by device."""
+        """Sorts the log records by device."""
         for record in self.log("interrupts"):
             self._kept[record["device"]]["interrupts"].append(int(record["data"]))
         for kind in ("writes", "packets"):
@@ -187,7 +187,7 @@ class Link:
 
 
 class InnerLink(Link):
-    """In the simulator's process: `run` resumes the simulation from a bridged thread."""
+    """Runs in the simulator's process: `run` resumes the simulation from a bridged thread."""
 
     def __init__(self, native):
         from cocotb.task import resume
@@ -210,7 +210,7 @@ class InnerLink(Link):
 
 
 def in_simulation(native, record=False):
-    """Backends of a running cocotb test; use them in a function called through `bridge`."""
+    """Returns the backends of a running cocotb test, for a function called through `bridge`."""
     link = InnerLink(native)
     link.record = record
     name = os.environ["EFA_SIM"]
@@ -257,7 +257,7 @@ class MappedMemory:
     def view(self, address, size):
         offset = self._link.call("memory_map", self._device, address, size)
         if offset < 0:
-            raise ValueError(f"{size} bytes at {address:#x} were not laid out in one piece")
+            raise ValueError(f"{size} bytes at {address:#x} are not contiguous in the arena")
         return np.frombuffer(self._map, np.uint8, size, offset)
 
     def fail(self, address, size, fault=host.FAULT_ERROR):
@@ -268,7 +268,7 @@ class MappedMemory:
 
 
 class OuterLink(Link):
-    """A simulation in a process of its own, served by tb/system/serve_tests.py."""
+    """Drives a simulation in another process, served by tb/system/serve_tests.py."""
 
     def __init__(self, sim, seed, params, devices, knobs):
         super().__init__(devices)
@@ -287,7 +287,7 @@ class OuterLink(Link):
                     raise
 
     def _accept(self, listener):
-        """The simulator's end, once it is built; it may also have died before."""
+        """Returns the connection to the built simulator; fails if the simulation has ended."""
         listener.settimeout(ACCEPT_POLL_SECONDS)
         while True:
             try:
@@ -309,7 +309,7 @@ class OuterLink(Link):
         return result
 
     def restart(self, seed, devices, knobs):
-        """Power-on reset with fresh memory; backends of before know nothing of it."""
+        """Does a power-on reset with fresh memory; earlier backends become invalid."""
         self._cycle, self._activity = self.call("start", seed, devices, knobs)
 
     def post(self, device, requests):
@@ -352,7 +352,7 @@ class OuterLink(Link):
 def open_simulator(
     sim, profile="default", record=False, nodes=1, node_id=1, seed=1, params=None, **knobs
 ):
-    """A simulated device for software of this process; with several nodes a list of them."""
+    """Opens a simulated device for software of this process; returns a list for several nodes."""
     reason = simulator_missing(sim)
     if reason is not None:
         raise BackendUnavailable(reason)

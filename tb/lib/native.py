@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native bench seen from Python: memory, accesses, logs, and the one wake-up signal.
+"""Gives Python access to the native bench: memory, accesses, logs and the wake-up signal.
 
-bench = Native(dut); bench.start(seed=7)
-bench.memory(0).write(0x1000, b"...")
-bench.post(0, [store(4, 0x40, data), wait_memory(addr, mask, value), ...])
-await bench.run(until=[idle(50)], cycles=20000)
-for event in bench.events(): ...
+    bench = Native(dut); bench.start(seed=7)
+    bench.memory(0).write(0x1000, b"...")
+    bench.post(0, [store(4, 0x40, data), wait_memory(addr, mask, value), ...])
+    await bench.run(until=[idle(50)], cycles=20000)
+    for event in bench.events(): ...
 """
 
 import ctypes
@@ -36,16 +36,17 @@ from tb.lib.requests import (
     batch,
 )
 
-# An index is driven, answered and seen: a cycle each, and what still counts needs four.
+# A read takes three cycles: index driven, response valid, response sampled. Counts in flight when
+# counting stops take four.
 METER_CYCLES = 6
 
 
 class BoundaryBroken(AssertionError):
-    """The device broke a rule of docs/boundary.md, or the bench was used wrongly."""
+    """The device violated a rule of docs/boundary.md, or the bench was used wrongly."""
 
 
 def _library():
-    """The library that the running simulator has loaded, never a second copy."""
+    """Returns the library that the running simulator has loaded, never a second copy."""
     library = ctypes.CDLL(os.environ.get("EFA_NATIVE"))
     u64, u32, i32, ptr = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int, ctypes.c_void_p
     for name, result, arguments in (
@@ -107,15 +108,15 @@ class NativeMemory:
         self._library.efa_memory_write(self._device, address, data, len(data))
 
     def view(self, address: int, size: int) -> np.ndarray:
-        """The bytes themselves. First use of a range decides where it lies: view it whole."""
+        """Returns the memory itself. The first use of a range fixes its place: view all of it."""
         offset = self._library.efa_memory_map(self._device, address, size)
         if offset < 0:
-            raise ValueError(f"{size} bytes at {address:#x} were not laid out in one piece")
+            raise ValueError(f"{size} bytes at {address:#x} are not contiguous in the arena")
         array = (ctypes.c_uint8 * size).from_address(self._arena + offset)
         return np.frombuffer(array, np.uint8)
 
     def fail(self, address: int, size: int, fault: int = FAULT_ERROR) -> None:
-        """DMA reads that touch the range fail, are never answered, or are answered late."""
+        """Makes DMA reads of the range fail, stay without completion, or complete late."""
         self._library.efa_memory_fault(self._device, address, size, fault)
 
     def heal(self) -> None:
@@ -134,23 +135,23 @@ class NativeIommu:
         self._library.efa_iommu_on(self._device)
 
     def map(self, ident: int, name: str, ranges, rights: int, forever: bool = False) -> None:
-        """Memory (address, size) that the device may access from now on, for an object."""
+        """Permits the device to access these ranges (address, size) for an object from now on."""
         for address, size in ranges:
             self._library.efa_iommu_map(
                 self._device, ident, name.encode(), address, size, rights, forever
             )
 
     def release_at(self, command: int, idents) -> None:
-        """The next admin response to a command id releases these objects; called for each one."""
+        """Releases these objects at the next admin response to a command id."""
         array = (ctypes.c_uint64 * len(idents))(*idents)
         self._library.efa_iommu_release_at(self._device, command, array, len(idents))
 
     def responses(self, base: int, size: int) -> None:
-        """Where admin responses are written."""
+        """Sets the ring of admin responses."""
         self._library.efa_iommu_responses(self._device, base, size)
 
     def reset(self) -> None:
-        """A reset: what is mapped now goes when the device has drained."""
+        """Records a reset: the present mappings end when the device has drained."""
         self._library.efa_iommu_reset(self._device)
 
 
@@ -164,14 +165,14 @@ class Native:
         self._memories = {}
 
     def start(self, seed: int, devices: int = 1, **knobs) -> None:
-        """Power-on reset with fresh memory and transactors; then the clock runs."""
+        """Does a power-on reset with fresh memory and transactors; then the clock runs."""
         self.devices = devices
         self.library.efa_start(devices, seed)
         for device in range(devices):
             self.knobs(device, **knobs)
 
     def knobs(self, device: int, **values) -> None:
-        """Timing and faults by name: the list is EFA_KNOBS in tb/native/common.h."""
+        """Sets timing and faults by name; EFA_KNOBS in tb/native/common.h lists the names."""
         for name, value in values.items():
             if self.library.efa_knob(device, name.encode(), int(value)) != 0:
                 raise ValueError(f"no knob {name}")
@@ -195,7 +196,7 @@ class Native:
 
     @property
     def idle(self) -> int:
-        """Everything handed over before this cycle is in the logs and in host memory."""
+        """Cycle before which all transfers are in the logs and in host memory."""
         return self.library.efa_settled()
 
     @property
@@ -203,24 +204,24 @@ class Native:
         return self.library.efa_digest()
 
     def post(self, device: int, requests) -> None:
-        """Host accesses in order: a list of the above, or an array of REQUEST."""
+        """Posts host accesses in order: a list of requests, or an array of REQUEST."""
         items = batch(requests)
         self.library.efa_post(device, items.ctypes.data, len(items))
 
     def request_event(self, device: int, group: int, syndrome: int = 0, data: bytes = b"") -> None:
-        """An asynchronous event (s_aenq) of up to 48 bytes; those before it are taken first."""
+        """Requests an asynchronous event (s_aenq) of up to 48 bytes, after all earlier ones."""
         self.library.efa_request_event(device, group, syndrome, bytes(data).ljust(48, b"\0"))
 
     def events_waiting(self, device: int = 0) -> int:
-        """Asynchronous events that the device has not taken."""
+        """Returns the number of asynchronous events that the device has not accepted."""
         return self.library.efa_events_waiting(device)
 
     def inject(self, device: int, packet: bytes, delay: int = 1) -> None:
-        """A packet from the fabric to a device; it need not be well formed."""
+        """Injects a packet from the fabric to a device; the packet may be malformed."""
         self.library.efa_inject(device, bytes(packet), len(packet), delay)
 
     async def run(self, until=(), cycles: int = 1_000_000) -> int:
-        """Clock until a condition holds; its position in `until`, or -1 after `cycles`."""
+        """Runs the clock until a condition holds; returns its index, or -1 after `cycles`."""
         conditions = np.array(list(until), dtype=CONDITION)
         self.library.efa_wait(conditions.ctypes.data, len(conditions), self.cycle + cycles)
         while self.library.efa_waiting():
@@ -249,7 +250,7 @@ class Native:
         return records
 
     def _take_with_bytes(self, which, dtype, wanted=None):
-        """Records and the bytes of each, empty where none were kept or they are not wanted."""
+        """Returns records and their bytes, empty if not logged or not wanted."""
         store = ctypes.c_void_p()
         self.library.efa_log(BYTES, ctypes.byref(store))
         records = self._log(which, dtype).copy()
@@ -269,18 +270,19 @@ class Native:
         return records, data
 
     def events(self) -> np.ndarray:
-        """What the ev_* ports showed since the last call (dtype EVENT)."""
+        """Returns the ev_* events since the last call (dtype EVENT)."""
         return self._take(EVENTS, EVENT)
 
     def writes(self, wanted=None) -> tuple[np.ndarray, list[bytes]]:
-        """DMA writes in order, and their bytes; `wanted` says of an array of records whose."""
+        """Returns DMA writes in order; `wanted` selects the records whose bytes are read."""
         return self._take_with_bytes(WRITES, WRITE, wanted)
 
     def write_runs(self, alone) -> list[tuple[int, int, int, bool, int, bytes]]:
-        """DMA writes in order; those that go on where the one before ended are one.
+        """Returns DMA writes in order; writes to contiguous addresses are joined.
 
-        `alone` says of an array of records which stay single. Gives of each run: cycle of its last
-        write, device, address, whether it is single, how many writes, their bytes."""
+        `alone` marks the records that stay single. A run holds the cycle of its last write, device,
+        address, whether it is single, the number of writes and their bytes.
+        """
         store = ctypes.c_void_p()
         self.library.efa_log(BYTES, ctypes.byref(store))
         records = self._log(WRITES, WRITE)
@@ -316,14 +318,14 @@ class Native:
         return self._take(INTERRUPTS, INTERRUPT)
 
     def packets(self) -> tuple[np.ndarray, list[bytes]]:
-        """Packets that left a device, what became of them, and their bytes."""
+        """Returns packets that left a device, their fates and their bytes."""
         return self._take_with_bytes(PACKETS, PACKET)
 
     def loads(self) -> np.ndarray:
         return self._take(LOADS, LOAD)
 
     def pins(self) -> np.ndarray:
-        """Handshakes of the ports that knob pin_mask names, since the last call."""
+        """Returns handshakes of the ports in knob pin_mask since the last call."""
         return self._take(PINS, PIN)
 
     def total(self, which: int) -> int:
@@ -339,8 +341,10 @@ class Native:
         return dict(zip(names, values, strict=True))
 
     async def perf_counters(self, device: int = 0) -> tuple[list[int], list[int]]:
-        """The device's counters by index (defs.Perf), and the bench's own count of each that is
-        seen at the pins; stops counting, and takes a few cycles for each counter."""
+        """Returns the device's counters by index (defs.Perf) and the bench's counts at the pins.
+
+        Counting stops; each counter takes a few cycles.
+        """
         self.knobs(device, cnt_run=0)
         streams = len(PerfStream)
         shown, own = [], []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host may ask of the native bench, and what the bench may be requested to wait for.
+"""Encodes host accesses and wait conditions for the native bench.
 
-Layouts are those of tb/native/common.h and bench.h.
+The layouts are those of tb/native/common.h and bench.h.
 """
 
 import struct
@@ -26,7 +26,7 @@ PACKET = np.dtype(
 LOAD = np.dtype(
     [("cycle", "<u8"), ("id", "<u8"), ("device", "<u4"), ("bytes", "<u4"), ("data", "u1", 64)]
 )
-# Handshakes at the pins; what a and b are stands in tb/native/common.h.
+# Handshakes at the pins; tb/native/common.h defines a and b.
 PIN = np.dtype(
     [("cycle", "<u8"), ("a", "<u8"), ("b", "<u8"), ("port", "<u4"), ("device", "<u4")]
 )
@@ -38,7 +38,7 @@ LINE = 64
 U64 = (1 << 64) - 1
 
 
-# Host accesses, as `post` takes them.
+# Host accesses for `post`
 
 
 def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
@@ -46,7 +46,7 @@ def _request(kind, bar=0, addr=0, be=0, a=0, b=0, ident=0, data=b""):
 
 
 def store(bar: int, offset: int, data: bytes):
-    """A posted store of 1 to 64 bytes inside one line."""
+    """Returns a posted store of 1 to 64 bytes inside one line."""
     at = offset % LINE
     if not data or at + len(data) > LINE:
         raise ValueError(f"store of {len(data)} bytes at {offset:#x} leaves its line")
@@ -55,7 +55,7 @@ def store(bar: int, offset: int, data: bytes):
 
 
 def load(bar: int, offset: int, size: int, ident: int):
-    """A read of a BAR; its response is in loads() under `ident`, by byte lane of the line."""
+    """Returns a read of a BAR; loads() holds its response under `ident`, by byte lane."""
     at = offset % LINE
     if size < 1 or at + size > LINE:
         raise ValueError(f"load of {size} bytes at {offset:#x} leaves its line")
@@ -71,17 +71,17 @@ def until_cycle(cycle: int):
 
 
 def wait_memory(addr: int, mask: int, value: int):
-    """Go on when the 8 bytes at `addr`, masked, are `value`: host software polling, natively."""
+    """Returns a wait until the 8 bytes at `addr`, masked, equal `value`: polling in native code."""
     return _request(4, addr=addr, a=mask, b=value)
 
 
 def host_write(addr: int, data: bytes):
-    """The CPU writes its own memory, in order with its stores; at most 64 bytes."""
+    """Returns a CPU write of at most 64 bytes to host memory, in order with its stores."""
     return _request(5, addr=addr, a=len(data), data=bytes(data))
 
 
 def pin(name: str, value: int):
-    """bme, msix_enable or msix_fmask to `value`; flr held for `value` cycles."""
+    """Sets bme, msix_enable or msix_fmask to `value`; holds flr for `value` cycles."""
     return _request(6, a=("bme", "msix_enable", "msix_fmask", "flr").index(name), b=value)
 
 
@@ -94,11 +94,11 @@ def wait_interrupts(count: int):
 
 
 def mark(ident: int):
-    """A record in loads() of the cycle in which the host came by here."""
+    """Returns a mark: loads() records the cycle in which the host reaches it."""
     return _request(9, ident=ident)
 
 
-# Conditions, as `run` takes them.
+# Conditions for `run`
 
 
 def cycle_is(cycle):
@@ -142,7 +142,7 @@ def flr_done(value=1, device=0):
 
 
 def batch(requests) -> np.ndarray:
-    """Host accesses as the native bench takes them."""
+    """Returns host accesses in the format of the native bench."""
     if isinstance(requests, np.ndarray):
         return requests
     return np.frombuffer(b"".join(requests), REQUEST)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One simulation in a process group of its own: started, and ended with all that it began.
+"""Runs one simulation in its own process group, and ends the group with this process.
 
-A build starts compilers, a run starts the simulator: whatever ends this process, an exception, an
-interrupt, a plain exit, takes them along. What goes wrong there is reported in one line; the whole
-text is in the log that the line names.
+A build starts compilers, a run starts the simulator. Every end of this process (exception,
+interrupt, exit) ends the group. A failure is reported in one line; the log that the line names has
+the complete text.
 
     python -m tb.lib.simulation '["verilator", 1, {}, "/path/of/socket"]'
 """
@@ -32,7 +32,7 @@ class Simulation:
 
     def __init__(self, sim, seed, params, address):
         self.sim = sim
-        self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long
+        self._reported = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - stays open
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tb.lib.simulation", json.dumps([sim, seed, params, address])],
@@ -46,13 +46,13 @@ class Simulation:
         return self._process.poll() is None
 
     def failure(self, seconds=60.0):
-        """Waits for the end; why it failed, in one line, None where it passed."""
+        """Waits for the end; returns the failure in one line, or None on success."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.end()
             return f"{self.sim}: the simulation did not end within {seconds:.0f} s"
-        # Its number may be another's from now on.
+        # The process id may be reused from now on.
         self._end.detach()
         if code == 0:
             return None
@@ -60,18 +60,18 @@ class Simulation:
         return brief(self._reported.read()) or f"{self.sim}: the simulation ended with code {code}"
 
     def end(self):
-        """Ends it now, with all that it started."""
+        """Ends the process group."""
         self._end()
 
 
 def brief(text):
-    """The first line of a failure, the first that reports an error, and the log's name."""
+    """Returns the first line of a failure, the first line with an error, and the log's name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
     if lines[0].startswith("Traceback"):
         return lines[-1][:MOST_CHARACTERS]
-    # A run says in its second line what was wrong; a build's log has it anywhere.
+    # The second line of a failed run has the cause; a build log has the cause anywhere.
     if lines[0].endswith("FAILED"):
         telling = lines[1] if len(lines) > 1 else None
     else:
@@ -82,7 +82,7 @@ def brief(text):
 
 
 def _end_group(process):
-    """Asks the group to end, so that half-written objects go, then insists."""
+    """Terminates the group by SIGTERM, which removes partial objects, then by SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GENTLE_SECONDS
         try:
@@ -96,7 +96,7 @@ def _end_group(process):
 
 
 def main(argument):
-    """Builds, runs, and reports a failure on standard error."""
+    """Builds, runs, and prints a failure on standard error."""
     from tb.runner import RunFailed
     from tb.system_run import run_system
 

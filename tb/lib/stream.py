@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Valid/ready agents for unit benches, found by port prefix.
+"""Provides valid/ready agents for unit benches, found by port prefix.
 
     clock_and_reset(dut)                      clk at 4 ns, rst low again after four cycles
     src = StreamDriver(dut, "s_req", gaps=0.3)
     snk = StreamMonitor(dut, "m_rsp", stalls=0.5)
     src.post({"addr": 64, "len": 8}); beats = await snk.take(1)
 
-`gaps` and `stalls` are the share of cycles spent not valid or not ready, or a function that is
-called once a cycle and says whether to pause. Random choices come from the run's seed and the
-prefix. The monitor also holds the stream to its rules: a waiting valid stays, its payload stays,
-no unknown bit in a beat that is taken.
+`gaps` and `stalls` are the share of cycles without valid or ready, or a function that is called
+once per cycle and returns True for a pause. Random choices come from the run's seed and the prefix.
+The monitor also checks the stream rules: a waiting valid stays, its payload stays, an accepted beat
+has no unknown bit.
 """
 
 import random
@@ -22,7 +22,7 @@ from cocotb.simtime import get_sim_time
 from cocotb.triggers import ClockCycles, Event, RisingEdge, SimTimeoutError, Timer, with_timeout
 
 PERIOD_NS = 4
-MOST_CYCLES = 600_000  # twice what the longest unit test takes
+MOST_CYCLES = 600_000  # twice the longest unit test
 Pause = float | Callable[[], bool]
 
 
@@ -35,7 +35,7 @@ def rng_for(name: str) -> random.Random:
 
 
 def pauses(pause: Pause, name: str) -> Callable[[], bool]:
-    """One decision a cycle, from a share or from a function."""
+    """Returns a function that decides on a pause each cycle, from a share or from a function."""
     if callable(pause):
         return pause
     if pause == 0:
@@ -45,7 +45,7 @@ def pauses(pause: Pause, name: str) -> Callable[[], bool]:
 
 
 def periodic(idle: int, busy: int) -> Callable[[], bool]:
-    """Pause for `idle` cycles, go on for `busy`, and again."""
+    """Returns a pattern that pauses for `idle` cycles and runs for `busy` cycles, repeated."""
     state = {"at": 0}
 
     def decide() -> bool:
@@ -57,19 +57,19 @@ def periodic(idle: int, busy: int) -> Callable[[], bool]:
 
 
 def cycle() -> int:
-    """Number of the clock cycle that is now."""
+    """Returns the number of the present clock cycle."""
     return round(get_sim_time("ns")) // PERIOD_NS
 
 
 def start_clock(clk) -> None:
-    """Runs the clock of a unit test, which fails when it has not ended after MOST_CYCLES."""
+    """Starts the clock of a unit test, which fails after MOST_CYCLES."""
     cocotb.start_soon(Clock(clk, PERIOD_NS, unit="ns", impl="gpi").start())
     cocotb.start_soon(_fail_late())
 
 
 async def _fail_late() -> None:
     await Timer(MOST_CYCLES * PERIOD_NS, "ns")
-    raise AssertionError(f"no end after {MOST_CYCLES} cycles: it waits for what does not come")
+    raise AssertionError(f"no end after {MOST_CYCLES} cycles: a condition never holds")
 
 
 async def clock_and_reset(dut, cycles: int = 4) -> None:
@@ -78,7 +78,7 @@ async def clock_and_reset(dut, cycles: int = 4) -> None:
 
 
 async def reset(dut, cycles: int = 4) -> None:
-    """Power-on reset; also used in the middle of traffic."""
+    """Does a power-on reset; also used within traffic."""
     dut.rst.value = 1
     await ClockCycles(dut.clk, cycles)
     dut.rst.value = 0
@@ -86,7 +86,7 @@ async def reset(dut, cycles: int = 4) -> None:
 
 
 def _payload(dut, prefix: str, fields: list[str] | None) -> dict:
-    """Payload signals by field name; a bare stream without payload has none."""
+    """Returns payload signals by field name; a stream without payload has none."""
     if fields is None:
         start = prefix + "_"
         fields = [
@@ -99,7 +99,7 @@ def _payload(dut, prefix: str, fields: list[str] | None) -> dict:
 
 
 class StreamDriver:
-    """Produces beats on a stream the module consumes."""
+    """Produces beats on a stream that the module consumes."""
 
     def __init__(self, dut, prefix: str, gaps: Pause = 0, fields: list[str] | None = None):
         self.dut = dut
@@ -119,7 +119,7 @@ class StreamDriver:
         self._task = cocotb.start_soon(self._drive())
 
     def post(self, *beats: dict) -> None:
-        """Queue beats; fields a beat does not name are driven 0."""
+        """Queues beats; fields that a beat does not name are driven 0."""
         for beat in beats:
             unknown = set(beat) - set(self.payload)
             assert not unknown, f"{self.prefix} has no {sorted(unknown)}"
@@ -128,12 +128,12 @@ class StreamDriver:
         self._posted.set()
 
     async def send(self, *beats: dict) -> None:
-        """Queue beats and return when the last one was taken."""
+        """Queues beats and returns when the last one was accepted."""
         self.post(*beats)
         await self.idle()
 
     async def idle(self, timeout_cycles: int = 20_000) -> None:
-        """All beats were taken; fails when none is taken for so long."""
+        """Waits until all beats were accepted; fails if none is accepted in `timeout_cycles`."""
         while not self._idle.is_set():
             before = self.sent
             try:
@@ -145,7 +145,7 @@ class StreamDriver:
                 )
 
     def clear(self) -> None:
-        """Forget what waits; for a reset in the middle of traffic."""
+        """Drops the pending beats, for a reset within traffic."""
         self.waiting.clear()
         self._task.cancel()
         self.valid.value = 0
@@ -176,9 +176,10 @@ class StreamDriver:
 
 
 class StreamMonitor:
-    """Consumes beats of a stream the module produces, and holds it to the stream's rules.
+    """Consumes beats of a stream that the module produces and checks the stream rules.
 
-    With `ready` absent (an observation port) every valid cycle is a beat."""
+    Without `ready` (an observation port) every valid cycle is a beat.
+    """
 
     def __init__(
         self,
@@ -245,7 +246,7 @@ class StreamMonitor:
                 self.ready.value = int(is_ready)
 
     async def take(self, count: int = 1, timeout_cycles: int = 10000) -> list[dict]:
-        """The next `count` beats, in order; fails when they do not come."""
+        """Returns the next `count` beats in order; fails on a timeout."""
         try:
             return await with_timeout(self._take(count), timeout_cycles * PERIOD_NS, "ns")
         except SimTimeoutError:
@@ -260,6 +261,6 @@ class StreamMonitor:
         return [self.beats.popleft() for _ in range(count)]
 
     async def none(self, cycles: int) -> None:
-        """Nothing arrives for this long."""
+        """Checks that no beat arrives in `cycles`."""
         await ClockCycles(self.dut.clk, cycles)
         assert not self.beats, f"{self.prefix}: unexpected {self.beats[0]}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory of the native bench (tb/native/memory.cpp), built by itself."""
+"""Tests the host memory of the native bench (tb/native/memory.cpp) in a separate build."""
 
 import subprocess
 
 from tb.simulators import ROOT
 
-# A parent writes a word, forks, and both begin a test: neither may see what the other one writes.
+# A parent writes a word and forks; both begin a test: no process sees the other's writes.
 FORKED = r"""
 #include "memory.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulations in a process of their own: what is reported of a failure, and that nothing stays."""
+"""Tests simulations in their own process: failure reports, and that no child process remains."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What spec/timing.yaml promises of a module, for the bench that holds the module to it.
+"""Reads the cycles that spec/timing.yaml specifies for a module, for benches to check.
 
     assert cycles == timing("efa_mr_check", "check").latency
 """
@@ -13,7 +13,7 @@ from tb.simulators import ROOT
 
 
 class Timing(NamedTuple):
-    """Cycles of one path through a module; None where the table says nothing."""
+    """Cycles of one path through a module; None if the table has no value."""
 
     latency: int | None
     interval: int | None
@@ -26,9 +26,9 @@ def _table():
 
 
 def timing(module, path):
-    """The Timing of a module's path; KeyError names what the table lacks."""
+    """Returns the Timing of a module's path; KeyError names a missing entry."""
     try:
         entry = _table()[module][path]
     except KeyError as error:
-        raise KeyError(f"spec/timing.yaml says nothing of {module}, {path}") from error
+        raise KeyError(f"spec/timing.yaml has no entry {module}, {path}") from error
     return Timing(*(entry.get(name) for name in Timing._fields))

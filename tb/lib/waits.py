@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drive single ports of a design and wait for others: what benches do besides whole streams.
+"""Drives single ports of a design and waits for others.
 
     drive(dut, s_need=4, s_find=1)                       # set inputs;  zero(dut, "a", "b"): to 0
     at = await pulse(dut, "db_valid", db_offset=8)       # one cycle of valid with its payload
-    first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_kind=2)    # until taken
+    first, done = await hold(dut, "s_op_valid", "s_op_ready", s_op_kind=2)    # until accepted
     await until(dut, high(dut.init_done))                # or any condition, with its name
     assert await span(dut, high(dut.s_valid, dut.s_ready), high(dut.m_valid)) == promised.latency
-    await rises(dut, dut.m_valid, promised.latency)      # 0 for so many cycles, then 1
-    await steady(dut, 60, core_rst=0, quiesce=1)         # these values at each of so many edges
+    await rises(dut, dut.m_valid, promised.latency)      # 0 for `latency` cycles, then 1
+    await steady(dut, 60, core_rst=0, quiesce=1)         # these values at each of 60 edges
 
-Cycles are counted at rising edges: an input has the number of the edge that takes it, an output
-that of the edge at which it is first seen, so their difference is a latency of spec/timing.yaml.
-What a bench has just driven is seen by a condition from the next edge on.
+Cycles are counted at rising edges: an input has the number of the edge that samples it, an output
+that of the edge at which it is first visible. Their difference is a latency of spec/timing.yaml. A
+condition sees a driven value from the next edge on.
 """
 
 from cocotb.triggers import RisingEdge
@@ -20,18 +20,18 @@ from tb.lib.stream import cycle
 
 
 def drive(dut, **values):
-    """Set inputs by name."""
+    """Sets inputs by name."""
     for name, value in values.items():
         getattr(dut, name).value = value
 
 
 def zero(dut, *names):
-    """Drive inputs 0."""
+    """Drives inputs to 0."""
     drive(dut, **dict.fromkeys(names, 0))
 
 
 async def pulse(dut, valid, **values):
-    """Valid for one cycle, with its payload; returns the cycle in which it was taken."""
+    """Drives valid for one cycle with its payload; returns the cycle of the sampling edge."""
     drive(dut, **values, **{valid: 1})
     await RisingEdge(dut.clk)
     zero(dut, valid)
@@ -39,7 +39,7 @@ async def pulse(dut, valid, **values):
 
 
 async def hold(dut, valid, ready, cycles=10000, **values):
-    """Valid until taken; returns the cycle in which it was seen first and that of the handshake."""
+    """Drives valid until accepted; returns the first cycle of valid and that of the handshake."""
     first = await pulse(dut, valid, **values)
     drive(dut, **{valid: 1})
     await until(dut, high(getattr(dut, ready)), f"{ready} for {valid}", cycles)
@@ -48,7 +48,7 @@ async def hold(dut, valid, ready, cycles=10000, **values):
 
 
 class Level:
-    """A condition: all of some one-bit signals have a value."""
+    """A condition: all of the one-bit signals have this value."""
 
     def __init__(self, value, signals):
         self.value, self.signals = value, signals
@@ -61,19 +61,20 @@ class Level:
 
 
 def high(*signals):
-    """A condition for until() and span(): all of these are 1."""
+    """Returns a condition for until() and span(): all signals are 1."""
     return Level(1, signals)
 
 
 def low(*signals):
-    """A condition for until() and span(): all of these are 0."""
+    """Returns a condition for until() and span(): all signals are 0."""
     return Level(0, signals)
 
 
 async def until(dut, condition, what="", cycles=10000):
-    """Edges until the condition holds, 0 where it does now; fails after so many, naming `what`.
+    """Returns the edges until the condition holds, 0 if it holds now; fails after `cycles` edges.
 
-    A high() or low() has a name; any other condition needs one."""
+    The failure names `what`; a high() or low() has a name, any other condition needs one.
+    """
     assert what or isinstance(condition, Level), "a condition without a name"
     for waited in range(cycles):
         if condition():
@@ -83,13 +84,13 @@ async def until(dut, condition, what="", cycles=10000):
 
 
 async def span(dut, first, then, cycles=10000):
-    """Cycles from where `first` holds to where `then` does."""
+    """Returns the cycles from the edge where `first` holds to the edge where `then` holds."""
     await until(dut, first, "the beginning", cycles)
     return await until(dut, then, "the end", cycles)
 
 
 async def rises(dut, signal, latency):
-    """A one-bit output is 0 for `latency` cycles and 1 after them."""
+    """Checks that a one-bit output is 0 for `latency` cycles and 1 after them."""
     for waited in range(latency):
         assert signal.value == 0, f"{signal._name}: after {waited} cycles, not {latency}"
         await RisingEdge(dut.clk)
@@ -97,7 +98,7 @@ async def rises(dut, signal, latency):
 
 
 async def steady(dut, cycles, **values):
-    """Outputs have these values at each of the next edges."""
+    """Checks that outputs have these values at each of the next `cycles` edges."""
     for at in range(cycles):
         await RisingEdge(dut.clk)
         for name, value in values.items():

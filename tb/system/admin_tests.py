@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin commands on the device (scenarios: tb/scenarios)."""
+"""Tests admin commands on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

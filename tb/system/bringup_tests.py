@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring-up on the device (scenarios: tb/scenarios)."""
+"""Tests bring-up on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

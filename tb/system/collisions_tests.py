@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that rarely meet, on the device (scenarios: tb/scenarios)."""
+"""Tests rare collisions on the device (scenarios: tb/scenarios)."""
 
 import os
 import random
@@ -69,7 +69,7 @@ class DestroyedWhileDescriptorsAreRead(NicTest):
 
 
 def all_causes(backends, rng):
-    """The scenario, with a report that the test below reads."""
+    """Runs the scenario; EveryCauseIsReportedOnce reads the expected causes."""
     EXPECTED.clear()
     collisions.causes(backends, rng, EXPECTED)
 
@@ -82,7 +82,7 @@ class EveryCauseIsReportedOnce(NicTest):
     """queue.causes"""
 
     work = staticmethod(all_causes)
-    # The device reads descriptors ahead of need, so only its own report is compared, below.
+    # The device prefetches descriptors, so qperr is compared with the scenario, not with the model.
     shown = ("anomaly_host", "anomaly_admin", "anomaly_net")
 
     def build_phase(self):
@@ -91,7 +91,7 @@ class EveryCauseIsReportedOnce(NicTest):
         ConfigDB().get(self, "", "BOARD").listeners.append(self.note)
 
     def note(self, what, item):
-        """Keeps (queue pair, cause) of each ev_qperr."""
+        """Records (queue pair, cause) of each ev_qperr."""
         if what == "event" and item[2] == defs.Ev.QPERR:
             event = defs.EVENTS.qperr.unpack(item[3])
             self.reported.append((event.qpn, event.cause))
@@ -104,7 +104,7 @@ class EveryCauseIsReportedOnce(NicTest):
 
 
 async def race(dut, work, live=LiveMemory, **knobs):
-    """Work on one device that is not compared; `knobs` are its host's and network's."""
+    """Runs work on one device without comparison; `knobs` set the timing of host and network."""
     seed = int(cocotb.RANDOM_SEED)
     native = Native(dut)
     mps, mrrs = map(PCIE_SIZES.index, drawn_sizes(seed, str(sorted(knobs))))
@@ -178,13 +178,13 @@ async def waiting_receives_end_with_a_reset(dut):
 
 
 class Hasty(LiveMemory):
-    """Takes the memory of a queue pair away as soon as it is ready to send."""
+    """Releases the memory of a queue pair at its move to RTS, which is deliberately wrong."""
 
     idle_states = (defs.AdminQpState.RESET, defs.AdminQpState.RTS)
 
 
 def one_exchange(backends, _rng):
-    """A message from one queue pair to another."""
+    """Sends a message from one queue pair to another."""
     node = Node(backends[0])
     exchange(Endpoint(node), Endpoint(node), b"one message")
 

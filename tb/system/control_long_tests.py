@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random commands until every bin of the control plane is hit on the device: make cover-control."""
+"""Runs random commands until the control plane bins of the device are hit: make cover-control."""
 
 from functools import partial
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane on the device: random commands and registers, asynchronous events."""
+"""Tests the control plane on the device: random commands and registers, asynchronous events."""
 
 from functools import partial
 
@@ -117,7 +117,7 @@ class EventsCommandsAndKeepAlives(NicTest):
 
     work = staticmethod(async_events.events_and_commands)
     knobs = {**ROUGH, "keep_alive": KEEP_ALIVE_CYCLES}
-    # Whether a consumer index is ahead depends on when the device's own event comes.
+    # A too high consumer index depends on the time of the device's own keep-alive.
     shown = ("anomaly_host", "anomaly_net", "qperr")
 
 

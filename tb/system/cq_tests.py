@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completions and events on the device (scenarios: tb/scenarios)."""
+"""Tests completions and events on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device of 1,024 queue pairs, by parameter (scenarios: tb/scenarios)."""
+"""Tests a device of 1,024 queue pairs, set by parameter (scenarios: tb/scenarios)."""
 
 import pyuvm
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two devices back to back on the device (scenarios: tb/scenarios)."""
+"""Tests two devices back to back (scenarios: tb/scenarios)."""
 
 import pyuvm
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's counters against the bench's own, over traffic on a rough host."""
+"""Compares the device's counters with the bench's own, under traffic on a rough host."""
 
 import pyuvm
 
@@ -8,14 +8,14 @@ from tb.env.nic_env import ROUGH, NicTest
 from tb.scenarios import stress
 
 BUCKETS = 16
-# What the bench sees at the pins itself; the streams inside add up to those.
+# Streams at the pins, which the bench counts itself; the inner streams add up to these.
 OUTSIDE = ("S_MMIO", "M_MMIO_CPL", "M_DMA_RD", "S_DMA_RD_CPL", "M_DMA_WR", "M_NET", "S_NET")
-# A rough host lets these wait.
+# Streams that a rough host stalls.
 STALLED = ("M_DMA_RD", "M_DMA_WR", "M_NET")
 
 
 def traffic(backends, rng):
-    """A few rounds over a few queues."""
+    """Runs a few rounds over a few queues."""
     stress.everything(backends, rng, rounds=3, queues=4)
 
 
@@ -28,7 +28,7 @@ class CountersAgreeWithTheBench(NicTest):
 
     async def run_phase(self):
         self.raise_objection()
-        # Out of reset, with nothing under way: from there on both count the same cycles.
+        # The device is idle after reset: from here both sides count the same cycles.
         await self.native.run([], 20)
         self.native.knobs(0, cnt_run=1)
         await super().run_phase()
@@ -46,7 +46,7 @@ class CountersAgreeWithTheBench(NicTest):
         assert sum(reads) == inside["M_DMA_RD"]
         assert sum(inside[name] for name in ("RD_ADM", "RD_RQ", "RD_TX")) == inside["M_DMA_RD"]
         writes = sum(inside[name] for name in ("WR_ADM", "WR_RX", "WR_CQ", "WR_EQ"))
-        # Messages and register responses join the stream without one of these in front.
+        # Messages and register responses enter the stream directly, not through one of these.
         assert writes + interrupts <= inside["M_DMA_WR"]
         open_sends = shown[Perf.SENDS_OPEN : Perf.SENDS_OPEN + BUCKETS]
         assert sum(open_sends) == sum(shown[Perf.RD_OUT : Perf.RD_OUT + BUCKETS])
@@ -55,5 +55,5 @@ class CountersAgreeWithTheBench(NicTest):
 
 
 def beats(stream):
-    """Index of a stream's beats; its waits follow."""
+    """Returns the index of a stream's beats; the index of its waits is one higher."""
     return Perf.STREAM + 2 * stream

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receive path on the device (scenarios: tb/scenarios)."""
+"""Tests the receive path on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

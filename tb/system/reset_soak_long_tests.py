@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand sessions of the device, ended at random moments in every way there is: make
-reset-soak."""
+"""Runs a thousand device sessions that end at random moments in every way: make reset-soak."""
 
 import pyuvm
 
@@ -9,7 +8,7 @@ from tb.scenarios.lifecycle import SessionKnobs, random_ends
 
 
 def half_a_thousand(backends, rng):
-    """Lives and their ends."""
+    """Runs sessions and their ends."""
     random_ends(backends, rng, SessionKnobs(sessions=500))
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resets in the middle of traffic on the device (scenarios: tb/scenarios).
+"""Tests resets within traffic on the device (scenarios: tb/scenarios).
 
-What a device still shows while it ends is its own affair: no events are compared."""
+The events of a device during a reset are not specified, so no events are compared.
+"""
 
 import pyuvm
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The send path on the device (scenarios: tb/scenarios)."""
+"""Tests the send path on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

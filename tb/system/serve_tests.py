@@ -12,7 +12,7 @@ ARENA_BYTES = 1 << 34
 
 
 class Server:
-    """The calls of OuterLink, by name."""
+    """Implements the calls of OuterLink, by name."""
 
     def __init__(self, dut):
         self.native = Native(dut)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the whole device simulates: clocks only, and with traffic on all queues, all checked.
+"""Measures the simulation speed of the whole device: clocks only, and checked traffic.
 
-Not a test of the device: `make bench-sim` runs it and reads the figures it leaves.
+This file tests no function of the device: `make bench-sim` runs it and reads its measurements.
 """
 
 import json
@@ -20,12 +20,12 @@ from tb.lib.native import Native
 CLOCKS = 100_000
 PER_QUEUE = 30
 ROUNDS = 6
-SIZES = (64, 1024, 4096)  # bytes; queue after queue takes the next
+SIZES = (64, 1024, 4096)  # bytes; used in rotation by the queues
 ROOM = 4096 + 64
 
 
 def keep(**figures):
-    """Adds figures to the file that tb/bench_sim.py reads from the run's folder."""
+    """Adds measurements to the file that tb/bench_sim.py reads from the run's folder."""
     path, known = "speed.json", {}
     if os.path.exists(path):
         with open(path) as stream:
@@ -48,7 +48,7 @@ async def clocks_only(dut):
 
 
 def traffic(backend, board, rounds):
-    """Every queue of the device sends to its neighbour, round after round, all of it checked."""
+    """Sends from every queue of the device to its neighbour, in rounds, under the scoreboard."""
     node = Node(backend)
     queues = 1 << defs.LIMITS.qpn_w
     ends = [Endpoint(node, UD if n % 4 == 0 else SRD, depth=64) for n in range(queues)]

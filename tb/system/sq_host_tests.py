@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send queues in host memory, build option SQ_HOST (scenarios: tb/scenarios)."""
+"""Tests send queues in host memory, build option SQ_HOST (scenarios: tb/scenarios)."""
 
 import pyuvm
 

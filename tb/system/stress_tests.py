@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything at once on the device (scenarios: tb/scenarios)."""
+"""Tests traffic of all kinds at once on the device (scenarios: tb/scenarios)."""
 
 import pyuvm
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One seed gives one trace: the digest of all that crossed the boundary, cycle by cycle."""
+"""Tests that one seed gives one trace: a digest of all boundary activity, cycle by cycle."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tb.system_run import run_system
 
 @pytest.fixture
 def digest_of(tmp_path):
-    """Digest of a run with a seed on a simulator."""
+    """Returns the digest of a run with a seed on a simulator."""
 
     def run(sim, seed, **how):
         trace = tmp_path / "digest"
@@ -38,5 +38,5 @@ def test_both_simulators_agree_to_the_cycle(digest_of, seed):
 
 
 def test_optimised_and_plain_build_agree_to_the_cycle(digest_of, seed):
-    """What begins at random, memories included, must not reach the boundary either."""
+    """Random initial values, also of memories, do not reach the boundary."""
     assert digest_of("verilator", seed, plain=True) == digest_of("verilator", seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few cells of the write-combine laboratory on the RTL; `make wc-lab` plays all of them."""
+"""Runs a few cells of the write-combine laboratory on the RTL; `make wc-lab` runs all."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from efa.lab.cost import costs
 from efa.lab.worker import one
 from efa.wc import StoreBuffer
 
-# Icarus takes half a minute for what Verilator does in half a second.
+# Icarus needs half a minute for half a second of Verilator.
 RUNS = {
     "verilator": [*((bug, "adversarial/8/overtakes") for bug in BUGS),
                   *((bug, "in_order/4/overtakes") for bug in ("no_fence", "fence_early")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded sessions of unmodified EFA software on the RTL, through the program's own command."""
+"""Plays recorded sessions of unmodified EFA software on the RTL by the program's own command."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_session(name, sim, seed, tmp_path):
 
 @pytest.mark.parametrize(("name", "responses"), [("perftest", 141), ("efatests", 1249)])
 def test_session_control(name, responses, sim, seed, tmp_path, unless_long):
-    """The register BAR alone of programs whose data path needs RDMA."""
+    """Plays only the register BAR of programs whose data path needs RDMA."""
     unless_long(name)
     result = tmp_path / "result.json"
     file = SESSIONS.parent / "control" / f"{name}.jsonl.gz"

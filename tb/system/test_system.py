@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole device, every area, on every simulator requested."""
+"""Tests every area of the whole device on every requested simulator."""
 
 import pytest
 
@@ -11,9 +11,9 @@ AREAS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress",
          "collisions")  # fmt: skip
 BUILDS = [(area, {}) for area in AREAS]
 BUILDS += [("pair", {"DEVICES": 2}), ("large", LARGE), ("sq_host", {"SQ_HOST": 1})]
-# A minute or so each on Icarus, or more: `make icarus` runs them, not every commit. The recorded
-# sessions bring the device up, send, receive and complete there, too, and the benches of efa_admin
-# have its commands.
+# Each takes a minute or more on Icarus: `make icarus` runs them, a commit does not. On Icarus a
+# commit runs the recorded sessions (bring-up, send, receive, complete) and the benches of
+# efa_admin.
 LONG_ON_ICARUS = ("bringup", "admin", "control", "send", "recv", "cq", "reset", "stress", "pair",
                   "large", "sq_host", "collisions")  # fmt: skip
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of the cycle model on the RTL, their events kept for the comparison.
+"""Runs workloads of the cycle model on the RTL and stores their events for the comparison.
 
-Not a test of the device by itself: tb/cycle/timed.py names the workloads and reads
-what is left here.
+This file tests no function of the device: tb/cycle/timed.py selects the workloads and reads the
+stored events.
 """
 
 import json
@@ -25,34 +25,34 @@ from tb.lib.native import Native
 
 KINDS = {"SRD": defs.AdminQpType.SRD, "UD": defs.AdminQpType.UD}
 LEAD_CYCLES = 64  # open loop: from the posting of the program to its first store
-RECEIVE_SPACE = 8192  # where received bytes go, behind those that are sent
+RECEIVE_SPACE = 8192  # offset of received bytes, after the sent bytes
 MARK_BASE = 1 << 32
 EVERY_PORT = 0x3F
 
 
 class EndlessIds:
-    """Request ids of a queue whose open messages the host's program counts, not the provider."""
+    """Request ids of a queue whose outstanding messages the host program counts."""
 
     def __init__(self, depth):
         self.depth, self.produced = depth, 0
 
     def take(self, wr_ids):
-        """The ids themselves, as far as an entry has room for them."""
+        """Returns the ids, truncated to the field of a WQE."""
         return (np.asarray(wr_ids) & 0xFFFF).astype("u2")
 
 
 class Recorder:
-    """Takes stores instead of a bus, and what the CPU writes instead of host memory."""
+    """Records stores in place of a bus, and CPU writes in place of host memory."""
 
     def __init__(self):
         self.items, self.written = [], []
 
     def stores(self, items):
-        """The stores of one call of the provider."""
+        """Records the stores of one call of the provider."""
         self.items += items
 
     def write(self, address, data):
-        """Entries of a send queue in host memory, a line at a time."""
+        """Records WQEs of a send queue in host memory, line by line."""
         self.written += [host.host_write(address + at, data[at : at + host.LINE])
                          for at in range(0, len(data), host.LINE)]
 
@@ -74,29 +74,29 @@ class End:
         self.qp.sq = EndlessIds(self.qp.sq.depth)
 
     def receive(self, work):
-        """Posts all receives; the same bytes are written again and again."""
+        """Posts all receives; all of them use the same buffer."""
         self.qp.post_recv_many(np.arange(work.per_queue), self.buffer.addr + RECEIVE_SPACE,
                                self.skip + work.size, self.buffer.l_key)
 
     def pieces(self, work):
-        """The buffers of a message, back to back."""
+        """Returns the buffers of a message, back to back."""
         at = np.cumsum((0, *work.pieces[:-1])) + self.buffer.addr
         return [(where, length, self.buffer.l_key)
                 for where, length in zip(at.tolist(), work.pieces, strict=True)]
 
     def completed(self, count):
-        """The host goes on when this queue has so many send completions."""
+        """Returns the host wait for `count` send completions of this queue."""
         at = self.scq.base + (count - 1) % self.scq.depth * self.scq.entry.SIZE
         wrap = (count - 1) // self.scq.depth
         return host.wait_memory(at, PHASE, 0 if wrap % 2 else PHASE)
 
     def report(self, consumed):
-        """Doorbell of the send completion queue."""
+        """Rings the doorbell of the send completion queue."""
         self.scq.skip(consumed - self.scq.consumed)
         self.scq.ring()
 
     def destroy(self):
-        """Gives everything back."""
+        """Destroys queue pair, completion queues and region."""
         self.qp.destroy()
         self.scq.destroy()
         self.rcq.destroy()
@@ -104,7 +104,7 @@ class End:
 
 
 def program(ends, work, start):
-    """Every host access of the workload in order, and the bus beats of each post."""
+    """Returns every host access of the workload in order, and the bus beats of each post."""
     node, recorder = ends[0].node, Recorder()
     real, node.context.backend = node.context.backend, recorder
     memory, node.driver.memory = node.driver.memory, recorder
@@ -134,7 +134,7 @@ def program(ends, work, start):
 
 
 def measure(native, node, work):
-    """Runs one workload; its events and marks."""
+    """Runs one workload; returns its events and marks."""
     native.knobs(0, rd_latency_min=work.read_latency, rd_latency_max=work.read_latency,
                  wr_latency_min=work.write_latency, wr_latency_max=work.write_latency,
                  net_latency_min=work.net_latency, net_latency_max=work.net_latency)
@@ -190,7 +190,7 @@ async def workloads(dut):
     native = Native(dut)
     native.start(1)
     backend = in_simulation(native)[0]
-    # A build of its own: all of a run are the same.
+    # All workloads of a run use the same build.
     backend.sq_host = bool(wanted[0].sq_host)
 
     def run():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses the boundary on a rough host, as one number (tb/system/test_digest.py)."""
+"""Digests the boundary activity on a rough host into one number (tb/system/test_digest.py)."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tb.scenarios import stress
 
 
 def short(backends, rng):
-    """A few rounds over a few queues: what depends on the seed depends on it here too."""
+    """Runs a few rounds over a few queues; the seed affects these as it affects a long run."""
     stress.everything(backends, rng, rounds=3, queues=4)
 
 
